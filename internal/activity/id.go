@@ -1,0 +1,44 @@
+package activity
+
+import (
+	"crypto/sha256"
+	"io"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// ID identifies one accepted activity: a ULID, so that ids sort by the time
+// they were made and need no coordination.
+type ID string
+
+// NewID returns a fresh id for now, with its random part read from entropy.
+func NewID(now time.Time, entropy io.Reader) (ID, error) {
+	u, err := ulid.New(ulid.Timestamp(now), entropy)
+	if err != nil {
+		return "", err
+	}
+	return ID(u.String()), nil
+}
+
+// DerivedID returns the one id that stands for name at the instant at: callers
+// that cannot talk to each other but share both arrive at the same id.
+func DerivedID(at time.Time, name string) ID {
+	var u ulid.ULID
+	sum := sha256.Sum256([]byte(name))
+	if err := u.SetTime(ulid.Timestamp(at)); err != nil {
+		// Only years past 10889 overflow a ULID's 48 bits of milliseconds.
+		panic("activity: time beyond the range of a ULID: " + at.String())
+	}
+	copy(u[6:], sum[:10])
+	return ID(u.String())
+}
+
+// ParseID reads an id as a client sent it.
+func ParseID(s string) (ID, error) {
+	u, err := ulid.ParseStrict(s)
+	if err != nil {
+		return "", err
+	}
+	return ID(u.String()), nil
+}

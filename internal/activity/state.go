@@ -1,0 +1,28 @@
+package activity
+
+// State is what has become of one recipient of an activity.
+type State string
+
+// The states of the wire contract. Those for which Final holds never change
+// again, except that an operator may revive a dead one.
+const (
+	Queued     State = "queued"     // not tried yet
+	Retrying   State = "retrying"   // failed for now, its next try is on a queue
+	Parked     State = "parked"     // waits in the table for its host to come back
+	Delivered  State = "delivered"  // answered 2xx
+	Failed     State = "failed"     // refused for good
+	Dead       State = "dead"       // retries exhausted: in the dead-letter queue
+	Expired    State = "expired"    // not worth delivering any more
+	Redundant  State = "redundant"  // the inbox has this state already
+	Superseded State = "superseded" // a newer activity says it better
+	Cancelled  State = "cancelled"  // stopped by the caller
+)
+
+// Final reports whether the recipient needs no more work.
+func (s State) Final() bool {
+	switch s {
+	case Delivered, Failed, Dead, Expired, Redundant, Superseded, Cancelled:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,65 @@
+package activity
+
+import (
+	"encoding/json"
+	"net/url"
+)
+
+// Target is one place to deliver to: an inbox, and how many recipients of the
+// activity it stands for (more than one after a shared-inbox collapse).
+//
+// In JSON it is the bare URL when it stands for one recipient, which is what
+// keeps a list of 50 of them small.
+type Target struct {
+	Inbox  string
+	Stands int
+	// Shared says the URL is a server's shared inbox: a 410 from it means that
+	// the whole server is gone, not one actor.
+	Shared bool
+}
+
+type targetJSON struct {
+	Inbox  string `json:"i"`
+	Stands int    `json:"n,omitempty"`
+	Shared bool   `json:"s,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t Target) MarshalJSON() ([]byte, error) {
+	if t.Stands <= 1 && !t.Shared {
+		return json.Marshal(t.Inbox)
+	}
+	return json.Marshal(targetJSON(t))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Target) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		*t = Target{Stands: 1}
+		return json.Unmarshal(b, &t.Inbox)
+	}
+	var j targetJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	*t = Target(j)
+	if t.Stands == 0 {
+		t.Stands = 1
+	}
+	return nil
+}
+
+// Host is the authority (host, and port if it is not the scheme's own) that
+// circuits, parking and rate limits are kept by. Empty if Inbox is no URL,
+// which validation at enqueue has ruled out.
+func (t Target) Host() string { return HostOf(t.Inbox) }
+
+// HostOf returns the lower-cased authority of an absolute URL, without the
+// scheme's default port.
+func HostOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	return Authority(u)
+}

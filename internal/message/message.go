@@ -1,0 +1,137 @@
+// Package message is the format of what travels on fedpost's queues.
+//
+// One call to the API is one message, so that accepting it is one atomic send:
+// there is no half-accepted activity to repair. A message is small work
+// (deliver this activity to these few inboxes), large work to be split (fan
+// out), several activities at once (a batch), or a claim check for a payload
+// that is too large for the queue and waits in the store.
+//
+// Messages outlive deployments: a newer version reads every older one, and an
+// unknown version is an error that sends the message to the dead-letter queue
+// instead of guessing.
+package message
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"fedpost/internal/activity"
+)
+
+// Version is the format written by this code.
+const Version = 1
+
+// Message is the body of one queue message. Exactly one of Deliver, FanOut,
+// Batch and Ref is set; Activity accompanies the first two.
+type Message struct {
+	Version  int                `json:"v"`
+	Activity *activity.Activity `json:"activity,omitempty"`
+	Deliver  *Delivery          `json:"deliver,omitempty"`
+	FanOut   *FanOut            `json:"fanout,omitempty"`
+	Batch    []Message          `json:"batch,omitempty"`
+	Ref      *Ref               `json:"ref,omitempty"`
+}
+
+// Whole is the Position of a Delivery that is for every target of its chunk.
+const Whole = -1
+
+// Delivery asks for one attempt to deliver to some targets of an activity.
+type Delivery struct {
+	// Chunk numbers the slice of the recipient list that Targets belong to.
+	Chunk int `json:"chunk"`
+
+	// Position is the place in the chunk of the single target that this message
+	// is for, or Whole. A target that failed is split off under its position,
+	// so that its retries never touch its healthy neighbours.
+	Position int `json:"pos"`
+
+	// Targets are the chunk's targets, or the single one.
+	Targets []activity.Target `json:"targets"`
+
+	// Attempts counts the tries made before this message was sent.
+	Attempts int `json:"attempts,omitempty"`
+
+	// Generation fences a target's messages: only the one whose generation is
+	// at least the record's is acted on, so that a message which was sent twice
+	// or revived cannot run beside its successor.
+	Generation int `json:"gen,omitempty"`
+
+	// Trial marks the half-open delivery that decides whether a circuit closes.
+	Trial bool `json:"trial,omitempty"`
+}
+
+// FanOut asks for the activity to be split into deliveries.
+type FanOut struct {
+	Targets []activity.Target `json:"targets"`
+	// Cursor is the first chunk that is not expanded yet.
+	Cursor int `json:"cursor,omitempty"`
+}
+
+// Ref is a claim check: the message it stands for is kept in the store in
+// Parts parts under ID.
+type Ref struct {
+	ID    string `json:"id"`
+	Parts int    `json:"parts"`
+	// Cursor is where a fan-out of the stored message goes on.
+	Cursor int `json:"cursor,omitempty"`
+}
+
+// ErrMalformed says that a queue message is not one of ours, or from a newer
+// version. Trying again will not help.
+var ErrMalformed = errors.New("malformed queue message")
+
+// Encode returns m as it goes on a queue.
+func Encode(m Message) (string, error) {
+	m.Version = Version
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	// Bodies are HTML-rich; escaping <, > and & would inflate them sixfold
+	// towards the queue's size limit.
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(m); err != nil {
+		return "", fmt.Errorf("encode queue message: %w", err)
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+// Decode reads a queue message. Its error wraps ErrMalformed.
+func Decode(s string) (Message, error) {
+	var m Message
+	if err := json.Unmarshal([]byte(s), &m); err != nil {
+		return Message{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return m, m.validate()
+}
+
+func (m Message) validate() error {
+	if m.Version != Version {
+		return fmt.Errorf("%w: version %d, this is version %d", ErrMalformed, m.Version, Version)
+	}
+	kinds := 0
+	for _, set := range []bool{m.Deliver != nil, m.FanOut != nil, m.Batch != nil, m.Ref != nil} {
+		if set {
+			kinds++
+		}
+	}
+	switch {
+	case kinds != 1:
+		return fmt.Errorf("%w: %d kinds of work in one message", ErrMalformed, kinds)
+	case (m.Deliver != nil || m.FanOut != nil) && m.Activity == nil:
+		return fmt.Errorf("%w: no activity", ErrMalformed)
+	case m.Deliver != nil && len(m.Deliver.Targets) == 0, m.FanOut != nil && len(m.FanOut.Targets) == 0:
+		return fmt.Errorf("%w: no targets", ErrMalformed)
+	case m.Deliver != nil && m.Deliver.Position != Whole && len(m.Deliver.Targets) != 1:
+		return fmt.Errorf("%w: %d targets for one position", ErrMalformed, len(m.Deliver.Targets))
+	}
+	for _, b := range m.Batch {
+		if b.Batch != nil {
+			return fmt.Errorf("%w: batch in a batch", ErrMalformed)
+		}
+		if err := b.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

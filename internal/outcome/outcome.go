@@ -1,0 +1,71 @@
+// Package outcome is the one set of classes that every attempt to deliver ends
+// in, whatever the protocol. Protocols translate answers and network faults
+// into an Outcome; the engine decides on nothing else.
+//
+// Keeping the set this small is what lets one engine drive protocols that
+// disagree about almost everything, such as what a 404 means.
+package outcome
+
+import "time"
+
+// Class says what the engine has to do next.
+type Class string
+
+const (
+	// Delivered: the recipient has it. Never sent again.
+	Delivered Class = "delivered"
+	// Refused: it will never be accepted; trying again is useless.
+	Refused Class = "refused"
+	// Retry: it failed for now; the retry policy decides when it is tried again.
+	Retry Class = "retry"
+	// Throttled: the host asked for a pause, which holds for the whole host
+	// until Outcome.RetryAfter.
+	Throttled Class = "throttled"
+	// Gone: the whole server is gone (410 from a shared inbox).
+	Gone Class = "gone"
+)
+
+// Outcome is how one attempt ended.
+type Outcome struct {
+	Class Class
+
+	// Status is the HTTP status, 0 if no answer came.
+	Status int
+
+	// Reason classifies a fault on the way; ReasonNone if an answer came.
+	Reason Reason
+
+	// Err says in words what went wrong, for records and logs; empty if delivered.
+	Err string
+
+	// Response is the beginning of the answer's body, at most MaxResponse bytes.
+	Response string
+
+	// RetryAfter is the earliest time of a next try that the host asked for;
+	// zero if it did not.
+	RetryAfter time.Time
+
+	// Unattempted says that no request reached the target and the attempt does
+	// not count against the policy's tries.
+	Unattempted bool
+
+	// Discard says that no record of the recipient needs to be kept (the
+	// "removed" column of the Sipher protocol).
+	Discard bool
+
+	// Note is a remark for the record, such as "acknowledgement lost".
+	Note string
+
+	// Took is how long the attempt took.
+	Took time.Duration
+}
+
+// MaxResponse is how much of an answer's body is kept, in bytes: enough for an
+// operator to read the other server's error message.
+const MaxResponse = 1024
+
+// HostFault reports whether the outcome speaks against the host as a whole
+// (network faults and 5xx) and so counts towards opening its circuit.
+func (o Outcome) HostFault() bool {
+	return o.Class == Retry && !o.Unattempted && (o.Reason != ReasonNone || o.Status >= 500)
+}

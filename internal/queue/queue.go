@@ -1,0 +1,150 @@
+// Package queue is the port to a message queue with the semantics of Amazon
+// SQS, which is what production runs on; the embedded engine keeps the same
+// promises on a local file. The contract is the suite in queuetest, and both
+// engines pass it.
+//
+// What a queue can do by itself is declared in Capabilities, not guessed from
+// its type: code that needs deduplication or retries asks the queue first and
+// brings its own only where the queue has none.
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Name is a queue's role. The engines map it to a URL or a table row.
+type Name string
+
+// The queues of fedpost.
+const (
+	High        Name = "high"
+	Normal      Name = "normal"
+	Low         Name = "low"
+	Ordered     Name = "ordered" // FIFO
+	Dead        Name = "dead"    // dead letters of the standard queues
+	DeadOrdered Name = "dead-ordered"
+)
+
+// Names lists every queue.
+var Names = []Name{High, Normal, Low, Ordered, Dead, DeadOrdered}
+
+// FIFO reports whether the queue of this name keeps order within groups.
+func (n Name) FIFO() bool { return n == Ordered || n == DeadOrdered }
+
+// DeadLetter returns the queue that undeliverable messages of n go to.
+func (n Name) DeadLetter() Name {
+	if n.FIFO() {
+		return DeadOrdered
+	}
+	return Dead
+}
+
+// Limits of SQS that every engine keeps, so that nothing works locally that
+// would fail in production.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
+const (
+	MaxBytes      = 1 << 20          // a message, and the sum of a batch, bodies and attributes
+	MaxBatch      = 10               // entries in a batch, and messages in a receive
+	MaxDelay      = 15 * time.Minute // of one message; none on a FIFO queue
+	MaxVisibility = 12 * time.Hour   // counted from the first receive
+	MaxDedupID    = 128              // characters of a deduplication or group id
+
+	// DedupWindow is how long a FIFO queue remembers a deduplication id.
+	DedupWindow = 5 * time.Minute
+)
+
+// Capabilities says what a queue does by itself.
+type Capabilities struct {
+	// NativeDeduplication: the queue drops a second message with the same
+	// deduplication key inside DedupWindow.
+	NativeDeduplication bool
+	// NativeRetrial: a message that was received and not deleted comes back by
+	// itself when its visibility timeout ends.
+	NativeRetrial bool
+	// MaxDelay is the longest delay of a single message; 0 if the queue has none.
+	MaxDelay time.Duration
+}
+
+// Message is what is sent.
+type Message struct {
+	Body string
+	// Delay before the message becomes visible: up to Capabilities.MaxDelay.
+	Delay time.Duration
+	// OrderingKey is the message group. Required on a FIFO queue, where messages
+	// of one group are received in the order they were sent; on a standard queue
+	// it marks the tenant of a fair queue. Any string: engines hash it.
+	OrderingKey string
+	// DeduplicationKey is required on a FIFO queue and refused on a standard
+	// one. Any string: engines hash it.
+	DeduplicationKey string
+	// Attributes are string attributes that consumers and operators can read
+	// without parsing the body.
+	Attributes map[string]string
+}
+
+// Received is one receipt of a message.
+type Received struct {
+	ID     string
+	Handle string // of this receipt, for Delete and ChangeVisibility
+	Message
+	ReceiveCount int       // this receipt included
+	SentAt       time.Time // when it was sent
+	Sequence     string    // FIFO: grows within a group, 20 digits
+}
+
+// ReceiveOptions bound one Receive.
+type ReceiveOptions struct {
+	Max        int           // 1 to MaxBatch
+	Wait       time.Duration // how long to wait for a first message, up to 20 s
+	Visibility time.Duration // 0: the queue's own
+}
+
+// Depth counts a queue's messages; on SQS all numbers are approximate.
+type Depth struct {
+	Visible, InFlight, Delayed int
+}
+
+// Sender is the half of a queue that producers need.
+type Sender interface {
+	Capabilities() Capabilities
+	// Send sends one message. An error for which NotSent holds promises that
+	// nothing was sent; after any other error the message may be on the queue.
+	Send(ctx context.Context, m Message) error
+	// SendBatch sends up to any number of messages, in as few requests as the
+	// limits allow, and returns one error per message, nil where it was sent.
+	// On a FIFO queue the order of a group is kept: after a failed message of a
+	// group no later one of that group is sent.
+	SendBatch(ctx context.Context, ms []Message) []error
+}
+
+// Queue is a whole queue.
+type Queue interface {
+	Sender
+	Receive(ctx context.Context, o ReceiveOptions) ([]Received, error)
+	// Delete removes a message by a handle. It does not fence: an old handle of
+	// a message that was received again is accepted, as on SQS.
+	Delete(ctx context.Context, handle string) error
+	// ChangeVisibility makes the receipt's message visible d from now.
+	ChangeVisibility(ctx context.Context, handle string, d time.Duration) error
+	Depth(ctx context.Context) (Depth, error)
+}
+
+// ErrNotSent marks a definite failure: the message is not on the queue.
+var ErrNotSent = errors.New("message was not sent")
+
+// NotSent reports whether err promises that nothing was sent. A nil error and
+// an ambiguous one (a time-out, a lost response) do not.
+func NotSent(err error) bool { return errors.Is(err, ErrNotSent) }
+
+// ErrTooLarge says that a message is over MaxBytes. It wraps ErrNotSent.
+var ErrTooLarge = notSentError("message exceeds 1 MiB")
+
+// ErrInvalid says that a message breaks a rule of its queue. It wraps ErrNotSent.
+var ErrInvalid = notSentError("message breaks a rule of the queue")
+
+type notSentError string
+
+func (e notSentError) Error() string { return string(e) }
+func (e notSentError) Unwrap() error { return ErrNotSent }

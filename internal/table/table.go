@@ -1,0 +1,134 @@
+// Package table is the port below the store: a table of small items with
+// conditional writes, as DynamoDB has them and as a local SQLite file can.
+//
+// The store's verbs (claim a chunk, park a delivery, …) are written once, in
+// package store, on these eight operations, so both engines run the very same
+// key layout and the very same conditions. What an engine has to get right is
+// only what is here, and the suite in tabletest holds it to that. The one
+// condition is a fence: an item is replaced only if it still carries the token
+// that the writer read. Every state machine above is compare-and-swap on that,
+// so there is no update expression to keep in step between two engines.
+package table
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Key is an item's primary key: items of one partition are sorted by SK.
+type Key struct{ PK, SK string }
+
+// Item is one item. At most MaxItem bytes in all.
+type Item struct {
+	Key
+	// Fence is the token that a conditional write compares.
+	Fence string
+	// Data is the content, opaque to the table.
+	Data []byte
+	// Expires is when the table may drop the item; zero keeps it for ever.
+	// Dropping happens any time later: on DynamoDB days later.
+	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html
+	Expires time.Time
+	// Due puts the item into the due index.
+	Due Due
+}
+
+// Due is an item's place in the due index: none if Shard is empty.
+type Due struct {
+	Shard string
+	At    time.Time
+}
+
+// MaxItem is DynamoDB's limit of an item, in bytes, names and values together.
+const MaxItem = 400 << 10
+
+// Cond is what must hold of the stored item for a write to happen. The zero
+// value always holds. With several alternatives set, one is enough.
+type Cond struct {
+	// Absent: there is no item.
+	Absent bool
+	// ExpiredBy: the item's Expires is not after this time: it may still lie in
+	// the table, but it counts as gone.
+	ExpiredBy time.Time
+	// Fence: the item carries this fence. Empty is not compared.
+	Fence string
+}
+
+// Free returns the condition of a key nobody holds at now.
+func Free(now time.Time) Cond { return Cond{Absent: true, ExpiredBy: now} }
+
+// Fenced returns the condition that the item still carries fence.
+func Fenced(fence string) Cond { return Cond{Fence: fence} }
+
+// Op is one part of a transaction: a put, a delete or a mere check.
+type Op struct {
+	Put    *Item
+	Delete *Key
+	Check  *Key
+	Cond   Cond
+}
+
+// Range selects items of one partition: From ≤ SK < To. An empty To is the end
+// of the partition.
+type Range struct {
+	PK       string
+	From, To string
+	Limit    int // 0: all
+}
+
+// Prefix selects the items of a partition whose SK starts with prefix.
+func Prefix(pk, prefix string) Range {
+	if prefix == "" {
+		return Range{PK: pk}
+	}
+	end := []byte(prefix)
+	end[len(end)-1]++
+	return Range{PK: pk, From: prefix, To: string(end)}
+}
+
+// Table is the port. Reads are strongly consistent, except Due. Expired items
+// are returned like others until they are dropped: callers look at Expires.
+type Table interface {
+	// Get returns those of the keys that exist. Any number of keys.
+	Get(ctx context.Context, keys ...Key) (map[Key]Item, error)
+	// Query returns a range in ascending order of SK, and whether Limit cut it.
+	Query(ctx context.Context, r Range) (items []Item, more bool, err error)
+	// Put writes an item if cond holds, else returns a *ConflictError.
+	Put(ctx context.Context, it Item, cond Cond) error
+	// Delete removes an item if cond holds, else returns a *ConflictError.
+	// Deleting what is not there without a condition is no error.
+	Delete(ctx context.Context, k Key, cond Cond) error
+	// PutAll writes items without conditions, in as few requests as possible,
+	// each atomically, not all together. Keys must be distinct.
+	PutAll(ctx context.Context, items []Item) error
+	// DeleteAll is PutAll's counterpart.
+	DeleteAll(ctx context.Context, keys []Key) error
+	// Transact does all ops or, if one condition fails, none; up to 100 ops on
+	// distinct keys. The error is a *ConflictError.
+	Transact(ctx context.Context, ops []Op) error
+	// Due returns items of a shard that are due at or before a time, earliest
+	// first. It may lag behind writes and return stale items: callers re-check
+	// with a conditional write.
+	Due(ctx context.Context, shard string, by time.Time, limit int) ([]Item, error)
+}
+
+// ErrConflict is matched by every *ConflictError.
+var ErrConflict = errors.New("conditional write failed")
+
+// ErrTooLarge says that an item exceeds MaxItem.
+var ErrTooLarge = errors.New("item exceeds 400 KiB")
+
+// ConflictError says that a condition did not hold.
+type ConflictError struct {
+	Key Key
+	// Found is the item that was there, nil if none or if not known.
+	Found *Item
+}
+
+func (e *ConflictError) Error() string {
+	return "conditional write failed on " + e.Key.PK + " " + e.Key.SK
+}
+
+// Is makes errors.Is(err, ErrConflict) hold.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
