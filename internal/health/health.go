@@ -1,0 +1,120 @@
+// Package health is the state of a remote server as all workers share it: the
+// circuit that decides whether deliveries go out, wait, or are given up.
+//
+// It is a pure state machine over a clock. Workers load a State, apply what
+// they saw with one of its methods, and save it back with compare-and-swap;
+// so a thousand concurrent functions agree on one circuit, no increment is
+// lost, and days of outage are tested in microseconds. A healthy host has no
+// record at all and costs nothing; the records of hosts that were never any
+// good expire, so a hostile list of hosts cannot grow the table for ever.
+package health
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fedpost/internal/outcome"
+)
+
+// Phase is where a server stands.
+type Phase string
+
+// The phases.
+const (
+	// Healthy: deliveries go out.
+	Healthy Phase = "healthy"
+	// Unhealthy: the circuit is open; deliveries are parked until a check
+	// succeeds.
+	Unhealthy Phase = "unhealthy"
+	// HalfOpen: a check succeeded and one parked delivery is on trial.
+	HalfOpen Phase = "half-open"
+	// Recovering: the trial succeeded; new deliveries go out and parked ones are
+	// released a growing number at a time.
+	Recovering Phase = "recovering"
+	// Paused: the server asked for a pause until State.Until.
+	Paused Phase = "paused"
+	// Exhausted: down for longer than the give-up time; what is parked dies,
+	// what comes is parked.
+	Exhausted Phase = "exhausted"
+	// Gone: it said 410 for the whole server; deliveries fail.
+	Gone Phase = "gone"
+	// Blocked: an operator refuses deliveries to it.
+	Blocked Phase = "blocked"
+)
+
+// State is the record of one server, or of one inbox whose fault is its own.
+type State struct {
+	// Key is "host:<authority>" or "inbox:<url>".
+	Key    string         `json:"-"`
+	Phase  Phase          `json:"phase"`
+	Since  time.Time      `json:"since"`          // of this phase
+	Until  time.Time      `json:"until,omitzero"` // Paused, Gone: when it ends
+	Why    string         `json:"why,omitempty"`  // in words, for operators
+	Reason outcome.Reason `json:"reason,omitempty"`
+
+	// DownSince is when the present outage began; zero if there is none.
+	DownSince time.Time `json:"down,omitzero"`
+
+	// Streak counts failures in a row; Window the last five minutes' outcomes.
+	Streak int    `json:"streak,omitempty"`
+	Window Window `json:"window,omitzero"`
+
+	// Checks counts the failed checks of this outage.
+	Checks int `json:"checks,omitempty"`
+	// Ramp is the number released at the next step of a recovery.
+	Ramp int `json:"ramp,omitempty"`
+	// CheckAt is when the scheduled function has something to do for this
+	// server: a probe, the end of a pause, the next release. Zero: nothing.
+	CheckAt time.Time `json:"-"`
+
+	// Parked says that deliveries may be parked under Key: set before the first
+	// is parked, cleared when the lot was seen empty.
+	Parked bool `json:"parked,omitempty"`
+	// InboxFaults says that single inboxes of this host have states of their own.
+	InboxFaults bool `json:"inboxes,omitempty"`
+
+	// Form is the signature form the host is known to take, until FormUntil.
+	Form      string    `json:"form,omitempty"`
+	FormUntil time.Time `json:"formUntil,omitzero"`
+
+	// Rate is the allowed deliveries per minute, configured or learnt; 0: no
+	// limit. TAT is the limiter's theoretical arrival time (GCRA).
+	Rate       int       `json:"rate,omitempty"`
+	RateLearnt bool      `json:"rateLearnt,omitempty"`
+	TAT        time.Time `json:"tat,omitzero"`
+
+	// Version fences saves; empty if the record does not exist yet.
+	Version string `json:"-"`
+	// Forget is when the record may be dropped.
+	Forget time.Time `json:"-"`
+}
+
+// Window counts outcomes since Start.
+type Window struct {
+	Start    time.Time `json:"start,omitzero"`
+	Total    int       `json:"total,omitempty"`
+	Failures int       `json:"failures,omitempty"`
+}
+
+// HostKey and InboxKey make the keys of State.
+func HostKey(host string) string   { return "host:" + host }
+func InboxKey(inbox string) string { return "inbox:" + inbox }
+
+// ErrChanged says that a state was saved by another worker since it was loaded.
+var ErrChanged = errors.New("server state has changed")
+
+// Store is what health needs of its storage.
+type Store interface {
+	// Servers returns the states that exist, by key, in one request per 100.
+	Servers(ctx context.Context, keys ...string) (map[string]State, error)
+	// SaveServer writes s if the stored version is s.Version (or none, if that
+	// is empty) and returns it with its new version, else ErrChanged.
+	SaveServer(ctx context.Context, s State) (State, error)
+	// DueServers returns states of a shard whose CheckAt is at or before now.
+	DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]State, error)
+}
+
+// Shards is how many parts the schedule of checks is split in, so that several
+// runs can share the work and no index partition runs hot.
+const Shards = 4

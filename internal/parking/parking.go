@@ -1,0 +1,68 @@
+// Package parking holds deliveries to servers that are down.
+//
+// A delivery that waits in a queue costs requests for as long as it waits,
+// burns attempts on a host that is known to be down, and reaches the queue's
+// own limits within days. Parked under its server in the table it costs one
+// write, nothing while it waits, and comes out in order when one probe, not
+// ten thousand retries, has found the server back.
+package parking
+
+import (
+	"context"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/message"
+)
+
+// Shards is how many partitions one server's lot has: a table partition takes
+// 1,000 writes a second, and a large server going down is a flood. A group of
+// ordered deliveries stays in one.
+const Shards = 4
+
+// Parked is one waiting delivery: a single target of an activity.
+type Parked struct {
+	// Key is the health key it waits for.
+	Key      string
+	Activity activity.Activity
+	Delivery message.Delivery // of one target
+	Since    time.Time
+	// GiveUp is when it is dead rather than released.
+	GiveUp time.Time
+	// Group and Sequence keep the order of ordered deliveries; empty otherwise.
+	Group, Sequence string
+	// Attempted says whether the recipient has a record in the ledger.
+	Attempted bool
+}
+
+// Spot names a place in the lot.
+type Spot struct {
+	Key             string
+	Activity        activity.ID
+	Chunk           int
+	Position        int
+	Generation      int
+	Group, Sequence string
+}
+
+// Spot is where p stands.
+func (p Parked) Spot() Spot {
+	return Spot{p.Key, p.Activity.ID, p.Delivery.Chunk, p.Delivery.Position, p.Delivery.Generation, p.Group, p.Sequence}
+}
+
+// Store is what parking needs of its storage.
+type Store interface {
+	// Park puts deliveries in their spots. Parking one twice is harmless.
+	// One write each.
+	Park(ctx context.Context, ps []Parked) error
+	// ParkedUnder returns up to limit deliveries of one shard of a lot in order
+	// (ordered ones by group and sequence, the others by age), after a cursor.
+	ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) (ps []Parked, next string, err error)
+	// ParkedBefore reports whether a delivery of the group with a lower sequence
+	// is parked under key.
+	ParkedBefore(ctx context.Context, key, group, sequence string) (bool, error)
+	// IsParked returns those of the spots that are taken.
+	IsParked(ctx context.Context, spots []Spot) (map[Spot]bool, error)
+	// Unpark empties spots.
+	Unpark(ctx context.Context, spots []Spot) error
+}
