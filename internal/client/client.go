@@ -55,7 +55,7 @@ func (p *Problem) Error() string {
 // Submission is the body of POST /v1/activities. Activity is sent as it is,
 // byte for byte.
 type Submission struct {
-	Activity          json.RawMessage `json:"activity,omitempty"`
+	Activity          json.RawMessage `json:"-"`
 	Recipients        []any           `json:"recipients"` // strings or Recipient
 	KeyID             string          `json:"keyId,omitempty"`
 	Protocol          string          `json:"protocol,omitempty"`
@@ -113,7 +113,7 @@ type Key struct {
 
 // Submit enqueues one activity.
 func (c *Client) Submit(ctx context.Context, s Submission) (Accepted, error) {
-	body, err := encode(s)
+	body, err := s.encode()
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -121,8 +121,19 @@ func (c *Client) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	return a, c.Do(ctx, http.MethodPost, "/v1/activities", body, &a)
 }
 
-// encode is json.Marshal without the escaping of <, > and & that would alter
-// the activity's bytes.
+// encode splices the activity's bytes into the request: encoding/json would
+// compact a RawMessage, and the signature's digest is over these bytes.
+func (s Submission) encode() ([]byte, error) {
+	rest, err := encode(s)
+	if err != nil || s.Activity == nil {
+		return rest, err
+	}
+	body := append([]byte(`{"activity":`), s.Activity...)
+	body = append(body, ',')
+	return append(body, rest[1:]...), nil
+}
+
+// encode is json.Marshal without the escaping of <, > and &.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -85,6 +85,14 @@ var ErrMalformed = errors.New("malformed queue message")
 // Encode returns m as it goes on a queue.
 func Encode(m Message) (string, error) {
 	m.Version = Version
+	if len(m.Batch) > 0 {
+		parts := make([]Message, len(m.Batch))
+		for i, part := range m.Batch {
+			part.Version = Version
+			parts[i] = part
+		}
+		m.Batch = parts
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	// Bodies are HTML-rich; escaping <, > and & would inflate them sixfold
@@ -110,7 +118,7 @@ func (m Message) validate() error {
 		return fmt.Errorf("%w: version %d, this is version %d", ErrMalformed, m.Version, Version)
 	}
 	kinds := 0
-	for _, set := range []bool{m.Deliver != nil, m.FanOut != nil, m.Batch != nil, m.Ref != nil} {
+	for _, set := range []bool{m.Deliver != nil, m.FanOut != nil, len(m.Batch) > 0, m.Ref != nil} {
 		if set {
 			kinds++
 		}

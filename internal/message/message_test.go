@@ -1,0 +1,95 @@
+package message
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+)
+
+func sample(body string) Message {
+	return Message{
+		Activity: &activity.Activity{ID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Protocol: activity.ActivityPub, Body: body, KeyID: "https://a.example/u#main-key", CreatedAt: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)},
+		Deliver:  &Delivery{Chunk: 3, Position: Whole, Targets: []activity.Target{{Inbox: "https://b.example/inbox", Stands: 2}}},
+	}
+}
+
+func TestTheBodySurvivesTheQueueByteForByte(t *testing.T) {
+	for _, body := range []string{
+		"{ \"a\" :\t1,\r\n \"a\":2 }", `{"html":"<p>&amp; \u003cb\u003e \/ </p>"}`, "{\"x\":\"\u2028\u2029🦉é\"}",
+		`{"s":"` + strings.Repeat("ü<", 100_000) + `"}`, "{\"nul\":\"\\u0000\"}",
+	} {
+		s, err := Encode(sample(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Decode(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Activity.Body != body {
+			t.Errorf("body changed: %.60q became %.60q", body, m.Activity.Body)
+		}
+		want := sample(body)
+		want.Version = Version
+		if !reflect.DeepEqual(m, want) {
+			t.Errorf("got %+v, want %+v", m, want)
+		}
+	}
+}
+
+func TestMarkupIsNotInflated(t *testing.T) {
+	body := strings.Repeat("<&>", 1000)
+	s, err := Encode(sample(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s) > len(body)+500 {
+		t.Errorf("%d bytes of markup became a message of %d", len(body), len(s))
+	}
+}
+
+func TestWhatIsNotOursIsMalformed(t *testing.T) {
+	for name, s := range map[string]string{
+		"empty":               ``,
+		"not JSON":            `hello`,
+		"no version":          `{"ref":{"id":"a","parts":1}}`,
+		"newer version":       `{"v":99,"ref":{"id":"a","parts":1}}`,
+		"no work":             `{"v":1}`,
+		"two kinds":           `{"v":1,"ref":{"id":"a","parts":1},"batch":[]}`,
+		"no activity":         `{"v":1,"deliver":{"chunk":0,"pos":-1,"targets":["https://a.example/"]}}`,
+		"no targets":          `{"v":1,"activity":{"id":"x"},"deliver":{"chunk":0,"pos":-1,"targets":[]}}`,
+		"position of many":    `{"v":1,"activity":{"id":"x"},"deliver":{"chunk":0,"pos":1,"targets":["https://a.example/","https://b.example/"]}}`,
+		"batch in a batch":    `{"v":1,"batch":[{"v":1,"batch":[{"v":1,"ref":{"id":"a","parts":1}}]}]}`,
+		"bad part of a batch": `{"v":1,"batch":[{"v":1}]}`,
+	} {
+		if _, err := Decode(s); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: error %v, want ErrMalformed", name, err)
+		}
+	}
+}
+
+func FuzzDecodeNeverPanicsAndIsStable(f *testing.F) {
+	s, err := Encode(sample(`{"type":"Like"}`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(s)
+	f.Add(`{"v":1,"batch":[]}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		m, err := Decode(s)
+		if err != nil {
+			return
+		}
+		again, err := Encode(m)
+		if err != nil {
+			t.Fatalf("decoded, but does not encode: %v", err)
+		}
+		if _, err := Decode(again); err != nil {
+			t.Fatalf("does not decode a second time: %v", err)
+		}
+	})
+}
