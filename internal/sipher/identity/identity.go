@@ -1,0 +1,88 @@
+// Package identity is who we are in a Sipher network: one origin, one Ed25519
+// pair to sign with and one X25519 pair to be encrypted to.
+//
+// The protocol knows no key ids and no expiry: a server is its origin string
+// and these two keys, and peers pin them at first sight. A wrong setting is
+// therefore not a nuisance but an identity other servers will remember, which
+// is why everything that can be checked is checked before anything is sent.
+//
+// The private halves are unexported and have no accessor; an Identity signs
+// and opens, and prints as its public part only.
+package identity
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"fedpost/internal/sipher/envelope"
+	"fedpost/internal/sipher/key"
+)
+
+// The settings that make up an identity. The names are those Sipher servers
+// use themselves, so a server and its fedpost can share one environment.
+const (
+	SettingOrigin            = "BETTER_AUTH_URL"
+	SettingPublicKey         = "FEDERATION_PUBLIC_KEY"
+	SettingPrivateKey        = "FEDERATION_PRIVATE_KEY"
+	SettingEncryptionKey     = "FEDERATION_ENCRYPTION_PUBLIC_KEY"
+	SettingEncryptionPrivate = "FEDERATION_ENCRYPTION_PRIVATE_KEY"
+)
+
+// Identity is a server's own identity. The zero value is that of a server that
+// was never told who it is.
+type Identity struct {
+	// Origin is our own origin without trailing slash, empty if not configured:
+	// the key other servers register us under.
+	Origin string
+	// PublicKey and EncryptionKey are the public halves, as base64.
+	PublicKey, EncryptionKey string
+
+	signing ed25519.PrivateKey
+	secret  []byte
+}
+
+// ErrNotConfigured says that settings are missing which the work at hand needs.
+var ErrNotConfigured = errors.New("sipher identity is not configured")
+
+// HasKeys reports whether both key pairs are there.
+func (id Identity) HasKeys() bool { return id.signing != nil && id.secret != nil }
+
+// Ready returns nil if id can send and be discovered, else an error that wraps
+// ErrNotConfigured and names the settings that are missing.
+func (id Identity) Ready() error {
+	var missing []string
+	if id.Origin == "" {
+		missing = append(missing, SettingOrigin)
+	}
+	if !id.HasKeys() {
+		missing = append(missing, SettingPublicKey, SettingPrivateKey, SettingEncryptionKey, SettingEncryptionPrivate)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: set %s", ErrNotConfigured, strings.Join(missing, ", "))
+}
+
+// Sign returns our signature of plaintext, as base64.
+func (id Identity) Sign(plaintext string) string { return key.Sign(id.signing, plaintext) }
+
+// Open decrypts an envelope that was sealed to us. Its error wraps
+// envelope.ErrOpen.
+func (id Identity) Open(e envelope.Envelope) (string, error) { return envelope.Open(id.secret, e) }
+
+// String shows the public part only.
+func (id Identity) String() string {
+	if !id.HasKeys() {
+		return fmt.Sprintf("sipher identity %q without keys", id.Origin)
+	}
+	return fmt.Sprintf("sipher identity %q, signing key %s", id.Origin, key.Fingerprint(id.PublicKey))
+}
+
+// GoString keeps %#v from printing the private fields.
+func (id Identity) GoString() string { return id.String() }
+
+// LogValue implements slog.LogValuer.
+func (id Identity) LogValue() slog.Value { return slog.StringValue(id.String()) }
