@@ -1,0 +1,196 @@
+// Package outbound is the HTTP client for talking to strangers. Everything that
+// it sends goes to an address that somebody else chose, and everything that it
+// reads was written by somebody else, so it trusts neither.
+//
+// The address is judged when it is dialled, after the name was resolved. Every
+// wait has an end and every read a limit. Nothing is followed: a signature
+// covers the address that it was made for, so a redirect would have to be
+// signed again by whoever asked for it. No cookies, no proxy from the
+// environment, no decompression.
+//
+// It is made for many hosts and few requests to each: connections and TLS
+// sessions are kept for a while, but never many.
+package outbound
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// MaxBody is how much of an answer's body is read, in bytes.
+const MaxBody = 64 << 10
+
+// maxHeader bounds an answer's header, in bytes.
+const maxHeader = 64 << 10
+
+// Config says how to talk to strangers. The zero value is safe and complete but
+// for UserAgent.
+type Config struct {
+	// UserAgent is sent with each request. Servers block the anonymous, so it
+	// names the software and a page: fedpost/1.2 (+https://example.com/).
+	UserAgent string
+
+	// AllowPrivate permits plain http and private, loopback and shared (CGNAT)
+	// addresses: for trials. Link-local ones, where clouds keep their
+	// credentials, stay refused.
+	AllowPrivate bool
+	// AllowHTTP permits plain http.
+	AllowHTTP bool
+	// Allow lists networks that may be dialled whatever they are.
+	Allow []netip.Prefix
+
+	// Timeout bounds a request from its start to the end of the answer's
+	// header; default 15 s. Body bounds the reading of the body after that, as
+	// the status alone decides most; default 3 s.
+	Timeout time.Duration
+	Body    time.Duration
+	// Connect, TLS and Header bound its steps: look-up and connection (default
+	// 7 s), handshake (7 s) and the wait for the header (Timeout).
+	Connect, TLS, Header time.Duration
+
+	// Resolver looks names up; nil is the system's.
+	Resolver *net.Resolver
+	// RootCAs are the trusted certificate authorities; nil are the system's.
+	RootCAs *x509.CertPool
+
+	// Transport replaces all of the above but Timeout and Body: a seam for
+	// servers in memory, without address guard.
+	Transport http.RoundTripper
+}
+
+// Client sends requests to strangers. It is safe for concurrent use; make one
+// and keep it, as it holds the connections.
+type Client struct {
+	transport http.RoundTripper
+	userAgent string
+	plainHTTP bool
+	timeout   time.Duration
+	body      time.Duration
+}
+
+// New returns a client, or an error that names what is wrong with the
+// configuration.
+func New(c Config) (*Client, error) {
+	if c.UserAgent == "" || !httpguts.ValidHeaderFieldValue(c.UserAgent) {
+		return nil, fmt.Errorf("user agent %q cannot be sent; use the form fedpost/1.2 (+https://example.com/)", c.UserAgent)
+	}
+	client := &Client{
+		transport: c.Transport,
+		userAgent: c.UserAgent,
+		plainHTTP: c.AllowHTTP || c.AllowPrivate,
+		timeout:   cmp.Or(c.Timeout, 15*time.Second),
+		body:      cmp.Or(c.Body, 3*time.Second),
+	}
+	if client.transport == nil {
+		client.transport = newTransport(c, client.timeout)
+	}
+	return client, nil
+}
+
+func newTransport(c Config, timeout time.Duration) *http.Transport {
+	connect := min(cmp.Or(c.Connect, 7*time.Second), timeout)
+	g := guard{allow: c.Allow, private: c.AllowPrivate}
+	d := &tlsDialer{
+		dialer: &net.Dialer{
+			Timeout:        connect,
+			Resolver:       c.Resolver,
+			ControlContext: g.control,
+		},
+		timeout: min(cmp.Or(c.TLS, 7*time.Second), timeout),
+		config: &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			RootCAs:            c.RootCAs,
+			NextProtos:         []string{"h2", "http/1.1"},
+			ClientSessionCache: tls.NewLRUClientSessionCache(2048),
+		},
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	return &http.Transport{
+		Proxy:                  nil, // the environment does not decide where signed requests go
+		DialContext:            d.dialer.DialContext,
+		DialTLSContext:         d.DialContext,
+		Protocols:              protocols,
+		DisableCompression:     true, // a small answer must not become a large one
+		ResponseHeaderTimeout:  min(cmp.Or(c.Header, timeout), timeout),
+		MaxResponseHeaderBytes: maxHeader,
+		// Thousands of hosts with a request now and then: a Lambda has 1,024
+		// file descriptors, and many servers close after half a minute anyway.
+		MaxIdleConns:        256,
+		MaxIdleConnsPerHost: 2,
+		IdleConnTimeout:     30 * time.Second,
+		// A connection that died while the process was frozen is found out by a
+		// ping instead of by the next delivery.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
+	}
+}
+
+// ErrTimeout is the cause of a request's end when its time was up. Callers that
+// bound several requests together end their context with this cause to have
+// that counted as the host's fault.
+var ErrTimeout = errors.New("no answer in time")
+
+// ErrStopped says that the caller's context ended first: that says nothing
+// about the host.
+var ErrStopped = errors.New("stopped before an answer came")
+
+// Answer is what a host answered.
+type Answer struct {
+	Status int
+	Header http.Header
+	// Body is the beginning of the body, at most MaxBody bytes.
+	Body []byte
+	// BodyErr says why Body is not the whole body: ErrTooLong, or what went
+	// wrong while it was read. The status holds all the same.
+	BodyErr error
+	// Proto is the protocol's version, such as HTTP/2.0.
+	Proto string
+}
+
+// ErrTooLong says that a body is longer than MaxBody.
+var ErrTooLong = fmt.Errorf("body is longer than %d bytes", MaxBody)
+
+// Do sends r, made by NewRequest, and reads the answer. An error means that no
+// answer came, and ReasonOf classifies it; any status is an answer, redirects
+// included. Do never sends a request twice, except when a kept connection turns
+// out to be closed before any of it was written.
+func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
+	if err := c.check(r); err != nil {
+		return Answer{}, err
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(c.timeout, func() { cancel(ErrTimeout) })
+	defer timer.Stop()
+
+	progress := &trace{}
+	r = r.WithContext(progress.attach(inner))
+	r.Header.Set("User-Agent", c.userAgent)
+	res, err := c.transport.RoundTrip(r)
+	if err != nil {
+		return Answer{}, c.explain(ctx, inner, progress, err)
+	}
+	defer res.Body.Close()
+	timer.Reset(c.body)
+	a := Answer{Status: res.StatusCode, Header: res.Header, Proto: res.Proto}
+	a.Body, err = io.ReadAll(io.LimitReader(res.Body, MaxBody+1))
+	switch {
+	case len(a.Body) > MaxBody:
+		a.Body, a.BodyErr = a.Body[:MaxBody], ErrTooLong
+	case err != nil:
+		a.BodyErr = c.explain(ctx, inner, progress, err)
+	}
+	return a, nil
+}

@@ -1,0 +1,126 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+// BlockedError says that an address was not dialled because of what it is. It
+// is found when the name is resolved and not before, so a public name that
+// points to a private address is caught too, also when it changes between two
+// look-ups.
+type BlockedError struct {
+	Addr netip.Addr
+	Why  string
+}
+
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("address %s is not allowed: %s", e.Addr, e.Why)
+}
+
+// guard decides which addresses may be dialled.
+type guard struct {
+	allow   []netip.Prefix
+	private bool
+}
+
+// control is a net.Dialer's ControlContext: it runs for every address that is
+// about to be connected to, after the name was resolved.
+func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("address guard: %w", err)
+	}
+	return g.check(ap.Addr())
+}
+
+// check returns a *BlockedError unless addr may be dialled.
+func (g guard) check(addr netip.Addr) error {
+	addr = addr.WithZone("").Unmap()
+	for _, p := range g.allow {
+		if p.Contains(addr) {
+			return nil
+		}
+	}
+	k := kindOf(addr)
+	if k.why == "" || (g.private && k.private) {
+		return nil
+	}
+	return &BlockedError{Addr: addr, Why: k.why}
+}
+
+// kind is why an address is not for strangers; the zero value is a public one.
+type kind struct {
+	why string
+	// private: a machine of one's own may have it, so trials may use it.
+	private bool
+}
+
+// nat64 is the well-known prefix of RFC 6052: an IPv6-only network reaches all
+// of IPv4 through it, so the embedded address is the one to judge.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+func kindOf(addr netip.Addr) kind {
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		return kindOf(netip.AddrFrom4([4]byte(b[12:])))
+	}
+	for _, s := range special {
+		if s.prefix.Contains(addr) {
+			return s.kind
+		}
+	}
+	if addr.Is6() && !globalUnicast.Contains(addr) {
+		return kind{why: "outside of global unicast"}
+	}
+	return kind{}
+}
+
+// globalUnicast is all of IPv6 that has been given out to the public so far.
+// https://www.iana.org/assignments/ipv6-address-space
+var globalUnicast = netip.MustParsePrefix("2000::/3")
+
+// special lists what is not public, narrower prefixes first.
+// https://www.iana.org/assignments/iana-ipv4-special-registry
+// https://www.iana.org/assignments/iana-ipv6-special-registry
+var special = []struct {
+	prefix netip.Prefix
+	kind
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), kind{why: "unspecified"}},
+	{netip.MustParsePrefix("10.0.0.0/8"), kind{"private", true}},
+	{netip.MustParsePrefix("100.64.0.0/10"), kind{"carrier-grade NAT", true}},
+	{netip.MustParsePrefix("127.0.0.0/8"), kind{"loopback", true}},
+	{netip.MustParsePrefix("169.254.0.0/16"), kind{why: "link-local or metadata"}},
+	{netip.MustParsePrefix("172.16.0.0/12"), kind{"private", true}},
+	{netip.MustParsePrefix("192.0.0.0/24"), kind{why: "protocol assignments"}},
+	{netip.MustParsePrefix("192.0.2.0/24"), kind{why: "documentation"}},
+	{netip.MustParsePrefix("192.88.99.0/24"), kind{why: "6to4 relay"}},
+	{netip.MustParsePrefix("192.168.0.0/16"), kind{"private", true}},
+	{netip.MustParsePrefix("198.18.0.0/15"), kind{why: "benchmarking"}},
+	{netip.MustParsePrefix("198.51.100.0/24"), kind{why: "documentation"}},
+	{netip.MustParsePrefix("203.0.113.0/24"), kind{why: "documentation"}},
+	{netip.MustParsePrefix("224.0.0.0/4"), kind{why: "multicast"}},
+	{netip.MustParsePrefix("240.0.0.0/4"), kind{why: "reserved or broadcast"}},
+
+	{netip.MustParsePrefix("::/128"), kind{why: "unspecified"}},
+	{netip.MustParsePrefix("::1/128"), kind{"loopback", true}},
+	{netip.MustParsePrefix("::/96"), kind{why: "IPv4-compatible"}},
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), kind{why: "IPv4-translated"}},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), kind{why: "local NAT64"}},
+	{netip.MustParsePrefix("100::/64"), kind{why: "discard-only"}},
+	// Teredo, ORCHID and benchmarking among them: tunnels to who knows where.
+	{netip.MustParsePrefix("2001::/23"), kind{why: "protocol assignments"}},
+	{netip.MustParsePrefix("2001:db8::/32"), kind{why: "documentation"}},
+	// Nobody legitimate is left on 6to4 (RFC 7526), and it embeds any IPv4.
+	{netip.MustParsePrefix("2002::/16"), kind{why: "6to4"}},
+	{netip.MustParsePrefix("3fff::/20"), kind{why: "documentation"}},
+	{netip.MustParsePrefix("fd00:ec2::/32"), kind{why: "metadata"}},
+	{netip.MustParsePrefix("fd20:ce::254/128"), kind{why: "metadata"}},
+	{netip.MustParsePrefix("fc00::/7"), kind{"private", true}},
+	{netip.MustParsePrefix("fe80::/10"), kind{why: "link-local"}},
+	{netip.MustParsePrefix("fec0::/10"), kind{why: "site-local"}},
+	{netip.MustParsePrefix("ff00::/8"), kind{why: "multicast"}},
+}

@@ -1,0 +1,87 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptrace"
+	"sync/atomic"
+	"syscall"
+
+	"fedpost/internal/outcome"
+)
+
+// InvalidAnswerError says that something came back that is not HTTP, or more of
+// a header than is read.
+type InvalidAnswerError struct{ Err error }
+
+func (e *InvalidAnswerError) Error() string { return "invalid answer: " + e.Err.Error() }
+func (e *InvalidAnswerError) Unwrap() error { return e.Err }
+
+// trace learns how far a request got, which net/http's errors do not tell.
+type trace struct{ answered atomic.Bool }
+
+func (t *trace) attach(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotFirstResponseByte: func() { t.answered.Store(true) },
+	})
+}
+
+// explain turns a transport's error into one that ReasonOf understands.
+func (c *Client) explain(outer, inner context.Context, t *trace, err error) error {
+	if outer.Err() != nil && !errors.Is(context.Cause(outer), ErrTimeout) {
+		return fmt.Errorf("%w: %w", ErrStopped, context.Cause(outer))
+	}
+	if errors.Is(context.Cause(inner), ErrTimeout) {
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
+	}
+	if t.answered.Load() && ReasonOf(err) == outcome.OtherTrouble {
+		return &InvalidAnswerError{Err: err}
+	}
+	return err
+}
+
+// ReasonOf classifies an error of Client.Do.
+func ReasonOf(err error) outcome.Reason {
+	var (
+		blocked *BlockedError
+		request *RequestError
+		invalid *InvalidAnswerError
+		dns     *net.DNSError
+		hand    *TLSError
+		op      *net.OpError
+		timeout interface{ Timeout() bool }
+	)
+	switch {
+	case err == nil:
+		return outcome.ReasonNone
+	case errors.As(err, &blocked):
+		return outcome.BlockedAddr
+	case errors.As(err, &request):
+		return outcome.BadRequest
+	case errors.As(err, &invalid):
+		return outcome.InvalidAnswer
+	case errors.As(err, &dns):
+		// A resolver that does not answer is a resolver's failure too.
+		return outcome.DNS
+	case errors.Is(err, ErrTimeout):
+		return outcome.Timeout
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return outcome.ConnRefused
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, syscall.ECONNABORTED), errors.Is(err, syscall.ETIMEDOUT):
+		// The system gives a connection up (ETIMEDOUT) long after our own
+		// timeouts, so only one that had been working can end so.
+		return outcome.ConnReset
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return outcome.Timeout
+	case errors.As(err, &hand), errors.As(err, &op) && op.Op == "remote error":
+		// "remote error" is crypto/tls for an alert of the other side.
+		return outcome.TLS
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return outcome.ConnReset
+	}
+	return outcome.OtherTrouble
+}

@@ -1,0 +1,55 @@
+package outcome
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of the pause that a host may ask for.
+const (
+	// MaxPause is the longest pause honoured. It is the longest wait that a
+	// queue can hold, and keeps a host from talking us into never coming back.
+	MaxPause = 12 * time.Hour
+	// DefaultPause is for a 429 that names no time.
+	DefaultPause = time.Minute
+)
+
+// RetryAfter reads a Retry-After header, seconds or one of the three forms of
+// an HTTP date (RFC 9110, sections 10.2.3 and 5.6.7), and returns when the next
+// try may be made: after now and at most MaxPause from it. A value that is
+// absent, malformed, zero or past asks for nothing: ok is false.
+func RetryAfter(value string, now time.Time) (at time.Time, ok bool) {
+	value = strings.TrimSpace(value)
+	if value == "" {
+		return time.Time{}, false
+	}
+	var pause time.Duration
+	if isDigits(value) {
+		pause = MaxPause
+		// More digits than these are beyond the cap and would overflow.
+		if s, err := strconv.ParseInt(value, 10, 64); err == nil && s < int64(MaxPause/time.Second) {
+			pause = time.Duration(s) * time.Second
+		}
+	} else {
+		date, err := http.ParseTime(value)
+		if err != nil {
+			return time.Time{}, false
+		}
+		pause = min(date.Sub(now), MaxPause)
+	}
+	if pause <= 0 {
+		return time.Time{}, false
+	}
+	return now.Add(pause), true
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
