@@ -59,7 +59,7 @@ func TestWhatIsNotOursIsMalformed(t *testing.T) {
 		"no version":          `{"ref":{"id":"a","parts":1}}`,
 		"newer version":       `{"v":99,"ref":{"id":"a","parts":1}}`,
 		"no work":             `{"v":1}`,
-		"two kinds":           `{"v":1,"ref":{"id":"a","parts":1},"batch":[]}`,
+		"two kinds":           `{"v":1,"ref":{"id":"a","parts":1},"batch":[{"v":1,"ref":{"id":"a","parts":1}}]}`,
 		"no activity":         `{"v":1,"deliver":{"chunk":0,"pos":-1,"targets":["https://a.example/"]}}`,
 		"no targets":          `{"v":1,"activity":{"id":"x"},"deliver":{"chunk":0,"pos":-1,"targets":[]}}`,
 		"position of many":    `{"v":1,"activity":{"id":"x"},"deliver":{"chunk":0,"pos":1,"targets":["https://a.example/","https://b.example/"]}}`,
