@@ -1,0 +1,108 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxAttributes is how many attributes SQS lets a message have.
+const MaxAttributes = 10
+
+// attributeType is what an attribute's type costs: SQS counts names, types and
+// values, and ours are all of type String.
+const attributeType = "String"
+
+// Size is what m counts towards MaxBytes: body and attributes.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html
+func (m Message) Size() int {
+	n := len(m.Body)
+	for name, value := range m.Attributes {
+		n += len(name) + len(attributeType) + len(value)
+	}
+	return n
+}
+
+// Check reports whether a queue takes m, a FIFO queue or a standard one. The
+// rules are here, not in the engines, so that a message which one engine takes
+// is never refused by the other. The error is ErrTooLarge or ErrInvalid with
+// what is wrong.
+func (m Message) Check(fifo bool) error {
+	switch {
+	case m.Body == "":
+		return invalid("the body is empty")
+	case !allowed(m.Body):
+		return invalid("the body has characters that a queue cannot carry (only tab, line feed, carriage return and U+0020 to U+FFFD and up)")
+	case m.Delay < 0:
+		return invalid("the delay %s is negative", m.Delay)
+	case fifo && m.Delay != 0:
+		return invalid("a FIFO queue has no delay per message")
+	case m.Delay > MaxDelay:
+		return invalid("the delay %s is over %s", m.Delay, MaxDelay)
+	case fifo && m.OrderingKey == "":
+		return invalid("a FIFO queue needs an ordering key")
+	case fifo && m.DeduplicationKey == "":
+		return invalid("a FIFO queue needs a deduplication key")
+	case !fifo && m.DeduplicationKey != "":
+		return invalid("a standard queue takes no deduplication key")
+	case len(m.Attributes) > MaxAttributes:
+		return invalid("%d attributes, at most %d", len(m.Attributes), MaxAttributes)
+	}
+	for name, value := range m.Attributes {
+		if err := checkAttribute(name, value); err != nil {
+			return err
+		}
+	}
+	if n := m.Size(); n > MaxBytes {
+		return fmt.Errorf("%w: %d bytes with attributes", ErrTooLarge, n)
+	}
+	return nil
+}
+
+func checkAttribute(name, value string) error {
+	lower := strings.ToLower(name)
+	if name == "" || len(name) > 256 ||
+		strings.IndexFunc(name, func(r rune) bool { return !strings.ContainsRune(attributeChars, r) }) >= 0 ||
+		strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") || strings.Contains(name, "..") ||
+		strings.HasPrefix(lower, "aws.") || strings.HasPrefix(lower, "amazon.") {
+		return invalid("%q is no name for an attribute", name)
+	}
+	if value == "" || !allowed(value) {
+		return invalid("the attribute %s is empty or has characters that a queue cannot carry", name)
+	}
+	return nil
+}
+
+const attributeChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
+
+// allowed reports whether SQS takes s: valid UTF-8 of the characters that XML
+// 1.0 can carry.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+func allowed(s string) bool {
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError:
+			// A real U+FFFD takes three bytes, an encoding error one.
+			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
+				return false
+			}
+		case r == '\t', r == '\n', r == '\r':
+		case r < 0x20, r == 0xFFFE, r == 0xFFFF:
+			return false
+		}
+	}
+	return true
+}
+
+// CheckVisibility reports whether d is a visibility timeout that SQS takes.
+func CheckVisibility(d time.Duration) error {
+	if d < 0 || d > MaxVisibility {
+		return invalid("the visibility timeout %s is not between 0 and %s", d, MaxVisibility)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
