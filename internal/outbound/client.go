@@ -50,9 +50,9 @@ type Config struct {
 	// Allow lists networks that may be dialled whatever they are.
 	Allow []netip.Prefix
 
-	// Timeout bounds a request from its start to the end of the answer's
-	// header; default 15 s. Body bounds the reading of the body after that, as
-	// the status alone decides most; default 3 s.
+	// Timeout bounds a request from its start to the end of the answer; default
+	// 15 s. Body bounds the reading of the answer's body, as the status alone
+	// decides most; default 3 s.
 	Timeout time.Duration
 	Body    time.Duration
 	// Connect, TLS and Header bound its steps: look-up and connection (default
@@ -137,6 +137,9 @@ func newTransport(c Config, timeout time.Duration) *http.Transport {
 	}
 }
 
+// Timeout is the longest that Do takes.
+func (c *Client) Timeout() time.Duration { return c.timeout }
+
 // ErrTimeout is the cause of a request's end when its time was up. Callers that
 // bound several requests together end their context with this cause to have
 // that counted as the host's fault.
@@ -183,7 +186,8 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 		return Answer{}, c.explain(ctx, inner, progress, err)
 	}
 	defer res.Body.Close()
-	timer.Reset(c.body)
+	bodyTimer := time.AfterFunc(c.body, func() { cancel(ErrTimeout) })
+	defer bodyTimer.Stop()
 	a := Answer{Status: res.StatusCode, Header: res.Header, Proto: res.Proto}
 	a.Body, err = io.ReadAll(io.LimitReader(res.Body, MaxBody+1))
 	switch {

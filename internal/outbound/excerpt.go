@@ -8,14 +8,17 @@ import (
 	"fedpost/internal/outcome"
 )
 
-// Excerpt returns the beginning of the body as text for records and terminals:
-// valid UTF-8 of at most outcome.MaxResponse bytes, white space folded and
-// control characters, with which a stranger could paint an operator's screen,
-// replaced.
-func (a Answer) Excerpt() string {
+// Excerpt returns the beginning of the body, Clean and of at most
+// outcome.MaxResponse bytes.
+func (a Answer) Excerpt() string { return Clean(string(a.Body), outcome.MaxResponse) }
+
+// Clean makes what a stranger wrote fit for records and terminals: valid UTF-8
+// of at most limit bytes, white space folded, and control characters, with
+// which an operator's screen could be painted, replaced.
+func Clean(s string, limit int) string {
 	var b strings.Builder
 	space := false
-	for _, r := range string(a.Body) {
+	for _, r := range s {
 		switch {
 		case unicode.IsSpace(r):
 			space = b.Len() > 0
@@ -27,7 +30,7 @@ func (a Answer) Excerpt() string {
 		if space {
 			need++
 		}
-		if b.Len()+need > outcome.MaxResponse {
+		if b.Len()+need > limit {
 			break
 		}
 		if space {

@@ -1,0 +1,129 @@
+package activitypub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/httpsign"
+	"fedpost/internal/outbound"
+	"fedpost/internal/outcome"
+)
+
+// Attempt makes one attempt to deliver to t, within the client's timeout.
+//
+// It is one POST. A second one, to the same inbox, is sent only after 401 or
+// 403, with the other signature form; and once after 307 or 308 to the same
+// origin, signed for the new address. In both cases the server has said that it
+// did not take the first. After any other answer, and after none, a second POST
+// could deliver twice.
+func (d *Delivery) Attempt(ctx context.Context, t activity.Target) outcome.Outcome {
+	start := d.protocol.Now()
+	o := d.attempt(ctx, t)
+	o.Took = d.protocol.Now().Sub(start)
+	return o
+}
+
+func (d *Delivery) attempt(ctx context.Context, t activity.Target) outcome.Outcome {
+	if d.signer == nil {
+		return d.failed
+	}
+	p := d.protocol
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.Timeout(), outbound.ErrTimeout)
+	defer cancel()
+
+	host := t.Host()
+	form := p.Forms.Form(host)
+	if !form.Valid() {
+		form = httpsign.Cavage
+	}
+	inbox, moved, refused := t.Inbox, false, 0
+	for {
+		a, err := d.post(ctx, inbox, form)
+		if err != nil {
+			return failure(err)
+		}
+		if to, ok := sameOrigin(inbox, a); ok && !moved {
+			inbox, moved = to, true
+			continue
+		}
+		if (a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden) && refused == 0 {
+			form, refused = form.Other(), a.Status
+			continue
+		}
+		o := p.judge(a, t)
+		if refused != 0 {
+			o.Note = fmt.Sprintf("%d to signature form %s, then sent with %s", refused, form.Other(), form)
+			if o.Class == outcome.Delivered {
+				p.Forms.Remember(host, form, p.Now().Add(p.FormTTL))
+			}
+		}
+		return o
+	}
+}
+
+// post sends the activity once. An error of signing wraps errSigning.
+func (d *Delivery) post(ctx context.Context, inbox string, form httpsign.Form) (outbound.Answer, error) {
+	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.body)
+	if err != nil {
+		return outbound.Answer{}, err
+	}
+	r.Header.Set("Content-Type", ContentType)
+	r.Header.Set("Accept", accept)
+	if err := d.signer.Sign(r, form, d.digest, d.protocol.Now()); err != nil {
+		return outbound.Answer{}, fmt.Errorf("%w: %w", errSigning, err)
+	}
+	return d.protocol.Client.Do(ctx, r)
+}
+
+var errSigning = errors.New("request could not be signed")
+
+// judge reads an answer.
+func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
+	o := outcome.Outcome{Status: a.Status, Response: a.Excerpt()}
+	o.Class, o.RetryAfter = outcome.OfStatus(a.Status, t.Shared, a.Header.Get("Retry-After"), p.Now())
+	if o.Class == outcome.Delivered {
+		return o
+	}
+	o.Err = fmt.Sprintf("answered %d %s", a.Status, http.StatusText(a.Status))
+	if a.Status >= 300 && a.Status < 400 {
+		o.Err += fmt.Sprintf(" to %q, which is not followed", outbound.Clean(a.Header.Get("Location"), 200))
+	}
+	return o
+}
+
+// failure reads an error: no answer came.
+func failure(err error) outcome.Outcome {
+	o := outcome.Outcome{Class: outcome.Retry, Err: err.Error()}
+	if errors.Is(err, errSigning) || errors.Is(err, outbound.ErrStopped) {
+		// Not the host's fault, so neither its circuit nor the tries suffer.
+		o.Unattempted = true
+		return o
+	}
+	o.Reason = outbound.ReasonOf(err)
+	if o.Reason == outcome.BlockedAddr || o.Reason == outcome.BadRequest {
+		o.Class, o.Unattempted = outcome.Refused, true
+	}
+	return o
+}
+
+// sameOrigin returns where a asks to repeat the POST, if it does (RFC 9110,
+// sections 15.4.8 and 15.4.9) and if that is on the same server.
+func sameOrigin(inbox string, a outbound.Answer) (string, bool) {
+	if a.Status != http.StatusTemporaryRedirect && a.Status != http.StatusPermanentRedirect {
+		return "", false
+	}
+	from, err := url.Parse(inbox)
+	if err != nil {
+		return "", false
+	}
+	to, err := from.Parse(a.Header.Get("Location"))
+	if err != nil || a.Header.Get("Location") == "" || to.User != nil ||
+		to.Scheme != from.Scheme || activity.Authority(to) != activity.Authority(from) {
+		return "", false
+	}
+	return to.String(), true
+}
