@@ -42,3 +42,13 @@ func ParseID(s string) (ID, error) {
 	}
 	return ID(u.String()), nil
 }
+
+// Time is when the id was made, to the millisecond; zero if i is no id. What
+// is derived from it is the same however often an activity is put together.
+func (i ID) Time() time.Time {
+	u, err := ulid.ParseStrict(string(i))
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(u.Time()).UTC()
+}
