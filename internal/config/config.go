@@ -1,0 +1,121 @@
+// Package config reads fedpost's settings from the environment, once, at
+// start, and refuses to start on any that cannot be right.
+//
+// A function that is wrongly configured and starts anyway fails later, on
+// somebody's activity. So everything that can be checked is checked before the
+// first one, and all faults are reported together, each with the variable's
+// name, what is wrong with it and what to do: one deployment to find out, one
+// to repair.
+//
+// There is one struct for each concern. What a program reads is the struct
+// that lists its concerns (Enqueue, Deliver, HealthCheck, Local), so it can be
+// listed, documented, and compared with what template.yaml sets.
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Load fills cfg, a pointer to a struct whose fields are structs of this
+// package, from the process's environment. Its error is an *Error.
+func Load(cfg any) error { return From(cfg, env.ToMap(os.Environ())) }
+
+// From is Load from an environment that is given.
+func From(cfg any, environ map[string]string) error {
+	var faults []Fault
+	for _, concern := range concerns(cfg) {
+		faults = append(faults, load(concern, environ)...)
+	}
+	if len(faults) > 0 {
+		return &Error{Faults: faults}
+	}
+	return nil
+}
+
+// concerns returns pointers to the structs that cfg is made of.
+func concerns(cfg any) []reflect.Value {
+	v := reflect.ValueOf(cfg).Elem()
+	var all []reflect.Value
+	for i := range v.NumField() {
+		all = append(all, v.Field(i).Addr())
+	}
+	return all
+}
+
+// checker is a concern with rules that a single variable cannot show.
+type checker interface{ check(*report) }
+
+func load(concern reflect.Value, environ map[string]string) []Fault {
+	r := newReport(concern.Type().Elem(), environ)
+	err := env.ParseWithOptions(concern.Interface(), env.Options{Environment: environ, FuncMap: parsers})
+	r.parsed(err)
+	r.bounds(concern.Elem())
+	if c, ok := concern.Interface().(checker); ok {
+		c.check(r)
+	}
+	return r.faults
+}
+
+// Setting is one variable as operators know it.
+type Setting struct {
+	Name     string
+	Concern  string // the struct it belongs to
+	Default  string
+	Required bool
+	Secret   bool
+	Help     string // what to set it to
+	Min, Max string
+}
+
+// Settings lists what cfg reads, in the order of its fields.
+func Settings(cfg any) []Setting {
+	var all []Setting
+	for _, concern := range concerns(cfg) {
+		for _, f := range fields(concern.Type().Elem()) {
+			all = append(all, f.Setting)
+		}
+	}
+	return all
+}
+
+// Names lists the variables that cfg reads, sorted.
+func Names(cfg any) []string {
+	names := map[string]bool{}
+	for _, s := range Settings(cfg) {
+		names[s.Name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// field is a Setting and the struct field behind it.
+type field struct {
+	Setting
+	index int
+	name  string
+}
+
+// fields reads the tags of a concern. Every field has a name and a help text;
+// one that has not is a mistake in this package.
+func fields(t reflect.Type) []field {
+	var all []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag
+		s := Setting{
+			Name: tag.Get("env"), Concern: t.Name(), Default: tag.Get("envDefault"), Help: tag.Get("help"),
+			Required: tag.Get("must") == "set", Secret: tag.Get("secret") == "true",
+			Min: tag.Get("min"), Max: tag.Get("max"),
+		}
+		if s.Name == "" || s.Help == "" {
+			panic(fmt.Sprintf("config: %s.%s has no variable or no help text", t.Name(), f.Name))
+		}
+		all = append(all, field{Setting: s, index: i, name: f.Name})
+	}
+	return all
+}

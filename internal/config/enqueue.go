@@ -1,0 +1,74 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"fedpost/internal/activity"
+)
+
+// Deduplication is how a repeated request is told from a new one.
+type Deduplication struct {
+	Fallback string        `env:"DEDUPLICATION_FALLBACK" envDefault:"open" help:"open, to accept a request with a deduplication key when no marker can be written, or closed, to refuse it"`
+	TTL      time.Duration `env:"DEDUPLICATION_TTL" envDefault:"1h" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the request does not say: 1s to 30d"`
+	Prefix   string        `env:"DEDUPLICATION_PREFIX" envDefault:"fedpost" help:"what comes before every deduplication marker in the table, so that several installations can share one: up to 64 letters, digits, - and _"`
+}
+
+func (d *Deduplication) check(r *report) {
+	r.oneOf("DEDUPLICATION_FALLBACK", d.Fallback, "open", "closed")
+	r.token("DEDUPLICATION_PREFIX", d.Prefix, 64)
+}
+
+// Limits bound what one request may ask for.
+type Limits struct {
+	ActivityBytes int           `env:"MAX_ACTIVITY_BYTES" envDefault:"262144" min:"1024" max:"307200" help:"the size of the largest activity, in bytes: 1024 to 307200, as a parked delivery must fit into one table item of 400 KB"`
+	Recipients    int           `env:"MAX_RECIPIENTS" envDefault:"50000" min:"1" max:"100000" help:"the most inboxes of one activity after shared-inbox collapse: 1 to 100000"`
+	Batch         int           `env:"MAX_BATCH" envDefault:"100" min:"1" max:"100" help:"the most activities of one batch: 1 to 100"`
+	Delay         time.Duration `env:"MAX_DELAY" envDefault:"30d" min:"0s" max:"365d" help:"the longest delay of an activity: 0s to 365d"`
+	Retention     time.Duration `env:"RECORD_RETENTION" envDefault:"30d" min:"1d" max:"365d" help:"how long records of activities and their recipients are kept: 1d to 365d"`
+}
+
+// Priorities choose the queue of an activity that does not say its priority.
+type Priorities struct {
+	High    Words  `env:"PRIORITY_HIGH_TYPES" envDefault:"Delete,Undo,Block,Flag,Accept,Reject,Follow" help:"the types of activities that go to the high queue, with commas between them"`
+	Low     Words  `env:"PRIORITY_LOW_TYPES" envDefault:"Like,Dislike,EmojiReact,View,Listen,Read" help:"the types of activities that go to the low queue, with commas between them"`
+	Default string `env:"PRIORITY_DEFAULT" envDefault:"normal" help:"high, normal or low: the queue of all other types"`
+}
+
+func (p *Priorities) check(r *report) {
+	r.oneOf("PRIORITY_DEFAULT", p.Default, string(activity.High), string(activity.Normal), string(activity.Low))
+	high := map[string]bool{}
+	for _, t := range p.High {
+		high[t] = true
+	}
+	for _, t := range p.Low {
+		if high[t] {
+			r.add("PRIORITY_LOW_TYPES", "lists "+t+", which PRIORITY_HIGH_TYPES lists too", "decide for one of them")
+		}
+	}
+}
+
+// ByType returns the priority of each type that has one of its own.
+func (p Priorities) ByType() map[string]activity.Priority {
+	m := map[string]activity.Priority{}
+	for _, t := range p.High {
+		m[t] = activity.High
+	}
+	for _, t := range p.Low {
+		m[t] = activity.Low
+	}
+	return m
+}
+
+// Words is a list of words.
+type Words []string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (w *Words) UnmarshalText(b []byte) error {
+	for s := range strings.SplitSeq(string(b), ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			*w = append(*w, s)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Fault is what is wrong with one variable.
+type Fault struct {
+	Variable string
+	Wrong    string // "is not set", "is \"1 hour\", which is not a duration"
+	Fix      string // what to do
+}
+
+func (f Fault) String() string { return f.Variable + " " + f.Wrong + "; " + f.Fix }
+
+// Error lists everything that is wrong with the configuration.
+type Error struct{ Faults []Fault }
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("the configuration cannot be used:")
+	for _, f := range e.Faults {
+		b.WriteString("\n  " + f.String())
+	}
+	return b.String()
+}
+
+// report collects the faults of one concern.
+type report struct {
+	fields []field
+	env    map[string]string
+	faulty map[string]bool
+	faults []Fault
+}
+
+func newReport(t reflect.Type, environ map[string]string) *report {
+	return &report{fields: fields(t), env: environ, faulty: map[string]bool{}}
+}
+
+// add records a fault, unless the variable has one already: a value that could
+// not be read breaks other rules too, and those are no news.
+func (r *report) add(variable, wrong, fix string) {
+	if r.faulty[variable] {
+		return
+	}
+	r.faulty[variable] = true
+	r.faults = append(r.faults, Fault{variable, wrong, fix})
+}
+
+// parsed records what the parser complained about, and what is missing.
+func (r *report) parsed(err error) {
+	unread := map[string]error{}
+	if all, ok := errors.AsType[env.AggregateError](err); ok {
+		for _, one := range all.Errors {
+			p, ok := errors.AsType[env.ParseError](one)
+			if !ok {
+				// Everything else speaks of a tag that this package got wrong.
+				panic(fmt.Sprintf("config: %v", one))
+			}
+			unread[p.Name] = p.Err
+		}
+	}
+	for _, f := range r.fields {
+		switch {
+		case unread[f.name] != nil:
+			r.add(f.Name, r.shown(f)+", which is "+unread[f.name].Error(), "set it to "+f.Help)
+		case f.Required && r.env[f.Name] == "":
+			r.add(f.Name, "is not set", "set it to "+f.Help)
+		}
+	}
+}
+
+// shown is a variable's value for a message; secrets are not shown.
+func (r *report) shown(f field) string {
+	if f.Secret {
+		return "has a value"
+	}
+	return fmt.Sprintf("is %q", r.env[f.Name])
+}
+
+// bounds checks the variables that have a least or greatest value.
+func (r *report) bounds(v reflect.Value) {
+	for _, f := range r.fields {
+		got := v.Field(f.index)
+		if f.Min != "" && less(got, f.Min) {
+			r.add(f.Name, r.shown(f)+", which is less than "+f.Min, "set it to "+f.Help)
+		}
+		if f.Max != "" && more(got, f.Max) {
+			r.add(f.Name, r.shown(f)+", which is more than "+f.Max, "set it to "+f.Help)
+		}
+	}
+}
+
+// oneOf checks a variable that is one of a few words.
+func (r *report) oneOf(variable, got string, words ...string) {
+	if slices.Contains(words, got) {
+		return
+	}
+	last := len(words) - 1
+	r.add(variable, fmt.Sprintf("is %q", got), "set it to "+strings.Join(words[:last], ", ")+" or "+words[last])
+}
+
+// token checks a variable that becomes a part of names.
+func (r *report) token(variable, got string, most int) {
+	outside := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+	}
+	if len(got) > most || strings.ContainsFunc(got, outside) {
+		r.add(variable, fmt.Sprintf("is %q", got), fmt.Sprintf("set it to up to %d letters, digits, - and _", most))
+	}
+}

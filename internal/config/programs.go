@@ -1,0 +1,71 @@
+package config
+
+// Enqueue is what functions/enqueue reads.
+type Enqueue struct {
+	Queues        Queues
+	Table         Table
+	Sealing       Sealing
+	Deduplication Deduplication
+	Limits        Limits
+	Priorities    Priorities
+	Retry         Retry
+	Outbound      Outbound
+	Sipher        Sipher
+}
+
+// Deliver is what functions/deliver reads.
+type Deliver struct {
+	Queues      Queues
+	Table       Table
+	Sealing     Sealing
+	Limits      Limits
+	Retry       Retry
+	Circuit     Circuit
+	Outbound    Outbound
+	Concurrency Concurrency
+	Sipher      Sipher
+}
+
+// HealthCheck is what functions/healthcheck reads.
+type HealthCheck struct {
+	Queues      Queues
+	Table       Table
+	Limits      Limits
+	Retry       Retry
+	Circuit     Circuit
+	Outbound    Outbound
+	Concurrency Concurrency
+	Sipher      Sipher
+}
+
+// Local is what `fedpost up` reads.
+type Local struct {
+	Access        Access
+	Deduplication Deduplication
+	Limits        Limits
+	Priorities    Priorities
+	Retry         Retry
+	Circuit       Circuit
+	Outbound      Outbound
+	Concurrency   Concurrency
+	Sipher        Sipher
+}
+
+// AWS is what `fedpost up` reads beside Local to run on AWS's services.
+type AWS struct {
+	Queues  Queues
+	Table   Table
+	Sealing Sealing
+}
+
+// Access is who may use the API of `fedpost up`. On AWS that is IAM's business.
+type Access struct {
+	Token string `env:"FEDPOST_API_TOKEN" secret:"true" help:"a secret of at least 16 characters that clients send as Bearer token; needed to listen on anything but loopback"`
+}
+
+func (a *Access) check(r *report) {
+	const least = 16
+	if a.Token != "" && len(a.Token) < least {
+		r.add("FEDPOST_API_TOKEN", "has fewer than 16 characters, so it can be guessed", "set it to a random one: openssl rand -hex 32")
+	}
+}
