@@ -40,15 +40,22 @@ type Identity struct {
 	// PublicKey and EncryptionKey are the public halves, as base64.
 	PublicKey, EncryptionKey string
 
-	signing ed25519.PrivateKey
-	secret  []byte
+	private *private
+}
+
+// private is kept behind a pointer because fmt prints unexported fields of
+// structs around an Identity without asking its String method; of a pointer it
+// prints the address.
+type private struct {
+	signing    ed25519.PrivateKey
+	encryption []byte
 }
 
 // ErrNotConfigured says that settings are missing which the work at hand needs.
 var ErrNotConfigured = errors.New("sipher identity is not configured")
 
 // HasKeys reports whether both key pairs are there.
-func (id Identity) HasKeys() bool { return id.signing != nil && id.secret != nil }
+func (id Identity) HasKeys() bool { return id.private != nil }
 
 // Ready returns nil if id can send and be discovered, else an error that wraps
 // ErrNotConfigured and names the settings that are missing.
@@ -66,12 +73,14 @@ func (id Identity) Ready() error {
 	return fmt.Errorf("%w: set %s", ErrNotConfigured, strings.Join(missing, ", "))
 }
 
-// Sign returns our signature of plaintext, as base64.
-func (id Identity) Sign(plaintext string) string { return key.Sign(id.signing, plaintext) }
+// Sign returns our signature of plaintext, as base64. It needs HasKeys.
+func (id Identity) Sign(plaintext string) string { return key.Sign(id.private.signing, plaintext) }
 
-// Open decrypts an envelope that was sealed to us. Its error wraps
-// envelope.ErrOpen.
-func (id Identity) Open(e envelope.Envelope) (string, error) { return envelope.Open(id.secret, e) }
+// Open decrypts an envelope that was sealed to us. It needs HasKeys. Its error
+// wraps envelope.ErrOpen.
+func (id Identity) Open(e envelope.Envelope) (string, error) {
+	return envelope.Open(id.private.encryption, e)
+}
 
 // String shows the public part only.
 func (id Identity) String() string {

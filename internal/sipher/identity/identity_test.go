@@ -213,7 +213,8 @@ func TestPrivateKeysAreNeverPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, out := range []string{
-		fmt.Sprintf("%v %+v %#v %s", id, id, id, id), fmt.Sprintf("%+v", struct{ X identity.Identity }{id}), log.String(), string(asJSON),
+		fmt.Sprintf("%v %+v %#v %s", id, id, id, id), fmt.Sprintf("%+v", struct{ X identity.Identity }{id}),
+		fmt.Sprintf("%+v %#v", struct{ x identity.Identity }{id}, struct{ x identity.Identity }{id}), log.String(), string(asJSON),
 	} {
 		for _, b := range [][]byte{mustDecode(t, env[identity.SettingPrivateKey])[:32], mustDecode(t, env[identity.SettingEncryptionPrivate])} {
 			for _, form := range []string{base64.StdEncoding.EncodeToString(b)[:40], fmt.Sprint(b[:4])[1:10], fmt.Sprintf("%x", b)} {

@@ -28,8 +28,9 @@ func Load(getenv func(string) string) (Identity, error) {
 	l := loader{getenv: getenv}
 	id := Identity{Origin: l.origin()}
 	if l.anyKey() {
-		l.signing(&id)
-		l.encryption(&id)
+		id.private = &private{}
+		id.PublicKey, id.private.signing = l.signing()
+		id.EncryptionKey, id.private.encryption = l.encryption()
 	}
 	if len(l.faults) > 0 {
 		return Identity{}, errors.Join(l.faults...)
@@ -88,38 +89,38 @@ func (l *loader) bytes(setting string, size int, layout string) []byte {
 	return b
 }
 
-func (l *loader) signing(id *Identity) {
+func (l *loader) signing() (string, ed25519.PrivateKey) {
 	public := l.bytes(SettingPublicKey, ed25519.PublicKeySize, "the 32-byte Ed25519 public key")
 	private := l.bytes(SettingPrivateKey, ed25519.PrivateKeySize, "the 64-byte Ed25519 private key (seed, then public key)")
 	if public == nil || private == nil {
-		return
+		return "", nil
 	}
 	derived := ed25519.NewKeyFromSeed(private[:ed25519.SeedSize])
 	if !bytes.Equal(derived, private) {
 		l.fault(SettingPrivateKey, "its second half is not the public key of its first half")
-		return
+		return "", nil
 	}
 	if !bytes.Equal(derived.Public().(ed25519.PublicKey), public) {
 		l.fault(SettingPublicKey, "does not belong to %s", SettingPrivateKey)
-		return
+		return "", nil
 	}
-	id.PublicKey, id.signing = key.Encode(public), derived
+	return key.Encode(public), derived
 }
 
-func (l *loader) encryption(id *Identity) {
+func (l *loader) encryption() (string, []byte) {
 	public := l.bytes(SettingEncryptionKey, key.Size, "the 32-byte X25519 public key")
 	secret := l.bytes(SettingEncryptionPrivate, key.Size, "the 32-byte X25519 secret key")
 	if public == nil || secret == nil {
-		return
+		return "", nil
 	}
 	private, err := ecdh.X25519().NewPrivateKey(secret)
 	if err != nil {
 		l.fault(SettingEncryptionPrivate, "is not usable: %s", err)
-		return
+		return "", nil
 	}
 	if !bytes.Equal(private.PublicKey().Bytes(), public) {
 		l.fault(SettingEncryptionKey, "does not belong to %s", SettingEncryptionPrivate)
-		return
+		return "", nil
 	}
-	id.EncryptionKey, id.secret = key.Encode(public), secret
+	return key.Encode(public), secret
 }

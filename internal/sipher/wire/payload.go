@@ -1,0 +1,90 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Payload is what a job's plaintext says about itself. The plaintext is sent
+// and signed as it stands; this is only what we need to know of it.
+type Payload struct {
+	Method Method
+	// Following is the follow that the payload is about, nil if it has none.
+	Following *Following
+}
+
+// Following is the follow a payload announces, as its author stores it.
+type Following struct {
+	ID          string
+	FollowerID  string
+	FollowingID string
+	Accepted    bool
+	CreatedAt   string
+	// FollowerServerURL and FollowingServerURL are empty where the payload has
+	// null or nothing.
+	FollowerServerURL  string
+	FollowingServerURL string
+	Acknowledged       bool
+}
+
+// ErrPayload says that a job can never be sent: row 1 of the outcome table.
+var ErrPayload = errors.New("invalid sipher payload")
+
+// ParsePayload checks a job's plaintext. Every error wraps ErrPayload and says
+// what to change.
+func ParsePayload(plaintext string) (Payload, error) {
+	// The receiver verifies the signature over decoded text; bytes that are no
+	// UTF-8 would reach it altered.
+	if !utf8.ValidString(plaintext) {
+		return Payload{}, fmt.Errorf("%w: it is not UTF-8", ErrPayload)
+	}
+	m, err := object([]byte(plaintext))
+	if err != nil {
+		return Payload{}, fmt.Errorf("%w: it must be a JSON object: %w", ErrPayload, err)
+	}
+	name, ok := text(m, "method")
+	if !ok {
+		return Payload{}, fmt.Errorf("%w: member \"method\" is missing or not a string", ErrPayload)
+	}
+	p := Payload{Method: Method(name)}
+	if !p.Method.Valid() {
+		return Payload{}, fmt.Errorf("%w: method %.40q is not one of %s, %s, %s, %s",
+			ErrPayload, name, Federate, FederatePost, Insert, Unfollow)
+	}
+	p.Following = following(m["following"])
+	return p, nil
+}
+
+// following reads the member of that name. A payload without the two ids is
+// about no follow that an acknowledgement could be matched with.
+func following(raw []byte) *Following {
+	m, err := object(raw)
+	if err != nil {
+		return nil
+	}
+	follower, ok := text(m, "followerId")
+	if !ok {
+		return nil
+	}
+	followed, ok := text(m, "followingId")
+	if !ok {
+		return nil
+	}
+	f := &Following{FollowerID: follower, FollowingID: followed}
+	for name, into := range map[string]*string{
+		"id": &f.ID, "createdAt": &f.CreatedAt,
+		"followerServerUrl": &f.FollowerServerURL, "followingServerUrl": &f.FollowingServerURL,
+	} {
+		if s, ok := text(m, name); ok {
+			*into = s
+		}
+	}
+	if b := flag(m, "accepted"); b != nil {
+		f.Accepted = *b
+	}
+	if b := flag(m, "acknowledged"); b != nil {
+		f.Acknowledged = *b
+	}
+	return f
+}

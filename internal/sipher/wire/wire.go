@@ -1,0 +1,101 @@
+// Package wire is the documents that Sipher servers exchange: what a job's
+// payload must look like, the delivery request byte for byte, acknowledgements
+// in both forms that are in use, discovery and registration, and the request
+// to a proxy.
+//
+// It turns text into values and values into text and does no I/O. Nearly all
+// text comes from strangers, so names are matched exactly (encoding/json's
+// struct decoding would take "Method" for "method"), types are checked, and
+// every parser is fuzzed.
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Job names that the protocol gives a meaning to. Others are delivered too.
+const (
+	DeliverFollow = "deliver-follow"
+	DeliverPost   = "deliver-post"
+)
+
+// Method is what a payload asks its receiver to do.
+type Method string
+
+// The methods that may be queued and sent. Real servers accept the first two
+// only and answer the others with 400 or 501.
+const (
+	Federate     Method = "FEDERATE"
+	FederatePost Method = "FEDERATE_POST"
+	Insert       Method = "INSERT"
+	Unfollow     Method = "UNFOLLOW"
+)
+
+// Valid reports whether m may be sent. Methods are case-sensitive.
+func (m Method) Valid() bool {
+	return m == Federate || m == FederatePost || m == Insert || m == Unfollow
+}
+
+const (
+	proxyMethod    = "PROXY"
+	responseMethod = "PROXY_RESPONSE"
+	registerMethod = "REGISTER"
+	acknowledged   = "acknowledged"
+)
+
+var errNotObject = errors.New("not a JSON object")
+
+// object reads a JSON object's members by their exact names.
+func object(raw []byte) (map[string]json.RawMessage, error) {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotObject, err)
+	}
+	if m == nil { // the literal null
+		return nil, errNotObject
+	}
+	return m, nil
+}
+
+// text returns a member that is a string.
+func text(m map[string]json.RawMessage, name string) (string, bool) {
+	v := m[name]
+	if len(v) == 0 || v[0] != '"' {
+		return "", false
+	}
+	var s string
+	if json.Unmarshal(v, &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// isNull reports whether a member is there and null.
+func isNull(m map[string]json.RawMessage, name string) bool {
+	return string(m[name]) == "null"
+}
+
+// flag returns a member that is true or false, nil if it is anything else.
+func flag(m map[string]json.RawMessage, name string) *bool {
+	switch string(m[name]) {
+	case "true", "false":
+		b := string(m[name]) == "true"
+		return &b
+	}
+	return nil
+}
+
+// compact writes v as the protocol's JSON: no white space, and <, > and & of
+// URLs as they are.
+func compact(v any) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "", fmt.Errorf("write a sipher document: %w", err)
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
