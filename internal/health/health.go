@@ -12,8 +12,10 @@ package health
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/outcome"
 )
 
@@ -71,8 +73,11 @@ type State struct {
 	// Parked says that deliveries may be parked under Key: set before the first
 	// is parked, cleared when the lot was seen empty.
 	Parked bool `json:"parked,omitempty"`
-	// InboxFaults says that single inboxes of this host have states of their own.
-	InboxFaults bool `json:"inboxes,omitempty"`
+	// Sweep is how far the releases of the present recovery have come.
+	Sweep Sweep `json:"sweep,omitzero"`
+	// InboxesUntil: single inboxes of this host may have states of their own
+	// until then. Zero: none has.
+	InboxesUntil time.Time `json:"inboxes,omitzero"`
 
 	// Form is the signature form the host is known to take, until FormUntil.
 	Form      string    `json:"form,omitempty"`
@@ -97,9 +102,32 @@ type Window struct {
 	Failures int       `json:"failures,omitempty"`
 }
 
+// Sweep is a place in a lot that is being released: everything before it has
+// been looked at since the sweep began.
+type Sweep struct {
+	Shard int    `json:"shard,omitempty"`
+	After string `json:"after,omitempty"`
+	// Left says that something was left in place on the way: the head of an
+	// ordered group, which keeps its spot until it is final.
+	Left bool `json:"left,omitempty"`
+}
+
 // HostKey and InboxKey make the keys of State.
-func HostKey(host string) string   { return "host:" + host }
-func InboxKey(inbox string) string { return "inbox:" + inbox }
+func HostKey(host string) string   { return hostPrefix + host }
+func InboxKey(inbox string) string { return inboxPrefix + inbox }
+
+const (
+	hostPrefix  = "host:"
+	inboxPrefix = "inbox:"
+)
+
+// HostOf returns the host that a key is of, and whether it is of the whole host.
+func HostOf(key string) (host string, whole bool) {
+	if host, ok := strings.CutPrefix(key, hostPrefix); ok {
+		return host, true
+	}
+	return activity.HostOf(strings.TrimPrefix(key, inboxPrefix)), false
+}
 
 // ErrChanged says that a state was saved by another worker since it was loaded.
 var ErrChanged = errors.New("server state has changed")

@@ -8,7 +8,12 @@
 // their own in configuration.
 package retry
 
-import "time"
+import (
+	"math"
+	"time"
+
+	"fedpost/internal/outcome"
+)
 
 // Policy says how often and when a delivery is tried.
 type Policy struct {
@@ -33,7 +38,43 @@ type Policy struct {
 	Circuit bool
 	// Timeout of one attempt; 0 is the client's own.
 	Timeout time.Duration
-	// ExhaustedFailed: exhaustion is recorded as failed, not dead, with status
-	// 408 where no answer ever came.
+	// ExhaustedStatus is the status that exhaustion is recorded with where no
+	// answer ever came; 0 records none.
 	ExhaustedStatus int
 }
+
+// MaxWait is the longest wait a queue can hold as a delay (queue.MaxDelay): a
+// policy whose waits exceed it would be silently shortened by the queue, so no
+// wait does.
+const MaxWait = 15 * time.Minute
+
+// Wait returns how long to wait after the given number of failed attempts (1
+// after the first), given a random number in [0, 1). It is never longer than
+// MaxWait and never negative.
+func (p Policy) Wait(attempts int, random float64) time.Duration {
+	if attempts < 1 {
+		attempts = 1
+	}
+	wait := float64(p.First) * math.Pow(p.Factor, float64(attempts-1))
+	wait *= 1 + p.Jitter*(2*random-1)
+	if math.IsNaN(wait) || wait < 0 {
+		return 0
+	}
+	// Compared as float: a product beyond the range of a Duration would wrap.
+	if wait > float64(MaxWait) {
+		return MaxWait
+	}
+	return time.Duration(wait)
+}
+
+// Again reports whether an outcome is worth another attempt at all.
+func (p Policy) Again(o outcome.Outcome) bool {
+	switch o.Class {
+	case outcome.Retry, outcome.Throttled:
+		return !p.NetworkOnly || (o.Status == 0 && o.Reason != outcome.ReasonNone)
+	}
+	return false
+}
+
+// Left returns how many quick tries are left after a number of attempts.
+func (p Policy) Left(attempts int) int { return max(0, p.Tries-attempts) }

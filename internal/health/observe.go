@@ -1,0 +1,163 @@
+package health
+
+import (
+	"time"
+
+	"fedpost/internal/outcome"
+)
+
+// Observation sums up attempts on one server. The zero value is none.
+type Observation struct {
+	Successes, Failures int
+	// Trailing counts the failures since the last success.
+	Trailing int
+	// Reason and Why of the last failure.
+	Reason outcome.Reason
+	Why    string
+}
+
+// Add returns o with the outcome of one more attempt, which came after all of o.
+// Any answer below 500 is a success of the host, whatever it thinks of the
+// activity.
+func (o Observation) Add(out outcome.Outcome) Observation {
+	switch {
+	case out.Unattempted:
+	case out.HostFault():
+		o.Failures++
+		o.Trailing++
+		o.Reason, o.Why = out.Reason, out.Err
+	default:
+		o.Successes++
+		o.Trailing = 0
+	}
+	return o
+}
+
+// Then returns o followed by later.
+func (o Observation) Then(later Observation) Observation {
+	if later.Successes == 0 {
+		later.Trailing += o.Trailing
+	}
+	later.Successes += o.Successes
+	later.Failures += o.Failures
+	if later.Why == "" {
+		later.Reason, later.Why = o.Reason, o.Why
+	}
+	return later
+}
+
+// Observe returns the state after attempts were made, which is s itself if they
+// change nothing: so a healthy server has no record and costs no write.
+func (s State) Observe(r Rules, o Observation, now time.Time) State {
+	if o.Successes+o.Failures == 0 {
+		return s
+	}
+	switch t := s.settled(now); t.Phase {
+	case Healthy, Recovering:
+		return t.count(r, o, now, s)
+	case Unhealthy, Exhausted:
+		// Late answers to what was under way. A good one is a reason to look, not
+		// to believe.
+		if o.Successes > 0 && (s.CheckAt.IsZero() || s.CheckAt.After(now)) {
+			s.CheckAt = now
+			return s.kept(r, now)
+		}
+	}
+	return s
+}
+
+func (s State) count(r Rules, o Observation, now time.Time, before State) State {
+	fresh := s.Window.Start.IsZero() || now.Sub(s.Window.Start) >= r.Window
+	if o.Failures == 0 && s.Streak == 0 && (fresh || s.Window.Failures == 0) {
+		return before
+	}
+	if fresh {
+		s.Window = Window{Start: now}
+	}
+	s.Window.Total += o.Successes + o.Failures
+	s.Window.Failures += o.Failures
+	if o.Successes > 0 {
+		s.Streak = 0
+	}
+	s.Streak += o.Trailing
+	if s.Streak >= r.OpenAfter ||
+		(s.Window.Total >= r.OpenSample && float64(s.Window.Failures) >= r.OpenShare*float64(s.Window.Total)) {
+		return s.Fault(r, o.Reason, o.Why, now)
+	}
+	if s.Since.IsZero() {
+		s.Since = now
+	}
+	return s.kept(r, now)
+}
+
+// Fault opens the circuit at once.
+func (s State) Fault(r Rules, reason outcome.Reason, why string, now time.Time) State {
+	switch s = s.settled(now); s.Phase {
+	case Healthy, Recovering:
+	default:
+		return s
+	}
+	s = s.reopened(now)
+	s.Phase, s.Reason, s.Why, s.DownSince = Unhealthy, reason, clip(why), now
+	s.CheckAt = now.Add(r.wait(0, s.Parked))
+	return s.kept(r, now)
+}
+
+// clip keeps a record from growing by what strangers make errors say.
+func clip(why string) string {
+	const most = 200
+	if len(why) > most {
+		return why[:most]
+	}
+	return why
+}
+
+// Throttle pauses the server until a time, because it asked for it: it is alive,
+// whatever was thought of it before.
+func (s State) Throttle(r Rules, until time.Time, why string, now time.Time) State {
+	if latest := now.Add(r.MaxPause); until.After(latest) {
+		until = latest
+	}
+	switch t := s.settled(now); {
+	case t.Phase == Gone, t.Phase == Blocked, !until.After(now):
+		return s
+	case t.Phase == Paused && (s.Until.IsZero() || !until.After(s.Until)):
+		return s
+	}
+	return s.pause(r, until, why, now)
+}
+
+func (s State) pause(r Rules, until time.Time, why string, now time.Time) State {
+	s = s.reopened(now)
+	s.Phase, s.Until, s.Why, s.CheckAt = Paused, until, clip(why), time.Time{}
+	if s.Parked {
+		s.CheckAt = s.parkedCheck(r, now)
+	}
+	return s.kept(r, now)
+}
+
+// SaidGone records that the server says it is gone as a whole.
+func (s State) SaidGone(r Rules, why string, now time.Time) State {
+	if s.Phase == Blocked || s.Phase == Gone {
+		return s
+	}
+	s = s.reopened(now)
+	s.Phase, s.Until, s.Why, s.CheckAt = Gone, now.Add(r.GoneFor), clip(why), time.Time{}
+	if s.Parked {
+		s.CheckAt = now
+	}
+	return s.kept(r, now)
+}
+
+// InboxFault notes in a host's state that an inbox of it has one of its own,
+// which may live for as long as deliveries do.
+func (s State) InboxFault(r Rules, now time.Time) State {
+	until := now.Add(r.GiveUp + 2*r.CheckSlow)
+	// Written at most once an hour, however many inboxes fail.
+	if until.Sub(s.InboxesUntil) < time.Hour {
+		return s
+	}
+	s = s.settled(now)
+	s.InboxesUntil = until
+	return s.kept(r, now)
+}

@@ -1,0 +1,81 @@
+package retry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrPolicy says that a policy cannot work as configured.
+var ErrPolicy = errors.New("retry policy")
+
+// ActivityPub is the default: five tries within a minute and a half, then the
+// lot for up to a week, which is what servers on the fediverse grant each other
+// (Mastodon gives up on a host after seven days).
+func ActivityPub() Policy {
+	return Policy{
+		Name: "activitypub", Tries: 5, First: 5 * time.Second, Factor: 2, Jitter: 0.2,
+		Park: true, GiveUp: 7 * 24 * time.Hour, Circuit: true,
+	}
+}
+
+// Sipher tries five times, waits of 5, 10, 20 and 40 s between, and then gives
+// up. The circuit is not asked: the protocol has its own way around a server
+// that is down, through other servers.
+func Sipher() Policy {
+	return Policy{
+		Name: "sipher", Tries: 5, First: 5 * time.Second, Factor: 2, Jitter: 0.1,
+		GiveUp: 7 * 24 * time.Hour, Timeout: 15 * time.Second,
+	}
+}
+
+// LDP tries four times, 0.5, 1 and 2 s apart (factor · 2^(n-1) from half a
+// second), repeats only what never got an answer, and records 408 for it.
+func LDP() Policy {
+	return Policy{
+		Name: "ldp", Tries: 4, First: 500 * time.Millisecond, Factor: 2,
+		GiveUp: 7 * 24 * time.Hour, NetworkOnly: true, Timeout: 10 * time.Second, ExhaustedStatus: 408,
+	}
+}
+
+// Names lists the presets, as configuration spells them.
+var Names = []string{"activitypub", "sipher", "ldp"}
+
+// Preset returns a preset by name. Its error wraps ErrPolicy.
+func Preset(name string) (Policy, error) {
+	switch name {
+	case "activitypub":
+		return ActivityPub(), nil
+	case "sipher":
+		return Sipher(), nil
+	case "ldp":
+		return LDP(), nil
+	}
+	return Policy{}, fmt.Errorf("%w: no preset %q; there are %v", ErrPolicy, name, Names)
+}
+
+// Validate reports what about p cannot work. Its error wraps ErrPolicy.
+func (p Policy) Validate() error {
+	checks := []struct {
+		bad bool
+		say string
+	}{
+		{p.Tries < 1, "tries must be at least 1"},
+		{p.First < 0 || p.First > MaxWait, "first wait must be between 0 and 15 minutes, the longest delay of a queue"},
+		{p.Factor < 1, "factor must be at least 1"},
+		{p.Jitter < 0 || p.Jitter >= 1, "jitter must be at least 0 and below 1"},
+		{p.GiveUp <= 0, "give-up time must be positive"},
+		{p.Timeout < 0, "timeout must not be negative"},
+		{p.Park && !p.Circuit, "parking needs the circuit, which is what releases it"},
+	}
+	if i := slices.IndexFunc(checks, func(c struct {
+		bad bool
+		say string
+	}) bool {
+		return c.bad
+	}); i >= 0 {
+		return fmt.Errorf("%w %s: %s", ErrPolicy, p.Name, checks[i].say)
+	}
+	return nil
+}
