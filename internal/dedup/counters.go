@@ -1,0 +1,29 @@
+package dedup
+
+import "sync/atomic"
+
+// Counts is how often what has happened since the process started.
+type Counts struct {
+	Hits       int64 `json:"hits"`       // duplicates told so
+	Held       int64 `json:"held"`       // callers told to come back
+	Mismatches int64 `json:"mismatches"` // keys used for another request
+	TakeOvers  int64 `json:"takeOvers"`  // lapsed leases continued
+	Releases   int64 `json:"releases"`   // leases given back
+	Fallbacks  int64 `json:"fallbacks"`  // markers that could not be written
+}
+
+type counters struct {
+	hits, held, mismatches, takeOvers, releases, fallbacks atomic.Int64
+}
+
+// Counts returns the counters.
+func (g *Guard) Counts() Counts {
+	return Counts{
+		Hits:       g.counts.hits.Load(),
+		Held:       g.counts.held.Load(),
+		Mismatches: g.counts.mismatches.Load(),
+		TakeOvers:  g.counts.takeOvers.Load(),
+		Releases:   g.counts.releases.Load(),
+		Fallbacks:  g.counts.fallbacks.Load(),
+	}
+}

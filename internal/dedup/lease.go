@@ -1,0 +1,80 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+)
+
+// Lease is the right to send under a key. It ends with Confirm, with GiveBack
+// or by itself.
+type Lease struct {
+	// TakenOver: another call held it before and may have sent.
+	TakenOver bool
+
+	g   *Guard
+	key string
+	m   Marker
+	ttl time.Duration
+	// unsure: it is not known whether the marker was written.
+	unsure bool
+}
+
+// ID is the activity id to send under: the first holder's.
+func (l *Lease) ID() activity.ID { return l.m.ID }
+
+// start begins the lease at now.
+func (l *Lease) start(now time.Time) {
+	l.m.LeaseUntil = now.Add(l.g.o.Lease)
+	l.m.Expires = now.Add(max(l.ttl, l.g.o.Lease+pendingGrace))
+}
+
+// Confirm marks the key as used. The send has happened by now, so a failure
+// changes nothing for the caller: the marker stays pending, and who takes it
+// over repeats the send under the same id.
+func (l *Lease) Confirm(ctx context.Context) error {
+	if l.g.store == nil {
+		return nil
+	}
+	m := l.m
+	m.State = Sent
+	m.Expires = l.g.o.Now().Add(l.ttl)
+	err := l.g.store.ReplaceMarker(ctx, l.key, l.m.Token, m)
+	if err == nil || l.unsure && errors.Is(err, ErrLost) {
+		return nil
+	}
+	return fmt.Errorf("confirm deduplication marker: %w", err)
+}
+
+// GiveBack ends the lease after a definite failure to send, so that a retry
+// need not wait for it to lapse. It reports whether the id is dead: nobody has
+// sent or will send under it, and its records may go.
+//
+// A lease that was taken over is not dead, since its first holder may have
+// sent: its marker stays and keeps the id, free to be taken over at once.
+func (l *Lease) GiveBack(ctx context.Context) (dead bool, err error) {
+	if l.g.store == nil {
+		return true, nil
+	}
+	if l.TakenOver {
+		m := l.m
+		m.LeaseUntil = l.g.o.Now()
+		err = l.g.store.ReplaceMarker(ctx, l.key, l.m.Token, m)
+	} else {
+		err = l.g.store.ReleaseMarker(ctx, l.key, l.m.Token)
+	}
+	switch {
+	case err == nil:
+		l.g.counts.releases.Add(1)
+		return !l.TakenOver, nil
+	case errors.Is(err, ErrLost) && l.unsure:
+		// It was never written, or another has taken it over meanwhile: which
+		// one is not known, so the id's records stay.
+		return false, nil
+	default:
+		return false, fmt.Errorf("release deduplication marker: %w", err)
+	}
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpost/internal/agenda"
+	"fedpost/internal/blob"
+	"fedpost/internal/table"
+)
+
+var _ agenda.Store = (*Store)(nil)
+
+const taskPrefix = "T#"
+
+func taskKey(id string) table.Key { return table.Key{PK: taskPrefix + id, SK: "TASK"} }
+
+// PutTask implements agenda.Store.
+func (s *Store) PutTask(ctx context.Context, t agenda.Task) error {
+	data, err := encode(t)
+	if err != nil {
+		return err
+	}
+	packed, err := blob.Deflate(string(data))
+	if err != nil {
+		return err
+	}
+	return s.t.Put(ctx, table.Item{
+		Key:     taskKey(t.ID),
+		Data:    packed,
+		Expires: t.Forget,
+		Due:     table.Due{Shard: fmt.Sprintf("agenda#%d", t.Shard()), At: t.DueAt},
+	}, table.Cond{})
+}
+
+// DueTasks implements agenda.Store. The index names the tasks, the table holds
+// them: what a lagging index still shows but another run has released is not
+// there any more.
+func (s *Store) DueTasks(ctx context.Context, shard int, now time.Time, limit int) ([]agenda.Task, error) {
+	due, err := s.t.Due(ctx, fmt.Sprintf("agenda#%d", shard), now, limit)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]table.Key, len(due))
+	for i, it := range due {
+		keys[i] = it.Key
+	}
+	items, err := s.t.Get(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	var tasks []agenda.Task
+	for _, k := range keys {
+		it, ok := items[k]
+		if !ok {
+			continue
+		}
+		data, err := blob.Inflate(it.Data)
+		if err != nil {
+			return nil, fmt.Errorf("task %s: %w", k.PK, err)
+		}
+		it.Data = []byte(data)
+		t := agenda.Task{ID: strings.TrimPrefix(k.PK, taskPrefix), Forget: it.Expires}
+		if err := decode(it, &t); err != nil {
+			return nil, err
+		}
+		if t.DueAt.After(now) {
+			continue
+		}
+		tasks = append(tasks, t)
+	}
+	slices.SortStableFunc(tasks, func(a, b agenda.Task) int {
+		if c := a.DueAt.Compare(b.DueAt); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return tasks, nil
+}
+
+// DropTasks implements agenda.Store.
+func (s *Store) DropTasks(ctx context.Context, ts []agenda.Task) error {
+	if len(ts) == 0 {
+		return nil
+	}
+	keys := make([]table.Key, len(ts))
+	for i, t := range ts {
+		keys[i] = taskKey(t.ID)
+	}
+	return s.t.DeleteAll(ctx, keys)
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpost/internal/blob"
+	"fedpost/internal/table"
+)
+
+var _ blob.Store = (*Store)(nil)
+
+func partKey(ref string, n int) table.Key {
+	return table.Key{PK: "B#" + ref, SK: fmt.Sprintf("%06d", n)}
+}
+
+// PutParts implements blob.Store.
+func (s *Store) PutParts(ctx context.Context, ref string, parts [][]byte, forget time.Time) error {
+	items := make([]table.Item, len(parts))
+	for i, p := range parts {
+		items[i] = table.Item{Key: partKey(ref, i), Data: p, Expires: forget}
+	}
+	return s.t.PutAll(ctx, items)
+}
+
+// Parts implements blob.Store.
+func (s *Store) Parts(ctx context.Context, ref string, n int) ([][]byte, error) {
+	keys := make([]table.Key, n)
+	for i := range keys {
+		keys[i] = partKey(ref, i)
+	}
+	items, err := s.t.Get(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	parts := make([][]byte, n)
+	for i, k := range keys {
+		it, ok := items[k]
+		if !ok || s.expired(it) {
+			return nil, fmt.Errorf("part %d of %d: %w", i+1, n, blob.ErrNotFound)
+		}
+		parts[i] = it.Data
+	}
+	return parts, nil
+}

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fedpost/internal/keyring"
+	"fedpost/internal/table"
+)
+
+var _ keyring.Store = (*Store)(nil)
+
+func signingKey(id string) table.Key { return table.Key{PK: "K#" + id, SK: "KEY"} }
+
+// PutKey implements keyring.Store. A key whose write was answered by nothing
+// but silence may be found by the repeated write as its own: it is the same
+// sealed bytes.
+func (s *Store) PutKey(ctx context.Context, k keyring.Sealed, replace bool) error {
+	data, err := encode(k)
+	if err != nil {
+		return err
+	}
+	it := table.Item{Key: signingKey(k.ID), Data: data}
+	if replace {
+		return s.t.Put(ctx, it, table.Cond{})
+	}
+	err = s.t.Put(ctx, it, table.Cond{Absent: true})
+	if !errors.Is(err, table.ErrConflict) {
+		return err
+	}
+	stored, getErr := s.t.Get(ctx, it.Key)
+	if getErr != nil {
+		return getErr
+	}
+	if string(stored[it.Key].Data) == string(data) {
+		return nil
+	}
+	return keyring.ErrExists
+}
+
+// Key implements keyring.Store.
+func (s *Store) Key(ctx context.Context, id string) (keyring.Sealed, error) {
+	key := signingKey(id)
+	items, err := s.t.Get(ctx, key)
+	if err != nil {
+		return keyring.Sealed{}, fmt.Errorf("read key: %w", err)
+	}
+	it, ok := items[key]
+	if !ok {
+		return keyring.Sealed{}, keyring.ErrNotFound
+	}
+	k := keyring.Sealed{ID: id}
+	return k, decode(it, &k)
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fedpost/internal/dedup"
+	"fedpost/internal/table"
+)
+
+var _ dedup.Store = (*Store)(nil)
+
+func markerKey(key string) table.Key { return table.Key{PK: "M#" + key, SK: "MARK"} }
+
+// ReserveMarker implements dedup.Store.
+func (s *Store) ReserveMarker(ctx context.Context, key string, m dedup.Marker) (*dedup.Marker, error) {
+	it, err := markerItem(key, m)
+	if err != nil {
+		return nil, err
+	}
+	for range 3 {
+		err = s.t.Put(ctx, it, table.Free(s.now()))
+		if err == nil {
+			return nil, nil
+		}
+		if !errors.Is(err, table.ErrConflict) {
+			return nil, fmt.Errorf("reserve marker: %w", err)
+		}
+		found, getErr := s.marker(ctx, key, err)
+		if getErr != nil {
+			return nil, fmt.Errorf("reserve marker: %w", getErr)
+		}
+		switch {
+		case found == nil || !found.Expires.After(s.now()):
+			// It left between the write and the look: the key is free.
+			continue
+		case found.Token == m.Token:
+			return nil, nil
+		}
+		return found, nil
+	}
+	return nil, fmt.Errorf("reserve marker: %w", err)
+}
+
+// ReplaceMarker implements dedup.Store.
+func (s *Store) ReplaceMarker(ctx context.Context, key, token string, m dedup.Marker) error {
+	it, err := markerItem(key, m)
+	if err != nil {
+		return err
+	}
+	err = s.t.Put(ctx, it, table.Fenced(token))
+	if !errors.Is(err, table.ErrConflict) {
+		return err
+	}
+	found, getErr := s.marker(ctx, key, err)
+	if getErr != nil {
+		return fmt.Errorf("replace marker: %w", getErr)
+	}
+	if found != nil && found.Token == m.Token {
+		return nil
+	}
+	return dedup.ErrLost
+}
+
+// ReleaseMarker implements dedup.Store.
+func (s *Store) ReleaseMarker(ctx context.Context, key, token string) error {
+	err := s.t.Delete(ctx, markerKey(key), table.Fenced(token))
+	if errors.Is(err, table.ErrConflict) {
+		return dedup.ErrLost
+	}
+	return err
+}
+
+// marker returns the marker that a write conflicted with, nil if there is none
+// any more.
+func (s *Store) marker(ctx context.Context, key string, conflict error) (*dedup.Marker, error) {
+	var it table.Item
+	var ce *table.ConflictError
+	if errors.As(conflict, &ce) && ce.Found != nil {
+		it = *ce.Found
+	} else {
+		k := markerKey(key)
+		items, err := s.t.Get(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		var ok bool
+		if it, ok = items[k]; !ok {
+			return nil, nil
+		}
+	}
+	m := dedup.Marker{Token: it.Fence, Expires: it.Expires}
+	if err := decode(it, &m); err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
+
+func markerItem(key string, m dedup.Marker) (table.Item, error) {
+	data, err := encode(m)
+	if err != nil {
+		return table.Item{}, err
+	}
+	return table.Item{Key: markerKey(key), Fence: m.Token, Data: data, Expires: m.Expires}, nil
+}
