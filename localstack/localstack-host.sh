@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# LocalStack community without Docker ("host mode"), from PyPI, on loopback.
+# 4.14 is the newest that starts without an account's token.
+# usage: localstack-host.sh install|start|stop|status
+set -euo pipefail
+# shellcheck source=localstack/daemon.sh
+source "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+
+VERSION=4.14.0
+PORT=${LOCALSTACK_PORT:-4566}
+URL=http://127.0.0.1:$PORT
+DIR=$TOOLS/localstack-host
+
+install_it() {
+	need curl curl
+	# The package "localstack" is only a command line that starts Docker; the
+	# servers themselves are in localstack-core.
+	# Its own requirements have no upper bounds, and with the newest of cbor2 and
+	# pyopenssl it does not start; hence the pins. It also needs service-identity
+	# without saying so.
+	venv_install localstack-host "localstack-core[runtime]==$VERSION" service-identity
+}
+
+start_it() {
+	install_it
+	# No look-ups beyond this machine: no telemetry, no certificate download, no
+	# DNS server. Queue URLs name 127.0.0.1 instead of a domain that only an
+	# outside name server could resolve. Its default server, twisted, ignores the
+	# address and listens on all of them; hypercorn does not.
+	daemon_start localstack-host "$URL/_localstack/health" 90 \
+		env DISABLE_EVENTS=1 SKIP_SSL_CERT_DOWNLOAD=1 DNS_ADDRESS=0 GATEWAY_SERVER=hypercorn \
+		GATEWAY_LISTEN="127.0.0.1:$PORT" LOCALSTACK_HOST="127.0.0.1:$PORT" SQS_ENDPOINT_STRATEGY=path \
+		SQS_DISABLE_CLOUDWATCH_METRICS=1 FILESYSTEM_ROOT="$DIR/filesystem" XDG_CACHE_HOME="$DIR/venv/cache" \
+		LS_LOG="${LS_LOG:-warning}" \
+		AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test \
+		"$DIR/venv/bin/python" -m localstack.runtime.main
+}
+
+stop_it() { daemon_stop localstack-host; }
+status_it() { daemon_status localstack-host "$URL"; }
+
+dispatch "$@"
