@@ -91,10 +91,13 @@ func (op Op) key() (Key, error) {
 	return Key{}, fmt.Errorf("%w: an op needs exactly one of put, delete and check", ErrInvalid)
 }
 
+// Always reports whether c holds of anything: it sets no alternative.
+func (c Cond) Always() bool { return !c.Absent && c.ExpiredBy.IsZero() && c.Fence == "" }
+
 // Holds reports whether c holds of what is stored under its key: nil if there
 // is no item.
 func (c Cond) Holds(stored *Item) bool {
-	if !c.Absent && c.ExpiredBy.IsZero() && c.Fence == "" {
+	if c.Always() {
 		return true
 	}
 	if stored == nil {

@@ -1,0 +1,43 @@
+package embedded
+
+import (
+	"fedpost/internal/queue"
+)
+
+// openGroup makes sure that a group with a new message is known. A group that
+// is there already stays as it is: if it is held, the message waits with it.
+func openGroup(s *session, n queue.Name, group string, now int64) error {
+	return s.exec(`INSERT INTO fifo_group (queue, grp, free) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		string(n), group, now)
+}
+
+// settleGroup brings a group's entry in line with its messages, after one of
+// them was received, hidden, shown, moved or deleted. A group that is free goes
+// to the end of the line of free groups, so that a busy one starves no other.
+func settleGroup(s *session, n queue.Name, group string, now int64) error {
+	var last *int64
+	if _, err := s.one(`SELECT max(visible) FROM message WHERE queue = ? AND grp = ? AND fifo = 1`,
+		[]any{string(n), group}, &last); err != nil {
+		return err
+	}
+	if last == nil {
+		return s.exec(`DELETE FROM fifo_group WHERE queue = ? AND grp = ?`, string(n), group)
+	}
+	return s.exec(`INSERT INTO fifo_group (queue, grp, free) VALUES (?, ?, ?)
+		ON CONFLICT (queue, grp) DO UPDATE SET free = excluded.free`,
+		string(n), group, max(*last, now))
+}
+
+// freeGroups lists groups of which nothing is in flight, the longest free first.
+func freeGroups(s *session, n queue.Name, now int64, limit int) ([]string, error) {
+	var groups []string
+	err := s.each(`SELECT grp FROM fifo_group WHERE queue = ? AND free <= ? ORDER BY free LIMIT ?`,
+		[]any{string(n), now, limit},
+		func(scan func(...any) error) error {
+			var g string
+			err := scan(&g)
+			groups = append(groups, g)
+			return err
+		})
+	return groups, err
+}
