@@ -9,6 +9,7 @@ import (
 
 	"fedpost/internal/queue"
 	"fedpost/internal/queue/queuetest"
+	"fedpost/internal/table/tabletest"
 )
 
 // clock is a manual clock.
@@ -73,6 +74,16 @@ func TestQueueContract(t *testing.T) {
 						return err
 					},
 				}
+			})
+		})
+	}
+}
+
+func TestTableContract(t *testing.T) {
+	for name, path := range engines {
+		t.Run(name, func(t *testing.T) {
+			tabletest.Run(t, func(t *testing.T) tabletest.Harness {
+				return tabletest.Harness{Table: openAt(t, path(t), Options{}).Table()}
 			})
 		})
 	}
