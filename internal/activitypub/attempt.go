@@ -35,12 +35,12 @@ func (d *Delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.Timeout(), outbound.ErrTimeout)
 	defer cancel()
 
-	host := t.Host()
-	form := p.Forms.Form(host)
+	form := p.Forms.Form(t.Host())
 	if !form.Valid() {
 		form = httpsign.Cavage
 	}
-	inbox, moved, refused := t.Inbox, false, 0
+	inbox, moved := t.Inbox, false
+	var first outbound.Answer // of 401 or 403
 	for {
 		a, err := d.post(ctx, inbox, form)
 		if err != nil {
@@ -50,19 +50,31 @@ func (d *Delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 			inbox, moved = to, true
 			continue
 		}
-		if (a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden) && refused == 0 {
-			form, refused = form.Other(), a.Status
-			continue
+		switch {
+		case first.Status != 0:
+			return p.secondAnswer(first, a, t, form)
+		case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
+			first, form = a, form.Other()
+		default:
+			return p.judge(a, t)
 		}
-		o := p.judge(a, t)
-		if refused != 0 {
-			o.Note = fmt.Sprintf("%d to signature form %s, then sent with %s", refused, form.Other(), form)
-			if o.Class == outcome.Delivered {
-				p.Forms.Remember(host, form, p.Now().Add(p.FormTTL))
-			}
-		}
-		return o
 	}
+}
+
+// secondAnswer judges the answer to the second form, which was sent because of
+// the first answer. If it is a refusal that tells no more than the first one,
+// which was to the form the server should know, the first one is reported.
+func (p *Protocol) secondAnswer(first, a outbound.Answer, t activity.Target, form httpsign.Form) outcome.Outcome {
+	note := fmt.Sprintf("%d to signature form %s, %d to %s", first.Status, form.Other(), a.Status, form)
+	if a.Status == http.StatusUnauthorized || a.Status == first.Status {
+		a = first
+	}
+	o := p.judge(a, t)
+	o.Note = note
+	if o.Class == outcome.Delivered {
+		p.Forms.Remember(t.Host(), form, p.Now().Add(p.FormTTL))
+	}
+	return o
 }
 
 // post sends the activity once. An error of signing wraps errSigning.
