@@ -1,0 +1,64 @@
+// Package apigateway lets a net/http handler serve the events that API Gateway
+// sends to a Lambda function: those of REST APIs and HTTP APIs, payload format
+// 1.0 and 2.0, told apart by what they look like.
+//
+// The translation itself is the library's. What is here repairs what is lost
+// on the way, so that a handler sees the request as it was sent: an HTTP API
+// decodes the path, which turns a key id such as https://a.example/u#main-key
+// into a path with slashes and a fragment, and the library splits headers at
+// commas, which would cut an Idempotency-Key in two.
+package apigateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
+)
+
+// Handler answers one event of either format.
+type Handler func(ctx context.Context, event json.RawMessage) (any, error)
+
+// ErrNotAPIGateway says that an event is of neither format: the function has
+// been connected to something else.
+var ErrNotAPIGateway = errors.New("the event is not one of API Gateway")
+
+// shape is what tells the formats apart. A REST API's events name no version.
+// https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+type shape struct {
+	Version    string `json:"version"`
+	HTTPMethod string `json:"httpMethod"`
+}
+
+// New returns the Handler that serves h.
+func New(h http.Handler) Handler {
+	v1 := httpadapter.New(h)
+	v2 := httpadapter.NewV2(wholeHeaders(h))
+	return func(ctx context.Context, event json.RawMessage) (any, error) {
+		var s shape
+		if err := json.Unmarshal(event, &s); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotAPIGateway, err)
+		}
+		switch {
+		case s.Version == "2.0":
+			var r events.APIGatewayV2HTTPRequest
+			if err := json.Unmarshal(event, &r); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrNotAPIGateway, err)
+			}
+			r.RawPath = encodePath(withoutStage(r))
+			return v2.ProxyWithContext(withHeaders(ctx, r.Headers), r)
+		case s.HTTPMethod != "":
+			var r events.APIGatewayProxyRequest
+			if err := json.Unmarshal(event, &r); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrNotAPIGateway, err)
+			}
+			r.Path = encodePath(r.Path)
+			return v1.ProxyWithContext(ctx, r)
+		}
+		return nil, ErrNotAPIGateway
+	}
+}

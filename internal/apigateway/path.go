@@ -1,0 +1,62 @@
+package apigateway
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-lambda-go/events"
+)
+
+// withoutStage returns the path without the name of the stage, which an HTTP
+// API puts in front of it unless the stage is $default.
+func withoutStage(r events.APIGatewayV2HTTPRequest) string {
+	path := r.RawPath
+	if path == "" {
+		path = r.RequestContext.HTTP.Path
+	}
+	if stage := r.RequestContext.Stage; stage != "" && stage != "$default" {
+		if rest, ok := strings.CutPrefix(path, "/"+stage); ok && (rest == "" || rest[0] == '/') {
+			return "/" + strings.TrimPrefix(rest, "/")
+		}
+	}
+	return path
+}
+
+// keys is the one route whose last part may hold anything.
+const keys = "/v1/keys/"
+
+// encodePath returns a path that a URL can be made with. A REST API passes it
+// on as it was sent, percent-encoded; an HTTP API decodes it once. Which of
+// them it was cannot be known, but it need not be: a path that could not have
+// been sent like this has been decoded.
+func encodePath(path string) string {
+	if id, ok := strings.CutPrefix(path, keys); ok {
+		if !encoded(id) || strings.Contains(id, "/") {
+			return keys + url.PathEscape(id)
+		}
+		return path
+	}
+	if encoded(path) {
+		return path
+	}
+	return (&url.URL{Path: path}).EscapedPath()
+}
+
+// encoded reports whether a path could have come over the wire as it is.
+func encoded(path string) bool {
+	for i := 0; i < len(path); i++ {
+		switch c := path[i]; {
+		case c <= ' ', c >= 0x7f, strings.IndexByte(`"#<>?[\]^{|}`+"`", c) >= 0:
+			return false
+		case c == '%':
+			if i+2 >= len(path) || !hex(path[i+1]) || !hex(path[i+2]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func hex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
