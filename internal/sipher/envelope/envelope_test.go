@@ -256,13 +256,13 @@ func TestD2EnvelopesAreParsedByTheirExactNames(t *testing.T) {
 }
 
 func FuzzEnvelope(f *testing.F) {
-	secret, public := bytes.Repeat([]byte{7}, 32), []byte(nil)
+	secret := bytes.Repeat([]byte{7}, 32)
 	k, err := ecdh.X25519().NewPrivateKey(secret)
 	if err != nil {
 		f.Fatal(err)
 	}
-	public = k.PublicKey().Bytes()
-	e, err := Seal(rand.Reader, public, "hello")
+	// Fixed entropy, because the fuzzer's workers each run this.
+	e, err := Seal(bytes.NewReader(bytes.Repeat([]byte{9}, 44)), k.PublicKey().Bytes(), "hello")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -280,8 +280,11 @@ func FuzzEnvelope(f *testing.F) {
 			}
 			return
 		}
-		if plain, err := Open(secret, parsed); err == nil && parsed != e && plain == "hello" {
-			t.Errorf("%q opens like the original", b)
+		// Only another spelling of the same bytes may open.
+		if _, err := Open(secret, parsed); err == nil &&
+			!(key.Same(parsed.EphemeralPublicKey, e.EphemeralPublicKey) && key.Same(parsed.IV, e.IV) &&
+				key.Same(parsed.Ciphertext, e.Ciphertext) && key.Same(parsed.AuthTag, e.AuthTag)) {
+			t.Errorf("%q opens", b)
 		}
 	})
 }

@@ -1,0 +1,117 @@
+// Package discovery is how two Sipher servers get to know each other: we ask
+// an unknown server for its keys and register with it, and we serve the same
+// to whoever asks us. Without the second half no peer would ever register us,
+// and without registration no peer accepts a delivery.
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"fedpost/internal/sipher/exchange"
+	"fedpost/internal/sipher/identity"
+	"fedpost/internal/sipher/registry"
+	"fedpost/internal/sipher/wire"
+)
+
+// Timeout of each request of a discovery.
+const Timeout = 10 * time.Second
+
+// settle is what remains for the registry beside the two requests.
+const settle = 5 * time.Second
+
+// Client discovers servers. Use one for a process: concurrent discoveries of
+// one server are made once.
+type Client struct {
+	Identity identity.Identity
+	Registry registry.Store
+	HTTP     exchange.Client
+	Log      *slog.Logger
+	Now      func() time.Time
+
+	flights singleflight.Group
+}
+
+// Discover asks an unknown server who it is, registers it under the URL given
+// and registers us with it. That the server does not want us is not fatal. The
+// error wraps a *exchange.Fault, wire.ErrDiscovery, registry.ErrURL or
+// registry.ErrKeyChanged.
+func (c *Client) Discover(ctx context.Context, serverURL string) (registry.Server, error) {
+	flight := c.flights.DoChan(serverURL, func() (any, error) {
+		// Others wait for this flight: it must not end because the one who
+		// started it lost patience.
+		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*Timeout+settle)
+		defer cancel()
+		return c.discover(shared, serverURL)
+	})
+	select {
+	case <-ctx.Done():
+		return registry.Server{}, fmt.Errorf("discover %s: %w", serverURL, context.Cause(ctx))
+	case r := <-flight:
+		if r.Err != nil {
+			return registry.Server{}, fmt.Errorf("discover %s: %w", serverURL, r.Err)
+		}
+		return r.Val.(registry.Server), nil
+	}
+}
+
+func (c *Client) discover(ctx context.Context, serverURL string) (registry.Server, error) {
+	card, err := fetch(ctx, c.HTTP, serverURL)
+	if err != nil {
+		return registry.Server{}, err
+	}
+	s, err := registry.Admit(ctx, c.Registry, registry.Shown{
+		URL: serverURL, PublicKey: card.PublicKey, EncryptionKey: card.EncryptionKey, Via: registry.Discovered,
+	}, c.Now())
+	if err != nil {
+		return registry.Server{}, err
+	}
+	c.Log.InfoContext(ctx, "sipher server discovered", "server", serverURL)
+	if err := c.register(ctx, serverURL); err != nil {
+		c.Log.WarnContext(ctx, "sipher server did not register us; it may refuse our deliveries", "server", serverURL, "error", err)
+	}
+	return s, nil
+}
+
+func (c *Client) register(ctx context.Context, serverURL string) error {
+	body, err := wire.RegistrationBody(cardOf(c.Identity))
+	if err != nil {
+		return err
+	}
+	headers := []wire.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json"}}
+	a, err := c.HTTP.Post(ctx, serverURL+"/discover", headers, body, Timeout)
+	if err != nil {
+		return err
+	}
+	if !a.OK() {
+		return exchange.StatusError(serverURL+"/discover", a)
+	}
+	return nil
+}
+
+func cardOf(id identity.Identity) wire.Card {
+	return wire.Card{URL: id.Origin, PublicKey: id.PublicKey, EncryptionKey: id.EncryptionKey}
+}
+
+// fetch asks a server for its card. The error wraps a *exchange.Fault if no
+// answer came.
+func fetch(ctx context.Context, http exchange.Client, serverURL string) (wire.Card, error) {
+	if err := registry.CheckURL(serverURL); err != nil {
+		return wire.Card{}, err
+	}
+	a, err := http.Get(ctx, serverURL+"/discover", Timeout)
+	if err != nil {
+		return wire.Card{}, err
+	}
+	if !a.OK() {
+		return wire.Card{}, &statusError{exchange.StatusError(serverURL+"/discover", a)}
+	}
+	return wire.ParseDiscovery(a.Body)
+}
+
+// statusError is an answer other than 2xx to a request for a card.
+type statusError struct{ error }
