@@ -57,10 +57,7 @@ var concurrencyCases = []testCase{
 		}
 	}},
 	{"ManySendersLoseNothing", func(c *check) {
-		var want []string
-		for _, f := range numbered("s%02d", callers) {
-			want = append(want, f)
-		}
+		want := numbered("s%02d", callers)
 		together(func(i int) {
 			if err := c.Standard.Send(c.ctx, text(want[i])); err != nil {
 				c.Errorf("send: %v", err)

@@ -1,0 +1,58 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// Sweep runs a piece of work once without a fault and then, as subtests, once
+// for each call that it made and each kind of fault, entries of batches
+// included. Run has to build a fresh world around the plan, do the work, revive
+// the plan, let the system come to rest, and check what must hold. It must make
+// the same calls each time until the fault comes.
+func Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
+	t.Helper()
+	whole := NewPlan()
+	if !t.Run("no fault", func(t *testing.T) { run(t, whole) }) {
+		return
+	}
+	calls := whole.Calls()
+	if len(calls) == 0 {
+		t.Fatal("the work made no call: nothing to sweep")
+	}
+	for _, c := range calls {
+		for _, f := range faultsOf(c) {
+			name := fmt.Sprintf("%s/%s", c, f.Kind)
+			if f.Kind == FailEntry {
+				name += fmt.Sprint(" ", f.Entry)
+			}
+			t.Run(name, func(t *testing.T) {
+				p := NewPlan(f)
+				run(t, p)
+				if p.Fired() == 0 && !t.Failed() && !t.Skipped() {
+					t.Errorf("the %s never came: this time the work made %d calls", f, len(p.Calls()))
+				}
+			})
+		}
+	}
+}
+
+// faultsOf lists what can go wrong with a call.
+func faultsOf(c Call) []Fault {
+	var all []Fault
+	for _, k := range append(slices.Clone(Kinds), DieHalfway) {
+		if f := (Fault{Call: c.N, Kind: k}); f.fits(c) {
+			all = append(all, f)
+		}
+	}
+	// The first, the last and one between stand for all entries.
+	entries := []int{0, c.Entries / 2, c.Entries - 1}
+	slices.Sort(entries)
+	for _, i := range slices.Compact(entries) {
+		if f := (Fault{Call: c.N, Kind: FailEntry, Entry: i}); i >= 0 && f.fits(c) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
