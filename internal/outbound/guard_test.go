@@ -1,0 +1,92 @@
+package outbound
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestGuardRefusesEveryAddressThatIsNotPublic(t *testing.T) {
+	const (
+		public  = iota
+		private // permitted in trials
+		never
+	)
+	for addr, want := range map[string]int{
+		// IPv4
+		"1.1.1.1": public, "9.255.255.255": public, "11.0.0.0": public, "100.63.255.255": public, "100.128.0.0": public,
+		"126.255.255.255": public, "128.0.0.0": public, "169.253.255.255": public, "169.255.0.0": public,
+		"172.15.255.255": public, "172.32.0.0": public, "192.167.255.255": public, "192.169.0.0": public,
+		"198.17.255.255": public, "198.20.0.0": public, "223.255.255.255": public,
+		"10.0.0.0": private, "10.255.255.255": private, "100.64.0.0": private, "100.127.255.255": private,
+		"127.0.0.1": private, "127.255.255.255": private, "172.16.0.0": private, "172.31.255.255": private, "192.168.1.1": private,
+		"0.0.0.0": never, "0.1.2.3": never, "169.254.169.254": never, "169.254.170.2": never, "192.0.0.1": never,
+		"192.0.2.1": never, "192.88.99.1": never, "198.18.0.1": never, "198.19.255.255": never, "198.51.100.1": never,
+		"203.0.113.1": never, "224.0.0.1": never, "239.255.255.255": never, "240.0.0.1": never, "255.255.255.255": never,
+		// IPv6
+		"2606:4700::1111": public, "2a01:4f8::1": public, "2003::1": public, "2001:200::1": public,
+		"::1": private, "fc00::1": private, "fdff::1": private,
+		"::": never, "fe80::1": never, "fe80::1%eth0": never, "fec0::1": never, "ff02::1": never, "100::1": never,
+		"2001:db8::1": never, "3fff::1": never, "2001::1": never, "2001:0:4136:e378::": never, "2001:2::1": never, "2001:10::1": never,
+		"fd00:ec2::254": never, "fd20:ce::254": never, "4000::1": never, "5f00::1": never, "1::1": never,
+		// IPv4 inside IPv6
+		"::ffff:1.1.1.1": public, "::ffff:127.0.0.1": private, "::ffff:10.0.0.1": private, "::ffff:169.254.169.254": never,
+		"64:ff9b::1.1.1.1": public, "64:ff9b::10.0.0.1": private, "64:ff9b::169.254.169.254": never, "64:ff9b::7f00:1": private,
+		"64:ff9b:1::1.1.1.1": never, "64:ff9b:1:ffff::10.0.0.1": never,
+		"2002:0a00:0001::1": never, "2002:7f00:0001::": never, "2002:101:101::1": never,
+		"::127.0.0.1": never, "::10.0.0.1": never, "::ffff:0:127.0.0.1": never,
+	} {
+		a := netip.MustParseAddr(addr)
+		for trial, g := range map[bool]guard{false: {}, true: {private: true}} {
+			err := g.check(a)
+			var blocked *BlockedError
+			if err != nil && (!errors.As(err, &blocked) || blocked.Why == "") {
+				t.Errorf("%s: %v", addr, err)
+			}
+			if allowed := want == public || (trial && want == private); (err == nil) != allowed {
+				t.Errorf("%s, trial %v: %v", addr, trial, err)
+			}
+		}
+	}
+}
+
+func TestGuardAllowList(t *testing.T) {
+	g := guard{allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd12::/16")}}
+	for addr, allowed := range map[string]bool{
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "fd12::1": true, "fd12::1%eth0": true,
+		"10.2.0.1": false, "fd13::1": false, "169.254.169.254": false, "2002:0a01:0203::": false,
+	} {
+		if err := g.check(netip.MustParseAddr(addr)); (err == nil) != allowed {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
+
+// TestGuardJudgesEmbeddedAddressesAsThemselves: no way of writing an IPv4
+// address into an IPv6 one opens what is closed.
+func TestGuardJudgesEmbeddedAddressesAsThemselves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "v4"))
+		v4 := netip.AddrFrom4(b)
+		open := guard{}.check(v4) == nil
+		for _, prefix := range []string{"::ffff:0:0", "64:ff9b::", "::", "::ffff:0:0:0", "64:ff9b:1::", "2002::", "2001::"} {
+			a := netip.MustParseAddr(prefix).As16()
+			copy(a[12:], b[:])
+			if prefix == "2002::" {
+				copy(a[2:], b[:])
+			}
+			if guard := (guard{}); !open && guard.check(netip.AddrFrom16(a)) == nil {
+				t.Errorf("%s is closed, but %s is open", v4, netip.AddrFrom16(a))
+			}
+		}
+		// Whatever the standard library calls private is closed.
+		a := netip.AddrFrom16([16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "v6")))
+		for _, a := range []netip.Addr{a, v4} {
+			if (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || !a.IsGlobalUnicast()) && (guard{}).check(a) == nil {
+				t.Errorf("%s is open", a)
+			}
+		}
+	})
+}
