@@ -1,6 +1,10 @@
 package dedup
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"fedpost/internal/activity"
+)
 
 // Counts is how often what has happened since the process started.
 type Counts struct {
@@ -14,6 +18,16 @@ type Counts struct {
 
 type counters struct {
 	hits, held, mismatches, takeOvers, releases, fallbacks atomic.Int64
+}
+
+// NativeHit counts a duplicate that was found without a marker.
+func (g *Guard) NativeHit() { g.counts.hits.Add(1) }
+
+// NativeMismatch counts, and returns as an error, that a key which needs no
+// marker stands for a different request.
+func (g *Guard) NativeMismatch(id activity.ID) error {
+	g.counts.mismatches.Add(1)
+	return &MismatchError{ID: id}
 }
 
 // Counts returns the counters.

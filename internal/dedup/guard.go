@@ -95,6 +95,7 @@ func New(store Store, o Options) *Guard {
 type Claim struct {
 	Name        Name
 	ID          activity.ID // if it becomes the first
+	At          time.Time   // likewise
 	Fingerprint string
 	// Delay is how much later than now the activity is due: the window of the
 	// key starts then.
@@ -144,7 +145,7 @@ func (g *Guard) Reserve(ctx context.Context, c Claim) (*Lease, error) {
 	}
 	l := &Lease{
 		g: g, key: g.o.Prefix + c.Name.Hash(), ttl: c.Delay + c.TTL,
-		m: Marker{State: Pending, Token: token, ID: c.ID, Fingerprint: c.Fingerprint},
+		m: Marker{State: Pending, Token: token, ID: c.ID, At: c.At, Fingerprint: c.Fingerprint},
 	}
 	if g.store == nil {
 		return g.fallBack(ctx, l, errNoStore)
@@ -174,7 +175,7 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 		return nil, &HeldError{ID: found.ID, RetryAfter: found.LeaseUntil.Sub(now)}
 	case Lapsed:
 		// What its holder has done is not known, so the id stays.
-		l.m.ID, l.TakenOver = found.ID, true
+		l.m.ID, l.m.At, l.TakenOver = found.ID, found.At, true
 	case Free:
 		// It has expired since the store looked.
 	}

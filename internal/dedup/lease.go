@@ -26,6 +26,9 @@ type Lease struct {
 // ID is the activity id to send under: the first holder's.
 func (l *Lease) ID() activity.ID { return l.m.ID }
 
+// At is when the first holder was called.
+func (l *Lease) At() time.Time { return l.m.At }
+
 // start begins the lease at now.
 func (l *Lease) start(now time.Time) {
 	l.m.LeaseUntil = now.Add(l.g.o.Lease)

@@ -38,6 +38,9 @@ type Marker struct {
 	LeaseUntil time.Time `json:"lease"`
 	// ID is the activity that the key stands for.
 	ID activity.ID `json:"id"`
+	// At is when the key's first holder was called: who takes over puts the same
+	// message together.
+	At time.Time `json:"at"`
 	// Fingerprint tells whether the key is used for the same request.
 	Fingerprint string `json:"fp,omitempty"`
 	// Expires is when the key is free again, whatever the state.

@@ -1,0 +1,211 @@
+// Package enqueue accepts activities: it validates a request whole, makes sure
+// that it is the only one of its deduplication key, records it, and hands it to
+// a queue.
+//
+// Each call is one queue message, however many recipients or activities it has,
+// so accepting is one atomic send, and the order of everything around that send
+// is chosen for the process dying at any point: what is written before it is
+// garbage that expires if the send never happens, and what is written after it
+// can be repeated. A caller that gets no answer retries with the same key and
+// reaches the same activity.
+package enqueue
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/agenda"
+	"fedpost/internal/blob"
+	"fedpost/internal/dedup"
+	"fedpost/internal/ledger"
+	"fedpost/internal/queue"
+)
+
+// Ledger is the part of ledger.Store that accepting needs.
+type Ledger interface {
+	CreateActivity(ctx context.Context, r ledger.Record) error
+	CreateOrdered(ctx context.Context, r ledger.Record, prev activity.ID, since time.Time, contested bool) (existing ledger.Record, created bool, err error)
+	DropActivity(ctx context.Context, id activity.ID) error
+}
+
+// Agenda takes what no queue can delay for long enough.
+type Agenda interface {
+	PutTask(ctx context.Context, t agenda.Task) error
+}
+
+// Keys says which signing keys there are.
+type Keys interface {
+	Known(ctx context.Context, id string) (bool, error)
+}
+
+// Noter is told of every ActivityPub activity once it is on a queue, so that
+// older ones it makes superfluous are not sent. Repeating a note is harmless.
+type Noter interface {
+	Note(ctx context.Context, a activity.Activity, targets []activity.Target) error
+}
+
+// JobRecorder is told of every Sipher job before it is sent, since what it
+// records must be there when the acknowledgement arrives. Repeating it is
+// harmless. Its error refuses the request, as a failure of ours.
+type JobRecorder interface {
+	RecordJob(ctx context.Context, a activity.Activity, target activity.Target) error
+}
+
+// Limits bound one request.
+type Limits struct {
+	Body    int           // bytes of an activity; default 256 KiB
+	Inboxes int           // after collapse; default 50,000
+	Batch   int           // activities in a batch; default 100
+	Delay   time.Duration // default 30 days
+}
+
+// DefaultRetention is how long records are kept after an activity is due.
+const DefaultRetention = 30 * 24 * time.Hour
+
+// Options of a Service. Noter, Jobs and Priorities may be left out.
+type Options struct {
+	Queues  map[queue.Name]queue.Sender // high, normal, low and ordered
+	Ledger  Ledger
+	Blobs   blob.Store
+	Agenda  Agenda
+	Keys    Keys
+	Markers *dedup.Guard
+	Noter   Noter
+	Jobs    JobRecorder
+
+	Limits    Limits
+	Retention time.Duration
+
+	// Priorities by activity type (or Sipher job), for requests that do not say;
+	// Priority for all other types, by default normal.
+	Priorities map[string]activity.Priority
+	Priority   activity.Priority
+
+	Now     func() time.Time
+	Entropy io.Reader // of ids
+	Log     *slog.Logger
+}
+
+// Service accepts requests.
+type Service struct{ o Options }
+
+// New returns a service.
+func New(o Options) *Service {
+	if o.Limits.Body <= 0 {
+		o.Limits.Body = 256 << 10
+	}
+	if o.Limits.Inboxes <= 0 {
+		o.Limits.Inboxes = 50_000
+	}
+	if o.Limits.Batch <= 0 {
+		o.Limits.Batch = 100
+	}
+	if o.Limits.Delay <= 0 {
+		o.Limits.Delay = 30 * 24 * time.Hour
+	}
+	if o.Retention <= 0 {
+		o.Retention = DefaultRetention
+	}
+	if !o.Priority.Valid() {
+		o.Priority = activity.Normal
+	}
+	return &Service{o}
+}
+
+// Enqueue accepts one activity. It returns a *InvalidError if the request is
+// wrong, *dedup.HeldError or *dedup.MismatchError if its key is in use,
+// dedup.ErrUnavailable if its key cannot be honoured, and a *SendError if it
+// could not be handed on.
+func (s *Service) Enqueue(ctx context.Context, req Request) (Result, error) {
+	var list []Fault
+	it, err := s.check(ctx, req, faults{list: &list})
+	if err := refusal(list, err); err != nil {
+		return Result{}, err
+	}
+	p, err := s.plan([]item{it}, opSingle, req.DeduplicationKey, req.DeduplicationTTL)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := s.accept(ctx, p)
+	if err != nil {
+		return Result{}, err
+	}
+	return r.results(p)[0], nil
+}
+
+// EnqueueBatch accepts several activities, all or none. Its errors are those of
+// Enqueue.
+func (s *Service) EnqueueBatch(ctx context.Context, req BatchRequest) ([]Result, error) {
+	var list []Fault
+	f := faults{list: &list}
+	items, err := s.checkBatch(ctx, req, f)
+	if err := refusal(list, err); err != nil {
+		return nil, err
+	}
+	p, err := s.plan(items, opBatch, req.DeduplicationKey, req.DeduplicationTTL)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.accept(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return r.results(p), nil
+}
+
+// Check returns everything that is wrong with a request, without accepting it.
+func (s *Service) Check(ctx context.Context, req Request) ([]Fault, error) {
+	var list []Fault
+	_, err := s.check(ctx, req, faults{list: &list})
+	return list, err
+}
+
+// CheckBatch is Check for a batch.
+func (s *Service) CheckBatch(ctx context.Context, req BatchRequest) ([]Fault, error) {
+	var list []Fault
+	_, err := s.checkBatch(ctx, req, faults{list: &list})
+	return list, err
+}
+
+func (s *Service) checkBatch(ctx context.Context, req BatchRequest, f faults) ([]item, error) {
+	if n := len(req.Requests); n < 1 || n > s.o.Limits.Batch {
+		f.add("/activities", "lists %d activities; a batch has 1 to %d", n, s.o.Limits.Batch)
+		return nil, nil
+	}
+	items := make([]item, len(req.Requests))
+	for i, r := range req.Requests {
+		at := f.below(fmt.Sprintf("/activities/%d", i))
+		if r.DeduplicationKey != nil {
+			at.add("/deduplicationKey", "is not for a part of a batch, which has one key for the whole; for a key each, make single calls")
+			r.DeduplicationKey, r.DeduplicationTTL = nil, 0
+		}
+		// A batch is one message, and a message has one place and one time.
+		if first := req.Requests[0]; r.OrderingKey != first.OrderingKey {
+			at.add("/orderingKey", "differs from the first activity's; a batch has one orderingKey or none")
+		} else if r.Delay != first.Delay {
+			at.add("/delay", "differs from the first activity's; a batch has one delay")
+		}
+		var err error
+		if items[i], err = s.check(ctx, r, at); err != nil {
+			return nil, err
+		}
+	}
+	checkKey(req.DeduplicationKey, req.DeduplicationTTL, f)
+	return items, nil
+}
+
+// refusal turns what a check found into an error. The caller's faults come
+// first: they stay when ours is over.
+func refusal(list []Fault, err error) error {
+	if len(list) > 0 {
+		return &InvalidError{Faults: list}
+	}
+	if err != nil {
+		return &SendError{Err: err}
+	}
+	return nil
+}

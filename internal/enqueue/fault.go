@@ -1,0 +1,50 @@
+package enqueue
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Fault is one thing that is wrong with a request.
+type Fault struct {
+	// Pointer is the JSON pointer (RFC 6901) of the field, as the API names it.
+	Pointer string
+	Detail  string
+	// TooLarge: the field is sound, but over a size limit.
+	TooLarge bool
+}
+
+// MaxFaults is how many faults are listed: a list of 50,000 recipients may have
+// as many.
+const MaxFaults = 100
+
+// InvalidError says that a request was refused, and everything that is wrong
+// with it. Nothing has been stored.
+type InvalidError struct{ Faults []Fault }
+
+func (e *InvalidError) Error() string {
+	all := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		all[i] = f.Pointer + " " + f.Detail
+	}
+	return "invalid request: " + strings.Join(all, "; ")
+}
+
+// faults collects what is wrong below a pointer.
+type faults struct {
+	at   string
+	list *[]Fault
+}
+
+func (f faults) add(pointer, format string, args ...any) {
+	if len(*f.list) < MaxFaults {
+		*f.list = append(*f.list, Fault{Pointer: f.at + pointer, Detail: fmt.Sprintf(format, args...)})
+	}
+}
+
+func (f faults) tooLarge(pointer, format string, args ...any) {
+	*f.list = append(*f.list, Fault{Pointer: f.at + pointer, Detail: fmt.Sprintf(format, args...), TooLarge: true})
+}
+
+// below returns f for a part of the request.
+func (f faults) below(pointer string) faults { return faults{f.at + pointer, f.list} }

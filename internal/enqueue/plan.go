@@ -1,0 +1,202 @@
+package enqueue
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"slices"
+	"strconv"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/dedup"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/queue"
+)
+
+// The operations that deduplication keys count in.
+const (
+	opSingle = "activities"
+	opBatch  = "batch"
+)
+
+// plan is what one call is going to do, but for the ids, which deduplication
+// has a say in.
+type plan struct {
+	items     []item
+	operation string
+	queue     queue.Name
+	sender    queue.Sender
+	caps      queue.Capabilities
+
+	key         *string
+	ttl         time.Duration // 0: the default
+	fingerprint string        // empty without a key
+
+	ordering string
+	delay    time.Duration
+}
+
+// plan resolves the queue and everything that follows from it.
+func (s *Service) plan(items []item, operation string, key *string, ttl time.Duration) (*plan, error) {
+	first := items[0]
+	p := &plan{
+		items: items, operation: operation, queue: queue.Ordered,
+		key: key, ttl: ttl, ordering: first.OrderingKey, delay: first.Delay,
+	}
+	for i := range items {
+		if items[i].Priority == "" {
+			items[i].Priority = s.priority(items[i])
+		}
+	}
+	if p.ordering == "" {
+		p.queue = mostUrgent(items)
+	}
+	var ok bool
+	if p.sender, ok = s.o.Queues[p.queue]; !ok {
+		return nil, &SendError{Err: fmt.Errorf("no queue %q is configured", p.queue)}
+	}
+	p.caps = p.sender.Capabilities()
+	if key != nil {
+		p.fingerprint = fingerprint(p)
+	}
+	return p, nil
+}
+
+func (s *Service) priority(it item) activity.Priority {
+	kind := it.typ
+	if it.Protocol == activity.Sipher {
+		kind = it.Job
+	}
+	if p, ok := s.o.Priorities[kind]; ok {
+		return p
+	}
+	return s.o.Priority
+}
+
+// mostUrgent returns the queue of the most urgent of items: a batch waits no
+// longer than any of its parts would.
+func mostUrgent(items []item) queue.Name {
+	for _, p := range activity.Priorities {
+		if slices.ContainsFunc(items, func(it item) bool { return it.Priority == p }) {
+			return queue.Name(p)
+		}
+	}
+	return queue.Normal
+}
+
+// name is the deduplication key in its namespace.
+func (p *plan) name() dedup.Name {
+	return dedup.Name{Queue: p.queue, Operation: p.operation, Key: *p.key}
+}
+
+// later reports whether the queue cannot hold the message back for as long as
+// the caller wants.
+func (p *plan) later() bool { return p.delay > p.caps.MaxDelay }
+
+// id is the id of the i-th activity of a call whose first one is base: derived,
+// so that remembering base is remembering all.
+func (p *plan) id(base activity.ID, i int) activity.ID {
+	if i == 0 {
+		return base
+	}
+	return activity.DerivedID(base.Time(), string(base)+"#"+strconv.Itoa(i))
+}
+
+// records are the ledger's records of the call. Whoever puts them together for
+// the same base and time gets the same.
+func (p *plan) records(base activity.ID, at time.Time, retention time.Duration) []ledger.Record {
+	rs := make([]ledger.Record, len(p.items))
+	for i, it := range p.items {
+		due := at.Add(p.delay)
+		r := ledger.Record{
+			ID: p.id(base, i), Protocol: it.Protocol, Type: it.typ, CreatedAt: at,
+			Recipients: it.recipients, Targets: len(it.targets), Chunk: ledger.ChunkSize,
+			Fingerprint: p.fingerprint,
+			Forget:      due.Add(retention),
+		}
+		if p.delay > 0 {
+			r.DueAt = due
+		}
+		if it.ExpiresIn > 0 {
+			r.ExpiresAt = due.Add(it.ExpiresIn)
+		}
+		if p.ordering != "" {
+			r.Chunk = 1
+		}
+		if r.Targets <= r.Chunk {
+			r.Inline = it.targets
+		}
+		rs[i] = r
+	}
+	return rs
+}
+
+// message is the queue message that stands for the call.
+func (p *plan) message(rs []ledger.Record) message.Message {
+	ms := make([]message.Message, len(p.items))
+	for i, it := range p.items {
+		a := activity.Activity{
+			ID: rs[i].ID, Protocol: it.Protocol, Body: *it.Body, Type: it.typ,
+			KeyID: it.KeyID, Job: it.Job, ServerURL: it.ServerURL,
+			Priority: it.Priority, OrderingKey: it.OrderingKey,
+			Coalesce: it.Coalesce, CoalesceCreate: it.CoalesceCreate,
+			CreatedAt: rs[i].CreatedAt, ExpiresAt: rs[i].ExpiresAt,
+		}
+		ms[i] = message.Message{Version: message.Version, Activity: &a}
+		if p.ordering == "" && len(it.targets) <= ledger.ChunkSize {
+			ms[i].Deliver = &message.Delivery{Position: message.Whole, Targets: it.targets}
+		} else {
+			ms[i].FanOut = &message.FanOut{Targets: it.targets}
+		}
+	}
+	if p.operation == opSingle {
+		return ms[0]
+	}
+	return message.Message{Version: message.Version, Batch: ms}
+}
+
+// fingerprint tells requests apart that come with the same key: all that the
+// caller asked for, but for the key itself. The order of recipients is no
+// difference.
+func fingerprint(p *plan) string {
+	h := sha256.New()
+	text(h, p.operation)
+	number(h, int64(len(p.items)))
+	for _, it := range p.items {
+		for _, s := range []string{
+			string(it.Protocol), *it.Body, it.KeyID, it.Job, it.ServerURL, it.OrderingKey,
+			string(it.Priority), string(it.Coalesce), strconv.FormatBool(it.CoalesceCreate),
+		} {
+			text(h, s)
+		}
+		number(h, int64(it.Delay))
+		number(h, int64(it.ExpiresIn))
+		inboxes := make([]string, len(it.targets))
+		for i, t := range it.targets {
+			inboxes[i] = t.Inbox
+		}
+		slices.Sort(inboxes)
+		number(h, int64(len(inboxes)))
+		for _, inbox := range inboxes {
+			text(h, inbox)
+		}
+	}
+	// 128 bits are plenty to tell a client's requests apart, and they are stored
+	// with every record.
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}
+
+func text(h hash.Hash, s string) {
+	number(h, int64(len(s)))
+	h.Write([]byte(s))
+}
+
+func number(h hash.Hash, n int64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	h.Write(b[:])
+}

@@ -1,0 +1,70 @@
+package enqueue
+
+import (
+	"time"
+
+	"fedpost/internal/activity"
+)
+
+// Recipient is one addressee as the caller names it.
+type Recipient struct {
+	Inbox string
+	// SharedInbox of the recipient's server, empty if unknown.
+	SharedInbox string
+}
+
+// Request asks for one activity to be delivered.
+type Request struct {
+	Protocol activity.Protocol
+	// Body is the exact bytes to deliver: the activity's JSON as the caller
+	// wrote it or, for Sipher, the payload to encrypt. Nil if missing.
+	Body *string
+
+	KeyID string // ActivityPub
+
+	Job       string // Sipher
+	ServerURL string // Sipher
+
+	Recipients []Recipient
+
+	// DeduplicationKey is nil if there is none.
+	DeduplicationKey *string
+	DeduplicationTTL time.Duration // 0: the default
+
+	OrderingKey string
+	Delay       time.Duration
+	Priority    activity.Priority // empty: by type
+	// ExpiresIn is how long after it is due the activity is worth delivering;
+	// 0: as long as the retry policy tries.
+	ExpiresIn time.Duration
+
+	// EveryInbox turns the shared-inbox collapse off.
+	EveryInbox bool
+
+	Coalesce       activity.Coalesce // empty: none
+	CoalesceCreate bool
+}
+
+// BatchRequest asks for several activities, all or none, under one key.
+type BatchRequest struct {
+	Requests         []Request
+	DeduplicationKey *string
+	DeduplicationTTL time.Duration
+}
+
+// Status is what has become of a request.
+type Status string
+
+// The statuses of the wire contract.
+const (
+	Queued    Status = "queued"
+	Duplicate Status = "duplicate"
+)
+
+// Result is the answer to a Request.
+type Result struct {
+	ID     activity.ID
+	Status Status
+	// Recipients counts the distinct recipients.
+	Recipients int
+}

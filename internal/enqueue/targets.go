@@ -1,0 +1,37 @@
+package enqueue
+
+import "fedpost/internal/activity"
+
+// collapse turns recipients into targets in their order: duplicates go, and
+// recipients that have a shared inbox in common become one target, unless every
+// inbox is wanted. It also returns the number of distinct recipients.
+//
+// A shared inbox exists so that a server with a thousand followers of the
+// sender is told once; who on that server gets to see the activity is its own
+// business, by the activity's addressing.
+// https://www.w3.org/TR/activitypub/#shared-inbox-delivery
+func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, distinct int) {
+	place := make(map[string]int, len(rs)) // in targets, by URL
+	seen := make(map[string]bool, len(rs)) // recipients, by their own inbox
+	for _, r := range rs {
+		own := sameURL(r.Inbox)
+		if seen[own] {
+			continue
+		}
+		seen[own] = true
+		distinct++
+
+		url, key, shared := r.Inbox, own, false
+		if r.SharedInbox != "" && !everyInbox {
+			url, key, shared = r.SharedInbox, sameURL(r.SharedInbox), true
+		}
+		if i, ok := place[key]; ok {
+			targets[i].Stands++
+			targets[i].Shared = targets[i].Shared || shared
+			continue
+		}
+		place[key] = len(targets)
+		targets = append(targets, activity.Target{Inbox: url, Stands: 1, Shared: shared})
+	}
+	return targets, distinct
+}
