@@ -25,31 +25,31 @@ const ChunkSize = 50
 
 // Record is what is known of an activity as a whole.
 type Record struct {
-	ID        activity.ID       `json:"-"`
-	Protocol  activity.Protocol `json:"protocol"`
-	Type      string            `json:"type,omitempty"`
-	CreatedAt time.Time         `json:"createdAt"`
-	DueAt     time.Time         `json:"dueAt,omitzero"` // not before, if delayed
-	ExpiresAt time.Time         `json:"expiresAt,omitzero"`
+	ID        activity.ID
+	Protocol  activity.Protocol
+	Type      string
+	CreatedAt time.Time
+	DueAt     time.Time // not before, if delayed
+	ExpiresAt time.Time
 
 	// Recipients counts the caller's recipients, Targets the inboxes after
 	// collapse, in chunks of Chunk (1 for an ordered activity).
-	Recipients int `json:"recipients"`
-	Targets    int `json:"targets"`
-	Chunk      int `json:"chunk"`
+	Recipients int
+	Targets    int
+	Chunk      int
 
 	// Fingerprint tells whether a repeated deduplication key comes with the
 	// same request.
-	Fingerprint string `json:"fingerprint,omitempty"`
+	Fingerprint string
 
-	Cancelled bool `json:"cancelled,omitempty"`
+	Cancelled bool
 
 	// Forget is when the table may drop all records of the activity.
-	Forget time.Time `json:"-"`
+	Forget time.Time
 
 	// Inline lists the targets if they all fit in one chunk; otherwise each
 	// chunk has its own list.
-	Inline []activity.Target `json:"-"`
+	Inline []activity.Target
 }
 
 // Chunks is how many chunks the targets of r make.
@@ -63,24 +63,31 @@ func (r Record) Chunks() int {
 // Recipient is the record of one target: what the wire contract calls a
 // recipient.
 type Recipient struct {
-	Chunk    int             `json:"-"`
-	Position int             `json:"-"`
-	Target   activity.Target `json:"target"`
-	State    activity.State  `json:"state"`
+	Chunk    int
+	Position int
+	Target   activity.Target
+	State    activity.State
 
-	Attempts      int       `json:"attempts,omitempty"`
-	LastStatus    int       `json:"status,omitempty"`
-	LastError     string    `json:"error,omitempty"`
-	Response      string    `json:"response,omitempty"`
-	Note          string    `json:"note,omitempty"`
-	NextAttemptAt time.Time `json:"next,omitzero"`
-	UpdatedAt     time.Time `json:"updated,omitzero"`
+	Attempts      int
+	LastStatus    int
+	LastError     string
+	Response      string
+	Note          string
+	NextAttemptAt time.Time
+	UpdatedAt     time.Time
 
 	// Generation fences the target's messages; see message.Delivery.
-	Generation int `json:"gen,omitempty"`
+	Generation int
 
 	// By is the activity that made this one redundant or superseded it.
-	By activity.ID `json:"by,omitempty"`
+	By activity.ID
+
+	// Own: a message of its own has taken the target up, so its chunk has
+	// nothing more to do with it. Read only.
+	Own bool
+	// Claimed is until when a worker holds the target by itself; zero if none.
+	// Read only.
+	Claimed time.Time
 }
 
 // Unit is what a worker claims: a whole chunk, or one position of it.
@@ -88,30 +95,44 @@ type Unit struct {
 	Activity activity.ID
 	Chunk    int
 	Position int // message.Whole for the chunk
+	// Generation is that of the message that asks for a single position.
+	Generation int
 }
 
 // Known is what the ledger knows about a unit when a worker takes it up.
 type Known struct {
 	Record Record
 	// Found tells whether Record was there at all: it is not after its
-	// retention, or if the process died between send and record.
+	// retention.
 	Found bool
-	// Recipients holds, by position, what is recorded: final states from the
-	// chunk's record and the records of those that failed.
+	// Recipients holds, by position, everything recorded: by the chunk's worker
+	// and by those that took a position up by itself (Own). A position of a
+	// chunk that is missing here is the chunk's to attempt; one that is here is
+	// not. Target is set only if Record lists the targets: messages carry them.
 	Recipients map[int]Recipient
-	// Claimed is set while another worker holds the unit, until when.
+	// Claimed is set while another worker holds the unit, until when. A single
+	// position counts as held, too, while its chunk's worker may be at it.
 	Claimed time.Time
+	// Lapsed: the last worker did not end its claim. It may have died between
+	// recording a target as retrying and sending that target's own message: of
+	// the targets that are retrying and not Own, messages have to be sent again,
+	// with the next generation.
+	Lapsed bool
 
-	// fences of what was read, so that Claim is compare-and-swap on it.
-	Fence map[string]string
+	// Basis is what the store read, so that its writes are compare-and-swap on
+	// it. Nobody else looks into it.
+	Basis any
 }
 
 // Claim is the right to work on a unit, until it lapses.
 type Claim struct {
 	Unit  Unit
 	Owner string
+	// Until is when it lapses. Moving it prolongs the claim with the next
+	// Record.
 	Until time.Time
-	// Known is what had been recorded when the claim was taken.
+	// Known is what had been recorded when the claim was taken: it may be more
+	// than Inspect had shown, so go by this.
 	Known Known
 }
 
@@ -121,6 +142,9 @@ var (
 	ErrNotFound = errors.New("no such activity")
 	// ErrClaimed: another worker holds the unit or has just changed it.
 	ErrClaimed = errors.New("claimed by another worker")
+	// ErrStale: a later message of the same target exists, or the target has
+	// come to its final state: the message at hand is to be dropped.
+	ErrStale = errors.New("the message is out of date")
 	// ErrExists: an activity of that id is recorded already.
 	ErrExists = errors.New("activity exists")
 )
@@ -128,14 +152,16 @@ var (
 // Store is what the ledger needs of its storage.
 type Store interface {
 	// CreateActivity records an activity. Repeating it with the same record is
-	// harmless. One write of one unit for a typical activity.
+	// harmless and changes nothing (not even a cancellation); another one under
+	// its id is ErrExists. One write of one unit for a typical activity. Times
+	// are kept to the millisecond.
 	CreateActivity(ctx context.Context, r Record) error
 	// CreateOrdered records an activity whose id is derived from its
 	// deduplication key, unless the activity prev (the id the key had in the
 	// previous period) was created at or after since, or r.ID exists: then it
-	// returns that record and created false. Atomic where contested is set,
-	// which costs a transaction: two callers on the two sides of the turn of a
-	// period agree on one id.
+	// returns that record and created false. Where contested is set, by callers
+	// just after the turn of a period, it is atomic with what callers still
+	// before the turn do, which costs a transaction: both agree on one id.
 	CreateOrdered(ctx context.Context, r Record, prev activity.ID, since time.Time, contested bool) (existing Record, created bool, err error)
 	// DropActivity forgets an activity whose send definitely failed.
 	DropActivity(ctx context.Context, id activity.ID) error
@@ -148,19 +174,25 @@ type Store interface {
 	// Idempotent.
 	PlanChunks(ctx context.Context, id activity.ID, first int, chunks [][]activity.Target, forget time.Time) error
 
-	// Inspect reads all that is known of a unit, in one request.
+	// Inspect reads all that is known of a unit: one request (two at once for a
+	// whole chunk but the first).
 	Inspect(ctx context.Context, u Unit) (Known, error)
-	// Claim takes a unit that Inspect showed as free, or returns ErrClaimed.
+	// Claim takes a unit that Inspect showed as free, or returns ErrClaimed. It
+	// is idempotent for an owner, which names one attempt at one message. A
+	// single position is ErrStale if the unit's generation is behind the
+	// record's, or if its state is final; but a later generation than recorded
+	// revives one that is dead. One write of one unit and one read.
 	Claim(ctx context.Context, u Unit, k Known, owner string, until time.Time) (Claim, error)
 	// Record writes what became of some of a claimed chunk's positions, or of
-	// the claimed position. Recipients in a final state that were delivered or
-	// refused at first try are folded into the chunk's record; the others get
-	// their own. With done the claim ends. ErrClaimed if the claim was lost.
-	// It may be called several times with more.
+	// the claimed position: one write, whatever the number. With done the claim
+	// ends. ErrClaimed, with nothing written, if the claim was lost. It may be
+	// called several times with more, and repeated after an error.
 	Record(ctx context.Context, c *Claim, rs []Recipient, done bool) error
-	// PutRecipients writes records of single positions, unclaimed, of which the
-	// caller is the only writer (parked deliveries that died).
-	PutRecipients(ctx context.Context, id activity.ID, rs []Recipient, forget time.Time) error
+	// PutRecipients records what became of single positions that nobody holds
+	// (parked deliveries that died). It leaves alone those that are final
+	// otherwise, held, or of a later generation, and returns those that now are
+	// as given; repeating it is harmless.
+	PutRecipients(ctx context.Context, id activity.ID, rs []Recipient, forget time.Time) (put []Recipient, err error)
 
 	// Chunks returns, for chunks first to last inclusive, lists and records.
 	Chunks(ctx context.Context, r Record, first, last int) ([]Chunk, error)
@@ -170,6 +202,8 @@ type Store interface {
 type Chunk struct {
 	Number     int
 	Targets    []activity.Target // nil if not planned yet
-	Touched    bool              // a worker has claimed it
+	Touched    bool              // a worker has claimed it or one of its positions
 	Recipients map[int]Recipient
+	// Claimed is until when a worker holds the whole chunk; zero if none.
+	Claimed time.Time
 }

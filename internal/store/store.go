@@ -1,10 +1,13 @@
 // Package store implements the verbs that fedpost's domain packages ask of
 // their storage (claim a chunk, park a delivery, find what is due) on the
-// table port, one file per domain package.
+// table port, one file per idea.
 //
 // The verbs are written once and run on both engines; an engine is a
 // table.Table. What every verb promises is in the interface that the domain
 // package declares, and storetest holds this package to it.
+//
+// A table bills writes by the kilobyte, so what is written often is packed: see
+// pack.
 package store
 
 import (

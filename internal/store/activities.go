@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/table"
+)
+
+// recordItem is ledger.Record as it is stored.
+type recordItem struct {
+	Protocol    activity.Protocol `json:"protocol,omitempty"`
+	Type        string            `json:"type,omitempty"`
+	CreatedAt   int64             `json:"createdAt,omitempty"`
+	DueAt       int64             `json:"dueAt,omitempty"`
+	ExpiresAt   int64             `json:"expiresAt,omitempty"`
+	Recipients  int               `json:"recipients,omitempty"`
+	Targets     int               `json:"targets,omitempty"`
+	Chunk       int               `json:"chunk,omitempty"`
+	Fingerprint string            `json:"fingerprint,omitempty"`
+	Cancelled   bool              `json:"cancelled,omitempty"`
+	// Moved is set instead of all else: the activity has another id. See
+	// CreateOrdered.
+	Moved  activity.ID       `json:"moved,omitempty"`
+	Inline []activity.Target `json:"inline,omitempty"`
+}
+
+// millis and fromMillis keep times in as few bytes as they are worth.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+func packRecord(r ledger.Record) (table.Item, error) {
+	data, err := activityPacking.pack(recordItem{
+		Protocol: r.Protocol, Type: r.Type,
+		CreatedAt: millis(r.CreatedAt), DueAt: millis(r.DueAt), ExpiresAt: millis(r.ExpiresAt),
+		Recipients: r.Recipients, Targets: r.Targets, Chunk: r.Chunk,
+		Fingerprint: r.Fingerprint, Cancelled: r.Cancelled, Inline: r.Inline,
+	})
+	return table.Item{Key: recordKey(r.ID), Data: data, Expires: r.Forget}, err
+}
+
+// unpackRecord also returns the id that the activity has moved to, if it has.
+func unpackRecord(id activity.ID, it table.Item) (r ledger.Record, moved activity.ID, err error) {
+	var i recordItem
+	if err := activityPacking.unpack(it, &i); err != nil {
+		return ledger.Record{}, "", err
+	}
+	return ledger.Record{
+		ID: id, Protocol: i.Protocol, Type: i.Type,
+		CreatedAt: fromMillis(i.CreatedAt), DueAt: fromMillis(i.DueAt), ExpiresAt: fromMillis(i.ExpiresAt),
+		Recipients: i.Recipients, Targets: i.Targets, Chunk: i.Chunk,
+		Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forget: it.Expires, Inline: i.Inline,
+	}, i.Moved, nil
+}
+
+// CreateActivity implements ledger.Store.
+func (s *Store) CreateActivity(ctx context.Context, r ledger.Record) error {
+	it, err := packRecord(r)
+	if err != nil {
+		return err
+	}
+	err = s.swap(ctx, &it, table.Free(s.now()))
+	there, conflict := found(err)
+	switch {
+	case !conflict && err != nil:
+		return fmt.Errorf("record activity %s: %w", r.ID, err)
+	case !conflict:
+		return nil
+	case there == nil:
+		return fmt.Errorf("record activity %s: %w", r.ID, err)
+	}
+	old, _, err := unpackRecord(r.ID, *there)
+	if err != nil {
+		return err
+	}
+	if !sameActivity(old, r) {
+		return fmt.Errorf("record activity %s: %w", r.ID, ledger.ErrExists)
+	}
+	return nil
+}
+
+// sameActivity reports whether two records of an id are of the same request: a
+// call that took over from a crashed one may have another time.
+func sameActivity(a, b ledger.Record) bool {
+	return a.Fingerprint == b.Fingerprint && a.Protocol == b.Protocol && a.Type == b.Type &&
+		a.Recipients == b.Recipients && a.Targets == b.Targets && a.Chunk == b.Chunk
+}
+
+// DropActivity implements ledger.Store.
+func (s *Store) DropActivity(ctx context.Context, id activity.ID) error {
+	if err := s.t.Delete(ctx, recordKey(id), table.Cond{}); err != nil {
+		return fmt.Errorf("drop activity %s: %w", id, err)
+	}
+	return nil
+}
+
+// Activity implements ledger.Store.
+func (s *Store) Activity(ctx context.Context, id activity.ID) (ledger.Record, error) {
+	r, _, err := s.record(ctx, id)
+	return r, err
+}
+
+// record reads an activity's record, by the id that it moved to if it has.
+func (s *Store) record(ctx context.Context, id activity.ID) (ledger.Record, table.Item, error) {
+	for range 2 {
+		k := recordKey(id)
+		items, err := s.t.Get(ctx, k)
+		if err != nil {
+			return ledger.Record{}, table.Item{}, fmt.Errorf("read activity %s: %w", id, err)
+		}
+		it, _ := s.live(items, k)
+		if it == nil {
+			break
+		}
+		r, moved, err := unpackRecord(id, *it)
+		if err != nil || moved == "" {
+			return r, *it, err
+		}
+		id = moved
+	}
+	return ledger.Record{}, table.Item{}, fmt.Errorf("read activity %s: %w", id, ledger.ErrNotFound)
+}
+
+// CancelActivity implements ledger.Store.
+func (s *Store) CancelActivity(ctx context.Context, id activity.ID) error {
+	for range conflictTries {
+		r, old, err := s.record(ctx, id)
+		if err != nil || r.Cancelled {
+			return err
+		}
+		r.Cancelled = true
+		it, err := packRecord(r)
+		if err != nil {
+			return err
+		}
+		err = s.swap(ctx, &it, table.Fenced(old.Fence))
+		if err == nil || !errors.Is(err, table.ErrConflict) {
+			return err
+		}
+	}
+	return errContended(recordKey(id))
+}

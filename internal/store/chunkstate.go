@@ -1,0 +1,194 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/table"
+)
+
+// chunkState is what the workers of a chunk as a whole have written: their
+// claim, and what became of the targets they attempted. Only they write it; a
+// target that goes on by itself has an item of its own from then on.
+type chunkState struct {
+	// Owner is kept when its claim has ended, so that an owner who lost the
+	// answer to its last write finds that it was done.
+	Owner string `json:"o,omitempty"`
+	Until int64  `json:"u,omitempty"` // 0: the claim has ended
+	// Texts names the items that errors and answers were moved to.
+	Texts []string `json:"x,omitempty"`
+	Since int64    `json:"b,omitempty"` // what the rows' times count from
+	Rows  []row    `json:"r,omitempty"`
+}
+
+// row is one target's outcome. Its defaults are those of a delivery at first
+// try, and small numbers are written instead of times, so that fifty of them
+// make a few hundred bytes.
+type row struct {
+	Position   int            `json:"p"`
+	State      activity.State `json:"s"`
+	Attempts   int            `json:"a,omitempty"` // -1: none, 0: one
+	Status     int            `json:"c,omitempty"`
+	At         int64          `json:"t,omitempty"` // ms after Since; -1: not known
+	Next       int64          `json:"n,omitempty"` // ms after Since, 0: none
+	Generation int            `json:"g,omitempty"`
+	By         activity.ID    `json:"y,omitempty"`
+	// Moved counts from 1 the item of Texts that has its text.
+	Moved int `json:"x,omitempty"`
+	text
+}
+
+// text is the wordy part of an outcome.
+type text struct {
+	Error    string `json:"e,omitempty"`
+	Response string `json:"q,omitempty"`
+	Note     string `json:"m,omitempty"`
+}
+
+func (t text) empty() bool { return t == text{} }
+
+// claimed returns until when another worker holds the chunk; zero if none.
+func (c chunkState) claimed(now time.Time) time.Time {
+	if until := fromMillis(c.Until); until.After(now) {
+		return until
+	}
+	return time.Time{}
+}
+
+func (c chunkState) recipients() map[int]ledger.Recipient {
+	rs := make(map[int]ledger.Recipient, len(c.Rows))
+	for _, w := range c.Rows {
+		r := ledger.Recipient{
+			Position: w.Position, State: w.State, Attempts: w.Attempts + 1, LastStatus: w.Status,
+			LastError: w.Error, Response: w.Response, Note: w.Note,
+			Generation: w.Generation, By: w.By,
+		}
+		if w.At >= 0 {
+			r.UpdatedAt = fromMillis(c.Since + w.At)
+		}
+		if w.Next != 0 {
+			r.NextAttemptAt = fromMillis(c.Since + w.Next)
+		}
+		rs[w.Position] = r
+	}
+	return rs
+}
+
+// recipient returns the outcome of a position, if there is one.
+func (c chunkState) recipient(position int) (ledger.Recipient, bool) {
+	r, ok := c.recipients()[position]
+	return r, ok
+}
+
+// ownState is the item of one position that goes on by itself. Only the workers
+// of its own messages write it.
+type ownState struct {
+	chunkState
+	// Generation is that of the message that last claimed it.
+	Generation int `json:"g,omitempty"`
+}
+
+// merged joins it with what the chunk's worker wrote of the position, if
+// anything.
+func (o ownState) merged(position int, chunk *ledger.Recipient, now time.Time) ledger.Recipient {
+	r, recorded := o.recipient(position)
+	switch {
+	case recorded && chunk != nil:
+		r = ledger.Merge(*chunk, r)
+	case !recorded && chunk != nil:
+		r = *chunk
+	case !recorded:
+		r = ledger.Recipient{Position: position, State: activity.Queued}
+	}
+	r.Generation = max(r.Generation, o.Generation)
+	r.Own, r.Claimed = true, o.claimed(now)
+	return r
+}
+
+// put replaces the rows of rs.
+func (c *chunkState) put(rs []ledger.Recipient) {
+	rows := make(map[int]row, len(c.Rows)+len(rs))
+	for _, w := range c.Rows {
+		rows[w.Position] = w
+	}
+	for _, r := range rs {
+		if at := millis(r.UpdatedAt); c.Since == 0 || at != 0 && at < c.Since {
+			c.rebase(at, rows)
+		}
+	}
+	for _, r := range rs {
+		w := row{
+			Position: r.Position, State: r.State, Attempts: r.Attempts - 1, Status: r.LastStatus,
+			At: -1, Generation: r.Generation, By: r.By,
+			text: text{Error: r.LastError, Response: r.Response, Note: r.Note},
+		}
+		if !r.UpdatedAt.IsZero() {
+			w.At = millis(r.UpdatedAt) - c.Since
+		}
+		if !r.NextAttemptAt.IsZero() {
+			w.Next = millis(r.NextAttemptAt) - c.Since
+		}
+		rows[r.Position] = w
+	}
+	c.Rows = slices.SortedFunc(maps.Values(rows), func(a, b row) int { return a.Position - b.Position })
+}
+
+// rebase makes the rows' times count from since.
+func (c *chunkState) rebase(since int64, rows map[int]row) {
+	for p, w := range rows {
+		if w.At >= 0 {
+			w.At += c.Since - since
+		}
+		if w.Next != 0 {
+			w.Next += c.Since - since
+		}
+		rows[p] = w
+	}
+	c.Since = since
+}
+
+// stateRoom is how large a chunk's state may grow before its texts move out: it
+// is written again with every step of the chunk, so it is kept within one write
+// unit.
+const stateRoom = 900
+
+// textItem is an item of texts, by position.
+type textItem map[int]text
+
+// pack returns the state's data and, if its texts had to move out, an item for
+// them, which has to be written first.
+func (c *chunkState) pack(k func(name string) table.Key) (data []byte, texts *table.Item, err error) {
+	if data, err = outcomePacking.pack(c); err != nil || len(data) <= stateRoom {
+		return data, nil, err
+	}
+	out := make(textItem)
+	for i, w := range c.Rows {
+		if !w.text.empty() {
+			out[w.Position] = w.text
+			c.Rows[i].text, c.Rows[i].Moved = text{}, len(c.Texts)+1
+		}
+	}
+	if len(out) == 0 {
+		return data, nil, nil
+	}
+	name := newFence()
+	c.Texts = append(slices.Clone(c.Texts), name)
+	moved, err := outcomePacking.pack(out)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err = outcomePacking.pack(c)
+	return data, &table.Item{Key: k(name), Data: moved}, err
+}
+
+// restore puts back in what had moved out to the i-th item of texts.
+func (c *chunkState) restore(i int, texts textItem) {
+	for j, w := range c.Rows {
+		if w.Moved == i+1 {
+			c.Rows[j].text = texts[w.Position]
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/table"
+)
+
+// orphanLife is how long an item is kept whose activity has no record that
+// would tell: as long as a queue can hold a message.
+const orphanLife = 14 * 24 * time.Hour
+
+func (s *Store) forget(r ledger.Record) time.Time {
+	if r.Forget.IsZero() {
+		return s.now().Add(orphanLife)
+	}
+	return r.Forget
+}
+
+// Claim implements ledger.Store.
+//
+// A chunk and a single position of it are claimed in different items, so
+// neither write sees the other. Each worker therefore writes its claim first
+// and then looks for the other's: whichever comes second sees the first. The
+// chunk's worker leaves such a position alone; the position's worker backs off
+// and its message comes again.
+func (s *Store) Claim(ctx context.Context, u ledger.Unit, k ledger.Known, owner string, until time.Time) (ledger.Claim, error) {
+	b, ok := k.Basis.(*basis)
+	if !ok {
+		return ledger.Claim{}, fmt.Errorf("claim of activity %s, chunk %d: not inspected", u.Activity, u.Chunk)
+	}
+	c := ledger.Claim{Unit: u, Owner: owner, Until: until, Known: k}
+	if k.Claimed.After(s.now()) && !b.holds(owner, s.now()) {
+		return c, ledger.ErrClaimed
+	}
+	var err error
+	if u.Position == message.Whole {
+		err = s.claimChunk(ctx, &c, *b)
+	} else {
+		err = s.claimOne(ctx, &c, *b)
+	}
+	return c, err
+}
+
+func (s *Store) claimChunk(ctx context.Context, c *ledger.Claim, b basis) error {
+	u := c.Unit
+	b.state.Owner, b.state.Until = c.Owner, millis(c.Until)
+	if err := s.writeClaim(ctx, stateKey(u.Activity, u.Chunk), c, &b, b.state.chunkState); err != nil {
+		return err
+	}
+	own, err := s.query(ctx, table.Range{PK: activityPK(u.Activity), From: chunkSK(u.Chunk, "R"), To: chunkSK(u.Chunk, "S")})
+	if err != nil {
+		return fmt.Errorf("claim chunk %d of activity %s: %w", u.Chunk, u.Activity, err)
+	}
+	c.Known.Recipients, err = s.merge(b.state.chunkState, own, u.Activity, u.Chunk, c.Known.Record)
+	return err
+}
+
+func (s *Store) claimOne(ctx context.Context, c *ledger.Claim, b basis) error {
+	u := c.Unit
+	r, recorded := c.Known.Recipients[u.Position]
+	if recorded && stale(r, u) {
+		return ledger.ErrStale
+	}
+	before := b
+	b.state.Owner, b.state.Until, b.state.Generation = c.Owner, millis(c.Until), u.Generation
+	if recorded && (len(b.state.Rows) > 0 || b.chunk != nil) {
+		if r.State == activity.Dead {
+			r.State, r.Attempts = activity.Retrying, 0
+		}
+		r.Generation = u.Generation
+		b.state.put([]ledger.Recipient{r})
+		c.Known.Recipients[u.Position] = r
+	}
+	key := ownKey(u.Activity, u.Chunk, u.Position)
+	if err := s.writeClaim(ctx, key, c, &b, b.state); err != nil {
+		return err
+	}
+	if b.chunk != nil || len(before.state.Rows) > 0 {
+		return nil // the chunk's workers know of the position and leave it alone
+	}
+	err := s.checkChunk(ctx, u, &b)
+	if err == nil {
+		c.Known.Basis = &b
+		return nil
+	}
+	return errors.Join(err, s.withdraw(ctx, key, c.Known.Record, before, b))
+}
+
+// stale reports whether a unit's message is too late for what is recorded.
+func stale(r ledger.Recipient, u ledger.Unit) bool {
+	if r.State == activity.Dead && u.Generation > r.Generation {
+		return false
+	}
+	return r.State.Final() || u.Generation < r.Generation
+}
+
+// writeClaim writes v, which carries the claim, and sets b's condition to what
+// was written.
+func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, b *basis, v any) error {
+	data, err := outcomePacking.pack(v)
+	if err != nil {
+		return err
+	}
+	it := table.Item{Key: key, Data: data, Expires: s.forget(c.Known.Record)}
+	err = s.swap(ctx, &it, b.cond)
+	if there, conflict := found(err); conflict {
+		// The owner itself may have written it and never learnt so.
+		if there == nil {
+			return ledger.ErrClaimed
+		}
+		var other ownState
+		if err := outcomePacking.unpack(*there, &other); err != nil {
+			return err
+		}
+		b.state, it = other, *there
+		if !b.holds(c.Owner, s.now()) {
+			return ledger.ErrClaimed
+		}
+	} else if err != nil {
+		return fmt.Errorf("claim %s %s: %w", key.PK, key.SK, err)
+	}
+	b.cond = table.Fenced(it.Fence)
+	c.Known.Basis = b
+	return nil
+}
+
+// checkChunk looks for a worker of the whole chunk who may be at the position.
+func (s *Store) checkChunk(ctx context.Context, u ledger.Unit, b *basis) error {
+	key := stateKey(u.Activity, u.Chunk)
+	items, err := s.t.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("claim position %d of chunk %d of activity %s: %w", u.Position, u.Chunk, u.Activity, err)
+	}
+	chunk, _, err := s.chunkState(items, u)
+	if err != nil {
+		return err
+	}
+	r, recorded := chunk.recipient(u.Position)
+	switch {
+	case recorded && stale(r, u):
+		return ledger.ErrStale
+	case recorded:
+		b.chunk = &r
+	case !chunk.claimed(s.now()).IsZero():
+		return ledger.ErrClaimed
+	}
+	return nil
+}
+
+// withdraw undoes a claim of a single position.
+func (s *Store) withdraw(ctx context.Context, key table.Key, r ledger.Record, before, now basis) error {
+	var err error
+	if before.cond.Absent {
+		err = s.t.Delete(ctx, key, now.cond)
+	} else {
+		before.state.Until = 0
+		var data []byte
+		if data, err = outcomePacking.pack(before.state); err != nil {
+			return err
+		}
+		err = s.swap(ctx, &table.Item{Key: key, Data: data, Expires: s.forget(r)}, now.cond)
+	}
+	if errors.Is(err, table.ErrConflict) {
+		return nil // lapsed, and taken over
+	}
+	return err
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"fedpost/internal/table"
+)
+
+// newFence returns a token that no earlier version of the same item carries: 48
+// random bits, short because it is paid for with every write.
+func newFence() string {
+	var b [6]byte
+	rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// swap writes it with a new fence, which it sets, if cond holds.
+//
+// A client that lost the answer to a write repeats it, and then conflicts with
+// itself: if the item that stands in the way carries the fence of this very
+// write, the write has happened. The *table.ConflictError of any other conflict
+// has Found set if there is an item.
+func (s *Store) swap(ctx context.Context, it *table.Item, cond table.Cond) error {
+	it.Fence = newFence()
+	err := s.t.Put(ctx, *it, cond)
+	var conflict *table.ConflictError
+	if !errors.As(err, &conflict) {
+		return err
+	}
+	if conflict.Found == nil {
+		found, getErr := s.t.Get(ctx, it.Key)
+		if getErr != nil {
+			return errors.Join(err, getErr)
+		}
+		if there, ok := found[it.Key]; ok {
+			conflict.Found = &there
+		}
+	}
+	if conflict.Found != nil && conflict.Found.Fence == it.Fence {
+		return nil
+	}
+	return conflict
+}
+
+// conflictTries bounds how often a read-modify-write starts over.
+const conflictTries = 10
+
+// errContended says that others kept changing an item: trying later helps.
+func errContended(k table.Key) error {
+	return fmt.Errorf("%s %s kept changing under %d tries: %w", k.PK, k.SK, conflictTries, table.ErrConflict)
+}
+
+// found returns the item that stood in the way of a swap.
+func found(err error) (it *table.Item, conflict bool) {
+	var c *table.ConflictError
+	if errors.As(err, &c) {
+		return c.Found, true
+	}
+	return nil, false
+}
+
+// live returns the item of a key unless it is missing or expired, and the
+// condition of a write that replaces it or takes its place.
+func (s *Store) live(items map[table.Key]table.Item, k table.Key) (*table.Item, table.Cond) {
+	it, ok := items[k]
+	if !ok || s.expired(it) {
+		return nil, table.Free(s.now())
+	}
+	return &it, table.Fenced(it.Fence)
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/table"
+)
+
+// slot is what the table has under one derived id.
+type slot struct {
+	record ledger.Record // of the activity; its id is another one if it moved
+	taken  bool
+	cond   table.Cond  // of a write that takes the slot
+	gone   activity.ID // what the slot's activity moved to, before that was dropped
+}
+
+// CreateOrdered implements ledger.Store.
+//
+// A caller after the turn of a period writes under another id than one before
+// it, so a condition on its own id does not see the other. It therefore takes
+// the previous id, too, if that is free: in one transaction it leaves there a
+// record which says where the activity went. A caller still before the turn
+// then fails on its own condition, and follows.
+func (s *Store) CreateOrdered(ctx context.Context, r ledger.Record, prev activity.ID, since time.Time, contested bool) (ledger.Record, bool, error) {
+	it, err := packRecord(r)
+	if err != nil {
+		return ledger.Record{}, false, err
+	}
+	for range conflictTries {
+		items, err := s.t.Get(ctx, recordKey(prev), recordKey(r.ID))
+		if err != nil {
+			return ledger.Record{}, false, fmt.Errorf("read activity %s: %w", r.ID, err)
+		}
+		before, err := s.slot(ctx, items, prev)
+		if err != nil {
+			return ledger.Record{}, false, err
+		}
+		if before.taken && !before.record.CreatedAt.Before(since) {
+			return before.record, false, nil
+		}
+		own, err := s.slot(ctx, items, r.ID)
+		if err != nil {
+			return ledger.Record{}, false, err
+		}
+		if own.taken {
+			return own.record, false, nil
+		}
+		if !contested || before.taken {
+			before = slot{taken: true}
+		}
+		err = s.take(ctx, it, own, prev, before)
+		if err == nil {
+			return r, true, nil
+		}
+		if !errors.Is(err, table.ErrConflict) {
+			return ledger.Record{}, false, fmt.Errorf("record activity %s: %w", r.ID, err)
+		}
+	}
+	return ledger.Record{}, false, errContended(recordKey(r.ID))
+}
+
+// take writes it into its own slot, and into the previous one, if free, where
+// it has gone.
+func (s *Store) take(ctx context.Context, it table.Item, own slot, prev activity.ID, before slot) error {
+	if before.taken && own.gone == "" {
+		return s.swap(ctx, &it, own.cond)
+	}
+	it.Fence = newFence()
+	ops := []table.Op{{Put: &it, Cond: own.cond}}
+	if own.gone != "" {
+		k := recordKey(own.gone)
+		ops = append(ops, table.Op{Check: &k, Cond: table.Free(s.now())})
+	}
+	if !before.taken {
+		id := activity.ID(it.PK[len(activityPK("")):])
+		data, err := activityPacking.pack(recordItem{Moved: id})
+		if err != nil {
+			return err
+		}
+		sign := table.Item{Key: recordKey(prev), Fence: newFence(), Data: data, Expires: it.Expires}
+		ops = append(ops, table.Op{Put: &sign, Cond: before.cond})
+		if before.gone != "" && before.gone != id {
+			k := recordKey(before.gone)
+			ops = append(ops, table.Op{Check: &k, Cond: table.Free(s.now())})
+		}
+	}
+	return s.t.Transact(ctx, ops)
+}
+
+// slot tells what is under a derived id, of which items has the record.
+func (s *Store) slot(ctx context.Context, items map[table.Key]table.Item, id activity.ID) (slot, error) {
+	it, cond := s.live(items, recordKey(id))
+	if it == nil {
+		return slot{cond: cond}, nil
+	}
+	r, moved, err := unpackRecord(id, *it)
+	if err != nil || moved == "" {
+		return slot{record: r, taken: true, cond: cond}, err
+	}
+	// Read after the sign, so that a transaction whose one half was seen is seen
+	// whole.
+	k := recordKey(moved)
+	if items, err = s.t.Get(ctx, k); err != nil {
+		return slot{}, fmt.Errorf("read activity %s: %w", moved, err)
+	}
+	target, _ := s.live(items, k)
+	if target == nil {
+		return slot{cond: cond, gone: moved}, nil
+	}
+	r, _, err = unpackRecord(moved, *target)
+	return slot{record: r, taken: true, cond: cond}, err
+}
