@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +101,9 @@ func post(t *testing.T, c *Client, url string) (Answer, error) {
 // but has no address; one that is not there does not exist.
 type zone map[string][]string
 
+// zoneChange guards a zone that changes while it is served.
+var zoneChange sync.RWMutex
+
 // resolver returns a resolver that asks a real DNS server on loopback.
 // Names under silent. are not answered, those under broken. with SERVFAIL.
 func resolver(t *testing.T, z zone) *net.Resolver {
@@ -141,7 +145,9 @@ func (z zone) answer(query []byte) ([]byte, error) {
 		return nil, errors.New("no answer")
 	}
 	m.Response, m.Authoritative, m.Additionals = true, true, nil
+	zoneChange.RLock()
 	addrs, ok := z[name]
+	zoneChange.RUnlock()
 	switch {
 	case strings.HasSuffix(name, ".broken"):
 		m.RCode = dnsmessage.RCodeServerFailure

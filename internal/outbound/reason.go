@@ -21,11 +21,14 @@ func (e *InvalidAnswerError) Error() string { return "invalid answer: " + e.Err.
 func (e *InvalidAnswerError) Unwrap() error { return e.Err }
 
 // trace learns how far a request got, which net/http's errors do not tell.
-type trace struct{ answered atomic.Bool }
+type trace struct{ resolving, sent atomic.Bool }
 
 func (t *trace) attach(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotFirstResponseByte: func() { t.answered.Store(true) },
+		DNSStart: func(httptrace.DNSStartInfo) { t.resolving.Store(true) },
+		// A look-up that is given up because time is up is done, too.
+		DNSDone:      func(i httptrace.DNSDoneInfo) { t.resolving.Store(i.Err != nil) },
+		WroteHeaders: func() { t.sent.Store(true) },
 	})
 }
 
@@ -35,13 +38,28 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 		return fmt.Errorf("%w: %w", ErrStopped, context.Cause(outer))
 	}
 	if errors.Is(context.Cause(inner), ErrTimeout) {
+		if t.resolving.Load() {
+			return &net.DNSError{Err: "no answer from the resolver", IsTimeout: true}
+		}
 		return fmt.Errorf("%w: %w", ErrTimeout, err)
 	}
-	if t.answered.Load() && ReasonOf(err) == outcome.OtherTrouble {
+	var network *net.OpError
+	if t.sent.Load() && ReasonOf(err) == outcome.OtherTrouble && !errors.As(err, &network) {
+		// net/http has no type for most of what can be wrong with an answer.
 		return &InvalidAnswerError{Err: err}
 	}
 	return err
 }
+
+// streamError is net/http's unexported error for an HTTP/2 stream that was
+// reset, which lends itself to errors.As with any struct of the same fields.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return fmt.Sprintf("stream reset with code %d", e.Code) }
 
 // ReasonOf classifies an error of Client.Do.
 func ReasonOf(err error) outcome.Reason {
@@ -53,6 +71,7 @@ func ReasonOf(err error) outcome.Reason {
 		hand    *TLSError
 		op      *net.OpError
 		timeout interface{ Timeout() bool }
+		stream  streamError
 	)
 	switch {
 	case err == nil:
@@ -80,7 +99,7 @@ func ReasonOf(err error) outcome.Reason {
 	case errors.As(err, &hand), errors.As(err, &op) && op.Op == "remote error":
 		// "remote error" is crypto/tls for an alert of the other side.
 		return outcome.TLS
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &stream), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return outcome.ConnReset
 	}
 	return outcome.OtherTrouble

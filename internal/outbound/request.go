@@ -61,6 +61,9 @@ func canonical(u *url.URL) error {
 			// Names with an underscore are against the rules, yet resolve.
 			ascii = strings.ToLower(name)
 		}
+		if ascii == "" {
+			return refuse("host of %q has only characters that do not count", u.Redacted())
+		}
 		name = ascii
 	}
 	u.Host = name
