@@ -61,6 +61,9 @@ type Store interface {
 	// ParkedBefore reports whether a delivery of the group with a lower sequence
 	// is parked under key.
 	ParkedBefore(ctx context.Context, key, group, sequence string) (bool, error)
+	// FirstOf returns the delivery of a group that is parked under key with the
+	// lowest sequence.
+	FirstOf(ctx context.Context, key, group string) (p Parked, ok bool, err error)
 	// IsParked returns those of the spots that are taken.
 	IsParked(ctx context.Context, spots []Spot) (map[Spot]bool, error)
 	// Unpark empties spots.

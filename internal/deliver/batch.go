@@ -1,0 +1,188 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"fedpost/internal/queue"
+)
+
+// ErrUnnamed says that a message without an id failed. A response cannot name
+// it, so the whole batch has to come back, which is safe as all work is.
+var ErrUnnamed = errors.New("a message without an id failed: the whole batch has to come back")
+
+// Handle works on a batch received from a queue and returns the ids of the
+// messages that are not done: those come back by the queue's visibility
+// timeout. The list is never nil. A fault of a remote server is never an error.
+func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Received) ([]string, error) {
+	v := e.invocation(ctx, from)
+	groups := split(from, batch)
+	kept := make([][]int, len(groups))
+
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, e.Limits.Messages)
+	for i, g := range groups {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			kept[i] = v.group(ctx, batch, g)
+		})
+	}
+	wg.Wait()
+	if err := e.hosts.flush(ctx); err != nil {
+		// The deliveries are done and recorded; only the circuits know less.
+		e.Log.Warn("what was learnt of hosts could not be saved", "error", err)
+	}
+	failed := []string{}
+	var err error
+	for _, g := range kept {
+		for _, i := range g {
+			if batch[i].ID == "" {
+				err = ErrUnnamed
+				continue
+			}
+			failed = append(failed, batch[i].ID)
+		}
+	}
+	return failed, err
+}
+
+// split returns the indices of a batch's messages in runs that have to be
+// worked on one after another: the groups of a FIFO queue, single messages
+// otherwise. A message that is in the batch twice is worked on once, as its
+// later receipt, whose handle is the valid one.
+func split(from queue.Name, batch []queue.Received) [][]int {
+	last := make(map[string]int, len(batch))
+	for i, m := range batch {
+		if m.ID != "" {
+			last[m.ID] = i
+		}
+	}
+	var groups [][]int
+	byKey := map[string]int{}
+	for i, m := range batch {
+		if m.ID != "" && last[m.ID] != i {
+			continue
+		}
+		if !from.FIFO() {
+			groups = append(groups, []int{i})
+			continue
+		}
+		at, ok := byKey[m.OrderingKey]
+		if !ok {
+			at = len(groups)
+			byKey[m.OrderingKey] = at
+			groups = append(groups, nil)
+		}
+		groups[at] = append(groups[at], i)
+	}
+	return groups
+}
+
+// invocation is what one call of Handle shares among its messages.
+type invocation struct {
+	*Engine
+	from     queue.Name
+	inFlight chan struct{}
+	// until is when the last attempt has to have begun.
+	until time.Time
+	end   time.Time
+
+	mu      sync.Mutex
+	perHost map[string]chan struct{}
+}
+
+func (e *Engine) invocation(ctx context.Context, from queue.Name) *invocation {
+	v := &invocation{
+		Engine: e, from: from,
+		inFlight: make(chan struct{}, e.Limits.InFlight),
+		perHost:  make(map[string]chan struct{}),
+	}
+	if end, ok := ctx.Deadline(); ok {
+		// Deadlines are of the wall clock, which Now need not be.
+		v.end = e.Now().Add(time.Until(end))
+		v.until = v.end.Add(-e.Limits.Attempt - e.Limits.Reserve)
+	}
+	return v
+}
+
+// late reports whether it is too late to begin anything.
+func (v *invocation) late() bool { return !v.until.IsZero() && !v.Now().Before(v.until) }
+
+// group works on messages one after another until one is not done, and returns
+// that and those behind it.
+func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int) []int {
+	for n, i := range g {
+		fate := v.contained(ctx, batch[i])
+		if fate.done {
+			continue
+		}
+		// What follows in the group comes back with it and not before, as it
+		// would hold the group until then.
+		for _, j := range g[n:] {
+			v.comeBack(ctx, batch[j], fate)
+		}
+		return g[n:]
+	}
+	return nil
+}
+
+// contained works on a message and turns panics into failures of it alone.
+func (v *invocation) contained(ctx context.Context, m queue.Received) (f fate) {
+	defer func() {
+		if r := recover(); r != nil {
+			v.Log.Error("panic while a message was worked on", "queue", v.from, "message", m.ID,
+				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			f = v.trouble(m)
+		}
+	}()
+	if v.late() {
+		return again(0)
+	}
+	f, err := v.message(ctx, m)
+	if err != nil {
+		v.Log.Error("a message could not be worked on and comes back", "queue", v.from, "message", m.ID,
+			"receives", m.ReceiveCount, "error", err)
+		return v.trouble(m)
+	}
+	return f
+}
+
+// fate is what becomes of a queue message.
+type fate struct {
+	done bool
+	// after is when it comes back if it is not done; negative leaves that to the
+	// queue.
+	after time.Duration
+}
+
+var done = fate{done: true}
+
+func again(after time.Duration) fate { return fate{after: max(0, after)} }
+
+// trouble is the fate of a message that failed through a fault of ours, such as
+// an outage of the table: longer waits the longer it lasts.
+func (v *invocation) trouble(m queue.Received) fate {
+	wait := time.Duration(max(1, m.ReceiveCount)) * 15 * time.Second
+	return again(v.jitter(min(wait, 5*time.Minute)))
+}
+
+// jitter spreads a wait by up to a fifth in both directions.
+func (v *invocation) jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*v.Random()))
+}
+
+// comeBack tells the queue when a message becomes visible. If that fails it
+// does so when its visibility timeout ends: later, but no less surely.
+func (v *invocation) comeBack(ctx context.Context, m queue.Received, f fate) {
+	if f.after < 0 {
+		return
+	}
+	if err := v.Queues(v.from).ChangeVisibility(ctx, m.Handle, min(f.after, queue.MaxVisibility)); err != nil {
+		v.Log.Warn("back-off of a message could not be set", "queue", v.from, "message", m.ID, "error", err)
+	}
+}

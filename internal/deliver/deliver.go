@@ -1,0 +1,121 @@
+// Package deliver takes queue messages to inboxes.
+//
+// It is the engine between at-least-once queues and servers of strangers. A
+// queue may hand out a message twice, the process may die between any two
+// calls, and a server may hang, refuse or vanish; still every recipient gets an
+// activity once and ends in a state that can be looked up. What makes that hold
+// is an order of steps in which every prefix can be repeated: see
+// docs/architecture.md, "Deliver".
+//
+// It knows neither SQS nor HTTP. Messages come as queue.Received, attempts are
+// made by a Protocol, and what happened to a host is shared with all other
+// workers through package health.
+package deliver
+
+import (
+	"cmp"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/blob"
+	"fedpost/internal/health"
+	"fedpost/internal/ledger"
+	"fedpost/internal/parking"
+	"fedpost/internal/queue"
+)
+
+// Config is what an Engine works with. The fields up to Lot are required.
+type Config struct {
+	Queues  func(queue.Name) Queue
+	Ledger  ledger.Store
+	Servers health.Store
+	Blobs   blob.Store
+	Routes  map[activity.Protocol]Route
+	Grave   Undertaker
+	Lot     *parking.Lot
+
+	// Redundancy and Limiter are asked if they are there.
+	Redundancy Redundancy
+	Limiter    Limiter
+
+	Rules  health.Rules
+	Limits Limits
+	Log    *slog.Logger
+	Meter  Meter
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
+	Random func() float64
+}
+
+// Limits bound one invocation. Zero fields mean the default.
+type Limits struct {
+	// Messages of a batch that are worked on at once. Default 16.
+	Messages int
+	// InFlight attempts of an invocation. Attempts wait for answers most of the
+	// time, so it bounds sockets and memory, not CPU. Default 256.
+	InFlight int
+	// PerHost attempts at once. Small servers have few workers. Default 8.
+	PerHost int
+	// Attempt is the longest that one attempt takes. Default 15 s.
+	Attempt time.Duration
+	// Reserve is kept back for writing records before the invocation's
+	// deadline: nothing is begun unless an attempt and the reserve still fit.
+	// Default 5 s.
+	Reserve time.Duration
+	// Flush is how often outcomes are recorded while others are awaited: it
+	// bounds the gap in which a crash sends something twice. Default 1 s.
+	Flush time.Duration
+	// Cached is how long a host's state is trusted without another look.
+	// Default 5 s.
+	Cached time.Duration
+	// Lease is how long a unit is claimed when an invocation has no deadline.
+	// Default 1 min.
+	Lease time.Duration
+	// MaxReceives tells after how many receives a queue gives a message to its
+	// dead letters; nil or 0 if it never does.
+	MaxReceives func(queue.Name) int
+}
+
+func (l Limits) complete() Limits {
+	l.Messages = cmp.Or(l.Messages, 16)
+	l.InFlight = cmp.Or(l.InFlight, 256)
+	l.PerHost = cmp.Or(l.PerHost, 8)
+	l.Attempt = cmp.Or(l.Attempt, 15*time.Second)
+	l.Reserve = cmp.Or(l.Reserve, 5*time.Second)
+	l.Flush = cmp.Or(l.Flush, time.Second)
+	l.Cached = cmp.Or(l.Cached, 5*time.Second)
+	l.Lease = cmp.Or(l.Lease, time.Minute)
+	if l.MaxReceives == nil {
+		l.MaxReceives = func(queue.Name) int { return 0 }
+	}
+	return l
+}
+
+// Engine delivers. It is safe for concurrent use by several invocations, which
+// share nothing but what it knows of hosts.
+type Engine struct {
+	Config
+	hosts *hosts
+}
+
+// New returns an engine.
+func New(c Config) *Engine {
+	c.Limits = c.Limits.complete()
+	c.Rules = c.Rules.Complete()
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Meter == nil {
+		c.Meter = unmetered{}
+	}
+	return &Engine{Config: c, hosts: newHosts(c)}
+}

@@ -1,0 +1,293 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/blob"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/parking"
+	"fedpost/internal/queue"
+)
+
+// expandStep is how many deliveries are planned and sent before the clock is
+// looked at again.
+const expandStep = 100
+
+// defaultForget is how long records of an activity are kept that has no record
+// of its own, which would say.
+const defaultForget = 14 * 24 * time.Hour
+
+// expansion is a large message on its way to becoming small ones.
+type expansion struct {
+	*invocation
+	m     queue.Received
+	items []item
+}
+
+// item is one activity of an expansion: a fan-out, or a delivery that is small
+// enough already.
+type item struct {
+	activity activity.Activity
+	single   *message.Delivery
+	targets  []activity.Target
+	chunk    int // size
+	cursor   int // first chunk to do
+	record   ledger.Record
+	ref      *message.Ref // where it is stored by itself
+}
+
+func (i item) chunks() int {
+	if i.single != nil {
+		return 1
+	}
+	return (len(i.targets) + i.chunk - 1) / i.chunk
+}
+
+func (i item) left() int { return i.chunks() - i.cursor }
+
+func (i item) delivery(chunk int) message.Delivery {
+	if i.single != nil {
+		return *i.single
+	}
+	from := chunk * i.chunk
+	d := message.Delivery{Chunk: chunk, Position: message.Whole, Targets: i.targets[from:min(from+i.chunk, len(i.targets))]}
+	if i.activity.Ordered() {
+		// Each target waits in a group of its own, so it is a unit of its own.
+		d.Position = 0
+	}
+	return d
+}
+
+// expand turns a fan-out, a batch or a claim check into deliveries. Expanding
+// twice is harmless: chunks are claimed before anything is sent.
+func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.Message) (fate, error) {
+	x := &expansion{invocation: v, m: m}
+	if err := x.flatten(ctx, msg, 0); err != nil {
+		return fate{}, err
+	}
+	for n := range x.items {
+		finished, err := x.item(ctx, &x.items[n])
+		if err != nil {
+			return fate{}, err
+		}
+		if !finished {
+			return x.goOnLater(ctx, msg)
+		}
+	}
+	return done, nil
+}
+
+// maxDepth of claim checks within claim checks: a batch may refer to a stored
+// fan-out, and be stored itself.
+const maxDepth = 3
+
+// flatten lists the activities of a message, loading what is stored.
+func (x *expansion) flatten(ctx context.Context, msg message.Message, depth int) error {
+	switch {
+	case msg.Deliver != nil:
+		x.items = append(x.items, item{activity: *msg.Activity, single: msg.Deliver})
+	case msg.FanOut != nil:
+		size := ledger.ChunkSize
+		if msg.Activity.Ordered() {
+			size = 1
+		}
+		x.items = append(x.items, item{activity: *msg.Activity, targets: msg.FanOut.Targets, chunk: size, cursor: msg.FanOut.Cursor})
+	case msg.Ref != nil:
+		if depth == maxDepth {
+			return fmt.Errorf("%w: claim checks %d deep", blob.ErrDamaged, depth)
+		}
+		body, err := blob.Get(ctx, x.Blobs, msg.Ref.ID, msg.Ref.Parts)
+		if err != nil {
+			return err
+		}
+		inner, err := message.Decode(body)
+		if err != nil {
+			return fmt.Errorf("%w: %w", blob.ErrDamaged, err)
+		}
+		first := len(x.items)
+		if err := x.flatten(ctx, inner, depth+1); err != nil {
+			return err
+		}
+		if len(x.items) == first+1 {
+			x.items[first].ref = msg.Ref
+		}
+		skip(x.items[first:], msg.Ref.Cursor)
+	}
+	for _, inner := range msg.Batch {
+		if err := x.flatten(ctx, inner, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skip passes over the first n deliveries, which were sent before.
+func skip(items []item, n int) {
+	for i := range items {
+		step := min(n, items[i].left())
+		items[i].cursor += step
+		n -= step
+	}
+}
+
+// item sends the deliveries of one activity, as many as there is time for.
+func (x *expansion) item(ctx context.Context, i *item) (finished bool, err error) {
+	if i.left() == 0 {
+		return true, nil
+	}
+	if i.record, err = x.Ledger.Activity(ctx, i.activity.ID); err != nil {
+		if !errors.Is(err, ledger.ErrNotFound) {
+			return false, fmt.Errorf("look up activity: %w", err)
+		}
+		i.record = ledger.Record{ID: i.activity.ID, Forget: i.activity.CreatedAt.Add(defaultForget)}
+	}
+	if i.record.Cancelled || i.activity.Expired(x.Now()) {
+		i.cursor = i.chunks()
+		return true, nil
+	}
+	if err := x.resume(ctx, i); err != nil {
+		return false, err
+	}
+	for i.left() > 0 {
+		if x.late() {
+			return false, nil
+		}
+		if err := x.step(ctx, i); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// resume finds where an earlier run on the ordered queue stopped. There a fan-out
+// cannot be continued by another message, behind which its successors would
+// overtake it, so it carries no cursor: what is planned tells.
+func (x *expansion) resume(ctx context.Context, i *item) error {
+	if !x.from.FIFO() || x.m.ReceiveCount < 2 || i.left() <= expandStep {
+		return nil
+	}
+	low, high := i.cursor, i.chunks() // the first chunk that is not planned is in [low, high]
+	for low < high {
+		mid := (low + high) / 2
+		cs, err := x.Ledger.Chunks(ctx, i.record, mid, mid)
+		if err != nil {
+			return fmt.Errorf("look for the end of an expansion: %w", err)
+		}
+		if len(cs) == 1 && len(cs[0].Targets) > 0 {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	// The last step may have been planned and not sent.
+	i.cursor = max(i.cursor, low-expandStep)
+	return nil
+}
+
+// step plans and sends the next deliveries.
+func (x *expansion) step(ctx context.Context, i *item) error {
+	first, n := i.cursor, min(expandStep, i.left())
+	ds := make([]message.Delivery, n)
+	lists := make([][]activity.Target, n)
+	for k := range ds {
+		ds[k] = i.delivery(first + k)
+		lists[k] = ds[k].Targets
+	}
+	a := i.activity
+	if x.from.FIFO() && a.Sequence == "" {
+		a.Sequence = x.sequence(i)
+	}
+	if i.single == nil && i.chunks() > 1 {
+		if err := x.Ledger.PlanChunks(ctx, a.ID, first, lists, i.record.Forget); err != nil {
+			return fmt.Errorf("plan chunks: %w", err)
+		}
+	}
+	if err := x.send(ctx, a, ds, nil); err != nil {
+		return fmt.Errorf("send deliveries: %w", err)
+	}
+	i.cursor += n
+	return nil
+}
+
+// sequence places an activity in its ordering key's line: by its message, and
+// within a batch by its place. All are of one length, to compare as strings.
+func (x *expansion) sequence(i *item) string {
+	place := 0
+	for k := range x.items {
+		if &x.items[k] == i {
+			place = k
+		}
+	}
+	return fmt.Sprintf("%s%04d", x.m.Sequence, place)
+}
+
+// send puts deliveries of an activity on this invocation's queue. waits are
+// their delays, nil for none.
+func (v *invocation) send(ctx context.Context, a activity.Activity, ds []message.Delivery, waits []time.Duration) error {
+	ms := make([]queue.Message, len(ds))
+	for k, d := range ds {
+		body, err := message.Encode(message.Message{Activity: &a, Deliver: &d})
+		if err != nil {
+			return err
+		}
+		ms[k].Body = body
+		if v.from.FIFO() {
+			ms[k].OrderingKey = parking.GroupOf(a, d.Targets[0].Host())
+			ms[k].DeduplicationKey = parking.SendKey(a.ID, d)
+		} else if waits != nil {
+			ms[k].Delay = min(waits[k], queue.MaxDelay)
+		}
+	}
+	return errors.Join(v.Queues(v.from).SendBatch(ctx, ms)...)
+}
+
+// goOnLater hands the rest of an expansion to a later invocation.
+func (x *expansion) goOnLater(ctx context.Context, msg message.Message) (fate, error) {
+	if x.from.FIFO() {
+		return again(0), nil
+	}
+	rest := message.Message{}
+	switch {
+	case msg.Ref != nil:
+		ref := *msg.Ref
+		ref.Cursor = 0
+		for _, i := range x.items {
+			ref.Cursor += i.cursor
+		}
+		rest.Ref = &ref
+	default:
+		for _, i := range x.items {
+			if i.left() > 0 {
+				rest.Batch = append(rest.Batch, i.message())
+			}
+		}
+		if len(rest.Batch) == 1 {
+			rest = rest.Batch[0]
+		}
+	}
+	body, err := message.Encode(rest)
+	if err != nil {
+		return fate{}, err
+	}
+	if err := x.Queues(x.from).Send(ctx, queue.Message{Body: body}); err != nil {
+		return fate{}, fmt.Errorf("hand on the rest of an expansion: %w", err)
+	}
+	return done, nil
+}
+
+// message is what is left of i as a message of its own.
+func (i item) message() message.Message {
+	a := i.activity
+	if i.ref != nil {
+		return message.Message{Ref: &message.Ref{ID: i.ref.ID, Parts: i.ref.Parts, Cursor: i.cursor}}
+	}
+	if i.single != nil {
+		return message.Message{Activity: &a, Deliver: i.single}
+	}
+	return message.Message{Activity: &a, FanOut: &message.FanOut{Targets: i.targets, Cursor: i.cursor}}
+}

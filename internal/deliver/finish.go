@@ -1,0 +1,244 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/parking"
+	"fedpost/internal/queue"
+)
+
+// finish does what was decided about the targets of a claimed unit, and then
+// records it.
+func (u *unit) finish(ctx context.Context) (fate, error) {
+	if err := errors.Join(u.park(ctx), u.bury(ctx), u.splitOff(ctx)); err != nil {
+		// The claim is left to lapse: whoever comes next begins with what is
+		// recorded so far.
+		return fate{}, errors.Join(err, u.recordSettled(ctx))
+	}
+	if err := u.note(ctx); err != nil {
+		return fate{}, err
+	}
+	rs := []ledger.Recipient{}
+	begun := true
+	for _, j := range u.jobs {
+		switch {
+		case j.state == "":
+			begun = false
+		case !j.stored:
+			rs = append(rs, u.recipient(j))
+		}
+	}
+	if err := u.Ledger.Record(ctx, &u.claim, rs, true); err != nil {
+		if errors.Is(err, ledger.ErrClaimed) {
+			u.Log.Warn("a claim was lost to another worker before its outcomes were recorded", "activity", u.a.ID, "chunk", u.d.Chunk)
+		}
+		return fate{}, fmt.Errorf("record outcomes: %w", err)
+	}
+	if !begun {
+		return again(0), nil
+	}
+	if !u.single() {
+		return done, nil
+	}
+	j := u.jobs[0]
+	if j.state == activity.Retrying {
+		return again(u.delayed(j.next)), nil
+	}
+	if j.state.Final() {
+		return done, u.leave(ctx)
+	}
+	return done, nil
+}
+
+// recipient is the record of j.
+func (u *unit) recipient(j *job) ledger.Recipient {
+	r := ledger.Recipient{
+		Chunk: u.d.Chunk, Position: j.position, Target: j.target, State: j.state,
+		Attempts: j.attempts, LastStatus: j.out.Status, LastError: j.out.Err, Response: j.out.Response,
+		Note: j.out.Note, NextAttemptAt: j.next, UpdatedAt: u.Now(), Generation: u.d.Generation, By: j.by,
+	}
+	if j.note != "" {
+		r.Note = j.note
+	}
+	if r.LastError == "" && !j.state.Final() {
+		r.LastStatus, r.LastError, r.Response = j.last.LastStatus, j.last.LastError, j.last.Response
+	}
+	if j.state == activity.Parked {
+		r.Generation = u.spotGeneration()
+	}
+	return r
+}
+
+// spotGeneration is that of the spot a delivery of this unit is parked in, and so
+// of the message it is released by. An unordered delivery that is parked again
+// gets another spot each time, so that a release which empties the old one late
+// does not lose it. An ordered one keeps its spot until it is final.
+func (u *unit) spotGeneration() int {
+	if u.a.Ordered() {
+		return max(1, u.d.Generation)
+	}
+	return u.d.Generation + 1
+}
+
+// park parks what was decided to be parked, lot by lot.
+func (u *unit) park(ctx context.Context) error {
+	lots := map[string][]parking.Parked{}
+	holds := map[string]bool{}
+	for _, j := range u.jobs {
+		if j.state == activity.Parked {
+			lots[j.lot] = append(lots[j.lot], u.parked(j))
+			holds[j.lot] = j.hold
+		}
+	}
+	for key, ps := range lots {
+		if err := u.parkUnder(ctx, key, holds[key], ps); err != nil {
+			return err
+		}
+		u.Meter.Counted("Parked", len(ps))
+	}
+	return nil
+}
+
+func (u *unit) parked(j *job) parking.Parked {
+	return parking.Parked{
+		Key: j.lot, Activity: u.a,
+		Delivery: message.Delivery{
+			Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
+			Attempts: j.attempts, Generation: u.spotGeneration(),
+		},
+		Since: u.Now(), GiveUp: u.giveUpAt(),
+		Group: parking.GroupOf(u.a, j.host), Sequence: u.a.Sequence,
+		Attempted: j.attempts > 0,
+	}
+}
+
+func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parking.Parked) error {
+	known := u.hosts.state(key)
+	host, whole := health.HostOf(key)
+	if hold {
+		return u.Lot.Hold(ctx, known, ps)
+	}
+	mark := func(s health.State) health.State { return s.Park(u.Rules, u.Now()) }
+	if !whole && known.Accepts(u.Now()) {
+		// The host takes deliveries and this inbox does not: the fault is the
+		// inbox's, and it gets a circuit of its own.
+		j := u.jobOf(ps[0].Delivery.Position)
+		err := u.hosts.change(ctx, health.HostKey(host), func(s health.State) health.State { return s.InboxFault(u.Rules, u.Now()) })
+		if err != nil {
+			return err
+		}
+		mark = func(s health.State) health.State {
+			return s.Fault(u.Rules, j.out.Reason, j.out.Err, u.Now()).Park(u.Rules, u.Now())
+		}
+	}
+	after, err := u.Lot.Park(ctx, known, mark, ps)
+	if err == nil {
+		u.hosts.set(after)
+	}
+	return err
+}
+
+func (u *unit) jobOf(position int) *job {
+	for _, j := range u.jobs {
+		if j.position == position {
+			return j
+		}
+	}
+	return &job{}
+}
+
+// bury gives the dead to the undertaker.
+func (u *unit) bury(ctx context.Context) error {
+	var ds []Death
+	for _, j := range u.jobs {
+		if j.state == activity.Dead {
+			ds = append(ds, Death{Activity: u.a, Recipient: u.recipient(j), Reason: j.reason})
+		}
+	}
+	if len(ds) == 0 {
+		return nil
+	}
+	if err := u.Grave.Bury(ctx, ds); err != nil {
+		return fmt.Errorf("bury: %w", err)
+	}
+	u.Meter.Counted("Dead", len(ds))
+	return nil
+}
+
+// splitOff sends each failed target of a chunk as a message of its own, so that
+// its retries never touch its neighbours. From then on that message's visibility
+// timeout is the back-off.
+func (u *unit) splitOff(ctx context.Context) error {
+	if u.single() {
+		return nil
+	}
+	var ds []message.Delivery
+	var waits []time.Duration
+	for _, j := range u.jobs {
+		if j.state == activity.Retrying {
+			ds = append(ds, message.Delivery{
+				Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
+				Attempts: j.attempts, Generation: u.d.Generation,
+			})
+			waits = append(waits, u.delayed(j.next))
+		}
+	}
+	if len(ds) == 0 {
+		return nil
+	}
+	if err := u.send(ctx, u.a, ds, waits); err != nil {
+		return fmt.Errorf("split off failed deliveries: %w", err)
+	}
+	return nil
+}
+
+// note tells the redundancy rules what was delivered.
+func (u *unit) note(ctx context.Context) error {
+	if u.Redundancy == nil || u.a.Coalesce != activity.CoalesceLatest {
+		return nil
+	}
+	var ts []activity.Target
+	for _, j := range u.jobs {
+		if j.state == activity.Delivered {
+			ts = append(ts, j.target)
+		}
+	}
+	if len(ts) == 0 {
+		return nil
+	}
+	if err := u.Redundancy.Delivered(ctx, u.a, ts); err != nil {
+		return fmt.Errorf("note what was delivered: %w", err)
+	}
+	return nil
+}
+
+// leave empties the spot that the unit was released from and kept, and lets the
+// next of its group go.
+func (u *unit) leave(ctx context.Context) error {
+	if !u.a.Ordered() || u.d.Generation == 0 || !u.single() {
+		return nil
+	}
+	return u.leaveGroup(ctx)
+}
+
+// giveUp buries a message's targets without attempting them.
+func (v *invocation) giveUp(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery, reason, why string) (fate, error) {
+	u, f, err := v.take(ctx, m, a, d)
+	if u == nil || err != nil {
+		return f, err
+	}
+	for _, j := range u.jobs {
+		u.exhaust(j, reason, why)
+	}
+	if f, ok, err := u.hold(ctx); !ok || err != nil {
+		return f, err
+	}
+	return u.finish(ctx)
+}

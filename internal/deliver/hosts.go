@@ -1,0 +1,225 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+	"fedpost/internal/outcome"
+)
+
+// hosts is what this process knows of servers: their shared states, cached for
+// seconds, and what it has learnt itself and not shared yet. The latter counts
+// at once here, so a host that goes down in the middle of a batch is spared from
+// then on, and is saved as one sum per batch.
+type hosts struct {
+	store health.Store
+	rules health.Rules
+	now   func() time.Time
+	ttl   time.Duration
+
+	mu    sync.Mutex
+	known map[string]*host
+}
+
+type host struct {
+	stored health.State
+	loaded time.Time
+	// seen is what is not saved yet, saving what is being saved.
+	seen, saving health.Observation
+	busy         bool
+}
+
+// mostHosts bounds the cache: hosts are chosen by strangers.
+const mostHosts = 20_000
+
+func newHosts(c Config) *hosts {
+	return &hosts{store: c.Servers, rules: c.Rules, now: c.Now, ttl: c.Limits.Cached, known: make(map[string]*host)}
+}
+
+func (h *hosts) view(key string, now time.Time) health.State {
+	k, ok := h.known[key]
+	if !ok {
+		return health.State{Key: key, Phase: health.Healthy}
+	}
+	return k.stored.Observe(h.rules, k.saving.Then(k.seen), now)
+}
+
+// state returns what is known of a server.
+func (h *hosts) state(key string) health.State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.view(key, h.now())
+}
+
+// load makes sure that nothing known of the servers is older than the cache
+// allows, or at all old if fresh is set.
+func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) error {
+	now := h.now()
+	var stale []string
+	h.mu.Lock()
+	for _, key := range keys {
+		if k, ok := h.known[key]; fresh || !ok || now.Sub(k.loaded) >= h.ttl {
+			stale = append(stale, key)
+		}
+	}
+	h.mu.Unlock()
+	if len(stale) == 0 {
+		return nil
+	}
+	found, err := h.store.Servers(ctx, stale...)
+	if err != nil {
+		return fmt.Errorf("load server states: %w", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.evict(now)
+	for _, key := range stale {
+		h.put(key, health.Of(found, key), now)
+	}
+	return nil
+}
+
+func (h *hosts) put(key string, s health.State, now time.Time) *host {
+	k, ok := h.known[key]
+	if !ok {
+		k = &host{}
+		h.known[key] = k
+	}
+	k.stored, k.loaded = s, now
+	return k
+}
+
+func (h *hosts) evict(now time.Time) {
+	if len(h.known) < mostHosts {
+		return
+	}
+	for key, k := range h.known {
+		if now.Sub(k.loaded) >= h.ttl && !k.busy && k.seen == (health.Observation{}) {
+			delete(h.known, key)
+		}
+	}
+}
+
+// observe counts the outcome of an attempt, and shares at once that a circuit
+// has opened: every second that others do not know costs them attempts.
+func (h *hosts) observe(ctx context.Context, key string, out outcome.Outcome) error {
+	now := h.now()
+	h.mu.Lock()
+	before := h.view(key, now).Accepts(now)
+	k, ok := h.known[key]
+	if !ok {
+		k = h.put(key, health.State{Key: key, Phase: health.Healthy}, now)
+	}
+	k.seen = k.seen.Add(out)
+	after := h.view(key, now).Accepts(now)
+	h.mu.Unlock()
+	if before && !after {
+		return h.save(ctx, key)
+	}
+	return nil
+}
+
+// flush saves what has been learnt.
+func (h *hosts) flush(ctx context.Context) error {
+	h.mu.Lock()
+	var keys []string
+	for key, k := range h.known {
+		if k.seen != (health.Observation{}) {
+			keys = append(keys, key)
+		}
+	}
+	h.mu.Unlock()
+	var errs []error
+	for _, key := range keys {
+		errs = append(errs, h.save(ctx, key))
+	}
+	return errors.Join(errs...)
+}
+
+// save adds what was seen of a server to its shared state. One goroutine at a
+// time does so for a server, for all.
+func (h *hosts) save(ctx context.Context, key string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.known[key]
+	if k == nil || k.busy {
+		return nil
+	}
+	k.busy = true
+	defer func() { k.busy = false }()
+	for k.seen != (health.Observation{}) {
+		k.saving, k.seen = k.seen, health.Observation{}
+		base, seen := k.stored, k.saving
+		h.mu.Unlock()
+		_, saved, err := health.ChangeFrom(ctx, h.store, base, func(s health.State) health.State {
+			return s.Observe(h.rules, seen, h.now())
+		})
+		h.mu.Lock()
+		k.saving = health.Observation{}
+		if err != nil {
+			k.seen = seen.Then(k.seen)
+			return err
+		}
+		k.stored = saved
+	}
+	return nil
+}
+
+// change applies f to a server's shared state.
+func (h *hosts) change(ctx context.Context, key string, f func(health.State) health.State) error {
+	_, saved, err := health.Change(ctx, h.store, key, f)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.put(key, saved, h.now())
+	return nil
+}
+
+// set keeps a state that was just saved.
+func (h *hosts) set(s health.State) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.put(s.Key, s, h.now())
+}
+
+// loadFor loads the states of the targets' hosts and, where a host is known to
+// have inboxes with states of their own, of the targets' inboxes.
+func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) error {
+	hosts := map[string]bool{}
+	for _, t := range ts {
+		hosts[health.HostKey(t.Host())] = true
+	}
+	if err := h.load(ctx, fresh, slices.Collect(maps.Keys(hosts))...); err != nil {
+		return err
+	}
+	inboxes := map[string]bool{}
+	for _, t := range ts {
+		if h.state(health.HostKey(t.Host())).InboxesUntil.After(h.now()) {
+			inboxes[health.InboxKey(t.Inbox)] = true
+		}
+	}
+	if len(inboxes) == 0 {
+		return nil
+	}
+	return h.load(ctx, fresh, slices.Collect(maps.Keys(inboxes))...)
+}
+
+// stance returns how a target is to be met, and the state that says so: its
+// host's or, if that accepts, its inbox's.
+func (h *hosts) stance(t activity.Target, now time.Time) (health.State, health.Stance) {
+	s := h.state(health.HostKey(t.Host()))
+	if stance := s.Stance(now); stance != health.Deliver || !s.InboxesUntil.After(now) {
+		return s, stance
+	}
+	s = h.state(health.InboxKey(t.Inbox))
+	return s, s.Stance(now)
+}

@@ -1,0 +1,110 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"fedpost/internal/blob"
+	"fedpost/internal/message"
+	"fedpost/internal/queue"
+)
+
+// message works on one queue message.
+func (v *invocation) message(ctx context.Context, m queue.Received) (fate, error) {
+	msg, err := message.Decode(m.Body)
+	if err != nil {
+		return v.reject(ctx, m, "malformed", err)
+	}
+	limit := v.Limits.MaxReceives(v.from)
+	if limit > 0 && m.ReceiveCount >= limit {
+		return v.lastChance(ctx, m, msg)
+	}
+	f, err := v.work(ctx, m, msg)
+	if limit > 0 && m.ReceiveCount >= limit-1 && !v.from.FIFO() && (err != nil || !f.done) {
+		return v.renew(ctx, m, f, err)
+	}
+	return f, err
+}
+
+func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Message) (fate, error) {
+	if msg.Deliver != nil {
+		return v.deliver(ctx, m, *msg.Activity, *msg.Deliver)
+	}
+	f, err := v.expand(ctx, m, msg)
+	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrDamaged) {
+		return v.reject(ctx, m, "payload", err)
+	}
+	return f, err
+}
+
+// Attributes of messages in the dead-letter queue, for operators and programs
+// that do not parse the body.
+const (
+	AttributeReason = "reason"
+	AttributeError  = "error"
+	AttributeSource = "source"
+)
+
+// reject sends a message that nothing can be done with to the dead-letter queue
+// at once, with the reason, instead of letting it come back until the queue
+// gives it up.
+func (v *invocation) reject(ctx context.Context, m queue.Received, reason string, why error) (fate, error) {
+	dead := queue.Message{
+		Body: m.Body,
+		Attributes: map[string]string{
+			AttributeReason: reason,
+			AttributeError:  clip(why.Error(), 512),
+			AttributeSource: string(v.from),
+		},
+	}
+	if v.from.FIFO() {
+		dead.OrderingKey, dead.DeduplicationKey = m.OrderingKey, "reject/"+m.ID
+	}
+	if err := v.Queues(v.from.DeadLetter()).Send(ctx, dead); err != nil {
+		return fate{}, fmt.Errorf("send to dead letters: %w", err)
+	}
+	v.Log.Error("a message was moved to the dead letters", "queue", v.from, "message", m.ID, "reason", reason, "error", why)
+	v.Meter.Counted("Rejected", 1)
+	return done, nil
+}
+
+func clip(s string, most int) string {
+	if len(s) > most {
+		return s[:most]
+	}
+	return s
+}
+
+// renew puts a message that would soon be given up by the queue on it anew. Its
+// receives were not failures: it waited, or we had an outage. What the attempts
+// have come to is in the ledger, so nothing is forgotten by that.
+func (v *invocation) renew(ctx context.Context, m queue.Received, f fate, cause error) (fate, error) {
+	if cause != nil {
+		f = v.trouble(m)
+	}
+	fresh := queue.Message{Body: m.Body, Delay: min(max(0, f.after), queue.MaxDelay), Attributes: m.Attributes}
+	if err := v.Queues(v.from).Send(ctx, fresh); err != nil {
+		return fate{}, fmt.Errorf("renew message: %w", errors.Join(err, cause))
+	}
+	v.Log.Warn("a message was received often and was put on its queue anew", "queue", v.from, "message", m.ID,
+		"receives", m.ReceiveCount, "error", cause)
+	return done, nil
+}
+
+// lastChance takes a message that the queue hands out for the last time. The
+// receipt before would have renewed it, if it had come to its end; so it is
+// likely that this message ends processes. It is not worked on again, but given
+// up in order, with records, where the queue would only move it.
+func (v *invocation) lastChance(ctx context.Context, m queue.Received, msg message.Message) (fate, error) {
+	why := errors.New("received " + strconv.Itoa(m.ReceiveCount) + " times without being finished")
+	if msg.Deliver == nil {
+		return v.reject(ctx, m, "receives", why)
+	}
+	return v.giveUp(ctx, m, *msg.Activity, *msg.Deliver, "receives", why.Error())
+}
+
+// delayed returns how long until at, at least 0.
+func (v *invocation) delayed(at time.Time) time.Duration { return max(0, at.Sub(v.Now())) }

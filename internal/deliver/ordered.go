@@ -1,0 +1,60 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+	"fedpost/internal/parking"
+)
+
+// Ordered deliveries are received in order, one of a group at a time: the FIFO
+// queue sees to that, retries included, because a message that waits for its
+// next attempt holds its group. What the queue cannot see is the lot. A parked
+// delivery of the group keeps its spot until it is final, and whatever is
+// received of the group meanwhile looks for it, always at the table and never at
+// a cache, and parks behind it. Each that leaves the lot lets the next go.
+
+// keepOrder makes a target wait behind what is parked of its group.
+func (u *unit) keepOrder(ctx context.Context, j *job) error {
+	key := health.HostKey(j.host)
+	if !u.hosts.state(key).Parked {
+		return nil
+	}
+	before, err := u.Lot.Spots.ParkedBefore(ctx, key, parking.GroupOf(u.a, j.host), u.a.Sequence)
+	if err != nil {
+		return fmt.Errorf("look for what is parked before: %w", err)
+	}
+	if before {
+		j.attempt, j.state, j.lot, j.hold = false, activity.Parked, key, true
+	}
+	return nil
+}
+
+// leaveGroup empties the unit's spot and releases the next of its group.
+func (u *unit) leaveGroup(ctx context.Context) error {
+	host := u.d.Targets[0].Host()
+	key, group := health.HostKey(host), parking.GroupOf(u.a, host)
+	spot := parking.Spot{
+		Key: key, Activity: u.a.ID, Chunk: u.d.Chunk, Position: u.d.Position, Generation: u.d.Generation,
+		Group: group, Sequence: u.a.Sequence,
+	}
+	if err := u.Lot.Spots.Unpark(ctx, []parking.Spot{spot}); err != nil {
+		return fmt.Errorf("leave the lot: %w", err)
+	}
+	if !u.hosts.state(key).Accepts(u.Now()) {
+		return nil // the next goes when the server is back
+	}
+	next, ok, err := u.Lot.Spots.FirstOf(ctx, key, group)
+	if err != nil {
+		return fmt.Errorf("look for the next of the group: %w", err)
+	}
+	if !ok {
+		return nil
+	}
+	if _, err := u.Lot.Send(ctx, []parking.Parked{next}, parking.Release{Once: true}); err != nil {
+		return fmt.Errorf("let the next of the group go: %w", err)
+	}
+	return nil
+}

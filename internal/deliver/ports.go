@@ -1,0 +1,94 @@
+package deliver
+
+import (
+	"context"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/outcome"
+	"fedpost/internal/queue"
+	"fedpost/internal/retry"
+)
+
+// Queue is what deliver needs of a queue: to send to it, and to decide when a
+// message that was received from it comes back.
+type Queue interface {
+	queue.Sender
+	ChangeVisibility(ctx context.Context, handle string, d time.Duration) error
+}
+
+// Protocol speaks a federation protocol.
+type Protocol interface {
+	// Prepare does once what all recipients of an activity share, such as
+	// loading a key and computing a digest. It cannot fail: what goes wrong is
+	// the outcome of every attempt.
+	Prepare(ctx context.Context, a activity.Activity) Attempt
+}
+
+// Attempt makes one attempt to deliver to t; it is the n-th, from 1. It is
+// called concurrently.
+type Attempt func(ctx context.Context, t activity.Target, n int) outcome.Outcome
+
+// ProtocolFunc makes a Protocol of a function.
+type ProtocolFunc func(ctx context.Context, a activity.Activity) Attempt
+
+// Prepare implements Protocol.
+func (f ProtocolFunc) Prepare(ctx context.Context, a activity.Activity) Attempt { return f(ctx, a) }
+
+// Route is how activities of one protocol are delivered.
+type Route struct {
+	Protocol Protocol
+	Policy   retry.Policy
+}
+
+// Death is a delivery that was given up.
+type Death struct {
+	Activity  activity.Activity
+	Recipient ledger.Recipient
+	// Reason in one word, such as "exhausted", for an attribute of the message.
+	Reason string
+}
+
+// Undertaker buries deliveries: it records them as dead letters and sends them
+// to the dead-letter queue. Burying one twice is harmless. It does not write
+// the ledger's record, which its caller does afterwards.
+type Undertaker interface {
+	Bury(ctx context.Context, ds []Death) error
+}
+
+// Redundancy tells which deliveries need not be sent. It is asked only about
+// activities that were submitted with coalesce.
+type Redundancy interface {
+	// Needless returns, by index into ts, what makes sending a to that target
+	// needless.
+	Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]Needless, error)
+	// Delivered notes that a was delivered to ts.
+	Delivered(ctx context.Context, a activity.Activity, ts []activity.Target) error
+}
+
+// Needless says why something need not be sent.
+type Needless struct {
+	State activity.State // Redundant or Superseded
+	By    activity.ID    // the activity that made it so
+}
+
+// Limiter keeps deliveries to a host below its rate.
+type Limiter interface {
+	// Reserve asks for n deliveries to the host of s, and returns when each may
+	// be sent: the zero time is now. It costs nothing for a host without a rate.
+	Reserve(ctx context.Context, host string, n int) ([]time.Time, error)
+}
+
+// Meter counts for metrics.
+type Meter interface {
+	// Attempted is called after each attempt, with the state it led to.
+	Attempted(a activity.Activity, o outcome.Outcome, s activity.State)
+	// Counted adds to a counter, such as "Parked".
+	Counted(name string, n int)
+}
+
+type unmetered struct{}
+
+func (unmetered) Attempted(activity.Activity, outcome.Outcome, activity.State) {}
+func (unmetered) Counted(string, int)                                          {}

@@ -1,0 +1,322 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/outcome"
+	"fedpost/internal/queue"
+)
+
+// unit is a delivery message being worked on: a chunk of targets, or one.
+type unit struct {
+	*invocation
+	m     queue.Received
+	a     activity.Activity
+	d     message.Delivery
+	route Route
+	known ledger.Known
+	claim ledger.Claim
+	jobs  []*job
+}
+
+// job is one target of a unit that has something to be done about it.
+type job struct {
+	target   activity.Target
+	position int
+	host     string
+	attempts int // made so far, recorded or not
+	attempt  bool
+	last     ledger.Recipient // what is recorded, if recorded
+	recorded bool
+
+	out outcome.Outcome
+	// What becomes of it, once decided.
+	state  activity.State
+	by     activity.ID
+	note   string
+	next   time.Time // of the next attempt
+	lot    string    // health key to park under
+	hold   bool      // park as the head of an ordered group
+	reason string    // of its death
+	stored bool      // in the ledger
+}
+
+// single reports whether the unit is one target by itself.
+func (u *unit) single() bool { return u.d.Position != message.Whole }
+
+func (u *unit) unit() ledger.Unit {
+	return ledger.Unit{Activity: u.a.ID, Chunk: u.d.Chunk, Position: u.d.Position, Generation: u.d.Generation}
+}
+
+// deliver works on a delivery message.
+//
+// Everything that happens outside the ledger (spots taken, messages sent on,
+// dead letters) happens before the record that says so: dying in between
+// repeats it, which is harmless, where the other order would lose it.
+func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (fate, error) {
+	u, f, err := v.take(ctx, m, a, d)
+	if u == nil || err != nil {
+		return f, err
+	}
+	if err := u.triage(ctx); err != nil {
+		return fate{}, err
+	}
+	if !u.needsClaim() {
+		return done, u.park(ctx)
+	}
+	if f, ok, err := u.hold(ctx); !ok || err != nil {
+		return f, err
+	}
+	u.attemptAll(ctx)
+	return u.finish(ctx)
+}
+
+// take looks a unit up and lists what is to be done. It returns nil if the
+// message's fate is decided.
+func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (*unit, fate, error) {
+	route, ok := v.Routes[a.Protocol]
+	if !ok {
+		f, err := v.reject(ctx, m, "protocol", fmt.Errorf("protocol %q is not configured", a.Protocol))
+		return nil, f, err
+	}
+	u := &unit{invocation: v, m: m, a: a, d: d, route: route}
+	var err error
+	if u.known, err = v.Ledger.Inspect(ctx, u.unit()); err != nil {
+		return nil, fate{}, err
+	}
+	if u.known.Record.Cancelled || a.Expired(v.Now()) {
+		// Nothing is written: the record says so of all that is not final.
+		return nil, done, u.leave(ctx)
+	}
+	if until := u.known.Claimed; until.After(v.Now()) {
+		return nil, again(v.delayed(until) + v.jitter(time.Second)), nil
+	}
+	u.list()
+	if len(u.jobs) == 0 {
+		return nil, done, u.leave(ctx)
+	}
+	if j := u.jobs[0]; u.single() && j.last.State == activity.Retrying && j.last.NextAttemptAt.Sub(v.Now()) > time.Second {
+		// A copy of the message that waits for the next attempt.
+		return nil, again(v.delayed(j.last.NextAttemptAt)), nil
+	}
+	return u, fate{}, nil
+}
+
+// list makes jobs of what the ledger does not know to be in other hands. A
+// chunk's targets with a record are: their own messages were sent before that
+// was written. A single target's message is out of date if the record is of a
+// later generation.
+func (u *unit) list() {
+	u.jobs = nil
+	for i, t := range u.d.Targets {
+		j := &job{target: t, position: i, host: t.Host(), attempts: u.d.Attempts}
+		if u.single() {
+			j.position = u.d.Position
+		}
+		r, ok := u.known.Recipients[j.position]
+		if ok && !u.single() {
+			continue
+		}
+		if ok {
+			revived := r.State == activity.Dead && u.d.Generation > r.Generation
+			if (r.State.Final() && !revived) || u.d.Generation < r.Generation {
+				continue
+			}
+			j.last, j.recorded = r, r.State != activity.Queued
+			if !revived {
+				j.attempts = max(j.attempts, r.Attempts)
+			}
+		}
+		u.jobs = append(u.jobs, j)
+	}
+}
+
+// triage decides about what need not be attempted, without claiming anything.
+func (u *unit) triage(ctx context.Context) error {
+	now := u.Now()
+	if !now.Before(u.giveUpAt()) {
+		for _, j := range u.jobs {
+			u.exhaust(j, "age", "not delivered within "+u.route.Policy.GiveUp.String())
+		}
+		return nil
+	}
+	for _, j := range u.jobs {
+		j.attempt = true
+	}
+	if u.route.Policy.Circuit {
+		if err := u.look(ctx); err != nil {
+			return err
+		}
+	}
+	if err := u.needless(ctx); err != nil {
+		return err
+	}
+	return u.limit(ctx)
+}
+
+// giveUpAt is when the delivery is too old. The time that the caller had it
+// delayed for does not count.
+func (u *unit) giveUpAt() time.Time {
+	begin := u.a.CreatedAt
+	if due := u.known.Record.DueAt; due.After(begin) {
+		begin = due
+	}
+	return begin.Add(u.route.Policy.GiveUp)
+}
+
+// look meets each target's server as its state says.
+func (u *unit) look(ctx context.Context) error {
+	fresh := u.a.Ordered() || u.d.Trial
+	if err := u.hosts.loadFor(ctx, fresh, u.targets()); err != nil {
+		return err
+	}
+	for _, j := range u.jobs {
+		if u.meet(j); j.attempt && u.a.Ordered() {
+			if err := u.keepOrder(ctx, j); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (u *unit) targets() []activity.Target {
+	ts := make([]activity.Target, len(u.jobs))
+	for i, j := range u.jobs {
+		ts[i] = j.target
+	}
+	return ts
+}
+
+// meet decides whether a target is attempted, parked or refused.
+func (u *unit) meet(j *job) {
+	s, stance := u.hosts.stance(j.target, u.Now())
+	switch {
+	case stance == health.Refuse:
+		j.attempt, j.state = false, activity.Failed
+		j.out = outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: refusal(s)}
+	case stance == health.Wait && !(u.d.Trial && s.Trying()):
+		j.attempt = false
+		u.wait(j, s)
+	}
+}
+
+// wait has a target parked, until the server that s is of takes it. An ordered
+// one waits under its host in any case, where the others of its group look for
+// it.
+func (u *unit) wait(j *job, s health.State) {
+	j.state, j.lot = activity.Parked, s.Key
+	if u.a.Ordered() {
+		j.lot = health.HostKey(j.host)
+		j.hold = j.lot != s.Key
+	}
+}
+
+func refusal(s health.State) string {
+	if s.Phase == health.Blocked {
+		return "server is blocked: " + s.Why
+	}
+	return "server is gone: " + s.Why
+}
+
+// needless drops what redundancy rules say need not be sent.
+func (u *unit) needless(ctx context.Context) error {
+	if u.Redundancy == nil || u.a.Coalesce != activity.CoalesceLatest {
+		return nil
+	}
+	found, err := u.Redundancy.Needless(ctx, u.a, u.targets())
+	if err != nil {
+		return fmt.Errorf("look for what is redundant: %w", err)
+	}
+	for i, n := range found {
+		j := u.jobs[i]
+		if j.state == activity.Failed || j.state == activity.Dead {
+			continue
+		}
+		j.attempt, j.lot, j.state, j.by = false, "", n.State, n.By
+	}
+	return nil
+}
+
+// limit makes deliveries wait that are over the rate of their host.
+func (u *unit) limit(ctx context.Context) error {
+	if u.Limiter == nil {
+		return nil
+	}
+	byHost := map[string][]*job{}
+	for _, j := range u.jobs {
+		if j.attempt && u.hosts.state(health.HostKey(j.host)).Rate > 0 {
+			byHost[j.host] = append(byHost[j.host], j)
+		}
+	}
+	for host, js := range byHost {
+		times, err := u.Limiter.Reserve(ctx, host, len(js))
+		if err != nil {
+			return fmt.Errorf("reserve rate of %s: %w", host, err)
+		}
+		for i, j := range js {
+			if times[i].After(u.Now()) {
+				j.attempt, j.state, j.next = false, activity.Retrying, times[i]
+				j.note = "waits for the rate limit of its server"
+			}
+		}
+	}
+	return nil
+}
+
+// needsClaim reports whether anything but parking for the first time is to be
+// done. That alone is done without a claim, for one write a delivery: the spot
+// says all there is to say.
+func (u *unit) needsClaim() bool {
+	for _, j := range u.jobs {
+		if j.state != activity.Parked || j.recorded || (u.d.Generation > 0 && !u.a.Ordered()) {
+			return true
+		}
+	}
+	return false
+}
+
+// hold claims the unit. What others did since it was inspected is no longer to
+// be done. It returns false if the message's fate is decided.
+func (u *unit) hold(ctx context.Context) (fate, bool, error) {
+	claim, err := u.Ledger.Claim(ctx, u.unit(), u.known, u.owner(), u.lease())
+	switch {
+	case errors.Is(err, ledger.ErrStale):
+		return done, false, u.leave(ctx)
+	case errors.Is(err, ledger.ErrClaimed):
+		return again(u.jitter(5 * time.Second)), false, nil
+	case err != nil:
+		return fate{}, false, err
+	}
+	u.claim = claim
+	if u.single() {
+		return fate{}, true, nil
+	}
+	var mine []*job
+	for _, j := range u.jobs {
+		if _, taken := claim.Known.Recipients[j.position]; !taken {
+			mine = append(mine, j)
+		}
+	}
+	u.jobs = mine
+	return fate{}, true, nil
+}
+
+// owner names this receipt of the message.
+func (u *unit) owner() string { return u.m.ID + "." + strconv.Itoa(u.m.ReceiveCount) }
+
+// lease is how long the unit is claimed: as long as this invocation can run.
+func (u *unit) lease() time.Time {
+	if u.end.IsZero() {
+		return u.Now().Add(u.Limits.Lease)
+	}
+	return u.end
+}
