@@ -1,0 +1,111 @@
+package template
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Environment returns the names of the variables that the template sets for a
+// function, those of Globals included.
+func (t *Template) Environment(function string) []string {
+	names := Map{}
+	for _, properties := range []Map{mapping(t.Globals["Function"]), t.Resources[function].Properties} {
+		maps.Copy(names, mapping(mapping(properties["Environment"])["Variables"]))
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Grant is one action on one resource that a role allows.
+type Grant struct {
+	Action string // "sqs:SendMessage"
+	// Resource is the logical id of the resource, with the rest of the ARN if
+	// it is more than the resource itself: "Table", "Table/index/due".
+	Resource string
+}
+
+// Grants returns what a function's role allows, sorted.
+func (t *Template) Grants(function string) ([]Grant, error) {
+	role, err := logicalID(t.Resources[function].Properties["Role"])
+	if err != nil {
+		return nil, fmt.Errorf("%s has no role of this template: %w", function, err)
+	}
+	policies, _ := t.Resources[role].Properties["Policies"].([]any)
+	var grants []Grant
+	for _, p := range policies {
+		statements, _ := mapping(mapping(p)["PolicyDocument"])["Statement"].([]any)
+		for _, s := range statements {
+			g, err := statement(mapping(s))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", role, err)
+			}
+			grants = append(grants, g...)
+		}
+	}
+	slices.SortFunc(grants, func(a, b Grant) int {
+		return strings.Compare(a.Action+" "+a.Resource, b.Action+" "+b.Resource)
+	})
+	return slices.Compact(grants), nil
+}
+
+func statement(s Map) ([]Grant, error) {
+	var grants []Grant
+	for _, a := range list(s["Action"]) {
+		for _, r := range list(s["Resource"]) {
+			resource, err := logicalID(r)
+			if err != nil {
+				return nil, fmt.Errorf("statement %v: %w", s["Sid"], err)
+			}
+			grants = append(grants, Grant{Action: text1(a), Resource: resource})
+		}
+	}
+	return grants, nil
+}
+
+func list(v any) []any {
+	if l, ok := v.([]any); ok {
+		return l
+	}
+	return []any{v}
+}
+
+// arnOf matches a resource's ARN within a Sub.
+var arnOf = regexp.MustCompile(`^\$\{(\w+)\.Arn\}(.*)$`)
+
+// logicalID returns what a reference refers to.
+func logicalID(v any) (string, error) {
+	i, ok := v.(Intrinsic)
+	arg := text1(i.Arg)
+	switch {
+	case ok && i.Name == "Ref":
+		return arg, nil
+	case ok && i.Name == "GetAtt":
+		id, _, _ := strings.Cut(arg, ".")
+		return id, nil
+	case ok && i.Name == "Sub":
+		if m := arnOf.FindStringSubmatch(arg); m != nil {
+			return m[1] + m[2], nil
+		}
+	}
+	return "", fmt.Errorf("%v is not the ARN of a resource of this template", v)
+}
+
+// Needed returns the actions that IAM asks for when a function calls an
+// operation of the SDK, of which one at least must be granted: batches of SQS
+// are authorised as their single calls, a transaction as what is in it.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsqs.html
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html
+func Needed(service, operation string) []string {
+	prefix := strings.ToLower(service) + ":"
+	switch operation {
+	case "TransactWriteItems":
+		return []string{prefix + "PutItem", prefix + "DeleteItem", prefix + "UpdateItem", prefix + "ConditionCheckItem"}
+	case "TransactGetItems":
+		return []string{prefix + "GetItem"}
+	case "SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch":
+		return []string{prefix + strings.TrimSuffix(operation, "Batch")}
+	}
+	return []string{prefix + operation}
+}
