@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"fedpost/internal/queue"
@@ -123,11 +124,17 @@ const selectStored = `SELECT m.seq, m.receives, m.grp, m.dedup, m.sent, b.body, 
 	FROM message m JOIN body b ON b.seq = m.seq `
 
 func (t *taking) standard() error {
+	return t.all(`WHERE m.queue = ? AND m.visible <= ? AND m.sent > ? ORDER BY m.visible, m.receives, m.seq LIMIT ?`,
+		string(t.name), t.now, t.oldest())
+}
+
+// all hands out what a query finds, until there are enough: dead letters among
+// them make room for others. What is handed out is not found again, since it is
+// hidden from then on.
+func (t *taking) all(where string, args ...any) error {
 	for len(t.got) < t.max {
 		want := t.max - len(t.got)
-		found, err := t.load(selectStored+`WHERE m.queue = ? AND m.visible <= ? AND m.sent > ?
-			ORDER BY m.visible, m.receives, m.seq LIMIT ?`,
-			string(t.name), t.now, t.oldest(), want)
+		found, err := t.load(selectStored+where, append(slices.Clone(args), want)...)
 		if err != nil {
 			return err
 		}
@@ -170,20 +177,9 @@ func (t *taking) run(group string) error {
 	if err := discard(t.s, `queue = ? AND grp = ? AND fifo = 1 AND sent <= ?`, string(t.name), group, t.oldest()); err != nil {
 		return err
 	}
-	for handed := false; !handed && len(t.got) < t.max; {
-		want := t.max - len(t.got)
-		found, err := t.load(selectStored+`WHERE m.queue = ? AND m.grp = ? AND m.fifo = 1 AND m.visible <= ?
-			ORDER BY m.seq LIMIT ?`, string(t.name), group, t.now, want)
-		if err != nil {
-			return err
-		}
-		before := len(t.got)
-		for _, m := range found {
-			if err := t.hand(m); err != nil {
-				return err
-			}
-		}
-		handed = len(t.got) > before || len(found) == 0
+	if err := t.all(`WHERE m.queue = ? AND m.grp = ? AND m.fifo = 1 AND m.visible <= ? ORDER BY m.seq LIMIT ?`,
+		string(t.name), group, t.now); err != nil {
+		return err
 	}
 	return settleGroup(t.s, t.name, group, t.now)
 }
