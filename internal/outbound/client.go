@@ -15,14 +15,10 @@ package outbound
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -30,44 +26,6 @@ import (
 
 // MaxBody is how much of an answer's body is read, in bytes.
 const MaxBody = 64 << 10
-
-// maxHeader bounds an answer's header, in bytes.
-const maxHeader = 64 << 10
-
-// Config says how to talk to strangers. The zero value is safe and complete but
-// for UserAgent.
-type Config struct {
-	// UserAgent is sent with each request. Servers block the anonymous, so it
-	// names the software and a page: fedpost/1.2 (+https://example.com/).
-	UserAgent string
-
-	// AllowPrivate permits plain http and private, loopback and shared (CGNAT)
-	// addresses: for trials. Link-local ones, where clouds keep their
-	// credentials, stay refused.
-	AllowPrivate bool
-	// AllowHTTP permits plain http.
-	AllowHTTP bool
-	// Allow lists networks that may be dialled whatever they are.
-	Allow []netip.Prefix
-
-	// Timeout bounds a request from its start to the end of the answer; default
-	// 15 s. Body bounds the reading of the answer's body, as the status alone
-	// decides most; default 3 s.
-	Timeout time.Duration
-	Body    time.Duration
-	// Connect, TLS and Header bound its steps: look-up and connection (default
-	// 7 s), handshake (7 s) and the wait for the header (Timeout).
-	Connect, TLS, Header time.Duration
-
-	// Resolver looks names up; nil is the system's.
-	Resolver *net.Resolver
-	// RootCAs are the trusted certificate authorities; nil are the system's.
-	RootCAs *x509.CertPool
-
-	// Transport replaces all of the above but Timeout and Body: a seam for
-	// servers in memory, without address guard.
-	Transport http.RoundTripper
-}
 
 // Client sends requests to strangers. It is safe for concurrent use; make one
 // and keep it, as it holds the connections.
@@ -77,6 +35,7 @@ type Client struct {
 	plainHTTP bool
 	timeout   time.Duration
 	body      time.Duration
+	idle      idle
 }
 
 // New returns a client, or an error that names what is wrong with the
@@ -91,50 +50,15 @@ func New(c Config) (*Client, error) {
 		plainHTTP: c.AllowHTTP || c.AllowPrivate,
 		timeout:   cmp.Or(c.Timeout, 15*time.Second),
 		body:      cmp.Or(c.Body, 3*time.Second),
+		idle:      idle{now: c.Now},
+	}
+	if c.Now == nil {
+		client.idle.now = time.Now
 	}
 	if client.transport == nil {
 		client.transport = newTransport(c, client.timeout)
 	}
 	return client, nil
-}
-
-func newTransport(c Config, timeout time.Duration) *http.Transport {
-	connect := min(cmp.Or(c.Connect, 7*time.Second), timeout)
-	g := guard{allow: c.Allow, private: c.AllowPrivate}
-	d := &tlsDialer{
-		dialer: &net.Dialer{
-			Timeout:        connect,
-			Resolver:       c.Resolver,
-			ControlContext: g.control,
-		},
-		timeout: min(cmp.Or(c.TLS, 7*time.Second), timeout),
-		config: &tls.Config{
-			MinVersion:         tls.VersionTLS12,
-			RootCAs:            c.RootCAs,
-			NextProtos:         []string{"h2", "http/1.1"},
-			ClientSessionCache: tls.NewLRUClientSessionCache(2048),
-		},
-	}
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
-	return &http.Transport{
-		Proxy:                  nil, // the environment does not decide where signed requests go
-		DialContext:            d.dialer.DialContext,
-		DialTLSContext:         d.DialContext,
-		Protocols:              protocols,
-		DisableCompression:     true, // a small answer must not become a large one
-		ResponseHeaderTimeout:  min(cmp.Or(c.Header, timeout), timeout),
-		MaxResponseHeaderBytes: maxHeader,
-		// Thousands of hosts with a request now and then: a Lambda has 1,024
-		// file descriptors, and many servers close after half a minute anyway.
-		MaxIdleConns:        256,
-		MaxIdleConnsPerHost: 2,
-		IdleConnTimeout:     30 * time.Second,
-		// A connection that died while the process was frozen is found out by a
-		// ping instead of by the next delivery.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
-	}
 }
 
 // Timeout is the longest that Do takes.
@@ -173,6 +97,7 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	if err := c.check(r); err != nil {
 		return Answer{}, err
 	}
+	c.idle.dropStale(c.transport)
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(c.timeout, func() { cancel(ErrTimeout) })

@@ -165,6 +165,7 @@ func TestWhoStopped(t *testing.T) {
 		want  outcome.Reason
 	}{
 		{"shutdown", errors.New("shutting down"), ErrStopped, outcome.OtherTrouble},
+		{"our own deadline", context.DeadlineExceeded, ErrStopped, outcome.OtherTrouble},
 		{"several requests' common time is up", ErrTimeout, ErrTimeout, outcome.Timeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -61,7 +61,8 @@ type streamError struct {
 
 func (e streamError) Error() string { return fmt.Sprintf("stream reset with code %d", e.Code) }
 
-// ReasonOf classifies an error of Client.Do.
+// ReasonOf classifies an error of Client.Do. For ErrStopped, which is nobody's
+// fault, it has no reason of its own: look for that first.
 func ReasonOf(err error) outcome.Reason {
 	var (
 		blocked *BlockedError
@@ -76,6 +77,8 @@ func ReasonOf(err error) outcome.Reason {
 	switch {
 	case err == nil:
 		return outcome.ReasonNone
+	case errors.Is(err, ErrStopped):
+		return outcome.OtherTrouble
 	case errors.As(err, &blocked):
 		return outcome.BlockedAddr
 	case errors.As(err, &request):

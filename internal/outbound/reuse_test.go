@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"fedpost/internal/outcome"
 )
@@ -43,6 +44,34 @@ func TestConnectionsAndSessionsAreReused(t *testing.T) {
 		}
 		if connections.Load() != 2 || resumed.Load() != 1 {
 			t.Errorf("HTTP/2 %v: %d connections, %d with a resumed session", http2, connections.Load(), resumed.Load())
+		}
+	}
+}
+
+// TestFrozenConnectionsAreNotUsed: after a Lambda was frozen for a while, its
+// kept connections are dead, but their timers have not run.
+func TestFrozenConnectionsAreNotUsed(t *testing.T) {
+	var connections atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(accept))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	now := time.Now()
+	client := trial(t, func(c *Config) { c.Now = func() time.Time { return now } })
+	for _, c := range []struct {
+		pause time.Duration
+		want  int32
+	}{{0, 1}, {keepIdle, 1}, {time.Second, 1}, {keepIdle + time.Second, 2}, {12 * time.Hour, 3}} {
+		now = now.Add(c.pause)
+		if _, err := post(t, client, s.URL); err != nil {
+			t.Fatal(err)
+		}
+		if n := connections.Load(); n != c.want {
+			t.Errorf("%d connections after a pause of %v, want %d", n, c.pause, c.want)
 		}
 	}
 }
