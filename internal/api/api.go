@@ -1,0 +1,191 @@
+// Package api is fedpost's HTTP face: it reads requests strictly, hands them to
+// the domain packages, and turns what they say into answers.
+//
+// Strictly, because a misspelt field that is silently ignored is a delayed
+// activity that goes out at once; and completely, because a client's developer
+// wants all faults of a request in one answer, each with its place. The wire
+// contract is in docs/openapi.yaml, and the tests hold the handlers to it.
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/keyring"
+	"fedpost/internal/problem"
+)
+
+// Enqueuer accepts activities.
+type Enqueuer interface {
+	Enqueue(ctx context.Context, r enqueue.Request) (enqueue.Result, error)
+	EnqueueBatch(ctx context.Context, r enqueue.BatchRequest) ([]enqueue.Result, error)
+	Check(ctx context.Context, r enqueue.Request) ([]enqueue.Fault, error)
+	CheckBatch(ctx context.Context, r enqueue.BatchRequest) ([]enqueue.Fault, error)
+}
+
+// Keys keeps signing keys.
+type Keys interface {
+	Put(ctx context.Context, id, privatePEM string) (keyring.Public, error)
+	Generate(ctx context.Context, id string, t keyring.Type) (keyring.Public, error)
+	Public(ctx context.Context, id string) (keyring.Public, error)
+}
+
+// Activities shows and stops what was accepted.
+type Activities interface {
+	// View returns an activity with up to limit of its recipients from cursor
+	// on, or an error that wraps ledger.ErrNotFound or ErrBadCursor.
+	View(ctx context.Context, id activity.ID, cursor string, limit int) (View, error)
+	// CancelActivity stops what is not delivered yet, or returns an error that
+	// wraps ledger.ErrNotFound.
+	CancelActivity(ctx context.Context, id activity.ID) error
+}
+
+// ErrBadCursor says that a cursor is not one that was given out.
+var ErrBadCursor = errors.New("no such cursor")
+
+// Route is one more thing to serve.
+type Route struct {
+	// Pattern is one of http.ServeMux, such as "GET /v1/servers/{host}".
+	Pattern string
+	Handler http.Handler
+	// Public: without authentication.
+	Public bool
+}
+
+// MaxRequest is the default limit of a request's body in bytes: API Gateway's.
+// https://docs.aws.amazon.com/apigateway/latest/developerguide/limits.html
+const MaxRequest = 10 << 20
+
+// Options of the API.
+type Options struct {
+	Enqueuer   Enqueuer
+	Keys       Keys
+	Activities Activities
+	// Routes of other packages.
+	Routes []Route
+
+	// Token, if not empty, has to be presented as Bearer token on all routes but
+	// public ones.
+	Token string
+	// MaxRequest limits a body in bytes; 0 is MaxRequest.
+	MaxRequest int64
+
+	Now func() time.Time
+	// RequestID makes the id of a request that brings none.
+	RequestID func() string
+	Log       *slog.Logger
+}
+
+// API is the handler of all routes.
+type API struct {
+	o      Options
+	mux    *http.ServeMux
+	routes []Route
+	public map[string]bool // patterns
+}
+
+// New returns the API. It panics if two routes clash, which is a mistake in the
+// program.
+func New(o Options) *API {
+	if o.MaxRequest <= 0 {
+		o.MaxRequest = MaxRequest
+	}
+	a := &API{o: o, mux: http.NewServeMux(), public: map[string]bool{}}
+	a.routes = append([]Route{
+		{Pattern: "POST /v1/activities", Handler: Func(a.postActivity)},
+		{Pattern: "POST /v1/activities/batch", Handler: Func(a.postBatch)},
+		{Pattern: "GET /v1/activities/{id}", Handler: Func(a.getActivity)},
+		{Pattern: "POST /v1/activities/{id}/cancel", Handler: Func(a.cancelActivity)},
+		{Pattern: "POST /v1/keys", Handler: Func(a.postKey)},
+		{Pattern: "PUT /v1/keys/{id}", Handler: Func(a.putKey)},
+		{Pattern: "GET /v1/keys/{id}", Handler: Func(a.getKey)},
+		{Pattern: "GET /healthz", Handler: Func(healthz), Public: true},
+	}, o.Routes...)
+	for _, r := range a.routes {
+		a.mux.Handle(r.Pattern, r.Handler)
+		a.public[r.Pattern] = r.Public
+	}
+	return a
+}
+
+// Patterns lists the patterns of all routes.
+func (a *API) Patterns() []string {
+	ps := make([]string, len(a.routes))
+	for i, r := range a.routes {
+		ps[i] = r.Pattern
+	}
+	return ps
+}
+
+// Func makes a handler of a function whose error is the answer: a
+// *problem.Problem as it is, any other as a 500.
+func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := f(w, r); err != nil {
+			Fail(w, r, err)
+		}
+	})
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.observe(w, r, func(w http.ResponseWriter, r *http.Request) string {
+		h, pattern := a.mux.Handler(r)
+		if !a.public[pattern] {
+			if p := a.authenticate(r); p != nil {
+				Fail(w, r, p)
+				return pattern
+			}
+		}
+		if _, ours := a.public[pattern]; !ours || !canonical(r) {
+			Fail(w, r, a.unrouted(h, r))
+			return ""
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxRequest)
+		a.mux.ServeHTTP(w, r)
+		return pattern
+	})
+}
+
+// canonical reports whether ServeMux takes the path as it is; it would redirect
+// others, which a client that posts gains nothing from.
+func canonical(r *http.Request) bool {
+	p := r.URL.EscapedPath()
+	return strings.HasPrefix(p, "/") && !strings.Contains(p, "//") &&
+		!strings.Contains(p+"/", "/./") && !strings.Contains(p+"/", "/../")
+}
+
+// unrouted is the problem of a request that no route takes. ServeMux knows
+// which methods the path has and says so in its own answer.
+func (a *API) unrouted(h http.Handler, r *http.Request) *problem.Problem {
+	if canonical(r) {
+		d := &discard{header: http.Header{}}
+		h.ServeHTTP(d, r)
+		if d.status == http.StatusMethodNotAllowed {
+			p := problem.New(http.StatusMethodNotAllowed, "This route takes "+d.header.Get("Allow")+", not "+r.Method+".")
+			p.Header = http.Header{"Allow": d.header["Allow"]}
+			return p
+		}
+	}
+	return problem.New(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
+}
+
+// discard takes an answer and keeps only what unrouted asks for.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+
+func healthz(w http.ResponseWriter, r *http.Request) error {
+	return answer(w, r, http.StatusOK, map[string]string{"status": "ok"})
+}

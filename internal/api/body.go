@@ -1,0 +1,124 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"fedpost/internal/problem"
+)
+
+// readObject reads a request's body, which has to be one JSON object.
+func (a *API) readObject(r *http.Request) (*object, error) {
+	if err := checkMediaType(r.Header); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(r.Body)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, problem.New(http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("The request is larger than %d bytes. Send fewer recipients or activities in one request.", tooLarge.Limit))
+	case err != nil:
+		return nil, problem.New(http.StatusBadRequest, "The request's body could not be read to its end.").Because(err)
+	}
+	if err := checkJSON(body); err != nil {
+		return nil, err
+	}
+	o, ok := newObject("", body, new([]problem.Field))
+	if !ok {
+		return nil, problem.New(http.StatusBadRequest, "The request's body is not a JSON object.")
+	}
+	return o, nil
+}
+
+// checkMediaType accepts application/json only. The body is fedpost's own
+// document, not an activity, so ActivityPub's media types would be untrue.
+func checkMediaType(h http.Header) error {
+	refuse := func(detail string) error {
+		p := problem.New(http.StatusUnsupportedMediaType, detail)
+		p.Header = http.Header{"Accept-Post": {"application/json"}}
+		return p
+	}
+	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return refuse("Send the body without Content-Encoding.")
+	}
+	given := h.Get("Content-Type")
+	if given == "" {
+		return refuse("The request has no Content-Type. Send application/json.")
+	}
+	mediaType, params, err := mime.ParseMediaType(given)
+	if err != nil || mediaType != "application/json" {
+		return refuse(fmt.Sprintf("Content-Type is %q. Send application/json.", given))
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return refuse(fmt.Sprintf("The charset is %q. JSON is UTF-8.", charset))
+	}
+	return nil
+}
+
+// checkJSON reports where body ceases to be JSON.
+func checkJSON(body []byte) error {
+	malformed := func(offset int, what string) error {
+		line, column := position(body, offset)
+		return problem.Typed(http.StatusBadRequest, "malformed-json", "Malformed JSON",
+			fmt.Sprintf("At line %d, column %d: %s.", line, column, what))
+	}
+	if !utf8.Valid(body) {
+		offset := 0
+		for offset < len(body) {
+			r, size := utf8.DecodeRune(body[offset:])
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			offset += size
+		}
+		return malformed(offset, "the text is not UTF-8")
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return problem.Typed(http.StatusBadRequest, "malformed-json", "Malformed JSON", "The body is empty. Send a JSON object.")
+	}
+	var whole json.RawMessage
+	err := json.Unmarshal(body, &whole)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		// Offset counts the bytes read, the wrong one included.
+		return malformed(int(max(syntax.Offset-1, 0)), syntax.Error())
+	case err != nil:
+		return malformed(0, err.Error())
+	}
+	return nil
+}
+
+// position returns line and column of an offset, in characters from 1.
+func position(text []byte, offset int) (line, column int) {
+	before := text[:min(offset, len(text))]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[start:]) + 1
+}
+
+// answer writes v as JSON.
+func answer(w http.ResponseWriter, r *http.Request, status int, v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if _, err := w.Write(b.Bytes()); err != nil {
+		// The client has hung up: there is nobody to tell but the log.
+		if known := requestOf(r.Context()); known != nil {
+			known.cause = err
+		}
+	}
+	return nil
+}

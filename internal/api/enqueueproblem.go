@@ -1,0 +1,60 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"fedpost/internal/dedup"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/problem"
+)
+
+// retryAfter is when to try again after a fault of ours.
+const retryAfter = 5 * time.Second
+
+// enqueueProblem says what an error of the enqueue package means for a client.
+func enqueueProblem(err error, keyed bool) error {
+	var invalidErr *enqueue.InvalidError
+	if errors.As(err, &invalidErr) {
+		all, tooLarge := fields(invalidErr.Faults)
+		if tooLarge {
+			return invalid(http.StatusRequestEntityTooLarge, all)
+		}
+		return invalid(http.StatusBadRequest, all)
+	}
+	var held *dedup.HeldError
+	if errors.As(err, &held) {
+		p := problem.Typed(http.StatusConflict, "in-progress", "In progress",
+			"Another request with this deduplication key is in progress, or has ended without an answer. Try again after the time in Retry-After.")
+		p.ID = string(held.ID)
+		return p.After(held.RetryAfter)
+	}
+	var mismatch *dedup.MismatchError
+	if errors.As(err, &mismatch) {
+		p := problem.Typed(http.StatusUnprocessableEntity, "key-reused", "Deduplication key reused",
+			"This deduplication key was used for a different request. Use a new key for a new request.")
+		p.ID = string(mismatch.ID)
+		return p
+	}
+	if errors.Is(err, dedup.ErrUnavailable) {
+		return problem.Typed(http.StatusServiceUnavailable, "deduplication-unavailable", "Deduplication unavailable",
+			"The deduplication key cannot be honoured at the moment, and the server is configured to refuse then. Nothing was queued. Try again.").
+			Because(err).After(retryAfter)
+	}
+	var send *enqueue.SendError
+	if errors.As(err, &send) && send.MaybeSent {
+		advice := "Try again with the same deduplication key: it will not be queued twice."
+		if !keyed {
+			advice = "Without a deduplication key, trying again may deliver it twice."
+		}
+		return problem.Typed(http.StatusServiceUnavailable, "unknown-outcome", "Outcome unknown",
+			fmt.Sprintf("The activity may or may not have been queued. %s", advice)).Because(err).After(retryAfter)
+	}
+	if send != nil {
+		return problem.Typed(http.StatusServiceUnavailable, "not-queued", "Not queued",
+			"The activity was not queued. Try again.").Because(err).After(retryAfter)
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"fedpost/internal/keyring"
+	"fedpost/internal/problem"
+)
+
+// publicKey is all that is ever shown of a key.
+type publicKey struct {
+	ID        string       `json:"id"`
+	Type      keyring.Type `json:"type"`
+	PublicPEM string       `json:"publicKeyPem"`
+}
+
+func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
+	o, err := a.readObject(r)
+	if err != nil {
+		return err
+	}
+	pem := o.text("privateKeyPem")
+	if pem == nil && len(*o.faults) == 0 {
+		o.fault("privateKeyPem", "is missing; give a private key in PEM (PKCS#1 or PKCS#8)")
+	}
+	o.done()
+	if len(*o.faults) > 0 {
+		return invalid(http.StatusBadRequest, *o.faults)
+	}
+	k, err := a.o.Keys.Put(r.Context(), r.PathValue("id"), *pem)
+	return a.keyMade(w, r, k, err)
+}
+
+func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
+	o, err := a.readObject(r)
+	if err != nil {
+		return err
+	}
+	id, kind := o.text("id"), keyring.Type(o.named("type"))
+	if id == nil && len(*o.faults) == 0 {
+		o.fault("id", "is missing; give the id that the actor publishes for the key, such as https://social.example/users/frida#main-key")
+	}
+	switch kind {
+	case "":
+		kind = keyring.RSA
+	case keyring.RSA, keyring.Ed25519:
+	default:
+		o.fault("type", "is %q; it is one of %q (the default) and %q", kind, keyring.RSA, keyring.Ed25519)
+	}
+	o.done()
+	if len(*o.faults) > 0 {
+		return invalid(http.StatusBadRequest, *o.faults)
+	}
+	k, err := a.o.Keys.Generate(r.Context(), *id, kind)
+	return a.keyMade(w, r, k, err)
+}
+
+func (a *API) keyMade(w http.ResponseWriter, r *http.Request, k keyring.Public, err error) error {
+	if err != nil {
+		return keyProblem(err)
+	}
+	w.Header().Set("Location", "/v1/keys/"+url.PathEscape(k.ID))
+	return answer(w, r, http.StatusCreated, publicKey(k))
+}
+
+func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	if err := keyring.CheckID(id); err != nil {
+		return keyProblem(err)
+	}
+	k, err := a.o.Keys.Public(r.Context(), id)
+	if err != nil {
+		return keyProblem(err)
+	}
+	return answer(w, r, http.StatusOK, publicKey(k))
+}
+
+func keyProblem(err error) error {
+	switch {
+	case errors.Is(err, keyring.ErrBadKey):
+		return invalid(http.StatusBadRequest, []problem.Field{{Pointer: "/privateKeyPem", Detail: reason(err, keyring.ErrBadKey)}})
+	case errors.Is(err, keyring.ErrBadID):
+		return invalid(http.StatusBadRequest, []problem.Field{{Pointer: "/id", Detail: reason(err, keyring.ErrBadID)}})
+	case errors.Is(err, keyring.ErrExists):
+		return problem.New(http.StatusConflict,
+			"There is a key of this id already, and its public half may be published. To replace it, store another with PUT.").Because(err)
+	case errors.Is(err, keyring.ErrNotFound):
+		return problem.New(http.StatusNotFound, "There is no key of this id. An id in a path is percent-encoded whole, slashes and # too.").Because(err)
+	}
+	return problem.New(http.StatusServiceUnavailable, "The key store cannot be reached. Try again.").Because(err).After(retryAfter)
+}
+
+// reason is what err says beyond the class it is of.
+func reason(err, class error) string {
+	return "is not usable: " + strings.TrimPrefix(err.Error(), class.Error()+": ")
+}

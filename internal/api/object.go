@@ -1,0 +1,241 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fedpost/internal/problem"
+)
+
+// object is a JSON object whose fields are taken out one by one, each with its
+// faults noted under its place; what nobody has taken at the end is unknown.
+//
+// encoding/json alone would stop at the first fault, take "RECIPIENTS" for
+// "recipients", and let the last of two equal keys win.
+type object struct {
+	at     string // JSON pointer
+	fields map[string]json.RawMessage
+	order  []string
+	faults *[]problem.Field
+}
+
+// newObject reads text, which is valid JSON, and reports whether it is an
+// object.
+func newObject(at string, text []byte, faults *[]problem.Field) (*object, bool) {
+	o := &object{at: at, fields: map[string]json.RawMessage{}, faults: faults}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, false
+	}
+	for dec.More() {
+		t, err := dec.Token()
+		name, isString := t.(string)
+		if err != nil || !isString {
+			return nil, false
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, false
+		}
+		if _, twice := o.fields[name]; twice {
+			o.fault(name, "is given twice")
+			continue
+		}
+		o.fields[name] = value
+		o.order = append(o.order, name)
+	}
+	return o, true
+}
+
+// fault notes what is wrong with a field.
+func (o *object) fault(name, format string, args ...any) {
+	*o.faults = append(*o.faults, problem.Field{Pointer: o.at + pointer(name), Detail: fmt.Sprintf(format, args...)})
+}
+
+// pointer is one step of a JSON pointer (RFC 6901).
+func pointer(name string) string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// take returns a field's raw value; null is as good as absent.
+func (o *object) take(name string) (json.RawMessage, bool) {
+	value, ok := o.fields[name]
+	delete(o.fields, name)
+	return value, ok && string(value) != "null"
+}
+
+// done notes every field that was not taken.
+func (o *object) done() {
+	for _, name := range o.order {
+		if _, left := o.fields[name]; left {
+			o.fault(name, "is not a field of this request")
+		}
+	}
+}
+
+// text returns a string, nil if absent.
+func (o *object) text(name string) *string {
+	value, ok := o.take(name)
+	if !ok {
+		return nil
+	}
+	s, err := text(value)
+	if err != "" {
+		o.fault(name, "%s", err)
+		return nil
+	}
+	return &s
+}
+
+// text reads a JSON string, or says why it is none.
+func text(value json.RawMessage) (s, fault string) {
+	if len(value) == 0 || value[0] != '"' {
+		return "", "is not a string"
+	}
+	if loneSurrogate(value) {
+		return "", `holds half of a surrogate pair (\ud800 to \udfff), which is no character and cannot be sent`
+	}
+	if err := json.Unmarshal(value, &s); err != nil {
+		return "", "is not a string"
+	}
+	return s, ""
+}
+
+// loneSurrogate reports whether a JSON string escapes half a surrogate pair:
+// decoding would silently replace it, and bodies are to stay as they are.
+func loneSurrogate(value []byte) bool {
+	for i := 0; i+1 < len(value); i++ {
+		if value[i] != '\\' {
+			continue
+		}
+		if value[i+1] != 'u' {
+			i++
+			continue
+		}
+		switch kind(value[i:]) {
+		case low:
+			return true
+		case high:
+			if kind(value[i+6:]) != low {
+				return true
+			}
+			i += 6
+		}
+		i += 5
+	}
+	return false
+}
+
+type surrogate int
+
+const (
+	neither surrogate = iota
+	high
+	low
+)
+
+// kind says what the escape that b begins with is.
+func kind(b []byte) surrogate {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return neither
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	switch {
+	case err != nil:
+		return neither
+	case n >= 0xd800 && n < 0xdc00:
+		return high
+	case n >= 0xdc00 && n < 0xe000:
+		return low
+	}
+	return neither
+}
+
+// textOr returns a string, empty if absent or wrong.
+func (o *object) textOr(name string) string {
+	if s := o.text(name); s != nil {
+		return *s
+	}
+	return ""
+}
+
+// named returns a string that has to say something if it is there.
+func (o *object) named(name string) string {
+	s := o.text(name)
+	if s == nil {
+		return ""
+	}
+	if *s == "" {
+		o.fault(name, "is empty; leave it out or give a value")
+	}
+	return *s
+}
+
+// flag returns a boolean.
+func (o *object) flag(name string, absent bool) bool {
+	value, ok := o.take(name)
+	switch {
+	case !ok:
+		return absent
+	case string(value) == "true":
+		return true
+	case string(value) == "false":
+		return false
+	}
+	o.fault(name, "is neither true nor false")
+	return absent
+}
+
+// duration returns a duration; least is the smallest that makes sense.
+func (o *object) duration(name string, least time.Duration) time.Duration {
+	value, ok := o.take(name)
+	if !ok {
+		return 0
+	}
+	d, err := parseDuration(value)
+	switch {
+	case err != nil:
+		o.fault(name, "%v", err)
+		return 0
+	case d < least:
+		o.fault(name, "is %s; the least is %s", d, least)
+		return 0
+	}
+	return d
+}
+
+// list returns the elements of an array, nil if absent.
+func (o *object) list(name string) []json.RawMessage {
+	value, ok := o.take(name)
+	if !ok {
+		return nil
+	}
+	var all []json.RawMessage
+	if value[0] != '[' || json.Unmarshal(value, &all) != nil {
+		o.fault(name, "is not a list")
+		return nil
+	}
+	return all
+}
+
+// merge adds to the faults found while reading those found by checking what was
+// read. Where reading failed, checking finds the value missing: not twice.
+func merge(reading, checking []problem.Field) []problem.Field {
+	all := slices.Clone(reading)
+	for _, c := range checking {
+		if !slices.ContainsFunc(reading, func(r problem.Field) bool { return overlap(r.Pointer, c.Pointer) }) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// overlap reports whether one pointer is the other, or leads into it.
+func overlap(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"fedpost/internal/problem"
+)
+
+const headerRequestID = "X-Request-Id"
+
+type ctxKey struct{}
+
+// request is what is known of a request beside itself.
+type request struct {
+	id    string
+	cause error // why it failed, for the log
+}
+
+func requestOf(ctx context.Context) *request {
+	r, _ := ctx.Value(ctxKey{}).(*request)
+	return r
+}
+
+// Fail answers r with the problem that err is.
+func Fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problem.From(err)
+	known := requestOf(r.Context())
+	if known != nil {
+		known.cause = p.Cause
+		if p.RequestID == "" {
+			// A problem may be shared between requests.
+			own := *p
+			own.RequestID = known.id
+			p = &own
+		}
+	}
+	if err := p.Write(w); err != nil && known != nil {
+		known.cause = errors.Join(known.cause, err)
+	}
+}
+
+// observe gives a request its id, writes the access log, and turns a panic into
+// a 500: one bad request must not end the process that serves the others.
+func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request) string) {
+	start := a.o.Now()
+	known := &request{id: r.Header.Get(headerRequestID)}
+	if !presentable(known.id) {
+		known.id = a.o.RequestID()
+	}
+	r = r.WithContext(context.WithValue(r.Context(), ctxKey{}, known))
+	rec := &recorder{ResponseWriter: w}
+	h := rec.Header()
+	h.Set(headerRequestID, known.id)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+
+	var route string
+	func() {
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			a.o.Log.ErrorContext(r.Context(), "panic while serving", "request", known.id, "panic", v, "stack", string(debug.Stack()))
+			if rec.status == 0 {
+				Fail(rec, r, problem.New(http.StatusInternalServerError,
+					"Something went wrong on our side. The log has the details under the request id."))
+			}
+		}()
+		route = serve(rec, r)
+	}()
+
+	level, attrs := slog.LevelInfo, []any{
+		"request", known.id, "method", r.Method, "route", route, "status", rec.status,
+		"bytes", rec.bytes, "ms", a.o.Now().Sub(start).Milliseconds(), "client", r.RemoteAddr,
+	}
+	if known.cause != nil {
+		attrs = append(attrs, "error", known.cause)
+	}
+	if rec.status >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	a.o.Log.Log(r.Context(), level, "request", attrs...)
+}
+
+// presentable reports whether a client's request id can go into headers and
+// logs.
+func presentable(id string) bool {
+	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// recorder notes what is answered.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+// Unwrap lets http.ResponseController reach what is below.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// authenticate checks the Bearer token, if one is asked for. Digests are
+// compared because their length gives nothing away.
+// https://www.rfc-editor.org/rfc/rfc6750
+func (a *API) authenticate(r *http.Request) *problem.Problem {
+	if a.o.Token == "" {
+		return nil
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	want, got := sha256.Sum256([]byte(a.o.Token)), sha256.Sum256([]byte(token))
+	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
+		return nil
+	}
+	p := problem.New(http.StatusUnauthorized, "Send the API token: Authorization: Bearer …")
+	p.Header = http.Header{"Www-Authenticate": {`Bearer realm="fedpost"`}}
+	return p
+}
