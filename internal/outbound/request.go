@@ -23,7 +23,7 @@ func refuse(format string, args ...any) error {
 
 // NewRequest returns a request whose URL is written just as it will go on the
 // wire, which signatures rely on: host in ASCII and lower case without the
-// scheme's own port, a path, no fragment. Its error is a *RequestError.
+// scheme's own port, a path, no fragment, no empty query. Its error is a *RequestError.
 func NewRequest(ctx context.Context, method, rawURL, body string) (*http.Request, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -73,6 +73,8 @@ func canonical(u *url.URL) error {
 	if u.Path == "" {
 		u.Path = "/"
 	}
+	// Receivers disagree on whether an empty query belongs to the signed target.
+	u.ForceQuery = false
 	u.Fragment, u.RawFragment = "", ""
 	return nil
 }

@@ -25,6 +25,7 @@ func TestURLsAreWrittenAsTheyAreSent(t *testing.T) {
 		"https://under_score.example/":          "https://under_score.example/",
 		"https://a.example/a%2Fb?x=%20&y":       "https://a.example/a%2Fb?x=%20&y",
 		"https://[2606:4700::A]:443/":           "https://[2606:4700::a]/",
+		"https://a.example/inbox?":              "https://a.example/inbox",
 		"HTTPS://a.example/":                    "https://a.example/",
 	} {
 		r, err := NewRequest(t.Context(), http.MethodPost, in, "")
