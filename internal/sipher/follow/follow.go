@@ -8,6 +8,7 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"fedpost/internal/activity"
@@ -36,6 +37,9 @@ type Key struct{ FollowerID, FollowingID, ServerURL string }
 // Key returns the key of f.
 func (f Follow) Key() Key { return Key{f.FollowerID, f.FollowingID, f.FollowerServerURL} }
 
+// ErrCursor says that a cursor is not one that Follows gave out.
+var ErrCursor = errors.New("malformed cursor")
+
 // Store is what follows need of their storage.
 type Store interface {
 	// RecordFollow writes f unless it is there with the same id: recording one
@@ -48,22 +52,20 @@ type Store interface {
 	// AcknowledgeFollow sets Acknowledged likewise.
 	AcknowledgeFollow(ctx context.Context, k Key, at time.Time) (found bool, err error)
 	// Follows pages through all follows, in no meaningful order. The cursor of
-	// the first page is empty, and so is next after the last.
+	// the first page is empty, and so is next after the last. One that is none
+	// of ours gives ErrCursor.
 	Follows(ctx context.Context, cursor string, limit int) (fs []Follow, next string, err error)
 }
 
 // Record writes the local record that belongs to an activity, before it is
-// sent. Activities other than follows, and payloads about no follow, have none.
-// The error wraps wire.ErrPayload if the payload can never be sent.
+// sent. Activities other than follows, and payloads about no follow, have none;
+// nor have those that can never be sent, which delivery will say.
 func Record(ctx context.Context, store Store, a activity.Activity, now time.Time) error {
 	if a.Protocol != activity.Sipher || a.Job != wire.DeliverFollow {
 		return nil
 	}
 	p, err := wire.ParsePayload(a.Body)
-	if err != nil {
-		return err
-	}
-	if p.Following == nil {
+	if err != nil || p.Following == nil {
 		return nil
 	}
 	f := p.Following

@@ -1,0 +1,129 @@
+// Package sipher is the Sipher federation protocol as one value for the engine
+// to drive: how to attempt a delivery, what to serve at /discover, which checks
+// to run, what to record when a follow is enqueued.
+//
+// The protocol is a table of outcomes in a fixed order, and the order is the
+// point: whatever can be refused without I/O is refused before any, and nothing
+// reaches a target that a later check would have made pointless. The engine
+// owns queues, tries and waits; this package owns the order.
+//
+// Its parts are packages of their own: key and envelope (the cryptography),
+// identity (who we are), wire (the documents), registry (who others are),
+// discovery, follow, threat, probe and relay.
+package sipher
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/sipher/discovery"
+	"fedpost/internal/sipher/exchange"
+	"fedpost/internal/sipher/follow"
+	"fedpost/internal/sipher/identity"
+	"fedpost/internal/sipher/probe"
+	"fedpost/internal/sipher/registry"
+	"fedpost/internal/sipher/relay"
+	"fedpost/internal/sipher/threat"
+)
+
+// The protocol's numbers that the engine keeps.
+const (
+	// Tries of a delivery in all, with waits of 5, 10, 20 and 40 s between.
+	Tries = 5
+	// KeepDelivered and KeepFailed are how long records are kept for diagnosis.
+	KeepDelivered = 24 * time.Hour
+	KeepFailed    = 7 * 24 * time.Hour
+	// Timeout of the request of a delivery.
+	Timeout = 15 * time.Second
+)
+
+// Store is everything the protocol asks of its storage.
+type Store interface {
+	registry.Store
+	registry.BlockList
+	follow.Store
+	probe.Schedule
+}
+
+// Config is what a Protocol is made of.
+type Config struct {
+	Identity identity.Identity
+	Store    Store
+	// HTTP sends requests; its address guard is the only one there is.
+	HTTP exchange.Doer
+	// Policies by reason; the zero value stands for threat.Defaults.
+	Policies *threat.Policies
+	// Probes is how many servers are checked at once; 0: probe.Concurrency.
+	Probes int
+	// Limiter of /discover per caller; nil: none.
+	Limiter discovery.Limiter
+	Log     *slog.Logger
+	Now     func() time.Time
+	// Entropy for envelopes; nil: crypto/rand.
+	Entropy io.Reader
+}
+
+// Protocol is safe for concurrent use. Make one for a process.
+type Protocol struct {
+	identity  identity.Identity
+	store     Store
+	http      exchange.Client
+	policies  threat.Policies
+	log       *slog.Logger
+	now       func() time.Time
+	entropy   io.Reader
+	discovery *discovery.Client
+	handler   *discovery.Handler
+	prober    *probe.Prober
+	relay     *relay.Relay
+}
+
+// New returns a Protocol. An identity that is not complete is no error: jobs
+// are refused with a text that names the missing settings.
+func New(c Config) *Protocol {
+	if c.Policies == nil {
+		d := threat.Defaults()
+		c.Policies = &d
+	}
+	if c.Probes == 0 {
+		c.Probes = probe.Concurrency
+	}
+	if c.Entropy == nil {
+		c.Entropy = rand.Reader
+	}
+	client := exchange.New(c.HTTP)
+	p := &Protocol{
+		identity: c.Identity, store: c.Store, http: client, policies: *c.Policies,
+		log: c.Log, now: c.Now, entropy: c.Entropy,
+	}
+	p.prober = &probe.Prober{
+		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: p.policies,
+		Log: c.Log, Now: c.Now, Concurrency: c.Probes,
+	}
+	p.discovery = &discovery.Client{Identity: c.Identity, Registry: c.Store, HTTP: client, Log: c.Log, Now: c.Now}
+	p.handler = discovery.NewHandler(discovery.HandlerConfig{
+		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, HTTP: client, Limiter: c.Limiter, Log: c.Log, Now: c.Now,
+	})
+	p.relay = &relay.Relay{
+		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, Prober: p.prober, HTTP: client,
+		Policies: p.policies, Entropy: c.Entropy, Log: c.Log,
+	}
+	return p
+}
+
+// Handler serves GET and POST /discover, for anybody.
+func (p *Protocol) Handler() http.Handler { return p.handler }
+
+// Check runs the health checks that are due; see probe.Prober.Check.
+func (p *Protocol) Check(ctx context.Context) (probe.Report, error) { return p.prober.Check(ctx) }
+
+// RecordFollow writes the local record of a follow. The API calls it for every
+// activity it accepts, before that is sent to the queue.
+func (p *Protocol) RecordFollow(ctx context.Context, a activity.Activity) error {
+	return follow.Record(ctx, p.store, a, p.now())
+}

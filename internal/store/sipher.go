@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"fedpost/internal/sipher/follow"
+	"fedpost/internal/sipher/probe"
+	"fedpost/internal/sipher/registry"
+	"fedpost/internal/table"
+)
+
+// Sipher is the storage of the Sipher protocol: registry, block list, follows
+// and the schedule of health checks. It is a view of a Store with verbs of its
+// own, as the protocol's servers are not the engine's hosts.
+type Sipher struct{ s *Store }
+
+var (
+	_ registry.Store     = Sipher{}
+	_ registry.BlockList = Sipher{}
+	_ follow.Store       = Sipher{}
+	_ probe.Schedule     = Sipher{}
+)
+
+// Sipher returns the Sipher protocol's storage in s.
+func (s *Store) Sipher() Sipher { return Sipher{s} }
+
+// sipherTries bounds read-modify-writes of these records. It is generous,
+// because the count of a server's checks must not be lost to overlapping runs,
+// and cheap, because a conflict brings the newer item along.
+const sipherTries = 100
+
+// update applies f to the item of a key, until nobody comes in between. f gets
+// nil if there is none, and returns the item to write, or nil to leave it.
+func (x Sipher) update(ctx context.Context, k table.Key, f func(*table.Item) (*table.Item, error)) error {
+	items, err := x.s.t.Get(ctx, k)
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", k.PK, k.SK, err)
+	}
+	for range sipherTries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		old, cond := x.s.live(items, k)
+		it, err := f(old)
+		if err != nil || it == nil {
+			return err
+		}
+		it.Key = k
+		err = x.s.swap(ctx, it, cond)
+		stale, conflict := found(err)
+		if !conflict {
+			if err != nil {
+				return fmt.Errorf("write %s %s: %w", k.PK, k.SK, err)
+			}
+			return nil
+		}
+		items = map[table.Key]table.Item{}
+		if stale != nil {
+			items[k] = *stale
+		}
+	}
+	return errContended(k)
+}
+
+// list returns the live items of a partition.
+func (x Sipher) list(ctx context.Context, pk string) ([]table.Item, error) {
+	all, _, err := x.s.t.Query(ctx, table.Range{PK: pk})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", pk, err)
+	}
+	live := all[:0]
+	for _, it := range all {
+		if !x.s.expired(it) {
+			live = append(live, it)
+		}
+	}
+	return live, nil
+}

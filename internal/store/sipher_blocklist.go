@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"fedpost/internal/sipher/registry"
+	"fedpost/internal/table"
+)
+
+const sipherBlocksPK = "SIPHER#BLOCKS"
+
+func sipherBlockKey(url string) table.Key { return table.Key{PK: sipherBlocksPK, SK: keyName(url)} }
+
+// Blocked implements registry.BlockList.
+func (x Sipher) Blocked(ctx context.Context, serverURL string) (*registry.Block, error) {
+	k := sipherBlockKey(serverURL)
+	items, err := x.s.t.Get(ctx, k)
+	if err != nil {
+		return nil, fmt.Errorf("read sipher block: %w", err)
+	}
+	it, ok := items[k]
+	if !ok {
+		return nil, nil
+	}
+	b := new(registry.Block)
+	return b, decode(it, b)
+}
+
+// Blocks implements registry.BlockList.
+func (x Sipher) Blocks(ctx context.Context) ([]registry.Block, error) {
+	return listed[registry.Block](ctx, x, sipherBlocksPK)
+}
+
+// Block implements registry.BlockList.
+func (x Sipher) Block(ctx context.Context, b registry.Block) error {
+	data, err := encode(b)
+	if err != nil {
+		return err
+	}
+	it := table.Item{Key: sipherBlockKey(b.ServerURL), Data: data, Fence: newFence()}
+	if err := x.s.t.Put(ctx, it, table.Cond{}); err != nil {
+		return fmt.Errorf("block sipher server: %w", err)
+	}
+	return nil
+}
+
+// Unblock implements registry.BlockList.
+func (x Sipher) Unblock(ctx context.Context, serverURL string) error {
+	if err := x.s.t.Delete(ctx, sipherBlockKey(serverURL), table.Cond{}); err != nil {
+		return fmt.Errorf("unblock sipher server: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/sipher/probe"
+	"fedpost/internal/table"
+)
+
+// One shard is enough: checks are as many as unhealthy servers.
+const sipherCheckShard = "sipher-check"
+
+// checkKept is how long after its time a check is kept that nobody runs, say
+// because the scheduled function was switched off.
+const checkKept = 30 * 24 * time.Hour
+
+func sipherCheckKey(c probe.Check) table.Key { return table.Key{PK: "SIPHER#" + c.ID(), SK: "CHECK"} }
+
+func sipherCheckItem(c probe.Check) (table.Item, error) {
+	data, err := encode(c)
+	if err != nil {
+		return table.Item{}, err
+	}
+	return table.Item{
+		Key: sipherCheckKey(c), Data: data, Expires: c.DueAt.Add(checkKept),
+		Due: table.Due{Shard: sipherCheckShard, At: c.DueAt},
+	}, nil
+}
+
+// ScheduleCheck implements probe.Schedule.
+func (x Sipher) ScheduleCheck(ctx context.Context, c probe.Check) (bool, error) {
+	it, err := sipherCheckItem(c)
+	if err != nil {
+		return false, err
+	}
+	err = x.s.swap(ctx, &it, table.Free(x.s.now()))
+	if errors.Is(err, table.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// DueChecks implements probe.Schedule.
+func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]probe.Check, error) {
+	items, err := x.s.t.Due(ctx, sipherCheckShard, now, limit)
+	if err != nil {
+		return nil, fmt.Errorf("find due sipher checks: %w", err)
+	}
+	var due []probe.Check
+	for _, it := range items {
+		if x.s.expired(it) {
+			continue
+		}
+		var c probe.Check
+		if err := decode(it, &c); err != nil {
+			return nil, err
+		}
+		c.DueAt, c.Version = it.Due.At, it.Fence
+		due = append(due, c)
+	}
+	return due, nil
+}
+
+// PostponeCheck implements probe.Schedule.
+func (x Sipher) PostponeCheck(ctx context.Context, c probe.Check, at time.Time) (probe.Check, error) {
+	c.DueAt = at
+	it, err := sipherCheckItem(c)
+	if err != nil {
+		return c, err
+	}
+	err = x.s.swap(ctx, &it, table.Fenced(c.Version))
+	if errors.Is(err, table.ErrConflict) {
+		return c, probe.ErrTaken
+	}
+	c.Version = it.Fence
+	return c, err
+}
+
+// FinishCheck implements probe.Schedule.
+func (x Sipher) FinishCheck(ctx context.Context, c probe.Check) error {
+	err := x.s.t.Delete(ctx, sipherCheckKey(c), table.Fenced(c.Version))
+	if errors.Is(err, table.ErrConflict) {
+		return probe.ErrTaken
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"fedpost/internal/sipher/follow"
+	"fedpost/internal/table"
+)
+
+// Follows are spread over sixteen partitions, by the first digit of their
+// digest: a server that announces a great many at once must not run into the
+// limit of one.
+const (
+	sipherFollowsPK = "SIPHER#FOLLOWS#"
+	followShards    = "0123456789abcdef"
+)
+
+func sipherFollowKey(k follow.Key) (table.Key, error) {
+	name, err := json.Marshal([]string{k.FollowerID, k.FollowingID, k.ServerURL})
+	if err != nil {
+		return table.Key{}, fmt.Errorf("name follow: %w", err)
+	}
+	d := digest(string(name), 32)
+	return table.Key{PK: sipherFollowsPK + d[:1], SK: d}, nil
+}
+
+func (x Sipher) changeFollow(ctx context.Context, k follow.Key, f func(*follow.Follow) (*follow.Follow, error)) error {
+	tk, err := sipherFollowKey(k)
+	if err != nil {
+		return err
+	}
+	return x.update(ctx, tk, func(it *table.Item) (*table.Item, error) {
+		var old *follow.Follow
+		if it != nil {
+			old = new(follow.Follow)
+			if err := decode(*it, old); err != nil {
+				return nil, err
+			}
+		}
+		next, err := f(old)
+		if err != nil || next == nil {
+			return nil, err
+		}
+		data, err := encode(next)
+		if err != nil {
+			return nil, err
+		}
+		return &table.Item{Data: data}, nil
+	})
+}
+
+// RecordFollow implements follow.Store.
+func (x Sipher) RecordFollow(ctx context.Context, fresh follow.Follow) error {
+	return x.changeFollow(ctx, fresh.Key(), func(old *follow.Follow) (*follow.Follow, error) {
+		if old != nil && old.ID == fresh.ID {
+			return nil, nil
+		}
+		return &fresh, nil
+	})
+}
+
+// AcceptFollow implements follow.Store.
+func (x Sipher) AcceptFollow(ctx context.Context, k follow.Key, at time.Time) (bool, error) {
+	return x.setFollow(ctx, k, at, func(f *follow.Follow) *bool { return &f.Accepted })
+}
+
+// AcknowledgeFollow implements follow.Store.
+func (x Sipher) AcknowledgeFollow(ctx context.Context, k follow.Key, at time.Time) (bool, error) {
+	return x.setFollow(ctx, k, at, func(f *follow.Follow) *bool { return &f.Acknowledged })
+}
+
+func (x Sipher) setFollow(ctx context.Context, k follow.Key, at time.Time, field func(*follow.Follow) *bool) (there bool, err error) {
+	err = x.changeFollow(ctx, k, func(old *follow.Follow) (*follow.Follow, error) {
+		there = old != nil
+		if !there || *field(old) {
+			return nil, nil
+		}
+		*field(old), old.UpdatedAt = true, at
+		return old, nil
+	})
+	return there, err
+}
+
+// Follows implements follow.Store.
+func (x Sipher) Follows(ctx context.Context, cursor string, limit int) (fs []follow.Follow, next string, err error) {
+	limit = max(limit, 1)
+	shard, from := 0, ""
+	if cursor != "" {
+		if _, err := fmt.Sscanf(cursor[:1], "%x", &shard); err != nil {
+			return nil, "", follow.ErrCursor
+		}
+		from = cursor + "\x00" // the next key after it
+	}
+	for ; shard < len(followShards); shard, from = shard+1, "" {
+		r := table.Range{PK: sipherFollowsPK + followShards[shard:shard+1], From: from, Limit: limit - len(fs)}
+		items, more, err := x.s.t.Query(ctx, r)
+		if err != nil {
+			return nil, "", fmt.Errorf("list follows: %w", err)
+		}
+		for _, it := range items {
+			var f follow.Follow
+			if err := decode(it, &f); err != nil {
+				return nil, "", err
+			}
+			fs = append(fs, f)
+		}
+		if len(fs) >= limit && (more || shard < len(followShards)-1) {
+			return fs, items[len(items)-1].SK, nil
+		}
+	}
+	return fs, "", nil
+}

@@ -1,0 +1,192 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpost/internal/sipher/registry"
+	"fedpost/internal/sipher/threat"
+	"fedpost/internal/table"
+)
+
+// All servers lie in one partition, because the protocol asks for all of them
+// at once (peers, proxies) and writes to them seldom.
+const (
+	sipherServersPK = "SIPHER#SERVERS"
+	sipherKeysPK    = "SIPHER#KEYCHANGES"
+
+	// keyChangeKept is how long a refused key is shown after it was last seen.
+	keyChangeKept = 90 * 24 * time.Hour
+)
+
+func sipherServerKey(url string) table.Key { return table.Key{PK: sipherServersPK, SK: keyName(url)} }
+
+func sipherServerItem(r registry.Server) (*table.Item, error) {
+	data, err := encode(r)
+	if err != nil {
+		return nil, err
+	}
+	it := &table.Item{Data: data}
+	if r.Stranger {
+		it.Expires = r.LastSeen.Add(registry.Forget)
+	}
+	return it, nil
+}
+
+// change applies f to a server's record.
+func (x Sipher) change(ctx context.Context, url string, f func(*registry.Server) error) error {
+	return x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
+		if it == nil {
+			return nil, registry.ErrUnknown
+		}
+		var r registry.Server
+		if err := decode(*it, &r); err != nil {
+			return nil, err
+		}
+		if err := f(&r); err != nil {
+			return nil, err
+		}
+		return sipherServerItem(r)
+	})
+}
+
+// Server implements registry.Store.
+func (x Sipher) Server(ctx context.Context, url string) (registry.Server, error) {
+	k := sipherServerKey(url)
+	items, err := x.s.t.Get(ctx, k)
+	if err != nil {
+		return registry.Server{}, fmt.Errorf("read sipher server: %w", err)
+	}
+	it, _ := x.s.live(items, k)
+	if it == nil {
+		return registry.Server{}, registry.ErrUnknown
+	}
+	var r registry.Server
+	return r, decode(*it, &r)
+}
+
+// Servers implements registry.Store.
+func (x Sipher) Servers(ctx context.Context) ([]registry.Server, error) {
+	return listed[registry.Server](ctx, x, sipherServersPK)
+}
+
+func listed[T any](ctx context.Context, x Sipher, pk string) ([]T, error) {
+	items, err := x.list(ctx, pk)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]T, len(items))
+	for i, it := range items {
+		if err := decode(it, &records[i]); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}
+
+// Insert implements registry.Store.
+func (x Sipher) Insert(ctx context.Context, r registry.Server) (existing registry.Server, inserted bool, err error) {
+	err = x.update(ctx, sipherServerKey(r.URL), func(it *table.Item) (*table.Item, error) {
+		if it != nil {
+			inserted = false
+			return nil, decode(*it, &existing)
+		}
+		inserted = true
+		return sipherServerItem(r)
+	})
+	return existing, inserted && err == nil, err
+}
+
+// Seen implements registry.Store.
+func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
+	return x.change(ctx, url, func(r *registry.Server) error {
+		r.LastSeen, r.UpdatedAt = at, at
+		return nil
+	})
+}
+
+// Befriend implements registry.Store.
+func (x Sipher) Befriend(ctx context.Context, url string) error {
+	return x.change(ctx, url, func(r *registry.Server) error {
+		r.Stranger = false
+		return nil
+	})
+}
+
+// SetKeys implements registry.Store.
+func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error {
+	err := x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
+		r := registry.Server{URL: url, LastSeen: at, CreatedAt: at, IsHealthy: true}
+		if it != nil {
+			if err := decode(*it, &r); err != nil {
+				return nil, err
+			}
+		}
+		r.PublicKey, r.EncryptionKey, r.UpdatedAt, r.Stranger = publicKey, encryptionKey, at, false
+		return sipherServerItem(r)
+	})
+	if err != nil {
+		return err
+	}
+	k := table.Key{PK: sipherKeysPK, SK: keyName(url)}
+	if err := x.s.t.Delete(ctx, k, table.Cond{}); err != nil {
+		return fmt.Errorf("forget refused key: %w", err)
+	}
+	return nil
+}
+
+// MarkUnhealthy implements registry.Store.
+func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason threat.Reason, at time.Time) error {
+	return x.change(ctx, url, func(r *registry.Server) error {
+		r.IsHealthy, r.Reason, r.Attempts, r.UpdatedAt = false, reason, 0, at
+		return nil
+	})
+}
+
+// MarkHealthy implements registry.Store.
+func (x Sipher) MarkHealthy(ctx context.Context, url string, at time.Time) error {
+	return x.change(ctx, url, func(r *registry.Server) error {
+		r.IsHealthy, r.Reason, r.Attempts, r.LastSeen, r.UpdatedAt = true, "", 0, at, at
+		return nil
+	})
+}
+
+// CountCheck implements registry.Store.
+func (x Sipher) CountCheck(ctx context.Context, url string, at time.Time) (n int, err error) {
+	err = x.change(ctx, url, func(r *registry.Server) error {
+		if r.IsHealthy {
+			return registry.ErrHealthy
+		}
+		r.Attempts++
+		r.UpdatedAt = at
+		n = r.Attempts
+		return nil
+	})
+	return n, err
+}
+
+// RecordKeyChange implements registry.Store.
+func (x Sipher) RecordKeyChange(ctx context.Context, c registry.KeyChange) error {
+	k := table.Key{PK: sipherKeysPK, SK: keyName(c.URL)}
+	return x.update(ctx, k, func(it *table.Item) (*table.Item, error) {
+		next := c
+		if it != nil {
+			var old registry.KeyChange
+			if err := decode(*it, &old); err != nil {
+				return nil, err
+			}
+			next.First, next.Count = old.First, old.Count+c.Count
+		}
+		data, err := encode(next)
+		if err != nil {
+			return nil, err
+		}
+		return &table.Item{Data: data, Expires: c.Last.Add(keyChangeKept)}, nil
+	})
+}
+
+// KeyChanges implements registry.Store.
+func (x Sipher) KeyChanges(ctx context.Context) ([]registry.KeyChange, error) {
+	return listed[registry.KeyChange](ctx, x, sipherKeysPK)
+}
