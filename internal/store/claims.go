@@ -36,6 +36,9 @@ func (s *Store) Claim(ctx context.Context, u ledger.Unit, k ledger.Known, owner 
 		return ledger.Claim{}, fmt.Errorf("claim of activity %s, chunk %d: not inspected", u.Activity, u.Chunk)
 	}
 	c := ledger.Claim{Unit: u, Owner: owner, Until: until, Known: k}
+	if r, ok := k.Recipients[u.Position]; ok && stale(r, u) {
+		return c, ledger.ErrStale
+	}
 	if k.Claimed.After(s.now()) && !b.holds(owner, s.now()) {
 		return c, ledger.ErrClaimed
 	}
@@ -64,13 +67,9 @@ func (s *Store) claimChunk(ctx context.Context, c *ledger.Claim, b basis) error 
 
 func (s *Store) claimOne(ctx context.Context, c *ledger.Claim, b basis) error {
 	u := c.Unit
-	r, recorded := c.Known.Recipients[u.Position]
-	if recorded && stale(r, u) {
-		return ledger.ErrStale
-	}
 	before := b
 	b.state.Owner, b.state.Until, b.state.Generation = c.Owner, millis(c.Until), u.Generation
-	if recorded && (len(b.state.Rows) > 0 || b.chunk != nil) {
+	if r := c.Known.Recipients[u.Position]; len(b.state.Rows) > 0 || b.chunk != nil {
 		if r.State == activity.Dead {
 			r.State, r.Attempts = activity.Retrying, 0
 		}

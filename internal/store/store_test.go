@@ -1,0 +1,24 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"fedpost/internal/embedded"
+	"fedpost/internal/store/storetest"
+)
+
+func TestStoreOnTheEmbeddedEngine(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, now func() time.Time) storetest.Harness {
+		e, err := embedded.Open(t.Context(), embedded.Memory, embedded.Options{Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return storetest.Harness{Table: e.Table()}
+	})
+}

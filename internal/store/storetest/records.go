@@ -1,0 +1,238 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/store"
+	"fedpost/internal/table"
+)
+
+var records = group{"records", []testCase{
+	{"AnOutcomeIsReadAsItWasWritten", func(b *bed) {
+		full := ledger.Recipient{
+			State: activity.Superseded, Attempts: 3, LastStatus: 503, LastError: "503 <&>", Response: "try \"later\"\n\x00é",
+			Note: "acknowledgement lost", NextAttemptAt: b.in(40 * time.Second), UpdatedAt: b.in(-time.Second),
+			Generation: 7, By: "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		}
+		unattempted := ledger.Recipient{Position: 1, State: activity.Parked}
+		w := b.work(3)
+		targets := b.record(w.id).Inline
+		full.Target, unattempted.Target = targets[0], targets[1]
+		c := w.claim(w.chunk(), "chunk")
+		w.record(&c, full, unattempted)
+		b.same(map[int]ledger.Recipient{0: full, 1: unattempted}, w.inspect(w.chunk()).Recipients)
+
+		own := full
+		own.Position, own.Target, own.State, own.Generation, own.Own = 1, targets[1], activity.Retrying, 9, true
+		one := w.claim(w.one(1, 9), "position")
+		w.record(&one, own)
+		b.same(map[int]ledger.Recipient{0: full, 1: own}, w.inspect(w.chunk()).Recipients)
+		b.same(map[int]ledger.Recipient{1: own}, w.inspect(w.one(1, 9)).Recipients)
+	}},
+	{"OutcomesAddUp", func(b *bed) {
+		w := b.work(4)
+		c := w.claim(w.chunk(), "chunk")
+		b.must(b.Record(b.ctx, &c, []ledger.Recipient{w.outcome(0, activity.Delivered)}, false))
+		b.advance(time.Second)
+		b.must(b.Record(b.ctx, &c, []ledger.Recipient{w.outcome(2, activity.Failed), w.outcomeOf(1, activity.Retrying, 1)}, false))
+		b.must(b.Record(b.ctx, &c, []ledger.Recipient{w.outcomeOf(1, activity.Retrying, 2)}, true))
+		rs := w.inspect(w.chunk()).Recipients
+		b.same([]int{0, 1, 2}, sorted(rs))
+		if !rs[0].UpdatedAt.Equal(b.in(-time.Second)) || !rs[2].UpdatedAt.Equal(b.Now()) || rs[1].Generation != 2 {
+			b.t.Errorf("%+v", rs)
+		}
+	}},
+	{"AClaimKeepsWhatWasRecordedBefore", func(b *bed) {
+		w := b.work(4)
+		c := w.claim(w.chunk(), "first")
+		b.must(b.Record(b.ctx, &c, []ledger.Recipient{w.outcome(0, activity.Delivered)}, false))
+		b.advance(lease)
+		c = w.claim(w.chunk(), "second")
+		b.same([]int{0}, sorted(c.Known.Recipients))
+		w.record(&c, w.outcome(1, activity.Delivered))
+		b.same([]int{0, 1}, sorted(w.inspect(w.chunk()).Recipients))
+	}},
+	{"NothingIsWrittenByAnOwnerWhoLostTheClaim", func(b *bed) {
+		w := b.work(4)
+		slow := w.claim(w.chunk(), "slow")
+		b.must(b.Record(b.ctx, &slow, []ledger.Recipient{w.outcome(0, activity.Delivered)}, false))
+		b.advance(lease)
+		w.claim(w.chunk(), "quick")
+		for _, done := range []bool{false, true} {
+			err := b.Record(b.ctx, &slow, []ledger.Recipient{w.outcome(1, activity.Delivered)}, done)
+			if !errors.Is(err, ledger.ErrClaimed) {
+				b.t.Errorf("Record: %v", err)
+			}
+		}
+		b.same([]int{0}, sorted(w.inspect(w.chunk()).Recipients))
+	}},
+	{"ALapsedClaimThatNobodyTookStillRecords", func(b *bed) {
+		w := b.work(4)
+		c := w.claim(w.chunk(), "slow")
+		b.advance(2 * lease)
+		w.record(&c, w.outcome(1, activity.Delivered))
+		w.shows(1, activity.Delivered)
+	}},
+	{"AClaimThatEndedRecordsNothing", func(b *bed) {
+		w := b.work(4)
+		c := w.claim(w.chunk(), "first")
+		ended := c
+		w.record(&c)
+		err := b.Record(b.ctx, &ended, []ledger.Recipient{w.outcome(1, activity.Delivered)}, false)
+		if !errors.Is(err, ledger.ErrClaimed) {
+			b.t.Errorf("Record: %v", err)
+		}
+	}},
+	{"APositionsOwnRecordOutlivesTheChunks", func(b *bed) {
+		w := b.work(4)
+		chunk := w.claim(w.chunk(), "chunk")
+		b.must(b.Record(b.ctx, &chunk, []ledger.Recipient{w.outcomeOf(1, activity.Retrying, 1)}, false))
+		one := w.claim(w.one(1, 1), "position")
+		if r := one.Known.Recipients[1]; r.Attempts != 1 || r.State != activity.Retrying {
+			b.t.Errorf("the position's worker is told %+v", r)
+		}
+		again := w.outcomeOf(1, activity.Retrying, 1)
+		again.Attempts, again.NextAttemptAt = 2, b.in(time.Minute)
+		w.record(&one, again)
+		w.record(&chunk, w.outcome(0, activity.Delivered))
+		if r := w.inspect(w.chunk()).Recipients[1]; r.Attempts != 2 || !r.Own || !r.NextAttemptAt.Equal(again.NextAttemptAt) {
+			b.t.Errorf("after the chunk's end: %+v", r)
+		}
+		w.shows(0, activity.Delivered)
+	}},
+	{"LongAnswersAreKeptWhole", func(b *bed) {
+		w := b.work(50)
+		c := w.claim(w.chunk(), "chunk")
+		rnd := rand.New(rand.NewPCG(1, 2))
+		want := make(map[int]string)
+		step := func(from, to int, done bool) {
+			var rs []ledger.Recipient
+			for p := from; p < to; p++ {
+				r := w.outcome(p, activity.Failed)
+				var body strings.Builder
+				for body.Len() < 1024 {
+					fmt.Fprintf(&body, "%x ", rnd.Uint64())
+				}
+				r.Response = body.String()[:1024]
+				want[p] = r.Response
+				rs = append(rs, r)
+			}
+			b.must(b.Record(b.ctx, &c, rs, done))
+		}
+		step(0, 1, false)
+		step(1, 20, false)
+		step(20, 50, false)
+		step(5, 6, true) // replaces what had moved out
+		chunks, err := b.Chunks(b.ctx, b.record(w.id), 0, 0)
+		b.must(err)
+		for p, r := range chunks[0].Recipients {
+			if r.Response != want[p] || r.LastError != "503 Service Unavailable" {
+				b.t.Errorf("position %d: %q, %q", p, r.LastError, r.Response)
+			}
+		}
+		if n := len(chunks[0].Recipients); n != 50 {
+			b.t.Errorf("%d recipients", n)
+		}
+		state := b.table.of(func() { w.inspect(w.chunk()) })
+		if state.readUnits > 1 {
+			b.t.Errorf("inspecting a chunk of long answers costs %+v", state)
+		}
+	}},
+	{"AWorkerMayRepeatAWriteWhoseAnswerWasLost", func(b *bed) {
+		w := b.work(4)
+		deaf := &deafTable{Table: b.table}
+		st := store.New(deaf, b.Now)
+		for _, u := range []ledger.Unit{w.chunk(), w.one(1, 1)} {
+			for _, done := range []bool{false, true} {
+				k := w.inspect(u)
+				deaf.next = true
+				if _, err := st.Claim(b.ctx, u, k, "owner", b.in(lease)); !errors.Is(err, errDeaf) {
+					b.t.Fatalf("Claim: %v", err)
+				}
+				c, err := st.Claim(b.ctx, u, k, "owner", b.in(lease))
+				b.must(err)
+				rs := []ledger.Recipient{w.outcomeOf(1, activity.Retrying, 1)}
+				deaf.next = true
+				if err := st.Record(b.ctx, &c, rs, done); !errors.Is(err, errDeaf) {
+					b.t.Fatalf("Record: %v", err)
+				}
+				b.must(st.Record(b.ctx, &c, rs, done))
+				b.must(st.Record(b.ctx, &c, rs, true))
+				w.shows(1, activity.Retrying)
+			}
+		}
+	}},
+	{"AParkedDeliveryThatDiedIsRecordedUnclaimed", func(b *bed) {
+		w := b.work(9)
+		chunk := w.claim(w.chunk(), "chunk")
+		w.record(&chunk, w.outcome(1, activity.Delivered), w.outcomeOf(2, activity.Parked, 1), w.outcomeOf(3, activity.Parked, 1))
+		held := w.claim(w.one(3, 1), "held")
+		one := w.claim(w.one(4, 0), "own")
+		w.record(&one, w.outcomeOf(4, activity.Parked, 2))
+		var rs, want []ledger.Recipient
+		for p, generation := range []int{0, 0, 1, 1, 2, 1} {
+			r := w.outcomeOf(p, activity.Dead, generation)
+			rs = append(rs, r)
+			if p != 1 && p != 3 {
+				want = append(want, r)
+			}
+		}
+		stale := w.outcomeOf(4, activity.Dead, 1)
+		forget := b.in(time.Hour)
+		for range 2 {
+			put, err := b.PutRecipients(b.ctx, w.id, rs, forget)
+			b.must(err)
+			b.same(want, put)
+			put, err = b.PutRecipients(b.ctx, w.id, []ledger.Recipient{stale}, forget)
+			b.must(err)
+			b.same([]ledger.Recipient(nil), put)
+		}
+		w.shows(0, activity.Dead)
+		w.shows(1, activity.Delivered)
+		w.shows(2, activity.Dead)
+		w.shows(4, activity.Dead)
+		w.record(&held, w.outcomeOf(3, activity.Delivered, 1))
+		w.shows(3, activity.Delivered)
+	}},
+	{"AnExpiredChunkStateIsNotFound", func(b *bed) {
+		w := b.work(3)
+		c := w.claim(w.chunk(), "chunk")
+		w.record(&c, w.outcome(0, activity.Delivered))
+		one := w.claim(w.one(1, 1), "position")
+		w.record(&one, w.outcomeOf(1, activity.Delivered, 1))
+		r := b.record(w.id)
+		b.advance(r.Forget.Sub(b.Now()))
+		if k := w.inspect(w.chunk()); k.Found || len(k.Recipients) != 0 {
+			b.t.Errorf("%+v", k)
+		}
+		chunks, err := b.Chunks(b.ctx, r, 0, 0)
+		b.must(err)
+		if chunks[0].Touched {
+			b.t.Errorf("%+v", chunks[0])
+		}
+	}},
+}}
+
+var errDeaf = errors.New("the answer was lost")
+
+// deafTable does the next conditional write and loses its answer.
+type deafTable struct {
+	table.Table
+	next bool
+}
+
+func (d *deafTable) Put(ctx context.Context, it table.Item, cond table.Cond) error {
+	err := d.Table.Put(ctx, it, cond)
+	if d.next {
+		d.next = false
+		return errDeaf
+	}
+	return err
+}

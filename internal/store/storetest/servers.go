@@ -1,0 +1,154 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"fedpost/internal/health"
+)
+
+var servers = group{"servers", []testCase{
+	{"AStateIsReadAsItWasSaved", func(b *bed) {
+		st := b.server()
+		saved, err := b.SaveServer(b.ctx, st)
+		b.must(err)
+		if saved.Version == "" {
+			b.t.Error("no version")
+		}
+		st.Version = saved.Version
+		b.same(st, saved)
+		other := health.InboxKey("https://" + strings.Repeat("long.", 300) + "example/inbox")
+		states, err := b.Servers(b.ctx, st.Key, other, st.Key)
+		b.must(err)
+		b.same(map[string]health.State{st.Key: st}, states)
+	}},
+	{"AStateOfALongNameIsItsOwn", func(b *bed) {
+		one, two := b.server(), b.server()
+		one.Key = health.InboxKey("https://" + string(b.newID()) + strings.Repeat("/long", 500))
+		two.Key = one.Key + "/2"
+		var err error
+		one, err = b.SaveServer(b.ctx, one)
+		b.must(err)
+		two, err = b.SaveServer(b.ctx, two)
+		b.must(err)
+		states, err := b.Servers(b.ctx, one.Key, two.Key)
+		b.must(err)
+		b.same(map[string]health.State{one.Key: one, two.Key: two}, states)
+	}},
+	{"ASaveOnAnOldVersionIsRefused", func(b *bed) {
+		first, err := b.SaveServer(b.ctx, b.server())
+		b.must(err)
+		second := first
+		second.Streak = 2
+		second, err = b.SaveServer(b.ctx, second)
+		b.must(err)
+		created := first
+		created.Version = ""
+		for _, old := range []health.State{first, created} {
+			old.Streak = 99
+			if _, err := b.SaveServer(b.ctx, old); !errors.Is(err, health.ErrChanged) {
+				b.t.Errorf("SaveServer on %q: %v", old.Version, err)
+			}
+		}
+		states, err := b.Servers(b.ctx, first.Key)
+		b.must(err)
+		b.same(second, states[first.Key])
+	}},
+	{"NoIncrementOf64WorkersIsLost", func(b *bed) {
+		key := b.server().Key
+		var wg sync.WaitGroup
+		errs := make([]error, 64)
+		for i := range errs {
+			wg.Go(func() { errs[i] = b.increment(key) })
+		}
+		wg.Wait()
+		b.must(errors.Join(errs...))
+		states, err := b.Servers(b.ctx, key)
+		b.must(err)
+		if n := states[key].Streak; n != len(errs) {
+			b.t.Errorf("the streak is %d", n)
+		}
+	}},
+	{"AForgottenStateIsGone", func(b *bed) {
+		st := b.server()
+		st.Forget = b.in(time.Hour)
+		_, err := b.SaveServer(b.ctx, st)
+		b.must(err)
+		b.advance(time.Hour)
+		states, err := b.Servers(b.ctx, st.Key)
+		b.must(err)
+		if len(states) != 0 {
+			b.t.Errorf("%+v", states)
+		}
+		b.settle()
+		if due := b.due(st.Key, 24*time.Hour); due != nil {
+			b.t.Errorf("due: %+v", due)
+		}
+		st.Forget = b.in(time.Hour)
+		_, err = b.SaveServer(b.ctx, st)
+		b.must(err)
+	}},
+	{"AStateIsDueFromItsCheckOn", func(b *bed) {
+		early, err := b.SaveServer(b.ctx, b.server())
+		b.must(err)
+		late := b.server()
+		late.CheckAt = b.in(time.Hour)
+		late, err = b.SaveServer(b.ctx, late)
+		b.must(err)
+		b.settle()
+		if due := b.due(late.Key, time.Hour-time.Millisecond); due != nil {
+			b.t.Errorf("due too early: %+v", due)
+		}
+		b.same(&early, b.due(early.Key, 10*time.Minute))
+		b.same(&late, b.due(late.Key, time.Hour))
+		late.CheckAt = time.Time{}
+		_, err = b.SaveServer(b.ctx, late)
+		b.must(err)
+		b.settle()
+		if due := b.due(late.Key, 24*time.Hour); due != nil {
+			b.t.Errorf("due without a check: %+v", due)
+		}
+	}},
+}}
+
+func (b *bed) server() health.State {
+	return health.State{
+		Key: health.HostKey(string(b.newID()) + ".example"), Phase: health.Unhealthy, Since: b.Now(), Why: "503 <&>",
+		DownSince: b.Now(), Streak: 1, Window: health.Window{Start: b.Now(), Total: 3, Failures: 2},
+		Parked: true, CheckAt: b.in(5 * time.Minute), Forget: b.in(30 * 24 * time.Hour),
+	}
+}
+
+func (b *bed) increment(key string) error {
+	for range 1000 {
+		states, err := b.Servers(b.ctx, key)
+		if err != nil {
+			return err
+		}
+		st := states[key]
+		st.Key, st.Phase = key, health.Healthy
+		st.Streak++
+		if _, err = b.SaveServer(b.ctx, st); err == nil || !errors.Is(err, health.ErrChanged) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s kept changing", key)
+}
+
+// due returns the state of key if it is due in d.
+func (b *bed) due(key string, d time.Duration) *health.State {
+	b.t.Helper()
+	for shard := range health.Shards {
+		states, err := b.DueServers(b.ctx, shard, b.in(d), 10000)
+		b.must(err)
+		for _, st := range states {
+			if st.Key == key {
+				return &st
+			}
+		}
+	}
+	return nil
+}

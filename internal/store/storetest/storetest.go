@@ -1,0 +1,106 @@
+// Package storetest is the contract of the store's verbs as a suite. Every
+// engine runs it: the verbs are the same code everywhere, so what it shows of an
+// engine is that its conditions, its consistency and its index carry them.
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/store"
+	"fedpost/internal/table"
+)
+
+// Harness is what an engine brings to one test.
+type Harness struct {
+	// Table may be shared with other tests: all names that the suite uses are
+	// random.
+	Table table.Table
+	// Settle waits until the due index has caught up with the writes; nil if it
+	// never lags.
+	Settle func()
+}
+
+// Open returns the harness of a test, whose clock is now. Of an engine with a
+// clock of its own it is enough that it does not run ahead of that.
+type Open func(t *testing.T, now func() time.Time) Harness
+
+// Run tests the store on the tables that open returns.
+func Run(t *testing.T, open Open) {
+	for _, g := range []group{activities, ordered, claims, races, records, lots, servers, costs, model} {
+		t.Run(g.name, func(t *testing.T) {
+			for _, c := range g.cases {
+				t.Run(c.name, func(t *testing.T) { c.test(newBed(t, open)) })
+			}
+		})
+	}
+}
+
+type group struct {
+	name  string
+	cases []testCase
+}
+
+type testCase struct {
+	name string
+	test func(*bed)
+}
+
+// bed is a store with the table below it and the clock above.
+type bed struct {
+	*store.Store
+	*clock
+	t      *testing.T
+	table  *meter
+	settle func()
+	ctx    context.Context
+}
+
+func newBed(t *testing.T, open Open) *bed {
+	// Whole seconds, which is what every engine can keep of an expiry.
+	c := &clock{now: time.Now().UTC().Truncate(time.Second)}
+	h := open(t, c.Now)
+	if h.Settle == nil {
+		h.Settle = func() {}
+	}
+	m := &meter{Table: h.Table}
+	return &bed{Store: store.New(m, c.Now), clock: c, t: t, table: m, settle: h.Settle, ctx: t.Context()}
+}
+
+func (b *bed) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// clock is moved by hand.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func (c *clock) in(d time.Duration) time.Time { return c.Now().Add(d) }
+
+// newID returns an id that no other test has.
+func (b *bed) newID() activity.ID {
+	id, err := activity.NewID(b.Now(), rand.Reader)
+	b.must(err)
+	return id
+}
