@@ -3,12 +3,17 @@ package config
 import (
 	"errors"
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/health"
 	"fedpost/internal/queue"
+	"fedpost/internal/retry"
+	"fedpost/internal/topology"
 )
 
 // deployed is a complete environment of a function.
@@ -57,7 +62,7 @@ func TestACompleteEnvironmentHasSafeDefaults(t *testing.T) {
 	if got := c.Queues.URLs(); len(got) != len(queue.Names) || !strings.HasSuffix(got[queue.DeadOrdered], "/DEAD_ORDERED") {
 		t.Errorf("queues: %v", got)
 	}
-	if c.Circuit.Streak != 5 || c.Circuit.Ratio != 0.7 || c.Circuit.Least != 10 || c.Circuit.Window != 5*time.Minute {
+	if c.Circuit.Streak != 5 || c.Circuit.Share != 0.7 || c.Circuit.Sample != 10 || c.Circuit.Window != 5*time.Minute {
 		t.Errorf("circuit: %+v", c.Circuit)
 	}
 }
@@ -86,8 +91,8 @@ func TestWhatCannotBeRightIsRefused(t *testing.T) {
 		{"MAX_ACTIVITY_BYTES", "400000", "more than 307200"},
 		{"PRIORITY_DEFAULT", "urgent", "high, normal or low"},
 		{"PRIORITY_LOW_TYPES", "Like, Delete", "PRIORITY_HIGH_TYPES lists too"},
-		{"RETRY_POLICY", "never", "activitypub or ldp"},
-		{"RETRY_FACTOR", "0.5", "below 1"},
+		{"RETRY_POLICY", "never", "activitypub, sipher or ldp"},
+		{"RETRY_FACTOR", "0.5", "less than 1"},
 		{"RETRY_FACTOR", "NaN", "not a number"},
 		{"OUTBOUND_PLAIN_HTTP", "yes", "neither true nor false"},
 		{"OUTBOUND_ALLOW", "10.0.0.0/8,localhost", "not a list of CIDR prefixes because of localhost"},
@@ -96,6 +101,7 @@ func TestWhatCannotBeRightIsRefused(t *testing.T) {
 		{"QUEUE_URL_LOW", "https://sqs.eu-central-1.amazonaws.com/123456789012/HIGH", "same queue as QUEUE_URL_HIGH"},
 		{"BETTER_AUTH_URL", "https://social.example/", "trailing slash"},
 		{"FEDERATION_PUBLIC_KEY", "AAAA", "cannot be used"},
+		{"SIPHER_THREAT_POLICIES", `{"BOREDOM":{}}`, "BOREDOM"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.variable+"="+tt.value, func(t *testing.T) {
@@ -155,5 +161,55 @@ func TestB6TypesHavePriorities(t *testing.T) {
 	got := c.Priorities.ByType()
 	if got["Delete"] != activity.High || got["Move"] != activity.High || got["Like"] != activity.Low || len(got) != 8 {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestARetryPolicyIsAPresetWithChanges(t *testing.T) {
+	var c Deliver
+	if err := From(&c, deployed("RETRY_POLICY", "ldp", "RETRY_TRIES", "7", "RETRY_FIRST_WAIT", "0", "RETRY_PARK", "true")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Retry.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := retry.LDP()
+	want.Tries, want.First, want.Park, want.Circuit = 7, 0, true, true
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestTheDefaultsAreThoseOfTheDomain(t *testing.T) {
+	var c Deliver
+	if err := From(&c, deployed()); err != nil {
+		t.Fatal(err)
+	}
+	policy, err := c.Retry.Build()
+	if err != nil || policy != retry.ActivityPub() {
+		t.Errorf("policy %+v, %v", policy, err)
+	}
+	if got, want := c.Circuit.Rules(policy.GiveUp), (health.Rules{}).Complete(); !reflect.DeepEqual(got, want) {
+		t.Errorf("rules\n%+v, want\n%+v", got, want)
+	}
+	if c.Limits.Retention != enqueue.DefaultRetention {
+		t.Errorf("retention %s", c.Limits.Retention)
+	}
+}
+
+func TestNoPolicyTriesMoreOftenThanAQueueHandsOut(t *testing.T) {
+	for _, s := range Settings(&Deliver{}) {
+		if s.Name != "RETRY_TRIES" {
+			continue
+		}
+		most, err := parseInt(s.Max)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range topology.Sources {
+			if limit := topology.Of(n).MaxReceives; most >= limit {
+				t.Errorf("%d tries on %s, which hands a message out %d times", most, n, limit)
+			}
+		}
 	}
 }

@@ -4,32 +4,74 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"fedpost/internal/health"
+	"fedpost/internal/retry"
 )
 
-// Retry is when a failed delivery is tried again. The policy gives the values;
-// each of the others, if set, replaces one of them.
+// Retry is when a failed delivery of ActivityPub is tried again. Sipher's
+// retries are a part of its protocol.
 type Retry struct {
-	Policy string        `env:"RETRY_POLICY" envDefault:"activitypub" help:"activitypub (five tries, then it waits up to 7 days for its server) or ldp (four tries, network errors only)"`
-	Tries  int           `env:"RETRY_TRIES" envDefault:"0" min:"0" max:"20" help:"the number of quick tries, the first included: 1 to 20; 0 leaves it to the policy"`
-	First  time.Duration `env:"RETRY_FIRST_WAIT" envDefault:"0s" min:"0s" max:"15m" help:"the wait after the first failure, up to 15m; 0s leaves it to the policy"`
-	Factor float64       `env:"RETRY_FACTOR" envDefault:"0" min:"0" max:"10" help:"what each next wait is multiplied by: 1 to 10; 0 leaves it to the policy"`
-	GiveUp time.Duration `env:"RETRY_GIVE_UP" envDefault:"0s" min:"0s" max:"90d" help:"the age at which a delivery that waits for its server is dead, up to 90d; 0s leaves it to the policy"`
+	Policy string         `env:"RETRY_POLICY" envDefault:"activitypub" help:"activitypub (five tries, then it waits up to 7 days for its server), ldp (four tries, of network errors only) or sipher (five tries); the settings below, where set, replace one of its values each"`
+	Tries  *int           `env:"RETRY_TRIES" min:"1" max:"20" help:"the number of quick tries, the first included: 1 to 20"`
+	First  *time.Duration `env:"RETRY_FIRST_WAIT" max:"15m" help:"the wait after the first failure: up to 15m"`
+	Factor *float64       `env:"RETRY_FACTOR" min:"1" max:"10" help:"what each next wait is multiplied by: 1 to 10"`
+	Jitter *float64       `env:"RETRY_JITTER" min:"0" max:"0.9" help:"the share by which a wait is longer or shorter at random: 0 to 0.9"`
+	Park   *bool          `env:"RETRY_PARK" help:"true to let deliveries wait for their server after the quick tries, false to give up then"`
+	GiveUp *time.Duration `env:"RETRY_GIVE_UP" min:"1m" max:"90d" help:"the age at which a delivery that waits for its server is dead: 1m to 90d"`
 }
 
-func (c *Retry) check(r *report) {
-	r.oneOf("RETRY_POLICY", c.Policy, "activitypub", "ldp")
-	if c.Factor > 0 && c.Factor < 1 {
-		r.add("RETRY_FACTOR", "is below 1, so waits would shrink", "set it to 1 or more, or to 0 to leave it to the policy")
+// Build returns the policy that is configured.
+func (c Retry) Build() (retry.Policy, error) {
+	p, err := retry.Preset(c.Policy)
+	if err != nil {
+		return retry.Policy{}, err
+	}
+	replace(&p.Tries, c.Tries)
+	replace(&p.First, c.First)
+	replace(&p.Factor, c.Factor)
+	replace(&p.Jitter, c.Jitter)
+	replace(&p.GiveUp, c.GiveUp)
+	if replace(&p.Park, c.Park); p.Park {
+		p.Circuit = true // which is what releases parked deliveries
+	}
+	return p, p.Validate()
+}
+
+func replace[T any](value, with *T) {
+	if with != nil {
+		*value = *with
 	}
 }
 
-// Circuit is when a server counts as down.
+func (c *Retry) check(r *report) {
+	r.oneOf("RETRY_POLICY", c.Policy, retry.Names...)
+	if _, err := c.Build(); err != nil && len(r.faults) == 0 {
+		r.add("RETRY_POLICY", "and the settings that change it do not go together: "+err.Error(), "change one of them")
+	}
+}
+
+// Circuit is when a server counts as down, and how it is found to be back.
 type Circuit struct {
-	Streak      int           `env:"CIRCUIT_STREAK" envDefault:"5" min:"1" max:"1000" help:"how many failures in a row open a server's circuit: 1 to 1000"`
-	Ratio       float64       `env:"CIRCUIT_RATIO" envDefault:"0.7" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
-	Least       int           `env:"CIRCUIT_LEAST" envDefault:"10" min:"1" max:"10000" help:"how many deliveries in the window are needed to judge by their share: 1 to 10000"`
-	Window      time.Duration `env:"CIRCUIT_WINDOW" envDefault:"5m" min:"10s" max:"1h" help:"the window in which failures are counted: 10s to 1h"`
-	LongestWait time.Duration `env:"RETRY_AFTER_MAX" envDefault:"24h" min:"1m" max:"7d" help:"the longest Retry-After that is believed: 1m to 7d"`
+	Streak   int           `env:"CIRCUIT_STREAK" envDefault:"5" min:"1" max:"1000" help:"how many failures in a row open a server's circuit: 1 to 1000"`
+	Share    float64       `env:"CIRCUIT_SHARE" envDefault:"0.7" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
+	Sample   int           `env:"CIRCUIT_SAMPLE" envDefault:"10" min:"1" max:"10000" help:"how many deliveries in the window are needed to judge by their share: 1 to 10000"`
+	Window   time.Duration `env:"CIRCUIT_WINDOW" envDefault:"5m" min:"10s" max:"1h" help:"the window in which failures are counted: 10s to 1h"`
+	First    time.Duration `env:"CHECK_FIRST" envDefault:"5m" min:"1s" max:"1d" help:"how long after its circuit opened a server is checked first: 1s to 1d"`
+	Step     time.Duration `env:"CHECK_STEP" envDefault:"10m" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
+	Slow     time.Duration `env:"CHECK_SLOW" envDefault:"1d" min:"1s" max:"7d" help:"the waits between checks after the fifth, while something is parked: 1s to 7d"`
+	Ramp     time.Duration `env:"RELEASE_EVERY" envDefault:"1m" min:"1s" max:"1h" help:"the time between the steps in which a server that is back gets what was parked for it: 1s to 1h"`
+	MaxPause time.Duration `env:"RETRY_AFTER_MAX" envDefault:"12h" min:"1m" max:"7d" help:"the longest pause that is granted to a server that asks for one (Retry-After): 1m to 7d"`
+}
+
+// Rules returns the rules of the circuit, for deliveries that are given up
+// after a time.
+func (c Circuit) Rules(giveUp time.Duration) health.Rules {
+	return health.Rules{
+		OpenAfter: c.Streak, OpenShare: c.Share, OpenSample: c.Sample, Window: c.Window,
+		CheckFirst: c.First, CheckStep: c.Step, CheckSlow: c.Slow, GiveUp: giveUp,
+		RampEvery: c.Ramp, MaxPause: c.MaxPause,
+	}.Complete()
 }
 
 // Outbound is how requests to strangers are made.
@@ -67,7 +109,7 @@ func (e notPrefix) Error() string { return "not a list of CIDR prefixes because 
 
 // Concurrency is how much one invocation does at a time.
 type Concurrency struct {
-	Deliveries int `env:"DELIVERY_CONCURRENCY" envDefault:"128" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
+	Deliveries int `env:"DELIVERY_CONCURRENCY" envDefault:"256" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
 	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" envDefault:"8" min:"1" max:"100" help:"how many of them to one server: 1 to 100"`
 	Probes     int `env:"PROBE_CONCURRENCY" envDefault:"3" min:"1" max:"100" help:"how many servers the health check probes at a time: 1 to 100"`
 }

@@ -88,6 +88,12 @@ func (r *report) shown(f field) string {
 func (r *report) bounds(v reflect.Value) {
 	for _, f := range r.fields {
 		got := v.Field(f.index)
+		if got.Kind() == reflect.Pointer {
+			if got.IsNil() {
+				continue
+			}
+			got = got.Elem()
+		}
 		if f.Min != "" && less(got, f.Min) {
 			r.add(f.Name, r.shown(f)+", which is less than "+f.Min, "set it to "+f.Help)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"fedpost/internal/sipher/identity"
+	"fedpost/internal/sipher/threat"
 )
 
 // Sipher is our identity in a Sipher network. All of it is needed to speak
@@ -14,6 +15,8 @@ type Sipher struct {
 	PrivateKey           string `env:"FEDERATION_PRIVATE_KEY" secret:"true" help:"our Ed25519 private key, 64 bytes (seed and public key) in base64"`
 	EncryptionPublicKey  string `env:"FEDERATION_ENCRYPTION_PUBLIC_KEY" help:"our X25519 public key, 32 bytes in base64"`
 	EncryptionPrivateKey string `env:"FEDERATION_ENCRYPTION_PRIVATE_KEY" secret:"true" help:"our X25519 private key, 32 bytes in base64"`
+	Threats              string `env:"SIPHER_THREAT_POLICIES" help:"a JSON object that changes what is done about a reason for which a server is unhealthy, such as {\"TIMEOUT\":{\"proxyEligible\":true,\"directHealthCheckable\":true}}"`
+	DiscoverRate         int    `env:"SIPHER_DISCOVER_RATE" envDefault:"60" min:"1" max:"6000" help:"how many requests a minute one address may make to /discover: 1 to 6000"`
 }
 
 // Get returns a variable's value, as os.Getenv would.
@@ -25,6 +28,9 @@ func (s Sipher) Get(name string) string {
 }
 
 func (s *Sipher) check(r *report) {
+	if _, err := threat.Parse(s.Threats); err != nil {
+		r.add("SIPHER_THREAT_POLICIES", "cannot be used: "+err.Error(), "mend it, or remove it for the protocol's own policies")
+	}
 	_, err := identity.Load(s.Get)
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
