@@ -1,0 +1,95 @@
+package deliver_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/outcome"
+	"fedpost/internal/queue"
+)
+
+func inboxes(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("https://h%d.example/inbox", i)
+	}
+	return all
+}
+
+func TestEachOutcomeLeadsToItsState(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		script delivertest.Script
+		want   activity.State
+		tries  int
+	}{
+		{"accepts", nil, activity.Delivered, 1},
+		{"202", delivertest.Answers(202), activity.Delivered, 1},
+		{"404", delivertest.Answers(404), activity.Failed, 1},
+		{"410", delivertest.Answers(410), activity.Failed, 1},
+		{"400", delivertest.Answers(400), activity.Failed, 1},
+		{"408 then accepts", delivertest.Then(1, delivertest.Answers(408), nil), activity.Delivered, 2},
+		{"500 twice then accepts", delivertest.Then(2, delivertest.Answers(500), nil), activity.Delivered, 3},
+		{"500 four times then accepts", delivertest.Then(4, delivertest.Answers(500), nil), activity.Delivered, 5},
+		{"refuses connections", delivertest.Down, activity.Parked, 5},
+		{"no key", func(delivertest.Request, int) outcome.Outcome {
+			return outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: "no such key"}
+		}, activity.Failed, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := delivertest.New(t, delivertest.Options{})
+			w.Servers.Script("sick.example", c.script)
+			id := w.Send(w.Activity("Create"), "https://sick.example/inbox", "https://fine.example/inbox")
+			w.Run(4*time.Minute, time.Second)
+			w.Expect(id, map[string]activity.State{
+				"https://sick.example/inbox": c.want, "https://fine.example/inbox": activity.Delivered,
+			})
+			if got := w.States(id)["https://sick.example/inbox"].Attempts; got != c.tries {
+				t.Errorf("%d attempts, want %d", got, c.tries)
+			}
+			if n := w.Servers.Accepted()[id]["https://fine.example/inbox"]; n != 1 {
+				t.Errorf("its neighbour got it %d times", n)
+			}
+		})
+	}
+}
+
+func TestAThousandRecipientsAreExpandedAndDeliveredOnce(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	to := inboxes(1033)
+	id := w.Send(w.Activity("Create"), to...)
+	w.Work()
+	states, accepted := w.States(id), w.Servers.Accepted()[id]
+	for _, in := range to {
+		if states[in].State != activity.Delivered || accepted[in] != 1 {
+			t.Fatalf("%s is %q and got it %d times", in, states[in].State, accepted[in])
+		}
+	}
+}
+
+func TestMalformedMessagesGoToTheDeadLettersWithTheReason(t *testing.T) {
+	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
+		for _, body := range []string{"", "nonsense", `{"v":99}`, `{"v":1}`, `{"v":1,"deliver":{"chunk":0,"pos":-1,"targets":["https://a.example/"]}}`} {
+			w := delivertest.New(t, delivertest.Options{})
+			m := queue.Message{Body: body}
+			if name.FIFO() {
+				m.OrderingKey, m.DeduplicationKey = "g", "d"
+			}
+			if err := w.Engine.Queue(name).Send(t.Context(), m); err != nil {
+				t.Logf("%q cannot be sent: %v", body, err)
+				continue
+			}
+			w.Work()
+			got, err := w.Engine.Queue(name.DeadLetter()).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
+			if err != nil || len(got) != 1 {
+				t.Fatalf("%q on %s: %d dead letters, %v", body, name, len(got), err)
+			}
+			if a := got[0].Attributes; a["reason"] != "malformed" || a["error"] == "" || a["source"] != string(name) || got[0].Body != body {
+				t.Errorf("%q on %s: attributes %v, body %q", body, name, a, got[0].Body)
+			}
+		}
+	}
+}

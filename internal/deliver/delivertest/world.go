@@ -1,0 +1,340 @@
+// Package delivertest is a world for the delivery engine to be tested in: the
+// embedded engine on a clock that is moved by hand, servers of strangers in
+// memory, and a loop that stands in for Lambda and its schedule. Days of an
+// outage pass in it within a second, and every run is the same.
+package delivertest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver"
+	"fedpost/internal/embedded"
+	"fedpost/internal/eventsource"
+	"fedpost/internal/health"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/parking"
+	"fedpost/internal/queue"
+	"fedpost/internal/retry"
+	"fedpost/internal/sqsevent"
+	"fedpost/internal/store"
+	"fedpost/internal/table"
+	"fedpost/internal/topology"
+)
+
+// Start is when every world begins.
+var Start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// Clock is moved by hand.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now is the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// World is one deployment of fedpost and the servers around it.
+type World struct {
+	T       testing.TB
+	Clock   *Clock
+	Engine  *embedded.Engine
+	Store   *store.Store
+	Servers *Servers
+	Deliver *deliver.Engine
+	Grave   *Grave
+	Log     *bytes.Buffer
+	// Minutely runs with every full minute, as the schedule does.
+	Minutely func(ctx context.Context) error
+	// BatchSize of the event sources.
+	BatchSize int
+
+	config deliver.Config
+	ids    int
+	log    sync.Mutex
+}
+
+// Options change a world before it starts.
+type Options struct {
+	Policy     retry.Policy
+	Rules      health.Rules
+	Limits     deliver.Limits
+	Redundancy deliver.Redundancy
+	// Queue and Table wrap the ports, to count or to break them.
+	Queue func(queue.Name, queue.Queue) queue.Queue
+	Table func(table.Table) table.Table
+	// Path of the database; in memory if empty.
+	Path string
+	Seed uint64
+}
+
+// New makes a world.
+func New(t testing.TB, o Options) *World {
+	t.Helper()
+	w := &World{T: t, Clock: &Clock{now: Start}, Servers: newServers(), BatchSize: 10, Log: &bytes.Buffer{}}
+	w.Servers.now = w.Clock.Now
+	configs := map[queue.Name]embedded.QueueConfig{}
+	for _, name := range queue.Names {
+		q := topology.Of(name)
+		configs[name] = embedded.QueueConfig{Visibility: q.Visibility, MaxReceives: q.MaxReceives, Retention: q.Retention}
+	}
+	if o.Path == "" {
+		o.Path = embedded.Memory
+	}
+	var err error
+	w.Engine, err = embedded.Open(t.Context(), o.Path, embedded.Options{Now: w.Clock.Now, Queues: configs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	tbl := w.Engine.Table()
+	if o.Table != nil {
+		tbl = o.Table(tbl)
+	}
+	w.Store = store.New(tbl, w.Clock.Now)
+	queues := map[queue.Name]queue.Queue{}
+	for _, name := range queue.Names {
+		queues[name] = w.Engine.Queue(name)
+		if o.Queue != nil {
+			queues[name] = o.Queue(name, queues[name])
+		}
+	}
+	if o.Policy.Tries == 0 {
+		o.Policy = retry.ActivityPub()
+	}
+	if o.Limits.MaxReceives == nil {
+		o.Limits.MaxReceives = func(n queue.Name) int { return topology.Of(n).MaxReceives }
+	}
+	random := newRandom(o.Seed)
+	log := slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w.Grave = &Grave{}
+	w.config = deliver.Config{
+		Queues: func(n queue.Name) deliver.Queue { return queues[n] },
+		Ledger: w.Store, Servers: w.Store, Blobs: w.Store, Grave: w.Grave,
+		Lot: &parking.Lot{
+			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues[n] },
+			Rules: o.Rules.Complete(), Now: w.Clock.Now, Random: random,
+		},
+		Routes:     map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: w.Servers, Policy: o.Policy}},
+		Redundancy: o.Redundancy, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Clock.Now, Random: random,
+	}
+	w.Restart()
+	return w
+}
+
+// Restart throws away what the process knew.
+func (w *World) Restart() { w.Deliver = deliver.New(w.config) }
+
+// Config is what the world's engine is made of.
+func (w *World) Config() deliver.Config { return w.config }
+
+type lockedWriter struct{ w *World }
+
+func (l lockedWriter) Write(b []byte) (int, error) {
+	l.w.log.Lock()
+	defer l.w.log.Unlock()
+	return l.w.Log.Write(b)
+}
+
+func newRandom(seed uint64) func() float64 {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(seed, 1))
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.Float64()
+	}
+}
+
+// Grave is an undertaker who only remembers.
+type Grave struct {
+	mu     sync.Mutex
+	Deaths []deliver.Death
+}
+
+// Bury implements deliver.Undertaker.
+func (g *Grave) Bury(_ context.Context, ds []deliver.Death) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.Deaths = append(g.Deaths, ds...)
+	return nil
+}
+
+// Activity makes an activity.
+func (w *World) Activity(typ string) activity.Activity {
+	w.ids++
+	id := activity.DerivedID(w.Clock.Now(), fmt.Sprint("activity ", w.ids))
+	return activity.Activity{
+		ID: id, Protocol: activity.ActivityPub, Type: typ, Body: fmt.Sprintf(`{"type":%q,"n":%d}`, typ, w.ids),
+		Priority: activity.Normal, CreatedAt: w.Clock.Now(),
+	}
+}
+
+// Send enqueues an activity as package enqueue does.
+func (w *World) Send(a activity.Activity, inboxes ...string) activity.ID {
+	w.T.Helper()
+	ctx := context.Background()
+	targets := make([]activity.Target, len(inboxes))
+	for i, in := range inboxes {
+		targets[i] = activity.Target{Inbox: in, Stands: 1}
+	}
+	r := ledger.Record{
+		ID: a.ID, Protocol: a.Protocol, Type: a.Type, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt,
+		Recipients: len(inboxes), Targets: len(inboxes), Chunk: ledger.ChunkSize, Forget: a.CreatedAt.Add(60 * 24 * time.Hour),
+	}
+	if a.Ordered() {
+		r.Chunk = 1
+	}
+	if len(targets) <= r.Chunk {
+		r.Inline = targets
+	}
+	if err := w.Store.CreateActivity(ctx, r); err != nil {
+		w.T.Fatal(err)
+	}
+	m := message.Message{Activity: &a}
+	if !a.Ordered() && len(targets) <= ledger.ChunkSize {
+		m.Deliver = &message.Delivery{Position: message.Whole, Targets: targets}
+	} else {
+		m.FanOut = &message.FanOut{Targets: targets}
+	}
+	out := queue.Message{Body: Encode(w.T, m)}
+	name := parking.QueueOf(a)
+	if name.FIFO() {
+		out.OrderingKey, out.DeduplicationKey = a.OrderingKey, string(a.ID)
+	}
+	if err := w.Engine.Queue(name).Send(ctx, out); err != nil {
+		w.T.Fatal(err)
+	}
+	return a.ID
+}
+
+// Encode encodes a message.
+func Encode(t testing.TB, m message.Message) string {
+	t.Helper()
+	body, err := message.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// ARN is that of a queue in events.
+func ARN(n queue.Name) string { return "arn:aws:sqs:local:000000000000:fedpost-" + string(n) }
+
+// Sources maps ARNs to queues.
+func Sources() map[string]queue.Name {
+	m := map[string]queue.Name{}
+	for _, n := range topology.Sources {
+		m[ARN(n)] = n
+	}
+	return m
+}
+
+// Poll receives from a queue once, and has the engine work on it.
+func (w *World) Poll(n queue.Name) int {
+	w.T.Helper()
+	m := eventsource.Mapping{
+		Queue: w.Engine.Queue(n), Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Timeout: time.Minute,
+		Handler: sqsevent.Handler{Worker: w.Deliver, Sources: Sources()}.Handle,
+		Log:     slog.New(slog.DiscardHandler),
+	}
+	got, err := m.PollOnce(context.Background())
+	if err != nil && !strings.Contains(err.Error(), "injected") {
+		w.T.Fatalf("poll %s: %v", n, err)
+	}
+	return got
+}
+
+// Work polls until nothing is visible on any queue.
+func (w *World) Work() {
+	w.T.Helper()
+	for range 100_000 {
+		n := 0
+		for _, name := range topology.Sources {
+			n += w.Poll(name)
+		}
+		if n == 0 {
+			return
+		}
+	}
+	w.T.Fatal("the queues never become empty")
+}
+
+// Run lets time pass in steps, with work after each and the schedule every
+// minute.
+func (w *World) Run(d, step time.Duration) {
+	w.T.Helper()
+	end := w.Clock.Now().Add(d)
+	w.Work()
+	for w.Clock.Now().Before(end) {
+		before := w.Clock.Now()
+		w.Clock.Advance(min(step, end.Sub(before)))
+		if w.Minutely != nil && !w.Clock.Now().Truncate(time.Minute).Equal(before.Truncate(time.Minute)) {
+			if err := w.Minutely(context.Background()); err != nil && !strings.Contains(err.Error(), "injected") {
+				w.T.Fatalf("schedule: %v", err)
+			}
+		}
+		w.Work()
+	}
+}
+
+// States returns what the ledger knows of an activity's recipients, with those
+// that are parked without a record.
+func (w *World) States(id activity.ID) map[string]ledger.Recipient {
+	w.T.Helper()
+	ctx := context.Background()
+	r, err := w.Store.Activity(ctx, id)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	chunks, err := w.Store.Chunks(ctx, r, 0, r.Chunks()-1)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	states := map[string]ledger.Recipient{}
+	for _, c := range chunks {
+		for p, t := range c.Targets {
+			rec, ok := c.Recipients[p]
+			if !ok {
+				rec = ledger.Recipient{Target: t, State: activity.Queued}
+			}
+			states[t.Inbox] = rec
+		}
+	}
+	return states
+}
+
+// Expect checks the state of each recipient.
+func (w *World) Expect(id activity.ID, want map[string]activity.State) {
+	w.T.Helper()
+	states := w.States(id)
+	for inbox, state := range want {
+		if got := states[inbox]; got.State != state {
+			w.T.Errorf("%s to %s is %q after %d attempts (%d %s), want %q", id, inbox, got.State, got.Attempts, got.LastStatus, got.LastError, state)
+		}
+	}
+}
