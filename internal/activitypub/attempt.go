@@ -37,7 +37,7 @@ func (d *Delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 
 	form := p.Forms.Form(t.Host())
 	if !form.Valid() {
-		form = httpsign.Cavage
+		form = d.signer.First()
 	}
 	inbox, moved := t.Inbox, false
 	var first outbound.Answer // of 401 or 403

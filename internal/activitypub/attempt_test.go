@@ -190,6 +190,20 @@ func TestFormIsRememberedUntilItExpires(t *testing.T) {
 	})
 }
 
+func TestFirstFormDependsOnTheKey(t *testing.T) {
+	for key, want := range map[string]httpsign.Form{aptest.RSAKeyID: httpsign.Cavage, aptest.Ed25519KeyID: httpsign.RFC9421} {
+		w := newWorld(t)
+		a := note(`{"id":"x"}`)
+		a.KeyID = key
+		if o := w.Attempt(t.Context(), a, to(inboxURL)); o.Class != outcome.Delivered {
+			t.Errorf("%+v", o)
+		}
+		if p := w.inbox.Posts(); len(p) != 1 || p[0].Form != want {
+			t.Errorf("%s: %d POSTs, first of form %s", key, len(p), p[0].Form)
+		}
+	}
+}
+
 func TestFormIsRememberedOnlyIfItHelped(t *testing.T) {
 	w := newWorld(t)
 	w.inbox.Always(aptest.Status(403))

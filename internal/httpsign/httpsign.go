@@ -30,10 +30,7 @@ import (
 // Form is one of the two ways to sign a request.
 type Form string
 
-// The forms. Cavage comes first for a host we know nothing of: a server that
-// takes only RFC 9421 says so with a 401, but some that take only the draft
-// answer 200 to the other form and drop the activity in silence
-// (https://github.com/pixelfed/pixelfed/issues/6590).
+// The forms.
 const (
 	Cavage  Form = "cavage"
 	RFC9421 Form = "rfc9421"
@@ -77,6 +74,20 @@ func New(key crypto.Signer, keyID string) (*Signer, error) {
 	default:
 		return nil, fmt.Errorf("%w: %s is of type %T; use RSA or Ed25519", ErrKey, keyID, pub)
 	}
+}
+
+// First returns the form to try on a host we know nothing of.
+//
+// For RSA it is the draft: a server that takes only RFC 9421 says so with a
+// 401, but some that take only the draft answer 200 to the other form and drop
+// the activity in silence (https://github.com/pixelfed/pixelfed/issues/6590).
+// For Ed25519 it is RFC 9421, which names that algorithm; of the draft's
+// verifiers some fail on such a key with a 500.
+func (s *Signer) First() Form {
+	if s.rsa {
+		return Cavage
+	}
+	return RFC9421
 }
 
 // CheckKeyID returns an error, which wraps ErrKey, for an id that cannot stand
