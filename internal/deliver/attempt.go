@@ -253,6 +253,19 @@ func (u *unit) judge(ctx context.Context, j *job) error {
 	})
 }
 
+// void asks for another trial if one has ended without deciding: what was sent
+// to try the server was cancelled, say, or had been delivered already.
+func (v *invocation) void(ctx context.Context, t activity.Target) error {
+	if err := v.hosts.loadFor(ctx, false, []activity.Target{t}); err != nil {
+		return err
+	}
+	s, _ := v.hosts.stance(t, v.Now())
+	if !s.Trying() {
+		return nil
+	}
+	return v.hosts.change(ctx, s.Key, func(s health.State) health.State { return s.TrialVoid(v.Rules, v.Now()) })
+}
+
 // report logs and counts an attempt.
 func (u *unit) report(j *job) {
 	u.Meter.Attempted(u.a, j.out, j.state)

@@ -31,7 +31,11 @@ func (v *invocation) message(ctx context.Context, m queue.Received) (fate, error
 
 func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Message) (fate, error) {
 	if msg.Deliver != nil {
-		return v.deliver(ctx, m, *msg.Activity, *msg.Deliver)
+		f, err := v.deliver(ctx, m, *msg.Activity, *msg.Deliver)
+		if msg.Deliver.Trial && f.done && err == nil {
+			err = v.void(ctx, msg.Deliver.Targets[0])
+		}
+		return f, err
 	}
 	f, err := v.expand(ctx, m, msg)
 	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrDamaged) {

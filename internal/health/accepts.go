@@ -14,7 +14,7 @@ const (
 
 // Stance returns how the server is to be met at now.
 func (s State) Stance(now time.Time) Stance {
-	switch s.settled(now).Phase {
+	switch s.Settled(now).Phase {
 	case Unhealthy, HalfOpen, Paused, Exhausted:
 		return Wait
 	case Gone, Blocked:
@@ -29,9 +29,9 @@ func (s State) Accepts(now time.Time) bool { return s.Stance(now) == Deliver }
 // Trying reports whether a trial decides about the server at present.
 func (s State) Trying() bool { return s.Phase == HalfOpen }
 
-// settled ends what ends by itself: pauses, and the belief that a server is
+// Settled ends what ends by itself: pauses, and the belief that a server is
 // gone. What is parked is then released step by step.
-func (s State) settled(now time.Time) State {
+func (s State) Settled(now time.Time) State {
 	switch s.Phase {
 	case "":
 		s.Phase = Healthy

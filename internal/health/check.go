@@ -51,6 +51,10 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 	s.CheckAt = time.Time{}
 	if wait := r.wait(s.Checks, s.Parked); wait > 0 {
 		s.CheckAt = now.Add(wait)
+		// Exhaustion is noticed when it comes, not up to a day later.
+		if end := s.DownSince.Add(r.GiveUp); now.Before(end) && end.Before(s.CheckAt) {
+			s.CheckAt = end
+		}
 	}
 	return s.kept(r, now)
 }
@@ -106,4 +110,11 @@ func (s State) Contact(r Rules, now time.Time) State {
 		return s.kept(r, now)
 	}
 	return s
+}
+
+// Idle says that nothing is due.
+func (s State) Idle(r Rules, now time.Time) State {
+	s = s.Settled(now)
+	s.CheckAt = time.Time{}
+	return s.kept(r, now)
 }

@@ -52,7 +52,7 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	if o.Successes+o.Failures == 0 {
 		return s
 	}
-	switch t := s.settled(now); t.Phase {
+	switch t := s.Settled(now); t.Phase {
 	case Healthy, Recovering:
 		return t.count(r, o, now, s)
 	case Unhealthy, Exhausted:
@@ -92,7 +92,7 @@ func (s State) count(r Rules, o Observation, now time.Time, before State) State 
 
 // Fault opens the circuit at once.
 func (s State) Fault(r Rules, reason outcome.Reason, why string, now time.Time) State {
-	switch s = s.settled(now); s.Phase {
+	switch s = s.Settled(now); s.Phase {
 	case Healthy, Recovering:
 	default:
 		return s
@@ -118,7 +118,7 @@ func (s State) Throttle(r Rules, until time.Time, why string, now time.Time) Sta
 	if latest := now.Add(r.MaxPause); until.After(latest) {
 		until = latest
 	}
-	switch t := s.settled(now); {
+	switch t := s.Settled(now); {
 	case t.Phase == Gone, t.Phase == Blocked, !until.After(now):
 		return s
 	case t.Phase == Paused && (s.Until.IsZero() || !until.After(s.Until)):
@@ -157,7 +157,7 @@ func (s State) InboxFault(r Rules, now time.Time) State {
 	if until.Sub(s.InboxesUntil) < time.Hour {
 		return s
 	}
-	s = s.settled(now)
+	s = s.Settled(now)
 	s.InboxesUntil = until
 	return s.kept(r, now)
 }

@@ -8,7 +8,7 @@ func (s State) Park(r Rules, now time.Time) State {
 	if s.Parked && !s.CheckAt.IsZero() {
 		return s
 	}
-	s = s.settled(now)
+	s = s.Settled(now)
 	s.Parked = true
 	if s.CheckAt.IsZero() {
 		s.CheckAt = s.parkedCheck(r, now)
@@ -22,7 +22,7 @@ func (s State) Missed(r Rules, now time.Time) State {
 	if s.Parked && !s.Accepts(now) {
 		return s
 	}
-	s = s.settled(now)
+	s = s.Settled(now)
 	s.Parked = true
 	if s.Phase == Healthy {
 		s.Phase, s.Since = Recovering, now
@@ -46,7 +46,7 @@ func (s State) parkedCheck(r Rules, now time.Time) time.Time {
 // the head of an ordered group that does not get through. It is tried again at
 // the times of checks.
 func (s State) Hold(r Rules, now time.Time) State {
-	s = s.settled(now)
+	s = s.Settled(now)
 	s.Parked = true
 	if at := now.Add(r.wait(0, true)); s.CheckAt.IsZero() || (s.Phase == Healthy && s.CheckAt.After(at)) {
 		s.CheckAt = at
@@ -61,7 +61,7 @@ func (s State) Hold(r Rules, now time.Time) State {
 // state to save before they are: zero if the server is not in a state to take
 // any.
 func (s State) NextRelease(r Rules, now time.Time) (int, State) {
-	t := s.settled(now)
+	t := s.Settled(now)
 	if t.Phase == Healthy && t.Parked {
 		t.Phase, t.Since = Recovering, now
 	}
@@ -103,7 +103,7 @@ func (s State) Stuck(r Rules, now time.Time) State {
 // again; the caller looks into the lot once more after saving this.
 func (s State) Drained(r Rules, now time.Time) State {
 	s.Parked, s.Sweep = false, Sweep{}
-	switch s = s.settled(now); s.Phase {
+	switch s = s.Settled(now); s.Phase {
 	case Healthy, Recovering, HalfOpen:
 		return s.reopened(now).kept(r, now)
 	case Unhealthy, Exhausted:

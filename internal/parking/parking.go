@@ -58,6 +58,8 @@ type Store interface {
 	// ParkedUnder returns up to limit deliveries of one shard of a lot in order
 	// (ordered ones by group and sequence, the others by age), after a cursor.
 	ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) (ps []Parked, next string, err error)
+	// Heads is ParkedUnder with only the first delivery of each ordered group.
+	Heads(ctx context.Context, key string, shard int, cursor string, limit int) (ps []Parked, next string, err error)
 	// ParkedBefore reports whether a delivery of the group with a lower sequence
 	// is parked under key.
 	ParkedBefore(ctx context.Context, key, group, sequence string) (bool, error)

@@ -20,6 +20,7 @@ import (
 	"fedpost/internal/embedded"
 	"fedpost/internal/eventsource"
 	"fedpost/internal/health"
+	"fedpost/internal/healthcheck"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/parking"
@@ -64,8 +65,8 @@ type World struct {
 	Deliver *deliver.Engine
 	Grave   *Grave
 	Log     *bytes.Buffer
-	// Minutely runs with every full minute, as the schedule does.
-	Minutely func(ctx context.Context) error
+	// Checks is the scheduled function.
+	Checks *healthcheck.Runner
 	// BatchSize of the event sources.
 	BatchSize int
 
@@ -147,7 +148,12 @@ func New(t testing.TB, o Options) *World {
 }
 
 // Restart throws away what the process knew.
-func (w *World) Restart() { w.Deliver = deliver.New(w.config) }
+func (w *World) Restart() {
+	w.Deliver = deliver.New(w.config)
+	w.Checks = healthcheck.New(healthcheck.Config{
+		Servers: w.Store, Lot: w.config.Lot, Prober: w.Servers, Rules: w.config.Rules, Log: w.config.Log, Now: w.Clock.Now,
+	})
+}
 
 // Config is what the world's engine is made of.
 func (w *World) Config() deliver.Config { return w.config }
@@ -293,8 +299,8 @@ func (w *World) Run(d, step time.Duration) {
 	for w.Clock.Now().Before(end) {
 		before := w.Clock.Now()
 		w.Clock.Advance(min(step, end.Sub(before)))
-		if w.Minutely != nil && !w.Clock.Now().Truncate(time.Minute).Equal(before.Truncate(time.Minute)) {
-			if err := w.Minutely(context.Background()); err != nil && !strings.Contains(err.Error(), "injected") {
+		if !w.Clock.Now().Truncate(time.Minute).Equal(before.Truncate(time.Minute)) {
+			if err := w.Checks.Run(context.Background()); err != nil && !strings.Contains(err.Error(), "injected") {
 				w.T.Fatalf("schedule: %v", err)
 			}
 		}
@@ -321,6 +327,15 @@ func (w *World) States(id activity.ID) map[string]ledger.Recipient {
 			rec, ok := c.Recipients[p]
 			if !ok {
 				rec = ledger.Recipient{Target: t, State: activity.Queued}
+				// One that was parked before any attempt has only a spot.
+				spot := parking.Spot{Key: health.HostKey(t.Host()), Activity: id, Chunk: c.Number, Position: p, Generation: 1}
+				taken, err := w.Store.IsParked(ctx, []parking.Spot{spot})
+				if err != nil {
+					w.T.Fatal(err)
+				}
+				if taken[spot] {
+					rec.State = activity.Parked
+				}
 			}
 			states[t.Inbox] = rec
 		}

@@ -1,0 +1,103 @@
+package healthcheck
+
+import (
+	"context"
+	"fmt"
+
+	"fedpost/internal/health"
+	"fedpost/internal/outcome"
+)
+
+// ProbeID names a check of an outage: the same server and number are the same
+// check, however often it is scheduled.
+func ProbeID(s health.State) string { return fmt.Sprintf("%s_%d", s.Key, s.Checks) }
+
+// check asks whether a server that is down is back.
+func (r *Runner) check(ctx context.Context, s health.State) error {
+	s, mine, err := r.save(ctx, s.Begin(r.Rules, r.lease(), r.Now()))
+	if !mine {
+		return err
+	}
+	if err := r.overdue(ctx, s); err != nil {
+		return err
+	}
+	host, whole := health.HostOf(s.Key)
+	if !whole {
+		return r.checkInbox(ctx, s, host)
+	}
+	o := r.probe(ctx, host)
+	before, after, err := health.ChangeFrom(ctx, r.Servers, s, func(s health.State) health.State {
+		if o.Unattempted || o.HostFault() {
+			return s.CheckFailed(r.Rules, o.Reason, o.Err, r.Now())
+		}
+		return s.CheckPassed(r.Rules, r.Now())
+	})
+	if err != nil {
+		return err
+	}
+	return r.followUp(ctx, before, after, o)
+}
+
+func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, r.ProbeTimeout)
+	defer cancel()
+	r.Meter.Counted("Probes", 1)
+	return r.Prober.Probe(ctx, host)
+}
+
+// followUp reports the end of a check and goes on with what it led to.
+func (r *Runner) followUp(ctx context.Context, before, after health.State, o outcome.Outcome) error {
+	args := []any{"server", after.Key, "probe", ProbeID(before), "phase", after.Phase, "status", o.Status,
+		"reason", o.Reason, "error", o.Err, "parked", after.Parked, "next", after.CheckAt}
+	switch {
+	case after.Phase == health.HalfOpen:
+		r.Log.Info("a server answers again: one parked delivery will decide", args...)
+		return r.trial(ctx, after)
+	case !down(after):
+		r.Log.Info("a server answers again", args...)
+	case after.Phase == health.Exhausted && before.Phase != health.Exhausted:
+		r.Log.Error("a server is exhausted: it has been down for the whole give-up time", args...)
+		r.Meter.Counted("Exhausted", 1)
+	case after.Checks == r.Rules.Checks:
+		r.Log.Warn("the quick checks of a server are exhausted", args...)
+	default:
+		r.Log.Info("a server is still down", args...)
+	}
+	return nil
+}
+
+// checkInbox decides about an inbox whose fault is its own. Its host answers, so
+// a probe would tell nothing: a trial has to. While the host is down, the inbox
+// waits for it.
+func (r *Runner) checkInbox(ctx context.Context, s health.State, host string) error {
+	_, h, err := health.Change(ctx, r.Servers, health.HostKey(host), func(h health.State) health.State {
+		return h.InboxFault(r.Rules, r.Now())
+	})
+	if err != nil {
+		return err
+	}
+	if h.Stance(r.Now()) == health.Wait {
+		return r.afterHost(ctx, s, h)
+	}
+	before, after, err := health.ChangeFrom(ctx, r.Servers, s, func(s health.State) health.State {
+		return s.CheckPassed(r.Rules, r.Now())
+	})
+	if err != nil {
+		return err
+	}
+	return r.followUp(ctx, before, after, outcome.Outcome{Class: outcome.Delivered})
+}
+
+// afterHost puts an inbox's step off until its host, which is down, has had its
+// own.
+func (r *Runner) afterHost(ctx context.Context, s, host health.State) error {
+	now := r.Now()
+	until := now.Add(r.Rules.CheckFirst)
+	if later := host.CheckAt.Add(r.Rules.RampEvery); later.After(until) {
+		until = later
+	}
+	_, _, err := health.ChangeFrom(ctx, r.Servers, s, func(s health.State) health.State {
+		return s.Postpone(r.Rules, until, now)
+	})
+	return err
+}

@@ -1,0 +1,202 @@
+// Package healthcheck is what has to happen although no message asks for it: a
+// server that is down is probed, what is parked for one that is back is
+// released, delayed work is sent when its time has come.
+//
+// It runs every minute. The schedule delivers at least once and a run may
+// outlast its minute, so runs overlap: each step is claimed by saving the
+// server's state with the time of the next step, compare-and-swap on what was
+// read, before anything is done. Whoever loses that leaves the step to the
+// other. A run that dies has moved the step to a later time, not lost it.
+package healthcheck
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"fedpost/internal/health"
+	"fedpost/internal/outcome"
+	"fedpost/internal/parking"
+)
+
+// Prober asks whether a host is there.
+type Prober interface {
+	// Probe makes one request to a host. An outcome for which HostFault holds, or
+	// that was not attempted, fails the check; any other answer passes.
+	Probe(ctx context.Context, host string) outcome.Outcome
+}
+
+// Releaser sends delayed work that is due.
+type Releaser interface {
+	Release(ctx context.Context, now time.Time) (int, error)
+}
+
+// Checker is the minute's work of a protocol that keeps states of its own.
+type Checker interface {
+	Check(ctx context.Context, now time.Time) error
+}
+
+// Meter counts for metrics.
+type Meter interface{ Counted(name string, n int) }
+
+// Config is what a Runner works with. Agenda and Checkers may be nil.
+type Config struct {
+	Servers  health.Store
+	Lot      *parking.Lot
+	Prober   Prober
+	Agenda   Releaser
+	Checkers []Checker
+
+	Rules health.Rules
+	Log   *slog.Logger
+	Meter Meter
+	Now   func() time.Time
+
+	// Probes and Steps are how many probes, and how many other steps, are under
+	// way at once. Probes mostly wait for hosts that do not answer. Default 64
+	// and 8.
+	Probes, Steps int
+	// ProbeTimeout of one probe. Default 8 s.
+	ProbeTimeout time.Duration
+	// Due is how many servers of a shard one run takes on. Default 1000.
+	Due int
+	// Reserve is kept back before the deadline: nothing is begun in it.
+	// Default 10 s.
+	Reserve time.Duration
+	// AtOnce is how many deliveries are released at once that are not to spare
+	// the server: those that will not be attempted. Default 500.
+	AtOnce int
+}
+
+// Runner makes the runs.
+type Runner struct{ Config }
+
+// New returns a runner.
+func New(c Config) *Runner {
+	c.Rules = c.Rules.Complete()
+	c.Probes = cmp.Or(c.Probes, 64)
+	c.Steps = cmp.Or(c.Steps, 8)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 8*time.Second)
+	c.Due = cmp.Or(c.Due, 1000)
+	c.Reserve = cmp.Or(c.Reserve, 10*time.Second)
+	c.AtOnce = cmp.Or(c.AtOnce, 500)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Meter == nil {
+		c.Meter = unmetered{}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Runner{c}
+}
+
+type unmetered struct{}
+
+func (unmetered) Counted(string, int) {}
+
+// Run does what is due. It stops to begin things before the deadline of ctx; the
+// next run goes on. Its error joins what went wrong on the way: every part is
+// done as far as it can be.
+func (r *Runner) Run(ctx context.Context) error {
+	now := r.Now()
+	var mu sync.Mutex
+	var errs []error
+	fail := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	var wg sync.WaitGroup
+	if r.Agenda != nil {
+		wg.Go(func() {
+			_, err := r.Agenda.Release(ctx, now)
+			fail(err)
+		})
+	}
+	for _, c := range r.Checkers {
+		wg.Go(func() { fail(c.Check(ctx, now)) })
+	}
+	wg.Go(func() { fail(r.servers(ctx, now)) })
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// late reports whether nothing may be begun any more.
+func (r *Runner) late(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || (ok && time.Until(end) < r.Reserve)
+}
+
+// servers takes one step for each server that is due.
+func (r *Runner) servers(ctx context.Context, now time.Time) error {
+	probes, steps := make(chan struct{}, r.Probes), make(chan struct{}, r.Steps)
+	var mu sync.Mutex
+	var errs []error
+	var wg sync.WaitGroup
+	for shard := range health.Shards {
+		due, err := r.Servers.DueServers(ctx, shard, now, r.Due)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("find due servers of shard %d: %w", shard, err))
+			continue
+		}
+		for _, s := range due {
+			slots := steps
+			if down(s) {
+				// Dead hosts take their time to be probed; those that are back do
+				// not wait behind them.
+				slots = probes
+			}
+			wg.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				if r.late(ctx) {
+					return
+				}
+				if err := r.step(ctx, s, now); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					errs = append(errs, fmt.Errorf("server %s: %w", s.Key, err))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func down(s health.State) bool { return s.Phase == health.Unhealthy || s.Phase == health.Exhausted }
+
+// step does what is due for one server.
+func (r *Runner) step(ctx context.Context, s health.State, now time.Time) error {
+	switch s.Settled(now).Phase {
+	case health.Unhealthy, health.Exhausted:
+		return r.check(ctx, s)
+	case health.HalfOpen:
+		return r.trial(ctx, s)
+	case health.Gone, health.Blocked:
+		return r.empty(ctx, s)
+	case health.Paused:
+		return r.wait(ctx, s)
+	}
+	return r.release(ctx, s)
+}
+
+// lease is how long a check is in the hands of the run that began it.
+func (r *Runner) lease() time.Duration { return r.ProbeTimeout + time.Minute }
+
+// save saves a state and reports whether that was given to this run to do.
+func (r *Runner) save(ctx context.Context, s health.State) (health.State, bool, error) {
+	saved, err := r.Servers.SaveServer(ctx, s)
+	if errors.Is(err, health.ErrChanged) {
+		return s, false, nil
+	}
+	return saved, err == nil, err
+}
