@@ -101,21 +101,37 @@ apt_install() {
 # need COMMAND PACKAGE: installs the Debian package if the command is missing.
 need() { command -v "$1" >/dev/null || apt_install "$2"; }
 
-# venv_install NAME REQUIREMENT...: a virtual environment at $TOOLS/NAME with
-# the requirements, at the versions that pins/NAME.txt holds. The stamp makes a
-# second run free and a changed pin a fresh install.
+# python_from MINOR: a Python 3 of at least that minor version, from
+# $FEDPOST_PYTHON, the path, or pyenv.
+python_from() {
+	local p
+	for p in ${FEDPOST_PYTHON:-} python3 python3.{14,13,12,11,10} "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3; do
+		if command -v "$p" >/dev/null && "$p" -c "import sys; sys.exit(sys.version_info < (3, $1))" 2>/dev/null; then
+			printf '%s\n' "$p"
+			return 0
+		fi
+	done
+	return 1
+}
+
+# venv_install NAME MINOR REQUIREMENT...: a virtual environment of Python 3.MINOR
+# or newer at $TOOLS/NAME, with the requirements at the versions that
+# pins/NAME.txt holds. The stamp makes a second run free and a changed pin a
+# fresh install.
 venv_install() {
-	local name=$1 dir=$TOOLS/$1/venv pins=$PINS/$1.txt stamp
-	shift
-	stamp=$(printf '%s\n' "$@" | cat - "$pins" | cksum)
+	local name=$1 minor=$2 dir=$TOOLS/$1/venv pins=$PINS/$1.txt stamp python
+	shift 2
+	stamp=$(printf '%s\n' "$minor" "$@" | cat - "$pins" | cksum)
 	if [[ -f $dir/.stamp && $(<"$dir/.stamp") == "$stamp" ]]; then
 		return 0
 	fi
 	need python3 python3
-	rm -rf "$dir"
+	python=$(python_from "$minor") ||
+		die "$name needs Python 3.$minor or newer (Debian 13 has 3.13); install it and name it in FEDPOST_PYTHON"
 	# Debian splits ensurepip off into python3-venv.
-	python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
-	python3 -m venv "$dir"
+	"$python" -c 'import ensurepip' 2>/dev/null || apt_install "${python##*/}-venv"
+	rm -rf "$dir"
+	"$python" -m venv "$dir"
 	"$dir/bin/pip" install --quiet --disable-pip-version-check --constraint "$pins" "$@" >&2
 	printf '%s' "$stamp" >"$dir/.stamp"
 }

@@ -15,10 +15,11 @@ install_it() {
 	need curl curl
 	# The package "localstack" is only a command line that starts Docker; the
 	# servers themselves are in localstack-core.
-	# Its own requirements have no upper bounds, and with the newest of cbor2 and
-	# pyopenssl it does not start; hence the pins. It also needs service-identity
-	# without saying so.
-	venv_install localstack-host "localstack-core[runtime]==$VERSION" service-identity
+	# It claims to run on Python 3.10, but needs the syntax of 3.12 and the
+	# library of 3.13. Its requirements have no upper bounds, and with the newest
+	# of cbor2 and pyopenssl it does not start; hence the pins. It needs
+	# service-identity without saying so.
+	venv_install localstack-host 13 "localstack-core[runtime]==$VERSION" service-identity
 }
 
 start_it() {
@@ -34,6 +35,18 @@ start_it() {
 		LS_LOG="${LS_LOG:-warning}" \
 		AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test \
 		"$DIR/venv/bin/python" -m localstack.runtime.main
+	# It loads a service at the first call and only then finds out whether it can.
+	if ! lists_queues; then
+		tail -n 5 "$RUN/localstack-host.log" >&2
+		stop_it
+		die "localstack-host started, but its SQS does not work; its log is $RUN/localstack-host.log"
+	fi
+}
+
+lists_queues() {
+	curl -s --fail -o /dev/null --max-time 60 "$URL/" -d '{}' \
+		-H 'X-Amz-Target: AmazonSQS.ListQueues' -H 'Content-Type: application/x-amz-json-1.0' \
+		-H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20200101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=0'
 }
 
 stop_it() { daemon_stop localstack-host; }

@@ -14,7 +14,7 @@ DIR=$TOOLS/ministack
 install_it() {
 	need curl curl
 	# The translator turns SAM resources into CloudFormation's own.
-	venv_install ministack "ministack==$VERSION" aws-sam-translator cryptography
+	venv_install ministack 10 "ministack==$VERSION" aws-sam-translator cryptography
 }
 
 start_it() {

@@ -12,7 +12,7 @@ DIR=$TOOLS/moto
 
 install_it() {
 	need curl curl
-	venv_install moto "moto[server]==$VERSION"
+	venv_install moto 10 "moto[server]==$VERSION"
 }
 
 start_it() {

@@ -1,0 +1,97 @@
+package awstest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"fedpost/internal/awsqueue"
+	"fedpost/internal/queue"
+	"fedpost/internal/topology"
+)
+
+// Settings change what topology says about the source queues.
+type Settings struct {
+	Visibility  time.Duration // 0: topology's
+	MaxReceives int           // 0: topology's
+}
+
+// Queues makes all queues of fedpost and returns them by name.
+func Queues(t testing.TB, s Settings) map[queue.Name]queue.Queue {
+	t.Helper()
+	client := SQS(t)
+	queues := make(map[queue.Name]queue.Queue)
+	for n, url := range QueueURLs(t, s) {
+		queues[n] = awsqueue.New(client, url, n)
+	}
+	return queues
+}
+
+// QueueURLs is Queues for programs that are given URLs.
+func QueueURLs(t testing.TB, s Settings) map[queue.Name]string {
+	t.Helper()
+	client, prefix := SQS(t), name()
+	urls, arns := make(map[queue.Name]string), make(map[queue.Name]string)
+	// Dead letters first: the others name them.
+	for _, n := range []queue.Name{queue.Dead, queue.DeadOrdered, queue.High, queue.Normal, queue.Low, queue.Ordered} {
+		urls[n], arns[n] = makeQueue(t, client, prefix, n, s, arns[n.DeadLetter()])
+	}
+	return urls
+}
+
+func makeQueue(t testing.TB, client *sqs.Client, prefix string, n queue.Name, s Settings, dead string) (url, arn string) {
+	t.Helper()
+	name, attributes := prefix+"-"+string(n), queueAttributes(t, n, s, dead)
+	if n.FIFO() {
+		name += ".fifo"
+	}
+	made, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	if err != nil {
+		t.Fatalf("make queue %s: %v", name, err)
+	}
+	cleanup(t, "queue "+name, func(ctx context.Context) error {
+		_, err := client.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl})
+		return err
+	})
+	got, err := client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
+		QueueUrl: made.QueueUrl, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn},
+	})
+	if err != nil {
+		t.Fatalf("look up queue %s: %v", name, err)
+	}
+	return *made.QueueUrl, got.Attributes[string(types.QueueAttributeNameQueueArn)]
+}
+
+func queueAttributes(t testing.TB, n queue.Name, s Settings, dead string) map[string]string {
+	t.Helper()
+	of := topology.Of(n)
+	isDead := n == n.DeadLetter()
+	if !isDead {
+		of.Visibility, of.MaxReceives = cmp.Or(s.Visibility, of.Visibility), cmp.Or(s.MaxReceives, of.MaxReceives)
+	}
+	seconds := func(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
+	attributes := map[string]string{
+		"VisibilityTimeout":      seconds(of.Visibility),
+		"MessageRetentionPeriod": seconds(of.Retention),
+	}
+	if !isDead {
+		redrive, err := json.Marshal(map[string]any{"deadLetterTargetArn": dead, "maxReceiveCount": of.MaxReceives})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attributes["RedrivePolicy"] = string(redrive)
+	}
+	if n.FIFO() {
+		attributes["FifoQueue"] = "true"
+		// High throughput: the limits are per group.
+		attributes["DeduplicationScope"] = "messageGroup"
+		attributes["FifoThroughputLimit"] = "perMessageGroupId"
+	}
+	return attributes
+}
