@@ -108,7 +108,8 @@ func (o ownState) merged(position int, chunk *ledger.Recipient, now time.Time) l
 	return r
 }
 
-// put replaces the rows of rs.
+// put replaces the rows of rs, but never one that says delivered: that is a
+// fact, whatever else is reported of the same position.
 func (c *chunkState) put(rs []ledger.Recipient) {
 	rows := make(map[int]row, len(c.Rows)+len(rs))
 	for _, w := range c.Rows {
@@ -120,6 +121,9 @@ func (c *chunkState) put(rs []ledger.Recipient) {
 		}
 	}
 	for _, r := range rs {
+		if rows[r.Position].State == activity.Delivered {
+			continue
+		}
 		w := row{
 			Position: r.Position, State: r.State, Attempts: r.Attempts - 1, Status: r.LastStatus,
 			At: -1, Generation: r.Generation, By: r.By,

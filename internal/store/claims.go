@@ -84,9 +84,8 @@ func (s *Store) claimOne(ctx context.Context, c *ledger.Claim, b basis) error {
 	if b.chunk != nil || len(before.state.Rows) > 0 {
 		return nil // the chunk's workers know of the position and leave it alone
 	}
-	err := s.checkChunk(ctx, u, &b)
+	err := s.checkChunk(ctx, u)
 	if err == nil {
-		c.Known.Basis = &b
 		return nil
 	}
 	return errors.Join(err, s.withdraw(ctx, key, c.Known.Record, before, b))
@@ -131,7 +130,7 @@ func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, 
 }
 
 // checkChunk looks for a worker of the whole chunk who may be at the position.
-func (s *Store) checkChunk(ctx context.Context, u ledger.Unit, b *basis) error {
+func (s *Store) checkChunk(ctx context.Context, u ledger.Unit) error {
 	key := stateKey(u.Activity, u.Chunk)
 	items, err := s.t.Get(ctx, key)
 	if err != nil {
@@ -145,9 +144,8 @@ func (s *Store) checkChunk(ctx context.Context, u ledger.Unit, b *basis) error {
 	switch {
 	case recorded && stale(r, u):
 		return ledger.ErrStale
-	case recorded:
-		b.chunk = &r
-	case !chunk.claimed(s.now()).IsZero():
+	case recorded, !chunk.claimed(s.now()).IsZero():
+		// At it, or just done with it: look again.
 		return ledger.ErrClaimed
 	}
 	return nil

@@ -22,6 +22,9 @@ func (s *Store) Record(ctx context.Context, c *ledger.Claim, rs []ledger.Recipie
 	if !ok {
 		return fmt.Errorf("record of activity %s, chunk %d: not claimed", u.Activity, u.Chunk)
 	}
+	if b.state.Until == 0 {
+		return ledger.ErrClaimed // it was ended with done
+	}
 	for _, r := range rs {
 		if u.Position != message.Whole && r.Position != u.Position {
 			return fmt.Errorf("record of activity %s, chunk %d: position %d, but %d is claimed", u.Activity, u.Chunk, r.Position, u.Position)
@@ -166,7 +169,7 @@ func (s *Store) putRecipient(ctx context.Context, id activity.ID, r ledger.Recip
 		}
 		b := k.Basis.(*basis)
 		b.state.put([]ledger.Recipient{r})
-		b.state.Until, b.state.Generation = 0, r.Generation
+		b.state.Owner, b.state.Until, b.state.Generation = "", 0, r.Generation
 		data, err := outcomePacking.pack(b.state)
 		if err != nil {
 			return false, err

@@ -1,3 +1,297 @@
 package storetest
 
-var model = group{"model", nil}
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+)
+
+// model runs random workers against the ledger: they look, claim on what they
+// saw a while ago, record, lose their claims, and come back. Beside it runs a
+// plain account of who may do what.
+var model = group{"model", []testCase{
+	{"RandomWorkersAgreeWithTheReference", property(func(b *bed, t *rapid.T) {
+		m := &reference{work: b.work(modelTargets), chunk: map[int]ledger.Recipient{}, own: map[int]*ownAccount{}}
+		t.Repeat(map[string]func(*rapid.T){
+			"look":    m.look,
+			"claim":   m.claim,
+			"record":  m.record,
+			"die":     m.die,
+			"advance": m.wait,
+			"":        m.check,
+		})
+	})},
+}}
+
+const modelTargets = 3
+
+// reference is the account that the ledger is compared with.
+type reference struct {
+	*work
+	seen    []sight
+	workers []*worker
+	chunk   map[int]ledger.Recipient
+	own     map[int]*ownAccount
+}
+
+// sight is what a worker saw of a unit.
+type sight struct {
+	unit  ledger.Unit
+	known ledger.Known
+	fresh bool // nothing has happened since
+}
+
+// worker is one who was granted a claim.
+type worker struct {
+	claim  ledger.Claim
+	at     map[int]bool // the positions that it may attempt
+	lost   bool         // taken over, or ended
+	unsure bool         // perhaps lost to one who then withdrew
+}
+
+// ownAccount is what is kept of a position by itself.
+type ownAccount struct {
+	recorded   *ledger.Recipient
+	generation int
+}
+
+func (m *reference) live(w *worker) bool { return !w.lost && w.claim.Until.After(m.Now()) }
+
+// holder returns who holds a unit, if anyone does.
+func (m *reference) holder(u ledger.Unit) *worker {
+	for _, w := range m.workers {
+		if w.claim.Unit.Position == u.Position && m.live(w) {
+			return w
+		}
+	}
+	return nil
+}
+
+// recipient is what is to be shown of a position.
+func (m *reference) recipient(p int) (ledger.Recipient, bool) {
+	c, inChunk := m.chunk[p]
+	o := m.own[p]
+	if o == nil {
+		return c, inChunk
+	}
+	r := ledger.Recipient{Position: p, State: activity.Queued}
+	switch {
+	case o.recorded != nil && inChunk:
+		r = ledger.Merge(c, *o.recorded)
+	case o.recorded != nil:
+		r = *o.recorded
+	case inChunk:
+		r = c
+	}
+	r.Generation = max(r.Generation, o.generation)
+	return r, true
+}
+
+// outdated reports whether a unit's message is too late.
+func (m *reference) outdated(u ledger.Unit) bool {
+	r, ok := m.recipient(u.Position)
+	if !ok || r.State == activity.Dead && u.Generation > r.Generation {
+		return false
+	}
+	return r.State.Final() || u.Generation < r.Generation
+}
+
+// blocked reports whether a unit is held, or a position's chunk may be at it.
+func (m *reference) blocked(u ledger.Unit) bool {
+	if m.holder(u) != nil {
+		return true
+	}
+	if u.Position == message.Whole {
+		return false
+	}
+	_, inChunk := m.chunk[u.Position]
+	o := m.own[u.Position]
+	return !inChunk && (o == nil || o.recorded == nil) && m.holder(m.work.chunk()) != nil
+}
+
+func (m *reference) stir() {
+	for i := range m.seen {
+		m.seen[i].fresh = false
+	}
+}
+
+func (m *reference) look(t *rapid.T) {
+	u := m.work.chunk()
+	if p := rapid.IntRange(message.Whole, modelTargets-1).Draw(t, "position"); p != message.Whole {
+		u = m.one(p, rapid.IntRange(0, 3).Draw(t, "generation"))
+	}
+	k := m.inspect(u)
+	if u.Position != message.Whole && k.Claimed.IsZero() == m.blocked(u) {
+		t.Errorf("%+v is claimed until %v", u, k.Claimed)
+	}
+	m.seen = append(m.seen, sight{u, k, true})
+}
+
+func (m *reference) claim(t *rapid.T) {
+	if len(m.seen) == 0 {
+		t.Skip("nobody has looked")
+	}
+	s := m.seen[rapid.IntRange(0, len(m.seen)-1).Draw(t, "sight")]
+	owner := fmt.Sprint("worker ", len(m.workers))
+	// Known's map is the worker's own.
+	s.known.Recipients = maps.Clone(s.known.Recipients)
+	c, err := m.Claim(m.ctx, s.unit, s.known, owner, m.in(lease))
+	one := s.unit.Position != message.Whole
+	switch {
+	case errors.Is(err, ledger.ErrStale):
+		if !one || !m.outdated(s.unit) {
+			t.Errorf("%+v is refused as stale", s.unit)
+		}
+	case errors.Is(err, ledger.ErrClaimed):
+		if s.fresh && !m.blocked(s.unit) {
+			t.Errorf("%+v is refused as claimed", s.unit)
+		}
+		for _, w := range m.workers {
+			w.unsure = w.unsure || w.claim.Unit.Position == s.unit.Position && !m.live(w)
+		}
+	case err != nil:
+		t.Fatal(err)
+	default:
+		m.grant(t, c)
+	}
+	m.stir()
+}
+
+// grant checks that a claim could be granted, and takes note of it.
+func (m *reference) grant(t *rapid.T, c ledger.Claim) {
+	u := c.Unit
+	w := &worker{claim: c, at: map[int]bool{}}
+	if u.Position == message.Whole {
+		for p := range modelTargets {
+			_, known := c.Known.Recipients[p]
+			w.at[p] = !known
+		}
+	} else {
+		if m.outdated(u) {
+			t.Errorf("%+v is granted, but out of date", u)
+		}
+		w.at[u.Position] = true
+	}
+	for _, other := range m.workers {
+		if other.claim.Unit.Position == u.Position {
+			if m.live(other) {
+				t.Errorf("%+v is granted twice", u)
+			}
+			other.lost = true
+		}
+		for p := range modelTargets {
+			if w.at[p] && other.at[p] && m.live(other) {
+				t.Errorf("two workers are at position %d", p)
+			}
+		}
+	}
+	for p := range modelTargets {
+		if r, ok := m.recipient(p); ok && w.at[p] && r.State == activity.Delivered {
+			t.Errorf("position %d would be sent again", p)
+		}
+	}
+	m.workers = append(m.workers, w)
+	if u.Position == message.Whole {
+		return
+	}
+	o := &ownAccount{generation: u.Generation}
+	_, inChunk := m.chunk[u.Position]
+	if old := m.own[u.Position]; inChunk || old != nil && old.recorded != nil {
+		r, _ := m.recipient(u.Position)
+		if r.State == activity.Dead {
+			r.State, r.Attempts = activity.Retrying, 0
+		}
+		r.Generation = u.Generation
+		o.recorded = &r
+	}
+	m.own[u.Position] = o
+}
+
+var modelStates = []activity.State{activity.Retrying, activity.Parked, activity.Delivered, activity.Failed, activity.Dead}
+
+func (m *reference) record(t *rapid.T) {
+	if len(m.workers) == 0 {
+		t.Skip("nobody has a claim")
+	}
+	w := m.workers[rapid.IntRange(0, len(m.workers)-1).Draw(t, "worker")]
+	u := w.claim.Unit
+	done := rapid.Bool().Draw(t, "done")
+	var rs []ledger.Recipient
+	for _, p := range slices.Sorted(maps.Keys(w.at)) {
+		if w.at[p] && rapid.Bool().Draw(t, fmt.Sprint("record ", p)) {
+			g := u.Generation + rapid.IntRange(0, 1).Draw(t, "next generation")
+			rs = append(rs, m.outcomeOf(p, rapid.SampledFrom(modelStates).Draw(t, "state"), g))
+		}
+	}
+	err := m.Record(m.ctx, &w.claim, rs, done)
+	switch {
+	case errors.Is(err, ledger.ErrClaimed):
+		if !w.lost && !w.unsure {
+			t.Errorf("%q has its claim on %+v and may not record", w.claim.Owner, u)
+		}
+		w.lost = true
+		return
+	case err != nil:
+		t.Fatal(err)
+	case w.lost && !w.unsure:
+		t.Errorf("%q has lost its claim on %+v and records", w.claim.Owner, u)
+	}
+	for _, r := range rs {
+		if u.Position == message.Whole {
+			m.chunk[r.Position] = r
+			w.at[r.Position] = false // its own message takes over
+		} else {
+			m.own[r.Position] = &ownAccount{&r, u.Generation}
+			w.at[r.Position] = !r.State.Final()
+		}
+	}
+	w.lost = done
+	m.stir()
+}
+
+// die has parked deliveries die, unclaimed.
+func (m *reference) die(t *rapid.T) {
+	u := m.one(rapid.IntRange(0, modelTargets-1).Draw(t, "position"), rapid.IntRange(0, 3).Draw(t, "generation"))
+	r := m.outcomeOf(u.Position, activity.Dead, u.Generation)
+	old, recorded := m.recipient(u.Position)
+	want := !m.outdated(u) && !m.blocked(u)
+	stands := want || recorded && old.State == activity.Dead && old.Generation == u.Generation
+	put, err := m.PutRecipients(m.ctx, m.id, []ledger.Recipient{r}, m.in(time.Hour))
+	m.must(err)
+	if (len(put) == 1) != stands {
+		t.Errorf("generation %d of %+v is put: %v", u.Generation, old, put)
+	}
+	if want {
+		m.own[u.Position] = &ownAccount{&r, u.Generation}
+		for _, w := range m.workers {
+			w.lost = w.lost || w.claim.Unit.Position == u.Position
+		}
+	}
+	m.stir()
+}
+
+func (m *reference) wait(t *rapid.T) {
+	m.advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+	m.stir()
+}
+
+// check compares what is shown of every position.
+func (m *reference) check(t *rapid.T) {
+	shown := m.inspect(m.work.chunk()).Recipients
+	for p := range modelTargets {
+		want, recorded := m.recipient(p)
+		got, ok := shown[p]
+		if ok != recorded || got.State != want.State || got.Generation != want.Generation || got.Attempts != want.Attempts ||
+			got.Own != (m.own[p] != nil) || !got.UpdatedAt.Equal(want.UpdatedAt) {
+			t.Errorf("position %d is shown as %+v (%v), want %+v (%v)", p, got, ok, want, recorded)
+		}
+	}
+}

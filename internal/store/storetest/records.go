@@ -49,6 +49,15 @@ var records = group{"records", []testCase{
 			b.t.Errorf("%+v", rs)
 		}
 	}},
+	{"DeliveredStaysDelivered", func(b *bed) {
+		for _, unit := range units {
+			w := b.work(4)
+			c := w.claim(unit(w), "worker")
+			b.must(b.Record(b.ctx, &c, []ledger.Recipient{w.outcomeOf(1, activity.Delivered, 1)}, false))
+			w.record(&c, w.outcomeOf(1, activity.Retrying, 1))
+			w.shows(1, activity.Delivered)
+		}
+	}},
 	{"AClaimKeepsWhatWasRecordedBefore", func(b *bed) {
 		w := b.work(4)
 		c := w.claim(w.chunk(), "first")
@@ -85,9 +94,11 @@ var records = group{"records", []testCase{
 		c := w.claim(w.chunk(), "first")
 		ended := c
 		w.record(&c)
-		err := b.Record(b.ctx, &ended, []ledger.Recipient{w.outcome(1, activity.Delivered)}, false)
-		if !errors.Is(err, ledger.ErrClaimed) {
-			b.t.Errorf("Record: %v", err)
+		for _, c := range []ledger.Claim{c, ended} {
+			err := b.Record(b.ctx, &c, []ledger.Recipient{w.outcome(1, activity.Delivered)}, false)
+			if !errors.Is(err, ledger.ErrClaimed) {
+				b.t.Errorf("Record: %v", err)
+			}
 		}
 	}},
 	{"APositionsOwnRecordOutlivesTheChunks", func(b *bed) {
@@ -164,8 +175,10 @@ var records = group{"records", []testCase{
 					b.t.Fatalf("Record: %v", err)
 				}
 				b.must(st.Record(b.ctx, &c, rs, done))
-				b.must(st.Record(b.ctx, &c, rs, true))
 				w.shows(1, activity.Retrying)
+				if !done {
+					b.must(st.Record(b.ctx, &c, nil, true))
+				}
 			}
 		}
 	}},

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"fedpost/internal/activity"
 	"fedpost/internal/store"
 	"fedpost/internal/table"
@@ -50,14 +52,35 @@ type testCase struct {
 	test func(*bed)
 }
 
+// property is a test that makes many random runs, each of one activity or so.
+func property(run func(*bed, *rapid.T)) func(*bed) {
+	return func(b *bed) {
+		rapid.Check(b.t.(*testing.T), func(rt *rapid.T) {
+			one := *b
+			one.t = rt
+			run(&one, rt)
+		})
+	}
+}
+
 // bed is a store with the table below it and the clock above.
 type bed struct {
 	*store.Store
 	*clock
-	t      *testing.T
+	t      tester
 	table  *meter
 	settle func()
 	ctx    context.Context
+}
+
+// tester is what the suite needs of a *testing.T or *rapid.T.
+type tester interface {
+	Helper()
+	Logf(format string, args ...any)
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
 
 func newBed(t *testing.T, open Open) *bed {
