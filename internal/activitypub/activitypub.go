@@ -17,6 +17,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/httpsign"
+	"fedpost/internal/keyring"
 	"fedpost/internal/outbound"
 	"fedpost/internal/outcome"
 )
@@ -29,14 +30,10 @@ const ContentType = "application/activity+json"
 // accept asks for errors that a program can read.
 const accept = "application/activity+json, application/ld+json, application/json"
 
-// ErrKeyNotFound is what a KeySource returns for a key that does not exist, as
-// opposed to one that cannot be loaded at present.
-var ErrKeyNotFound = errors.New("no such signing key")
-
-// KeySource finds signing keys.
+// KeySource finds signing keys; *keyring.Ring is one.
 type KeySource interface {
 	// SigningKey returns the private key of an id: RSA or Ed25519. Its error
-	// wraps ErrKeyNotFound if there is none.
+	// wraps keyring.ErrNotFound if there is none.
 	SigningKey(ctx context.Context, keyID string) (crypto.Signer, error)
 }
 
@@ -110,7 +107,7 @@ func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) *Delivery {
 		d.signer, err = httpsign.New(key, a.KeyID)
 	}
 	switch {
-	case errors.Is(err, ErrKeyNotFound):
+	case errors.Is(err, keyring.ErrNotFound):
 		d.failed = outcome.Outcome{Class: outcome.Refused, Unattempted: true,
 			Err: "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry"}
 	case errors.Is(err, httpsign.ErrKey):

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"sync"
 
-	"fedpost/internal/activitypub"
+	"fedpost/internal/keyring"
 )
 
 // Keys is an activitypub.KeySource of made-up keys.
@@ -20,7 +20,7 @@ func (k Keys) SigningKey(_ context.Context, id string) (crypto.Signer, error) {
 	if key, ok := k[id]; ok {
 		return key, nil
 	}
-	return nil, fmt.Errorf("%w: %s", activitypub.ErrKeyNotFound, id)
+	return nil, fmt.Errorf("%w: %s", keyring.ErrNotFound, id)
 }
 
 // Public returns the public keys, for NewInbox.
