@@ -1,0 +1,26 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"fedpost/internal/embedded"
+	"fedpost/internal/sipher"
+	"fedpost/internal/sipher/siphertest"
+	"fedpost/internal/store"
+)
+
+func TestSipherStorageOnTheEmbeddedEngine(t *testing.T) {
+	siphertest.Run(t, func(t *testing.T, now func() time.Time) (sipher.Store, func()) {
+		e, err := embedded.Open(t.Context(), embedded.Memory, embedded.Options{Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return store.New(e.Table(), now).Sipher(), nil
+	})
+}
