@@ -111,7 +111,7 @@ func (e notPrefix) Error() string { return "not a list of CIDR prefixes because 
 type Concurrency struct {
 	Deliveries int `env:"DELIVERY_CONCURRENCY" envDefault:"256" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
 	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" envDefault:"8" min:"1" max:"100" help:"how many of them to one server: 1 to 100"`
-	Probes     int `env:"PROBE_CONCURRENCY" envDefault:"3" min:"1" max:"100" help:"how many servers the health check probes at a time: 1 to 100"`
+	Probes     int `env:"PROBE_CONCURRENCY" envDefault:"64" min:"1" max:"256" help:"how many servers the health check probes at a time: 1 to 256"`
 }
 
 func (c *Concurrency) check(r *report) {

@@ -24,6 +24,7 @@ type Deliver struct {
 	Outbound    Outbound
 	Concurrency Concurrency
 	Sipher      Sipher
+	Metrics     Metrics
 }
 
 // HealthCheck is what functions/healthcheck reads.
@@ -36,6 +37,7 @@ type HealthCheck struct {
 	Outbound    Outbound
 	Concurrency Concurrency
 	Sipher      Sipher
+	Metrics     Metrics
 }
 
 // Local is what `fedpost up` reads.
@@ -69,3 +71,10 @@ func (a *Access) check(r *report) {
 		r.add("FEDPOST_API_TOKEN", "has fewer than 16 characters, so it can be guessed", "set it to a random one: openssl rand -hex 32")
 	}
 }
+
+// Metrics is how what happens is counted on AWS.
+type Metrics struct {
+	Namespace string `env:"METRICS_NAMESPACE" envDefault:"fedpost" help:"the CloudWatch namespace of metrics, one for each installation: up to 255 letters, digits, - and _"`
+}
+
+func (m *Metrics) check(r *report) { r.token("METRICS_NAMESPACE", m.Namespace, 255) }

@@ -1,13 +1,16 @@
 package template
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"fedpost/internal/awstable"
 	"fedpost/internal/config"
 	"fedpost/internal/queue"
 	"fedpost/internal/topology"
@@ -235,6 +238,56 @@ func TestDataOutlivesTheStack(t *testing.T) {
 	table := tmpl.Resources["Table"].Properties
 	if mapping(table["PointInTimeRecoverySpecification"])["PointInTimeRecoveryEnabled"] != true || mapping(table["SSESpecification"])["SSEEnabled"] != true {
 		t.Error("the table is not encrypted or cannot be restored")
+	}
+}
+
+func TestTheTableHasTheKeysOfTheEngine(t *testing.T) {
+	p := load(t).Resources["Table"].Properties
+	key := func(hash, sort string) string {
+		return fmt.Sprint([]any{Map{"AttributeName": hash, "KeyType": "HASH"}, Map{"AttributeName": sort, "KeyType": "RANGE"}})
+	}
+	if got := fmt.Sprint(p["KeySchema"]); got != key(awstable.PK, awstable.SK) {
+		t.Errorf("key %s", got)
+	}
+	indexes := p["GlobalSecondaryIndexes"].([]any)
+	index := mapping(indexes[0])
+	if len(indexes) != 1 || index["IndexName"] != awstable.DueIndex || fmt.Sprint(index["KeySchema"]) != key(awstable.DueShard, awstable.DueAt) ||
+		mapping(index["Projection"])["ProjectionType"] != "ALL" {
+		t.Errorf("indexes %v", indexes)
+	}
+	ttl := mapping(p["TimeToLiveSpecification"])
+	if ttl["AttributeName"] != awstable.Expires || ttl["Enabled"] != true {
+		t.Errorf("time to live %v", ttl)
+	}
+	types := map[any]any{}
+	for _, a := range p["AttributeDefinitions"].([]any) {
+		types[mapping(a)["AttributeName"]] = mapping(a)["AttributeType"]
+	}
+	want := map[any]any{awstable.PK: "S", awstable.SK: "S", awstable.DueShard: "S", awstable.DueAt: "N"}
+	if !maps.Equal(types, want) {
+		t.Errorf("attributes %v, want %v", types, want)
+	}
+}
+
+// A dashboard that is no JSON is refused only at the end of a deployment.
+func TestTheDashboardShowsMetricsThatThereAre(t *testing.T) {
+	tmpl := load(t)
+	body := text1(tmpl.Resources["Dashboard"].Properties["DashboardBody"].(Intrinsic).Arg)
+	var d struct {
+		Widgets []struct {
+			Properties struct{ Metrics [][]any }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\$\{(\w+)[.}]`).FindAllStringSubmatch(body, -1) {
+		if tmpl.Resources[m[1]].Type == "" {
+			t.Errorf("the dashboard refers to %s, which is not there", m[1])
+		}
+	}
+	if len(d.Widgets) < 6 || len(d.Widgets[0].Properties.Metrics) < 7 {
+		t.Errorf("%d widgets", len(d.Widgets))
 	}
 }
 
