@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -83,6 +84,34 @@ func TestBodiesArriveByteForByte(t *testing.T) {
 			if n := len(inbox.Posts()); n != len(aptest.Fixtures()) {
 				t.Errorf("%d POSTs for %d activities", n, len(aptest.Fixtures()))
 			}
+		}
+	}
+}
+
+// TestHTTP2OverTLS: host, scheme and target are written in pseudo-headers there.
+func TestHTTP2OverTLS(t *testing.T) {
+	inbox := aptest.NewInbox(aptest.NewKeys().Public())
+	server := httptest.NewUnstartedServer(inbox)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	client, err := outbound.New(outbound.Config{UserAgent: "fedpost/test", AllowPrivate: true, RootCAs: roots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := activitypub.New(activitypub.Config{Keys: aptest.NewKeys(), Client: client})
+	for _, key := range []string{aptest.RSAKeyID, aptest.Ed25519KeyID} {
+		a := note(aptest.Fixture("peertube-create-video"))
+		a.KeyID = key
+		if o := p.Attempt(t.Context(), a, to(server.URL+"/inbox?a=b")); o.Class != outcome.Delivered || o.Note != "" {
+			t.Errorf("%s: %+v", key, o)
+		}
+	}
+	for _, got := range inbox.Posts() {
+		if got.Proto != "HTTP/2.0" || got.Body != aptest.Fixture("peertube-create-video") {
+			t.Errorf("%s, %d bytes", got.Proto, len(got.Body))
 		}
 	}
 }

@@ -91,8 +91,9 @@ var ErrTooLong = fmt.Errorf("body is longer than %d bytes", MaxBody)
 
 // Do sends r, made by NewRequest, and reads the answer. An error means that no
 // answer came, and ReasonOf classifies it; any status is an answer, redirects
-// included. Do never sends a request twice, except when a kept connection turns
-// out to be closed before any of it was written.
+// included. A request is never sent twice, except where net/http knows that the
+// first was not looked at: the kept connection was closed before any of it was
+// written, or an HTTP/2 server said so.
 func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	if err := c.check(r); err != nil {
 		return Answer{}, err

@@ -16,6 +16,7 @@ import (
 // Post is one POST as an Inbox saw it.
 type Post struct {
 	URL        string // host and path
+	Proto      string // version of HTTP
 	Body       string // byte for byte
 	ActivityID string // the body's "id"
 	Header     http.Header
@@ -114,7 +115,7 @@ func (in *Inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	in.mu.Lock()
-	p := Post{URL: r.Host + r.URL.RequestURI(), Body: string(body), Header: r.Header.Clone(), At: in.now()}
+	p := Post{URL: r.Host + r.URL.RequestURI(), Proto: r.Proto, Body: string(body), Header: r.Header.Clone(), At: in.now()}
 	step := Status(http.StatusUnauthorized)
 	if p.Refused = in.verify(r, body, &p); p.Refused != nil {
 		step.Body = fmt.Sprintf("{\"error\":%q}", p.Refused.Error())
