@@ -228,7 +228,7 @@ func (u *unit) learn(ctx context.Context, j *job) {
 		if u.d.Trial {
 			err = u.judge(ctx, j)
 		}
-		err = errors.Join(err, u.hosts.observe(ctx, key, o))
+		err = errors.Join(err, u.hosts.observe(ctx, j.target, o))
 	}
 	if err != nil {
 		u.Log.Warn("what was learnt of a host could not be saved", "host", j.host, "error", err)

@@ -109,18 +109,18 @@ func (h *hosts) evict(now time.Time) {
 
 // observe counts the outcome of an attempt, and shares at once that a circuit
 // has opened: every second that others do not know costs them attempts.
-func (h *hosts) observe(ctx context.Context, key string, out outcome.Outcome) error {
-	now := h.now()
+func (h *hosts) observe(ctx context.Context, t activity.Target, out outcome.Outcome) error {
+	now, key := h.now(), health.HostKey(t.Host())
 	h.mu.Lock()
-	before := h.view(key, now).Accepts(now)
+	before := h.view(key, now)
 	k, ok := h.known[key]
 	if !ok {
 		k = h.put(key, health.State{Key: key, Phase: health.Healthy}, now)
 	}
-	k.seen = k.seen.Add(out)
-	after := h.view(key, now).Accepts(now)
+	k.seen = k.seen.Add(t.Inbox, out)
+	after := h.view(key, now)
 	h.mu.Unlock()
-	if before && !after {
+	if before.Stance(now) != after.Stance(now) || before.InboxesUntil != after.InboxesUntil {
 		return h.save(ctx, key)
 	}
 	return nil
@@ -158,9 +158,7 @@ func (h *hosts) save(ctx context.Context, key string) error {
 		k.saving, k.seen = k.seen, health.Observation{}
 		base, seen := k.stored, k.saving
 		h.mu.Unlock()
-		_, saved, err := health.ChangeFrom(ctx, h.store, base, func(s health.State) health.State {
-			return s.Observe(h.rules, seen, h.now())
-		})
+		saved, err := h.share(ctx, base, seen)
 		h.mu.Lock()
 		k.saving = health.Observation{}
 		if err != nil {
@@ -170,6 +168,26 @@ func (h *hosts) save(ctx context.Context, key string) error {
 		k.stored = saved
 	}
 	return nil
+}
+
+// share adds what was seen to a server's state, and opens the circuit of an
+// inbox that turns out to be to blame.
+func (h *hosts) share(ctx context.Context, base health.State, seen health.Observation) (health.State, error) {
+	now, culprit := h.now(), ""
+	_, saved, err := health.ChangeFrom(ctx, h.store, base, func(s health.State) health.State {
+		culprit = s.Culprit(h.rules, seen, now)
+		return s.Observe(h.rules, seen, now)
+	})
+	if err != nil || culprit == "" {
+		return saved, err
+	}
+	_, inbox, err := health.Change(ctx, h.store, health.InboxKey(culprit), func(s health.State) health.State {
+		return s.Fault(h.rules, seen.Reason, seen.Why, now)
+	})
+	if err == nil {
+		h.set(inbox)
+	}
+	return saved, err
 }
 
 // change applies f to a server's shared state.

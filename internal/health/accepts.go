@@ -48,6 +48,7 @@ func (s State) reopened(now time.Time) State {
 	s.Phase, s.Since, s.Until, s.Why, s.Reason = Healthy, now, time.Time{}, "", ""
 	s.DownSince, s.Streak, s.Window, s.Checks = time.Time{}, 0, Window{}, 0
 	s.Ramp, s.Sweep, s.CheckAt = 0, Sweep{}, time.Time{}
+	s.Trials, s.Tried = 0, ""
 	if s.Parked {
 		s.Phase, s.CheckAt = Recovering, now
 	}

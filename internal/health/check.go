@@ -22,7 +22,7 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 	if !s.Parked {
 		return s.reopened(now).kept(r, now)
 	}
-	s.Phase, s.Since = HalfOpen, now
+	s.Phase, s.Since, s.Trials, s.Tried = HalfOpen, now, 0, ""
 	s.CheckAt = now.Add(r.TrialTimeout)
 	return s.kept(r, now)
 }
@@ -59,15 +59,19 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 	return s.kept(r, now)
 }
 
-// TrialSent says that a trial was released. Without news of it by
+// TrialSent says that a trial was released, to an inbox. Without news of it by
 // Rules.TrialTimeout another is sent.
-func (s State) TrialSent(r Rules, at Sweep, now time.Time) State {
+func (s State) TrialSent(r Rules, inbox string, at Sweep, now time.Time) State {
 	if s.Phase != HalfOpen {
 		return s
 	}
-	s.Sweep, s.CheckAt = at, now.Add(r.TrialTimeout)
+	s.Trials++
+	s.Tried, s.Sweep, s.CheckAt = inboxDigest(inbox), at, now.Add(r.TrialTimeout)
 	return s.kept(r, now)
 }
+
+// HasTried reports whether the last trial went to inbox.
+func (s State) HasTried(inbox string) bool { return s.Tried == inboxDigest(inbox) }
 
 // TrialPassed begins the recovery.
 func (s State) TrialPassed(r Rules, now time.Time) State {
@@ -79,10 +83,15 @@ func (s State) TrialPassed(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// TrialFailed counts as a failed check.
+// TrialFailed counts as a failed check. But if the host has answered (reason is
+// outcome.ReasonNone), it may be the inbox that is broken and not the host: then
+// others are tried first, as far as Rules.Trials allows.
 func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
-	if s.Phase != HalfOpen {
+	switch {
+	case s.Phase != HalfOpen:
 		return s
+	case reason == outcome.ReasonNone && s.Trials < r.Trials:
+		return s.TrialVoid(r, now)
 	}
 	return s.failed(r, reason, why, now)
 }

@@ -64,6 +64,10 @@ type State struct {
 
 	// Checks counts the failed checks of this outage.
 	Checks int `json:"checks,omitempty"`
+	// Trials counts the trials of the present check, and Tried is a digest of the
+	// inbox that the last one went to.
+	Trials int    `json:"trials,omitempty"`
+	Tried  string `json:"tried,omitempty"`
 	// Ramp is the number released at the next step of a recovery.
 	Ramp int `json:"ramp,omitempty"`
 	// CheckAt is when the scheduled function has something to do for this
@@ -100,6 +104,8 @@ type Window struct {
 	Start    time.Time `json:"start,omitzero"`
 	Total    int       `json:"total,omitempty"`
 	Failures int       `json:"failures,omitempty"`
+	// Inbox is a digest of the one that all failures came from; "*" if several.
+	Inbox string `json:"inbox,omitempty"`
 }
 
 // Sweep is a place in a lot that is being released: everything before it has

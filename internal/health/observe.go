@@ -1,6 +1,8 @@
 package health
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"fedpost/internal/outcome"
@@ -11,18 +13,28 @@ type Observation struct {
 	Successes, Failures int
 	// Trailing counts the failures since the last success.
 	Trailing int
+	// Inbox is the one that all failures came from; several if there are more, or
+	// if one was of a kind that no inbox can be blamed for.
+	Inbox string
 	// Reason and Why of the last failure.
 	Reason outcome.Reason
 	Why    string
 }
 
-// Add returns o with the outcome of one more attempt, which came after all of o.
-// Any answer below 500 is a success of the host, whatever it thinks of the
-// activity.
-func (o Observation) Add(out outcome.Outcome) Observation {
+// several stands for more than one inbox.
+const several = "*"
+
+// Add returns o with the outcome of one more attempt, on an inbox, which came
+// after all of o. Any answer below 500 is a success of the host, whatever it
+// thinks of the activity.
+func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	switch {
 	case out.Unattempted:
 	case out.HostFault():
+		if out.Reason == outcome.DNS || out.Reason == outcome.ConnRefused || out.Reason == outcome.TLS {
+			inbox = several
+		}
+		o.Inbox = joint(o.Inbox, inbox)
 		o.Failures++
 		o.Trailing++
 		o.Reason, o.Why = out.Reason, out.Err
@@ -33,6 +45,16 @@ func (o Observation) Add(out outcome.Outcome) Observation {
 	return o
 }
 
+func joint(a, b string) string {
+	switch {
+	case a == "" || a == b:
+		return b
+	case b == "":
+		return a
+	}
+	return several
+}
+
 // Then returns o followed by later.
 func (o Observation) Then(later Observation) Observation {
 	if later.Successes == 0 {
@@ -40,6 +62,7 @@ func (o Observation) Then(later Observation) Observation {
 	}
 	later.Successes += o.Successes
 	later.Failures += o.Failures
+	later.Inbox = joint(o.Inbox, later.Inbox)
 	if later.Why == "" {
 		later.Reason, later.Why = o.Reason, o.Why
 	}
@@ -54,7 +77,18 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	}
 	switch t := s.Settled(now); t.Phase {
 	case Healthy, Recovering:
-		return t.count(r, o, now, s)
+		if !t.counts(r, o, now) {
+			return s
+		}
+		t = t.count(r, o, now)
+		switch {
+		case !t.failing(r):
+			return t.kept(r, now)
+		case t.Window.culprit():
+			t.Streak, t.Window = 0, Window{}
+			return t.InboxFault(r, now).kept(r, now)
+		}
+		return t.Fault(r, o.Reason, o.Why, now)
 	case Unhealthy, Exhausted:
 		// Late answers to what was under way. A good one is a reason to look, not
 		// to believe.
@@ -66,28 +100,70 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	return s
 }
 
-func (s State) count(r Rules, o Observation, now time.Time, before State) State {
-	fresh := s.Window.Start.IsZero() || now.Sub(s.Window.Start) >= r.Window
-	if o.Failures == 0 && s.Streak == 0 && (fresh || s.Window.Failures == 0) {
-		return before
+// Culprit returns the inbox whose own fault it is if attempts fail so often that
+// a circuit has to open, while others of its host succeed: then its circuit does
+// and not the host's. It is empty otherwise.
+func (s State) Culprit(r Rules, o Observation, now time.Time) string {
+	t := s.Settled(now)
+	if t.Phase != Healthy && t.Phase != Recovering || !t.counts(r, o, now) {
+		return ""
 	}
-	if fresh {
-		s.Window = Window{Start: now}
+	if t = t.count(r, o, now); t.failing(r) && t.Window.culprit() {
+		return o.Inbox
+	}
+	return ""
+}
+
+// counts reports whether an observation is worth a write.
+func (s State) counts(r Rules, o Observation, now time.Time) bool {
+	return o.Failures > 0 || s.Streak > 0 || s.Phase == Recovering || (s.Window.Failures > 0 && !s.stale(r, now))
+}
+
+// stale reports whether the window is over.
+func (s State) stale(r Rules, now time.Time) bool {
+	return s.Window.Start.IsZero() || now.Sub(s.Window.Start) >= r.Window
+}
+
+func (s State) count(r Rules, o Observation, now time.Time) State {
+	if s.stale(r, now) {
+		w := Window{Start: now}
+		if s.Streak > 0 {
+			w.Inbox = s.Window.Inbox
+		}
+		s.Window = w
 	}
 	s.Window.Total += o.Successes + o.Failures
 	s.Window.Failures += o.Failures
+	if o.Failures > 0 {
+		inbox := o.Inbox
+		if inbox != several {
+			inbox = inboxDigest(inbox)
+		}
+		s.Window.Inbox = joint(s.Window.Inbox, inbox)
+	}
 	if o.Successes > 0 {
 		s.Streak = 0
 	}
 	s.Streak += o.Trailing
-	if s.Streak >= r.OpenAfter ||
-		(s.Window.Total >= r.OpenSample && float64(s.Window.Failures) >= r.OpenShare*float64(s.Window.Total)) {
-		return s.Fault(r, o.Reason, o.Why, now)
-	}
 	if s.Since.IsZero() {
 		s.Since = now
 	}
-	return s.kept(r, now)
+	return s
+}
+
+func (s State) failing(r Rules) bool {
+	return s.Streak >= r.OpenAfter ||
+		(s.Window.Total >= r.OpenSample && float64(s.Window.Failures) >= r.OpenShare*float64(s.Window.Total))
+}
+
+// culprit reports whether all failures are of one inbox of a host that has
+// accepted something else meanwhile.
+func (w Window) culprit() bool { return w.Inbox != "" && w.Inbox != several && w.Total > w.Failures }
+
+// inboxDigest keeps the states of hosts with long inbox names small.
+func inboxDigest(inbox string) string {
+	sum := sha256.Sum256([]byte(inbox))
+	return hex.EncodeToString(sum[:4])
 }
 
 // Fault opens the circuit at once.

@@ -31,6 +31,8 @@ type Rules struct {
 	// TrialTimeout is how long a trial may be under way before another is sent:
 	// its message may have been lost to a crash, or be cancelled.
 	TrialTimeout time.Duration
+	// Trials of a check while the host answers them with errors.
+	Trials int
 
 	// MaxPause caps the pause that a server may ask for.
 	MaxPause time.Duration
@@ -63,6 +65,7 @@ func (r Rules) Complete() Rules {
 	}
 	r.RampEvery = cmp.Or(r.RampEvery, time.Minute)
 	r.TrialTimeout = cmp.Or(r.TrialTimeout, 2*time.Minute)
+	r.Trials = cmp.Or(r.Trials, 3)
 	r.MaxPause = cmp.Or(r.MaxPause, 12*time.Hour)
 	r.GoneFor = cmp.Or(r.GoneFor, 30*day)
 	r.Unknown = cmp.Or(r.Unknown, day)

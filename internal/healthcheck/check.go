@@ -18,7 +18,8 @@ func (r *Runner) check(ctx context.Context, s health.State) error {
 	if !mine {
 		return err
 	}
-	if err := r.overdue(ctx, s); err != nil {
+	waiting, err := r.overdue(ctx, s)
+	if err != nil {
 		return err
 	}
 	host, whole := health.HostOf(s.Key)
@@ -35,7 +36,10 @@ func (r *Runner) check(ctx context.Context, s health.State) error {
 	if err != nil {
 		return err
 	}
-	return r.followUp(ctx, before, after, o)
+	if err := r.followUp(ctx, before, after, o); err != nil || waiting || !down(after) || !after.Parked {
+		return err
+	}
+	return r.drained(ctx, after)
 }
 
 func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {

@@ -21,9 +21,9 @@ func (r *Runner) trial(ctx context.Context, s health.State) error {
 			return r.afterHost(ctx, s, h)
 		}
 	}
-	ps, at, _, err := r.Lot.Next(ctx, s.Key, s.Sweep, 1)
+	ps, at, _, err := r.Lot.Next(ctx, s.Key, s.Sweep, candidates)
 	if err == nil && len(ps) == 0 && s.Sweep != (health.Sweep{}) {
-		ps, at, _, err = r.Lot.Next(ctx, s.Key, health.Sweep{}, 1)
+		ps, at, _, err = r.Lot.Next(ctx, s.Key, health.Sweep{}, candidates)
 	}
 	if err != nil {
 		return err
@@ -31,13 +31,24 @@ func (r *Runner) trial(ctx context.Context, s health.State) error {
 	if len(ps) == 0 {
 		return r.drained(ctx, s)
 	}
-	if s, mine, err := r.save(ctx, s.TrialSent(r.Rules, at, r.Now())); !mine {
+	p := ps[0]
+	for _, other := range ps {
+		if !s.HasTried(other.Delivery.Targets[0].Inbox) {
+			p = other
+			break
+		}
+	}
+	if s, mine, err := r.save(ctx, s.TrialSent(r.Rules, p.Delivery.Targets[0].Inbox, at, r.Now())); !mine {
 		return err
 	} else if !s.Trying() {
 		return nil
 	}
-	return r.send(ctx, ps, parking.Release{Trial: true})
+	return r.send(ctx, []parking.Parked{p}, parking.Release{Trial: true})
 }
+
+// candidates are how many parked deliveries are looked at to find one for
+// another inbox than the last trial's.
+const candidates = 20
 
 // release takes the next step of a recovery.
 func (r *Runner) release(ctx context.Context, s health.State) error {
@@ -62,19 +73,21 @@ func (r *Runner) wait(ctx context.Context, s health.State) error {
 	if !mine {
 		return err
 	}
-	return r.overdue(ctx, s)
+	_, err = r.overdue(ctx, s)
+	return err
 }
 
 // overdue sends on their way, to be given up there, deliveries that have become
-// too old to wait.
-func (r *Runner) overdue(ctx context.Context, s health.State) error {
+// too old to wait, and reports whether others still wait.
+func (r *Runner) overdue(ctx context.Context, s health.State) (others bool, err error) {
+	any := false
 	for s.Parked && !r.late(ctx) {
 		ps, err := r.Lot.Overdue(ctx, s.Key, r.Now(), r.AtOnce)
 		if err != nil {
-			return err
+			return true, err
 		}
 		if err := r.send(ctx, ps, parking.Release{Once: true}); err != nil {
-			return err
+			return true, err
 		}
 		loose := 0
 		for _, p := range ps {
@@ -82,12 +95,17 @@ func (r *Runner) overdue(ctx context.Context, s health.State) error {
 				loose++
 			}
 		}
+		any = any || len(ps) > 0
 		// Ordered ones stay in place until they are final.
 		if loose == 0 {
 			break
 		}
 	}
-	return nil
+	if !s.Parked || (!any && s.Checks < r.Rules.Checks) {
+		return s.Parked, nil
+	}
+	empty, err := r.Lot.Empty(ctx, s.Key)
+	return !empty, err
 }
 
 // sweep saves next, which makes the step this run's, and releases the next n

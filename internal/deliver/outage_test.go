@@ -1,0 +1,164 @@
+package deliver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/health"
+	"fedpost/internal/outcome"
+)
+
+const day = 24 * time.Hour
+
+// phase returns a server's phase as it is stored.
+func phase(t *testing.T, w *delivertest.World, key string) health.State {
+	t.Helper()
+	s, err := health.Load(t.Context(), w.Store, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestC6AServerThatIsBackGetsEverythingItMissed(t *testing.T) {
+	for _, outage := range []time.Duration{10 * time.Minute, 3 * time.Hour, 40 * time.Hour, 6 * day} {
+		t.Run(outage.String(), func(t *testing.T) {
+			w := delivertest.New(t, delivertest.Options{})
+			w.Servers.Script("down.example", delivertest.Down)
+			var ids []activity.ID
+			for i := range 300 {
+				ids = append(ids, w.Send(w.Activity("Create"), fmt.Sprintf("https://down.example/users/%d/inbox", i%7), "https://up.example/inbox"))
+			}
+			w.Run(outage, time.Minute)
+			attempts := len(w.Servers.Got()) - len(ids)
+			if attempts > 60 {
+				t.Errorf("%d attempts at a server that is down", attempts)
+			}
+			if s := phase(t, w, health.HostKey("down.example")); s.Phase != health.Unhealthy || !s.Parked {
+				t.Fatalf("its state is %+v", s)
+			}
+			w.Servers.Script("down.example", nil)
+			w.Run(25*time.Hour, time.Minute)
+			accepted := w.Servers.Accepted()
+			for _, id := range ids {
+				for inbox, r := range w.States(id) {
+					if r.State != activity.Delivered || accepted[id][inbox] != 1 {
+						t.Fatalf("%s to %s is %q and was accepted %d times", id, inbox, r.State, accepted[id][inbox])
+					}
+				}
+			}
+			if s := phase(t, w, health.HostKey("down.example")); s.Phase != health.Healthy || s.Parked || !s.CheckAt.IsZero() {
+				t.Errorf("in the end its state is %+v", s)
+			}
+			if len(w.Grave.Deaths) > 0 {
+				t.Errorf("%d deaths", len(w.Grave.Deaths))
+			}
+		})
+	}
+}
+
+func TestAfterSevenDaysTheDeliveriesOfADeadServerAreDead(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	w.Servers.Script("dead.example", delivertest.Down)
+	to := make([]string, 40)
+	for i := range to {
+		to[i] = fmt.Sprintf("https://dead.example/users/%d/inbox", i)
+	}
+	id := w.Send(w.Activity("Create"), to...)
+	w.Run(7*day-time.Hour, 10*time.Minute)
+	if len(w.Grave.Deaths) > 0 {
+		t.Fatalf("%d died early", len(w.Grave.Deaths))
+	}
+	w.Run(3*time.Hour, time.Minute)
+	for inbox, r := range w.States(id) {
+		if r.State != activity.Dead {
+			t.Errorf("%s is %q", inbox, r.State)
+		}
+	}
+	if len(w.Grave.Deaths) != len(to) {
+		t.Errorf("%d were buried, want %d", len(w.Grave.Deaths), len(to))
+	}
+	for _, d := range w.Grave.Deaths {
+		if d.Reason != "age" {
+			t.Errorf("%s died of %q", d.Recipient.Target.Inbox, d.Reason)
+		}
+	}
+	if !strings.Contains(w.Log.String(), "a server is exhausted") {
+		t.Error("nothing was said about the server being exhausted")
+	}
+	w.Run(40*day, 6*time.Hour)
+	if s := phase(t, w, health.HostKey("dead.example")); s.Version != "" {
+		t.Errorf("the state of a host that nobody waits for is kept: %+v", s)
+	}
+}
+
+func TestThrottlingPausesTheWholeHost(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	until := delivertest.Start.Add(30 * time.Minute)
+	w.Servers.Script("busy.example", func(r delivertest.Request, _ int) outcome.Outcome {
+		if r.At.Before(until) {
+			return outcome.Outcome{Class: outcome.Throttled, Status: 429, RetryAfter: until, Err: "answered 429"}
+		}
+		return delivertest.Status(202)
+	})
+	var ids []activity.ID
+	for i := range 50 {
+		ids = append(ids, w.Send(w.Activity("Create"), fmt.Sprintf("https://busy.example/u/%d", i)))
+	}
+	w.Run(29*time.Minute, time.Minute)
+	if n := len(w.Servers.Got()); n > 12 {
+		t.Errorf("%d requests to a host that asked for a pause", n)
+	}
+	w.Run(20*time.Minute, time.Minute)
+	for i, id := range ids {
+		w.Expect(id, map[string]activity.State{fmt.Sprintf("https://busy.example/u/%d", i): activity.Delivered})
+	}
+}
+
+func TestABrokenInboxDoesNotStopItsHost(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	const bad, good = "https://mixed.example/bad", "https://mixed.example/good"
+	w.Servers.Script(bad, delivertest.Answers(500))
+	var ids []activity.ID
+	for range 30 {
+		ids = append(ids, w.Send(w.Activity("Create"), bad, good))
+		w.Run(time.Minute, 5*time.Second)
+	}
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{good: activity.Delivered})
+	}
+	if s := phase(t, w, health.InboxKey(bad)); s.Phase != health.Unhealthy || !s.Parked {
+		t.Errorf("the inbox's state is %+v", s)
+	}
+	if s := phase(t, w, health.HostKey("mixed.example")); !s.Accepts(w.Clock.Now()) {
+		t.Errorf("the host's state is %+v", s)
+	}
+	w.Servers.Script(bad, nil)
+	w.Run(26*time.Hour, time.Minute)
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{bad: activity.Delivered})
+		if n := w.Servers.Accepted()[id][bad]; n != 1 {
+			t.Errorf("accepted %d times", n)
+		}
+	}
+}
+
+func TestGoneFromASharedInboxEndsTheWholeServer(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	w.Servers.Script("gone.example", func(delivertest.Request, int) outcome.Outcome {
+		return outcome.Outcome{Class: outcome.Gone, Status: 410, Err: "answered 410"}
+	})
+	first := w.Send(w.Activity("Create"), "https://gone.example/inbox")
+	w.Work()
+	second := w.Send(w.Activity("Create"), "https://gone.example/u/1", "https://gone.example/u/2")
+	w.Run(time.Minute, time.Minute)
+	w.Expect(first, map[string]activity.State{"https://gone.example/inbox": activity.Failed})
+	w.Expect(second, map[string]activity.State{"https://gone.example/u/1": activity.Failed, "https://gone.example/u/2": activity.Failed})
+	if n := len(w.Servers.Got()); n != 1 {
+		t.Errorf("%d requests to a server that is gone", n)
+	}
+}
