@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -219,4 +221,72 @@ func pages(t *testing.T, e *Engine) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+func TestFilesAreTheirOwnersOnly(t *testing.T) {
+	path := file(t)
+	e := openAt(t, path, Options{})
+	mustSend(t, e.Queue(queue.Normal), queue.Message{Body: "a direct message"})
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %s", info.Name(), info.Mode())
+		}
+	}
+}
+
+// TestFullDisk stands in for a full disk by SQLite's own limit of a file, which
+// fails in the same way.
+func TestFullDisk(t *testing.T) {
+	e := openAt(t, file(t), Options{})
+	q := e.Queue(queue.Normal)
+	mustSend(t, q, queue.Message{Body: "before"})
+	limit := func(pages int) {
+		t.Helper()
+		if err := e.write(t.Context(), func(s *session) error {
+			_, err := s.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), nil, new(int))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(1) // which SQLite takes as the pages there are
+	large := queue.Message{Body: strings.Repeat("x", 500_000)}
+	for range 3 {
+		err := q.Send(t.Context(), large)
+		if err == nil || strings.Contains(err.Error(), "closed") {
+			t.Errorf("error %v", err)
+		}
+		// What was promised holds: nothing was sent. An uncertain error says less.
+		if n := rows(t, e, "body"); n != 1 {
+			t.Errorf("%d bodies after error %v", n, err)
+		}
+	}
+	limit(1_000_000)
+	mustSend(t, q, large)
+	if got := receive(t, q, queue.ReceiveOptions{}); len(got) != 2 || got[0].Body != "before" || got[1].Body != large.Body {
+		t.Errorf("received %d messages when there was room again", len(got))
+	}
+}
+
+func TestTimesBeyondTheRange(t *testing.T) {
+	tb := openAt(t, Memory, Options{}).Table()
+	k := table.Key{PK: "a", SK: "b"}
+	far := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	if err := tb.Put(t.Context(), table.Item{Key: k, Expires: far, Due: table.Due{Shard: "s", At: far}}, table.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	err := tb.Put(t.Context(), table.Item{Key: k}, table.Free(time.Now()))
+	if !errors.Is(err, table.ErrConflict) {
+		t.Errorf("what expires in 9999 is free now: %v", err)
+	}
+	if got, err := tb.Due(t.Context(), "s", time.Now(), 1); err != nil || len(got) != 0 {
+		t.Errorf("what is due in 9999 is due now: %v, error %v", got, err)
+	}
+	if got, err := tb.Due(t.Context(), "s", far, 1); err != nil || len(got) != 1 {
+		t.Errorf("%v, error %v", got, err)
+	}
 }

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"fedpost/internal/table"
@@ -39,10 +40,10 @@ func apply(s *session, op table.Op) error {
 func put(s *session, it table.Item) error {
 	var expires, shard, due any
 	if !it.Expires.IsZero() {
-		expires = it.Expires.UnixNano()
+		expires = nanos(it.Expires)
 	}
 	if it.Due.Shard != "" {
-		shard, due = it.Due.Shard, it.Due.At.UnixNano()
+		shard, due = it.Due.Shard, nanos(it.Due.At)
 	}
 	data := it.Data
 	if data == nil {
@@ -52,6 +53,19 @@ func put(s *session, it table.Item) error {
 		ON CONFLICT (pk, sk) DO UPDATE SET fence = excluded.fence, data = excluded.data, expires = excluded.expires,
 			due_shard = excluded.due_shard, due_at = excluded.due_at`,
 		it.PK, it.SK, it.Fence, data, expires, shard, due)
+}
+
+// nanos is t as it is stored. Times that 64 bits do not hold, before 1678 and
+// after 2261, are kept as the first or last that they do: an expiry in the far
+// future must not wrap around and lie in the past.
+func nanos(t time.Time) int64 {
+	switch y := t.UTC().Year(); {
+	case y > 2261:
+		return math.MaxInt64
+	case y < 1678:
+		return math.MinInt64
+	}
+	return t.UnixNano()
 }
 
 func remove(s *session, k table.Key) error {

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -35,6 +37,9 @@ func (e *Engine) open(ctx context.Context, path string) error {
 	if path != Memory {
 		var err error
 		if e.release, err = lock(ctx, path); err != nil {
+			return err
+		}
+		if err := create(path); err != nil {
 			return err
 		}
 		if source, err = uri(path, pragmas...); err != nil {
@@ -89,7 +94,11 @@ func (e *Engine) session(ctx context.Context, source string) (*session, error) {
 // on an empty database beside the file: it works on every system that SQLite
 // knows, and it goes with the process however that ends.
 func lock(ctx context.Context, path string) (release func() error, err error) {
-	source, err := uri(path+".lock", "busy_timeout(0)", "journal_mode(memory)")
+	path += ".lock"
+	if err := create(path); err != nil {
+		return nil, err
+	}
+	source, err := uri(path, "busy_timeout(0)", "journal_mode(memory)")
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +115,21 @@ func lock(ctx context.Context, path string) (release func() error, err error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db.Close, nil
+}
+
+// create makes the file at path if it is missing, for its owner's eyes only:
+// SQLite itself would let everybody read other people's posts. Its other files
+// take after this one. A file that is there is not even opened: closing it
+// would drop the POSIX locks that this process has on it.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // uri names a file for SQLite, whatever characters its path has.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fedpost/internal/queue"
@@ -80,23 +81,30 @@ func TestQueueStateSurvivesARestart(t *testing.T) {
 	}
 }
 
+// TestWaitingReceiveIsWokenWhenAMessageComesBack, like the one below, runs in
+// synthetic time: a receive that is not woken would take until its Wait ends.
 func TestWaitingReceiveIsWokenWhenAMessageComesBack(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
-		e := openAt(t, Memory, Options{})
-		q := e.Queue(name)
-		m := queue.Message{Body: "x"}
-		if name.FIFO() {
-			m = ordered("g", "k", "x")
-		}
-		mustSend(t, q, m)
-		receive(t, q, queue.ReceiveOptions{Visibility: 100 * time.Millisecond})
-		begun := time.Now()
-		if got := receive(t, q, queue.ReceiveOptions{Wait: 20 * time.Second}); bodies(got) != "x" {
-			t.Errorf("%s: received %q", name, bodies(got))
-		}
-		if d := time.Since(begun); d < 50*time.Millisecond || d > 10*time.Second {
-			t.Errorf("%s: came back after %s", name, d)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			q := openAt(t, Memory, Options{}).Queue(name)
+			m := queue.Message{Body: "x"}
+			if name.FIFO() {
+				m = ordered("g", "k", "x")
+			}
+			mustSend(t, q, m)
+			receive(t, q, queue.ReceiveOptions{Visibility: 3 * time.Second})
+			begun := time.Now()
+			if got := receive(t, q, queue.ReceiveOptions{Wait: 20 * time.Second}); bodies(got) != "x" {
+				t.Errorf("%s: received %q", name, bodies(got))
+			}
+			if d := time.Since(begun); d < 3*time.Second || d > 3*time.Second+time.Millisecond {
+				t.Errorf("%s: came back after %s, want 3s", name, d)
+			}
+			begun = time.Now()
+			if got := receive(t, q, queue.ReceiveOptions{Wait: 5 * time.Second}); len(got) > 0 || time.Since(begun) != 5*time.Second {
+				t.Errorf("%s: received %q after %s, want nothing after 5s", name, bodies(got), time.Since(begun))
+			}
+		})
 	}
 }
 
@@ -117,6 +125,9 @@ func TestWaitingReceiveIsWokenByEveryChange(t *testing.T) {
 				t.Error(err)
 			}
 		}, "g2"},
+		"send": {2, queue.Normal, func(t *testing.T, e *Engine, _ queue.Received) {
+			mustSend(t, e.Queue(queue.Normal), queue.Message{Body: "new"})
+		}, "new"},
 		"visibility cut short": {2, queue.Ordered, show, "g1"},
 		"dead letter": {1, queue.DeadOrdered, func(t *testing.T, e *Engine, r queue.Received) {
 			show(t, e, r)
@@ -124,20 +135,22 @@ func TestWaitingReceiveIsWokenByEveryChange(t *testing.T) {
 		}, "g1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := openAt(t, Memory, Options{Queues: map[queue.Name]QueueConfig{queue.Ordered: {MaxReceives: c.receives}}})
-			mustSend(t, e.Queue(queue.Ordered), ordered("g", "1", "g1"), ordered("g", "2", "g2"))
-			held := receive(t, e.Queue(queue.Ordered), queue.ReceiveOptions{Max: 1, Visibility: time.Hour})
-			got := make(chan string)
-			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-			defer cancel()
-			go func() {
-				rs, err := e.Queue(c.waits).Receive(ctx, queue.ReceiveOptions{Max: 1, Wait: 20 * time.Second})
-				got <- fmt.Sprint(bodies(rs), " ", err)
-			}()
-			c.wake(t, e, held[0])
-			if s := <-got; s != c.want+" <nil>" {
-				t.Errorf("received %s, want %s", s, c.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				e := openAt(t, Memory, Options{Queues: map[queue.Name]QueueConfig{queue.Ordered: {MaxReceives: c.receives}}})
+				mustSend(t, e.Queue(queue.Ordered), ordered("g", "1", "g1"), ordered("g", "2", "g2"))
+				held := receive(t, e.Queue(queue.Ordered), queue.ReceiveOptions{Max: 1, Visibility: time.Hour})
+				got := make(chan string)
+				begun := time.Now()
+				go func() {
+					rs, err := e.Queue(c.waits).Receive(t.Context(), queue.ReceiveOptions{Max: 1, Wait: 20 * time.Second})
+					got <- fmt.Sprint(bodies(rs), " ", err, " ", time.Since(begun))
+				}()
+				synctest.Wait() // until it waits
+				c.wake(t, e, held[0])
+				if s := <-got; s != c.want+" <nil> 0s" {
+					t.Errorf("received %s, want %s at once", s, c.want)
+				}
+			})
 		})
 	}
 }
@@ -258,6 +271,9 @@ func TestRedrive(t *testing.T) {
 	got := receive(t, e.Queue(queue.Ordered), queue.ReceiveOptions{})
 	if bodies(got) != "g1 g2" || got[0].ReceiveCount != 1 || !got[0].SentAt.Equal(c.Now()) {
 		t.Errorf("received %+v", got)
+	}
+	if n := rows(t, e, "fifo_group"); n != 1 {
+		t.Errorf("%d groups are known, want that of the ordered queue", n)
 	}
 	if _, err := e.Redrive(t.Context(), queue.Normal); err == nil {
 		t.Error("redrove a queue that has no dead letters")

@@ -64,7 +64,7 @@ func (t *tbl) Due(ctx context.Context, shard string, by time.Time, limit int) ([
 	if limit <= 0 {
 		limit = -1
 	}
-	items, err := t.list(ctx, selectItem+`WHERE due_shard = ? AND due_at <= ? ORDER BY due_at LIMIT ?`, shard, by.UnixNano(), limit)
+	items, err := t.list(ctx, selectItem+`WHERE due_shard = ? AND due_at <= ? ORDER BY due_at LIMIT ?`, shard, nanos(by), limit)
 	if err != nil {
 		return nil, fmt.Errorf("due items of %s: %w", shard, err)
 	}
