@@ -46,10 +46,15 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	m.State = Sent
 	m.Expires = l.g.o.Now().Add(l.ttl)
 	err := l.g.store.ReplaceMarker(ctx, l.key, l.m.Token, m)
-	if err == nil || l.unsure && errors.Is(err, ErrLost) {
-		return nil
+	if l.unsure && errors.Is(err, ErrLost) {
+		// The fallback went on without a marker: from now on there is one, unless
+		// another call was quicker.
+		_, err = l.g.store.ReserveMarker(ctx, l.key, m)
 	}
-	return fmt.Errorf("confirm deduplication marker: %w", err)
+	if err != nil {
+		return fmt.Errorf("confirm deduplication marker: %w", err)
+	}
+	return nil
 }
 
 // GiveBack ends the lease after a definite failure to send, so that a retry

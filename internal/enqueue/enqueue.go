@@ -17,6 +17,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"fedpost/internal/activity"
 	"fedpost/internal/agenda"
 	"fedpost/internal/blob"
@@ -113,6 +115,9 @@ func New(o Options) *Service {
 	if !o.Priority.Valid() {
 		o.Priority = activity.Normal
 	}
+	// Within a process ids grow even inside a millisecond, so that delayed work
+	// of one ordering key that is due at the same time goes out as it came.
+	o.Entropy = &ulid.LockedMonotonicReader{MonotonicReader: ulid.Monotonic(o.Entropy, 0)}
 	return &Service{o}
 }
 

@@ -41,7 +41,7 @@ func (s *Store) PutTask(ctx context.Context, t agenda.Task) error {
 // there any more.
 func (s *Store) DueTasks(ctx context.Context, shard int, now time.Time, limit int) ([]agenda.Task, error) {
 	due, err := s.t.Due(ctx, fmt.Sprintf("agenda#%d", shard), now, limit)
-	if err != nil {
+	if err != nil || len(due) == 0 {
 		return nil, err
 	}
 	keys := make([]table.Key, len(due))

@@ -1,0 +1,274 @@
+package enqueue_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	mrand "math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/agenda"
+	"fedpost/internal/blob"
+	"fedpost/internal/dedup"
+	"fedpost/internal/embedded"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/faults"
+	"fedpost/internal/message"
+	"fedpost/internal/queue"
+	"fedpost/internal/store"
+	"fedpost/internal/table"
+)
+
+const (
+	keyID = "https://social.example/users/frida#main-key"
+	note  = `{"type":"Create","actor":"https://social.example/users/frida","object":{"type":"Note","content":"<p>Grüße &amp; 🐘</p>"}}`
+)
+
+var (
+	discard = slog.New(slog.NewTextHandler(io.Discard, nil))
+	// noon is the start of a deduplication period.
+	noon    = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	sending = []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered}
+)
+
+// world is the service on the embedded engine, all of its calls counted and
+// breakable by a plan.
+type world struct {
+	*testing.T
+	engine  *embedded.Engine
+	plan    *faults.Plan
+	clock   time.Time
+	store   *store.Store // through the plan
+	truth   *store.Store // beside it
+	guard   *dedup.Guard
+	service *enqueue.Service
+	release *agenda.Releaser
+
+	change   []option
+	restarts int
+}
+
+type keys map[string]bool
+
+func (k keys) Known(_ context.Context, id string) (bool, error) { return k[id], nil }
+
+// option changes a world before it is put together.
+type option func(*settings)
+
+type settings struct {
+	dedup     dedup.Options
+	enqueue   enqueue.Options
+	noMarkers bool
+	table     func(table.Table) table.Table
+}
+
+func newWorld(t *testing.T, p *faults.Plan, change ...option) *world {
+	t.Helper()
+	w := &world{T: t, clock: noon.Add(2 * time.Minute)}
+	var err error
+	w.engine, err = embedded.Open(t.Context(), embedded.Memory, embedded.Options{Now: w.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.change = change
+	w.restart(p)
+	return w
+}
+
+// restart puts everything but the engine together anew, around another plan.
+func (w *world) restart(p *faults.Plan) {
+	w.plan = p
+	senders := map[queue.Name]queue.Sender{}
+	for _, n := range sending {
+		senders[n] = faults.Sender(p, string(n), w.engine.Queue(n))
+	}
+	entropy := mrand.NewChaCha8([32]byte{byte(w.restarts)})
+	w.restarts++
+	s := settings{
+		dedup:   dedup.Options{Now: w.now, Entropy: entropy, Log: discard},
+		enqueue: enqueue.Options{Queues: senders, Keys: keys{keyID: true}, Now: w.now, Entropy: entropy, Log: discard},
+	}
+	for _, c := range w.change {
+		c(&s)
+	}
+	tbl := faults.Table(p, "table", w.engine.Table())
+	if s.table != nil {
+		tbl = s.table(tbl)
+	}
+	w.store, w.truth = store.New(tbl, w.now), store.New(w.engine.Table(), w.now)
+	w.guard = dedup.New(w.store, s.dedup)
+	if s.noMarkers {
+		w.guard = dedup.New(nil, s.dedup)
+	}
+	s.enqueue.Ledger, s.enqueue.Blobs, s.enqueue.Agenda, s.enqueue.Markers = w.store, w.store, w.store, w.guard
+	w.service = enqueue.New(s.enqueue)
+	w.release = &agenda.Releaser{Store: w.store, Queues: s.enqueue.Queues, Released: w.service.NoteReleased, Log: discard}
+}
+
+func (w *world) now() time.Time { return w.clock }
+
+func (w *world) wait(d time.Duration) { w.clock = w.clock.Add(d) }
+
+// request is a sound one.
+func request(change ...func(*enqueue.Request)) enqueue.Request {
+	r := enqueue.Request{
+		Protocol: activity.ActivityPub, Body: ptr(note), KeyID: keyID,
+		Recipients: []enqueue.Recipient{{Inbox: "https://a.example/inbox"}, {Inbox: "https://b.example/inbox"}},
+	}
+	for _, c := range change {
+		c(&r)
+	}
+	return r
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func key(k string) func(*enqueue.Request) {
+	return func(r *enqueue.Request) { r.DeduplicationKey = &k }
+}
+
+func ordered(k string) func(*enqueue.Request) {
+	return func(r *enqueue.Request) { r.OrderingKey = k }
+}
+
+func delay(d time.Duration) func(*enqueue.Request) {
+	return func(r *enqueue.Request) { r.Delay = d }
+}
+
+func ttl(d time.Duration) func(*enqueue.Request) {
+	return func(r *enqueue.Request) { r.DeduplicationTTL = d }
+}
+
+func body(s string) func(*enqueue.Request) {
+	return func(r *enqueue.Request) { r.Body = &s }
+}
+
+func (w *world) enqueue(r enqueue.Request) (enqueue.Result, error) {
+	return w.service.Enqueue(w.Context(), r)
+}
+
+// must enqueues what has to be accepted.
+func (w *world) must(r enqueue.Request, want enqueue.Status) activity.ID {
+	w.Helper()
+	res, err := w.enqueue(r)
+	if err != nil {
+		w.Fatalf("enqueue: %v", err)
+	}
+	if res.Status != want {
+		w.Fatalf("status %q, want %q", res.Status, want)
+	}
+	return res.ID
+}
+
+// arrival is one single activity on a queue.
+type arrival struct {
+	Queue   queue.Name
+	Message message.Message // what a claim check stands for; never a batch
+	Raw     queue.Received
+}
+
+// arrived takes everything visible off the queues, past the plan.
+func (w *world) arrived() []arrival {
+	w.Helper()
+	var all []arrival
+	for _, n := range sending {
+		for {
+			got, err := w.engine.Queue(n).Receive(w.Context(), queue.ReceiveOptions{Max: 10, Visibility: queue.MaxVisibility})
+			if err != nil {
+				w.Fatal(err)
+			}
+			if len(got) == 0 {
+				break
+			}
+			for _, r := range got {
+				for _, m := range w.open(r.Body) {
+					all = append(all, arrival{n, m, r})
+				}
+				if err := w.engine.Queue(n).Delete(w.Context(), r.Handle); err != nil {
+					w.Fatal(err)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// open returns the single activities that a message stands for.
+func (w *world) open(text string) []message.Message {
+	w.Helper()
+	m, err := message.Decode(text)
+	if err == nil && m.Ref != nil {
+		if text, err = blob.Get(w.Context(), w.truth, m.Ref.ID, m.Ref.Parts); err == nil {
+			m, err = message.Decode(text)
+		}
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	if m.Batch != nil {
+		return m.Batch
+	}
+	return []message.Message{m}
+}
+
+// one returns the only arrival.
+func (w *world) one() arrival {
+	w.Helper()
+	all := w.arrived()
+	if len(all) != 1 {
+		w.Fatalf("%d messages arrived, want 1", len(all))
+	}
+	return all[0]
+}
+
+// ids counts arrivals by activity.
+func ids(all []arrival) map[activity.ID]int {
+	n := map[activity.ID]int{}
+	for _, a := range all {
+		n[a.Message.Activity.ID]++
+	}
+	return n
+}
+
+// only returns the one activity that arrived, however often.
+func (w *world) only() activity.ID {
+	w.Helper()
+	got := ids(w.arrived())
+	if len(got) != 1 {
+		w.Fatalf("activities %v arrived, want exactly one", got)
+	}
+	return slices.Collect(maps.Keys(got))[0]
+}
+
+// calls returns the calls since the plan's n-th, as "target.op".
+func (w *world) calls(n int) []string {
+	var all []string
+	for _, c := range w.plan.Calls()[n:] {
+		all = append(all, c.Target+"."+c.Op)
+	}
+	return all
+}
+
+// faultsOf returns the faults of a refused request by their pointers.
+func faultsOf(t *testing.T, err error) map[string]enqueue.Fault {
+	t.Helper()
+	var invalid *enqueue.InvalidError
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got %v, want an *InvalidError", err)
+	}
+	m := map[string]enqueue.Fault{}
+	for _, f := range invalid.Faults {
+		m[f.Pointer] = f
+	}
+	return m
+}
