@@ -1,0 +1,141 @@
+package sipher_test
+
+import (
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"fedpost/internal/outbound"
+	"fedpost/internal/outcome"
+	"fedpost/internal/sipher/peertest"
+	"fedpost/internal/sipher/registry"
+	"fedpost/internal/sipher/threat"
+)
+
+func dialError(err error) error {
+	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", err)}
+}
+
+var notFound = &net.DNSError{Err: "no such host", Name: "b.example", IsNotFound: true}
+
+func TestD5NetworkErrorMarksTheServerUnhealthyWithItsReason(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		stored threat.Reason
+		class  outcome.Reason
+	}{
+		"host not found":         {notFound, threat.DNSBlocked, outcome.DNS},
+		"resolver failure":       {&net.DNSError{Err: "server misbehaving", Name: "b.example", IsTemporary: true}, threat.DNSBlocked, outcome.DNS},
+		"connection refused":     {dialError(syscall.ECONNREFUSED), threat.ConnRefused, outcome.ConnRefused},
+		"reset":                  {&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, threat.ConnReset, outcome.ConnReset},
+		"timed out by system":    {dialError(syscall.ETIMEDOUT), threat.ConnReset, outcome.ConnReset},
+		"closed without answer":  {io.EOF, threat.ConnReset, outcome.ConnReset},
+		"bad certificate":        {&outbound.TLSError{Err: x509.UnknownAuthorityError{}}, threat.TLSError, outcome.TLS},
+		"alert of the other end": {&net.OpError{Op: "remote error", Err: errors.New("tls: handshake failure")}, threat.TLSError, outcome.TLS},
+		"anything else":          {errors.New("strange"), threat.Unknown, outcome.OtherTrouble},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.acquainted(b.b)
+			b.net.Fail(urlB, c.err)
+			o := b.attempt(postJob(), 1)
+			want{class: outcome.Retry, says: c.err.Error()}.check(t, o)
+			if o.Reason != c.class || o.Status != 0 {
+				t.Errorf("%+v", o)
+			}
+			s := b.server(urlB)
+			if s.IsHealthy || s.Reason != c.stored || s.Attempts != 0 || !s.UpdatedAt.Equal(b.Now()) {
+				t.Errorf("%+v", s)
+			}
+			// And check 0 is scheduled, five minutes ahead.
+			due, err := b.store.DueChecks(t.Context(), b.Now().Add(5*time.Minute), 10)
+			if err != nil || len(due) != 1 || due[0].ServerURL != urlB || due[0].Attempt != 0 || !due[0].DueAt.Equal(b.Now().Add(5*time.Minute)) {
+				t.Errorf("%+v, %v", due, err)
+			}
+		})
+	}
+}
+
+func TestD7DeliveryTimesOutAfter15Seconds(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, b *bed) {
+		b.acquainted(b.b)
+		b.net.Hang(urlB)
+		began := time.Now()
+		o := b.attempt(postJob(), 1)
+		want{class: outcome.Retry, says: "no answer in time"}.check(t, o)
+		if took := time.Since(began); took != 15*time.Second || o.Reason != outcome.Timeout {
+			t.Errorf("%s, %+v", took, o)
+		}
+		if s := b.server(urlB); s.IsHealthy || s.Reason != threat.Timeout {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestD3DiscoveryTimesOutAfter10Seconds(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, b *bed) {
+		b.net.Hang(urlB)
+		began := time.Now()
+		want{class: outcome.Retry, unattempted: true, says: "no answer in time"}.check(t, b.attempt(postJob(), 1))
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("took %s", took)
+		}
+		if got := b.net.Asked(); !slices.Equal(got, []string{"GET https://b.example/discover"}) {
+			t.Errorf("asked %v", got)
+		}
+	})
+}
+
+func TestD5RefusalOfTheAddressGuardIsFinalAndNeverProxied(t *testing.T) {
+	b := newBed(t)
+	b.acquainted(b.b)
+	b.acquainted(b.p)
+	b.net.Fail(urlB, &outbound.BlockedError{Why: "loopback"})
+	o := b.attempt(postJob(), 1)
+	want{class: outcome.Refused, unattempted: true, says: "not allowed"}.check(t, o)
+	if o.Reason != outcome.BlockedAddr || !b.server(urlB).IsHealthy || len(b.p.Received()) > 0 {
+		t.Errorf("%+v, %+v, %v", o, b.server(urlB), b.p.Sequence())
+	}
+}
+
+func TestD1TargetThatIsNoURLIsFinal(t *testing.T) {
+	b := newBed(t)
+	b.acquainted(b.b)
+	bad := target(postJob())
+	bad.Inbox = "b.example/x"
+	want{class: outcome.Refused, unattempted: true, says: "cannot make request"}.check(t, b.proto.Attempt(t.Context(), postJob(), bad, 1))
+}
+
+func TestD5ASuccessOnlySchedulesACheckWhereChecksAreAllowed(t *testing.T) {
+	for reason, healthy := range map[threat.Reason]bool{threat.Timeout: false, threat.DNSBlocked: true} {
+		b := newBed(t)
+		b.b.Know(ourURL, b.a.PublicKey(), b.a.EncryptionKey())
+		b.insert(b.b, func(s *registry.Server) { s.IsHealthy, s.Reason, s.Attempts = false, reason, 5 })
+		delivered.check(t, b.attempt(postJob(), 1))
+		s := b.server(urlB)
+		due, err := b.store.DueChecks(t.Context(), b.Now().Add(time.Hour), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.IsHealthy != healthy || (len(due) == 1) == healthy {
+			t.Errorf("%s: %+v, due %v", reason, s, due)
+		}
+	}
+}
+
+func TestD5BrokenOffAnswerIsANetworkError(t *testing.T) {
+	b := newBed(t)
+	b.acquainted(b.b)
+	b.b.Behave(peertest.Behavior{Reset: true})
+	o := b.attempt(postJob(), 1)
+	want{class: outcome.Retry}.check(t, o)
+	if o.Reason != outcome.ConnReset || b.server(urlB).Reason != threat.ConnReset {
+		t.Errorf("%+v", o)
+	}
+}
