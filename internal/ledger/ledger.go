@@ -38,6 +38,9 @@ type Record struct {
 	Targets    int
 	Chunk      int
 
+	// OrderingKey is the activity's, if it is ordered.
+	OrderingKey string
+
 	// Fingerprint tells whether a repeated deduplication key comes with the
 	// same request.
 	Fingerprint string

@@ -35,6 +35,10 @@ type Parked struct {
 	Attempted bool
 }
 
+// FirstGeneration is that of the spot, and of the message it is released by, of
+// a delivery that is parked before anybody has attempted it.
+const FirstGeneration = 1
+
 // Spot names a place in the lot.
 type Spot struct {
 	Key             string

@@ -21,6 +21,7 @@ type recordItem struct {
 	Recipients  int               `json:"recipients,omitempty"`
 	Targets     int               `json:"targets,omitempty"`
 	Chunk       int               `json:"chunk,omitempty"`
+	OrderingKey string            `json:"ordering,omitempty"`
 	Fingerprint string            `json:"fingerprint,omitempty"`
 	Cancelled   bool              `json:"cancelled,omitempty"`
 	// Moved is set instead of all else: the activity has another id. See
@@ -49,7 +50,7 @@ func packRecord(r ledger.Record) (table.Item, error) {
 		Protocol: r.Protocol, Type: r.Type,
 		CreatedAt: millis(r.CreatedAt), DueAt: millis(r.DueAt), ExpiresAt: millis(r.ExpiresAt),
 		Recipients: r.Recipients, Targets: r.Targets, Chunk: r.Chunk,
-		Fingerprint: r.Fingerprint, Cancelled: r.Cancelled, Inline: r.Inline,
+		OrderingKey: r.OrderingKey, Fingerprint: r.Fingerprint, Cancelled: r.Cancelled, Inline: r.Inline,
 	})
 	return table.Item{Key: recordKey(r.ID), Data: data, Expires: r.Forget}, err
 }
@@ -64,7 +65,7 @@ func unpackRecord(id activity.ID, it table.Item) (r ledger.Record, moved activit
 		ID: id, Protocol: i.Protocol, Type: i.Type,
 		CreatedAt: fromMillis(i.CreatedAt), DueAt: fromMillis(i.DueAt), ExpiresAt: fromMillis(i.ExpiresAt),
 		Recipients: i.Recipients, Targets: i.Targets, Chunk: i.Chunk,
-		Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forget: it.Expires, Inline: i.Inline,
+		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forget: it.Expires, Inline: i.Inline,
 	}, i.Moved, nil
 }
 

@@ -14,7 +14,7 @@ import (
 var activities = group{"activities", []testCase{
 	{"ARecordIsReadAsItWasWritten", func(b *bed) {
 		r := b.newRecord(3)
-		r.DueAt, r.ExpiresAt, r.Fingerprint = b.in(time.Hour), b.in(2*time.Hour), "print"
+		r.DueAt, r.ExpiresAt, r.Fingerprint, r.OrderingKey = b.in(time.Hour), b.in(2*time.Hour), "print", "thread 7"
 		b.must(b.CreateActivity(b.ctx, r))
 		b.same(r, b.record(r.ID))
 		k, err := b.Inspect(b.ctx, ledger.Unit{Activity: r.ID, Position: message.Whole})

@@ -1,0 +1,187 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+	"fedpost/internal/parking"
+)
+
+// tally counts and lists the recipients of an activity, chunk by chunk.
+type tally struct {
+	record   Record
+	lot      Lot
+	now      time.Time
+	from, to int // the targets to list
+
+	counts  map[activity.State]int
+	counted int // recipients
+	touched bool
+	page    []RecipientView
+	unread  bool // a chunk on the page is not planned yet
+}
+
+func (t *tally) add(ctx context.Context, chunks []Chunk) error {
+	parked, err := t.look(ctx, chunks)
+	if err != nil {
+		return err
+	}
+	for _, c := range chunks {
+		t.touched = t.touched || c.Touched
+		t.unread = t.unread || c.Targets == nil
+		for p, target := range c.Targets {
+			r, recorded := c.Recipients[p]
+			if !recorded {
+				r = Recipient{State: activity.Queued}
+				if parked[place{c.Number, p}] || parked[place{c.Number, wholeChunk}] {
+					r.State = activity.Parked
+				}
+			}
+			r.State = t.state(c, r, recorded)
+			t.counts[r.State] += target.Stands
+			t.counted += target.Stands
+			if i := c.Number*t.record.Chunk + p; i >= t.from && i < t.to && !t.unread {
+				t.page = append(t.page, viewOf(target, r))
+			}
+		}
+	}
+	return nil
+}
+
+// state is what r is shown as: nobody who is not being sent to at this moment
+// will be, if the activity is cancelled or expired.
+func (t *tally) state(c Chunk, r Recipient, recorded bool) activity.State {
+	atIt := r.Claimed.After(t.now) || !recorded && c.Claimed.After(t.now)
+	switch {
+	case r.State.Final() || atIt:
+		return r.State
+	case t.record.Cancelled:
+		return activity.Cancelled
+	case !t.record.ExpiresAt.IsZero() && !t.now.Before(t.record.ExpiresAt):
+		return activity.Expired
+	}
+	return r.State
+}
+
+func viewOf(target activity.Target, r Recipient) RecipientView {
+	v := RecipientView{
+		Inbox: target.Inbox, State: r.State, Attempts: r.Attempts,
+		LastStatus: r.LastStatus, LastError: r.LastError, Response: r.Response, Note: r.Note,
+		UpdatedAt: r.UpdatedAt, By: r.By,
+	}
+	if target.Stands > 1 {
+		v.Recipients = target.Stands
+	}
+	if !r.State.Final() {
+		v.NextAttemptAt = r.NextAttemptAt
+	}
+	return v
+}
+
+// status also counts the recipients of chunks that are not planned yet.
+func (t *tally) status() Status {
+	if rest := t.record.Recipients - t.counted; rest > 0 {
+		t.counts[t.state(Chunk{}, Recipient{State: activity.Queued}, false)] += rest
+	}
+	open := 0
+	for s, n := range t.counts {
+		if !s.Final() {
+			open += n
+		}
+	}
+	switch {
+	case t.record.Cancelled && (open > 0 || t.counts[activity.Cancelled] > 0):
+		return StatusCancelled
+	case open == 0:
+		return StatusDone
+	case t.touched || t.counts[activity.Queued] != open:
+		return StatusDelivering
+	}
+	return StatusQueued
+}
+
+// place is a target of the activity.
+type place struct{ chunk, position int }
+
+// wholeChunk is the position of a place that stands for all those of a chunk
+// of which nothing is recorded.
+const wholeChunk = -1
+
+// look finds which targets are parked of which nothing is recorded. A worker
+// who finds all servers of a chunk waiting writes nothing but the spots.
+//
+// The targets to be listed are looked for one by one. Of the other chunks only
+// the first such target is, and stands for all: this differs from the truth only
+// while a lot is being emptied, and looking for 50,000 would cost more than
+// sending to them.
+func (t *tally) look(ctx context.Context, chunks []Chunk) (map[place]bool, error) {
+	parked := make(map[place]bool)
+	spots := make(map[parking.Spot]place)
+	groups := make(map[string][]place) // by host
+	for _, c := range chunks {
+		if c.Claimed.After(t.now) {
+			continue // its worker is at them
+		}
+		begin := c.Number * t.record.Chunk
+		listed := begin < t.to && begin+len(c.Targets) > t.from
+		for p, target := range c.Targets {
+			if _, recorded := c.Recipients[p]; recorded {
+				continue
+			}
+			at := place{c.Number, p}
+			if t.record.OrderingKey != "" {
+				if listed {
+					groups[target.Host()] = append(groups[target.Host()], at)
+				}
+				continue
+			}
+			if !listed {
+				at.position = wholeChunk
+			}
+			for _, key := range []string{health.HostKey(target.Host()), health.InboxKey(target.Inbox)} {
+				spots[parking.Spot{Key: key, Activity: t.record.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration}] = at
+			}
+			if !listed {
+				break
+			}
+		}
+	}
+	if len(spots) > 0 {
+		all := make([]parking.Spot, 0, len(spots))
+		for s := range spots {
+			all = append(all, s)
+		}
+		taken, err := t.lot.IsParked(ctx, all)
+		if err != nil {
+			return nil, err
+		}
+		for s := range taken {
+			parked[spots[s]] = true
+		}
+	}
+	return parked, t.lookInGroups(ctx, groups, parked)
+}
+
+// lookInGroups finds ordered deliveries, whose spots have a sequence that only
+// their messages tell.
+func (t *tally) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]bool) error {
+	for host, places := range groups {
+		wanted := make(map[place]bool, len(places))
+		for _, p := range places {
+			wanted[p] = true
+		}
+		group := parking.GroupOf(activity.Activity{OrderingKey: t.record.OrderingKey}, host)
+		spots, err := t.lot.GroupSpots(ctx, health.HostKey(host), group)
+		if err != nil {
+			return err
+		}
+		for _, s := range spots {
+			if p := (place{s.Chunk, s.Position}); s.Activity == t.record.ID && wanted[p] {
+				parked[p] = true
+			}
+		}
+	}
+	return nil
+}
