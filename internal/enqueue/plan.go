@@ -125,7 +125,7 @@ func (p *plan) records(base activity.ID, at time.Time, retention time.Duration) 
 			r.ExpiresAt = due.Add(it.ExpiresIn)
 		}
 		if p.ordering != "" {
-			r.Chunk = 1
+			r.Chunk, r.OrderingKey = 1, p.ordering
 		}
 		if r.Targets <= r.Chunk {
 			r.Inline = it.targets
