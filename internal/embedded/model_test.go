@@ -58,6 +58,7 @@ func (m *model) offered(now time.Time) []*modelled {
 func TestQueueBehavesAsItsModel(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		t.Run(string(name), func(t *testing.T) {
+			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) { modelRun(t, name) })
 		})
 	}
