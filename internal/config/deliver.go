@@ -80,8 +80,6 @@ type Outbound struct {
 	UserAgent string        `env:"USER_AGENT" envDefault:"fedpost/1" help:"the User-Agent of all requests, best with a page that says who you are: fedpost/1 (+https://social.example/about)"`
 	Allow     Prefixes      `env:"OUTBOUND_ALLOW" help:"networks that may be reached although they are private, as CIDR prefixes with commas between them, such as 10.1.0.0/16"`
 	PlainHTTP bool          `env:"OUTBOUND_PLAIN_HTTP" envDefault:"false" help:"true to deliver to http:// inboxes too"`
-	// AllowPrivate is what --allow-private sets.
-	AllowPrivate bool `env:"OUTBOUND_ALLOW_PRIVATE" envDefault:"false" help:"true to reach private and loopback addresses and plain http: for trials only"`
 }
 
 func (o *Outbound) check(r *report) {

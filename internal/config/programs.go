@@ -53,6 +53,31 @@ type Local struct {
 	Sipher        Sipher
 }
 
+// Enqueue, Deliver and HealthCheck are the settings of the functions that
+// `fedpost up` runs, without those of AWS.
+func (l Local) Enqueue() Enqueue {
+	return Enqueue{
+		Deduplication: l.Deduplication, Limits: l.Limits, Priorities: l.Priorities,
+		Retry: l.Retry, Outbound: l.Outbound, Sipher: l.Sipher,
+	}
+}
+
+// Deliver is documented with Enqueue.
+func (l Local) Deliver() Deliver {
+	return Deliver{
+		Limits: l.Limits, Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
+		Concurrency: l.Concurrency, Sipher: l.Sipher,
+	}
+}
+
+// HealthCheck is documented with Enqueue.
+func (l Local) HealthCheck() HealthCheck {
+	return HealthCheck{
+		Limits: l.Limits, Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
+		Concurrency: l.Concurrency, Sipher: l.Sipher,
+	}
+}
+
 // AWS is what `fedpost up` reads beside Local to run on AWS's services.
 type AWS struct {
 	Queues  Queues
