@@ -200,7 +200,7 @@ func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	view, err := a.o.Activities.View(r.Context(), id, q.Get("cursor"), limit)
-	if errors.Is(err, ErrBadCursor) {
+	if errors.Is(err, ledger.ErrBadCursor) {
 		return problem.New(http.StatusBadRequest, "The query parameter cursor is none that was given out as nextCursor.")
 	}
 	if err != nil {

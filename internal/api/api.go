@@ -9,7 +9,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/keyring"
+	"fedpost/internal/ledger"
 	"fedpost/internal/problem"
 )
 
@@ -39,15 +39,12 @@ type Keys interface {
 // Activities shows and stops what was accepted.
 type Activities interface {
 	// View returns an activity with up to limit of its recipients from cursor
-	// on, or an error that wraps ledger.ErrNotFound or ErrBadCursor.
-	View(ctx context.Context, id activity.ID, cursor string, limit int) (View, error)
+	// on, or an error that wraps ledger.ErrNotFound or ledger.ErrBadCursor.
+	View(ctx context.Context, id activity.ID, cursor string, limit int) (ledger.View, error)
 	// CancelActivity stops what is not delivered yet, or returns an error that
 	// wraps ledger.ErrNotFound.
 	CancelActivity(ctx context.Context, id activity.ID) error
 }
-
-// ErrBadCursor says that a cursor is not one that was given out.
-var ErrBadCursor = errors.New("no such cursor")
 
 // Route is one more thing to serve.
 type Route struct {

@@ -41,17 +41,17 @@ type world struct {
 // views stands in for the ledger's reading side.
 type views struct{ *store.Store }
 
-func (v views) View(ctx context.Context, id activity.ID, cursor string, limit int) (api.View, error) {
+func (v views) View(ctx context.Context, id activity.ID, cursor string, limit int) (ledger.View, error) {
 	if cursor == "bad" {
-		return api.View{}, api.ErrBadCursor
+		return ledger.View{}, ledger.ErrBadCursor
 	}
 	r, err := v.Activity(ctx, id)
 	if err != nil {
-		return api.View{}, err
+		return ledger.View{}, err
 	}
-	view := api.View{ID: id, Status: "queued", Counts: map[activity.State]int{activity.Queued: r.Targets}}
+	view := ledger.View{ID: id, Status: "queued", Counts: map[activity.State]int{activity.Queued: r.Targets}}
 	for _, t := range r.Inline[:min(limit, len(r.Inline))] {
-		view.Recipients = append(view.Recipients, api.RecipientView{Inbox: t.Inbox, State: activity.Queued, Recipients: t.Stands})
+		view.Recipients = append(view.Recipients, ledger.RecipientView{Inbox: t.Inbox, State: activity.Queued, Recipients: t.Stands})
 	}
 	return view, nil
 }

@@ -118,8 +118,6 @@ func (v *invocation) hostSlots(host string) chan struct{} {
 	return slots
 }
 
-var errSlow = errors.New("no answer in time")
-
 // contain runs an attempt within its time and turns a panic into its outcome.
 func (u *unit) contain(ctx context.Context, try Attempt, j *job) (o outcome.Outcome) {
 	start := u.Now()
@@ -127,7 +125,7 @@ func (u *unit) contain(ctx context.Context, try Attempt, j *job) (o outcome.Outc
 	if t := u.route.Policy.Timeout; t > 0 {
 		limit = min(limit, t)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, outcome.ErrTimeout)
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
@@ -138,7 +136,7 @@ func (u *unit) contain(ctx context.Context, try Attempt, j *job) (o outcome.Outc
 		o.Took = u.Now().Sub(start)
 	}()
 	o = try(ctx, j.target, j.attempts+1)
-	if o.Class == outcome.Retry && o.Status == 0 && errors.Is(context.Cause(ctx), errSlow) {
+	if o.Class == outcome.Retry && o.Status == 0 && errors.Is(context.Cause(ctx), outcome.ErrTimeout) {
 		// The time for one attempt is the host's to keep, whatever the protocol
 		// makes of a context that has ended.
 		o.Unattempted, o.Reason = false, outcome.Timeout

@@ -49,6 +49,10 @@ type job struct {
 	stored bool      // in the ledger
 }
 
+// claimedElsewhere is how long a message waits at most for another worker's
+// claim before it looks again.
+const claimedElsewhere = 10 * time.Second
+
 // single reports whether the unit is one target by itself.
 func (u *unit) single() bool { return u.d.Position != message.Whole }
 
@@ -97,7 +101,8 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		return nil, done, u.leave(ctx)
 	}
 	if until := u.known.Claimed; until.After(v.Now()) {
-		return nil, again(v.delayed(until) + v.jitter(time.Second)), nil
+		// Most claims end long before they lapse.
+		return nil, again(min(v.delayed(until), v.jitter(claimedElsewhere)) + v.jitter(time.Second)), nil
 	}
 	u.list()
 	if len(u.jobs) == 0 {

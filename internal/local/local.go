@@ -19,6 +19,7 @@ import (
 
 	"fedpost/internal/eventsource"
 	"fedpost/internal/queue"
+	"fedpost/internal/topology"
 )
 
 // Services are fedpost's three functions.
@@ -42,9 +43,8 @@ type Options struct {
 
 	Services Services
 
-	// Timeout of one deliver invocation, and how many run at once per queue.
-	Timeout     time.Duration
-	Concurrency map[queue.Name]int
+	// Timeout of one deliver invocation.
+	Timeout time.Duration
 	// Every is the period of the scheduled function: a minute in production.
 	Every time.Duration
 	Log   *slog.Logger
@@ -81,10 +81,11 @@ func Start(o Options) (*Server, error) {
 			ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		},
 	}
-	for _, name := range []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered} {
+	for _, name := range topology.Sources {
+		q := topology.Of(name)
 		m := eventsource.Mapping{
-			Queue: o.Queue(name), Name: name, ARN: "arn:aws:sqs:local:000000000000:fedpost-" + string(name),
-			BatchSize: queue.MaxBatch, Concurrency: o.Concurrency[name], Timeout: o.Timeout, Handler: o.Services.Deliver, Log: o.Log,
+			Queue: o.Queue(name), Name: name, ARN: arn(name),
+			BatchSize: q.BatchSize, Concurrency: q.Concurrency, Timeout: o.Timeout, Handler: o.Services.Deliver, Log: o.Log,
 		}
 		s.done.Go(func() { m.Run(ctx) })
 	}
@@ -98,6 +99,18 @@ func Start(o Options) (*Server, error) {
 		}
 	}()
 	return s, nil
+}
+
+// arn is what handlers see as the event source's ARN.
+func arn(n queue.Name) string { return "arn:aws:sqs:local:000000000000:fedpost-" + string(n) }
+
+// Sources maps the event sources' ARNs to queues, for the handler.
+func Sources() map[string]queue.Name {
+	m := make(map[string]queue.Name, len(topology.Sources))
+	for _, n := range topology.Sources {
+		m[arn(n)] = n
+	}
+	return m
 }
 
 // Wait blocks until ctx ends or the server fails.

@@ -39,7 +39,6 @@ func TestItServesTheQueuesTheScheduleAndTheAPI(t *testing.T) {
 	bodies, checked := make(chan string, 4), make(chan struct{}, 100)
 	s, err := Start(Options{
 		Listen: "127.0.0.1:0", Queue: e.Queue, Sweep: e.Sweep, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
-		Concurrency: map[queue.Name]int{queue.High: 1, queue.Normal: 1, queue.Low: 1, queue.Ordered: 1},
 		Services: Services{
 			API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
 			Deliver: func(_ context.Context, ev events.SQSEvent) (events.SQSEventResponse, error) {

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"fedpost/internal/outcome"
 )
 
 // MaxBody is how much of an answer's body is read, in bytes.
@@ -67,7 +69,7 @@ func (c *Client) Timeout() time.Duration { return c.timeout }
 // ErrTimeout is the cause of a request's end when its time was up. Callers that
 // bound several requests together end their context with this cause to have
 // that counted as the host's fault.
-var ErrTimeout = errors.New("no answer in time")
+var ErrTimeout = outcome.ErrTimeout
 
 // ErrStopped says that the caller's context ended first: that says nothing
 // about the host.

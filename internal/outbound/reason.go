@@ -41,9 +41,16 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 		if t.resolving.Load() {
 			return &net.DNSError{Err: "no answer from the resolver", IsTimeout: true}
 		}
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrTimeout) {
+			return ErrTimeout // err says no more than that
+		}
 		return fmt.Errorf("%w: %w", ErrTimeout, err)
 	}
 	var network *net.OpError
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() && !errors.As(err, &network) && t.sent.Load() {
+		return ErrTimeout // net/http's own time-out of the header, in the words of ours
+	}
 	if t.sent.Load() && ReasonOf(err) == outcome.OtherTrouble && !errors.As(err, &network) {
 		// net/http has no type for most of what can be wrong with an answer.
 		return &InvalidAnswerError{Err: err}

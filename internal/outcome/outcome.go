@@ -6,7 +6,10 @@
 // disagree about almost everything, such as what a 404 means.
 package outcome
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Class says what the engine has to do next.
 type Class string
@@ -59,6 +62,10 @@ type Outcome struct {
 	// Took is how long the attempt took.
 	Took time.Duration
 }
+
+// ErrTimeout is the cause that a context ends with when the time for one attempt
+// is up, which counts against the host; any other end of it is our own doing.
+var ErrTimeout = errors.New("no answer in time")
 
 // MaxResponse is how much of an answer's body is kept, in bytes: enough for an
 // operator to read the other server's error message.

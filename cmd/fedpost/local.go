@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fedpost/internal/config"
+	"fedpost/internal/embedded"
+	"fedpost/internal/keyring"
+	"fedpost/internal/local"
+	"fedpost/internal/queue"
+	"fedpost/internal/sqsevent"
+	"fedpost/internal/stack"
+	"fedpost/internal/topology"
+)
+
+// fedpost is a running server and the engine below it.
+type fedpost struct {
+	server *local.Server
+	engine *embedded.Engine
+}
+
+// start runs everything on the embedded engine in dir. change adapts the
+// settings that were read from the environment.
+func start(ctx context.Context, dir, listen string, allowPrivate bool, change func(*settings), log *slog.Logger) (*fedpost, error) {
+	var s settings
+	if err := config.Load(&s.Local); err != nil {
+		return nil, err
+	}
+	s.every = topology.HealthCheckEvery
+	if change != nil {
+		change(&s)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	sealer, err := keyring.OpenLocalSealer(filepath.Join(dir, "sealing.key"))
+	if err != nil {
+		return nil, err
+	}
+	engine, err := embedded.Open(ctx, filepath.Join(dir, "fedpost.db"), embedded.Options{Queues: queues()})
+	if err != nil {
+		return nil, err
+	}
+	server, err := s.serve(engine, sealer, listen, allowPrivate, log)
+	if err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	return &fedpost{server, engine}, nil
+}
+
+// settings are those of the environment and what only the demo changes.
+type settings struct {
+	config.Local
+	every time.Duration
+}
+
+func (s settings) serve(engine *embedded.Engine, sealer keyring.Sealer, listen string, allowPrivate bool, log *slog.Logger) (*local.Server, error) {
+	ports := stack.Ports{Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, AllowPrivate: allowPrivate, Log: log}
+	api, err := stack.API(s.Enqueue(), s.Access.Token, ports)
+	if err != nil {
+		return nil, err
+	}
+	deliver, err := stack.Deliver(s.Deliver(), ports)
+	if err != nil {
+		return nil, err
+	}
+	health, err := stack.HealthCheck(s.HealthCheck(), ports)
+	if err != nil {
+		return nil, err
+	}
+	handler := sqsevent.Handler{Worker: deliver, Sources: local.Sources()}
+	return local.Start(local.Options{
+		Listen: listen, Token: s.Access.Token, Queue: engine.Queue, Sweep: engine.Sweep,
+		Services: local.Services{API: api, Deliver: handler.Handle, HealthCheck: health.Run},
+		Timeout:  topology.Deliver.Timeout, Every: s.every, Log: log,
+	})
+}
+
+// stop ends the server within a time and closes the engine.
+func (f *fedpost) stop(cause error, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return errors.Join(cause, f.server.Stop(ctx), f.engine.Close())
+}
+
+// queues gives the embedded engine's queues the settings they have on AWS.
+func queues() map[queue.Name]embedded.QueueConfig {
+	m := make(map[queue.Name]embedded.QueueConfig, len(queue.Names))
+	for _, n := range queue.Names {
+		t := topology.Of(n)
+		m[n] = embedded.QueueConfig{Visibility: t.Visibility, MaxReceives: t.MaxReceives, Retention: t.Retention}
+	}
+	return m
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// grace is how long a stop waits for deliveries that are under way.
+const grace = 30 * time.Second
+
+type up struct {
+	Listen       string `help:"Address to listen on. Anything but loopback needs FEDPOST_API_TOKEN." default:"127.0.0.1:8080"`
+	Data         string `help:"Directory for the database and the key that seals signing keys." default:"./data" type:"path"`
+	AllowPrivate bool   `help:"Deliver to plain-http and private addresses too: for trials."`
+}
+
+// Run serves until it is told to stop.
+func (u *up) Run(ctx context.Context, log *slog.Logger) error {
+	f, err := start(ctx, u.Data, u.Listen, u.AllowPrivate, nil, log)
+	if err != nil {
+		return err
+	}
+	fmt.Println("fedpost listening on", f.server.URL)
+	err = f.server.Wait(ctx)
+	return f.stop(err, grace)
+}

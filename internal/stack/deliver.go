@@ -1,0 +1,69 @@
+package stack
+
+import (
+	"context"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activitypub"
+	"fedpost/internal/config"
+	"fedpost/internal/deliver"
+	"fedpost/internal/health"
+	"fedpost/internal/outcome"
+	"fedpost/internal/parking"
+	"fedpost/internal/queue"
+	"fedpost/internal/retry"
+	"fedpost/internal/topology"
+)
+
+// rememberedForms is of how many hosts a process remembers the signature form.
+const rememberedForms = 20_000
+
+// Deliver is the engine that functions/deliver runs.
+func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
+	pol, err := c.Retry.Build()
+	if err != nil {
+		return nil, err
+	}
+	hc, err := p.client(c.Outbound, c.Outbound.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	federation, err := p.sipher(c.Sipher, c.Outbound, c.Concurrency.Probes)
+	if err != nil {
+		return nil, err
+	}
+	s := p.store()
+	fediverse := activitypub.New(activitypub.Config{
+		Keys: p.ring(), Client: hc, Forms: activitypub.NewForms(rememberedForms, p.now()), Now: p.now(),
+	})
+	circuit := c.Circuit.Rules(pol.GiveUp)
+	return deliver.New(deliver.Config{
+		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
+		Ledger: s, Servers: s, Blobs: s,
+		Routes: map[activity.Protocol]deliver.Route{
+			activity.ActivityPub: {Policy: pol, Protocol: deliver.ProtocolFunc(
+				func(ctx context.Context, a activity.Activity) deliver.Attempt {
+					d := fediverse.Prepare(ctx, a)
+					return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome { return d.Attempt(ctx, t) }
+				})},
+			activity.Sipher: {Policy: retry.Sipher(), Protocol: deliver.ProtocolFunc(
+				func(_ context.Context, a activity.Activity) deliver.Attempt {
+					return func(ctx context.Context, t activity.Target, n int) outcome.Outcome {
+						return federation.Attempt(ctx, a, t, n)
+					}
+				})},
+		},
+		Grave: p.undertaker(), Lot: p.lot(circuit),
+		Rules: circuit,
+		Limits: deliver.Limits{
+			InFlight: c.Concurrency.Deliveries, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
+			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
+		},
+		Log: p.Log, Now: p.now(),
+	}), nil
+}
+
+func (p Ports) lot(r health.Rules) *parking.Lot {
+	s := p.store()
+	return &parking.Lot{Spots: s, Servers: s, Queues: p.sender, Rules: r, Now: p.now(), Random: random}
+}

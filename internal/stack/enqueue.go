@@ -1,0 +1,54 @@
+package stack
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api"
+	"fedpost/internal/config"
+	"fedpost/internal/dedup"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/sipher"
+)
+
+// API is the HTTP interface, which functions/enqueue serves. token, if not
+// empty, is what clients authenticate with.
+func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
+	keys := p.ring()
+	federation, err := p.sipher(c.Sipher, c.Outbound, 0)
+	if err != nil {
+		return nil, err
+	}
+	return api.New(api.Options{
+		Enqueuer: p.enqueuer(c, keys, federation), Keys: keys, Activities: activities{p.store(), p.now()},
+		Routes: []api.Route{{Pattern: "/discover", Handler: federation.Handler(), Public: true}},
+		Token:  token, Now: p.now(), RequestID: rand.Text, Log: p.Log,
+	}), nil
+}
+
+func (p Ports) enqueuer(c config.Enqueue, keys enqueue.Keys, federation *sipher.Protocol) *enqueue.Service {
+	s := p.store()
+	return enqueue.New(enqueue.Options{
+		Queues: p.senders(), Ledger: s, Blobs: s, Agenda: s, Keys: keys,
+		Markers: dedup.New(s, dedup.Options{
+			TTL: c.Deduplication.TTL, Prefix: c.Deduplication.Prefix, Fallback: dedup.Fallback(c.Deduplication.Fallback),
+			Now: p.now(), Entropy: rand.Reader, Log: p.Log,
+		}),
+		Jobs: follows{federation},
+		Limits: enqueue.Limits{
+			Body: c.Limits.ActivityBytes, Inboxes: c.Limits.Recipients, Batch: c.Limits.Batch, Delay: c.Limits.Delay,
+		},
+		Retention:  c.Limits.Retention,
+		Priorities: c.Priorities.ByType(), Priority: activity.Priority(c.Priorities.Default),
+		Now: p.now(), Entropy: rand.Reader, Log: p.Log,
+	})
+}
+
+// follows notes the follow of a Sipher job before it is sent.
+type follows struct{ protocol *sipher.Protocol }
+
+func (f follows) RecordJob(ctx context.Context, a activity.Activity, _ activity.Target) error {
+	return f.protocol.RecordFollow(ctx, a)
+}

@@ -1,0 +1,50 @@
+package stack
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"fedpost/internal/agenda"
+	"fedpost/internal/config"
+	"fedpost/internal/healthcheck"
+	"fedpost/internal/sipher"
+)
+
+// probeTimeout is how long a server that is probed may take to answer.
+const probeTimeout = 8 * time.Second
+
+func random() float64 { return rand.Float64() }
+
+// HealthCheck is the scheduled work that functions/healthcheck runs.
+func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
+	pol, err := c.Retry.Build()
+	if err != nil {
+		return nil, err
+	}
+	hc, err := p.client(c.Outbound, probeTimeout)
+	if err != nil {
+		return nil, err
+	}
+	federation, err := p.sipher(c.Sipher, c.Outbound, c.Concurrency.Probes)
+	if err != nil {
+		return nil, err
+	}
+	circuit := c.Circuit.Rules(pol.GiveUp)
+	s := p.store()
+	return healthcheck.New(healthcheck.Config{
+		Servers: s, Lot: p.lot(circuit),
+		Prober:   healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
+		Agenda:   &agenda.Releaser{Store: s, Queues: p.senders(), Log: p.Log},
+		Checkers: []healthcheck.Checker{sipherChecks{federation}},
+		Rules:    circuit, Log: p.Log, Now: p.now(), ProbeTimeout: probeTimeout,
+	}), nil
+}
+
+// sipherChecks are the health checks of the Sipher protocol's own registry.
+type sipherChecks struct{ protocol *sipher.Protocol }
+
+func (s sipherChecks) Check(ctx context.Context, _ time.Time) error {
+	_, err := s.protocol.Check(ctx)
+	return err
+}

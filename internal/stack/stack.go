@@ -1,0 +1,94 @@
+// Package stack puts fedpost's three functions together from settings and an
+// engine.
+//
+// It is the only place that knows how the services fit, and it knows neither
+// AWS nor SQLite: an engine comes in as Ports. So `fedpost up`, the tests and
+// the Lambda functions run the same assembly, and a Lambda binary links nothing
+// of the embedded engine.
+package stack
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"fedpost/internal/config"
+	"fedpost/internal/keyring"
+	"fedpost/internal/outbound"
+	"fedpost/internal/queue"
+	"fedpost/internal/sipher"
+	"fedpost/internal/sipher/discovery"
+	"fedpost/internal/sipher/identity"
+	"fedpost/internal/sipher/threat"
+	"fedpost/internal/store"
+	"fedpost/internal/table"
+)
+
+// Ports are an engine, and what else comes from outside.
+type Ports struct {
+	Table table.Table
+	Queue func(queue.Name) queue.Queue
+	// Sealer protects signing keys; the health check needs none.
+	Sealer keyring.Sealer
+	// AllowPrivate permits plain http and private addresses: for trials.
+	AllowPrivate bool
+	Log          *slog.Logger
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+func (p Ports) now() func() time.Time {
+	if p.Now == nil {
+		return time.Now
+	}
+	return p.Now
+}
+
+func (p Ports) store() *store.Store { return store.New(p.Table, p.now()) }
+
+func (p Ports) ring() *keyring.Ring {
+	return keyring.New(p.store(), p.Sealer, keyring.Options{Now: p.now()})
+}
+
+func (p Ports) sender(n queue.Name) queue.Sender { return p.Queue(n) }
+
+func (p Ports) senders() map[queue.Name]queue.Sender {
+	m := make(map[queue.Name]queue.Sender, len(queue.Names))
+	for _, n := range queue.Names {
+		m[n] = p.Queue(n)
+	}
+	return m
+}
+
+// client is the HTTP client for requests to strangers. Its time-out is the
+// longest of its users'; each request has its own.
+func (p Ports) client(o config.Outbound, timeout time.Duration) (*outbound.Client, error) {
+	c, err := outbound.New(outbound.Config{
+		UserAgent: o.UserAgent, AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow, Timeout: timeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("HTTP client: %w", err)
+	}
+	return c, nil
+}
+
+// sipher is the Sipher protocol. Without an identity it refuses jobs with a text
+// that names the missing settings, and everything else goes on.
+func (p Ports) sipher(c config.Sipher, o config.Outbound, probes int) (*sipher.Protocol, error) {
+	id, err := identity.Load(c.Get)
+	if err != nil {
+		return nil, fmt.Errorf("identity in the Sipher network: %w", err)
+	}
+	policies, err := threat.Parse(c.Threats)
+	if err != nil {
+		return nil, fmt.Errorf("SIPHER_THREAT_POLICIES: %w", err)
+	}
+	hc, err := p.client(o, sipher.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	return sipher.New(sipher.Config{
+		Identity: id, Store: p.store().Sipher(), HTTP: hc, Policies: &policies, Probes: probes,
+		Limiter: discovery.NewRateLimit(c.DiscoverRate, c.DiscoverRate, p.now()), Log: p.Log, Now: p.now(),
+	}), nil
+}
