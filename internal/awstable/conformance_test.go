@@ -1,16 +1,31 @@
 package awstable_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
+	"fedpost/internal/awstable"
 	"fedpost/internal/awstest"
 	"fedpost/internal/table/tabletest"
 )
 
 func TestConformance(t *testing.T) {
-	awstest.Require(t, "DYNAMODB")
-	shared := awstest.Table(t)
+	client, name := awstest.DynamoDB(t), awstest.TableName(t)
+	lacks := awstest.TableLacks(t, name)
 	tabletest.Run(t, func(t *testing.T) tabletest.Harness {
-		return tabletest.Harness{Table: shared}
+		h := tabletest.Harness{Table: awstable.New(client, name), Lacks: lacks}
+		if !awstest.Local("DYNAMODB") {
+			h.Settle = func() { awstest.Wait(t, time.Second) }
+		}
+		return h
 	})
+}
+
+func TestProbesExcuseCasesThatExist(t *testing.T) {
+	for _, name := range awstest.TableCasesExcused() {
+		if !slices.Contains(tabletest.Cases(), name) {
+			t.Errorf("the suite has no case %s", name)
+		}
+	}
 }
