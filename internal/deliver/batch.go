@@ -20,6 +20,7 @@ var ErrUnnamed = errors.New("a message without an id failed: the whole batch has
 // timeout. The list is never nil. A fault of a remote server is never an error.
 func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Received) ([]string, error) {
 	v := e.invocation(ctx, from)
+	batch = distinct(batch)
 	groups := split(from, batch)
 	kept := make([][]int, len(groups))
 
@@ -51,23 +52,29 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	return failed, err
 }
 
+// distinct drops repeated receipts of a message: it is worked on once, at its
+// first place, by its last receipt, whose handle is the valid one.
+func distinct(batch []queue.Received) []queue.Received {
+	place := make(map[string]int, len(batch))
+	var all []queue.Received
+	for _, m := range batch {
+		if at, ok := place[m.ID]; ok && m.ID != "" {
+			all[at] = m
+			continue
+		}
+		place[m.ID] = len(all)
+		all = append(all, m)
+	}
+	return all
+}
+
 // split returns the indices of a batch's messages in runs that have to be
 // worked on one after another: the groups of a FIFO queue, single messages
-// otherwise. A message that is in the batch twice is worked on once, as its
-// later receipt, whose handle is the valid one.
+// otherwise.
 func split(from queue.Name, batch []queue.Received) [][]int {
-	last := make(map[string]int, len(batch))
-	for i, m := range batch {
-		if m.ID != "" {
-			last[m.ID] = i
-		}
-	}
 	var groups [][]int
 	byKey := map[string]int{}
 	for i, m := range batch {
-		if m.ID != "" && last[m.ID] != i {
-			continue
-		}
 		if !from.FIFO() {
 			groups = append(groups, []int{i})
 			continue

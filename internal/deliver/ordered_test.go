@@ -1,0 +1,158 @@
+package deliver_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/outcome"
+)
+
+// line is what was sent of one ordering key, in order.
+type line struct {
+	key string
+	ids []activity.ID
+}
+
+// checkOrder checks that each host accepted the activities of each key in the
+// order they were sent, each once, whatever happened on the way.
+func checkOrder(t rapid.TB, w *delivertest.World, lines []line) {
+	t.Helper()
+	place := map[activity.ID]int{}
+	key := map[activity.ID]string{}
+	for _, l := range lines {
+		for i, id := range l.ids {
+			place[id], key[id] = i, l.key
+		}
+	}
+	last := map[string]int{}
+	for _, r := range w.Servers.Got() {
+		if !r.Accepted {
+			continue
+		}
+		group := key[r.Activity.ID] + " at " + activity.HostOf(r.Inbox)
+		if before, ok := last[group]; ok && place[r.Activity.ID] < before {
+			t.Fatalf("%s: number %d came after number %d", group, place[r.Activity.ID], before)
+		}
+		last[group] = place[r.Activity.ID]
+	}
+	for id, by := range w.Servers.Accepted() {
+		for inbox, n := range by {
+			if n != 1 {
+				t.Fatalf("%s was accepted %d times by %s", id, n, inbox)
+			}
+		}
+	}
+}
+
+func TestCreateUpdateDeleteArriveInOrderUnderRandomFailures(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := delivertest.New(t, delivertest.Options{Seed: rapid.Uint64().Draw(rt, "seed")})
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "faults"), 2))
+		share := rapid.Float64Range(0, 0.9).Draw(rt, "share of failures")
+		calm := w.Clock.Now().Add(time.Duration(rapid.IntRange(1, 600).Draw(rt, "calm after minutes")) * time.Minute)
+		for h := range 3 {
+			w.Servers.Script(fmt.Sprintf("h%d.example", h), func(r delivertest.Request, _ int) outcome.Outcome {
+				if r.At.After(calm) || random.Float64() >= share {
+					return delivertest.Status(202)
+				}
+				switch random.IntN(4) {
+				case 0:
+					return outcome.Outcome{Class: outcome.Throttled, Status: 429, RetryAfter: r.At.Add(time.Duration(1+random.IntN(20)) * time.Minute)}
+				case 1:
+					return delivertest.Status(500)
+				case 2:
+					return delivertest.Status(503)
+				}
+				return delivertest.Down(r, 0)
+			})
+		}
+		var lines []line
+		for k := range rapid.IntRange(1, 3).Draw(rt, "keys") {
+			lines = append(lines, line{key: fmt.Sprintf("note %d", k)})
+		}
+		to := []string{"https://h0.example/inbox", "https://h1.example/inbox", "https://h2.example/u/1", "https://h2.example/u/2"}
+		for range rapid.IntRange(3, 12).Draw(rt, "activities") {
+			l := &lines[random.IntN(len(lines))]
+			a := w.Activity([]string{"Create", "Update", "Update", "Delete"}[min(len(l.ids), 3)])
+			a.OrderingKey = l.key
+			l.ids = append(l.ids, w.Send(a, to...))
+			w.Run(time.Duration(random.IntN(300))*time.Second, 10*time.Second)
+			if random.IntN(4) == 0 {
+				w.Restart()
+			}
+		}
+		w.Run(calm.Sub(w.Clock.Now()), time.Minute)
+		w.Run(26*time.Hour, 10*time.Minute)
+		checkOrder(rt, w, lines)
+		for _, l := range lines {
+			for _, id := range l.ids {
+				for inbox, r := range w.States(id) {
+					if r.State != activity.Delivered {
+						rt.Fatalf("%s of %s to %s is %q after %d attempts: %s", id, l.key, inbox, r.State, r.Attempts, r.LastError)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestAStuckInboxHoldsItsOwnGroupOnly(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	const stuck, other = "https://mixed.example/stuck", "https://mixed.example/other"
+	w.Servers.Script(stuck, func(r delivertest.Request, _ int) outcome.Outcome {
+		if r.Activity.OrderingKey == "a" {
+			return delivertest.Status(500)
+		}
+		return delivertest.Status(202)
+	})
+	send := func(key, inbox string) activity.ID {
+		a := w.Activity("Update")
+		a.OrderingKey = key
+		return w.Send(a, inbox)
+	}
+	var held, free []activity.ID
+	for range 4 {
+		held = append(held, send("a", stuck))
+		free = append(free, send("b", other))
+		w.Run(3*time.Minute, 5*time.Second)
+	}
+	for _, id := range free {
+		w.Expect(id, map[string]activity.State{other: activity.Delivered})
+	}
+	got := w.Servers.Got()
+	if slices.ContainsFunc(got, func(r delivertest.Request) bool { return slices.Contains(held[1:], r.Activity.ID) }) {
+		t.Error("something overtook the head of the group")
+	}
+	w.Servers.Script(stuck, nil)
+	w.Run(time.Hour, time.Minute)
+	for _, id := range held {
+		w.Expect(id, map[string]activity.State{stuck: activity.Delivered})
+	}
+	checkOrder(t, w, []line{{"a", held}, {"b", free}})
+}
+
+func TestAHostThatIsBackGetsALongGroupInOrderAndQuickly(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	const inbox = "https://down.example/inbox"
+	w.Servers.Script("down.example", delivertest.Down)
+	l := line{key: "long"}
+	for range 200 {
+		a := w.Activity("Update")
+		a.OrderingKey = l.key
+		l.ids = append(l.ids, w.Send(a, inbox))
+	}
+	w.Run(3*time.Hour, time.Minute)
+	w.Servers.Script("down.example", nil)
+	w.Run(24*time.Hour, time.Minute)
+	for _, id := range l.ids {
+		w.Expect(id, map[string]activity.State{inbox: activity.Delivered})
+	}
+	checkOrder(t, w, []line{l})
+}
