@@ -22,6 +22,8 @@ func dialError(err error) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", err)}
 }
 
+const errRefused = syscall.ECONNREFUSED
+
 var notFound = &net.DNSError{Err: "no such host", Name: "b.example", IsNotFound: true}
 
 func TestD5NetworkErrorMarksTheServerUnhealthyWithItsReason(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"fmt"
 	"io"
 
-	"golang.org/x/crypto/salsa20/salsa"
+	"golang.org/x/crypto/nacl/box"
 
 	"fedpost/internal/sipher/key"
 )
@@ -127,11 +127,12 @@ func Open(secret []byte, e Envelope) (string, error) {
 // cipherFor derives the content key both sides share. It fails on low-order
 // points, with which anybody could know the key.
 func cipherFor(secret *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, error) {
-	raw, err := secret.ECDH(public)
-	if err != nil {
+	// NaCl agrees on a key with such points too and does not say so; only this
+	// does.
+	if _, err := secret.ECDH(public); err != nil {
 		return nil, fmt.Errorf("agree on a key: %w", err)
 	}
-	k, err := contentKey([key.Size]byte(raw))
+	k, err := contentKey([key.Size]byte(secret.Bytes()), [key.Size]byte(public.Bytes()))
 	if err != nil {
 		return nil, err
 	}
@@ -146,21 +147,14 @@ func cipherFor(secret *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, er
 	return aead, nil
 }
 
-func contentKey(raw [key.Size]byte) ([]byte, error) {
-	k, err := hkdf.Key(sha256.New, precompute(raw), []byte(salt), info, 32)
+func contentKey(secret, public [key.Size]byte) ([]byte, error) {
+	var shared [key.Size]byte
+	box.Precompute(&shared, &public, &secret)
+	k, err := hkdf.Key(sha256.New, shared[:], []byte(salt), info, 32)
 	if err != nil {
 		return nil, fmt.Errorf("derive the content key: %w", err)
 	}
 	return k, nil
-}
-
-// precompute is NaCl's box.beforenm: the raw shared secret through HSalsa20
-// with sixteen zero bytes.
-func precompute(raw [key.Size]byte) []byte {
-	var zero [16]byte
-	var out [key.Size]byte
-	salsa.HSalsa20(&out, &zero, &raw, &salsa.Sigma)
-	return out[:]
 }
 
 // Parse reads an envelope as a remote server wrote it. Names are matched

@@ -3,6 +3,7 @@ package peertest
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/ecdh"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -12,12 +13,11 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/hkdf"
-	"golang.org/x/crypto/nacl/box"
 )
 
 type keys struct {
-	signing         ed25519.PrivateKey
-	public, private *[32]byte
+	signing ed25519.PrivateKey
+	secret  *ecdh.PrivateKey
 }
 
 func newKeys(tb testing.TB) keys {
@@ -26,17 +26,17 @@ func newKeys(tb testing.TB) keys {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	public, private, err := box.GenerateKey(rand.Reader)
+	secret, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return keys{signing, public, private}
+	return keys{signing, secret}
 }
 
 func encode(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
 func (k keys) publicKey() string     { return encode(k.signing[32:]) }
-func (k keys) encryptionKey() string { return encode(k.public[:]) }
+func (k keys) encryptionKey() string { return encode(k.secret.PublicKey().Bytes()) }
 
 func (k keys) settings(url string) map[string]string {
 	return map[string]string{
@@ -44,7 +44,7 @@ func (k keys) settings(url string) map[string]string {
 		"FEDERATION_PUBLIC_KEY":             k.publicKey(),
 		"FEDERATION_PRIVATE_KEY":            encode(k.signing),
 		"FEDERATION_ENCRYPTION_PUBLIC_KEY":  k.encryptionKey(),
-		"FEDERATION_ENCRYPTION_PRIVATE_KEY": encode(k.private[:]),
+		"FEDERATION_ENCRYPTION_PRIVATE_KEY": encode(k.secret.Bytes()),
 	}
 }
 
@@ -68,11 +68,17 @@ type sealed struct {
 }
 
 // gcm derives the cipher of an envelope from the keys of its two sides.
-func gcm(theirs, ours *[32]byte) (cipher.AEAD, error) {
-	var shared [32]byte
-	box.Precompute(&shared, theirs, ours)
+func gcm(theirs []byte, ours *ecdh.PrivateKey) (cipher.AEAD, error) {
+	public, err := ecdh.X25519().NewPublicKey(theirs)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := ours.ECDH(public)
+	if err != nil {
+		return nil, err
+	}
 	k := make([]byte, 32)
-	r := hkdf.New(sha256.New, shared[:], []byte("sipher-federation-v1-salt"), []byte("sipher-federation-v1-aes"))
+	r := hkdf.New(sha256.New, hsalsa20(raw), []byte("sipher-federation-v1-salt"), []byte("sipher-federation-v1-aes"))
 	if _, err := io.ReadFull(r, k); err != nil {
 		return nil, err
 	}
@@ -88,11 +94,11 @@ func seal(recipient, text string) (sealed, error) {
 	if err != nil || len(raw) != 32 {
 		return sealed{}, errors.New("no encryption key")
 	}
-	public, private, err := box.GenerateKey(rand.Reader)
+	ephemeral, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return sealed{}, err
 	}
-	aead, err := gcm((*[32]byte)(raw), private)
+	aead, err := gcm(raw, ephemeral)
 	if err != nil {
 		return sealed{}, err
 	}
@@ -102,7 +108,7 @@ func seal(recipient, text string) (sealed, error) {
 	}
 	out := aead.Seal(nil, iv, []byte(text), nil)
 	n := len(out) - 16
-	return sealed{encode(public[:]), encode(iv), encode(out[:n]), encode(out[n:])}, nil
+	return sealed{encode(ephemeral.PublicKey().Bytes()), encode(iv), encode(out[:n]), encode(out[n:])}, nil
 }
 
 func (k keys) open(s sealed) (string, error) {
@@ -117,7 +123,7 @@ func (k keys) open(s sealed) (string, error) {
 	if len(parts[0]) != 32 || len(parts[1]) != 12 || len(parts[3]) != 16 {
 		return "", errors.New("a part of the envelope has the wrong length")
 	}
-	aead, err := gcm((*[32]byte)(parts[0]), k.private)
+	aead, err := gcm(parts[0], k.secret)
 	if err != nil {
 		return "", err
 	}
