@@ -1,0 +1,98 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrChanged says that a limit was saved by another worker since it was loaded.
+var ErrChanged = errors.New("rate limit has changed")
+
+// Store keeps limits.
+type Store interface {
+	// Limits returns the limits that exist, by host, in one request per 100.
+	Limits(ctx context.Context, hosts ...string) (map[string]Limit, error)
+	// SaveLimit writes l if the stored version is l.Version (or none, if that is
+	// empty) and returns it with its new version, else ErrChanged.
+	SaveLimit(ctx context.Context, l Limit) (Limit, error)
+}
+
+// Limiter takes from limits that all workers share.
+type Limiter struct {
+	Store Store
+	Now   func() time.Time
+}
+
+// Reserve asks for n deliveries to host, and returns when each may be sent or,
+// if that is later than now, tried again; the zero time is now. One read, and
+// one write if the host has a limit.
+func (r Limiter) Reserve(ctx context.Context, host string, n int) ([]time.Time, error) {
+	times := make([]time.Time, n)
+	_, err := r.change(ctx, host, func(l Limit) Limit {
+		granted, after, later := l.Take(n, r.Now())
+		clear(times[:granted])
+		copy(times[granted:], later)
+		return after
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take from the rate limit: %w", err)
+	}
+	return times, nil
+}
+
+// Learn notes that host answered 429 while it was sent perMinute deliveries a
+// minute (0: not known), and returns the limit that holds from now on.
+func (r Limiter) Learn(ctx context.Context, host string, perMinute int) (Limit, error) {
+	l, err := r.change(ctx, host, func(l Limit) Limit { return l.Learn(perMinute, r.Now()) })
+	if err != nil {
+		return l, fmt.Errorf("learn a rate limit: %w", err)
+	}
+	return l, nil
+}
+
+// Set sets the limit of host; perMinute 0 ends it. See Limit for burst.
+func (r Limiter) Set(ctx context.Context, host string, perMinute, burst int) (Limit, error) {
+	l, err := r.change(ctx, host, func(l Limit) Limit { return l.Set(perMinute, burst, r.Now()) })
+	if err != nil {
+		return l, fmt.Errorf("set a rate limit: %w", err)
+	}
+	return l, nil
+}
+
+// Limit returns the limit of host; ok tells whether there is one.
+func (r Limiter) Limit(ctx context.Context, host string) (l Limit, ok bool, err error) {
+	found, err := r.Store.Limits(ctx, host)
+	if err != nil {
+		return Limit{}, false, err
+	}
+	l = found[host]
+	return l, l.InForce(r.Now()), nil
+}
+
+// tries bounds how often change starts over. Each round some worker succeeds.
+const tries = 100
+
+// change applies f to the limit of host until nobody else has in between.
+func (r Limiter) change(ctx context.Context, host string, f func(Limit) Limit) (Limit, error) {
+	for range tries {
+		found, err := r.Store.Limits(ctx, host)
+		if err != nil {
+			return Limit{}, err
+		}
+		old, ok := found[host]
+		if !ok {
+			old = Limit{Host: host}
+		}
+		next := f(old)
+		if next == old {
+			return old, nil
+		}
+		saved, err := r.Store.SaveLimit(ctx, next)
+		if err == nil || !errors.Is(err, ErrChanged) {
+			return saved, err
+		}
+	}
+	return Limit{}, fmt.Errorf("%s kept changing under %d tries: %w", host, tries, ErrChanged)
+}

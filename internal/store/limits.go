@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"fedpost/internal/ratelimit"
+	"fedpost/internal/table"
+)
+
+var _ ratelimit.Store = (*Store)(nil)
+
+const limitPrefix = "L#"
+
+// limitKey is apart from the host's state: a limit changes with every batch.
+func limitKey(host string) table.Key { return table.Key{PK: limitPrefix + host, SK: "RATE"} }
+
+// Limits implements ratelimit.Store.
+func (s *Store) Limits(ctx context.Context, hosts ...string) (map[string]ratelimit.Limit, error) {
+	keys := make(map[table.Key]bool, len(hosts))
+	for _, h := range hosts {
+		keys[limitKey(h)] = true
+	}
+	items, err := s.t.Get(ctx, distinct(keys)...)
+	if err != nil {
+		return nil, fmt.Errorf("read rate limits: %w", err)
+	}
+	limits := make(map[string]ratelimit.Limit, len(items))
+	for _, it := range items {
+		if s.expired(it) {
+			continue
+		}
+		l := ratelimit.Limit{Host: strings.TrimPrefix(it.PK, limitPrefix), Version: it.Fence, Forget: it.Expires}
+		if err := decode(it, &l); err != nil {
+			return nil, err
+		}
+		limits[l.Host] = l
+	}
+	return limits, nil
+}
+
+// SaveLimit implements ratelimit.Store.
+func (s *Store) SaveLimit(ctx context.Context, l ratelimit.Limit) (ratelimit.Limit, error) {
+	data, err := encode(l)
+	if err != nil {
+		return l, err
+	}
+	it := table.Item{Key: limitKey(l.Host), Data: data, Expires: l.Forget}
+	cond := table.Fenced(l.Version)
+	if l.Version == "" {
+		cond = table.Free(s.now())
+	}
+	err = s.swap(ctx, &it, cond)
+	switch {
+	case errors.Is(err, table.ErrConflict):
+		return l, fmt.Errorf("save rate limit of %s: %w", l.Host, ratelimit.ErrChanged)
+	case err != nil:
+		return l, fmt.Errorf("save rate limit of %s: %w", l.Host, err)
+	}
+	l.Version = it.Fence
+	return l, nil
+}
