@@ -59,7 +59,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 			InFlight: c.Concurrency.Deliveries, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
 		},
-		Log: p.Log, Now: p.now(),
+		Log: p.Log, Meter: p.Meter, Now: p.now(),
 	}), nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fedpost/internal/config"
+	"fedpost/internal/deliver"
 	"fedpost/internal/keyring"
 	"fedpost/internal/outbound"
 	"fedpost/internal/queue"
@@ -33,6 +34,8 @@ type Ports struct {
 	// AllowPrivate permits plain http and private addresses: for trials.
 	AllowPrivate bool
 	Log          *slog.Logger
+	// Meter counts for metrics; nil does not.
+	Meter deliver.Meter
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }

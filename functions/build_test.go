@@ -1,0 +1,170 @@
+package functions
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/runtimeapi"
+	"fedpost/internal/topology"
+)
+
+// binaries is where TestMain has built the functions, as they are deployed but
+// for this machine's architecture.
+var binaries string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "fedpost-functions-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		for _, f := range topology.Functions {
+			if err := build(filepath.Join(dir, f.Name), "./"+f.Name); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+		}
+		binaries = dir
+		return m.Run()
+	}())
+}
+
+// tags is part of the Makefile's command, which TestTheMakefileBuildsThis holds
+// this one to.
+const tags = "lambda.norpc"
+
+func build(out, pkg string) error {
+	cmd := exec.Command("go", "build", "-tags", tags, "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, b)
+	}
+	return nil
+}
+
+func TestTheMakefileBuildsThis(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"CGO_ENABLED=0", "-tags " + tags, "-trimpath", `-ldflags="-s -w"`} {
+		if !bytes.Contains(makefile, []byte(part)) {
+			t.Errorf("the Makefile does not build with %s", part)
+		}
+	}
+}
+
+// sizeLimit of a stripped binary, in bytes: what is loaded at a cold start.
+const sizeLimit = 15 << 20
+
+func TestBinariesAreSmall(t *testing.T) {
+	for _, f := range topology.Functions {
+		info, err := os.Stat(filepath.Join(binaries, f.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%-12s %5.1f MiB", f.Name, float64(info.Size())/(1<<20))
+		if info.Size() > sizeLimit {
+			t.Errorf("%s has %d bytes, at most %d", f.Name, info.Size(), sizeLimit)
+		}
+	}
+}
+
+func TestBinariesLinkNothingTheyDoNotUse(t *testing.T) {
+	unwanted := []string{
+		"modernc.org/", "fedpost/internal/embedded", "database/sql", // the other engine
+		"aws-sdk-go-v2/config", "service/sso", "service/sts", "feature/ec2/imds", // credentials that Lambda has no use for
+		"net/rpc", "testing", "internal/demo", "internal/local",
+	}
+	for _, f := range topology.Functions {
+		cmd := exec.Command("go", "list", "-deps", "-tags", tags, "./"+f.Name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		deps, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for dep := range strings.FieldsSeq(string(deps)) {
+			for _, u := range unwanted {
+				if dep == u || strings.Contains(dep, "/"+u) || strings.HasPrefix(dep, u) {
+					t.Errorf("%s links %s", f.Name, dep)
+				}
+			}
+		}
+	}
+}
+
+func TestMainsAreWiringOnly(t *testing.T) {
+	for _, f := range topology.Functions {
+		text, err := os.ReadFile(filepath.Join(f.Name, "main.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte("\n")); n >= 40 {
+			t.Errorf("%s/main.go has %d lines", f.Name, n)
+		}
+	}
+}
+
+// initLimit is the aim for a start on this machine, and memoryLimit the peak of
+// one that has handled an event, in bytes.
+const (
+	initLimit   = 100 * time.Millisecond
+	memoryLimit = 64 << 20
+)
+
+func TestStartsAreQuickAndSmall(t *testing.T) {
+	for _, f := range topology.Functions {
+		// The best of some starts: this machine may be busy with something else.
+		best := time.Hour
+		var memory int64
+		for range 7 {
+			fn := start(t, f, deployed())
+			if _, err := fn.Invoke(t.Context(), harmless[f.Name]); err != nil && f.Name != "healthcheck" {
+				t.Fatalf("%s: %v", f.Name, err)
+			}
+			best = min(best, fn.Starts()[0].Init)
+			var err error
+			if memory, err = fn.PeakMemory(); err != nil {
+				t.Fatal(err)
+			}
+			if err := fn.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%-12s init %5.1f ms, peak memory %4.1f MiB", f.Name, float64(best.Microseconds())/1000, float64(memory)/(1<<20))
+		if best > initLimit || memory > memoryLimit {
+			t.Errorf("%s: init %s, peak memory %d bytes; at most %s and %d", f.Name, best, memory, initLimit, memoryLimit)
+		}
+	}
+}
+
+// start runs a built function.
+func start(t *testing.T, f topology.Function, env map[string]string) *runtimeapi.Function {
+	t.Helper()
+	fn := runtimeapi.New(runtimeapi.Options{
+		Binary: filepath.Join(binaries, f.Name), Name: "fedpost-" + f.Name, Env: env,
+		Timeout: f.Timeout, Memory: f.Memory, Logs: testWriter{t},
+	})
+	t.Cleanup(func() {
+		if err := fn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return fn
+}
+
+// testWriter shows what a function prints with the test that runs it.
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Logf("%s", bytes.TrimRight(b, "\n"))
+	return len(b), nil
+}

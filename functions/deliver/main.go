@@ -1,0 +1,22 @@
+// Command deliver is the Lambda function that takes messages from the queues to
+// inboxes.
+package main
+
+import (
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"fedpost/internal/awsstack"
+)
+
+func main() {
+	log := lambdacontext.NewLogger()
+	handler, err := awsstack.Deliver(log)
+	if err != nil {
+		log.Error("cannot start", "error", err)
+		os.Exit(1)
+	}
+	lambda.Start(handler)
+}

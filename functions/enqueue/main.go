@@ -1,0 +1,22 @@
+// Command enqueue is the Lambda function that accepts activities: it serves the
+// HTTP API to API Gateway.
+package main
+
+import (
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"fedpost/internal/awsstack"
+)
+
+func main() {
+	log := lambdacontext.NewLogger()
+	handler, err := awsstack.Enqueue(log)
+	if err != nil {
+		log.Error("cannot start", "error", err)
+		os.Exit(1)
+	}
+	lambda.Start(handler)
+}

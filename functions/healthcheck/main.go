@@ -1,0 +1,22 @@
+// Command healthcheck is the Lambda function that runs every minute: it probes
+// servers that are down and releases what waits.
+package main
+
+import (
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"fedpost/internal/awsstack"
+)
+
+func main() {
+	log := lambdacontext.NewLogger()
+	handler, err := awsstack.HealthCheck(log)
+	if err != nil {
+		log.Error("cannot start", "error", err)
+		os.Exit(1)
+	}
+	lambda.Start(handler)
+}
