@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"net/http/httptrace"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,8 +21,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Log is the record of one call. Its zero value is ready; give Install to the
-// call's APIOptions.
+// Log is the record of one call. Its zero value is ready; add it to the call's
+// APIOptions.
 type Log struct {
 	mu       sync.Mutex
 	attempts []attempt
@@ -32,8 +33,14 @@ type attempt struct {
 	err  error
 }
 
-// Install adds the log to a call's middleware, inside the SDK's retry loop.
-func (l *Log) Install(stack *middleware.Stack) error {
+// AddTo returns a call's APIOptions with the log. It copies them: the slice is
+// the client's, which other calls share.
+func (l *Log) AddTo(options []func(*middleware.Stack) error) []func(*middleware.Stack) error {
+	return append(slices.Clone(options), l.install)
+}
+
+// install puts the log inside the SDK's retry loop.
+func (l *Log) install(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("fedpost.Attempt", l.record), "Retry", middleware.After)
 }
 

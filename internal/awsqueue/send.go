@@ -7,7 +7,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"fedpost/internal/awsattempt"
 	"fedpost/internal/queue"
@@ -27,7 +26,7 @@ func (q *Queue) Send(ctx context.Context, m queue.Message) error {
 		MessageAttributes:      e.MessageAttributes,
 		MessageGroupId:         e.MessageGroupId,
 		MessageDeduplicationId: e.MessageDeduplicationId,
-	}, install(&log))
+	}, record(&log))
 	return q.sendError(err, &log)
 }
 
@@ -49,11 +48,8 @@ func (q *Queue) entry(m queue.Message) types.SendMessageBatchRequestEntry {
 	return e
 }
 
-func install(log *awsattempt.Log) func(*sqs.Options) {
-	return func(o *sqs.Options) {
-		// A copy: the slice is the client's, which other calls share.
-		o.APIOptions = append(append([]func(*middleware.Stack) error(nil), o.APIOptions...), log.Install)
-	}
+func record(log *awsattempt.Log) func(*sqs.Options) {
+	return func(o *sqs.Options) { o.APIOptions = log.AddTo(o.APIOptions) }
 }
 
 // sendError says whether a failed request may have sent something.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"fedpost/internal/awsattempt"
 	"fedpost/internal/table"
@@ -24,7 +23,7 @@ func (t *Table) Put(ctx context.Context, it table.Item, cond table.Cond) error {
 			TableName: &t.name, Item: attributes,
 			ConditionExpression: e.text, ExpressionAttributeValues: e.values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		}, install(log))
+		}, record(log))
 		return err
 	}, func(found *table.Item) bool {
 		// Fences are drawn for every write, so nobody else writes this one.
@@ -43,7 +42,7 @@ func (t *Table) Delete(ctx context.Context, k table.Key, cond table.Cond) error 
 			TableName: &t.name, Key: encodeKey(k),
 			ConditionExpression: e.text, ExpressionAttributeValues: e.values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		}, install(log))
+		}, record(log))
 		return err
 	}, func(found *table.Item) bool { return found == nil })
 }
@@ -88,9 +87,6 @@ func foundItem(a attributes) (*table.Item, error) {
 	return &it, err
 }
 
-func install(log *awsattempt.Log) func(*dynamodb.Options) {
-	return func(o *dynamodb.Options) {
-		// A copy: the slice is the client's, which other calls share.
-		o.APIOptions = append(append([]func(*middleware.Stack) error(nil), o.APIOptions...), log.Install)
-	}
+func record(log *awsattempt.Log) func(*dynamodb.Options) {
+	return func(o *dynamodb.Options) { o.APIOptions = log.AddTo(o.APIOptions) }
 }

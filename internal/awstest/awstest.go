@@ -83,8 +83,14 @@ func Config(t testing.TB) aws.Config {
 // SQS returns a client for the SQS server, or skips the test.
 func SQS(t testing.TB) *sqs.Client {
 	t.Helper()
+	return SQSOf(t, Config(t))
+}
+
+// SQSOf is SQS with a configuration that was made from Config.
+func SQSOf(t testing.TB, cfg aws.Config) *sqs.Client {
+	t.Helper()
 	Require(t, "SQS")
-	client, err := awsclients.SQS(Config(t), Env)
+	client, err := awsclients.SQS(cfg, Env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +100,14 @@ func SQS(t testing.TB) *sqs.Client {
 // DynamoDB returns a client for the DynamoDB server, or skips the test.
 func DynamoDB(t testing.TB) *dynamodb.Client {
 	t.Helper()
+	return DynamoDBOf(t, Config(t))
+}
+
+// DynamoDBOf is DynamoDB with a configuration that was made from Config.
+func DynamoDBOf(t testing.TB, cfg aws.Config) *dynamodb.Client {
+	t.Helper()
 	Require(t, "DYNAMODB")
-	client, err := awsclients.DynamoDB(Config(t), Env)
+	client, err := awsclients.DynamoDB(cfg, Env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,9 @@ import (
 // time-out, and says nothing about whether the call was acted on.
 var ErrInjected = errors.New("injected fault")
 
+// ErrRefused accompanies ErrInjected where the fault is Refuse.
+var ErrRefused = errors.New("refused")
+
 // ErrDead is what all calls return after the process "died", until Revive.
 var ErrDead = errors.New("injected crash: the process is dead")
 
@@ -193,9 +196,9 @@ func (p *Plan) begin(target, op string, entries int) (Call, Fault, error) {
 		return call, fault, fmt.Errorf("%w: %s did not act", ErrInjected, call)
 	case Refuse:
 		if op == "Send" || op == "SendBatch" {
-			return call, fault, fmt.Errorf("%w: %s: %w", ErrInjected, call, queue.ErrNotSent)
+			return call, fault, fmt.Errorf("%w: %s: %w: %w", ErrInjected, call, ErrRefused, queue.ErrNotSent)
 		}
-		return call, fault, fmt.Errorf("%w: %s was refused", ErrInjected, call)
+		return call, fault, fmt.Errorf("%w: %s: %w", ErrInjected, call, ErrRefused)
 	case DieBefore:
 		p.dead = true
 		return call, fault, fmt.Errorf("%w (before %s)", ErrDead, call)
