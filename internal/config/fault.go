@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -29,6 +30,16 @@ func (e *Error) Error() string {
 		b.WriteString("\n  " + f.String())
 	}
 	return b.String()
+}
+
+// LogValue implements slog.LogValuer: a list, which is easier to read in a log
+// than a text with line breaks in it.
+func (e *Error) LogValue() slog.Value {
+	lines := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		lines[i] = f.String()
+	}
+	return slog.AnyValue(lines)
 }
 
 // report collects the faults of one concern.
