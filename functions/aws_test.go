@@ -1,0 +1,276 @@
+package functions
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"fedpost/internal/activitypub/aptest"
+	"fedpost/internal/apigateway/gatewaytest"
+	"fedpost/internal/awsclients"
+	"fedpost/internal/awsqueue"
+	"fedpost/internal/awsstack"
+	"fedpost/internal/awstest"
+	"fedpost/internal/client"
+	"fedpost/internal/eventsource"
+	"fedpost/internal/queue"
+	"fedpost/internal/runtimeapi"
+	"fedpost/internal/topology"
+)
+
+// cloud is the three functions on real queues and a real table, with this
+// test in the place of API Gateway, the event sources and the schedule.
+type cloud struct {
+	*testing.T
+	enqueue, deliver, check *runtimeapi.Function
+	recorders               map[string]*recorder // by the functions' logical ids
+	client                  *client.Client
+	urls                    map[queue.Name]string
+	sqs                     *sqs.Client
+}
+
+func newCloud(t *testing.T) *cloud {
+	t.Helper()
+	awstest.Require(t, "SQS", "DYNAMODB")
+	endpoints, key := map[string]string{
+		"sqs": endpointOf("SQS"), "dynamodb": endpointOf("DYNAMODB"), "kms": cmp.Or(endpointOf("KMS"), endpointOf("SQS")),
+	}, ""
+	c := &cloud{T: t, recorders: map[string]*recorder{}, sqs: awstest.SQS(t), urls: awstest.QueueURLs(t, awstest.Settings{})}
+	table := awstest.TableName(t)
+	key = sealingKey(t, endpoints["kms"])
+
+	env := deployed(
+		"AWS_REGION", awstest.Env("AWS_REGION"), "TABLE_NAME", table, "KMS_KEY_ID", key,
+		// The inboxes are on this machine, and a retry must not take the test's time.
+		"OUTBOUND_ALLOW", "127.0.0.0/8", "OUTBOUND_PLAIN_HTTP", "true", "RETRY_FIRST_WAIT", "1s", "RETRY_JITTER", "0",
+	)
+	delete(env, "AWS_ENDPOINT_URL")
+	resources := map[string]string{table: "Table", key: "SealingKey"}
+	for name, url := range c.urls {
+		env["QUEUE_URL_"+strings.ToUpper(strings.ReplaceAll(string(name), "-", "_"))] = url
+		resources[path.Base(url)] = logicalIDs[name]
+	}
+	run := func(id string, f topology.Function) *runtimeapi.Function {
+		r := newRecorder(t, endpoints, resources)
+		c.recorders[id] = r
+		own := map[string]string{"AWS_ENDPOINT_URL": r.URL}
+		for k, v := range env {
+			own[k] = v
+		}
+		return start(t, f, own)
+	}
+	c.enqueue = run("EnqueueFunction", topology.Enqueue)
+	c.deliver = run("DeliverFunction", topology.Deliver)
+	c.check = run("HealthCheckFunction", topology.HealthCheck)
+	c.client = c.through(gatewaytest.REST)
+	c.connect(awstest.Env("AWS_REGION"))
+	return c
+}
+
+var logicalIDs = map[queue.Name]string{
+	queue.High: "HighQueue", queue.Normal: "NormalQueue", queue.Low: "LowQueue",
+	queue.Ordered: "OrderedQueue", queue.Dead: "DeadQueue", queue.DeadOrdered: "DeadOrderedQueue",
+}
+
+func endpointOf(service string) string {
+	return cmp.Or(awstest.Env("AWS_ENDPOINT_URL_"+service), awstest.Env("AWS_ENDPOINT_URL"))
+}
+
+// sealingKey makes a key on a server that has KMS.
+func sealingKey(t *testing.T, endpoint string) string {
+	t.Helper()
+	kmsClient, err := awsclients.KMS(awstest.Config(t), func(name string) string {
+		if name == "AWS_ENDPOINT_URL_KMS" {
+			return endpoint
+		}
+		return awstest.Env(name)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := kmsClient.CreateKey(t.Context(), &kms.CreateKeyInput{})
+	if err != nil {
+		t.Skipf("the functions cannot seal keys: the server at %s makes no KMS key: %v", endpoint, err)
+	}
+	return *made.KeyMetadata.KeyId
+}
+
+// through returns a client whose requests reach the enqueue function as events
+// of a format.
+func (c *cloud) through(f gatewaytest.Format) *client.Client {
+	return &client.Client{Base: "https://api.example", HTTP: &http.Client{Transport: gatewaytest.Transport{Format: f, Invoke: c.enqueue.Invoke}}}
+}
+
+// connect runs an event source for each queue until the test ends.
+func (c *cloud) connect(region string) {
+	sources, err := awsstack.Sources(region, c.urls)
+	if err != nil {
+		c.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var mappings []eventsource.Mapping
+	for arn, name := range sources {
+		mappings = append(mappings, eventsource.Mapping{
+			Queue: awsqueue.New(c.sqs, c.urls[name], name), Name: name, ARN: arn,
+			BatchSize: topology.Of(name).BatchSize, Concurrency: 1, Timeout: topology.Deliver.Timeout,
+			Handler: c.batch, Log: slog.New(slog.NewTextHandler(testWriter{c.T}, nil)),
+		})
+	}
+	done := make(chan struct{}, len(mappings))
+	for _, m := range mappings {
+		go func() { m.Run(ctx); done <- struct{}{} }()
+	}
+	c.Cleanup(func() {
+		cancel()
+		for range mappings {
+			<-done
+		}
+	})
+}
+
+// batch is one invocation of the deliver function.
+func (c *cloud) batch(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+	var r events.SQSEventResponse
+	event, err := json.Marshal(e)
+	if err != nil {
+		return r, err
+	}
+	answer, err := c.deliver.Invoke(ctx, event)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(answer, &r)
+}
+
+// settled waits until an activity is done.
+func (c *cloud) settled(id string) client.Status {
+	c.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		s, err := c.client.Activity(c.Context(), id, "")
+		if err != nil {
+			c.Fatal(err)
+		}
+		if s.Status == "done" {
+			return s
+		}
+		if time.Now().After(deadline) {
+			c.Fatalf("activity %s is not done after a minute: %+v", id, s)
+		}
+		awstest.Wait(c, 100*time.Millisecond)
+	}
+}
+
+const keyID = "https://social.example/users/frida#main-key"
+
+func publicKey(t *testing.T, text string) crypto.PublicKey {
+	t.Helper()
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		t.Fatalf("no PEM: %s", text)
+	}
+	k, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// TestTheFunctionsDeliver sends activities all the way through the built
+// binaries, and then holds each function's role in the template against the
+// calls that it made.
+func TestTheFunctionsDeliver(t *testing.T) {
+	c := newCloud(t)
+	key, err := c.client.GenerateKey(t.Context(), keyID, "rsa")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox := aptest.NewInbox(map[string]crypto.PublicKey{keyID: publicKey(t, key.PublicKeyPEM)})
+	server := httptest.NewServer(inbox)
+	defer server.Close()
+	var same client.Key
+	err = c.through(gatewaytest.HTTP).Do(t.Context(), http.MethodGet, "/v1/keys/"+url.PathEscape(keyID), nil, &same)
+	if err != nil || same != key {
+		t.Fatalf("the key through an HTTP API: %+v, %v", same, err)
+	}
+
+	// Every queue, both formats, bytes that do not survive re-encoding.
+	fixtures := []string{"mastodon-create-note", "mastodon-delete", "misskey-like", "pixelfed-create-note", "lemmy-announce"}
+	want := map[string]int{}
+	for i, name := range fixtures {
+		body := aptest.Fixture(name)
+		s := client.Submission{
+			Activity: json.RawMessage(strings.TrimSpace(body)), KeyID: keyID, DeduplicationKey: name,
+			Recipients: []any{server.URL + "/a/" + name, server.URL + "/b/" + name},
+		}
+		want[strings.TrimSpace(body)] += 2
+		if i == len(fixtures)-1 {
+			s.OrderingKey = "thread-1"
+		}
+		via := c.through([]gatewaytest.Format{gatewaytest.REST, gatewaytest.HTTP}[i%2])
+		a, err := via.Submit(t.Context(), s)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		again, err := via.Submit(t.Context(), s)
+		if err != nil || again.Status != "duplicate" || again.ID != a.ID {
+			t.Errorf("%s a second time: %+v, %v", name, again, err)
+		}
+		if got := c.settled(a.ID); got.Counts["delivered"] != 2 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for _, p := range inbox.Accepted() {
+		want[p.Body]--
+	}
+	for body, left := range want {
+		if left != 0 {
+			t.Errorf("%d deliveries are missing (or, below zero, too many) of %.80s…", left, body)
+		}
+	}
+
+	if answer, err := c.check.Invoke(t.Context(), fixture("rule.json")); err != nil || string(answer) != "null" {
+		t.Errorf("health check: %s, %v", answer, err)
+	}
+}
+
+// TestPartialFailuresAreHonoured: one recipient stumbles twice, the other must
+// not get it again.
+func TestPartialFailuresAreHonoured(t *testing.T) {
+	c := newCloud(t)
+	key, err := c.client.GenerateKey(t.Context(), keyID, "ed25519")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]crypto.PublicKey{keyID: publicKey(t, key.PublicKeyPEM)}
+	healthy, stumbling := aptest.NewInbox(keys), aptest.NewInbox(keys).Then(aptest.Status(503), aptest.Status(503))
+	a, b := httptest.NewServer(healthy), httptest.NewServer(stumbling)
+	defer a.Close()
+	defer b.Close()
+	sent, err := c.client.Submit(t.Context(), client.Submission{
+		Activity: json.RawMessage(aptest.Fixture("mastodon-follow")), KeyID: keyID, Recipients: []any{a.URL + "/inbox", b.URL + "/inbox"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.settled(sent.ID); got.Counts["delivered"] != 2 {
+		t.Errorf("got %+v", got)
+	}
+	if n, m := len(healthy.Posts()), len(stumbling.Posts()); n != 1 || m != 3 {
+		t.Errorf("%d and %d requests, want 1 and 3", n, m)
+	}
+}

@@ -1,0 +1,149 @@
+package functions
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"fedpost/internal/template"
+)
+
+// recorder is a proxy in front of AWS's services that notes what a function
+// asks for: each function has its own, so its calls can be held against its
+// role. Services are told apart by the protocol's target header.
+type recorder struct {
+	*httptest.Server
+	endpoints map[string]*url.URL // by the target's prefix
+	resources map[string]string   // logical ids by the names in requests
+
+	mu    sync.Mutex
+	calls map[template.Grant]bool
+}
+
+// services by the prefix of X-Amz-Target.
+var services = map[string]string{"AmazonSQS": "sqs", "DynamoDB_20120810": "dynamodb", "TrentService": "kms"}
+
+func newRecorder(t *testing.T, endpoints map[string]string, resources map[string]string) *recorder {
+	t.Helper()
+	r := &recorder{endpoints: map[string]*url.URL{}, resources: resources, calls: map[template.Grant]bool{}}
+	for target, service := range services {
+		u, err := url.Parse(endpoints[service])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.endpoints[target] = u
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+		target, _, _ := strings.Cut(p.In.Header.Get("X-Amz-Target"), ".")
+		p.SetURL(r.endpoints[target])
+	}}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		target, operation, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+		if services[target] == "" {
+			t.Errorf("a call of an unknown service: %s %s %q", req.Method, req.URL, req.Header.Get("X-Amz-Target"))
+			http.Error(w, "unknown service", http.StatusBadRequest)
+			return
+		}
+		r.note(t, services[target], operation, body)
+		proxy.ServeHTTP(w, req)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// parameters are the parts of requests that name resources.
+type parameters struct {
+	QueueURL     string `json:"QueueUrl"`
+	TableName    string
+	IndexName    string
+	KeyID        string `json:"KeyId"`
+	RequestItems map[string]json.RawMessage
+	// TransactItems have one of Put, Delete, Update and ConditionCheck each.
+	TransactItems []map[string]struct{ TableName string }
+}
+
+// transactActions are the actions of a transaction's parts.
+var transactActions = map[string]string{
+	"Put": "dynamodb:PutItem", "Delete": "dynamodb:DeleteItem", "Update": "dynamodb:UpdateItem", "ConditionCheck": "dynamodb:ConditionCheckItem",
+}
+
+func (r *recorder) note(t *testing.T, service, operation string, body []byte) {
+	var p parameters
+	if err := json.Unmarshal(body, &p); err != nil {
+		t.Errorf("%s %s: %v", service, operation, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add := func(action, name, index string) {
+		id, ok := r.resources[path.Base(name)]
+		if !ok {
+			t.Errorf("%s on %q, which is no resource of the stack", action, name)
+		}
+		if index != "" {
+			id += "/index/" + index
+		}
+		r.calls[template.Grant{Action: action, Resource: id}] = true
+	}
+	if operation == "TransactWriteItems" {
+		for _, item := range p.TransactItems {
+			for kind, on := range item {
+				add(transactActions[kind], on.TableName, "")
+			}
+		}
+		return
+	}
+	for _, action := range template.Needed(service, operation) {
+		switch {
+		case p.QueueURL != "":
+			add(action, p.QueueURL, "")
+		case p.KeyID != "":
+			add(action, p.KeyID, "")
+		case p.TableName != "":
+			add(action, p.TableName, p.IndexName)
+		default:
+			for name := range p.RequestItems {
+				add(action, name, "")
+			}
+		}
+	}
+}
+
+// compare holds the calls against a role: nothing may be missing, and nothing
+// may be granted that was not used, but for what the test cannot bring about.
+// Unused grants are compared by action: that one queue of several had nothing to
+// do is no reason not to allow it.
+func (r *recorder) compare(t *testing.T, tmpl *template.Template, function string, excused map[string]string) {
+	t.Helper()
+	grants, err := tmpl.Grants(function)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	used := map[string]bool{}
+	for call := range r.calls {
+		used[call.Action] = true
+		if !slices.Contains(grants, call) {
+			t.Errorf("%s calls %s on %s, which its role does not allow", function, call.Action, call.Resource)
+		}
+	}
+	for _, g := range grants {
+		if !used[g.Action] && excused[g.Action] == "" {
+			t.Errorf("%s may call %s, which it did not", function, g.Action)
+		}
+	}
+}
