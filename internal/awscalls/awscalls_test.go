@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpost/internal/awscalls"
+	"fedpost/internal/awsfake"
 	"fedpost/internal/awsfaults"
 	"fedpost/internal/awstest"
 )
@@ -20,32 +21,32 @@ import (
 var ctx = context.Background()
 
 // serve answers with fixed capacities, and only if they were asked for.
-func serve(t *testing.T) func(operation string, body []byte) awstest.Answer {
+func serve(t *testing.T) func(operation string, body []byte) awsfake.Answer {
 	capacity := func(units float64) map[string]any { return map[string]any{"TableName": "t", "CapacityUnits": units} }
-	return func(operation string, body []byte) awstest.Answer {
+	return func(operation string, body []byte) awsfake.Answer {
 		if strings.HasSuffix(operation, "Item") && !strings.Contains(string(body), `"ReturnConsumedCapacity":"TOTAL"`) {
 			t.Errorf("%s does not ask for its capacity: %s", operation, body)
 		}
 		switch operation {
 		case "PutItem":
 			if strings.Contains(string(body), "ConditionExpression") {
-				return awstest.Answer{Status: 400, Error: "ConditionalCheckFailedException"}
+				return awsfake.Answer{Status: 400, Error: "ConditionalCheckFailedException"}
 			}
-			return awstest.Answer{Body: map[string]any{"ConsumedCapacity": capacity(3)}}
+			return awsfake.Answer{Body: map[string]any{"ConsumedCapacity": capacity(3)}}
 		case "GetItem":
-			return awstest.Answer{Body: map[string]any{"ConsumedCapacity": capacity(0.5)}}
+			return awsfake.Answer{Body: map[string]any{"ConsumedCapacity": capacity(0.5)}}
 		case "BatchWriteItem":
-			return awstest.Answer{Body: map[string]any{"ConsumedCapacity": []any{capacity(4), capacity(6)}}}
+			return awsfake.Answer{Body: map[string]any{"ConsumedCapacity": []any{capacity(4), capacity(6)}}}
 		case "TransactWriteItems":
-			return awstest.Answer{Status: 400, Error: "TransactionCanceledException", Body: map[string]any{
+			return awsfake.Answer{Status: 400, Error: "TransactionCanceledException", Body: map[string]any{
 				"CancellationReasons": []any{map[string]any{"Code": "None"}, map[string]any{"Code": "ConditionalCheckFailed"}},
 			}}
 		case "ReceiveMessage":
-			return awstest.Answer{Body: map[string]any{"Messages": []any{
+			return awsfake.Answer{Body: map[string]any{"Messages": []any{
 				map[string]any{"Body": strings.Repeat("x", 100<<10)}, map[string]any{"Body": strings.Repeat("y", 30<<10)},
 			}}}
 		}
-		return awstest.Answer{}
+		return awsfake.Answer{}
 	}
 }
 
@@ -55,7 +56,7 @@ func key() map[string]types.AttributeValue {
 
 func TestCapacityIsCountedPerOperation(t *testing.T) {
 	c := awscalls.NewCounter()
-	cfg := awstest.Fake(t, serve(t))
+	cfg := awsfake.Start(t, serve(t))
 	cfg.APIOptions = append(cfg.APIOptions, c.Install)
 	client := dynamodb.NewFromConfig(cfg)
 	table := aws.String("t")
@@ -109,7 +110,7 @@ func TestCapacityIsCountedPerOperation(t *testing.T) {
 
 func TestPayloadIsCountedIn64KiB(t *testing.T) {
 	c := awscalls.NewCounter()
-	cfg := awstest.Fake(t, serve(t))
+	cfg := awsfake.Start(t, serve(t))
 	cfg.APIOptions = append(cfg.APIOptions, c.Install)
 	client := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })
 	url := aws.String("http://queue")
@@ -150,7 +151,7 @@ func TestPayloadIsCountedIn64KiB(t *testing.T) {
 
 func TestRetriesOfTheSDKAreCounted(t *testing.T) {
 	c := awscalls.NewCounter()
-	cfg := awstest.Fake(t, serve(t))
+	cfg := awsfake.Start(t, serve(t))
 	wire := awsfaults.NewWire(awsfaults.Fault{Request: 1, Times: 2, Kind: awsfaults.Throttle})
 	cfg.APIOptions = append(cfg.APIOptions, c.Install, wire.Install)
 	if _, err := dynamodb.NewFromConfig(cfg).GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String("t"), Key: key()}); err != nil {

@@ -13,22 +13,22 @@ import (
 	"github.com/aws/smithy-go"
 
 	"fedpost/internal/awsattempt"
+	"fedpost/internal/awsfake"
 	"fedpost/internal/awsfaults"
-	"fedpost/internal/awstest"
 	"fedpost/internal/faults"
 )
 
 // service is a table that counts what it was made to do.
 type service struct{ puts, deletes int }
 
-func (s *service) serve(operation string, _ []byte) awstest.Answer {
+func (s *service) serve(operation string, _ []byte) awsfake.Answer {
 	switch operation {
 	case "PutItem":
 		s.puts++
 	case "DeleteItem":
 		s.deletes++
 	}
-	return awstest.Answer{}
+	return awsfake.Answer{}
 }
 
 func put(client *dynamodb.Client, options ...func(*dynamodb.Options)) error {
@@ -70,7 +70,7 @@ func TestKindsOfFaults(t *testing.T) {
 				s := &service{}
 				w := awsfaults.NewWire(awsfaults.Fault{Service: "DynamoDB", Operation: "PutItem", Request: 1, Kind: c.kind, Delay: time.Hour})
 				w.Sleep = func(context.Context, time.Duration) error { return nil }
-				cfg := awstest.Fake(t, s.serve)
+				cfg := awsfake.Start(t, s.serve)
 				cfg.APIOptions = append(cfg.APIOptions, w.Install)
 				return s, w, dynamodb.NewFromConfig(cfg)
 			}
@@ -106,7 +106,7 @@ func TestFaultHitsOnlyTheRequestItIsFor(t *testing.T) {
 		awsfaults.Fault{Service: "DynamoDB", Operation: "PutItem", Request: 2, Times: 2, Kind: awsfaults.FailBefore},
 		awsfaults.Fault{Service: "SQS", Request: 1, Kind: awsfaults.FailBefore},
 	)
-	cfg := awstest.Fake(t, s.serve)
+	cfg := awsfake.Start(t, s.serve)
 	cfg.APIOptions = append(cfg.APIOptions, w.Install)
 	client := dynamodb.NewFromConfig(cfg)
 	remove := func() error {
@@ -136,7 +136,7 @@ func TestFaultHitsOnlyTheRequestItIsFor(t *testing.T) {
 func TestDeadProcessMakesNoMoreRequests(t *testing.T) {
 	s := &service{}
 	w := awsfaults.NewWire(awsfaults.Fault{Request: 1, Kind: awsfaults.DieAfter})
-	cfg := awstest.Fake(t, s.serve)
+	cfg := awsfake.Start(t, s.serve)
 	cfg.APIOptions = append(cfg.APIOptions, w.Install)
 	client := dynamodb.NewFromConfig(cfg)
 	for range 3 {
@@ -158,7 +158,7 @@ func TestDeadProcessMakesNoMoreRequests(t *testing.T) {
 func TestPlanBreaksRequestsOnTheWire(t *testing.T) {
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
 		s := &service{}
-		cfg := awstest.Fake(t, s.serve)
+		cfg := awsfake.Start(t, s.serve)
 		cfg.APIOptions = append(cfg.APIOptions, awsfaults.Plan(p))
 		client := dynamodb.NewFromConfig(cfg)
 		var log awsattempt.Log
@@ -181,7 +181,7 @@ func TestPlanBreaksRequestsOnTheWire(t *testing.T) {
 	})
 	// Refuse is the one kind after which nothing can have happened.
 	s := &service{}
-	cfg := awstest.Fake(t, s.serve)
+	cfg := awsfake.Start(t, s.serve)
 	cfg.APIOptions = append(cfg.APIOptions, awsfaults.Plan(faults.NewPlan(faults.Fault{Call: 1, Kind: faults.Refuse})))
 	var log awsattempt.Log
 	err := put(dynamodb.NewFromConfig(cfg), func(o *dynamodb.Options) { o.APIOptions = log.AddTo(o.APIOptions) })

@@ -1,4 +1,7 @@
-package awstest
+// Package awsfake stands in for an AWS service in tests of what real servers do
+// too seldom to be tested with: fail one entry of a batch, leave items
+// unprocessed, cancel a transaction for contention.
+package awsfake
 
 import (
 	"encoding/json"
@@ -23,11 +26,10 @@ type Answer struct {
 	Body   map[string]any
 }
 
-// Fake starts a service that answers every request as serve says, by operation
-// ("PutItem"), and returns the configuration of clients that talk to it. It is
-// for answers that real servers give too seldom to test with. The clients retry
-// as in production, but without waiting.
-func Fake(t testing.TB, serve func(operation string, body []byte) Answer) aws.Config {
+// Start starts a service that answers every request as serve says, by operation
+// ("PutItem"), and returns the configuration of clients that talk to it. They
+// retry as in production, but without waiting. It stops at the test's end.
+func Start(t testing.TB, serve func(operation string, body []byte) Answer) aws.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
