@@ -29,7 +29,7 @@ type acceptedBatch struct {
 }
 
 func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
-	o, err := a.readObject(r)
+	o, err := readObject(r)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
-	o, err := a.readObject(r)
+	o, err := readObject(r)
 	if err != nil {
 		return err
 	}
@@ -182,26 +182,22 @@ func invalid(status int, faults []problem.Field) *problem.Problem {
 	return p
 }
 
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
-
 func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
 		return err
 	}
-	q := r.URL.Query()
-	limit := defaultPage
-	if s := q.Get("limit"); s != "" {
-		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > maxPage {
-			return problem.New(http.StatusBadRequest, fmt.Sprintf("The query parameter limit is %q; it is between 1 and %d.", s, maxPage))
-		}
+	q, err := ReadQuery(r, "cursor", "limit")
+	if err != nil {
+		return err
+	}
+	limit, err := PageSize(q)
+	if err != nil {
+		return err
 	}
 	view, err := a.o.Activities.View(r.Context(), id, q.Get("cursor"), limit)
 	if errors.Is(err, ledger.ErrBadCursor) {
-		return problem.New(http.StatusBadRequest, "The query parameter cursor is none that was given out as nextCursor.")
+		return BadCursor()
 	}
 	if err != nil {
 		return activityProblem(err)

@@ -15,7 +15,7 @@ import (
 )
 
 // readObject reads a request's body, which has to be one JSON object.
-func (a *API) readObject(r *http.Request) (*object, error) {
+func readObject(r *http.Request) (*object, error) {
 	if err := checkMediaType(r.Header); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type publicKey struct {
 }
 
 func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
-	o, err := a.readObject(r)
+	o, err := readObject(r)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
-	o, err := a.readObject(r)
+	o, err := readObject(r)
 	if err != nil {
 		return err
 	}

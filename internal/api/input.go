@@ -1,0 +1,100 @@
+package api
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"fedpost/internal/problem"
+)
+
+// Input is the JSON object that a request to a route of another package brings.
+// It is read as strictly as this package reads its own: what is taken out of it
+// field by field notes its faults, and Check answers with all of them.
+type Input struct{ o *object }
+
+// ReadInput reads a request's body, which may be left out.
+func ReadInput(r *http.Request) (Input, error) {
+	buffered := bufio.NewReader(r.Body)
+	if _, err := buffered.Peek(1); errors.Is(err, io.EOF) {
+		return Input{&object{fields: map[string]json.RawMessage{}, faults: new([]problem.Field)}}, nil
+	}
+	r.Body = io.NopCloser(buffered)
+	o, err := readObject(r)
+	return Input{o}, err
+}
+
+// Text returns a string that has to say something if it is there.
+func (in Input) Text(name string) string { return in.o.named(name) }
+
+// Duration returns a duration, 0 if absent; least is the smallest that makes
+// sense.
+func (in Input) Duration(name string, least time.Duration) time.Duration {
+	return in.o.duration(name, least)
+}
+
+// Instant returns a time, zero if absent.
+func (in Input) Instant(name string) time.Time {
+	s := in.o.named(name)
+	if s == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		in.Fault(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
+	}
+	return t.UTC()
+}
+
+// Number returns a whole number between least and most.
+func (in Input) Number(name string, absent, least, most int) int {
+	value, ok := in.o.take(name)
+	if !ok {
+		return absent
+	}
+	n, err := strconv.Atoi(string(value))
+	if err != nil || n < least || n > most {
+		in.Fault(name, "is %s; it is a whole number between %d and %d", value, least, most)
+		return absent
+	}
+	return n
+}
+
+// Object returns an object within this one, nil if absent.
+func (in Input) Object(name string) *Input {
+	value, ok := in.o.take(name)
+	if !ok {
+		return nil
+	}
+	inner, ok := newObject(in.o.at+pointer(name), value, in.o.faults)
+	if !ok {
+		in.Fault(name, "is not an object")
+		return nil
+	}
+	return &Input{inner}
+}
+
+// Fault notes what is wrong with a field.
+func (in Input) Fault(name, format string, args ...any) { in.o.fault(name, format, args...) }
+
+// Done notes fields that nobody has taken as unknown. It ends an object within
+// another.
+func (in Input) Done() { in.o.done() }
+
+// Check is Done for the whole. Its error is the answer if there were faults.
+func (in Input) Check() error {
+	in.o.done()
+	if len(*in.o.faults) > 0 {
+		return invalid(http.StatusBadRequest, *in.o.faults)
+	}
+	return nil
+}
+
+// Answer writes v as JSON.
+func Answer(w http.ResponseWriter, r *http.Request, status int, v any) error {
+	return answer(w, r, status, v)
+}

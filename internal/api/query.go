@@ -1,0 +1,89 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fedpost/internal/problem"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// ReadQuery returns the query parameters of a request, which may be those named
+// and no others, each once: a misspelt filter that is ignored shows everything,
+// which looks like an answer.
+func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, problem.New(http.StatusBadRequest, "The query of the URL is malformed: "+err.Error()+".")
+	}
+	for name, values := range q {
+		switch {
+		case !slices.Contains(names, name):
+			return nil, problem.New(http.StatusBadRequest,
+				fmt.Sprintf("There is no query parameter %q here; there are: %s.", name, strings.Join(names, ", ")))
+		case len(values) > 1:
+			return nil, badParameter(name, "is given %d times", len(values))
+		}
+	}
+	return q, nil
+}
+
+func badParameter(name, format string, args ...any) error {
+	return problem.New(http.StatusBadRequest, "The query parameter "+name+" "+fmt.Sprintf(format, args...)+".")
+}
+
+// PageSize reads the parameter limit.
+func PageSize(q url.Values) (int, error) { return Number(q, "limit", defaultPage, 1, maxPage) }
+
+// Number reads a parameter that is a number between least and most.
+func Number(q url.Values, name string, absent, least, most int) (int, error) {
+	s := q.Get(name)
+	if s == "" {
+		return absent, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most {
+		return 0, badParameter(name, "is %q; it is between %d and %d", s, least, most)
+	}
+	return n, nil
+}
+
+// Choice reads a parameter that is one of several values, or absent.
+func Choice[T ~string](q url.Values, name string, values ...T) (T, error) {
+	s := T(q.Get(name))
+	if s != "" && !slices.Contains(values, s) {
+		list := make([]string, len(values))
+		for i, v := range values {
+			list[i] = string(v)
+		}
+		return "", badParameter(name, "is %q; it is one of: %s", s, strings.Join(list, ", "))
+	}
+	return s, nil
+}
+
+// Instant reads a parameter that is a time, zero if absent.
+func Instant(q url.Values, name string) (time.Time, error) {
+	s := q.Get(name)
+	if s == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}, badParameter(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
+	}
+	return t.UTC(), nil
+}
+
+// BadCursor is the problem of a cursor that was never given out.
+func BadCursor() error {
+	return badParameter("cursor", "is none that was given out as nextCursor")
+}
