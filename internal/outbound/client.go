@@ -26,7 +26,7 @@ import (
 	"fedpost/internal/outcome"
 )
 
-// MaxBody is how much of an answer's body is read, in bytes.
+// MaxBody is how much of an answer's body is read unless configured, in bytes.
 const MaxBody = 64 << 10
 
 // Client sends requests to strangers. It is safe for concurrent use; make one
@@ -37,6 +37,7 @@ type Client struct {
 	plainHTTP bool
 	timeout   time.Duration
 	body      time.Duration
+	maxBody   int
 	idle      idle
 }
 
@@ -52,6 +53,7 @@ func New(c Config) (*Client, error) {
 		plainHTTP: c.AllowHTTP || c.AllowPrivate,
 		timeout:   cmp.Or(c.Timeout, 15*time.Second),
 		body:      cmp.Or(c.Body, 3*time.Second),
+		maxBody:   cmp.Or(c.MaxBody, MaxBody),
 		idle:      idle{now: c.Now},
 	}
 	if c.Now == nil {
@@ -79,7 +81,7 @@ var ErrStopped = errors.New("stopped before an answer came")
 type Answer struct {
 	Status int
 	Header http.Header
-	// Body is the beginning of the body, at most MaxBody bytes.
+	// Body is the beginning of the body, at most Config.MaxBody bytes.
 	Body []byte
 	// BodyErr says why Body is not the whole body: ErrTooLong, or what went
 	// wrong while it was read. The status holds all the same.
@@ -88,8 +90,8 @@ type Answer struct {
 	Proto string
 }
 
-// ErrTooLong says that a body is longer than MaxBody.
-var ErrTooLong = fmt.Errorf("body is longer than %d bytes", MaxBody)
+// ErrTooLong says that a body is longer than Config.MaxBody.
+var ErrTooLong = errors.New("body is longer than is read")
 
 // Do sends r, made by NewRequest, and reads the answer. An error means that no
 // answer came, and ReasonOf classifies it; any status is an answer, redirects
@@ -117,10 +119,10 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	bodyTimer := time.AfterFunc(c.body, func() { cancel(ErrTimeout) })
 	defer bodyTimer.Stop()
 	a := Answer{Status: res.StatusCode, Header: res.Header, Proto: res.Proto}
-	a.Body, err = io.ReadAll(io.LimitReader(res.Body, MaxBody+1))
+	a.Body, err = io.ReadAll(io.LimitReader(res.Body, int64(c.maxBody)+1))
 	switch {
-	case len(a.Body) > MaxBody:
-		a.Body, a.BodyErr = a.Body[:MaxBody], ErrTooLong
+	case len(a.Body) > c.maxBody:
+		a.Body, a.BodyErr = a.Body[:c.maxBody], ErrTooLong
 	case err != nil:
 		a.BodyErr = c.explain(ctx, inner, progress, err)
 	}

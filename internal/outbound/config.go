@@ -38,6 +38,9 @@ type Config struct {
 	// decides most; default 3 s.
 	Timeout time.Duration
 	Body    time.Duration
+	// MaxBody is how much of an answer's body is read, in bytes; default
+	// MaxBody. Protocols whose answers carry content need more than the default.
+	MaxBody int
 	// Connect, TLS and Header bound the steps before that: look-up and
 	// connection (default 7 s), handshake (7 s) and the wait for the answer's
 	// header (Timeout).

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fedpost/internal/outcome"
+	"fedpost/internal/sipher/exchange"
 	"fedpost/internal/sipher/follow"
 	"fedpost/internal/sipher/key"
 	"fedpost/internal/sipher/threat"
@@ -67,7 +68,16 @@ func (d *delivery) mark(ctx context.Context, reason threat.Reason) {
 	}
 }
 
-func (d *delivery) answered(ctx context.Context) {
+// answered draws its conclusions from the target's own answer.
+func (d *delivery) answered(ctx context.Context, a exchange.Answer) {
+	if a.Status/100 == 4 && d.server.Unannounced {
+		if err := d.discovery.Announce(ctx, d.server.URL); err != nil {
+			d.log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
+		}
+	}
+	if !a.OK() {
+		return
+	}
 	ctx, cancel := aside(ctx)
 	defer cancel()
 	if err := d.prober.Answered(ctx, d.server); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/outcome"
@@ -61,14 +62,16 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 	if !ok {
 		return o
 	}
+	if ctx.Err() != nil {
+		return later(fmt.Errorf("no time is left for the delivery: %w", context.Cause(ctx)))
+	}
 	d.befriend(ctx)
+	asked := time.Now()
 	answer, err := d.http.Post(ctx, d.target, wire.DeliveryHeaders(d.identity.Origin, d.target), body, Timeout)
 	if err != nil {
-		return d.unreachable(ctx, body, exchange.FaultOf(err))
+		return d.unreachable(ctx, body, asked, exchange.FaultOf(err))
 	}
-	if answer.OK() {
-		d.answered(ctx)
-	}
+	d.answered(ctx, answer)
 	return d.judge(ctx, answer)
 }
 
@@ -116,7 +119,7 @@ func (d *delivery) seal() (string, outcome.Outcome, bool) {
 // unreachable is row 6 without an answer: the server is marked, and another one
 // asked to pass the delivery on if the reason is of that kind. If that fails
 // too, the direct attempt's error stands.
-func (d *delivery) unreachable(ctx context.Context, body string, f *exchange.Fault) outcome.Outcome {
+func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time, f *exchange.Fault) outcome.Outcome {
 	o := outcome.Outcome{Class: outcome.Retry, Reason: f.Class, Err: f.Error()}
 	switch {
 	case f.Stopped:
@@ -125,6 +128,9 @@ func (d *delivery) unreachable(ctx context.Context, body string, f *exchange.Fau
 		return o
 	case !f.Host:
 		o.Class, o.Unattempted = outcome.Refused, true
+		return o
+	case ctx.Err() != nil && time.Since(asked) < Timeout-time.Second:
+		// The attempt as a whole ran out of time; the server had little of it.
 		return o
 	}
 	d.mark(ctx, f.Reason)

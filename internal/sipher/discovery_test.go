@@ -134,3 +134,26 @@ func TestD3DiscoveryOfAServerRegisteredMeanwhileWithAnotherKeyIsRefused(t *testi
 		t.Errorf("B saw %v", got)
 	}
 }
+
+func TestD3ServerThatRefusesAndDidNotRegisterUsIsAskedAgain(t *testing.T) {
+	b := newBed(t)
+	// While we are discovered first, B cannot call us back.
+	b.b.Discover(peertest.Discovery{CallBack: true})
+	b.net.Fail(ourURL, dialError(errRefused))
+	if o := b.attempt(postJob(), 1); o.Class != outcome.Retry || o.Status != 400 {
+		t.Fatalf("%+v", o)
+	}
+	if !b.server(urlB).Unannounced {
+		t.Error("not noted")
+	}
+	b.net.Serve(ourURL, b.proto.Handler())
+	want{class: outcome.Retry, says: "400"}.check(t, b.attempt(postJob(), 2))
+	if b.server(urlB).Unannounced {
+		t.Error("still noted")
+	}
+	delivered.check(t, b.attempt(postJob(), 3))
+	discover, register, deliver := "GET /discover", "POST /discover", "POST "+peertest.PostsPath
+	if got := b.b.Sequence(); !slices.Equal(got, []string{discover, register, deliver, register, deliver, register, deliver}) {
+		t.Errorf("B saw %v", got)
+	}
+}

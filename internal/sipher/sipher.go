@@ -40,6 +40,16 @@ const (
 	KeepFailed    = 7 * 24 * time.Hour
 	// Timeout of the request of a delivery.
 	Timeout = 15 * time.Second
+
+	// Budget is the longest an attempt takes: to an unknown server that then
+	// cannot be reached, by a proxy that has to be looked for. The engine should
+	// start none with less time left; one that runs out of time all the same is
+	// not held against the server.
+	Budget = discovery.Timeout + discovery.RegisterTimeout + Timeout + relay.SweepTimeout + relay.Timeout + time.Second
+
+	// MaxAnswer is how much of an answer the HTTP client should read, in bytes: a
+	// server may acknowledge a post by sending it back, in base64 and sealed.
+	MaxAnswer = 1 << 20
 )
 
 // Store is everything the protocol asks of its storage.

@@ -1,20 +1,27 @@
 package sipher_test
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fedpost/internal/outbound"
 	"fedpost/internal/outcome"
+	"fedpost/internal/sipher"
+	"fedpost/internal/sipher/discovery"
 	"fedpost/internal/sipher/peertest"
 	"fedpost/internal/sipher/registry"
+	"fedpost/internal/sipher/relay"
 	"fedpost/internal/sipher/threat"
 )
 
@@ -140,4 +147,79 @@ func TestD5BrokenOffAnswerIsANetworkError(t *testing.T) {
 	if o.Reason != outcome.ConnReset || b.server(urlB).Reason != threat.ConnReset {
 		t.Errorf("%+v", o)
 	}
+}
+
+func TestD7AnAttemptWithTooLittleTimeIsNotHeldAgainstTheServer(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, b *bed) {
+		b.acquainted(b.b)
+		b.net.Hang(urlB)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, outcome.ErrTimeout)
+		defer cancel()
+		o := b.attemptWith(ctx, postJob(), 1)
+		want{class: outcome.Retry, says: "no answer in time"}.check(t, o)
+		if s := b.server(urlB); !s.IsHealthy {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestD7NothingIsSentWhenDiscoveryHasUsedUpTheTime(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, b *bed) {
+		b.serveSlowly()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 12*time.Second, outcome.ErrTimeout)
+		defer cancel()
+		o := b.attemptWith(ctx, postJob(), 1)
+		if o.Class != outcome.Retry || !o.Unattempted {
+			t.Errorf("%+v", o)
+		}
+		if s := b.server(urlB); !s.IsHealthy {
+			t.Errorf("%+v", s)
+		}
+		for _, asked := range b.net.Asked() {
+			if strings.HasSuffix(asked, peertest.PostsPath) {
+				t.Errorf("asked %s", asked)
+			}
+		}
+		<-time.After(discovery.RegisterTimeout) // for the discovery, which others may wait for, to end
+	})
+}
+
+// serveSlowly puts a B on the network that shows its card at the last moment and
+// answers nothing else.
+func (b *bed) serveSlowly() {
+	card := registration(urlB, b.b.PublicKey(), b.b.EncryptionKey())
+	b.net.Serve(urlB, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			<-r.Context().Done()
+			return
+		}
+		<-time.After(discovery.Timeout - time.Millisecond)
+		_, _ = io.WriteString(w, card)
+	}))
+}
+
+func TestD7BudgetIsEnoughForTheLongestAttempt(t *testing.T) {
+	ps := peersFor(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBedOf(t, ps, policies(t, `{"TIMEOUT":{"proxyEligible":true}}`))
+		// Everything takes all of its time, but for the card and the sweep, without
+		// which there is nothing more to do.
+		b.serveSlowly()
+		b.insert(b.p, func(s *registry.Server) { s.IsHealthy, s.Reason = false, threat.Timeout })
+		b.net.Serve(urlP, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				<-time.After(relay.SweepTimeout - time.Millisecond)
+				return
+			}
+			<-r.Context().Done()
+		}))
+		began := time.Now()
+		want{class: outcome.Retry, says: "no answer in time"}.check(t, b.attempt(postJob(), 1))
+		if took := time.Since(began); took > sipher.Budget || took < sipher.Budget-2*time.Second {
+			t.Errorf("took %s of %s", took, sipher.Budget)
+		}
+		if got := len(b.net.Asked()); got != 5 {
+			t.Errorf("%d requests: %v", got, b.net.Asked())
+		}
+	})
 }

@@ -114,6 +114,14 @@ func (x Sipher) Befriend(ctx context.Context, url string) error {
 	})
 }
 
+// Announce implements registry.Store.
+func (x Sipher) Announce(ctx context.Context, url string, registered bool) error {
+	return x.change(ctx, url, func(r *registry.Server) error {
+		r.Unannounced = !registered
+		return nil
+	})
+}
+
 // SetKeys implements registry.Store.
 func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error {
 	err := x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {

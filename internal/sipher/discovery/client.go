@@ -18,11 +18,15 @@ import (
 	"fedpost/internal/sipher/wire"
 )
 
-// Timeout of each request of a discovery.
-const Timeout = 10 * time.Second
+const (
+	// Timeout of the request for a server's card.
+	Timeout = 10 * time.Second
+	// RegisterTimeout is that of registering with it, which is worth less.
+	RegisterTimeout = 5 * time.Second
 
-// settle is what remains for the registry beside the two requests.
-const settle = 5 * time.Second
+	// settle is what remains for the registry beside the two requests.
+	settle = 5 * time.Second
+)
 
 // Client discovers servers. Use one for a process: concurrent discoveries of
 // one server are made once.
@@ -44,7 +48,7 @@ func (c *Client) Discover(ctx context.Context, serverURL string) (registry.Serve
 	flight := c.flights.DoChan(serverURL, func() (any, error) {
 		// Others wait for this flight: it must not end because the one who
 		// started it lost patience.
-		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*Timeout+settle)
+		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout+RegisterTimeout+settle)
 		defer cancel()
 		return c.discover(shared, serverURL)
 	})
@@ -73,8 +77,21 @@ func (c *Client) discover(ctx context.Context, serverURL string) (registry.Serve
 	c.Log.InfoContext(ctx, "sipher server discovered", "server", serverURL)
 	if err := c.register(ctx, serverURL); err != nil {
 		c.Log.WarnContext(ctx, "sipher server did not register us; it may refuse our deliveries", "server", serverURL, "error", err)
+		s.Unannounced = true
+		if err := c.Registry.Announce(ctx, serverURL, false); err != nil {
+			c.Log.ErrorContext(ctx, "cannot note that a sipher server did not register us", "server", serverURL, "error", err)
+		}
 	}
 	return s, nil
+}
+
+// Announce registers us again with a server that did not register us when it
+// was discovered: it may have been unable to call us back then.
+func (c *Client) Announce(ctx context.Context, serverURL string) error {
+	if err := c.register(ctx, serverURL); err != nil {
+		return fmt.Errorf("register with %s: %w", serverURL, err)
+	}
+	return c.Registry.Announce(ctx, serverURL, true)
 }
 
 func (c *Client) register(ctx context.Context, serverURL string) error {
@@ -83,7 +100,7 @@ func (c *Client) register(ctx context.Context, serverURL string) error {
 		return err
 	}
 	headers := []wire.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json"}}
-	a, err := c.HTTP.Post(ctx, serverURL+"/discover", headers, body, Timeout)
+	a, err := c.HTTP.Post(ctx, serverURL+"/discover", headers, body, RegisterTimeout)
 	if err != nil {
 		return err
 	}

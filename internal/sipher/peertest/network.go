@@ -78,7 +78,8 @@ func (n *Network) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	case to.in != nil:
-		return serve(to.in, r), nil
+		res := serve(to.in, r)
+		return res, r.Context().Err() // who has given up gets no answer
 	}
 	moved := r.Clone(r.Context())
 	moved.Host = r.URL.Host

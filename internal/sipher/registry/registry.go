@@ -34,6 +34,10 @@ type Server struct {
 	// can fill the registry for good by registering made-up servers; of the
 	// others the keys stay pinned for ever.
 	Stranger bool `json:"stranger,omitempty"`
+
+	// Unannounced marks a server that we discovered and that did not register
+	// us: should it refuse deliveries, that is why.
+	Unannounced bool `json:"unannounced,omitempty"`
 }
 
 // Forget is how long a stranger's record is kept after it was last seen.
@@ -90,6 +94,8 @@ type Store interface {
 	Seen(ctx context.Context, url string, at time.Time) error
 	// Befriend marks a server as no stranger: its record stays.
 	Befriend(ctx context.Context, url string) error
+	// Announce notes whether the server has registered us.
+	Announce(ctx context.Context, url string, registered bool) error
 	// SetKeys is the operator's: it pins new keys, adding the record if there is
 	// none, and drops the server's KeyChange.
 	SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error

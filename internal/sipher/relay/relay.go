@@ -30,7 +30,7 @@ import (
 
 const (
 	// Timeout of the request to the proxy, who makes one of its own in it.
-	Timeout = 15 * time.Second
+	Timeout = 12 * time.Second
 	// SweepTimeout is how long the servers have to answer an emergency sweep.
 	SweepTimeout = 2 * time.Second
 	// sweepWidth bounds the requests of one sweep that run at once.

@@ -159,6 +159,7 @@ func (b *bed) testD3ChangesOfUnknownServersAreRefused() {
 	for name, err := range map[string]error{
 		"Seen":          b.Seen(b.ctx, b.url("b"), b.Now()),
 		"Befriend":      b.Befriend(b.ctx, b.url("b")),
+		"Announce":      b.Announce(b.ctx, b.url("b"), true),
 		"MarkUnhealthy": b.MarkUnhealthy(b.ctx, b.url("b"), threat.Timeout, b.Now()),
 		"MarkHealthy":   b.MarkHealthy(b.ctx, b.url("b"), b.Now()),
 		"CountCheck":    count,
