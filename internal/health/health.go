@@ -138,6 +138,9 @@ func HostOf(key string) (host string, whole bool) {
 // ErrChanged says that a state was saved by another worker since it was loaded.
 var ErrChanged = errors.New("server state has changed")
 
+// ErrCursor says that a cursor is not one that ListServers gave out.
+var ErrCursor = errors.New("no such cursor")
+
 // Store is what health needs of its storage.
 type Store interface {
 	// Servers returns the states that exist, by key, in one request per 100.
@@ -145,6 +148,11 @@ type Store interface {
 	// SaveServer writes s if the stored version is s.Version (or none, if that
 	// is empty) and returns it with its new version, else ErrChanged.
 	SaveServer(ctx context.Context, s State) (State, error)
+	// ListServers pages through all states, in no meaningful order. The cursor of
+	// the first page is empty, and so is next after the last; a page may be
+	// shorter than limit and not the last. One that is none of ours gives
+	// ErrCursor.
+	ListServers(ctx context.Context, cursor string, limit int) (states []State, next string, err error)
 	// DueServers returns states of a shard whose CheckAt is at or before now.
 	DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]State, error)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strconv"
+	"strings"
 	"time"
 
 	"fedpost/internal/health"
@@ -20,7 +22,16 @@ type serverItem struct {
 	health.State
 }
 
-func serverKey(name string) table.Key { return table.Key{PK: "S#" + keyName(name), SK: "STATE"} }
+// serverLots is how many partitions the states are spread over: so many that
+// none runs hot when thousands of workers ask for their hosts, so few that all
+// can be listed. Changing it would lose every state.
+const serverLots = 64
+
+func serverPK(lot int) string { return fmt.Sprintf("S#%02d", lot) }
+
+func serverKey(name string) table.Key {
+	return table.Key{PK: serverPK(shard(name, serverLots)), SK: keyName(name)}
+}
 
 func serverShard(shard int) string { return fmt.Sprintf("server#%d", shard) }
 
@@ -66,6 +77,46 @@ func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]health.
 		states[st.Key] = st
 	}
 	return states, nil
+}
+
+// ListServers implements health.Store. The cursor is the sort key of the last
+// state listed, behind the number of its partition.
+func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (states []health.State, next string, err error) {
+	limit = max(limit, 1)
+	lot, from := 0, ""
+	if cursor != "" {
+		number, after, _ := strings.Cut(cursor, " ")
+		if lot, err = strconv.Atoi(number); err != nil || lot < 0 || lot >= serverLots {
+			return nil, "", health.ErrCursor
+		}
+		if after != "" {
+			from = after + "\x00" // the next key after it
+		}
+	}
+	for ; lot < serverLots; lot, from = lot+1, "" {
+		items, more, err := s.t.Query(ctx, table.Range{PK: serverPK(lot), From: from, Limit: limit - len(states)})
+		if err != nil {
+			return nil, "", fmt.Errorf("list servers: %w", err)
+		}
+		for _, it := range items {
+			if s.expired(it) {
+				continue
+			}
+			st, err := unpackServer(it)
+			if err != nil {
+				return nil, "", err
+			}
+			states = append(states, st)
+		}
+		switch {
+		case more:
+			// Some were expired, or the page is full.
+			return states, fmt.Sprintf("%d %s", lot, items[len(items)-1].SK), nil
+		case len(states) >= limit && lot+1 < serverLots:
+			return states, fmt.Sprintf("%d ", lot+1), nil
+		}
+	}
+	return states, "", nil
 }
 
 // SaveServer implements health.Store.

@@ -112,6 +112,54 @@ var servers = group{"servers", []testCase{
 			b.t.Errorf("due without a check: %+v", due)
 		}
 	}},
+	{"AllStatesAreListedOnceWhateverTheirPhase", func(b *bed) {
+		want := map[string]health.State{}
+		for i := range 40 {
+			st := b.server()
+			switch i % 4 {
+			case 1: // nothing is due of those
+				st.Phase, st.CheckAt, st.Forget = health.Blocked, time.Time{}, time.Time{}
+			case 2:
+				st.Phase, st.CheckAt = health.Gone, time.Time{}
+			case 3:
+				st.Phase, st.Key = health.Healthy, health.InboxKey("https://"+strings.Repeat("long.", 60)+string(b.newID())+".example/inbox")
+			}
+			saved, err := b.SaveServer(b.ctx, st)
+			b.must(err)
+			want[st.Key] = saved
+		}
+		forgotten := b.server()
+		forgotten.Forget = b.Now()
+		_, err := b.SaveServer(b.ctx, forgotten)
+		b.must(err)
+		for _, limit := range []int{1, 7, 40, 10_000} {
+			got := map[string]health.State{}
+			for cursor := ""; ; {
+				page, next, err := b.ListServers(b.ctx, cursor, limit)
+				b.must(err)
+				if len(page) > limit {
+					b.t.Fatalf("%d states on a page of %d", len(page), limit)
+				}
+				for _, st := range page {
+					if _, twice := got[st.Key]; twice {
+						b.t.Errorf("limit %d: %s is listed twice", limit, st.Key)
+					}
+					if _, mine := want[st.Key]; mine || st.Key == forgotten.Key {
+						got[st.Key] = st
+					}
+				}
+				if cursor = next; next == "" {
+					break
+				}
+			}
+			b.same(want, got)
+		}
+		for _, cursor := range []string{"?", "64 x", "-1 x", "x 1"} {
+			if _, _, err := b.ListServers(b.ctx, cursor, 5); !errors.Is(err, health.ErrCursor) {
+				b.t.Errorf("cursor %q: %v", cursor, err)
+			}
+		}
+	}},
 }}
 
 func (b *bed) server() health.State {
