@@ -63,6 +63,7 @@ func (c *Counter) call(ctx context.Context, in middleware.InitializeInput, next 
 		u.WriteUnits = unitsOfFailure(err)
 	} else {
 		u.ReadUnits, u.WriteUnits = unitsOf(out.Result)
+		u.WriteUnits = max(u.WriteUnits, leastOf(in.Parameters))
 		if bytes, ok := payloadReceived(out.Result); ok {
 			// The request was counted as one unit already.
 			u.PayloadUnits = units(bytes) - 1

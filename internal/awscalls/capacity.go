@@ -73,6 +73,15 @@ func unitsOf(result any) (read, write float64) {
 	return 0, 0
 }
 
+// leastOf is what a request costs at least. DynamoDB Local reports a
+// transaction's items of equal cost as one; each of them costs two units or more.
+func leastOf(in any) (write float64) {
+	if p, ok := in.(*dynamodb.TransactWriteItemsInput); ok {
+		return 2 * float64(len(p.TransactItems))
+	}
+	return 0
+}
+
 // unitsOfFailure is what a failed write is billed: one unit for the item whose
 // condition did not hold, two for each item of a transaction.
 func unitsOfFailure(err error) float64 {

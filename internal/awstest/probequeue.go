@@ -195,3 +195,24 @@ func probeRandomSequence(ctx context.Context, client *sqs.Client) (bool, error) 
 		return false, nil
 	})
 }
+
+// RepeatsReceives reports whether the server gives a receive that is repeated
+// with its ReceiveRequestAttemptId the same messages.
+func RepeatsReceives(t testing.TB) bool {
+	t.Helper()
+	repeats, err := withQueue(t.Context(), SQS(t), true, func(s scratch) (bool, error) {
+		if _, err := s.send(t.Context(), "k", "x"); err != nil {
+			return false, err
+		}
+		in := &sqs.ReceiveMessageInput{QueueUrl: s.url, ReceiveRequestAttemptId: aws.String("attempt"), VisibilityTimeout: 60}
+		if _, err := s.ReceiveMessage(t.Context(), in); err != nil {
+			return false, err
+		}
+		out, err := s.ReceiveMessage(t.Context(), in)
+		return err == nil && len(out.Messages) == 1, err
+	})
+	if err != nil {
+		t.Fatalf("probe whether the server repeats receives: %v", err)
+	}
+	return repeats
+}

@@ -1,0 +1,66 @@
+package awsqueue_test
+
+import (
+	"testing"
+	"time"
+
+	"fedpost/internal/awsfaults"
+	"fedpost/internal/awsqueue"
+	"fedpost/internal/awstest"
+	"fedpost/internal/queue"
+)
+
+// On a real server: one broken request of a send or a receive heals by itself,
+// and on the FIFO queue nothing is doubled by that.
+func TestCallsSurviveOneBrokenRequest(t *testing.T) {
+	awstest.Require(t, "SQS")
+	for _, kind := range []awsfaults.Kind{awsfaults.FailBefore, awsfaults.Timeout, awsfaults.DropResponse, awsfaults.Throttle, awsfaults.Break} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			url := awstest.QueueURLs(t, awstest.Settings{})[queue.Ordered]
+			var faults []awsfaults.Fault
+			for _, operation := range []string{"SendMessage", "SendMessageBatch", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility"} {
+				if operation == "ReceiveMessage" && kind == awsfaults.DropResponse && !awstest.RepeatsReceives(t) {
+					t.Log("not tested on ReceiveMessage: the server ignores ReceiveRequestAttemptId")
+					continue
+				}
+				faults = append(faults, awsfaults.Fault{Service: "SQS", Operation: operation, Request: 1, Kind: kind})
+			}
+			wire := awsfaults.NewWire(faults...)
+			cfg := awstest.Config(t)
+			cfg.APIOptions = append(cfg.APIOptions, wire.Install)
+			q := awsqueue.New(awstest.SQSOf(t, cfg), url, queue.Ordered)
+
+			if err := q.Send(t.Context(), queue.Message{Body: "1", OrderingKey: "g", DeduplicationKey: "1"}); err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range q.SendBatch(t.Context(), []queue.Message{
+				{Body: "2", OrderingKey: "g", DeduplicationKey: "2"}, {Body: "other", OrderingKey: "h", DeduplicationKey: "1"},
+			}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got []string
+			for range 3 {
+				rs, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 1, Wait: time.Second, Visibility: time.Hour})
+				if err != nil || len(rs) != 1 {
+					t.Fatalf("received %d after %q, error %v", len(rs), got, err)
+				}
+				got = append(got, rs[0].Body)
+				if err := q.ChangeVisibility(t.Context(), rs[0].Handle, time.Minute); err != nil {
+					t.Error(err)
+				}
+				if err := q.Delete(t.Context(), rs[0].Handle); err != nil {
+					t.Error(err)
+				}
+			}
+			if rs, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 10}); err != nil || len(rs) != 0 {
+				t.Errorf("%d messages more than were sent, error %v", len(rs), err)
+			}
+			if wire.Fired() != len(faults) {
+				t.Errorf("%d of %d faults fired", wire.Fired(), len(faults))
+			}
+		})
+	}
+}
