@@ -72,7 +72,7 @@ func (u *unit) recordSettled(ctx context.Context) error {
 	if len(rs) == 0 {
 		return nil
 	}
-	if err := u.Ledger.Record(ctx, &u.claim, rs, false); err != nil {
+	if err := u.record(ctx, rs, false); err != nil {
 		u.Log.Warn("outcomes could not be recorded while others are awaited", "activity", u.a.ID, "error", err)
 		return err
 	}

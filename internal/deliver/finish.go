@@ -35,7 +35,7 @@ func (u *unit) finish(ctx context.Context) (fate, error) {
 			rs = append(rs, u.recipient(j))
 		}
 	}
-	if err := u.Ledger.Record(ctx, &u.claim, rs, true); err != nil {
+	if err := u.record(ctx, rs, true); err != nil {
 		if errors.Is(err, ledger.ErrClaimed) {
 			u.Log.Warn("a claim was lost to another worker before its outcomes were recorded", "activity", u.a.ID, "chunk", u.d.Chunk)
 		}
@@ -55,6 +55,19 @@ func (u *unit) finish(ctx context.Context) (fate, error) {
 		return done, u.leave(ctx)
 	}
 	return done, nil
+}
+
+// recordTries is how often a record is tried to be written: each failure widens
+// the gap in which a crash sends something twice.
+const recordTries = 3
+
+func (u *unit) record(ctx context.Context, rs []ledger.Recipient, done bool) error {
+	for try := 1; ; try++ {
+		err := u.Ledger.Record(ctx, &u.claim, rs, done)
+		if err == nil || errors.Is(err, ledger.ErrClaimed) || ctx.Err() != nil || try == recordTries {
+			return err
+		}
+	}
 }
 
 // recipient is the record of j.
@@ -111,7 +124,7 @@ func (u *unit) parked(j *job) parking.Parked {
 		Key: j.lot, Activity: u.a,
 		Delivery: message.Delivery{
 			Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
-			Attempts: j.attempts, Generation: u.spotGeneration(),
+			Attempts: j.attempts, Generation: u.spotGeneration(), Since: u.d.Since,
 		},
 		Since: u.Now(), GiveUp: u.giveUpAt(),
 		Group: parking.GroupOf(u.a, j.host), Sequence: u.a.Sequence,
@@ -190,7 +203,7 @@ func (u *unit) splitOff(ctx context.Context) error {
 		if j.state == activity.Retrying {
 			ds = append(ds, message.Delivery{
 				Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
-				Attempts: j.attempts, Generation: u.d.Generation,
+				Attempts: j.attempts, Generation: u.d.Generation, Since: u.d.Since,
 			})
 			waits = append(waits, max(recordFirst, u.delayed(j.next)))
 		}

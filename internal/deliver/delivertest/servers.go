@@ -8,6 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/deliver"
+	"fedpost/internal/faults"
 	"fedpost/internal/outcome"
 )
 
@@ -17,6 +18,7 @@ type Servers struct {
 	now     func() time.Time
 	scripts map[string]Script // by inbox or host
 	got     []Request
+	plan    *faults.Plan
 }
 
 // Script answers a request to an inbox; n counts requests of this activity to
@@ -44,8 +46,27 @@ func (s *Servers) Script(where string, script Script) {
 // Prepare implements deliver.Protocol.
 func (s *Servers) Prepare(_ context.Context, a activity.Activity) deliver.Attempt {
 	return func(_ context.Context, t activity.Target, n int) outcome.Outcome {
-		return s.answer(Request{Activity: a, Inbox: t.Inbox, Attempt: n, At: s.now()})
+		return s.call(Request{Activity: a, Inbox: t.Inbox, Attempt: n, At: s.now()}, s.answer)
 	}
+}
+
+// Spare keeps the plan from breaking requests.
+func (s *Servers) Spare() { s.plan = nil }
+
+// call lets the plan break a request.
+func (s *Servers) call(r Request, answer func(Request) outcome.Outcome) outcome.Outcome {
+	if s.plan == nil {
+		return answer(r)
+	}
+	var o outcome.Outcome
+	err := s.plan.Do("http", "POST", func() error {
+		o = answer(r)
+		return nil
+	})
+	if err != nil {
+		return outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnReset, Err: err.Error()}
+	}
+	return o
 }
 
 func (s *Servers) answer(r Request) outcome.Outcome {
@@ -77,13 +98,15 @@ func (s *Servers) answer(r Request) outcome.Outcome {
 
 // Probe answers a health check of a host as its script would answer a delivery.
 func (s *Servers) Probe(_ context.Context, host string) outcome.Outcome {
-	s.mu.Lock()
-	script := s.scripts[host]
-	s.mu.Unlock()
-	if script == nil {
-		return outcome.Outcome{Class: outcome.Delivered, Status: 200}
-	}
-	return script(Request{Inbox: "probe:" + host, At: s.now()}, 1)
+	return s.call(Request{Inbox: "probe:" + host, At: s.now()}, func(r Request) outcome.Outcome {
+		s.mu.Lock()
+		script := s.scripts[host]
+		s.mu.Unlock()
+		if script == nil {
+			return outcome.Outcome{Class: outcome.Delivered, Status: 200}
+		}
+		return script(r, 1)
+	})
 }
 
 // Got lists the requests so far.

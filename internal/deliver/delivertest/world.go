@@ -19,6 +19,7 @@ import (
 	"fedpost/internal/deliver"
 	"fedpost/internal/embedded"
 	"fedpost/internal/eventsource"
+	"fedpost/internal/faults"
 	"fedpost/internal/health"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/ledger"
@@ -28,7 +29,6 @@ import (
 	"fedpost/internal/retry"
 	"fedpost/internal/sqsevent"
 	"fedpost/internal/store"
-	"fedpost/internal/table"
 	"fedpost/internal/topology"
 )
 
@@ -71,6 +71,9 @@ type World struct {
 	BatchSize int
 
 	config deliver.Config
+	queues map[queue.Name]queue.Queue // as the engine sees them
+	raw    *store.Store               // beside the plan
+	plan   *faults.Plan
 	ids    int
 	log    sync.Mutex
 }
@@ -81,9 +84,8 @@ type Options struct {
 	Rules      health.Rules
 	Limits     deliver.Limits
 	Redundancy deliver.Redundancy
-	// Queue and Table wrap the ports, to count or to break them.
-	Queue func(queue.Name, queue.Queue) queue.Queue
-	Table func(table.Table) table.Table
+	// Plan counts and breaks the calls of the engine and the schedule.
+	Plan *faults.Plan
 	// Path of the database; in memory if empty.
 	Path string
 	Seed uint64
@@ -113,17 +115,19 @@ func New(t testing.TB, o Options) *World {
 		}
 	})
 	tbl := w.Engine.Table()
-	if o.Table != nil {
-		tbl = o.Table(tbl)
-	}
-	w.Store = store.New(tbl, w.Clock.Now)
+	w.raw = store.New(tbl, w.Clock.Now)
 	queues := map[queue.Name]queue.Queue{}
 	for _, name := range queue.Names {
 		queues[name] = w.Engine.Queue(name)
-		if o.Queue != nil {
-			queues[name] = o.Queue(name, queues[name])
-		}
 	}
+	if w.plan = o.Plan; w.plan != nil {
+		tbl = faults.Table(w.plan, "table", tbl)
+		for name, q := range queues {
+			queues[name] = faults.Queue(w.plan, string(name), q)
+		}
+		w.Servers.plan = w.plan
+	}
+	w.queues, w.Store = queues, store.New(tbl, w.Clock.Now)
 	if o.Policy.Tries == 0 {
 		o.Policy = retry.ActivityPub()
 	}
@@ -218,7 +222,7 @@ func (w *World) Send(a activity.Activity, inboxes ...string) activity.ID {
 	if len(targets) <= r.Chunk {
 		r.Inline = targets
 	}
-	if err := w.Store.CreateActivity(ctx, r); err != nil {
+	if err := w.raw.CreateActivity(ctx, r); err != nil {
 		w.T.Fatal(err)
 	}
 	m := message.Message{Activity: &a}
@@ -264,7 +268,7 @@ func Sources() map[string]queue.Name {
 func (w *World) Poll(n queue.Name) int {
 	w.T.Helper()
 	m := eventsource.Mapping{
-		Queue: w.Engine.Queue(n), Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Timeout: time.Minute,
+		Queue: polled{w.Engine.Queue(n), w.queues[n]}, Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Timeout: time.Minute,
 		Handler: sqsevent.Handler{Worker: w.Deliver, Sources: Sources()}.Handle,
 		Log:     slog.New(slog.DiscardHandler),
 	}
@@ -272,7 +276,26 @@ func (w *World) Poll(n queue.Name) int {
 	if err != nil && !strings.Contains(err.Error(), "injected") {
 		w.T.Fatalf("poll %s: %v", n, err)
 	}
+	w.reincarnate()
 	return got
+}
+
+// polled receives beside the plan, which has nothing to learn from polls that
+// find nothing, and settles by it.
+type polled struct {
+	queue.Queue
+	settle queue.Queue
+}
+
+// Delete implements queue.Queue.
+func (p polled) Delete(ctx context.Context, handle string) error { return p.settle.Delete(ctx, handle) }
+
+// reincarnate starts the process again if the plan has let it die.
+func (w *World) reincarnate() {
+	if w.plan != nil && w.plan.Dead() {
+		w.plan.Revive()
+		w.Restart()
+	}
 }
 
 // Work polls until nothing is visible on any queue.
@@ -290,22 +313,64 @@ func (w *World) Work() {
 	w.T.Fatal("the queues never become empty")
 }
 
-// Run lets time pass in steps, with work after each and the schedule every
-// minute.
+// Run lets time pass. While messages are delayed or in flight it does so in
+// steps; else it goes straight to the next minute in which the schedule has
+// something to do.
 func (w *World) Run(d, step time.Duration) {
 	w.T.Helper()
 	end := w.Clock.Now().Add(d)
 	w.Work()
 	for w.Clock.Now().Before(end) {
-		before := w.Clock.Now()
-		w.Clock.Advance(min(step, end.Sub(before)))
-		if !w.Clock.Now().Truncate(time.Minute).Equal(before.Truncate(time.Minute)) {
+		now, next := w.Clock.Now(), w.due().Truncate(time.Minute)
+		if !next.After(now) {
+			next = now.Truncate(time.Minute).Add(time.Minute)
+		}
+		if w.pending() && now.Add(step).Before(next) {
+			next = now.Add(step)
+		}
+		if next.After(end) {
+			next = end
+		}
+		w.Clock.Advance(next.Sub(now))
+		if !next.Truncate(time.Minute).Equal(now.Truncate(time.Minute)) && !w.due().After(next) {
 			if err := w.Checks.Run(context.Background()); err != nil && !strings.Contains(err.Error(), "injected") {
 				w.T.Fatalf("schedule: %v", err)
 			}
+			w.reincarnate()
 		}
 		w.Work()
 	}
+}
+
+// due is when the schedule has something to do.
+func (w *World) due() time.Time {
+	w.T.Helper()
+	first := w.Clock.Now().Add(1000 * time.Hour)
+	for shard := range health.Shards {
+		due, err := w.raw.DueServers(context.Background(), shard, first, 1)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		if len(due) > 0 && due[0].CheckAt.Before(first) {
+			first = due[0].CheckAt
+		}
+	}
+	return first
+}
+
+// pending reports whether any queue has messages that will become visible.
+func (w *World) pending() bool {
+	w.T.Helper()
+	for _, name := range topology.Sources {
+		d, err := w.Engine.Queue(name).Depth(context.Background())
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		if d != (queue.Depth{}) {
+			return true
+		}
+	}
+	return false
 }
 
 // States returns what the ledger knows of an activity's recipients, with those
@@ -313,11 +378,11 @@ func (w *World) Run(d, step time.Duration) {
 func (w *World) States(id activity.ID) map[string]ledger.Recipient {
 	w.T.Helper()
 	ctx := context.Background()
-	r, err := w.Store.Activity(ctx, id)
+	r, err := w.raw.Activity(ctx, id)
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	chunks, err := w.Store.Chunks(ctx, r, 0, r.Chunks()-1)
+	chunks, err := w.raw.Chunks(ctx, r, 0, r.Chunks()-1)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -329,7 +394,7 @@ func (w *World) States(id activity.ID) map[string]ledger.Recipient {
 				rec = ledger.Recipient{Target: t, State: activity.Queued}
 				// One that was parked before any attempt has only a spot.
 				spot := parking.Spot{Key: health.HostKey(t.Host()), Activity: id, Chunk: c.Number, Position: p, Generation: 1}
-				taken, err := w.Store.IsParked(ctx, []parking.Spot{spot})
+				taken, err := w.raw.IsParked(ctx, []parking.Spot{spot})
 				if err != nil {
 					w.T.Fatal(err)
 				}
@@ -341,6 +406,16 @@ func (w *World) States(id activity.ID) map[string]ledger.Recipient {
 		}
 	}
 	return states
+}
+
+// Quiet checks that nothing is left on any queue.
+func (w *World) Quiet() {
+	w.T.Helper()
+	for _, name := range queue.Names {
+		if d, err := w.Engine.Queue(name).Depth(context.Background()); err != nil || d != (queue.Depth{}) {
+			w.T.Errorf("queue %s has %+v, %v", name, d, err)
+		}
+	}
 }
 
 // Expect checks the state of each recipient.
