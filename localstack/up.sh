@@ -11,13 +11,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 servers=("$@")
 ((${#servers[@]})) || servers=(localstack-host dynamodb-local)
 
-sqs="" dynamodb=""
+sqs="" dynamodb="" kms=""
 for s in "${servers[@]}"; do
 	case $s in
 	dynamodb-local) dynamodb=http://127.0.0.1:${DYNAMODB_LOCAL_PORT:-8000} ;;
-	localstack-host) sqs=http://127.0.0.1:${LOCALSTACK_PORT:-4566} ;;
-	ministack) sqs=http://127.0.0.1:${MINISTACK_PORT:-4567} dynamodb=$sqs ;;
-	moto) sqs=http://127.0.0.1:${MOTO_PORT:-5566} dynamodb=$sqs ;;
+	localstack-host) sqs=http://127.0.0.1:${LOCALSTACK_PORT:-4566} kms=$sqs ;;
+	ministack) sqs=http://127.0.0.1:${MINISTACK_PORT:-4567} dynamodb=$sqs kms=$sqs ;;
+	moto) sqs=http://127.0.0.1:${MOTO_PORT:-5566} dynamodb=$sqs kms=$sqs ;;
 	*)
 		echo "error: no server is called $s" >&2
 		exit 1
@@ -31,4 +31,5 @@ cat <<EOF
 export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1
 EOF
 [[ -z $sqs ]] || echo "export AWS_ENDPOINT_URL_SQS=$sqs"
+[[ -z $kms ]] || echo "export AWS_ENDPOINT_URL_KMS=$kms"
 [[ -z $dynamodb ]] || echo "export AWS_ENDPOINT_URL_DYNAMODB=$dynamodb"

@@ -2,9 +2,10 @@
 //
 // It does so by hand instead of through the SDK's config package, because a
 // Lambda function finds region, credentials and endpoints in its environment
-// and nowhere else: linking the other sources (profiles, SSO, instance
-// metadata) costs every cold start and 5 MB in each binary, and could only ever
-// find something wrong. Programs that run on an operator's machine use the
+// and nowhere else: the other sources (profiles, SSO, instance metadata) could
+// only ever find something wrong. Measured on a whole core, doing without them
+// starts a process in 4 ms instead of 11, with 7 MB of memory instead of 12 and
+// a binary smaller by 1.7 MB; Lambda gives a fraction of a core. Programs that run on an operator's machine use the
 // subpackage profile.
 package awsclients
 
