@@ -214,7 +214,7 @@ func TestUnusableKeysAreRefusedWithTheReasonAndNothingOfTheKey(t *testing.T) {
 
 func TestUnusableIDsAreRefused(t *testing.T) {
 	w := newWorld(t, keyring.Options{})
-	for _, id := range []string{"", ".", "..", "a b", "a\"b", `a\b`, "a\nb", "a\x00", "a\xff", "\u2028", strings.Repeat("x", keyring.MaxID+1)} {
+	for _, id := range []string{"", ".", "..", "a b", "a\"b", `a\b`, "a\nb", "a\x00", "a\xff", "\u2028", "https://social.example/users/ünal#main-key", strings.Repeat("x", keyring.MaxID+1)} {
 		if _, err := w.ring.Generate(t.Context(), id, keyring.Ed25519); !errors.Is(err, keyring.ErrBadID) {
 			t.Errorf("%q: %v", id, err)
 		}

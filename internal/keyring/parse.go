@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -116,8 +115,9 @@ func public(s crypto.Signer) (Type, string, error) {
 }
 
 // CheckID reports whether id can name a key: it becomes a header parameter of
-// every signature, so it holds no quotes and nothing invisible. Its error
-// wraps ErrBadID.
+// every signature, so it is of visible ASCII characters and holds no quotes.
+// What is let through here fails when something is to be signed, for every
+// recipient. Its error wraps ErrBadID.
 func CheckID(id string) error {
 	switch {
 	case id == "":
@@ -130,8 +130,8 @@ func CheckID(id string) error {
 		return fmt.Errorf("%w: it is not UTF-8", ErrBadID)
 	}
 	for _, r := range id {
-		if r == '"' || r == '\\' || unicode.IsSpace(r) || !unicode.IsPrint(r) {
-			return fmt.Errorf("%w: it holds the character %q", ErrBadID, r)
+		if r == '"' || r == '\\' || r <= ' ' || r >= 0x7f {
+			return fmt.Errorf("%w: it holds the character %q; percent-encode it", ErrBadID, r)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,10 @@ type Options struct {
 	Timeout time.Duration
 	// Every is the period of the scheduled function: a minute in production.
 	Every time.Duration
-	Log   *slog.Logger
+	// Concurrency, if not 0, is how many invocations run at once for each queue,
+	// instead of what production has: a stand-in for SQS answers few polls at once.
+	Concurrency int
+	Log         *slog.Logger
 }
 
 // Server is a running fedpost.
@@ -85,7 +89,7 @@ func Start(o Options) (*Server, error) {
 		q := topology.Of(name)
 		m := eventsource.Mapping{
 			Queue: o.Queue(name), Name: name, ARN: arn(name),
-			BatchSize: q.BatchSize, Concurrency: q.Concurrency, Timeout: o.Timeout, Handler: o.Services.Deliver, Log: o.Log,
+			BatchSize: q.BatchSize, Concurrency: cmp.Or(o.Concurrency, q.Concurrency), Timeout: o.Timeout, Handler: o.Services.Deliver, Log: o.Log,
 		}
 		s.done.Go(func() { m.Run(ctx) })
 	}

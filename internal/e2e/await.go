@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Await looks until look reports that it is done, and fails the test with what
+// look said last if that takes longer than within.
+func Await(t testing.TB, within time.Duration, what string, look func() (done bool, seen string)) {
+	t.Helper()
+	// Looking costs what is looked at: often at first, more seldom later.
+	const often, seldom = 20 * time.Millisecond, 250 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	start, pause := time.Now(), time.NewTimer(0)
+	defer pause.Stop()
+	seen := "nothing"
+	for {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %s; last seen: %s", what, within, seen)
+		case <-pause.C:
+		}
+		var done bool
+		if done, seen = look(); done {
+			return
+		}
+		pause.Reset(min(seldom, max(often, time.Since(start)/20)))
+	}
+}

@@ -1,0 +1,108 @@
+// Package e2e runs fedpost whole, as a server that hands it activities and the
+// servers that receive them see it: submissions go in through the HTTP API, and
+// inboxes that verify signatures with a library that is not ours say what came
+// out.
+//
+// Nothing is reached through a back door, so a scenario says what a user may
+// rely on, and it can say so of any engine: every scenario runs on the embedded
+// engine and, where servers for it are named, on SQS and DynamoDB, with the same
+// code. What goes on inside is only counted, in units that AWS bills.
+package e2e
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"fedpost/internal/awscalls"
+	"fedpost/internal/awsclients"
+	"fedpost/internal/awsqueue"
+	"fedpost/internal/awstable"
+	"fedpost/internal/awstest"
+	"fedpost/internal/embedded"
+	"fedpost/internal/queue"
+	"fedpost/internal/table"
+	"fedpost/internal/topology"
+)
+
+// Engine is what a world can stand on.
+type Engine struct {
+	Name string
+	// Remote: queues and table are on another server, and slower for it.
+	Remote bool
+	// Pollers is how many invocations of a queue run at once; 0 is as on AWS. The
+	// stand-ins for SQS answer few long polls at a time.
+	Pollers int
+	require func(t testing.TB)
+	open    func(t testing.TB) Ports
+}
+
+// Require skips the test if the engine needs servers and none are named.
+func (e Engine) Require(t testing.TB) {
+	t.Helper()
+	if e.require != nil {
+		e.require(t)
+	}
+}
+
+// Ports are an engine's queues and table, fresh and empty.
+type Ports struct {
+	Table table.Table
+	Queue func(queue.Name) queue.Queue
+	Sweep func(context.Context) error
+	// Metered is what AWS says was used; nil where nobody meters.
+	Metered func() awscalls.Snapshot
+}
+
+// visibility is shorter than on AWS, where a batch may be throttled for a while
+// before it is run, but still longer than an invocation.
+const visibility = 20 * time.Second
+
+// Embedded is the engine on a file.
+func Embedded() Engine {
+	return Engine{Name: "embedded", open: func(t testing.TB) Ports {
+		queues := map[queue.Name]embedded.QueueConfig{}
+		for _, n := range queue.Names {
+			of := topology.Of(n)
+			queues[n] = embedded.QueueConfig{Visibility: visibility, MaxReceives: of.MaxReceives, Retention: of.Retention}
+		}
+		e, err := embedded.Open(t.Context(), filepath.Join(t.TempDir(), "fedpost.db"), embedded.Options{Queues: queues})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Errorf("close the engine: %v", err)
+			}
+		})
+		return Ports{Table: e.Table(), Queue: e.Queue, Sweep: e.Sweep}
+	}}
+}
+
+// AWS is the engine on whatever servers the environment names (see awstest).
+// Tests ask Require first.
+func AWS() Engine {
+	return Engine{Name: "aws", Remote: true, Pollers: 3, require: func(t testing.TB) { awstest.Require(t, "SQS", "DYNAMODB") }, open: func(t testing.TB) Ports {
+		urls := awstest.QueueURLs(t, awstest.Settings{Visibility: visibility})
+		name := awstest.TableName(t)
+		counter, cfg := awscalls.NewCounter(), awstest.Config(t)
+		cfg.APIOptions = append(cfg.APIOptions, counter.Install)
+		sqs, err := awsclients.SQS(cfg, awstest.Env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dynamodb, err := awsclients.DynamoDB(cfg, awstest.Env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		queues := map[queue.Name]queue.Queue{}
+		for n, url := range urls {
+			queues[n] = awsqueue.New(sqs, url, n)
+		}
+		return Ports{
+			Table: awstable.New(dynamodb, name), Queue: func(n queue.Name) queue.Queue { return queues[n] },
+			Metered: counter.Snapshot,
+		}
+	}}
+}

@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/activitypub/aptest"
+)
+
+// order sends a Create, an Update and a Delete of several notes to a server that
+// answers 503 now and then: each note's come in order, whatever has to be
+// repeated.
+func order(t *testing.T, w *World) {
+	const notes = 6
+	r, steady := w.Remote(), w.Remote()
+	failures := 0
+	for range 4 * notes {
+		step := aptest.Status(202)
+		if rand.IntN(3) == 0 {
+			step = aptest.Status(503)
+			failures++
+		}
+		r.Then(step)
+	}
+	var ids []string
+	for n := range notes {
+		for _, verb := range []string{"create", "update", "delete"} {
+			s := submission(note(fmt.Sprintf("%d-%s", n, verb)), "", r.URL("/inbox"), steady.URL("/inbox"))
+			s.OrderingKey = fmt.Sprintf("https://mastodon.example/notes/%d", n)
+			ids = append(ids, w.Accept(s).ID)
+		}
+	}
+	for _, id := range ids {
+		w.EndsWithin(30*time.Second, id, map[string]int{"delivered": 2})
+	}
+	for _, remote := range []*Remote{r, steady} {
+		seen := map[string][]string{}
+		for _, p := range remote.Accepted() {
+			n, verb, _ := strings.Cut(strings.TrimPrefix(p.ActivityID, noteID("")), "-")
+			seen[n] = append(seen[n], verb)
+		}
+		for n, verbs := range seen {
+			if !slices.Equal(verbs, []string{"create", "update", "delete"}) {
+				t.Errorf("%s got of note %s: %v", remote.Host, n, verbs)
+			}
+		}
+		if len(seen) != notes {
+			t.Errorf("%s got something of %d notes, want %d", remote.Host, len(seen), notes)
+		}
+	}
+	t.Logf("%d failures in between", failures)
+}
+
+// delay has an activity wait, and one that is due at once pass it.
+func delay(t *testing.T, w *World) {
+	const wait = 3 * time.Second
+	r := w.Remote()
+	s := submission(note("delayed"), "", r.URL("/inbox"))
+	s.Delay = "PT3S"
+	begin := time.Now()
+	id := w.Accept(s).ID
+	w.Ends(w.Send(note("at-once"), r.URL("/inbox")), map[string]int{"delivered": 1})
+	if s, err := w.Activity(t.Context(), id, ""); err != nil || s.Status != "queued" {
+		t.Errorf("while it waits: %+v, %v", s, err)
+	}
+	w.Ends(id, map[string]int{"delivered": 1})
+	posts := r.Posts()
+	if len(posts) != 2 || posts[1].ActivityID != noteID("delayed") {
+		t.Fatalf("%d POSTs", len(posts))
+	}
+	if waited := posts[1].At.Sub(begin); waited < wait {
+		t.Errorf("delivered after %s", waited)
+	}
+}
+
+// throttled lets a server answer 429: it is left alone for as long as it asks,
+// for everybody, and then gets all.
+func throttled(t *testing.T, w *World) {
+	const pause = 3 * time.Second
+	r := w.Remote()
+	r.Then(aptest.RetryAfter(429, "3"))
+	first := w.Send(note("first"), r.URL("/users/1/inbox"))
+	Await(t, w.Patience(10*time.Second), "throttled", func() (bool, string) {
+		return len(r.Posts()) == 1, fmt.Sprintf("%d POSTs", len(r.Posts()))
+	})
+	w.Ends(first, map[string]int{"parked": 1})
+	second := w.Send(note("second"), r.URL("/users/2/inbox"))
+	w.Ends(first, map[string]int{"delivered": 1})
+	w.Ends(second, map[string]int{"delivered": 1})
+	posts := r.Posts()
+	for _, p := range posts[1:] {
+		if waited := p.At.Sub(posts[0].At); waited < pause {
+			t.Errorf("%s came %s after the 429", p.ActivityID, waited)
+		}
+	}
+	accepted(t, r, noteID("first"), noteID("second"))
+}
