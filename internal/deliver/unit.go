@@ -168,11 +168,14 @@ func (u *unit) triage(ctx context.Context) error {
 }
 
 // giveUpAt is when the delivery is too old. The time that the caller had it
-// delayed for does not count.
+// delayed for does not count, nor does a former life.
 func (u *unit) giveUpAt() time.Time {
 	begin := u.a.CreatedAt
 	if due := u.known.Record.DueAt; due.After(begin) {
 		begin = due
+	}
+	if u.d.Since.After(begin) {
+		begin = u.d.Since
 	}
 	return begin.Add(u.route.Policy.GiveUp)
 }
@@ -247,32 +250,6 @@ func (u *unit) needless(ctx context.Context) error {
 			continue
 		}
 		j.attempt, j.lot, j.state, j.by = false, "", n.State, n.By
-	}
-	return nil
-}
-
-// limit makes deliveries wait that are over the rate of their host.
-func (u *unit) limit(ctx context.Context) error {
-	if u.Limiter == nil {
-		return nil
-	}
-	byHost := map[string][]*job{}
-	for _, j := range u.jobs {
-		if j.attempt && u.hosts.state(health.HostKey(j.host)).Rate > 0 {
-			byHost[j.host] = append(byHost[j.host], j)
-		}
-	}
-	for host, js := range byHost {
-		times, err := u.Limiter.Reserve(ctx, host, len(js))
-		if err != nil {
-			return fmt.Errorf("reserve rate of %s: %w", host, err)
-		}
-		for i, j := range js {
-			if times[i].After(u.Now()) {
-				j.attempt, j.state, j.next = false, activity.Retrying, times[i]
-				j.note = "waits for the rate limit of its server"
-			}
-		}
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"fedpost/internal/activity"
 )
@@ -57,6 +58,10 @@ type Delivery struct {
 	// at least the record's is acted on, so that a message which was sent twice
 	// or revived cannot run beside its successor.
 	Generation int `json:"gen,omitempty"`
+
+	// Since is when the time that the delivery may take began, if not with its
+	// activity: a dead delivery that is revived has all of it again.
+	Since time.Time `json:"since,omitzero"`
 
 	// Trial marks the half-open delivery that decides whether a circuit closes.
 	Trial bool `json:"trial,omitempty"`

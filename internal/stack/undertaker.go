@@ -40,11 +40,12 @@ func (u undertaker) Bury(ctx context.Context, ds []deliver.Death) error {
 }
 
 // letter is a dead delivery as a queue message. Its generation is above that of
-// the record of its death, which marks it as revived, and it begins anew.
+// the record of its death, which marks it as revived, and it begins anew: its
+// tries and, from its death on, its time.
 func letter(d deliver.Death) (queue.Message, error) {
 	r := d.Recipient
 	delivery := message.Delivery{
-		Chunk: r.Chunk, Position: r.Position, Targets: []activity.Target{r.Target}, Generation: r.Generation + 1,
+		Chunk: r.Chunk, Position: r.Position, Targets: []activity.Target{r.Target}, Generation: r.Generation + 1, Since: r.UpdatedAt,
 	}
 	body, err := message.Encode(message.Message{Activity: &d.Activity, Deliver: &delivery})
 	if err != nil {

@@ -5,12 +5,11 @@ import (
 	"fmt"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/parking"
 	"fedpost/internal/table"
 )
 
-// A large body is parked once for all deliveries of its activity that are
-// parked together, beside the activity's record, not with each of them.
+// A large body is kept once for all items of its activity that are written
+// together, beside the activity's record, not with each of them.
 
 // bodyPrefix starts the sort keys of an activity's body.
 const bodyPrefix = "BODY#"
@@ -22,47 +21,86 @@ func bodyKey(id activity.ID, n int) table.Key {
 	return table.Key{PK: activityPK(id), SK: fmt.Sprintf("%s%04d", bodyPrefix, n)}
 }
 
-// sharedBody is the body of an activity that is kept apart; no parts if it is
-// not.
-type sharedBody struct{ parts []table.Item }
+// carrier is an item that carries an activity.
+type carrier struct {
+	activity activity.Activity
+	// pack returns the item with the activity as it is given.
+	pack func(a activity.Activity, bodyParts int) (table.Item, error)
+}
 
 // writeUnit is the unit that a table bills writes in, in bytes.
 const writeUnit = 1024
 
-// shareBody decides whether the body of p's activity is kept apart from those
-// of ps that are of the same activity: if that costs fewer write units, or if
-// it would not fit in an item.
-func shareBody(p parking.Parked, ps []parking.Parked) (sharedBody, error) {
-	it, err := packParked(p, 0)
-	if err != nil {
-		return sharedBody{}, err
+// putCarriers writes items that carry activities. A body is kept apart if that
+// costs fewer write units, or if it would not fit in an item.
+func (s *Store) putCarriers(ctx context.Context, all []carrier) error {
+	byActivity := make(map[activity.ID][]carrier)
+	for _, c := range all {
+		byActivity[c.activity.ID] = append(byActivity[c.activity.ID], c)
 	}
-	deliveries := 0
-	for _, other := range ps {
-		if other.Activity.ID == p.Activity.ID {
-			deliveries++
+	parts, items := make(map[table.Key]table.Item), make(map[table.Key]table.Item, len(all))
+	for id, group := range byActivity {
+		first, err := group[0].pack(group[0].activity, 0)
+		if err != nil {
+			return err
+		}
+		units := (first.Size() + writeUnit - 1) / writeUnit
+		var body []table.Item
+		if len(first.Data) > bodyPart || len(group)*units > len(group)+units {
+			if body, err = packBody(id, group[0].activity.Body); err != nil {
+				return err
+			}
+		}
+		for _, c := range group {
+			if len(body) > 0 {
+				c.activity.Body = ""
+			}
+			it, err := c.pack(c.activity, len(body))
+			if err != nil {
+				return err
+			}
+			items[it.Key] = it
+			for _, p := range body {
+				// The body outlives all that refer to it.
+				if p.Expires = it.Expires.Add(parkedSlack); p.Expires.Before(parts[p.Key].Expires) {
+					p.Expires = parts[p.Key].Expires
+				}
+				parts[p.Key] = p
+			}
 		}
 	}
-	units := (it.Size() + writeUnit - 1) / writeUnit
-	if len(it.Data) <= bodyPart && deliveries*units <= deliveries+units {
-		return sharedBody{}, nil
+	// Bodies first: nothing is ever without the body it refers to.
+	if err := s.t.PutAll(ctx, values(parts)); err != nil {
+		return fmt.Errorf("write the body of an activity: %w", err)
 	}
-	data, err := parkedPacking.pack(p.Activity.Body)
-	if err != nil {
-		return sharedBody{}, err
-	}
-	var parts []table.Item
-	for n := 0; len(data) > 0; n++ {
-		part := data[:min(bodyPart, len(data))]
-		data = data[len(part):]
-		parts = append(parts, table.Item{Key: bodyKey(p.Activity.ID, n), Data: part})
-	}
-	return sharedBody{parts}, nil
+	return s.t.PutAll(ctx, values(items))
 }
 
-// fillBodies puts in the bodies of those activities that have theirs apart, in
-// so many parts.
-func (s *Store) fillBodies(ctx context.Context, ps []parking.Parked, parts map[activity.ID]int) error {
+func values(m map[table.Key]table.Item) []table.Item {
+	items := make([]table.Item, 0, len(m))
+	for _, it := range m {
+		items = append(items, it)
+	}
+	return items
+}
+
+func packBody(id activity.ID, body string) ([]table.Item, error) {
+	data, err := parkedPacking.pack(body)
+	if err != nil {
+		return nil, err
+	}
+	var parts []table.Item
+	for len(data) > 0 {
+		part := data[:min(bodyPart, len(data))]
+		data = data[len(part):]
+		parts = append(parts, table.Item{Key: bodyKey(id, len(parts)), Data: part})
+	}
+	return parts, nil
+}
+
+// bodies returns the bodies of those activities that have theirs apart, in so
+// many parts.
+func (s *Store) bodies(ctx context.Context, parts map[activity.ID]int) (map[activity.ID]string, error) {
 	var keys []table.Key
 	for id, n := range parts {
 		for i := range n {
@@ -70,11 +108,11 @@ func (s *Store) fillBodies(ctx context.Context, ps []parking.Parked, parts map[a
 		}
 	}
 	if len(keys) == 0 {
-		return nil
+		return nil, nil
 	}
 	items, err := s.t.Get(ctx, keys...)
 	if err != nil {
-		return fmt.Errorf("read the bodies of parked activities: %w", err)
+		return nil, fmt.Errorf("read the bodies of activities: %w", err)
 	}
 	bodies := make(map[activity.ID]string, len(parts))
 	for id, n := range parts {
@@ -82,20 +120,15 @@ func (s *Store) fillBodies(ctx context.Context, ps []parking.Parked, parts map[a
 		for i := range n {
 			it, ok := items[bodyKey(id, i)]
 			if !ok {
-				return fmt.Errorf("part %d of the body of parked activity %s is missing", i, id)
+				return nil, fmt.Errorf("part %d of the body of activity %s is missing", i, id)
 			}
 			whole.Data = append(whole.Data, it.Data...)
 		}
 		var body string
 		if err := parkedPacking.unpack(whole, &body); err != nil {
-			return err
+			return nil, err
 		}
 		bodies[id] = body
 	}
-	for i, p := range ps {
-		if parts[p.Activity.ID] > 0 && p.Activity.Body == "" {
-			ps[i].Activity.Body = bodies[p.Activity.ID]
-		}
-	}
-	return nil
+	return bodies, nil
 }

@@ -55,58 +55,20 @@ func spotKey(sp parking.Spot) table.Key {
 
 // Park implements parking.Store.
 func (s *Store) Park(ctx context.Context, ps []parking.Parked) error {
-	items := make(map[table.Key]table.Item, len(ps))
-	bodies := make(map[activity.ID]sharedBody)
-	for _, p := range ps {
-		shared, seen := bodies[p.Activity.ID]
-		if !seen {
-			var err error
-			if shared, err = shareBody(p, ps); err != nil {
-				return err
-			}
-			bodies[p.Activity.ID] = shared
-		}
-		it, err := packParked(p, len(shared.parts))
-		if err != nil {
-			return err
-		}
-		items[it.Key] = it
-		for _, part := range shared.parts {
-			part.Expires = it.Expires
-			if part.Expires.Before(items[part.Key].Expires) {
-				part.Expires = items[part.Key].Expires
-			}
-			items[part.Key] = part
-		}
+	all := make([]carrier, len(ps))
+	for i, p := range ps {
+		all[i] = carrier{p.Activity, func(a activity.Activity, bodyParts int) (table.Item, error) {
+			data, err := parkedPacking.pack(parkedItem{
+				Activity: a, Delivery: p.Delivery, Since: millis(p.Since), GiveUp: millis(p.GiveUp),
+				Attempted: p.Attempted, Group: p.Group, Sequence: p.Sequence, Body: bodyParts,
+			})
+			return table.Item{Key: spotKey(p.Spot()), Data: data, Expires: p.GiveUp.Add(parkedSlack)}, err
+		}}
 	}
-	parts, spots := make([]table.Item, 0, len(items)), make([]table.Item, 0, len(ps))
-	for _, it := range items {
-		if it.SK[0] == bodyPrefix[0] {
-			parts = append(parts, it)
-		} else {
-			spots = append(spots, it)
-		}
-	}
-	// Bodies first: a spot is never without the body it refers to.
-	if err := s.t.PutAll(ctx, parts); err != nil {
-		return fmt.Errorf("park the body of an activity: %w", err)
-	}
-	if err := s.t.PutAll(ctx, spots); err != nil {
+	if err := s.putCarriers(ctx, all); err != nil {
 		return fmt.Errorf("park deliveries: %w", err)
 	}
 	return nil
-}
-
-func packParked(p parking.Parked, bodyParts int) (table.Item, error) {
-	i := parkedItem{
-		Activity: p.Activity, Delivery: p.Delivery, Since: millis(p.Since), GiveUp: millis(p.GiveUp),
-		Attempted: p.Attempted, Group: p.Group, Sequence: p.Sequence, Body: bodyParts,
-	}
-	if bodyParts > 0 {
-		i.Activity.Body = ""
-	}
-	data, err := parkedPacking.pack(i)
-	return table.Item{Key: spotKey(p.Spot()), Data: data, Expires: p.GiveUp.Add(parkedSlack)}, err
 }
 
 // ParkedUnder implements parking.Store.
@@ -124,7 +86,7 @@ func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor s
 		next = list[len(list)-1].SK
 	}
 	ps := make([]parking.Parked, 0, len(list))
-	bodies := make(map[activity.ID]int)
+	apart := make(map[activity.ID]int)
 	for _, it := range list {
 		if s.expired(it) {
 			continue
@@ -134,7 +96,7 @@ func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor s
 			return nil, "", err
 		}
 		if i.Body > 0 {
-			bodies[i.Activity.ID] = i.Body
+			apart[i.Activity.ID] = i.Body
 		}
 		ps = append(ps, parking.Parked{
 			Key: key, Activity: i.Activity, Delivery: i.Delivery,
@@ -142,7 +104,16 @@ func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor s
 			Attempted: i.Attempted, Group: i.Group, Sequence: i.Sequence,
 		})
 	}
-	return ps, next, s.fillBodies(ctx, ps, bodies)
+	bodies, err := s.bodies(ctx, apart)
+	if err != nil {
+		return nil, "", err
+	}
+	for i, p := range ps {
+		if p.Activity.Body == "" {
+			ps[i].Activity.Body = bodies[p.Activity.ID]
+		}
+	}
+	return ps, next, nil
 }
 
 // ParkedBefore implements parking.Store.

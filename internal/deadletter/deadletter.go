@@ -1,0 +1,118 @@
+// Package deadletter keeps deliveries that were given up, so that an operator
+// can see what was lost, why, and send it anew once the cause is gone.
+//
+// A dead delivery also lies in the queue of dead letters, where AWS's own tools
+// find it; but a queue can neither be searched by host nor read without hiding
+// what was read. So the table has the list, and the queue the alarm.
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+)
+
+// Letter is a dead delivery, complete enough to be sent anew.
+type Letter struct {
+	Activity activity.Activity
+	// Delivery is the message, of one target, that sends it anew.
+	Delivery message.Delivery
+	// Last is the recipient as the ledger has it, with the last outcome.
+	Last ledger.Recipient
+	// Reason in a word: why it was given up.
+	Reason string
+	Died   time.Time
+	// Forget is when the letter may be dropped.
+	Forget time.Time
+}
+
+// Host is the authority of the server that it was for.
+func (l Letter) Host() string { return l.Last.Target.Host() }
+
+// Name identifies a letter. Burying a delivery again on the same day gives the
+// same name.
+type Name struct {
+	Day        string // of the death, in UTC: 2026-11-21
+	Activity   activity.ID
+	Chunk      int
+	Position   int
+	Generation int
+}
+
+// Name is how l is found again.
+func (l Letter) Name() Name {
+	return Name{l.Died.UTC().Format(time.DateOnly), l.Activity.ID, l.Last.Chunk, l.Last.Position, l.Last.Generation}
+}
+
+// String is the name as clients see it.
+func (n Name) String() string {
+	return fmt.Sprintf("%s.%s.%d.%d.%d", n.Day, n.Activity, n.Chunk, n.Position, n.Generation)
+}
+
+// ErrNotFound says that there is no letter of that name, any more or at all.
+var ErrNotFound = errors.New("no such dead letter")
+
+// ParseName reads a name as a client sent it. The error wraps ErrNotFound:
+// what is no name names nothing.
+func ParseName(s string) (Name, error) {
+	f := strings.Split(s, ".")
+	if len(f) != 5 {
+		return Name{}, fmt.Errorf("%w: %q", ErrNotFound, s)
+	}
+	_, errDay := time.Parse(time.DateOnly, f[0])
+	id, errID := activity.ParseID(f[1])
+	n := Name{Day: f[0], Activity: id}
+	errs := []error{errDay, errID}
+	for i, p := range []*int{&n.Chunk, &n.Position, &n.Generation} {
+		var err error
+		*p, err = strconv.Atoi(f[2+i])
+		errs = append(errs, err)
+	}
+	if errors.Join(errs...) != nil || n.String() != s {
+		return Name{}, fmt.Errorf("%w: %q", ErrNotFound, s)
+	}
+	return n, nil
+}
+
+// Filter selects letters: those that match all that is set.
+type Filter struct {
+	Name     Name
+	Host     string
+	Activity activity.ID
+	// Since: that died at or after. It is also how far back a list begins.
+	Since time.Time
+}
+
+// Matches reports whether l is selected.
+func (f Filter) Matches(l Letter) bool {
+	return (f.Name == Name{} || f.Name == l.Name()) &&
+		(f.Host == "" || f.Host == l.Host()) &&
+		(f.Activity == "" || f.Activity == l.Activity.ID) &&
+		!l.Died.Before(f.Since)
+}
+
+// Store keeps letters.
+type Store interface {
+	// Bury keeps letters. Repeating it is harmless.
+	Bury(ctx context.Context, ls []Letter) error
+	// Letters returns up to limit letters that f selects, day by day from
+	// f.Since on, after a cursor. A page may have fewer, even none, and still a
+	// next: each call reads only so much. The error wraps ErrBadCursor.
+	Letters(ctx context.Context, f Filter, cursor string, limit int) (ls []Letter, next string, err error)
+	// Exhume removes letters. Removing one that is not there is no error.
+	Exhume(ctx context.Context, names []Name) error
+}
+
+// Longest is the longest time that letters are kept, and so how far back a
+// list without a beginning goes.
+const Longest = 60 * 24 * time.Hour
+
+// ErrBadCursor says that a cursor is not one that was given out.
+var ErrBadCursor = errors.New("no such cursor")

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deadletter"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/table"
+)
+
+var _ deadletter.Store = (*Store)(nil)
+
+// letterItem is deadletter.Letter as it is stored.
+type letterItem struct {
+	Activity activity.Activity `json:"activity"`
+	Delivery message.Delivery  `json:"delivery"`
+	Last     chunkState        `json:"last"` // of one row
+	Reason   string            `json:"reason,omitempty"`
+	Died     int64             `json:"since"`
+	Body     int               `json:"bodyParts,omitempty"`
+}
+
+// letterShards is how many partitions a day has: when the last server of many
+// dies, thousands of letters come within a minute.
+const letterShards = 4
+
+// graveyard is a partition of letters. Within it they lie by activity, so that
+// those of one are a range.
+type graveyard struct {
+	day   string
+	shard int
+}
+
+func (g graveyard) pk() string { return fmt.Sprintf("D#%s#%d", g.day, g.shard) }
+
+func letterKey(n deadletter.Name) table.Key {
+	return table.Key{
+		PK: graveyard{n.Day, shard(string(n.Activity), letterShards)}.pk(),
+		SK: fmt.Sprintf("%s#%06d#%04d#%06d", n.Activity, n.Chunk, n.Position, n.Generation),
+	}
+}
+
+// Bury implements deadletter.Store.
+func (s *Store) Bury(ctx context.Context, ls []deadletter.Letter) error {
+	all := make([]carrier, len(ls))
+	for i, l := range ls {
+		all[i] = carrier{l.Activity, func(a activity.Activity, bodyParts int) (table.Item, error) {
+			it := letterItem{Activity: a, Delivery: l.Delivery, Reason: l.Reason, Died: millis(l.Died), Body: bodyParts}
+			it.Last.put([]ledger.Recipient{l.Last})
+			data, err := parkedPacking.pack(it)
+			return table.Item{Key: letterKey(l.Name()), Data: data, Expires: l.Forget}, err
+		}}
+	}
+	if err := s.putCarriers(ctx, all); err != nil {
+		return fmt.Errorf("bury dead letters: %w", err)
+	}
+	return nil
+}
+
+// Exhume implements deadletter.Store.
+func (s *Store) Exhume(ctx context.Context, names []deadletter.Name) error {
+	keys := make(map[table.Key]bool, len(names))
+	for _, n := range names {
+		keys[letterKey(n)] = true
+	}
+	if err := s.t.DeleteAll(ctx, distinct(keys)); err != nil {
+		return fmt.Errorf("remove dead letters: %w", err)
+	}
+	return nil
+}
+
+// letterReads is how many letters one call looks at, of which it selects.
+const letterReads = 1000
+
+// Letters implements deadletter.Store.
+func (s *Store) Letters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.Letter, string, error) {
+	yards, err := s.graveyards(f)
+	if err != nil {
+		return nil, "", err
+	}
+	at, after, err := parseLetterCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	prefix := ""
+	if f.Activity != "" {
+		prefix = string(f.Activity) + "#"
+	}
+	var ls []deadletter.Letter
+	read := 0
+	for _, yard := range yards {
+		if yard.day < at.day || yard.day == at.day && yard.shard < at.shard {
+			continue
+		}
+		r := table.Prefix(yard.pk(), prefix)
+		if yard == at && after != "" {
+			r.From = after + "\x00"
+		}
+		for more := true; more; {
+			r.Limit = min(max(1, limit-len(ls)), letterReads-read)
+			var list []table.Item
+			if list, more, err = s.t.Query(ctx, r); err != nil {
+				return nil, "", fmt.Errorf("list dead letters: %w", err)
+			}
+			some, err := s.letters(ctx, f, list)
+			if err != nil {
+				return nil, "", err
+			}
+			ls = append(ls, some...)
+			if read += len(list); len(list) > 0 && (len(ls) >= limit || read >= letterReads) {
+				return ls, formatLetterCursor(yard, list[len(list)-1].SK), nil
+			}
+			if len(list) > 0 {
+				r.From = list[len(list)-1].SK + "\x00"
+			}
+		}
+	}
+	return ls, "", nil
+}
+
+// graveyards lists the partitions that can have letters f selects, oldest
+// first.
+func (s *Store) graveyards(f deadletter.Filter) ([]graveyard, error) {
+	if day := f.Name.Day; day != "" {
+		return []graveyard{{day, shard(string(f.Name.Activity), letterShards)}}, nil
+	}
+	since := f.Since.UTC()
+	if f.Activity != "" {
+		// Nothing dies before it was born.
+		id, err := ulid.ParseStrict(string(f.Activity))
+		if err != nil {
+			return nil, fmt.Errorf("dead letters of activity %q: %w", f.Activity, err)
+		}
+		if born := ulid.Time(id.Time()).UTC(); born.After(since) {
+			since = born
+		}
+	}
+	now := s.now().UTC()
+	if oldest := now.Add(-deadletter.Longest); since.Before(oldest) {
+		since = oldest
+	}
+	var yards []graveyard
+	for day := since.Truncate(24 * time.Hour); !day.After(now); day = day.Add(24 * time.Hour) {
+		for n := range letterShards {
+			if f.Activity != "" && n != shard(string(f.Activity), letterShards) {
+				continue
+			}
+			yards = append(yards, graveyard{day.Format(time.DateOnly), n})
+		}
+	}
+	return yards, nil
+}
+
+// letters are those of a list of items that f selects.
+func (s *Store) letters(ctx context.Context, f deadletter.Filter, list []table.Item) ([]deadletter.Letter, error) {
+	var ls []deadletter.Letter
+	apart := make(map[activity.ID]int)
+	for _, it := range list {
+		if s.expired(it) {
+			continue
+		}
+		var i letterItem
+		if err := parkedPacking.unpack(it, &i); err != nil {
+			return nil, err
+		}
+		l := deadletter.Letter{
+			Activity: i.Activity, Delivery: i.Delivery, Reason: i.Reason, Died: fromMillis(i.Died), Forget: it.Expires,
+		}
+		for _, r := range i.Last.recipients() {
+			l.Last = r
+		}
+		l.Last.Chunk = l.Delivery.Chunk
+		if len(l.Delivery.Targets) > 0 {
+			l.Last.Target = l.Delivery.Targets[0]
+		}
+		if !f.Matches(l) {
+			continue
+		}
+		if i.Body > 0 {
+			apart[l.Activity.ID] = i.Body
+		}
+		ls = append(ls, l)
+	}
+	bodies, err := s.bodies(ctx, apart)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range ls {
+		if l.Activity.Body == "" {
+			ls[i].Activity.Body = bodies[l.Activity.ID]
+		}
+	}
+	return ls, nil
+}
+
+// A cursor is the partition and sort key to go on after.
+func formatLetterCursor(y graveyard, sk string) string {
+	return fmt.Sprintf("%s.%d.%s", y.day, y.shard, sk)
+}
+
+func parseLetterCursor(s string) (graveyard, string, error) {
+	if s == "" {
+		return graveyard{}, "", nil
+	}
+	f := strings.SplitN(s, ".", 3)
+	if len(f) != 3 {
+		return graveyard{}, "", fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
+	}
+	n, err := strconv.Atoi(f[1])
+	if err != nil {
+		return graveyard{}, "", fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
+	}
+	return graveyard{f[0], n}, f[2], nil
+}
