@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"fedpost/internal/awsstack"
 	"fedpost/internal/config"
 	"fedpost/internal/embedded"
 	"fedpost/internal/keyring"
@@ -19,13 +20,14 @@ import (
 	"fedpost/internal/topology"
 )
 
-// fedpost is a running server and the engine below it.
+// fedpost is a running server and what has to be closed after it.
 type fedpost struct {
 	server *local.Server
-	engine *embedded.Engine
+	close  func() error
 }
 
-// start runs everything on the embedded engine in dir. change adapts the
+// start runs everything in one process: on AWS's services if an endpoint of
+// theirs is named, else on the embedded engine in dir. change adapts the
 // settings that were read from the environment.
 func start(ctx context.Context, dir, listen string, allowPrivate bool, change func(*settings), log *slog.Logger) (*fedpost, error) {
 	var s settings
@@ -36,6 +38,30 @@ func start(ctx context.Context, dir, listen string, allowPrivate bool, change fu
 	if change != nil {
 		change(&s)
 	}
+	if os.Getenv("AWS_ENDPOINT_URL") != "" {
+		return s.onAWS(listen, allowPrivate, log)
+	}
+	return s.embedded(ctx, dir, listen, allowPrivate, log)
+}
+
+func (s settings) onAWS(listen string, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
+	var c config.AWS
+	if err := config.Load(&c); err != nil {
+		return nil, err
+	}
+	ports, err := awsstack.Local(c, log)
+	if err != nil {
+		return nil, err
+	}
+	ports.AllowPrivate = allowPrivate
+	server, err := s.serve(ports, listen, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &fedpost{server, func() error { return nil }}, nil
+}
+
+func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -47,11 +73,12 @@ func start(ctx context.Context, dir, listen string, allowPrivate bool, change fu
 	if err != nil {
 		return nil, err
 	}
-	server, err := s.serve(engine, sealer, listen, allowPrivate, log)
+	ports := stack.Ports{Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, AllowPrivate: allowPrivate, Log: log}
+	server, err := s.serve(ports, listen, engine.Sweep)
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	return &fedpost{server, engine}, nil
+	return &fedpost{server, engine.Close}, nil
 }
 
 // settings are those of the environment and what only the demo changes.
@@ -60,8 +87,7 @@ type settings struct {
 	every time.Duration
 }
 
-func (s settings) serve(engine *embedded.Engine, sealer keyring.Sealer, listen string, allowPrivate bool, log *slog.Logger) (*local.Server, error) {
-	ports := stack.Ports{Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, AllowPrivate: allowPrivate, Log: log}
+func (s settings) serve(ports stack.Ports, listen string, sweep func(context.Context) error) (*local.Server, error) {
 	api, err := stack.API(s.Enqueue(), s.Access.Token, ports)
 	if err != nil {
 		return nil, err
@@ -76,17 +102,17 @@ func (s settings) serve(engine *embedded.Engine, sealer keyring.Sealer, listen s
 	}
 	handler := sqsevent.Handler{Worker: deliver, Sources: local.Sources()}
 	return local.Start(local.Options{
-		Listen: listen, Token: s.Access.Token, Queue: engine.Queue, Sweep: engine.Sweep,
+		Listen: listen, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep,
 		Services: local.Services{API: api, Deliver: handler.Handle, HealthCheck: health.Run},
-		Timeout:  topology.Deliver.Timeout, Every: s.every, Log: log,
+		Timeout:  topology.Deliver.Timeout, Every: s.every, Log: ports.Log,
 	})
 }
 
-// stop ends the server within a time and closes the engine.
+// stop ends the server within a time and closes what is below it.
 func (f *fedpost) stop(cause error, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	return errors.Join(cause, f.server.Stop(ctx), f.engine.Close())
+	return errors.Join(cause, f.server.Stop(ctx), f.close())
 }
 
 // queues gives the embedded engine's queues the settings they have on AWS.
