@@ -123,27 +123,45 @@ func (r *recorder) note(t *testing.T, service, operation string, body []byte) {
 }
 
 // compare holds the calls against a role: nothing may be missing, and nothing
-// may be granted that was not used, but for what the test cannot bring about.
-// Unused grants are compared by action: that one queue of several had nothing to
-// do is no reason not to allow it.
+// may be granted that was not used, but for what is excused, by action. Queues
+// count as one: that one of several had nothing to do is no reason not to allow
+// it.
 func (r *recorder) compare(t *testing.T, tmpl *template.Template, function string, excused map[string]string) {
 	t.Helper()
 	grants, err := tmpl.Grants(function)
 	if err != nil {
 		t.Fatal(err)
 	}
+	kind := func(g template.Grant) template.Grant {
+		if strings.HasSuffix(g.Resource, "Queue") {
+			g.Resource = "queues"
+		}
+		return g
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	used := map[string]bool{}
+	used := map[template.Grant]bool{}
 	for call := range r.calls {
-		used[call.Action] = true
+		used[kind(call)] = true
 		if !slices.Contains(grants, call) {
 			t.Errorf("%s calls %s on %s, which its role does not allow", function, call.Action, call.Resource)
 		}
 	}
 	for _, g := range grants {
-		if !used[g.Action] && excused[g.Action] == "" {
-			t.Errorf("%s may call %s, which it did not", function, g.Action)
+		if !used[kind(g)] && excused[g.Action] == "" {
+			t.Errorf("%s may call %s on %s, which it did not", function, g.Action, g.Resource)
 		}
 	}
+}
+
+// show prints the calls.
+func (r *recorder) show(t *testing.T, function string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var lines []string
+	for c := range r.calls {
+		lines = append(lines, c.Action+" on "+c.Resource)
+	}
+	slices.Sort(lines)
+	t.Logf("%s called\n  %s", function, strings.Join(lines, "\n  "))
 }
