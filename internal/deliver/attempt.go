@@ -100,6 +100,7 @@ func (u *unit) attempt(ctx context.Context, try Attempt, j *job) {
 			return
 		}
 	}
+	u.hosts.sent(j.host)
 	j.out = u.contain(ctx, try, j)
 	if !j.out.Unattempted {
 		j.attempts++
@@ -221,7 +222,7 @@ func (u *unit) learn(ctx context.Context, j *job) {
 	case o.Class == outcome.Gone:
 		err = u.hosts.change(ctx, key, func(s health.State) health.State { return s.SaidGone(rules, o.Err, now) })
 	case o.Class == outcome.Throttled:
-		err = u.hosts.change(ctx, key, func(s health.State) health.State { return s.Throttle(rules, o.RetryAfter, o.Err, now) })
+		err = u.throttled(ctx, j.host, o)
 	default:
 		if u.d.Trial {
 			err = u.judge(ctx, j)

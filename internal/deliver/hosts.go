@@ -34,6 +34,9 @@ type host struct {
 	// seen is what is not saved yet, saving what is being saved.
 	seen, saving health.Observation
 	busy         bool
+	// Requests in the minute that began at minute, and in the one before.
+	minute      time.Time
+	count, last int
 }
 
 // mostHosts bounds the cache: hosts are chosen by strangers.
@@ -86,13 +89,17 @@ func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) error {
 	return nil
 }
 
-func (h *hosts) put(key string, s health.State, now time.Time) *host {
+func (h *hosts) put(key string, s health.State, now time.Time) {
+	k := h.entry(key, now)
+	k.stored, k.loaded = s, now
+}
+
+func (h *hosts) entry(key string, now time.Time) *host {
 	k, ok := h.known[key]
 	if !ok {
-		k = &host{}
+		k = &host{stored: health.State{Key: key, Phase: health.Healthy}, loaded: now}
 		h.known[key] = k
 	}
-	k.stored, k.loaded = s, now
 	return k
 }
 
@@ -113,10 +120,7 @@ func (h *hosts) observe(ctx context.Context, t activity.Target, out outcome.Outc
 	now, key := h.now(), health.HostKey(t.Host())
 	h.mu.Lock()
 	before := h.view(key, now)
-	k, ok := h.known[key]
-	if !ok {
-		k = h.put(key, health.State{Key: key, Phase: health.Healthy}, now)
-	}
+	k := h.entry(key, now)
 	k.seen = k.seen.Add(t.Inbox, out)
 	after := h.view(key, now)
 	h.mu.Unlock()

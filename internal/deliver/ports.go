@@ -8,6 +8,7 @@ import (
 	"fedpost/internal/ledger"
 	"fedpost/internal/outcome"
 	"fedpost/internal/queue"
+	"fedpost/internal/ratelimit"
 	"fedpost/internal/retry"
 )
 
@@ -73,11 +74,15 @@ type Needless struct {
 	By    activity.ID    // the activity that made it so
 }
 
-// Limiter keeps deliveries to a host below its rate.
+// Limiter keeps deliveries to a host below its rate. It is asked only about
+// hosts whose state says that they have one.
 type Limiter interface {
-	// Reserve asks for n deliveries to the host of s, and returns when each may
-	// be sent: the zero time is now. It costs nothing for a host without a rate.
+	// Reserve asks for n deliveries to host, and returns when each may be sent:
+	// the zero time is now.
 	Reserve(ctx context.Context, host string, n int) ([]time.Time, error)
+	// Learn notes that host answered 429 while it was sent perMinute deliveries a
+	// minute (0: not known), and returns the limit from now on.
+	Learn(ctx context.Context, host string, perMinute int) (ratelimit.Limit, error)
 }
 
 // Meter counts for metrics.

@@ -63,7 +63,7 @@ func (s State) kept(r Rules, now time.Time) State {
 		return s
 	}
 	until := now
-	for _, t := range []time.Time{s.Until, s.FormUntil, s.InboxesUntil, s.CheckAt} {
+	for _, t := range []time.Time{s.Until, s.FormUntil, s.InboxesUntil, s.RateUntil, s.CheckAt} {
 		if t.After(until) {
 			until = t
 		}

@@ -87,11 +87,12 @@ type State struct {
 	Form      string    `json:"form,omitempty"`
 	FormUntil time.Time `json:"formUntil,omitzero"`
 
-	// Rate is the allowed deliveries per minute, configured or learnt; 0: no
-	// limit. TAT is the limiter's theoretical arrival time (GCRA).
+	// Rate is the allowed deliveries per minute, set by an operator or, until
+	// RateUntil, learnt; 0: no limit. How much of it is used is in package
+	// ratelimit.
 	Rate       int       `json:"rate,omitempty"`
 	RateLearnt bool      `json:"rateLearnt,omitempty"`
-	TAT        time.Time `json:"tat,omitzero"`
+	RateUntil  time.Time `json:"rateUntil,omitzero"`
 
 	// Version fences saves; empty if the record does not exist yet.
 	Version string `json:"-"`

@@ -237,3 +237,23 @@ func (s State) InboxFault(r Rules, now time.Time) State {
 	s.InboxesUntil = until
 	return s.kept(r, now)
 }
+
+// LearnRate notes the rate that was learnt from the server's own answers, which
+// holds until a time. What an operator set stays.
+func (s State) LearnRate(r Rules, perMinute int, until, now time.Time) State {
+	if s.Rate > 0 && !s.RateLearnt || s.Rate == perMinute && s.RateUntil.Equal(until) {
+		return s
+	}
+	s = s.Settled(now)
+	s.Rate, s.RateLearnt, s.RateUntil = perMinute, true, until
+	return s.kept(r, now)
+}
+
+// Limited returns the deliveries per minute that the server takes at now; 0 if it
+// has no limit.
+func (s State) Limited(now time.Time) int {
+	if s.RateLearnt && !now.Before(s.RateUntil) {
+		return 0
+	}
+	return s.Rate
+}

@@ -39,11 +39,27 @@ func (s State) Resume(r Rules, now time.Time) State {
 	return s
 }
 
-// CheckNow makes the next step due now, if there is one to make.
+// CheckNow makes the next step due now, if there is one to make. Asking again
+// before that is done changes nothing.
 func (s State) CheckNow(r Rules, now time.Time) State {
-	if s.Parked || s.Phase == Unhealthy || s.Phase == Exhausted {
+	due := !s.CheckAt.IsZero() && !s.CheckAt.After(now)
+	if !due && (s.Parked || s.Phase == Unhealthy || s.Phase == Exhausted) {
 		s.CheckAt = now
 		return s.kept(r, now)
 	}
 	return s
+}
+
+// LimitTo says that deliveries to the server are limited to a rate a minute by an
+// operator; 0 ends that. How much of the rate is used is kept elsewhere, see
+// package ratelimit: this is what tells workers to ask there.
+func (s State) LimitTo(r Rules, perMinute int, now time.Time) State {
+	if s.Rate == perMinute && !s.RateLearnt {
+		return s
+	}
+	if s.Since.IsZero() {
+		s.Phase, s.Since = Healthy, now
+	}
+	s.Rate, s.RateLearnt, s.RateUntil = perMinute, false, time.Time{}
+	return s.kept(r, now)
 }

@@ -19,7 +19,7 @@ func (s State) Park(r Rules, now time.Time) State {
 // Missed says that a delivery was parked under the server while that recovered,
 // so that the last release may not have seen it: another is due now.
 func (s State) Missed(r Rules, now time.Time) State {
-	if s.Parked && !s.Accepts(now) {
+	if s.Parked && (!s.Accepts(now) || (s.Phase == Recovering && !s.CheckAt.After(now.Add(r.RampEvery)))) {
 		return s
 	}
 	s = s.Settled(now)
@@ -73,8 +73,21 @@ func (s State) NextRelease(r Rules, now time.Time) (int, State) {
 	}
 	n := t.Ramp
 	t.Ramp = r.rampAfter(n)
+	if limit := t.perStep(r, now); limit > 0 {
+		n = min(n, limit)
+	}
 	t.CheckAt = now.Add(r.RampEvery)
 	return n, t.kept(r, now)
+}
+
+// perStep is how many deliveries the server's rate limit allows in the time of a
+// step; 0 if it has none.
+func (s State) perStep(r Rules, now time.Time) int {
+	limit := s.Limited(now)
+	if limit == 0 {
+		return 0
+	}
+	return max(1, int(float64(limit)*r.RampEvery.Minutes()))
 }
 
 // Swept records how far releases have come.

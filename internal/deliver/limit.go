@@ -1,0 +1,103 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+	"fedpost/internal/outcome"
+	"fedpost/internal/ratelimit"
+)
+
+// patience is how long a delivery waits on the queue for its turn under a rate
+// limit. Those whose turn is later wait in the lot, which costs nothing, and are
+// released at the rate.
+const patience = time.Minute
+
+// limit makes deliveries wait that are over the rate of their host.
+func (u *unit) limit(ctx context.Context) error {
+	if u.Limiter == nil {
+		return nil
+	}
+	byHost := map[string][]*job{}
+	for _, j := range u.jobs {
+		if j.attempt && u.hosts.state(health.HostKey(j.host)).Limited(u.Now()) > 0 {
+			byHost[j.host] = append(byHost[j.host], j)
+		}
+	}
+	for host, js := range byHost {
+		times, err := u.Limiter.Reserve(ctx, host, len(js))
+		if err != nil {
+			return fmt.Errorf("reserve rate of %s: %w", host, err)
+		}
+		for i, j := range js {
+			if times[i].After(u.Now()) {
+				u.takeTurn(j, times[i])
+			}
+		}
+	}
+	return nil
+}
+
+// takeTurn has a target wait until at.
+func (u *unit) takeTurn(j *job, at time.Time) {
+	j.attempt, j.note = false, "waits for the rate limit of its server"
+	if u.route.Policy.Park && !u.a.Ordered() && u.delayed(at) > patience {
+		j.state, j.lot = activity.Parked, health.HostKey(j.host)
+		return
+	}
+	j.state, j.next = activity.Retrying, at
+}
+
+// throttled pauses a host that asked for it, and learns its rate if it said that
+// there were too many requests.
+func (u *unit) throttled(ctx context.Context, host string, o outcome.Outcome) error {
+	now := u.Now()
+	var limit ratelimit.Limit
+	var err error
+	if o.Status == http.StatusTooManyRequests && u.Limiter != nil {
+		limit, err = u.Limiter.Learn(ctx, host, u.hosts.rate(host))
+	}
+	return errors.Join(err, u.hosts.change(ctx, health.HostKey(host), func(s health.State) health.State {
+		s = s.Throttle(u.Rules, o.RetryAfter, o.Err, now)
+		if !limit.InForce(now) || limit.Until.IsZero() {
+			return s
+		}
+		return s.LearnRate(u.Rules, limit.PerMinute, limit.Until, now)
+	}))
+}
+
+// leastRate is how many requests a minute this process has to have sent to a host
+// for that to say anything about the rate at which all processes do.
+const leastRate = 60
+
+// sent counts a request to a host.
+func (h *hosts) sent(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	k := h.entry(health.HostKey(name), now)
+	if now.Sub(k.minute) >= time.Minute {
+		k.minute, k.last, k.count = now, k.count, 0
+	}
+	k.count++
+}
+
+// rate returns how many requests a host was sent in a minute lately, or 0 if that
+// is not known.
+func (h *hosts) rate(name string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k, ok := h.known[health.HostKey(name)]
+	if !ok {
+		return 0
+	}
+	if n := max(k.count, k.last); n >= leastRate {
+		return n
+	}
+	return 0
+}
