@@ -21,7 +21,6 @@ import (
 	"fedpost/internal/message"
 	"fedpost/internal/queue"
 	"fedpost/internal/store"
-	"fedpost/internal/table"
 )
 
 const (
@@ -64,7 +63,7 @@ type settings struct {
 	dedup     dedup.Options
 	enqueue   enqueue.Options
 	noMarkers bool
-	table     func(table.Table) table.Table
+	ledger    enqueue.Ledger // instead of the store
 }
 
 func newWorld(t *testing.T, p *faults.Plan, change ...option) *world {
@@ -102,15 +101,15 @@ func (w *world) restart(p *faults.Plan) {
 		c(&s)
 	}
 	tbl := faults.Table(p, "table", w.engine.Table())
-	if s.table != nil {
-		tbl = s.table(tbl)
-	}
 	w.store, w.truth = store.New(tbl, w.now), store.New(w.engine.Table(), w.now)
 	w.guard = dedup.New(w.store, s.dedup)
 	if s.noMarkers {
 		w.guard = dedup.New(nil, s.dedup)
 	}
 	s.enqueue.Ledger, s.enqueue.Blobs, s.enqueue.Agenda, s.enqueue.Markers = w.store, w.store, w.store, w.guard
+	if s.ledger != nil {
+		s.enqueue.Ledger = s.ledger
+	}
 	w.service = enqueue.New(s.enqueue)
 	w.release = &agenda.Releaser{Store: w.store, Queues: s.enqueue.Queues, Released: w.service.NoteReleased, Log: discard}
 }

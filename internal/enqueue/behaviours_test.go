@@ -1,0 +1,641 @@
+package enqueue_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/dedup"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/faults"
+	"fedpost/internal/ledger"
+	"fedpost/internal/queue"
+	"fedpost/internal/table"
+)
+
+// capable is a queue that says of itself what a test wants.
+type capable struct {
+	queue.Sender
+	caps queue.Capabilities
+	last queue.Message
+}
+
+func (c *capable) Capabilities() queue.Capabilities { return c.caps }
+
+func (c *capable) Send(_ context.Context, m queue.Message) error {
+	c.last = m
+	return nil
+}
+
+// markers are the calls that are about markers: the first Put of a keyed call
+// and its last.
+func (w *world) hasMarker(queueName queue.Name, k string) bool {
+	w.Helper()
+	pk := "M#" + dedup.DefaultPrefix + dedup.Name{Queue: queueName, Operation: "activities", Key: k}.Hash()
+	got, err := w.engine.Table().Get(w.Context(), table.Key{PK: pk, SK: "MARK"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return len(got) == 1
+}
+
+func TestA1TheQueueSaysWhatItCanDoAndEveryPathUsesIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		caps         queue.Capabilities
+		change       []func(*enqueue.Request)
+		marker       bool
+		delay        time.Duration // handed to the queue
+		later        bool          // to the agenda
+		group, dedup bool
+	}{
+		"plain":                     {caps: queue.Capabilities{MaxDelay: queue.MaxDelay}},
+		"key":                       {caps: queue.Capabilities{MaxDelay: queue.MaxDelay}, change: []func(*enqueue.Request){key("k")}, marker: true},
+		"delay":                     {caps: queue.Capabilities{MaxDelay: queue.MaxDelay}, change: []func(*enqueue.Request){delay(time.Minute)}, delay: time.Minute},
+		"a delay that is too long":  {caps: queue.Capabilities{MaxDelay: time.Second}, change: []func(*enqueue.Request){delay(time.Minute)}, later: true},
+		"a queue without any delay": {change: []func(*enqueue.Request){delay(time.Second)}, later: true},
+		"native":                    {caps: queue.Capabilities{NativeDeduplication: true}, change: []func(*enqueue.Request){key("k")}, group: true, dedup: true},
+		"native, longer window":     {caps: queue.Capabilities{NativeDeduplication: true}, change: []func(*enqueue.Request){key("k"), ttl(time.Hour)}, marker: true, group: true, dedup: true},
+		"native, delayed":           {caps: queue.Capabilities{NativeDeduplication: true}, change: []func(*enqueue.Request){key("k"), delay(time.Second)}, marker: true, later: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := &capable{caps: c.caps}
+			w := newWorld(t, faults.NewPlan(), func(s *settings) {
+				s.enqueue.Queues = map[queue.Name]queue.Sender{queue.Normal: q}
+			})
+			id := w.must(request(c.change...), enqueue.Queued)
+			if got := w.hasMarker(queue.Normal, "k"); got != c.marker {
+				t.Errorf("marker: %t, want %t", got, c.marker)
+			}
+			if later := q.last.Body == ""; later != c.later {
+				t.Errorf("left for later: %t, want %t", later, c.later)
+			}
+			if c.later {
+				return
+			}
+			if q.last.Delay != c.delay {
+				t.Errorf("delay %s, want %s", q.last.Delay, c.delay)
+			}
+			if got := q.last.OrderingKey != ""; got != c.group {
+				t.Errorf("ordering key %q", q.last.OrderingKey)
+			}
+			if want := map[bool]string{true: string(id)}[c.dedup]; q.last.DeduplicationKey != want {
+				t.Errorf("deduplication key %q, want %q", q.last.DeduplicationKey, want)
+			}
+		})
+	}
+}
+
+func TestA2WithoutAKeyNothingChanges(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	first := w.must(request(), enqueue.Queued)
+	second := w.must(request(), enqueue.Queued)
+	if first == second {
+		t.Error("the same activity twice is one")
+	}
+	if got := w.calls(0); !slices.Equal(got, []string{"table.Put", "normal.Send", "table.Put", "normal.Send"}) {
+		t.Errorf("calls %v, want one record and one send each", got)
+	}
+	if len(w.arrived()) != 2 {
+		t.Error("not both arrived")
+	}
+}
+
+func TestA3ANativeQueueGetsTheKeyAndNoMarkerIsTouched(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	first := w.must(request(ordered("o"), key("k")), enqueue.Queued)
+	w.wait(time.Minute)
+	if again := w.must(request(ordered("o"), key("k")), enqueue.Duplicate); again != first {
+		t.Errorf("duplicate of %s, want %s", again, first)
+	}
+	if w.hasMarker(queue.Ordered, "k") {
+		t.Error("there is a marker")
+	}
+	if a := w.one(); a.Message.Activity.ID != first || a.Raw.DeduplicationKey == "" || a.Raw.OrderingKey == "" {
+		t.Errorf("arrived %+v", a.Raw)
+	}
+	if n := w.guard.Counts().Hits; n != 1 {
+		t.Errorf("%d hits", n)
+	}
+}
+
+func TestA3TheNativeWindowIsFiveMinutesWhereverItsPeriodTurns(t *testing.T) {
+	for _, into := range []time.Duration{0, time.Second, 2 * time.Minute, 5*time.Minute - time.Second, 5*time.Minute - time.Millisecond} {
+		t.Run(into.String(), func(t *testing.T) {
+			w := newWorld(t, faults.NewPlan())
+			w.clock = noon.Add(into)
+			first := w.must(request(ordered("o"), key("k")), enqueue.Queued)
+			w.wait(5*time.Minute - time.Millisecond)
+			if again := w.must(request(ordered("o"), key("k")), enqueue.Duplicate); again != first {
+				t.Errorf("inside the window: %s, want %s", again, first)
+			}
+			w.wait(2 * time.Millisecond)
+			second := w.must(request(ordered("o"), key("k")), enqueue.Queued)
+			if second == first {
+				t.Error("after the window it is still the same activity")
+			}
+			if got := ids(w.arrived()); got[first] != 1 || got[second] != 1 {
+				t.Errorf("arrived %v", got)
+			}
+		})
+	}
+}
+
+// TestA3AKeyThatWasSentAgainLateIsNotSwallowed: the queue counts its window from
+// when a message got onto it. If the first call died before that and a retry
+// sent late in the window, the key's next activity comes while the queue still
+// remembers that retry.
+func TestA3AKeyThatWasSentAgainLateIsNotSwallowed(t *testing.T) {
+	r := request(ordered("o"), key("k"))
+	w := newWorld(t, faults.NewPlan(faults.Fault{Call: sendOf(t, r), Kind: faults.DieBefore}))
+	if _, err := w.enqueue(r); !errors.Is(err, faults.ErrDead) {
+		t.Fatalf("the call did not die: %v", err)
+	}
+	w.plan.Revive()
+	w.wait(4 * time.Minute)
+	first := w.must(r, enqueue.Duplicate)
+	w.wait(2 * time.Minute)
+	second := w.must(r, enqueue.Queued)
+	if got := ids(w.arrived()); got[first] != 1 || got[second] != 1 {
+		t.Errorf("arrived %v, want %s and %s", got, first, second)
+	}
+}
+
+func TestA4AKeyIsSkippedInsideItsWindowAndWorksAfterIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		change []func(*enqueue.Request)
+		window time.Duration
+	}{
+		"by default":          {nil, time.Hour},
+		"by the request":      {[]func(*enqueue.Request){ttl(10 * time.Minute)}, 10 * time.Minute},
+		"from its due time":   {[]func(*enqueue.Request){delay(10 * time.Minute)}, 70 * time.Minute},
+		"from long after now": {[]func(*enqueue.Request){delay(24 * time.Hour)}, 25 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, faults.NewPlan())
+			r := request(append(c.change, key("k"))...)
+			first := w.must(r, enqueue.Queued)
+			w.wait(c.window - time.Second)
+			if again := w.must(r, enqueue.Duplicate); again != first {
+				t.Errorf("duplicate of %s, want %s", again, first)
+			}
+			// The expired item is still in the table: only its time says so.
+			w.wait(time.Second)
+			if second := w.must(r, enqueue.Queued); second == first {
+				t.Error("after the window it is still the same activity")
+			}
+		})
+	}
+}
+
+func TestA4TheDefaultWindowIsConfigurable(t *testing.T) {
+	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.dedup.TTL = time.Minute })
+	w.must(request(key("k")), enqueue.Queued)
+	w.wait(59 * time.Second)
+	w.must(request(key("k")), enqueue.Duplicate)
+	w.wait(time.Second)
+	w.must(request(key("k")), enqueue.Queued)
+}
+
+func TestA5FallbackOpenProceedsAndSaysSoAtDebug(t *testing.T) {
+	for name, without := range map[string]bool{"no table": true, "table unreachable": false} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			w := newWorld(t, faults.NewPlan(faults.Fault{Call: 1, Kind: faults.FailBefore}), func(s *settings) {
+				s.dedup.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				s.noMarkers = without
+			})
+			if without {
+				w.restart(faults.NewPlan())
+			}
+			id := w.must(request(key("k")), enqueue.Queued)
+			if w.only() != id {
+				t.Error("another activity arrived")
+			}
+			if s := log.String(); !strings.Contains(s, "level=DEBUG") || strings.Contains(s, "level=WARN") || strings.Contains(s, "level=ERROR") {
+				t.Errorf("logged %q", s)
+			}
+			if n := w.guard.Counts().Fallbacks; n != 1 {
+				t.Errorf("%d fallbacks", n)
+			}
+		})
+	}
+}
+
+func TestA5FallbackClosedRefusesBeforeAnySideEffect(t *testing.T) {
+	for name, without := range map[string]bool{"no table": true, "table unreachable": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, faults.NewPlan(faults.Fault{Call: 1, Kind: faults.FailBefore}), func(s *settings) {
+				s.dedup.Fallback, s.noMarkers = dedup.Closed, without
+			})
+			if _, err := w.enqueue(request(key("k"))); !errors.Is(err, dedup.ErrUnavailable) {
+				t.Fatalf("got %v", err)
+			}
+			calls := w.calls(0)
+			if want := map[bool]int{true: 0, false: 1}[without]; len(calls) != want {
+				t.Errorf("calls %v", calls)
+			}
+			if n := len(w.arrived()); n != 0 {
+				t.Errorf("%d arrived", n)
+			}
+		})
+	}
+}
+
+func TestA5TheFallbackIsForKeysOnQueuesThatDoNotDeduplicate(t *testing.T) {
+	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.dedup.Fallback, s.noMarkers = dedup.Closed, true })
+	w.must(request(), enqueue.Queued)
+	w.must(request(ordered("o"), key("k")), enqueue.Queued)
+}
+
+func TestA6MarkersHaveTheirOwnConfigurablePrefix(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	w.must(request(key("k")), enqueue.Queued)
+	other := newWorld(t, faults.NewPlan(), func(s *settings) { s.dedup.Prefix = "other" })
+	other.engine.Close()
+	other.engine = w.engine
+	other.restart(faults.NewPlan())
+	other.must(request(key("k")), enqueue.Queued)
+	if !w.hasMarker(queue.Normal, "k") {
+		t.Error("no marker under the default prefix")
+	}
+}
+
+func TestA7EverythingIsValidatedBeforeAKeyIsReserved(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	bad := request(key("k"), func(r *enqueue.Request) { r.Recipients[1].Inbox = "ftp://b.example" })
+	faultsOf(t, second(w.enqueue(bad)))
+	batch := enqueue.BatchRequest{DeduplicationKey: ptr("k"), Requests: []enqueue.Request{request(), bad}}
+	_, err := w.service.EnqueueBatch(t.Context(), batch)
+	faultsOf(t, err)
+	if calls := w.calls(0); len(calls) > 0 {
+		t.Errorf("calls %v", calls)
+	}
+	w.must(request(key("k")), enqueue.Queued)
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func TestA8ABatchHasOneKeyAndIsAllOrNothing(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	batch := enqueue.BatchRequest{DeduplicationKey: ptr("k"), Requests: []enqueue.Request{
+		request(), request(body(`{"actor":"b"}`)), request(body(`{"actor":"c"}`)),
+	}}
+	first, err := w.service.EnqueueBatch(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(strings.Join(w.calls(0), " "), "normal.Send"); n != 1 {
+		t.Errorf("%d sends: %v", n, w.calls(0))
+	}
+	again, err := w.service.EnqueueBatch(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[activity.ID]bool{}
+	for i := range first {
+		if first[i].Status != enqueue.Queued || again[i].Status != enqueue.Duplicate || first[i].ID != again[i].ID {
+			t.Errorf("activity %d: %+v, then %+v", i, first[i], again[i])
+		}
+		seen[first[i].ID] = true
+	}
+	if got := ids(w.arrived()); len(got) != 3 || len(seen) != 3 {
+		t.Errorf("arrived %v of %v", got, seen)
+	}
+	// The key belongs to the operation: a single call with it is another.
+	w.must(request(key("k")), enqueue.Queued)
+
+	batch.Requests[1].DeduplicationKey = ptr("own")
+	_, err = w.service.EnqueueBatch(t.Context(), batch)
+	if _, ok := faultsOf(t, err)["/activities/1/deduplicationKey"]; !ok {
+		t.Errorf("a key of a part: %v", err)
+	}
+}
+
+func TestA9MarkersStayAfterSuccess(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	w.must(request(key("k")), enqueue.Queued)
+	if !w.hasMarker(queue.Normal, "k") {
+		t.Error("the marker is gone")
+	}
+}
+
+func TestA9DefiniteFailureReleasesTheMarker(t *testing.T) {
+	for name, r := range map[string]enqueue.Request{
+		"standard queue":         request(key("k")),
+		"ordered, longer window": request(key("k"), ordered("o"), ttl(time.Hour)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, faults.NewPlan(faults.Fault{Call: sendOf(t, r), Kind: faults.Refuse}))
+			_, err := w.enqueue(r)
+			var send *enqueue.SendError
+			if !errors.As(err, &send) || send.MaybeSent || !queue.NotSent(err) {
+				t.Fatalf("got %v", err)
+			}
+			if w.hasMarker(queue.Normal, "k") || w.hasMarker(queue.Ordered, "k") {
+				t.Error("the marker is still there")
+			}
+			if n := w.guard.Counts().Releases; n != 1 {
+				t.Errorf("%d releases", n)
+			}
+			w.must(r, enqueue.Queued) // at once
+			w.only()
+		})
+	}
+}
+
+func TestA9DefiniteFailureDropsTheRecord(t *testing.T) {
+	for name, r := range map[string]enqueue.Request{
+		"without a key":          request(),
+		"with a key":             request(key("k")),
+		"ordered without a key":  request(ordered("o")),
+		"ordered, longer window": request(key("k"), ordered("o"), ttl(time.Hour)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ledger recording
+			w := newWorld(t, faults.NewPlan(faults.Fault{Call: sendOf(t, r), Kind: faults.Refuse}))
+			w.record(&ledger)
+			if _, err := w.enqueue(r); !queue.NotSent(err) {
+				t.Fatalf("got %v", err)
+			}
+			if len(ledger.created) != 1 || !slices.Equal(ledger.created, ledger.dropped) {
+				t.Errorf("created %v, dropped %v", ledger.created, ledger.dropped)
+			}
+		})
+	}
+}
+
+// TestA9ARecordThatAnotherCallMayHaveSentStays: on the ordered queue two calls
+// with one key share a record, so the failure of one must not take it from the
+// other.
+func TestA9ARecordThatAnotherCallMayHaveSentStays(t *testing.T) {
+	var ledger recording
+	r := request(key("k"), ordered("o"))
+	w := newWorld(t, faults.NewPlan(faults.Fault{Call: sendOf(t, r), Kind: faults.Refuse}))
+	w.record(&ledger)
+	if _, err := w.enqueue(r); !queue.NotSent(err) {
+		t.Fatalf("got %v", err)
+	}
+	if len(ledger.dropped) > 0 {
+		t.Errorf("dropped %v", ledger.dropped)
+	}
+	id := w.must(r, enqueue.Duplicate)
+	if w.only() != id {
+		t.Error("the retry was swallowed")
+	}
+}
+
+func TestA9AmbiguousFailureKeepsMarkerAndRecord(t *testing.T) {
+	for name, r := range map[string]enqueue.Request{
+		"standard queue":         request(key("k")),
+		"ordered, longer window": request(key("k"), ordered("o"), ttl(time.Hour)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ledger recording
+			w := newWorld(t, faults.NewPlan(faults.Fault{Call: sendOf(t, r), Kind: faults.ActThenLose}))
+			w.record(&ledger)
+			_, err := w.enqueue(r)
+			var send *enqueue.SendError
+			if !errors.As(err, &send) || !send.MaybeSent {
+				t.Fatalf("got %v", err)
+			}
+			if !w.hasMarker(queue.Normal, "k") && !w.hasMarker(queue.Ordered, "k") {
+				t.Error("the marker is gone")
+			}
+			if len(ledger.dropped) > 0 {
+				t.Error("the record is gone")
+			}
+			var held *dedup.HeldError
+			if _, err := w.enqueue(r); !errors.As(err, &held) || held.RetryAfter != dedup.DefaultLease {
+				t.Errorf("inside the lease: %v", err)
+			}
+			w.wait(held.RetryAfter)
+			id := w.must(r, enqueue.Queued)
+			if w.only() != id || id != held.ID {
+				t.Error("another activity")
+			}
+			if n := w.guard.Counts().TakeOvers; n != 1 {
+				t.Errorf("%d take-overs", n)
+			}
+		})
+	}
+}
+
+func TestA9AFailedReleaseDoesNotHideTheFirstError(t *testing.T) {
+	send := sendOf(t, request(key("k")))
+	w := newWorld(t, faults.NewPlan(faults.Fault{Call: send, Kind: faults.Refuse}, faults.Fault{Call: send + 1, Kind: faults.FailBefore}))
+	_, err := w.enqueue(request(key("k")))
+	if !queue.NotSent(err) || !strings.Contains(err.Error(), "normal.Send") {
+		t.Errorf("got %v, want the send's error", err)
+	}
+	if w.plan.Fired() != 2 {
+		t.Error("the release did not fail")
+	}
+}
+
+// TestA9OnlyItsOwnMarkerIsReleased: the first holder is so slow that its lease
+// lapses, another call takes over and sends, and then the first one's send
+// fails.
+func TestA9OnlyItsOwnMarkerIsReleased(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	var slow, quick activity.ID
+	w.intercept(func() error {
+		w.wait(time.Minute)
+		quick = w.must(request(key("k")), enqueue.Queued)
+		return queue.ErrNotSent
+	})
+	_, err := w.enqueue(request(key("k")))
+	if !queue.NotSent(err) {
+		t.Fatalf("got %v", err)
+	}
+	slow = w.must(request(key("k")), enqueue.Duplicate)
+	if slow != quick || w.only() != quick {
+		t.Errorf("duplicate of %s, want %s", slow, quick)
+	}
+	if _, err := w.truth.Activity(t.Context(), quick); err != nil {
+		t.Errorf("the record: %v", err)
+	}
+}
+
+// TestA10ATakeOverThatFailsKeepsTheID: what the first holder has done is not
+// known, so the key must not be free for another id.
+func TestA10ATakeOverThatFailsKeepsTheID(t *testing.T) {
+	w := newWorld(t, faults.NewPlan(
+		faults.Fault{Call: 3, Kind: faults.DieAfter}, // sent, not confirmed
+		faults.Fault{Call: 7, Kind: faults.Refuse},   // 4 reserve, 5 take over, 6 record, 7 send
+	))
+	if _, err := w.enqueue(request(key("k"))); err == nil {
+		t.Fatal("the call did not die")
+	}
+	w.plan.Revive()
+	first := w.only()
+	w.wait(dedup.DefaultLease)
+	if _, err := w.enqueue(request(key("k"))); !queue.NotSent(err) {
+		t.Fatalf("got %v after %v", err, w.plan.Calls())
+	}
+	// No lease is in the way of the next one.
+	if again := w.must(request(key("k")), enqueue.Queued); again != first {
+		t.Errorf("activity %s, want %s", again, first)
+	}
+}
+
+func TestA10KeysAreNamespacedPerQueueAndOperation(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	seen := map[activity.ID]bool{}
+	for _, p := range activity.Priorities {
+		seen[w.must(request(key("k"), func(r *enqueue.Request) { r.Priority = p }), enqueue.Queued)] = true
+	}
+	seen[w.must(request(key("k"), ordered("o")), enqueue.Queued)] = true
+	batch, err := w.service.EnqueueBatch(t.Context(), enqueue.BatchRequest{DeduplicationKey: ptr("k"), Requests: []enqueue.Request{request()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen[batch[0].ID] = true
+	if len(seen) != 5 {
+		t.Errorf("%d activities, want 5", len(seen))
+	}
+}
+
+func TestA10AnyStringIsAValidKey(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	for _, k := range []string{" ", "\x00", "ключ 🗝", "a\nb", "#", strings.Repeat("long ", 100_000), "\xff\xfe", "'; DROP TABLE", "k", "K"} {
+		for _, o := range []string{"", "o"} {
+			first := w.must(request(key(k), ordered(o)), enqueue.Queued)
+			if again := w.must(request(key(k), ordered(o)), enqueue.Duplicate); again != first {
+				t.Errorf("key %.20q, ordering key %q: another activity", k, o)
+			}
+		}
+	}
+}
+
+func TestA10ADifferentRequestUnderTheSameKeyIsToldSo(t *testing.T) {
+	for _, o := range []string{"", "o"} {
+		w := newWorld(t, faults.NewPlan())
+		first := w.must(request(key("k"), ordered(o)), enqueue.Queued)
+		for what, change := range map[string]func(*enqueue.Request){
+			"body":       body(note + " "),
+			"recipients": func(r *enqueue.Request) { r.Recipients = r.Recipients[:1] },
+			"expiry":     func(r *enqueue.Request) { r.ExpiresIn = time.Hour },
+			"coalesce":   func(r *enqueue.Request) { r.Coalesce = activity.CoalesceLatest },
+		} {
+			_, err := w.enqueue(request(key("k"), ordered(o), change))
+			var mismatch *dedup.MismatchError
+			if !errors.As(err, &mismatch) || mismatch.ID != first {
+				t.Errorf("another %s: %v", what, err)
+			}
+		}
+		// The order of recipients, and the window, are no difference.
+		w.must(request(key("k"), ordered(o), func(r *enqueue.Request) {
+			slices.Reverse(r.Recipients)
+			r.DeduplicationTTL = 2 * time.Minute
+		}), enqueue.Duplicate)
+		if n := w.guard.Counts().Mismatches; n != 4 {
+			t.Errorf("%d mismatches counted", n)
+		}
+		w.only()
+	}
+}
+
+func TestA10OfSixtyFourConcurrentCallersOneWins(t *testing.T) {
+	for name, change := range map[string][]func(*enqueue.Request){
+		"marker": {key("k")},
+		"native": {key("k"), ordered("o")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, faults.NewPlan())
+			var mu sync.Mutex
+			answers := map[enqueue.Status]int{}
+			seen := map[activity.ID]bool{}
+			held := 0
+			var wg sync.WaitGroup
+			for range 64 {
+				wg.Go(func() {
+					res, err := w.enqueue(request(change...))
+					mu.Lock()
+					defer mu.Unlock()
+					var busy *dedup.HeldError
+					switch {
+					case errors.As(err, &busy):
+						held++
+					case err != nil:
+						t.Error(err)
+					default:
+						answers[res.Status]++
+						seen[res.ID] = true
+					}
+				})
+			}
+			wg.Wait()
+			if answers[enqueue.Queued] != 1 || answers[enqueue.Duplicate]+held != 63 || len(seen) != 1 {
+				t.Errorf("answers %v, held %d, activities %v", answers, held, seen)
+			}
+			if !seen[w.one().Message.Activity.ID] {
+				t.Error("another activity arrived")
+			}
+		})
+	}
+}
+
+// sendOf returns the number of the call by which r is sent.
+func sendOf(t *testing.T, r enqueue.Request) int {
+	t.Helper()
+	w := newWorld(t, faults.NewPlan())
+	w.must(r, enqueue.Queued)
+	for _, c := range w.plan.Calls() {
+		if c.Op == "Send" {
+			return c.N
+		}
+	}
+	t.Fatal("it is not sent")
+	return 0
+}
+
+// recording notes what happens to records.
+type recording struct {
+	enqueue.Ledger
+	created, dropped []activity.ID
+}
+
+func (w *world) record(r *recording) {
+	r.Ledger = w.store
+	w.change = append(w.change, func(s *settings) { s.ledger = r })
+	w.restart(w.plan)
+	r.Ledger = w.store
+}
+
+func (r *recording) CreateActivity(ctx context.Context, rec ledger.Record) error {
+	r.created = append(r.created, rec.ID)
+	return r.Ledger.CreateActivity(ctx, rec)
+}
+
+func (r *recording) DropActivity(ctx context.Context, id activity.ID) error {
+	r.dropped = append(r.dropped, id)
+	return r.Ledger.DropActivity(ctx, id)
+}
+
+// intercept replaces the next send by do.
+func (w *world) intercept(do func() error) {
+	w.change = append(w.change, func(s *settings) {
+		s.enqueue.Queues[queue.Normal] = &interceptor{s.enqueue.Queues[queue.Normal], do}
+	})
+	w.restart(w.plan)
+}
+
+type interceptor struct {
+	queue.Sender
+	do func() error
+}
+
+func (i *interceptor) Send(ctx context.Context, m queue.Message) error {
+	if do := i.do; do != nil {
+		i.do = nil
+		return do()
+	}
+	return i.Sender.Send(ctx, m)
+}
