@@ -50,16 +50,16 @@ func (in Input) Instant(name string) time.Time {
 	return t.UTC()
 }
 
-// Number returns a whole number between least and most.
-func (in Input) Number(name string, absent, least, most int) int {
+// Number returns a whole number between 1 and most, 0 if absent.
+func (in Input) Number(name string, most int) int {
 	value, ok := in.o.take(name)
 	if !ok {
-		return absent
+		return 0
 	}
 	n, err := strconv.Atoi(string(value))
-	if err != nil || n < least || n > most {
-		in.Fault(name, "is %s; it is a whole number between %d and %d", value, least, most)
-		return absent
+	if err != nil || n < 1 || n > most {
+		in.Fault(name, "is %s; it is a whole number between 1 and %d", value, most)
+		return 0
 	}
 	return n
 }
@@ -80,6 +80,9 @@ func (in Input) Object(name string) *Input {
 
 // Fault notes what is wrong with a field.
 func (in Input) Fault(name, format string, args ...any) { in.o.fault(name, format, args...) }
+
+// Sound reports whether no fault was noted so far.
+func (in Input) Sound() bool { return len(*in.o.faults) == 0 }
 
 // Done notes fields that nobody has taken as unknown. It ends an object within
 // another.
