@@ -22,10 +22,7 @@ func badRequests(t *testing.T, w *World) {
 	with := func(recipients string) string {
 		return fmt.Sprintf(`{"activity":%s,"keyId":%q,"recipients":%s}`, note("bad"), KeyID, recipients)
 	}
-	many := `"` + r.URL("/users/0/inbox") + `"`
-	for n := 1; n <= 50_000; n++ {
-		many += fmt.Sprintf(`,"http://%s/%d"`, r.Host, n)
-	}
+	many := quoted(r.URLs(50_001))
 	before, depths := w.Estimated(), w.Depths()
 	for _, c := range []struct {
 		name, body, kind string
