@@ -26,9 +26,11 @@ import (
 	"fedpost/internal/message"
 	"fedpost/internal/parking"
 	"fedpost/internal/queue"
+	"fedpost/internal/ratelimit"
 	"fedpost/internal/retry"
 	"fedpost/internal/sqsevent"
 	"fedpost/internal/store"
+	"fedpost/internal/table"
 	"fedpost/internal/topology"
 )
 
@@ -59,11 +61,13 @@ func (c *Clock) Advance(d time.Duration) {
 type World struct {
 	T       testing.TB
 	Clock   *Clock
+	Now     func() time.Time // the clock's, if not replaced
 	Engine  *embedded.Engine
 	Store   *store.Store
 	Servers *Servers
 	Deliver *deliver.Engine
 	Grave   *Grave
+	Limits  ratelimit.Limiter
 	Log     *bytes.Buffer
 	// Checks is the scheduled function.
 	Checks *healthcheck.Runner
@@ -84,6 +88,10 @@ type Options struct {
 	Rules      health.Rules
 	Limits     deliver.Limits
 	Redundancy deliver.Redundancy
+	// Now replaces the manual clock.
+	Now func() time.Time
+	// Table wraps the engine's table, to count what it costs.
+	Table func(table.Table) table.Table
 	// Plan counts and breaks the calls of the engine and the schedule.
 	Plan *faults.Plan
 	// Path of the database; in memory if empty.
@@ -95,7 +103,10 @@ type Options struct {
 func New(t testing.TB, o Options) *World {
 	t.Helper()
 	w := &World{T: t, Clock: &Clock{now: Start}, Servers: newServers(), BatchSize: 10, Log: &bytes.Buffer{}}
-	w.Servers.now = w.Clock.Now
+	if w.Now = o.Now; w.Now == nil {
+		w.Now = w.Clock.Now
+	}
+	w.Servers.now = w.Now
 	configs := map[queue.Name]embedded.QueueConfig{}
 	for _, name := range queue.Names {
 		q := topology.Of(name)
@@ -105,7 +116,7 @@ func New(t testing.TB, o Options) *World {
 		o.Path = embedded.Memory
 	}
 	var err error
-	w.Engine, err = embedded.Open(t.Context(), o.Path, embedded.Options{Now: w.Clock.Now, Queues: configs})
+	w.Engine, err = embedded.Open(t.Context(), o.Path, embedded.Options{Now: w.Now, Queues: configs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +126,10 @@ func New(t testing.TB, o Options) *World {
 		}
 	})
 	tbl := w.Engine.Table()
-	w.raw = store.New(tbl, w.Clock.Now)
+	w.raw = store.New(tbl, w.Now)
+	if o.Table != nil {
+		tbl = o.Table(tbl)
+	}
 	queues := map[queue.Name]queue.Queue{}
 	for _, name := range queue.Names {
 		queues[name] = w.Engine.Queue(name)
@@ -127,7 +141,7 @@ func New(t testing.TB, o Options) *World {
 		}
 		w.Servers.plan = w.plan
 	}
-	w.queues, w.Store = queues, store.New(tbl, w.Clock.Now)
+	w.queues, w.Store = queues, store.New(tbl, w.Now)
 	if o.Policy.Tries == 0 {
 		o.Policy = retry.ActivityPub()
 	}
@@ -137,15 +151,16 @@ func New(t testing.TB, o Options) *World {
 	random := newRandom(o.Seed)
 	log := slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.Grave = &Grave{}
+	w.Limits = ratelimit.Limiter{Store: w.Store, Now: w.Now}
 	w.config = deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return queues[n] },
 		Ledger: w.Store, Servers: w.Store, Blobs: w.Store, Grave: w.Grave,
 		Lot: &parking.Lot{
 			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues[n] },
-			Rules: o.Rules.Complete(), Now: w.Clock.Now, Random: random,
+			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
 		},
 		Routes:     map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: w.Servers, Policy: o.Policy}},
-		Redundancy: o.Redundancy, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Clock.Now, Random: random,
+		Redundancy: o.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
 	}
 	w.Restart()
 	return w
@@ -155,7 +170,7 @@ func New(t testing.TB, o Options) *World {
 func (w *World) Restart() {
 	w.Deliver = deliver.New(w.config)
 	w.Checks = healthcheck.New(healthcheck.Config{
-		Servers: w.Store, Lot: w.config.Lot, Prober: w.Servers, Rules: w.config.Rules, Log: w.config.Log, Now: w.Clock.Now,
+		Servers: w.Store, Lot: w.config.Lot, Prober: w.Servers, Rules: w.config.Rules, Log: w.config.Log, Now: w.Now,
 	})
 }
 
@@ -197,10 +212,10 @@ func (g *Grave) Bury(_ context.Context, ds []deliver.Death) error {
 // Activity makes an activity.
 func (w *World) Activity(typ string) activity.Activity {
 	w.ids++
-	id := activity.DerivedID(w.Clock.Now(), fmt.Sprint("activity ", w.ids))
+	id := activity.DerivedID(w.Now(), fmt.Sprint("activity ", w.ids))
 	return activity.Activity{
 		ID: id, Protocol: activity.ActivityPub, Type: typ, Body: fmt.Sprintf(`{"type":%q,"n":%d}`, typ, w.ids),
-		Priority: activity.Normal, CreatedAt: w.Clock.Now(),
+		Priority: activity.Normal, CreatedAt: w.Now(),
 	}
 }
 
@@ -264,15 +279,19 @@ func Sources() map[string]queue.Name {
 	return m
 }
 
-// Poll receives from a queue once, and has the engine work on it.
-func (w *World) Poll(n queue.Name) int {
-	w.T.Helper()
-	m := eventsource.Mapping{
+// Mapping is the event source of a queue.
+func (w *World) Mapping(n queue.Name) eventsource.Mapping {
+	return eventsource.Mapping{
 		Queue: polled{w.Engine.Queue(n), w.queues[n]}, Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Timeout: time.Minute,
 		Handler: sqsevent.Handler{Worker: w.Deliver, Sources: Sources()}.Handle,
 		Log:     slog.New(slog.DiscardHandler),
 	}
-	got, err := m.PollOnce(context.Background())
+}
+
+// Poll receives from a queue once, and has the engine work on it.
+func (w *World) Poll(n queue.Name) int {
+	w.T.Helper()
+	got, err := w.Mapping(n).PollOnce(context.Background())
 	if err != nil && !strings.Contains(err.Error(), "injected") {
 		w.T.Fatalf("poll %s: %v", n, err)
 	}
