@@ -36,8 +36,21 @@ const redriveStep = 100
 // that were sent to the queue of dead letters directly stay.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
 func (e *Engine) Redrive(ctx context.Context, dead queue.Name) (int, error) {
-	if dead.DeadLetter() != dead {
-		return 0, fmt.Errorf("redrive: %q is no queue of dead letters", dead)
+	return e.redriveAll(ctx, dead, "")
+}
+
+// RedriveTo is Redrive with a destination: it moves all dead letters there,
+// those that were sent to the queue of dead letters directly, too.
+func (e *Engine) RedriveTo(ctx context.Context, dead, to queue.Name) (int, error) {
+	if to.DeadLetter() != dead {
+		return 0, fmt.Errorf("redrive: dead letters of %q are not in %q", to, dead)
+	}
+	return e.redriveAll(ctx, dead, to)
+}
+
+func (e *Engine) redriveAll(ctx context.Context, dead, to queue.Name) (int, error) {
+	if dead.DeadLetter() != dead || to == dead {
+		return 0, fmt.Errorf("redrive: %q is no queue of dead letters, or its own destination", dead)
 	}
 	total := 0
 	for {
@@ -46,7 +59,7 @@ func (e *Engine) Redrive(ctx context.Context, dead queue.Name) (int, error) {
 		err := e.write(ctx, func(s *session) error {
 			clear(moved)
 			var err error
-			n, err = e.redrive(s, dead, moved)
+			n, err = e.redrive(s, dead, to, moved)
 			return err
 		})
 		if err != nil {
@@ -61,13 +74,14 @@ func (e *Engine) Redrive(ctx context.Context, dead queue.Name) (int, error) {
 	}
 }
 
-func (e *Engine) redrive(s *session, dead queue.Name, moved map[queue.Name]int) (int, error) {
+// redrive moves a step's messages to a queue, or back to theirs if it is empty.
+func (e *Engine) redrive(s *session, dead, to queue.Name, moved map[queue.Name]int) (int, error) {
 	now := e.now().UnixMilli()
 	var seqs []int64
 	var rows []row
-	err := s.each(`SELECT m.seq, m.source, m.grp, m.dedup, b.body, b.attributes FROM message m JOIN body b ON b.seq = m.seq
-		WHERE m.queue = ? AND m.source <> '' AND m.visible <= ? ORDER BY m.seq LIMIT ?`,
-		[]any{string(dead), now, redriveStep},
+	err := s.each(`SELECT m.seq, coalesce(nullif(?1, ''), m.source), m.grp, m.dedup, b.body, b.attributes FROM message m JOIN body b ON b.seq = m.seq
+		WHERE m.queue = ?2 AND (?1 <> '' OR m.source <> '') AND m.visible <= ?3 ORDER BY m.seq LIMIT ?4`,
+		[]any{string(to), string(dead), now, redriveStep},
 		func(scan func(...any) error) error {
 			var seq int64
 			r := row{sent: now, visible: now}

@@ -280,6 +280,31 @@ func TestRedrive(t *testing.T) {
 	}
 }
 
+func TestARedriveThatNamesADestinationMovesWhatWasSentToTheDeadLettersDirectly(t *testing.T) {
+	e := openAt(t, Memory, Options{Now: newClock().Now})
+	mustSend(t, e.Queue(queue.Dead), queue.Message{Body: "sent here", Attributes: map[string]string{"reason": "exhausted"}})
+	mustSend(t, e.Queue(queue.DeadOrdered), ordered("g", "1", "g1"), ordered("g", "2", "g2"))
+	if moved, err := e.Redrive(t.Context(), queue.Dead); err != nil || moved != 0 {
+		t.Errorf("without a destination %d moved, %v", moved, err)
+	}
+	for dead, to := range map[queue.Name]queue.Name{queue.Dead: queue.Normal, queue.DeadOrdered: queue.Ordered} {
+		if moved, err := e.RedriveTo(t.Context(), dead, to); err != nil || moved == 0 {
+			t.Errorf("to %s: %d moved, %v", to, moved, err)
+		}
+	}
+	if got := receive(t, e.Queue(queue.Normal), queue.ReceiveOptions{}); bodies(got) != "sent here" || got[0].Attributes["reason"] != "exhausted" {
+		t.Errorf("received %+v", got)
+	}
+	if got := bodies(receive(t, e.Queue(queue.Ordered), queue.ReceiveOptions{})); got != "g1 g2" {
+		t.Errorf("received %q", got)
+	}
+	for dead, to := range map[queue.Name]queue.Name{queue.Dead: queue.Ordered, queue.DeadOrdered: queue.DeadOrdered, queue.Normal: queue.High} {
+		if _, err := e.RedriveTo(t.Context(), dead, to); err == nil {
+			t.Errorf("redrove %s to %s", dead, to)
+		}
+	}
+}
+
 func TestAGroupThatIsBusyStarvesNoOther(t *testing.T) {
 	c := newClock()
 	q := openAt(t, Memory, Options{Now: c.Now}).Queue(queue.Ordered)

@@ -6,6 +6,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activitypub"
 	"fedpost/internal/config"
+	"fedpost/internal/deadletter"
 	"fedpost/internal/deliver"
 	"fedpost/internal/health"
 	"fedpost/internal/outcome"
@@ -53,7 +54,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 					}
 				})},
 		},
-		Grave: p.undertaker(), Lot: p.lot(circuit),
+		Grave: p.undertaker(c.Limits), Lot: p.lot(circuit),
 		Rules: circuit,
 		Limits: deliver.Limits{
 			InFlight: c.Concurrency.Deliveries, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
@@ -61,6 +62,10 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 		},
 		Log: p.Log, Meter: p.Meter, Now: p.now(),
 	}), nil
+}
+
+func (p Ports) undertaker(l config.Limits) deadletter.Undertaker {
+	return deadletter.Undertaker{Store: p.store(), Queues: p.sender, Keep: l.Retention}
 }
 
 func (p Ports) lot(r health.Rules) *parking.Lot {
