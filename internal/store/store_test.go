@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/awstest"
 	"fedpost/internal/embedded"
 	"fedpost/internal/store/storetest"
 )
@@ -20,5 +21,12 @@ func TestStoreOnTheEmbeddedEngine(t *testing.T) {
 			}
 		})
 		return storetest.Harness{Table: e.Table()}
+	})
+}
+
+func TestStoreOnDynamoDB(t *testing.T) {
+	table := awstest.Table(t)
+	storetest.Run(t, func(*testing.T, func() time.Time) storetest.Harness {
+		return storetest.Harness{Table: table}
 	})
 }

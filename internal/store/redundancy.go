@@ -1,0 +1,163 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpost/internal/redundancy"
+	"fedpost/internal/table"
+)
+
+var _ redundancy.Store = (*Store)(nil)
+
+func subjectPK(s redundancy.Subject) string {
+	return "R#" + digest(strings.Join([]string{string(s.Group), s.Object, s.Target}, "\x00"), 16)
+}
+
+// inboxDigest is short, because there is one for every recipient, and long
+// enough that no two of a million inboxes share one by chance: sharing one would
+// keep a delivery back.
+type inboxDigest [8]byte
+
+func digestInbox(inbox string) inboxDigest {
+	sum := sha256.Sum256([]byte(inbox))
+	return inboxDigest(sum[:8])
+}
+
+// acceptedPart is how many inboxes an item lists.
+const acceptedPart = 10_000
+
+func acceptedSK(at time.Time, rest string) string {
+	return fmt.Sprintf("A#%015d%s", at.UnixMilli(), rest)
+}
+
+// NoteAccepted implements redundancy.Store. An item is the activity as a line of
+// JSON and then the digests of the inboxes, sorted.
+func (s *Store) NoteAccepted(ctx context.Context, subject redundancy.Subject, a redundancy.Accepted, inboxes []string, forget time.Time) error {
+	head, err := encode(a)
+	if err != nil {
+		return err
+	}
+	digests := make([]inboxDigest, len(inboxes))
+	for i, inbox := range inboxes {
+		digests[i] = digestInbox(inbox)
+	}
+	slices.SortFunc(digests, func(a, b inboxDigest) int { return bytes.Compare(a[:], b[:]) })
+	var items []table.Item
+	for part := range slices.Chunk(digests, acceptedPart) {
+		data := append(slices.Clone(head), '\n')
+		for _, d := range part {
+			data = append(data, d[:]...)
+		}
+		items = append(items, table.Item{
+			Key:  table.Key{PK: subjectPK(subject), SK: acceptedSK(a.At, fmt.Sprintf("#%s#%03d", a.ID, len(items)))},
+			Data: data, Expires: forget,
+		})
+	}
+	return s.t.PutAll(ctx, items)
+}
+
+// NewerAccepted implements redundancy.Store.
+func (s *Store) NewerAccepted(ctx context.Context, subject redundancy.Subject, after time.Time, inboxes []string) (map[string][]redundancy.Accepted, error) {
+	list, _, err := s.t.Query(ctx, table.Range{
+		PK: subjectPK(subject), From: acceptedSK(after.Add(time.Millisecond), ""), To: "A$",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what is accepted about %q: %w", subject.Object, err)
+	}
+	newer := make(map[string][]redundancy.Accepted)
+	for _, it := range list {
+		if s.expired(it) {
+			continue
+		}
+		head, digests, ok := bytes.Cut(it.Data, []byte("\n"))
+		if !ok || len(digests)%len(inboxDigest{}) != 0 {
+			return nil, fmt.Errorf("decode record %s %s: %d bytes are no list of inboxes", it.PK, it.SK, len(it.Data))
+		}
+		var a redundancy.Accepted
+		if err := json.Unmarshal(head, &a); err != nil {
+			return nil, fmt.Errorf("decode record %s %s: %w", it.PK, it.SK, err)
+		}
+		for _, inbox := range inboxes {
+			if has(digests, digestInbox(inbox)) {
+				newer[inbox] = append(newer[inbox], a)
+			}
+		}
+	}
+	return newer, nil
+}
+
+// has looks for d in a sorted list of digests.
+func has(digests []byte, d inboxDigest) bool {
+	const size = len(d)
+	from, to := 0, len(digests)/size
+	for from < to {
+		mid := (from + to) / 2
+		switch bytes.Compare(digests[mid*size:(mid+1)*size], d[:]) {
+		case 0:
+			return true
+		case -1:
+			from = mid + 1
+		default:
+			to = mid
+		}
+	}
+	return false
+}
+
+// deliveredKey spreads the inboxes of a subject over partitions: a partition
+// takes 1,000 writes a second, and an activity may be delivered faster.
+func deliveredKey(subject redundancy.Subject, inbox string) table.Key {
+	d := sha256.Sum256([]byte(inbox))
+	name := hex.EncodeToString(d[:16])
+	return table.Key{PK: subjectPK(subject) + "#" + name[:1], SK: "D#" + name}
+}
+
+// NoteDelivered implements redundancy.Store.
+func (s *Store) NoteDelivered(ctx context.Context, subject redundancy.Subject, d redundancy.Delivered, inboxes []string, forget time.Time) error {
+	data, err := encode(d)
+	if err != nil {
+		return err
+	}
+	keys := make(map[table.Key]bool, len(inboxes))
+	for _, inbox := range inboxes {
+		keys[deliveredKey(subject, inbox)] = true
+	}
+	items := make([]table.Item, 0, len(keys))
+	for k := range keys {
+		items = append(items, table.Item{Key: k, Data: data, Expires: forget})
+	}
+	return s.t.PutAll(ctx, items)
+}
+
+// LastDelivered implements redundancy.Store.
+func (s *Store) LastDelivered(ctx context.Context, subject redundancy.Subject, inboxes []string) (map[string]redundancy.Delivered, error) {
+	keys := make(map[table.Key]bool, len(inboxes))
+	for _, inbox := range inboxes {
+		keys[deliveredKey(subject, inbox)] = true
+	}
+	items, err := s.t.Get(ctx, distinct(keys)...)
+	if err != nil {
+		return nil, fmt.Errorf("read what was delivered about %q: %w", subject.Object, err)
+	}
+	last := make(map[string]redundancy.Delivered, len(items))
+	for _, inbox := range inboxes {
+		it, _ := s.live(items, deliveredKey(subject, inbox))
+		if it == nil {
+			continue
+		}
+		var d redundancy.Delivered
+		if err := decode(*it, &d); err != nil {
+			return nil, err
+		}
+		last[inbox] = d
+	}
+	return last, nil
+}
