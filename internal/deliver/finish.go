@@ -185,11 +185,6 @@ func (u *unit) bury(ctx context.Context) error {
 	return nil
 }
 
-// recordFirst is how long a message that was split off waits at least, so that
-// the record of its chunk, which is written after it was sent, is there when it
-// comes: it would find the chunk claimed, and wait for longer.
-const recordFirst = time.Second
-
 // splitOff sends each failed target of a chunk as a message of its own, so that
 // its retries never touch its neighbours. From then on that message's visibility
 // timeout is the back-off.
@@ -205,7 +200,7 @@ func (u *unit) splitOff(ctx context.Context) error {
 				Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
 				Attempts: j.attempts, Generation: u.d.Generation, Since: u.d.Since,
 			})
-			waits = append(waits, max(recordFirst, u.delayed(j.next)))
+			waits = append(waits, u.delayed(j.next))
 		}
 	}
 	if len(ds) == 0 {

@@ -49,9 +49,15 @@ type job struct {
 	stored bool      // in the ledger
 }
 
-// claimedElsewhere is how long a message waits at most for another worker's
-// claim before it looks again.
-const claimedElsewhere = 10 * time.Second
+// claimedElsewhere is how long a message waits for another worker's claim before
+// it looks again. Most claims end long before they lapse: a message that was
+// split off may even come before its chunk is recorded. So it looks soon, and
+// then less and less often, not to use its receives up on a worker that died.
+func (u *unit) claimedElsewhere(until time.Time) time.Duration {
+	const most = 30 * time.Second
+	wait := time.Second << min(max(0, u.m.ReceiveCount-1), 5)
+	return min(u.delayed(until)+time.Second, u.jitter(min(wait, most)))
+}
 
 // single reports whether the unit is one target by itself.
 func (u *unit) single() bool { return u.d.Position != message.Whole }
@@ -101,8 +107,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		return nil, done, u.leave(ctx)
 	}
 	if until := u.known.Claimed; until.After(v.Now()) {
-		// Most claims end long before they lapse.
-		return nil, again(min(v.delayed(until), v.jitter(claimedElsewhere)) + v.jitter(time.Second)), nil
+		return nil, again(u.claimedElsewhere(until)), nil
 	}
 	u.list()
 	if len(u.jobs) == 0 {
