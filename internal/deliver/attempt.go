@@ -29,8 +29,8 @@ func (u *unit) attemptAll(ctx context.Context) {
 		}
 		running++
 		go func() {
+			defer func() { results <- j }()
 			u.attempt(ctx, try, j)
-			results <- j
 		}()
 	}
 	flush := time.NewTicker(u.Limits.Flush)

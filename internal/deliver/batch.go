@@ -172,10 +172,16 @@ var done = fate{done: true}
 func again(after time.Duration) fate { return fate{after: max(0, after)} }
 
 // trouble is the fate of a message that failed through a fault of ours, such as
-// an outage of the table: longer waits the longer it lasts.
+// an outage of the table: longer waits the longer it lasts. A standard message is
+// renewed before it is received too often. An ordered one cannot be, as it would
+// lose its place; its waits grow so far that its receives last for days.
 func (v *invocation) trouble(m queue.Received) fate {
+	longest := 5 * time.Minute
+	if v.from.FIFO() {
+		longest = time.Hour
+	}
 	wait := time.Duration(max(1, m.ReceiveCount)) * 15 * time.Second
-	return again(v.jitter(min(wait, 5*time.Minute)))
+	return again(v.jitter(min(wait, longest)))
 }
 
 // jitter spreads a wait by up to a fifth in both directions.

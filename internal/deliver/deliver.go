@@ -40,6 +40,10 @@ type Config struct {
 	Redundancy Redundancy
 	Limiter    Limiter
 
+	// Worker begins the names of owners of claims: it tells this process from
+	// earlier ones where claims of those are not to be waited for.
+	Worker string
+
 	Rules  health.Rules
 	Limits Limits
 	Log    *slog.Logger

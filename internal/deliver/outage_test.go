@@ -113,7 +113,7 @@ func TestThrottlingPausesTheWholeHost(t *testing.T) {
 	if n := len(w.Servers.Got()); n > 12 {
 		t.Errorf("%d requests to a host that asked for a pause", n)
 	}
-	w.Run(20*time.Minute, time.Minute)
+	w.Run(20*time.Minute, time.Second)
 	for i, id := range ids {
 		w.Expect(id, map[string]activity.State{fmt.Sprintf("https://busy.example/u/%d", i): activity.Delivered})
 	}

@@ -298,7 +298,7 @@ func (u *unit) hold(ctx context.Context) (fate, bool, error) {
 }
 
 // owner names this receipt of the message.
-func (u *unit) owner() string { return u.m.ID + "." + strconv.Itoa(u.m.ReceiveCount) }
+func (u *unit) owner() string { return u.Worker + u.m.ID + "." + strconv.Itoa(u.m.ReceiveCount) }
 
 // lease is how long the unit is claimed: as long as this invocation can run.
 func (u *unit) lease() time.Time {

@@ -88,6 +88,8 @@ type Options struct {
 	Rules      health.Rules
 	Limits     deliver.Limits
 	Redundancy deliver.Redundancy
+	// Protocol replaces the servers in memory.
+	Protocol deliver.Protocol
 	// Now replaces the manual clock.
 	Now func() time.Time
 	// Table wraps the engine's table, to count what it costs.
@@ -148,6 +150,9 @@ func New(t testing.TB, o Options) *World {
 	if o.Limits.MaxReceives == nil {
 		o.Limits.MaxReceives = func(n queue.Name) int { return topology.Of(n).MaxReceives }
 	}
+	if o.Protocol == nil {
+		o.Protocol = w.Servers
+	}
 	random := newRandom(o.Seed)
 	log := slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.Grave = &Grave{}
@@ -159,7 +164,7 @@ func New(t testing.TB, o Options) *World {
 			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues[n] },
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
 		},
-		Routes:     map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: w.Servers, Policy: o.Policy}},
+		Routes:     map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: o.Protocol, Policy: o.Policy}},
 		Redundancy: o.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
 	}
 	w.Restart()

@@ -1,0 +1,119 @@
+package deliver_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/outcome"
+	"fedpost/internal/queue"
+	"fedpost/internal/topology"
+)
+
+// network answers with delays, in the virtual time of a synctest bubble.
+type network struct {
+	hanging map[string]bool
+	mu      sync.Mutex
+	got     map[activity.ID]time.Time // the last healthy delivery
+	n       map[activity.ID]int
+}
+
+func (n *network) Prepare(_ context.Context, a activity.Activity) deliver.Attempt {
+	return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
+		if n.hanging[t.Host()] {
+			<-ctx.Done() // the engine's own limit of an attempt
+			return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+		}
+		time.Sleep(200 * time.Millisecond) // virtual: the time a server takes
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.got[a.ID] = time.Now()
+		n.n[a.ID]++
+		return delivertest.Status(202)
+	}
+}
+
+// spread returns how long each of a series of activities, one every 5 s, takes
+// until all healthy hosts have it.
+func spread(t *testing.T, healthy, hanging, activities int) []time.Duration {
+	var took []time.Duration
+	synctest.Test(t, func(t *testing.T) {
+		n := &network{hanging: map[string]bool{}, got: map[activity.ID]time.Time{}, n: map[activity.ID]int{}}
+		w := delivertest.New(t, delivertest.Options{Now: time.Now, Protocol: n})
+		var to []string
+		for i := range healthy {
+			to = append(to, fmt.Sprintf("https://h%d.example/inbox", i))
+			if hanging > 0 && i%(healthy/hanging) == 0 {
+				host := fmt.Sprintf("hangs%d.example", i)
+				n.hanging[host] = true
+				to = append(to, "https://"+host+"/inbox")
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		m := w.Mapping(queue.Normal)
+		m.Concurrency = topology.Of(queue.Normal).Concurrency
+		for range m.Concurrency {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if got, err := m.PollOnce(ctx); err == nil && got == 0 {
+						time.Sleep(100 * time.Millisecond) // virtual
+					}
+				}
+			})
+		}
+		var sent []activity.ID
+		var at []time.Time
+		for range activities {
+			at = append(at, time.Now())
+			sent = append(sent, w.Send(w.Activity("Create"), to...))
+			time.Sleep(5 * time.Second) // virtual
+		}
+		time.Sleep(3 * time.Minute) // virtual
+		cancel()
+		wg.Wait()
+		for i, id := range sent {
+			if n.n[id] != healthy {
+				t.Fatalf("activity %d reached %d of %d healthy hosts", i, n.n[id], healthy)
+			}
+			took = append(took, n.got[id].Sub(at[i]))
+		}
+	})
+	return took
+}
+
+// TestHangingHostsDelayNoOthers: with 100 hanging hosts among 1,000, the healthy
+// ones get each activity in at most 1.2 times the time that it takes without
+// them, after the first minute of learning.
+func TestHangingHostsDelayNoOthers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const activities, learning = 24, 12
+	without, with := spread(t, 1000, 0, activities), spread(t, 1000, 100, activities)
+	var a, b time.Duration
+	for i := learning; i < activities; i++ {
+		a, b = a+without[i], b+with[i]
+	}
+	t.Logf("without %v", without)
+	t.Logf("with    %v", with)
+	ratio := float64(b) / float64(a)
+	t.Logf("after learning: %.2f times as long; in the first minute at most %s", ratio, maxOf(with[:learning]))
+	if ratio > 1.2 {
+		t.Errorf("hanging hosts make it %.2f times as long for the healthy ones", ratio)
+	}
+}
+
+func maxOf(ds []time.Duration) time.Duration {
+	var m time.Duration
+	for _, d := range ds {
+		m = max(m, d)
+	}
+	return m
+}
