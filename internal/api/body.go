@@ -89,8 +89,12 @@ func checkJSON(body []byte) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		// Offset counts the bytes read, the wrong one included.
-		return malformed(int(max(syntax.Offset-1, 0)), syntax.Error())
+		// Offset counts the bytes read, a wrong one included.
+		offset := int(syntax.Offset)
+		if offset < len(body) || !strings.HasPrefix(syntax.Error(), "unexpected end") {
+			offset--
+		}
+		return malformed(max(offset, 0), syntax.Error())
 	case err != nil:
 		return malformed(0, err.Error())
 	}

@@ -68,6 +68,10 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 			if v == nil {
 				return
 			}
+			if v == http.ErrAbortHandler {
+				// The handler's way to break the connection off.
+				panic(v)
+			}
 			a.o.Log.ErrorContext(r.Context(), "panic while serving", "request", known.id, "panic", v, "stack", string(debug.Stack()))
 			if rec.status == 0 {
 				Fail(rec, r, problem.New(http.StatusInternalServerError,

@@ -27,6 +27,8 @@ import (
 
 const keyID = "https://social.example/users/frida#main-key"
 
+var discard = slog.New(slog.DiscardHandler)
+
 // world is the API on the embedded engine.
 type world struct {
 	*testing.T
