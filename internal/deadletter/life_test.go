@@ -1,0 +1,290 @@
+package deadletter_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deadletter"
+	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/faults"
+	"fedpost/internal/queue"
+	"fedpost/internal/retry"
+	"fedpost/internal/store"
+	"fedpost/internal/topology"
+)
+
+// afterlife is a world that buries its dead.
+type afterlife struct {
+	*delivertest.World
+	grave   deadletter.Undertaker
+	reviver deadletter.Reviver
+}
+
+func newAfterlife(t *testing.T, p *faults.Plan) *afterlife {
+	t.Helper()
+	policy := retry.ActivityPub()
+	policy.Tries, policy.Park = 2, false
+	w := &afterlife{World: delivertest.New(t, delivertest.Options{
+		Plan: p, Policy: policy, Limits: deliver.Limits{Messages: 1, InFlight: 1},
+	})}
+	w.Servers.Spare()
+	queues := func(n queue.Name) queue.Sender { return w.Config().Queues(n) }
+	w.grave = deadletter.Undertaker{Store: w.Store, Queues: queues, Keep: 30 * 24 * time.Hour}
+	w.reviver = deadletter.Reviver{Store: deadletter.Current{Store: w.Store, Ledger: w.Store}, Queues: queues, Now: w.Clock.Now}
+	return w
+}
+
+// pass lets time pass, with work every ten seconds by a process that knows
+// nothing of the one before.
+func (w *afterlife) pass(d time.Duration) {
+	w.T.Helper()
+	config := w.Config()
+	config.Grave = w.grave
+	for range int(d / (10 * time.Second)) {
+		for busy := true; busy; {
+			busy = false
+			for _, name := range topology.Sources {
+				w.Deliver = deliver.New(config)
+				busy = w.Poll(name) > 0 || busy
+			}
+		}
+		w.Clock.Advance(10 * time.Second)
+	}
+}
+
+// insist tries until f succeeds, as operators and schedules do.
+func (w *afterlife) insist(p *faults.Plan, f func() error) {
+	w.T.Helper()
+	var err error
+	for range 3 {
+		if err = f(); err == nil {
+			return
+		}
+		if p != nil && p.Dead() {
+			p.Revive()
+		}
+	}
+	w.T.Fatal(err)
+}
+
+func (w *afterlife) dead(f deadletter.Filter) (ls []deadletter.Letter) {
+	w.T.Helper()
+	// Beside the plan: looking is not what it is to break.
+	beside := store.New(w.Engine.Table(), w.Clock.Now)
+	letters := deadletter.Current{Store: beside, Ledger: beside}
+	for cursor := ""; ; {
+		page, next, err := letters.Letters(context.Background(), f, cursor, 100)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		ls = append(ls, page...)
+		if cursor = next; next == "" {
+			return ls
+		}
+	}
+}
+
+// notices takes what lies in a queue of dead letters.
+func (w *afterlife) notices(n queue.Name) []queue.Received {
+	w.T.Helper()
+	var all []queue.Received
+	for {
+		got, err := w.Engine.Queue(n).Receive(context.Background(), queue.ReceiveOptions{Max: 10, Visibility: time.Second})
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		if len(got) == 0 {
+			w.Clock.Advance(2 * time.Second)
+			return all
+		}
+		all = append(all, got...)
+	}
+}
+
+const (
+	sickInbox = "https://sick.example/inbox"
+	noInbox   = "https://refuses.example/inbox"
+)
+
+// sicken lets a server fail until it is mended.
+func (w *afterlife) sicken() (mend func()) {
+	w.Servers.Script("sick.example", delivertest.Answers(500))
+	w.Servers.Script("refuses.example", delivertest.Answers(404))
+	return func() { w.Servers.Script("sick.example", delivertest.Answers(202)) }
+}
+
+func TestB6WhatIsGivenUpIsALetterAndAMessageWithItsReason(t *testing.T) {
+	for _, key := range []string{"", "thread"} {
+		w := newAfterlife(t, nil)
+		w.sicken()
+		a := w.Activity("Create")
+		a.OrderingKey = key
+		id := w.Send(a, sickInbox, noInbox)
+		w.pass(10 * time.Minute)
+		// Failed for good is not dead.
+		w.Expect(id, map[string]activity.State{sickInbox: activity.Dead, noInbox: activity.Failed})
+		ls := w.dead(deadletter.Filter{})
+		if len(ls) != 1 {
+			t.Fatalf("%d letters", len(ls))
+		}
+		if l := ls[0]; l.Activity.ID != id || l.Host() != "sick.example" || l.Reason != "exhausted" || l.Last.Attempts != 2 ||
+			l.Last.LastStatus != 500 || l.Last.State != activity.Dead || !l.Forget.Equal(l.Died.Add(30*24*time.Hour)) {
+			t.Errorf("the letter is %+v", l)
+		}
+		from := queue.Normal
+		if key != "" {
+			from = queue.Ordered
+		}
+		ms := w.notices(from.DeadLetter())
+		if len(ms) != 1 {
+			t.Fatalf("%d messages in %s", len(ms), from.DeadLetter())
+		}
+		got := ms[0].Attributes
+		if got[deliver.AttributeReason] != "exhausted" || got[deliver.AttributeError] != "answered 500" || got[deliver.AttributeSource] != string(from) {
+			t.Errorf("the message says %v", got)
+		}
+	}
+}
+
+func TestB6ARevivedDeliveryBeginsAnew(t *testing.T) {
+	for _, key := range []string{"", "thread"} {
+		w := newAfterlife(t, nil)
+		mend := w.sicken()
+		a := w.Activity("Create")
+		a.OrderingKey = key
+		id := w.Send(a, sickInbox)
+		w.pass(10 * time.Minute)
+		w.Expect(id, map[string]activity.State{sickInbox: activity.Dead})
+		// It was too old to be delivered at all, had it not been revived.
+		w.Clock.Advance(8 * 24 * time.Hour)
+
+		// The first time it dies again, after all of its tries.
+		for _, want := range []activity.State{activity.Dead, activity.Delivered} {
+			if want == activity.Delivered {
+				mend()
+			}
+			before := len(w.Servers.Got())
+			n, _, err := w.reviver.Revive(t.Context(), deadletter.Filter{Activity: id}, "", 10)
+			if n != 1 || err != nil {
+				t.Fatalf("revived %d, %v", n, err)
+			}
+			w.pass(10 * time.Minute)
+			w.Expect(id, map[string]activity.State{sickInbox: want})
+			tries := map[activity.State]int{activity.Dead: 2, activity.Delivered: 1}[want]
+			if got := len(w.Servers.Got()) - before; got != tries {
+				t.Errorf("%s after %d tries, want %d", want, got, tries)
+			}
+		}
+		if ls := w.dead(deadletter.Filter{}); len(ls) != 0 {
+			t.Errorf("letters left: %+v", ls)
+		}
+	}
+}
+
+func TestB6TheQueuesOwnRedriveRevivesToo(t *testing.T) {
+	for _, key := range []string{"", "thread"} {
+		w := newAfterlife(t, nil)
+		mend := w.sicken()
+		a := w.Activity("Create")
+		a.OrderingKey = key
+		id := w.Send(a, sickInbox)
+		w.pass(10 * time.Minute)
+		w.Expect(id, map[string]activity.State{sickInbox: activity.Dead})
+		mend()
+		to := queue.Normal
+		if key != "" {
+			to = queue.Ordered
+		}
+		if n, err := w.Engine.RedriveTo(t.Context(), to.DeadLetter(), to); n != 1 || err != nil {
+			t.Fatalf("redrove %d, %v", n, err)
+		}
+		w.pass(time.Minute)
+		w.Expect(id, map[string]activity.State{sickInbox: activity.Delivered})
+		// The letter stayed behind; it is not shown, and reviving it is harmless.
+		if ls := w.dead(deadletter.Filter{}); len(ls) != 0 {
+			t.Errorf("letters of the living: %+v", ls)
+		}
+		blind := w.reviver
+		blind.Store = w.Store
+		if n, _, err := blind.Revive(t.Context(), deadletter.Filter{Activity: id}, "", 10); n != 1 || err != nil {
+			t.Fatalf("revived %d, %v", n, err)
+		}
+		w.pass(time.Minute)
+		if n := w.Servers.Accepted()[id][sickInbox]; n != 1 {
+			t.Errorf("delivered %d times", n)
+		}
+	}
+}
+
+func TestRevivingTwiceDeliversOnce(t *testing.T) {
+	w := newAfterlife(t, nil)
+	mend := w.sicken()
+	id := w.Send(w.Activity("Create"), sickInbox)
+	w.pass(10 * time.Minute)
+	ls := w.dead(deadletter.Filter{})
+	mend()
+	for range 3 {
+		if n, _, err := w.reviver.Revive(t.Context(), deadletter.Filter{Activity: id}, "", 10); n != 1 || err != nil {
+			t.Fatalf("revived %d, %v", n, err)
+		}
+		// As if the process had died before the letter was removed.
+		if err := w.Store.Bury(t.Context(), ls); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.pass(10 * time.Minute)
+	if n := w.Servers.Accepted()[id][sickInbox]; n != 1 {
+		t.Errorf("delivered %d times", n)
+	}
+}
+
+// TestNothingIsLostWhateverCallFailsOnTheWayToTheGraveAndBack breaks every call
+// of a life with death and revival.
+func TestNothingIsLostWhateverCallFailsOnTheWayToTheGraveAndBack(t *testing.T) {
+	twice := 0
+	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
+		w := newAfterlife(t, p)
+		mend := w.sicken()
+		id := w.Send(w.Activity("Create"), sickInbox, "https://fine.example/inbox")
+		w.pass(20 * time.Minute)
+		w.Expect(id, map[string]activity.State{sickInbox: activity.Dead, "https://fine.example/inbox": activity.Delivered})
+		if n := len(w.notices(queue.Dead)); n == 0 || n > 2 {
+			t.Errorf("%d messages in the queue of dead letters", n)
+		}
+		mend()
+		w.insist(p, func() error {
+			_, _, err := w.reviver.Revive(context.Background(), deadletter.Filter{Activity: id}, "", 10)
+			return err
+		})
+		w.pass(20 * time.Minute)
+		w.Expect(id, map[string]activity.State{sickInbox: activity.Delivered})
+		if ls := w.dead(deadletter.Filter{}); len(ls) != 0 {
+			t.Errorf("letters left: %+v", ls)
+		}
+		if n := w.Servers.Accepted()[id][sickInbox]; n != 1 {
+			if twice++; n > 2 || p.Fired() == 0 {
+				t.Errorf("delivered %d times", n)
+			}
+		}
+	})
+	t.Logf("sent twice in the gap between an answer and its record: %d", twice)
+}
+
+func TestAFailedBurialLeavesTheLedgerAlone(t *testing.T) {
+	w := newAfterlife(t, nil)
+	w.sicken()
+	w.grave.Queues = func(n queue.Name) queue.Sender { return box{n, map[queue.Name][]queue.Message{}, "sick.example"} }
+	id := w.Send(w.Activity("Create"), sickInbox)
+	w.pass(time.Minute)
+	if s := w.States(id)[sickInbox].State; s == activity.Dead {
+		t.Errorf("is %s, although nobody was told", s)
+	}
+	if log := w.Log.String(); !strings.Contains(log, fmt.Sprint(errFull)) {
+		t.Errorf("the log does not say why:\n%s", log)
+	}
+}
