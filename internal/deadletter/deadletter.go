@@ -86,6 +86,7 @@ type Filter struct {
 	Name     Name
 	Host     string
 	Activity activity.ID
+	Type     string // of the activity, such as "Create"
 	// Since: that died at or after. It is also how far back a list begins.
 	Since time.Time
 }
@@ -95,6 +96,7 @@ func (f Filter) Matches(l Letter) bool {
 	return (f.Name == Name{} || f.Name == l.Name()) &&
 		(f.Host == "" || f.Host == l.Host()) &&
 		(f.Activity == "" || f.Activity == l.Activity.ID) &&
+		(f.Type == "" || f.Type == l.Activity.Type) &&
 		!l.Died.Before(f.Since)
 }
 

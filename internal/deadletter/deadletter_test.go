@@ -20,7 +20,7 @@ var died = time.Date(2026, 11, 21, 23, 59, 0, 0, time.UTC)
 func letter(id activity.ID, host string) deadletter.Letter {
 	t := activity.Target{Inbox: "https://" + host + "/inbox", Stands: 1}
 	return deadletter.Letter{
-		Activity: activity.Activity{ID: id, Protocol: activity.ActivityPub, Body: "{}", CreatedAt: died.Add(-7 * 24 * time.Hour)},
+		Activity: activity.Activity{ID: id, Type: "Create", Protocol: activity.ActivityPub, Body: "{}", CreatedAt: died.Add(-7 * 24 * time.Hour)},
 		Delivery: message.Delivery{Chunk: 2, Position: 7, Targets: []activity.Target{t}, Attempts: 5, Generation: 3, Trial: true},
 		Last:     ledger.Recipient{Chunk: 2, Position: 7, Target: t, State: activity.Dead, Generation: 3},
 		Reason:   "exhausted", Died: died,
@@ -77,6 +77,8 @@ func TestAFilterSelectsWhatMatchesAllOfIt(t *testing.T) {
 		{"another host", deadletter.Filter{Host: "b.example"}, false},
 		{"its activity", deadletter.Filter{Activity: id1}, true},
 		{"another activity", deadletter.Filter{Activity: id2}, false},
+		{"its type", deadletter.Filter{Type: "Create"}, true},
+		{"another type", deadletter.Filter{Type: "create"}, false},
 		{"since its death", deadletter.Filter{Since: died}, true},
 		{"since later", deadletter.Filter{Since: died.Add(1)}, false},
 		{"all", deadletter.Filter{Name: l.Name(), Host: "a.example", Activity: id1, Since: died}, true},
