@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -73,7 +74,13 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 	if err != nil {
 		return nil, err
 	}
-	ports := stack.Ports{Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, AllowPrivate: allowPrivate, Log: log}
+	ports := stack.Ports{
+		Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, AllowPrivate: allowPrivate,
+		Alone: rand.Text()[:8], Log: log,
+	}
+	if err := engine.Recall(ctx); err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
 	server, err := s.serve(ports, listen, engine.Sweep)
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())

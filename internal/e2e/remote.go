@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"crypto"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -28,23 +29,30 @@ type Remote struct {
 	probes  atomic.Int64
 	mu      sync.Mutex
 	server  *http.Server // nil while it is down
+	port    net.Listener
 }
 
 // Remote starts a server that knows the keys which the world has so far.
 func (w *World) Remote() *Remote {
 	w.t.Helper()
+	return w.RemoteBehind(func(h http.Handler) http.Handler { return h })
+}
+
+// RemoteBehind is Remote with something between it and the network.
+func (w *World) RemoteBehind(front func(http.Handler) http.Handler) *Remote {
+	w.t.Helper()
 	w.mu.Lock()
 	in := aptest.NewInbox(maps.Clone(w.keys))
 	w.mu.Unlock()
 	r := &Remote{Inbox: in, t: w.t}
-	r.handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+	r.handler = front(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodGet {
 			r.probes.Add(1)
 			http.NotFound(rw, req)
 			return
 		}
 		in.ServeHTTP(rw, req)
-	})
+	}))
 	r.start()
 	return r
 }
@@ -69,10 +77,10 @@ func (r *Remote) start() {
 func (r *Remote) serve(l net.Listener) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.server = &http.Server{Handler: r.handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	r.port, r.server = l, &http.Server{Handler: r.handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	s := r.server
 	go func() {
-		if err := s.Serve(l); err != http.ErrServerClosed {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			r.t.Errorf("server %s: %v", r.Host, err)
 		}
 	}()
@@ -100,9 +108,10 @@ func (r *Remote) Down() {
 	if r.server == nil {
 		return
 	}
-	if err := r.server.Close(); err != nil {
-		r.t.Errorf("close server %s: %v", r.Host, err)
-	}
+	// It may not have begun to serve yet, and then does not know its port. That
+	// either of both was closed by the other is no error.
+	_ = r.server.Close()
+	_ = r.port.Close()
 	r.server = nil
 }
 

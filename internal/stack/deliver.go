@@ -40,7 +40,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 	circuit := c.Circuit.Rules(pol.GiveUp)
 	return deliver.New(deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
-		Ledger: s, Servers: s, Blobs: s,
+		Ledger: s, Servers: s, Blobs: s, Worker: p.Alone,
 		Routes: map[activity.Protocol]deliver.Route{
 			activity.ActivityPub: {Policy: pol, Protocol: deliver.ProtocolFunc(
 				func(ctx context.Context, a activity.Activity) deliver.Attempt {

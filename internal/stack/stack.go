@@ -33,7 +33,10 @@ type Ports struct {
 	Sealer keyring.Sealer
 	// AllowPrivate permits plain http and private addresses: for trials.
 	AllowPrivate bool
-	Log          *slog.Logger
+	// Alone is a name that no earlier process had, if this one has the engine for
+	// itself: then claims of earlier ones are not waited for. Empty on AWS.
+	Alone string
+	Log   *slog.Logger
 	// Meter counts for metrics; nil does not.
 	Meter deliver.Meter
 	// Now is the clock; default time.Now.
@@ -47,7 +50,7 @@ func (p Ports) now() func() time.Time {
 	return p.Now
 }
 
-func (p Ports) store() *store.Store { return store.New(p.Table, p.now()) }
+func (p Ports) store() *store.Store { return store.New(p.Table, p.now()).Alone(p.Alone) }
 
 func (p Ports) ring() *keyring.Ring {
 	return keyring.New(p.store(), p.Sealer, keyring.Options{Now: p.now()})

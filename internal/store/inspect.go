@@ -66,6 +66,7 @@ func (s *Store) inspectOne(k *ledger.Known, u ledger.Unit, items map[table.Key]t
 		if err := outcomePacking.unpack(*it, &b.state); err != nil {
 			return err
 		}
+		s.revoke(&b.state.chunkState)
 	}
 	if r, ok := chunk.recipient(u.Position); ok {
 		b.chunk = &r
@@ -131,6 +132,7 @@ func (s *Store) chunkState(items map[table.Key]table.Item, u ledger.Unit) (chunk
 		return c, cond, nil
 	}
 	err := outcomePacking.unpack(*it, &c)
+	s.revoke(&c)
 	return c, cond, err
 }
 
@@ -147,6 +149,7 @@ func (s *Store) merge(chunk chunkState, items map[table.Key]table.Item, id activ
 		if err != nil {
 			return nil, err
 		}
+		s.revoke(&own.chunkState)
 		if r, ok := rs[position]; ok {
 			rs[position] = own.merged(position, &r, s.now())
 		} else {

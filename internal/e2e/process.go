@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Process is `fedpost up` as a process of its own, which can be killed.
+type Process struct {
+	// URL is where it listens.
+	URL string
+
+	cmd  *exec.Cmd
+	log  *bytes.Buffer
+	done chan error
+}
+
+// Build makes the command and returns its path.
+func Build(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fedpost")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "fedpost/cmd/fedpost").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// Up starts the command on a data directory with Hasty settings, and waits until
+// it listens. It is killed at the test's end at the latest.
+func Up(t testing.TB, command, data string) *Process {
+	t.Helper()
+	p := &Process{log: &bytes.Buffer{}, done: make(chan error, 1)}
+	p.cmd = exec.Command(command, "up", "--listen", "127.0.0.1:0", "--data", data, "--allow-private")
+	p.cmd.Env = os.Environ()
+	for name, value := range Hasty {
+		p.cmd.Env = append(p.cmd.Env, name+"="+value)
+	}
+	p.cmd.Stderr = p.log
+	out, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	lines := bufio.NewReader(out)
+	said := make(chan string, 1)
+	go func() {
+		line, _ := lines.ReadString('\n')
+		said <- line
+		// Until the pipe ends: Wait must not be called before.
+		_, err := io.Copy(io.Discard, lines)
+		p.done <- err
+	}()
+	select {
+	case line := <-said:
+		_, url, ok := strings.Cut(strings.TrimSpace(line), "fedpost listening on ")
+		if !ok {
+			p.Kill()
+			t.Fatalf("it said %q and\n%s", line, p.log)
+		}
+		p.URL = url
+	case <-time.After(20 * time.Second):
+		p.Kill()
+		t.Fatalf("it did not come up:\n%s", p.log)
+	}
+	return p
+}
+
+// Kill ends the process as a power cut would: it gets no chance to tidy up.
+func (p *Process) Kill() {
+	if p.done == nil {
+		return
+	}
+	// It fails if the process has ended by itself, which its users notice.
+	_ = p.cmd.Process.Signal(syscall.SIGKILL)
+	<-p.done
+	_ = p.cmd.Wait() // says that it was killed
+	p.done = nil
+}
