@@ -22,9 +22,10 @@ start_it() {
 	# A run starts empty: state left by an earlier one would answer its tests.
 	rm -rf "$DIR/state"
 	mkdir -p "$DIR/state/tmp"
+	# AWS_ENDPOINT_URL is for the functions that it runs.
 	daemon_start ministack "$URL/_localstack/health" 60 \
 		env BIND_HOST=127.0.0.1 GATEWAY_PORT="$PORT" MINISTACK_HOST=127.0.0.1 PERSIST_STATE=0 \
-		STATE_DIR="$DIR/state" S3_DATA_DIR="$DIR/state/s3" TMPDIR="$DIR/state/tmp" LAMBDA_EXECUTOR=local \
+		STATE_DIR="$DIR/state" S3_DATA_DIR="$DIR/state/s3" TMPDIR="$DIR/state/tmp" LAMBDA_EXECUTOR=local AWS_ENDPOINT_URL="$URL" \
 		LOG_LEVEL="${MINISTACK_LOG:-WARNING}" IOT_MTLS_ENABLED=0 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test \
 		"$DIR/venv/bin/ministack"
 }
