@@ -130,7 +130,7 @@ func (c *cloud) connect(region string) {
 		mappings = append(mappings, eventsource.Mapping{
 			Queue: awsqueue.New(c.sqs, c.urls[name], name), Name: name, ARN: arn,
 			BatchSize: topology.Of(name).BatchSize, Concurrency: 1, Timeout: topology.Deliver.Timeout,
-			Handler: c.batch, Log: slog.New(slog.NewTextHandler(testWriter{c.T}, nil)),
+			Handler: c.batch, Log: slog.New(slog.NewTextHandler(newTestWriter(c.T), nil)),
 		})
 	}
 	done := make(chan struct{}, len(mappings))

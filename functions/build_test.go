@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,7 +154,7 @@ func start(t *testing.T, f topology.Function, env map[string]string) *runtimeapi
 	t.Helper()
 	fn := runtimeapi.New(runtimeapi.Options{
 		Binary: filepath.Join(binaries, f.Name), Name: "fedpost-" + f.Name, Env: env,
-		Timeout: f.Timeout, Memory: f.Memory, Logs: testWriter{t},
+		Timeout: f.Timeout, Memory: f.Memory, Logs: newTestWriter(t),
 	})
 	t.Cleanup(func() {
 		if err := fn.Close(); err != nil {
@@ -163,10 +164,27 @@ func start(t *testing.T, f topology.Function, env map[string]string) *runtimeapi
 	return fn
 }
 
-// testWriter shows what a function prints with the test that runs it.
-type testWriter struct{ t *testing.T }
+// testWriter shows what a function prints with the test that runs it, if that
+// fails.
+type testWriter struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
 
-func (w testWriter) Write(b []byte) (int, error) {
-	w.t.Logf("%s", bytes.TrimRight(b, "\n"))
-	return len(b), nil
+func newTestWriter(t *testing.T) *testWriter {
+	w := &testWriter{}
+	t.Cleanup(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if t.Failed() {
+			t.Logf("the functions printed:\n%s", w.text.String())
+		}
+	})
+	return w
+}
+
+func (w *testWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(b)
 }
