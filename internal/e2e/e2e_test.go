@@ -29,6 +29,8 @@ var scenarios = []struct {
 	{"WhatIsCancelledIsNotSent", Options{}, cancel},
 	{"ABatchIsOneCall", Options{}, batch},
 	{"BadRequestsStoreNothing", Options{}, badRequests},
+	{"TheHighestNumberOfRecipients", Options{}, many},
+	{"UrgentOnesPassAFlood", Options{}, priorities},
 }
 
 // TestMain lets more scenarios run side by side than there are processors: they
