@@ -9,6 +9,7 @@ import (
 	"fedpost/internal/outcome"
 	"fedpost/internal/queue"
 	"fedpost/internal/ratelimit"
+	"fedpost/internal/redundancy"
 	"fedpost/internal/retry"
 )
 
@@ -63,15 +64,9 @@ type Undertaker interface {
 type Redundancy interface {
 	// Needless returns, by index into ts, what makes sending a to that target
 	// needless.
-	Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]Needless, error)
+	Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]redundancy.Verdict, error)
 	// Delivered notes that a was delivered to ts.
 	Delivered(ctx context.Context, a activity.Activity, ts []activity.Target) error
-}
-
-// Needless says why something need not be sent.
-type Needless struct {
-	State activity.State // Redundant or Superseded
-	By    activity.ID    // the activity that made it so
 }
 
 // Limiter keeps deliveries to a host below its rate. It is asked only about

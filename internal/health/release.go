@@ -118,7 +118,11 @@ func (s State) Drained(r Rules, now time.Time) State {
 	s.Parked, s.Sweep = false, Sweep{}
 	switch s = s.Settled(now); s.Phase {
 	case Healthy, Recovering, HalfOpen:
-		return s.reopened(now).kept(r, now)
+		// What was seen lately still tells a broken inbox from a broken host.
+		w, streak := s.Window, s.Streak
+		s = s.reopened(now)
+		s.Window, s.Streak = w, streak
+		return s.kept(r, now)
 	case Unhealthy, Exhausted:
 		// Nobody waits: the slow checks end, the first few go on.
 		if s.Checks >= r.Checks {

@@ -27,6 +27,7 @@ import (
 	"fedpost/internal/parking"
 	"fedpost/internal/queue"
 	"fedpost/internal/ratelimit"
+	"fedpost/internal/redundancy"
 	"fedpost/internal/retry"
 	"fedpost/internal/sqsevent"
 	"fedpost/internal/store"
@@ -68,6 +69,8 @@ type World struct {
 	Deliver *deliver.Engine
 	Grave   *Grave
 	Limits  ratelimit.Limiter
+
+	Redundancy redundancy.Filter
 	Log     *bytes.Buffer
 	// Checks is the scheduled function.
 	Checks *healthcheck.Runner
@@ -87,7 +90,6 @@ type Options struct {
 	Policy     retry.Policy
 	Rules      health.Rules
 	Limits     deliver.Limits
-	Redundancy deliver.Redundancy
 	// Protocol replaces the servers in memory.
 	Protocol deliver.Protocol
 	// Now replaces the manual clock.
@@ -156,6 +158,7 @@ func New(t testing.TB, o Options) *World {
 	random := newRandom(o.Seed)
 	log := slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.Grave = &Grave{}
+	w.Redundancy = redundancy.Filter{Store: w.Store, Now: w.Now, Pending: o.Policy.GiveUp, Remember: 30 * 24 * time.Hour}
 	w.Limits = ratelimit.Limiter{Store: w.Store, Now: w.Now}
 	w.config = deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return queues[n] },
@@ -165,7 +168,7 @@ func New(t testing.TB, o Options) *World {
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
 		},
 		Routes:     map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: o.Protocol, Policy: o.Policy}},
-		Redundancy: o.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
+		Redundancy: w.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
 	}
 	w.Restart()
 	return w
@@ -243,6 +246,9 @@ func (w *World) Send(a activity.Activity, inboxes ...string) activity.ID {
 		r.Inline = targets
 	}
 	if err := w.raw.CreateActivity(ctx, r); err != nil {
+		w.T.Fatal(err)
+	}
+	if err := w.Redundancy.Note(ctx, a, targets); err != nil {
 		w.T.Fatal(err)
 	}
 	m := message.Message{Activity: &a}

@@ -1,0 +1,425 @@
+package healthcheck_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/health"
+	"fedpost/internal/healthcheck"
+	"fedpost/internal/outcome"
+	"fedpost/internal/queue"
+)
+
+const (
+	down  = "https://down.example/inbox"
+	minut = time.Minute
+)
+
+func state(t *testing.T, w *delivertest.World, key string) health.State {
+	t.Helper()
+	s, err := health.Load(t.Context(), w.Store, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// outage makes a world in which a host is down and n deliveries are parked for it.
+func outage(t *testing.T, n int) (*delivertest.World, []activity.ID) {
+	t.Helper()
+	w := delivertest.New(t, delivertest.Options{})
+	w.Servers.Script("down.example", delivertest.Down)
+	ids := []activity.ID{w.Send(w.Activity("Create"), down)}
+	w.Run(2*minut, time.Second)
+	for range n - 1 {
+		ids = append(ids, w.Send(w.Activity("Create"), down))
+	}
+	w.Work()
+	if s := state(t, w, health.HostKey("down.example")); s.Phase != health.Unhealthy || !s.Parked {
+		t.Fatalf("%+v", s)
+	}
+	return w, ids
+}
+
+// counting is a prober that counts, and answers as set.
+type counting struct {
+	n    atomic.Int64
+	fail atomic.Bool
+	wait func()
+}
+
+func (c *counting) Probe(context.Context, string) outcome.Outcome {
+	c.n.Add(1)
+	if c.wait != nil {
+		c.wait()
+	}
+	if c.fail.Load() {
+		return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+	}
+	return outcome.Outcome{Class: outcome.Delivered, Status: 200}
+}
+
+func runner(w *delivertest.World, p healthcheck.Prober, change func(*healthcheck.Config)) *healthcheck.Runner {
+	c := healthcheck.Config{
+		Servers: w.Store, Lot: w.Config().Lot, Prober: p, Log: slog.New(slog.DiscardHandler), Now: w.Clock.Now,
+	}
+	if change != nil {
+		change(&c)
+	}
+	return healthcheck.New(c)
+}
+
+func TestRunsThatOverlapMakeOneProbe(t *testing.T) {
+	w, _ := outage(t, 3)
+	w.Clock.Advance(5 * minut)
+	const runs = 8
+	var inside sync.WaitGroup
+	inside.Add(1)
+	p := &counting{wait: inside.Wait}
+	p.fail.Store(true)
+	var wg sync.WaitGroup
+	for range runs {
+		r := runner(w, p, nil)
+		wg.Go(func() {
+			if err := r.Run(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	inside.Done()
+	wg.Wait()
+	if n := p.n.Load(); n != 1 {
+		t.Errorf("%d probes", n)
+	}
+	if s := state(t, w, health.HostKey("down.example")); s.Checks != 1 {
+		t.Errorf("%d checks were counted", s.Checks)
+	}
+}
+
+func TestRunsThatOverlapReleaseOnce(t *testing.T) {
+	w, ids := outage(t, 200)
+	w.Servers.Script("down.example", nil)
+	w.Clock.Advance(5 * minut)
+	for range 20 {
+		var wg sync.WaitGroup
+		for range 4 {
+			r := runner(w, w.Servers, nil)
+			wg.Go(func() {
+				if err := r.Run(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		w.Work()
+		w.Clock.Advance(minut)
+	}
+	w.Work()
+	accepted := w.Servers.Accepted()
+	for _, id := range ids {
+		if accepted[id][down] != 1 {
+			t.Errorf("%s was delivered %d times", id, accepted[id][down])
+		}
+	}
+}
+
+func TestARunThatDiedInItsProbeIsMadeUpFor(t *testing.T) {
+	w, _ := outage(t, 3)
+	w.Clock.Advance(5 * minut)
+	s := state(t, w, health.HostKey("down.example"))
+	// What a run saves before it probes; then it dies.
+	if _, err := w.Store.SaveServer(t.Context(), s.Begin(health.Default(), minut, w.Clock.Now())); err != nil {
+		t.Fatal(err)
+	}
+	p := &counting{}
+	r := runner(w, p, nil)
+	if err := r.Run(t.Context()); err != nil || p.n.Load() != 0 {
+		t.Fatalf("%d probes while another run has it, %v", p.n.Load(), err)
+	}
+	w.Clock.Advance(minut)
+	if err := r.Run(t.Context()); err != nil || p.n.Load() != 1 {
+		t.Fatalf("%d probes after that, %v", p.n.Load(), err)
+	}
+}
+
+func TestNothingIsBegunNearTheDeadline(t *testing.T) {
+	w, _ := outage(t, 3)
+	w.Clock.Advance(5 * minut)
+	p := &counting{}
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+	defer cancel()
+	if err := runner(w, p, nil).Run(ctx); err != nil || p.n.Load() != 0 {
+		t.Errorf("%d probes, %v", p.n.Load(), err)
+	}
+}
+
+func TestARunTakesOnSoManyServersAndTheNextGoesOn(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	const servers = 60
+	for i := range servers {
+		s := health.State{Key: health.HostKey(fmt.Sprintf("h%d.example", i))}.Fault(health.Default(), outcome.Timeout, "", w.Clock.Now())
+		if _, err := w.Store.SaveServer(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Clock.Advance(5 * minut)
+	p := &counting{}
+	r := runner(w, p, func(c *healthcheck.Config) { c.Due = 5 })
+	for last, runs := int64(-1), 0; p.n.Load() != last; runs++ {
+		last = p.n.Load()
+		if err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := p.n.Load() - last; n > int64(5*health.Shards) && runs > 0 {
+			t.Errorf("%d probes in one run", n)
+		}
+	}
+	if n := p.n.Load(); n != servers {
+		t.Errorf("%d of %d servers were probed", n, servers)
+	}
+}
+
+func TestAHostThatIsProbedSlowlyKeepsNoOtherWaiting(t *testing.T) {
+	w, _ := outage(t, 20)
+	w.Servers.Script("down.example", nil)
+	w.Run(6*minut, minut) // on its way to recover
+	for i := range 10 {
+		s := health.State{Key: health.HostKey(fmt.Sprintf("slow%d.example", i))}.Fault(health.Default(), outcome.Timeout, "", w.Clock.Now())
+		if _, err := w.Store.SaveServer(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Clock.Advance(5 * minut)
+	before, err := w.Engine.Queue(queue.Normal).Depth(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := make(chan struct{})
+	p := &counting{wait: func() { <-released }}
+	r := runner(w, p, func(c *healthcheck.Config) { c.Probes = 2 })
+	done := make(chan error)
+	go func() { done <- r.Run(t.Context()) }()
+	for { // the probes hang until the others were released
+		d, err := w.Engine.Queue(queue.Normal).Depth(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Delayed+d.Visible > before.Delayed+before.Visible {
+			break
+		}
+	}
+	close(released)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATrialThatFailsOnABrokenInboxIsTriedOnAnother(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	const bad, good = "https://mixed.example/a-bad", "https://mixed.example/good"
+	w.Servers.Script("mixed.example", delivertest.Down)
+	var ids []activity.ID
+	for range 4 {
+		ids = append(ids, w.Send(w.Activity("Create"), bad))
+	}
+	ids = append(ids, w.Send(w.Activity("Create"), good))
+	w.Run(3*minut, time.Second)
+	w.Servers.Script("mixed.example", nil)
+	w.Servers.Script(bad, delivertest.Answers(500))
+	w.Run(15*minut, time.Second)
+	w.Expect(ids[4], map[string]activity.State{good: activity.Delivered})
+	if s := state(t, w, health.HostKey("mixed.example")); !s.Accepts(w.Clock.Now()) {
+		t.Errorf("the host is held back by one inbox: %+v", s)
+	}
+}
+
+func TestWhatIsParkedForABlockedServerFails(t *testing.T) {
+	w, ids := outage(t, 30)
+	_, _, err := health.Change(t.Context(), w.Store, health.HostKey("down.example"), func(s health.State) health.State {
+		return s.Block(health.Default(), "spam", w.Clock.Now())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Run(5*minut, time.Second)
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{down: activity.Failed})
+		if r := w.States(id)[down]; !strings.Contains(r.LastError, "blocked: spam") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if s := state(t, w, health.HostKey("down.example")); s.Phase != health.Blocked || s.Parked {
+		t.Errorf("%+v", s)
+	}
+	w.Quiet()
+}
+
+func TestAnOperatorsPauseHoldsUntilItIsEnded(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	rules, key := health.Default(), health.HostKey("down.example")
+	change := func(f func(health.State) health.State) {
+		t.Helper()
+		if _, _, err := health.Change(t.Context(), w.Store, key, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(s health.State) health.State { return s.Pause(rules, time.Time{}, "maintenance", w.Clock.Now()) })
+	var ids []activity.ID
+	for range 5 {
+		ids = append(ids, w.Send(w.Activity("Create"), down))
+	}
+	w.Run(3*24*time.Hour, minut)
+	if n := len(w.Servers.Got()); n > 0 {
+		t.Errorf("%d requests in the pause", n)
+	}
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{down: activity.Parked})
+	}
+	change(func(s health.State) health.State { return s.Resume(rules, w.Clock.Now()) })
+	w.Run(5*minut, time.Second)
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{down: activity.Delivered})
+	}
+}
+
+func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	_, _, err := health.Change(t.Context(), w.Store, health.HostKey("down.example"), func(s health.State) health.State {
+		return s.Pause(health.Default(), time.Time{}, "", w.Clock.Now())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := w.Send(w.Activity("Create"), down)
+	w.Run(9*24*time.Hour, time.Hour)
+	w.Expect(id, map[string]activity.State{down: activity.Dead})
+	if len(w.Grave.Deaths) != 1 {
+		t.Errorf("buried: %+v", w.Grave.Deaths)
+	}
+}
+
+func TestDelayedWorkAndProtocolsOfTheirOwnHaveTheirTurn(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	a, c := &part{}, &part{err: errors.New("registry is down")}
+	r := runner(w, &counting{}, func(cfg *healthcheck.Config) { cfg.Agenda, cfg.Checkers = a, []healthcheck.Checker{c, &part{}} })
+	err := r.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "registry is down") {
+		t.Errorf("error %v", err)
+	}
+	if a.n != 1 || c.n != 1 {
+		t.Errorf("called %d and %d times", a.n, c.n)
+	}
+}
+
+type part struct {
+	n   int
+	err error
+}
+
+func (p *part) Release(context.Context, time.Time) (int, error) { p.n++; return 1, p.err }
+func (p *part) Check(context.Context, time.Time) error          { p.n++; return p.err }
+
+func TestProbeIDsAreTheSameForTheSameCheck(t *testing.T) {
+	s := health.State{Key: "host:a.example", Checks: 2}
+	if id := healthcheck.ProbeID(s); id != "host:a.example_2" {
+		t.Error(id)
+	}
+}
+
+// TestWhoParksWhileOthersReleaseIsNotForgotten lets invocations park, runs
+// release and drain, and a host go up and down, all at once. Whatever is in the
+// lot in the end has to come out.
+func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
+	for round := range 5 {
+		w := delivertest.New(t, delivertest.Options{Seed: uint64(round)})
+		var up atomic.Bool
+		w.Servers.Script("down.example", func(r delivertest.Request, n int) outcome.Outcome {
+			if !up.Load() {
+				return delivertest.Down(r, n)
+			}
+			return delivertest.Status(202)
+		})
+		var ids []activity.ID
+		for i := range 120 {
+			a := w.Activity("Update")
+			if i%3 == 0 {
+				a.OrderingKey = fmt.Sprint("key ", i%4)
+			}
+			ids = append(ids, w.Send(a, down))
+		}
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						w.Poll(queue.Normal)
+						w.Poll(queue.Ordered)
+					}
+				}
+			})
+		}
+		for range 2 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						if err := w.Checks.Run(t.Context()); err != nil && !errors.Is(err, health.ErrChanged) {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		for i := range 60 {
+			up.Store(i%4 >= 2)
+			w.Clock.Advance(30 * time.Second)
+			w.Poll(queue.Normal)
+		}
+		close(stop)
+		wg.Wait()
+		up.Store(true)
+		w.Run(27*time.Hour, minut)
+		accepted := w.Servers.Accepted()
+		for _, id := range ids {
+			w.Expect(id, map[string]activity.State{down: activity.Delivered})
+			if n := accepted[id][down]; n != 1 {
+				t.Errorf("%s was delivered %d times", id, n)
+			}
+		}
+		w.Quiet()
+	}
+}
+
+func TestPhasesThatNeedNothingAreLeftAlone(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	s := health.State{Key: health.HostKey("idle.example"), Phase: health.Healthy, CheckAt: w.Clock.Now(), Forget: w.Clock.Now().Add(time.Hour)}
+	if _, err := w.Store.SaveServer(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	p := &counting{}
+	if err := runner(w, p, nil).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := state(t, w, s.Key); !s.CheckAt.IsZero() || p.n.Load() > 0 {
+		t.Errorf("%d probes: %+v", p.n.Load(), s)
+	}
+	if slices.Contains([]health.Phase{health.Unhealthy, health.HalfOpen}, state(t, w, s.Key).Phase) {
+		t.Error("its phase changed")
+	}
+}
