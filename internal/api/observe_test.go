@@ -11,6 +11,8 @@ import (
 	"fedpost/internal/problem"
 )
 
+func token(s string) func(*api.Options) { return func(o *api.Options) { o.Token = s } }
+
 func extra(pattern string, public bool, f func(http.ResponseWriter, *http.Request) error) func(*api.Options) {
 	return func(o *api.Options) {
 		o.Routes = append(o.Routes, api.Route{Pattern: pattern, Handler: api.Func(f), Public: public})
@@ -31,9 +33,9 @@ func (w *world) logged() map[string]any {
 func TestTheTokenIsAskedForOnAllButPublicRoutes(t *testing.T) {
 	const token = "a long and secret token"
 	w := newWorld(t, func(o *api.Options) { o.Token = token },
-		extra("GET /discover", true, func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(204); return nil }),
+		extra("GET /open", true, func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(204); return nil }),
 		extra("GET /v1/private", false, func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(204); return nil }))
-	for _, path := range []string{"/healthz", "/discover"} {
+	for _, path := range []string{"/healthz", "/open"} {
 		if res := w.do("GET", path, ""); res.Status >= 400 {
 			t.Errorf("%s: %d", path, res.Status)
 		}

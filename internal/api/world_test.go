@@ -40,22 +40,14 @@ type world struct {
 	ids    int
 }
 
-// views stands in for the ledger's reading side.
-type views struct{ *store.Store }
+// records is the ledger.
+type records struct {
+	*store.Store
+	now func() time.Time
+}
 
-func (v views) View(ctx context.Context, id activity.ID, cursor string, limit int) (ledger.View, error) {
-	if cursor == "bad" {
-		return ledger.View{}, ledger.ErrBadCursor
-	}
-	r, err := v.Activity(ctx, id)
-	if err != nil {
-		return ledger.View{}, err
-	}
-	view := ledger.View{ID: id, Status: "queued", Counts: map[activity.State]int{activity.Queued: r.Targets}}
-	for _, t := range r.Inline[:min(limit, len(r.Inline))] {
-		view.Recipients = append(view.Recipients, ledger.RecipientView{Inbox: t.Inbox, State: activity.Queued, Recipients: t.Stands})
-	}
-	return view, nil
+func (r records) View(ctx context.Context, id activity.ID, cursor string, limit int) (ledger.View, error) {
+	return ledger.ViewOf(ctx, r, r, id, cursor, limit, r.now())
 }
 
 func newWorld(t *testing.T, change ...func(*api.Options)) *world {
@@ -89,7 +81,7 @@ func newWorld(t *testing.T, change ...func(*api.Options)) *world {
 			Markers: dedup.New(w.store, dedup.Options{Now: now, Entropy: rand.Reader, Log: log}),
 			Now:     now, Entropy: rand.Reader, Log: log,
 		}),
-		Keys: ring, Activities: views{w.store},
+		Keys: ring, Activities: records{w.store, now},
 		Now: now, Log: log,
 		RequestID: func() string { w.ids++; return fmt.Sprintf("request-%d", w.ids) },
 	}
@@ -99,8 +91,6 @@ func newWorld(t *testing.T, change ...func(*api.Options)) *world {
 	w.api = api.New(o)
 	return w
 }
-
-var _ ledger.Store = (*store.Store)(nil)
 
 type response struct {
 	Status int
@@ -138,7 +128,10 @@ func (w *world) do(method, target, body string, headers ...string) response {
 	}
 	rec := httptest.NewRecorder()
 	w.api.ServeHTTP(rec, r)
-	return response{rec.Code, rec.Result().Header, rec.Body.String()}
+	res := response{rec.Code, rec.Result().Header, rec.Body.String()}
+	path, _, _ := strings.Cut(target, "?")
+	w.hold(method, path, r.Header.Get("Content-Type"), body, res)
+	return res
 }
 
 // withKey stores the signing key that most requests name. Ed25519, because it
