@@ -12,15 +12,26 @@ import (
 	"fedpost/internal/outcome"
 	"fedpost/internal/parking"
 	"fedpost/internal/queue"
+	"fedpost/internal/ratelimit"
 	"fedpost/internal/retry"
+	"fedpost/internal/stats"
 	"fedpost/internal/topology"
 )
 
 // rememberedForms is of how many hosts a process remembers the signature form.
 const rememberedForms = 20_000
 
-// Deliver is the engine that functions/deliver runs.
-func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
+// Deliver is the engine that functions/deliver runs, with what it counts.
+func Deliver(c config.Deliver, p Ports) (stats.Working, error) {
+	tally := p.tally()
+	engine, err := p.engine(c, tally)
+	if err != nil {
+		return stats.Working{}, err
+	}
+	return stats.Working{Worker: engine, Tally: tally, Log: p.Log}, nil
+}
+
+func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, error) {
 	pol, err := c.Retry.Build()
 	if err != nil {
 		return nil, err
@@ -29,7 +40,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	federation, err := p.sipher(c.Sipher, c.Outbound, c.Concurrency.Probes)
+	federation, err := p.sipher(c.Sipher, c.Outbound)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +51,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 	circuit := c.Circuit.Rules(pol.GiveUp)
 	return deliver.New(deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
-		Ledger: s, Servers: s, Blobs: s, Worker: p.Alone,
+		Ledger: stats.Ledger{Store: s, Tally: tally}, Servers: s, Blobs: s, Worker: p.Alone,
 		Routes: map[activity.Protocol]deliver.Route{
 			activity.ActivityPub: {Policy: pol, Protocol: deliver.ProtocolFunc(
 				func(ctx context.Context, a activity.Activity) deliver.Attempt {
@@ -55,12 +66,13 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 				})},
 		},
 		Grave: p.undertaker(c.Limits), Lot: p.lot(circuit),
-		Rules: circuit,
+		Limiter: ratelimit.Limiter{Store: s, Now: p.now()},
+		Rules:   circuit,
 		Limits: deliver.Limits{
 			InFlight: c.Concurrency.Deliveries, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
 		},
-		Log: p.Log, Meter: p.Meter, Now: p.now(),
+		Log: p.Log, Meter: stats.Metered{Next: p.Meter, Tally: tally}, Now: p.now(),
 	}), nil
 }
 

@@ -11,19 +11,25 @@ import (
 	"fedpost/internal/dedup"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/sipher"
+	"fedpost/internal/stats"
 )
 
 // API is the HTTP interface, which functions/enqueue serves. token, if not
 // empty, is what clients authenticate with.
 func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 	keys := p.ring()
-	federation, err := p.sipher(c.Sipher, c.Outbound, 0)
+	federation, err := p.sipher(c.Sipher, c.Outbound)
+	if err != nil {
+		return nil, err
+	}
+	tally := p.tally()
+	operating, err := p.operating(c, tally)
 	if err != nil {
 		return nil, err
 	}
 	return api.New(api.Options{
-		Enqueuer: p.enqueuer(c, keys, federation), Keys: keys, Activities: activities{p.store(), p.now()},
-		Routes: []api.Route{{Pattern: "/discover", Handler: federation.Handler(), Public: true}},
+		Enqueuer: stats.Accepting{Enqueuer: p.enqueuer(c, keys, federation), Tally: tally, Log: p.Log}, Keys: keys, Activities: activities{p.store(), p.now()},
+		Routes: append(operating, api.Route{Pattern: "/discover", Handler: federation.Handler(), Public: true}),
 		Token:  token, Now: p.now(), RequestID: rand.Text, Log: p.Log,
 	}), nil
 }

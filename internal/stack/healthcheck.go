@@ -26,7 +26,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	federation, err := p.sipher(c.Sipher, c.Outbound, c.Concurrency.Probes)
+	federation, err := p.sipher(c.Sipher, c.Outbound)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 		Prober:   healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
 		Agenda:   &agenda.Releaser{Store: s, Queues: p.senders(), Log: p.Log},
 		Checkers: []healthcheck.Checker{sipherChecks{federation}},
-		Rules:    circuit, Log: p.Log, Meter: p.Meter, Now: p.now(), ProbeTimeout: probeTimeout,
+		Rules:    circuit, Log: p.Log, Meter: p.Meter, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
 	}), nil
 }
 

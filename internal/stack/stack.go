@@ -21,6 +21,7 @@ import (
 	"fedpost/internal/sipher/discovery"
 	"fedpost/internal/sipher/identity"
 	"fedpost/internal/sipher/threat"
+	"fedpost/internal/stats"
 	"fedpost/internal/store"
 	"fedpost/internal/table"
 )
@@ -39,6 +40,8 @@ type Ports struct {
 	Log   *slog.Logger
 	// Meter counts for metrics; nil does not.
 	Meter deliver.Meter
+	// Tally counts for statistics; nil: each function has one of its own.
+	Tally *stats.Tally
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -80,7 +83,7 @@ func (p Ports) client(o config.Outbound, timeout time.Duration) (*outbound.Clien
 
 // sipher is the Sipher protocol. Without an identity it refuses jobs with a text
 // that names the missing settings, and everything else goes on.
-func (p Ports) sipher(c config.Sipher, o config.Outbound, probes int) (*sipher.Protocol, error) {
+func (p Ports) sipher(c config.Sipher, o config.Outbound) (*sipher.Protocol, error) {
 	id, err := identity.Load(c.Get)
 	if err != nil {
 		return nil, fmt.Errorf("identity in the Sipher network: %w", err)
@@ -94,7 +97,7 @@ func (p Ports) sipher(c config.Sipher, o config.Outbound, probes int) (*sipher.P
 		return nil, err
 	}
 	return sipher.New(sipher.Config{
-		Identity: id, Store: p.store().Sipher(), HTTP: hc, Policies: &policies, Probes: probes,
+		Identity: id, Store: p.store().Sipher(), HTTP: hc, Policies: &policies, Probes: c.Probes,
 		Limiter: discovery.NewRateLimit(c.DiscoverRate, c.DiscoverRate, p.now()), Log: p.Log, Now: p.now(),
 	}), nil
 }
