@@ -9,6 +9,7 @@ type Enqueue struct {
 	Limits        Limits
 	Priorities    Priorities
 	Retry         Retry
+	Circuit       Circuit
 	Outbound      Outbound
 	Sipher        Sipher
 }
@@ -58,7 +59,7 @@ type Local struct {
 func (l Local) Enqueue() Enqueue {
 	return Enqueue{
 		Deduplication: l.Deduplication, Limits: l.Limits, Priorities: l.Priorities,
-		Retry: l.Retry, Outbound: l.Outbound, Sipher: l.Sipher,
+		Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound, Sipher: l.Sipher,
 	}
 }
 
