@@ -32,7 +32,6 @@ type Deliver struct {
 type HealthCheck struct {
 	Queues      Queues
 	Table       Table
-	Limits      Limits
 	Retry       Retry
 	Circuit     Circuit
 	Outbound    Outbound
@@ -74,7 +73,7 @@ func (l Local) Deliver() Deliver {
 // HealthCheck is documented with Enqueue.
 func (l Local) HealthCheck() HealthCheck {
 	return HealthCheck{
-		Limits: l.Limits, Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
+		Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
 		Concurrency: l.Concurrency, Sipher: l.Sipher,
 	}
 }

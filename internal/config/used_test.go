@@ -1,8 +1,12 @@
 package config
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -39,4 +43,67 @@ func TestEverySettingIsRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEachProgramReadsAllOfItsConcerns: what a function does not read must not
+// be listed as read by it, or the template could set it to no effect.
+func TestEachProgramReadsAllOfItsConcerns(t *testing.T) {
+	used := map[string]map[string]bool{}
+	for _, dir := range []string{"../stack", "../awsstack"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), f, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range parsed.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok {
+					selections(fn, used)
+				}
+			}
+		}
+	}
+	for _, cfg := range []any{&Enqueue{}, &Deliver{}, &HealthCheck{}, &AWS{}} {
+		program := reflect.TypeOf(cfg).Elem()
+		for i := range program.NumField() {
+			if concern := program.Field(i).Name; !used[program.Name()][concern] {
+				t.Errorf("config.%s lists %s, which nothing reads of it", program.Name(), concern)
+			}
+		}
+	}
+}
+
+// selections notes the fields that a function selects of its variables and
+// parameters of types of this package.
+func selections(fn *ast.FuncDecl, used map[string]map[string]bool) {
+	programOf := map[string]string{}
+	bind := func(names []*ast.Ident, of ast.Expr) {
+		if s, ok := of.(*ast.SelectorExpr); ok {
+			if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "config" {
+				for _, n := range names {
+					programOf[n.Name] = s.Sel.Name
+				}
+			}
+		}
+	}
+	ast.Inspect(fn, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Field:
+			bind(n.Names, n.Type)
+		case *ast.ValueSpec:
+			bind(n.Names, n.Type)
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && programOf[x.Name] != "" {
+				program := programOf[x.Name]
+				if used[program] == nil {
+					used[program] = map[string]bool{}
+				}
+				used[program][n.Sel.Name] = true
+			}
+		}
+		return true
+	})
 }
