@@ -1,0 +1,91 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/embedded"
+	"fedpost/internal/message"
+	"fedpost/internal/parking"
+	"fedpost/internal/store"
+)
+
+// TestHeadsAreTheFirstOfEachGroupAndAllOthers compares a lot read by heads, in
+// pages of any size, with what was parked.
+func TestHeadsAreTheFirstOfEachGroupAndAllOthers(t *testing.T) {
+	e, err := embedded.Open(t.Context(), embedded.Memory, embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s, now, lot := store.New(e.Table(), time.Now), time.Now().UTC(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		lot++
+		key := fmt.Sprint("host:h", lot, ".example")
+		first, loose := map[string]string{}, map[activity.ID]bool{}
+		var ps []parking.Parked
+		for i := range rapid.IntRange(0, 40).Draw(t, "parked") {
+			id := activity.DerivedID(now, fmt.Sprint(lot, i))
+			p := parking.Parked{
+				Key: key, Activity: activity.Activity{ID: id, Body: "{}", CreatedAt: now}, Since: now, GiveUp: now.Add(time.Hour),
+				Delivery: message.Delivery{Targets: []activity.Target{{Inbox: "https://a.example/"}}, Generation: 1},
+			}
+			if g := rapid.IntRange(0, 4).Draw(t, "group"); g > 0 {
+				p.Group, p.Sequence = fmt.Sprint("group ", g), fmt.Sprintf("%024d", rapid.IntRange(0, 99).Draw(t, "sequence"))
+				if f, ok := first[p.Group]; !ok || p.Sequence < f {
+					first[p.Group] = p.Sequence
+				}
+			} else {
+				loose[id] = true
+			}
+			ps = append(ps, p)
+		}
+		if err := s.Park(t.Context(), ps); err != nil {
+			t.Fatal(err)
+		}
+		limit := rapid.IntRange(1, 10).Draw(t, "limit")
+		seen := map[string]bool{}
+		for n := range parking.Shards {
+			for cursor := ""; ; {
+				page, next, err := s.Heads(t.Context(), key, n, cursor, limit)
+				if err != nil || len(page) > limit {
+					t.Fatalf("a page of %d, %v", len(page), err)
+				}
+				for _, p := range page {
+					switch {
+					case p.Group == "" && !loose[p.Activity.ID]:
+						t.Fatalf("%s was read twice, or never parked", p.Activity.ID)
+					case p.Group == "":
+						delete(loose, p.Activity.ID)
+					case seen[p.Group] || p.Sequence != first[p.Group]:
+						t.Fatalf("%s of %s, want %s, once", p.Sequence, p.Group, first[p.Group])
+					}
+					seen[p.Group] = true
+				}
+				if cursor = next; cursor == "" {
+					break
+				}
+			}
+		}
+		if len(loose) > 0 {
+			t.Fatalf("%d were not read", len(loose))
+		}
+		for g, want := range first {
+			p, ok, err := s.FirstOf(t.Context(), key, g)
+			if err != nil || !ok || p.Sequence != want || !seen[g] {
+				t.Fatalf("first of %s: %s, %v, %v; read: %v", g, p.Sequence, ok, err, seen[g])
+			}
+		}
+		if _, ok, err := s.FirstOf(t.Context(), key, "group 9"); ok || err != nil {
+			t.Fatalf("a group that is not there: %v, %v", ok, err)
+		}
+	})
+}
