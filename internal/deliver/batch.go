@@ -142,7 +142,7 @@ func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int)
 func (v *invocation) contained(ctx context.Context, m queue.Received) (f fate) {
 	defer func() {
 		if r := recover(); r != nil {
-			v.Log.Error("panic while a message was worked on", "queue", v.from, "message", m.ID,
+			v.Log.Error("panic while a message was worked on", "queue", v.from, "messageId", m.ID,
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			f = v.trouble(m)
 		}
@@ -152,7 +152,7 @@ func (v *invocation) contained(ctx context.Context, m queue.Received) (f fate) {
 	}
 	f, err := v.message(ctx, m)
 	if err != nil {
-		v.Log.Error("a message could not be worked on and comes back", "queue", v.from, "message", m.ID,
+		v.Log.Error("a message could not be worked on and comes back", "queue", v.from, "messageId", m.ID,
 			"receives", m.ReceiveCount, "error", err)
 		return v.trouble(m)
 	}
@@ -196,6 +196,6 @@ func (v *invocation) comeBack(ctx context.Context, m queue.Received, f fate) {
 		return
 	}
 	if err := v.Queues(v.from).ChangeVisibility(ctx, m.Handle, min(f.after, queue.MaxVisibility)); err != nil {
-		v.Log.Warn("back-off of a message could not be set", "queue", v.from, "message", m.ID, "error", err)
+		v.Log.Warn("back-off of a message could not be set", "queue", v.from, "messageId", m.ID, "error", err)
 	}
 }

@@ -70,7 +70,7 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 	if err := v.Queues(v.from.DeadLetter()).Send(ctx, dead); err != nil {
 		return fate{}, fmt.Errorf("send to dead letters: %w", err)
 	}
-	v.Log.Error("a message was moved to the dead letters", "queue", v.from, "message", m.ID, "reason", reason, "error", why)
+	v.Log.Error("a message was moved to the dead letters", "queue", v.from, "messageId", m.ID, "reason", reason, "error", why)
 	v.Meter.Counted("Rejected", 1)
 	return done, nil
 }
@@ -93,7 +93,7 @@ func (v *invocation) renew(ctx context.Context, m queue.Received, f fate, cause 
 	if err := v.Queues(v.from).Send(ctx, fresh); err != nil {
 		return fate{}, fmt.Errorf("renew message: %w", errors.Join(err, cause))
 	}
-	v.Log.Warn("a message was received often and was put on its queue anew", "queue", v.from, "message", m.ID,
+	v.Log.Warn("a message was received often and was put on its queue anew", "queue", v.from, "messageId", m.ID,
 		"receives", m.ReceiveCount, "error", cause)
 	return done, nil
 }
