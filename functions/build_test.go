@@ -2,6 +2,7 @@ package functions
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -176,6 +177,11 @@ func newTestWriter(t *testing.T) *testWriter {
 	t.Cleanup(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		for line := range strings.Lines(w.text.String()) {
+			if key := repeated(line); key != "" {
+				t.Errorf("a line of the log has two fields %q, of which CloudWatch keeps one: %s", key, line)
+			}
+		}
 		if t.Failed() {
 			t.Logf("the functions printed:\n%s", w.text.String())
 		}
@@ -187,4 +193,28 @@ func (w *testWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.text.Write(b)
+}
+
+// repeated returns a key that a line of JSON has twice, or nothing.
+func repeated(line string) string {
+	d := json.NewDecoder(strings.NewReader(line))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return "" // not one of ours
+	}
+	seen := map[any]bool{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		if seen[key] {
+			return fmt.Sprint(key)
+		}
+		seen[key] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return ""
+		}
+	}
+	return ""
 }
