@@ -6,7 +6,9 @@
 #
 # Needs the functions in dist/ (make build GOARCH=…; GOARCH, or this machine's
 # architecture, says which) and the AWS command line: AWS_CLI, or aws from the
-# path, or the one that comes with localstack-host.sh.
+# path, or the one that comes with localstack-host.sh. OUTBOUND_ALLOW and
+# OUTBOUND_PLAIN_HTTP, if set, are given to the functions, so that they deliver
+# to servers on this machine.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -44,12 +46,14 @@ trap 'rm -rf "$work"' EXIT
 # Here it is what was built already: one CodeUri per function. Besides, LocalStack
 # looks for the stage, which SAM makes, before it lets SAM make it; and MiniStack
 # drops a route for any method, so the methods that there are take its place.
-awk -v dist="$root/dist/$goarch" '
+awk -v dist="$root/dist/$goarch" -v allow="${OUTBOUND_ALLOW:-}" -v plain="${OUTBOUND_PLAIN_HTTP:-}" '
 	/^  [A-Za-z]+Function:$/ { name = tolower($1); sub(/function:$/, "", name) }
 	/^  [A-Za-z]+:$/ && !/Function:$/ { name = "" }
 	any && match($0, /[^ ]/) && RSTART < 13 { print "            post: *any"; print "            put: *any"; any = 0 }
 	/^            x-amazon-apigateway-any-method:$/ { print "            get: &any"; any = 1; next }
 	{ sub(/!Ref Api\.Stage/, "live"); print }
+	/^      Variables:$/ && allow != "" { print "        OUTBOUND_ALLOW: \"" allow "\"" }
+	/^      Variables:$/ && plain != "" { print "        OUTBOUND_PLAIN_HTTP: \"" plain "\"" }
 	name != "" && /^    Properties:$/ { print "      CodeUri: " dist "/" name; name = "" }
 ' "$root/template.yaml" >"$work/template.yaml"
 
@@ -66,3 +70,8 @@ aws cloudformation deploy --template-file "$work/packaged.yaml" --stack-name "$s
 }
 aws cloudformation describe-stacks --stack-name "$stack" --query 'Stacks[0].Outputs[].[OutputKey, OutputValue]' --output text |
 	sed 's/\t/=/'
+
+# The way to the API on this server, which has no domain of its own.
+api=$(aws cloudformation describe-stack-resource --stack-name "$stack" --logical-resource-id Api \
+	--query StackResourceDetail.PhysicalResourceId --output text)
+echo "LocalApiUrl=$endpoint/restapis/$api/live/_user_request_"
