@@ -54,12 +54,12 @@ func (s settings) onAWS(listen string, allowPrivate bool, log *slog.Logger) (*fe
 	if err != nil {
 		return nil, err
 	}
-	ports.AllowPrivate = allowPrivate
-	server, err := s.serve(ports, listen, nil)
+	ports.AllowPrivate, ports.Tally = allowPrivate, ports.NewTally()
+	server, err := s.serve(ports, listen, ports.Tally.Settle)
 	if err != nil {
 		return nil, err
 	}
-	return &fedpost{server, func() error { return nil }}, nil
+	return &fedpost{server, settled(ports, func() error { return nil })}, nil
 }
 
 func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
@@ -81,11 +81,25 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 	if err := engine.Recall(ctx); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	server, err := s.serve(ports, listen, engine.Sweep)
+	ports.Tally = ports.NewTally()
+	sweep := func(ctx context.Context) error { return errors.Join(engine.Sweep(ctx), ports.Tally.Settle(ctx)) }
+	server, err := s.serve(ports, listen, sweep)
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	return &fedpost{server, engine.Close}, nil
+	return &fedpost{server, settled(ports, engine.Close)}, nil
+}
+
+// settleTime is how long writing the last counts may take.
+const settleTime = 5 * time.Second
+
+// settled is close, after what the process has counted was written.
+func settled(p stack.Ports, closing func() error) func() error {
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+		defer cancel()
+		return errors.Join(p.Tally.Settle(ctx), closing())
+	}
 }
 
 // settings are those of the environment and what only the demo changes.

@@ -129,3 +129,18 @@ func discard(s *session, where string, args ...any) error {
 	}
 	return s.exec(`DELETE FROM message WHERE `+where, args...)
 }
+
+// Oldest returns when the oldest message was sent that is visible or in flight,
+// zero if there is none. SQS tells that to CloudWatch only.
+func (q *mq) Oldest(ctx context.Context) (time.Time, error) {
+	var sent int64
+	err := q.read(ctx, func(s *session) error {
+		_, err := s.one(`SELECT coalesce(min(sent), 0) FROM message WHERE queue = ? AND (visible <= ? OR receives > 0)`,
+			[]any{string(q.name), q.now().UnixMilli()}, &sent)
+		return err
+	})
+	if err != nil || sent == 0 {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(sent).UTC(), nil
+}

@@ -13,6 +13,7 @@ package servers
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"fedpost/internal/activity"
@@ -161,3 +162,6 @@ func (s *Service) view(st health.State) Server {
 	}
 	return v
 }
+
+// Inbox reports whether it is a single inbox of a server.
+func (v Server) Inbox() bool { return strings.HasPrefix(v.Name, inboxMark) }

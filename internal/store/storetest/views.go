@@ -32,6 +32,26 @@ var views = group{"views", []testCase{
 		b.must(b.CancelActivity(b.ctx, w.id))
 		b.counted(w.id, map[activity.State]int{activity.Delivered: 2, activity.Dead: 1, activity.Failed: 1}, ledger.StatusDone)
 	}},
+	{"WhatProcessesCountAddsUpDayByDay", func(b *bed) {
+		// Days that no other test has.
+		day, next := string(b.newID()), string(b.newID())
+		forget := b.in(time.Hour)
+		b.must(b.PutCounts(b.ctx, day, "one", map[string]int{"delivered": 1}, forget))
+		b.costs("a total of a day", cost{writeUnits: 1, writes: 1}, func() {
+			b.must(b.PutCounts(b.ctx, day, "one", map[string]int{"delivered": 3, "dead": 1}, forget))
+		})
+		b.must(b.PutCounts(b.ctx, day, "two", map[string]int{"delivered": 4}, forget))
+		b.must(b.PutCounts(b.ctx, next, "two", map[string]int{"delivered": 5}, forget))
+		for d, want := range map[string]map[string]int{day: {"delivered": 7, "dead": 1}, next: {"delivered": 5}, string(b.newID()): {}} {
+			got, err := b.CountsOf(b.ctx, d)
+			b.must(err)
+			b.same(want, got)
+		}
+		b.advance(time.Hour)
+		got, err := b.CountsOf(b.ctx, day)
+		b.must(err)
+		b.same(map[string]int{}, got)
+	}},
 	{"FiftyThousandRecipientsAreCountedAtAReasonableCost", func(b *bed) {
 		const n = 50_000
 		r := b.newRecord(0)

@@ -1,0 +1,135 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+)
+
+// Store keeps the counts of processes, by day.
+type Store interface {
+	// PutCounts writes what a process has counted on a day so far, in place of
+	// what it wrote before.
+	PutCounts(ctx context.Context, day, process string, counts map[string]int, forget time.Time) error
+	// CountsOf returns the sum of what all processes counted on a day.
+	CountsOf(ctx context.Context, day string) (map[string]int, error)
+}
+
+// Counts are numbers of recipients by what became of them.
+type Counts map[string]int
+
+func (c Counts) add(other Counts) {
+	for name, n := range other {
+		c[name] += n
+	}
+}
+
+// Every is how often a process writes its counts at most, and so how much a
+// process that ends without a word may have counted in vain.
+const Every = 5 * time.Second
+
+// Kept is how long counts are kept.
+const Kept = 32 * 24 * time.Hour
+
+// Tally is what one process counts. It writes totals, not increments, to an item
+// that is its alone: so a write may be repeated, overtaken by none, and needs no
+// condition, and a thousand processes never wait for one another.
+type Tally struct {
+	store   Store
+	process string
+	now     func() time.Time
+
+	mu      sync.Mutex
+	days    map[string]Counts // totals of this process
+	dirty   map[string]bool
+	written time.Time
+
+	writing sync.Mutex
+}
+
+// NewTally returns the tally of a process, whose name nobody else has.
+func NewTally(store Store, process string, now func() time.Time) *Tally {
+	return &Tally{store: store, process: process, now: now, days: map[string]Counts{}, dirty: map[string]bool{}}
+}
+
+func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// Add counts n recipients.
+func (t *Tally) Add(name string, n int) {
+	if n == 0 {
+		return
+	}
+	day := dayOf(t.now())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.days[day] == nil {
+		t.days[day] = Counts{}
+	}
+	t.days[day][name] += n
+	t.dirty[day] = true
+}
+
+// Flush writes what was counted, unless that was done a moment ago.
+func (t *Tally) Flush(ctx context.Context) error {
+	t.mu.Lock()
+	soon := t.now().Sub(t.written) < Every
+	t.mu.Unlock()
+	if soon || !t.writing.TryLock() {
+		return nil
+	}
+	defer t.writing.Unlock()
+	return t.write(ctx)
+}
+
+// Settle writes all that was counted: before it is read, and at the end.
+func (t *Tally) Settle(ctx context.Context) error {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	return t.write(ctx)
+}
+
+func (t *Tally) write(ctx context.Context) error {
+	t.mu.Lock()
+	now := t.now()
+	totals := map[string]Counts{}
+	for day := range t.dirty {
+		totals[day] = maps.Clone(t.days[day])
+	}
+	clear(t.dirty)
+	t.written = now
+	t.mu.Unlock()
+	for day, counts := range totals {
+		at, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return fmt.Errorf("write counts: %w", err)
+		}
+		if err := t.store.PutCounts(ctx, day, t.process, counts, at.Add(Kept)); err != nil {
+			t.soil(totals)
+			return fmt.Errorf("write counts of %s: %w", day, err)
+		}
+	}
+	t.forget(dayOf(now))
+	return nil
+}
+
+// soil marks days whose counts may not have been written.
+func (t *Tally) soil(totals map[string]Counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for day := range totals {
+		t.dirty[day] = true
+	}
+}
+
+// forget drops days that are over and written.
+func (t *Tally) forget(today string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for day := range t.days {
+		if day != today && !t.dirty[day] {
+			delete(t.days, day)
+		}
+	}
+}

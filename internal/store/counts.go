@@ -1,0 +1,47 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpost/internal/table"
+)
+
+func countsPK(day string) string { return "C#" + day }
+
+// PutCounts implements stats.Store, which this package does not import: it rests
+// on packages whose tests rest on this one.
+func (s *Store) PutCounts(ctx context.Context, day, process string, counts map[string]int, forget time.Time) error {
+	data, err := encode(counts)
+	if err != nil {
+		return err
+	}
+	it := table.Item{Key: table.Key{PK: countsPK(day), SK: process}, Data: data, Expires: forget}
+	if err := s.t.Put(ctx, it, table.Cond{}); err != nil {
+		return fmt.Errorf("write counts: %w", err)
+	}
+	return nil
+}
+
+// CountsOf implements stats.Store.
+func (s *Store) CountsOf(ctx context.Context, day string) (map[string]int, error) {
+	items, _, err := s.t.Query(ctx, table.Range{PK: countsPK(day)})
+	if err != nil {
+		return nil, fmt.Errorf("read counts: %w", err)
+	}
+	sum := map[string]int{}
+	for _, it := range items {
+		if s.expired(it) {
+			continue
+		}
+		var counts map[string]int
+		if err := decode(it, &counts); err != nil {
+			return nil, err
+		}
+		for name, n := range counts {
+			sum[name] += n
+		}
+	}
+	return sum, nil
+}
