@@ -17,6 +17,8 @@ import (
 	"fedpost/internal/stack"
 )
 
+const token = "a token of the test"
+
 // TestTheDescriptionIsOfTheWholeAPI: every route that is served is described,
 // and the other way round, whichever package it is from.
 func TestTheDescriptionIsOfTheWholeAPI(t *testing.T) {
@@ -41,7 +43,7 @@ func TestTheDescriptionIsOfTheWholeAPI(t *testing.T) {
 	if err := config.From(&settings, nil); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := stack.API(settings.Enqueue(), "a token of the test", stack.Ports{
+	handler, err := stack.API(settings.Enqueue(), token, stack.Ports{
 		Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -87,6 +89,22 @@ func TestTheDescriptionIsOfTheWholeAPI(t *testing.T) {
 		}
 		if err := op.CheckAnswer(w.Code, w.Header().Get("Content-Type"), w.Body.Bytes()); err != nil {
 			t.Error(err)
+		}
+		// Now with the token, and with each of the documented bodies.
+		examples, err := op.Examples()
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples["none"] = nil
+		for name, body := range examples {
+			r := httptest.NewRequest(op.Method, path, strings.NewReader(string(body)))
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if err := op.CheckAnswer(w.Code, w.Header().Get("Content-Type"), w.Body.Bytes()); err != nil {
+				t.Errorf("example %s: %v", name, err)
+			}
 		}
 	}
 }
