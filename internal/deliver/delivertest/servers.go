@@ -75,9 +75,12 @@ func (s *Servers) answer(r Request) outcome.Outcome {
 	if script == nil {
 		script = s.scripts[activity.HostOf(r.Inbox)]
 	}
-	n := 1
-	for _, g := range s.got {
-		if script != nil && g.Activity.ID == r.Activity.ID && g.Inbox == r.Inbox {
+	n, before := 1, s.got
+	if script == nil {
+		before = nil // nobody asks
+	}
+	for _, g := range before {
+		if g.Activity.ID == r.Activity.ID && g.Inbox == r.Inbox {
 			n++
 		}
 	}

@@ -1,0 +1,191 @@
+package deliver_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/blob"
+	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/message"
+	"fedpost/internal/queue"
+	"fedpost/internal/table"
+)
+
+// slow is a table whose batches of writes take their time.
+type slow struct {
+	table.Table
+	takes func()
+}
+
+func (s slow) PutAll(ctx context.Context, items []table.Item) error {
+	s.takes()
+	return s.Table.PutAll(ctx, items)
+}
+
+// slowWorld makes a world in which an invocation has time for two steps of an
+// expansion.
+func slowWorld(t *testing.T) *delivertest.World {
+	t.Helper()
+	var w *delivertest.World
+	w = delivertest.New(t, delivertest.Options{Table: func(tbl table.Table) table.Table {
+		return slow{tbl, func() { w.Clock.Advance(25 * time.Second) }}
+	}})
+	return w
+}
+
+func targets(to []string) []activity.Target {
+	ts := make([]activity.Target, len(to))
+	for i, in := range to {
+		ts[i] = activity.Target{Inbox: in, Stands: 1}
+	}
+	return ts
+}
+
+func put(t *testing.T, w *delivertest.World, name queue.Name, m message.Message) {
+	t.Helper()
+	out := queue.Message{Body: delivertest.Encode(t, m)}
+	if name.FIFO() {
+		out.OrderingKey, out.DeduplicationKey = "k", "d"
+	}
+	if err := w.Engine.Queue(name).Send(t.Context(), out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refer stores a message and returns a claim check for it.
+func refer(t *testing.T, w *delivertest.World, ref string, m message.Message) message.Message {
+	t.Helper()
+	n, err := blob.Put(t.Context(), w.Store, ref, delivertest.Encode(t, m), w.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return message.Message{Ref: &message.Ref{ID: ref, Parts: n}}
+}
+
+func expectOnce(t *testing.T, w *delivertest.World, id activity.ID, to []string) {
+	t.Helper()
+	accepted := w.Servers.Accepted()[id]
+	for _, in := range to {
+		if accepted[in] != 1 {
+			t.Fatalf("%s got it %d times", in, accepted[in])
+		}
+	}
+}
+
+func TestALargeFanOutGoesOnInLaterInvocations(t *testing.T) {
+	to := inboxes(12_345)
+	for name, send := range map[string]func(*testing.T, *delivertest.World, activity.Activity) message.Message{
+		"fan-out": func(_ *testing.T, _ *delivertest.World, a activity.Activity) message.Message {
+			return message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}}
+		},
+		"claim check": func(t *testing.T, w *delivertest.World, a activity.Activity) message.Message {
+			return refer(t, w, "ref", message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}})
+		},
+		"claim check in a batch": func(t *testing.T, w *delivertest.World, a activity.Activity) message.Message {
+			other := w.Activity("Create")
+			return message.Message{Batch: []message.Message{
+				{Version: message.Version, Activity: &other, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(to[:3])}},
+				versioned(refer(t, w, "ref", message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}})),
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := slowWorld(t)
+			a := w.Activity("Create")
+			put(t, w, queue.Normal, send(t, w, a))
+			if w.Poll(queue.Normal) != 1 {
+				t.Fatal("nothing received")
+			}
+			if d, err := w.Engine.Queue(queue.Normal).Depth(t.Context()); err != nil || d.InFlight != 0 || d.Visible < 201 || d.Visible > 205 {
+				t.Errorf("after the first invocation: %+v, %v; want two steps and the rest", d, err)
+			}
+			w.Work()
+			expectOnce(t, w, a.ID, to)
+			w.Quiet()
+		})
+	}
+}
+
+func versioned(m message.Message) message.Message {
+	m.Version = message.Version
+	return m
+}
+
+func TestALargeOrderedFanOutGoesOnInItsPlace(t *testing.T) {
+	w := slowWorld(t)
+	to := inboxes(345)
+	a := w.Activity("Create")
+	a.OrderingKey = "k"
+	first := w.Send(a, to...)
+	b := w.Activity("Update")
+	b.OrderingKey = "k"
+	second := w.Send(b, to...)
+	w.Run(2*time.Hour, time.Minute)
+	expectOnce(t, w, first, to)
+	expectOnce(t, w, second, to)
+	checkOrder(t, w, []line{{"k", []activity.ID{first, second}}})
+	w.Quiet()
+}
+
+func TestABatchIsSplitIntoItsActivities(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		w := delivertest.New(t, delivertest.Options{})
+		small, large := w.Activity("Create"), w.Activity("Create")
+		m := message.Message{Batch: []message.Message{
+			{Version: message.Version, Activity: &small, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(inboxes(3))}},
+			{Version: message.Version, Activity: &large, FanOut: &message.FanOut{Targets: targets(inboxes(120))}},
+		}}
+		if stored {
+			m = refer(t, w, "ref", m)
+		}
+		put(t, w, queue.Normal, m)
+		w.Work()
+		expectOnce(t, w, small.ID, inboxes(3))
+		expectOnce(t, w, large.ID, inboxes(120))
+		w.Quiet()
+	}
+}
+
+func TestABatchOnTheOrderedQueueKeepsItsOrder(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	var batch []message.Message
+	l := line{key: "k"}
+	for i := range 12 {
+		a := w.Activity(fmt.Sprint("Update ", i))
+		a.OrderingKey = "k"
+		l.ids = append(l.ids, a.ID)
+		batch = append(batch, message.Message{Version: message.Version, Activity: &a, FanOut: &message.FanOut{Targets: targets([]string{sick})}})
+	}
+	w.Servers.Script("sick.example", delivertest.Then(2, delivertest.Answers(500), nil))
+	put(t, w, queue.Ordered, message.Message{Batch: batch})
+	w.Run(3*time.Hour, time.Second)
+	for _, id := range l.ids {
+		expectOnce(t, w, id, []string{sick})
+	}
+	checkOrder(t, w, []line{l})
+}
+
+func TestAStoredPayloadThatIsGoneGoesToTheDeadLetters(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	put(t, w, queue.Normal, message.Message{Ref: &message.Ref{ID: "nothing", Parts: 2}})
+	w.Work()
+	got, err := w.Engine.Queue(queue.Dead).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
+	if err != nil || len(got) != 1 || got[0].Attributes["reason"] != "payload" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestAnActivityOfAnUnknownProtocolGoesToTheDeadLetters(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	a := w.Activity("Create")
+	a.Protocol = "gopher"
+	w.Send(a, fine)
+	w.Work()
+	got, err := w.Engine.Queue(queue.Dead).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
+	if err != nil || len(got) != 1 || got[0].Attributes["reason"] != "protocol" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
