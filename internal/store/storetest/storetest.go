@@ -33,7 +33,7 @@ type Open func(t *testing.T, now func() time.Time) Harness
 
 // Run tests the store on the tables that open returns.
 func Run(t *testing.T, open Open) {
-	for _, g := range []group{activities, ordered, claims, races, records, clients, lots, servers, graves, notes, views, costs, model} {
+	for _, g := range []group{activities, ordered, claims, races, records, clients, lots, servers, graves, notes, views, costs, model, markers, payloads, tasks, keys} {
 		t.Run(g.name, func(t *testing.T) {
 			for _, c := range g.cases {
 				t.Run(c.name, func(t *testing.T) { c.test(newBed(t, open)) })
@@ -71,6 +71,7 @@ type bed struct {
 	table  *meter
 	settle func()
 	ctx    context.Context
+	tasks  map[string]bool // ids of this test's
 }
 
 // tester is what the suite needs of a *testing.T or *rapid.T.
@@ -91,7 +92,7 @@ func newBed(t *testing.T, open Open) *bed {
 		h.Settle = func() {}
 	}
 	m := &meter{Table: h.Table}
-	return &bed{Store: store.New(m, c.Now), clock: c, t: t, table: m, settle: h.Settle, ctx: t.Context()}
+	return &bed{Store: store.New(m, c.Now), clock: c, t: t, table: m, settle: h.Settle, ctx: t.Context(), tasks: map[string]bool{}}
 }
 
 func (b *bed) must(err error) {

@@ -1,0 +1,187 @@
+package storetest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fedpost/internal/agenda"
+	"fedpost/internal/blob"
+	"fedpost/internal/keyring"
+	"fedpost/internal/queue"
+)
+
+var payloads = group{"payloads", []testCase{
+	{"APayloadComesBackWhole", func(b *bed) {
+		for _, size := range []int{0, 1, 100 << 10, 3 << 20} {
+			ref, text := string(b.newID()), noise(size)
+			n, err := blob.Put(b.ctx, b, ref, text, b.in(time.Hour))
+			b.must(err)
+			again, err := blob.Put(b.ctx, b, ref, text, b.in(time.Hour))
+			b.must(err)
+			got, err := blob.Get(b.ctx, b, ref, n)
+			b.must(err)
+			if got != text || again != n {
+				b.t.Errorf("%d bytes came back as %d, in %d and %d parts", len(text), len(got), n, again)
+			}
+		}
+	}},
+	{"AMissingOrExpiredPartIsNotFound", func(b *bed) {
+		ref := string(b.newID())
+		n, err := blob.Put(b.ctx, b, ref, noise(1000), b.in(time.Hour))
+		b.must(err)
+		if _, err := b.Parts(b.ctx, ref, n+1); !errors.Is(err, blob.ErrNotFound) {
+			b.t.Errorf("a part too many: %v", err)
+		}
+		b.advance(time.Hour)
+		if _, err := b.Parts(b.ctx, ref, n); !errors.Is(err, blob.ErrNotFound) {
+			b.t.Errorf("after its retention: %v", err)
+		}
+	}},
+}}
+
+var tasks = group{"tasks", []testCase{
+	{"ATaskIsDueFromItsTimeUntilItIsDropped", func(b *bed) {
+		t := b.task(time.Minute, "")
+		b.must(b.PutTask(b.ctx, t))
+		b.dueTasks()
+		b.advance(time.Minute - time.Second)
+		b.dueTasks()
+		b.advance(time.Second)
+		b.dueTasks(t)
+		b.dueTasks(t)
+		b.must(b.DropTasks(b.ctx, []agenda.Task{t}))
+		b.dueTasks()
+		b.must(b.DropTasks(b.ctx, []agenda.Task{t}))
+		b.must(b.DropTasks(b.ctx, nil))
+	}},
+	{"PuttingATaskTwiceMakesOne", func(b *bed) {
+		t := b.task(time.Minute, "")
+		b.must(b.PutTask(b.ctx, t))
+		b.must(b.PutTask(b.ctx, t))
+		b.advance(time.Minute)
+		b.dueTasks(t)
+		b.must(b.DropTasks(b.ctx, []agenda.Task{t}))
+		b.dueTasks()
+	}},
+	{"TasksOfAGroupAreDueInOrder", func(b *bed) {
+		group := "group " + string(b.newID())
+		var all []agenda.Task
+		for i := range 20 {
+			t := b.task(time.Duration(1+i/2)*time.Second, group)
+			all = append(all, t)
+		}
+		for i := range all {
+			b.must(b.PutTask(b.ctx, all[(i*7)%len(all)]))
+		}
+		b.advance(time.Minute)
+		b.dueTasks(all...)
+		b.must(b.DropTasks(b.ctx, all))
+	}},
+	{"ATaskAsLargeAsAMessageIsKept", func(b *bed) {
+		t := b.task(0, "")
+		t.Body = noise(blob.PartSize)
+		b.must(b.PutTask(b.ctx, t))
+		b.dueTasks(t)
+		b.must(b.DropTasks(b.ctx, []agenda.Task{t}))
+	}},
+	{"WhatWasAcceptedIsDueEvenAfterItsRetention", func(b *bed) {
+		t := b.task(time.Minute, "")
+		t.Forget = t.DueAt.Add(time.Hour)
+		b.must(b.PutTask(b.ctx, t))
+		b.advance(2 * time.Hour)
+		b.dueTasks(t)
+		b.must(b.DropTasks(b.ctx, []agenda.Task{t}))
+	}},
+}}
+
+func (b *bed) task(in time.Duration, group string) agenda.Task {
+	t := agenda.Task{ID: string(b.newID()), Queue: queue.Normal, Body: "body", DueAt: b.in(in), Forget: b.in(in + 24*time.Hour)}
+	if group != "" {
+		t.Queue, t.Group, t.Key = queue.Ordered, group, t.ID
+	}
+	b.tasks[t.ID] = true
+	return t
+}
+
+// dueTasks checks which of this test's tasks are due, in their order within a group.
+func (b *bed) dueTasks(want ...agenda.Task) {
+	b.t.Helper()
+	b.settle()
+	var got []string
+	for shard := range agenda.Shards {
+		all, err := b.DueTasks(b.ctx, shard, b.Now(), 1000)
+		b.must(err)
+		for _, t := range all {
+			if b.tasks[t.ID] {
+				got = append(got, fmt.Sprintf("%d %+v", shard, utc(t)))
+			}
+		}
+	}
+	slices.SortFunc(want, func(a, b agenda.Task) int {
+		return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.ID, b.ID))
+	})
+	var expected []string
+	for _, t := range want {
+		expected = append(expected, fmt.Sprintf("%d %+v", t.Shard(), utc(t)))
+	}
+	if !slices.Equal(got, expected) {
+		b.t.Errorf("due are %.2000v, want %.2000v", got, expected)
+	}
+}
+
+func utc(t agenda.Task) agenda.Task {
+	t.DueAt, t.Forget = t.DueAt.UTC(), t.Forget.UTC()
+	return t
+}
+
+var keys = group{"keys", []testCase{
+	{"AKeyComesBackAsItWasPut", func(b *bed) {
+		k := b.key()
+		b.must(b.PutKey(b.ctx, k, false))
+		b.has(k)
+	}},
+	{"AKeyIsReplacedOnlyIfAskedFor", func(b *bed) {
+		first := b.key()
+		second := first
+		second.PublicPEM, second.Private = "other", []byte{4, 5}
+		b.must(b.PutKey(b.ctx, first, true))
+		if err := b.PutKey(b.ctx, second, false); !errors.Is(err, keyring.ErrExists) {
+			b.t.Errorf("got %v, want %v", err, keyring.ErrExists)
+		}
+		b.has(first)
+		b.must(b.PutKey(b.ctx, first, false)) // a repetition of the same write
+		b.must(b.PutKey(b.ctx, second, true))
+		b.has(second)
+	}},
+	{"AKeyNobodyPutIsNotFound", func(b *bed) {
+		if _, err := b.Key(b.ctx, string(b.newID())); !errors.Is(err, keyring.ErrNotFound) {
+			b.t.Errorf("got %v", err)
+		}
+	}},
+	{"AKeyDoesNotExpire", func(b *bed) {
+		k := b.key()
+		b.must(b.PutKey(b.ctx, k, false))
+		b.advance(100 * 365 * 24 * time.Hour)
+		b.has(k)
+	}},
+}}
+
+func (b *bed) key() keyring.Sealed {
+	return keyring.Sealed{
+		ID: "https://social.example/" + string(b.newID()) + "#main-key", Type: keyring.Ed25519,
+		PublicPEM: "public", Private: []byte{0, 1, 255}, CreatedAt: b.Now(),
+	}
+}
+
+func (b *bed) has(want keyring.Sealed) {
+	b.t.Helper()
+	got, err := b.Key(b.ctx, want.ID)
+	b.must(err)
+	if got.ID != want.ID || got.Type != want.Type || got.PublicPEM != want.PublicPEM ||
+		!slices.Equal(got.Private, want.Private) || !got.CreatedAt.Equal(want.CreatedAt) {
+		b.t.Errorf("key is %+v, want %+v", got, want)
+	}
+}
