@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/blob"
-	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/parking"
 	"fedpost/internal/queue"
@@ -29,40 +27,6 @@ type expansion struct {
 	items []item
 }
 
-// item is one activity of an expansion: a fan-out, or a delivery that is small
-// enough already.
-type item struct {
-	activity activity.Activity
-	single   *message.Delivery
-	targets  []activity.Target
-	chunk    int // size
-	cursor   int // first chunk to do
-	record   ledger.Record
-	ref      *message.Ref // where it is stored by itself
-}
-
-func (i item) chunks() int {
-	if i.single != nil {
-		return 1
-	}
-	return (len(i.targets) + i.chunk - 1) / i.chunk
-}
-
-func (i item) left() int { return i.chunks() - i.cursor }
-
-func (i item) delivery(chunk int) message.Delivery {
-	if i.single != nil {
-		return *i.single
-	}
-	from := chunk * i.chunk
-	d := message.Delivery{Chunk: chunk, Position: message.Whole, Targets: i.targets[from:min(from+i.chunk, len(i.targets))]}
-	if i.activity.Ordered() {
-		// Each target waits in a group of its own, so it is a unit of its own.
-		d.Position = 0
-	}
-	return d
-}
-
 // expand turns a fan-out, a batch or a claim check into deliveries. Expanding
 // twice is harmless: chunks are claimed before anything is sent.
 func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.Message) (fate, error) {
@@ -80,88 +44,6 @@ func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.M
 		}
 	}
 	return done, nil
-}
-
-// maxDepth of claim checks within claim checks: a batch may refer to a stored
-// fan-out, and be stored itself.
-const maxDepth = 3
-
-// flatten lists the activities of a message, loading what is stored.
-func (x *expansion) flatten(ctx context.Context, msg message.Message, depth int) error {
-	switch {
-	case msg.Deliver != nil:
-		x.items = append(x.items, item{activity: *msg.Activity, single: msg.Deliver})
-	case msg.FanOut != nil:
-		size := ledger.ChunkSize
-		if msg.Activity.Ordered() {
-			size = 1
-		}
-		x.items = append(x.items, item{activity: *msg.Activity, targets: msg.FanOut.Targets, chunk: size, cursor: msg.FanOut.Cursor})
-	case msg.Ref != nil:
-		if depth == maxDepth {
-			return fmt.Errorf("%w: claim checks %d deep", blob.ErrDamaged, depth)
-		}
-		body, err := blob.Get(ctx, x.Blobs, msg.Ref.ID, msg.Ref.Parts)
-		if err != nil {
-			return err
-		}
-		inner, err := message.Decode(body)
-		if err != nil {
-			return fmt.Errorf("%w: %w", blob.ErrDamaged, err)
-		}
-		first := len(x.items)
-		if err := x.flatten(ctx, inner, depth+1); err != nil {
-			return err
-		}
-		if len(x.items) == first+1 {
-			x.items[first].ref = msg.Ref
-		}
-		skip(x.items[first:], msg.Ref.Cursor)
-	}
-	for _, inner := range msg.Batch {
-		if err := x.flatten(ctx, inner, depth); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// skip passes over the first n deliveries, which were sent before.
-func skip(items []item, n int) {
-	for i := range items {
-		step := min(n, items[i].left())
-		items[i].cursor += step
-		n -= step
-	}
-}
-
-// item sends the deliveries of one activity, as many as there is time for.
-func (x *expansion) item(ctx context.Context, i *item) (finished bool, err error) {
-	if i.left() == 0 {
-		return true, nil
-	}
-	if i.record, err = x.Ledger.Activity(ctx, i.activity.ID); err != nil {
-		if !errors.Is(err, ledger.ErrNotFound) {
-			return false, fmt.Errorf("look up activity: %w", err)
-		}
-		i.record = ledger.Record{ID: i.activity.ID, Forget: i.activity.CreatedAt.Add(defaultForget)}
-	}
-	if i.record.Cancelled || i.activity.Expired(x.Now()) {
-		i.cursor = i.chunks()
-		return true, nil
-	}
-	if err := x.resume(ctx, i); err != nil {
-		return false, err
-	}
-	for i.left() > 0 {
-		if x.late() {
-			return false, nil
-		}
-		if err := x.step(ctx, i); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // resume finds where an earlier run on the ordered queue stopped. There a fan-out
@@ -278,16 +160,4 @@ func (x *expansion) goOnLater(ctx context.Context, msg message.Message) (fate, e
 		return fate{}, fmt.Errorf("hand on the rest of an expansion: %w", err)
 	}
 	return done, nil
-}
-
-// message is what is left of i as a message of its own.
-func (i item) message() message.Message {
-	a := i.activity
-	if i.ref != nil {
-		return message.Message{Ref: &message.Ref{ID: i.ref.ID, Parts: i.ref.Parts, Cursor: i.cursor}}
-	}
-	if i.single != nil {
-		return message.Message{Activity: &a, Deliver: i.single}
-	}
-	return message.Message{Activity: &a, FanOut: &message.FanOut{Targets: i.targets, Cursor: i.cursor}}
 }

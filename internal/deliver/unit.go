@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/outcome"
@@ -147,116 +146,6 @@ func (u *unit) list() {
 		}
 		u.jobs = append(u.jobs, j)
 	}
-}
-
-// triage decides about what need not be attempted, without claiming anything.
-func (u *unit) triage(ctx context.Context) error {
-	now := u.Now()
-	if !now.Before(u.giveUpAt()) {
-		for _, j := range u.jobs {
-			u.exhaust(j, "age", "not delivered within "+u.route.Policy.GiveUp.String())
-		}
-		return nil
-	}
-	for _, j := range u.jobs {
-		j.attempt = true
-	}
-	if u.route.Policy.Circuit {
-		if err := u.look(ctx); err != nil {
-			return err
-		}
-	}
-	if err := u.needless(ctx); err != nil {
-		return err
-	}
-	return u.limit(ctx)
-}
-
-// giveUpAt is when the delivery is too old. The time that the caller had it
-// delayed for does not count, nor does a former life.
-func (u *unit) giveUpAt() time.Time {
-	begin := u.a.CreatedAt
-	if due := u.known.Record.DueAt; due.After(begin) {
-		begin = due
-	}
-	if u.d.Since.After(begin) {
-		begin = u.d.Since
-	}
-	return begin.Add(u.route.Policy.GiveUp)
-}
-
-// look meets each target's server as its state says.
-func (u *unit) look(ctx context.Context) error {
-	fresh := u.a.Ordered() || u.d.Trial
-	if err := u.hosts.loadFor(ctx, fresh, u.targets()); err != nil {
-		return err
-	}
-	for _, j := range u.jobs {
-		if u.meet(j); j.attempt && u.a.Ordered() {
-			if err := u.keepOrder(ctx, j); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (u *unit) targets() []activity.Target {
-	ts := make([]activity.Target, len(u.jobs))
-	for i, j := range u.jobs {
-		ts[i] = j.target
-	}
-	return ts
-}
-
-// meet decides whether a target is attempted, parked or refused.
-func (u *unit) meet(j *job) {
-	s, stance := u.hosts.stance(j.target, u.Now())
-	switch {
-	case stance == health.Refuse:
-		j.attempt, j.state = false, activity.Failed
-		j.out = outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: refusal(s)}
-	case stance == health.Wait && !(u.d.Trial && s.Trying()):
-		j.attempt = false
-		u.wait(j, s)
-	}
-}
-
-// wait has a target parked, until the server that s is of takes it. An ordered
-// one waits under its host in any case, where the others of its group look for
-// it.
-func (u *unit) wait(j *job, s health.State) {
-	j.state, j.lot = activity.Parked, s.Key
-	if u.a.Ordered() {
-		j.lot = health.HostKey(j.host)
-		j.hold = j.lot != s.Key
-	}
-}
-
-func refusal(s health.State) string {
-	if s.Phase == health.Blocked {
-		return "server is blocked: " + s.Why
-	}
-	return "server is gone: " + s.Why
-}
-
-// needless drops what redundancy rules say need not be sent.
-func (u *unit) needless(ctx context.Context) error {
-	if u.Redundancy == nil || u.a.Coalesce != activity.CoalesceLatest {
-		return nil
-	}
-	found, err := u.Redundancy.Needless(ctx, u.a, u.targets())
-	if err != nil {
-		return fmt.Errorf("look for what is redundant: %w", err)
-	}
-	for i, n := range found {
-		j := u.jobs[i]
-		if j.state == activity.Failed || j.state == activity.Dead {
-			continue
-		}
-		j.attempt, j.lot, j.state, j.by = false, "", n.State, n.By
-	}
-	return nil
 }
 
 // needsClaim reports whether anything but parking for the first time is to be

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/deliver"
 	"fedpost/internal/embedded"
-	"fedpost/internal/eventsource"
 	"fedpost/internal/faults"
 	"fedpost/internal/health"
 	"fedpost/internal/healthcheck"
@@ -29,7 +27,6 @@ import (
 	"fedpost/internal/ratelimit"
 	"fedpost/internal/redundancy"
 	"fedpost/internal/retry"
-	"fedpost/internal/sqsevent"
 	"fedpost/internal/store"
 	"fedpost/internal/table"
 	"fedpost/internal/topology"
@@ -71,7 +68,7 @@ type World struct {
 	Limits  ratelimit.Limiter
 
 	Redundancy redundancy.Filter
-	Log     *bytes.Buffer
+	Log        *bytes.Buffer
 	// Checks is the scheduled function.
 	Checks *healthcheck.Runner
 	// BatchSize of the event sources.
@@ -87,9 +84,9 @@ type World struct {
 
 // Options change a world before it starts.
 type Options struct {
-	Policy     retry.Policy
-	Rules      health.Rules
-	Limits     deliver.Limits
+	Policy retry.Policy
+	Rules  health.Rules
+	Limits deliver.Limits
 	// Protocol replaces the servers in memory.
 	Protocol deliver.Protocol
 	// Now replaces the manual clock.
@@ -288,173 +285,4 @@ func Sources() map[string]queue.Name {
 		m[ARN(n)] = n
 	}
 	return m
-}
-
-// Mapping is the event source of a queue.
-func (w *World) Mapping(n queue.Name) eventsource.Mapping {
-	return eventsource.Mapping{
-		Queue: polled{w.Engine.Queue(n), w.queues[n]}, Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Timeout: time.Minute,
-		Handler: sqsevent.Handler{Worker: w.Deliver, Sources: Sources()}.Handle,
-		Log:     slog.New(slog.DiscardHandler),
-	}
-}
-
-// Poll receives from a queue once, and has the engine work on it.
-func (w *World) Poll(n queue.Name) int {
-	w.T.Helper()
-	got, err := w.Mapping(n).PollOnce(context.Background())
-	if err != nil && !strings.Contains(err.Error(), "injected") {
-		w.T.Fatalf("poll %s: %v", n, err)
-	}
-	w.reincarnate()
-	return got
-}
-
-// polled receives beside the plan, which has nothing to learn from polls that
-// find nothing, and settles by it.
-type polled struct {
-	queue.Queue
-	settle queue.Queue
-}
-
-// Delete implements queue.Queue.
-func (p polled) Delete(ctx context.Context, handle string) error { return p.settle.Delete(ctx, handle) }
-
-// reincarnate starts the process again if the plan has let it die.
-func (w *World) reincarnate() {
-	if w.plan != nil && w.plan.Dead() {
-		w.plan.Revive()
-		w.Restart()
-	}
-}
-
-// Work polls until nothing is visible on any queue.
-func (w *World) Work() {
-	w.T.Helper()
-	for range 100_000 {
-		n := 0
-		for _, name := range topology.Sources {
-			n += w.Poll(name)
-		}
-		if n == 0 {
-			return
-		}
-	}
-	w.T.Fatal("the queues never become empty")
-}
-
-// Run lets time pass. While messages are delayed or in flight it does so in
-// steps; else it goes straight to the next minute in which the schedule has
-// something to do.
-func (w *World) Run(d, step time.Duration) {
-	w.T.Helper()
-	end := w.Clock.Now().Add(d)
-	w.Work()
-	for w.Clock.Now().Before(end) {
-		now, next := w.Clock.Now(), w.due().Truncate(time.Minute)
-		if !next.After(now) {
-			next = now.Truncate(time.Minute).Add(time.Minute)
-		}
-		if w.pending() && now.Add(step).Before(next) {
-			next = now.Add(step)
-		}
-		if next.After(end) {
-			next = end
-		}
-		w.Clock.Advance(next.Sub(now))
-		if !next.Truncate(time.Minute).Equal(now.Truncate(time.Minute)) && !w.due().After(next) {
-			if err := w.Checks.Run(context.Background()); err != nil && !strings.Contains(err.Error(), "injected") {
-				w.T.Fatalf("schedule: %v", err)
-			}
-			w.reincarnate()
-		}
-		w.Work()
-	}
-}
-
-// due is when the schedule has something to do.
-func (w *World) due() time.Time {
-	w.T.Helper()
-	first := w.Clock.Now().Add(1000 * time.Hour)
-	for shard := range health.Shards {
-		due, err := w.raw.DueServers(context.Background(), shard, first, 1)
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		if len(due) > 0 && due[0].CheckAt.Before(first) {
-			first = due[0].CheckAt
-		}
-	}
-	return first
-}
-
-// pending reports whether any queue has messages that will become visible.
-func (w *World) pending() bool {
-	w.T.Helper()
-	for _, name := range topology.Sources {
-		d, err := w.Engine.Queue(name).Depth(context.Background())
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		if d != (queue.Depth{}) {
-			return true
-		}
-	}
-	return false
-}
-
-// States returns what the ledger knows of an activity's recipients, with those
-// that are parked without a record.
-func (w *World) States(id activity.ID) map[string]ledger.Recipient {
-	w.T.Helper()
-	ctx := context.Background()
-	r, err := w.raw.Activity(ctx, id)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	chunks, err := w.raw.Chunks(ctx, r, 0, r.Chunks()-1)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	states := map[string]ledger.Recipient{}
-	for _, c := range chunks {
-		for p, t := range c.Targets {
-			rec, ok := c.Recipients[p]
-			if !ok {
-				rec = ledger.Recipient{Target: t, State: activity.Queued}
-				// One that was parked before any attempt has only a spot.
-				spot := parking.Spot{Key: health.HostKey(t.Host()), Activity: id, Chunk: c.Number, Position: p, Generation: 1}
-				taken, err := w.raw.IsParked(ctx, []parking.Spot{spot})
-				if err != nil {
-					w.T.Fatal(err)
-				}
-				if taken[spot] {
-					rec.State = activity.Parked
-				}
-			}
-			states[t.Inbox] = rec
-		}
-	}
-	return states
-}
-
-// Quiet checks that nothing is left on any queue.
-func (w *World) Quiet() {
-	w.T.Helper()
-	for _, name := range queue.Names {
-		if d, err := w.Engine.Queue(name).Depth(context.Background()); err != nil || d != (queue.Depth{}) {
-			w.T.Errorf("queue %s has %+v, %v", name, d, err)
-		}
-	}
-}
-
-// Expect checks the state of each recipient.
-func (w *World) Expect(id activity.ID, want map[string]activity.State) {
-	w.T.Helper()
-	states := w.States(id)
-	for inbox, state := range want {
-		if got := states[inbox]; got.State != state {
-			w.T.Errorf("%s to %s is %q after %d attempts (%d %s), want %q", id, inbox, got.State, got.Attempts, got.LastStatus, got.LastError, state)
-		}
-	}
 }

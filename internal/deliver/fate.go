@@ -1,0 +1,49 @@
+package deliver
+
+import (
+	"context"
+	"time"
+
+	"fedpost/internal/queue"
+)
+
+// fate is what becomes of a queue message.
+type fate struct {
+	done bool
+	// after is when it comes back if it is not done; negative leaves that to the
+	// queue.
+	after time.Duration
+}
+
+var done = fate{done: true}
+
+func again(after time.Duration) fate { return fate{after: max(0, after)} }
+
+// trouble is the fate of a message that failed through a fault of ours, such as
+// an outage of the table: longer waits the longer it lasts. A standard message is
+// renewed before it is received too often. An ordered one cannot be, as it would
+// lose its place; its waits grow so far that its receives last for days.
+func (v *invocation) trouble(m queue.Received) fate {
+	longest := 5 * time.Minute
+	if v.from.FIFO() {
+		longest = time.Hour
+	}
+	wait := time.Duration(max(1, m.ReceiveCount)) * 15 * time.Second
+	return again(v.jitter(min(wait, longest)))
+}
+
+// jitter spreads a wait by up to a fifth in both directions.
+func (v *invocation) jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*v.Random()))
+}
+
+// comeBack tells the queue when a message becomes visible. If that fails it
+// does so when its visibility timeout ends: later, but no less surely.
+func (v *invocation) comeBack(ctx context.Context, m queue.Received, f fate) {
+	if f.after < 0 {
+		return
+	}
+	if err := v.Queues(v.from).ChangeVisibility(ctx, m.Handle, min(f.after, queue.MaxVisibility)); err != nil {
+		v.Log.Warn("back-off of a message could not be set", "queue", v.from, "messageId", m.ID, "error", err)
+	}
+}

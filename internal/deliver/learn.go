@@ -1,0 +1,102 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+	"fedpost/internal/outcome"
+)
+
+// observe counts the outcome of an attempt, and shares at once that a circuit
+// has opened: every second that others do not know costs them attempts.
+func (h *hosts) observe(ctx context.Context, t activity.Target, out outcome.Outcome) error {
+	now, key := h.now(), health.HostKey(t.Host())
+	h.mu.Lock()
+	before := h.view(key, now)
+	k := h.entry(key, now)
+	k.seen = k.seen.Add(t.Inbox, out)
+	after := h.view(key, now)
+	h.mu.Unlock()
+	if before.Stance(now) != after.Stance(now) || before.InboxesUntil != after.InboxesUntil {
+		return h.save(ctx, key)
+	}
+	return nil
+}
+
+// flush saves what has been learnt.
+func (h *hosts) flush(ctx context.Context) error {
+	h.mu.Lock()
+	var keys []string
+	for key, k := range h.known {
+		if k.seen != (health.Observation{}) {
+			keys = append(keys, key)
+		}
+	}
+	h.mu.Unlock()
+	var errs []error
+	for _, key := range keys {
+		errs = append(errs, h.save(ctx, key))
+	}
+	return errors.Join(errs...)
+}
+
+// save adds what was seen of a server to its shared state. One goroutine at a
+// time does so for a server, for all.
+func (h *hosts) save(ctx context.Context, key string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.known[key]
+	if k == nil || k.busy {
+		return nil
+	}
+	k.busy = true
+	defer func() { k.busy = false }()
+	for k.seen != (health.Observation{}) {
+		k.saving, k.seen = k.seen, health.Observation{}
+		base, seen := k.stored, k.saving
+		h.mu.Unlock()
+		saved, err := h.share(ctx, base, seen)
+		h.mu.Lock()
+		k.saving = health.Observation{}
+		if err != nil {
+			k.seen = seen.Then(k.seen)
+			return err
+		}
+		k.stored = saved
+	}
+	return nil
+}
+
+// share adds what was seen to a server's state, and opens the circuit of an
+// inbox that turns out to be to blame.
+func (h *hosts) share(ctx context.Context, base health.State, seen health.Observation) (health.State, error) {
+	now, culprit := h.now(), ""
+	_, saved, err := health.ChangeFrom(ctx, h.store, base, func(s health.State) health.State {
+		culprit = s.Culprit(h.rules, seen, now)
+		return s.Observe(h.rules, seen, now)
+	})
+	if err != nil || culprit == "" {
+		return saved, err
+	}
+	_, inbox, err := health.Change(ctx, h.store, health.InboxKey(culprit), func(s health.State) health.State {
+		return s.Fault(h.rules, seen.Reason, seen.Why, now)
+	})
+	if err == nil {
+		h.set(inbox)
+	}
+	return saved, err
+}
+
+// change applies f to a server's shared state.
+func (h *hosts) change(ctx context.Context, key string, f func(health.State) health.State) error {
+	_, saved, err := health.Change(ctx, h.store, key, f)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.put(key, saved, h.now())
+	return nil
+}

@@ -1,0 +1,88 @@
+package deliver
+
+import (
+	"context"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+	"fedpost/internal/message"
+	"fedpost/internal/parking"
+)
+
+// spotGeneration is that of the spot a delivery of this unit is parked in, and so
+// of the message it is released by. An unordered delivery that is parked again
+// gets another spot each time, so that a release which empties the old one late
+// does not lose it. An ordered one keeps its spot until it is final.
+func (u *unit) spotGeneration() int {
+	if u.a.Ordered() {
+		return max(1, u.d.Generation)
+	}
+	return u.d.Generation + 1
+}
+
+// park parks what was decided to be parked, lot by lot.
+func (u *unit) park(ctx context.Context) error {
+	lots := map[string][]parking.Parked{}
+	holds := map[string]bool{}
+	for _, j := range u.jobs {
+		if j.state == activity.Parked {
+			lots[j.lot] = append(lots[j.lot], u.parked(j))
+			holds[j.lot] = j.hold
+		}
+	}
+	for key, ps := range lots {
+		if err := u.parkUnder(ctx, key, holds[key], ps); err != nil {
+			return err
+		}
+		u.Meter.Counted("Parked", len(ps))
+	}
+	return nil
+}
+
+func (u *unit) parked(j *job) parking.Parked {
+	return parking.Parked{
+		Key: j.lot, Activity: u.a,
+		Delivery: message.Delivery{
+			Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
+			Attempts: j.attempts, Generation: u.spotGeneration(), Since: u.d.Since,
+		},
+		Since: u.Now(), GiveUp: u.giveUpAt(),
+		Group: parking.GroupOf(u.a, j.host), Sequence: u.a.Sequence,
+		Attempted: j.attempts > 0,
+	}
+}
+
+func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parking.Parked) error {
+	known := u.hosts.state(key)
+	host, whole := health.HostOf(key)
+	if hold {
+		return u.Lot.Hold(ctx, known, ps)
+	}
+	mark := func(s health.State) health.State { return s.Park(u.Rules, u.Now()) }
+	if !whole && known.Accepts(u.Now()) {
+		// The host takes deliveries and this inbox does not: the fault is the
+		// inbox's, and it gets a circuit of its own.
+		j := u.jobOf(ps[0].Delivery.Position)
+		err := u.hosts.change(ctx, health.HostKey(host), func(s health.State) health.State { return s.InboxFault(u.Rules, u.Now()) })
+		if err != nil {
+			return err
+		}
+		mark = func(s health.State) health.State {
+			return s.Fault(u.Rules, j.out.Reason, j.out.Err, u.Now()).Park(u.Rules, u.Now())
+		}
+	}
+	after, err := u.Lot.Park(ctx, known, mark, ps)
+	if err == nil {
+		u.hosts.set(after)
+	}
+	return err
+}
+
+func (u *unit) jobOf(position int) *job {
+	for _, j := range u.jobs {
+		if j.position == position {
+			return j
+		}
+	}
+	return &job{}
+}

@@ -1,0 +1,149 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+	"fedpost/internal/outcome"
+)
+
+// settle decides what becomes of a target after its attempt.
+func (u *unit) settle(ctx context.Context, j *job) {
+	if !j.attempt {
+		return // parked or refused meanwhile, or not begun
+	}
+	u.learn(ctx, j)
+	policy := u.route.Policy
+	switch {
+	case j.out.Class == outcome.Delivered:
+		j.state = activity.Delivered
+	case j.out.Class == outcome.Refused, j.out.Class == outcome.Gone, !policy.Again(j.out) && !j.out.Unattempted:
+		j.state = activity.Failed
+	default:
+		u.postpone(j)
+	}
+	u.report(j)
+}
+
+// postpone decides when a target that failed for now is tried again.
+func (u *unit) postpone(j *job) {
+	policy, now := u.route.Policy, u.Now()
+	wait := policy.Wait(max(1, j.attempts), u.Random())
+	if j.out.Unattempted {
+		wait = max(wait, policy.Wait(u.m.ReceiveCount, u.Random()))
+	}
+	if asked := j.out.RetryAfter.Sub(now); !j.out.RetryAfter.IsZero() && asked > wait {
+		wait = asked
+	}
+	if policy.Circuit {
+		if s, stance := u.hosts.stance(j.target, now); stance == health.Wait && policy.Park {
+			u.wait(j, s)
+			return
+		}
+	}
+	switch {
+	case j.out.Unattempted, policy.Left(j.attempts) > 0:
+		j.state, j.next = activity.Retrying, now.Add(wait)
+	case policy.Park && u.a.Ordered():
+		j.state, j.lot, j.hold = activity.Parked, health.HostKey(j.host), true
+	case policy.Park:
+		j.state, j.lot = activity.Parked, health.InboxKey(j.target.Inbox)
+	default:
+		u.exhaust(j, "exhausted", fmt.Sprintf("%d attempts failed", j.attempts))
+	}
+}
+
+// exhaust gives a target up.
+func (u *unit) exhaust(j *job, reason, why string) {
+	j.attempt, j.state, j.reason = false, activity.Dead, reason
+	if j.out.Err == "" {
+		j.out.Err = j.last.LastError
+	}
+	if j.out.Err == "" {
+		j.out.Err = why
+	}
+	if j.out.Status == 0 {
+		j.out.Status = j.last.LastStatus
+	}
+	if j.out.Status == 0 {
+		j.out.Status = u.route.Policy.ExhaustedStatus
+	}
+	j.note = why
+	u.Log.Error("a delivery is given up", "activity", u.a.ID, "target", j.target.Inbox, "host", j.host,
+		"attempts", j.attempts, "tries", u.route.Policy.Tries, "reason", reason, "status", j.out.Status, "error", j.out.Err)
+}
+
+// learn shares what an attempt says about its host.
+func (u *unit) learn(ctx context.Context, j *job) {
+	if !u.route.Policy.Circuit {
+		return
+	}
+	key, now, rules := health.HostKey(j.host), u.Now(), u.Rules
+	var err error
+	switch o := j.out; {
+	case o.Class == outcome.Gone:
+		err = u.hosts.change(ctx, key, func(s health.State) health.State { return s.SaidGone(rules, o.Err, now) })
+	case o.Class == outcome.Throttled:
+		err = u.throttled(ctx, j.host, o)
+	default:
+		if u.d.Trial {
+			err = u.judge(ctx, j)
+		}
+		err = errors.Join(err, u.hosts.observe(ctx, j.target, o))
+	}
+	if err != nil {
+		u.Log.Warn("what was learnt of a host could not be saved", "host", j.host, "error", err)
+	}
+}
+
+// judge ends the trial of the server that j was released to try.
+func (u *unit) judge(ctx context.Context, j *job) error {
+	s, _ := u.hosts.stance(j.target, u.Now())
+	if !s.Trying() {
+		return nil
+	}
+	o, rules := j.out, u.Rules
+	return u.hosts.change(ctx, s.Key, func(s health.State) health.State {
+		switch {
+		case o.Unattempted:
+			return s.TrialVoid(rules, u.Now())
+		case o.HostFault():
+			return s.TrialFailed(rules, o.Reason, o.Err, u.Now())
+		}
+		return s.TrialPassed(rules, u.Now())
+	})
+}
+
+// void asks for another trial if one has ended without deciding: what was sent
+// to try the server was cancelled, say, or had been delivered already.
+func (v *invocation) void(ctx context.Context, t activity.Target) error {
+	if err := v.hosts.loadFor(ctx, false, []activity.Target{t}); err != nil {
+		return err
+	}
+	s, _ := v.hosts.stance(t, v.Now())
+	if !s.Trying() {
+		return nil
+	}
+	return v.hosts.change(ctx, s.Key, func(s health.State) health.State { return s.TrialVoid(v.Rules, v.Now()) })
+}
+
+// report logs and counts an attempt.
+func (u *unit) report(j *job) {
+	u.Meter.Attempted(u.a, j.out, j.state)
+	args := []any{
+		"activity", u.a.ID, "type", u.a.Type, "target", j.target.Inbox, "host", j.host, "attempt", j.attempts,
+		"state", j.state, "class", j.out.Class, "status", j.out.Status, "ms", j.out.Took.Milliseconds(),
+	}
+	if u.a.Job != "" {
+		args = append(args, "job", u.a.Job)
+	}
+	if j.out.Class == outcome.Delivered {
+		u.Log.Info("delivered", args...)
+		return
+	}
+	args = append(args, "remaining", u.route.Policy.Left(j.attempts), "reason", j.out.Reason, "error", j.out.Err)
+	u.Log.Warn("attempt failed", args...)
+}
