@@ -85,12 +85,18 @@ func (u *unit) recordSettled(ctx context.Context) error {
 // what is known of the host is asked again: if the host has gone down since, it
 // is spared.
 func (u *unit) attempt(ctx context.Context, try Attempt, j *job) {
+	leave, ok := u.lanes[u.a.Protocol].enter(j.host)
+	if !ok {
+		u.crowded(j)
+		return
+	}
+	defer leave()
 	perHost := u.hostSlots(j.host)
 	perHost <- struct{}{}
 	defer func() { <-perHost }()
 	u.inFlight <- struct{}{}
 	defer func() { <-u.inFlight }()
-	if u.late() {
+	if u.lateFor(u.route.longest(u.Limits)) {
 		j.attempt = false
 		return
 	}
@@ -101,8 +107,11 @@ func (u *unit) attempt(ctx context.Context, try Attempt, j *job) {
 	}
 	u.hosts.sent(j.host)
 	j.out = u.contain(ctx, try, j)
-	if !j.out.Unattempted {
+	switch {
+	case !j.out.Unattempted:
 		j.attempts++
+	case j.out.Tried:
+		j.unsent++
 	}
 }
 
@@ -121,11 +130,7 @@ func (v *invocation) hostSlots(host string) chan struct{} {
 // contain runs an attempt within its time and turns a panic into its outcome.
 func (u *unit) contain(ctx context.Context, try Attempt, j *job) (o outcome.Outcome) {
 	start := u.Now()
-	limit := u.Limits.Attempt
-	if t := u.route.Policy.Timeout; t > 0 {
-		limit = min(limit, t)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, outcome.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, u.route.longest(u.Limits), outcome.ErrTimeout)
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
@@ -136,10 +141,10 @@ func (u *unit) contain(ctx context.Context, try Attempt, j *job) (o outcome.Outc
 		o.Took = u.Now().Sub(start)
 	}()
 	o = try(ctx, j.target, j.attempts+1)
-	if o.Class == outcome.Retry && o.Status == 0 && errors.Is(context.Cause(ctx), outcome.ErrTimeout) {
+	if o.Class == outcome.Retry && o.Status == 0 && !o.Unattempted && errors.Is(context.Cause(ctx), outcome.ErrTimeout) {
 		// The time for one attempt is the host's to keep, whatever the protocol
 		// makes of a context that has ended.
-		o.Unattempted, o.Reason = false, outcome.Timeout
+		o.Reason = outcome.Timeout
 	}
 	return o
 }

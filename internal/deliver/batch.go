@@ -95,9 +95,7 @@ type invocation struct {
 	*Engine
 	from     queue.Name
 	inFlight chan struct{}
-	// until is when the last attempt has to have begun.
-	until time.Time
-	end   time.Time
+	end      time.Time // zero: no deadline
 
 	mu      sync.Mutex
 	perHost map[string]chan struct{}
@@ -112,13 +110,17 @@ func (e *Engine) invocation(ctx context.Context, from queue.Name) *invocation {
 	if end, ok := ctx.Deadline(); ok {
 		// Deadlines are of the wall clock, which Now need not be.
 		v.end = e.Now().Add(time.Until(end))
-		v.until = v.end.Add(-e.Limits.Attempt - e.Limits.Reserve)
 	}
 	return v
 }
 
 // late reports whether it is too late to begin anything.
-func (v *invocation) late() bool { return !v.until.IsZero() && !v.Now().Before(v.until) }
+func (v *invocation) late() bool { return v.lateFor(v.Limits.Attempt) }
+
+// lateFor reports whether it is too late to begin what may take that long.
+func (v *invocation) lateFor(longest time.Duration) bool {
+	return !v.end.IsZero() && !v.Now().Before(v.end.Add(-longest-v.Limits.Reserve))
+}
 
 // group works on messages one after another until one is not done, and returns
 // that and those behind it.

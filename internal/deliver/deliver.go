@@ -63,7 +63,8 @@ type Limits struct {
 	InFlight int
 	// PerHost attempts at once. Small servers have few workers. Default 8.
 	PerHost int
-	// Attempt is the longest that one attempt takes. Default 15 s.
+	// Attempt is the longest that one attempt takes, unless its route says
+	// otherwise. Default 15 s.
 	Attempt time.Duration
 	// Reserve is kept back for writing records before the invocation's
 	// deadline: nothing is begun unless an attempt and the reserve still fit.
@@ -103,6 +104,7 @@ func (l Limits) complete() Limits {
 type Engine struct {
 	Config
 	hosts *hosts
+	lanes map[activity.Protocol]*lane
 }
 
 // New returns an engine.
@@ -121,5 +123,5 @@ func New(c Config) *Engine {
 	if c.Meter == nil {
 		c.Meter = unmetered{}
 	}
-	return &Engine{Config: c, hosts: newHosts(c)}
+	return &Engine{Config: c, hosts: newHosts(c), lanes: newLanes(c.Routes)}
 }

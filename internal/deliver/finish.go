@@ -33,6 +33,7 @@ func (u *unit) finish(ctx context.Context) (fate, error) {
 			rs = append(rs, u.recipient(j))
 		}
 	}
+	u.keep(ctx)
 	if err := u.record(ctx, rs, true); err != nil {
 		if errors.Is(err, ledger.ErrClaimed) {
 			u.Log.Warn("a claim was lost to another worker before its outcomes were recorded", "activity", u.a.ID, "chunk", u.d.Chunk)
@@ -55,6 +56,31 @@ func (u *unit) finish(ctx context.Context) (fate, error) {
 	return done, nil
 }
 
+// keep sets how long an activity to one target can still be looked up, if its
+// protocol says so. That it could not is no reason to keep its end from being
+// recorded.
+func (u *unit) keep(ctx context.Context) {
+	r := &u.claim.Known.Record
+	if len(u.jobs) != 1 || r.Targets != 1 || !u.jobs[0].state.Final() {
+		return
+	}
+	keep := u.route.KeepFailed
+	if u.jobs[0].state == activity.Delivered {
+		keep = u.route.KeepDelivered
+	}
+	if keep == 0 {
+		return
+	}
+	until := u.Now().Add(keep)
+	if err := u.Ledger.KeepActivity(ctx, u.a.ID, until); err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		u.Log.Warn("a record is kept for another time than its protocol says", "activity", u.a.ID, "error", err)
+		return
+	}
+	if until.After(r.Forget) {
+		r.Forget = until // the chunk's own record must not end before
+	}
+}
+
 // recordTries is how often a record is tried to be written: each failure widens
 // the gap in which a crash sends something twice.
 const recordTries = 3
@@ -72,11 +98,20 @@ func (u *unit) record(ctx context.Context, rs []ledger.Recipient, done bool) err
 func (u *unit) recipient(j *job) ledger.Recipient {
 	r := ledger.Recipient{
 		Chunk: u.d.Chunk, Position: j.position, Target: j.target, State: j.state,
-		Attempts: j.attempts, LastStatus: j.out.Status, LastError: j.out.Err, Response: j.out.Response,
+		Attempts: j.attempts, Unsent: j.unsent, LastStatus: j.out.Status, LastError: j.out.Err, Response: j.out.Response,
 		Note: j.out.Note, NextAttemptAt: j.next, UpdatedAt: u.Now(), Generation: u.d.Generation, By: j.by,
 	}
 	if j.note != "" {
 		r.Note = j.note
+	}
+	if j.out.Discard && j.state.Final() {
+		// The protocol has the record removed. That it came to an end, and to
+		// which, is recorded of everybody.
+		r.LastStatus, r.LastError, r.Response, r.Note = 0, "", "", ""
+		if j.state == activity.Failed {
+			r.Note = discarded
+		}
+		return r
 	}
 	if r.LastError == "" && !j.state.Final() {
 		r.LastStatus, r.LastError, r.Response = j.last.LastStatus, j.last.LastError, j.last.Response
@@ -86,6 +121,9 @@ func (u *unit) recipient(j *job) ledger.Recipient {
 	}
 	return r
 }
+
+// discarded is the note of a failure whose record the protocol has removed.
+const discarded = "removed by its protocol; the log has the error"
 
 // bury gives the dead to the undertaker.
 func (u *unit) bury(ctx context.Context) error {
@@ -118,7 +156,7 @@ func (u *unit) splitOff(ctx context.Context) error {
 		if j.state == activity.Retrying {
 			ds = append(ds, message.Delivery{
 				Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
-				Attempts: j.attempts, Generation: u.d.Generation, Since: u.d.Since,
+				Attempts: j.attempts, Unsent: j.unsent, Generation: u.d.Generation, Since: u.d.Since,
 			})
 			waits = append(waits, u.delayed(j.next))
 		}

@@ -44,7 +44,7 @@ func (u *unit) parked(j *job) parking.Parked {
 		Key: j.lot, Activity: u.a,
 		Delivery: message.Delivery{
 			Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
-			Attempts: j.attempts, Generation: u.spotGeneration(), Since: u.d.Since,
+			Attempts: j.attempts, Unsent: j.unsent, Generation: u.spotGeneration(), Since: u.d.Since,
 		},
 		Since: u.Now(), GiveUp: u.giveUpAt(),
 		Group: parking.GroupOf(u.a, j.host), Sequence: u.a.Sequence,

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -38,10 +39,30 @@ type ProtocolFunc func(ctx context.Context, a activity.Activity) Attempt
 // Prepare implements Protocol.
 func (f ProtocolFunc) Prepare(ctx context.Context, a activity.Activity) Attempt { return f(ctx, a) }
 
-// Route is how activities of one protocol are delivered.
+// Route is how activities of one protocol are delivered. Its zero bounds are
+// those of Limits.
 type Route struct {
 	Protocol Protocol
 	Policy   retry.Policy
+	// Attempt is the longest that one attempt takes, where it is more than a
+	// request.
+	Attempt time.Duration
+	// InFlight is how many attempts of this protocol a process has under way at
+	// once, and PerHost how many of them to one host. A delivery that finds no
+	// place soon goes back to its queue.
+	InFlight, PerHost int
+	// KeepDelivered and KeepFailed are how long the record of an activity to one
+	// target is kept after its end; 0: as long as any.
+	KeepDelivered, KeepFailed time.Duration
+}
+
+// longest is the longest that one attempt takes.
+func (r Route) longest(l Limits) time.Duration {
+	longest := cmp.Or(r.Attempt, l.Attempt)
+	if t := r.Policy.Timeout; t > 0 {
+		longest = min(longest, t)
+	}
+	return longest
 }
 
 // Death is a delivery that was given up.

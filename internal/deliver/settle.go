@@ -31,8 +31,9 @@ func (u *unit) settle(ctx context.Context, j *job) {
 // postpone decides when a target that failed for now is tried again.
 func (u *unit) postpone(j *job) {
 	policy, now := u.route.Policy, u.Now()
-	wait := policy.Wait(max(1, j.attempts), u.Random())
-	if j.out.Unattempted {
+	ours := j.out.Unattempted && !j.out.Tried
+	wait := policy.Wait(max(1, j.tries()), u.Random())
+	if ours {
 		wait = max(wait, policy.Wait(u.m.ReceiveCount, u.Random()))
 	}
 	if asked := j.out.RetryAfter.Sub(now); !j.out.RetryAfter.IsZero() && asked > wait {
@@ -45,14 +46,14 @@ func (u *unit) postpone(j *job) {
 		}
 	}
 	switch {
-	case j.out.Unattempted, policy.Left(j.attempts) > 0:
+	case ours, policy.Left(j.tries()) > 0:
 		j.state, j.next = activity.Retrying, now.Add(wait)
 	case policy.Park && u.a.Ordered():
 		j.state, j.lot, j.hold = activity.Parked, health.HostKey(j.host), true
 	case policy.Park:
 		j.state, j.lot = activity.Parked, health.InboxKey(j.target.Inbox)
 	default:
-		u.exhaust(j, "exhausted", fmt.Sprintf("%d attempts failed", j.attempts))
+		u.exhaust(j, "exhausted", fmt.Sprintf("%d tries failed", j.tries()))
 	}
 }
 
@@ -130,20 +131,28 @@ func (v *invocation) void(ctx context.Context, t activity.Target) error {
 	return v.hosts.change(ctx, s.Key, func(s health.State) health.State { return s.TrialVoid(v.Rules, v.Now()) })
 }
 
-// report logs and counts an attempt.
+// report logs and counts an attempt: one line for each, with all that is to be
+// known of it, so that protocols need not write any.
 func (u *unit) report(j *job) {
 	u.Meter.Attempted(u.a, j.out, j.state)
 	args := []any{
-		"activity", u.a.ID, "type", u.a.Type, "target", j.target.Inbox, "host", j.host, "attempt", j.attempts,
+		"activity", u.a.ID, "type", u.a.Type, "target", j.target.Inbox, "host", j.host, "attempt", j.tries(),
 		"state", j.state, "class", j.out.Class, "status", j.out.Status, "ms", j.out.Took.Milliseconds(),
 	}
 	if u.a.Job != "" {
 		args = append(args, "job", u.a.Job)
 	}
+	if j.out.Method != "" {
+		args = append(args, "method", j.out.Method)
+	}
 	if j.out.Class == outcome.Delivered {
 		u.Log.Info("delivered", args...)
 		return
 	}
-	args = append(args, "remaining", u.route.Policy.Left(j.attempts), "reason", j.out.Reason, "error", j.out.Err)
+	remaining := u.route.Policy.Left(j.tries())
+	if j.state.Final() {
+		remaining = 0
+	}
+	args = append(args, "remaining", remaining, "reason", j.out.Reason, "error", j.out.Err)
 	u.Log.Warn("attempt failed", args...)
 }

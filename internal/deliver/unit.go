@@ -32,6 +32,7 @@ type job struct {
 	position int
 	host     string
 	attempts int // made so far, recorded or not
+	unsent   int // tries that ended before a request was made
 	attempt  bool
 	last     ledger.Recipient // what is recorded, if recorded
 	recorded bool
@@ -57,6 +58,9 @@ func (u *unit) claimedElsewhere(until time.Time) time.Duration {
 	wait := time.Second << min(max(0, u.m.ReceiveCount-1), 5)
 	return min(u.delayed(until)+time.Second, u.jitter(min(wait, most)))
 }
+
+// tries counts against the policy's.
+func (j *job) tries() int { return j.attempts + j.unsent }
 
 // single reports whether the unit is one target by itself.
 func (u *unit) single() bool { return u.d.Position != message.Whole }
@@ -126,7 +130,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 func (u *unit) list() {
 	u.jobs = nil
 	for i, t := range u.d.Targets {
-		j := &job{target: t, position: i, host: t.Host(), attempts: u.d.Attempts}
+		j := &job{target: t, position: i, host: t.Host(), attempts: u.d.Attempts, unsent: u.d.Unsent}
 		if u.single() {
 			j.position = u.d.Position
 		}
@@ -141,7 +145,7 @@ func (u *unit) list() {
 			}
 			j.last, j.recorded = r, r.State != activity.Queued
 			if !revived {
-				j.attempts = max(j.attempts, r.Attempts)
+				j.attempts, j.unsent = max(j.attempts, r.Attempts), max(j.unsent, r.Unsent)
 			}
 		}
 		u.jobs = append(u.jobs, j)

@@ -71,7 +71,10 @@ type Recipient struct {
 	Target   activity.Target
 	State    activity.State
 
-	Attempts      int
+	Attempts int
+	// Unsent counts the tries that ended before a request was made and count
+	// against the policy's tries all the same.
+	Unsent        int
 	LastStatus    int
 	LastError     string
 	Response      string
@@ -172,6 +175,10 @@ type Store interface {
 	Activity(ctx context.Context, id activity.ID) (Record, error)
 	// CancelActivity marks an activity as cancelled, or ErrNotFound.
 	CancelActivity(ctx context.Context, id activity.ID) error
+	// KeepActivity sets until when an activity can be looked up, or ErrNotFound.
+	// What its chunks have recorded stays for as long as it was to: that keeps a
+	// late copy of a message from being sent.
+	KeepActivity(ctx context.Context, id activity.ID, until time.Time) error
 
 	// PlanChunks records which targets the chunks from first on have.
 	// Idempotent.

@@ -51,8 +51,10 @@ type Delivery struct {
 	// Targets are the chunk's targets, or the single one.
 	Targets []activity.Target `json:"targets"`
 
-	// Attempts counts the tries made before this message was sent.
+	// Attempts counts the requests made before this message was sent, and Unsent
+	// the tries that ended before there was one.
 	Attempts int `json:"attempts,omitempty"`
+	Unsent   int `json:"unsent,omitempty"`
 
 	// Generation fences a target's messages: only the one whose generation is
 	// at least the record's is acted on, so that a message which was sent twice

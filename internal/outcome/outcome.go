@@ -48,13 +48,18 @@ type Outcome struct {
 	// zero if it did not.
 	RetryAfter time.Time
 
-	// Unattempted says that no request reached the target and the attempt does
-	// not count against the policy's tries.
+	// Unattempted says that no request reached the target: the record's count of
+	// attempts stays. Nor does it count against the policy's tries, as it is
+	// usually a fault of ours, unless Tried says that it does.
 	Unattempted bool
+	Tried       bool
 
 	// Discard says that no record of the recipient needs to be kept (the
 	// "removed" column of the Sipher protocol).
 	Discard bool
+
+	// Method is what the protocol calls the request, such as FEDERATE, for logs.
+	Method string
 
 	// Note is a remark for the record, such as "acknowledgement lost".
 	Note string

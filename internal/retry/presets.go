@@ -20,13 +20,12 @@ func ActivityPub() Policy {
 	}
 }
 
-// Sipher tries five times, waits of 5, 10, 20 and 40 s between, and then gives
-// up. The circuit is not asked: the protocol has its own way around a server
+// Sipher tries five times, waits of just 5, 10, 20 and 40 s between, and then
+// gives up. The circuit is not asked: the protocol has its own way around a server
 // that is down, through other servers.
 func Sipher() Policy {
 	return Policy{
-		Name: "sipher", Tries: 5, First: 5 * time.Second, Factor: 2, Jitter: 0.1,
-		GiveUp: 7 * 24 * time.Hour, Timeout: 15 * time.Second,
+		Name: "sipher", Tries: 5, First: 5 * time.Second, Factor: 2, GiveUp: 7 * 24 * time.Hour,
 	}
 }
 

@@ -139,12 +139,26 @@ func (s *Store) record(ctx context.Context, id activity.ID) (ledger.Record, tabl
 
 // CancelActivity implements ledger.Store.
 func (s *Store) CancelActivity(ctx context.Context, id activity.ID) error {
+	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Cancelled = true })
+}
+
+// KeepActivity implements ledger.Store.
+func (s *Store) KeepActivity(ctx context.Context, id activity.ID, until time.Time) error {
+	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Forget = until })
+}
+
+// changeRecord applies f to an activity's record, which is written only if that
+// changes whether it is cancelled or when it is forgotten.
+func (s *Store) changeRecord(ctx context.Context, id activity.ID, f func(*ledger.Record)) error {
 	for range conflictTries {
 		r, old, err := s.record(ctx, id)
-		if err != nil || r.Cancelled {
+		if err != nil {
 			return err
 		}
-		r.Cancelled = true
+		before := r
+		if f(&r); r.Cancelled == before.Cancelled && r.Forget.Equal(before.Forget) {
+			return nil
+		}
 		it, err := packRecord(r)
 		if err != nil {
 			return err

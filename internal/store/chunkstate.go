@@ -31,6 +31,7 @@ type row struct {
 	Position   int            `json:"p"`
 	State      activity.State `json:"s"`
 	Attempts   int            `json:"a,omitempty"` // -1: none, 0: one
+	Unsent     int            `json:"z,omitempty"`
 	Status     int            `json:"c,omitempty"`
 	At         int64          `json:"t,omitempty"` // ms after Since; -1: not known
 	Next       int64          `json:"n,omitempty"` // ms after Since, 0: none
@@ -62,7 +63,7 @@ func (c chunkState) recipients() map[int]ledger.Recipient {
 	rs := make(map[int]ledger.Recipient, len(c.Rows))
 	for _, w := range c.Rows {
 		r := ledger.Recipient{
-			Position: w.Position, State: w.State, Attempts: w.Attempts + 1, LastStatus: w.Status,
+			Position: w.Position, State: w.State, Attempts: w.Attempts + 1, Unsent: w.Unsent, LastStatus: w.Status,
 			LastError: w.Error, Response: w.Response, Note: w.Note,
 			Generation: w.Generation, By: w.By,
 		}
@@ -125,7 +126,7 @@ func (c *chunkState) put(rs []ledger.Recipient) {
 			continue
 		}
 		w := row{
-			Position: r.Position, State: r.State, Attempts: r.Attempts - 1, Status: r.LastStatus,
+			Position: r.Position, State: r.State, Attempts: r.Attempts - 1, Unsent: r.Unsent, Status: r.LastStatus,
 			At: -1, Generation: r.Generation, By: r.By,
 			text: text{Error: r.LastError, Response: r.Response, Note: r.Note},
 		}

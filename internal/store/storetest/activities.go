@@ -77,6 +77,26 @@ var activities = group{"activities", []testCase{
 			b.t.Errorf("CancelActivity of nothing: %v", err)
 		}
 	}},
+	{"HowLongAnActivityIsKeptCanBeChangedAndItsChunksStay", func(b *bed) {
+		w := b.work(1)
+		c := w.claim(w.chunk(), "worker")
+		w.record(&c, w.deliveries(1)...)
+		r := b.record(w.id)
+		for _, keep := range []time.Duration{30 * 24 * time.Hour, 24 * time.Hour} {
+			r.Forget = b.in(keep)
+			b.must(b.KeepActivity(b.ctx, r.ID, r.Forget))
+			b.must(b.KeepActivity(b.ctx, r.ID, r.Forget))
+			b.same(r, b.record(r.ID))
+		}
+		b.advance(24 * time.Hour)
+		b.noActivity(r.ID)
+		if err := b.KeepActivity(b.ctx, r.ID, b.in(time.Hour)); !errors.Is(err, ledger.ErrNotFound) {
+			b.t.Errorf("KeepActivity: %v", err)
+		}
+		if k := w.inspect(w.chunk()); k.Found || k.Recipients[0].State != activity.Delivered {
+			b.t.Errorf("of the chunk is known: %+v", k)
+		}
+	}},
 	{"ChunksArePlannedInAnyNumberOfSteps", func(b *bed) {
 		r := b.newRecord(0)
 		targets := inboxes(7, false)

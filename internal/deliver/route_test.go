@@ -1,0 +1,310 @@
+package deliver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/outcome"
+	"fedpost/internal/queue"
+	"fedpost/internal/retry"
+)
+
+const inboxA = "https://a.example/inbox"
+
+// routed is a world whose one route is changed.
+func routed(t *testing.T, o delivertest.Options, change func(*deliver.Route)) *delivertest.World {
+	t.Helper()
+	w := delivertest.New(t, o)
+	c := w.Config()
+	r := c.Routes[activity.ActivityPub]
+	change(&r)
+	c.Routes = map[activity.Protocol]deliver.Route{activity.ActivityPub: r}
+	w.Deliver = deliver.New(c)
+	return w
+}
+
+func unsent(tried bool) outcome.Outcome {
+	return outcome.Outcome{Class: outcome.Retry, Unattempted: true, Tried: tried, Err: "nothing was sent"}
+}
+
+func TestATryWithoutARequestCountsAgainstThePolicyAndNotInTheRecord(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{Policy: retry.Sipher()})
+	var at []time.Duration
+	w.Servers.Script("a.example", func(delivertest.Request, int) outcome.Outcome {
+		at = append(at, w.Clock.Now().Sub(delivertest.Start))
+		return unsent(true)
+	})
+	id := w.Send(w.Activity("Create"), inboxA)
+	w.Run(10*time.Minute, time.Second)
+	if want := []time.Duration{0, 5e9, 15e9, 35e9, 75e9}; !slices.Equal(at, want) {
+		t.Errorf("tried at %v, want %v", at, want)
+	}
+	r := w.States(id)[inboxA]
+	if r.State != activity.Dead || r.Attempts != 0 || r.LastError != "nothing was sent" || r.Note != "5 tries failed" {
+		t.Errorf("%+v", r)
+	}
+	w.Quiet()
+}
+
+func TestTriesWithAndWithoutARequestAreCountedTogether(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{Policy: retry.Sipher()})
+	var numbers []int
+	w.Servers.Script("a.example", func(r delivertest.Request, _ int) outcome.Outcome {
+		numbers = append(numbers, r.Attempt)
+		if len(numbers)%2 == 1 {
+			return unsent(true)
+		}
+		return delivertest.Status(500)
+	})
+	id := w.Send(w.Activity("Create"), inboxA)
+	w.Run(10*time.Minute, time.Second)
+	if !slices.Equal(numbers, []int{1, 1, 2, 2, 3}) {
+		t.Errorf("attempts were numbered %v", numbers)
+	}
+	if r := w.States(id)[inboxA]; r.State != activity.Dead || r.Attempts != 2 || r.Unsent != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAFaultOfOursCostsNoTryWhateverThePolicy(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{Policy: retry.Sipher()})
+	calls := 0
+	w.Servers.Script("a.example", func(delivertest.Request, int) outcome.Outcome {
+		if calls++; calls < 12 {
+			return unsent(false)
+		}
+		return delivertest.Status(202)
+	})
+	id := w.Send(w.Activity("Create"), inboxA)
+	w.Run(6*time.Hour, 5*time.Second)
+	if r := w.States(id)[inboxA]; r.State != activity.Delivered || r.Attempts != 1 || r.Unsent != 0 {
+		t.Errorf("after %d calls: %+v", calls, r)
+	}
+}
+
+// TestASplitOffMessageCarriesTheTriesItWasLeft: its sender may have died before
+// it recorded them.
+func TestASplitOffMessageCarriesTheTriesItWasLeft(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{Policy: retry.Sipher()})
+	w.Servers.Script("a.example", func(delivertest.Request, int) outcome.Outcome { return unsent(true) })
+	a := w.Activity("Create")
+	w.Send(a, inboxA)
+	q := w.Engine.Queue(queue.Normal)
+	got, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 1})
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	d := message.Delivery{Targets: []activity.Target{{Inbox: inboxA, Stands: 1}}, Attempts: 1, Unsent: 3}
+	if err := q.Send(t.Context(), queue.Message{Body: delivertest.Encode(t, message.Message{Activity: &a, Deliver: &d})}); err != nil {
+		t.Fatal(err)
+	}
+	w.Work()
+	if r := w.States(a.ID)[inboxA]; r.State != activity.Dead || r.Attempts != 1 || r.Unsent != 4 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAProtocolThatSentNothingIsBelievedAtTheTimeOut(t *testing.T) {
+	for _, tried := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			protocol := deliver.ProtocolFunc(func(context.Context, activity.Activity) deliver.Attempt {
+				return func(ctx context.Context, _ activity.Target, _ int) outcome.Outcome {
+					<-ctx.Done()
+					return unsent(tried)
+				}
+			})
+			w := routed(t, delivertest.Options{Now: time.Now}, func(r *deliver.Route) { r.Protocol, r.Policy = protocol, retry.Sipher() })
+			id := w.Send(w.Activity("Create"), inboxA)
+			w.Poll(queue.Normal)
+			r := w.States(id)[inboxA]
+			if r.State != activity.Retrying || r.Attempts != 0 || (r.Unsent == 1) != tried {
+				t.Errorf("tried %v: %+v", tried, r)
+			}
+		})
+	}
+}
+
+func TestARouteSaysHowLongItsAttemptsTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var took time.Duration
+		begun := 0
+		protocol := deliver.ProtocolFunc(func(context.Context, activity.Activity) deliver.Attempt {
+			return func(ctx context.Context, _ activity.Target, _ int) outcome.Outcome {
+				began := time.Now()
+				begun++
+				<-ctx.Done()
+				took = time.Since(began)
+				return outcome.Outcome{Class: outcome.Retry, Err: "no answer"}
+			}
+		})
+		w := routed(t, delivertest.Options{Now: time.Now}, func(r *deliver.Route) {
+			r.Protocol, r.Policy, r.Attempt = protocol, retry.Sipher(), 45*time.Second
+		})
+		id := w.Send(w.Activity("Create"), inboxA)
+		m, err := w.Engine.Queue(queue.Normal).Receive(t.Context(), queue.ReceiveOptions{Max: 1})
+		if err != nil || len(m) != 1 {
+			t.Fatal(m, err)
+		}
+		// 49 s are too few for an attempt and the reserve of 5 s, 51 s are enough.
+		for limit, want := range map[time.Duration]int{49 * time.Second: 0, 51 * time.Second: 1} {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			begun = 0
+			if _, err := w.Deliver.Handle(ctx, queue.Normal, m); err != nil || begun != want {
+				t.Errorf("with %s: %d attempts, %v", limit, begun, err)
+			}
+		}
+		if r := w.States(id)[inboxA]; took != 45*time.Second || r.Attempts != 1 {
+			t.Errorf("took %s; %+v", took, r)
+		}
+	})
+}
+
+func TestADiscardedRecordKeepsItsEndOnly(t *testing.T) {
+	for class, want := range map[outcome.Class]ledger.Recipient{
+		outcome.Refused:   {State: activity.Failed, Note: "removed by its protocol; the log has the error"},
+		outcome.Delivered: {State: activity.Delivered},
+	} {
+		w := delivertest.New(t, delivertest.Options{})
+		w.Servers.Script("a.example", func(delivertest.Request, int) outcome.Outcome {
+			return outcome.Outcome{Class: class, Status: 200, Err: "wrong signature", Response: "{}", Note: "a note", Discard: true}
+		})
+		id := w.Send(w.Activity("Create"), inboxA)
+		w.Work()
+		r := w.States(id)[inboxA]
+		got := ledger.Recipient{State: r.State, LastStatus: r.LastStatus, LastError: r.LastError, Response: r.Response, Note: r.Note}
+		if got != want || r.Attempts != 1 {
+			t.Errorf("%s: %+v", class, r)
+		}
+	}
+}
+
+func TestAFinishedActivityIsKeptForAsLongAsItsRouteSays(t *testing.T) {
+	for state, answer := range map[activity.State]int{activity.Delivered: 202, activity.Failed: 404, activity.Dead: 500} {
+		w := routed(t, delivertest.Options{Policy: retry.Sipher()}, func(r *deliver.Route) {
+			r.KeepDelivered, r.KeepFailed = 24*time.Hour, 100*24*time.Hour // more than records are kept otherwise
+		})
+		w.Servers.Script("a.example", delivertest.Answers(answer))
+		w.Send(w.Activity("Create"), "https://other.example/inbox") // lest the queue is empty
+		a := w.Activity("Create")
+		id := w.Send(a, inboxA)
+		w.Run(2*time.Minute, time.Second)
+		w.Expect(id, map[string]activity.State{inboxA: state})
+		keep := 100 * 24 * time.Hour
+		if state == activity.Delivered {
+			keep = 24 * time.Hour
+		}
+		w.Clock.Advance(keep - 3*time.Minute)
+		w.Expect(id, map[string]activity.State{inboxA: state})
+		w.Clock.Advance(3 * time.Minute)
+		if _, err := w.Store.Activity(t.Context(), id); !errors.Is(err, ledger.ErrNotFound) {
+			t.Errorf("%s: still there: %v", state, err)
+		}
+		if state != activity.Delivered {
+			continue
+		}
+		// A copy of the message that comes after that is not sent.
+		before := len(w.Servers.Got())
+		d := message.Delivery{Position: message.Whole, Targets: []activity.Target{{Inbox: inboxA, Stands: 1}}}
+		err := w.Engine.Queue(queue.Normal).Send(t.Context(), queue.Message{Body: delivertest.Encode(t, message.Message{Activity: &a, Deliver: &d})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Work()
+		if n := len(w.Servers.Got()); n != before {
+			t.Errorf("sent %d times more", n-before)
+		}
+	}
+}
+
+// crowd notes how many attempts are under way at once.
+type crowd struct {
+	mu         sync.Mutex
+	now, most  int
+	host, peak map[string]int
+	at         map[string]time.Time // the last delivery to a host
+}
+
+func (c *crowd) Prepare(context.Context, activity.Activity) deliver.Attempt {
+	return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
+		c.count(t.Host(), 1)
+		defer c.count(t.Host(), -1)
+		if t.Host() == "hangs.example" {
+			<-ctx.Done()
+			return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+		}
+		<-time.After(100 * time.Millisecond)
+		return delivertest.Status(202)
+	}
+}
+
+func (c *crowd) count(host string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now += n
+	c.host[host] += n
+	c.most, c.peak[host] = max(c.most, c.now), max(c.peak[host], c.host[host])
+	if n < 0 {
+		c.at[host] = time.Now()
+	}
+}
+
+func TestALaneBoundsAProcessAndAHangingHostTakesAPartOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{host: map[string]int{}, peak: map[string]int{}, at: map[string]time.Time{}}
+		w := routed(t, delivertest.Options{Now: time.Now}, func(r *deliver.Route) {
+			r.Protocol, r.Policy, r.InFlight, r.PerHost = c, retry.Sipher(), 10, 5
+		})
+		begin := time.Now()
+		var stuck, well []activity.ID
+		for range 80 {
+			stuck = append(stuck, w.Send(w.Activity("Create"), "https://hangs.example/inbox"))
+		}
+		for n := range 40 {
+			well = append(well, w.Send(w.Activity("Create"), fmt.Sprintf("https://h%d.example/inbox", n%4)))
+		}
+		var workers sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		m := w.Mapping(queue.Normal)
+		m.Concurrency = 8
+		workers.Go(func() { m.Run(ctx) })
+		<-time.After(time.Hour)
+		cancel()
+		workers.Wait()
+		for _, id := range well {
+			for inbox, r := range w.States(id) {
+				if r.State != activity.Delivered || r.Attempts != 1 {
+					t.Errorf("%s: %+v", inbox, r)
+				}
+			}
+		}
+		dead := 0
+		for _, id := range stuck {
+			if r := w.States(id)["https://hangs.example/inbox"]; r.State == activity.Dead && r.Attempts == 5 {
+				dead++
+			}
+		}
+		if dead != len(stuck) {
+			t.Errorf("%d of %d to the hanging host have come to their end", dead, len(stuck))
+		}
+		if c.most <= 5 || c.most > 10 || c.peak["hangs.example"] != 5 {
+			t.Errorf("%d at once, %d of them to the hanging host", c.most, c.peak["hangs.example"])
+		}
+		for n := range 4 {
+			if late := c.at[fmt.Sprintf("h%d.example", n)].Sub(begin); late > 10*time.Second {
+				t.Errorf("h%d had to wait for %s", n, late)
+			}
+		}
+	})
+}
