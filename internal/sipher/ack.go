@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"fedpost/internal/outcome"
 	"fedpost/internal/sipher/exchange"
 	"fedpost/internal/sipher/follow"
 	"fedpost/internal/sipher/key"
@@ -94,14 +93,4 @@ func (d *delivery) befriend(ctx context.Context) {
 	if err := d.store.Befriend(ctx, d.server.URL); err != nil {
 		d.log.ErrorContext(ctx, "cannot note that a sipher server is no stranger", "server", d.server.URL, "error", err)
 	}
-}
-
-// logFailure writes the line that the protocol asks for about every failed try.
-func (d *delivery) logFailure(ctx context.Context, o outcome.Outcome) {
-	remaining := 0
-	if o.Class == outcome.Retry {
-		remaining = max(Tries-d.n, 0)
-	}
-	d.log.WarnContext(ctx, "sipher attempt failed", "id", d.a.ID, "job", d.a.Job, "method", d.payload.Method,
-		"target", d.target, "attempt", d.n, "remaining", remaining, "status", o.Status, "reason", o.Reason, "error", o.Err)
 }

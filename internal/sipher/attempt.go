@@ -8,6 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/outcome"
+	"fedpost/internal/sipher/discovery"
 	"fedpost/internal/sipher/envelope"
 	"fedpost/internal/sipher/exchange"
 	"fedpost/internal/sipher/key"
@@ -19,15 +20,13 @@ import (
 // Attempt makes the n-th attempt, from 1, to deliver a job: Body is the exact
 // plaintext, Job the job's name, ServerURL the server, the target's Inbox the
 // target URL. The outcome is Unattempted where no request to the target was
-// made and Discard where the protocol removes the delivery record.
+// made, and Tried as well where that is a try of the protocol all the same;
+// Discard where the protocol removes the delivery record.
 func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.Target, n int) outcome.Outcome {
 	began := p.now()
 	d := &delivery{Protocol: p, a: a, target: t.Inbox, n: n}
 	o := d.attempt(ctx)
-	o.Took = p.now().Sub(began)
-	if o.Class != outcome.Delivered {
-		d.logFailure(ctx, o)
-	}
+	o.Took, o.Method = p.now().Sub(began), string(d.payload.Method)
 	return o
 }
 
@@ -91,7 +90,7 @@ func (d *delivery) findServer(ctx context.Context) (outcome.Outcome, bool) {
 		return refused(err, keep), false
 	}
 	if d.server, err = d.discovery.Discover(ctx, d.a.ServerURL); err != nil {
-		return later(err), false
+		return undiscovered(ctx, err), false
 	}
 	return outcome.Outcome{}, true
 }
@@ -100,11 +99,11 @@ func (d *delivery) findServer(ctx context.Context) (outcome.Outcome, bool) {
 func (d *delivery) seal() (string, outcome.Outcome, bool) {
 	recipient, err := key.DecodeSize(d.server.EncryptionKey, key.Size)
 	if err != nil {
-		return "", later(fmt.Errorf("encryption key of %s: %w", d.server.URL, err)), false
+		return "", unsent(fmt.Errorf("encryption key of %s: %w", d.server.URL, err)), false
 	}
 	sealed, err := envelope.Seal(d.entropy, recipient, d.a.Body)
 	if err != nil {
-		return "", later(fmt.Errorf("encrypt to %s: %w", d.server.URL, err)), false
+		return "", unsent(fmt.Errorf("encrypt to %s: %w", d.server.URL, err)), false
 	}
 	if err := d.identity.Ready(); err != nil {
 		return "", refused(err, keep), false
@@ -193,7 +192,24 @@ func refused(err error, r record) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Refused, Err: err.Error(), Unattempted: true, Discard: r == discard}
 }
 
-// later is to be tried again and made no request to the target.
+// unsent is a try that failed before a request to the target was made.
+func unsent(err error) outcome.Outcome {
+	o := later(err)
+	o.Tried = true
+	return o
+}
+
+// undiscovered is what a failed discovery amounts to: a try, unless it failed on
+// our side, by an outage of the storage or because we stop.
+func undiscovered(ctx context.Context, err error) outcome.Outcome {
+	var f *exchange.Fault
+	if ctx.Err() != nil || errors.Is(err, discovery.ErrStore) || errors.As(err, &f) && f.Stopped {
+		return later(err)
+	}
+	return unsent(err)
+}
+
+// later is to be tried again and costs no try: it says nothing of the server.
 func later(err error) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Retry, Err: err.Error(), Unattempted: true}
 }

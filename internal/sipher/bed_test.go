@@ -212,6 +212,7 @@ func (b *bed) follows() []follow.Follow {
 type want struct {
 	class       outcome.Class
 	unattempted bool
+	tried       bool // although unattempted
 	discard     bool
 	says        string // in the error
 	note        string
@@ -219,9 +220,9 @@ type want struct {
 
 func (w want) check(t testing.TB, o outcome.Outcome) {
 	t.Helper()
-	if o.Class != w.class || o.Unattempted != w.unattempted || o.Discard != w.discard {
-		t.Errorf("class %s, unattempted %v, discard %v; want %s, %v, %v (%s)",
-			o.Class, o.Unattempted, o.Discard, w.class, w.unattempted, w.discard, o.Err)
+	if o.Class != w.class || o.Unattempted != w.unattempted || o.Tried != w.tried || o.Discard != w.discard {
+		t.Errorf("class %s, unattempted %v, tried %v, discard %v; want %s, %v, %v, %v (%s)",
+			o.Class, o.Unattempted, o.Tried, o.Discard, w.class, w.unattempted, w.tried, w.discard, o.Err)
 	}
 	if !strings.Contains(o.Err, w.says) || (o.Err == "") != (o.Class == outcome.Delivered) {
 		t.Errorf("error %q does not say %q", o.Err, w.says)

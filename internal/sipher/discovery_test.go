@@ -122,7 +122,7 @@ func TestD3DiscoveryOfAServerRegisteredMeanwhileWithAnotherKeyIsRefused(t *testi
 		b.insert(b.b, func(s *registry.Server) { s.PublicKey = b.p.PublicKey() })
 	}}
 	o := sipherWith(b, late).Attempt(t.Context(), postJob(), target(postJob()), 1)
-	want{class: outcome.Retry, unattempted: true, says: "another key"}.check(t, o)
+	want{class: outcome.Retry, unattempted: true, tried: true, says: "another key"}.check(t, o)
 	got, err := b.store.KeyChanges(t.Context())
 	if err != nil || len(got) != 1 || got[0].Via != registry.Discovered {
 		t.Errorf("%+v, %v", got, err)

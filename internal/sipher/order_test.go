@@ -27,7 +27,7 @@ func (x trouble) first() want {
 		// Row 3 would ask in vain: row 5 is known without asking.
 		return want{class: outcome.Refused, unattempted: true}
 	case x.unknown && x.undiscoverable, !x.unknown && x.badKey:
-		return want{class: outcome.Retry, unattempted: true}
+		return want{class: outcome.Retry, unattempted: true, tried: true}
 	case x.noOrigin:
 		return want{class: outcome.Refused, unattempted: true}
 	}
@@ -60,7 +60,7 @@ func TestD1TheFirstRowThatAppliesDecides(t *testing.T) {
 		}
 		o := x.attempt(t)
 		w := x.first()
-		if o.Class != w.class || o.Unattempted != w.unattempted || o.Discard != w.discard {
+		if o.Class != w.class || o.Unattempted != w.unattempted || o.Tried != w.tried || o.Discard != w.discard {
 			rt.Fatalf("%+v: %+v, want %+v", x, o, w)
 		}
 	})

@@ -76,7 +76,7 @@ func TestOutcome3UndiscoverableServerIsRetriedWithAttemptsUnchanged(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
 			b.b.Discover(d)
-			want{class: outcome.Retry, unattempted: true, says: "discover https://b.example"}.check(t, b.attempt(followJob(), 1))
+			want{class: outcome.Retry, unattempted: true, tried: true, says: "discover https://b.example"}.check(t, b.attempt(followJob(), 1))
 			if got := b.b.Sequence(); !slices.Equal(got, []string{"GET /discover"}) {
 				t.Errorf("asked %v", got)
 			}
@@ -88,13 +88,13 @@ func TestOutcome3UndiscoverableServerIsRetriedWithAttemptsUnchanged(t *testing.T
 	t.Run("cut off", func(t *testing.T) {
 		b := newBed(t)
 		b.net.Fail(urlB, errors.New("gone"))
-		want{class: outcome.Retry, unattempted: true, says: "gone"}.check(t, b.attempt(followJob(), 1))
+		want{class: outcome.Retry, unattempted: true, tried: true, says: "gone"}.check(t, b.attempt(followJob(), 1))
 	})
 	t.Run("no URL", func(t *testing.T) {
 		b := newBed(t)
 		a := followJob()
 		a.ServerURL = "b.example"
-		want{class: outcome.Retry, unattempted: true, says: "not a server URL"}.check(t, b.attempt(a, 1))
+		want{class: outcome.Retry, unattempted: true, tried: true, says: "not a server URL"}.check(t, b.attempt(a, 1))
 	})
 }
 
@@ -103,7 +103,7 @@ func TestOutcome4EncryptionKeyOfWrongLengthIsRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
 			b.insert(b.b, func(s *registry.Server) { s.EncryptionKey = k })
-			want{class: outcome.Retry, unattempted: true, says: urlB}.check(t, b.attempt(followJob(), 1))
+			want{class: outcome.Retry, unattempted: true, tried: true, says: urlB}.check(t, b.attempt(followJob(), 1))
 			if got := b.net.Asked(); len(got) > 0 {
 				t.Errorf("asked %v", got)
 			}
@@ -114,7 +114,7 @@ func TestOutcome4EncryptionKeyOfWrongLengthIsRetried(t *testing.T) {
 func TestOutcome4ComesBefore5(t *testing.T) {
 	b := newBed(t, without(identity.SettingOrigin))
 	b.insert(b.b, func(s *registry.Server) { s.EncryptionKey = "QQ==" })
-	want{class: outcome.Retry, unattempted: true, says: "wrong length"}.check(t, b.attempt(followJob(), 1))
+	want{class: outcome.Retry, unattempted: true, tried: true, says: "wrong length"}.check(t, b.attempt(followJob(), 1))
 }
 
 // without makes a bed whose settings are incomplete.
@@ -318,6 +318,14 @@ func TestD9StoreOutagesHarmNoJob(t *testing.T) {
 			if got := b.net.Asked(); len(got) > 0 {
 				t.Errorf("%s: asked %v", verb, got)
 			}
+		}
+	})
+	t.Run("during discovery", func(t *testing.T) {
+		for _, verb := range []string{"Insert", "Server"} {
+			b := newBed(t)
+			broken := sipherWith(b, &outage{Store: b.store, verb: verb, err: down})
+			o := broken.Attempt(t.Context(), postJob(), target(postJob()), 1)
+			want{class: outcome.Retry, unattempted: true, says: "table is down"}.check(t, o)
 		}
 	})
 	t.Run("after the answer", func(t *testing.T) {

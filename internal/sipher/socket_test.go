@@ -89,7 +89,7 @@ func TestD3PrivateAddressesAreNotDiscovered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, peer, _ := overSockets(t, c)
 			a, to := socketJob(peer)
-			want{class: outcome.Retry, unattempted: true, says: "discover"}.check(t, p.Attempt(t.Context(), a, to, 1))
+			want{class: outcome.Retry, unattempted: true, tried: true, says: "discover"}.check(t, p.Attempt(t.Context(), a, to, 1))
 
 			// Nor are they called back.
 			w := httptest.NewRecorder()

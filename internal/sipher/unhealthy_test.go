@@ -91,7 +91,7 @@ func TestD3DiscoveryTimesOutAfter10Seconds(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, b *bed) {
 		b.net.Hang(urlB)
 		began := time.Now()
-		want{class: outcome.Retry, unattempted: true, says: "no answer in time"}.check(t, b.attempt(postJob(), 1))
+		want{class: outcome.Retry, unattempted: true, tried: true, says: "no answer in time"}.check(t, b.attempt(postJob(), 1))
 		if took := time.Since(began); took != 10*time.Second {
 			t.Errorf("took %s", took)
 		}

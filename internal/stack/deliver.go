@@ -9,11 +9,13 @@ import (
 	"fedpost/internal/deadletter"
 	"fedpost/internal/deliver"
 	"fedpost/internal/health"
+	"fedpost/internal/outbound"
 	"fedpost/internal/outcome"
 	"fedpost/internal/parking"
 	"fedpost/internal/queue"
 	"fedpost/internal/ratelimit"
 	"fedpost/internal/retry"
+	"fedpost/internal/sipher"
 	"fedpost/internal/stats"
 	"fedpost/internal/topology"
 )
@@ -36,7 +38,7 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 	if err != nil {
 		return nil, err
 	}
-	hc, err := p.client(c.Outbound, c.Outbound.Timeout)
+	hc, err := p.client(c.Outbound, c.Outbound.Timeout, outbound.MaxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +60,7 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 					d := fediverse.Prepare(ctx, a)
 					return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome { return d.Attempt(ctx, t) }
 				})},
-			activity.Sipher: {Policy: retry.Sipher(), Protocol: deliver.ProtocolFunc(
-				func(_ context.Context, a activity.Activity) deliver.Attempt {
-					return func(ctx context.Context, t activity.Target, n int) outcome.Outcome {
-						return federation.Attempt(ctx, a, t, n)
-					}
-				})},
+			activity.Sipher: sipherRoute(federation, c),
 		},
 		Grave: p.undertaker(c.Limits), Lot: p.lot(circuit),
 		Limiter: ratelimit.Limiter{Store: s, Now: p.now()},
@@ -74,6 +71,21 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 		},
 		Log: p.Log, Meter: stats.Metered{Next: p.Meter, Tally: tally}, Now: p.now(),
 	}), nil
+}
+
+// sipherRoute has its own bounds, because the protocol has no circuit: a server
+// that hangs is tried for each of its jobs, and takes half of the places at most.
+func sipherRoute(federation *sipher.Protocol, c config.Deliver) deliver.Route {
+	return deliver.Route{
+		Policy: retry.Sipher(), Attempt: sipher.Budget,
+		InFlight: c.Sipher.Deliveries, PerHost: min(c.Concurrency.PerHost, max(1, c.Sipher.Deliveries/2)),
+		KeepDelivered: sipher.KeepDelivered, KeepFailed: sipher.KeepFailed,
+		Protocol: deliver.ProtocolFunc(func(_ context.Context, a activity.Activity) deliver.Attempt {
+			return func(ctx context.Context, t activity.Target, n int) outcome.Outcome {
+				return federation.Attempt(ctx, a, t, n)
+			}
+		}),
+	}
 }
 
 func (p Ports) undertaker(l config.Limits) deadletter.Undertaker {

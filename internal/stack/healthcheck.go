@@ -8,6 +8,7 @@ import (
 	"fedpost/internal/agenda"
 	"fedpost/internal/config"
 	"fedpost/internal/healthcheck"
+	"fedpost/internal/outbound"
 	"fedpost/internal/sipher"
 )
 
@@ -22,7 +23,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	hc, err := p.client(c.Outbound, probeTimeout)
+	hc, err := p.client(c.Outbound, probeTimeout, outbound.MaxBody)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ package stack
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"fedpost/internal/config"
@@ -37,7 +38,10 @@ type Ports struct {
 	// Alone is a name that no earlier process had, if this one has the engine for
 	// itself: then claims of earlier ones are not waited for. Empty on AWS.
 	Alone string
-	Log   *slog.Logger
+	// Transport, if not nil, carries all requests to other servers instead of
+	// connections: a seam for servers in memory, without address guard.
+	Transport http.RoundTripper
+	Log       *slog.Logger
 	// Meter counts for metrics; nil does not.
 	Meter deliver.Meter
 	// Tally counts for statistics; nil: each function has one of its own.
@@ -70,10 +74,12 @@ func (p Ports) senders() map[queue.Name]queue.Sender {
 }
 
 // client is the HTTP client for requests to strangers. Its time-out is the
-// longest of its users'; each request has its own.
-func (p Ports) client(o config.Outbound, timeout time.Duration) (*outbound.Client, error) {
+// longest of its users'; each request has its own. Of an answer it reads maxBody
+// bytes.
+func (p Ports) client(o config.Outbound, timeout time.Duration, maxBody int) (*outbound.Client, error) {
 	c, err := outbound.New(outbound.Config{
-		UserAgent: o.UserAgent, AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow, Timeout: timeout,
+		UserAgent: o.UserAgent, AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow,
+		Timeout: timeout, MaxBody: maxBody, Transport: p.Transport,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("HTTP client: %w", err)
@@ -92,7 +98,7 @@ func (p Ports) sipher(c config.Sipher, o config.Outbound) (*sipher.Protocol, err
 	if err != nil {
 		return nil, fmt.Errorf("SIPHER_THREAT_POLICIES: %w", err)
 	}
-	hc, err := p.client(o, sipher.Timeout)
+	hc, err := p.client(o, sipher.Timeout, sipher.MaxAnswer)
 	if err != nil {
 		return nil, err
 	}

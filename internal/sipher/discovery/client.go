@@ -6,6 +6,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -40,10 +41,14 @@ type Client struct {
 	flights singleflight.Group
 }
 
+// ErrStore says that a discovery failed because what was learnt could not be
+// stored: nothing is wrong with the server.
+var ErrStore = errors.New("the registry cannot be written")
+
 // Discover asks an unknown server who it is, registers it under the URL given
 // and registers us with it. That the server does not want us is not fatal. The
-// error wraps a *exchange.Fault, wire.ErrDiscovery, registry.ErrURL or
-// registry.ErrKeyChanged.
+// error wraps a *exchange.Fault, wire.ErrDiscovery, registry.ErrURL,
+// registry.ErrKeyChanged or ErrStore.
 func (c *Client) Discover(ctx context.Context, serverURL string) (registry.Server, error) {
 	flight := c.flights.DoChan(serverURL, func() (any, error) {
 		// Others wait for this flight: it must not end because the one who
@@ -71,8 +76,11 @@ func (c *Client) discover(ctx context.Context, serverURL string) (registry.Serve
 	s, err := registry.Admit(ctx, c.Registry, registry.Shown{
 		URL: serverURL, PublicKey: card.PublicKey, EncryptionKey: card.EncryptionKey, Via: registry.Discovered,
 	}, c.Now())
-	if err != nil {
+	if errors.Is(err, registry.ErrKeyChanged) {
 		return registry.Server{}, err
+	}
+	if err != nil {
+		return registry.Server{}, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	c.Log.InfoContext(ctx, "sipher server discovered", "server", serverURL)
 	if err := c.register(ctx, serverURL); err != nil {
