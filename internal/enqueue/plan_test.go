@@ -373,21 +373,35 @@ func TestALimitOfTheBodyIsMarkedAsSuch(t *testing.T) {
 
 func TestWhatAcceptingCosts(t *testing.T) {
 	for name, c := range map[string]struct {
-		r    enqueue.Request
-		want []string
+		r     enqueue.Request
+		calls []string
+		units int // of writes
 	}{
-		"without a key":          {request(), []string{"table.Put", "normal.Send"}},
-		"with a key":             {request(key("k")), []string{"table.Put", "table.Put", "normal.Send", "table.Put"}},
-		"ordered":                {request(ordered("o")), []string{"table.Put", "ordered.Send"}},
-		"delayed":                {request(delay(time.Hour)), []string{"table.Put", "table.Put"}},
-		"ordered, with a key":    {request(ordered("o"), key("k")), []string{"table.Get", "table.Put", "ordered.Send"}},
-		"many recipients":        {request(func(r *enqueue.Request) { r.Recipients = inboxes(5000, 0) }), []string{"table.Put", "normal.Send"}},
-		"more than a message is": {request(func(r *enqueue.Request) { r.Recipients = inboxes(600, 2000) }), []string{"table.PutAll", "table.Put", "normal.Send"}},
+		"without a key":          {request(), []string{"table.Put", "normal.Send"}, 1},
+		"with a key":             {request(key("k")), []string{"table.Put", "table.Put", "normal.Send", "table.Put"}, 3},
+		"a chunk of recipients":  {request(key("k"), func(r *enqueue.Request) { r.Recipients = inboxes(50, 60) }), []string{"table.Put", "table.Put", "normal.Send", "table.Put"}, 3},
+		"ordered":                {request(ordered("o")), []string{"table.Put", "ordered.Send"}, 1},
+		"ordered, with a key":    {request(ordered("o"), key("k")), []string{"table.Get", "table.Put", "ordered.Send"}, 1},
+		"many recipients":        {request(func(r *enqueue.Request) { r.Recipients = inboxes(5000, 0) }), []string{"table.Put", "normal.Send"}, 1},
+		"delayed by the queue":   {request(delay(time.Minute)), []string{"table.Put", "normal.Send"}, 1},
+		"more than a message is": {request(func(r *enqueue.Request) { r.Recipients = inboxes(600, 2000) }), []string{"table.PutAll", "table.Put", "normal.Send"}, 0},
+		"delayed by the agenda":  {request(delay(time.Hour)), []string{"table.Put", "table.Put"}, 0},
 	} {
 		w := newWorld(t, faults.NewPlan())
 		w.must(c.r, enqueue.Queued)
-		if got := w.calls(0); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		if got := w.calls(0); !slices.Equal(got, c.calls) {
+			t.Errorf("%s: %v, want %v", name, got, c.calls)
 		}
+		requests, units := 0, 0.0
+		for op, u := range w.cost.Snapshot() {
+			if op.Service == "SQS" {
+				requests += u.Requests
+			}
+			units += u.WriteUnits
+		}
+		if c.units > 0 && (requests != 1 || units != float64(c.units)) {
+			t.Errorf("%s: %d requests to SQS and %v write units, want 1 and %d", name, requests, units, c.units)
+		}
+		t.Logf("%s: %d requests to SQS, %v write units", name, requests, units)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"fedpost/internal/dedup"
 	"fedpost/internal/embedded"
 	"fedpost/internal/enqueue"
+	"fedpost/internal/estimate"
 	"fedpost/internal/faults"
 	"fedpost/internal/message"
 	"fedpost/internal/queue"
@@ -41,6 +42,7 @@ type world struct {
 	*testing.T
 	engine  *embedded.Engine
 	plan    *faults.Plan
+	cost    *estimate.Counter // since the last restart
 	clock   time.Time
 	store   *store.Store // through the plan
 	truth   *store.Store // beside it
@@ -86,10 +88,10 @@ func newWorld(t *testing.T, p *faults.Plan, change ...option) *world {
 
 // restart puts everything but the engine together anew, around another plan.
 func (w *world) restart(p *faults.Plan) {
-	w.plan = p
+	w.plan, w.cost = p, estimate.NewCounter()
 	senders := map[queue.Name]queue.Sender{}
 	for _, n := range sending {
-		senders[n] = faults.Sender(p, string(n), w.engine.Queue(n))
+		senders[n] = faults.Sender(p, string(n), estimate.Queue(w.cost, w.engine.Queue(n)))
 	}
 	entropy := mrand.NewChaCha8([32]byte{byte(w.restarts)})
 	w.restarts++
@@ -100,7 +102,7 @@ func (w *world) restart(p *faults.Plan) {
 	for _, c := range w.change {
 		c(&s)
 	}
-	tbl := faults.Table(p, "table", w.engine.Table())
+	tbl := faults.Table(p, "table", estimate.Table(w.cost, w.engine.Table()))
 	w.store, w.truth = store.New(tbl, w.now), store.New(w.engine.Table(), w.now)
 	w.guard = dedup.New(w.store, s.dedup)
 	if s.noMarkers {
