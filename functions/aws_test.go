@@ -8,11 +8,13 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,11 +39,13 @@ import (
 // test in the place of API Gateway, the event sources and the schedule.
 type cloud struct {
 	*testing.T
-	enqueue, deliver, check *runtimeapi.Function
-	recorders               map[string]*recorder // by the functions' logical ids
-	client                  *client.Client
-	urls                    map[queue.Name]string
-	sqs                     *sqs.Client
+	enqueue, check *runtimeapi.Function
+	deliver        atomic.Pointer[runtimeapi.Function]
+	recorders      map[string]*recorder // by the functions' logical ids
+	client         *client.Client
+	urls           map[queue.Name]string
+	sqs            *sqs.Client
+	env            map[string]string
 }
 
 func newCloud(t *testing.T) *cloud {
@@ -67,21 +71,26 @@ func newCloud(t *testing.T) *cloud {
 		env["QUEUE_URL_"+strings.ToUpper(strings.ReplaceAll(string(name), "-", "_"))] = url
 		resources[path.Base(url)] = logicalIDs[name]
 	}
-	run := func(id string, f topology.Function) *runtimeapi.Function {
-		r := newRecorder(t, endpoints, resources)
-		c.recorders[id] = r
-		own := map[string]string{"AWS_ENDPOINT_URL": r.URL}
-		for k, v := range env {
-			own[k] = v
-		}
-		return start(t, f, own)
+	c.env = env
+	for _, id := range []string{"EnqueueFunction", "DeliverFunction", "HealthCheckFunction"} {
+		c.recorders[id] = newRecorder(t, endpoints, resources)
 	}
-	c.enqueue = run("EnqueueFunction", topology.Enqueue)
-	c.deliver = run("DeliverFunction", topology.Deliver)
-	c.check = run("HealthCheckFunction", topology.HealthCheck)
+	c.enqueue = c.start("EnqueueFunction", topology.Enqueue)
+	c.deliver.Store(c.start("DeliverFunction", topology.Deliver))
+	c.check = c.start("HealthCheckFunction", topology.HealthCheck)
 	c.client = c.through(gatewaytest.REST)
 	c.connect(awstest.Env("AWS_REGION"))
 	return c
+}
+
+// start runs a function with changes to the environment.
+func (c *cloud) start(id string, f topology.Function, change ...string) *runtimeapi.Function {
+	env := maps.Clone(c.env)
+	env["AWS_ENDPOINT_URL"] = c.recorders[id].URL
+	for i := 0; i < len(change); i += 2 {
+		env[change[i]] = change[i+1]
+	}
+	return start(c.T, f, env)
 }
 
 var logicalIDs = map[queue.Name]string{
@@ -152,7 +161,7 @@ func (c *cloud) batch(ctx context.Context, e events.SQSEvent) (events.SQSEventRe
 	if err != nil {
 		return r, err
 	}
-	answer, err := c.deliver.Invoke(ctx, event)
+	answer, err := c.deliver.Load().Invoke(ctx, event)
 	if err != nil {
 		return r, err
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"fedpost/internal/client"
 	"fedpost/internal/queue"
 	"fedpost/internal/template"
+	"fedpost/internal/topology"
 )
 
 // eventSource is what Lambda does with the deliver function's role.
@@ -55,6 +55,7 @@ func TestEachRoleAllowsWhatItsFunctionCallsAndNothingElse(t *testing.T) {
 	c.cancelled(server.URL)
 	c.malformed()
 	c.stumble(server.URL, inbox)
+	c.dead(server.URL, inbox)
 	c.outage()
 	c.operator()
 	c.delayed(server.URL)
@@ -65,7 +66,6 @@ func TestEachRoleAllowsWhatItsFunctionCallsAndNothingElse(t *testing.T) {
 	}
 	excuses := map[string]map[string]string{
 		"EnqueueFunction": {
-			"dynamodb:DeleteItem":         "a marker is released when a send has definitely failed",
 			"dynamodb:ConditionCheckItem": "an ordered activity is recorded near the turn of a deduplication period",
 		},
 		"DeliverFunction":     eventSource,
@@ -166,11 +166,38 @@ func (c *cloud) stumble(server string, inbox *aptest.Inbox) {
 	c.settled(c.submit(client.Submission{Recipients: []any{server + "/stumbles"}}))
 }
 
-// operator looks around.
+// dead: a recipient is given up, and revived by an operator.
+func (c *cloud) dead(server string, inbox *aptest.Inbox) {
+	patient := c.deliver.Swap(c.start("DeliverFunction", topology.Deliver, "RETRY_TRIES", "1", "RETRY_PARK", "false"))
+	inbox.Then(aptest.Status(503))
+	id := c.submit(client.Submission{Recipients: []any{server + "/dies"}})
+	if s := c.settled(id); s.Counts["dead"] != 1 {
+		c.Fatalf("got %+v", s)
+	}
+	c.deliver.Store(patient)
+	var revived struct{ Retried int }
+	err := c.client.Do(c.Context(), http.MethodPost, "/v1/dead-letters/retry", []byte(`{"activity":"`+id+`"}`), &revived)
+	if err != nil || revived.Retried != 1 {
+		c.Fatalf("revived %d, %v", revived.Retried, err)
+	}
+	c.until("the revived is delivered", func() bool {
+		s, err := c.client.Activity(c.Context(), id, "")
+		return err == nil && s.Counts["delivered"] == 1
+	})
+}
+
+// operator looks around and intervenes.
 func (c *cloud) operator() {
-	for _, path := range []string{"/v1/stats", "/v1/servers", "/v1/dead-letters", "/v1/follows"} {
-		err := c.client.Do(c.Context(), http.MethodGet, path, nil, nil)
-		if p, ok := errors.AsType[*client.Problem](err); err != nil && !(ok && p.Status == http.StatusNotFound) {
+	for _, call := range []struct{ method, path, body string }{
+		{"GET", "/v1/stats", ""}, {"GET", "/v1/servers", ""}, {"GET", "/v1/dead-letters", ""}, {"GET", "/v1/follows", ""},
+		{"PUT", "/v1/servers/slow.example", `{"rateLimit":{"perMinute":60}}`}, {"GET", "/v1/servers/slow.example", ""},
+		{"POST", "/v1/servers/spam.example/block", `{"reason":"spam"}`}, {"POST", "/v1/servers/spam.example/unblock", ""},
+	} {
+		var body []byte
+		if call.body != "" {
+			body = []byte(call.body)
+		}
+		if err := c.client.Do(c.Context(), call.method, call.path, body, nil); err != nil {
 			c.Error(err)
 		}
 	}
