@@ -53,7 +53,7 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 	if err := p.sender.Send(ctx, out); err != nil {
 		return &SendError{Err: fmt.Errorf("send to queue %s: %w", p.queue, err), MaybeSent: !queue.NotSent(err)}
 	}
-	s.note(ctx, m)
+	Notes{s.o.Noter, s.o.Blobs, s.o.Log}.sent(ctx, m)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"context"
+	"log/slog"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/agenda"
@@ -9,41 +10,49 @@ import (
 	"fedpost/internal/message"
 )
 
-// note tells the Noter of what is now on a queue. It comes after the send,
-// because an activity that was never sent must not make another superfluous;
-// and it may be missed, which only means that more is sent than necessary.
-func (s *Service) note(ctx context.Context, m message.Message) {
-	if s.o.Noter == nil {
+// Notes tells a Noter of what is now on a queue: a Service does so itself, and
+// the agenda, which sends what was delayed, is given Released. A note comes
+// after the send, because an activity that was never sent must not make another
+// superfluous; and it may be missed, which only means that more is sent than
+// necessary.
+type Notes struct {
+	Noter Noter // nil: there is nobody to tell
+	Blobs blob.Store
+	Log   *slog.Logger
+}
+
+func (n Notes) sent(ctx context.Context, m message.Message) {
+	if n.Noter == nil {
 		return
 	}
 	for _, part := range parts(m) {
 		if part.Activity.Protocol != activity.ActivityPub {
 			continue
 		}
-		if err := s.o.Noter.Note(ctx, *part.Activity, targets(part)); err != nil {
-			s.o.Log.WarnContext(ctx, "activity is queued, but not noted: older ones that it makes superfluous will be sent",
+		if err := n.Noter.Note(ctx, *part.Activity, targets(part)); err != nil {
+			n.Log.WarnContext(ctx, "activity is queued, but not noted: older ones that it makes superfluous will be sent",
 				"activity", part.Activity.ID, "error", err)
 		}
 	}
 }
 
-// NoteReleased is note for a task that the agenda has sent.
-func (s *Service) NoteReleased(ctx context.Context, t agenda.Task) {
-	if s.o.Noter == nil {
+// Released is for a task that the agenda has sent.
+func (n Notes) Released(ctx context.Context, t agenda.Task) {
+	if n.Noter == nil {
 		return
 	}
 	m, err := message.Decode(t.Body)
 	if err == nil && m.Ref != nil {
 		var body string
-		if body, err = blob.Get(ctx, s.o.Blobs, m.Ref.ID, m.Ref.Parts); err == nil {
+		if body, err = blob.Get(ctx, n.Blobs, m.Ref.ID, m.Ref.Parts); err == nil {
 			m, err = message.Decode(body)
 		}
 	}
 	if err != nil {
-		s.o.Log.WarnContext(ctx, "released activity could not be read to note it", "activity", t.ID, "error", err)
+		n.Log.WarnContext(ctx, "released activity could not be read to note it", "activity", t.ID, "error", err)
 		return
 	}
-	s.note(ctx, m)
+	n.sent(ctx, m)
 }
 
 // parts are the messages that m is made of.

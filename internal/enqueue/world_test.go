@@ -113,7 +113,7 @@ func (w *world) restart(p *faults.Plan) {
 		s.enqueue.Ledger = s.ledger
 	}
 	w.service = enqueue.New(s.enqueue)
-	w.release = &agenda.Releaser{Store: w.store, Queues: s.enqueue.Queues, Released: w.service.NoteReleased, Log: discard}
+	w.release = &agenda.Releaser{Store: w.store, Queues: s.enqueue.Queues, Released: enqueue.Notes{Noter: s.enqueue.Noter, Blobs: w.store, Log: discard}.Released, Log: discard}
 }
 
 func (w *world) now() time.Time { return w.clock }
