@@ -63,8 +63,8 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 			activity.Sipher: sipherRoute(federation, c),
 		},
 		Grave: p.undertaker(c.Limits), Lot: p.lot(circuit),
-		Limiter: ratelimit.Limiter{Store: s, Now: p.now()},
-		Rules:   circuit,
+		Redundancy: p.redundancy(pol), Limiter: ratelimit.Limiter{Store: s, Now: p.now()},
+		Rules: circuit,
 		Limits: deliver.Limits{
 			InFlight: c.Concurrency.Deliveries, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },

@@ -22,19 +22,23 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	pol, err := c.Retry.Build()
+	if err != nil {
+		return nil, err
+	}
 	tally := p.tally()
 	operating, err := p.operating(c, tally)
 	if err != nil {
 		return nil, err
 	}
 	return api.New(api.Options{
-		Enqueuer: stats.Accepting{Enqueuer: p.enqueuer(c, keys, federation), Tally: tally, Log: p.Log}, Keys: keys, Activities: activities{p.store(), p.now()},
+		Enqueuer: stats.Accepting{Enqueuer: p.enqueuer(c, p.redundancy(pol), keys, federation), Tally: tally, Log: p.Log}, Keys: keys, Activities: activities{p.store(), p.now()},
 		Routes: append(operating, api.Route{Pattern: "/discover", Handler: federation.Handler(), Public: true}),
 		Token:  token, Now: p.now(), RequestID: rand.Text, Log: p.Log,
 	}), nil
 }
 
-func (p Ports) enqueuer(c config.Enqueue, keys enqueue.Keys, federation *sipher.Protocol) *enqueue.Service {
+func (p Ports) enqueuer(c config.Enqueue, noter enqueue.Noter, keys enqueue.Keys, federation *sipher.Protocol) *enqueue.Service {
 	s := p.store()
 	return enqueue.New(enqueue.Options{
 		Queues: p.senders(), Ledger: s, Blobs: s, Agenda: s, Keys: keys,
@@ -42,7 +46,7 @@ func (p Ports) enqueuer(c config.Enqueue, keys enqueue.Keys, federation *sipher.
 			TTL: c.Deduplication.TTL, Prefix: c.Deduplication.Prefix, Fallback: dedup.Fallback(c.Deduplication.Fallback),
 			Now: p.now(), Entropy: rand.Reader, Log: p.Log,
 		}),
-		Jobs: follows{federation},
+		Noter: noter, Jobs: follows{federation},
 		Limits: enqueue.Limits{
 			Body: c.Limits.ActivityBytes, Inboxes: c.Limits.Recipients, Batch: c.Limits.Batch, Delay: c.Limits.Delay,
 		},

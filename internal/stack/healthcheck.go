@@ -7,6 +7,7 @@ import (
 
 	"fedpost/internal/agenda"
 	"fedpost/internal/config"
+	"fedpost/internal/enqueue"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/outbound"
 	"fedpost/internal/sipher"
@@ -33,10 +34,11 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	}
 	circuit := c.Circuit.Rules(pol.GiveUp)
 	s := p.store()
+	notes := enqueue.Notes{Noter: p.redundancy(pol), Blobs: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
 		Servers: s, Lot: p.lot(circuit),
 		Prober:   healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
-		Agenda:   &agenda.Releaser{Store: s, Queues: p.senders(), Log: p.Log},
+		Agenda:   &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, Log: p.Log},
 		Checkers: []healthcheck.Checker{sipherChecks{federation}},
 		Rules:    circuit, Log: p.Log, Meter: p.Meter, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
 	}), nil
