@@ -57,7 +57,9 @@ func (w *World) Work() {
 	for range 100_000 {
 		n := 0
 		for _, name := range topology.Sources {
-			n += w.Poll(name)
+			if w.depth(name).Visible > 0 {
+				n += w.Poll(name)
+			}
 		}
 		if n == 0 {
 			return
@@ -115,13 +117,18 @@ func (w *World) due() time.Time {
 func (w *World) pending() bool {
 	w.T.Helper()
 	for _, name := range topology.Sources {
-		d, err := w.Engine.Queue(name).Depth(context.Background())
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		if d != (queue.Depth{}) {
+		if w.depth(name) != (queue.Depth{}) {
 			return true
 		}
 	}
 	return false
+}
+
+func (w *World) depth(n queue.Name) queue.Depth {
+	w.T.Helper()
+	d, err := w.Engine.Queue(n).Depth(context.Background())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return d
 }
