@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -283,5 +284,49 @@ func TestPartialFailuresAreHonoured(t *testing.T) {
 	}
 	if n, m := len(healthy.Posts()), len(stumbling.Posts()); n != 1 || m != 3 {
 		t.Errorf("%d and %d requests, want 1 and 3", n, m)
+	}
+}
+
+// eventLimit is what Lambda takes as one event, in bytes.
+const eventLimit = 6 << 20
+
+// TestTheLargestRequestFitsIntoTheFunction: 50,000 inboxes in one call, within
+// Lambda's limits and the memory that the template gives.
+func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
+	c := newCloud(t)
+	if _, err := c.client.GenerateKey(t.Context(), keyID, "ed25519"); err != nil {
+		t.Fatal(err)
+	}
+	recipients := make([]any, 50_000)
+	for i := range recipients {
+		recipients[i] = fmt.Sprintf("https://server-%05d.example/users/somebody/inbox", i)
+	}
+	via := c.through(gatewaytest.HTTP) // base64 makes the larger events
+	transport := via.HTTP.Transport.(gatewaytest.Transport)
+	largest := 0
+	transport.Invoke = func(ctx context.Context, event []byte) ([]byte, error) {
+		largest = max(largest, len(event))
+		return c.enqueue.Invoke(ctx, event)
+	}
+	via.HTTP.Transport = transport
+	began := time.Now()
+	a, err := via.Submit(t.Context(), client.Submission{
+		Activity: json.RawMessage(strings.TrimSpace(aptest.Fixture("mastodon-create-note"))), KeyID: keyID,
+		Recipients: recipients, Delay: "P1D", // accepted, recorded, and not sent in this test
+	})
+	took := time.Since(began)
+	if err != nil || a.Recipients != len(recipients) {
+		t.Fatalf("got %+v, %v", a, err)
+	}
+	memory, err := c.enqueue.PeakMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("event of %.1f MiB, accepted in %s, peak memory %d MiB", float64(largest)/(1<<20), took.Round(time.Millisecond), memory>>20)
+	if largest > eventLimit {
+		t.Errorf("the event has %d bytes, Lambda takes %d", largest, eventLimit)
+	}
+	if half := int64(topology.Enqueue.Memory) << 20 / 2; memory > half {
+		t.Errorf("peak memory %d bytes, more than half of the function's", memory)
 	}
 }
