@@ -96,6 +96,7 @@ func (u *unit) attempt(ctx context.Context, try Attempt, j *job) {
 	defer func() { <-perHost }()
 	u.inFlight <- struct{}{}
 	defer func() { <-u.inFlight }()
+	defer u.rooms.enter(u.from)()
 	if u.lateFor(u.route.longest(u.Limits)) {
 		j.attempt = false
 		return

@@ -223,10 +223,10 @@ func TestRateLimitIsKeptHoweverMuchIsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ids []activity.ID
-	for i := range 300 {
+	for i := range 120 {
 		ids = append(ids, w.Send(w.Activity("Create"), fmt.Sprintf("https://small.example/%d", i)))
 	}
-	w.Run(30*time.Minute, time.Second)
+	w.Run(15*time.Minute, time.Second)
 	got := w.Servers.Got()
 	for i := range got {
 		n := 0

@@ -61,6 +61,11 @@ type Limits struct {
 	// InFlight attempts of an invocation. Attempts wait for answers most of the
 	// time, so it bounds sockets and memory, not CPU. Default 256.
 	InFlight int
+	// PerQueue is how many attempts all invocations of a queue in this process
+	// have under way together. On Lambda a process has one invocation at a time;
+	// where it has dozens, it would run out of files. Each queue has its own,
+	// so that a flood in one holds up no other. 0: no bound but InFlight.
+	PerQueue int
 	// PerHost attempts at once. Small servers have few workers. Default 8.
 	PerHost int
 	// Attempt is the longest that one attempt takes, unless its route says
@@ -105,6 +110,7 @@ type Engine struct {
 	Config
 	hosts *hosts
 	lanes map[activity.Protocol]*lane
+	rooms rooms
 }
 
 // New returns an engine.
@@ -123,5 +129,5 @@ func New(c Config) *Engine {
 	if c.Meter == nil {
 		c.Meter = unmetered{}
 	}
-	return &Engine{Config: c, hosts: newHosts(c), lanes: newLanes(c.Routes)}
+	return &Engine{Config: c, hosts: newHosts(c), lanes: newLanes(c.Routes), rooms: newRooms(c.Limits.PerQueue)}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"golang.org/x/sync/errgroup"
+
 	"fedpost/internal/activity"
 	"fedpost/internal/health"
 	"fedpost/internal/outcome"
@@ -25,6 +27,9 @@ func (h *hosts) observe(ctx context.Context, t activity.Target, out outcome.Outc
 	return nil
 }
 
+// savesAtOnce is how many states are saved at a time.
+const savesAtOnce = 16
+
 // flush saves what has been learnt.
 func (h *hosts) flush(ctx context.Context) error {
 	h.mu.Lock()
@@ -35,9 +40,17 @@ func (h *hosts) flush(ctx context.Context) error {
 		}
 	}
 	h.mu.Unlock()
-	var errs []error
-	for _, key := range keys {
-		errs = append(errs, h.save(ctx, key))
+	errs := make([]error, len(keys))
+	var g errgroup.Group
+	g.SetLimit(savesAtOnce)
+	for i, key := range keys {
+		g.Go(func() error {
+			errs[i] = h.save(ctx, key)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	return errors.Join(errs...)
 }

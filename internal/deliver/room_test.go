@@ -1,0 +1,66 @@
+package deliver_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/outcome"
+	"fedpost/internal/queue"
+)
+
+// TestInvocationsOfOneQueueShareTheProcesssRoom runs several invocations of two
+// queues side by side: each queue has its own room, however many invocations.
+func TestInvocationsOfOneQueueShareTheProcesssRoom(t *testing.T) {
+	const room, invocations = 5, 4
+	synctest.Test(t, func(t *testing.T) {
+		var now, most, total atomic.Int32
+		crowd := deliver.ProtocolFunc(func(context.Context, activity.Activity) deliver.Attempt {
+			return func(context.Context, activity.Target, int) outcome.Outcome {
+				n := now.Add(1)
+				defer now.Add(-1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				total.Add(1)
+				<-time.After(time.Second) // virtual
+				return delivertest.Status(202)
+			}
+		})
+		w := delivertest.New(t, delivertest.Options{Now: time.Now, Protocol: crowd, Limits: deliver.Limits{PerQueue: room}})
+		for i := range 2 * invocations {
+			var to []string
+			for n := range 10 {
+				to = append(to, fmt.Sprintf("https://h%d-%d.example/inbox", i, n))
+			}
+			a := w.Activity("Create")
+			if a.Priority = activity.Normal; i%2 == 0 {
+				a.Priority = activity.High
+			}
+			w.Send(a, to...)
+		}
+		var wg sync.WaitGroup
+		for i := range 2 * invocations {
+			m := w.Mapping(queue.Normal)
+			if i%2 == 0 {
+				m = w.Mapping(queue.High)
+			}
+			m.BatchSize = 1
+			wg.Go(func() {
+				if _, err := m.PollOnce(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if most.Load() != 2*room || total.Load() != 20*invocations {
+			t.Errorf("at most %d of %d attempts at once, want %d", most.Load(), total.Load(), 2*room)
+		}
+	})
+}
