@@ -308,6 +308,29 @@ func TestOperatorsRule(t *testing.T) {
 	if s := fresh().CheckNow(rules, t0); s != fresh() {
 		t.Errorf("a healthy server: %+v", s)
 	}
+	if s := down.CheckNow(rules, t0); s.CheckNow(rules, t0.Add(time.Second)) != s {
+		t.Error("asking twice changes it twice")
+	}
+}
+
+func TestAnOperatorsRateLimitStaysUntilItIsLifted(t *testing.T) {
+	limited := fresh().LimitTo(rules, 60, t0)
+	if limited.Limited(t0.Add(1000*day)) != 60 || !limited.Forget.IsZero() || limited.Since.IsZero() || limited.LimitTo(rules, 60, t0) != limited {
+		t.Errorf("limited: %+v", limited)
+	}
+	if s := limited.LearnRate(rules, 6, t0.Add(time.Hour), t0); s != limited {
+		t.Errorf("what was learnt replaced it: %+v", s)
+	}
+	if s := limited.Block(rules, "", t0).Unblock(rules, t0); s.Limited(t0) != 60 {
+		t.Errorf("lifted by a block: %+v", s)
+	}
+	if s := limited.LimitTo(rules, 0, t0); s.Limited(t0) != 0 || s.Forget.IsZero() {
+		t.Errorf("lifted: %+v", s)
+	}
+	learnt := fresh().LearnRate(rules, 6, t0.Add(time.Hour), t0).LimitTo(rules, 60, t0)
+	if learnt.Limited(t0.Add(2*time.Hour)) != 60 {
+		t.Errorf("set over what was learnt: %+v", learnt)
+	}
 }
 
 func TestGoneIsBelievedForAWhile(t *testing.T) {

@@ -60,7 +60,10 @@ func authority(s string) (string, error) {
 		return "", errAuthority
 	}
 	u, err := url.Parse("https://" + s)
-	if err != nil || u.Hostname() == "" || strings.HasSuffix(s, ":") {
+	if err != nil || strings.HasSuffix(s, ":") {
+		return "", errAuthority
+	}
+	if name := strings.TrimSuffix(u.Hostname(), "."); name == "" || strings.HasSuffix(name, ".") {
 		return "", errAuthority
 	}
 	if port := u.Port(); port != "" {
