@@ -148,11 +148,26 @@ func TestAPathIsServedAsItWasSent(t *testing.T) {
 		{"/v1/keys/https%3A%2F%2Fa.example%2F%2525", "/v1/keys/https://a.example/%25"},
 		{"/v1/servers/a.example:8443/block", "/v1/servers/a.example:8443/block"},
 		{"/v1/servers/größe.example", "/v1/servers/größe.example"},
+		{"/v1/servers/https://a.example/pause", "/v1/servers/https://a.example/pause"},
+		{"/v1/servers/https%3A%2F%2Fa.example/pause", "/v1/servers/https://a.example/pause"},
 		{"", "/"},
 	}
 	for _, tt := range tests {
 		if got := answer(t, fixture(t, "rest-api.json", map[string]any{"path": tt.event})).Path; got != tt.path {
 			t.Errorf("%s: got %s, want %s", tt.event, got, tt.path)
+		}
+	}
+}
+
+func TestAServersNameIsOnePartOfThePath(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/servers/a.example":                       "/v1/servers/a.example",
+		"/v1/servers/https://a.example/block":         "/v1/servers/https:%2F%2Fa.example/block",
+		"/v1/servers/https%3A%2F%2Fa.example/unblock": "/v1/servers/https%3A%2F%2Fa.example/unblock",
+		"/v1/servers/inbox:https://a.example/users/é": "/v1/servers/inbox:https:%2F%2Fa.example%2Fusers%2F%C3%A9",
+	} {
+		if got := encodePath(path); got != want {
+			t.Errorf("%s becomes %s, want %s", path, got, want)
 		}
 	}
 }

@@ -22,8 +22,14 @@ func withoutStage(r events.APIGatewayV2HTTPRequest) string {
 	return path
 }
 
-// keys is the one route whose last part may hold anything.
-const keys = "/v1/keys/"
+// Routes with a part that may hold anything: a key's id, which is the last, and a
+// server's name, behind which an act may stand.
+const (
+	keys    = "/v1/keys/"
+	servers = "/v1/servers/"
+)
+
+var acts = []string{"/block", "/unblock", "/pause", "/resume", "/check"}
 
 // encodePath returns a path that a URL can be made with. A REST API passes it
 // on as it was sent, percent-encoded; an HTTP API decodes it once. Which of
@@ -31,15 +37,28 @@ const keys = "/v1/keys/"
 // been sent like this has been decoded.
 func encodePath(path string) string {
 	if id, ok := strings.CutPrefix(path, keys); ok {
-		if !encoded(id) || strings.Contains(id, "/") {
-			return keys + url.PathEscape(id)
+		return keys + encodePart(id)
+	}
+	if name, ok := strings.CutPrefix(path, servers); ok {
+		for _, act := range acts {
+			if before, ok := strings.CutSuffix(name, act); ok {
+				return servers + encodePart(before) + act
+			}
 		}
-		return path
+		return servers + encodePart(name)
 	}
 	if encoded(path) {
 		return path
 	}
 	return (&url.URL{Path: path}).EscapedPath()
+}
+
+// encodePart is encodePath for one part of a path.
+func encodePart(part string) string {
+	if !encoded(part) || strings.Contains(part, "/") {
+		return url.PathEscape(part)
+	}
+	return part
 }
 
 // encoded reports whether a path could have come over the wire as it is.
