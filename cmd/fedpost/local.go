@@ -109,6 +109,7 @@ type settings struct {
 }
 
 func (s settings) serve(ports stack.Ports, listen string, sweep func(context.Context) error) (*local.Server, error) {
+	ports.PerQueue = local.PerQueue
 	api, err := stack.API(s.Enqueue(), s.Access.Token, ports)
 	if err != nil {
 		return nil, err

@@ -10,8 +10,9 @@ import (
 // look said last if that takes longer than within.
 func Await(t testing.TB, within time.Duration, what string, look func() (done bool, seen string)) {
 	t.Helper()
-	// Looking costs what is looked at: often at first, more seldom later.
-	const often, seldom = 20 * time.Millisecond, 250 * time.Millisecond
+	// Looking costs what is looked at: often at first, more seldom later, and
+	// never for most of the time.
+	const often, seldom, share = 20 * time.Millisecond, 250 * time.Millisecond, 20
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	start, pause := time.Now(), time.NewTimer(0)
@@ -24,9 +25,10 @@ func Await(t testing.TB, within time.Duration, what string, look func() (done bo
 		case <-pause.C:
 		}
 		var done bool
+		before := time.Now()
 		if done, seen = look(); done {
 			return
 		}
-		pause.Reset(min(seldom, max(often, time.Since(start)/20)))
+		pause.Reset(max(min(seldom, max(often, time.Since(start)/share)), share*time.Since(before)))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"fedpost/internal/activitypub/aptest"
 	"fedpost/internal/client"
@@ -117,7 +118,7 @@ func cancel(t *testing.T, w *World) {
 	good, bad := w.Remote(), w.Remote()
 	bad.Always(aptest.Status(503))
 	id := w.Send(note("cancelled"), good.URL("/inbox"), bad.URL("/inbox"))
-	Await(t, w.Patience(10e9), "delivered to one", func() (bool, string) {
+	Await(t, w.Patience(time.Minute), "delivered to one", func() (bool, string) {
 		s, err := w.Activity(t.Context(), id, "")
 		if err != nil {
 			return false, err.Error()
@@ -133,7 +134,7 @@ func cancel(t *testing.T, w *World) {
 	}
 	bad.Always(aptest.Status(202))
 	delayed := submission(note("later"), "", bad.URL("/inbox"))
-	delayed.Delay = "2"
+	delayed.Delay = "4"
 	later := w.Accept(delayed).ID
 	if err := w.cancel(t.Context(), later); err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func cancel(t *testing.T, w *World) {
 	w.Ends(later, map[string]int{"cancelled": 1})
 	// What is sent after it, with the same delay, overtakes nothing.
 	marker := submission(note("marker"), "", bad.URL("/inbox"))
-	marker.Delay = "3"
+	marker.Delay = "5"
 	w.Ends(w.Accept(marker).ID, map[string]int{"delivered": 1})
 	accepted(t, bad, noteID("marker"))
 	var p *client.Problem

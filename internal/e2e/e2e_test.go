@@ -9,12 +9,15 @@ import (
 	"fedpost/internal/client"
 )
 
-// scenarios are what users may rely on, whatever the engine.
-var scenarios = []struct {
+// scenario is something that users may rely on, whatever the engine.
+type scenario struct {
 	name    string
 	options Options
 	run     func(t *testing.T, w *World)
-}{
+}
+
+// scenarios run side by side.
+var scenarios = []scenario{
 	{"FourServersOfEveryDay", Options{Settings: map[string]string{"DELIVERY_TIMEOUT": "2s", "RETRY_TRIES": "3"}}, fourServers},
 	{"BodiesArriveByteForByte", Options{}, byteExact},
 	{"KeysOfEveryKindSign", Options{}, kindsOfKeys},
@@ -29,8 +32,6 @@ var scenarios = []struct {
 	{"WhatIsCancelledIsNotSent", Options{}, cancel},
 	{"ABatchIsOneCall", Options{}, batch},
 	{"BadRequestsStoreNothing", Options{}, badRequests},
-	{"TheHighestNumberOfRecipients", Options{}, many},
-	{"UrgentOnesPassAFlood", Options{}, priorities},
 }
 
 // TestMain lets more scenarios run side by side than there are processors: they
@@ -46,13 +47,10 @@ func TestMain(m *testing.M) {
 
 func TestScenariosOnTheEmbeddedEngine(t *testing.T) { runScenarios(t, Embedded()) }
 
-func TestScenariosOnTheAWSEngine(t *testing.T) {
-	e := AWS()
-	e.Require(t)
-	runScenarios(t, e)
-}
+func TestScenariosOnTheAWSEngine(t *testing.T) { runScenarios(t, AWS()) }
 
 func runScenarios(t *testing.T, e Engine) {
+	e.Require(t)
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,7 @@ type Ports struct {
 
 // visibility is shorter than on AWS, where a batch may be throttled for a while
 // before it is run, but still longer than an invocation.
-const visibility = 20 * time.Second
+const visibility = 30 * time.Second
 
 // Embedded is the engine on a file.
 func Embedded() Engine {

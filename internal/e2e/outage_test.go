@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"fedpost/internal/activitypub/aptest"
 )
@@ -26,7 +25,7 @@ func outage(t *testing.T, w *World) {
 	}
 	host.Up()
 	for _, id := range ids {
-		w.EndsWithin(30*time.Second, id, map[string]int{"delivered": 2})
+		w.Ends(id, map[string]int{"delivered": 2})
 	}
 	accepted(t, host, activities...)
 	accepted(t, other, activities...)

@@ -65,7 +65,7 @@ func TestWhatWasAcceptedSurvivesKill9(t *testing.T) {
 			want = 3
 		}
 		deliveries += want
-		w.EndsWithin(40*time.Second, id, map[string]int{"delivered": want})
+		w.Ends(id, map[string]int{"delivered": want})
 	}
 
 	doubled := 0

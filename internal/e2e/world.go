@@ -59,10 +59,6 @@ type World struct {
 // KeyID is the signing key that every world has.
 const KeyID = aptest.RSAKeyID
 
-// timeout of an invocation: time for a few attempts of a second each, and for
-// what the engine keeps back to write records.
-const timeout = 15 * time.Second
-
 // Open starts a world. It ends with the test.
 func Open(t testing.TB, e Engine, o Options) *World {
 	t.Helper()
@@ -76,7 +72,10 @@ func Open(t testing.TB, e Engine, o Options) *World {
 	if o.Every == 0 {
 		o.Every = 500 * time.Millisecond
 	}
-	server := w.start(settings, o.Every)
+	// Time for an attempt, for another, and for what the engine keeps back to
+	// write records.
+	timeout := 2*settings.Outbound.Timeout + 5*time.Second
+	server := w.start(settings, o.Every, timeout)
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	w.Client = &client.Client{Base: server.URL, HTTP: &http.Client{Transport: transport}}
 	t.Cleanup(func() {
@@ -91,7 +90,7 @@ func Open(t testing.TB, e Engine, o Options) *World {
 	return w
 }
 
-func (w *World) start(s config.Local, every time.Duration) *local.Server {
+func (w *World) start(s config.Local, every, timeout time.Duration) *local.Server {
 	w.t.Helper()
 	sealer, err := keyring.OpenLocalSealer(filepath.Join(w.t.TempDir(), "sealing.key"))
 	if err != nil {
@@ -105,7 +104,7 @@ func (w *World) start(s config.Local, every time.Duration) *local.Server {
 	ports := stack.Ports{
 		Table:  estimate.Table(w.estimated, w.ports.Table),
 		Queue:  func(n queue.Name) queue.Queue { return queues[n] },
-		Sealer: sealer, AllowPrivate: true, Log: log,
+		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Log: log,
 	}
 	api, err := stack.API(s.Enqueue(), s.Access.Token, ports)
 	if err != nil {
@@ -199,7 +198,7 @@ func (w *World) Patience(d time.Duration) time.Duration {
 // counts, and returns what the API says of it.
 func (w *World) Ends(id string, want map[string]int) client.Status {
 	w.t.Helper()
-	return w.EndsWithin(20*time.Second, id, want)
+	return w.EndsWithin(time.Minute, id, want)
 }
 
 // EndsWithin is Ends with a time.

@@ -23,6 +23,12 @@ import (
 	"fedpost/internal/topology"
 )
 
+// PerQueue is how many deliveries of each queue a process has under way at once.
+// Its dozens of invocations would otherwise open thousands of connections for
+// one activity with many recipients, which is more files than most systems let a
+// process have.
+const PerQueue = 512
+
 // Services are fedpost's three functions.
 type Services struct {
 	API         http.Handler

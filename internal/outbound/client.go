@@ -77,6 +77,10 @@ var ErrTimeout = outcome.ErrTimeout
 // about the host.
 var ErrStopped = errors.New("stopped before an answer came")
 
+// ErrNoRoom says that this machine has no file, port or memory left for another
+// connection, which says nothing about the host either. It wraps ErrStopped.
+var ErrNoRoom = fmt.Errorf("%w: this machine has no room for another connection", ErrStopped)
+
 // Answer is what a host answered.
 type Answer struct {
 	Status int

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -37,6 +38,9 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 	if outer.Err() != nil && !errors.Is(context.Cause(outer), ErrTimeout) {
 		return fmt.Errorf("%w: %w", ErrStopped, context.Cause(outer))
 	}
+	if full(err) {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
 	if errors.Is(context.Cause(inner), ErrTimeout) {
 		if t.resolving.Load() {
 			return &net.DNSError{Err: "no answer from the resolver", IsTimeout: true}
@@ -56,6 +60,18 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 		return &InvalidAnswerError{Err: err}
 	}
 	return err
+}
+
+// full reports whether err is of this machine's limits. A resolver's error has
+// lost its type.
+func full(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		var dns *net.DNSError
+		if errors.Is(err, errno) || errors.As(err, &dns) && strings.HasSuffix(dns.Err, errno.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 // streamError is net/http's unexported error for an HTTP/2 stream that was

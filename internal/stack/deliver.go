@@ -66,7 +66,7 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 		Redundancy: p.redundancy(pol), Limiter: ratelimit.Limiter{Store: s, Now: p.now()},
 		Rules: circuit,
 		Limits: deliver.Limits{
-			InFlight: c.Concurrency.Deliveries, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
+			InFlight: c.Concurrency.Deliveries, PerQueue: p.PerQueue, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
 		},
 		Log: p.Log, Meter: stats.Metered{Next: p.Meter, Tally: tally}, Now: p.now(),

@@ -38,6 +38,9 @@ type Ports struct {
 	// Alone is a name that no earlier process had, if this one has the engine for
 	// itself: then claims of earlier ones are not waited for. Empty on AWS.
 	Alone string
+	// PerQueue is how many deliveries of a queue are under way at once, where one
+	// process runs many invocations; 0 is no bound beside each invocation's own.
+	PerQueue int
 	// Transport, if not nil, carries all requests to other servers instead of
 	// connections: a seam for servers in memory, without address guard.
 	Transport http.RoundTripper

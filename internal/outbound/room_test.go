@@ -1,0 +1,45 @@
+package outbound
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+)
+
+type failing struct{ err error }
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
+
+// TestALimitOfThisMachineIsNotTheHostsFault: a process that has no file left for
+// a connection must not hold that against the server it wanted to talk to.
+func TestALimitOfThisMachineIsNotTheHostsFault(t *testing.T) {
+	dial := func(errno syscall.Errno) error {
+		return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", errno)}
+	}
+	for _, c := range []struct {
+		err  error
+		ours bool
+	}{
+		{dial(syscall.EMFILE), true}, {dial(syscall.ENFILE), true}, {dial(syscall.EADDRNOTAVAIL), true},
+		{dial(syscall.ENOBUFS), true}, {dial(syscall.ENOMEM), true},
+		{&net.DNSError{Err: "dial udp 127.0.0.53:53: socket: " + syscall.EMFILE.Error(), Name: "a.example"}, true},
+		{dial(syscall.ECONNREFUSED), false}, {dial(syscall.EHOSTUNREACH), false},
+		{&net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}, false},
+	} {
+		client, err := New(Config{UserAgent: "fedpost/test", Transport: failing{c.err}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewRequest(t.Context(), http.MethodPost, "https://a.example/inbox", "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Do(t.Context(), r)
+		if errors.Is(err, ErrNoRoom) != c.ours || errors.Is(err, ErrStopped) != c.ours {
+			t.Errorf("%v: %v", c.err, err)
+		}
+	}
+}
