@@ -18,6 +18,10 @@ const (
 	maxBatchGet   = 100
 	maxBatchWrite = 25
 
+	// maxBatchBytes is a quarter of what DynamoDB takes: a request of 10 MB may
+	// not be through before it is given up as lost.
+	maxBatchBytes = 4 << 20
+
 	// parallel is how many batches are under way at once.
 	parallel = 4
 )
@@ -98,12 +102,12 @@ func (t *Table) getOne(ctx context.Context, k table.Key, got map[table.Key]table
 
 // PutAll implements table.Table.
 func (t *Table) PutAll(ctx context.Context, items []table.Item) error {
-	var writes []types.WriteRequest
+	var writes []write
 	for _, it := range items {
 		if err := it.Check(); err != nil {
 			return err
 		}
-		writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: encode(it)}})
+		writes = append(writes, write{types.WriteRequest{PutRequest: &types.PutRequest{Item: encode(it)}}, it.Size()})
 	}
 	if len(items) == 1 {
 		return t.Put(ctx, items[0], table.Cond{})
@@ -113,12 +117,12 @@ func (t *Table) PutAll(ctx context.Context, items []table.Item) error {
 
 // DeleteAll implements table.Table.
 func (t *Table) DeleteAll(ctx context.Context, keys []table.Key) error {
-	var writes []types.WriteRequest
+	var writes []write
 	for _, k := range keys {
 		if err := k.Check(); err != nil {
 			return err
 		}
-		writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: encodeKey(k)}})
+		writes = append(writes, write{types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: encodeKey(k)}}, len(k.PK) + len(k.SK)})
 	}
 	if len(keys) == 1 {
 		return t.Delete(ctx, keys[0], table.Cond{})
@@ -126,14 +130,33 @@ func (t *Table) DeleteAll(ctx context.Context, keys []table.Key) error {
 	return t.writeAll(ctx, "delete", writes)
 }
 
-// writeAll sends the writes in batches. A full batch of the largest items is
-// 10 MB, within the 16 MB that DynamoDB takes.
-func (t *Table) writeAll(ctx context.Context, verb string, writes []types.WriteRequest) error {
+// write is one write of a batch and its size in bytes.
+type write struct {
+	types.WriteRequest
+	bytes int
+}
+
+// split cuts writes into batches by count and bytes.
+func split(writes []write) (batches [][]types.WriteRequest) {
+	var batch []types.WriteRequest
+	bytes := 0
+	for _, w := range writes {
+		if len(batch) == maxBatchWrite || len(batch) > 0 && bytes+w.bytes > maxBatchBytes {
+			batches, batch, bytes = append(batches, batch), nil, 0
+		}
+		batch, bytes = append(batch, w.WriteRequest), bytes+w.bytes
+	}
+	if len(batch) > 0 {
+		batches = append(batches, batch)
+	}
+	return batches
+}
+
+// writeAll sends the writes in batches, some at a time.
+func (t *Table) writeAll(ctx context.Context, verb string, writes []write) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(parallel)
-	for len(writes) > 0 {
-		batch := writes[:min(len(writes), maxBatchWrite)]
-		writes = writes[len(batch):]
+	for _, batch := range split(writes) {
 		work.Go(func() error { return t.writeBatch(ctx, verb, batch) })
 	}
 	return work.Wait()

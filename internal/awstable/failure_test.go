@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"pgregory.net/rapid"
 
 	"fedpost/internal/awsfake"
@@ -342,4 +343,31 @@ func TestItemThatIsNotOursIsAnError(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
+}
+
+func TestBatchesOfWritesKeepTheLimits(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var writes []write
+		for i, n := range rapid.SliceOfN(rapid.SampledFrom([]int{10, 1000, 100 << 10, table.MaxItem}), 0, 80).Draw(rt, "sizes") {
+			key := encodeKey(table.Key{PK: "p", SK: fmt.Sprint(i)})
+			writes = append(writes, write{types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}}, n})
+		}
+		i := 0
+		for _, batch := range split(writes) {
+			bytes := 0
+			for _, w := range batch {
+				if w.DeleteRequest != writes[i].DeleteRequest {
+					rt.Fatalf("write %d is not in its place", i)
+				}
+				bytes += writes[i].bytes
+				i++
+			}
+			if len(batch) == 0 || len(batch) > maxBatchWrite || bytes > maxBatchBytes {
+				rt.Errorf("a batch of %d writes and %d bytes", len(batch), bytes)
+			}
+		}
+		if i != len(writes) {
+			rt.Errorf("%d of %d writes are in a batch", i, len(writes))
+		}
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -70,13 +71,15 @@ func Local(service string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Config is the configuration for Env, for tests that add middleware to it.
+// Config is the configuration for Env, for tests that add middleware to it. It
+// gives slow stand-ins on busy machines more time than production gives AWS.
 func Config(t testing.TB) aws.Config {
 	t.Helper()
 	cfg, err := awsclients.Config(Env)
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.HTTPClient = cfg.HTTPClient.(*awshttp.BuildableClient).WithTimeout(30 * time.Second)
 	return cfg
 }
 
