@@ -1,14 +1,71 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 
+	"fedpost/internal/client"
 	"fedpost/internal/sipher/identity"
 )
 
 type keys struct {
-	Sipher sipherKeys `cmd:"" help:"Make an identity for a Sipher network and print its settings."`
+	Generate keysGenerate `cmd:"" help:"Make a signing key; its private half never leaves the server."`
+	Put      keysPut      `cmd:"" help:"Store a signing key that you have."`
+	Show     keysShow     `cmd:"" help:"Show the public half of a signing key."`
+	Sipher   sipherKeys   `cmd:"" help:"Make an identity for a Sipher network and print its settings."`
+}
+
+type keysGenerate struct {
+	remote
+	ID   string `arg:"" help:"Id that the actor publishes for the key, such as https://social.example/users/frida#main-key"`
+	Type string `help:"rsa, which all servers take, or ed25519." default:"rsa"`
+}
+
+// Run makes a key.
+func (c keysGenerate) Run(ctx context.Context, out io.Writer) error {
+	return call(ctx, c.remote, out, http.MethodPost, "/v1/keys", map[string]string{"id": c.ID, "type": c.Type}, showKey)
+}
+
+type keysPut struct {
+	remote
+	ID   string `arg:"" help:"Id that the actor publishes for the key."`
+	File string `arg:"" help:"File with the private key in PEM; - is the standard input."`
+}
+
+// Run stores a key. It is read from a file, not from a flag, where every user of
+// the machine could see it.
+func (c keysPut) Run(ctx context.Context, out io.Writer) error {
+	var pem []byte
+	var err error
+	if c.File == "-" {
+		pem, err = io.ReadAll(os.Stdin)
+	} else {
+		pem, err = os.ReadFile(c.File)
+	}
+	if err != nil {
+		return fmt.Errorf("read private key: %w", err)
+	}
+	return call(ctx, c.remote, out, http.MethodPut, "/v1/keys/"+url.PathEscape(c.ID), map[string]string{"privateKeyPem": string(pem)}, showKey)
+}
+
+type keysShow struct {
+	remote
+	ID string `arg:"" help:"The key's id."`
+}
+
+// Run shows a key.
+func (c keysShow) Run(ctx context.Context, out io.Writer) error {
+	return call(ctx, c.remote, out, http.MethodGet, "/v1/keys/"+url.PathEscape(c.ID), nil, showKey)
+}
+
+func showKey(out io.Writer, k client.Key) error {
+	_, err := fmt.Fprintf(out, "%s (%s)\n%s", plain(k.ID), k.Type, k.PublicKeyPEM)
+	return err
 }
 
 type sipherKeys struct {
@@ -16,11 +73,11 @@ type sipherKeys struct {
 }
 
 // Run prints the settings. They hold private keys: whoever runs it stores them.
-func (s sipherKeys) Run() error {
+func (s sipherKeys) Run(out io.Writer) error {
 	settings, err := identity.Generate(rand.Reader, s.Origin)
 	if err != nil {
 		return err
 	}
-	_, err = settings.WriteTo(os.Stdout)
+	_, err = settings.WriteTo(out)
 	return err
 }

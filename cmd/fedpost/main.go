@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -18,20 +19,39 @@ import (
 type commands struct {
 	Up   up   `cmd:"" help:"Run everything in one process, as a server."`
 	Demo demo `cmd:"" help:"Send real activities to sample servers that accept, stumble, vanish and hang, and watch."`
-	Keys keys `cmd:"" help:"Make keys."`
+
+	Send    send           `cmd:"" help:"Hand over an activity, or a Sipher job."`
+	Status  status         `cmd:"" help:"Show what has become of an activity."`
+	Dead    dead           `cmd:"" help:"List and retry deliveries that were given up."`
+	Servers serversCommand `cmd:"" help:"See and steer the servers that deliveries go to."`
+	Keys    keys           `cmd:"" help:"Make, store and show keys."`
+	Stats   statsCommand   `cmd:"" help:"Show what waits, what became of the rest, and which servers are in trouble."`
 
 	LogLevel slog.Level `help:"Least level of log lines: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }
 
+// parser reads the command line into c, for commands that print to out.
+func parser(c *commands, out io.Writer, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append([]kong.Option{
+		kong.Name("fedpost"),
+		kong.Description("A delivery queue for federated servers. Settings: docs/configuration.md."),
+		kong.UsageOnError(), kong.BindTo(out, (*io.Writer)(nil)),
+	}, options...)...)
+}
+
 func main() {
 	var c commands
-	k := kong.Parse(&c, kong.Name("fedpost"),
-		kong.Description("A delivery queue for federated servers. Settings: docs/configuration.md."),
-		kong.UsageOnError())
+	p, err := parser(&c, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fedpost:", err)
+		os.Exit(1)
+	}
+	k, err := p.Parse(os.Args[1:])
+	p.FatalIfErrorf(err)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
 	k.BindTo(ctx, (*context.Context)(nil))
-	err := k.Run(log)
+	err = k.Run(log)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fedpost:", err)

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"fedpost/internal/client"
+)
+
+type dead struct {
+	List  deadList  `cmd:"" help:"List deliveries that were given up."`
+	Retry deadRetry `cmd:"" help:"Send them anew, with fresh attempts."`
+}
+
+// selection are the flags that say which dead letters are meant.
+type selection struct {
+	ID       string `help:"The one of this id."`
+	Host     string `help:"Those for this host."`
+	Activity string `help:"Those of the activity of this id."`
+	Type     string `help:"Those of activities of this type, such as Create."`
+	Since    string `help:"Those that died since: a time such as 2026-11-21T08:00:00Z, or how long ago, such as 36h."`
+}
+
+func (s selection) selected(now time.Time) (client.Selection, error) {
+	c := client.Selection{ID: s.ID, Host: s.Host, Activity: s.Activity, Type: s.Type}
+	if s.Since == "" {
+		return c, nil
+	}
+	if ago, err := time.ParseDuration(s.Since); err == nil && ago > 0 {
+		c.Since = now.Add(-ago).UTC()
+		return c, nil
+	}
+	at, err := time.Parse(time.RFC3339, s.Since)
+	if err != nil {
+		return c, fmt.Errorf("--since %s is neither a time such as 2026-11-21T08:00:00Z nor a duration such as 36h", s.Since)
+	}
+	c.Since = at.UTC()
+	return c, nil
+}
+
+type deadList struct {
+	remote
+	selection
+	Limit int `help:"The most to list." default:"100"`
+}
+
+// Run lists.
+func (c deadList) Run(ctx context.Context, out io.Writer) error {
+	s, err := c.selected(time.Now())
+	if err != nil {
+		return err
+	}
+	return list(ctx, c.remote, out, "/v1/dead-letters", s.Query(), "deadLetters", c.Limit, 200, showDead)
+}
+
+func showDead(out io.Writer, all []client.DeadLetter) error {
+	rows := make([][]string, len(all))
+	for i, d := range all {
+		what := d.Type
+		if d.Job != "" {
+			what = d.Job
+		}
+		rows[i] = []string{when(d.DiedAt), d.Inbox, what, d.Reason, count(d.Attempts), count(d.LastStatus), d.LastError, d.ID}
+	}
+	return table(out, []string{"DIED", "INBOX", "WHAT", "REASON", "ATTEMPTS", "STATUS", "ERROR", "ID"}, rows)
+}
+
+type deadRetry struct {
+	remote
+	selection
+	Limit int `help:"The most to retry." default:"1000"`
+}
+
+// step is how many one call retries.
+const step = 1000
+
+// Run retries, in calls of some each.
+func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
+	s, err := c.selected(time.Now())
+	if err != nil {
+		return err
+	}
+	if s == (client.Selection{}) {
+		return errors.New("say which: --id, --host, --activity, --type or --since")
+	}
+	api, err := c.client(ctx)
+	if err != nil {
+		return err
+	}
+	var done client.Retried
+	for {
+		s.Limit = min(step, c.Limit-done.Retried)
+		r, err := api.RetryDeadLetters(ctx, s)
+		if err != nil {
+			return fmt.Errorf("%d retried so far: %w", done.Retried, err)
+		}
+		done.Retried, done.More = done.Retried+r.Retried, r.More
+		if !r.More || r.Retried == 0 || done.Retried >= c.Limit {
+			break
+		}
+	}
+	if c.JSON {
+		return printJSON(out, done)
+	}
+	more := ""
+	if done.More {
+		more = "; there may be more"
+	}
+	_, err = fmt.Fprintf(out, "%d retried%s\n", done.Retried, more)
+	return err
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"fedpost/internal/awsclients/profile"
+	"fedpost/internal/awssign"
+	"fedpost/internal/client"
+)
+
+// remote are the flags of commands that talk to a running fedpost.
+type remote struct {
+	URL   string `help:"Address of the fedpost to talk to. Requests to API Gateway are signed with your AWS credentials." default:"http://127.0.0.1:8080" env:"FEDPOST_URL"`
+	Token string `help:"The API's token; better set the variable than the flag." env:"FEDPOST_API_TOKEN"`
+	JSON  bool   `help:"Print the answer as JSON."`
+}
+
+// patience is how long one call may take.
+const patience = time.Minute
+
+func (r remote) client(ctx context.Context) (*client.Client, error) {
+	u, err := url.Parse(r.URL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
+	}
+	c := &client.Client{Base: strings.TrimSuffix(r.URL, "/"), Token: r.Token, HTTP: &http.Client{Timeout: patience}}
+	if region, ok := awssign.RegionOf(u.Hostname()); ok {
+		cfg, err := profile.Config(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.Token, c.HTTP.Transport = "", awssign.Transport{Credentials: cfg.Credentials, Region: region}
+	}
+	return c, nil
+}
+
+// call makes one call, and prints the answer: as it came, or by show.
+func call[T any](ctx context.Context, r remote, out io.Writer, method, path string, body any, show func(io.Writer, T) error) error {
+	c, err := r.client(ctx)
+	if err != nil {
+		return err
+	}
+	var text []byte
+	if body != nil {
+		if text, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("encode request: %w", err)
+		}
+	}
+	var raw json.RawMessage
+	if err := c.Do(ctx, method, path, text, &raw); err != nil {
+		return err
+	}
+	if r.JSON {
+		return printJSON(out, raw)
+	}
+	var v T
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return fmt.Errorf("%s %s: answer: %w", method, path, err)
+	}
+	return show(out, v)
+}
+
+// list prints the entries of a list, page by page up to a limit.
+func list[T any](ctx context.Context, r remote, out io.Writer, path string, query url.Values, field string, limit, most int, show func(io.Writer, []T) error) error {
+	c, err := r.client(ctx)
+	if err != nil {
+		return err
+	}
+	raw, err := c.List(ctx, path, query, field, limit, most)
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		return printJSON(out, raw)
+	}
+	all := make([]T, len(raw))
+	for i, entry := range raw {
+		if err := json.Unmarshal(entry, &all[i]); err != nil {
+			return fmt.Errorf("GET %s: answer: %w", path, err)
+		}
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "none")
+		return err
+	}
+	if err := show(out, all); err != nil {
+		return err
+	}
+	if len(all) == limit {
+		_, err = fmt.Fprintf(out, "The first %d; there may be more: --limit.\n", limit)
+	}
+	return err
+}
+
+func printJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"fedpost/internal/client"
+)
+
+const (
+	keyID = "https://social.example/users/frida#main-key"
+	token = "a token of these tests"
+)
+
+// terminal runs commands as a shell would, against one server.
+type terminal struct {
+	*testing.T
+	url string
+}
+
+// try runs a command line and returns what it prints.
+func (t terminal) try(args ...string) (string, error) {
+	t.Helper()
+	var c commands
+	var out bytes.Buffer
+	p, err := parser(&c, &out, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := p.Parse(append(args, "--url", t.url, "--token", token))
+	if err != nil {
+		return "", err
+	}
+	k.BindTo(t.Context(), (*context.Context)(nil))
+	err = k.Run(slog.New(slog.DiscardHandler))
+	return out.String(), err
+}
+
+// run runs a command line that has to succeed, and checks what it prints.
+func (t terminal) run(args []string, says ...string) string {
+	t.Helper()
+	out, err := t.try(args...)
+	if err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	for _, s := range says {
+		if !strings.Contains(out, s) {
+			t.Errorf("%q prints\n%s\nwhich lacks %q", args, out, s)
+		}
+	}
+	return out
+}
+
+// fails runs a command line that has to fail with words.
+func (t terminal) fails(says string, args ...string) {
+	t.Helper()
+	out, err := t.try(args...)
+	if err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("%q: error %v, want %q; prints %s", args, err, says, out)
+	}
+}
+
+// onServer starts a whole fedpost that gives up at the first failure.
+func onServer(t *testing.T) terminal {
+	t.Helper()
+	t.Setenv("FEDPOST_API_TOKEN", token)
+	f, err := start(t.Context(), t.TempDir(), "127.0.0.1:0", true, func(s *settings) {
+		tries, park := 1, false
+		s.Retry.Tries, s.Retry.Park = &tries, &park
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.stop(nil, 10*time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+	return terminal{t, f.server.URL}
+}
+
+// until runs a command line again until it prints something.
+func (t terminal) until(says string, args ...string) string {
+	t.Helper()
+	var out string
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		if out = t.run(args); strings.Contains(out, says) {
+			return out
+		}
+	}
+	t.Fatalf("%q never prints %q; last\n%s", args, says, out)
+	return ""
+}
+
+func (t terminal) file(name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const note = "{\n  \"type\": \"Create\", \"actor\": \"https://social.example/users/frida\", \"object\": {\"content\": \"<p>&</p>\"}\n}\n"
+
+func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
+	t := onServer(tt)
+	bodies := make(chan string, 10)
+	var mended atomic.Bool
+	inbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if !mended.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		bodies <- string(b)
+	}))
+	defer inbox.Close()
+
+	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"}, keyID+" (ed25519)", "BEGIN PUBLIC KEY")
+	t.run([]string{"keys", "show", keyID}, "BEGIN PUBLIC KEY")
+	out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", inbox.URL + "/a,b", "--delay", "0s", "--expires-in", "24h"}, " queued, 1 recipients")
+	id, _, _ := strings.Cut(out, " ")
+	if got := <-bodies; got != strings.TrimSpace(note) {
+		t.Errorf("delivered %q", got)
+	}
+	t.until(id+": done (1 dead)", "status", id)
+	t.run([]string{"dead", "list"}, "DIED", inbox.URL+"/a,b", "Create", "exhausted", "500")
+	t.run([]string{"dead", "list", "--host", "a.example"}, "none")
+	t.run([]string{"stats"}, "dead-ordered", "1 accepted", "1 dead")
+	mended.Store(true)
+	t.run([]string{"dead", "retry", "--since", "1h"}, "1 retried\n")
+	<-bodies
+	t.until(id+": done (1 delivered)", "status", id)
+	t.run([]string{"dead", "retry", "--activity", id}, "0 retried\n")
+
+	var s client.Stats
+	if err := json.Unmarshal([]byte(t.run([]string{"stats", "--json"})), &s); err != nil || s.Counts["attempts"] != 2 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestServersAreSteered(tt *testing.T) {
+	t := onServer(tt)
+	t.run([]string{"servers", "list"}, "none\n")
+	t.run([]string{"servers", "show", "a.example"}, "phase     healthy")
+	t.run([]string{"servers", "block", "a.example", "--reason", "spam"}, "phase     blocked", "why       spam")
+	t.run([]string{"servers", "list", "--phase", "blocked"}, "SERVER", "a.example  blocked")
+	t.run([]string{"servers", "unblock", "a.example"}, "healthy")
+	t.run([]string{"servers", "pause", "a.example", "--for", "2h"}, "paused", "until")
+	t.run([]string{"servers", "pause", "a.example", "--until", "2126-11-21T08:00:00Z"}, "2126-11-21 08:00:00Z")
+	t.run([]string{"servers", "resume", "a.example"}, "healthy")
+	t.run([]string{"servers", "check", "a.example"}, "healthy")
+	t.run([]string{"servers", "limit", "a.example", "60", "--burst", "5"}, "60/min, 5 at once")
+	if out := t.run([]string{"servers", "limit", "a.example", "0"}); strings.Contains(out, "/min") {
+		t.Errorf("not lifted:\n%s", out)
+	}
+	key := strings.Repeat("A", 43) + "="
+	t.run([]string{"servers", "pin", "https://peer.example", "--public-key", key, "--encryption-key", key}, "signing key", key)
+	t.run([]string{"servers", "block", "https://peer.example"}, "sipher", "blocked")
+	t.run([]string{"servers", "list", "--protocol", "sipher"}, "https://peer.example")
+	out := t.run([]string{"servers", "list", "--json"})
+	var all []client.Server
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 2 {
+		t.Errorf("%v: %s", err, out)
+	}
+
+	t.fails("409 Conflict", "servers", "pause", "https://peer.example")
+	t.fails("no host name", "servers", "show", "a b")
+	t.fails("can't be used together", "servers", "pause", "a.example", "--for", "1h", "--until", "2126-11-21T08:00:00Z")
+}
+
+func TestAKeyIsStoredFromAFile(tt *testing.T) {
+	t := onServer(tt)
+	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(make([]byte, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	out := t.run([]string{"keys", "put", keyID, t.file("key.pem", text)}, "(ed25519)", "BEGIN PUBLIC KEY")
+	if strings.Contains(out, "PRIVATE") {
+		t.Errorf("the private half is printed:\n%s", out)
+	}
+	t.fails("no such file", "keys", "put", keyID, filepath.Join(t.TempDir(), "none.pem"))
+	t.fails("404 Not Found", "keys", "show", "https://social.example/nobody#key")
+}
+
+func TestWhatIsWrongOnACommandLineIsSaid(tt *testing.T) {
+	t := terminal{tt, "nonsense"}
+	t.fails("is no address", "stats")
+	t.fails("nothing to send", "send", t.file("empty", " \n"), "--to", "https://a.example/inbox")
+	t.fails("is not JSON", "send", t.file("text", "hello"), "--to", "https://a.example/inbox")
+	t.fails("--to", "send", t.file("note", note))
+	t.fails("say which", "dead", "retry")
+	t.fails("--since yesterday is neither", "dead", "list", "--since", "yesterday")
+	down := httptest.NewServer(http.NotFoundHandler())
+	t.url = down.URL
+	down.Close()
+	t.fails("connection refused", "stats")
+}
+
+// canned answers every request with a text and notes it.
+func canned(t *testing.T, text string) (terminal, *string) {
+	t.Helper()
+	asked := new(string)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		*asked = r.Method + " " + r.URL.String() + " " + string(b)
+		if got := r.Header.Get("Authorization"); got != "Bearer "+token {
+			t.Errorf("authorization %q", got)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return terminal{t, s.URL}, asked
+}
+
+// TestWhatStrangersAnswerDoesNotReachTheTerminalAsItIs: no colours, no titles, no
+// lines of their own.
+func TestWhatStrangersAnswerDoesNotReachTheTerminalAsItIs(tt *testing.T) {
+	t, _ := canned(tt, `{"deadLetters":[{"id":"x","inbox":"https://a.example/inbox","lastError":"\u001b[2J\u202eevil\nline\u0007","diedAt":"2026-11-21T08:00:00Z"}]}`)
+	out := t.run([]string{"dead", "list"})
+	if strings.ContainsAny(out, "\x1b\x07\u202e") || strings.Count(out, "\n") != 2 {
+		t.Errorf("printed %q", out)
+	}
+}
+
+func TestASipherJobIsSentByteForByte(tt *testing.T) {
+	t, asked := canned(tt, `{"id":"X","status":"queued","recipients":1}`)
+	t.run([]string{"send", t.file("payload", "{ \"method\" :\"FEDERATE_POST\"}\n"), "--to", "https://peer.example/posts", "--job", "deliver-post",
+		"--server-url", "https://peer.example", "--delay", "1000000s", "--every-inbox"}, "X queued, 1 recipients")
+	_, body, _ := strings.Cut(*asked, "/v1/activities ")
+	var sent map[string]any
+	if err := json.Unmarshal([]byte(body), &sent); err != nil {
+		t.Fatal(err)
+	}
+	if sent["payload"] != "{ \"method\" :\"FEDERATE_POST\"}\n" || sent["protocol"] != "sipher" || sent["delay"] != "PT1000000S" ||
+		sent["preferSharedInbox"] != false || sent["activity"] != nil {
+		t.Errorf("sent %s", body)
+	}
+}
+
+func TestAListStopsAtItsLimitAndSaysSo(tt *testing.T) {
+	t, asked := canned(tt, `{"servers":[{"server":"a.example","phase":"gone"}],"nextCursor":"more"}`)
+	t.run([]string{"servers", "list", "--limit", "3"}, "The first 3")
+	if want := "GET /v1/servers?cursor=more&limit=1 "; *asked != want {
+		t.Errorf("asked %q last, want %q", *asked, want)
+	}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"fedpost/internal/client"
+)
+
+type serversCommand struct {
+	List    serversList    `cmd:"" help:"List the servers that anything is recorded of."`
+	Show    serversShow    `cmd:"" help:"Show what is known of a server."`
+	Block   serversBlock   `cmd:"" help:"Refuse all deliveries to a server."`
+	Unblock serversUnblock `cmd:"" help:"Undo a block."`
+	Pause   serversPause   `cmd:"" help:"Hold deliveries to a server back."`
+	Resume  serversResume  `cmd:"" help:"End a pause, an outage, or the belief that a server is gone."`
+	Check   serversCheck   `cmd:"" help:"Have a server that is down probed within a minute."`
+	Limit   serversLimit   `cmd:"" help:"Set how many deliveries a minute a server gets."`
+	Pin     serversPin     `cmd:"" help:"Pin the public keys of a Sipher server, once its operator has confirmed them."`
+}
+
+// named is a server by its name.
+type named struct {
+	remote
+	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL."`
+}
+
+func (n named) act(ctx context.Context, out io.Writer, method, act string, body any) error {
+	return call(ctx, n.remote, out, method, client.ServerPath(n.Server)+act, body, showServer)
+}
+
+type serversList struct {
+	remote
+	Phase    string `help:"Only those in this phase: healthy, unhealthy, half-open, recovering, paused, exhausted, gone or blocked."`
+	Protocol string `help:"Only those of activitypub or of sipher."`
+	Limit    int    `help:"The most to list." default:"100"`
+}
+
+// Run lists.
+func (c serversList) Run(ctx context.Context, out io.Writer) error {
+	query := url.Values{}
+	if c.Phase != "" {
+		query.Set("phase", c.Phase)
+	}
+	if c.Protocol != "" {
+		query.Set("protocol", c.Protocol)
+	}
+	return list(ctx, c.remote, out, "/v1/servers", query, "servers", c.Limit, 1000, showServers)
+}
+
+func showServers(out io.Writer, all []client.Server) error {
+	rows := make([][]string, len(all))
+	for i, s := range all {
+		since := s.DownSince
+		if since.IsZero() {
+			since = s.Since
+		}
+		rows[i] = []string{s.Server, s.Phase, when(since), when(s.NextCheckAt), count(s.Checks), rate(s.RateLimit), s.Reason, s.Why}
+	}
+	return table(out, []string{"SERVER", "PHASE", "SINCE", "NEXT STEP", "CHECKS", "RATE", "REASON", "WHY"}, rows)
+}
+
+func rate(r *client.RateLimit) string {
+	if r == nil {
+		return ""
+	}
+	s := fmt.Sprintf("%d/min", r.PerMinute)
+	if r.Burst > 0 {
+		s += fmt.Sprintf(", %d at once", r.Burst)
+	}
+	if r.Learnt {
+		s += ", learnt"
+	}
+	return s
+}
+
+func showServer(out io.Writer, s client.Server) error {
+	parked := ""
+	if s.Parked {
+		parked = "deliveries wait for it"
+	}
+	pairs := []string{
+		"server", s.Server, "protocol", s.Protocol, "phase", s.Phase, "since", when(s.Since), "until", when(s.Until),
+		"reason", s.Reason, "why", s.Why, "down since", when(s.DownSince), "failures in a row", count(s.Failures),
+		"failed checks", count(s.Checks), "next step", when(s.NextCheckAt), "parked", parked, "rate limit", rate(s.RateLimit),
+		"last seen", when(s.LastSeen),
+	}
+	if s.Keys != nil {
+		pairs = append(pairs, "signing key", s.Keys.Signing, "encryption key", s.Keys.Encryption)
+	}
+	if s.RefusedKeys != nil {
+		pairs = append(pairs, "REFUSED signing key", s.RefusedKeys.Signing, "REFUSED encryption key", s.RefusedKeys.Encryption)
+	}
+	return facts(out, pairs...)
+}
+
+type serversShow struct{ named }
+
+// Run shows.
+func (c serversShow) Run(ctx context.Context, out io.Writer) error {
+	return c.act(ctx, out, http.MethodGet, "", nil)
+}
+
+type reason struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+type serversBlock struct {
+	named
+	Reason string `help:"Why, for whoever looks at it later."`
+}
+
+// Run blocks.
+func (c serversBlock) Run(ctx context.Context, out io.Writer) error {
+	return c.act(ctx, out, http.MethodPost, "/block", reason{c.Reason})
+}
+
+type serversUnblock struct{ named }
+
+// Run unblocks.
+func (c serversUnblock) Run(ctx context.Context, out io.Writer) error {
+	return c.act(ctx, out, http.MethodPost, "/unblock", nil)
+}
+
+type serversPause struct {
+	named
+	For    time.Duration `help:"For how long, such as 90m; without end if neither this nor --until is given." xor:"end"`
+	Until  time.Time     `help:"Until when, such as 2026-11-21T08:00:00Z." xor:"end"`
+	Reason string        `help:"Why, for whoever looks at it later."`
+}
+
+// Run pauses.
+func (c serversPause) Run(ctx context.Context, out io.Writer) error {
+	return c.act(ctx, out, http.MethodPost, "/pause", struct {
+		reason
+		For   float64   `json:"for,omitempty"`
+		Until time.Time `json:"until,omitzero"`
+	}{reason{c.Reason}, c.For.Seconds(), c.Until})
+}
+
+type serversResume struct{ named }
+
+// Run resumes.
+func (c serversResume) Run(ctx context.Context, out io.Writer) error {
+	return c.act(ctx, out, http.MethodPost, "/resume", nil)
+}
+
+type serversCheck struct{ named }
+
+// Run asks for a check.
+func (c serversCheck) Run(ctx context.Context, out io.Writer) error {
+	return c.act(ctx, out, http.MethodPost, "/check", nil)
+}
+
+type serversLimit struct {
+	named
+	PerMinute int `arg:"" help:"Deliveries a minute; 0 for no limit."`
+	Burst     int `help:"How many of them may come at once."`
+}
+
+// Run sets the limit.
+func (c serversLimit) Run(ctx context.Context, out io.Writer) error {
+	body := map[string]client.RateLimit{}
+	if c.PerMinute > 0 {
+		body["rateLimit"] = client.RateLimit{PerMinute: c.PerMinute, Burst: c.Burst}
+	}
+	return c.act(ctx, out, http.MethodPut, "", body)
+}
+
+type serversPin struct {
+	named
+	PublicKey     string `help:"Ed25519, base64." required:""`
+	EncryptionKey string `help:"X25519, base64." required:""`
+}
+
+// Run pins.
+func (c serversPin) Run(ctx context.Context, out io.Writer) error {
+	return c.act(ctx, out, http.MethodPut, "", client.Keys{Signing: c.PublicKey, Encryption: c.EncryptionKey})
+}

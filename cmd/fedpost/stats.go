@@ -1,0 +1,68 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpost/internal/client"
+)
+
+// statsCommand shows the state of things.
+type statsCommand struct {
+	remote
+	Days int `help:"Count this many days, today included: up to 31." default:"1"`
+}
+
+// Run shows.
+func (c statsCommand) Run(ctx context.Context, out io.Writer) error {
+	return call(ctx, c.remote, out, http.MethodGet, fmt.Sprintf("/v1/stats?days=%d", c.Days), nil, showStats)
+}
+
+// order of queues: as work passes them.
+var order = []string{"high", "normal", "low", "ordered", "dead", "dead-ordered"}
+
+func showStats(out io.Writer, s client.Stats) error {
+	var rows [][]string
+	for _, name := range order {
+		q := s.Queues[name]
+		age := ""
+		if q.Oldest != nil {
+			age = (time.Duration(*q.Oldest) * time.Second).String()
+		}
+		rows = append(rows, []string{name, fmt.Sprint(q.Visible), fmt.Sprint(q.InFlight), fmt.Sprint(q.Delayed), age})
+	}
+	if err := table(out, []string{"QUEUE", "VISIBLE", "IN FLIGHT", "DELAYED", "OLDEST"}, rows); err != nil {
+		return err
+	}
+	servers := counts(s.Servers)
+	if servers == "" {
+		servers = "all healthy"
+	}
+	if _, err := fmt.Fprintf(out, "\nrecipients  %s\nservers     %s\n", counts(s.Counts), servers); err != nil {
+		return err
+	}
+	if len(s.Unhealthy) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	return showServers(out, s.Unhealthy)
+}
+
+// counts is a list of numbers, the largest first.
+func counts(m map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(m[b]-m[a], strings.Compare(a, b)) })
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = fmt.Sprintf("%d %s", m[name], name)
+	}
+	return strings.Join(parts, ", ")
+}
