@@ -20,6 +20,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"fedpost/internal/awssign"
 	"fedpost/internal/client"
 )
 
@@ -268,5 +269,21 @@ func TestAListStopsAtItsLimitAndSaysSo(tt *testing.T) {
 	t.run([]string{"servers", "list", "--limit", "3"}, "The first 3")
 	if want := "GET /v1/servers?cursor=more&limit=1 "; *asked != want {
 		t.Errorf("asked %q last, want %q", *asked, want)
+	}
+}
+
+func TestRequestsToAPIGatewayAreSignedInsteadOfCarryingAToken(t *testing.T) {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
+	} {
+		t.Setenv(name, value)
+	}
+	c, err := remote{URL: "https://abc.execute-api.eu-central-1.amazonaws.com/live/", Token: token}.client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, ok := c.HTTP.Transport.(awssign.Transport)
+	if !ok || signer.Region != "eu-central-1" || c.Token != "" || c.Base != "https://abc.execute-api.eu-central-1.amazonaws.com/live" {
+		t.Errorf("the client is %+v", c)
 	}
 }

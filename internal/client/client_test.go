@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -63,5 +64,51 @@ func TestAnErrorThatIsNotJSONKeepsItsText(t *testing.T) {
 	err := (&Client{Base: srv.URL}).Do(context.Background(), http.MethodGet, "/healthz", nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "502") || !strings.Contains(err.Error(), "upstream is down") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestAListFollowsItsPagesUpToALimit(t *testing.T) {
+	var asked []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		pages := map[string]string{
+			"":  `{"things":[1,2],"nextCursor":"b"}`,
+			"b": `{"things":[],"nextCursor":"c"}`,
+			"c": `{"things":[3,4]}`,
+		}
+		_, _ = io.WriteString(w, pages[r.URL.Query().Get("cursor")])
+	}))
+	defer srv.Close()
+	c := &Client{Base: srv.URL}
+	for limit, want := range map[int]int{2: 2, 3: 4, 100: 4} {
+		asked = nil
+		all, err := c.List(context.Background(), "/v1/things", url.Values{"kind": {"x"}}, "things", limit, 2)
+		if err != nil || len(all) != want {
+			t.Errorf("limit %d: %s, %v", limit, all, err)
+		}
+		if asked[0] != "kind=x&limit=2" {
+			t.Errorf("asked %q", asked)
+		}
+	}
+	if _, err := c.List(context.Background(), "/v1/things", url.Values{}, "others", 5, 2); err == nil || !strings.Contains(err.Error(), "others") {
+		t.Errorf("a list that is not there: %v", err)
+	}
+}
+
+func TestASelectionIsWrittenBothWays(t *testing.T) {
+	s := Selection{Host: "a.example", Since: time.Date(2026, 11, 21, 9, 0, 0, 0, time.FixedZone("CET", 3600)), Limit: 5}
+	if got := s.Query().Encode(); got != "host=a.example&since=2026-11-21T08%3A00%3A00Z" {
+		t.Errorf("query %q", got)
+	}
+	var got string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		got = string(b)
+		_, _ = io.WriteString(w, `{"retried":3,"more":true}`)
+	}))
+	defer srv.Close()
+	r, err := (&Client{Base: srv.URL}).RetryDeadLetters(context.Background(), s)
+	if err != nil || r != (Retried{3, true}) || strings.TrimSpace(got) != `{"host":"a.example","since":"2026-11-21T09:00:00+01:00","limit":5}` {
+		t.Errorf("sent %s, got %+v, %v", got, r, err)
 	}
 }
