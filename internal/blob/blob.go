@@ -90,7 +90,7 @@ func Unpack(parts [][]byte) (string, error) {
 	for i, p := range parts {
 		readers[i] = bytes.NewReader(p)
 	}
-	return inflate(io.MultiReader(readers...))
+	return inflate(io.MultiReader(readers...), MaxSize)
 }
 
 // Deflate returns s deflated.
@@ -110,16 +110,16 @@ func Deflate(s string) ([]byte, error) {
 }
 
 // Inflate is Deflate's counterpart. Its error wraps ErrDamaged.
-func Inflate(b []byte) (string, error) { return inflate(bytes.NewReader(b)) }
+func Inflate(b []byte) (string, error) { return inflate(bytes.NewReader(b), MaxSize) }
 
-func inflate(r io.Reader) (string, error) {
+func inflate(r io.Reader, most int64) (string, error) {
 	var b bytes.Buffer
-	n, err := io.Copy(&b, io.LimitReader(flate.NewReader(r), MaxSize+1))
+	n, err := io.Copy(&b, io.LimitReader(flate.NewReader(r), most+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%w: %w", ErrDamaged, err)
-	case n > MaxSize:
-		return "", fmt.Errorf("%w: more than %d bytes", ErrDamaged, MaxSize)
+	case n > most:
+		return "", fmt.Errorf("%w: more than %d bytes", ErrDamaged, most)
 	}
 	return b.String(), nil
 }

@@ -103,11 +103,15 @@ func TestMissingAndDamagedPartsAreErrors(t *testing.T) {
 }
 
 func TestInflateIsBounded(t *testing.T) {
-	bomb, err := blob.Deflate(strings.Repeat("\x00", blob.MaxSize+1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blob.Inflate(bomb); !errors.Is(err, blob.ErrDamaged) {
-		t.Errorf("inflated a bomb of %d bytes: %v", len(bomb), err)
+	const most = 100_000
+	for size, ok := range map[int]bool{most: true, most + 1: false, 100 * most: false} {
+		bomb, err := blob.Deflate(strings.Repeat("\x00", size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := blob.InflateAtMost(bomb, most)
+		if ok && (err != nil || len(out) != size) || !ok && !errors.Is(err, blob.ErrDamaged) {
+			t.Errorf("%d bytes inflated to %d, %v", size, len(out), err)
+		}
 	}
 }

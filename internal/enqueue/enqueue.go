@@ -93,7 +93,10 @@ type Options struct {
 }
 
 // Service accepts requests.
-type Service struct{ o Options }
+type Service struct {
+	o          Options
+	maxMessage int // larger ones go by claim check
+}
 
 // New returns a service.
 func New(o Options) *Service {
@@ -118,7 +121,7 @@ func New(o Options) *Service {
 	// Within a process ids grow even inside a millisecond, so that delayed work
 	// of one ordering key that is due at the same time goes out as it came.
 	o.Entropy = &ulid.LockedMonotonicReader{MonotonicReader: ulid.Monotonic(o.Entropy, 0)}
-	return &Service{o}
+	return &Service{o, maxMessage}
 }
 
 // Enqueue accepts one activity. It returns a *InvalidError if the request is

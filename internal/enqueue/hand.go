@@ -72,7 +72,7 @@ func (s *Service) encode(ctx context.Context, p *plan, m message.Message, base a
 	if err != nil {
 		return "", err
 	}
-	fits := len(body) <= maxMessage
+	fits := len(body) <= s.maxMessage
 	if fits && p.later() {
 		packed, err := blob.Deflate(body)
 		if err != nil {

@@ -38,9 +38,9 @@ func TestTheBodyArrivesByteForByte(t *testing.T) {
 			func(*enqueue.Request) {},
 			ordered("o"),
 			delay(time.Hour),
-			func(r *enqueue.Request) { r.Recipients = inboxes(600, 2000) },
+			func(r *enqueue.Request) { r.Recipients = inboxes(ledger.ChunkSize+1, 0) },
 		} {
-			w := newWorld(t, faults.NewPlan())
+			w := newWorld(t, faults.NewPlan(), func(s *settings) { s.maxMessage = 4 << 10 })
 			r := request(body(text), way)
 			w.must(r, enqueue.Queued)
 			w.comeToRest(r.Delay)

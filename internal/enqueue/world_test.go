@@ -65,7 +65,9 @@ type settings struct {
 	dedup     dedup.Options
 	enqueue   enqueue.Options
 	noMarkers bool
-	ledger    enqueue.Ledger // instead of the store
+	// maxMessage, if set, is the size up to which messages need no claim check.
+	maxMessage int
+	ledger     enqueue.Ledger // instead of the store
 }
 
 func newWorld(t *testing.T, p *faults.Plan, change ...option) *world {
@@ -113,6 +115,9 @@ func (w *world) restart(p *faults.Plan) {
 		s.enqueue.Ledger = s.ledger
 	}
 	w.service = enqueue.New(s.enqueue)
+	if s.maxMessage > 0 {
+		enqueue.LimitMessages(w.service, s.maxMessage)
+	}
 	w.release = &agenda.Releaser{Store: w.store, Queues: s.enqueue.Queues, Released: enqueue.Notes{Noter: s.enqueue.Noter, Blobs: w.store, Log: discard}.Released, Log: discard}
 }
 
