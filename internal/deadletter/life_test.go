@@ -15,7 +15,6 @@ import (
 	"fedpost/internal/queue"
 	"fedpost/internal/retry"
 	"fedpost/internal/store"
-	"fedpost/internal/topology"
 )
 
 // afterlife is a world that buries its dead.
@@ -39,21 +38,22 @@ func newAfterlife(t *testing.T, p *faults.Plan) *afterlife {
 	return w
 }
 
-// pass lets time pass, with work every ten seconds by a process that knows
-// nothing of the one before.
+// pass lets time pass, with work every half minute by a process that knows nothing
+// of the one before.
 func (w *afterlife) pass(d time.Duration) {
 	w.T.Helper()
 	config := w.Config()
 	config.Grave = w.grave
-	for range int(d / (10 * time.Second)) {
+	const step = 30 * time.Second
+	for range int(d / step) {
 		for busy := true; busy; {
 			busy = false
-			for _, name := range topology.Sources {
+			for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 				w.Deliver = deliver.New(config)
 				busy = w.Poll(name) > 0 || busy
 			}
 		}
-		w.Clock.Advance(10 * time.Second)
+		w.Clock.Advance(step)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestNothingIsLostWhateverCallFailsOnTheWayToTheGraveAndBack(t *testing.T) {
 		w := newAfterlife(t, p)
 		mend := w.sicken()
 		id := w.Send(w.Activity("Create"), sickInbox, "https://fine.example/inbox")
-		w.pass(20 * time.Minute)
+		w.pass(15 * time.Minute)
 		w.Expect(id, map[string]activity.State{sickInbox: activity.Dead, "https://fine.example/inbox": activity.Delivered})
 		if n := len(w.notices(queue.Dead)); n == 0 || n > 2 {
 			t.Errorf("%d messages in the queue of dead letters", n)
@@ -261,7 +261,7 @@ func TestNothingIsLostWhateverCallFailsOnTheWayToTheGraveAndBack(t *testing.T) {
 			_, _, err := w.reviver.Revive(context.Background(), deadletter.Filter{Activity: id}, "", 10)
 			return err
 		})
-		w.pass(20 * time.Minute)
+		w.pass(15 * time.Minute)
 		w.Expect(id, map[string]activity.State{sickInbox: activity.Delivered})
 		if ls := w.dead(deadletter.Filter{}); len(ls) != 0 {
 			t.Errorf("letters left: %+v", ls)
