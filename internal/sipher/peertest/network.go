@@ -34,6 +34,10 @@ func NewNetwork(peers ...*Peer) *Network {
 
 // Join puts a peer on the network, or back on it.
 func (n *Network) Join(p *Peer) {
+	if p.server == nil {
+		n.Serve(p.URL, p)
+		return
+	}
 	u, err := url.Parse(p.server.URL)
 	if err != nil {
 		panic(err) // httptest makes sound URLs
@@ -78,8 +82,7 @@ func (n *Network) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	case to.in != nil:
-		res := serve(to.in, r)
-		return res, r.Context().Err() // who has given up gets no answer
+		return serve(to.in, r)
 	}
 	moved := r.Clone(r.Context())
 	moved.Host = r.URL.Host

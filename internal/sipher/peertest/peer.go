@@ -31,7 +31,7 @@ type Peer struct {
 	URL string
 
 	keys   keys
-	server *httptest.Server
+	server *httptest.Server // nil if it listens nowhere
 	client *http.Client
 
 	mu         sync.Mutex
@@ -43,17 +43,23 @@ type Peer struct {
 	received   []Received
 }
 
-// Start runs a server that goes by url, or by its own address if that is
-// empty, until the test ends. It accepts everything that is correct, and
-// acknowledges it in the wrapped form.
-func Start(tb testing.TB, url string) *Peer {
+// New makes a server that goes by url and listens nowhere: a Network reaches it,
+// also where time is fake, which passes only while nobody listens. It accepts
+// everything that is correct, and acknowledges it in the wrapped form.
+func New(tb testing.TB, url string) *Peer {
 	tb.Helper()
-	p := &Peer{
-		keys: newKeys(tb), client: http.DefaultClient,
+	return &Peer{
+		URL: url, keys: newKeys(tb), client: http.DefaultClient,
 		registered: map[string]card{}, follows: map[string]bool{}, posts: map[string]bool{},
 	}
+}
+
+// Start runs a server like that of New on a socket until the test ends. It goes
+// by url, or by its own address if that is empty.
+func Start(tb testing.TB, url string) *Peer {
+	tb.Helper()
+	p := New(tb, url)
 	p.server = httptest.NewServer(p)
-	p.URL = url
 	if url == "" {
 		p.URL = p.server.URL
 	}

@@ -1,12 +1,27 @@
 package peertest
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"syscall"
 )
 
-// serve answers a client's request by a handler.
-func serve(h http.Handler, r *http.Request) *http.Response {
+// serve answers a client's request by a handler. One that ends the connection
+// resets it, and who has given up gets no answer.
+func serve(h http.Handler, r *http.Request) (res *http.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p != http.ErrAbortHandler {
+				panic(p)
+			}
+			res, err = nil, r.Context().Err()
+			if err == nil {
+				err = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+			}
+		}
+	}()
 	in := r.Clone(r.Context())
 	in.RequestURI = r.URL.RequestURI()
 	in.Host = r.URL.Host
@@ -16,7 +31,10 @@ func serve(h http.Handler, r *http.Request) *http.Response {
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, in)
-	res := w.Result()
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	res = w.Result()
 	res.Request = r
-	return res
+	return res, nil
 }
