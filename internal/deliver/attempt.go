@@ -87,7 +87,7 @@ func (u *unit) recordSettled(ctx context.Context) error {
 func (u *unit) attempt(ctx context.Context, try Attempt, j *job) {
 	leave, ok := u.lanes[u.a.Protocol].enter(j.host)
 	if !ok {
-		u.crowded(j)
+		u.crowded(j, "waits for a place among those being sent")
 		return
 	}
 	defer leave()

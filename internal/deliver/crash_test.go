@@ -36,7 +36,6 @@ func checkOnce(t *testing.T, w *delivertest.World, p *faults.Plan, batch int) {
 }
 
 func TestNothingIsLostWhateverCallFailsWhileAChunkIsDelivered(t *testing.T) {
-	sequential(t)
 	doubles.Store(0)
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
 		w := delivertest.New(t, delivertest.Options{Plan: p})
@@ -63,7 +62,6 @@ func oneByOne(t *testing.T, p *faults.Plan) *delivertest.World {
 }
 
 func TestNothingIsLostWhateverCallFailsInAnOutage(t *testing.T) {
-	sequential(t)
 	doubles.Store(0)
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
 		w := oneByOne(t, p)
@@ -90,7 +88,6 @@ func TestNothingIsLostWhateverCallFailsInAnOutage(t *testing.T) {
 }
 
 func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
-	sequential(t)
 	doubles.Store(0)
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
 		w := oneByOne(t, p)
@@ -119,7 +116,6 @@ func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
 }
 
 func TestNothingIsLostWhateverCallFailsWhileExpanding(t *testing.T) {
-	sequential(t)
 	doubles.Store(0)
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
 		w := delivertest.New(t, delivertest.Options{Plan: p})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/outcome"
 )
 
 // lane bounds what a process has under way of one protocol whose servers have
@@ -94,12 +95,18 @@ func (l *lane) forget(name string, h *hostPlaces) {
 	}
 }
 
-// longestCrowded is how long a delivery stays away that found no place.
-const longestCrowded = time.Minute
+// longestCrowded is how long a delivery stays away that found no place, or whose
+// turn it was not.
+const longestCrowded = 2 * time.Minute
 
-// crowded sends a delivery back to its queue until there may be a place.
-func (u *unit) crowded(j *job) {
+// crowded sends a delivery back to its queue until it may be its turn. The more
+// often it came in vain, the longer it stays away, and all come back at times of
+// their own.
+func (u *unit) crowded(j *job, note string) {
 	wait := min(u.route.Policy.Wait(u.m.ReceiveCount, u.Random()), longestCrowded)
-	j.attempt, j.state, j.next = false, activity.Retrying, u.Now().Add(u.jitter(wait))
-	j.note = "waits for a place among those being sent"
+	j.next = u.Now().Add(u.jitter(wait))
+	if j.out.RetryAfter.After(j.next) {
+		j.next = j.out.RetryAfter
+	}
+	j.attempt, j.state, j.note, j.out = false, activity.Retrying, note, outcome.Outcome{}
 }

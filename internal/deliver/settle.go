@@ -15,6 +15,10 @@ func (u *unit) settle(ctx context.Context, j *job) {
 	if !j.attempt {
 		return // parked or refused meanwhile, or not begun
 	}
+	if j.out.Waits() {
+		u.crowded(j, j.out.Err)
+		return
+	}
 	u.learn(ctx, j)
 	policy := u.route.Policy
 	switch {

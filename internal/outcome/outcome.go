@@ -68,6 +68,10 @@ type Outcome struct {
 	Took time.Duration
 }
 
+// Waits reports whether nothing was tried, only because it is not the delivery's
+// turn before RetryAfter.
+func (o Outcome) Waits() bool { return o.Unattempted && !o.Tried && !o.RetryAfter.IsZero() }
+
 // ErrTimeout is the cause that a context ends with when the time for one attempt
 // is up, which counts against the host; any other end of it is our own doing.
 var ErrTimeout = errors.New("no answer in time")

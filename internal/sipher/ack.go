@@ -74,11 +74,12 @@ func (d *delivery) answered(ctx context.Context, a exchange.Answer) {
 			d.log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
 		}
 	}
+	ctx, cancel := aside(ctx)
+	defer cancel()
+	d.endTurns(ctx)
 	if !a.OK() {
 		return
 	}
-	ctx, cancel := aside(ctx)
-	defer cancel()
 	if err := d.prober.Answered(ctx, d.server); err != nil {
 		d.log.ErrorContext(ctx, "cannot note that a sipher server answered", "server", d.server.URL, "error", err)
 	}

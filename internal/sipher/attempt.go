@@ -64,6 +64,9 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 	if ctx.Err() != nil {
 		return later(fmt.Errorf("no time is left for the delivery: %w", context.Cause(ctx)))
 	}
+	if o, ok := d.turn(ctx); !ok {
+		return o
+	}
 	d.befriend(ctx)
 	asked := time.Now()
 	answer, err := d.http.Post(ctx, d.target, wire.DeliveryHeaders(d.identity.Origin, d.target), body, Timeout)

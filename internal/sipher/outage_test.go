@@ -81,6 +81,20 @@ func (o *outage) Befriend(ctx context.Context, url string) error {
 	return o.Store.Befriend(ctx, url)
 }
 
+func (o *outage) TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error) {
+	if err := o.fails("TakeTurn"); err != nil {
+		return time.Time{}, err
+	}
+	return o.Store.TakeTurn(ctx, url, now, every)
+}
+
+func (o *outage) EndTurns(ctx context.Context, url string) error {
+	if err := o.fails("EndTurns"); err != nil {
+		return err
+	}
+	return o.Store.EndTurns(ctx, url)
+}
+
 func (o *outage) MarkUnhealthy(ctx context.Context, url string, r threat.Reason, at time.Time) error {
 	if err := o.fails("MarkUnhealthy"); err != nil {
 		return err

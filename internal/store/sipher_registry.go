@@ -144,10 +144,47 @@ func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey strin
 	return nil
 }
 
+// TakeTurn implements registry.Store.
+func (x Sipher) TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (next time.Time, err error) {
+	err = x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
+		if it == nil {
+			return nil, registry.ErrUnknown
+		}
+		var r registry.Server
+		if err := decode(*it, &r); err != nil {
+			return nil, err
+		}
+		if next = (time.Time{}); r.TurnAt.IsZero() {
+			return nil, nil
+		}
+		if r.TurnAt.After(now) {
+			next = r.TurnAt
+			return nil, nil
+		}
+		r.TurnAt = now.Add(every)
+		return sipherServerItem(r)
+	})
+	return next, err
+}
+
+// EndTurns implements registry.Store.
+func (x Sipher) EndTurns(ctx context.Context, url string) error {
+	return x.change(ctx, url, func(r *registry.Server) error {
+		r.TurnAt = time.Time{}
+		return nil
+	})
+}
+
 // MarkUnhealthy implements registry.Store.
 func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason threat.Reason, at time.Time) error {
 	return x.change(ctx, url, func(r *registry.Server) error {
 		r.IsHealthy, r.Reason, r.Attempts, r.UpdatedAt = false, reason, 0, at
+		switch {
+		case reason != threat.Timeout:
+			r.TurnAt = time.Time{}
+		case r.TurnAt.IsZero():
+			r.TurnAt = at
+		}
 		return nil
 	})
 }
@@ -155,7 +192,7 @@ func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason threat.Rea
 // MarkHealthy implements registry.Store.
 func (x Sipher) MarkHealthy(ctx context.Context, url string, at time.Time) error {
 	return x.change(ctx, url, func(r *registry.Server) error {
-		r.IsHealthy, r.Reason, r.Attempts, r.LastSeen, r.UpdatedAt = true, "", 0, at, at
+		r.IsHealthy, r.Reason, r.Attempts, r.LastSeen, r.UpdatedAt, r.TurnAt = true, "", 0, at, at, time.Time{}
 		return nil
 	})
 }

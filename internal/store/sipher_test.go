@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/awstest"
 	"fedpost/internal/embedded"
 	"fedpost/internal/sipher"
 	"fedpost/internal/sipher/siphertest"
@@ -22,5 +23,16 @@ func TestSipherStorageOnTheEmbeddedEngine(t *testing.T) {
 			}
 		})
 		return store.New(e.Table(), now).Sipher(), nil
+	})
+}
+
+func TestSipherStorageOnDynamoDB(t *testing.T) {
+	table := awstest.Table(t)
+	var settle func()
+	if !awstest.Local("DYNAMODB") {
+		settle = func() { awstest.Wait(t, time.Second) }
+	}
+	siphertest.Run(t, func(_ *testing.T, now func() time.Time) (sipher.Store, func()) {
+		return store.New(table, now).Sipher(), settle
 	})
 }

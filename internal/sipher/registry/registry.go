@@ -35,6 +35,10 @@ type Server struct {
 	// others the keys stay pinned for ever.
 	Stranger bool `json:"stranger,omitempty"`
 
+	// TurnAt is set while the server hangs: from then on the next delivery may be
+	// tried. See TakeTurn.
+	TurnAt time.Time `json:"turnAt,omitzero"`
+
 	// Unannounced marks a server that we discovered and that did not register
 	// us: should it refuse deliveries, that is why.
 	Unannounced bool `json:"unannounced,omitempty"`
@@ -99,6 +103,14 @@ type Store interface {
 	// SetKeys is the operator's: it pins new keys, adding the record if there is
 	// none, and drops the server's KeyChange.
 	SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error
+
+	// TakeTurn asks for a turn to deliver to a server that hangs, as its last word
+	// says: none that answered since it was marked unhealthy with threat.Timeout.
+	// The zero time means that the caller has it, and the next may be taken after
+	// every; else it is when there may be one. Others have no turns: all may go.
+	TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error)
+	// EndTurns notes that the server answers, healthy or not yet.
+	EndTurns(ctx context.Context, url string) error
 
 	// MarkUnhealthy sets the reason and resets the count of checks.
 	MarkUnhealthy(ctx context.Context, url string, reason threat.Reason, at time.Time) error

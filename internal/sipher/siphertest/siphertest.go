@@ -28,6 +28,7 @@ func Run(t *testing.T, open Open) {
 		{"D3RegistryComparesURLsExactly", (*bed).testD3RegistryComparesURLsExactly},
 		{"D3UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt", (*bed).testD3UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt},
 		{"D5MarkingAServerUnhealthyAndHealthy", (*bed).testD5MarkingAServerUnhealthyAndHealthy},
+		{"D7TurnsToAServerThatHangsAreTakenOneByOne", (*bed).testD7TurnsToAServerThatHangsAreTakenOneByOne},
 		{"D6ConcurrentRunsLoseNoIncrement", (*bed).testD6ConcurrentRunsLoseNoIncrement},
 		{"D3ChangesOfUnknownServersAreRefused", (*bed).testD3ChangesOfUnknownServersAreRefused},
 		{"D3StrangersLapseAndFriendsStay", (*bed).testD3StrangersLapseAndFriendsStay},
