@@ -27,21 +27,22 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 	}
 	deadline := time.Now().Add(o.Wait)
 	for {
-		rung := q.wake.listen(q.name)
+		rung, looked := q.wake.listen(q.name), q.now().UnixMilli()
 		got, err := q.take(ctx, o)
 		left := time.Until(deadline)
 		if err != nil || len(got) > 0 || left <= 0 {
 			return got, err
 		}
-		if err := q.sleep(ctx, rung, left); err != nil {
+		if err := q.sleep(ctx, rung, looked, left); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// sleep waits until there may be something to receive, at most left.
-func (q *mq) sleep(ctx context.Context, rung <-chan struct{}, left time.Duration) error {
-	next, err := q.next(ctx)
+// sleep waits until there may be something to receive that was not there when
+// the queue was looked at, at most left.
+func (q *mq) sleep(ctx context.Context, rung <-chan struct{}, looked int64, left time.Duration) error {
+	next, err := q.next(ctx, looked)
 	if err != nil {
 		return err
 	}
@@ -58,22 +59,22 @@ func (q *mq) sleep(ctx context.Context, rung <-chan struct{}, left time.Duration
 	return nil
 }
 
-// next returns how long it is until a hidden message becomes visible.
-func (q *mq) next(ctx context.Context) (time.Duration, error) {
+// next returns how long it is until a message becomes visible that was hidden
+// when the queue was looked at. It may be by now: nobody rings for that.
+func (q *mq) next(ctx context.Context, looked int64) (time.Duration, error) {
 	query := `SELECT min(visible) FROM message WHERE queue = ? AND visible > ?`
 	if q.name.FIFO() {
 		query = `SELECT min(free) FROM fifo_group WHERE queue = ? AND free > ?`
 	}
-	now := q.now().UnixMilli()
 	var at *int64
 	err := q.read(ctx, func(s *session) error {
-		_, err := s.one(query, []any{string(q.name), now}, &at)
+		_, err := s.one(query, []any{string(q.name), looked}, &at)
 		return err
 	})
 	if err != nil || at == nil {
 		return queue.MaxVisibility, err
 	}
-	return time.Duration(*at-now) * time.Millisecond, nil
+	return time.Duration(*at-q.now().UnixMilli()) * time.Millisecond, nil
 }
 
 // stored is a message that may be received.
