@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -106,6 +107,7 @@ func (w *World) start(s config.Local, every, timeout time.Duration) *local.Serve
 		Queue:  func(n queue.Name) queue.Queue { return queues[n] },
 		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Log: log,
 	}
+	ports.Tally = ports.NewTally()
 	api, err := stack.API(s.Enqueue(), s.Access.Token, ports)
 	if err != nil {
 		w.t.Fatal(err)
@@ -119,7 +121,13 @@ func (w *World) start(s config.Local, every, timeout time.Duration) *local.Serve
 		w.t.Fatal(err)
 	}
 	server, err := local.Start(local.Options{
-		Listen: "127.0.0.1:0", Queue: ports.Queue, Sweep: w.ports.Sweep,
+		Listen: "127.0.0.1:0", Queue: ports.Queue,
+		Sweep: func(ctx context.Context) error {
+			if w.ports.Sweep == nil {
+				return ports.Tally.Settle(ctx)
+			}
+			return errors.Join(w.ports.Sweep(ctx), ports.Tally.Settle(ctx))
+		},
 		Services: local.Services{API: api, Deliver: sqsevent.Handler{Worker: deliver, Sources: local.Sources()}.Handle, HealthCheck: health.Run},
 		Timeout:  timeout, Every: every, Concurrency: w.Engine.Pollers, Log: log,
 	})
@@ -246,6 +254,15 @@ func (w *World) Everyone(id string) []client.RecipientStatus {
 
 // Estimated is what the calls of the ports would have cost so far.
 func (w *World) Estimated() awscalls.Snapshot { return w.estimated.Snapshot() }
+
+// Used is what was used so far: what AWS says, on an engine that says so, and
+// what the calls of the ports amount to otherwise.
+func (w *World) Used() awscalls.Snapshot {
+	if w.ports.Metered != nil {
+		return w.ports.Metered()
+	}
+	return w.Estimated()
+}
 
 // Depths counts the messages on all queues.
 func (w *World) Depths() map[queue.Name]queue.Depth {
