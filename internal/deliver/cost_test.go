@@ -89,9 +89,7 @@ func TestCostOfOneActivityToAThousandRecipients(t *testing.T) {
 }
 
 func TestCostAndHerdOfAnOutageWithTenThousandParked(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	sequential(t)
 	const parked = 10_000
 	p := faults.NewPlan()
 	w := delivertest.New(t, delivertest.Options{Plan: p})
@@ -211,6 +209,7 @@ func TestOneProbePerCheck(t *testing.T) {
 }
 
 func TestRateLimitIsKeptHoweverMuchIsSent(t *testing.T) {
+	sequential(t)
 	w := delivertest.New(t, delivertest.Options{})
 	limit, err := w.Limits.Set(t.Context(), "small.example", 30, 0)
 	if err != nil {
@@ -247,7 +246,7 @@ func TestRateLimitIsKeptHoweverMuchIsSent(t *testing.T) {
 func TestARateIsLearntFromA429(t *testing.T) {
 	w := delivertest.New(t, delivertest.Options{})
 	minute, count, refused := int64(0), 0, 0
-	w.Servers.Script("small.example", func(r delivertest.Request, _ int) outcome.Outcome {
+	w.Servers.Script("small.example", delivertest.OneByOne(func(r delivertest.Request, _ int) outcome.Outcome {
 		if m := r.At.Unix() / 60; m != minute {
 			minute, count = m, 0
 		}
@@ -256,7 +255,7 @@ func TestARateIsLearntFromA429(t *testing.T) {
 			return outcome.Outcome{Class: outcome.Throttled, Status: 429, RetryAfter: r.At.Add(time.Minute), Err: "answered 429"}
 		}
 		return delivertest.Status(202)
-	})
+	}))
 	var ids []activity.ID
 	for i := range 500 {
 		ids = append(ids, w.Send(w.Activity("Create"), fmt.Sprintf("https://small.example/%d", i)))

@@ -36,6 +36,7 @@ func checkOnce(t *testing.T, w *delivertest.World, p *faults.Plan, batch int) {
 }
 
 func TestNothingIsLostWhateverCallFailsWhileAChunkIsDelivered(t *testing.T) {
+	sequential(t)
 	doubles.Store(0)
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
 		w := delivertest.New(t, delivertest.Options{Plan: p})
@@ -62,6 +63,7 @@ func oneByOne(t *testing.T, p *faults.Plan) *delivertest.World {
 }
 
 func TestNothingIsLostWhateverCallFailsInAnOutage(t *testing.T) {
+	sequential(t)
 	doubles.Store(0)
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
 		w := oneByOne(t, p)
@@ -88,6 +90,7 @@ func TestNothingIsLostWhateverCallFailsInAnOutage(t *testing.T) {
 }
 
 func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
+	sequential(t)
 	doubles.Store(0)
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
 		w := oneByOne(t, p)
@@ -116,6 +119,7 @@ func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
 }
 
 func TestNothingIsLostWhateverCallFailsWhileExpanding(t *testing.T) {
+	sequential(t)
 	doubles.Store(0)
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
 		w := delivertest.New(t, delivertest.Options{Plan: p})

@@ -92,9 +92,7 @@ func spread(t *testing.T, healthy, hanging, activities int) []time.Duration {
 // ones get each activity in at most 1.2 times the time that it takes without
 // them, after the first minute of learning.
 func TestHangingHostsDelayNoOthers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	sequential(t)
 	const activities, learning = 24, 12
 	without, with := spread(t, 1000, 0, activities), spread(t, 1000, 100, activities)
 	var a, b time.Duration

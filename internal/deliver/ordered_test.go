@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,8 +58,11 @@ func TestCreateUpdateDeleteArriveInOrderUnderRandomFailures(t *testing.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "faults"), 2))
 		share := rapid.Float64Range(0, 0.9).Draw(rt, "share of failures")
 		calm := w.Clock.Now().Add(time.Duration(rapid.IntRange(1, 600).Draw(rt, "calm after minutes")) * time.Minute)
+		var mu sync.Mutex // of random, which all three draw from
 		for h := range 3 {
 			w.Servers.Script(fmt.Sprintf("h%d.example", h), func(r delivertest.Request, _ int) outcome.Outcome {
+				mu.Lock()
+				defer mu.Unlock()
 				if r.At.After(calm) || random.Float64() >= share {
 					return delivertest.Status(202)
 				}

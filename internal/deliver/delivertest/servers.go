@@ -166,3 +166,13 @@ func Then(n int, first, rest Script) Script {
 		return rest(r, i)
 	}
 }
+
+// OneByOne has a script that remembers things called by one request at a time.
+func OneByOne(script Script) Script {
+	var mu sync.Mutex
+	return func(r Request, n int) outcome.Outcome {
+		mu.Lock()
+		defer mu.Unlock()
+		return script(r, n)
+	}
+}
