@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/client"
 	"fedpost/internal/sipher/peertest"
 	"fedpost/internal/table"
 )
@@ -89,8 +90,9 @@ func TestD9AFollowThatCannotBeRecordedIsNotAccepted(t *testing.T) {
 	runWith(t, options{table: func(t table.Table) table.Table { s.Table = t; return s }}, func(t *testing.T, w *world) {
 		w.acquainted(w.b)
 		s.breaks("SIPHER#FOLLOWS")
-		if _, err := w.Submit(t.Context(), followJob()); err == nil {
-			t.Error("accepted")
+		var p *client.Problem
+		if _, err := w.Submit(t.Context(), followJob()); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+			t.Errorf("answered %v", err)
 		}
 		if _, err := w.Submit(t.Context(), postJob()); err != nil {
 			t.Errorf("a post, which has none: %v", err)
