@@ -20,9 +20,6 @@ import (
 	"fedpost/internal/topology"
 )
 
-// rememberedForms is of how many hosts a process remembers the signature form.
-const rememberedForms = 20_000
-
 // Deliver is the engine that functions/deliver runs, with what it counts.
 func Deliver(c config.Deliver, p Ports) (stats.Working, error) {
 	tally := p.tally()
@@ -47,11 +44,10 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 		return nil, err
 	}
 	s := p.store()
-	fediverse := activitypub.New(activitypub.Config{
-		Keys: p.ring(), Client: hc, Forms: activitypub.NewForms(rememberedForms, p.now()), Now: p.now(),
-	})
+	memory := &forms{}
+	fediverse := activitypub.New(activitypub.Config{Keys: p.ring(), Client: hc, Forms: memory, Now: p.now()})
 	circuit := c.Circuit.Rules(pol.GiveUp)
-	return deliver.New(deliver.Config{
+	memory.engine = deliver.New(deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
 		Ledger: stats.Ledger{Store: s, Tally: tally}, Servers: s, Blobs: s, Worker: p.Alone,
 		Routes: map[activity.Protocol]deliver.Route{
@@ -70,7 +66,8 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
 		},
 		Log: p.Log, Meter: stats.Metered{Next: p.Meter, Tally: tally}, Now: p.now(),
-	}), nil
+	})
+	return memory.engine, nil
 }
 
 // sipherRoute has its own bounds, because the protocol has no circuit: a server

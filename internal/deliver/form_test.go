@@ -1,0 +1,36 @@
+package deliver_test
+
+import (
+	"testing"
+	"time"
+
+	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/delivertest"
+)
+
+func TestTheSignatureFormOfAHostIsSharedAndExpires(t *testing.T) {
+	w := delivertest.New(t, delivertest.Options{})
+	until := w.Clock.Now().Add(time.Hour)
+	w.Deliver.RememberForm("strict.example", "rfc9421", until)
+	if got := w.Deliver.Form("strict.example"); got != "rfc9421" {
+		t.Errorf("the process that learnt it knows %q", got)
+	}
+	if got := w.Deliver.Form("other.example"); got != "" {
+		t.Errorf("of another host it knows %q", got)
+	}
+
+	// Another process knows it once it has looked at the host, which it does
+	// before it delivers there.
+	other := deliver.New(w.Config())
+	found, err := w.Store.Servers(t.Context(), "host:strict.example")
+	if err != nil || found["host:strict.example"].FormAt(w.Clock.Now()) != "rfc9421" {
+		t.Fatalf("stored %+v, %v", found, err)
+	}
+	if got := other.Form("strict.example"); got != "" {
+		t.Errorf("without a look the other process knows %q", got)
+	}
+	w.Clock.Advance(time.Hour)
+	if got := w.Deliver.Form("strict.example"); got != "" {
+		t.Errorf("after its time it is still %q", got)
+	}
+}
