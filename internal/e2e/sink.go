@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -137,4 +138,37 @@ func head(r *bufio.Reader) (user, length int, err error) {
 			}
 		}
 	}
+}
+
+// Hanging starts servers that accept connections and never answer, and returns
+// an inbox of each.
+func Hanging(t testing.TB, hosts int) []any {
+	t.Helper()
+	urls := make([]any, hosts)
+	for n := range urls {
+		l := listen(t)
+		urls[n] = fmt.Sprintf("http://%s/inbox", l.Addr())
+		var mu sync.Mutex
+		var conns []net.Conn
+		t.Cleanup(func() {
+			l.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			for _, c := range conns {
+				c.Close()
+			}
+		})
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return // closed
+				}
+				mu.Lock()
+				conns = append(conns, conn)
+				mu.Unlock()
+			}
+		}()
+	}
+	return urls
 }

@@ -1,0 +1,3 @@
+// Package bench measures what fedpost promises about time, on the whole of it
+// and over real connections. README.md says how to repeat each measurement.
+package bench
