@@ -54,8 +54,9 @@ func isolation(t *testing.T, healthy, hanging, rounds int) float64 {
 		first = append(first, with.deliver())
 	}
 	var a, b []time.Duration
-	for range rounds {
+	for range rounds / 2 {
 		a, b = append(a, without.deliver()), append(b, with.deliver())
+		b, a = append(b, with.deliver()), append(a, without.deliver())
 	}
 	with.spared(hanging)
 	ratio := float64(sum(b)) / float64(sum(a))

@@ -25,6 +25,7 @@ var scenarios = []scenario{
 	{"AThousandRecipientsOnAFewServers", Options{}, fanOut},
 	{"AKeyIsAcceptedOnce", Options{}, deduplication},
 	{"CreateUpdateDeleteArriveInOrder", Options{}, order},
+	{"OrderHoldsThroughAnOutage", Options{}, orderThroughOutage},
 	{"ADelayedActivityWaits", Options{}, delay},
 	{"AHostThatComesBackGetsEverything", Options{}, outage},
 	{"ASharedInboxThatIsGoneEndsItsServer", Options{}, goneServer},

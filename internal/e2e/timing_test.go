@@ -26,33 +26,64 @@ func order(t *testing.T, w *World) {
 		}
 		r.Then(step)
 	}
+	for _, id := range w.stories(notes, r, steady) {
+		w.Ends(id, map[string]int{"delivered": 2})
+	}
+	inOrder(t, notes, r, steady)
+	t.Logf("%d failures in between", failures)
+}
+
+// orderThroughOutage does so while the server is down for so long that they are
+// parked, and are released when it is back.
+func orderThroughOutage(t *testing.T, w *World) {
+	const notes = 4
+	r, steady := w.Remote(), w.Remote()
+	r.Down()
+	ids := w.stories(notes, r, steady)
+	for _, id := range ids {
+		w.Ends(id, map[string]int{"delivered": 1, "parked": 1})
+	}
+	r.Up()
+	for _, id := range ids {
+		w.Ends(id, map[string]int{"delivered": 2})
+	}
+	inOrder(t, notes, r, steady)
+}
+
+var verbs = []string{"create", "update", "delete"}
+
+// stories sends all verbs of some notes to two servers, and returns the ids.
+func (w *World) stories(notes int, r, steady *Remote) []string {
+	w.t.Helper()
 	var ids []string
 	for n := range notes {
-		for _, verb := range []string{"create", "update", "delete"} {
+		for _, verb := range verbs {
 			s := submission(note(fmt.Sprintf("%d-%s", n, verb)), "", r.URL("/inbox"), steady.URL("/inbox"))
 			s.OrderingKey = fmt.Sprintf("https://mastodon.example/notes/%d", n)
 			ids = append(ids, w.Accept(s).ID)
 		}
 	}
-	for _, id := range ids {
-		w.Ends(id, map[string]int{"delivered": 2})
-	}
-	for _, remote := range []*Remote{r, steady} {
+	return ids
+}
+
+// inOrder checks that servers took each note's activities in order.
+func inOrder(t *testing.T, notes int, remotes ...*Remote) {
+	t.Helper()
+	for _, remote := range remotes {
 		seen := map[string][]string{}
 		for _, p := range remote.Accepted() {
 			n, verb, _ := strings.Cut(strings.TrimPrefix(p.ActivityID, noteID("")), "-")
 			seen[n] = append(seen[n], verb)
 		}
-		for n, verbs := range seen {
-			if !slices.Equal(verbs, []string{"create", "update", "delete"}) {
-				t.Errorf("%s got of note %s: %v", remote.Host, n, verbs)
+		for n, got := range seen {
+			if !slices.Equal(got, verbs) {
+				t.Errorf("%s got of note %s: %v", remote.Host, n, got)
 			}
 		}
 		if len(seen) != notes {
 			t.Errorf("%s got something of %d notes, want %d", remote.Host, len(seen), notes)
 		}
 	}
-	t.Logf("%d failures in between", failures)
 }
 
 // delay has an activity wait, and one that is due at once pass it.
