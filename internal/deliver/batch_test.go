@@ -118,7 +118,7 @@ func TestADuplicateMessageIDIsWorkedOnOnce(t *testing.T) {
 	}
 }
 
-func TestTwoMessagesOfOneDeliverySendItOnce(t *testing.T) {
+func TestB2AnItemThatAWorkerHasTakenIsSentByNoOther(t *testing.T) {
 	f := newFixture(t, queue.Normal)
 	f.add("m1", "", fine)
 	f.addBody("m2", "", f.event.Records[0].Body)
@@ -302,7 +302,7 @@ func TestAPanicFailsItsTargetOnly(t *testing.T) {
 	}
 }
 
-func TestConcurrentInvocationsShareNothingButHosts(t *testing.T) {
+func TestB5InvocationsShareNoStateButWhatIsKnownOfHosts(t *testing.T) {
 	w := delivertest.New(t, delivertest.Options{})
 	var ids []activity.ID
 	for range 40 {

@@ -252,7 +252,7 @@ func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
 	w.Quiet()
 }
 
-func TestQuickTriesWaitByTheQueuesVisibility(t *testing.T) {
+func TestB4AFailureComesBackByItselfAfterAWaitOfTheQueue(t *testing.T) {
 	w := delivertest.New(t, delivertest.Options{})
 	w.Servers.Script("a.example", delivertest.Then(4, delivertest.Answers(500), nil))
 	w.Send(w.Activity("Create"), "https://a.example/inbox")

@@ -35,7 +35,7 @@ func checkOnce(t *testing.T, w *delivertest.World, p *faults.Plan, batch int) {
 	}
 }
 
-func TestNothingIsLostWhateverCallFailsWhileAChunkIsDelivered(t *testing.T) {
+func TestB3AnItemIsDoneOnlyAfterItWasProcessedWhateverCallFails(t *testing.T) {
 	sequential(t)
 	doubles.Store(0)
 	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {

@@ -24,6 +24,9 @@ var unscheduled = Options{Settings: patient.Settings, Every: time.Hour}
 
 func costs(t *testing.T, e Engine) {
 	e.Require(t)
+	if testing.Short() {
+		t.Skip("counts writes, of which a slow run makes more: what is settled is recorded every second")
+	}
 	t.Run("AThousandRecipientsThatAccept", func(t *testing.T) { thousand(t, Open(t, e, unscheduled)) })
 	t.Run("Accepting", func(t *testing.T) { accepting(t, Open(t, e, unscheduled)) })
 	t.Run("OneRecipient", func(t *testing.T) { single(t, Open(t, e, unscheduled)) })

@@ -22,11 +22,11 @@ const gap = 2 * time.Second
 // may note what was sent before.
 const answering = 30 * time.Millisecond
 
-// TestWhatWasAcceptedSurvivesKill9 kills `fedpost up` at random moments while
+// TestC3WhatWasAcceptedSurvivesKill9 kills `fedpost up` at random moments while
 // activities are handed to it and delivered. All that it has ever accepted has
 // to be delivered in the end, and nothing twice but for what was answered just
 // before a kill.
-func TestWhatWasAcceptedSurvivesKill9(t *testing.T) {
+func TestC3WhatWasAcceptedSurvivesKill9(t *testing.T) {
 	t.Parallel()
 	const kills, each = 4, 60
 	command, data := Build(t), t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"fedpost/internal/outcome"
 )
 
-func TestConnectionsAndSessionsAreReused(t *testing.T) {
+func TestC7ConnectionsAndSessionsAreReused(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		var connections, resumed atomic.Int32
 		s, pool := secure(t, func(w http.ResponseWriter, r *http.Request) {
