@@ -27,6 +27,9 @@ const limit = 1.2
 // that are well without those. Both take turns on one machine, so that whatever
 // else it does slows down both alike.
 func TestIsolation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("judges times, which say nothing under the race detector")
+	}
 	healthy, hanging, rounds := 200, 20, 12
 	if *full {
 		healthy, hanging, rounds = 1000, 100, 20
