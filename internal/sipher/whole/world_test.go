@@ -185,8 +185,9 @@ func (f *fedpost) work(settings config.Local, ports stack.Ports, o options) {
 			continue
 		}
 		for range q.Concurrency {
-			m.Concurrency, m.Handler = 1, process()
-			running.Go(func() { m.Run(ctx) })
+			alone := m
+			alone.Concurrency, alone.Handler = 1, process()
+			running.Go(func() { alone.Run(ctx) })
 		}
 	}
 	running.Go(func() {
