@@ -10,10 +10,15 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 
 	"fedpost/internal/awscalls"
 	"fedpost/internal/awsclients"
@@ -35,6 +40,9 @@ type Engine struct {
 	// stand-ins for SQS answer few long polls at a time.
 	Pollers int
 	require func(t testing.TB)
+	// environ makes queues and table for a process of its own; nil if it brings
+	// its engine along.
+	environ func(t testing.TB) map[string]string
 	open    func(t testing.TB) Ports
 }
 
@@ -83,7 +91,7 @@ func Embedded() Engine {
 // AWS is the engine on whatever servers the environment names (see awstest).
 // Tests ask Require first.
 func AWS() Engine {
-	return Engine{Name: "aws", Remote: true, Pollers: 3, require: func(t testing.TB) { awstest.Require(t, "SQS", "DYNAMODB") }, open: func(t testing.TB) Ports {
+	return Engine{Name: "aws", Remote: true, Pollers: 3, require: func(t testing.TB) { awstest.Require(t, "SQS", "DYNAMODB") }, environ: awsEnviron, open: func(t testing.TB) Ports {
 		urls := awstest.QueueURLs(t, awstest.Settings{Visibility: visibility})
 		name := awstest.TableName(t)
 		counter, cfg := awscalls.NewCounter(), awstest.Config(t)
@@ -105,4 +113,33 @@ func AWS() Engine {
 			Metered: counter.Snapshot,
 		}
 	}}
+}
+
+// awsEnviron makes queues, a table and a sealing key, and returns the settings
+// that name them.
+func awsEnviron(t testing.TB) map[string]string {
+	t.Helper()
+	sqs := cmp.Or(awstest.Env("AWS_ENDPOINT_URL_SQS"), awstest.Env("AWS_ENDPOINT_URL"))
+	environ := map[string]string{
+		"AWS_ENDPOINT_URL": sqs, "AWS_ENDPOINT_URL_SQS": sqs,
+		"AWS_ENDPOINT_URL_DYNAMODB": cmp.Or(awstest.Env("AWS_ENDPOINT_URL_DYNAMODB"), awstest.Env("AWS_ENDPOINT_URL")),
+		"AWS_ENDPOINT_URL_KMS":      cmp.Or(awstest.Env("AWS_ENDPOINT_URL_KMS"), sqs),
+	}
+	for _, name := range []string{"AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		environ[name] = awstest.Env(name)
+	}
+	client, err := awsclients.KMS(awstest.Config(t), func(name string) string { return cmp.Or(environ[name], awstest.Env(name)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := client.CreateKey(t.Context(), &kms.CreateKeyInput{})
+	if err != nil {
+		t.Skipf("fedpost cannot seal signing keys: the server at %s makes no KMS key: %v", environ["AWS_ENDPOINT_URL_KMS"], err)
+	}
+	environ["KMS_KEY_ID"] = aws.ToString(key.KeyMetadata.KeyId)
+	environ["TABLE_NAME"] = awstest.TableName(t)
+	for n, url := range awstest.QueueURLs(t, awstest.Settings{Visibility: visibility}) {
+		environ["QUEUE_URL_"+strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))] = url
+	}
+	return environ
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,15 +34,19 @@ func Build(t testing.TB) string {
 	return path
 }
 
-// Up starts the command on a data directory with Hasty settings, and waits until
-// it listens. It is killed at the test's end at the latest.
-func Up(t testing.TB, command, data string) *Process {
+// Up starts the command on a data directory, or on the services that environ
+// names, with Hasty settings, and waits until it listens. It is killed at the
+// test's end at the latest.
+func Up(t testing.TB, command, data string, environ map[string]string) *Process {
 	t.Helper()
 	p := &Process{log: &bytes.Buffer{}, done: make(chan error, 1)}
 	p.cmd = exec.Command(command, "up", "--listen", "127.0.0.1:0", "--data", data, "--allow-private")
-	p.cmd.Env = os.Environ()
-	for name, value := range Hasty {
-		p.cmd.Env = append(p.cmd.Env, name+"="+value)
+	// What this process was told of servers is for others than this command.
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
+	for _, settings := range []map[string]string{Hasty, environ} {
+		for name, value := range settings {
+			p.cmd.Env = append(p.cmd.Env, name+"="+value)
+		}
 	}
 	p.cmd.Stderr = p.log
 	out, err := p.cmd.StdoutPipe()
