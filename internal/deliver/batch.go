@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,9 +131,12 @@ func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int)
 		if fate.done {
 			continue
 		}
-		// What follows in the group comes back with it and not before, as it
-		// would hold the group until then.
-		for _, j := range g[n:] {
+		// What follows in the group comes back with it. The last goes first, and
+		// none at once: so the one that failed is the last to become visible, and
+		// whoever receives it receives those behind it after it. SQS would hold
+		// them in any case; others that call themselves SQS do not.
+		fate.after = v.together(fate.after)
+		for _, j := range slices.Backward(g[n:]) {
 			v.comeBack(ctx, batch[j], fate)
 		}
 		return g[n:]

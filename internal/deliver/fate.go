@@ -37,6 +37,15 @@ func (v *invocation) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*v.Random()))
 }
 
+// together makes a wait long enough for all messages of a group to be told of it: a
+// second on the ordered queue, which is the shortest that SQS knows beside none.
+func (v *invocation) together(wait time.Duration) time.Duration {
+	if v.from.FIFO() && wait >= 0 {
+		return max(wait, time.Second)
+	}
+	return wait
+}
+
 // comeBack tells the queue when a message becomes visible. If that fails it
 // does so when its visibility timeout ends: later, but no less surely.
 func (v *invocation) comeBack(ctx context.Context, m queue.Received, f fate) {

@@ -60,8 +60,10 @@ func (h *hosts) state(key string) health.State {
 }
 
 // load makes sure that nothing known of the servers is older than the cache
-// allows, or at all old if fresh is set.
-func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) error {
+// allows, or at all old if fresh is set. It returns what it read: whoever asked
+// for something fresh must not look for that in the cache, where the late answer
+// to an earlier question may have replaced it.
+func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) (map[string]health.State, error) {
 	now := h.now()
 	var stale []string
 	h.mu.Lock()
@@ -72,11 +74,11 @@ func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) error {
 	}
 	h.mu.Unlock()
 	if len(stale) == 0 {
-		return nil
+		return nil, nil
 	}
 	found, err := h.store.Servers(ctx, stale...)
 	if err != nil {
-		return fmt.Errorf("load server states: %w", err)
+		return nil, fmt.Errorf("load server states: %w", err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +86,7 @@ func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) error {
 	for _, key := range stale {
 		h.put(key, health.Of(found, key), now)
 	}
-	return nil
+	return found, nil
 }
 
 func (h *hosts) put(key string, s health.State, now time.Time) {
@@ -120,14 +122,16 @@ func (h *hosts) set(s health.State) {
 }
 
 // loadFor loads the states of the targets' hosts and, where a host is known to
-// have inboxes with states of their own, of the targets' inboxes.
-func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) error {
+// have inboxes with states of their own, of the targets' inboxes. It
+// returns what it read of the hosts.
+func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) (map[string]health.State, error) {
 	hosts := map[string]bool{}
 	for _, t := range ts {
 		hosts[health.HostKey(t.Host())] = true
 	}
-	if err := h.load(ctx, fresh, slices.Collect(maps.Keys(hosts))...); err != nil {
-		return err
+	read, err := h.load(ctx, fresh, slices.Collect(maps.Keys(hosts))...)
+	if err != nil {
+		return nil, err
 	}
 	inboxes := map[string]bool{}
 	for _, t := range ts {
@@ -135,10 +139,10 @@ func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) e
 			inboxes[health.InboxKey(t.Inbox)] = true
 		}
 	}
-	if len(inboxes) == 0 {
-		return nil
+	if len(inboxes) > 0 {
+		_, err = h.load(ctx, fresh, slices.Collect(maps.Keys(inboxes))...)
 	}
-	return h.load(ctx, fresh, slices.Collect(maps.Keys(inboxes))...)
+	return read, err
 }
 
 // stance returns how a target is to be met, and the state that says so: its

@@ -16,10 +16,11 @@ import (
 // received of the group meanwhile looks for it, always at the table and never at
 // a cache, and parks behind it. Each that leaves the lot lets the next go.
 
-// keepOrder makes a target wait behind what is parked of its group.
-func (u *unit) keepOrder(ctx context.Context, j *job) error {
+// keepOrder makes a target wait behind what is parked of its group. The states
+// are those that were read for this unit.
+func (u *unit) keepOrder(ctx context.Context, j *job, read map[string]health.State) error {
 	key := health.HostKey(j.host)
-	if !u.hosts.state(key).Parked {
+	if !read[key].Parked {
 		return nil
 	}
 	before, err := u.Lot.Spots.ParkedBefore(ctx, key, parking.GroupOf(u.a, j.host), u.a.Sequence)

@@ -125,7 +125,7 @@ func (u *unit) judge(ctx context.Context, j *job) error {
 // void asks for another trial if one has ended without deciding: what was sent
 // to try the server was cancelled, say, or had been delivered already.
 func (v *invocation) void(ctx context.Context, t activity.Target) error {
-	if err := v.hosts.loadFor(ctx, false, []activity.Target{t}); err != nil {
+	if _, err := v.hosts.loadFor(ctx, false, []activity.Target{t}); err != nil {
 		return err
 	}
 	s, _ := v.hosts.stance(t, v.Now())

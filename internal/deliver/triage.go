@@ -49,12 +49,13 @@ func (u *unit) giveUpAt() time.Time {
 // look meets each target's server as its state says.
 func (u *unit) look(ctx context.Context) error {
 	fresh := u.a.Ordered() || u.d.Trial
-	if err := u.hosts.loadFor(ctx, fresh, u.targets()); err != nil {
+	read, err := u.hosts.loadFor(ctx, fresh, u.targets())
+	if err != nil {
 		return err
 	}
 	for _, j := range u.jobs {
 		if u.meet(j); j.attempt && u.a.Ordered() {
-			if err := u.keepOrder(ctx, j); err != nil {
+			if err := u.keepOrder(ctx, j, read); err != nil {
 				return err
 			}
 		}

@@ -15,20 +15,21 @@ func openGroup(s *session, n queue.Name, group string, now int64) error {
 // them was received, hidden, shown, moved or deleted. A group that is free goes
 // to the end of the line of free groups, so that a busy one starves no other.
 func settleGroup(s *session, n queue.Name, group string, now int64) error {
-	var last *int64
-	if _, err := s.one(`SELECT max(visible) FROM message WHERE queue = ? AND grp = ? AND fifo = 1`,
-		[]any{string(n), group}, &last); err != nil {
+	var head int64
+	found, err := s.one(`SELECT visible FROM message WHERE queue = ? AND grp = ? AND fifo = 1 ORDER BY seq LIMIT 1`,
+		[]any{string(n), group}, &head)
+	if err != nil {
 		return err
 	}
-	if last == nil {
+	if !found {
 		return s.exec(`DELETE FROM fifo_group WHERE queue = ? AND grp = ?`, string(n), group)
 	}
 	return s.exec(`INSERT INTO fifo_group (queue, grp, free) VALUES (?, ?, ?)
 		ON CONFLICT (queue, grp) DO UPDATE SET free = excluded.free`,
-		string(n), group, max(*last, now))
+		string(n), group, max(head, now))
 }
 
-// freeGroups lists groups of which nothing is in flight, the longest free first.
+// freeGroups lists groups whose first message is visible, the longest free first.
 func freeGroups(s *session, n queue.Name, now int64, limit int) ([]string, error) {
 	var groups []string
 	err := s.each(`SELECT grp FROM fifo_group WHERE queue = ? AND free <= ? ORDER BY free LIMIT ?`,

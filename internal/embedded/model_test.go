@@ -39,14 +39,12 @@ func (m *model) exhausted(x *modelled, now time.Time) bool {
 
 // offered lists what may be received now, in order of sending.
 func (m *model) offered(now time.Time) []*modelled {
-	held := make(map[string]bool)
+	held := make(map[string]bool) // by one in flight before
+	var all []*modelled
 	for _, x := range m.messages {
 		if m.fifo && m.inFlight(x, now) {
 			held[x.group] = true
 		}
-	}
-	var all []*modelled
-	for _, x := range m.messages {
 		if !x.deleted && !x.visible.After(now) && !m.exhausted(x, now) && !(m.fifo && held[x.group]) {
 			all = append(all, x)
 		}

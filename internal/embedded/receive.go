@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -151,9 +152,11 @@ func (t *taking) all(where string, args ...any) error {
 	return nil
 }
 
-// ordered takes whole runs of groups that have nothing in flight. The messages
-// of one group that a single receive returns are in order; everything behind
-// them is held until they are deleted or back.
+// ordered takes runs of groups, each from its first message to the first in
+// flight, as SQS does: a message is held by those before it that are in flight,
+// and not by those behind it. The messages of one group that a single receive
+// returns are in order; everything behind them is held until they are deleted or
+// back.
 func (t *taking) ordered() error {
 	for len(t.got) < t.max {
 		groups, err := freeGroups(t.s, t.name, t.now, t.max)
@@ -178,8 +181,13 @@ func (t *taking) run(group string) error {
 	if err := discard(t.s, `queue = ? AND grp = ? AND fifo = 1 AND sent <= ?`, string(t.name), group, t.oldest()); err != nil {
 		return err
 	}
-	if err := t.all(`WHERE m.queue = ? AND m.grp = ? AND m.fifo = 1 AND m.visible <= ? ORDER BY m.seq LIMIT ?`,
-		string(t.name), group, t.now); err != nil {
+	end := int64(math.MaxInt64)
+	if _, err := t.s.one(`SELECT coalesce(min(seq), ?) FROM message WHERE queue = ? AND grp = ? AND fifo = 1 AND visible > ?`,
+		[]any{end, string(t.name), group, t.now}, &end); err != nil {
+		return err
+	}
+	if err := t.all(`WHERE m.queue = ? AND m.grp = ? AND m.fifo = 1 AND m.visible <= ? AND m.seq < ? ORDER BY m.seq LIMIT ?`,
+		string(t.name), group, t.now, end); err != nil {
 		return err
 	}
 	return settleGroup(t.s, t.name, group, t.now)

@@ -34,9 +34,9 @@ CREATE TABLE body (
   attributes TEXT NOT NULL -- JSON, empty if there are none
 );
 
--- The groups of FIFO queues that have messages. A group is free when its last
--- message in flight is back; keeping that here spares a receive from reading
--- through the backlog of a group that is stuck.
+-- The groups of FIFO queues that have messages. A group is free when its first
+-- message is visible; keeping that here spares a receive from looking for it in
+-- every group.
 CREATE TABLE fifo_group (
   queue      TEXT    NOT NULL,
   grp        TEXT    NOT NULL,

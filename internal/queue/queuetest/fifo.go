@@ -74,6 +74,20 @@ var fifoCases = []testCase{
 		c.delete(c.FIFO, got[1])
 		c.bodies(c.receive(c.FIFO, 1), "g3")
 	}},
+	{"FIFOMessageIsHeldByThoseBeforeItOnly", func(c *check) {
+		c.send(c.FIFO, ordered("g", "1", "g1"), ordered("g", "2", "g2"), ordered("g", "3", "g3"))
+		got, err := c.FIFO.Receive(c.ctx, queue.ReceiveOptions{Max: 3, Wait: c.Wait, Visibility: time.Second})
+		if err != nil || len(got) == 0 {
+			c.Fatalf("received %d, error %v", len(got), err)
+		}
+		if len(got) < 3 {
+			c.Skip("the receive gave some messages of the group only, which is allowed")
+		}
+		c.hide(c.FIFO, time.Minute, got[1])
+		c.wait(2 * time.Second)
+		c.bodies(c.receive(c.FIFO, 1), "g1")
+		c.none(c.FIFO, "g1 and g2 are in flight, and g3 is behind them")
+	}},
 	{"FIFOOtherGroupsGoOn", func(c *check) {
 		c.send(c.FIFO, ordered("a", "1", "a1"), ordered("a", "2", "a2"), ordered("b", "1", "b1"), ordered("c", "1", "c1"))
 		first := c.receive(c.FIFO, 1)

@@ -1,0 +1,54 @@
+package deliver
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/health"
+)
+
+// answers gives the states of servers as of when it was asked, but the first
+// answer comes last.
+type answers struct {
+	health.Store
+	state  health.State
+	asked  int
+	second chan struct{} // closed when the second answer was given
+}
+
+func (a *answers) Servers(context.Context, ...string) (map[string]health.State, error) {
+	state := a.state
+	if a.asked++; a.asked == 1 {
+		<-a.second
+	}
+	return map[string]health.State{state.Key: state}, nil
+}
+
+// An ordered delivery must know of what was parked of its group before it was
+// received, although an earlier question to the table may be answered later.
+func TestAFreshLookIsNotLostToALateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		target := activity.Target{Inbox: "https://a.example/inbox"}
+		store := &answers{state: health.State{Key: health.HostKey(target.Host())}, second: make(chan struct{})}
+		h := newHosts(Config{Servers: store, Now: time.Now, Rules: health.Rules{}.Complete(), Limits: Limits{Cached: time.Minute}})
+		look := func() map[string]health.State {
+			read, err := h.loadFor(t.Context(), true, []activity.Target{target})
+			if err != nil {
+				t.Error(err)
+			}
+			return read
+		}
+		go look()
+		synctest.Wait() // it has asked
+		store.state.Parked = true
+		read := look()
+		close(store.second)
+		synctest.Wait()
+		if !read[store.state.Key].Parked {
+			t.Error("the look did not tell what it saw")
+		}
+	})
+}
