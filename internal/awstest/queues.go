@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"fedpost/internal/awsclients"
 	"fedpost/internal/awsqueue"
 	"fedpost/internal/queue"
 	"fedpost/internal/topology"
@@ -45,27 +47,50 @@ func QueueURLs(t testing.TB, s Settings) map[queue.Name]string {
 	return urls
 }
 
+// LoneQueueURL makes a single queue, which never gives a message up. It may be
+// called from any goroutine of a test.
+func LoneQueueURL(t testing.TB, n queue.Name, visibility time.Duration) (string, error) {
+	client, err := awsclients.SQS(Config(t), Env)
+	if err != nil {
+		return "", err
+	}
+	return create(t, client, name(), n, map[string]string{"VisibilityTimeout": seconds(visibility)})
+}
+
 func makeQueue(t testing.TB, client *sqs.Client, prefix string, n queue.Name, s Settings, dead string) (url, arn string) {
 	t.Helper()
-	name, attributes := prefix+"-"+string(n), queueAttributes(t, n, s, dead)
+	url, err := create(t, client, prefix, n, queueAttributes(t, n, s, dead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
+		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn},
+	})
+	if err != nil {
+		t.Fatalf("look up queue %s: %v", url, err)
+	}
+	return url, got.Attributes[string(types.QueueAttributeNameQueueArn)]
+}
+
+// create makes a queue, which is dropped at the test's end.
+func create(t testing.TB, client *sqs.Client, prefix string, n queue.Name, attributes map[string]string) (url string, err error) {
+	name := prefix + "-" + string(n)
 	if n.FIFO() {
 		name += ".fifo"
+		attributes["FifoQueue"] = "true"
+		// High throughput: the limits are per group.
+		attributes["DeduplicationScope"] = "messageGroup"
+		attributes["FifoThroughputLimit"] = "perMessageGroupId"
 	}
 	made, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	if err != nil {
-		t.Fatalf("make queue %s: %v", name, err)
+		return "", fmt.Errorf("make queue %s: %w", name, err)
 	}
 	cleanup(t, "queue "+name, func(ctx context.Context) error {
 		_, err := client.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl})
 		return err
 	})
-	got, err := client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
-		QueueUrl: made.QueueUrl, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn},
-	})
-	if err != nil {
-		t.Fatalf("look up queue %s: %v", name, err)
-	}
-	return *made.QueueUrl, got.Attributes[string(types.QueueAttributeNameQueueArn)]
+	return *made.QueueUrl, nil
 }
 
 func queueAttributes(t testing.TB, n queue.Name, s Settings, dead string) map[string]string {
@@ -75,7 +100,6 @@ func queueAttributes(t testing.TB, n queue.Name, s Settings, dead string) map[st
 	if !isDead {
 		of.Visibility, of.MaxReceives = cmp.Or(s.Visibility, of.Visibility), cmp.Or(s.MaxReceives, of.MaxReceives)
 	}
-	seconds := func(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
 	attributes := map[string]string{
 		"VisibilityTimeout":      seconds(of.Visibility),
 		"MessageRetentionPeriod": seconds(of.Retention),
@@ -87,11 +111,7 @@ func queueAttributes(t testing.TB, n queue.Name, s Settings, dead string) map[st
 		}
 		attributes["RedrivePolicy"] = string(redrive)
 	}
-	if n.FIFO() {
-		attributes["FifoQueue"] = "true"
-		// High throughput: the limits are per group.
-		attributes["DeduplicationScope"] = "messageGroup"
-		attributes["FifoThroughputLimit"] = "perMessageGroupId"
-	}
 	return attributes
 }
+
+func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }

@@ -22,6 +22,21 @@ func Table(t testing.TB) table.Table {
 // TableName is Table for programs that are given a name.
 func TableName(t testing.TB) string {
 	t.Helper()
+	name := TimelessTable(t)
+	_, err := DynamoDB(t).UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(awstable.Expires), Enabled: aws.Bool(true)},
+	})
+	if err != nil {
+		t.Fatalf("set time to live of table %s: %v", name, err)
+	}
+	return name
+}
+
+// TimelessTable makes a table in which nothing expires by the server's clock,
+// for tests with a clock of their own, and returns its name.
+func TimelessTable(t testing.TB) string {
+	t.Helper()
 	client, name := DynamoDB(t), name()
 	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
 		TableName:   &name,
@@ -46,13 +61,6 @@ func TableName(t testing.TB) string {
 	made := dynamodb.NewTableExistsWaiter(client, func(o *dynamodb.TableExistsWaiterOptions) { o.MinDelay = 100 * time.Millisecond })
 	if err := made.Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
 		t.Fatalf("make table %s: %v", name, err)
-	}
-	_, err = client.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
-		TableName:               &name,
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(awstable.Expires), Enabled: aws.Bool(true)},
-	})
-	if err != nil {
-		t.Fatalf("set time to live of table %s: %v", name, err)
 	}
 	return name
 }

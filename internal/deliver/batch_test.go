@@ -15,6 +15,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/enginetest"
 	"fedpost/internal/message"
 	"fedpost/internal/outcome"
 	"fedpost/internal/queue"
@@ -146,7 +147,7 @@ func TestAMessageWithoutAnIDCannotBeReportedByName(t *testing.T) {
 func (f *fixture) storeless(t *testing.T) string {
 	t.Helper()
 	a := f.Activity("Note")
-	if err := f.Engine.Close(); err != nil {
+	if err := f.Engine.(enginetest.File).Close(); err != nil {
 		t.Fatal(err)
 	}
 	return delivertest.Encode(t, message.Message{Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: []activity.Target{{Inbox: fine}}}})
@@ -156,7 +157,7 @@ func TestAllFailThroughAFaultOfOursAndAllAreReported(t *testing.T) {
 	f := newFixture(t, queue.Normal)
 	f.add("m1", "", fine)
 	f.add("m2", "", fine)
-	if err := f.Engine.Close(); err != nil {
+	if err := f.Engine.(enginetest.File).Close(); err != nil {
 		t.Fatal(err)
 	}
 	f.expect("m1", "m2")
@@ -211,6 +212,47 @@ func TestAFailureOfAGroupStopsItsGroupOnly(t *testing.T) {
 				t.Errorf("delivered %v, want %v", sent, c.sent)
 			}
 		})
+	}
+}
+
+// comings records in which order messages are told when to come back.
+type comings struct {
+	deliver.Queue
+	all []string
+}
+
+func (c *comings) ChangeVisibility(_ context.Context, handle string, d time.Duration) error {
+	c.all = append(c.all, handle)
+	if d < time.Second {
+		c.all = append(c.all, "at once")
+	}
+	return nil
+}
+
+// Servers that call themselves SQS hand out a group again while some of it is in
+// flight. What failed must then not be behind what was to follow it.
+func TestAGroupComesBackTogether(t *testing.T) {
+	for _, near := range []bool{false, true} {
+		f := newFixture(t, queue.Ordered)
+		sicken(f)
+		for _, id := range []string{"m1", "m2", "m3"} {
+			f.add(id, "a", sick)
+		}
+		config := f.Config()
+		back := &comings{Queue: config.Queues(queue.Ordered)}
+		config.Queues = func(queue.Name) deliver.Queue { return back }
+		f.Deliver = deliver.New(config)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if near { // too late to begin anything
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		}
+		defer cancel()
+		if got := f.failures(ctx); len(got) != 3 {
+			t.Errorf("failed %v", got)
+		}
+		if want := []string{"handle of m3", "handle of m2", "handle of m1"}; !slices.Equal(back.all, want) {
+			t.Errorf("they were told to come back in the order %q, want %q", back.all, want)
+		}
 	}
 }
 

@@ -8,38 +8,29 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/enginetest"
 	"fedpost/internal/faults"
 	"fedpost/internal/outcome"
 )
 
-// doubles counts, over a sweep, the requests that a server had accepted already.
-// They may come only from the gap between an answer and its record.
-var doubles atomic.Int64
-
-// checkOnce checks that nothing was accepted twice unless the process died or an
-// answer was lost, and then only what a batch was about.
-func checkOnce(t *testing.T, w *delivertest.World, p *faults.Plan, batch int) {
-	t.Helper()
-	twice := 0
-	for _, by := range w.Servers.Accepted() {
-		for _, n := range by {
-			twice += n - 1
-		}
-	}
-	doubles.Add(int64(twice))
-	switch {
-	case twice > 0 && p.Fired() == 0:
-		t.Errorf("%d accepted twice without any fault", twice)
-	case twice > batch:
-		t.Errorf("%d accepted twice, but a batch is about %d", twice, batch)
-	}
+// sweep breaks every call of a scenario, on every engine, and then holds what
+// servers accepted twice against the gap between an answer and its record.
+func sweep(t *testing.T, run func(t *testing.T, o delivertest.Options) *delivertest.World) {
+	sequential(t)
+	var doubles atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("%d requests were sent twice, each in the gap between an answer and its record", doubles.Load())
+	})
+	enginetest.Sweep(t, func(t *testing.T, e enginetest.Engine, p *faults.Plan) {
+		w := run(t, delivertest.Options{Engine: e, Plan: p})
+		doubles.Add(int64(w.Doubles()))
+		w.Quiet()
+	})
 }
 
 func TestB3AnItemIsDoneOnlyAfterItWasProcessedWhateverCallFails(t *testing.T) {
-	sequential(t)
-	doubles.Store(0)
-	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
-		w := delivertest.New(t, delivertest.Options{Plan: p})
+	sweep(t, func(t *testing.T, o delivertest.Options) *delivertest.World {
+		w := delivertest.New(t, o)
 		w.Servers.Script("stumbles.example", delivertest.Then(2, delivertest.Answers(500), nil))
 		w.Servers.Script("refuses.example", delivertest.Answers(404))
 		id := w.Send(w.Activity("Create"), "https://fine.example/1", "https://stumbles.example/1", "https://refuses.example/1", "https://fine.example/2")
@@ -48,25 +39,22 @@ func TestB3AnItemIsDoneOnlyAfterItWasProcessedWhateverCallFails(t *testing.T) {
 			"https://fine.example/1": activity.Delivered, "https://fine.example/2": activity.Delivered,
 			"https://stumbles.example/1": activity.Delivered, "https://refuses.example/1": activity.Failed,
 		})
-		checkOnce(t, w, p, 4)
-		w.Quiet()
+		return w
 	})
-	t.Logf("sent twice in the gap between an answer and its record: %d", doubles.Load())
 }
 
 // oneByOne makes a world that does one thing at a time, and so the same in every
 // run of a sweep.
-func oneByOne(t *testing.T, p *faults.Plan) *delivertest.World {
-	w := delivertest.New(t, delivertest.Options{Plan: p, Limits: deliver.Limits{Messages: 1, InFlight: 1}})
+func oneByOne(t *testing.T, o delivertest.Options) *delivertest.World {
+	o.Limits = deliver.Limits{Messages: 1, InFlight: 1}
+	w := delivertest.New(t, o)
 	w.BatchSize = 1
 	return w
 }
 
 func TestNothingIsLostWhateverCallFailsInAnOutage(t *testing.T) {
-	sequential(t)
-	doubles.Store(0)
-	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
-		w := oneByOne(t, p)
+	sweep(t, func(t *testing.T, o delivertest.Options) *delivertest.World {
+		w := oneByOne(t, o)
 		back := delivertest.Start.Add(12 * time.Minute)
 		w.Servers.Script("down.example", func(r delivertest.Request, n int) outcome.Outcome {
 			if r.At.Before(back) {
@@ -83,17 +71,13 @@ func TestNothingIsLostWhateverCallFailsInAnOutage(t *testing.T) {
 		for _, id := range ids {
 			w.Expect(id, map[string]activity.State{"https://down.example/inbox": activity.Delivered})
 		}
-		checkOnce(t, w, p, len(ids))
-		w.Quiet()
+		return w
 	})
-	t.Logf("sent twice in the gap between an answer and its record: %d", doubles.Load())
 }
 
 func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
-	sequential(t)
-	doubles.Store(0)
-	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
-		w := oneByOne(t, p)
+	sweep(t, func(t *testing.T, o delivertest.Options) *delivertest.World {
+		w := oneByOne(t, o)
 		back := delivertest.Start.Add(12 * time.Minute)
 		w.Servers.Script("down.example", func(r delivertest.Request, n int) outcome.Outcome {
 			if r.At.Before(back) {
@@ -112,17 +96,13 @@ func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
 		for _, id := range l.ids {
 			w.Expect(id, map[string]activity.State{"https://down.example/inbox": activity.Delivered})
 		}
-		checkOnce(t, w, p, 1)
-		w.Quiet()
+		return w
 	})
-	t.Logf("sent twice in the gap between an answer and its record: %d", doubles.Load())
 }
 
 func TestNothingIsLostWhateverCallFailsWhileExpanding(t *testing.T) {
-	sequential(t)
-	doubles.Store(0)
-	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
-		w := delivertest.New(t, delivertest.Options{Plan: p})
+	sweep(t, func(t *testing.T, o delivertest.Options) *delivertest.World {
+		w := delivertest.New(t, o)
 		w.Servers.Spare() // the sweep over a chunk breaks requests
 		to := inboxes(120)
 		id := w.Send(w.Activity("Create"), to...)
@@ -130,8 +110,6 @@ func TestNothingIsLostWhateverCallFailsWhileExpanding(t *testing.T) {
 		for _, in := range to {
 			w.Expect(id, map[string]activity.State{in: activity.Delivered})
 		}
-		checkOnce(t, w, p, len(to)) // all chunks are in one batch
-		w.Quiet()
+		return w
 	})
-	t.Logf("sent twice in the gap between an answer and its record: %d", doubles.Load())
 }

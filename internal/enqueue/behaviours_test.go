@@ -256,7 +256,6 @@ func TestA6MarkersHaveTheirOwnConfigurablePrefix(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	w.must(request(key("k")), enqueue.Queued)
 	other := newWorld(t, faults.NewPlan(), func(s *settings) { s.dedup.Prefix = "other" })
-	other.engine.Close()
 	other.engine = w.engine
 	other.restart(faults.NewPlan())
 	other.must(request(key("k")), enqueue.Queued)

@@ -10,6 +10,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/dedup"
+	"fedpost/internal/enginetest"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/faults"
 	"fedpost/internal/ledger"
@@ -62,14 +63,13 @@ func (w *world) submit(b enqueue.BatchRequest) ([]enqueue.Result, error) {
 	return []enqueue.Result{res}, err
 }
 
-// TestCrashSweep breaks every call that accepting makes to queue or table, in
-// every way: nothing accepted is lost, one key is one activity, and no key
-// swallows a retry.
-func TestCrashSweep(t *testing.T) {
+// Every call that accepting makes to queue or table is broken in every way:
+// nothing accepted is lost, one key is one activity, and no key swallows a retry.
+func TestNothingAcceptedIsLostNorDoubledWhateverCallFails(t *testing.T) {
 	for name, b := range scenarios() {
 		t.Run(name, func(t *testing.T) {
-			faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
-				w := newWorld(t, p, func(s *settings) { s.maxMessage = 4 << 10 })
+			enginetest.Sweep(t, func(t *testing.T, e enginetest.Engine, p *faults.Plan) {
+				w := newWorldOn(t, e, p, func(s *settings) { s.maxMessage = 4 << 10 })
 				results := w.submitUntilAccepted(b)
 				if results == nil {
 					return
@@ -176,11 +176,11 @@ func (w *world) checkArrivals(b enqueue.BatchRequest, results []enqueue.Result) 
 	}
 }
 
-// TestReleaseSweep breaks every call of a release with several tasks due, on
-// both kinds of queue.
-func TestReleaseSweep(t *testing.T) {
-	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
-		w := newWorld(t, faults.NewPlan())
+// Every call of a release with several tasks due, on both kinds of queue, is
+// broken.
+func TestReleasedOnceWhateverCallFails(t *testing.T) {
+	enginetest.Sweep(t, func(t *testing.T, e enginetest.Engine, p *faults.Plan) {
+		w := newWorldOn(t, e, faults.NewPlan())
 		want := map[activity.ID]bool{}
 		for _, k := range []string{"a", "b", "c"} {
 			want[w.must(request(delay(time.Hour), body(`{"actor":"`+k+`"}`)), enqueue.Queued)] = true

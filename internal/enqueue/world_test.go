@@ -15,7 +15,7 @@ import (
 	"fedpost/internal/agenda"
 	"fedpost/internal/blob"
 	"fedpost/internal/dedup"
-	"fedpost/internal/embedded"
+	"fedpost/internal/enginetest"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/estimate"
 	"fedpost/internal/faults"
@@ -36,11 +36,11 @@ var (
 	sending = []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered}
 )
 
-// world is the service on the embedded engine, all of its calls counted and
-// breakable by a plan.
+// world is the service on an engine, all of its calls counted and breakable by a
+// plan.
 type world struct {
 	*testing.T
-	engine  *embedded.Engine
+	engine  enginetest.Instance
 	plan    *faults.Plan
 	cost    *estimate.Counter // since the last restart
 	clock   time.Time
@@ -72,18 +72,13 @@ type settings struct {
 
 func newWorld(t *testing.T, p *faults.Plan, change ...option) *world {
 	t.Helper()
-	w := &world{T: t, clock: noon.Add(2 * time.Minute)}
-	var err error
-	w.engine, err = embedded.Open(t.Context(), embedded.Memory, embedded.Options{Now: w.now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	w.change = change
+	return newWorldOn(t, enginetest.Embedded(), p, change...)
+}
+
+func newWorldOn(t *testing.T, e enginetest.Engine, p *faults.Plan, change ...option) *world {
+	t.Helper()
+	w := &world{T: t, clock: noon.Add(2 * time.Minute), change: change}
+	w.engine = e.Open(t, enginetest.Options{Now: w.now})
 	w.restart(p)
 	return w
 }
@@ -91,9 +86,10 @@ func newWorld(t *testing.T, p *faults.Plan, change ...option) *world {
 // restart puts everything but the engine together anew, around another plan.
 func (w *world) restart(p *faults.Plan) {
 	w.plan, w.cost = p, estimate.NewCounter()
+	queues, items := w.engine.Under(p)
 	senders := map[queue.Name]queue.Sender{}
 	for _, n := range sending {
-		senders[n] = faults.Sender(p, string(n), estimate.Queue(w.cost, w.engine.Queue(n)))
+		senders[n] = estimate.Queue(w.cost, queues(n))
 	}
 	entropy := mrand.NewChaCha8([32]byte{byte(w.restarts)})
 	w.restarts++
@@ -104,8 +100,7 @@ func (w *world) restart(p *faults.Plan) {
 	for _, c := range w.change {
 		c(&s)
 	}
-	tbl := faults.Table(p, "table", estimate.Table(w.cost, w.engine.Table()))
-	w.store, w.truth = store.New(tbl, w.now), store.New(w.engine.Table(), w.now)
+	w.store, w.truth = store.New(estimate.Table(w.cost, items), w.now), store.New(w.engine.Table(), w.now)
 	w.guard = dedup.New(w.store, s.dedup)
 	if s.noMarkers {
 		w.guard = dedup.New(nil, s.dedup)
@@ -189,7 +184,7 @@ func (w *world) arrived() []arrival {
 	var all []arrival
 	for _, n := range sending {
 		for {
-			got, err := w.engine.Queue(n).Receive(w.Context(), queue.ReceiveOptions{Max: 10, Visibility: queue.MaxVisibility})
+			got, err := w.engine.Queue(n).Receive(w.Context(), queue.ReceiveOptions{Max: 10, Visibility: time.Hour})
 			if err != nil {
 				w.Fatal(err)
 			}

@@ -121,6 +121,13 @@ func (p *Plan) Calls() []Call {
 	return slices.Clone(p.calls)
 }
 
+// Made returns how many calls were made so far, as Calls lists them.
+func (p *Plan) Made() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls)
+}
+
 // Fired returns how many faults have come to pass.
 func (p *Plan) Fired() int {
 	p.mu.Lock()

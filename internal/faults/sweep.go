@@ -17,6 +17,21 @@ import (
 // and finds no other races.
 func Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 	t.Helper()
+	Sweeper{}.Sweep(t, run)
+}
+
+// Sweeper is how to sweep, where that is not as usual.
+type Sweeper struct {
+	// Kinds are the only ones to try; all if nil.
+	Kinds []Kind
+	// Parallel runs the subtests side by side, which is quicker where they wait
+	// for servers.
+	Parallel bool
+}
+
+// Sweep is like the function of its name.
+func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
+	t.Helper()
 	whole := NewPlan()
 	if !t.Run("no fault", func(t *testing.T) { run(t, whole) }) {
 		return
@@ -26,7 +41,7 @@ func Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 		t.Fatal("the work made no call: nothing to sweep")
 	}
 	for i, c := range calls {
-		fs := faultsOf(c)
+		fs := s.faultsOf(c)
 		if testing.Short() {
 			fs = fs[i%len(fs):][:1]
 		}
@@ -36,6 +51,9 @@ func Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 				name += fmt.Sprint(" ", f.Entry)
 			}
 			t.Run(name, func(t *testing.T) {
+				if s.Parallel {
+					t.Parallel()
+				}
 				p := NewPlan(f)
 				run(t, p)
 				if p.Fired() == 0 && !t.Failed() && !t.Skipped() {
@@ -47,10 +65,10 @@ func Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 }
 
 // faultsOf lists what can go wrong with a call.
-func faultsOf(c Call) []Fault {
+func (s Sweeper) faultsOf(c Call) []Fault {
 	var all []Fault
 	for _, k := range append(slices.Clone(Kinds), DieHalfway) {
-		if f := (Fault{Call: c.N, Kind: k}); f.fits(c) {
+		if f := (Fault{Call: c.N, Kind: k}); f.fits(c) && s.tries(k) {
 			all = append(all, f)
 		}
 	}
@@ -58,9 +76,11 @@ func faultsOf(c Call) []Fault {
 	entries := []int{0, c.Entries / 2, c.Entries - 1}
 	slices.Sort(entries)
 	for _, i := range slices.Compact(entries) {
-		if f := (Fault{Call: c.N, Kind: FailEntry, Entry: i}); i >= 0 && f.fits(c) {
+		if f := (Fault{Call: c.N, Kind: FailEntry, Entry: i}); i >= 0 && f.fits(c) && s.tries(FailEntry) {
 			all = append(all, f)
 		}
 	}
 	return all
 }
+
+func (s Sweeper) tries(k Kind) bool { return s.Kinds == nil || slices.Contains(s.Kinds, k) }

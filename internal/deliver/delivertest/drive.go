@@ -16,7 +16,7 @@ import (
 // Mapping is the event source of a queue.
 func (w *World) Mapping(n queue.Name) eventsource.Mapping {
 	return eventsource.Mapping{
-		Queue: polled{w.Engine.Queue(n), w.queues[n]}, Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Timeout: time.Minute,
+		Queue: polled{w.Engine.Queue(n), w.queues(n)}, Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Timeout: time.Minute,
 		Handler: sqsevent.Handler{Worker: w.Deliver, Sources: Sources()}.Handle,
 		Log:     slog.New(slog.DiscardHandler),
 	}
@@ -43,10 +43,16 @@ type polled struct {
 // Delete implements queue.Queue.
 func (p polled) Delete(ctx context.Context, handle string) error { return p.settle.Delete(ctx, handle) }
 
-// reincarnate starts the process again if the plan has let it die.
+// reincarnate follows a run of a function: it notes what the run has left in the
+// gap and, if the plan has let the process die, starts it again.
 func (w *World) reincarnate() {
-	if w.plan != nil && w.plan.Dead() {
-		w.plan.Revive()
+	if w.plan == nil {
+		return
+	}
+	dead := w.plan.Dead()
+	w.plan.Revive()
+	w.noteGap()
+	if dead {
 		w.Restart()
 	}
 }
@@ -97,8 +103,26 @@ func (w *World) Run(d, step time.Duration) {
 	}
 }
 
-// due is when the schedule has something to do.
+// schedule is when the schedule has something to do, as of so many calls.
+type schedule struct {
+	calls int
+	at    time.Time
+}
+
+// due is when the schedule has something to do. It is looked up again only when
+// the plan has seen calls since, as on some engines every look is a request.
 func (w *World) due() time.Time {
+	w.T.Helper()
+	if w.plan == nil {
+		return w.firstDue()
+	}
+	if made := w.plan.Made(); w.next.at.IsZero() || made != w.next.calls {
+		w.next = schedule{made, w.firstDue()}
+	}
+	return w.next.at
+}
+
+func (w *World) firstDue() time.Time {
 	w.T.Helper()
 	first := w.Clock.Now().Add(1000 * time.Hour)
 	for shard := range health.Shards {

@@ -17,6 +17,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/deliver"
 	"fedpost/internal/embedded"
+	"fedpost/internal/enginetest"
 	"fedpost/internal/faults"
 	"fedpost/internal/health"
 	"fedpost/internal/healthcheck"
@@ -60,7 +61,7 @@ type World struct {
 	T       testing.TB
 	Clock   *Clock
 	Now     func() time.Time // the clock's, if not replaced
-	Engine  *embedded.Engine
+	Engine  enginetest.Instance
 	Store   *store.Store
 	Servers *Servers
 	Deliver *deliver.Engine
@@ -75,9 +76,11 @@ type World struct {
 	BatchSize int
 
 	config deliver.Config
-	queues map[queue.Name]queue.Queue // as the engine sees them
-	raw    *store.Store               // beside the plan
+	queues func(queue.Name) queue.Queue // as the engine sees them
+	raw    *store.Store                 // beside the plan
 	plan   *faults.Plan
+	gap    gap
+	next   schedule
 	ids    int
 	log    sync.Mutex
 }
@@ -95,6 +98,8 @@ type Options struct {
 	Table func(table.Table) table.Table
 	// Plan counts and breaks the calls of the engine and the schedule.
 	Plan *faults.Plan
+	// Engine is what the world stands on.
+	Engine enginetest.Engine
 	// Path of the database; in memory if empty.
 	Path string
 	Seed uint64
@@ -113,34 +118,15 @@ func New(t testing.TB, o Options) *World {
 		q := topology.Of(name)
 		configs[name] = embedded.QueueConfig{Visibility: q.Visibility, MaxReceives: q.MaxReceives, Retention: q.Retention}
 	}
-	if o.Path == "" {
-		o.Path = embedded.Memory
+	w.Engine = o.Engine.Open(t, enginetest.Options{Now: w.Now, Queues: configs, Path: o.Path})
+	w.raw = store.New(w.Engine.Table(), w.Now)
+	queues, tbl := w.Engine.Queue, w.Engine.Table()
+	if w.plan = o.Plan; w.plan != nil {
+		queues, tbl = w.Engine.Under(w.plan)
+		w.Servers.plan = w.plan
 	}
-	var err error
-	w.Engine, err = embedded.Open(t.Context(), o.Path, embedded.Options{Now: w.Now, Queues: configs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	tbl := w.Engine.Table()
-	w.raw = store.New(tbl, w.Now)
 	if o.Table != nil {
 		tbl = o.Table(tbl)
-	}
-	queues := map[queue.Name]queue.Queue{}
-	for _, name := range queue.Names {
-		queues[name] = w.Engine.Queue(name)
-	}
-	if w.plan = o.Plan; w.plan != nil {
-		tbl = faults.Table(w.plan, "table", tbl)
-		for name, q := range queues {
-			queues[name] = faults.Queue(w.plan, string(name), q)
-		}
-		w.Servers.plan = w.plan
 	}
 	w.queues, w.Store = queues, store.New(tbl, w.Now)
 	if o.Policy.Tries == 0 {
@@ -158,10 +144,10 @@ func New(t testing.TB, o Options) *World {
 	w.Redundancy = redundancy.Filter{Store: w.Store, Now: w.Now, Pending: o.Policy.GiveUp, Remember: 30 * 24 * time.Hour}
 	w.Limits = ratelimit.Limiter{Store: w.Store, Now: w.Now}
 	w.config = deliver.Config{
-		Queues: func(n queue.Name) deliver.Queue { return queues[n] },
+		Queues: func(n queue.Name) deliver.Queue { return queues(n) },
 		Ledger: w.Store, Servers: w.Store, Blobs: w.Store, Grave: w.Grave,
 		Lot: &parking.Lot{
-			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues[n] },
+			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
 		},
 		Routes:     map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: o.Protocol, Policy: o.Policy}},
