@@ -88,10 +88,17 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 	if known.cause != nil {
 		attrs = append(attrs, "error", known.cause)
 	}
-	if rec.status >= http.StatusInternalServerError {
+	if a.ours(route, rec.status) {
 		level = slog.LevelError
 	}
 	a.o.Log.Log(r.Context(), level, "request", attrs...)
+}
+
+// ours reports whether a status says that something is wrong with us. On a public
+// route a stranger can bring about a 502, by the server that they name, and a
+// 503, by asking too much at once.
+func (a *API) ours(route string, status int) bool {
+	return status == http.StatusInternalServerError || status > http.StatusInternalServerError && !a.public[route]
 }
 
 // presentable reports whether a client's request id can go into headers and

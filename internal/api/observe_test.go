@@ -111,6 +111,26 @@ func TestAPanicIsA500AndTheNextRequestIsServed(t *testing.T) {
 	}
 }
 
+func TestOnlyAFaultOfOursIsLoggedAsAnError(t *testing.T) {
+	status := 0
+	answer := func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(status); return nil }
+	w := newWorld(t, extra("GET /open", true, answer), extra("GET /v1/private", false, answer))
+	for _, tt := range []struct {
+		status       int
+		open, closed string
+	}{
+		{404, "INFO", "INFO"}, {500, "ERROR", "ERROR"}, {502, "INFO", "ERROR"}, {503, "INFO", "ERROR"},
+	} {
+		status = tt.status
+		for path, want := range map[string]string{"/open": tt.open, "/v1/private": tt.closed} {
+			w.do("GET", path, "")
+			if line := w.logged(); line["level"] != want || line["status"] != float64(status) {
+				t.Errorf("%s: %v, want %s", path, line, want)
+			}
+		}
+	}
+}
+
 func TestAnAbortedHandlerIsNotAnswered(t *testing.T) {
 	w := newWorld(t, extra("GET /abort", false, func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) }))
 	defer func() {

@@ -29,8 +29,9 @@ func Load(cfg any) error { return From(cfg, env.ToMap(os.Environ())) }
 // From is Load from an environment that is given.
 func From(cfg any, environ map[string]string) error {
 	var faults []Fault
+	faulty := map[string]bool{}
 	for _, concern := range concerns(cfg) {
-		faults = append(faults, load(concern, environ)...)
+		faults = append(faults, load(concern, environ, faulty)...)
 	}
 	if len(faults) > 0 {
 		return &Error{Faults: faults}
@@ -51,8 +52,8 @@ func concerns(cfg any) []reflect.Value {
 // checker is a concern with rules that a single variable cannot show.
 type checker interface{ check(*report) }
 
-func load(concern reflect.Value, environ map[string]string) []Fault {
-	r := newReport(concern.Type().Elem(), environ)
+func load(concern reflect.Value, environ map[string]string, faulty map[string]bool) []Fault {
+	r := newReport(concern.Type().Elem(), environ, faulty)
 	err := env.ParseWithOptions(concern.Interface(), env.Options{Environment: environ, FuncMap: parsers})
 	r.parsed(err)
 	r.bounds(concern.Elem())

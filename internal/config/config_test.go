@@ -1,9 +1,11 @@
 package config
 
 import (
+	"crypto/rand"
 	"errors"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"fedpost/internal/health"
 	"fedpost/internal/queue"
 	"fedpost/internal/retry"
+	"fedpost/internal/sipher/identity"
 	"fedpost/internal/topology"
 )
 
@@ -134,6 +137,85 @@ func TestNoSecretIsInAnError(t *testing.T) {
 	})
 	if err == nil || strings.Contains(err.Error(), secret[:8]) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What answers strangers, or only asks them, has no private key to lose.
+func TestOnlyWhatSignsReadsSecrets(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  any
+		want []string
+	}{
+		{&Enqueue{}, nil},
+		{&HealthCheck{}, nil},
+		{&Deliver{}, []string{"FEDERATION_PRIVATE_KEY", "FEDERATION_ENCRYPTION_PRIVATE_KEY"}},
+	} {
+		var got []string
+		for _, s := range Settings(tt.cfg) {
+			if s.Secret {
+				got = append(got, s.Name)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%T reads %q, want %q", tt.cfg, got, tt.want)
+		}
+	}
+}
+
+// member is deployed with an identity in a Sipher network.
+func member(t *testing.T, change ...string) map[string]string {
+	t.Helper()
+	made, err := identity.Generate(rand.Reader, "https://social.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := deployed()
+	for _, s := range made {
+		e[s.Name] = s.Value
+	}
+	for i := 0; i < len(change); i += 2 {
+		e[change[i]] = change[i+1]
+	}
+	return e
+}
+
+func TestAnIdentityIsKnownWithoutItsPrivateKeys(t *testing.T) {
+	var c Enqueue
+	if err := From(&c, member(t, "FEDERATION_PRIVATE_KEY", "", "FEDERATION_ENCRYPTION_PRIVATE_KEY", "")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.SipherIdentity.Load()
+	if err != nil || got.Ready() != nil || got.Origin != "https://social.example" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Halves of an identity are in two concerns, yet each fault is reported once.
+func TestD9EveryFaultOfAnIdentityIsReportedOnce(t *testing.T) {
+	other := member(t)
+	env := member(t,
+		"BETTER_AUTH_URL", "https://social.example/", "FEDERATION_PUBLIC_KEY", "AAAA",
+		"FEDERATION_ENCRYPTION_PUBLIC_KEY", other["FEDERATION_ENCRYPTION_PUBLIC_KEY"], "FEDERATION_PRIVATE_KEY", "")
+	for _, tt := range []struct {
+		cfg  any
+		want map[string]string
+	}{
+		{&Enqueue{}, map[string]string{"BETTER_AUTH_URL": "slash", "FEDERATION_PUBLIC_KEY": "32-byte"}},
+		{&Deliver{}, map[string]string{
+			"BETTER_AUTH_URL": "slash", "FEDERATION_PUBLIC_KEY": "32-byte", "FEDERATION_PRIVATE_KEY": "is missing",
+			"FEDERATION_ENCRYPTION_PUBLIC_KEY": "does not belong to FEDERATION_ENCRYPTION_PRIVATE_KEY",
+		}},
+	} {
+		e, ok := errors.AsType[*Error](From(tt.cfg, env))
+		if !ok || len(e.Faults) != len(tt.want) {
+			t.Errorf("%T: got %v, want %d faults", tt.cfg, e, len(tt.want))
+			continue
+		}
+		for _, f := range e.Faults {
+			if says := tt.want[f.Variable]; says == "" || !strings.Contains(f.Wrong, says) {
+				t.Errorf("%T: %s, want it to say %q", tt.cfg, f, says)
+			}
+		}
 	}
 }
 

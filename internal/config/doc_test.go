@@ -29,7 +29,8 @@ var programs = []struct {
 var titles = []struct{ concern, title string }{
 	{"Queues", "Queues"}, {"Table", "Table"}, {"Sealing", "Signing keys"}, {"Access", "Access to the API"},
 	{"Deduplication", "Deduplication"}, {"Limits", "Limits"}, {"Priorities", "Priorities"}, {"Retry", "Retries"},
-	{"Circuit", "Servers that are down"}, {"Outbound", "Requests to other servers"}, {"Concurrency", "Concurrency"}, {"Metrics", "Metrics"}, {"Sipher", "Sipher"},
+	{"Circuit", "Servers that are down"}, {"Outbound", "Requests to other servers"}, {"Concurrency", "Concurrency"}, {"Metrics", "Metrics"},
+	{"SipherIdentity", "Sipher: who we are"}, {"SipherSecrets", "Sipher: private keys"}, {"Sipher", "Sipher"},
 }
 
 // tables renders all settings of all programs.

@@ -42,7 +42,8 @@ func (e *Error) LogValue() slog.Value {
 	return slog.AnyValue(lines)
 }
 
-// report collects the faults of one concern.
+// report collects the faults of one concern. Which variables have one is known
+// to all: some concerns look at each other's.
 type report struct {
 	fields []field
 	env    map[string]string
@@ -50,8 +51,8 @@ type report struct {
 	faults []Fault
 }
 
-func newReport(t reflect.Type, environ map[string]string) *report {
-	return &report{fields: fields(t), env: environ, faulty: map[string]bool{}}
+func newReport(t reflect.Type, environ map[string]string, faulty map[string]bool) *report {
+	return &report{fields: fields(t), env: environ, faulty: faulty}
 }
 
 // add records a fault, unless the variable has one already: a value that could

@@ -2,30 +2,33 @@ package config
 
 // Enqueue is what functions/enqueue reads.
 type Enqueue struct {
-	Queues        Queues
-	Table         Table
-	Sealing       Sealing
-	Deduplication Deduplication
-	Limits        Limits
-	Priorities    Priorities
-	Retry         Retry
-	Circuit       Circuit
-	Outbound      Outbound
-	Sipher        Sipher
+	Queues         Queues
+	Table          Table
+	Sealing        Sealing
+	Deduplication  Deduplication
+	Limits         Limits
+	Priorities     Priorities
+	Retry          Retry
+	Circuit        Circuit
+	Outbound       Outbound
+	SipherIdentity SipherIdentity
+	Sipher         Sipher
 }
 
 // Deliver is what functions/deliver reads.
 type Deliver struct {
-	Queues      Queues
-	Table       Table
-	Sealing     Sealing
-	Limits      Limits
-	Retry       Retry
-	Circuit     Circuit
-	Outbound    Outbound
-	Concurrency Concurrency
-	Sipher      Sipher
-	Metrics     Metrics
+	Queues         Queues
+	Table          Table
+	Sealing        Sealing
+	Limits         Limits
+	Retry          Retry
+	Circuit        Circuit
+	Outbound       Outbound
+	Concurrency    Concurrency
+	SipherIdentity SipherIdentity
+	SipherSecrets  SipherSecrets
+	Sipher         Sipher
+	Metrics        Metrics
 }
 
 // HealthCheck is what functions/healthcheck reads.
@@ -42,15 +45,17 @@ type HealthCheck struct {
 
 // Local is what `fedpost up` reads.
 type Local struct {
-	Access        Access
-	Deduplication Deduplication
-	Limits        Limits
-	Priorities    Priorities
-	Retry         Retry
-	Circuit       Circuit
-	Outbound      Outbound
-	Concurrency   Concurrency
-	Sipher        Sipher
+	Access         Access
+	Deduplication  Deduplication
+	Limits         Limits
+	Priorities     Priorities
+	Retry          Retry
+	Circuit        Circuit
+	Outbound       Outbound
+	Concurrency    Concurrency
+	SipherIdentity SipherIdentity
+	SipherSecrets  SipherSecrets
+	Sipher         Sipher
 }
 
 // Enqueue, Deliver and HealthCheck are the settings of the functions that
@@ -58,7 +63,8 @@ type Local struct {
 func (l Local) Enqueue() Enqueue {
 	return Enqueue{
 		Deduplication: l.Deduplication, Limits: l.Limits, Priorities: l.Priorities,
-		Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound, Sipher: l.Sipher,
+		Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
+		SipherIdentity: l.SipherIdentity, Sipher: l.Sipher,
 	}
 }
 
@@ -66,7 +72,7 @@ func (l Local) Enqueue() Enqueue {
 func (l Local) Deliver() Deliver {
 	return Deliver{
 		Limits: l.Limits, Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
-		Concurrency: l.Concurrency, Sipher: l.Sipher,
+		Concurrency: l.Concurrency, SipherIdentity: l.SipherIdentity, SipherSecrets: l.SipherSecrets, Sipher: l.Sipher,
 	}
 }
 

@@ -120,13 +120,20 @@ func TestOutcome4ComesBefore5(t *testing.T) {
 // without makes a bed whose settings are incomplete.
 func without(setting string) option {
 	return func(c *sipher.Config) {
-		if setting == identity.SettingOrigin {
+		switch setting {
+		case identity.SettingOrigin:
 			c.Identity.Origin = ""
 			return
+		case identity.SettingPrivateKey:
+			publicOnly(c)
+			return
 		}
-		c.Identity = identity.Identity{Origin: c.Identity.Origin}
+		c.Identity = identity.Identity{Public: identity.Public{Origin: c.Identity.Origin}}
 	}
 }
+
+// publicOnly makes a bed that may show who we are and not sign.
+func publicOnly(c *sipher.Config) { c.Identity = identity.Identity{Public: c.Identity.Public} }
 
 func TestOutcome5OwnOriginNotConfiguredIsFinalWithoutAnyRequest(t *testing.T) {
 	for name, known := range map[string]bool{"registered": true, "unknown": false} {

@@ -14,9 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpost/internal/outbound"
+	"fedpost/internal/outcome"
+	"fedpost/internal/sipher"
 	"fedpost/internal/sipher/discovery"
 	"fedpost/internal/sipher/identity"
 	"fedpost/internal/sipher/peertest"
+	"fedpost/internal/sipher/probe"
 	"fedpost/internal/sipher/registry"
 	"fedpost/internal/sipher/threat"
 )
@@ -205,17 +208,54 @@ func TestD3OtherMethodsAreNotAllowed(t *testing.T) {
 	}
 }
 
-func TestD9DiscoverWithoutIdentityIsUnavailable(t *testing.T) {
-	for _, setting := range []string{identity.SettingOrigin, identity.SettingPrivateKey} {
+// Anybody may ask, also a server that never heard of Sipher: that is no fault.
+func TestD9DiscoverWithoutIdentityIsNotFoundAndNoFault(t *testing.T) {
+	for _, setting := range []string{identity.SettingOrigin, identity.SettingPublicKey} {
 		b := newBed(t, without(setting))
 		for _, method := range []string{"GET", "POST"} {
-			if w := b.ask(method, b.registrationOf(b.b)); w.Code != 503 {
-				t.Errorf("%s: %d %s", method, w.Code, w.Body)
+			w := b.ask(method, b.registrationOf(b.b))
+			if w.Code != 404 || w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(w.Body.String(), `"status":404`) {
+				t.Errorf("%s: %d %v %s", method, w.Code, w.Header(), w.Body)
 			}
 		}
-		if lines := b.logged("cannot answer /discover"); len(lines) != 2 || !strings.Contains(fmt.Sprint(lines[0]["error"]), setting) {
+		if asked := b.net.Asked(); len(asked) > 0 {
+			t.Errorf("asked %v", asked)
+		}
+		lines := b.logged("nothing to show at /discover")
+		if len(lines) != 2 || lines[0]["level"] != "DEBUG" || !strings.Contains(fmt.Sprint(lines[0]["error"]), setting) {
 			t.Errorf("%v", lines)
 		}
+		if n := strings.Count(b.log.String(), "\n"); n != len(lines) {
+			t.Errorf("other lines too: %s", b.log)
+		}
+	}
+}
+
+func TestNothingButAttemptsNeedsPrivateKeys(t *testing.T) {
+	b := newBed(t, publicOnly)
+	if w := b.ask("GET", ""); w.Code != 200 || !strings.Contains(w.Body.String(), b.a.PublicKey()) || !strings.Contains(w.Body.String(), b.a.EncryptionKey()) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := b.ask("POST", b.registrationOf(b.b)); w.Code != 200 || !strings.Contains(w.Body.String(), b.a.EncryptionKey()) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	o := b.attempt(followJob(), 1) // which records the follow
+	if o.Class != outcome.Refused || !strings.Contains(o.Err, "set FEDERATION_PRIVATE_KEY, FEDERATION_ENCRYPTION_PRIVATE_KEY") {
+		t.Errorf("attempted: %+v", o)
+	}
+	if got := b.follows(); len(got) != 1 {
+		t.Errorf("%d follows", len(got))
+	}
+}
+
+func TestChecksNeedNoIdentity(t *testing.T) {
+	b := newBed(t, func(c *sipher.Config) { c.Identity = identity.Identity{} })
+	b.insert(b.b, func(s *registry.Server) { s.IsHealthy, s.Reason = false, threat.Timeout })
+	if _, err := b.store.ScheduleCheck(t.Context(), probe.Check{ServerURL: urlB, DueAt: b.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.check(); got != (probe.Report{Checked: 1, Healthy: 1}) || !b.server(urlB).IsHealthy {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -62,6 +62,8 @@ type Store interface {
 
 // Config is what a Protocol is made of.
 type Config struct {
+	// Identity is who we are. Handler needs its public part, RecordFollow and
+	// Check nothing of it: whoever makes no attempts gives no private keys.
 	Identity identity.Identity
 	Store    Store
 	// HTTP sends requests; its address guard is the only one there is.
@@ -115,9 +117,9 @@ func New(c Config) *Protocol {
 		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: p.policies,
 		Log: c.Log, Now: c.Now, Concurrency: c.Probes,
 	}
-	p.discovery = &discovery.Client{Identity: c.Identity, Registry: c.Store, HTTP: client, Log: c.Log, Now: c.Now}
+	p.discovery = &discovery.Client{Identity: c.Identity.Public, Registry: c.Store, HTTP: client, Log: c.Log, Now: c.Now}
 	p.handler = discovery.NewHandler(discovery.HandlerConfig{
-		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, HTTP: client, Limiter: c.Limiter, Log: c.Log, Now: c.Now,
+		Identity: c.Identity.Public, Registry: c.Store, Blocks: c.Store, HTTP: client, Limiter: c.Limiter, Log: c.Log, Now: c.Now,
 	})
 	p.relay = &relay.Relay{
 		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, Prober: p.prober, HTTP: client,

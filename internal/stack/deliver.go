@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"fmt"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activitypub"
@@ -39,7 +40,11 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 	if err != nil {
 		return nil, err
 	}
-	federation, err := p.sipher(c.Sipher, c.Outbound)
+	who, err := c.SipherSecrets.Load(c.SipherIdentity)
+	if err != nil {
+		return nil, fmt.Errorf("identity in the Sipher network: %w", err)
+	}
+	federation, err := p.sipher(who, c.Sipher, c.Outbound)
 	if err != nil {
 		return nil, err
 	}

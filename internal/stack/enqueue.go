@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 
 	"fedpost/internal/activity"
@@ -11,6 +12,7 @@ import (
 	"fedpost/internal/dedup"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/sipher"
+	"fedpost/internal/sipher/identity"
 	"fedpost/internal/stats"
 )
 
@@ -18,7 +20,12 @@ import (
 // empty, is what clients authenticate with.
 func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 	keys := p.ring()
-	federation, err := p.sipher(c.Sipher, c.Outbound)
+	// It shows who we are and signs nothing.
+	who, err := c.SipherIdentity.Load()
+	if err != nil {
+		return nil, fmt.Errorf("identity in the Sipher network: %w", err)
+	}
+	federation, err := p.sipher(identity.Identity{Public: who}, c.Sipher, c.Outbound)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/outbound"
 	"fedpost/internal/sipher"
+	"fedpost/internal/sipher/identity"
 )
 
 // probeTimeout is how long a server that is probed may take to answer.
@@ -28,7 +29,8 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	federation, err := p.sipher(c.Sipher, c.Outbound)
+	// Its checks ask who others are and say nothing of us.
+	federation, err := p.sipher(identity.Identity{}, c.Sipher, c.Outbound)
 	if err != nil {
 		return nil, err
 	}

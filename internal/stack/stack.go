@@ -90,13 +90,10 @@ func (p Ports) client(o config.Outbound, timeout time.Duration, maxBody int) (*o
 	return c, nil
 }
 
-// sipher is the Sipher protocol. Without an identity it refuses jobs with a text
-// that names the missing settings, and everything else goes on.
-func (p Ports) sipher(c config.Sipher, o config.Outbound) (*sipher.Protocol, error) {
-	id, err := identity.Load(c.Get)
-	if err != nil {
-		return nil, fmt.Errorf("identity in the Sipher network: %w", err)
-	}
+// sipher is the Sipher protocol, with as much of our identity as the function
+// has use for. Without an identity it refuses jobs with a text that names the
+// missing settings, and everything else goes on.
+func (p Ports) sipher(id identity.Identity, c config.Sipher, o config.Outbound) (*sipher.Protocol, error) {
 	policies, err := threat.Parse(c.Threats)
 	if err != nil {
 		return nil, fmt.Errorf("SIPHER_THREAT_POLICIES: %w", err)

@@ -13,6 +13,7 @@ import (
 	"fedpost/internal/awstable"
 	"fedpost/internal/config"
 	"fedpost/internal/queue"
+	"fedpost/internal/sipher/identity"
 	"fedpost/internal/topology"
 )
 
@@ -54,6 +55,49 @@ func TestEveryVariableThatIsSetIsReadAndEveryOneThatMustBeIsSet(t *testing.T) {
 			if s.Required && !slices.Contains(set, s.Name) {
 				t.Errorf("%s is not given %s, which it needs", id, s.Name)
 			}
+		}
+	}
+}
+
+// Settings of an identity may be left out, so nothing else would notice that the
+// template forgets one, or names another key of the secret.
+func TestEachFunctionIsGivenAsMuchOfTheIdentityAsItReads(t *testing.T) {
+	tmpl := load(t)
+	for id, f := range functions {
+		set := tmpl.Environment(id)
+		own := mapping(mapping(tmpl.Resources[id].Properties["Environment"])["Variables"])
+		for _, s := range config.Settings(f.config) {
+			if s.Concern != "SipherIdentity" && s.Concern != "SipherSecrets" {
+				continue
+			}
+			if !slices.Contains(set, s.Name) {
+				t.Errorf("%s is not given %s", id, s.Name)
+			}
+			if s.Name == identity.SettingOrigin {
+				continue
+			}
+			if got := fmt.Sprint(own[s.Name]); !strings.Contains(got, "${SipherSecretArn}:SecretString:"+s.Name+"}}") {
+				t.Errorf("%s: %s is %s", id, s.Name, got)
+			}
+		}
+	}
+}
+
+func TestNoFunctionIsGivenASecretThatItDoesNotRead(t *testing.T) {
+	tmpl := load(t)
+	secret := map[string]bool{}
+	for _, s := range config.Settings(&config.Local{}) {
+		secret[s.Name] = s.Secret
+	}
+	for id := range functions {
+		var got []string
+		for _, name := range tmpl.Environment(id) {
+			if secret[name] {
+				got = append(got, name)
+			}
+		}
+		if want := map[string]int{"DeliverFunction": 2}[id]; len(got) != want {
+			t.Errorf("%s is given the secrets %q, want %d", id, got, want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ const (
 // Client discovers servers. Use one for a process: concurrent discoveries of
 // one server are made once.
 type Client struct {
-	Identity identity.Identity
+	Identity identity.Public
 	Registry registry.Store
 	HTTP     exchange.Client
 	Log      *slog.Logger
@@ -118,7 +118,7 @@ func (c *Client) register(ctx context.Context, serverURL string) error {
 	return nil
 }
 
-func cardOf(id identity.Identity) wire.Card {
+func cardOf(id identity.Public) wire.Card {
 	return wire.Card{URL: id.Origin, PublicKey: id.PublicKey, EncryptionKey: id.EncryptionKey}
 }
 

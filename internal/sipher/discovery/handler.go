@@ -34,7 +34,7 @@ type Limiter interface {
 
 // Handler serves GET and POST /discover. Make it with NewHandler.
 type Handler struct {
-	identity  identity.Identity
+	identity  identity.Public
 	registry  registry.Store
 	blocks    registry.BlockList
 	http      exchange.Client
@@ -46,7 +46,7 @@ type Handler struct {
 
 // HandlerConfig is what a Handler needs.
 type HandlerConfig struct {
-	Identity identity.Identity
+	Identity identity.Public
 	Registry registry.Store
 	Blocks   registry.BlockList
 	HTTP     exchange.Client
@@ -67,8 +67,9 @@ func NewHandler(c HandlerConfig) *Handler {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := h.identity.Ready(); err != nil {
-		h.log.ErrorContext(r.Context(), "cannot answer /discover", "error", err)
-		problem(w, http.StatusServiceUnavailable, "this server takes no part in the Sipher network")
+		// Anybody may ask, so it is no fault and no line of the ordinary log.
+		h.log.DebugContext(r.Context(), "nothing to show at /discover", "error", err)
+		problem(w, http.StatusNotFound, "this server takes no part in the Sipher network")
 		return
 	}
 	if h.limiter != nil {

@@ -7,7 +7,9 @@
 // is why everything that can be checked is checked before anything is sent.
 //
 // The private halves are unexported and have no accessor; an Identity signs
-// and opens, and prints as its public part only.
+// and opens, and prints as its public part only. What only shows who we are
+// takes a Public, which has none: a process that answers strangers and signs
+// nothing need not hold what could be stolen from it.
 package identity
 
 import (
@@ -31,14 +33,19 @@ const (
 	SettingEncryptionPrivate = "FEDERATION_ENCRYPTION_PRIVATE_KEY"
 )
 
-// Identity is a server's own identity. The zero value is that of a server that
-// was never told who it is.
-type Identity struct {
+// Public is what everybody may know of a server's own identity.
+type Public struct {
 	// Origin is our own origin without trailing slash, empty if not configured:
 	// the key other servers register us under.
 	Origin string
 	// PublicKey and EncryptionKey are the public halves, as base64.
 	PublicKey, EncryptionKey string
+}
+
+// Identity is a server's own identity. The zero value is that of a server that
+// was never told who it is.
+type Identity struct {
+	Public
 
 	private *private
 }
@@ -54,19 +61,36 @@ type private struct {
 // ErrNotConfigured says that settings are missing which the work at hand needs.
 var ErrNotConfigured = errors.New("sipher identity is not configured")
 
+// Ready returns nil if p can be shown to others, else an error that wraps
+// ErrNotConfigured and names the settings that are missing.
+func (p Public) Ready() error { return notConfigured(p.missing()) }
+
+func (p Public) missing() []string {
+	var missing []string
+	for _, s := range []Setting{
+		{Name: SettingOrigin, Value: p.Origin}, {Name: SettingPublicKey, Value: p.PublicKey}, {Name: SettingEncryptionKey, Value: p.EncryptionKey},
+	} {
+		if s.Value == "" {
+			missing = append(missing, s.Name)
+		}
+	}
+	return missing
+}
+
 // HasKeys reports whether both key pairs are there.
 func (id Identity) HasKeys() bool { return id.private != nil }
 
 // Ready returns nil if id can send and be discovered, else an error that wraps
 // ErrNotConfigured and names the settings that are missing.
 func (id Identity) Ready() error {
-	var missing []string
-	if id.Origin == "" {
-		missing = append(missing, SettingOrigin)
-	}
+	missing := id.missing()
 	if !id.HasKeys() {
-		missing = append(missing, SettingPublicKey, SettingPrivateKey, SettingEncryptionKey, SettingEncryptionPrivate)
+		missing = append(missing, SettingPrivateKey, SettingEncryptionPrivate)
 	}
+	return notConfigured(missing)
+}
+
+func notConfigured(missing []string) error {
 	if len(missing) == 0 {
 		return nil
 	}

@@ -167,6 +167,33 @@ func TestD9MissingConfigurationIsNamed(t *testing.T) {
 	}
 }
 
+func TestThePublicPartLoadsWithoutThePrivateKeys(t *testing.T) {
+	env := vectorEnv(t, "A")
+	whole, err := identity.Load(getenv(env))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range env {
+		if strings.Contains(name, "PRIVATE") {
+			delete(env, name)
+		}
+	}
+	got, err := identity.LoadPublic(getenv(env))
+	if err != nil || got != whole.Public || got.Ready() != nil {
+		t.Errorf("%+v, %v, want %+v", got, err, whole.Public)
+	}
+	if none, err := identity.LoadPublic(getenv(nil)); err != nil || !errors.Is(none.Ready(), identity.ErrNotConfigured) || strings.Contains(none.Ready().Error(), "PRIVATE") {
+		t.Errorf("%v, %v: what is not needed is asked for", none.Ready(), err)
+	}
+	env[identity.SettingOrigin], env[identity.SettingPublicKey], env[identity.SettingEncryptionKey] = "a.example", "", "QQ=="
+	_, err = identity.LoadPublic(getenv(env))
+	for _, s := range []string{"BETTER_AUTH_URL: ", "FEDERATION_PUBLIC_KEY: is missing", "FEDERATION_ENCRYPTION_PUBLIC_KEY: must be"} {
+		if err == nil || !strings.Contains(err.Error(), s) {
+			t.Errorf("%q is not in %v", s, err)
+		}
+	}
+}
+
 func TestGeneratedSettingsLoad(t *testing.T) {
 	s, err := identity.Generate(rand.Reader, "https://a.example")
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"fedpost/internal/sipher/key"
@@ -26,8 +27,8 @@ func (f *Fault) Error() string { return f.Setting + ": " + f.Problem }
 // Identity.Ready says so to whoever needs it.
 func Load(getenv func(string) string) (Identity, error) {
 	l := loader{getenv: getenv}
-	id := Identity{Origin: l.origin()}
-	if l.anyKey() {
+	id := Identity{Public: Public{Origin: l.origin()}}
+	if l.any(SettingPublicKey, SettingPrivateKey, SettingEncryptionKey, SettingEncryptionPrivate) {
 		id.private = &private{}
 		id.PublicKey, id.private.signing = l.signing()
 		id.EncryptionKey, id.private.encryption = l.encryption()
@@ -36,6 +37,20 @@ func Load(getenv func(string) string) (Identity, error) {
 		return Identity{}, errors.Join(l.faults...)
 	}
 	return id, nil
+}
+
+// LoadPublic reads the public part of the identity as Load does, and does not
+// ask for the private keys. So it cannot tell whether they belong together.
+func LoadPublic(getenv func(string) string) (Public, error) {
+	l := loader{getenv: getenv}
+	p := Public{Origin: l.origin()}
+	if l.any(SettingPublicKey, SettingEncryptionKey) {
+		p.PublicKey, p.EncryptionKey = key.Encode(l.publicKey()), key.Encode(l.encryptionKey())
+	}
+	if len(l.faults) > 0 {
+		return Public{}, errors.Join(l.faults...)
+	}
+	return p, nil
 }
 
 type loader struct {
@@ -49,13 +64,8 @@ func (l *loader) fault(setting, problem string, args ...any) {
 
 func (l *loader) get(setting string) string { return strings.TrimSpace(l.getenv(setting)) }
 
-func (l *loader) anyKey() bool {
-	for _, s := range []string{SettingPublicKey, SettingPrivateKey, SettingEncryptionKey, SettingEncryptionPrivate} {
-		if l.get(s) != "" {
-			return true
-		}
-	}
-	return false
+func (l *loader) any(settings ...string) bool {
+	return slices.ContainsFunc(settings, func(s string) bool { return l.get(s) != "" })
 }
 
 func (l *loader) origin() string {
@@ -89,8 +99,16 @@ func (l *loader) bytes(setting string, size int, layout string) []byte {
 	return b
 }
 
+func (l *loader) publicKey() []byte {
+	return l.bytes(SettingPublicKey, ed25519.PublicKeySize, "the 32-byte Ed25519 public key")
+}
+
+func (l *loader) encryptionKey() []byte {
+	return l.bytes(SettingEncryptionKey, key.Size, "the 32-byte X25519 public key")
+}
+
 func (l *loader) signing() (string, ed25519.PrivateKey) {
-	public := l.bytes(SettingPublicKey, ed25519.PublicKeySize, "the 32-byte Ed25519 public key")
+	public := l.publicKey()
 	private := l.bytes(SettingPrivateKey, ed25519.PrivateKeySize, "the 64-byte Ed25519 private key (seed, then public key)")
 	if public == nil || private == nil {
 		return "", nil
@@ -108,7 +126,7 @@ func (l *loader) signing() (string, ed25519.PrivateKey) {
 }
 
 func (l *loader) encryption() (string, []byte) {
-	public := l.bytes(SettingEncryptionKey, key.Size, "the 32-byte X25519 public key")
+	public := l.encryptionKey()
 	secret := l.bytes(SettingEncryptionPrivate, key.Size, "the 32-byte X25519 secret key")
 	if public == nil || secret == nil {
 		return "", nil
