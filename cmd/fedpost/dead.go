@@ -21,7 +21,7 @@ type selection struct {
 	Host     string `help:"Those for this host."`
 	Activity string `help:"Those of the activity of this id."`
 	Type     string `help:"Those of activities of this type, such as Create."`
-	Since    string `help:"Those that died since: a time such as 2026-11-21T08:00:00Z, or how long ago, such as 36h."`
+	Since    string `help:"Those that died since: a time such as 2026-11-21T08:00:00Z, or how long ago, such as 36h or 7d."`
 }
 
 func (s selection) selected(now time.Time) (client.Selection, error) {
@@ -29,13 +29,14 @@ func (s selection) selected(now time.Time) (client.Selection, error) {
 	if s.Since == "" {
 		return c, nil
 	}
-	if ago, err := time.ParseDuration(s.Since); err == nil && ago > 0 {
-		c.Since = now.Add(-ago).UTC()
+	var ago duration
+	if err := ago.UnmarshalText([]byte(s.Since)); err == nil && ago > 0 {
+		c.Since = now.Add(-time.Duration(ago)).UTC()
 		return c, nil
 	}
 	at, err := time.Parse(time.RFC3339, s.Since)
 	if err != nil {
-		return c, fmt.Errorf("--since %s is neither a time such as 2026-11-21T08:00:00Z nor a duration such as 36h", s.Since)
+		return c, fmt.Errorf("--since %s is neither a time such as 2026-11-21T08:00:00Z nor a duration such as 36h or 7d", s.Since)
 	}
 	c.Since = at.UTC()
 	return c, nil
@@ -94,8 +95,11 @@ func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
 	for {
 		s.Limit = min(step, c.Limit-done.Retried)
 		r, err := api.RetryDeadLetters(ctx, s)
-		if err != nil {
+		switch {
+		case err != nil && done.Retried > 0:
 			return fmt.Errorf("%d retried so far: %w", done.Retried, err)
+		case err != nil:
+			return err
 		}
 		done.Retried, done.More = done.Retried+r.Retried, r.More
 		if !r.More || r.Retried == 0 || done.Retried >= c.Limit {

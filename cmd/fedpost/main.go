@@ -22,6 +22,7 @@ type commands struct {
 
 	Send    send           `cmd:"" help:"Hand over an activity, or a Sipher job."`
 	Status  status         `cmd:"" help:"Show what has become of an activity."`
+	Cancel  cancel         `cmd:"" help:"Stop what is not delivered yet of an activity."`
 	Dead    dead           `cmd:"" help:"List and retry deliveries that were given up."`
 	Servers serversCommand `cmd:"" help:"See and steer the servers that deliveries go to."`
 	Keys    keys           `cmd:"" help:"Make, store and show keys."`
@@ -35,8 +36,22 @@ func parser(c *commands, out io.Writer, options ...kong.Option) (*kong.Kong, err
 	return kong.New(c, append([]kong.Option{
 		kong.Name("fedpost"),
 		kong.Description("A delivery queue for federated servers. Settings: docs/configuration.md."),
-		kong.UsageOnError(), kong.BindTo(out, (*io.Writer)(nil)),
+		kong.ShortUsageOnError(), kong.BindTo(out, (*io.Writer)(nil)),
 	}, options...)...)
+}
+
+// parse reads the command line, or ends the process with what is wrong with it:
+// on the error output, as the other may be somebody's input.
+func parse(p *kong.Kong, args []string) *kong.Context {
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := p.Parse(args)
+	if err != nil {
+		p.Stdout = p.Stderr
+		p.FatalIfErrorf(err)
+	}
+	return k
 }
 
 func main() {
@@ -46,8 +61,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "fedpost:", err)
 		os.Exit(1)
 	}
-	k, err := p.Parse(os.Args[1:])
-	p.FatalIfErrorf(err)
+	k := parse(p, os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
 	k.BindTo(ctx, (*context.Context)(nil))

@@ -138,7 +138,7 @@ func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
 
 	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"}, keyID+" (ed25519)", "BEGIN PUBLIC KEY")
 	t.run([]string{"keys", "show", keyID}, "BEGIN PUBLIC KEY")
-	out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", inbox.URL + "/a,b", "--delay", "0s", "--expires-in", "24h"}, " queued, 1 recipients")
+	out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", inbox.URL + "/a,b", "--delay", "0s", "--expires-in", "24h"}, " queued, 1 recipient\n")
 	id, _, _ := strings.Cut(out, " ")
 	if got := <-bodies; got != strings.TrimSpace(note) {
 		t.Errorf("delivered %q", got)
@@ -152,10 +152,36 @@ func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
 	<-bodies
 	t.until(id+": done (1 delivered)", "status", id)
 	t.run([]string{"dead", "retry", "--activity", id}, "0 retried\n")
+	t.fails("fedpost answered 400", "dead", "retry", "--id", "nonsense")
 
 	var s client.Stats
 	if err := json.Unmarshal([]byte(t.run([]string{"stats", "--json"})), &s); err != nil || s.Counts["attempts"] != 2 {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestAnActivityIsStopped(tt *testing.T) {
+	t := onServer(tt)
+	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+	out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/1", "--to", "https://a.example/2", "--delay", "2d"}, " queued, 2 recipients\n")
+	id, _, _ := strings.Cut(out, " ")
+	t.run([]string{"status", id, "--limit", "1"}, id+": queued (2 queued)", "a.example/1", "The first 1; there may be more: --limit.")
+	var s client.Status
+	if err := json.Unmarshal([]byte(t.run([]string{"status", id, "--json"})), &s); err != nil || s.ID != id || len(s.Recipients) != 2 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	t.run([]string{"cancel", id}, id+": cancelled (2 cancelled)\n")
+	t.fails("404 Not Found", "cancel", "nonsense")
+}
+
+// TestAStatusFollowsItsPages, however many recipients there are.
+func TestAStatusFollowsItsPages(tt *testing.T) {
+	t, asked := canned(tt, `{"id":"X","status":"done","counts":{"delivered":2},"recipients":[{"inbox":"https://a.example/inbox","state":"delivered","attempts":1}],"nextCursor":"more"}`)
+	if out := t.run([]string{"status", "X", "--limit", "1001"}, "X: done (2 delivered)\n", "The first 1001"); strings.Count(out, "a.example") != 1001 {
+		t.Errorf("printed\n%s", out)
+	}
+	if want := "GET /v1/activities/X?cursor=more&limit=1 "; *asked != want {
+		t.Errorf("asked %q last, want %q", *asked, want)
 	}
 }
 
@@ -252,14 +278,13 @@ func TestWhatStrangersAnswerDoesNotReachTheTerminalAsItIs(tt *testing.T) {
 func TestASipherJobIsSentByteForByte(tt *testing.T) {
 	t, asked := canned(tt, `{"id":"X","status":"queued","recipients":1}`)
 	t.run([]string{"send", t.file("payload", "{ \"method\" :\"FEDERATE_POST\"}\n"), "--to", "https://peer.example/posts", "--job", "deliver-post",
-		"--server-url", "https://peer.example", "--delay", "1000000s", "--every-inbox"}, "X queued, 1 recipients")
+		"--server-url", "https://peer.example", "--delay", "1000000s"}, "X queued, 1 recipient\n")
 	_, body, _ := strings.Cut(*asked, "/v1/activities ")
 	var sent map[string]any
 	if err := json.Unmarshal([]byte(body), &sent); err != nil {
 		t.Fatal(err)
 	}
-	if sent["payload"] != "{ \"method\" :\"FEDERATE_POST\"}\n" || sent["protocol"] != "sipher" || sent["delay"] != "PT1000000S" ||
-		sent["preferSharedInbox"] != false || sent["activity"] != nil {
+	if sent["payload"] != "{ \"method\" :\"FEDERATE_POST\"}\n" || sent["protocol"] != "sipher" || sent["delay"] != "PT1000000S" || sent["activity"] != nil {
 		t.Errorf("sent %s", body)
 	}
 }

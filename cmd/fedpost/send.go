@@ -7,12 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
-	"strconv"
-	"strings"
-	"time"
 
 	"fedpost/internal/client"
 )
@@ -27,14 +22,13 @@ type send struct {
 	Job       string `help:"Sipher: the job, such as deliver-post."`
 	ServerURL string `help:"Sipher: the server that the target is of."`
 
-	Priority         string        `help:"high, normal or low."`
-	OrderingKey      string        `help:"Keep the order among all activities with this key."`
-	DeduplicationKey string        `help:"Accept it only once with this key."`
-	DeduplicationTTL time.Duration `help:"For how long the key is remembered."`
-	Delay            time.Duration `help:"How long to wait before delivery."`
-	ExpiresIn        time.Duration `help:"When it is no longer worth delivering."`
-	Coalesce         string        `help:"latest: leave out what a newer activity makes needless."`
-	EveryInbox       bool          `help:"Deliver to each inbox, even where a shared one is known."`
+	Priority         string   `help:"high, normal or low."`
+	OrderingKey      string   `help:"Keep the order among all activities with this key."`
+	DeduplicationKey string   `help:"Accept it only once with this key."`
+	DeduplicationTTL duration `help:"For how long the key is remembered, such as 36h or 7d."`
+	Delay            duration `help:"How long to wait before delivery, such as 30m or 7d."`
+	ExpiresIn        duration `help:"How long it is worth delivering, such as 36h or 7d."`
+	Coalesce         string   `help:"latest: leave out what a newer activity makes needless."`
 }
 
 // Run sends.
@@ -45,13 +39,10 @@ func (c send) Run(ctx context.Context, out io.Writer) error {
 	}
 	s := client.Submission{
 		KeyID: c.Key, Priority: c.Priority, OrderingKey: c.OrderingKey, DeduplicationKey: c.DeduplicationKey,
-		DeduplicationTTL: seconds(c.DeduplicationTTL), Delay: seconds(c.Delay), ExpiresIn: seconds(c.ExpiresIn), Coalesce: c.Coalesce,
+		DeduplicationTTL: c.DeduplicationTTL.iso(), Delay: c.Delay.iso(), ExpiresIn: c.ExpiresIn.iso(), Coalesce: c.Coalesce,
 	}
 	for _, to := range c.To {
 		s.Recipients = append(s.Recipients, to)
-	}
-	if c.EveryInbox {
-		s.PreferSharedInbox = new(bool)
 	}
 	if c.Job != "" || c.ServerURL != "" {
 		s.Protocol, s.Job, s.ServerURL, s.Payload = "sipher", c.Job, c.ServerURL, string(text)
@@ -69,7 +60,7 @@ func (c send) Run(ctx context.Context, out io.Writer) error {
 	if c.JSON {
 		return printJSON(out, accepted)
 	}
-	_, err = fmt.Fprintf(out, "%s %s, %d recipients\n", accepted.ID, accepted.Status, accepted.Recipients)
+	_, err = fmt.Fprintf(out, "%s %s, %s\n", accepted.ID, accepted.Status, recipients(accepted.Recipients))
 	return err
 }
 
@@ -94,38 +85,10 @@ func (c send) read(stdin io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// seconds is a duration as the API reads it, empty for none.
-func seconds(d time.Duration) string {
-	if d == 0 {
-		return ""
+// recipients is so many of them.
+func recipients(n int) string {
+	if n == 1 {
+		return "1 recipient"
 	}
-	return "PT" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "S"
-}
-
-// status shows what has become of an activity.
-type status struct {
-	remote
-	ID    string `arg:"" help:"The activity's id."`
-	Limit int    `help:"The most recipients to list." default:"50"`
-}
-
-// Run shows.
-func (c status) Run(ctx context.Context, out io.Writer) error {
-	path := fmt.Sprintf("/v1/activities/%s?limit=%d", url.PathEscape(strings.TrimSpace(c.ID)), min(max(c.Limit, 1), 1000))
-	return call(ctx, c.remote, out, http.MethodGet, path, nil, showStatus)
-}
-
-func showStatus(out io.Writer, s client.Status) error {
-	if _, err := fmt.Fprintf(out, "%s: %s (%s)\n", s.ID, s.Status, counts(s.Counts)); err != nil {
-		return err
-	}
-	rows := make([][]string, len(s.Recipients))
-	for i, r := range s.Recipients {
-		rows[i] = []string{r.State, count(r.Attempts), count(r.LastStatus), when(r.NextAttemptAt), r.Inbox, r.LastError}
-	}
-	if err := table(out, []string{"STATE", "ATTEMPTS", "STATUS", "NEXT", "INBOX", "ERROR"}, rows); err != nil || s.NextCursor == "" {
-		return err
-	}
-	_, err := fmt.Fprintln(out, "There are more: --limit.")
-	return err
+	return fmt.Sprintf("%d recipients", n)
 }

@@ -128,9 +128,9 @@ func (c serversUnblock) Run(ctx context.Context, out io.Writer) error {
 
 type serversPause struct {
 	named
-	For    time.Duration `help:"For how long, such as 90m; without end if neither this nor --until is given." xor:"end"`
-	Until  time.Time     `help:"Until when, such as 2026-11-21T08:00:00Z." xor:"end"`
-	Reason string        `help:"Why, for whoever looks at it later."`
+	For    duration  `help:"For how long, such as 90m or 2d; without end if neither this nor --until is given." xor:"end"`
+	Until  time.Time `help:"Until when, such as 2026-11-21T08:00:00Z." xor:"end"`
+	Reason string    `help:"Why, for whoever looks at it later."`
 }
 
 // Run pauses.
@@ -139,7 +139,7 @@ func (c serversPause) Run(ctx context.Context, out io.Writer) error {
 		reason
 		For   float64   `json:"for,omitempty"`
 		Until time.Time `json:"until,omitzero"`
-	}{reason{c.Reason}, c.For.Seconds(), c.Until})
+	}{reason{c.Reason}, time.Duration(c.For).Seconds(), c.Until})
 }
 
 type serversResume struct{ named }

@@ -30,8 +30,8 @@ func TestKeysSipherMakesAnIdentityThatTheProgramsTake(t *testing.T) {
 	if err := config.From(&settings, first); err != nil {
 		t.Fatal(err)
 	}
-	if s := settings.Sipher; s.Origin != "https://social.example" || s.PublicKey == "" || s.EncryptionPrivateKey == "" {
-		t.Errorf("read as %d settings of which some are missing", len(first))
+	if id, err := settings.SipherSecrets.Load(settings.SipherIdentity); err != nil || id.Ready() != nil || id.Origin != "https://social.example" {
+		t.Errorf("the %d settings are read as %v, %v", len(first), id, err)
 	}
 	for name, value := range first {
 		if name != "BETTER_AUTH_URL" && value == second[name] {

@@ -54,7 +54,11 @@ func showStats(out io.Writer, s client.Stats) error {
 	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
-	return showServers(out, s.Unhealthy)
+	down := make([][]string, len(s.Unhealthy))
+	for i, u := range s.Unhealthy {
+		down[i] = []string{u.Server, u.Phase, when(u.DownSince), u.Reason, u.Why}
+	}
+	return table(out, []string{"SERVER", "PHASE", "DOWN SINCE", "REASON", "WHY"}, down)
 }
 
 // counts is a list of numbers, the largest first.

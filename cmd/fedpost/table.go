@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -11,17 +12,28 @@ import (
 
 // table prints rows in columns, each as wide as it has to be.
 func table(out io.Writer, header []string, rows [][]string) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{header}, rows...) {
 		cells := make([]string, len(row))
 		for i, cell := range row {
 			cells[i] = plain(cell)
 		}
-		if _, err := fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t")); err != nil {
+		// A tab ends the last cell, too: without it a cell does not count when the
+		// width of its column is found.
+		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")+"\t"); err != nil {
 			return err
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // facts prints names and values, without those that are empty.

@@ -47,6 +47,9 @@ func (p *Problem) Error() string {
 		fmt.Fprintf(&b, ": %s", p.Detail)
 	}
 	for _, f := range p.Errors {
+		if strings.Contains(p.Detail, f.Detail) {
+			continue // it tells of the first, as most have only one
+		}
 		fmt.Fprintf(&b, "; %s: %s", f.Pointer, f.Detail)
 	}
 	return b.String()

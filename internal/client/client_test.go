@@ -56,6 +56,15 @@ func TestAnErrorAnswerIsAProblemWithItsFields(t *testing.T) {
 	}
 }
 
+// TestWhatADetailTellsIsNotToldTwice: the API's detail begins with the first
+// fault.
+func TestWhatADetailTellsIsNotToldTwice(t *testing.T) {
+	p := Problem{Status: 400, Title: "Invalid request", Detail: "The first: /type is odd.", Errors: []Fault{{"#/type", "is odd"}, {"#/id", "is missing"}}}
+	if want := "fedpost answered 400 Invalid request: The first: /type is odd.; #/id: is missing"; p.Error() != want {
+		t.Errorf("error %q, want %q", p.Error(), want)
+	}
+}
+
 func TestAnErrorThatIsNotJSONKeepsItsText(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "upstream is down", http.StatusBadGateway)

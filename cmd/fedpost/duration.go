@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"fedpost/internal/config"
+)
+
+// duration is a flag in all the notations that settings take: whoever has
+// written 7d into the environment writes it here, too.
+type duration time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := config.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is %w: write it like 90s, 1h30m, 7d or PT1H", text, err)
+	}
+	*d = duration(v)
+	return nil
+}
+
+// iso is d as the API reads it, empty for none.
+func (d duration) iso() string {
+	if d == 0 {
+		return ""
+	}
+	return "PT" + strconv.FormatFloat(time.Duration(d).Seconds(), 'f', -1, 64) + "S"
+}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestColumnsAreAlignedWhereTheLastCellsAreEmpty: a row that ends early does not
+// let the rows above and below fall apart.
+func TestColumnsAreAlignedWhereTheLastCellsAreEmpty(t *testing.T) {
+	var out strings.Builder
+	err := table(&out, []string{"STATE", "INBOX", "ERROR"}, [][]string{
+		{"delivered", "https://a.example/users/mo/inbox", ""},
+		{"failed", "https://b.example/", "answered 410 Gone"},
+	})
+	want := "" +
+		"STATE      INBOX                             ERROR\n" +
+		"delivered  https://a.example/users/mo/inbox\n" +
+		"failed     https://b.example/                answered 410 Gone\n"
+	if err != nil || out.String() != want {
+		t.Errorf("%v, printed\n%s\nwant\n%s", err, &out, want)
+	}
+}
