@@ -152,8 +152,8 @@ func TestPayloadIsCountedIn64KiB(t *testing.T) {
 func TestRetriesOfTheSDKAreCounted(t *testing.T) {
 	c := awscalls.NewCounter()
 	cfg := awsfake.Start(t, serve(t))
-	wire := awsfaults.NewWire(awsfaults.Fault{Request: 1, Times: 2, Kind: awsfaults.Throttle})
-	cfg.APIOptions = append(cfg.APIOptions, c.Install, wire.Install)
+	faulty := awsfaults.NewWire(awsfaults.Fault{Request: 1, Times: 2, Kind: awsfaults.Throttle})
+	cfg.APIOptions = append(cfg.APIOptions, c.Install, faulty.Install)
 	if _, err := dynamodb.NewFromConfig(cfg).GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String("t"), Key: key()}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"fedpost/internal/queue"
 )
 
-// entry is one entry of a request, as it came over the wire.
+// entry is one entry of a request, as it came over the faulty.
 type entry struct {
 	ID      string `json:"Id"`
 	Body    string `json:"MessageBody"`
@@ -83,12 +83,12 @@ func sum(body string) string {
 
 func open(t *testing.T, s *service, name queue.Name, fs ...awsfaults.Fault) *Queue {
 	cfg := awsfake.Start(t, s.serve)
-	wire := awsfaults.NewWire(fs...)
-	cfg.APIOptions = append(cfg.APIOptions, wire.Install)
+	faulty := awsfaults.NewWire(fs...)
+	cfg.APIOptions = append(cfg.APIOptions, faulty.Install)
 	q := New(sqs.NewFromConfig(cfg), "http://127.0.0.1/queue", name)
 	q.pause = func(context.Context, int) error { return nil }
 	t.Cleanup(func() {
-		if len(fs) > 0 && wire.Fired() == 0 {
+		if len(fs) > 0 && faulty.Fired() == 0 {
 			t.Error("no fault fired")
 		}
 	})

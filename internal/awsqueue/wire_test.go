@@ -26,9 +26,9 @@ func TestCallsSurviveOneBrokenRequest(t *testing.T) {
 				}
 				faults = append(faults, awsfaults.Fault{Service: "SQS", Operation: operation, Request: 1, Kind: kind})
 			}
-			wire := awsfaults.NewWire(faults...)
+			faulty := awsfaults.NewWire(faults...)
 			cfg := awstest.Config(t)
-			cfg.APIOptions = append(cfg.APIOptions, wire.Install)
+			cfg.APIOptions = append(cfg.APIOptions, faulty.Install)
 			q := awsqueue.New(awstest.SQSOf(t, cfg), url, queue.Ordered)
 
 			if err := q.Send(t.Context(), queue.Message{Body: "1", OrderingKey: "g", DeduplicationKey: "1"}); err != nil {
@@ -58,8 +58,8 @@ func TestCallsSurviveOneBrokenRequest(t *testing.T) {
 			if rs, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 10}); err != nil || len(rs) != 0 {
 				t.Errorf("%d messages more than were sent, error %v", len(rs), err)
 			}
-			if wire.Fired() != len(faults) {
-				t.Errorf("%d of %d faults fired", wire.Fired(), len(faults))
+			if faulty.Fired() != len(faults) {
+				t.Errorf("%d of %d faults fired", faulty.Fired(), len(faults))
 			}
 		})
 	}

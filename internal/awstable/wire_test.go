@@ -21,9 +21,9 @@ func TestWritesSurviveOneBrokenRequest(t *testing.T) {
 	for _, kind := range []awsfaults.Kind{awsfaults.FailBefore, awsfaults.Timeout, awsfaults.DropResponse, awsfaults.Throttle, awsfaults.Break} {
 		t.Run(kind.String(), func(t *testing.T) {
 			for _, operation := range []string{"PutItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem", "GetItem", "Query"} {
-				wire := awsfaults.NewWire(awsfaults.Fault{Service: "DynamoDB", Operation: operation, Request: 1, Kind: kind})
+				faulty := awsfaults.NewWire(awsfaults.Fault{Service: "DynamoDB", Operation: operation, Request: 1, Kind: kind})
 				cfg := awstest.Config(t)
-				cfg.APIOptions = append(cfg.APIOptions, wire.Install)
+				cfg.APIOptions = append(cfg.APIOptions, faulty.Install)
 				sound, tab := awstable.New(awstest.DynamoDB(t), name), awstable.New(awstest.DynamoDBOf(t, cfg), name)
 				a, b := item("a "+operation, "1"), item("b "+operation, "1")
 				if err := sound.PutAll(t.Context(), []table.Item{a, b}); err != nil {
@@ -48,8 +48,8 @@ func TestWritesSurviveOneBrokenRequest(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: %v", operation, err)
 				}
-				if wire.Fired() != 1 {
-					t.Errorf("%s: %d faults fired", operation, wire.Fired())
+				if faulty.Fired() != 1 {
+					t.Errorf("%s: %d faults fired", operation, faulty.Fired())
 				}
 				got, err := sound.Get(t.Context(), a.Key, b.Key)
 				if err != nil {

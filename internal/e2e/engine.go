@@ -96,20 +96,20 @@ func AWS() Engine {
 		name := awstest.TableName(t)
 		counter, cfg := awscalls.NewCounter(), awstest.Config(t)
 		cfg.APIOptions = append(cfg.APIOptions, counter.Install)
-		sqs, err := awsclients.SQS(cfg, awstest.Env)
+		queueService, err := awsclients.SQS(cfg, awstest.Env)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dynamodb, err := awsclients.DynamoDB(cfg, awstest.Env)
+		tableService, err := awsclients.DynamoDB(cfg, awstest.Env)
 		if err != nil {
 			t.Fatal(err)
 		}
 		queues := map[queue.Name]queue.Queue{}
 		for n, url := range urls {
-			queues[n] = awsqueue.New(sqs, url, n)
+			queues[n] = awsqueue.New(queueService, url, n)
 		}
 		return Ports{
-			Table: awstable.New(dynamodb, name), Queue: func(n queue.Name) queue.Queue { return queues[n] },
+			Table: awstable.New(tableService, name), Queue: func(n queue.Name) queue.Queue { return queues[n] },
 			Metered: counter.Snapshot,
 		}
 	}}
@@ -119,11 +119,11 @@ func AWS() Engine {
 // that name them.
 func awsEnviron(t testing.TB) map[string]string {
 	t.Helper()
-	sqs := cmp.Or(awstest.Env("AWS_ENDPOINT_URL_SQS"), awstest.Env("AWS_ENDPOINT_URL"))
+	endpoint := cmp.Or(awstest.Env("AWS_ENDPOINT_URL_SQS"), awstest.Env("AWS_ENDPOINT_URL"))
 	environ := map[string]string{
-		"AWS_ENDPOINT_URL": sqs, "AWS_ENDPOINT_URL_SQS": sqs,
+		"AWS_ENDPOINT_URL": endpoint, "AWS_ENDPOINT_URL_SQS": endpoint,
 		"AWS_ENDPOINT_URL_DYNAMODB": cmp.Or(awstest.Env("AWS_ENDPOINT_URL_DYNAMODB"), awstest.Env("AWS_ENDPOINT_URL")),
-		"AWS_ENDPOINT_URL_KMS":      cmp.Or(awstest.Env("AWS_ENDPOINT_URL_KMS"), sqs),
+		"AWS_ENDPOINT_URL_KMS":      cmp.Or(awstest.Env("AWS_ENDPOINT_URL_KMS"), endpoint),
 	}
 	for _, name := range []string{"AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
 		environ[name] = awstest.Env(name)

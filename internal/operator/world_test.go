@@ -55,11 +55,11 @@ type broken struct {
 
 var errDown = errors.New("the table is out of reach")
 
-func (b broken) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
+func (b broken) Get(ctx context.Context, wanted ...table.Key) (map[table.Key]table.Item, error) {
 	if *b.down {
 		return nil, errDown
 	}
-	return b.Table.Get(ctx, keys...)
+	return b.Table.Get(ctx, wanted...)
 }
 
 func (b broken) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {

@@ -31,8 +31,8 @@ const (
 
 // R1
 func TestTheNewestOfABurstWins(t *testing.T) {
-	newer := func(id activity.ID, typ string, seconds int, coalesce bool) redundancy.Accepted {
-		return redundancy.Accepted{ID: id, At: at(seconds), Type: typ, CoalesceCreate: coalesce}
+	newer := func(id activity.ID, typ string, seconds int, asked bool) redundancy.Accepted {
+		return redundancy.Accepted{ID: id, At: at(seconds), Type: typ, CoalesceCreate: asked}
 	}
 	for _, c := range []struct {
 		name  string

@@ -54,12 +54,12 @@ func newBed(t testing.TB, opts ...option) *bed {
 	return newBedOf(t, peersFor(t), opts...)
 }
 
-// peers are us, the target and the proxy.
-type peers struct{ a, b, p *peertest.Peer }
+// threePeers are us, the target and the proxy.
+type threePeers struct{ a, b, p *peertest.Peer }
 
-func peersFor(t testing.TB) peers {
+func peersFor(t testing.TB) threePeers {
 	t.Helper()
-	return peers{peertest.Start(t, ourURL), peertest.Start(t, urlB), peertest.Start(t, urlP)}
+	return threePeers{peertest.Start(t, ourURL), peertest.Start(t, urlB), peertest.Start(t, urlP)}
 }
 
 // inFakeTime runs a test in a bubble of fake time. Its peers are started
@@ -71,7 +71,7 @@ func inFakeTime(t *testing.T, test func(t *testing.T, b *bed)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newBedOf(t, ps)) })
 }
 
-func newBedOf(t testing.TB, ps peers, opts ...option) *bed {
+func newBedOf(t testing.TB, ps threePeers, opts ...option) *bed {
 	t.Helper()
 	b := &bed{
 		t: t, a: ps.a, b: ps.b, p: ps.p,

@@ -51,7 +51,7 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 	s := p.store()
 	memory := &forms{}
 	fediverse := activitypub.New(activitypub.Config{Keys: p.ring(), Client: hc, Forms: memory, Now: p.now()})
-	circuit := c.Circuit.Rules(pol.GiveUp)
+	rules := c.Circuit.Rules(pol.GiveUp)
 	memory.engine = deliver.New(deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
 		Ledger: stats.Ledger{Store: s, Tally: tally}, Servers: s, Blobs: s, Worker: p.Alone,
@@ -63,9 +63,9 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 				})},
 			activity.Sipher: sipherRoute(federation, c),
 		},
-		Grave: p.undertaker(c.Limits), Lot: p.lot(circuit),
+		Grave: p.undertaker(c.Limits), Lot: p.lot(rules),
 		Redundancy: p.redundancy(pol), Limiter: ratelimit.Limiter{Store: s, Now: p.now()},
-		Rules: circuit,
+		Rules: rules,
 		Limits: deliver.Limits{
 			InFlight: c.Concurrency.Deliveries, PerQueue: p.PerQueue, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
@@ -75,7 +75,7 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 	return memory.engine, nil
 }
 
-// sipherRoute has its own bounds, because the protocol has no circuit: a server
+// sipherRoute has its own bounds, because the protocol has no rules: a server
 // that hangs is tried for each of its jobs, and takes half of the places at most.
 func sipherRoute(federation *sipher.Protocol, c config.Deliver) deliver.Route {
 	return deliver.Route{

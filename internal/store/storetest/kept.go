@@ -137,7 +137,7 @@ func utc(t agenda.Task) agenda.Task {
 	return t
 }
 
-var keys = group{"keys", []testCase{
+var signingKeys = group{"keys", []testCase{
 	{"AKeyComesBackAsItWasPut", func(b *bed) {
 		k := b.key()
 		b.must(b.PutKey(b.ctx, k, false))
