@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/activitypub/aptest"
-	"fedpost/internal/client"
-	"fedpost/internal/e2e"
+	"fedpost/internal/api/client"
+	"fedpost/internal/testkit/e2e"
+	"fedpost/internal/testkit/fediverse"
 )
 
 var full = flag.Bool("full", false, "measure with 1,000 healthy hosts and 100 that hang, instead of a tenth")
@@ -100,7 +100,7 @@ func newSide(t *testing.T, healthy, hanging int) *side {
 		},
 		Every: time.Minute / shortened,
 	})
-	w.AddKey(aptest.Ed25519KeyID, e2e.PrivatePEM(t, aptest.Ed25519KeyID))
+	w.AddKey(fediverse.Ed25519KeyID, e2e.PrivatePEM(t, fediverse.Ed25519KeyID))
 	s := &side{t: t, world: w, sink: e2e.NewSink(t, healthy, healthy, 50*time.Millisecond), hosts: healthy}
 	// Those that hang are spread among the others, as in life.
 	bad := e2e.Hanging(t, hanging)
@@ -120,7 +120,7 @@ func (s *side) deliver() time.Duration {
 	s.sent++
 	body := fmt.Sprintf(`{"type":"Create","id":"https://social.example/activities/%d","actor":"https://social.example/users/frida","object":{"type":"Note"}}`, s.sent)
 	begin := time.Now()
-	s.last = s.world.Accept(client.Submission{Activity: json.RawMessage(body), KeyID: aptest.Ed25519KeyID, Recipients: s.inboxes}).ID
+	s.last = s.world.Accept(client.Submission{Activity: json.RawMessage(body), KeyID: fediverse.Ed25519KeyID, Recipients: s.inboxes}).ID
 	e2e.Await(s.t, time.Minute, "healthy hosts", func() (bool, string) {
 		got := s.sink.Total()
 		return got >= s.sent*s.hosts, fmt.Sprintf("%d of %d", got, s.sent*s.hosts)

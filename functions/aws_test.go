@@ -23,25 +23,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"fedpost/internal/activitypub/aptest"
-	"fedpost/internal/apigateway/gatewaytest"
-	"fedpost/internal/awsclients"
-	"fedpost/internal/awsqueue"
-	"fedpost/internal/awsstack"
-	"fedpost/internal/awstest"
-	"fedpost/internal/client"
-	"fedpost/internal/eventsource"
-	"fedpost/internal/queue"
-	"fedpost/internal/runtimeapi"
-	"fedpost/internal/topology"
+	"fedpost/internal/api/client"
+	"fedpost/internal/app/lambda"
+	"fedpost/internal/app/local"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/engine/awssdk"
+	"fedpost/internal/engine/queue"
+	sqsqueue "fedpost/internal/engine/sqs"
+	"fedpost/internal/testkit/engines/awstest"
+	"fedpost/internal/testkit/fediverse"
+	app "fedpost/internal/testkit/lambda"
+	"fedpost/internal/testkit/lambda/gateway"
 )
 
 // cloud is the three functions on real queues and a real table, with this
 // test in the place of API Gateway, the event sources and the schedule.
 type cloud struct {
 	*testing.T
-	enqueue, check *runtimeapi.Function
-	deliver        atomic.Pointer[runtimeapi.Function]
+	enqueue, check *app.Function
+	deliver        atomic.Pointer[app.Function]
 	recorders      map[string]*recorder // by the functions' logical ids
 	client         *client.Client
 	urls           map[queue.Name]string
@@ -79,13 +79,13 @@ func newCloud(t *testing.T) *cloud {
 	c.enqueue = c.start("EnqueueFunction", topology.Enqueue)
 	c.deliver.Store(c.start("DeliverFunction", topology.Deliver))
 	c.check = c.start("HealthCheckFunction", topology.HealthCheck)
-	c.client = c.through(gatewaytest.REST)
+	c.client = c.through(gateway.REST)
 	c.connect(awstest.Env("AWS_REGION"))
 	return c
 }
 
 // start runs a function with changes to the environment.
-func (c *cloud) start(id string, f topology.Function, change ...string) *runtimeapi.Function {
+func (c *cloud) start(id string, f topology.Function, change ...string) *app.Function {
 	env := maps.Clone(c.env)
 	env["AWS_ENDPOINT_URL"] = c.recorders[id].URL
 	for i := 0; i < len(change); i += 2 {
@@ -106,7 +106,7 @@ func endpointOf(service string) string {
 // sealingKey makes a key on a server that has KMS.
 func sealingKey(t *testing.T, endpoint string) string {
 	t.Helper()
-	kmsClient, err := awsclients.KMS(awstest.Config(t), func(name string) string {
+	kmsClient, err := awssdk.KMS(awstest.Config(t), func(name string) string {
 		if name == "AWS_ENDPOINT_URL_KMS" {
 			return endpoint
 		}
@@ -124,21 +124,21 @@ func sealingKey(t *testing.T, endpoint string) string {
 
 // through returns a client whose requests reach the enqueue function as events
 // of a format.
-func (c *cloud) through(f gatewaytest.Format) *client.Client {
-	return &client.Client{Base: "https://api.example", HTTP: &http.Client{Transport: gatewaytest.Transport{Format: f, Invoke: c.enqueue.Invoke}}}
+func (c *cloud) through(f gateway.Format) *client.Client {
+	return &client.Client{Base: "https://api.example", HTTP: &http.Client{Transport: gateway.Transport{Format: f, Invoke: c.enqueue.Invoke}}}
 }
 
 // connect runs an event source for each queue until the test ends.
 func (c *cloud) connect(region string) {
-	sources, err := awsstack.Sources(region, c.urls)
+	sources, err := lambda.Sources(region, c.urls)
 	if err != nil {
 		c.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	var mappings []eventsource.Mapping
+	var mappings []local.Mapping
 	for arn, name := range sources {
-		mappings = append(mappings, eventsource.Mapping{
-			Queue: awsqueue.New(c.sqs, c.urls[name], name), Name: name, ARN: arn,
+		mappings = append(mappings, local.Mapping{
+			Queue: sqsqueue.New(c.sqs, c.urls[name], name), Name: name, ARN: arn,
 			BatchSize: topology.Of(name).BatchSize, Concurrency: 1, Timeout: topology.Deliver.Timeout,
 			Handler: c.batch, Log: slog.New(slog.NewTextHandler(newTestWriter(c.T), nil)),
 		})
@@ -211,11 +211,11 @@ func TestTheFunctionsDeliver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inbox := aptest.NewInbox(map[string]crypto.PublicKey{keyID: publicKey(t, key.PublicKeyPEM)})
+	inbox := fediverse.NewInbox(map[string]crypto.PublicKey{keyID: publicKey(t, key.PublicKeyPEM)})
 	server := httptest.NewServer(inbox)
 	defer server.Close()
 	var same client.Key
-	err = c.through(gatewaytest.HTTP).Do(t.Context(), http.MethodGet, "/v1/keys/"+url.PathEscape(keyID), nil, &same)
+	err = c.through(gateway.HTTP).Do(t.Context(), http.MethodGet, "/v1/keys/"+url.PathEscape(keyID), nil, &same)
 	if err != nil || same != key {
 		t.Fatalf("the key through an HTTP API: %+v, %v", same, err)
 	}
@@ -224,7 +224,7 @@ func TestTheFunctionsDeliver(t *testing.T) {
 	fixtures := []string{"mastodon-create-note", "mastodon-delete", "misskey-like", "pixelfed-create-note", "lemmy-announce"}
 	want := map[string]int{}
 	for i, name := range fixtures {
-		body := aptest.Fixture(name)
+		body := fediverse.Fixture(name)
 		s := client.Submission{
 			Activity: json.RawMessage(strings.TrimSpace(body)), KeyID: keyID, DeduplicationKey: name,
 			Recipients: []any{server.URL + "/a/" + name, server.URL + "/b/" + name},
@@ -233,7 +233,7 @@ func TestTheFunctionsDeliver(t *testing.T) {
 		if i == len(fixtures)-1 {
 			s.OrderingKey = "thread-1"
 		}
-		via := c.through([]gatewaytest.Format{gatewaytest.REST, gatewaytest.HTTP}[i%2])
+		via := c.through([]gateway.Format{gateway.REST, gateway.HTTP}[i%2])
 		a, err := via.Submit(t.Context(), s)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -269,12 +269,12 @@ func TestPartialFailuresAreHonoured(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := map[string]crypto.PublicKey{keyID: publicKey(t, key.PublicKeyPEM)}
-	healthy, stumbling := aptest.NewInbox(keys), aptest.NewInbox(keys).Then(aptest.Status(503), aptest.Status(503))
+	healthy, stumbling := fediverse.NewInbox(keys), fediverse.NewInbox(keys).Then(fediverse.Status(503), fediverse.Status(503))
 	a, b := httptest.NewServer(healthy), httptest.NewServer(stumbling)
 	defer a.Close()
 	defer b.Close()
 	sent, err := c.client.Submit(t.Context(), client.Submission{
-		Activity: json.RawMessage(aptest.Fixture("mastodon-follow")), KeyID: keyID, Recipients: []any{a.URL + "/inbox", b.URL + "/inbox"},
+		Activity: json.RawMessage(fediverse.Fixture("mastodon-follow")), KeyID: keyID, Recipients: []any{a.URL + "/inbox", b.URL + "/inbox"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -301,8 +301,8 @@ func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 	for i := range recipients {
 		recipients[i] = fmt.Sprintf("https://server-%05d.example/users/somebody/inbox", i)
 	}
-	via := c.through(gatewaytest.HTTP) // base64 makes the larger events
-	transport := via.HTTP.Transport.(gatewaytest.Transport)
+	via := c.through(gateway.HTTP) // base64 makes the larger events
+	transport := via.HTTP.Transport.(gateway.Transport)
 	largest := 0
 	transport.Invoke = func(ctx context.Context, event []byte) ([]byte, error) {
 		largest = max(largest, len(event))
@@ -311,7 +311,7 @@ func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 	via.HTTP.Transport = transport
 	began := time.Now()
 	a, err := via.Submit(t.Context(), client.Submission{
-		Activity: json.RawMessage(strings.TrimSpace(aptest.Fixture("mastodon-create-note"))), KeyID: keyID,
+		Activity: json.RawMessage(strings.TrimSpace(fediverse.Fixture("mastodon-create-note"))), KeyID: keyID,
 		Recipients: recipients, Delay: "P1D", // accepted, recorded, and not sent in this test
 	})
 	took := time.Since(began)

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/runtimeapi"
-	"fedpost/internal/topology"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/testkit/lambda"
 )
 
 // binaries is where TestMain has built the functions, as they are deployed but
@@ -83,9 +83,9 @@ func TestBinariesAreSmall(t *testing.T) {
 
 func TestBinariesLinkNothingTheyDoNotUse(t *testing.T) {
 	unwanted := []string{
-		"modernc.org/", "fedpost/internal/embedded", // the other engine
+		"modernc.org/", "fedpost/internal/engine/sqlite", // the other engine
 		"aws-sdk-go-v2/config", "service/sso", "service/sts", "feature/ec2/imds", // credentials that Lambda has no use for
-		"net/rpc", "testing", "internal/demo", "internal/local",
+		"net/rpc", "testing", "cmd/fedpost/demo", "internal/app/local",
 	}
 	for _, f := range topology.Functions {
 		cmd := exec.Command("go", "list", "-deps", "-tags", tags, "./"+f.Name)
@@ -132,7 +132,7 @@ func TestStartsAreQuickAndSmall(t *testing.T) {
 			fn := start(t, f, deployed())
 			// What is no event is refused at once, by a function that has started.
 			_, err := fn.Invoke(t.Context(), []byte(`"no event"`))
-			if _, own := errors.AsType[*runtimeapi.Error](err); !own {
+			if _, own := errors.AsType[*lambda.Error](err); !own {
 				t.Fatalf("%s: %v", f.Name, err)
 			}
 			best = min(best, fn.Starts()[0].Init)
@@ -151,9 +151,9 @@ func TestStartsAreQuickAndSmall(t *testing.T) {
 }
 
 // start runs a built function.
-func start(t *testing.T, f topology.Function, env map[string]string) *runtimeapi.Function {
+func start(t *testing.T, f topology.Function, env map[string]string) *lambda.Function {
 	t.Helper()
-	fn := runtimeapi.New(runtimeapi.Options{
+	fn := lambda.New(lambda.Options{
 		Binary: filepath.Join(binaries, f.Name), Name: "fedpost-" + f.Name, Env: env,
 		Timeout: f.Timeout, Memory: f.Memory, Logs: newTestWriter(t),
 	})

@@ -15,8 +15,8 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"fedpost/internal/runtimeapi"
-	"fedpost/internal/topology"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/testkit/lambda"
 )
 
 // deployed is the environment that the template gives the functions, with
@@ -94,7 +94,7 @@ func changed(name string, change func(map[string]any)) []byte {
 
 // request sends a request through the enqueue function. Both formats have
 // status and body in the same fields of the answer.
-func request(t *testing.T, fn *runtimeapi.Function, event []byte) (int, string) {
+func request(t *testing.T, fn *lambda.Function, event []byte) (int, string) {
 	t.Helper()
 	answer, err := fn.Invoke(t.Context(), event)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestD9ABadConfigurationEndsTheStartAndNamesEveryFault(t *testing.T) {
 			env := deployed("TABLE_NAME", "", "QUEUE_URL_LOW", "fedpost-low", "RETRY_TRIES", "many", "BETTER_AUTH_URL", "https://a.example/")
 			delete(env, "QUEUE_URL_DEAD")
 			_, err := start(t, f, env).Invoke(t.Context(), harmless[f.Name])
-			if !errors.Is(err, runtimeapi.ErrExited) || !strings.Contains(err.Error(), "exit status 1") {
+			if !errors.Is(err, lambda.ErrExited) || !strings.Contains(err.Error(), "exit status 1") {
 				t.Fatalf("got %v, want a failed start", err)
 			}
 			want := []string{"TABLE_NAME is not set", "QUEUE_URL_LOW is", "QUEUE_URL_DEAD is not set", "RETRY_TRIES is"}
@@ -133,7 +133,7 @@ func TestAMissingRegionIsNamedToo(t *testing.T) {
 	env := deployed()
 	delete(env, "AWS_REGION")
 	_, err := start(t, topology.Enqueue, env).Invoke(t.Context(), harmless["enqueue"])
-	if !errors.Is(err, runtimeapi.ErrExited) || !strings.Contains(err.Error(), "AWS_REGION") {
+	if !errors.Is(err, lambda.ErrExited) || !strings.Contains(err.Error(), "AWS_REGION") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -168,7 +168,7 @@ func TestEnqueueServesBothFormatsOfAPIGateway(t *testing.T) {
 
 func TestEnqueueRefusesEventsOfOthers(t *testing.T) {
 	_, err := start(t, topology.Enqueue, deployed()).Invoke(t.Context(), fixture("rule.json"))
-	if own, ok := errors.AsType[*runtimeapi.Error](err); !ok || !strings.Contains(own.Message, "API Gateway") {
+	if own, ok := errors.AsType[*lambda.Error](err); !ok || !strings.Contains(own.Message, "API Gateway") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestAnEmptyBatchIsAnEmptyListNotNull(t *testing.T) {
 func TestDeliverRefusesAQueueItIsNotConfiguredFor(t *testing.T) {
 	event := strings.ReplaceAll(string(fixture("sqs.json")), "fedpost-normal", "somebody-elses")
 	_, err := start(t, topology.Deliver, deployed()).Invoke(t.Context(), []byte(event))
-	if own, ok := errors.AsType[*runtimeapi.Error](err); !ok || !strings.Contains(own.Message, "somebody-elses") {
+	if own, ok := errors.AsType[*lambda.Error](err); !ok || !strings.Contains(own.Message, "somebody-elses") {
 		t.Errorf("got %v, want an error of the function, so that the event source backs off", err)
 	}
 }
@@ -225,7 +225,7 @@ func TestAHealthCheckThatCannotWorkSaysSo(t *testing.T) {
 	env := deployed()
 	maps.DeleteFunc(env, func(name, _ string) bool { return name == "KMS_KEY_ID" }) // it needs no keys
 	_, err := start(t, topology.HealthCheck, env).Invoke(t.Context(), fixture("rule.json"))
-	if own, ok := errors.AsType[*runtimeapi.Error](err); !ok || !strings.Contains(own.Message, "shard") {
+	if own, ok := errors.AsType[*lambda.Error](err); !ok || !strings.Contains(own.Message, "shard") {
 		t.Errorf("got %v, want an error that alarms", err)
 	}
 }

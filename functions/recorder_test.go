@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"fedpost/internal/template"
+	"fedpost/internal/testkit/template"
 )
 
 // recorder is a proxy in front of AWS's services that notes what a function

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/activitypub/aptest"
-	"fedpost/internal/awsqueue"
-	"fedpost/internal/awstest"
-	"fedpost/internal/client"
-	"fedpost/internal/queue"
-	"fedpost/internal/template"
-	"fedpost/internal/topology"
+	"fedpost/internal/api/client"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqs"
+	"fedpost/internal/testkit/engines/awstest"
+	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/template"
 )
 
 // eventSource is what Lambda does with the deliver function's role.
@@ -45,7 +45,7 @@ func TestEachRoleAllowsWhatItsFunctionCallsAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inbox := aptest.NewInbox(map[string]crypto.PublicKey{keyID: publicKey(t, key.PublicKeyPEM)})
+	inbox := fediverse.NewInbox(map[string]crypto.PublicKey{keyID: publicKey(t, key.PublicKeyPEM)})
 	server := httptest.NewServer(inbox)
 	defer server.Close()
 
@@ -150,26 +150,26 @@ func (c *cloud) malformed() {
 		if name.FIFO() {
 			m.OrderingKey, m.DeduplicationKey = "group", "malformed"
 		}
-		if err := awsqueue.New(c.sqs, c.urls[name], name).Send(c.Context(), m); err != nil {
+		if err := sqs.New(c.sqs, c.urls[name], name).Send(c.Context(), m); err != nil {
 			c.Fatal(err)
 		}
 		c.until("the message is buried", func() bool {
-			d, err := awsqueue.New(c.sqs, c.urls[name.DeadLetter()], name.DeadLetter()).Depth(c.Context())
+			d, err := sqs.New(c.sqs, c.urls[name.DeadLetter()], name.DeadLetter()).Depth(c.Context())
 			return err == nil && d.Visible > 0
 		})
 	}
 }
 
 // stumble: a recipient is tried again by the queue's own means.
-func (c *cloud) stumble(server string, inbox *aptest.Inbox) {
-	inbox.Then(aptest.Status(503), aptest.Status(503))
+func (c *cloud) stumble(server string, inbox *fediverse.Inbox) {
+	inbox.Then(fediverse.Status(503), fediverse.Status(503))
 	c.settled(c.submit(client.Submission{Recipients: []any{server + "/stumbles"}}))
 }
 
 // dead: a recipient is given up, and revived by an operator.
-func (c *cloud) dead(server string, inbox *aptest.Inbox) {
+func (c *cloud) dead(server string, inbox *fediverse.Inbox) {
 	patient := c.deliver.Swap(c.start("DeliverFunction", topology.Deliver, "RETRY_TRIES", "1", "RETRY_PARK", "false"))
-	inbox.Then(aptest.Status(503))
+	inbox.Then(fediverse.Status(503))
 	id := c.submit(client.Submission{Recipients: []any{server + "/dies"}})
 	if s := c.settled(id); s.Counts["dead"] != 1 {
 		c.Fatalf("got %+v", s)

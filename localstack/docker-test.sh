@@ -8,6 +8,6 @@ cd "$here/.."
 
 eval "$("$here/docker-up.sh")"
 # shellcheck disable=SC2016 # a Go template, not the shell's
-uses='{{$p := .ImportPath}}{{range .TestImports}}{{if eq . "fedpost/internal/awstest"}}{{$p}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "fedpost/internal/awstest"}}{{$p}}{{"\n"}}{{end}}{{end}}'
+uses='{{$p := .ImportPath}}{{range .TestImports}}{{if eq . "fedpost/internal/testkit/engines/awstest"}}{{$p}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "fedpost/internal/testkit/engines/awstest"}}{{$p}}{{"\n"}}{{end}}{{end}}'
 mapfile -t packages < <(go list -f "$uses" ./... | sort -u)
 go test -count=1 -v -timeout 30m "$@" "${packages[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Deploys template.yaml with the built functions to MiniStack and runs the tests
-# of internal/deployed against it, without Docker.
+# of internal/testkit/e2e/deployed against it, without Docker.
 # usage: test-deployed.sh [go test flags]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,4 +15,4 @@ trap '"$here/ministack.sh" stop' EXIT
 "$here/ministack.sh" start
 outputs=$(OUTBOUND_ALLOW=127.0.0.0/8 OUTBOUND_PLAIN_HTTP=true "$here/deploy.sh" "http://127.0.0.1:$port")
 api=$(sed -n 's/^LocalApiUrl=//p' <<<"$outputs")
-FEDPOST_DEPLOYED_API=$api go test -count=1 -v "$@" ./internal/deployed
+FEDPOST_DEPLOYED_API=$api go test -count=1 -v "$@" ./internal/testkit/e2e/deployed

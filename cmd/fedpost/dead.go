@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"fedpost/internal/client"
+	"fedpost/internal/api/client"
 )
 
 type dead struct {

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/term"
 
-	"fedpost/internal/client"
-	sample "fedpost/internal/demo"
+	sample "fedpost/cmd/fedpost/demo"
+	"fedpost/internal/api/client"
 )
 
 // limit is how long the demo may take.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"fedpost/internal/config"
+	"fedpost/internal/app/config"
 )
 
 // duration is a flag in all the notations that settings take: whoever has

@@ -9,11 +9,11 @@ import (
 	"net/url"
 	"os"
 
-	"fedpost/internal/client"
-	"fedpost/internal/sipher/identity"
+	"fedpost/internal/api/client"
+	"fedpost/internal/protocol/sipher/crypto"
 )
 
-type keys struct {
+type keysCommand struct {
 	Generate keysGenerate `cmd:"" help:"Make a signing key; its private half never leaves the server."`
 	Put      keysPut      `cmd:"" help:"Store a signing key that you have."`
 	Show     keysShow     `cmd:"" help:"Show the public half of a signing key."`
@@ -74,7 +74,7 @@ type sipherKeys struct {
 
 // Run prints the settings. They hold private keys: whoever runs it stores them.
 func (s sipherKeys) Run(out io.Writer) error {
-	settings, err := identity.Generate(rand.Reader, s.Origin)
+	settings, err := crypto.GenerateIdentity(rand.Reader, s.Origin)
 	if err != nil {
 		return err
 	}

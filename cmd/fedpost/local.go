@@ -10,15 +10,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"fedpost/internal/awsstack"
-	"fedpost/internal/config"
-	"fedpost/internal/embedded"
-	"fedpost/internal/keyring"
-	"fedpost/internal/local"
-	"fedpost/internal/queue"
-	"fedpost/internal/sqsevent"
-	"fedpost/internal/stack"
-	"fedpost/internal/topology"
+	"fedpost/internal/app"
+	"fedpost/internal/app/config"
+	"fedpost/internal/app/lambda"
+	"fedpost/internal/app/lambda/sqsevent"
+	"fedpost/internal/app/local"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/keys"
 )
 
 // fedpost is a running server and what has to be closed after it.
@@ -50,7 +50,7 @@ func (s settings) onAWS(listen string, allowPrivate bool, log *slog.Logger) (*fe
 	if err := config.Load(&c); err != nil {
 		return nil, err
 	}
-	ports, err := awsstack.Local(c, log)
+	ports, err := lambda.Local(c, log)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +66,15 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	sealer, err := keyring.OpenLocalSealer(filepath.Join(dir, "sealing.key"))
+	sealer, err := keys.OpenLocalSealer(filepath.Join(dir, "sealing.key"))
 	if err != nil {
 		return nil, err
 	}
-	engine, err := embedded.Open(ctx, filepath.Join(dir, "fedpost.db"), embedded.Options{Queues: queues()})
+	engine, err := sqlite.Open(ctx, filepath.Join(dir, "fedpost.db"), sqlite.Options{Queues: queues()})
 	if err != nil {
 		return nil, err
 	}
-	ports := stack.Ports{
+	ports := app.Ports{
 		Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, AllowPrivate: allowPrivate,
 		Alone: rand.Text()[:8], Log: log,
 	}
@@ -94,7 +94,7 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 const settleTime = 5 * time.Second
 
 // settled is close, after what the process has counted was written.
-func settled(p stack.Ports, closing func() error) func() error {
+func settled(p app.Ports, closing func() error) func() error {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 		defer cancel()
@@ -108,17 +108,17 @@ type settings struct {
 	every time.Duration
 }
 
-func (s settings) serve(ports stack.Ports, listen string, sweep func(context.Context) error) (*local.Server, error) {
+func (s settings) serve(ports app.Ports, listen string, sweep func(context.Context) error) (*local.Server, error) {
 	ports.PerQueue = local.PerQueue
-	api, err := stack.API(s.Enqueue(), s.Access.Token, ports)
+	api, err := app.API(s.Enqueue(), s.Access.Token, ports)
 	if err != nil {
 		return nil, err
 	}
-	deliver, err := stack.Deliver(s.Deliver(), ports)
+	deliver, err := app.Deliver(s.Deliver(), ports)
 	if err != nil {
 		return nil, err
 	}
-	health, err := stack.HealthCheck(s.HealthCheck(), ports)
+	health, err := app.HealthCheck(s.HealthCheck(), ports)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +138,11 @@ func (f *fedpost) stop(cause error, within time.Duration) error {
 }
 
 // queues gives the embedded engine's queues the settings they have on AWS.
-func queues() map[queue.Name]embedded.QueueConfig {
-	m := make(map[queue.Name]embedded.QueueConfig, len(queue.Names))
+func queues() map[queue.Name]sqlite.QueueConfig {
+	m := make(map[queue.Name]sqlite.QueueConfig, len(queue.Names))
 	for _, n := range queue.Names {
 		t := topology.Of(n)
-		m[n] = embedded.QueueConfig{Visibility: t.Visibility, MaxReceives: t.MaxReceives, Retention: t.Retention}
+		m[n] = sqlite.QueueConfig{Visibility: t.Visibility, MaxReceives: t.MaxReceives, Retention: t.Retention}
 	}
 	return m
 }

@@ -25,7 +25,7 @@ type commands struct {
 	Cancel  cancel         `cmd:"" help:"Stop what is not delivered yet of an activity."`
 	Dead    dead           `cmd:"" help:"List and retry deliveries that were given up."`
 	Servers serversCommand `cmd:"" help:"See and steer the servers that deliveries go to."`
-	Keys    keys           `cmd:"" help:"Make, store and show keys."`
+	Keys    keysCommand    `cmd:"" help:"Make, store and show keys."`
 	Stats   statsCommand   `cmd:"" help:"Show what waits, what became of the rest, and which servers are in trouble."`
 
 	LogLevel slog.Level `help:"Least level of log lines: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`

@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/awsclients/profile"
-	"fedpost/internal/awssign"
-	"fedpost/internal/client"
+	"fedpost/internal/api/client"
 )
 
 // remote are the flags of commands that talk to a running fedpost.
@@ -31,12 +29,12 @@ func (r remote) client(ctx context.Context) (*client.Client, error) {
 		return nil, fmt.Errorf("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
 	}
 	c := &client.Client{Base: strings.TrimSuffix(r.URL, "/"), Token: r.Token, HTTP: &http.Client{Timeout: patience}}
-	if region, ok := awssign.RegionOf(u.Hostname()); ok {
-		cfg, err := profile.Config(ctx)
+	if region, ok := client.RegionOf(u.Hostname()); ok {
+		cfg, err := awsConfig(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c.Token, c.HTTP.Transport = "", awssign.Transport{Credentials: cfg.Credentials, Region: region}
+		c.Token, c.HTTP.Transport = "", client.Transport{Credentials: cfg.Credentials, Region: region}
 	}
 	return c, nil
 }

@@ -20,8 +20,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"fedpost/internal/awssign"
-	"fedpost/internal/client"
+	"fedpost/internal/api/client"
 )
 
 const (
@@ -307,7 +306,7 @@ func TestRequestsToAPIGatewayAreSignedInsteadOfCarryingAToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, ok := c.HTTP.Transport.(awssign.Transport)
+	signer, ok := c.HTTP.Transport.(client.Transport)
 	if !ok || signer.Region != "eu-central-1" || c.Token != "" || c.Base != "https://abc.execute-api.eu-central-1.amazonaws.com/live" {
 		t.Errorf("the client is %+v", c)
 	}

@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 
-	"fedpost/internal/client"
+	"fedpost/internal/api/client"
 )
 
 // send hands over one activity, or one job of the Sipher protocol.

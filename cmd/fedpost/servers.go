@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"fedpost/internal/client"
+	"fedpost/internal/api/client"
 )
 
 type serversCommand struct {

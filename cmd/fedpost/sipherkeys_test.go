@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/config"
+	"fedpost/internal/app/config"
 )
 
 // TestKeysSipherMakesAnIdentityThatTheProgramsTake: what it prints is the

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/client"
+	"fedpost/internal/api/client"
 )
 
 // statsCommand shows the state of things.

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"fedpost/internal/client"
+	"fedpost/internal/api/client"
 )
 
 // handed is an activity that was handed over, by its id.

@@ -8,12 +8,12 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
-	"fedpost/internal/awsstack"
+	app "fedpost/internal/app/lambda"
 )
 
 func main() {
 	log := lambdacontext.NewLogger()
-	handler, err := awsstack.HealthCheck(log)
+	handler, err := app.HealthCheck(log)
 	if err != nil {
 		log.Error("cannot start", "error", err)
 		os.Exit(1)

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/ledger"
-	"fedpost/internal/problem"
 )
 
 // accepted is the answer to an activity that was accepted now or before.

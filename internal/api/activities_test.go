@@ -12,11 +12,11 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
-	"fedpost/internal/dedup"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/queue"
 )
 
 // accepted checks an answer of 202 and returns it.

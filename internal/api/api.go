@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/keyring"
+	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
-	"fedpost/internal/problem"
 )
 
 // Enqueuer accepts activities.
@@ -31,9 +31,9 @@ type Enqueuer interface {
 
 // Keys keeps signing keys.
 type Keys interface {
-	Put(ctx context.Context, id, privatePEM string) (keyring.Public, error)
-	Generate(ctx context.Context, id string, t keyring.Type) (keyring.Public, error)
-	Public(ctx context.Context, id string) (keyring.Public, error)
+	Put(ctx context.Context, id, privatePEM string) (keys.Public, error)
+	Generate(ctx context.Context, id string, t keys.Type) (keys.Public, error)
+	Public(ctx context.Context, id string) (keys.Public, error)
 }
 
 // Activities shows and stops what was accepted.

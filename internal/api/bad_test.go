@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"fedpost/internal/api"
-	"fedpost/internal/queue"
+	"fedpost/internal/engine/queue"
 )
 
 // refused checks that res is a problem of a status that says something, and

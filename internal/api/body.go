@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"fedpost/internal/problem"
+	"fedpost/internal/api/problem"
 )
 
 // readObject reads a request's body, which has to be one JSON object.

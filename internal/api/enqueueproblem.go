@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"fedpost/internal/dedup"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/problem"
+	"fedpost/internal/enqueue/dedup"
 )
 
 // retryAfter is when to try again after a fault of ours.

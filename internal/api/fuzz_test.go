@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"fedpost/internal/problem"
+	"fedpost/internal/api/problem"
 )
 
 // FuzzObject reads any body: it is an object with every field of it and its

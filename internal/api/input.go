@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"fedpost/internal/problem"
+	"fedpost/internal/api/problem"
 )
 
 // Input is the JSON object that a request to a route of another package brings.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/problem"
+	"fedpost/internal/api/problem"
 )
 
 const headerIdempotencyKey = "Idempotency-Key"

@@ -6,15 +6,15 @@ import (
 	"net/url"
 	"strings"
 
-	"fedpost/internal/keyring"
-	"fedpost/internal/problem"
+	"fedpost/internal/api/problem"
+	"fedpost/internal/keys"
 )
 
 // publicKey is all that is ever shown of a key.
 type publicKey struct {
-	ID        string       `json:"id"`
-	Type      keyring.Type `json:"type"`
-	PublicPEM string       `json:"publicKeyPem"`
+	ID        string    `json:"id"`
+	Type      keys.Type `json:"type"`
+	PublicPEM string    `json:"publicKeyPem"`
 }
 
 func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
@@ -39,16 +39,16 @@ func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	id, kind := o.text("id"), keyring.Type(o.named("type"))
+	id, kind := o.text("id"), keys.Type(o.named("type"))
 	if id == nil && len(*o.faults) == 0 {
 		o.fault("id", "is missing; give the id that the actor publishes for the key, such as https://social.example/users/frida#main-key")
 	}
 	switch kind {
 	case "":
-		kind = keyring.RSA
-	case keyring.RSA, keyring.Ed25519:
+		kind = keys.RSA
+	case keys.RSA, keys.Ed25519:
 	default:
-		o.fault("type", "is %q; it is one of %q (the default) and %q", kind, keyring.RSA, keyring.Ed25519)
+		o.fault("type", "is %q; it is one of %q (the default) and %q", kind, keys.RSA, keys.Ed25519)
 	}
 	o.done()
 	if len(*o.faults) > 0 {
@@ -58,7 +58,7 @@ func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
 	return a.keyMade(w, r, k, err)
 }
 
-func (a *API) keyMade(w http.ResponseWriter, r *http.Request, k keyring.Public, err error) error {
+func (a *API) keyMade(w http.ResponseWriter, r *http.Request, k keys.Public, err error) error {
 	if err != nil {
 		return keyProblem(err)
 	}
@@ -68,7 +68,7 @@ func (a *API) keyMade(w http.ResponseWriter, r *http.Request, k keyring.Public, 
 
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	if err := keyring.CheckID(id); err != nil {
+	if err := keys.CheckID(id); err != nil {
 		return keyProblem(err)
 	}
 	k, err := a.o.Keys.Public(r.Context(), id)
@@ -80,14 +80,14 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 
 func keyProblem(err error) error {
 	switch {
-	case errors.Is(err, keyring.ErrBadKey):
-		return invalid(http.StatusBadRequest, []problem.Field{{Pointer: "/privateKeyPem", Detail: reason(err, keyring.ErrBadKey)}})
-	case errors.Is(err, keyring.ErrBadID):
-		return invalid(http.StatusBadRequest, []problem.Field{{Pointer: "/id", Detail: reason(err, keyring.ErrBadID)}})
-	case errors.Is(err, keyring.ErrExists):
+	case errors.Is(err, keys.ErrBadKey):
+		return invalid(http.StatusBadRequest, []problem.Field{{Pointer: "/privateKeyPem", Detail: reason(err, keys.ErrBadKey)}})
+	case errors.Is(err, keys.ErrBadID):
+		return invalid(http.StatusBadRequest, []problem.Field{{Pointer: "/id", Detail: reason(err, keys.ErrBadID)}})
+	case errors.Is(err, keys.ErrExists):
 		return problem.New(http.StatusConflict,
 			"There is a key of this id already, and its public half may be published. To replace it, store another with PUT.").Because(err)
-	case errors.Is(err, keyring.ErrNotFound):
+	case errors.Is(err, keys.ErrNotFound):
 		return problem.New(http.StatusNotFound, "There is no key of this id. An id in a path is percent-encoded whole, slashes and # too.").Because(err)
 	}
 	return problem.New(http.StatusServiceUnavailable, "The key store cannot be reached. Try again.").Because(err).After(retryAfter)

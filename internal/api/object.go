@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/problem"
+	"fedpost/internal/api/problem"
 )
 
 // object is a JSON object whose fields are taken out one by one, each with its

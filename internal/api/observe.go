@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"fedpost/internal/problem"
+	"fedpost/internal/api/problem"
 )
 
 const headerRequestID = "X-Request-Id"

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"fedpost/internal/api"
-	"fedpost/internal/problem"
+	"fedpost/internal/api/problem"
 )
 
 func token(s string) func(*api.Options) { return func(o *api.Options) { o.Token = s } }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"fedpost/internal/openapi"
+	"fedpost/internal/testkit/openapi"
 )
 
 // description is docs/openapi.yaml.

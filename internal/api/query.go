@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/problem"
+	"fedpost/internal/api/problem"
 )
 
 const (

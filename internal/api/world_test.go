@@ -16,12 +16,12 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
-	"fedpost/internal/dedup"
-	"fedpost/internal/embedded"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/keyring"
+	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
-	"fedpost/internal/queue"
 	"fedpost/internal/store"
 )
 
@@ -32,7 +32,7 @@ var discard = slog.New(slog.DiscardHandler)
 // world is the API on the embedded engine.
 type world struct {
 	*testing.T
-	engine *embedded.Engine
+	engine *sqlite.Engine
 	store  *store.Store
 	api    *api.API
 	clock  time.Time
@@ -55,7 +55,7 @@ func newWorld(t *testing.T, change ...func(*api.Options)) *world {
 	w := &world{T: t, clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return w.clock }
 	var err error
-	w.engine, err = embedded.Open(t.Context(), embedded.Memory, embedded.Options{Now: now})
+	w.engine, err = sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +65,12 @@ func newWorld(t *testing.T, change ...func(*api.Options)) *world {
 		}
 	})
 	w.store = store.New(w.engine.Table(), now)
-	sealer, err := keyring.OpenLocalSealer(filepath.Join(t.TempDir(), "sealing.key"))
+	sealer, err := keys.OpenLocalSealer(filepath.Join(t.TempDir(), "sealing.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewJSONHandler(&w.log, nil))
-	ring := keyring.New(w.store, sealer, keyring.Options{Now: now})
+	ring := keys.New(w.store, sealer, keys.Options{Now: now})
 	queues := map[queue.Name]queue.Sender{}
 	for _, n := range []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered} {
 		queues[n] = w.engine.Queue(n)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/ledger"
-	"fedpost/internal/outcome"
 )
 
 // attemptAll makes the attempts of a unit, all at once as far as the caps allow,

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"fedpost/internal/queue"
+	"fedpost/internal/engine/queue"
 )
 
 // ErrUnnamed says that a message without an id failed. A response cannot name

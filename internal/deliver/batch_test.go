@@ -13,24 +13,24 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/app/lambda/sqsevent"
 	"fedpost/internal/deliver"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/enginetest"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
-	"fedpost/internal/sqsevent"
+	"fedpost/internal/testkit/engines"
+	"fedpost/internal/testkit/world"
 )
 
 // fixture builds events as Lambda sends them.
 type fixture struct {
-	*delivertest.World
+	*world.World
 	from  queue.Name
 	event events.SQSEvent
 }
 
 func newFixture(t *testing.T, from queue.Name) *fixture {
-	return &fixture{World: delivertest.New(t, delivertest.Options{}), from: from}
+	return &fixture{World: world.New(t, world.Options{}), from: from}
 }
 
 // add adds a record with a delivery of a new activity to inbox, in a group. The
@@ -41,9 +41,9 @@ func (f *fixture) add(id, group, inbox string) activity.ID {
 	if f.from.FIFO() {
 		a.OrderingKey, a.Sequence = group, fmt.Sprintf("%020d0000", len(f.event.Records))
 	}
-	body := delivertest.Encode(f.T, message.Message{Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: []activity.Target{{Inbox: inbox, Stands: 1}}}})
+	body := world.Encode(f.T, message.Message{Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: []activity.Target{{Inbox: inbox, Stands: 1}}}})
 	if f.from.FIFO() {
-		body = delivertest.Encode(f.T, message.Message{Activity: &a, Deliver: &message.Delivery{Targets: []activity.Target{{Inbox: inbox, Stands: 1}}}})
+		body = world.Encode(f.T, message.Message{Activity: &a, Deliver: &message.Delivery{Targets: []activity.Target{{Inbox: inbox, Stands: 1}}}})
 	}
 	f.addBody(id, group, body)
 	return a.ID
@@ -51,7 +51,7 @@ func (f *fixture) add(id, group, inbox string) activity.ID {
 
 func (f *fixture) addBody(id, group, body string) {
 	r := events.SQSMessage{
-		MessageId: id, ReceiptHandle: "handle of " + id, Body: body, EventSourceARN: delivertest.ARN(f.from), EventSource: "aws:sqs",
+		MessageId: id, ReceiptHandle: "handle of " + id, Body: body, EventSourceARN: world.ARN(f.from), EventSource: "aws:sqs",
 		Attributes: map[string]string{"ApproximateReceiveCount": "1", "SentTimestamp": "1772366400000"},
 	}
 	if f.from.FIFO() {
@@ -62,7 +62,7 @@ func (f *fixture) addBody(id, group, body string) {
 }
 
 func (f *fixture) handle(ctx context.Context) (events.SQSEventResponse, error) {
-	return sqsevent.Handler{Worker: f.Deliver, Sources: delivertest.Sources()}.Handle(ctx, f.event)
+	return sqsevent.Handler{Worker: f.Deliver, Sources: world.Sources()}.Handle(ctx, f.event)
 }
 
 // failures runs the event and returns the ids that are reported.
@@ -94,7 +94,7 @@ const (
 	sick = "https://sick.example/inbox"
 )
 
-func sicken(f *fixture) { f.Servers.Script("sick.example", delivertest.Answers(500)) }
+func sicken(f *fixture) { f.Servers.Script("sick.example", world.Answers(500)) }
 
 func TestAnEmptyBatchSucceedsWithAnEmptyList(t *testing.T) {
 	f := newFixture(t, queue.Normal)
@@ -147,17 +147,17 @@ func TestAMessageWithoutAnIDCannotBeReportedByName(t *testing.T) {
 func (f *fixture) storeless(t *testing.T) string {
 	t.Helper()
 	a := f.Activity("Note")
-	if err := f.Engine.(enginetest.File).Close(); err != nil {
+	if err := f.Engine.(engines.File).Close(); err != nil {
 		t.Fatal(err)
 	}
-	return delivertest.Encode(t, message.Message{Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: []activity.Target{{Inbox: fine}}}})
+	return world.Encode(t, message.Message{Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: []activity.Target{{Inbox: fine}}}})
 }
 
 func TestAllFailThroughAFaultOfOursAndAllAreReported(t *testing.T) {
 	f := newFixture(t, queue.Normal)
 	f.add("m1", "", fine)
 	f.add("m2", "", fine)
-	if err := f.Engine.(enginetest.File).Close(); err != nil {
+	if err := f.Engine.(engines.File).Close(); err != nil {
 		t.Fatal(err)
 	}
 	f.expect("m1", "m2")
@@ -273,18 +273,18 @@ func TestNothingIsBegunWhenTheDeadlineIsNear(t *testing.T) {
 
 func TestTheDeadlineInMidBatchHandsBackWhatWasNotBegun(t *testing.T) {
 	// A few at a time: were all begun at once, none would be left at the deadline.
-	f := &fixture{World: delivertest.New(t, delivertest.Options{Limits: deliver.Limits{InFlight: 4}}), from: queue.Normal}
+	f := &fixture{World: world.New(t, world.Options{Limits: deliver.Limits{InFlight: 4}}), from: queue.Normal}
 	a := f.Activity("Note")
 	to := inboxes(50)
 	targets := make([]activity.Target, len(to))
 	for i, in := range to {
 		targets[i] = activity.Target{Inbox: in, Stands: 1}
-		f.Servers.Script(activity.HostOf(in), func(r delivertest.Request, _ int) outcome.Outcome {
+		f.Servers.Script(activity.HostOf(in), func(r world.Request, _ int) outcome.Outcome {
 			f.Clock.Advance(2 * time.Second) // each answer takes its time
-			return delivertest.Status(202)
+			return world.Status(202)
 		})
 	}
-	f.addBody("m1", "", delivertest.Encode(t, message.Message{Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: targets}}))
+	f.addBody("m1", "", world.Encode(t, message.Message{Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: targets}}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if got := f.failures(ctx); !slices.Equal(got, []string{"m1"}) {
@@ -313,7 +313,7 @@ func TestRedeliveryAfterPartialSuccessSendsTheRestOnly(t *testing.T) {
 	f := newFixture(t, queue.Normal)
 	sicken(f)
 	a := f.Activity("Note")
-	body := delivertest.Encode(t, message.Message{Activity: &a, Deliver: &message.Delivery{
+	body := world.Encode(t, message.Message{Activity: &a, Deliver: &message.Delivery{
 		Position: message.Whole, Targets: []activity.Target{{Inbox: fine, Stands: 1}, {Inbox: sick, Stands: 1}},
 	}})
 	f.addBody("m1", "", body)
@@ -329,9 +329,9 @@ func TestRedeliveryAfterPartialSuccessSendsTheRestOnly(t *testing.T) {
 }
 
 func TestAPanicFailsItsTargetOnly(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	const poison = "https://poison.example/inbox"
-	w.Servers.Script(poison, func(_ delivertest.Request, n int) outcome.Outcome {
+	w.Servers.Script(poison, func(_ world.Request, n int) outcome.Outcome {
 		panic("poison")
 	})
 	id := w.Send(w.Activity("Note"), poison, fine)
@@ -346,7 +346,7 @@ func TestAPanicFailsItsTargetOnly(t *testing.T) {
 }
 
 func TestB5InvocationsShareNoStateButWhatIsKnownOfHosts(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	var ids []activity.ID
 	for range 40 {
 		ids = append(ids, w.Send(w.Activity("Note"), inboxes(20)...))

@@ -10,23 +10,23 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
-	"fedpost/internal/retry"
-	"fedpost/internal/table"
-	"fedpost/internal/topology"
+	"fedpost/internal/deliver/retry"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/testkit/world"
 )
 
 func TestC2EveryTryIsRecordedWithItsAnswer(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	answers := []outcome.Outcome{
 		{Class: outcome.Retry, Status: 500, Err: "answered 500", Response: "<h1>oops</h1>"},
 		{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"},
 		{Class: outcome.Delivered, Status: 201, Note: "second signature form"},
 	}
-	w.Servers.Script("a.example", func(_ delivertest.Request, n int) outcome.Outcome { return answers[n-1] })
+	w.Servers.Script("a.example", func(_ world.Request, n int) outcome.Outcome { return answers[n-1] })
 	id := w.Send(w.Activity("Create"), "https://a.example/inbox")
 	w.Work()
 	r := w.States(id)["https://a.example/inbox"]
@@ -47,11 +47,11 @@ func TestC2EveryTryIsRecordedWithItsAnswer(t *testing.T) {
 }
 
 func TestC4BackOffGrowsByTheFactorAndExhaustionIsRecordedWith408(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{Policy: retry.LDP()})
-	w.Servers.Script("silent.example", func(delivertest.Request, int) outcome.Outcome {
+	w := world.New(t, world.Options{Policy: retry.LDP()})
+	w.Servers.Script("silent.example", func(world.Request, int) outcome.Outcome {
 		return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
 	})
-	w.Servers.Script("angry.example", delivertest.Answers(500))
+	w.Servers.Script("angry.example", world.Answers(500))
 	const silent, angry = "https://silent.example/inbox", "https://angry.example/inbox"
 	id := w.Send(w.Activity("Create"), silent, angry)
 	w.Run(time.Minute, 100*time.Millisecond)
@@ -59,7 +59,7 @@ func TestC4BackOffGrowsByTheFactorAndExhaustionIsRecordedWith408(t *testing.T) {
 	var at []time.Duration
 	for _, r := range w.Servers.Got() {
 		if r.Inbox == silent {
-			at = append(at, r.At.Sub(delivertest.Start))
+			at = append(at, r.At.Sub(world.Start))
 		}
 	}
 	// SQS rounds waits up to whole seconds.
@@ -80,8 +80,8 @@ func TestC4BackOffGrowsByTheFactorAndExhaustionIsRecordedWith408(t *testing.T) {
 }
 
 func TestC5TheWaitOfOneDelaysNoOther(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	w.Servers.Script("slow.example", delivertest.Then(4, delivertest.Answers(500), nil))
+	w := world.New(t, world.Options{})
+	w.Servers.Script("slow.example", world.Then(4, world.Answers(500), nil))
 	for range 20 {
 		w.Send(w.Activity("Create"), "https://slow.example/inbox", "https://fast.example/inbox")
 	}
@@ -98,8 +98,8 @@ func TestC5TheWaitOfOneDelaysNoOther(t *testing.T) {
 }
 
 func TestD8EveryFailedAttemptIsLogged(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	w.Servers.Script("a.example", delivertest.Then(2, delivertest.Answers(500), nil))
+	w := world.New(t, world.Options{})
+	w.Servers.Script("a.example", world.Then(2, world.Answers(500), nil))
 	id := w.Send(w.Activity("Create"), "https://a.example/inbox")
 	w.Run(time.Minute, time.Second)
 	log := w.Log.String()
@@ -125,9 +125,9 @@ func TestD9AnOutageOfTheStoreHarmsNoDelivery(t *testing.T) {
 	for _, outage := range []time.Duration{10 * time.Minute, 6 * time.Hour, 30 * time.Hour} {
 		t.Run(outage.String(), func(t *testing.T) {
 			var down atomic.Bool
-			w := delivertest.New(t, delivertest.Options{Table: func(tbl table.Table) table.Table { return outOfOrder(tbl, &down) }})
+			w := world.New(t, world.Options{Table: func(tbl table.Table) table.Table { return outOfOrder(tbl, &down) }})
 			const a, b = "https://a.example/inbox", "https://b.example/inbox"
-			w.Servers.Script("b.example", delivertest.Then(1, delivertest.Answers(500), nil))
+			w.Servers.Script("b.example", world.Then(1, world.Answers(500), nil))
 			before := w.Send(w.Activity("Create"), a, b)
 			w.Work()
 			down.Store(true)
@@ -158,9 +158,9 @@ func TestD9AnOutageOfTheStoreHarmsNoDelivery(t *testing.T) {
 }
 
 func TestCancelStopsWhatIsNotDelivered(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	w.Servers.Script("slow.example", delivertest.Answers(500))
-	w.Servers.Script("down.example", delivertest.Down)
+	w := world.New(t, world.Options{})
+	w.Servers.Script("slow.example", world.Answers(500))
+	w.Servers.Script("down.example", world.Down)
 	w.Send(w.Activity("Create"), "https://down.example/inbox")
 	w.Run(2*time.Minute, time.Second) // its circuit is open
 	id := w.Send(w.Activity("Create"), "https://fast.example/inbox", "https://slow.example/inbox", "https://down.example/inbox")
@@ -186,8 +186,8 @@ func TestCancelStopsWhatIsNotDelivered(t *testing.T) {
 }
 
 func TestWhatHasExpiredIsNotSent(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	w.Servers.Script("down.example", delivertest.Down)
+	w := world.New(t, world.Options{})
+	w.Servers.Script("down.example", world.Down)
 	a := w.Activity("Create")
 	a.ExpiresAt = w.Clock.Now().Add(10 * time.Minute)
 	w.Send(a, "https://down.example/inbox", "https://fine.example/inbox")
@@ -213,7 +213,7 @@ func TestWhatHasExpiredIsNotSent(t *testing.T) {
 // TestAMessageThatEndsProcessesIsGivenUpInOrder: the process dies in the middle
 // of each receipt, so only the queue's count of receives tells.
 func TestAMessageThatEndsProcessesIsGivenUpInOrder(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	id := w.Send(w.Activity("Create"), "https://a.example/inbox", "https://b.example/inbox")
 	limit := topology.Of(queue.Normal).MaxReceives
 	q := w.Engine.Queue(queue.Normal)
@@ -236,12 +236,12 @@ func TestAMessageThatEndsProcessesIsGivenUpInOrder(t *testing.T) {
 }
 
 func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 3 }}})
-	w.Servers.Script("a.example", func(_ delivertest.Request, n int) outcome.Outcome {
-		if w.Clock.Now().Before(delivertest.Start.Add(3 * time.Hour)) {
+	w := world.New(t, world.Options{Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 3 }}})
+	w.Servers.Script("a.example", func(_ world.Request, n int) outcome.Outcome {
+		if w.Clock.Now().Before(world.Start.Add(3 * time.Hour)) {
 			return outcome.Outcome{Class: outcome.Retry, Unattempted: true, Err: "the key could not be loaded"}
 		}
-		return delivertest.Status(202)
+		return world.Status(202)
 	})
 	id := w.Send(w.Activity("Create"), "https://a.example/inbox")
 	w.Run(4*time.Hour, 5*time.Second)
@@ -253,8 +253,8 @@ func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
 }
 
 func TestB4AFailureComesBackByItselfAfterAWaitOfTheQueue(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	w.Servers.Script("a.example", delivertest.Then(4, delivertest.Answers(500), nil))
+	w := world.New(t, world.Options{})
+	w.Servers.Script("a.example", world.Then(4, world.Answers(500), nil))
 	w.Send(w.Activity("Create"), "https://a.example/inbox")
 	w.Run(3*time.Minute, 100*time.Millisecond)
 	var waits []time.Duration

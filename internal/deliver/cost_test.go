@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/faults"
-	"fedpost/internal/health"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
-	"fedpost/internal/table"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/faults"
+	"fedpost/internal/testkit/world"
 )
 
 // metered counts the write units that a table would bill: one for each kilobyte
@@ -64,7 +64,7 @@ func requests(p *faults.Plan, target, op string, entries int) int {
 func TestCostOfOneActivityToAThousandRecipients(t *testing.T) {
 	var writes atomic.Int64
 	p := faults.NewPlan()
-	w := delivertest.New(t, delivertest.Options{Plan: p, Table: func(tbl table.Table) table.Table { return metered{tbl, &writes} }})
+	w := world.New(t, world.Options{Plan: p, Table: func(tbl table.Table) table.Table { return metered{tbl, &writes} }})
 	to := make([]string, 1000)
 	for i := range to {
 		to[i] = fmt.Sprintf("https://%s.social.example/users/%x/inbox", []string{"mastodon", "pixelfed", "lemmy", "peertube"}[i%4]+fmt.Sprint(i*7919%1000), i*104729)
@@ -92,13 +92,13 @@ func TestCostAndHerdOfAnOutageWithTenThousandParked(t *testing.T) {
 	sequential(t)
 	const parked = 10_000
 	p := faults.NewPlan()
-	w := delivertest.New(t, delivertest.Options{Plan: p})
+	w := world.New(t, world.Options{Plan: p})
 	w.Servers.Spare()
-	w.Servers.Script("down.example", delivertest.Down)
+	w.Servers.Script("down.example", world.Down)
 	// Its circuit opens on the first few.
 	w.Send(w.Activity("Create"), "https://down.example/0")
 	w.Run(2*time.Minute, time.Second)
-	if s := phase(t, w, health.HostKey("down.example")); s.Phase != health.Unhealthy {
+	if s := phase(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Unhealthy {
 		t.Fatalf("%+v", s)
 	}
 	to := make([]string, 50)
@@ -190,13 +190,13 @@ func TestCostAndHerdOfAnOutageWithTenThousandParked(t *testing.T) {
 }
 
 func TestOneProbePerCheck(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	var probes []time.Duration
-	w.Servers.Script("down.example", func(r delivertest.Request, n int) outcome.Outcome {
+	w.Servers.Script("down.example", func(r world.Request, n int) outcome.Outcome {
 		if r.Inbox == "probe:down.example" {
-			probes = append(probes, r.At.Sub(delivertest.Start))
+			probes = append(probes, r.At.Sub(world.Start))
 		}
-		return delivertest.Down(r, n)
+		return world.Down(r, n)
 	})
 	for i := range 100 {
 		w.Send(w.Activity("Create"), fmt.Sprintf("https://down.example/%d", i))
@@ -210,13 +210,13 @@ func TestOneProbePerCheck(t *testing.T) {
 
 func TestRateLimitIsKeptHoweverMuchIsSent(t *testing.T) {
 	sequential(t)
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	limit, err := w.Limits.Set(t.Context(), "small.example", 30, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = health.Change(t.Context(), w.Store, health.HostKey("small.example"), func(s health.State) health.State {
-		return s.LimitTo(health.Default(), limit.PerMinute, w.Clock.Now())
+	_, _, err = circuit.Change(t.Context(), w.Store, circuit.HostKey("small.example"), func(s circuit.State) circuit.State {
+		return s.LimitTo(circuit.Default(), limit.PerMinute, w.Clock.Now())
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -244,9 +244,9 @@ func TestRateLimitIsKeptHoweverMuchIsSent(t *testing.T) {
 }
 
 func TestARateIsLearntFromA429(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	minute, count, refused := int64(0), 0, 0
-	w.Servers.Script("small.example", delivertest.OneByOne(func(r delivertest.Request, _ int) outcome.Outcome {
+	w.Servers.Script("small.example", world.OneByOne(func(r world.Request, _ int) outcome.Outcome {
 		if m := r.At.Unix() / 60; m != minute {
 			minute, count = m, 0
 		}
@@ -254,7 +254,7 @@ func TestARateIsLearntFromA429(t *testing.T) {
 			refused++
 			return outcome.Outcome{Class: outcome.Throttled, Status: 429, RetryAfter: r.At.Add(time.Minute), Err: "answered 429"}
 		}
-		return delivertest.Status(202)
+		return world.Status(202)
 	}))
 	var ids []activity.ID
 	for i := range 500 {
@@ -271,7 +271,7 @@ func TestARateIsLearntFromA429(t *testing.T) {
 }
 
 func TestB6HighIsNotBehindAFloodOfLow(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	for range 1000 {
 		a := w.Activity("Like")
 		a.Priority = activity.Low

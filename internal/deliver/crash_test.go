@@ -6,33 +6,33 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/enginetest"
-	"fedpost/internal/faults"
-	"fedpost/internal/outcome"
+	"fedpost/internal/testkit/engines"
+	"fedpost/internal/testkit/faults"
+	"fedpost/internal/testkit/world"
 )
 
 // sweep breaks every call of a scenario, on every engine, and then holds what
 // servers accepted twice against the gap between an answer and its record.
-func sweep(t *testing.T, run func(t *testing.T, o delivertest.Options) *delivertest.World) {
+func sweep(t *testing.T, run func(t *testing.T, o world.Options) *world.World) {
 	sequential(t)
 	var doubles atomic.Int64
 	t.Cleanup(func() {
 		t.Logf("%d requests were sent twice, each in the gap between an answer and its record", doubles.Load())
 	})
-	enginetest.Sweep(t, func(t *testing.T, e enginetest.Engine, p *faults.Plan) {
-		w := run(t, delivertest.Options{Engine: e, Plan: p})
+	engines.Sweep(t, func(t *testing.T, e engines.Engine, p *faults.Plan) {
+		w := run(t, world.Options{Engine: e, Plan: p})
 		doubles.Add(int64(w.Doubles()))
 		w.Quiet()
 	})
 }
 
 func TestB3AnItemIsDoneOnlyAfterItWasProcessedWhateverCallFails(t *testing.T) {
-	sweep(t, func(t *testing.T, o delivertest.Options) *delivertest.World {
-		w := delivertest.New(t, o)
-		w.Servers.Script("stumbles.example", delivertest.Then(2, delivertest.Answers(500), nil))
-		w.Servers.Script("refuses.example", delivertest.Answers(404))
+	sweep(t, func(t *testing.T, o world.Options) *world.World {
+		w := world.New(t, o)
+		w.Servers.Script("stumbles.example", world.Then(2, world.Answers(500), nil))
+		w.Servers.Script("refuses.example", world.Answers(404))
 		id := w.Send(w.Activity("Create"), "https://fine.example/1", "https://stumbles.example/1", "https://refuses.example/1", "https://fine.example/2")
 		w.Run(30*time.Minute, 5*time.Second)
 		w.Expect(id, map[string]activity.State{
@@ -45,22 +45,22 @@ func TestB3AnItemIsDoneOnlyAfterItWasProcessedWhateverCallFails(t *testing.T) {
 
 // oneByOne makes a world that does one thing at a time, and so the same in every
 // run of a sweep.
-func oneByOne(t *testing.T, o delivertest.Options) *delivertest.World {
+func oneByOne(t *testing.T, o world.Options) *world.World {
 	o.Limits = deliver.Limits{Messages: 1, InFlight: 1}
-	w := delivertest.New(t, o)
+	w := world.New(t, o)
 	w.BatchSize = 1
 	return w
 }
 
 func TestNothingIsLostWhateverCallFailsInAnOutage(t *testing.T) {
-	sweep(t, func(t *testing.T, o delivertest.Options) *delivertest.World {
+	sweep(t, func(t *testing.T, o world.Options) *world.World {
 		w := oneByOne(t, o)
-		back := delivertest.Start.Add(12 * time.Minute)
-		w.Servers.Script("down.example", func(r delivertest.Request, n int) outcome.Outcome {
+		back := world.Start.Add(12 * time.Minute)
+		w.Servers.Script("down.example", func(r world.Request, n int) outcome.Outcome {
 			if r.At.Before(back) {
-				return delivertest.Down(r, n)
+				return world.Down(r, n)
 			}
-			return delivertest.Status(202)
+			return world.Status(202)
 		})
 		var ids []activity.ID
 		for range 4 {
@@ -76,14 +76,14 @@ func TestNothingIsLostWhateverCallFailsInAnOutage(t *testing.T) {
 }
 
 func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
-	sweep(t, func(t *testing.T, o delivertest.Options) *delivertest.World {
+	sweep(t, func(t *testing.T, o world.Options) *world.World {
 		w := oneByOne(t, o)
-		back := delivertest.Start.Add(12 * time.Minute)
-		w.Servers.Script("down.example", func(r delivertest.Request, n int) outcome.Outcome {
+		back := world.Start.Add(12 * time.Minute)
+		w.Servers.Script("down.example", func(r world.Request, n int) outcome.Outcome {
 			if r.At.Before(back) {
-				return delivertest.Down(r, n)
+				return world.Down(r, n)
 			}
-			return delivertest.Status(202)
+			return world.Status(202)
 		})
 		l := line{key: "note"}
 		for _, typ := range []string{"Create", "Update", "Delete"} {
@@ -101,8 +101,8 @@ func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
 }
 
 func TestNothingIsLostWhateverCallFailsWhileExpanding(t *testing.T) {
-	sweep(t, func(t *testing.T, o delivertest.Options) *delivertest.World {
-		w := delivertest.New(t, o)
+	sweep(t, func(t *testing.T, o world.Options) *world.World {
+		w := world.New(t, o)
 		w.Servers.Spare() // the sweep over a chunk breaks requests
 		to := inboxes(120)
 		id := w.Send(w.Activity("Create"), to...)

@@ -19,19 +19,19 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/blob"
-	"fedpost/internal/health"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
-	"fedpost/internal/parking"
-	"fedpost/internal/queue"
+	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 // Config is what an Engine works with. The fields up to Lot are required.
 type Config struct {
 	Queues  func(queue.Name) Queue
 	Ledger  ledger.Store
-	Servers health.Store
-	Blobs   blob.Store
+	Servers circuit.Store
+	Blobs   claimcheck.Store
 	Routes  map[activity.Protocol]Route
 	Grave   Undertaker
 	Lot     *parking.Lot
@@ -44,7 +44,7 @@ type Config struct {
 	// earlier ones where claims of those are not to be waited for.
 	Worker string
 
-	Rules  health.Rules
+	Rules  circuit.Rules
 	Limits Limits
 	Log    *slog.Logger
 	Meter  Meter

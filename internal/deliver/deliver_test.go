@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/testkit/world"
 )
 
 func inboxes(n int) []string {
@@ -22,25 +22,25 @@ func inboxes(n int) []string {
 func TestEachOutcomeLeadsToItsState(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		script delivertest.Script
+		script world.Script
 		want   activity.State
 		tries  int
 	}{
 		{"accepts", nil, activity.Delivered, 1},
-		{"202", delivertest.Answers(202), activity.Delivered, 1},
-		{"404", delivertest.Answers(404), activity.Failed, 1},
-		{"410", delivertest.Answers(410), activity.Failed, 1},
-		{"400", delivertest.Answers(400), activity.Failed, 1},
-		{"408 then accepts", delivertest.Then(1, delivertest.Answers(408), nil), activity.Delivered, 2},
-		{"500 twice then accepts", delivertest.Then(2, delivertest.Answers(500), nil), activity.Delivered, 3},
-		{"500 four times then accepts", delivertest.Then(4, delivertest.Answers(500), nil), activity.Delivered, 5},
-		{"refuses connections", delivertest.Down, activity.Parked, 5},
-		{"no key", func(delivertest.Request, int) outcome.Outcome {
+		{"202", world.Answers(202), activity.Delivered, 1},
+		{"404", world.Answers(404), activity.Failed, 1},
+		{"410", world.Answers(410), activity.Failed, 1},
+		{"400", world.Answers(400), activity.Failed, 1},
+		{"408 then accepts", world.Then(1, world.Answers(408), nil), activity.Delivered, 2},
+		{"500 twice then accepts", world.Then(2, world.Answers(500), nil), activity.Delivered, 3},
+		{"500 four times then accepts", world.Then(4, world.Answers(500), nil), activity.Delivered, 5},
+		{"refuses connections", world.Down, activity.Parked, 5},
+		{"no key", func(world.Request, int) outcome.Outcome {
 			return outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: "no such key"}
 		}, activity.Failed, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := delivertest.New(t, delivertest.Options{})
+			w := world.New(t, world.Options{})
 			w.Servers.Script("sick.example", c.script)
 			id := w.Send(w.Activity("Create"), "https://sick.example/inbox", "https://fine.example/inbox")
 			w.Run(4*time.Minute, time.Second)
@@ -58,7 +58,7 @@ func TestEachOutcomeLeadsToItsState(t *testing.T) {
 }
 
 func TestAThousandRecipientsAreExpandedAndDeliveredOnce(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	to := inboxes(1033)
 	id := w.Send(w.Activity("Create"), to...)
 	w.Work()
@@ -73,7 +73,7 @@ func TestAThousandRecipientsAreExpandedAndDeliveredOnce(t *testing.T) {
 func TestMalformedMessagesGoToTheDeadLettersWithTheReason(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		for _, body := range []string{"", "nonsense", `{"v":99}`, `{"v":1}`, `{"v":1,"deliver":{"chunk":0,"pos":-1,"targets":["https://a.example/"]}}`} {
-			w := delivertest.New(t, delivertest.Options{})
+			w := world.New(t, world.Options{})
 			m := queue.Message{Body: body}
 			if name.FIFO() {
 				m.OrderingKey, m.DeduplicationKey = "g", "d"

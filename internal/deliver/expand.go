@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
-	"fedpost/internal/parking"
-	"fedpost/internal/queue"
+	"fedpost/internal/servers/parking"
 )
 
 // expandStep is how many deliveries are planned and sent before the clock is

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/blob"
-	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/message"
-	"fedpost/internal/queue"
-	"fedpost/internal/table"
+	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/testkit/world"
 )
 
 // slow is a table whose batches of writes take their time.
@@ -27,10 +27,10 @@ func (s slow) PutAll(ctx context.Context, items []table.Item) error {
 
 // slowWorld makes a world in which an invocation has time for two steps of an
 // expansion.
-func slowWorld(t *testing.T) *delivertest.World {
+func slowWorld(t *testing.T) *world.World {
 	t.Helper()
-	var w *delivertest.World
-	w = delivertest.New(t, delivertest.Options{Table: func(tbl table.Table) table.Table {
+	var w *world.World
+	w = world.New(t, world.Options{Table: func(tbl table.Table) table.Table {
 		return slow{tbl, func() { w.Clock.Advance(25 * time.Second) }}
 	}})
 	return w
@@ -44,9 +44,9 @@ func targets(to []string) []activity.Target {
 	return ts
 }
 
-func put(t *testing.T, w *delivertest.World, name queue.Name, m message.Message) {
+func put(t *testing.T, w *world.World, name queue.Name, m message.Message) {
 	t.Helper()
-	out := queue.Message{Body: delivertest.Encode(t, m)}
+	out := queue.Message{Body: world.Encode(t, m)}
 	if name.FIFO() {
 		out.OrderingKey, out.DeduplicationKey = "k", "d"
 	}
@@ -56,16 +56,16 @@ func put(t *testing.T, w *delivertest.World, name queue.Name, m message.Message)
 }
 
 // refer stores a message and returns a claim check for it.
-func refer(t *testing.T, w *delivertest.World, ref string, m message.Message) message.Message {
+func refer(t *testing.T, w *world.World, ref string, m message.Message) message.Message {
 	t.Helper()
-	n, err := blob.Put(t.Context(), w.Store, ref, delivertest.Encode(t, m), w.Now().Add(time.Hour))
+	n, err := claimcheck.Put(t.Context(), w.Store, ref, world.Encode(t, m), w.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return message.Message{Ref: &message.Ref{ID: ref, Parts: n}}
 }
 
-func expectOnce(t *testing.T, w *delivertest.World, id activity.ID, to []string) {
+func expectOnce(t *testing.T, w *world.World, id activity.ID, to []string) {
 	t.Helper()
 	accepted := w.Servers.Accepted()[id]
 	for _, in := range to {
@@ -77,14 +77,14 @@ func expectOnce(t *testing.T, w *delivertest.World, id activity.ID, to []string)
 
 func TestALargeFanOutGoesOnInLaterInvocations(t *testing.T) {
 	to := inboxes(12_345)
-	for name, send := range map[string]func(*testing.T, *delivertest.World, activity.Activity) message.Message{
-		"fan-out": func(_ *testing.T, _ *delivertest.World, a activity.Activity) message.Message {
+	for name, send := range map[string]func(*testing.T, *world.World, activity.Activity) message.Message{
+		"fan-out": func(_ *testing.T, _ *world.World, a activity.Activity) message.Message {
 			return message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}}
 		},
-		"claim check": func(t *testing.T, w *delivertest.World, a activity.Activity) message.Message {
+		"claim check": func(t *testing.T, w *world.World, a activity.Activity) message.Message {
 			return refer(t, w, "ref", message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}})
 		},
-		"claim check in a batch": func(t *testing.T, w *delivertest.World, a activity.Activity) message.Message {
+		"claim check in a batch": func(t *testing.T, w *world.World, a activity.Activity) message.Message {
 			other := w.Activity("Create")
 			return message.Message{Batch: []message.Message{
 				{Version: message.Version, Activity: &other, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(to[:3])}},
@@ -132,7 +132,7 @@ func TestALargeOrderedFanOutGoesOnInItsPlace(t *testing.T) {
 
 func TestABatchIsSplitIntoItsActivities(t *testing.T) {
 	for _, stored := range []bool{false, true} {
-		w := delivertest.New(t, delivertest.Options{})
+		w := world.New(t, world.Options{})
 		small, large := w.Activity("Create"), w.Activity("Create")
 		m := message.Message{Batch: []message.Message{
 			{Version: message.Version, Activity: &small, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(inboxes(3))}},
@@ -150,7 +150,7 @@ func TestABatchIsSplitIntoItsActivities(t *testing.T) {
 }
 
 func TestABatchOnTheOrderedQueueKeepsItsOrder(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	var batch []message.Message
 	l := line{key: "k"}
 	for i := range 12 {
@@ -159,7 +159,7 @@ func TestABatchOnTheOrderedQueueKeepsItsOrder(t *testing.T) {
 		l.ids = append(l.ids, a.ID)
 		batch = append(batch, message.Message{Version: message.Version, Activity: &a, FanOut: &message.FanOut{Targets: targets([]string{sick})}})
 	}
-	w.Servers.Script("sick.example", delivertest.Then(2, delivertest.Answers(500), nil))
+	w.Servers.Script("sick.example", world.Then(2, world.Answers(500), nil))
 	put(t, w, queue.Ordered, message.Message{Batch: batch})
 	w.Run(3*time.Hour, time.Second)
 	for _, id := range l.ids {
@@ -169,7 +169,7 @@ func TestABatchOnTheOrderedQueueKeepsItsOrder(t *testing.T) {
 }
 
 func TestAStoredPayloadThatIsGoneGoesToTheDeadLetters(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	put(t, w, queue.Normal, message.Message{Ref: &message.Ref{ID: "nothing", Parts: 2}})
 	w.Work()
 	got, err := w.Engine.Queue(queue.Dead).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
@@ -179,7 +179,7 @@ func TestAStoredPayloadThatIsGoneGoesToTheDeadLetters(t *testing.T) {
 }
 
 func TestAnActivityOfAnUnknownProtocolGoesToTheDeadLetters(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	a := w.Activity("Create")
 	a.Protocol = "gopher"
 	w.Send(a, fine)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"fedpost/internal/queue"
+	"fedpost/internal/engine/queue"
 )
 
 // fate is what becomes of a queue message.

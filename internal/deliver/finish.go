@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/queue"
 )
 
 // finish does what was decided about the targets of a claimed unit, and then

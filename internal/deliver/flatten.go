@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/blob"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
+	"fedpost/internal/message/claimcheck"
 )
 
 // item is one activity of an expansion: a fan-out, or a delivery that is small
@@ -62,15 +62,15 @@ func (x *expansion) flatten(ctx context.Context, msg message.Message, depth int)
 		x.items = append(x.items, item{activity: *msg.Activity, targets: msg.FanOut.Targets, chunk: size, cursor: msg.FanOut.Cursor})
 	case msg.Ref != nil:
 		if depth == maxDepth {
-			return fmt.Errorf("%w: claim checks %d deep", blob.ErrDamaged, depth)
+			return fmt.Errorf("%w: claim checks %d deep", claimcheck.ErrDamaged, depth)
 		}
-		body, err := blob.Get(ctx, x.Blobs, msg.Ref.ID, msg.Ref.Parts)
+		body, err := claimcheck.Get(ctx, x.Blobs, msg.Ref.ID, msg.Ref.Parts)
 		if err != nil {
 			return err
 		}
 		inner, err := message.Decode(body)
 		if err != nil {
-			return fmt.Errorf("%w: %w", blob.ErrDamaged, err)
+			return fmt.Errorf("%w: %w", claimcheck.ErrDamaged, err)
 		}
 		first := len(x.items)
 		if err := x.flatten(ctx, inner, depth+1); err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"fedpost/internal/health"
+	"fedpost/internal/servers/circuit"
 )
 
 // formTimeout bounds the write that shares a host's signature form. It is made
@@ -15,7 +15,7 @@ const formTimeout = 2 * time.Second
 // part of the host's shared state, so that what one process has learnt by being
 // refused once, none has to learn again.
 func (e *Engine) Form(host string) string {
-	return e.hosts.state(health.HostKey(host)).FormAt(e.Now())
+	return e.hosts.state(circuit.HostKey(host)).FormAt(e.Now())
 }
 
 // RememberForm shares which form a host takes, until a time. That it could not
@@ -23,7 +23,7 @@ func (e *Engine) Form(host string) string {
 func (e *Engine) RememberForm(host, form string, until time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), formTimeout)
 	defer cancel()
-	err := e.hosts.change(ctx, health.HostKey(host), func(s health.State) health.State {
+	err := e.hosts.change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State {
 		return s.TakesForm(e.Rules, form, until, e.Now())
 	})
 	if err != nil {

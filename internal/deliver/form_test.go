@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"fedpost/internal/deliver"
-	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/testkit/world"
 )
 
 func TestTheSignatureFormOfAHostIsSharedAndExpires(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	until := w.Clock.Now().Add(time.Hour)
 	w.Deliver.RememberForm("strict.example", "rfc9421", until)
 	if got := w.Deliver.Form("strict.example"); got != "rfc9421" {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
+	"fedpost/internal/servers/circuit"
 )
 
 // hosts is what this process knows of servers: their shared states, cached for
@@ -17,8 +17,8 @@ import (
 // at once here, so a host that goes down in the middle of a batch is spared from
 // then on, and is saved as one sum per batch.
 type hosts struct {
-	store health.Store
-	rules health.Rules
+	store circuit.Store
+	rules circuit.Rules
 	now   func() time.Time
 	ttl   time.Duration
 
@@ -27,10 +27,10 @@ type hosts struct {
 }
 
 type host struct {
-	stored health.State
+	stored circuit.State
 	loaded time.Time
 	// seen is what is not saved yet, saving what is being saved.
-	seen, saving health.Observation
+	seen, saving circuit.Observation
 	busy         bool
 	// Requests in the minute that began at minute, and in the one before.
 	minute      time.Time
@@ -44,16 +44,16 @@ func newHosts(c Config) *hosts {
 	return &hosts{store: c.Servers, rules: c.Rules, now: c.Now, ttl: c.Limits.Cached, known: make(map[string]*host)}
 }
 
-func (h *hosts) view(key string, now time.Time) health.State {
+func (h *hosts) view(key string, now time.Time) circuit.State {
 	k, ok := h.known[key]
 	if !ok {
-		return health.State{Key: key, Phase: health.Healthy}
+		return circuit.State{Key: key, Phase: circuit.Healthy}
 	}
 	return k.stored.Observe(h.rules, k.saving.Then(k.seen), now)
 }
 
 // state returns what is known of a server.
-func (h *hosts) state(key string) health.State {
+func (h *hosts) state(key string) circuit.State {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.view(key, h.now())
@@ -63,7 +63,7 @@ func (h *hosts) state(key string) health.State {
 // allows, or at all old if fresh is set. It returns what it read: whoever asked
 // for something fresh must not look for that in the cache, where the late answer
 // to an earlier question may have replaced it.
-func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) (map[string]health.State, error) {
+func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) (map[string]circuit.State, error) {
 	now := h.now()
 	var stale []string
 	h.mu.Lock()
@@ -84,12 +84,12 @@ func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 	defer h.mu.Unlock()
 	h.evict(now)
 	for _, key := range stale {
-		h.put(key, health.Of(found, key), now)
+		h.put(key, circuit.Of(found, key), now)
 	}
 	return found, nil
 }
 
-func (h *hosts) put(key string, s health.State, now time.Time) {
+func (h *hosts) put(key string, s circuit.State, now time.Time) {
 	k := h.entry(key, now)
 	k.stored, k.loaded = s, now
 }
@@ -97,7 +97,7 @@ func (h *hosts) put(key string, s health.State, now time.Time) {
 func (h *hosts) entry(key string, now time.Time) *host {
 	k, ok := h.known[key]
 	if !ok {
-		k = &host{stored: health.State{Key: key, Phase: health.Healthy}, loaded: now}
+		k = &host{stored: circuit.State{Key: key, Phase: circuit.Healthy}, loaded: now}
 		h.known[key] = k
 	}
 	return k
@@ -108,14 +108,14 @@ func (h *hosts) evict(now time.Time) {
 		return
 	}
 	for key, k := range h.known {
-		if now.Sub(k.loaded) >= h.ttl && !k.busy && k.seen == (health.Observation{}) {
+		if now.Sub(k.loaded) >= h.ttl && !k.busy && k.seen == (circuit.Observation{}) {
 			delete(h.known, key)
 		}
 	}
 }
 
 // set keeps a state that was just saved.
-func (h *hosts) set(s health.State) {
+func (h *hosts) set(s circuit.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.put(s.Key, s, h.now())
@@ -124,10 +124,10 @@ func (h *hosts) set(s health.State) {
 // loadFor loads the states of the targets' hosts and, where a host is known to
 // have inboxes with states of their own, of the targets' inboxes. It
 // returns what it read of the hosts.
-func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) (map[string]health.State, error) {
+func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) (map[string]circuit.State, error) {
 	hosts := map[string]bool{}
 	for _, t := range ts {
-		hosts[health.HostKey(t.Host())] = true
+		hosts[circuit.HostKey(t.Host())] = true
 	}
 	read, err := h.load(ctx, fresh, slices.Collect(maps.Keys(hosts))...)
 	if err != nil {
@@ -135,8 +135,8 @@ func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 	}
 	inboxes := map[string]bool{}
 	for _, t := range ts {
-		if h.state(health.HostKey(t.Host())).InboxesUntil.After(h.now()) {
-			inboxes[health.InboxKey(t.Inbox)] = true
+		if h.state(circuit.HostKey(t.Host())).InboxesUntil.After(h.now()) {
+			inboxes[circuit.InboxKey(t.Inbox)] = true
 		}
 	}
 	if len(inboxes) > 0 {
@@ -147,11 +147,11 @@ func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 
 // stance returns how a target is to be met, and the state that says so: its
 // host's or, if that accepts, its inbox's.
-func (h *hosts) stance(t activity.Target, now time.Time) (health.State, health.Stance) {
-	s := h.state(health.HostKey(t.Host()))
-	if stance := s.Stance(now); stance != health.Deliver || !s.InboxesUntil.After(now) {
+func (h *hosts) stance(t activity.Target, now time.Time) (circuit.State, circuit.Stance) {
+	s := h.state(circuit.HostKey(t.Host()))
+	if stance := s.Stance(now); stance != circuit.Deliver || !s.InboxesUntil.After(now) {
 		return s, stance
 	}
-	s = h.state(health.InboxKey(t.Inbox))
+	s = h.state(circuit.InboxKey(t.Inbox))
 	return s, s.Stance(now)
 }

@@ -7,24 +7,24 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
+	"fedpost/internal/servers/circuit"
 )
 
 // answers gives the states of servers as of when it was asked, but the first
 // answer comes last.
 type answers struct {
-	health.Store
-	state  health.State
+	circuit.Store
+	state  circuit.State
 	asked  int
 	second chan struct{} // closed when the second answer was given
 }
 
-func (a *answers) Servers(context.Context, ...string) (map[string]health.State, error) {
+func (a *answers) Servers(context.Context, ...string) (map[string]circuit.State, error) {
 	state := a.state
 	if a.asked++; a.asked == 1 {
 		<-a.second
 	}
-	return map[string]health.State{state.Key: state}, nil
+	return map[string]circuit.State{state.Key: state}, nil
 }
 
 // An ordered delivery must know of what was parked of its group before it was
@@ -32,9 +32,9 @@ func (a *answers) Servers(context.Context, ...string) (map[string]health.State, 
 func TestAFreshLookIsNotLostToALateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		target := activity.Target{Inbox: "https://a.example/inbox"}
-		store := &answers{state: health.State{Key: health.HostKey(target.Host())}, second: make(chan struct{})}
-		h := newHosts(Config{Servers: store, Now: time.Now, Rules: health.Rules{}.Complete(), Limits: Limits{Cached: time.Minute}})
-		look := func() map[string]health.State {
+		store := &answers{state: circuit.State{Key: circuit.HostKey(target.Host())}, second: make(chan struct{})}
+		h := newHosts(Config{Servers: store, Now: time.Now, Rules: circuit.Rules{}.Complete(), Limits: Limits{Cached: time.Minute}})
+		look := func() map[string]circuit.State {
 			read, err := h.loadFor(t.Context(), true, []activity.Target{target})
 			if err != nil {
 				t.Error(err)

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
-	"fedpost/internal/topology"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/testkit/world"
 )
 
 // network answers with delays, in the virtual time of a synctest bubble.
@@ -35,7 +35,7 @@ func (n *network) Prepare(_ context.Context, a activity.Activity) deliver.Attemp
 		defer n.mu.Unlock()
 		n.got[a.ID] = time.Now()
 		n.n[a.ID]++
-		return delivertest.Status(202)
+		return world.Status(202)
 	}
 }
 
@@ -45,7 +45,7 @@ func spread(t *testing.T, healthy, hanging, activities int) []time.Duration {
 	var took []time.Duration
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{hanging: map[string]bool{}, got: map[activity.ID]time.Time{}, n: map[activity.ID]int{}}
-		w := delivertest.New(t, delivertest.Options{Now: time.Now, Protocol: n})
+		w := world.New(t, world.Options{Now: time.Now, Protocol: n})
 		var to []string
 		for i := range healthy {
 			to = append(to, fmt.Sprintf("https://h%d.example/inbox", i))

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/outcome"
+	"fedpost/internal/activity/outcome"
 )
 
 // lane bounds what a process has under way of one protocol whose servers have

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
-	"fedpost/internal/outcome"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
 )
 
 // observe counts the outcome of an attempt, and shares at once that a circuit
 // has opened: every second that others do not know costs them attempts.
 func (h *hosts) observe(ctx context.Context, t activity.Target, out outcome.Outcome) error {
-	now, key := h.now(), health.HostKey(t.Host())
+	now, key := h.now(), circuit.HostKey(t.Host())
 	h.mu.Lock()
 	before := h.view(key, now)
 	k := h.entry(key, now)
@@ -35,7 +35,7 @@ func (h *hosts) flush(ctx context.Context) error {
 	h.mu.Lock()
 	var keys []string
 	for key, k := range h.known {
-		if k.seen != (health.Observation{}) {
+		if k.seen != (circuit.Observation{}) {
 			keys = append(keys, key)
 		}
 	}
@@ -66,13 +66,13 @@ func (h *hosts) save(ctx context.Context, key string) error {
 	}
 	k.busy = true
 	defer func() { k.busy = false }()
-	for k.seen != (health.Observation{}) {
-		k.saving, k.seen = k.seen, health.Observation{}
+	for k.seen != (circuit.Observation{}) {
+		k.saving, k.seen = k.seen, circuit.Observation{}
 		base, seen := k.stored, k.saving
 		h.mu.Unlock()
 		saved, err := h.share(ctx, base, seen)
 		h.mu.Lock()
-		k.saving = health.Observation{}
+		k.saving = circuit.Observation{}
 		if err != nil {
 			k.seen = seen.Then(k.seen)
 			return err
@@ -84,16 +84,16 @@ func (h *hosts) save(ctx context.Context, key string) error {
 
 // share adds what was seen to a server's state, and opens the circuit of an
 // inbox that turns out to be to blame.
-func (h *hosts) share(ctx context.Context, base health.State, seen health.Observation) (health.State, error) {
+func (h *hosts) share(ctx context.Context, base circuit.State, seen circuit.Observation) (circuit.State, error) {
 	now, culprit := h.now(), ""
-	_, saved, err := health.ChangeFrom(ctx, h.store, base, func(s health.State) health.State {
+	_, saved, err := circuit.ChangeFrom(ctx, h.store, base, func(s circuit.State) circuit.State {
 		culprit = s.Culprit(h.rules, seen, now)
 		return s.Observe(h.rules, seen, now)
 	})
 	if err != nil || culprit == "" {
 		return saved, err
 	}
-	_, inbox, err := health.Change(ctx, h.store, health.InboxKey(culprit), func(s health.State) health.State {
+	_, inbox, err := circuit.Change(ctx, h.store, circuit.InboxKey(culprit), func(s circuit.State) circuit.State {
 		return s.Fault(h.rules, seen.Reason, seen.Why, now)
 	})
 	if err == nil {
@@ -103,8 +103,8 @@ func (h *hosts) share(ctx context.Context, base health.State, seen health.Observ
 }
 
 // change applies f to a server's shared state.
-func (h *hosts) change(ctx context.Context, key string, f func(health.State) health.State) error {
-	_, saved, err := health.Change(ctx, h.store, key, f)
+func (h *hosts) change(ctx context.Context, key string, f func(circuit.State) circuit.State) error {
+	_, saved, err := circuit.Change(ctx, h.store, key, f)
 	if err != nil {
 		return err
 	}

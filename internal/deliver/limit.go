@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
-	"fedpost/internal/outcome"
-	"fedpost/internal/ratelimit"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/ratelimit"
 )
 
 // patience is how long a delivery waits on the queue for its turn under a rate
@@ -25,7 +25,7 @@ func (u *unit) limit(ctx context.Context) error {
 	}
 	byHost := map[string][]*job{}
 	for _, j := range u.jobs {
-		if j.attempt && u.hosts.state(health.HostKey(j.host)).Limited(u.Now()) > 0 {
+		if j.attempt && u.hosts.state(circuit.HostKey(j.host)).Limited(u.Now()) > 0 {
 			byHost[j.host] = append(byHost[j.host], j)
 		}
 	}
@@ -47,7 +47,7 @@ func (u *unit) limit(ctx context.Context) error {
 func (u *unit) takeTurn(j *job, at time.Time) {
 	j.attempt, j.note = false, "waits for the rate limit of its server"
 	if u.route.Policy.Park && !u.a.Ordered() && u.delayed(at) > patience {
-		j.state, j.lot = activity.Parked, health.HostKey(j.host)
+		j.state, j.lot = activity.Parked, circuit.HostKey(j.host)
 		return
 	}
 	j.state, j.next = activity.Retrying, at
@@ -62,7 +62,7 @@ func (u *unit) throttled(ctx context.Context, host string, o outcome.Outcome) er
 	if o.Status == http.StatusTooManyRequests && u.Limiter != nil {
 		limit, err = u.Limiter.Learn(ctx, host, u.hosts.rate(host))
 	}
-	return errors.Join(err, u.hosts.change(ctx, health.HostKey(host), func(s health.State) health.State {
+	return errors.Join(err, u.hosts.change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State {
 		s = s.Throttle(u.Rules, o.RetryAfter, o.Err, now)
 		if !limit.InForce(now) || limit.Until.IsZero() {
 			return s
@@ -80,7 +80,7 @@ func (h *hosts) sent(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	k := h.entry(health.HostKey(name), now)
+	k := h.entry(circuit.HostKey(name), now)
 	if now.Sub(k.minute) >= time.Minute {
 		k.minute, k.last, k.count = now, k.count, 0
 	}
@@ -92,7 +92,7 @@ func (h *hosts) sent(name string) {
 func (h *hosts) rate(name string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k, ok := h.known[health.HostKey(name)]
+	k, ok := h.known[circuit.HostKey(name)]
 	if !ok {
 		return 0
 	}

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"fedpost/internal/blob"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
-	"fedpost/internal/queue"
+	"fedpost/internal/message/claimcheck"
 )
 
 // message works on one queue message.
@@ -38,7 +38,7 @@ func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Mes
 		return f, err
 	}
 	f, err := v.expand(ctx, m, msg)
-	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrDamaged) {
+	if errors.Is(err, claimcheck.ErrNotFound) || errors.Is(err, claimcheck.ErrDamaged) {
 		return v.reject(ctx, m, "payload", err)
 	}
 	return f, err

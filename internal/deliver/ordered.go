@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 // Ordered deliveries are received in order, one of a group at a time: the FIFO
@@ -18,8 +18,8 @@ import (
 
 // keepOrder makes a target wait behind what is parked of its group. The states
 // are those that were read for this unit.
-func (u *unit) keepOrder(ctx context.Context, j *job, read map[string]health.State) error {
-	key := health.HostKey(j.host)
+func (u *unit) keepOrder(ctx context.Context, j *job, read map[string]circuit.State) error {
+	key := circuit.HostKey(j.host)
 	if !read[key].Parked {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (u *unit) keepOrder(ctx context.Context, j *job, read map[string]health.Sta
 // leaveGroup empties the unit's spot and releases the next of its group.
 func (u *unit) leaveGroup(ctx context.Context) error {
 	host := u.d.Targets[0].Host()
-	key, group := health.HostKey(host), parking.GroupOf(u.a, host)
+	key, group := circuit.HostKey(host), parking.GroupOf(u.a, host)
 	spot := parking.Spot{
 		Key: key, Activity: u.a.ID, Chunk: u.d.Chunk, Position: u.d.Position, Generation: u.d.Generation,
 		Group: group, Sequence: u.a.Sequence,

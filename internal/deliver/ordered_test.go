@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/outcome"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/testkit/world"
 )
 
 // line is what was sent of one ordering key, in order.
@@ -23,7 +23,7 @@ type line struct {
 
 // checkOrder checks that each host accepted the activities of each key in the
 // order they were sent, each once, whatever happened on the way.
-func checkOrder(t rapid.TB, w *delivertest.World, lines []line) {
+func checkOrder(t rapid.TB, w *world.World, lines []line) {
 	t.Helper()
 	place := map[activity.ID]int{}
 	key := map[activity.ID]string{}
@@ -54,27 +54,27 @@ func checkOrder(t rapid.TB, w *delivertest.World, lines []line) {
 
 func TestCreateUpdateDeleteArriveInOrderUnderRandomFailures(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := delivertest.New(t, delivertest.Options{Seed: rapid.Uint64().Draw(rt, "seed")})
+		w := world.New(t, world.Options{Seed: rapid.Uint64().Draw(rt, "seed")})
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "faults"), 2))
 		share := rapid.Float64Range(0, 0.9).Draw(rt, "share of failures")
 		calm := w.Clock.Now().Add(time.Duration(rapid.IntRange(1, 600).Draw(rt, "calm after minutes")) * time.Minute)
 		var mu sync.Mutex // of random, which all three draw from
 		for h := range 3 {
-			w.Servers.Script(fmt.Sprintf("h%d.example", h), func(r delivertest.Request, _ int) outcome.Outcome {
+			w.Servers.Script(fmt.Sprintf("h%d.example", h), func(r world.Request, _ int) outcome.Outcome {
 				mu.Lock()
 				defer mu.Unlock()
 				if r.At.After(calm) || random.Float64() >= share {
-					return delivertest.Status(202)
+					return world.Status(202)
 				}
 				switch random.IntN(4) {
 				case 0:
 					return outcome.Outcome{Class: outcome.Throttled, Status: 429, RetryAfter: r.At.Add(time.Duration(1+random.IntN(20)) * time.Minute)}
 				case 1:
-					return delivertest.Status(500)
+					return world.Status(500)
 				case 2:
-					return delivertest.Status(503)
+					return world.Status(503)
 				}
-				return delivertest.Down(r, 0)
+				return world.Down(r, 0)
 			})
 		}
 		var lines []line
@@ -108,13 +108,13 @@ func TestCreateUpdateDeleteArriveInOrderUnderRandomFailures(t *testing.T) {
 }
 
 func TestAStuckInboxHoldsItsOwnGroupOnly(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	const stuck, other = "https://mixed.example/stuck", "https://mixed.example/other"
-	w.Servers.Script(stuck, func(r delivertest.Request, _ int) outcome.Outcome {
+	w.Servers.Script(stuck, func(r world.Request, _ int) outcome.Outcome {
 		if r.Activity.OrderingKey == "a" {
-			return delivertest.Status(500)
+			return world.Status(500)
 		}
-		return delivertest.Status(202)
+		return world.Status(202)
 	})
 	send := func(key, inbox string) activity.ID {
 		a := w.Activity("Update")
@@ -131,7 +131,7 @@ func TestAStuckInboxHoldsItsOwnGroupOnly(t *testing.T) {
 		w.Expect(id, map[string]activity.State{other: activity.Delivered})
 	}
 	got := w.Servers.Got()
-	if slices.ContainsFunc(got, func(r delivertest.Request) bool { return slices.Contains(held[1:], r.Activity.ID) }) {
+	if slices.ContainsFunc(got, func(r world.Request) bool { return slices.Contains(held[1:], r.Activity.ID) }) {
 		t.Error("something overtook the head of the group")
 	}
 	w.Servers.Script(stuck, nil)
@@ -143,9 +143,9 @@ func TestAStuckInboxHoldsItsOwnGroupOnly(t *testing.T) {
 }
 
 func TestAHostThatIsBackGetsALongGroupInOrderAndQuickly(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	const inbox = "https://down.example/inbox"
-	w.Servers.Script("down.example", delivertest.Down)
+	w.Servers.Script("down.example", world.Down)
 	l := line{key: "long"}
 	for range 200 {
 		a := w.Activity("Update")

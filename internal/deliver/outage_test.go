@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/health"
-	"fedpost/internal/outcome"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/world"
 )
 
 const day = 24 * time.Hour
 
 // phase returns a server's phase as it is stored.
-func phase(t *testing.T, w *delivertest.World, key string) health.State {
+func phase(t *testing.T, w *world.World, key string) circuit.State {
 	t.Helper()
-	s, err := health.Load(t.Context(), w.Store, key)
+	s, err := circuit.Load(t.Context(), w.Store, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +27,8 @@ func phase(t *testing.T, w *delivertest.World, key string) health.State {
 func TestC6AServerThatIsBackGetsEverythingItMissed(t *testing.T) {
 	for _, outage := range []time.Duration{10 * time.Minute, 3 * time.Hour, 40 * time.Hour, 6 * day} {
 		t.Run(outage.String(), func(t *testing.T) {
-			w := delivertest.New(t, delivertest.Options{})
-			w.Servers.Script("down.example", delivertest.Down)
+			w := world.New(t, world.Options{})
+			w.Servers.Script("down.example", world.Down)
 			var ids []activity.ID
 			for i := range 300 {
 				ids = append(ids, w.Send(w.Activity("Create"), fmt.Sprintf("https://down.example/users/%d/inbox", i%7), "https://up.example/inbox"))
@@ -38,7 +38,7 @@ func TestC6AServerThatIsBackGetsEverythingItMissed(t *testing.T) {
 			if attempts > 60 {
 				t.Errorf("%d attempts at a server that is down", attempts)
 			}
-			if s := phase(t, w, health.HostKey("down.example")); s.Phase != health.Unhealthy || !s.Parked {
+			if s := phase(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Unhealthy || !s.Parked {
 				t.Fatalf("its state is %+v", s)
 			}
 			w.Servers.Script("down.example", nil)
@@ -51,7 +51,7 @@ func TestC6AServerThatIsBackGetsEverythingItMissed(t *testing.T) {
 					}
 				}
 			}
-			if s := phase(t, w, health.HostKey("down.example")); s.Phase != health.Healthy || s.Parked || !s.CheckAt.IsZero() {
+			if s := phase(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Healthy || s.Parked || !s.CheckAt.IsZero() {
 				t.Errorf("in the end its state is %+v", s)
 			}
 			if len(w.Grave.Deaths) > 0 {
@@ -62,8 +62,8 @@ func TestC6AServerThatIsBackGetsEverythingItMissed(t *testing.T) {
 }
 
 func TestAfterSevenDaysTheDeliveriesOfADeadServerAreDead(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	w.Servers.Script("dead.example", delivertest.Down)
+	w := world.New(t, world.Options{})
+	w.Servers.Script("dead.example", world.Down)
 	to := make([]string, 40)
 	for i := range to {
 		to[i] = fmt.Sprintf("https://dead.example/users/%d/inbox", i)
@@ -91,19 +91,19 @@ func TestAfterSevenDaysTheDeliveriesOfADeadServerAreDead(t *testing.T) {
 		t.Error("nothing was said about the server being exhausted")
 	}
 	w.Run(40*day, 6*time.Hour)
-	if s := phase(t, w, health.HostKey("dead.example")); s.Version != "" {
+	if s := phase(t, w, circuit.HostKey("dead.example")); s.Version != "" {
 		t.Errorf("the state of a host that nobody waits for is kept: %+v", s)
 	}
 }
 
 func TestThrottlingPausesTheWholeHost(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	until := delivertest.Start.Add(30 * time.Minute)
-	w.Servers.Script("busy.example", func(r delivertest.Request, _ int) outcome.Outcome {
+	w := world.New(t, world.Options{})
+	until := world.Start.Add(30 * time.Minute)
+	w.Servers.Script("busy.example", func(r world.Request, _ int) outcome.Outcome {
 		if r.At.Before(until) {
 			return outcome.Outcome{Class: outcome.Throttled, Status: 429, RetryAfter: until, Err: "answered 429"}
 		}
-		return delivertest.Status(202)
+		return world.Status(202)
 	})
 	var ids []activity.ID
 	for i := range 50 {
@@ -120,9 +120,9 @@ func TestThrottlingPausesTheWholeHost(t *testing.T) {
 }
 
 func TestABrokenInboxDoesNotStopItsHost(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	const bad, good = "https://mixed.example/bad", "https://mixed.example/good"
-	w.Servers.Script(bad, delivertest.Answers(500))
+	w.Servers.Script(bad, world.Answers(500))
 	var ids []activity.ID
 	for range 30 {
 		ids = append(ids, w.Send(w.Activity("Create"), bad, good))
@@ -131,10 +131,10 @@ func TestABrokenInboxDoesNotStopItsHost(t *testing.T) {
 	for _, id := range ids {
 		w.Expect(id, map[string]activity.State{good: activity.Delivered})
 	}
-	if s := phase(t, w, health.InboxKey(bad)); s.Phase != health.Unhealthy || !s.Parked {
+	if s := phase(t, w, circuit.InboxKey(bad)); s.Phase != circuit.Unhealthy || !s.Parked {
 		t.Errorf("the inbox's state is %+v", s)
 	}
-	if s := phase(t, w, health.HostKey("mixed.example")); !s.Accepts(w.Clock.Now()) {
+	if s := phase(t, w, circuit.HostKey("mixed.example")); !s.Accepts(w.Clock.Now()) {
 		t.Errorf("the host's state is %+v", s)
 	}
 	w.Servers.Script(bad, nil)
@@ -148,8 +148,8 @@ func TestABrokenInboxDoesNotStopItsHost(t *testing.T) {
 }
 
 func TestGoneFromASharedInboxEndsTheWholeServer(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	w.Servers.Script("gone.example", func(delivertest.Request, int) outcome.Outcome {
+	w := world.New(t, world.Options{})
+	w.Servers.Script("gone.example", func(world.Request, int) outcome.Outcome {
 		return outcome.Outcome{Class: outcome.Gone, Status: 410, Err: "answered 410"}
 	})
 	first := w.Send(w.Activity("Create"), "https://gone.example/inbox")

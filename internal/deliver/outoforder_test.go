@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
 )
 
 // outOfOrder returns a table whose every call fails while down is set.

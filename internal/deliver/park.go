@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
 	"fedpost/internal/message"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 // spotGeneration is that of the spot a delivery of this unit is parked in, and so
@@ -54,20 +54,20 @@ func (u *unit) parked(j *job) parking.Parked {
 
 func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parking.Parked) error {
 	known := u.hosts.state(key)
-	host, whole := health.HostOf(key)
+	host, whole := circuit.HostOf(key)
 	if hold {
 		return u.Lot.Hold(ctx, known, ps)
 	}
-	mark := func(s health.State) health.State { return s.Park(u.Rules, u.Now()) }
+	mark := func(s circuit.State) circuit.State { return s.Park(u.Rules, u.Now()) }
 	if !whole && known.Accepts(u.Now()) {
 		// The host takes deliveries and this inbox does not: the fault is the
 		// inbox's, and it gets a circuit of its own.
 		j := u.jobOf(ps[0].Delivery.Position)
-		err := u.hosts.change(ctx, health.HostKey(host), func(s health.State) health.State { return s.InboxFault(u.Rules, u.Now()) })
+		err := u.hosts.change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State { return s.InboxFault(u.Rules, u.Now()) })
 		if err != nil {
 			return err
 		}
-		mark = func(s health.State) health.State {
+		mark = func(s circuit.State) circuit.State {
 			return s.Fault(u.Rules, j.out.Reason, j.out.Err, u.Now()).Park(u.Rules, u.Now())
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/deliver/coalesce"
+	"fedpost/internal/deliver/retry"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
-	"fedpost/internal/ratelimit"
-	"fedpost/internal/redundancy"
-	"fedpost/internal/retry"
+	"fedpost/internal/servers/ratelimit"
 )
 
 // Queue is what deliver needs of a queue: to send to it, and to decide when a
@@ -85,7 +85,7 @@ type Undertaker interface {
 type Redundancy interface {
 	// Needless returns, by index into ts, what makes sending a to that target
 	// needless.
-	Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]redundancy.Verdict, error)
+	Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]coalesce.Verdict, error)
 	// Delivered notes that a was delivered to ts.
 	Delivered(ctx context.Context, a activity.Activity, ts []activity.Target) error
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/testkit/world"
 )
 
 // about makes an activity about a note, with its text.
-func about(w *delivertest.World, typ, text string) activity.Activity {
+func about(w *world.World, typ, text string) activity.Activity {
 	a := w.Activity(typ)
 	a.Coalesce = activity.CoalesceLatest
 	a.Body = fmt.Sprintf(`{"type":%q,"object":{"id":"https://we.example/notes/1","type":"Note","content":%q}}`, typ, text)
@@ -19,9 +19,9 @@ func about(w *delivertest.World, typ, text string) activity.Activity {
 
 func TestC1OfABurstForAServerThatIsDownOnlyTheNewestIsSent(t *testing.T) {
 	for _, ordering := range []string{"", "note 1"} {
-		w := delivertest.New(t, delivertest.Options{})
+		w := world.New(t, world.Options{})
 		const inbox = "https://down.example/inbox"
-		w.Servers.Script("down.example", delivertest.Down)
+		w.Servers.Script("down.example", world.Down)
 		w.Send(w.Activity("Like"), inbox)
 		w.Run(2*time.Minute, time.Second) // its circuit is open
 		var ids []activity.ID
@@ -51,7 +51,7 @@ func TestC1OfABurstForAServerThatIsDownOnlyTheNewestIsSent(t *testing.T) {
 }
 
 func TestC1AnUpdateThatBringsNoNewsIsNotSent(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	const inbox = "https://a.example/inbox"
 	first := w.Send(about(w, "Update", "same"), inbox)
 	w.Run(time.Second, time.Second)
@@ -68,9 +68,9 @@ func TestC1AnUpdateThatBringsNoNewsIsNotSent(t *testing.T) {
 }
 
 func TestC1AFailedAttemptMakesNothingRedundant(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	const inbox = "https://a.example/inbox"
-	w.Servers.Script("a.example", delivertest.Answers(400))
+	w.Servers.Script("a.example", world.Answers(400))
 	w.Send(about(w, "Update", "same"), inbox)
 	w.Run(time.Second, time.Second)
 	w.Servers.Script("a.example", nil)

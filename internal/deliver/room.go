@@ -1,6 +1,6 @@
 package deliver
 
-import "fedpost/internal/queue"
+import "fedpost/internal/engine/queue"
 
 // rooms bound the attempts that a process has under way, queue by queue. Nil is
 // no bound.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/testkit/world"
 )
 
 // TestInvocationsOfOneQueueShareTheProcesssRoom runs several invocations of two
@@ -30,10 +30,10 @@ func TestInvocationsOfOneQueueShareTheProcesssRoom(t *testing.T) {
 				}
 				total.Add(1)
 				<-time.After(time.Second) // virtual
-				return delivertest.Status(202)
+				return world.Status(202)
 			}
 		})
-		w := delivertest.New(t, delivertest.Options{Now: time.Now, Protocol: crowd, Limits: deliver.Limits{PerQueue: room}})
+		w := world.New(t, world.Options{Now: time.Now, Protocol: crowd, Limits: deliver.Limits{PerQueue: room}})
 		for i := range 2 * invocations {
 			var to []string
 			for n := range 10 {

@@ -11,21 +11,21 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
-	"fedpost/internal/deliver/delivertest"
+	"fedpost/internal/deliver/retry"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
-	"fedpost/internal/retry"
+	"fedpost/internal/testkit/world"
 )
 
 const inboxA = "https://a.example/inbox"
 
 // routed is a world whose one route is changed.
-func routed(t *testing.T, o delivertest.Options, change func(*deliver.Route)) *delivertest.World {
+func routed(t *testing.T, o world.Options, change func(*deliver.Route)) *world.World {
 	t.Helper()
-	w := delivertest.New(t, o)
+	w := world.New(t, o)
 	c := w.Config()
 	r := c.Routes[activity.ActivityPub]
 	change(&r)
@@ -39,10 +39,10 @@ func unsent(tried bool) outcome.Outcome {
 }
 
 func TestATryWithoutARequestCountsAgainstThePolicyAndNotInTheRecord(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{Policy: retry.Sipher()})
+	w := world.New(t, world.Options{Policy: retry.Sipher()})
 	var at []time.Duration
-	w.Servers.Script("a.example", func(delivertest.Request, int) outcome.Outcome {
-		at = append(at, w.Clock.Now().Sub(delivertest.Start))
+	w.Servers.Script("a.example", func(world.Request, int) outcome.Outcome {
+		at = append(at, w.Clock.Now().Sub(world.Start))
 		return unsent(true)
 	})
 	id := w.Send(w.Activity("Create"), inboxA)
@@ -58,14 +58,14 @@ func TestATryWithoutARequestCountsAgainstThePolicyAndNotInTheRecord(t *testing.T
 }
 
 func TestTriesWithAndWithoutARequestAreCountedTogether(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{Policy: retry.Sipher()})
+	w := world.New(t, world.Options{Policy: retry.Sipher()})
 	var numbers []int
-	w.Servers.Script("a.example", func(r delivertest.Request, _ int) outcome.Outcome {
+	w.Servers.Script("a.example", func(r world.Request, _ int) outcome.Outcome {
 		numbers = append(numbers, r.Attempt)
 		if len(numbers)%2 == 1 {
 			return unsent(true)
 		}
-		return delivertest.Status(500)
+		return world.Status(500)
 	})
 	id := w.Send(w.Activity("Create"), inboxA)
 	w.Run(10*time.Minute, time.Second)
@@ -78,13 +78,13 @@ func TestTriesWithAndWithoutARequestAreCountedTogether(t *testing.T) {
 }
 
 func TestAFaultOfOursCostsNoTryWhateverThePolicy(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{Policy: retry.Sipher()})
+	w := world.New(t, world.Options{Policy: retry.Sipher()})
 	calls := 0
-	w.Servers.Script("a.example", func(delivertest.Request, int) outcome.Outcome {
+	w.Servers.Script("a.example", func(world.Request, int) outcome.Outcome {
 		if calls++; calls < 12 {
 			return unsent(false)
 		}
-		return delivertest.Status(202)
+		return world.Status(202)
 	})
 	id := w.Send(w.Activity("Create"), inboxA)
 	w.Run(6*time.Hour, 5*time.Second)
@@ -96,8 +96,8 @@ func TestAFaultOfOursCostsNoTryWhateverThePolicy(t *testing.T) {
 // TestASplitOffMessageCarriesTheTriesItWasLeft: its sender may have died before
 // it recorded them.
 func TestASplitOffMessageCarriesTheTriesItWasLeft(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{Policy: retry.Sipher()})
-	w.Servers.Script("a.example", func(delivertest.Request, int) outcome.Outcome { return unsent(true) })
+	w := world.New(t, world.Options{Policy: retry.Sipher()})
+	w.Servers.Script("a.example", func(world.Request, int) outcome.Outcome { return unsent(true) })
 	a := w.Activity("Create")
 	w.Send(a, inboxA)
 	q := w.Engine.Queue(queue.Normal)
@@ -106,7 +106,7 @@ func TestASplitOffMessageCarriesTheTriesItWasLeft(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	d := message.Delivery{Targets: []activity.Target{{Inbox: inboxA, Stands: 1}}, Attempts: 1, Unsent: 3}
-	if err := q.Send(t.Context(), queue.Message{Body: delivertest.Encode(t, message.Message{Activity: &a, Deliver: &d})}); err != nil {
+	if err := q.Send(t.Context(), queue.Message{Body: world.Encode(t, message.Message{Activity: &a, Deliver: &d})}); err != nil {
 		t.Fatal(err)
 	}
 	w.Work()
@@ -124,7 +124,7 @@ func TestAProtocolThatSentNothingIsBelievedAtTheTimeOut(t *testing.T) {
 					return unsent(tried)
 				}
 			})
-			w := routed(t, delivertest.Options{Now: time.Now}, func(r *deliver.Route) { r.Protocol, r.Policy = protocol, retry.Sipher() })
+			w := routed(t, world.Options{Now: time.Now}, func(r *deliver.Route) { r.Protocol, r.Policy = protocol, retry.Sipher() })
 			id := w.Send(w.Activity("Create"), inboxA)
 			w.Poll(queue.Normal)
 			r := w.States(id)[inboxA]
@@ -148,7 +148,7 @@ func TestARouteSaysHowLongItsAttemptsTake(t *testing.T) {
 				return outcome.Outcome{Class: outcome.Retry, Err: "no answer"}
 			}
 		})
-		w := routed(t, delivertest.Options{Now: time.Now}, func(r *deliver.Route) {
+		w := routed(t, world.Options{Now: time.Now}, func(r *deliver.Route) {
 			r.Protocol, r.Policy, r.Attempt = protocol, retry.Sipher(), 45*time.Second
 		})
 		id := w.Send(w.Activity("Create"), inboxA)
@@ -176,8 +176,8 @@ func TestADiscardedRecordKeepsItsEndOnly(t *testing.T) {
 		outcome.Refused:   {State: activity.Failed, Note: "removed by its protocol; the log has the error"},
 		outcome.Delivered: {State: activity.Delivered},
 	} {
-		w := delivertest.New(t, delivertest.Options{})
-		w.Servers.Script("a.example", func(delivertest.Request, int) outcome.Outcome {
+		w := world.New(t, world.Options{})
+		w.Servers.Script("a.example", func(world.Request, int) outcome.Outcome {
 			return outcome.Outcome{Class: class, Status: 200, Err: "wrong signature", Response: "{}", Note: "a note", Discard: true}
 		})
 		id := w.Send(w.Activity("Create"), inboxA)
@@ -192,10 +192,10 @@ func TestADiscardedRecordKeepsItsEndOnly(t *testing.T) {
 
 func TestAFinishedActivityIsKeptForAsLongAsItsRouteSays(t *testing.T) {
 	for state, answer := range map[activity.State]int{activity.Delivered: 202, activity.Failed: 404, activity.Dead: 500} {
-		w := routed(t, delivertest.Options{Policy: retry.Sipher()}, func(r *deliver.Route) {
+		w := routed(t, world.Options{Policy: retry.Sipher()}, func(r *deliver.Route) {
 			r.KeepDelivered, r.KeepFailed = 24*time.Hour, 100*24*time.Hour // more than records are kept otherwise
 		})
-		w.Servers.Script("a.example", delivertest.Answers(answer))
+		w.Servers.Script("a.example", world.Answers(answer))
 		w.Send(w.Activity("Create"), "https://other.example/inbox") // lest the queue is empty
 		a := w.Activity("Create")
 		id := w.Send(a, inboxA)
@@ -217,7 +217,7 @@ func TestAFinishedActivityIsKeptForAsLongAsItsRouteSays(t *testing.T) {
 		// A copy of the message that comes after that is not sent.
 		before := len(w.Servers.Got())
 		d := message.Delivery{Position: message.Whole, Targets: []activity.Target{{Inbox: inboxA, Stands: 1}}}
-		err := w.Engine.Queue(queue.Normal).Send(t.Context(), queue.Message{Body: delivertest.Encode(t, message.Message{Activity: &a, Deliver: &d})})
+		err := w.Engine.Queue(queue.Normal).Send(t.Context(), queue.Message{Body: world.Encode(t, message.Message{Activity: &a, Deliver: &d})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func (c *crowd) Prepare(context.Context, activity.Activity) deliver.Attempt {
 			return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
 		}
 		<-time.After(100 * time.Millisecond)
-		return delivertest.Status(202)
+		return world.Status(202)
 	}
 }
 
@@ -263,7 +263,7 @@ func (c *crowd) count(host string, n int) {
 func TestALaneBoundsAProcessAndAHangingHostTakesAPartOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{host: map[string]int{}, peak: map[string]int{}, at: map[string]time.Time{}}
-		w := routed(t, delivertest.Options{Now: time.Now}, func(r *deliver.Route) {
+		w := routed(t, world.Options{Now: time.Now}, func(r *deliver.Route) {
 			r.Protocol, r.Policy, r.InFlight, r.PerHost = c, retry.Sipher(), 10, 5
 		})
 		begin := time.Now()

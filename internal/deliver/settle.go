@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
-	"fedpost/internal/outcome"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
 )
 
 // settle decides what becomes of a target after its attempt.
@@ -44,7 +44,7 @@ func (u *unit) postpone(j *job) {
 		wait = asked
 	}
 	if policy.Circuit {
-		if s, stance := u.hosts.stance(j.target, now); stance == health.Wait && policy.Park {
+		if s, stance := u.hosts.stance(j.target, now); stance == circuit.Wait && policy.Park {
 			u.wait(j, s)
 			return
 		}
@@ -53,9 +53,9 @@ func (u *unit) postpone(j *job) {
 	case ours, policy.Left(j.tries()) > 0:
 		j.state, j.next = activity.Retrying, now.Add(wait)
 	case policy.Park && u.a.Ordered():
-		j.state, j.lot, j.hold = activity.Parked, health.HostKey(j.host), true
+		j.state, j.lot, j.hold = activity.Parked, circuit.HostKey(j.host), true
 	case policy.Park:
-		j.state, j.lot = activity.Parked, health.InboxKey(j.target.Inbox)
+		j.state, j.lot = activity.Parked, circuit.InboxKey(j.target.Inbox)
 	default:
 		u.exhaust(j, "exhausted", fmt.Sprintf("%d tries failed", j.tries()))
 	}
@@ -86,11 +86,11 @@ func (u *unit) learn(ctx context.Context, j *job) {
 	if !u.route.Policy.Circuit {
 		return
 	}
-	key, now, rules := health.HostKey(j.host), u.Now(), u.Rules
+	key, now, rules := circuit.HostKey(j.host), u.Now(), u.Rules
 	var err error
 	switch o := j.out; {
 	case o.Class == outcome.Gone:
-		err = u.hosts.change(ctx, key, func(s health.State) health.State { return s.SaidGone(rules, o.Err, now) })
+		err = u.hosts.change(ctx, key, func(s circuit.State) circuit.State { return s.SaidGone(rules, o.Err, now) })
 	case o.Class == outcome.Throttled:
 		err = u.throttled(ctx, j.host, o)
 	default:
@@ -111,7 +111,7 @@ func (u *unit) judge(ctx context.Context, j *job) error {
 		return nil
 	}
 	o, rules := j.out, u.Rules
-	return u.hosts.change(ctx, s.Key, func(s health.State) health.State {
+	return u.hosts.change(ctx, s.Key, func(s circuit.State) circuit.State {
 		switch {
 		case o.Unattempted:
 			return s.TrialVoid(rules, u.Now())
@@ -132,7 +132,7 @@ func (v *invocation) void(ctx context.Context, t activity.Target) error {
 	if !s.Trying() {
 		return nil
 	}
-	return v.hosts.change(ctx, s.Key, func(s health.State) health.State { return s.TrialVoid(v.Rules, v.Now()) })
+	return v.hosts.change(ctx, s.Key, func(s circuit.State) circuit.State { return s.TrialVoid(v.Rules, v.Now()) })
 }
 
 // report logs and counts an attempt: one line for each, with all that is to be

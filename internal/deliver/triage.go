@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
-	"fedpost/internal/outcome"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
 )
 
 // triage decides about what need not be attempted, without claiming anything.
@@ -75,10 +75,10 @@ func (u *unit) targets() []activity.Target {
 func (u *unit) meet(j *job) {
 	s, stance := u.hosts.stance(j.target, u.Now())
 	switch {
-	case stance == health.Refuse:
+	case stance == circuit.Refuse:
 		j.attempt, j.state = false, activity.Failed
 		j.out = outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: refusal(s)}
-	case stance == health.Wait && !(u.d.Trial && s.Trying()):
+	case stance == circuit.Wait && !(u.d.Trial && s.Trying()):
 		j.attempt = false
 		u.wait(j, s)
 	}
@@ -87,16 +87,16 @@ func (u *unit) meet(j *job) {
 // wait has a target parked, until the server that s is of takes it. An ordered
 // one waits under its host in any case, where the others of its group look for
 // it.
-func (u *unit) wait(j *job, s health.State) {
+func (u *unit) wait(j *job, s circuit.State) {
 	j.state, j.lot = activity.Parked, s.Key
 	if u.a.Ordered() {
-		j.lot = health.HostKey(j.host)
+		j.lot = circuit.HostKey(j.host)
 		j.hold = j.lot != s.Key
 	}
 }
 
-func refusal(s health.State) string {
-	if s.Phase == health.Blocked {
+func refusal(s circuit.State) string {
+	if s.Phase == circuit.Blocked {
 		return "server is blocked: " + s.Why
 	}
 	return "server is gone: " + s.Why

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
 )
 
 // unit is a delivery message being worked on: a chunk of targets, or one.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/dedup"
-	"fedpost/internal/queue"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/enqueue/dedup"
 )
 
 // SendError says that a request, in order in itself, could not be handed on.

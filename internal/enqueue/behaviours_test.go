@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/dedup"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/faults"
-	"fedpost/internal/queue"
-	"fedpost/internal/table"
+	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/testkit/faults"
 )
 
 // capable is a queue that says of itself what a test wants.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/dedup"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/faults"
-	"fedpost/internal/queue"
+	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/testkit/faults"
 )
 
 // TestA10ATakeOverThatFailsKeepsTheID: what the first holder has done is not

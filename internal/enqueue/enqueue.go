@@ -20,11 +20,11 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/agenda"
-	"fedpost/internal/blob"
-	"fedpost/internal/dedup"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/ledger"
-	"fedpost/internal/queue"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/message/claimcheck"
 )
 
 // Ledger is the part of ledger.Store that accepting needs.
@@ -72,7 +72,7 @@ const DefaultRetention = 30 * 24 * time.Hour
 type Options struct {
 	Queues  map[queue.Name]queue.Sender // high, normal, low and ordered
 	Ledger  Ledger
-	Blobs   blob.Store
+	Blobs   claimcheck.Store
 	Agenda  Agenda
 	Keys    Keys
 	Markers *dedup.Guard

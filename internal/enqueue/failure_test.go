@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/dedup"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/faults"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/ledger"
-	"fedpost/internal/queue"
+	"fedpost/internal/testkit/faults"
 )
 
 func TestA9MarkersStayAfterSuccess(t *testing.T) {

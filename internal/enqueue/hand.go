@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/agenda"
-	"fedpost/internal/blob"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/queue"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/message/claimcheck"
 )
 
 // maxMessage is the largest encoded message that goes on a queue: the limit
@@ -74,16 +74,16 @@ func (s *Service) encode(ctx context.Context, p *plan, m message.Message, base a
 	}
 	fits := len(body) <= s.maxMessage
 	if fits && p.later() {
-		packed, err := blob.Deflate(body)
+		packed, err := claimcheck.Deflate(body)
 		if err != nil {
 			return "", err
 		}
-		fits = len(packed) <= blob.PartSize
+		fits = len(packed) <= claimcheck.PartSize
 	}
 	if fits {
 		return body, nil
 	}
-	parts, err := blob.Put(ctx, s.o.Blobs, string(base), body, forget)
+	parts, err := claimcheck.Put(ctx, s.o.Blobs, string(base), body, forget)
 	if err != nil {
 		return "", err
 	}

@@ -14,12 +14,12 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/dedup"
-	"fedpost/internal/embedded"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/enqueue"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/queue"
 	"fedpost/internal/store"
 )
 
@@ -27,7 +27,7 @@ import (
 // each in a process of its own that may be slow, lose answers or die at any
 // call, against a reference model of the marker.
 func TestInterleavings(t *testing.T) {
-	engine, err := embedded.Open(t.Context(), embedded.Memory, embedded.Options{})
+	engine, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ const (
 // scheduler lets one caller at a time make one call.
 type scheduler struct {
 	*rapid.T
-	engine  *embedded.Engine
+	engine  *sqlite.Engine
 	store   *store.Store
 	clock   time.Time
 	key     string

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/agenda"
-	"fedpost/internal/blob"
 	"fedpost/internal/message"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/message/claimcheck"
 )
 
 // Notes tells a Noter of what is now on a queue: a Service does so itself, and
@@ -17,7 +17,7 @@ import (
 // necessary.
 type Notes struct {
 	Noter Noter // nil: there is nobody to tell
-	Blobs blob.Store
+	Blobs claimcheck.Store
 	Log   *slog.Logger
 }
 
@@ -44,7 +44,7 @@ func (n Notes) Released(ctx context.Context, t agenda.Task) {
 	m, err := message.Decode(t.Body)
 	if err == nil && m.Ref != nil {
 		var body string
-		if body, err = blob.Get(ctx, n.Blobs, m.Ref.ID, m.Ref.Parts); err == nil {
+		if body, err = claimcheck.Get(ctx, n.Blobs, m.Ref.ID, m.Ref.Parts); err == nil {
 			m, err = message.Decode(body)
 		}
 	}

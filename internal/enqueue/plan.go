@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/dedup"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/queue"
 )
 
 // The operations that deduplication keys count in.

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/faults"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/queue"
+	"fedpost/internal/testkit/faults"
 )
 
 // bodies that a careless encoder changes.

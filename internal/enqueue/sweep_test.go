@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/dedup"
-	"fedpost/internal/enginetest"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/faults"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/ledger"
-	"fedpost/internal/queue"
+	"fedpost/internal/testkit/engines"
+	"fedpost/internal/testkit/faults"
 )
 
 // scenarios are the ways that a call can take.
@@ -68,7 +68,7 @@ func (w *world) submit(b enqueue.BatchRequest) ([]enqueue.Result, error) {
 func TestNothingAcceptedIsLostNorDoubledWhateverCallFails(t *testing.T) {
 	for name, b := range scenarios() {
 		t.Run(name, func(t *testing.T) {
-			enginetest.Sweep(t, func(t *testing.T, e enginetest.Engine, p *faults.Plan) {
+			engines.Sweep(t, func(t *testing.T, e engines.Engine, p *faults.Plan) {
 				w := newWorldOn(t, e, p, func(s *settings) { s.maxMessage = 4 << 10 })
 				results := w.submitUntilAccepted(b)
 				if results == nil {
@@ -179,7 +179,7 @@ func (w *world) checkArrivals(b enqueue.BatchRequest, results []enqueue.Result) 
 // Every call of a release with several tasks due, on both kinds of queue, is
 // broken.
 func TestReleasedOnceWhateverCallFails(t *testing.T) {
-	enginetest.Sweep(t, func(t *testing.T, e enginetest.Engine, p *faults.Plan) {
+	engines.Sweep(t, func(t *testing.T, e engines.Engine, p *faults.Plan) {
 		w := newWorldOn(t, e, faults.NewPlan())
 		want := map[activity.ID]bool{}
 		for _, k := range []string{"a", "b", "c"} {

@@ -12,7 +12,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/faults"
+	"fedpost/internal/testkit/faults"
 )
 
 func inbox(urls ...string) func(*enqueue.Request) {

@@ -12,16 +12,16 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/agenda"
-	"fedpost/internal/blob"
-	"fedpost/internal/dedup"
-	"fedpost/internal/enginetest"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue"
-	"fedpost/internal/estimate"
-	"fedpost/internal/faults"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/message"
-	"fedpost/internal/queue"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/message/claimcheck"
 	"fedpost/internal/store"
+	"fedpost/internal/testkit/cost"
+	"fedpost/internal/testkit/engines"
+	"fedpost/internal/testkit/faults"
 )
 
 const (
@@ -40,9 +40,9 @@ var (
 // plan.
 type world struct {
 	*testing.T
-	engine  enginetest.Instance
+	engine  engines.Instance
 	plan    *faults.Plan
-	cost    *estimate.Counter // since the last restart
+	cost    *cost.Estimate // since the last restart
 	clock   time.Time
 	store   *store.Store // through the plan
 	truth   *store.Store // beside it
@@ -72,24 +72,24 @@ type settings struct {
 
 func newWorld(t *testing.T, p *faults.Plan, change ...option) *world {
 	t.Helper()
-	return newWorldOn(t, enginetest.Embedded(), p, change...)
+	return newWorldOn(t, engines.Embedded(), p, change...)
 }
 
-func newWorldOn(t *testing.T, e enginetest.Engine, p *faults.Plan, change ...option) *world {
+func newWorldOn(t *testing.T, e engines.Engine, p *faults.Plan, change ...option) *world {
 	t.Helper()
 	w := &world{T: t, clock: noon.Add(2 * time.Minute), change: change}
-	w.engine = e.Open(t, enginetest.Options{Now: w.now})
+	w.engine = e.Open(t, engines.Options{Now: w.now})
 	w.restart(p)
 	return w
 }
 
 // restart puts everything but the engine together anew, around another plan.
 func (w *world) restart(p *faults.Plan) {
-	w.plan, w.cost = p, estimate.NewCounter()
+	w.plan, w.cost = p, cost.NewEstimate()
 	queues, items := w.engine.Under(p)
 	senders := map[queue.Name]queue.Sender{}
 	for _, n := range sending {
-		senders[n] = estimate.Queue(w.cost, queues(n))
+		senders[n] = cost.EstimateQueue(w.cost, queues(n))
 	}
 	entropy := mrand.NewChaCha8([32]byte{byte(w.restarts)})
 	w.restarts++
@@ -100,7 +100,7 @@ func (w *world) restart(p *faults.Plan) {
 	for _, c := range w.change {
 		c(&s)
 	}
-	w.store, w.truth = store.New(estimate.Table(w.cost, items), w.now), store.New(w.engine.Table(), w.now)
+	w.store, w.truth = store.New(cost.EstimateTable(w.cost, items), w.now), store.New(w.engine.Table(), w.now)
 	w.guard = dedup.New(w.store, s.dedup)
 	if s.noMarkers {
 		w.guard = dedup.New(nil, s.dedup)
@@ -209,7 +209,7 @@ func (w *world) open(text string) []message.Message {
 	w.Helper()
 	m, err := message.Decode(text)
 	if err == nil && m.Ref != nil {
-		if text, err = blob.Get(w.Context(), w.truth, m.Ref.ID, m.Ref.Parts); err == nil {
+		if text, err = claimcheck.Get(w.Context(), w.truth, m.Ref.ID, m.Ref.Parts); err == nil {
 			m, err = message.Decode(text)
 		}
 	}

@@ -4,16 +4,16 @@ import (
 	"context"
 	"fmt"
 
-	"fedpost/internal/health"
-	"fedpost/internal/outcome"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
 )
 
 // ProbeID names a check of an outage: the same server and number are the same
 // check, however often it is scheduled.
-func ProbeID(s health.State) string { return fmt.Sprintf("%s_%d", s.Key, s.Checks) }
+func ProbeID(s circuit.State) string { return fmt.Sprintf("%s_%d", s.Key, s.Checks) }
 
 // check asks whether a server that is down is back.
-func (r *Runner) check(ctx context.Context, s health.State) error {
+func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.save(ctx, s.Begin(r.Rules, r.lease(), r.Now()))
 	if !mine {
 		return err
@@ -22,12 +22,12 @@ func (r *Runner) check(ctx context.Context, s health.State) error {
 	if err != nil {
 		return err
 	}
-	host, whole := health.HostOf(s.Key)
+	host, whole := circuit.HostOf(s.Key)
 	if !whole {
 		return r.checkInbox(ctx, s, host)
 	}
 	o := r.probe(ctx, host)
-	before, after, err := health.ChangeFrom(ctx, r.Servers, s, func(s health.State) health.State {
+	before, after, err := circuit.ChangeFrom(ctx, r.Servers, s, func(s circuit.State) circuit.State {
 		if o.Unattempted || o.HostFault() {
 			return s.CheckFailed(r.Rules, o.Reason, o.Err, r.Now())
 		}
@@ -50,16 +50,16 @@ func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {
 }
 
 // followUp reports the end of a check and goes on with what it led to.
-func (r *Runner) followUp(ctx context.Context, before, after health.State, o outcome.Outcome) error {
+func (r *Runner) followUp(ctx context.Context, before, after circuit.State, o outcome.Outcome) error {
 	args := []any{"server", after.Key, "probe", ProbeID(before), "phase", after.Phase, "status", o.Status,
 		"reason", o.Reason, "error", o.Err, "parked", after.Parked, "next", after.CheckAt}
 	switch {
-	case after.Phase == health.HalfOpen:
+	case after.Phase == circuit.HalfOpen:
 		r.Log.Info("a server answers again: one parked delivery will decide", args...)
 		return r.trial(ctx, after)
 	case !down(after):
 		r.Log.Info("a server answers again", args...)
-	case after.Phase == health.Exhausted && before.Phase != health.Exhausted:
+	case after.Phase == circuit.Exhausted && before.Phase != circuit.Exhausted:
 		r.Log.Error("a server is exhausted: it has been down for the whole give-up time", args...)
 		r.Meter.Counted("Exhausted", 1)
 	case after.Checks == r.Rules.Checks:
@@ -73,17 +73,17 @@ func (r *Runner) followUp(ctx context.Context, before, after health.State, o out
 // checkInbox decides about an inbox whose fault is its own. Its host answers, so
 // a probe would tell nothing: a trial has to. While the host is down, the inbox
 // waits for it.
-func (r *Runner) checkInbox(ctx context.Context, s health.State, host string) error {
-	_, h, err := health.Change(ctx, r.Servers, health.HostKey(host), func(h health.State) health.State {
+func (r *Runner) checkInbox(ctx context.Context, s circuit.State, host string) error {
+	_, h, err := circuit.Change(ctx, r.Servers, circuit.HostKey(host), func(h circuit.State) circuit.State {
 		return h.InboxFault(r.Rules, r.Now())
 	})
 	if err != nil {
 		return err
 	}
-	if h.Stance(r.Now()) == health.Wait {
+	if h.Stance(r.Now()) == circuit.Wait {
 		return r.afterHost(ctx, s, h)
 	}
-	before, after, err := health.ChangeFrom(ctx, r.Servers, s, func(s health.State) health.State {
+	before, after, err := circuit.ChangeFrom(ctx, r.Servers, s, func(s circuit.State) circuit.State {
 		return s.CheckPassed(r.Rules, r.Now())
 	})
 	if err != nil {
@@ -94,13 +94,13 @@ func (r *Runner) checkInbox(ctx context.Context, s health.State, host string) er
 
 // afterHost puts an inbox's step off until its host, which is down, has had its
 // own.
-func (r *Runner) afterHost(ctx context.Context, s, host health.State) error {
+func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 	now := r.Now()
 	until := now.Add(r.Rules.CheckFirst)
 	if later := host.CheckAt.Add(r.Rules.RampEvery); later.After(until) {
 		until = later
 	}
-	_, _, err := health.ChangeFrom(ctx, r.Servers, s, func(s health.State) health.State {
+	_, _, err := circuit.ChangeFrom(ctx, r.Servers, s, func(s circuit.State) circuit.State {
 		return s.Postpone(r.Rules, until, now)
 	})
 	return err

@@ -18,9 +18,9 @@ import (
 	"sync"
 	"time"
 
-	"fedpost/internal/health"
-	"fedpost/internal/outcome"
-	"fedpost/internal/parking"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 // Prober asks whether a host is there.
@@ -45,13 +45,13 @@ type Meter interface{ Counted(name string, n int) }
 
 // Config is what a Runner works with. Agenda and Checkers may be nil.
 type Config struct {
-	Servers  health.Store
+	Servers  circuit.Store
 	Lot      *parking.Lot
 	Prober   Prober
 	Agenda   Releaser
 	Checkers []Checker
 
-	Rules health.Rules
+	Rules circuit.Rules
 	Log   *slog.Logger
 	Meter Meter
 	Now   func() time.Time
@@ -141,7 +141,7 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 	var mu sync.Mutex
 	var errs []error
 	var wg sync.WaitGroup
-	for shard := range health.Shards {
+	for shard := range circuit.Shards {
 		due, err := r.Servers.DueServers(ctx, shard, now, r.Due)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("find due servers of shard %d: %w", shard, err))
@@ -172,18 +172,18 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-func down(s health.State) bool { return s.Phase == health.Unhealthy || s.Phase == health.Exhausted }
+func down(s circuit.State) bool { return s.Phase == circuit.Unhealthy || s.Phase == circuit.Exhausted }
 
 // step does what is due for one server.
-func (r *Runner) step(ctx context.Context, s health.State, now time.Time) error {
+func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error {
 	switch s.Settled(now).Phase {
-	case health.Unhealthy, health.Exhausted:
+	case circuit.Unhealthy, circuit.Exhausted:
 		return r.check(ctx, s)
-	case health.HalfOpen:
+	case circuit.HalfOpen:
 		return r.trial(ctx, s)
-	case health.Gone, health.Blocked:
+	case circuit.Gone, circuit.Blocked:
 		return r.empty(ctx, s)
-	case health.Paused:
+	case circuit.Paused:
 		return r.wait(ctx, s)
 	}
 	return r.release(ctx, s)
@@ -193,9 +193,9 @@ func (r *Runner) step(ctx context.Context, s health.State, now time.Time) error 
 func (r *Runner) lease() time.Duration { return r.ProbeTimeout + time.Minute }
 
 // save saves a state and reports whether that was given to this run to do.
-func (r *Runner) save(ctx context.Context, s health.State) (health.State, bool, error) {
+func (r *Runner) save(ctx context.Context, s circuit.State) (circuit.State, bool, error) {
 	saved, err := r.Servers.SaveServer(ctx, s)
-	if errors.Is(err, health.ErrChanged) {
+	if errors.Is(err, circuit.ErrChanged) {
 		return s, false, nil
 	}
 	return saved, err == nil, err

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deliver/delivertest"
-	"fedpost/internal/health"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/healthcheck"
-	"fedpost/internal/outcome"
-	"fedpost/internal/queue"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/world"
 )
 
 const (
@@ -25,9 +25,9 @@ const (
 	minut = time.Minute
 )
 
-func state(t *testing.T, w *delivertest.World, key string) health.State {
+func state(t *testing.T, w *world.World, key string) circuit.State {
 	t.Helper()
-	s, err := health.Load(t.Context(), w.Store, key)
+	s, err := circuit.Load(t.Context(), w.Store, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,17 +35,17 @@ func state(t *testing.T, w *delivertest.World, key string) health.State {
 }
 
 // outage makes a world in which a host is down and n deliveries are parked for it.
-func outage(t *testing.T, n int) (*delivertest.World, []activity.ID) {
+func outage(t *testing.T, n int) (*world.World, []activity.ID) {
 	t.Helper()
-	w := delivertest.New(t, delivertest.Options{})
-	w.Servers.Script("down.example", delivertest.Down)
+	w := world.New(t, world.Options{})
+	w.Servers.Script("down.example", world.Down)
 	ids := []activity.ID{w.Send(w.Activity("Create"), down)}
 	w.Run(2*minut, time.Second)
 	for range n - 1 {
 		ids = append(ids, w.Send(w.Activity("Create"), down))
 	}
 	w.Work()
-	if s := state(t, w, health.HostKey("down.example")); s.Phase != health.Unhealthy || !s.Parked {
+	if s := state(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Unhealthy || !s.Parked {
 		t.Fatalf("%+v", s)
 	}
 	return w, ids
@@ -69,7 +69,7 @@ func (c *counting) Probe(context.Context, string) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Delivered, Status: 200}
 }
 
-func runner(w *delivertest.World, p healthcheck.Prober, change func(*healthcheck.Config)) *healthcheck.Runner {
+func runner(w *world.World, p healthcheck.Prober, change func(*healthcheck.Config)) *healthcheck.Runner {
 	c := healthcheck.Config{
 		Servers: w.Store, Lot: w.Config().Lot, Prober: p, Log: slog.New(slog.DiscardHandler), Now: w.Clock.Now,
 	}
@@ -101,7 +101,7 @@ func TestRunsThatOverlapMakeOneProbe(t *testing.T) {
 	if n := p.n.Load(); n != 1 {
 		t.Errorf("%d probes", n)
 	}
-	if s := state(t, w, health.HostKey("down.example")); s.Checks != 1 {
+	if s := state(t, w, circuit.HostKey("down.example")); s.Checks != 1 {
 		t.Errorf("%d checks were counted", s.Checks)
 	}
 }
@@ -136,9 +136,9 @@ func TestRunsThatOverlapReleaseOnce(t *testing.T) {
 func TestARunThatDiedInItsProbeIsMadeUpFor(t *testing.T) {
 	w, _ := outage(t, 3)
 	w.Clock.Advance(5 * minut)
-	s := state(t, w, health.HostKey("down.example"))
+	s := state(t, w, circuit.HostKey("down.example"))
 	// What a run saves before it probes; then it dies.
-	if _, err := w.Store.SaveServer(t.Context(), s.Begin(health.Default(), minut, w.Clock.Now())); err != nil {
+	if _, err := w.Store.SaveServer(t.Context(), s.Begin(circuit.Default(), minut, w.Clock.Now())); err != nil {
 		t.Fatal(err)
 	}
 	p := &counting{}
@@ -164,10 +164,10 @@ func TestNothingIsBegunNearTheDeadline(t *testing.T) {
 }
 
 func TestARunTakesOnSoManyServersAndTheNextGoesOn(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	const servers = 60
 	for i := range servers {
-		s := health.State{Key: health.HostKey(fmt.Sprintf("h%d.example", i))}.Fault(health.Default(), outcome.Timeout, "", w.Clock.Now())
+		s := circuit.State{Key: circuit.HostKey(fmt.Sprintf("h%d.example", i))}.Fault(circuit.Default(), outcome.Timeout, "", w.Clock.Now())
 		if _, err := w.Store.SaveServer(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestARunTakesOnSoManyServersAndTheNextGoesOn(t *testing.T) {
 		if err := r.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := p.n.Load() - last; n > int64(5*health.Shards) && runs > 0 {
+		if n := p.n.Load() - last; n > int64(5*circuit.Shards) && runs > 0 {
 			t.Errorf("%d probes in one run", n)
 		}
 	}
@@ -194,7 +194,7 @@ func TestAHostThatIsProbedSlowlyKeepsNoOtherWaiting(t *testing.T) {
 	w.Servers.Script("down.example", nil)
 	w.Run(6*minut, minut) // on its way to recover
 	for i := range 10 {
-		s := health.State{Key: health.HostKey(fmt.Sprintf("slow%d.example", i))}.Fault(health.Default(), outcome.Timeout, "", w.Clock.Now())
+		s := circuit.State{Key: circuit.HostKey(fmt.Sprintf("slow%d.example", i))}.Fault(circuit.Default(), outcome.Timeout, "", w.Clock.Now())
 		if _, err := w.Store.SaveServer(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -225,9 +225,9 @@ func TestAHostThatIsProbedSlowlyKeepsNoOtherWaiting(t *testing.T) {
 }
 
 func TestATrialThatFailsOnABrokenInboxIsTriedOnAnother(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	const bad, good = "https://mixed.example/a-bad", "https://mixed.example/good"
-	w.Servers.Script("mixed.example", delivertest.Down)
+	w.Servers.Script("mixed.example", world.Down)
 	var ids []activity.ID
 	for range 4 {
 		ids = append(ids, w.Send(w.Activity("Create"), bad))
@@ -235,18 +235,18 @@ func TestATrialThatFailsOnABrokenInboxIsTriedOnAnother(t *testing.T) {
 	ids = append(ids, w.Send(w.Activity("Create"), good))
 	w.Run(3*minut, time.Second)
 	w.Servers.Script("mixed.example", nil)
-	w.Servers.Script(bad, delivertest.Answers(500))
+	w.Servers.Script(bad, world.Answers(500))
 	w.Run(15*minut, time.Second)
 	w.Expect(ids[4], map[string]activity.State{good: activity.Delivered})
-	if s := state(t, w, health.HostKey("mixed.example")); !s.Accepts(w.Clock.Now()) {
+	if s := state(t, w, circuit.HostKey("mixed.example")); !s.Accepts(w.Clock.Now()) {
 		t.Errorf("the host is held back by one inbox: %+v", s)
 	}
 }
 
 func TestWhatIsParkedForABlockedServerFails(t *testing.T) {
 	w, ids := outage(t, 30)
-	_, _, err := health.Change(t.Context(), w.Store, health.HostKey("down.example"), func(s health.State) health.State {
-		return s.Block(health.Default(), "spam", w.Clock.Now())
+	_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
+		return s.Block(circuit.Default(), "spam", w.Clock.Now())
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -258,22 +258,22 @@ func TestWhatIsParkedForABlockedServerFails(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if s := state(t, w, health.HostKey("down.example")); s.Phase != health.Blocked || s.Parked {
+	if s := state(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Blocked || s.Parked {
 		t.Errorf("%+v", s)
 	}
 	w.Quiet()
 }
 
 func TestAnOperatorsPauseHoldsUntilItIsEnded(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	rules, key := health.Default(), health.HostKey("down.example")
-	change := func(f func(health.State) health.State) {
+	w := world.New(t, world.Options{})
+	rules, key := circuit.Default(), circuit.HostKey("down.example")
+	change := func(f func(circuit.State) circuit.State) {
 		t.Helper()
-		if _, _, err := health.Change(t.Context(), w.Store, key, f); err != nil {
+		if _, _, err := circuit.Change(t.Context(), w.Store, key, f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	change(func(s health.State) health.State { return s.Pause(rules, time.Time{}, "maintenance", w.Clock.Now()) })
+	change(func(s circuit.State) circuit.State { return s.Pause(rules, time.Time{}, "maintenance", w.Clock.Now()) })
 	var ids []activity.ID
 	for range 5 {
 		ids = append(ids, w.Send(w.Activity("Create"), down))
@@ -285,7 +285,7 @@ func TestAnOperatorsPauseHoldsUntilItIsEnded(t *testing.T) {
 	for _, id := range ids {
 		w.Expect(id, map[string]activity.State{down: activity.Parked})
 	}
-	change(func(s health.State) health.State { return s.Resume(rules, w.Clock.Now()) })
+	change(func(s circuit.State) circuit.State { return s.Resume(rules, w.Clock.Now()) })
 	w.Run(5*minut, time.Second)
 	for _, id := range ids {
 		w.Expect(id, map[string]activity.State{down: activity.Delivered})
@@ -293,9 +293,9 @@ func TestAnOperatorsPauseHoldsUntilItIsEnded(t *testing.T) {
 }
 
 func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	_, _, err := health.Change(t.Context(), w.Store, health.HostKey("down.example"), func(s health.State) health.State {
-		return s.Pause(health.Default(), time.Time{}, "", w.Clock.Now())
+	w := world.New(t, world.Options{})
+	_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
+		return s.Pause(circuit.Default(), time.Time{}, "", w.Clock.Now())
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
 }
 
 func TestDelayedWorkAndProtocolsOfTheirOwnHaveTheirTurn(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
+	w := world.New(t, world.Options{})
 	a, c := &part{}, &part{err: errors.New("registry is down")}
 	r := runner(w, &counting{}, func(cfg *healthcheck.Config) { cfg.Agenda, cfg.Checkers = a, []healthcheck.Checker{c, &part{}} })
 	err := r.Run(t.Context())
@@ -330,7 +330,7 @@ func (p *part) Release(context.Context, time.Time) (int, error) { p.n++; return 
 func (p *part) Check(context.Context, time.Time) error          { p.n++; return p.err }
 
 func TestProbeIDsAreTheSameForTheSameCheck(t *testing.T) {
-	s := health.State{Key: "host:a.example", Checks: 2}
+	s := circuit.State{Key: "host:a.example", Checks: 2}
 	if id := healthcheck.ProbeID(s); id != "host:a.example_2" {
 		t.Error(id)
 	}
@@ -341,13 +341,13 @@ func TestProbeIDsAreTheSameForTheSameCheck(t *testing.T) {
 // lot in the end has to come out.
 func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
 	for round := range 5 {
-		w := delivertest.New(t, delivertest.Options{Seed: uint64(round)})
+		w := world.New(t, world.Options{Seed: uint64(round)})
 		var up atomic.Bool
-		w.Servers.Script("down.example", func(r delivertest.Request, n int) outcome.Outcome {
+		w.Servers.Script("down.example", func(r world.Request, n int) outcome.Outcome {
 			if !up.Load() {
-				return delivertest.Down(r, n)
+				return world.Down(r, n)
 			}
-			return delivertest.Status(202)
+			return world.Status(202)
 		})
 		var ids []activity.ID
 		for i := range 120 {
@@ -379,7 +379,7 @@ func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						if err := w.Checks.Run(t.Context()); err != nil && !errors.Is(err, health.ErrChanged) {
+						if err := w.Checks.Run(t.Context()); err != nil && !errors.Is(err, circuit.ErrChanged) {
 							t.Error(err)
 						}
 					}
@@ -407,8 +407,8 @@ func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
 }
 
 func TestPhasesThatNeedNothingAreLeftAlone(t *testing.T) {
-	w := delivertest.New(t, delivertest.Options{})
-	s := health.State{Key: health.HostKey("idle.example"), Phase: health.Healthy, CheckAt: w.Clock.Now(), Forget: w.Clock.Now().Add(time.Hour)}
+	w := world.New(t, world.Options{})
+	s := circuit.State{Key: circuit.HostKey("idle.example"), Phase: circuit.Healthy, CheckAt: w.Clock.Now(), Forget: w.Clock.Now().Add(time.Hour)}
 	if _, err := w.Store.SaveServer(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +419,7 @@ func TestPhasesThatNeedNothingAreLeftAlone(t *testing.T) {
 	if s := state(t, w, s.Key); !s.CheckAt.IsZero() || p.n.Load() > 0 {
 		t.Errorf("%d probes: %+v", p.n.Load(), s)
 	}
-	if slices.Contains([]health.Phase{health.Unhealthy, health.HalfOpen}, state(t, w, s.Key).Phase) {
+	if slices.Contains([]circuit.Phase{circuit.Unhealthy, circuit.HalfOpen}, state(t, w, s.Key).Phase) {
 		t.Error("its phase changed")
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	"fedpost/internal/outbound"
-	"fedpost/internal/outcome"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/outbound"
 )
 
 // Client sends one request.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/healthcheck"
-	"fedpost/internal/outbound"
-	"fedpost/internal/outcome"
+	"fedpost/internal/protocol/outbound"
 )
 
 // answering is a network in memory: statuses by URL; others do not answer.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"fedpost/internal/health"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 // overdue sends on their way, to be given up there, deliveries that have become
 // too old to wait, and reports whether others still wait.
-func (r *Runner) overdue(ctx context.Context, s health.State) (others bool, err error) {
+func (r *Runner) overdue(ctx context.Context, s circuit.State) (others bool, err error) {
 	any := false
 	for s.Parked && !r.late(ctx) {
 		ps, err := r.Lot.Overdue(ctx, s.Key, r.Now(), r.AtOnce)
@@ -41,7 +41,7 @@ func (r *Runner) overdue(ctx context.Context, s health.State) (others bool, err 
 
 // sweep saves next, which makes the step this run's, and releases the next n
 // deliveries of its lot. At the end of the lot it settles how to go on.
-func (r *Runner) sweep(ctx context.Context, next health.State, n int, how parking.Release) error {
+func (r *Runner) sweep(ctx context.Context, next circuit.State, n int, how parking.Release) error {
 	s, mine, err := r.save(ctx, next)
 	if !mine {
 		return err
@@ -65,18 +65,18 @@ func (r *Runner) sweep(ctx context.Context, next health.State, n int, how parkin
 	} else if empty {
 		return r.drained(ctx, s)
 	}
-	if at.Left && s.Phase == health.Recovering {
+	if at.Left && s.Phase == circuit.Recovering {
 		_, _, err := r.save(ctx, s.Stuck(r.Rules, r.Now()))
 		return err
 	}
-	_, _, err = r.save(ctx, s.Swept(r.Rules, health.Sweep{}, r.Now()))
+	_, _, err = r.save(ctx, s.Swept(r.Rules, circuit.Sweep{}, r.Now()))
 	return err
 }
 
 // drained notes that the lot of s was seen empty. Somebody may be parking just
 // now: they look at the state after they have taken their spot, and here the lot
 // is looked at after the state is saved, so one of both sees the other.
-func (r *Runner) drained(ctx context.Context, s health.State) error {
+func (r *Runner) drained(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.save(ctx, s.Drained(r.Rules, r.Now()))
 	if !mine {
 		return err
@@ -85,7 +85,7 @@ func (r *Runner) drained(ctx context.Context, s health.State) error {
 	if err != nil || empty {
 		return err
 	}
-	_, _, err = health.ChangeFrom(ctx, r.Servers, s, func(s health.State) health.State { return s.Missed(r.Rules, r.Now()) })
+	_, _, err = circuit.ChangeFrom(ctx, r.Servers, s, func(s circuit.State) circuit.State { return s.Missed(r.Rules, r.Now()) })
 	return err
 }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 // tally counts and lists the recipients of an activity, chunk by chunk.
@@ -140,7 +140,7 @@ func (t *tally) look(ctx context.Context, chunks []Chunk) (map[place]bool, error
 			if !listed {
 				at.position = wholeChunk
 			}
-			for _, key := range []string{health.HostKey(target.Host()), health.InboxKey(target.Inbox)} {
+			for _, key := range []string{circuit.HostKey(target.Host()), circuit.InboxKey(target.Inbox)} {
 				spots[parking.Spot{Key: key, Activity: t.record.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration}] = at
 			}
 			if !listed {
@@ -173,7 +173,7 @@ func (t *tally) lookInGroups(ctx context.Context, groups map[string][]place, par
 			wanted[p] = true
 		}
 		group := parking.GroupOf(activity.Activity{OrderingKey: t.record.OrderingKey}, host)
-		spots, err := t.lot.GroupSpots(ctx, health.HostKey(host), group)
+		spots, err := t.lot.GroupSpots(ctx, circuit.HostKey(host), group)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/parking"
 )
 
 // Status sums up what has become of an activity.

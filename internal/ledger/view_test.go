@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
 	"fedpost/internal/ledger"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -96,8 +96,8 @@ func (b *book) park(i int, key func(inbox string) string) {
 	b.spots[s] = true
 }
 
-func byHost(inbox string) string  { return health.HostKey(activity.HostOf(inbox)) }
-func byInbox(inbox string) string { return health.InboxKey(inbox) }
+func byHost(inbox string) string  { return circuit.HostKey(activity.HostOf(inbox)) }
+func byInbox(inbox string) string { return circuit.InboxKey(inbox) }
 
 func (b *book) view(t *testing.T, cursor string, limit int) ledger.View {
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
-	"fedpost/internal/table"
 )
 
 // recordItem is ledger.Record as it is stored.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/agenda"
-	"fedpost/internal/blob"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/message/claimcheck"
 )
 
 var _ agenda.Store = (*Store)(nil)
@@ -24,7 +24,7 @@ func (s *Store) PutTask(ctx context.Context, t agenda.Task) error {
 	if err != nil {
 		return err
 	}
-	packed, err := blob.Deflate(string(data))
+	packed, err := claimcheck.Deflate(string(data))
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Store) DueTasks(ctx context.Context, shard int, now time.Time, limit in
 		if !ok {
 			continue
 		}
-		data, err := blob.Inflate(it.Data)
+		data, err := claimcheck.Inflate(it.Data)
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", k.PK, err)
 		}

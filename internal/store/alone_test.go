@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/embedded"
+	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/store"
@@ -16,7 +16,7 @@ import (
 // "dies", and looks at them as the next process, which is alone on the table,
 // and as one that is not.
 func TestClaimsOfADeadProcessAreNotWaitedFor(t *testing.T) {
-	e, err := embedded.Open(t.Context(), embedded.Memory, embedded.Options{})
+	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

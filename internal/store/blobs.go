@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"fedpost/internal/blob"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/message/claimcheck"
 )
 
-var _ blob.Store = (*Store)(nil)
+var _ claimcheck.Store = (*Store)(nil)
 
 func partKey(ref string, n int) table.Key {
 	return table.Key{PK: "B#" + ref, SK: fmt.Sprintf("%06d", n)}
@@ -38,7 +38,7 @@ func (s *Store) Parts(ctx context.Context, ref string, n int) ([][]byte, error) 
 	for i, k := range keys {
 		it, ok := items[k]
 		if !ok || s.expired(it) {
-			return nil, fmt.Errorf("part %d of %d: %w", i+1, n, blob.ErrNotFound)
+			return nil, fmt.Errorf("part %d of %d: %w", i+1, n, claimcheck.ErrNotFound)
 		}
 		parts[i] = it.Data
 	}

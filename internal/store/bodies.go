@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
 )
 
 // A large body is kept once for all items of its activity that are written

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
-	"fedpost/internal/table"
 )
 
 // chunkState is what the workers of a chunk as a whole have written: their

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/table"
 )
 
 // orphanLife is how long an item is kept whose activity has no record that

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
 )
 
 func countsPK(day string) string { return "C#" + day }

@@ -10,10 +10,10 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deadletter"
+	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/table"
 )
 
 var _ deadletter.Store = (*Store)(nil)

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
 )
 
 // newFence returns a token that no earlier version of the same item carries: 48

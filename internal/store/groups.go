@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
-	"fedpost/internal/parking"
-	"fedpost/internal/table"
+	"fedpost/internal/servers/parking"
 )
 
 var _ ledger.Lot = (*Store)(nil)

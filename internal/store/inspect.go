@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/table"
 )
 
 var _ ledger.Store = (*Store)(nil)

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpost/internal/keyring"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/keys"
 )
 
-var _ keyring.Store = (*Store)(nil)
+var _ keys.Store = (*Store)(nil)
 
 func signingKey(id string) table.Key { return table.Key{PK: "K#" + id, SK: "KEY"} }
 
 // PutKey implements keyring.Store. A key whose write was answered by nothing
 // but silence may be found by the repeated write as its own: it is the same
 // sealed bytes.
-func (s *Store) PutKey(ctx context.Context, k keyring.Sealed, replace bool) error {
+func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 	data, err := encode(k)
 	if err != nil {
 		return err
@@ -36,20 +36,20 @@ func (s *Store) PutKey(ctx context.Context, k keyring.Sealed, replace bool) erro
 	if string(stored[it.Key].Data) == string(data) {
 		return nil
 	}
-	return keyring.ErrExists
+	return keys.ErrExists
 }
 
 // Key implements keyring.Store.
-func (s *Store) Key(ctx context.Context, id string) (keyring.Sealed, error) {
+func (s *Store) Key(ctx context.Context, id string) (keys.Sealed, error) {
 	key := signingKey(id)
 	items, err := s.t.Get(ctx, key)
 	if err != nil {
-		return keyring.Sealed{}, fmt.Errorf("read key: %w", err)
+		return keys.Sealed{}, fmt.Errorf("read key: %w", err)
 	}
 	it, ok := items[key]
 	if !ok {
-		return keyring.Sealed{}, keyring.ErrNotFound
+		return keys.Sealed{}, keys.ErrNotFound
 	}
-	k := keyring.Sealed{ID: id}
+	k := keys.Sealed{ID: id}
 	return k, decode(it, &k)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
 )
 
 // Sort keys of an activity's partition. They are chosen so that what a worker

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"fedpost/internal/ratelimit"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/servers/ratelimit"
 )
 
 var _ ratelimit.Store = (*Store)(nil)

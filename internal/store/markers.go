@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpost/internal/dedup"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/enqueue/dedup"
 )
 
 var _ dedup.Store = (*Store)(nil)

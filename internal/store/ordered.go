@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
-	"fedpost/internal/table"
 )
 
 // slot is what the table has under one derived id.

@@ -9,7 +9,7 @@ import (
 	"io"
 	"sync"
 
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
 )
 
 // packing is how one kind of record is packed: JSON, deflated with a preset

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/parking"
 )
 
 // FirstOf implements parking.Store.

@@ -8,16 +8,16 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/embedded"
+	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/message"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/parking"
 	"fedpost/internal/store"
 )
 
 // TestHeadsAreTheFirstOfEachGroupAndAllOthers compares a lot read by heads, in
 // pages of any size, with what was parked.
 func TestHeadsAreTheFirstOfEachGroupAndAllOthers(t *testing.T) {
-	e, err := embedded.Open(t.Context(), embedded.Memory, embedded.Options{})
+	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/message"
-	"fedpost/internal/parking"
-	"fedpost/internal/table"
+	"fedpost/internal/servers/parking"
 )
 
 var _ parking.Store = (*Store)(nil)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/table"
 )
 
 // Record implements ledger.Store.

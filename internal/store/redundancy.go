@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/redundancy"
-	"fedpost/internal/table"
+	"fedpost/internal/deliver/coalesce"
+	"fedpost/internal/engine/table"
 )
 
-var _ redundancy.Store = (*Store)(nil)
+var _ coalesce.Store = (*Store)(nil)
 
-func subjectPK(s redundancy.Subject) string {
+func subjectPK(s coalesce.Subject) string {
 	return "R#" + digest(strings.Join([]string{string(s.Group), s.Object, s.Target}, "\x00"), 16)
 }
 
@@ -40,7 +40,7 @@ func acceptedSK(at time.Time, rest string) string {
 
 // NoteAccepted implements redundancy.Store. An item is the activity as a line of
 // JSON and then the digests of the inboxes, sorted.
-func (s *Store) NoteAccepted(ctx context.Context, subject redundancy.Subject, a redundancy.Accepted, inboxes []string, forget time.Time) error {
+func (s *Store) NoteAccepted(ctx context.Context, subject coalesce.Subject, a coalesce.Accepted, inboxes []string, forget time.Time) error {
 	head, err := encode(a)
 	if err != nil {
 		return err
@@ -65,14 +65,14 @@ func (s *Store) NoteAccepted(ctx context.Context, subject redundancy.Subject, a 
 }
 
 // NewerAccepted implements redundancy.Store.
-func (s *Store) NewerAccepted(ctx context.Context, subject redundancy.Subject, after time.Time, inboxes []string) (map[string][]redundancy.Accepted, error) {
+func (s *Store) NewerAccepted(ctx context.Context, subject coalesce.Subject, after time.Time, inboxes []string) (map[string][]coalesce.Accepted, error) {
 	list, _, err := s.t.Query(ctx, table.Range{
 		PK: subjectPK(subject), From: acceptedSK(after.Add(time.Millisecond), ""), To: "A$",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read what is accepted about %q: %w", subject.Object, err)
 	}
-	newer := make(map[string][]redundancy.Accepted)
+	newer := make(map[string][]coalesce.Accepted)
 	for _, it := range list {
 		if s.expired(it) {
 			continue
@@ -81,7 +81,7 @@ func (s *Store) NewerAccepted(ctx context.Context, subject redundancy.Subject, a
 		if !ok || len(digests)%len(inboxDigest{}) != 0 {
 			return nil, fmt.Errorf("decode record %s %s: %d bytes are no list of inboxes", it.PK, it.SK, len(it.Data))
 		}
-		var a redundancy.Accepted
+		var a coalesce.Accepted
 		if err := json.Unmarshal(head, &a); err != nil {
 			return nil, fmt.Errorf("decode record %s %s: %w", it.PK, it.SK, err)
 		}
@@ -114,14 +114,14 @@ func has(digests []byte, d inboxDigest) bool {
 
 // deliveredKey spreads the inboxes of a subject over partitions: a partition
 // takes 1,000 writes a second, and an activity may be delivered faster.
-func deliveredKey(subject redundancy.Subject, inbox string) table.Key {
+func deliveredKey(subject coalesce.Subject, inbox string) table.Key {
 	d := sha256.Sum256([]byte(inbox))
 	name := hex.EncodeToString(d[:16])
 	return table.Key{PK: subjectPK(subject) + "#" + name[:1], SK: "D#" + name}
 }
 
 // NoteDelivered implements redundancy.Store.
-func (s *Store) NoteDelivered(ctx context.Context, subject redundancy.Subject, d redundancy.Delivered, inboxes []string, forget time.Time) error {
+func (s *Store) NoteDelivered(ctx context.Context, subject coalesce.Subject, d coalesce.Delivered, inboxes []string, forget time.Time) error {
 	data, err := encode(d)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *Store) NoteDelivered(ctx context.Context, subject redundancy.Subject, d
 }
 
 // LastDelivered implements redundancy.Store.
-func (s *Store) LastDelivered(ctx context.Context, subject redundancy.Subject, inboxes []string) (map[string]redundancy.Delivered, error) {
+func (s *Store) LastDelivered(ctx context.Context, subject coalesce.Subject, inboxes []string) (map[string]coalesce.Delivered, error) {
 	keys := make(map[table.Key]bool, len(inboxes))
 	for _, inbox := range inboxes {
 		keys[deliveredKey(subject, inbox)] = true
@@ -147,13 +147,13 @@ func (s *Store) LastDelivered(ctx context.Context, subject redundancy.Subject, i
 	if err != nil {
 		return nil, fmt.Errorf("read what was delivered about %q: %w", subject.Object, err)
 	}
-	last := make(map[string]redundancy.Delivered, len(items))
+	last := make(map[string]coalesce.Delivered, len(items))
 	for _, inbox := range inboxes {
 		it, _ := s.live(items, deliveredKey(subject, inbox))
 		if it == nil {
 			continue
 		}
-		var d redundancy.Delivered
+		var d coalesce.Delivered
 		if err := decode(*it, &d); err != nil {
 			return nil, err
 		}

@@ -9,17 +9,17 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/health"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/servers/circuit"
 )
 
-var _ health.Store = (*Store)(nil)
+var _ circuit.Store = (*Store)(nil)
 
 // serverItem is health.State as it is stored: with its name, which the key may
 // have only a digest of.
 type serverItem struct {
 	Name string `json:"name"`
-	health.State
+	circuit.State
 }
 
 // serverLots is how many partitions the states are spread over: so many that
@@ -42,10 +42,10 @@ func shard(name string, n int) int {
 	return int(h.Sum32() % uint32(n))
 }
 
-func unpackServer(it table.Item) (health.State, error) {
+func unpackServer(it table.Item) (circuit.State, error) {
 	var i serverItem
 	if err := decode(it, &i); err != nil {
-		return health.State{}, err
+		return circuit.State{}, err
 	}
 	st := i.State
 	st.Key, st.Version, st.Forget = i.Name, it.Fence, it.Expires
@@ -56,7 +56,7 @@ func unpackServer(it table.Item) (health.State, error) {
 }
 
 // Servers implements health.Store.
-func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]health.State, error) {
+func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error) {
 	wanted := make(map[table.Key]bool, len(keys))
 	for _, k := range keys {
 		wanted[serverKey(k)] = true
@@ -65,7 +65,7 @@ func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]health.
 	if err != nil {
 		return nil, fmt.Errorf("read server states: %w", err)
 	}
-	states := make(map[string]health.State, len(items))
+	states := make(map[string]circuit.State, len(items))
 	for _, it := range items {
 		if s.expired(it) {
 			continue
@@ -81,13 +81,13 @@ func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]health.
 
 // ListServers implements health.Store. The cursor is the sort key of the last
 // state listed, behind the number of its partition.
-func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (states []health.State, next string, err error) {
+func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (states []circuit.State, next string, err error) {
 	limit = max(limit, 1)
 	lot, from := 0, ""
 	if cursor != "" {
 		number, after, _ := strings.Cut(cursor, " ")
 		if lot, err = strconv.Atoi(number); err != nil || lot < 0 || lot >= serverLots {
-			return nil, "", health.ErrCursor
+			return nil, "", circuit.ErrCursor
 		}
 		if after != "" {
 			from = after + "\x00" // the next key after it
@@ -120,14 +120,14 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 }
 
 // SaveServer implements health.Store.
-func (s *Store) SaveServer(ctx context.Context, st health.State) (health.State, error) {
+func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State, error) {
 	data, err := encode(serverItem{Name: st.Key, State: st})
 	if err != nil {
 		return st, err
 	}
 	it := table.Item{Key: serverKey(st.Key), Data: data, Expires: st.Forget}
 	if !st.CheckAt.IsZero() {
-		it.Due = table.Due{Shard: serverShard(shard(st.Key, health.Shards)), At: st.CheckAt}
+		it.Due = table.Due{Shard: serverShard(shard(st.Key, circuit.Shards)), At: st.CheckAt}
 	}
 	cond := table.Fenced(st.Version)
 	if st.Version == "" {
@@ -136,7 +136,7 @@ func (s *Store) SaveServer(ctx context.Context, st health.State) (health.State, 
 	err = s.swap(ctx, &it, cond)
 	switch {
 	case errors.Is(err, table.ErrConflict):
-		return st, fmt.Errorf("save state of %s: %w", st.Key, health.ErrChanged)
+		return st, fmt.Errorf("save state of %s: %w", st.Key, circuit.ErrChanged)
 	case err != nil:
 		return st, fmt.Errorf("save state of %s: %w", st.Key, err)
 	}
@@ -146,12 +146,12 @@ func (s *Store) SaveServer(ctx context.Context, st health.State) (health.State, 
 
 // DueServers implements health.Store. The index may lag: what it shows is saved
 // with its version, so acting on a stale state fails.
-func (s *Store) DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]health.State, error) {
+func (s *Store) DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]circuit.State, error) {
 	items, err := s.t.Due(ctx, serverShard(shard), now, limit)
 	if err != nil {
 		return nil, fmt.Errorf("find due servers: %w", err)
 	}
-	states := make([]health.State, 0, len(items))
+	states := make([]circuit.State, 0, len(items))
 	for _, it := range items {
 		if s.expired(it) {
 			continue

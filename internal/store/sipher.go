@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"fedpost/internal/sipher/follow"
-	"fedpost/internal/sipher/probe"
-	"fedpost/internal/sipher/registry"
-	"fedpost/internal/table"
+	"fedpost/internal/protocol/sipher/follow"
+	"fedpost/internal/protocol/sipher/peers"
+
+	"fedpost/internal/engine/table"
 )
 
 // Sipher is the storage of the Sipher protocol: registry, block list, follows
@@ -16,10 +16,10 @@ import (
 type Sipher struct{ s *Store }
 
 var (
-	_ registry.Store     = Sipher{}
-	_ registry.BlockList = Sipher{}
-	_ follow.Store       = Sipher{}
-	_ probe.Schedule     = Sipher{}
+	_ peers.Store     = Sipher{}
+	_ peers.BlockList = Sipher{}
+	_ follow.Store    = Sipher{}
+	_ peers.Schedule  = Sipher{}
 )
 
 // Sipher returns the Sipher protocol's storage in s.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"fedpost/internal/sipher/registry"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/protocol/sipher/peers"
 )
 
 const sipherBlocksPK = "SIPHER#BLOCKS"
@@ -13,7 +13,7 @@ const sipherBlocksPK = "SIPHER#BLOCKS"
 func sipherBlockKey(url string) table.Key { return table.Key{PK: sipherBlocksPK, SK: keyName(url)} }
 
 // Blocked implements registry.BlockList.
-func (x Sipher) Blocked(ctx context.Context, serverURL string) (*registry.Block, error) {
+func (x Sipher) Blocked(ctx context.Context, serverURL string) (*peers.Block, error) {
 	k := sipherBlockKey(serverURL)
 	items, err := x.s.t.Get(ctx, k)
 	if err != nil {
@@ -23,17 +23,17 @@ func (x Sipher) Blocked(ctx context.Context, serverURL string) (*registry.Block,
 	if !ok {
 		return nil, nil
 	}
-	b := new(registry.Block)
+	b := new(peers.Block)
 	return b, decode(it, b)
 }
 
 // Blocks implements registry.BlockList.
-func (x Sipher) Blocks(ctx context.Context) ([]registry.Block, error) {
-	return listed[registry.Block](ctx, x, sipherBlocksPK)
+func (x Sipher) Blocks(ctx context.Context) ([]peers.Block, error) {
+	return listed[peers.Block](ctx, x, sipherBlocksPK)
 }
 
 // Block implements registry.BlockList.
-func (x Sipher) Block(ctx context.Context, b registry.Block) error {
+func (x Sipher) Block(ctx context.Context, b peers.Block) error {
 	data, err := encode(b)
 	if err != nil {
 		return err

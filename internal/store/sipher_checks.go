@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"fedpost/internal/sipher/probe"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/protocol/sipher/peers"
 )
 
 // One shard is enough: checks are as many as unhealthy servers.
@@ -17,9 +17,9 @@ const sipherCheckShard = "sipher-check"
 // because the scheduled function was switched off.
 const checkKept = 30 * 24 * time.Hour
 
-func sipherCheckKey(c probe.Check) table.Key { return table.Key{PK: "SIPHER#" + c.ID(), SK: "CHECK"} }
+func sipherCheckKey(c peers.Check) table.Key { return table.Key{PK: "SIPHER#" + c.ID(), SK: "CHECK"} }
 
-func sipherCheckItem(c probe.Check) (table.Item, error) {
+func sipherCheckItem(c peers.Check) (table.Item, error) {
 	data, err := encode(c)
 	if err != nil {
 		return table.Item{}, err
@@ -31,7 +31,7 @@ func sipherCheckItem(c probe.Check) (table.Item, error) {
 }
 
 // ScheduleCheck implements probe.Schedule.
-func (x Sipher) ScheduleCheck(ctx context.Context, c probe.Check) (bool, error) {
+func (x Sipher) ScheduleCheck(ctx context.Context, c peers.Check) (bool, error) {
 	it, err := sipherCheckItem(c)
 	if err != nil {
 		return false, err
@@ -44,17 +44,17 @@ func (x Sipher) ScheduleCheck(ctx context.Context, c probe.Check) (bool, error) 
 }
 
 // DueChecks implements probe.Schedule.
-func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]probe.Check, error) {
+func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]peers.Check, error) {
 	items, err := x.s.t.Due(ctx, sipherCheckShard, now, limit)
 	if err != nil {
 		return nil, fmt.Errorf("find due sipher checks: %w", err)
 	}
-	var due []probe.Check
+	var due []peers.Check
 	for _, it := range items {
 		if x.s.expired(it) {
 			continue
 		}
-		var c probe.Check
+		var c peers.Check
 		if err := decode(it, &c); err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]prob
 }
 
 // PostponeCheck implements probe.Schedule.
-func (x Sipher) PostponeCheck(ctx context.Context, c probe.Check, at time.Time) (probe.Check, error) {
+func (x Sipher) PostponeCheck(ctx context.Context, c peers.Check, at time.Time) (peers.Check, error) {
 	c.DueAt = at
 	it, err := sipherCheckItem(c)
 	if err != nil {
@@ -73,17 +73,17 @@ func (x Sipher) PostponeCheck(ctx context.Context, c probe.Check, at time.Time) 
 	}
 	err = x.s.swap(ctx, &it, table.Fenced(c.Version))
 	if errors.Is(err, table.ErrConflict) {
-		return c, probe.ErrTaken
+		return c, peers.ErrTaken
 	}
 	c.Version = it.Fence
 	return c, err
 }
 
 // FinishCheck implements probe.Schedule.
-func (x Sipher) FinishCheck(ctx context.Context, c probe.Check) error {
+func (x Sipher) FinishCheck(ctx context.Context, c peers.Check) error {
 	err := x.s.t.Delete(ctx, sipherCheckKey(c), table.Fenced(c.Version))
 	if errors.Is(err, table.ErrConflict) {
-		return probe.ErrTaken
+		return peers.ErrTaken
 	}
 	return err
 }

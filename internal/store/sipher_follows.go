@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"fedpost/internal/sipher/follow"
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/protocol/sipher/follow"
 )
 
 // Follows are spread over sixteen partitions, by the first digit of their

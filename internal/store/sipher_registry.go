@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"fedpost/internal/sipher/registry"
-	"fedpost/internal/sipher/threat"
-	"fedpost/internal/table"
+	"fedpost/internal/protocol/sipher/peers"
+
+	"fedpost/internal/engine/table"
 )
 
 // All servers lie in one partition, because the protocol asks for all of them
@@ -22,25 +22,25 @@ const (
 
 func sipherServerKey(url string) table.Key { return table.Key{PK: sipherServersPK, SK: keyName(url)} }
 
-func sipherServerItem(r registry.Server) (*table.Item, error) {
+func sipherServerItem(r peers.Server) (*table.Item, error) {
 	data, err := encode(r)
 	if err != nil {
 		return nil, err
 	}
 	it := &table.Item{Data: data}
 	if r.Stranger {
-		it.Expires = r.LastSeen.Add(registry.Forget)
+		it.Expires = r.LastSeen.Add(peers.Forget)
 	}
 	return it, nil
 }
 
 // change applies f to a server's record.
-func (x Sipher) change(ctx context.Context, url string, f func(*registry.Server) error) error {
+func (x Sipher) change(ctx context.Context, url string, f func(*peers.Server) error) error {
 	return x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
 		if it == nil {
-			return nil, registry.ErrUnknown
+			return nil, peers.ErrUnknown
 		}
-		var r registry.Server
+		var r peers.Server
 		if err := decode(*it, &r); err != nil {
 			return nil, err
 		}
@@ -52,23 +52,23 @@ func (x Sipher) change(ctx context.Context, url string, f func(*registry.Server)
 }
 
 // Server implements registry.Store.
-func (x Sipher) Server(ctx context.Context, url string) (registry.Server, error) {
+func (x Sipher) Server(ctx context.Context, url string) (peers.Server, error) {
 	k := sipherServerKey(url)
 	items, err := x.s.t.Get(ctx, k)
 	if err != nil {
-		return registry.Server{}, fmt.Errorf("read sipher server: %w", err)
+		return peers.Server{}, fmt.Errorf("read sipher server: %w", err)
 	}
 	it, _ := x.s.live(items, k)
 	if it == nil {
-		return registry.Server{}, registry.ErrUnknown
+		return peers.Server{}, peers.ErrUnknown
 	}
-	var r registry.Server
+	var r peers.Server
 	return r, decode(*it, &r)
 }
 
 // Servers implements registry.Store.
-func (x Sipher) Servers(ctx context.Context) ([]registry.Server, error) {
-	return listed[registry.Server](ctx, x, sipherServersPK)
+func (x Sipher) Servers(ctx context.Context) ([]peers.Server, error) {
+	return listed[peers.Server](ctx, x, sipherServersPK)
 }
 
 func listed[T any](ctx context.Context, x Sipher, pk string) ([]T, error) {
@@ -86,7 +86,7 @@ func listed[T any](ctx context.Context, x Sipher, pk string) ([]T, error) {
 }
 
 // Insert implements registry.Store.
-func (x Sipher) Insert(ctx context.Context, r registry.Server) (existing registry.Server, inserted bool, err error) {
+func (x Sipher) Insert(ctx context.Context, r peers.Server) (existing peers.Server, inserted bool, err error) {
 	err = x.update(ctx, sipherServerKey(r.URL), func(it *table.Item) (*table.Item, error) {
 		if it != nil {
 			inserted = false
@@ -100,7 +100,7 @@ func (x Sipher) Insert(ctx context.Context, r registry.Server) (existing registr
 
 // Seen implements registry.Store.
 func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
-	return x.change(ctx, url, func(r *registry.Server) error {
+	return x.change(ctx, url, func(r *peers.Server) error {
 		r.LastSeen, r.UpdatedAt = at, at
 		return nil
 	})
@@ -108,7 +108,7 @@ func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
 
 // Befriend implements registry.Store.
 func (x Sipher) Befriend(ctx context.Context, url string) error {
-	return x.change(ctx, url, func(r *registry.Server) error {
+	return x.change(ctx, url, func(r *peers.Server) error {
 		r.Stranger = false
 		return nil
 	})
@@ -116,7 +116,7 @@ func (x Sipher) Befriend(ctx context.Context, url string) error {
 
 // Announce implements registry.Store.
 func (x Sipher) Announce(ctx context.Context, url string, registered bool) error {
-	return x.change(ctx, url, func(r *registry.Server) error {
+	return x.change(ctx, url, func(r *peers.Server) error {
 		r.Unannounced = !registered
 		return nil
 	})
@@ -125,7 +125,7 @@ func (x Sipher) Announce(ctx context.Context, url string, registered bool) error
 // SetKeys implements registry.Store.
 func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error {
 	err := x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
-		r := registry.Server{URL: url, LastSeen: at, CreatedAt: at, IsHealthy: true}
+		r := peers.Server{URL: url, LastSeen: at, CreatedAt: at, IsHealthy: true}
 		if it != nil {
 			if err := decode(*it, &r); err != nil {
 				return nil, err
@@ -148,9 +148,9 @@ func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey strin
 func (x Sipher) TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (next time.Time, err error) {
 	err = x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
 		if it == nil {
-			return nil, registry.ErrUnknown
+			return nil, peers.ErrUnknown
 		}
-		var r registry.Server
+		var r peers.Server
 		if err := decode(*it, &r); err != nil {
 			return nil, err
 		}
@@ -169,18 +169,18 @@ func (x Sipher) TakeTurn(ctx context.Context, url string, now time.Time, every t
 
 // EndTurns implements registry.Store.
 func (x Sipher) EndTurns(ctx context.Context, url string) error {
-	return x.change(ctx, url, func(r *registry.Server) error {
+	return x.change(ctx, url, func(r *peers.Server) error {
 		r.TurnAt = time.Time{}
 		return nil
 	})
 }
 
 // MarkUnhealthy implements registry.Store.
-func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason threat.Reason, at time.Time) error {
-	return x.change(ctx, url, func(r *registry.Server) error {
+func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason peers.Reason, at time.Time) error {
+	return x.change(ctx, url, func(r *peers.Server) error {
 		r.IsHealthy, r.Reason, r.Attempts, r.UpdatedAt = false, reason, 0, at
 		switch {
-		case reason != threat.Timeout:
+		case reason != peers.TimedOut:
 			r.TurnAt = time.Time{}
 		case r.TurnAt.IsZero():
 			r.TurnAt = at
@@ -191,7 +191,7 @@ func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason threat.Rea
 
 // MarkHealthy implements registry.Store.
 func (x Sipher) MarkHealthy(ctx context.Context, url string, at time.Time) error {
-	return x.change(ctx, url, func(r *registry.Server) error {
+	return x.change(ctx, url, func(r *peers.Server) error {
 		r.IsHealthy, r.Reason, r.Attempts, r.LastSeen, r.UpdatedAt, r.TurnAt = true, "", 0, at, at, time.Time{}
 		return nil
 	})
@@ -199,9 +199,9 @@ func (x Sipher) MarkHealthy(ctx context.Context, url string, at time.Time) error
 
 // CountCheck implements registry.Store.
 func (x Sipher) CountCheck(ctx context.Context, url string, at time.Time) (n int, err error) {
-	err = x.change(ctx, url, func(r *registry.Server) error {
+	err = x.change(ctx, url, func(r *peers.Server) error {
 		if r.IsHealthy {
-			return registry.ErrHealthy
+			return peers.ErrHealthy
 		}
 		r.Attempts++
 		r.UpdatedAt = at
@@ -212,12 +212,12 @@ func (x Sipher) CountCheck(ctx context.Context, url string, at time.Time) (n int
 }
 
 // RecordKeyChange implements registry.Store.
-func (x Sipher) RecordKeyChange(ctx context.Context, c registry.KeyChange) error {
+func (x Sipher) RecordKeyChange(ctx context.Context, c peers.KeyChange) error {
 	k := table.Key{PK: sipherKeysPK, SK: keyName(c.URL)}
 	return x.update(ctx, k, func(it *table.Item) (*table.Item, error) {
 		next := c
 		if it != nil {
-			var old registry.KeyChange
+			var old peers.KeyChange
 			if err := decode(*it, &old); err != nil {
 				return nil, err
 			}
@@ -232,6 +232,6 @@ func (x Sipher) RecordKeyChange(ctx context.Context, c registry.KeyChange) error
 }
 
 // KeyChanges implements registry.Store.
-func (x Sipher) KeyChanges(ctx context.Context) ([]registry.KeyChange, error) {
-	return listed[registry.KeyChange](ctx, x, sipherKeysPK)
+func (x Sipher) KeyChanges(ctx context.Context) ([]peers.KeyChange, error) {
+	return listed[peers.KeyChange](ctx, x, sipherKeysPK)
 }

@@ -4,16 +4,16 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/awstest"
-	"fedpost/internal/embedded"
-	"fedpost/internal/sipher"
-	"fedpost/internal/sipher/siphertest"
+	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/store"
+	"fedpost/internal/store/siphertest"
+	"fedpost/internal/testkit/engines/awstest"
 )
 
 func TestSipherStorageOnTheEmbeddedEngine(t *testing.T) {
 	siphertest.Run(t, func(t *testing.T, now func() time.Time) (sipher.Store, func()) {
-		e, err := embedded.Open(t.Context(), embedded.Memory, embedded.Options{Now: now})
+		e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
 )
 
 // Store keeps fedpost's records in one table.

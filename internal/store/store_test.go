@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/awstest"
-	"fedpost/internal/embedded"
+	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/store/storetest"
+	"fedpost/internal/testkit/engines/awstest"
 )
 
 func TestStoreOnTheEmbeddedEngine(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) storetest.Harness {
-		e, err := embedded.Open(t.Context(), embedded.Memory, embedded.Options{Now: now})
+		e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}

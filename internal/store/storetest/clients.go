@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
-	"fedpost/internal/ratelimit"
+	"fedpost/internal/servers/ratelimit"
 	"fedpost/internal/store"
-	"fedpost/internal/table"
 )
 
 var clients = group{"clients", []testCase{

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/health"
 	"fedpost/internal/ledger"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 // costs holds the store to what it may cost. What is measured is what an engine
@@ -101,7 +101,7 @@ var costs = group{"costs", []testCase{
 	{"AHealthyServerCostsOneReadOf100", func(b *bed) {
 		var keys []string
 		for i := range 100 {
-			keys = append(keys, health.HostKey(fmt.Sprintf("%s%d.example", b.newID(), i)))
+			keys = append(keys, circuit.HostKey(fmt.Sprintf("%s%d.example", b.newID(), i)))
 		}
 		b.costs("servers", cost{readUnits: 100, reads: 1}, func() {
 			_, err := b.Servers(b.ctx, keys...)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deadletter"
+	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 )

@@ -7,21 +7,21 @@ import (
 	"slices"
 	"time"
 
-	"fedpost/internal/agenda"
-	"fedpost/internal/blob"
-	"fedpost/internal/keyring"
-	"fedpost/internal/queue"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/keys"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/message/claimcheck"
 )
 
 var payloads = group{"payloads", []testCase{
 	{"APayloadComesBackWhole", func(b *bed) {
 		for _, size := range []int{0, 1, 100 << 10, 3 << 20} {
 			ref, text := string(b.newID()), noise(size)
-			n, err := blob.Put(b.ctx, b, ref, text, b.in(time.Hour))
+			n, err := claimcheck.Put(b.ctx, b, ref, text, b.in(time.Hour))
 			b.must(err)
-			again, err := blob.Put(b.ctx, b, ref, text, b.in(time.Hour))
+			again, err := claimcheck.Put(b.ctx, b, ref, text, b.in(time.Hour))
 			b.must(err)
-			got, err := blob.Get(b.ctx, b, ref, n)
+			got, err := claimcheck.Get(b.ctx, b, ref, n)
 			b.must(err)
 			if got != text || again != n {
 				b.t.Errorf("%d bytes came back as %d, in %d and %d parts", len(text), len(got), n, again)
@@ -30,13 +30,13 @@ var payloads = group{"payloads", []testCase{
 	}},
 	{"AMissingOrExpiredPartIsNotFound", func(b *bed) {
 		ref := string(b.newID())
-		n, err := blob.Put(b.ctx, b, ref, noise(1000), b.in(time.Hour))
+		n, err := claimcheck.Put(b.ctx, b, ref, noise(1000), b.in(time.Hour))
 		b.must(err)
-		if _, err := b.Parts(b.ctx, ref, n+1); !errors.Is(err, blob.ErrNotFound) {
+		if _, err := b.Parts(b.ctx, ref, n+1); !errors.Is(err, claimcheck.ErrNotFound) {
 			b.t.Errorf("a part too many: %v", err)
 		}
 		b.advance(time.Hour)
-		if _, err := b.Parts(b.ctx, ref, n); !errors.Is(err, blob.ErrNotFound) {
+		if _, err := b.Parts(b.ctx, ref, n); !errors.Is(err, claimcheck.ErrNotFound) {
 			b.t.Errorf("after its retention: %v", err)
 		}
 	}},
@@ -82,7 +82,7 @@ var tasks = group{"tasks", []testCase{
 	}},
 	{"ATaskAsLargeAsAMessageIsKept", func(b *bed) {
 		t := b.task(0, "")
-		t.Body = noise(blob.PartSize)
+		t.Body = noise(claimcheck.PartSize)
 		b.must(b.PutTask(b.ctx, t))
 		b.dueTasks(t)
 		b.must(b.DropTasks(b.ctx, []agenda.Task{t}))
@@ -148,8 +148,8 @@ var signingKeys = group{"keys", []testCase{
 		second := first
 		second.PublicPEM, second.Private = "other", []byte{4, 5}
 		b.must(b.PutKey(b.ctx, first, true))
-		if err := b.PutKey(b.ctx, second, false); !errors.Is(err, keyring.ErrExists) {
-			b.t.Errorf("got %v, want %v", err, keyring.ErrExists)
+		if err := b.PutKey(b.ctx, second, false); !errors.Is(err, keys.ErrExists) {
+			b.t.Errorf("got %v, want %v", err, keys.ErrExists)
 		}
 		b.has(first)
 		b.must(b.PutKey(b.ctx, first, false)) // a repetition of the same write
@@ -157,7 +157,7 @@ var signingKeys = group{"keys", []testCase{
 		b.has(second)
 	}},
 	{"AKeyNobodyPutIsNotFound", func(b *bed) {
-		if _, err := b.Key(b.ctx, string(b.newID())); !errors.Is(err, keyring.ErrNotFound) {
+		if _, err := b.Key(b.ctx, string(b.newID())); !errors.Is(err, keys.ErrNotFound) {
 			b.t.Errorf("got %v", err)
 		}
 	}},
@@ -169,14 +169,14 @@ var signingKeys = group{"keys", []testCase{
 	}},
 }}
 
-func (b *bed) key() keyring.Sealed {
-	return keyring.Sealed{
-		ID: "https://social.example/" + string(b.newID()) + "#main-key", Type: keyring.Ed25519,
+func (b *bed) key() keys.Sealed {
+	return keys.Sealed{
+		ID: "https://social.example/" + string(b.newID()) + "#main-key", Type: keys.Ed25519,
 		PublicPEM: "public", Private: []byte{0, 1, 255}, CreatedAt: b.Now(),
 	}
 }
 
-func (b *bed) has(want keyring.Sealed) {
+func (b *bed) has(want keys.Sealed) {
 	b.t.Helper()
 	got, err := b.Key(b.ctx, want.ID)
 	b.must(err)

@@ -8,7 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/message"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/parking"
 )
 
 var lots = group{"parking", []testCase{

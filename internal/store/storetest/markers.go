@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fedpost/internal/dedup"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/store"
 )
 

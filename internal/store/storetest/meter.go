@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"fedpost/internal/table"
+	"fedpost/internal/engine/table"
 )
 
 // meter counts what the operations of a table cost as DynamoDB bills them:

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"fedpost/internal/ratelimit"
-	"fedpost/internal/redundancy"
+	"fedpost/internal/deliver/coalesce"
+	"fedpost/internal/servers/ratelimit"
 )
 
 var notes = group{"redundancy and rates", []testCase{
@@ -23,18 +23,18 @@ var notes = group{"redundancy and rates", []testCase{
 		other := s
 		other.Target = "elsewhere"
 		b.must(b.NoteAccepted(b.ctx, other, two, []string{"a", "b", "c"}, forget))
-		look := func(after time.Time) map[string][]redundancy.Accepted {
+		look := func(after time.Time) map[string][]coalesce.Accepted {
 			b.t.Helper()
 			newer, err := b.NewerAccepted(b.ctx, s, after, []string{"a", "b", "c", "e"})
 			b.must(err)
 			return newer
 		}
-		b.same(map[string][]redundancy.Accepted{"a": {one}, "b": {one, two, three}, "c": {three}}, look(b.in(-time.Second)))
-		b.same(map[string][]redundancy.Accepted{"b": {two, three}, "c": {three}}, look(one.At))
-		b.same(map[string][]redundancy.Accepted{"b": {three}, "c": {three}}, look(two.At))
-		b.same(map[string][]redundancy.Accepted{}, look(three.At))
+		b.same(map[string][]coalesce.Accepted{"a": {one}, "b": {one, two, three}, "c": {three}}, look(b.in(-time.Second)))
+		b.same(map[string][]coalesce.Accepted{"b": {two, three}, "c": {three}}, look(one.At))
+		b.same(map[string][]coalesce.Accepted{"b": {three}, "c": {three}}, look(two.At))
+		b.same(map[string][]coalesce.Accepted{}, look(three.At))
 		b.advance(time.Hour)
-		b.same(map[string][]redundancy.Accepted{}, look(one.At.Add(-time.Second)))
+		b.same(map[string][]coalesce.Accepted{}, look(one.At.Add(-time.Second)))
 	}},
 	{"AHundredThousandInboxesAreNoted", func(b *bed) {
 		s, a := b.subject(), b.accepted("update")
@@ -49,23 +49,23 @@ var notes = group{"redundancy and rates", []testCase{
 		some := []string{inboxes[0], "https://x.example/inbox", inboxes[99_999], inboxes[54_321], inboxes[10_000]}
 		newer, err := b.NewerAccepted(b.ctx, s, b.in(-time.Second), some)
 		b.must(err)
-		b.same(map[string][]redundancy.Accepted{some[0]: {a}, some[2]: {a}, some[3]: {a}, some[4]: {a}}, newer)
+		b.same(map[string][]coalesce.Accepted{some[0]: {a}, some[2]: {a}, some[3]: {a}, some[4]: {a}}, newer)
 	}},
 	{"TheLastDeliveryIsKnownByInbox", func(b *bed) {
 		s := b.subject()
-		one := redundancy.Delivered{ID: b.newID(), Type: "create", Content: "digest"}
-		two := redundancy.Delivered{ID: b.newID(), Type: "update"}
+		one := coalesce.Delivered{ID: b.newID(), Type: "create", Content: "digest"}
+		two := coalesce.Delivered{ID: b.newID(), Type: "update"}
 		b.must(b.NoteDelivered(b.ctx, s, one, []string{"a", "b", "a"}, b.in(time.Hour)))
 		b.must(b.NoteDelivered(b.ctx, s, two, []string{"b"}, b.in(2*time.Hour)))
-		look := func() map[string]redundancy.Delivered {
+		look := func() map[string]coalesce.Delivered {
 			b.t.Helper()
 			last, err := b.LastDelivered(b.ctx, s, []string{"a", "b", "c"})
 			b.must(err)
 			return last
 		}
-		b.same(map[string]redundancy.Delivered{"a": one, "b": two}, look())
+		b.same(map[string]coalesce.Delivered{"a": one, "b": two}, look())
 		b.advance(time.Hour)
-		b.same(map[string]redundancy.Delivered{"b": two}, look())
+		b.same(map[string]coalesce.Delivered{"b": two}, look())
 	}},
 	{"ALimitIsReadAsItWasSaved", func(b *bed) {
 		l := ratelimit.Limit{
@@ -119,10 +119,10 @@ var notes = group{"redundancy and rates", []testCase{
 	}},
 }}
 
-func (b *bed) subject() redundancy.Subject {
-	return redundancy.Subject{Group: redundancy.Membership, Object: "https://a.example/" + string(b.newID()), Target: "https://a.example/list"}
+func (b *bed) subject() coalesce.Subject {
+	return coalesce.Subject{Group: coalesce.Membership, Object: "https://a.example/" + string(b.newID()), Target: "https://a.example/list"}
 }
 
-func (b *bed) accepted(typ string) redundancy.Accepted {
-	return redundancy.Accepted{ID: b.newID(), At: b.Now(), Type: typ}
+func (b *bed) accepted(typ string) coalesce.Accepted {
+	return coalesce.Accepted{ID: b.newID(), At: b.Now(), Type: typ}
 }

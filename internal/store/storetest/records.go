@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
 	"fedpost/internal/store"
-	"fedpost/internal/table"
 )
 
 var records = group{"records", []testCase{

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"fedpost/internal/health"
+	"fedpost/internal/servers/circuit"
 )
 
 var servers = group{"servers", []testCase{
@@ -20,14 +20,14 @@ var servers = group{"servers", []testCase{
 		}
 		st.Version = saved.Version
 		b.same(st, saved)
-		other := health.InboxKey("https://" + strings.Repeat("long.", 300) + "example/inbox")
+		other := circuit.InboxKey("https://" + strings.Repeat("long.", 300) + "example/inbox")
 		states, err := b.Servers(b.ctx, st.Key, other, st.Key)
 		b.must(err)
-		b.same(map[string]health.State{st.Key: st}, states)
+		b.same(map[string]circuit.State{st.Key: st}, states)
 	}},
 	{"AStateOfALongNameIsItsOwn", func(b *bed) {
 		one, two := b.server(), b.server()
-		one.Key = health.InboxKey("https://" + string(b.newID()) + strings.Repeat("/long", 500))
+		one.Key = circuit.InboxKey("https://" + string(b.newID()) + strings.Repeat("/long", 500))
 		two.Key = one.Key + "/2"
 		var err error
 		one, err = b.SaveServer(b.ctx, one)
@@ -36,7 +36,7 @@ var servers = group{"servers", []testCase{
 		b.must(err)
 		states, err := b.Servers(b.ctx, one.Key, two.Key)
 		b.must(err)
-		b.same(map[string]health.State{one.Key: one, two.Key: two}, states)
+		b.same(map[string]circuit.State{one.Key: one, two.Key: two}, states)
 	}},
 	{"ASaveOnAnOldVersionIsRefused", func(b *bed) {
 		first, err := b.SaveServer(b.ctx, b.server())
@@ -47,9 +47,9 @@ var servers = group{"servers", []testCase{
 		b.must(err)
 		created := first
 		created.Version = ""
-		for _, old := range []health.State{first, created} {
+		for _, old := range []circuit.State{first, created} {
 			old.Streak = 99
-			if _, err := b.SaveServer(b.ctx, old); !errors.Is(err, health.ErrChanged) {
+			if _, err := b.SaveServer(b.ctx, old); !errors.Is(err, circuit.ErrChanged) {
 				b.t.Errorf("SaveServer on %q: %v", old.Version, err)
 			}
 		}
@@ -113,16 +113,16 @@ var servers = group{"servers", []testCase{
 		}
 	}},
 	{"AllStatesAreListedOnceWhateverTheirPhase", func(b *bed) {
-		want := map[string]health.State{}
+		want := map[string]circuit.State{}
 		for i := range 40 {
 			st := b.server()
 			switch i % 4 {
 			case 1: // nothing is due of those
-				st.Phase, st.CheckAt, st.Forget = health.Blocked, time.Time{}, time.Time{}
+				st.Phase, st.CheckAt, st.Forget = circuit.Blocked, time.Time{}, time.Time{}
 			case 2:
-				st.Phase, st.CheckAt = health.Gone, time.Time{}
+				st.Phase, st.CheckAt = circuit.Gone, time.Time{}
 			case 3:
-				st.Phase, st.Key = health.Healthy, health.InboxKey("https://"+strings.Repeat("long.", 60)+string(b.newID())+".example/inbox")
+				st.Phase, st.Key = circuit.Healthy, circuit.InboxKey("https://"+strings.Repeat("long.", 60)+string(b.newID())+".example/inbox")
 			}
 			saved, err := b.SaveServer(b.ctx, st)
 			b.must(err)
@@ -133,7 +133,7 @@ var servers = group{"servers", []testCase{
 		_, err := b.SaveServer(b.ctx, forgotten)
 		b.must(err)
 		for _, limit := range []int{1, 7, 40, 10_000} {
-			got := map[string]health.State{}
+			got := map[string]circuit.State{}
 			for cursor := ""; ; {
 				page, next, err := b.ListServers(b.ctx, cursor, limit)
 				b.must(err)
@@ -155,17 +155,17 @@ var servers = group{"servers", []testCase{
 			b.same(want, got)
 		}
 		for _, cursor := range []string{"?", "64 x", "-1 x", "x 1"} {
-			if _, _, err := b.ListServers(b.ctx, cursor, 5); !errors.Is(err, health.ErrCursor) {
+			if _, _, err := b.ListServers(b.ctx, cursor, 5); !errors.Is(err, circuit.ErrCursor) {
 				b.t.Errorf("cursor %q: %v", cursor, err)
 			}
 		}
 	}},
 }}
 
-func (b *bed) server() health.State {
-	return health.State{
-		Key: health.HostKey(string(b.newID()) + ".example"), Phase: health.Unhealthy, Since: b.Now(), Why: "503 <&>",
-		DownSince: b.Now(), Streak: 1, Window: health.Window{Start: b.Now(), Total: 3, Failures: 2},
+func (b *bed) server() circuit.State {
+	return circuit.State{
+		Key: circuit.HostKey(string(b.newID()) + ".example"), Phase: circuit.Unhealthy, Since: b.Now(), Why: "503 <&>",
+		DownSince: b.Now(), Streak: 1, Window: circuit.Window{Start: b.Now(), Total: 3, Failures: 2},
 		Parked: true, CheckAt: b.in(5 * time.Minute), Forget: b.in(30 * 24 * time.Hour),
 	}
 }
@@ -177,9 +177,9 @@ func (b *bed) increment(key string) error {
 			return err
 		}
 		st := states[key]
-		st.Key, st.Phase = key, health.Healthy
+		st.Key, st.Phase = key, circuit.Healthy
 		st.Streak++
-		if _, err = b.SaveServer(b.ctx, st); err == nil || !errors.Is(err, health.ErrChanged) {
+		if _, err = b.SaveServer(b.ctx, st); err == nil || !errors.Is(err, circuit.ErrChanged) {
 			return err
 		}
 	}
@@ -187,9 +187,9 @@ func (b *bed) increment(key string) error {
 }
 
 // due returns the state of key if it is due in d.
-func (b *bed) due(key string, d time.Duration) *health.State {
+func (b *bed) due(key string, d time.Duration) *circuit.State {
 	b.t.Helper()
-	for shard := range health.Shards {
+	for shard := range circuit.Shards {
 		states, err := b.DueServers(b.ctx, shard, b.in(d), 10000)
 		b.must(err)
 		for _, st := range states {

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/store"
-	"fedpost/internal/table"
 )
 
 // Harness is what an engine brings to one test.

@@ -5,7 +5,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/ledger"
-	"fedpost/internal/parking"
+	"fedpost/internal/servers/parking"
 )
 
 var views = group{"views", []testCase{

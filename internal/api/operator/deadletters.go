@@ -1,0 +1,213 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api"
+	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/api/problem"
+	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/servers/circuit"
+)
+
+// DeadLetters are what was given up; deadletter.Store lists them.
+type DeadLetters interface {
+	Letters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.Letter, string, error)
+}
+
+// Reviver sends dead letters anew.
+type Reviver interface {
+	Revive(ctx context.Context, f deadletter.Filter, cursor string, limit int) (revived int, next string, err error)
+}
+
+// DeadLetterRoutes are the routes of dead letters. now bounds how long a retry
+// may take.
+func DeadLetterRoutes(d DeadLetters, r Reviver, now func() time.Time) []api.Route {
+	h := deadHandlers{d, r, now}
+	return []api.Route{
+		route("GET /v1/dead-letters", h.list),
+		route("POST /v1/dead-letters/retry", h.retry),
+	}
+}
+
+type deadHandlers struct {
+	letters DeadLetters
+	reviver Reviver
+	now     func() time.Time
+}
+
+// deadLetter is one of them as it is shown: without the activity's body, which
+// may be confidential and is large.
+type deadLetter struct {
+	ID         string            `json:"id"`
+	Activity   activity.ID       `json:"activity"`
+	Protocol   activity.Protocol `json:"protocol"`
+	Type       string            `json:"type,omitempty"`
+	Job        string            `json:"job,omitempty"`
+	Inbox      string            `json:"inbox"`
+	Host       string            `json:"host"`
+	Recipients int               `json:"recipients,omitempty"` // if more than one
+	Reason     string            `json:"reason"`
+	Attempts   int               `json:"attempts"`
+	LastStatus int               `json:"lastStatus,omitempty"`
+	LastError  string            `json:"lastError,omitempty"`
+	Response   string            `json:"response,omitempty"`
+	DiedAt     time.Time         `json:"diedAt"`
+}
+
+func shown(l deadletter.Letter) deadLetter {
+	d := deadLetter{
+		ID: l.Name().String(), Activity: l.Activity.ID, Protocol: l.Activity.Protocol, Type: l.Activity.Type, Job: l.Activity.Job,
+		Inbox: l.Last.Target.Inbox, Host: l.Host(), Reason: l.Reason, Attempts: l.Last.Attempts,
+		LastStatus: l.Last.LastStatus, LastError: l.Last.LastError, Response: l.Last.Response, DiedAt: l.Died,
+	}
+	if n := l.Last.Target.Stands; n > 1 {
+		d.Recipients = n
+	}
+	return d
+}
+
+type deadLetterList struct {
+	DeadLetters []deadLetter `json:"deadLetters"`
+	NextCursor  string       `json:"nextCursor,omitempty"`
+}
+
+// mostLetters is the longest page of letters: each is read with its activity.
+const mostLetters = 200
+
+func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
+	q, err := api.ReadQuery(r, "id", "host", "activity", "type", "since", "cursor", "limit")
+	if err != nil {
+		return err
+	}
+	since, err := api.Instant(q, "since")
+	if err != nil {
+		return err
+	}
+	limit, err := api.Number(q, "limit", 100, 1, mostLetters)
+	if err != nil {
+		return err
+	}
+	f, faults := selection{q.Get("id"), q.Get("host"), q.Get("activity"), q.Get("type"), since}.filter()
+	for name, fault := range faults {
+		return problem.New(http.StatusBadRequest, "The query parameter "+name+" "+fault+".")
+	}
+	ls, next, err := h.letters.Letters(r.Context(), f, q.Get("cursor"), limit)
+	if errors.Is(err, deadletter.ErrBadCursor) {
+		return api.BadCursor()
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	page := deadLetterList{DeadLetters: []deadLetter{}, NextCursor: next}
+	for _, l := range ls {
+		page.DeadLetters = append(page.DeadLetters, shown(l))
+	}
+	return api.Answer(w, r, http.StatusOK, page)
+}
+
+// selection is a filter as a client writes it.
+type selection struct {
+	id, host, activity, typ string
+	since                   time.Time
+}
+
+// filter reads the selection and says what is wrong with it, by field.
+func (s selection) filter() (deadletter.Filter, map[string]string) {
+	f := deadletter.Filter{Type: s.typ, Since: s.since}
+	faults := map[string]string{}
+	if s.activity != "" {
+		id, err := activity.ParseID(s.activity)
+		if err != nil {
+			faults["activity"] = "is not the id of an activity, which has 26 letters and digits"
+		}
+		f.Activity = id
+	}
+	if s.id != "" {
+		name, err := deadletter.ParseName(s.id)
+		if err != nil {
+			faults["id"] = "is not the id of a dead letter as GET /v1/dead-letters shows it"
+		}
+		f.Name = name
+	}
+	if s.host != "" {
+		n, err := registry.ParseName(s.host)
+		if err != nil {
+			faults["host"] = "is not a host name, with a port if it is not 443"
+		}
+		if f.Host = activity.HostOf(n.URL); f.Host == "" {
+			f.Host, _ = circuit.HostOf(n.Key)
+		}
+	}
+	return f, faults
+}
+
+// Bounds of a retry.
+const (
+	retryDefault = 1000
+	retryMost    = 10_000
+	// retryStep is how many letters are in memory at a time.
+	retryStep = 100
+	// retryTime is after how long a retry ends although there is more: callers
+	// wait for the answer.
+	retryTime = 15 * time.Second
+)
+
+// retried is the answer to a retry.
+type retried struct {
+	Retried int `json:"retried"`
+	// More: the same request again goes on.
+	More bool `json:"more"`
+}
+
+func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
+	if _, err := api.ReadQuery(r); err != nil {
+		return err
+	}
+	in, err := api.ReadInput(r)
+	if err != nil {
+		return err
+	}
+	s := selection{in.Text("id"), in.Text("host"), in.Text("activity"), in.Text("type"), in.Instant("since")}
+	limit := in.Number("limit", retryMost)
+	f, faults := s.filter()
+	for name, fault := range faults {
+		in.Fault(name, "%s", fault)
+	}
+	if s == (selection{}) && in.Sound() {
+		in.Fault("since", "is missing; say what to retry by id, host, activity, type or since")
+	}
+	if err := in.Check(); err != nil {
+		return err
+	}
+	if limit == 0 {
+		limit = retryDefault
+	}
+	done, err := h.revive(r.Context(), f, limit)
+	if err != nil {
+		return problem.New(http.StatusServiceUnavailable,
+			fmt.Sprintf("Not all could be sent; %d were. Try again: what was sent is not sent twice.", done.Retried)).Because(err).After(retryAfter)
+	}
+	return api.Answer(w, r, http.StatusAccepted, done)
+}
+
+func (h deadHandlers) revive(ctx context.Context, f deadletter.Filter, limit int) (retried, error) {
+	end := h.now().Add(retryTime)
+	var done retried
+	for cursor := ""; ; {
+		n, next, err := h.reviver.Revive(ctx, f, cursor, min(retryStep, limit-done.Retried))
+		done.Retried += n
+		if err != nil {
+			return done, err
+		}
+		cursor, done.More = next, next != ""
+		if !done.More || done.Retried >= limit || !h.now().Before(end) {
+			return done, nil
+		}
+	}
+}

@@ -1,0 +1,33 @@
+// Package operator is the operators' half of the HTTP API: what goes wrong, on
+// which servers, and what to do about it.
+//
+// It is apart from package api, which accepts activities, because it has other
+// users: a person with a terminal, or a page, not a server that hands over work.
+// It adds routes and the words of its refusals; what they do is in servers,
+// deadletter, stats and the Sipher protocol.
+package operator
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"fedpost/internal/api"
+	"fedpost/internal/api/problem"
+)
+
+// retryAfter is when to try again after a fault of ours.
+const retryAfter = 5 * time.Second
+
+// unreachable is the problem of a fault of ours, unless err is a problem already.
+func unreachable(err error) error {
+	var p *problem.Problem
+	if errors.As(err, &p) {
+		return err
+	}
+	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
+}
+
+func route(pattern string, f func(http.ResponseWriter, *http.Request) error) api.Route {
+	return api.Route{Pattern: pattern, Handler: api.Func(f)}
+}

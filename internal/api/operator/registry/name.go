@@ -1,0 +1,94 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/servers/circuit"
+)
+
+// Name is how operators name what deliveries go to: a host of the fediverse, a
+// single inbox of one, or a Sipher server by its URL. The three are told apart
+// by how they are written.
+type Name struct {
+	Protocol activity.Protocol
+	// Key of the circuit; empty for a Sipher server.
+	Key string
+	// URL of a Sipher server, compared as text.
+	URL string
+}
+
+// ErrName says that a text names nothing that deliveries could go to.
+var ErrName = errors.New("names no server")
+
+const inboxMark = "inbox:"
+
+// ParseName reads a name: "social.example", "social.example:8443",
+// "inbox:https://social.example/users/frida/inbox", or a Sipher server's URL,
+// "https://sipher.example". Its error wraps ErrName.
+func ParseName(s string) (Name, error) {
+	if inbox, ok := strings.CutPrefix(s, inboxMark); ok {
+		if u, err := url.Parse(inbox); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+			return Name{}, fmt.Errorf("%w: behind %q stands the URL of an inbox", ErrName, inboxMark)
+		}
+		return Name{Protocol: activity.ActivityPub, Key: circuit.InboxKey(inbox)}, nil
+	}
+	if strings.Contains(s, "://") {
+		if err := peers.CheckURL(s); err != nil {
+			return Name{}, fmt.Errorf("%w: %w", ErrName, err)
+		}
+		return Name{Protocol: activity.Sipher, URL: s}, nil
+	}
+	host, err := authority(s)
+	if err != nil {
+		return Name{}, fmt.Errorf("%w: %q is no host name, with a port if it is not 443", ErrName, s)
+	}
+	return Name{Protocol: activity.ActivityPub, Key: circuit.HostKey(host)}, nil
+}
+
+var errAuthority = errors.New("no authority")
+
+// authority returns s as the keys of circuits have it: in lower case, without the
+// port that goes without saying.
+func authority(s string) (string, error) {
+	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`/?#@\%`, r) }) {
+		return "", errAuthority
+	}
+	u, err := url.Parse("https://" + s)
+	if err != nil || strings.HasSuffix(s, ":") {
+		return "", errAuthority
+	}
+	if name := strings.TrimSuffix(u.Hostname(), "."); name == "" || strings.HasSuffix(name, ".") {
+		return "", errAuthority
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return "", errAuthority
+		}
+	}
+	return activity.Authority(u), nil
+}
+
+// nameOf is the name of the circuit with a key.
+func nameOf(key string) string {
+	if host, whole := circuit.HostOf(key); whole {
+		return host
+	}
+	return key // health.InboxKey writes it as operators do
+}
+
+// String is the name as ParseName reads it.
+func (n Name) String() string {
+	if n.Protocol == activity.Sipher {
+		return n.URL
+	}
+	return nameOf(n.Key)
+}
+
+// host returns the host of a circuit, and whether it is of the whole host.
+func (n Name) host() (string, bool) { return circuit.HostOf(n.Key) }

@@ -1,0 +1,54 @@
+package registry_test
+
+import (
+	"errors"
+	"testing"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/servers/circuit"
+)
+
+func TestANameIsOfAHostAnInboxOrASipherServer(t *testing.T) {
+	for s, want := range map[string]registry.Name{
+		"social.example":      {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example")},
+		"Social.Example.":     {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example")},
+		"social.example:443":  {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example")},
+		"social.example:8443": {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example:8443")},
+		"[2001:DB8::1]":       {Protocol: activity.ActivityPub, Key: circuit.HostKey("[2001:db8::1]")},
+		"127.0.0.1:8080":      {Protocol: activity.ActivityPub, Key: circuit.HostKey("127.0.0.1:8080")},
+		"inbox:https://social.example/users/Frida/inbox": {
+			Protocol: activity.ActivityPub, Key: circuit.InboxKey("https://social.example/users/Frida/inbox")},
+		"https://Sipher.example":   {Protocol: activity.Sipher, URL: "https://Sipher.example"},
+		"http://sipher.example/a/": {Protocol: activity.Sipher, URL: "http://sipher.example/a/"},
+	} {
+		got, err := registry.ParseName(s)
+		if err != nil || got != want {
+			t.Errorf("%q is %+v, %v; want %+v", s, got, err, want)
+		}
+	}
+	for _, s := range []string{
+		"", " ", ".", "a..", "a b", "a.example/", "a.example?", "a@b.example", "a.example:", "a.example:0", "a.example:65536", "a.example:x", ":443",
+		"%61.example", "inbox:", "inbox:x", "inbox:ftp://a.example/", "ftp://a.example", "https://", "https://u:p@a.example", "https://a.example?x", "[::1",
+	} {
+		if got, err := registry.ParseName(s); !errors.Is(err, registry.ErrName) {
+			t.Errorf("%q is %+v, %v", s, got, err)
+		}
+	}
+}
+
+// FuzzParseName: what a name is written as is read as the same name.
+func FuzzParseName(f *testing.F) {
+	for _, s := range []string{"social.example:8443", "inbox:https://a.example/inbox", "https://a.example", "[::1]:80", "xn--mnchen-3ya.example"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := registry.ParseName(s)
+		if err != nil {
+			return
+		}
+		if again, err := registry.ParseName(n.String()); err != nil || again != n {
+			t.Errorf("%q is %+v, written %q, which is %+v, %v", s, n, n, again, err)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/servers/circuit"
+)
+
+// sipher returns one Sipher server: registered, blocked, or both.
+func (s *Service) sipher(ctx context.Context, url string) (Server, error) {
+	v := Server{Name: url, Protocol: activity.Sipher, Phase: circuit.Healthy}
+	r, err := s.Sipher.Server(ctx, url)
+	known := err == nil
+	if err != nil && !errors.Is(err, peers.ErrUnknown) {
+		return Server{}, fmt.Errorf("look up %s: %w", url, err)
+	}
+	if known {
+		v = sipherView(r)
+	}
+	block, err := s.Sipher.Blocked(ctx, url)
+	if err != nil {
+		return Server{}, fmt.Errorf("look up %s: %w", url, err)
+	}
+	if block != nil {
+		v.block(*block)
+	}
+	if !known && block == nil {
+		return v, fmt.Errorf("%s: %w", url, ErrUnknown)
+	}
+	changes, err := s.Sipher.KeyChanges(ctx)
+	if err != nil {
+		return Server{}, fmt.Errorf("look up %s: %w", url, err)
+	}
+	for _, c := range changes {
+		if c.URL == url {
+			v.RefusedKeys = refused(c)
+		}
+	}
+	return v, nil
+}
+
+// sipherView is a registered server in the vocabulary of circuits. It is
+// exhausted when its last check has failed: only a delivery or an operator asks
+// it again.
+func sipherView(r peers.Server) Server {
+	v := Server{
+		Name: r.URL, Protocol: activity.Sipher, Phase: circuit.Healthy, LastSeen: r.LastSeen, Since: r.CreatedAt,
+		Keys: &Keys{Signing: r.PublicKey, Encryption: r.EncryptionKey},
+	}
+	if !r.IsHealthy {
+		v.Phase, v.Since, v.Reason, v.Checks = circuit.Unhealthy, r.UpdatedAt, string(r.Reason), r.Attempts
+		if r.Attempts >= peers.MaxChecks {
+			v.Phase = circuit.Exhausted
+		}
+	}
+	return v
+}
+
+func (v *Server) block(b peers.Block) {
+	v.Phase, v.Since, v.Reason, v.Why = circuit.Blocked, b.CreatedAt, "", b.Reason
+}
+
+func refused(c peers.KeyChange) *RefusedKeys {
+	return &RefusedKeys{
+		Keys: Keys{Signing: c.PublicKey, Encryption: c.EncryptionKey},
+		Via:  c.Via, FirstSeen: c.First, LastSeen: c.Last, Count: c.Count,
+	}
+}
+
+// siphers returns all Sipher servers, by URL.
+func (s *Service) siphers(ctx context.Context) ([]Server, error) {
+	registered, err := s.Sipher.Servers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list Sipher servers: %w", err)
+	}
+	blocks, err := s.Sipher.Blocks(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list blocks of Sipher servers: %w", err)
+	}
+	changes, err := s.Sipher.KeyChanges(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list refused keys of Sipher servers: %w", err)
+	}
+	byURL := make(map[string]*Server, len(registered))
+	for _, r := range registered {
+		v := sipherView(r)
+		byURL[r.URL] = &v
+	}
+	for _, b := range blocks {
+		if byURL[b.ServerURL] == nil {
+			byURL[b.ServerURL] = &Server{Name: b.ServerURL, Protocol: activity.Sipher}
+		}
+		byURL[b.ServerURL].block(b)
+	}
+	for _, c := range changes {
+		if v := byURL[c.URL]; v != nil {
+			v.RefusedKeys = refused(c)
+		}
+	}
+	all := make([]Server, 0, len(byURL))
+	for _, v := range byURL {
+		all = append(all, *v)
+	}
+	slices.SortFunc(all, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+func (s *Service) resumeSipher(ctx context.Context, url string) (Server, error) {
+	v, err := s.sipher(ctx, url)
+	switch {
+	case err != nil:
+		return v, err
+	case v.Phase == circuit.Blocked:
+		return Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
+	case v.Phase == circuit.Healthy:
+		return v, nil
+	}
+	if err := s.Sipher.MarkHealthy(ctx, url, s.Now()); err != nil {
+		return Server{}, fmt.Errorf("resume %s: %w", url, err)
+	}
+	return s.sipher(ctx, url)
+}
+
+// waiting is how many scheduled checks are looked through for one, and horizon
+// how far ahead they may be.
+const (
+	waiting = 10_000
+	horizon = 30 * 24 * time.Hour
+)
+
+// checkSipher schedules the next check of an unhealthy server now, or brings the
+// scheduled one forward: it counts as the one it stands for.
+func (s *Service) checkSipher(ctx context.Context, url string) (Server, error) {
+	v, err := s.sipher(ctx, url)
+	switch {
+	case err != nil:
+		return v, err
+	case v.Phase == circuit.Blocked:
+		return Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
+	case v.Phase == circuit.Healthy:
+		return v, nil
+	}
+	now := s.Now()
+	next := peers.Check{ServerURL: url, Attempt: v.Checks, DueAt: now}
+	scheduled, err := s.Sipher.ScheduleCheck(ctx, next)
+	if err != nil {
+		return Server{}, fmt.Errorf("schedule a check of %s: %w", url, err)
+	}
+	v.NextCheckAt = now
+	if scheduled {
+		return v, nil
+	}
+	due, err := s.Sipher.DueChecks(ctx, now.Add(horizon), waiting)
+	if err != nil {
+		return Server{}, fmt.Errorf("find the check of %s: %w", url, err)
+	}
+	for _, c := range due {
+		if c.ID() != next.ID() || !c.DueAt.After(now) {
+			continue
+		}
+		// Whoever has taken it is asking the server at this moment.
+		if _, err := s.Sipher.PostponeCheck(ctx, c, now); err != nil && !errors.Is(err, peers.ErrTaken) {
+			return Server{}, fmt.Errorf("bring the check of %s forward: %w", url, err)
+		}
+	}
+	return v, nil
+}
+
+// ErrKey says that a text is no public key.
+var ErrKey = errors.New("is not a public key: 32 bytes in base64")
+
+// CheckKey returns an error that wraps ErrKey unless text is a public key.
+func CheckKey(text string) error {
+	if _, err := crypto.DecodeSize(text, crypto.KeySize); err != nil {
+		return fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	return nil
+}
+
+// Pin sets the keys that a Sipher server is known by from now on, after its
+// operator has confirmed them by another way. The server is added if it is new.
+func (s *Service) Pin(ctx context.Context, n Name, k Keys) (Server, error) {
+	if n.Protocol != activity.Sipher {
+		return Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
+	}
+	for _, text := range []string{k.Signing, k.Encryption} {
+		if err := CheckKey(text); err != nil {
+			return Server{}, err
+		}
+	}
+	if err := s.Sipher.SetKeys(ctx, n.URL, k.Signing, k.Encryption, s.Now()); err != nil {
+		return Server{}, fmt.Errorf("pin keys of %s: %w", n, err)
+	}
+	return s.sipher(ctx, n.URL)
+}

@@ -1,0 +1,196 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api"
+	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/api/problem"
+)
+
+// Servers shows and steers the servers that deliveries go to.
+type Servers interface {
+	List(ctx context.Context, f registry.Filter, cursor string, limit int) ([]registry.Server, string, error)
+	Get(ctx context.Context, n registry.Name) (registry.Server, error)
+	Block(ctx context.Context, n registry.Name, why string) (registry.Server, error)
+	Unblock(ctx context.Context, n registry.Name) (registry.Server, error)
+	Pause(ctx context.Context, n registry.Name, until time.Time, why string) (registry.Server, error)
+	Resume(ctx context.Context, n registry.Name) (registry.Server, error)
+	Check(ctx context.Context, n registry.Name) (registry.Server, error)
+	Limit(ctx context.Context, n registry.Name, perMinute, burst int) (registry.Server, error)
+	Pin(ctx context.Context, n registry.Name, k registry.Keys) (registry.Server, error)
+}
+
+// ServerRoutes are the routes of servers. now is the clock that a pause is
+// counted by.
+func ServerRoutes(s Servers, now func() time.Time) []api.Route {
+	h := serverHandlers{s, now}
+	return []api.Route{
+		route("GET /v1/servers", h.list),
+		route("GET /v1/servers/{host}", h.about(plain(s.Get))),
+		route("PUT /v1/servers/{host}", h.about(h.put)),
+		route("POST /v1/servers/{host}/block", h.about(h.block)),
+		route("POST /v1/servers/{host}/unblock", h.about(plain(s.Unblock))),
+		route("POST /v1/servers/{host}/pause", h.about(h.pause)),
+		route("POST /v1/servers/{host}/resume", h.about(plain(s.Resume))),
+		route("POST /v1/servers/{host}/check", h.about(plain(s.Check))),
+	}
+}
+
+type serverHandlers struct {
+	Servers
+	now func() time.Time
+}
+
+// serverList is a page of servers.
+type serverList struct {
+	Servers    []registry.Server `json:"servers"`
+	NextCursor string            `json:"nextCursor,omitempty"`
+}
+
+func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
+	q, err := api.ReadQuery(r, "phase", "protocol", "cursor", "limit")
+	if err != nil {
+		return err
+	}
+	var f registry.Filter
+	if f.Phase, err = api.Choice(q, "phase", registry.Phases...); err != nil {
+		return err
+	}
+	if f.Protocol, err = api.Choice(q, "protocol", activity.ActivityPub, activity.Sipher); err != nil {
+		return err
+	}
+	limit, err := api.PageSize(q)
+	if err != nil {
+		return err
+	}
+	vs, next, err := h.List(r.Context(), f, q.Get("cursor"), limit)
+	if err != nil {
+		return serverProblem(err)
+	}
+	return api.Answer(w, r, http.StatusOK, serverList{vs, next})
+}
+
+// act is what to do about a server.
+type act func(ctx context.Context, n registry.Name) (registry.Server, error)
+
+// about handles a request about one server: read takes what the act needs from
+// the body, and what is left there is a fault.
+func (h serverHandlers) about(read func(n registry.Name, in api.Input) act) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		n, err := registry.ParseName(r.PathValue("host"))
+		if err != nil {
+			return serverProblem(err)
+		}
+		if _, err := api.ReadQuery(r); err != nil {
+			return err
+		}
+		in, err := api.ReadInput(r)
+		if err != nil {
+			return err
+		}
+		do := read(n, in)
+		if err := in.Check(); err != nil {
+			return err
+		}
+		v, err := do(r.Context(), n)
+		if err != nil {
+			return serverProblem(err)
+		}
+		return api.Answer(w, r, http.StatusOK, v)
+	}
+}
+
+// plain is an act that takes nothing from the body.
+func plain(do act) func(registry.Name, api.Input) act {
+	return func(registry.Name, api.Input) act { return do }
+}
+
+// longestWhy is what a server's record has room for.
+const longestWhy = 200
+
+func why(in api.Input) string {
+	s := in.Text("reason")
+	if len(s) > longestWhy {
+		in.Fault("reason", "has %d bytes; the most is %d", len(s), longestWhy)
+	}
+	return s
+}
+
+func (h serverHandlers) block(_ registry.Name, in api.Input) act {
+	why := why(in)
+	return func(ctx context.Context, n registry.Name) (registry.Server, error) { return h.Block(ctx, n, why) }
+}
+
+func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
+	why, until, wait := why(in), in.Instant("until"), in.Duration("for", time.Second)
+	now := h.now()
+	switch {
+	case !until.IsZero() && wait > 0:
+		in.Fault("for", "is given beside until; give one of them, or neither for a pause without end")
+	case !until.IsZero() && !until.After(now):
+		in.Fault("until", "is over")
+	case wait > 0:
+		until = now.Add(wait)
+	}
+	return func(ctx context.Context, n registry.Name) (registry.Server, error) {
+		return h.Pause(ctx, n, until, why)
+	}
+}
+
+// put sets what an operator may set of a server, all of it: what is left out is
+// not set.
+func (h serverHandlers) put(n registry.Name, in api.Input) act {
+	if n.Protocol == activity.Sipher {
+		k := registry.Keys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
+		return func(ctx context.Context, n registry.Name) (registry.Server, error) { return h.Pin(ctx, n, k) }
+	}
+	perMinute, burst := 0, 0
+	if limit := in.Object("rateLimit"); limit != nil {
+		perMinute, burst = limit.Number("perMinute", mostPerMinute), limit.Number("burst", mostBurst)
+		if perMinute == 0 && in.Sound() {
+			limit.Fault("perMinute", "is missing; give the number of deliveries a minute, or leave rateLimit out for no limit")
+		}
+		limit.Done()
+	}
+	return func(ctx context.Context, n registry.Name) (registry.Server, error) {
+		return h.Limit(ctx, n, perMinute, burst)
+	}
+}
+
+// Bounds of a rate limit.
+const (
+	mostPerMinute = 100_000
+	mostBurst     = 10_000
+)
+
+func publicKey(in api.Input, name string) string {
+	text := in.Text(name)
+	if text == "" {
+		in.Fault(name, "is missing; give both of the server's public keys in base64, as its operator has confirmed them to you")
+	} else if err := registry.CheckKey(text); err != nil {
+		in.Fault(name, "%v", err)
+	}
+	return text
+}
+
+func serverProblem(err error) error {
+	switch {
+	case errors.Is(err, registry.ErrName):
+		return problem.New(http.StatusBadRequest, "The server in the path is not usable: "+err.Error()+
+			`. Give a host such as social.example, "inbox:" and the URL of an inbox, or a Sipher server's URL, percent-encoded whole.`).Because(err)
+	case errors.Is(err, registry.ErrBadCursor):
+		return api.BadCursor()
+	case errors.Is(err, registry.ErrUnknown):
+		return problem.New(http.StatusNotFound, "There is no such Sipher server. Its URL is compared as text, so spelling, port and slashes matter.").Because(err)
+	case errors.Is(err, registry.ErrBlocked):
+		return problem.New(http.StatusConflict, "The server is blocked: unblock it first.").Because(err)
+	case errors.Is(err, registry.ErrNotApplicable):
+		return problem.New(http.StatusConflict, "That is not for this kind of server: "+err.Error()+".").Because(err)
+	}
+	return unreachable(err)
+}

@@ -1,0 +1,70 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"fedpost/internal/api"
+	"fedpost/internal/ledger/stats"
+	"fedpost/internal/protocol/sipher/follow"
+)
+
+// Stats reports on everything.
+type Stats interface {
+	Report(ctx context.Context, days int) (stats.Report, error)
+}
+
+// StatsRoutes are the routes of statistics.
+func StatsRoutes(s Stats) []api.Route {
+	return []api.Route{route("GET /v1/stats", func(w http.ResponseWriter, r *http.Request) error {
+		q, err := api.ReadQuery(r, "days")
+		if err != nil {
+			return err
+		}
+		days, err := api.Number(q, "days", 1, 1, stats.MostDays)
+		if err != nil {
+			return err
+		}
+		report, err := s.Report(r.Context(), days)
+		if err != nil {
+			return unreachable(err)
+		}
+		return api.Answer(w, r, http.StatusOK, report)
+	})}
+}
+
+// Follows are the follows that were announced to Sipher servers.
+type Follows interface {
+	Follows(ctx context.Context, cursor string, limit int) (fs []follow.Follow, next string, err error)
+}
+
+type followList struct {
+	Follows    []follow.Follow `json:"follows"`
+	NextCursor string          `json:"nextCursor,omitempty"`
+}
+
+// FollowRoutes are the routes of Sipher's follows.
+func FollowRoutes(f Follows) []api.Route {
+	return []api.Route{route("GET /v1/follows", func(w http.ResponseWriter, r *http.Request) error {
+		q, err := api.ReadQuery(r, "cursor", "limit")
+		if err != nil {
+			return err
+		}
+		limit, err := api.PageSize(q)
+		if err != nil {
+			return err
+		}
+		fs, next, err := f.Follows(r.Context(), q.Get("cursor"), limit)
+		if errors.Is(err, follow.ErrCursor) {
+			return api.BadCursor()
+		}
+		if err != nil {
+			return unreachable(err)
+		}
+		if fs == nil {
+			fs = []follow.Follow{}
+		}
+		return api.Answer(w, r, http.StatusOK, followList{fs, next})
+	})}
+}

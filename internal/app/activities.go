@@ -1,0 +1,21 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/store"
+)
+
+// activities are what the API shows of the ledger.
+type activities struct {
+	*store.Store
+	now func() time.Time
+}
+
+// View implements api.Activities.
+func (a activities) View(ctx context.Context, id activity.ID, cursor string, limit int) (ledger.View, error) {
+	return ledger.ViewOf(ctx, a.Store, a.Store, id, cursor, limit, a.now())
+}

@@ -1,0 +1,109 @@
+// Package app puts fedpost's three functions together from settings and an
+// engine.
+//
+// It is the only place that knows how the services fit, and it knows neither
+// AWS nor SQLite: an engine comes in as Ports. So `fedpost up`, the tests and
+// the Lambda functions run the same assembly, and a Lambda binary links nothing
+// of the embedded engine.
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"fedpost/internal/app/config"
+	"fedpost/internal/deliver"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/keys"
+	"fedpost/internal/protocol/outbound"
+	"fedpost/internal/protocol/sipher"
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/peers"
+
+	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger/stats"
+	"fedpost/internal/store"
+)
+
+// Ports are an engine, and what else comes from outside.
+type Ports struct {
+	Table table.Table
+	Queue func(queue.Name) queue.Queue
+	// Sealer protects signing keys; the health check needs none.
+	Sealer keys.Sealer
+	// AllowPrivate permits plain http and private addresses: for trials.
+	AllowPrivate bool
+	// Alone is a name that no earlier process had, if this one has the engine for
+	// itself: then claims of earlier ones are not waited for. Empty on AWS.
+	Alone string
+	// PerQueue is how many deliveries of a queue are under way at once, where one
+	// process runs many invocations; 0 is no bound beside each invocation's own.
+	PerQueue int
+	// Transport, if not nil, carries all requests to other servers instead of
+	// connections: a seam for servers in memory, without address guard.
+	Transport http.RoundTripper
+	Log       *slog.Logger
+	// Meter counts for metrics; nil does not.
+	Meter deliver.Meter
+	// Tally counts for statistics; nil: each function has one of its own.
+	Tally *stats.Tally
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+func (p Ports) now() func() time.Time {
+	if p.Now == nil {
+		return time.Now
+	}
+	return p.Now
+}
+
+func (p Ports) store() *store.Store { return store.New(p.Table, p.now()).Alone(p.Alone) }
+
+func (p Ports) ring() *keys.Ring {
+	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now()})
+}
+
+func (p Ports) sender(n queue.Name) queue.Sender { return p.Queue(n) }
+
+func (p Ports) senders() map[queue.Name]queue.Sender {
+	m := make(map[queue.Name]queue.Sender, len(queue.Names))
+	for _, n := range queue.Names {
+		m[n] = p.Queue(n)
+	}
+	return m
+}
+
+// client is the HTTP client for requests to strangers. Its time-out is the
+// longest of its users'; each request has its own. Of an answer it reads maxBody
+// bytes.
+func (p Ports) client(o config.Outbound, timeout time.Duration, maxBody int) (*outbound.Client, error) {
+	c, err := outbound.New(outbound.Config{
+		UserAgent: o.UserAgent, AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow,
+		Timeout: timeout, MaxBody: maxBody, Transport: p.Transport,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("HTTP client: %w", err)
+	}
+	return c, nil
+}
+
+// sipher is the Sipher protocol, with as much of our identity as the function
+// has use for. Without an identity it refuses jobs with a text that names the
+// missing settings, and everything else goes on.
+func (p Ports) sipher(id crypto.Identity, c config.Sipher, o config.Outbound) (*sipher.Protocol, error) {
+	policies, err := peers.ParsePolicies(c.Threats)
+	if err != nil {
+		return nil, fmt.Errorf("SIPHER_THREAT_POLICIES: %w", err)
+	}
+	hc, err := p.client(o, sipher.Timeout, sipher.MaxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	return sipher.New(sipher.Config{
+		Identity: id, Store: p.store().Sipher(), HTTP: hc, Policies: &policies, Probes: c.Probes,
+		Limiter: peers.NewRateLimit(c.DiscoverRate, c.DiscoverRate, p.now()), Log: p.Log, Now: p.now(),
+	}), nil
+}

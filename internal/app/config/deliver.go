@@ -1,0 +1,121 @@
+package config
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"fedpost/internal/deliver/retry"
+	"fedpost/internal/servers/circuit"
+)
+
+// Retry is when a failed delivery of ActivityPub is tried again. Sipher's
+// retries are a part of its protocol.
+type Retry struct {
+	Policy string         `env:"RETRY_POLICY" envDefault:"activitypub" help:"activitypub (five tries, then it waits up to 7 days for its server), ldp (four tries, of network errors only) or sipher (five tries); the settings below, where set, replace one of its values each"`
+	Tries  *int           `env:"RETRY_TRIES" min:"1" max:"20" help:"the number of quick tries, the first included: 1 to 20"`
+	First  *time.Duration `env:"RETRY_FIRST_WAIT" max:"15m" help:"the wait after the first failure: up to 15m"`
+	Factor *float64       `env:"RETRY_FACTOR" min:"1" max:"10" help:"what each next wait is multiplied by: 1 to 10"`
+	Jitter *float64       `env:"RETRY_JITTER" min:"0" max:"0.9" help:"the share by which a wait is longer or shorter at random: 0 to 0.9"`
+	Park   *bool          `env:"RETRY_PARK" help:"true to let deliveries wait for their server after the quick tries, false to give up then"`
+	GiveUp *time.Duration `env:"RETRY_GIVE_UP" min:"1m" max:"90d" help:"the age at which a delivery that waits for its server is dead: 1m to 90d"`
+}
+
+// Build returns the policy that is configured.
+func (c Retry) Build() (retry.Policy, error) {
+	p, err := retry.Preset(c.Policy)
+	if err != nil {
+		return retry.Policy{}, err
+	}
+	replace(&p.Tries, c.Tries)
+	replace(&p.First, c.First)
+	replace(&p.Factor, c.Factor)
+	replace(&p.Jitter, c.Jitter)
+	replace(&p.GiveUp, c.GiveUp)
+	if replace(&p.Park, c.Park); p.Park {
+		p.Circuit = true // which is what releases parked deliveries
+	}
+	return p, p.Validate()
+}
+
+func replace[T any](value, with *T) {
+	if with != nil {
+		*value = *with
+	}
+}
+
+func (c *Retry) check(r *report) {
+	r.oneOf("RETRY_POLICY", c.Policy, retry.Names...)
+	if _, err := c.Build(); err != nil && len(r.faults) == 0 {
+		r.add("RETRY_POLICY", "and the settings that change it do not go together: "+err.Error(), "change one of them")
+	}
+}
+
+// Circuit is when a server counts as down, and how it is found to be back.
+type Circuit struct {
+	Streak   int           `env:"CIRCUIT_STREAK" envDefault:"5" min:"1" max:"1000" help:"how many failures in a row open a server's circuit: 1 to 1000"`
+	Share    float64       `env:"CIRCUIT_SHARE" envDefault:"0.7" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
+	Sample   int           `env:"CIRCUIT_SAMPLE" envDefault:"10" min:"1" max:"10000" help:"how many deliveries in the window are needed to judge by their share: 1 to 10000"`
+	Window   time.Duration `env:"CIRCUIT_WINDOW" envDefault:"5m" min:"10s" max:"1h" help:"the window in which failures are counted: 10s to 1h"`
+	First    time.Duration `env:"CHECK_FIRST" envDefault:"5m" min:"1s" max:"1d" help:"how long after its circuit opened a server is checked first: 1s to 1d"`
+	Step     time.Duration `env:"CHECK_STEP" envDefault:"10m" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
+	Slow     time.Duration `env:"CHECK_SLOW" envDefault:"1d" min:"1s" max:"7d" help:"the waits between checks after the fifth, while something is parked: 1s to 7d"`
+	Ramp     time.Duration `env:"RELEASE_EVERY" envDefault:"1m" min:"1s" max:"1h" help:"the time between the steps in which a server that is back gets what was parked for it: 1s to 1h"`
+	MaxPause time.Duration `env:"RETRY_AFTER_MAX" envDefault:"12h" min:"1m" max:"7d" help:"the longest pause that is granted to a server that asks for one (Retry-After): 1m to 7d"`
+}
+
+// Rules returns the rules of the circuit, for deliveries that are given up
+// after a time.
+func (c Circuit) Rules(giveUp time.Duration) circuit.Rules {
+	return circuit.Rules{
+		OpenAfter: c.Streak, OpenShare: c.Share, OpenSample: c.Sample, Window: c.Window,
+		CheckFirst: c.First, CheckStep: c.Step, CheckSlow: c.Slow, GiveUp: giveUp,
+		RampEvery: c.Ramp, MaxPause: c.MaxPause,
+	}.Complete()
+}
+
+// Outbound is how requests to strangers are made.
+type Outbound struct {
+	Timeout   time.Duration `env:"DELIVERY_TIMEOUT" envDefault:"15s" min:"1s" max:"30s" help:"how long one request to an inbox may take: 1s to 30s"`
+	UserAgent string        `env:"USER_AGENT" envDefault:"fedpost/1" help:"the User-Agent of all requests, best with a page that says who you are: fedpost/1 (+https://social.example/about)"`
+	Allow     Prefixes      `env:"OUTBOUND_ALLOW" help:"networks that may be reached although they are private, as CIDR prefixes with commas between them, such as 10.1.0.0/16"`
+	PlainHTTP bool          `env:"OUTBOUND_PLAIN_HTTP" envDefault:"false" help:"true to deliver to http:// inboxes too"`
+}
+
+func (o *Outbound) check(r *report) {
+	if strings.ContainsFunc(o.UserAgent, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		r.add("USER_AGENT", "has a control character in it", "set it to one line of text")
+	}
+}
+
+// Prefixes is a list of networks.
+type Prefixes []netip.Prefix
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Prefixes) UnmarshalText(b []byte) error {
+	for s := range strings.SplitSeq(string(b), ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(s))
+		if err != nil {
+			return notPrefix(s)
+		}
+		*p = append(*p, prefix)
+	}
+	return nil
+}
+
+type notPrefix string
+
+func (e notPrefix) Error() string { return "not a list of CIDR prefixes because of " + string(e) }
+
+// Concurrency is how much one invocation does at a time.
+type Concurrency struct {
+	Deliveries int `env:"DELIVERY_CONCURRENCY" envDefault:"256" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
+	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" envDefault:"8" min:"1" max:"100" help:"how many of them to one server: 1 to 100"`
+	Probes     int `env:"PROBE_CONCURRENCY" envDefault:"64" min:"1" max:"256" help:"how many servers the health check probes at a time: 1 to 256"`
+}
+
+func (c *Concurrency) check(r *report) {
+	if c.PerHost > c.Deliveries {
+		r.add("DELIVERY_CONCURRENCY_PER_HOST", "is more than DELIVERY_CONCURRENCY", "set it to at most that")
+	}
+}

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"errors"
+
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/peers"
+)
+
+// SipherIdentity is who we are in a Sipher network, as far as everybody may know
+// it. It is needed to be found. The names are those Sipher servers use.
+type SipherIdentity struct {
+	Origin              string `env:"BETTER_AUTH_URL" help:"our own origin, such as https://social.example, without a slash at the end"`
+	PublicKey           string `env:"FEDERATION_PUBLIC_KEY" help:"our Ed25519 public key, 32 bytes in base64"`
+	EncryptionPublicKey string `env:"FEDERATION_ENCRYPTION_PUBLIC_KEY" help:"our X25519 public key, 32 bytes in base64"`
+}
+
+// Load returns the identity to show to others. Its error joins *identity.Faults.
+func (s SipherIdentity) Load() (crypto.Public, error) { return crypto.LoadPublic(s.get) }
+
+func (s SipherIdentity) get(name string) string {
+	return map[string]string{
+		crypto.SettingOrigin: s.Origin, crypto.SettingPublicKey: s.PublicKey, crypto.SettingEncryptionKey: s.EncryptionPublicKey,
+	}[name]
+}
+
+func (s *SipherIdentity) check(r *report) {
+	_, err := s.Load()
+	r.identity(err)
+}
+
+// SipherSecrets are the private halves of our identity. Only what signs and
+// decrypts reads them, so that nothing else can lose them. A program that reads
+// them reads SipherIdentity before: all of both, or nothing, is set.
+type SipherSecrets struct {
+	PrivateKey           string `env:"FEDERATION_PRIVATE_KEY" secret:"true" help:"our Ed25519 private key, 64 bytes (seed and public key) in base64"`
+	EncryptionPrivateKey string `env:"FEDERATION_ENCRYPTION_PRIVATE_KEY" secret:"true" help:"our X25519 private key, 32 bytes in base64"`
+}
+
+// Load returns the identity to send with, of which public is the other half. Its
+// error joins *identity.Faults.
+func (s SipherSecrets) Load(public SipherIdentity) (crypto.Identity, error) {
+	return crypto.LoadIdentity(func(name string) string {
+		switch name {
+		case crypto.SettingPrivateKey:
+			return s.PrivateKey
+		case crypto.SettingEncryptionPrivate:
+			return s.EncryptionPrivateKey
+		}
+		return public.get(name)
+	})
+}
+
+func (s *SipherSecrets) check(r *report) {
+	_, err := crypto.LoadIdentity(func(name string) string { return r.env[name] })
+	r.identity(err)
+}
+
+// identity records what is wrong with an identity's settings.
+func (r *report) identity(err error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return
+	}
+	for _, one := range joined.Unwrap() {
+		if f, ok := errors.AsType[*crypto.SettingFault](one); ok {
+			r.add(f.Setting, "cannot be used: "+f.Problem, "make a new set with: fedpost keys sipher")
+		}
+	}
+}
+
+// Sipher is how the protocol is spoken.
+type Sipher struct {
+	Threats      string `env:"SIPHER_THREAT_POLICIES" help:"a JSON object that changes what is done about a reason for which a server is unhealthy, such as {\"TIMEOUT\":{\"proxyEligible\":true,\"directHealthCheckable\":true}}"`
+	Deliveries   int    `env:"SIPHER_DELIVERY_CONCURRENCY" envDefault:"10" min:"1" max:"256" help:"how many Sipher jobs one process delivers at a time, of which one server takes at most half: 1 to 256"`
+	Probes       int    `env:"SIPHER_PROBE_CONCURRENCY" envDefault:"3" min:"1" max:"64" help:"how many Sipher servers the health check asks at a time: 1 to 64"`
+	DiscoverRate int    `env:"SIPHER_DISCOVER_RATE" envDefault:"60" min:"1" max:"6000" help:"how many requests a minute one address may make to /discover: 1 to 6000"`
+}
+
+func (s *Sipher) check(r *report) {
+	if _, err := peers.ParsePolicies(s.Threats); err != nil {
+		r.add("SIPHER_THREAT_POLICIES", "cannot be used: "+err.Error(), "mend it, or remove it for the protocol's own policies")
+	}
+}

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"fedpost/internal/app/config"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/healthcheck"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/protocol/outbound"
+	"fedpost/internal/protocol/sipher"
+	"fedpost/internal/protocol/sipher/crypto"
+)
+
+// probeTimeout is how long a server that is probed may take to answer.
+const probeTimeout = 8 * time.Second
+
+func random() float64 { return rand.Float64() }
+
+// HealthCheck is the scheduled work that functions/healthcheck runs.
+func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
+	pol, err := c.Retry.Build()
+	if err != nil {
+		return nil, err
+	}
+	hc, err := p.client(c.Outbound, probeTimeout, outbound.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	// Its checks ask who others are and say nothing of us.
+	federation, err := p.sipher(crypto.Identity{}, c.Sipher, c.Outbound)
+	if err != nil {
+		return nil, err
+	}
+	circuit := c.Circuit.Rules(pol.GiveUp)
+	s := p.store()
+	notes := enqueue.Notes{Noter: p.redundancy(pol), Blobs: s, Log: p.Log}
+	return healthcheck.New(healthcheck.Config{
+		Servers: s, Lot: p.lot(circuit),
+		Prober:   healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
+		Agenda:   &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, Log: p.Log},
+		Checkers: []healthcheck.Checker{sipherChecks{federation}},
+		Rules:    circuit, Log: p.Log, Meter: p.Meter, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
+	}), nil
+}
+
+// sipherChecks are the health checks of the Sipher protocol's own registry.
+type sipherChecks struct{ protocol *sipher.Protocol }
+
+func (s sipherChecks) Check(ctx context.Context, _ time.Time) error {
+	_, err := s.protocol.Check(ctx)
+	return err
+}

@@ -1,0 +1,192 @@
+package apigateway
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+)
+
+// echo answers with what it saw of the request.
+type echo struct {
+	Method, Path, Escaped, Cursor, Idempotency, Host, Body string
+}
+
+func serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Add("Retry-After", "7")
+	w.WriteHeader(http.StatusAccepted)
+	// The test fails on an answer that is not whole.
+	_ = json.NewEncoder(w).Encode(echo{
+		r.Method, r.URL.Path, r.URL.EscapedPath(), r.URL.Query().Get("cursor"), r.Header.Get("Idempotency-Key"), r.Host, string(body),
+	})
+}
+
+// answer runs one event and reads the answer, which both formats have in the
+// same fields.
+func answer(t *testing.T, event map[string]any) echo {
+	t.Helper()
+	raw, err := json.Marshal(event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := New(http.HandlerFunc(serve))(context.Background(), raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r events.APIGatewayV2HTTPResponse
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	var e echo
+	if err := json.Unmarshal([]byte(r.Body), &e); err != nil || r.StatusCode != http.StatusAccepted {
+		t.Fatalf("%s: %v", b, err)
+	}
+	if r.Headers["Retry-After"] != "7" && !reflect.DeepEqual(r.MultiValueHeaders["Retry-After"], []string{"7"}) {
+		t.Errorf("header lost: %s", b)
+	}
+	return e
+}
+
+func fixture(t *testing.T, name string, change map[string]any) map[string]any {
+	t.Helper()
+	b, err := os.ReadFile("../../../../functions/testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var event map[string]any
+	if err := json.Unmarshal(b, &event); err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range change {
+		event[k] = v
+	}
+	return event
+}
+
+func TestBothFormatsGiveTheSameRequest(t *testing.T) {
+	want := echo{
+		Method: "GET", Path: "/v1/keys/https://social.example/users/frida#main-key",
+		Escaped: "/v1/keys/https%3A%2F%2Fsocial.example%2Fusers%2Ffrida%23main-key",
+		Cursor:  "a b&c", Idempotency: `"note, 8842"`,
+	}
+	for _, name := range []string{"rest-api.json", "http-api.json"} {
+		t.Run(name, func(t *testing.T) {
+			got := answer(t, fixture(t, name, nil))
+			want.Host = got.Host // each API has its own
+			got.Escaped = unifyColon(got.Escaped)
+			if got != want {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+			if got.Host == "" {
+				t.Error("no host")
+			}
+		})
+	}
+}
+
+// unifyColon: a colon may be encoded in a path or not.
+func unifyColon(s string) string {
+	if len(s) > 14 && s[14] == ':' {
+		return s[:14] + "%3A" + s[15:]
+	}
+	return s
+}
+
+func TestABodyInBase64IsDecoded(t *testing.T) {
+	const body = `{"content":"<p>größe & 🐘</p>"}`
+	coded := base64.StdEncoding.EncodeToString([]byte(body))
+	for _, name := range []string{"rest-api.json", "http-api.json"} {
+		for _, change := range []map[string]any{
+			{"body": body},
+			{"body": coded, "isBase64Encoded": true},
+		} {
+			if got := answer(t, fixture(t, name, change)).Body; got != body {
+				t.Errorf("%s: got %q", name, got)
+			}
+		}
+	}
+}
+
+func TestTheStageIsNoPartOfThePath(t *testing.T) {
+	for raw, want := range map[string]string{
+		"/live/healthz": "/healthz",
+		"/live":         "/",
+		"/liveliness":   "/liveliness",
+		"/healthz":      "/healthz",
+	} {
+		event := fixture(t, "http-api.json", map[string]any{"rawPath": raw})
+		event["requestContext"].(map[string]any)["stage"] = "live"
+		if got := answer(t, event).Path; got != want {
+			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
+	}
+}
+
+func TestAPathIsServedAsItWasSent(t *testing.T) {
+	tests := []struct{ event, path string }{
+		{"/v1/keys/plain", "/v1/keys/plain"},
+		{"/v1/keys/plain%20id", "/v1/keys/plain id"},
+		{"/v1/keys/plain id", "/v1/keys/plain id"},
+		{"/v1/keys/100%", "/v1/keys/100%"},
+		{"/v1/keys/https://a.example/größe?x=1#k", "/v1/keys/https://a.example/größe?x=1#k"},
+		{"/v1/keys/https%3A%2F%2Fa.example%2F%2525", "/v1/keys/https://a.example/%25"},
+		{"/v1/servers/a.example:8443/block", "/v1/servers/a.example:8443/block"},
+		{"/v1/servers/größe.example", "/v1/servers/größe.example"},
+		{"/v1/servers/https://a.example/pause", "/v1/servers/https://a.example/pause"},
+		{"/v1/servers/https%3A%2F%2Fa.example/pause", "/v1/servers/https://a.example/pause"},
+		{"", "/"},
+	}
+	for _, tt := range tests {
+		if got := answer(t, fixture(t, "rest-api.json", map[string]any{"path": tt.event})).Path; got != tt.path {
+			t.Errorf("%s: got %s, want %s", tt.event, got, tt.path)
+		}
+	}
+}
+
+func TestAServersNameIsOnePartOfThePath(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/servers/a.example":                       "/v1/servers/a.example",
+		"/v1/servers/https://a.example/block":         "/v1/servers/https:%2F%2Fa.example/block",
+		"/v1/servers/https%3A%2F%2Fa.example/unblock": "/v1/servers/https%3A%2F%2Fa.example/unblock",
+		"/v1/servers/inbox:https://a.example/users/é": "/v1/servers/inbox:https:%2F%2Fa.example%2Fusers%2F%C3%A9",
+	} {
+		if got := encodePath(path); got != want {
+			t.Errorf("%s becomes %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestOtherEventsAreRefused(t *testing.T) {
+	for _, event := range []string{`{"Records":[]}`, `{"version":"0","detail-type":"Scheduled Event"}`, `[]`, `"x"`, `{"version":2}`, `{"version":"2.0","headers":[]}`} {
+		if _, err := New(http.HandlerFunc(serve))(context.Background(), json.RawMessage(event)); !errors.Is(err, ErrNotAPIGateway) {
+			t.Errorf("%s: got %v", event, err)
+		}
+	}
+}
+
+func FuzzEncodePathIsAlwaysAPath(f *testing.F) {
+	for _, s := range []string{"/", "/v1/keys/a#b", "/v1/keys/%zz", "/ä?", "//a/../b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		if got := encodePath(path); !encoded(got) {
+			t.Errorf("%q becomes %q, which no URL can hold", path, got)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+// Package lambda puts fedpost's functions together on AWS: settings and
+// clients from a Lambda function's environment, around the assembly that all
+// engines share.
+//
+// It is the only thing the Lambda functions import, and it imports nothing of
+// the embedded engine, so that no SQLite is linked into them; a test of the
+// binaries' dependencies holds it to that.
+package lambda
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"fedpost/internal/app"
+	"fedpost/internal/app/config"
+	"fedpost/internal/app/lambda/apigateway"
+	"fedpost/internal/app/lambda/metrics"
+	"fedpost/internal/app/lambda/sqsevent"
+	"fedpost/internal/engine/awssdk"
+	"fedpost/internal/engine/dynamodb"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqs"
+	"fedpost/internal/keys/kms"
+)
+
+// Enqueue is functions/enqueue. IAM has authenticated who calls it.
+func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
+	var c config.Enqueue
+	if err := config.Load(&c); err != nil {
+		return nil, err
+	}
+	p, _, err := ports(c.Queues, c.Table, log)
+	if err != nil {
+		return nil, err
+	}
+	if p.Sealer, err = sealer(c.Sealing); err != nil {
+		return nil, err
+	}
+	h, err := app.API(c, "", p)
+	if err != nil {
+		return nil, err
+	}
+	return apigateway.New(h), nil
+}
+
+// Deliver is functions/deliver.
+func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.SQSEventResponse, error), error) {
+	var c config.Deliver
+	if err := config.Load(&c); err != nil {
+		return nil, err
+	}
+	p, cfg, err := ports(c.Queues, c.Table, log)
+	if err != nil {
+		return nil, err
+	}
+	if p.Sealer, err = sealer(c.Sealing); err != nil {
+		return nil, err
+	}
+	sources, err := Sources(cfg.Region, c.Queues.URLs())
+	if err != nil {
+		return nil, err
+	}
+	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
+	p.Meter = meter
+	engine, err := app.Deliver(c, p)
+	if err != nil {
+		return nil, err
+	}
+	h := sqsevent.Handler{Worker: engine, Sources: sources}
+	return func(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+		defer flush(ctx, meter, log)
+		return h.Handle(ctx, e)
+	}, nil
+}
+
+// HealthCheck is functions/healthcheck.
+func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEvent) error, error) {
+	var c config.HealthCheck
+	if err := config.Load(&c); err != nil {
+		return nil, err
+	}
+	p, _, err := ports(c.Queues, c.Table, log)
+	if err != nil {
+		return nil, err
+	}
+	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
+	p.Meter = meter
+	runner, err := app.HealthCheck(c, p)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, _ events.EventBridgeEvent) error {
+		defer flush(ctx, meter, log)
+		return runner.Run(ctx)
+	}, nil
+}
+
+// ports are SQS and DynamoDB, and the configuration they were made with.
+func ports(q config.Queues, t config.Table, log *slog.Logger) (app.Ports, aws.Config, error) {
+	fail := func(err error) (app.Ports, aws.Config, error) { return app.Ports{}, aws.Config{}, err }
+	cfg, err := awssdk.Config(os.Getenv)
+	if err != nil {
+		return fail(err)
+	}
+	messages, err := awssdk.SQS(cfg, os.Getenv)
+	if err != nil {
+		return fail(err)
+	}
+	records, err := awssdk.DynamoDB(cfg, os.Getenv)
+	if err != nil {
+		return fail(err)
+	}
+	queues := map[queue.Name]queue.Queue{}
+	for name, url := range q.URLs() {
+		queues[name] = sqs.New(messages, url, name)
+	}
+	return app.Ports{
+		Table: dynamodb.New(records, t.Name),
+		Queue: func(n queue.Name) queue.Queue { return queues[n] },
+		Log:   log, Now: time.Now,
+	}, cfg, nil
+}
+
+// sealer is KMS.
+func sealer(s config.Sealing) (*kms.Sealer, error) {
+	cfg, err := awssdk.Config(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	client, err := awssdk.KMS(cfg, os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("sealing key: %w", err)
+	}
+	return kms.New(client, s.KMSKey), nil
+}
+
+// flush prints the counts of an invocation. That it could not is no reason to
+// have the invocation repeated.
+func flush(ctx context.Context, m *metrics.Meter, log *slog.Logger) {
+	if err := m.Flush(); err != nil {
+		log.ErrorContext(ctx, "counts of this invocation are lost", "error", err)
+	}
+}

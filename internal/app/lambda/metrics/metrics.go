@@ -1,0 +1,117 @@
+// Package metrics counts what happens to deliveries and prints the counts in
+// CloudWatch's embedded metric format, a line of log from which CloudWatch makes
+// metrics.
+//
+// That costs no request and no time, and nothing at all while there is nothing
+// to count. A custom metric costs $0.30 a month for each combination of
+// dimensions, so there are none, above all not the host: which host is in
+// trouble is in the log line of each outcome and in the registry.
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+package metrics
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+)
+
+// Names of what is counted here. Other packages add their own: "Parked",
+// "Dead", "Released", "Probes", "Exhausted".
+const (
+	Attempts  = "Attempts"  // requests made
+	Delivered = "Delivered" // recipients that have it
+	Failed    = "Failed"    // recipients that refused it for good
+	Retried   = "Retried"   // attempts that will be followed by another
+	Throttled = "Throttled" // answers that asked for a pause
+)
+
+// Meter counts. It implements the meters of packages deliver and healthcheck
+// and is safe for concurrent use: invocations that share a process share it.
+type Meter struct {
+	namespace string
+	out       io.Writer
+	now       func() time.Time
+
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// New returns a meter that prints metrics of a namespace to out.
+func New(namespace string, out io.Writer, now func() time.Time) *Meter {
+	return &Meter{namespace: namespace, out: out, now: now, counts: map[string]int{}}
+}
+
+// Counted adds n to a counter.
+func (m *Meter) Counted(name string, n int) {
+	if n == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts[name] += n
+}
+
+// Attempted counts an attempt and what it led to.
+func (m *Meter) Attempted(_ activity.Activity, o outcome.Outcome, s activity.State) {
+	if !o.Unattempted {
+		m.Counted(Attempts, 1)
+	}
+	if o.Class == outcome.Throttled {
+		m.Counted(Throttled, 1)
+	}
+	switch s {
+	case activity.Delivered:
+		m.Counted(Delivered, 1)
+	case activity.Failed:
+		m.Counted(Failed, 1)
+	case activity.Retrying:
+		m.Counted(Retried, 1)
+	}
+}
+
+// metric and directive are the format's description of the numbers in a line.
+type metric struct {
+	Name string
+	Unit string
+}
+
+type directive struct {
+	Namespace  string
+	Dimensions [][]string
+	Metrics    []metric
+}
+
+// Flush prints what was counted since the last time, if anything. It is called
+// at the end of an invocation, before Lambda freezes the process.
+func (m *Meter) Flush() error {
+	m.mu.Lock()
+	counts := m.counts
+	m.counts = map[string]int{}
+	m.mu.Unlock()
+	if len(counts) == 0 {
+		return nil
+	}
+	d := directive{Namespace: m.namespace, Dimensions: [][]string{{}}}
+	line := map[string]any{"message": "counts of this invocation"}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		d.Metrics = append(d.Metrics, metric{Name: name, Unit: "Count"})
+		line[name] = counts[name]
+	}
+	line["_aws"] = map[string]any{"Timestamp": m.now().UnixMilli(), "CloudWatchMetrics": []directive{d}}
+	b, err := json.Marshal(line)
+	if err != nil {
+		return fmt.Errorf("print metrics: %w", err)
+	}
+	// One write, so that lines of concurrent invocations do not mix.
+	if _, err := m.out.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("print metrics: %w", err)
+	}
+	return nil
+}

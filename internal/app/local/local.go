@@ -1,0 +1,178 @@
+// Package local runs the whole of fedpost in one process: the API, an event
+// source for each queue, and the schedule, around the same handlers that the
+// Lambda functions run.
+//
+// It adds nothing to what they do. Whatever it would add, production would
+// lack; so its only concerns are starting in the right order, and stopping
+// such that what is under way is finished and the rest is on the queues.
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"fedpost/internal/app/topology"
+	"fedpost/internal/engine/queue"
+)
+
+// PerQueue is how many deliveries of each queue a process has under way at once.
+// Its dozens of invocations would otherwise open thousands of connections for
+// one activity with many recipients, which is more files than most systems let a
+// process have.
+const PerQueue = 512
+
+// Services are fedpost's three functions.
+type Services struct {
+	API         http.Handler
+	Deliver     Handler
+	HealthCheck func(context.Context) error
+}
+
+// Options of a server.
+type Options struct {
+	// Listen is a host:port.
+	Listen string
+	// Token is set if clients have to authenticate. Listening on anything but
+	// loopback needs it.
+	Token string
+
+	Queue func(queue.Name) queue.Queue
+	// Sweep, if not nil, drops what has expired; it is called every minute.
+	Sweep func(context.Context) error
+
+	Services Services
+
+	// Timeout of one deliver invocation.
+	Timeout time.Duration
+	// Every is the period of the scheduled function: a minute in production.
+	Every time.Duration
+	// Concurrency, if not 0, is how many invocations run at once for each queue,
+	// instead of what production has: a stand-in for SQS answers few polls at once.
+	Concurrency int
+	Log         *slog.Logger
+}
+
+// Server is a running fedpost.
+type Server struct {
+	// URL is where it listens.
+	URL string
+
+	http   *http.Server
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	failed chan error
+}
+
+// ErrNotLoopback refuses to offer an API without authentication to a network.
+var ErrNotLoopback = errors.New("listening on an address that is not loopback needs authentication")
+
+// Start begins to serve.
+func Start(o Options) (*Server, error) {
+	if o.Token == "" && !loopback(o.Listen) {
+		return nil, fmt.Errorf("%w: set FEDPOST_API_TOKEN to a secret that clients send as Bearer token, or listen on 127.0.0.1 instead of %s", ErrNotLoopback, o.Listen)
+	}
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", o.Listen, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{
+		URL: "http://" + listener.Addr().String(), cancel: cancel, failed: make(chan error, 1),
+		http: &http.Server{
+			Handler: o.Services.API, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+			ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		},
+	}
+	for _, name := range topology.Sources {
+		q := topology.Of(name)
+		m := Mapping{
+			Queue: o.Queue(name), Name: name, ARN: arn(name),
+			BatchSize: q.BatchSize, Concurrency: cmp.Or(o.Concurrency, q.Concurrency), Timeout: o.Timeout, Handler: o.Services.Deliver, Log: o.Log,
+		}
+		s.done.Go(func() { m.Run(ctx) })
+	}
+	s.done.Go(func() { every(ctx, o.Every, "healthcheck", o.Log, o.Services.HealthCheck) })
+	if o.Sweep != nil {
+		s.done.Go(func() { every(ctx, time.Minute, "sweep", o.Log, o.Sweep) })
+	}
+	go func() {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("serve %s: %w", s.URL, err)
+		}
+	}()
+	return s, nil
+}
+
+// arn is what handlers see as the event source's ARN.
+func arn(n queue.Name) string { return "arn:aws:sqs:local:000000000000:fedpost-" + string(n) }
+
+// Sources maps the event sources' ARNs to queues, for the handler.
+func Sources() map[string]queue.Name {
+	m := make(map[string]queue.Name, len(topology.Sources))
+	for _, n := range topology.Sources {
+		m[arn(n)] = n
+	}
+	return m
+}
+
+// Wait blocks until ctx ends or the server fails.
+func (s *Server) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.failed:
+		return err
+	}
+}
+
+// Stop ends the server: no new calls, then what is under way is finished. What
+// is not done when ctx ends is on its queue still, and goes on at the next start.
+func (s *Server) Stop(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	s.cancel()
+	finished := make(chan struct{})
+	go func() { s.done.Wait(); close(finished) }()
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		err = errors.Join(err, fmt.Errorf("deliveries were still under way; they are tried again after the next start: %w", ctx.Err()))
+	}
+	return err
+}
+
+// every runs f now and then every period. An error is logged: the next run,
+// like the next minute's invocation in production, tries again.
+func every(ctx context.Context, period time.Duration, name string, log *slog.Logger, f func(context.Context) error) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			log.Error("scheduled run", "name", name, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// loopback reports whether address names this machine only.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

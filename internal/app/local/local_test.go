@@ -1,0 +1,82 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqlite"
+)
+
+func TestOnlyLoopbackNeedsNoToken(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"127.0.0.1:8080": true, "localhost:8080": true, "[::1]:8080": true, "127.9.9.9:1": true,
+		"0.0.0.0:8080": false, ":8080": false, "[::]:8080": false, "10.0.0.1:80": false, "example.com:80": false, "nonsense": false,
+	} {
+		if got := loopback(address); got != ok {
+			t.Errorf("loopback(%q) = %v", address, got)
+		}
+	}
+	_, err := Start(Options{Listen: "0.0.0.0:0", Log: slog.New(slog.DiscardHandler)})
+	if !errors.Is(err, ErrNotLoopback) || !strings.Contains(err.Error(), "FEDPOST_API_TOKEN") {
+		t.Errorf("error %v, want one that names the setting", err)
+	}
+}
+
+func TestItServesTheQueuesTheScheduleAndTheAPI(t *testing.T) {
+	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	bodies, checked := make(chan string, 4), make(chan struct{}, 100)
+	s, err := Start(Options{
+		Listen: "127.0.0.1:0", Queue: e.Queue, Sweep: e.Sweep, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Services: Services{
+			API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
+			Deliver: func(_ context.Context, ev events.SQSEvent) (events.SQSEventResponse, error) {
+				for _, r := range ev.Records {
+					bodies <- r.Body
+				}
+				return events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}, nil
+			},
+			HealthCheck: func(context.Context) error { checked <- struct{}{}; return nil },
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered} {
+		m := queue.Message{Body: string(name)}
+		if name.FIFO() {
+			m.OrderingKey, m.DeduplicationKey = "g", "d"
+		}
+		if err := e.Queue(name).Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[string]bool{}
+	for range 4 {
+		seen[<-bodies] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("served %v", seen)
+	}
+	<-checked
+	resp, err := http.Get(s.URL + "/")
+	if err != nil || resp.StatusCode != http.StatusTeapot {
+		t.Errorf("GET: %v, %v", resp, err)
+	} else if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+}

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"crypto/rand"
+	"slices"
+
+	"fedpost/internal/api"
+	"fedpost/internal/api/operator"
+	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/app/config"
+	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger/stats"
+	"fedpost/internal/servers/ratelimit"
+)
+
+// tally is what this process counts, unless the caller brings one that several
+// parts share.
+func (p Ports) tally() *stats.Tally {
+	if p.Tally != nil {
+		return p.Tally
+	}
+	return p.NewTally()
+}
+
+// NewTally returns a tally for a process.
+func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.Text(), p.now()) }
+
+// operating are the operators' routes.
+func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, error) {
+	pol, err := c.Retry.Build()
+	if err != nil {
+		return nil, err
+	}
+	s, now := p.store(), p.now()
+	known := &registry.Service{
+		Hosts: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(),
+		Rules: c.Circuit.Rules(pol.GiveUp).Complete(), Now: now,
+	}
+	letters := deadletter.Current{Store: s, Ledger: s}
+	report := &stats.Service{
+		Queues: func(n queue.Name) stats.Queue { return p.Queue(n) },
+		Store:  s, Servers: known, Tally: tally, Now: now,
+	}
+	return slices.Concat(
+		operator.ServerRoutes(known, now),
+		operator.DeadLetterRoutes(letters, deadletter.Reviver{Store: letters, Queues: p.sender, Now: now}, now),
+		operator.StatsRoutes(report),
+		operator.FollowRoutes(s.Sipher()),
+	), nil
+}

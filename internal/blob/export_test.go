@@ -1,6 +1,0 @@
-package blob
-
-import "bytes"
-
-// InflateAtMost is Inflate with another limit.
-func InflateAtMost(b []byte, most int64) (string, error) { return inflate(bytes.NewReader(b), most) }

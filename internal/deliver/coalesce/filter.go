@@ -1,0 +1,113 @@
+package coalesce
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+)
+
+// Store keeps what was accepted and delivered, by subject and inbox.
+type Store interface {
+	// NoteAccepted notes that a was accepted for inboxes. Repeating it is
+	// harmless. One write for about a hundred inboxes.
+	NoteAccepted(ctx context.Context, s Subject, a Accepted, inboxes []string, forget time.Time) error
+	// NewerAccepted returns, by inbox, what was accepted after a time about s.
+	NewerAccepted(ctx context.Context, s Subject, after time.Time, inboxes []string) (map[string][]Accepted, error)
+	// NoteDelivered notes d as what was delivered last to inboxes about s. One
+	// write each.
+	NoteDelivered(ctx context.Context, s Subject, d Delivered, inboxes []string, forget time.Time) error
+	// LastDelivered returns, by inbox, what was delivered last about s, if it is
+	// known.
+	LastDelivered(ctx context.Context, s Subject, inboxes []string) (map[string]Delivered, error)
+}
+
+// Filter applies the rules to activities that were submitted with
+// coalesce "latest"; others it neither drops nor notes.
+type Filter struct {
+	Store Store
+	Now   func() time.Time
+	// Pending is how long an accepted activity can still be on its way, and so
+	// supersede another: the retry policy's time to give up.
+	Pending time.Duration
+	// Remember is how long it is known what an inbox got last.
+	Remember time.Duration
+}
+
+func accepted(a activity.Activity, s Statement) Accepted {
+	return Accepted{a.ID, a.CreatedAt, s.Type, a.CoalesceCreate}
+}
+
+func statement(a activity.Activity) (Statement, bool) {
+	if a.Coalesce != activity.CoalesceLatest {
+		return Statement{}, false
+	}
+	return Read(a.Body)
+}
+
+func inboxes(ts []activity.Target) []string {
+	urls := make([]string, len(ts))
+	for i, t := range ts {
+		urls[i] = t.Inbox
+	}
+	return urls
+}
+
+// Note notes that a was accepted for ts.
+func (f Filter) Note(ctx context.Context, a activity.Activity, ts []activity.Target) error {
+	s, ok := statement(a)
+	if !ok || len(ts) == 0 {
+		return nil
+	}
+	forget := a.CreatedAt
+	if now := f.Now(); now.After(forget) {
+		forget = now
+	}
+	if err := f.Store.NoteAccepted(ctx, s.Subject, accepted(a, s), inboxes(ts), forget.Add(f.Pending)); err != nil {
+		return fmt.Errorf("note activity %s for what it supersedes: %w", a.ID, err)
+	}
+	return nil
+}
+
+// Needless returns, by index into ts, why sending a to that target is needless.
+func (f Filter) Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]Verdict, error) {
+	s, ok := statement(a)
+	if !ok || len(ts) == 0 {
+		return nil, nil
+	}
+	newer, err := f.Store.NewerAccepted(ctx, s.Subject, a.CreatedAt, inboxes(ts))
+	if err != nil {
+		return nil, fmt.Errorf("look for what supersedes activity %s: %w", a.ID, err)
+	}
+	var last map[string]Delivered
+	if (s.Type == "update" && s.Content != "") || s.Group == Membership {
+		if last, err = f.Store.LastDelivered(ctx, s.Subject, inboxes(ts)); err != nil {
+			return nil, fmt.Errorf("look for what is known of activity %s already: %w", a.ID, err)
+		}
+	}
+	needless := make(map[int]Verdict)
+	for i, t := range ts {
+		var known *Delivered
+		if d, ok := last[t.Inbox]; ok {
+			known = &d
+		}
+		if v, ok := Judge(accepted(a, s), s, newer[t.Inbox], known); ok {
+			needless[i] = v
+		}
+	}
+	return needless, nil
+}
+
+// Delivered notes that a was delivered to ts.
+func (f Filter) Delivered(ctx context.Context, a activity.Activity, ts []activity.Target) error {
+	s, ok := statement(a)
+	if !ok || len(ts) == 0 {
+		return nil
+	}
+	d := Delivered{a.ID, s.Type, s.Content}
+	if err := f.Store.NoteDelivered(ctx, s.Subject, d, inboxes(ts), f.Now().Add(f.Remember)); err != nil {
+		return fmt.Errorf("note delivery of activity %s: %w", a.ID, err)
+	}
+	return nil
+}

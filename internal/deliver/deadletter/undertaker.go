@@ -1,0 +1,89 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/message"
+	"fedpost/internal/protocol/outbound"
+	"fedpost/internal/servers/parking"
+)
+
+// Undertaker buries what the delivery engine gives up: as a letter in the table,
+// and as a message in the queue of dead letters.
+//
+// The letter comes first, because burying is repeated after a crash and a letter
+// written twice is one, where a message sent twice is two. The ledger says that
+// the recipient is dead only after both, so neither can be missing then.
+type Undertaker struct {
+	Store  Store
+	Queues func(queue.Name) queue.Sender
+	// Keep is how long letters are kept, at most Longest.
+	Keep time.Duration
+}
+
+// Bury implements deliver.Undertaker.
+func (u Undertaker) Bury(ctx context.Context, ds []deliver.Death) error {
+	letters := make([]Letter, len(ds))
+	byQueue := map[queue.Name][]queue.Message{}
+	for i, d := range ds {
+		letters[i] = u.letter(d)
+		m, err := notice(letters[i])
+		if err != nil {
+			return err
+		}
+		name := parking.QueueOf(d.Activity).DeadLetter()
+		byQueue[name] = append(byQueue[name], m)
+	}
+	if err := u.Store.Bury(ctx, letters); err != nil {
+		return err
+	}
+	var errs []error
+	for name, ms := range byQueue {
+		if err := errors.Join(u.Queues(name).SendBatch(ctx, ms)...); err != nil {
+			errs = append(errs, fmt.Errorf("send to %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// letter is a dead delivery with the message that begins it anew. Its generation
+// is above that of the record of its death, which marks it as revived, and its
+// time counts from its death on.
+func (u Undertaker) letter(d deliver.Death) Letter {
+	r := d.Recipient
+	return Letter{
+		Activity: d.Activity,
+		Delivery: message.Delivery{
+			Chunk: r.Chunk, Position: r.Position, Targets: []activity.Target{r.Target},
+			Generation: r.Generation + 1, Since: r.UpdatedAt,
+		},
+		Last: r, Reason: d.Reason, Died: r.UpdatedAt, Forget: r.UpdatedAt.Add(min(u.Keep, Longest)),
+	}
+}
+
+// notice is a letter as a message of the queue of dead letters. It is the very
+// message that delivers it anew, so the queue's own redrive revives it, too.
+func notice(l Letter) (queue.Message, error) {
+	body, err := message.Encode(message.Message{Activity: &l.Activity, Deliver: &l.Delivery})
+	if err != nil {
+		return queue.Message{}, fmt.Errorf("bury %s: %w", l.Name(), err)
+	}
+	m := queue.Message{Body: body, Attributes: map[string]string{
+		deliver.AttributeReason: l.Reason, deliver.AttributeError: outbound.Clean(l.Last.LastError, longestError),
+		deliver.AttributeSource: string(parking.QueueOf(l.Activity)),
+	}}
+	if l.Activity.Ordered() {
+		m.OrderingKey = parking.GroupOf(l.Activity, l.Host())
+		m.DeduplicationKey = "dead/" + parking.SendKey(l.Activity.ID, l.Delivery)
+	}
+	return m, nil
+}
+
+// longestError is how much of an error goes into an attribute, in bytes.
+const longestError = 512

@@ -1,0 +1,104 @@
+// Package awssdk records what became of each attempt that the AWS SDK made
+// for one call.
+//
+// The SDK retries by itself and then reports the last attempt only. That is not
+// enough to tell a definite failure from an ambiguous one: a first attempt that
+// was carried out and whose answer was lost, followed by a second that was
+// throttled, looks like a call that never happened. Who would roll back on such
+// an error loses or doubles an activity; so the attempts are looked at one by
+// one.
+package awssdk
+
+import (
+	"context"
+	"errors"
+	"net/http/httptrace"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// Log is the record of one call. Its zero value is ready; add it to the call's
+// APIOptions.
+type AttemptLog struct {
+	mu       sync.Mutex
+	attempts []attempt
+}
+
+type attempt struct {
+	sent bool // the request's headers were written
+	err  error
+}
+
+// AddTo returns a call's APIOptions with the log. It copies them: the slice is
+// the client's, which other calls share.
+func (l *AttemptLog) AddTo(options []func(*middleware.Stack) error) []func(*middleware.Stack) error {
+	return append(slices.Clone(options), l.install)
+}
+
+// install puts the log inside the SDK's retry loop.
+func (l *AttemptLog) install(stack *middleware.Stack) error {
+	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("fedpost.Attempt", l.record), "Retry", middleware.After)
+}
+
+func (l *AttemptLog) record(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
+	middleware.FinalizeOutput, middleware.Metadata, error,
+) {
+	// The trace may be called after the attempt has returned.
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	out, metadata, err := next.HandleFinalize(ctx, in)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts = append(l.attempts, attempt{sent: sent.Load(), err: err})
+	return out, metadata, err
+}
+
+// Count is how many attempts were made.
+func (l *AttemptLog) Count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.attempts)
+}
+
+// MayHaveActed reports whether the service may have carried out the call: some
+// attempt succeeded, or was sent and not refused.
+func (l *AttemptLog) MayHaveActed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.attempts {
+		if a.mayHaveActed() {
+			return true
+		}
+	}
+	return false
+}
+
+// EarlierMayHaveActed is MayHaveActed of all attempts but the last: what the
+// last one met may be the work of an earlier one.
+func (l *AttemptLog) EarlierMayHaveActed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, a := range l.attempts {
+		if i < len(l.attempts)-1 && a.mayHaveActed() {
+			return true
+		}
+	}
+	return false
+}
+
+func (a attempt) mayHaveActed() bool {
+	return a.err == nil || a.sent && !refused(a.err)
+}
+
+// refused reports whether the service answered that it does not do it. AWS
+// answers 4xx for what it has not begun: invalid requests, missing resources,
+// conditions that fail, throttling. A 5xx may come from half-way.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
+func refused(err error) bool {
+	var answer *smithyhttp.ResponseError
+	return errors.As(err, &answer) && answer.HTTPStatusCode() >= 400 && answer.HTTPStatusCode() < 500
+}

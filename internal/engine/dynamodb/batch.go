@@ -1,0 +1,180 @@
+package dynamodb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/internal/engine/table"
+)
+
+// Limits of batches.
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html
+const (
+	maxBatchGet   = 100
+	maxBatchWrite = 25
+
+	// maxBatchBytes is a quarter of what DynamoDB takes: a request of 10 MB may
+	// not be through before it is given up as lost.
+	maxBatchBytes = 4 << 20
+
+	// parallel is how many batches are under way at once.
+	parallel = 4
+)
+
+// Get implements table.Table.
+func (t *Table) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
+	// DynamoDB refuses a key that is asked for twice.
+	seen := make(map[table.Key]bool, len(keys))
+	var distinct []table.Key
+	for _, k := range keys {
+		if err := k.Check(); err != nil {
+			return nil, err
+		}
+		if !seen[k] {
+			seen[k] = true
+			distinct = append(distinct, k)
+		}
+	}
+	got := make(map[table.Key]table.Item, len(distinct))
+	for len(distinct) > 0 {
+		n := min(len(distinct), maxBatchGet)
+		if err := t.getBatch(ctx, distinct[:n], got); err != nil {
+			return nil, err
+		}
+		distinct = distinct[n:]
+	}
+	return got, nil
+}
+
+func (t *Table) getBatch(ctx context.Context, keys []table.Key, got map[table.Key]table.Item) error {
+	if len(keys) == 1 {
+		return t.getOne(ctx, keys[0], got)
+	}
+	ask := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
+	for _, k := range keys {
+		ask.Keys = append(ask.Keys, encodeKey(k))
+	}
+	what := fmt.Sprintf("get %d items", len(keys))
+	return t.again(ctx, what, func() (bool, error) {
+		out, err := t.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+			RequestItems: map[string]types.KeysAndAttributes{t.name: ask},
+		})
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", what, err)
+		}
+		for _, list := range out.Responses {
+			items, err := decodeAll(list)
+			if err != nil {
+				return false, fmt.Errorf("%s: %w", what, err)
+			}
+			for _, it := range items {
+				got[it.Key] = it
+			}
+		}
+		ask.Keys = nil
+		for _, rest := range out.UnprocessedKeys {
+			ask.Keys = append(ask.Keys, rest.Keys...)
+		}
+		return len(ask.Keys) == 0, nil
+	})
+}
+
+func (t *Table) getOne(ctx context.Context, k table.Key, got map[table.Key]table.Item) error {
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: encodeKey(k), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return fmt.Errorf("get %s %s: %w", k.PK, k.SK, err)
+	}
+	if len(out.Item) == 0 {
+		return nil
+	}
+	it, err := decode(out.Item)
+	if err != nil {
+		return fmt.Errorf("get: %w", err)
+	}
+	got[k] = it
+	return nil
+}
+
+// PutAll implements table.Table.
+func (t *Table) PutAll(ctx context.Context, items []table.Item) error {
+	var writes []write
+	for _, it := range items {
+		if err := it.Check(); err != nil {
+			return err
+		}
+		writes = append(writes, write{types.WriteRequest{PutRequest: &types.PutRequest{Item: encode(it)}}, it.Size()})
+	}
+	if len(items) == 1 {
+		return t.Put(ctx, items[0], table.Cond{})
+	}
+	return t.writeAll(ctx, "put", writes)
+}
+
+// DeleteAll implements table.Table.
+func (t *Table) DeleteAll(ctx context.Context, keys []table.Key) error {
+	var writes []write
+	for _, k := range keys {
+		if err := k.Check(); err != nil {
+			return err
+		}
+		writes = append(writes, write{types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: encodeKey(k)}}, len(k.PK) + len(k.SK)})
+	}
+	if len(keys) == 1 {
+		return t.Delete(ctx, keys[0], table.Cond{})
+	}
+	return t.writeAll(ctx, "delete", writes)
+}
+
+// write is one write of a batch and its size in bytes.
+type write struct {
+	types.WriteRequest
+	bytes int
+}
+
+// split cuts writes into batches by count and bytes.
+func split(writes []write) (batches [][]types.WriteRequest) {
+	var batch []types.WriteRequest
+	bytes := 0
+	for _, w := range writes {
+		if len(batch) == maxBatchWrite || len(batch) > 0 && bytes+w.bytes > maxBatchBytes {
+			batches, batch, bytes = append(batches, batch), nil, 0
+		}
+		batch, bytes = append(batch, w.WriteRequest), bytes+w.bytes
+	}
+	if len(batch) > 0 {
+		batches = append(batches, batch)
+	}
+	return batches
+}
+
+// writeAll sends the writes in batches, some at a time.
+func (t *Table) writeAll(ctx context.Context, verb string, writes []write) error {
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(parallel)
+	for _, batch := range split(writes) {
+		work.Go(func() error { return t.writeBatch(ctx, verb, batch) })
+	}
+	return work.Wait()
+}
+
+func (t *Table) writeBatch(ctx context.Context, verb string, batch []types.WriteRequest) error {
+	what := fmt.Sprintf("%s %d items", verb, len(batch))
+	return t.again(ctx, what, func() (bool, error) {
+		out, err := t.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{t.name: batch},
+		})
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", what, err)
+		}
+		batch = nil
+		for _, rest := range out.UnprocessedItems {
+			batch = append(batch, rest...)
+		}
+		return len(batch) == 0, nil
+	})
+}

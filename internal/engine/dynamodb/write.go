@@ -1,0 +1,92 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"fedpost/internal/engine/awssdk"
+	"fedpost/internal/engine/table"
+)
+
+// Put implements table.Table.
+func (t *Table) Put(ctx context.Context, it table.Item, cond table.Cond) error {
+	if err := it.Check(); err != nil {
+		return err
+	}
+	e, attributes := condition(cond), encode(it)
+	return t.write(ctx, "put", it.Key, func(log *awssdk.AttemptLog) error {
+		_, err := t.client.PutItem(ctx, &dynamodb.PutItemInput{
+			TableName: &t.name, Item: attributes,
+			ConditionExpression: e.text, ExpressionAttributeValues: e.values,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}, record(log))
+		return err
+	}, func(found *table.Item) bool {
+		// Fences are drawn for every write, so nobody else writes this one.
+		return found != nil && it.Fence != "" && found.Fence == it.Fence
+	})
+}
+
+// Delete implements table.Table.
+func (t *Table) Delete(ctx context.Context, k table.Key, cond table.Cond) error {
+	if err := k.Check(); err != nil {
+		return err
+	}
+	e := condition(cond)
+	return t.write(ctx, "delete", k, func(log *awssdk.AttemptLog) error {
+		_, err := t.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName: &t.name, Key: encodeKey(k),
+			ConditionExpression: e.text, ExpressionAttributeValues: e.values,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}, record(log))
+		return err
+	}, func(found *table.Item) bool { return found == nil })
+}
+
+// write runs one conditional write. A conflict on a retry is no conflict if the
+// item is as an earlier attempt of the same call, whose answer was lost, would
+// have left it: that is what ours tells.
+func (t *Table) write(ctx context.Context, verb string, k table.Key, do func(*awssdk.AttemptLog) error, ours func(found *table.Item) bool) error {
+	what := fmt.Sprintf("%s %s %s", verb, k.PK, k.SK)
+	inDoubt := false
+	return t.again(ctx, what, func() (bool, error) {
+		var log awssdk.AttemptLog
+		err := do(&log)
+		if err == nil {
+			return true, nil
+		}
+		inDoubt = inDoubt || log.EarlierMayHaveActed()
+		var failed *types.ConditionalCheckFailedException
+		var busy *types.TransactionConflictException
+		switch {
+		case errors.As(err, &busy):
+			return false, nil // a transaction holds the item for a moment
+		case errors.As(err, &failed):
+			found, err := foundItem(failed.Item)
+			if err != nil {
+				return false, fmt.Errorf("%s: %w", what, err)
+			}
+			if inDoubt && ours(found) {
+				return true, nil
+			}
+			return false, &table.ConflictError{Key: k, Found: found}
+		}
+		return false, fmt.Errorf("%s: %w", what, err)
+	})
+}
+
+func foundItem(a attributes) (*table.Item, error) {
+	if len(a) == 0 {
+		return nil, nil
+	}
+	it, err := decode(a)
+	return &it, err
+}
+
+func record(log *awssdk.AttemptLog) func(*dynamodb.Options) {
+	return func(o *dynamodb.Options) { o.APIOptions = log.AddTo(o.APIOptions) }
+}

@@ -1,0 +1,101 @@
+package queuetest
+
+import (
+	"time"
+
+	"fedpost/internal/engine/queue"
+)
+
+var visibilityCases = []testCase{
+	{"MessageComesBackWhenItsVisibilityEnds", func(c *check) {
+		c.send(c.Standard, text("x"))
+		c.receiveFor(c.Standard, 1, 0)
+		c.none(c.Standard, "the message is in flight")
+		c.wait(c.Visibility + time.Second)
+		if got := c.receive(c.Standard, 1)[0]; got.ReceiveCount != 2 {
+			c.Errorf("receive count %d, want 2", got.ReceiveCount)
+		}
+	}},
+	{"VisibilityOfOneReceive", func(c *check) {
+		c.send(c.Standard, text("x"))
+		c.receiveFor(c.Standard, 1, c.Visibility+3*time.Second)
+		c.wait(c.Visibility + time.Second)
+		c.none(c.Standard, "the receive hid it for longer than the queue does")
+		c.wait(3 * time.Second)
+		c.receive(c.Standard, 1)
+	}},
+	{"VisibilityExtended", func(c *check) {
+		c.send(c.Standard, text("x"))
+		got := c.receiveFor(c.Standard, 1, 0)
+		c.hide(c.Standard, c.Visibility+3*time.Second, got...)
+		c.wait(c.Visibility + time.Second)
+		c.none(c.Standard, "its visibility timeout was extended")
+		c.wait(3 * time.Second)
+		c.receive(c.Standard, 1)
+	}},
+	{"VisibilityCutShort", func(c *check) {
+		c.send(c.Standard, text("x"))
+		got := c.receive(c.Standard, 1)
+		c.hide(c.Standard, time.Second, got...)
+		c.none(c.Standard, "it is hidden for another second")
+		c.wait(2 * time.Second)
+		got = c.receive(c.Standard, 1)
+		c.show(c.Standard, got...)
+		c.receive(c.Standard, 1)
+	}},
+	{"VisibilityOfOneMessageOnly", func(c *check) {
+		c.send(c.Standard, text("a"), text("b"))
+		got := c.receive(c.Standard, 2)
+		c.show(c.Standard, got[0])
+		c.bodies(c.receive(c.Standard, 1), got[0].Body)
+	}},
+	{"VisibilityOfAMessageThatIsNotInFlightIsRefused", func(c *check) {
+		c.send(c.Standard, text("x"))
+		got := c.receive(c.Standard, 1)[0]
+		c.show(c.Standard, got)
+		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); err == nil {
+			c.Error("hid a message that is not in flight")
+		}
+		c.receive(c.Standard, 1)
+	}},
+	{"VisibilityOfADeletedMessageIsRefused", func(c *check) {
+		c.send(c.Standard, text("x"))
+		got := c.receive(c.Standard, 1)[0]
+		c.delete(c.Standard, got)
+		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); err == nil {
+			c.Error("hid a message that was deleted")
+		}
+	}},
+	{"VisibilityOver12HoursIsRefused", func(c *check) {
+		c.send(c.Standard, text("x"))
+		if _, err := c.Standard.Receive(c.ctx, queue.ReceiveOptions{Max: 1, Visibility: queue.MaxVisibility + time.Second}); err == nil {
+			c.Error("received for more than 12 h")
+		}
+		got := c.receive(c.Standard, 1)[0]
+		for _, d := range []time.Duration{queue.MaxVisibility + time.Second, -time.Second} {
+			if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, d); err == nil {
+				c.Errorf("changed visibility to %s", d)
+			}
+		}
+	}},
+	{"VisibilityIs12HoursInAllFromTheReceive", func(c *check) {
+		c.send(c.Standard, text("x"))
+		got := c.receive(c.Standard, 1)[0]
+		c.wait(3 * time.Second)
+		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, queue.MaxVisibility); err == nil {
+			c.Error("extended beyond 12 h from the receive")
+		}
+		c.hide(c.Standard, queue.MaxVisibility-time.Minute, got)
+	}},
+	{"Delay", func(c *check) {
+		c.send(c.Standard, queue.Message{Body: "later", Delay: 3 * time.Second}, text("now"))
+		c.bodies(c.receive(c.Standard, 1), "now")
+		c.none(c.Standard, "the other one is delayed")
+		c.wait(4 * time.Second)
+		got := c.receive(c.Standard, 1)
+		c.bodies(got, "later")
+		if got[0].ReceiveCount != 1 {
+			c.Errorf("receive count %d, want 1", got[0].ReceiveCount)
+		}
+	}},
+}

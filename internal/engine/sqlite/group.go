@@ -1,0 +1,44 @@
+package sqlite
+
+import (
+	"fedpost/internal/engine/queue"
+)
+
+// openGroup makes sure that a group with a new message is known. A group that
+// is there already stays as it is: if it is held, the message waits with it.
+func openGroup(s *session, n queue.Name, group string, now int64) error {
+	return s.exec(`INSERT INTO fifo_group (queue, grp, free) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		string(n), group, now)
+}
+
+// settleGroup brings a group's entry in line with its messages, after one of
+// them was received, hidden, shown, moved or deleted. A group that is free goes
+// to the end of the line of free groups, so that a busy one starves no other.
+func settleGroup(s *session, n queue.Name, group string, now int64) error {
+	var head int64
+	found, err := s.one(`SELECT visible FROM message WHERE queue = ? AND grp = ? AND fifo = 1 ORDER BY seq LIMIT 1`,
+		[]any{string(n), group}, &head)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return s.exec(`DELETE FROM fifo_group WHERE queue = ? AND grp = ?`, string(n), group)
+	}
+	return s.exec(`INSERT INTO fifo_group (queue, grp, free) VALUES (?, ?, ?)
+		ON CONFLICT (queue, grp) DO UPDATE SET free = excluded.free`,
+		string(n), group, max(head, now))
+}
+
+// freeGroups lists groups whose first message is visible, the longest free first.
+func freeGroups(s *session, n queue.Name, now int64, limit int) ([]string, error) {
+	var groups []string
+	err := s.each(`SELECT grp FROM fifo_group WHERE queue = ? AND free <= ? ORDER BY free LIMIT ?`,
+		[]any{string(n), now, limit},
+		func(scan func(...any) error) error {
+			var g string
+			err := scan(&g)
+			groups = append(groups, g)
+			return err
+		})
+	return groups, err
+}

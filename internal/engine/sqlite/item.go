@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"fedpost/internal/engine/table"
+)
+
+// apply does one op if its condition holds.
+func apply(s *session, op table.Op) error {
+	var k table.Key
+	switch {
+	case op.Put != nil:
+		k = op.Put.Key
+	case op.Delete != nil:
+		k = *op.Delete
+	default:
+		k = *op.Check
+	}
+	if !op.Cond.Always() {
+		found, err := load(s, k)
+		if err != nil {
+			return err
+		}
+		if !op.Cond.Holds(found) {
+			return &table.ConflictError{Key: k, Found: found}
+		}
+	}
+	switch {
+	case op.Put != nil:
+		return put(s, *op.Put)
+	case op.Delete != nil:
+		return remove(s, k)
+	}
+	return nil
+}
+
+func put(s *session, it table.Item) error {
+	var expires, shard, due any
+	if !it.Expires.IsZero() {
+		expires = nanos(it.Expires)
+	}
+	if it.Due.Shard != "" {
+		shard, due = it.Due.Shard, nanos(it.Due.At)
+	}
+	data := it.Data
+	if data == nil {
+		data = []byte{}
+	}
+	return s.exec(`INSERT INTO item (pk, sk, fence, data, expires, due_shard, due_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (pk, sk) DO UPDATE SET fence = excluded.fence, data = excluded.data, expires = excluded.expires,
+			due_shard = excluded.due_shard, due_at = excluded.due_at`,
+		it.PK, it.SK, it.Fence, data, expires, shard, due)
+}
+
+// nanos is t as it is stored. Times that 64 bits do not hold, before 1678 and
+// after 2261, are kept as the first or last that they do: an expiry in the far
+// future must not wrap around and lie in the past.
+func nanos(t time.Time) int64 {
+	switch y := t.UTC().Year(); {
+	case y > 2261:
+		return math.MaxInt64
+	case y < 1678:
+		return math.MinInt64
+	}
+	return t.UnixNano()
+}
+
+func remove(s *session, k table.Key) error {
+	return s.exec(`DELETE FROM item WHERE pk = ? AND sk = ?`, k.PK, k.SK)
+}
+
+// load returns the item of a key, nil if there is none.
+func load(s *session, k table.Key) (*table.Item, error) {
+	var found *table.Item
+	err := s.each(selectItem+`WHERE pk = ? AND sk = ?`, []any{k.PK, k.SK}, func(scan func(...any) error) error {
+		it, err := scanItem(scan)
+		found = &it
+		return err
+	})
+	return found, err
+}
+
+// list returns the items of a query that starts with selectItem.
+func (t *tbl) list(ctx context.Context, query string, args ...any) ([]table.Item, error) {
+	var items []table.Item
+	err := t.read(ctx, func(s *session) error {
+		items = nil
+		return s.each(query, args, func(scan func(...any) error) error {
+			it, err := scanItem(scan)
+			items = append(items, it)
+			return err
+		})
+	})
+	return items, err
+}
+
+func scanItem(scan func(...any) error) (table.Item, error) {
+	var it table.Item
+	var expires, due *int64
+	var shard *string
+	if err := scan(&it.PK, &it.SK, &it.Fence, &it.Data, &expires, &shard, &due); err != nil {
+		return it, err
+	}
+	if expires != nil {
+		it.Expires = time.Unix(0, *expires).UTC()
+	}
+	if shard != nil && due != nil {
+		it.Due = table.Due{Shard: *shard, At: time.Unix(0, *due).UTC()}
+	}
+	return it, nil
+}

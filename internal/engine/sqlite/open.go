@@ -1,0 +1,149 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// readSessions is how many reads run at a time beside the writer.
+const readSessions = 4
+
+// pragmas of every connection. FULL makes each commit wait for the disk, which
+// is the whole point; the fullfsync ones do the same where fsync does not reach
+// the platter (macOS). Space of deleted messages goes back to the disk in Sweep.
+var pragmas = []string{
+	"busy_timeout(5000)",
+	"auto_vacuum(incremental)",
+	"journal_mode(wal)",
+	"synchronous(full)",
+	"fullfsync(1)",
+	"checkpoint_fullfsync(1)",
+	"cache_size(-16000)",
+	"temp_store(memory)",
+}
+
+func (e *Engine) open(ctx context.Context, path string) error {
+	source := "file::memory:?" + options(pragmas...)
+	if path != Memory {
+		var err error
+		if e.release, err = lock(ctx, path); err != nil {
+			return err
+		}
+		if err := create(path); err != nil {
+			return err
+		}
+		if source, err = uri(path, pragmas...); err != nil {
+			return err
+		}
+	}
+	main, err := e.session(ctx, source)
+	if err != nil {
+		return err
+	}
+	if err := migrate(main); err != nil {
+		return errors.Join(err, main.close())
+	}
+	e.writer = newWriter(main)
+	if path == Memory {
+		return nil
+	}
+	readers := make(chan *session, readSessions)
+	for range cap(readers) {
+		s, err := e.session(ctx, source)
+		if err != nil {
+			return errors.Join(err, closeAll(readers))
+		}
+		readers <- s
+	}
+	e.readers = readers
+	return nil
+}
+
+func closeAll(sessions chan *session) error {
+	close(sessions)
+	var errs []error
+	for s := range sessions {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Engine) session(ctx context.Context, source string) (*session, error) {
+	db, err := sql.Open("sqlite", source)
+	if err != nil {
+		return nil, err
+	}
+	e.dbs = append(e.dbs, db)
+	db.SetMaxOpenConns(1)
+	return newSession(ctx, db)
+}
+
+// lock makes sure that one process has the file at path: a second writer
+// goroutine would be safe, thanks to SQLite's own locks, but its receivers would
+// sleep through what the first one sends. The lock is an exclusive transaction
+// on an empty database beside the file: it works on every system that SQLite
+// knows, and it goes with the process however that ends.
+func lock(ctx context.Context, path string) (release func() error, err error) {
+	path += ".lock"
+	if err := create(path); err != nil {
+		return nil, err
+	}
+	source, err := uri(path, "busy_timeout(0)", "journal_mode(memory)")
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", source)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
+		var se *sqlite.Error
+		if errors.As(err, &se) && se.Code()&0xff == sqlite3.SQLITE_BUSY {
+			err = fmt.Errorf("it is in use by another fedpost: stop that one, or choose another data directory (%w)", err)
+		}
+		return nil, errors.Join(err, db.Close())
+	}
+	return db.Close, nil
+}
+
+// create makes the file at path if it is missing, for its owner's eyes only:
+// SQLite itself would let everybody read other people's posts. Its other files
+// take after this one. A file that is there is not even opened: closing it
+// would drop the POSIX locks that this process has on it.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// uri names a file for SQLite, whatever characters its path has.
+func uri(path string, pragmas ...string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	abs = filepath.ToSlash(abs)
+	if !strings.HasPrefix(abs, "/") {
+		abs = "/" + abs // a drive letter
+	}
+	u := url.URL{Scheme: "file", Path: abs, RawQuery: options(pragmas...)}
+	return u.String(), nil
+}
+
+func options(pragmas ...string) string { return url.Values{"_pragma": pragmas}.Encode() }

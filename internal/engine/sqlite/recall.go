@@ -1,0 +1,30 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"fedpost/internal/engine/queue"
+)
+
+// Recall makes visible what is in flight on all queues. It is for the start of a
+// program whose earlier run may have been killed: as a file has one process at a
+// time, whoever had received it is gone, and nobody is left to delete it.
+// Waiting for the visibility timeout, which is made for functions that may still
+// be running, would only hold deliveries up for minutes after a crash.
+func (e *Engine) Recall(ctx context.Context) error {
+	now := e.now().UnixMilli()
+	err := e.write(ctx, func(s *session) error {
+		if err := s.exec(`UPDATE message SET visible = ?1 WHERE receives > 0 AND visible > ?1`, now); err != nil {
+			return err
+		}
+		return s.exec(`UPDATE fifo_group SET free = ?1 WHERE free > ?1`, now)
+	})
+	if err != nil {
+		return fmt.Errorf("recall messages in flight: %w", err)
+	}
+	for _, n := range queue.Names {
+		e.wake.ring(n)
+	}
+	return nil
+}

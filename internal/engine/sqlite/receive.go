@@ -1,0 +1,244 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"fedpost/internal/engine/queue"
+)
+
+// Receive implements queue.Queue. Waiting is in real time, whatever the clock:
+// with a manual clock, receive without Wait.
+func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+	if o.Max < 1 || o.Max > queue.MaxBatch {
+		return nil, fmt.Errorf("receive from %s: %w: %d messages, it is 1 to %d", q.name, queue.ErrInvalid, o.Max, queue.MaxBatch)
+	}
+	if o.Wait < 0 || o.Wait > 20*time.Second {
+		return nil, fmt.Errorf("receive from %s: %w: wait of %s, at most 20s", q.name, queue.ErrInvalid, o.Wait)
+	}
+	if err := queue.CheckVisibility(o.Visibility); err != nil {
+		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
+	}
+	if o.Visibility == 0 {
+		o.Visibility = q.config.Visibility
+	}
+	deadline := time.Now().Add(o.Wait)
+	for {
+		rung, looked := q.wake.listen(q.name), q.now().UnixMilli()
+		got, err := q.take(ctx, o)
+		left := time.Until(deadline)
+		if err != nil || len(got) > 0 || left <= 0 {
+			return got, err
+		}
+		if err := q.sleep(ctx, rung, looked, left); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sleep waits until there may be something to receive that was not there when
+// the queue was looked at, at most left.
+func (q *mq) sleep(ctx context.Context, rung <-chan struct{}, looked int64, left time.Duration) error {
+	next, err := q.next(ctx, looked)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(min(left, next))
+	defer timer.Stop()
+	select {
+	case <-rung:
+	case <-timer.C:
+	case <-q.writer.stopped:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// next returns how long it is until a message becomes visible that was hidden
+// when the queue was looked at. It may be by now: nobody rings for that.
+func (q *mq) next(ctx context.Context, looked int64) (time.Duration, error) {
+	query := `SELECT min(visible) FROM message WHERE queue = ? AND visible > ?`
+	if q.name.FIFO() {
+		query = `SELECT min(free) FROM fifo_group WHERE queue = ? AND free > ?`
+	}
+	var at *int64
+	err := q.read(ctx, func(s *session) error {
+		_, err := s.one(query, []any{string(q.name), looked}, &at)
+		return err
+	})
+	if err != nil || at == nil {
+		return queue.MaxVisibility, err
+	}
+	return time.Duration(*at-q.now().UnixMilli()) * time.Millisecond, nil
+}
+
+// stored is a message that may be received.
+type stored struct {
+	seq      int64
+	receives int
+	group    string
+	got      queue.Received
+}
+
+// take receives what is visible now.
+func (q *mq) take(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+	var got []queue.Received
+	var dead bool
+	err := q.write(ctx, func(s *session) error {
+		got, dead = nil, false
+		t := taking{mq: q, s: s, now: q.now().UnixMilli(), max: o.Max, visibility: o.Visibility}
+		var err error
+		if q.name.FIFO() {
+			err = t.ordered()
+		} else {
+			err = t.standard()
+		}
+		got, dead = t.got, t.dead
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
+	}
+	if dead {
+		q.wake.ring(q.name.DeadLetter())
+	}
+	return got, nil
+}
+
+// taking is one receive under way.
+type taking struct {
+	*mq
+	s          *session
+	now        int64
+	max        int
+	visibility time.Duration
+	got        []queue.Received
+	dead       bool // a message went to the dead letters
+}
+
+const selectStored = `SELECT m.seq, m.receives, m.grp, m.dedup, m.sent, b.body, b.attributes
+	FROM message m JOIN body b ON b.seq = m.seq `
+
+func (t *taking) standard() error {
+	return t.all(`WHERE m.queue = ? AND m.visible <= ? AND m.sent > ? ORDER BY m.visible, m.receives, m.seq LIMIT ?`,
+		string(t.name), t.now, t.oldest())
+}
+
+// all hands out what a query finds, until there are enough: dead letters among
+// them make room for others. What is handed out is not found again, since it is
+// hidden from then on.
+func (t *taking) all(where string, args ...any) error {
+	for len(t.got) < t.max {
+		want := t.max - len(t.got)
+		found, err := t.load(selectStored+where, append(slices.Clone(args), want)...)
+		if err != nil {
+			return err
+		}
+		for _, m := range found {
+			if err := t.hand(m); err != nil {
+				return err
+			}
+		}
+		if len(found) < want {
+			return nil
+		}
+	}
+	return nil
+}
+
+// ordered takes runs of groups, each from its first message to the first in
+// flight, as SQS does: a message is held by those before it that are in flight,
+// and not by those behind it. The messages of one group that a single receive
+// returns are in order; everything behind them is held until they are deleted or
+// back.
+func (t *taking) ordered() error {
+	for len(t.got) < t.max {
+		groups, err := freeGroups(t.s, t.name, t.now, t.max)
+		if err != nil || len(groups) == 0 {
+			return err
+		}
+		for _, g := range groups {
+			if len(t.got) == t.max {
+				return nil
+			}
+			if err := t.run(g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// run takes from one free group, which it leaves held or gone.
+func (t *taking) run(group string) error {
+	// What outlived its retention would keep its group in the line for ever.
+	if err := discard(t.s, `queue = ? AND grp = ? AND fifo = 1 AND sent <= ?`, string(t.name), group, t.oldest()); err != nil {
+		return err
+	}
+	end := int64(math.MaxInt64)
+	if _, err := t.s.one(`SELECT coalesce(min(seq), ?) FROM message WHERE queue = ? AND grp = ? AND fifo = 1 AND visible > ?`,
+		[]any{end, string(t.name), group, t.now}, &end); err != nil {
+		return err
+	}
+	if err := t.all(`WHERE m.queue = ? AND m.grp = ? AND m.fifo = 1 AND m.visible <= ? AND m.seq < ? ORDER BY m.seq LIMIT ?`,
+		string(t.name), group, t.now, end); err != nil {
+		return err
+	}
+	return settleGroup(t.s, t.name, group, t.now)
+}
+
+// oldest is the time of sending up to which messages are past their retention.
+func (t *taking) oldest() int64 { return t.now - t.config.Retention.Milliseconds() }
+
+func (t *taking) load(query string, args ...any) ([]stored, error) {
+	var found []stored
+	err := t.s.each(query, args, func(scan func(...any) error) error {
+		var m stored
+		var sent int64
+		var attributes string
+		if err := scan(&m.seq, &m.receives, &m.group, &m.got.DeduplicationKey, &sent, &m.got.Body, &attributes); err != nil {
+			return err
+		}
+		m.got.OrderingKey = m.group
+		m.got.SentAt = time.UnixMilli(sent).UTC()
+		if attributes != "" {
+			if err := json.Unmarshal([]byte(attributes), &m.got.Attributes); err != nil {
+				return fmt.Errorf("attributes of message %d: %w", m.seq, err)
+			}
+		}
+		found = append(found, m)
+		return nil
+	})
+	return found, err
+}
+
+// hand gives m to the receiver or, if it was received too often, to the dead
+// letters.
+func (t *taking) hand(m stored) error {
+	if t.config.MaxReceives > 0 && m.receives >= t.config.MaxReceives {
+		t.dead = true
+		return t.bury(m)
+	}
+	if err := t.s.exec(`UPDATE message SET visible = ?, receives = receives + 1, received = ? WHERE seq = ?`,
+		t.now+ceilMilli(t.visibility), t.now, m.seq); err != nil {
+		return err
+	}
+	m.got.ID = messageID(m.seq)
+	m.got.ReceiveCount = m.receives + 1
+	m.got.Handle = handle{t.name, m.seq, m.got.ReceiveCount}.String()
+	if t.name.FIFO() {
+		m.got.Sequence = messageID(m.seq)
+	}
+	t.got = append(t.got, m.got)
+	return nil
+}
+
+// messageID is a message's id and, on a FIFO queue, its sequence number: 20
+// digits, as SQS's.
+func messageID(seq int64) string { return fmt.Sprintf("%020d", seq) }

@@ -1,0 +1,172 @@
+// Package sqlite is the engine that needs nothing but a file: queues with the
+// semantics of SQS and a table with those of DynamoDB, on one SQLite database.
+// It is what `fedpost up` and the tests run on, and it is meant to be good
+// enough to run a small server for real.
+//
+// Durability comes first: a 202 is given only after a commit that was synced to
+// the disk (WAL with synchronous=FULL), so neither kill -9 nor a power cut takes
+// back what was accepted. What makes that affordable is group commit: all
+// writes go through one goroutine, which puts those that wait together into one
+// transaction, each behind its own savepoint, and pays one sync for all.
+//
+// The limits of AWS are kept even where SQLite has none, so that nothing works
+// here that would fail in production. The suites queuetest and tabletest hold
+// both engines to the same contract.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/table"
+)
+
+// Memory is the path of an engine that lives in memory and dies with it.
+const Memory = ":memory:"
+
+// ErrClosed says that the engine was closed before the call was begun: the
+// call did nothing.
+var ErrClosed = errors.New("the embedded engine is closed")
+
+// QueueConfig is what an operator sets on a queue.
+type QueueConfig struct {
+	// Visibility is how long a received message stays hidden. 0: 30 s, as on SQS.
+	Visibility time.Duration
+	// MaxReceives is how often a message is received before the next receive
+	// moves it to the queue's dead letters. 0: never.
+	MaxReceives int
+	// Retention is how long a message is kept. 0: 14 days, the most SQS allows.
+	Retention time.Duration
+}
+
+// Options of an engine. The zero value is ready to use.
+type Options struct {
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+	// Queues configures queues by name. A queue that is not here has the
+	// defaults of QueueConfig, and MaxReceives of 10 unless it is itself a
+	// queue of dead letters.
+	Queues map[queue.Name]QueueConfig
+}
+
+// Engine is an open database.
+type Engine struct {
+	now     func() time.Time
+	configs map[queue.Name]QueueConfig
+
+	writer  *writer
+	readers chan *session // nil in memory: there is only the writer's connection
+	wake    *bell
+	release func() error // of the lock on the file
+	dbs     []*sql.DB
+
+	close    sync.Once
+	closeErr error
+}
+
+// Open opens the engine on the file at path, which it makes if it is missing
+// (but not the directory it is in), or in memory if path is Memory. Only one
+// process can have a file open.
+func Open(ctx context.Context, path string, o Options) (*Engine, error) {
+	e := &Engine{now: o.Now, configs: configure(o.Queues), wake: newBell()}
+	if e.now == nil {
+		e.now = time.Now
+	}
+	if err := e.open(ctx, path); err != nil {
+		return nil, fmt.Errorf("open the data file %s: %w", path, errors.Join(err, e.Close()))
+	}
+	return e, nil
+}
+
+func configure(given map[queue.Name]QueueConfig) map[queue.Name]QueueConfig {
+	const visibility, receives, retention = 30 * time.Second, 10, 14 * 24 * time.Hour
+	all := make(map[queue.Name]QueueConfig)
+	for _, n := range queue.Names {
+		c, ok := given[n]
+		if !ok && n != n.DeadLetter() {
+			c.MaxReceives = receives
+		}
+		if c.Visibility == 0 {
+			c.Visibility = visibility
+		}
+		if c.Retention == 0 {
+			c.Retention = retention
+		}
+		if n == n.DeadLetter() {
+			c.MaxReceives = 0 // dead letters have nowhere to go
+		}
+		all[n] = c
+	}
+	return all
+}
+
+// Queue returns the queue of a name of package queue.
+func (e *Engine) Queue(name queue.Name) queue.Queue {
+	c, ok := e.configs[name]
+	if !ok {
+		panic(fmt.Sprintf("embedded: there is no queue %q", name))
+	}
+	return &mq{Engine: e, name: name, config: c}
+}
+
+// Table returns the table.
+func (e *Engine) Table() table.Table { return &tbl{e} }
+
+// Close finishes the writes that have begun and closes the file. Calls after it
+// return ErrClosed.
+func (e *Engine) Close() error {
+	e.close.Do(func() {
+		var errs []error
+		if e.writer != nil {
+			e.writer.stop()
+		}
+		if e.readers != nil {
+			for range cap(e.readers) {
+				errs = append(errs, (<-e.readers).close())
+			}
+		}
+		if e.writer != nil {
+			errs = append(errs, e.writer.session.close())
+		}
+		for _, db := range e.dbs {
+			errs = append(errs, db.Close())
+		}
+		if e.release != nil {
+			errs = append(errs, e.release())
+		}
+		e.closeErr = errors.Join(errs...)
+	})
+	return e.closeErr
+}
+
+// write runs do in a transaction and returns after its commit reached the disk.
+// An error that is not errUncertain means that do changed nothing.
+func (e *Engine) write(ctx context.Context, do func(*session) error) error {
+	return e.writer.submit(ctx, do)
+}
+
+// read runs do, which must not write, on what is committed.
+func (e *Engine) read(ctx context.Context, do func(*session) error) error {
+	if e.readers == nil {
+		return e.writer.submit(ctx, do)
+	}
+	select {
+	case <-e.writer.stopped:
+		return ErrClosed
+	default:
+	}
+	select {
+	case s := <-e.readers:
+		defer func() { e.readers <- s }()
+		return do(s)
+	case <-e.writer.stopped:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

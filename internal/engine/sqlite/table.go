@@ -1,0 +1,144 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpost/internal/engine/table"
+)
+
+// tbl is the table of the engine.
+type tbl struct{ *Engine }
+
+const selectItem = `SELECT pk, sk, fence, data, expires, due_shard, due_at FROM item `
+
+// Get implements table.Table.
+func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
+	for _, k := range keys {
+		if err := k.Check(); err != nil {
+			return nil, fmt.Errorf("get: %w", err)
+		}
+	}
+	found := make(map[table.Key]table.Item, len(keys))
+	err := t.read(ctx, func(s *session) error {
+		for _, k := range keys {
+			it, err := load(s, k)
+			if err != nil {
+				return err
+			}
+			if it != nil {
+				found[k] = *it
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("get: %w", err)
+	}
+	return found, nil
+}
+
+// Query implements table.Table.
+func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
+	query, args := selectItem+`WHERE pk = ? AND sk >= ? `, []any{r.PK, r.From}
+	if r.To != "" {
+		query, args = query+`AND sk < ? `, append(args, r.To)
+	}
+	limit := -1
+	if r.Limit > 0 {
+		limit = r.Limit + 1
+	}
+	items, err := t.list(ctx, query+`ORDER BY sk LIMIT ?`, append(args, limit)...)
+	if err != nil {
+		return nil, false, fmt.Errorf("query %s: %w", r.PK, err)
+	}
+	if r.Limit > 0 && len(items) > r.Limit {
+		return items[:r.Limit], true, nil
+	}
+	return items, false, nil
+}
+
+// Due implements table.Table.
+func (t *tbl) Due(ctx context.Context, shard string, by time.Time, limit int) ([]table.Item, error) {
+	if limit <= 0 {
+		limit = -1
+	}
+	items, err := t.list(ctx, selectItem+`WHERE due_shard = ? AND due_at <= ? ORDER BY due_at LIMIT ?`, shard, nanos(by), limit)
+	if err != nil {
+		return nil, fmt.Errorf("due items of %s: %w", shard, err)
+	}
+	return items, nil
+}
+
+// Put implements table.Table.
+func (t *tbl) Put(ctx context.Context, it table.Item, cond table.Cond) error {
+	return t.Transact(ctx, []table.Op{{Put: &it, Cond: cond}})
+}
+
+// Delete implements table.Table.
+func (t *tbl) Delete(ctx context.Context, k table.Key, cond table.Cond) error {
+	return t.Transact(ctx, []table.Op{{Delete: &k, Cond: cond}})
+}
+
+// Transact implements table.Table.
+func (t *tbl) Transact(ctx context.Context, ops []table.Op) error {
+	if err := table.CheckOps(ops); err != nil || len(ops) == 0 {
+		return err
+	}
+	err := t.write(ctx, func(s *session) error {
+		for _, op := range ops {
+			if err := apply(s, op); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("write to the table: %w", err)
+	}
+	return nil
+}
+
+// step is how many items PutAll and DeleteAll write in one transaction, so that
+// a long list does not hold up other writers.
+const step = 100
+
+// PutAll implements table.Table.
+func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
+	for _, it := range items {
+		if err := it.Check(); err != nil {
+			return fmt.Errorf("write to the table: %w", err)
+		}
+	}
+	return inSteps(ctx, t.Engine, items, put)
+}
+
+// DeleteAll implements table.Table.
+func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
+	for _, k := range keys {
+		if err := k.Check(); err != nil {
+			return fmt.Errorf("delete from the table: %w", err)
+		}
+	}
+	return inSteps(ctx, t.Engine, keys, remove)
+}
+
+func inSteps[T any](ctx context.Context, e *Engine, all []T, do func(*session, T) error) error {
+	for len(all) > 0 {
+		some := all[:min(step, len(all))]
+		all = all[len(some):]
+		err := e.write(ctx, func(s *session) error {
+			for _, one := range some {
+				if err := do(s, one); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("write to the table: %w", err)
+		}
+	}
+	return nil
+}

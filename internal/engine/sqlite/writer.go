@@ -1,0 +1,140 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// maxGroup bounds how many writes share a commit, and so how long the first of
+// them waits for the others.
+const maxGroup = 256
+
+// errUncertain marks an error after which a write may or may not have
+// happened: the commit itself failed.
+var errUncertain = errors.New("the outcome of the write is not known")
+
+// writer is the one goroutine that writes.
+type writer struct {
+	session *session
+	// jobs has no buffer: a caller that gives up before its job was taken knows
+	// for sure that nothing happened, and one whose job was taken waits for it.
+	jobs    chan *job
+	stopped chan struct{}
+	done    chan struct{}
+	once    sync.Once
+}
+
+type job struct {
+	do   func(*session) error
+	err  error
+	done chan struct{}
+}
+
+func newWriter(s *session) *writer {
+	w := &writer{session: s, jobs: make(chan *job), stopped: make(chan struct{}), done: make(chan struct{})}
+	go w.run()
+	return w
+}
+
+// stop lets the commit under way finish, and refuses everything after it.
+func (w *writer) stop() {
+	w.once.Do(func() { close(w.stopped) })
+	<-w.done
+}
+
+func (w *writer) submit(ctx context.Context, do func(*session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j := &job{do: do, done: make(chan struct{})}
+	select {
+	case w.jobs <- j:
+		<-j.done
+		return j.err
+	case <-w.stopped:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	var group []*job
+	for {
+		select {
+		case j := <-w.jobs:
+			group = w.gather(append(group[:0], j))
+		case <-w.stopped:
+			return
+		}
+		if err := w.commit(group); err != nil {
+			for _, j := range group {
+				j.err = err
+			}
+		}
+		for _, j := range group {
+			close(j.done)
+		}
+	}
+}
+
+// gather adds the jobs that are waiting now. While a commit syncs, callers pile
+// up; that alone makes groups grow with the load, with no timer to tune.
+func (w *writer) gather(group []*job) []*job {
+	for len(group) < maxGroup {
+		select {
+		case j := <-w.jobs:
+			group = append(group, j)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commit runs a group in one transaction. A job that fails is undone alone; an
+// error means that the whole group failed.
+func (w *writer) commit(group []*job) error {
+	if err := w.session.exec("BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	for _, j := range group {
+		if err := w.attempt(j); err != nil {
+			return w.abandon(err)
+		}
+	}
+	if err := w.session.exec("COMMIT"); err != nil {
+		return w.abandon(fmt.Errorf("commit: %w", err))
+	}
+	return nil
+}
+
+// attempt runs one job behind a savepoint. Its own failure is kept in the job;
+// an error is one of the transaction.
+func (w *writer) attempt(j *job) error {
+	if err := w.session.exec("SAVEPOINT job"); err != nil {
+		return fmt.Errorf("savepoint: %w", err)
+	}
+	if j.err = j.do(w.session); j.err != nil {
+		if err := w.session.exec("ROLLBACK TO job"); err != nil {
+			return fmt.Errorf("undo after %w: %w", j.err, err)
+		}
+	}
+	if err := w.session.exec("RELEASE job"); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return nil
+}
+
+// abandon gives up the transaction after err. SQLite has already ended it after
+// some errors (disk full, I/O), so the roll-back is told only if it fails with
+// a transaction still open, which the next BEGIN then reports.
+func (w *writer) abandon(err error) error {
+	if rollback := w.session.exec("ROLLBACK"); rollback != nil {
+		return fmt.Errorf("%w: %w (roll-back: %w)", errUncertain, err, rollback)
+	}
+	return fmt.Errorf("%w: %w", errUncertain, err)
+}

@@ -1,0 +1,190 @@
+package sqs
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/internal/engine/awssdk"
+	"fedpost/internal/engine/queue"
+)
+
+const (
+	// parallel is how many batches of a standard queue are under way at once.
+	parallel = 8
+	// tries is how often entries that SQS failed on are sent.
+	tries = 4
+)
+
+// SendBatch implements queue.Sender.
+func (q *Queue) SendBatch(ctx context.Context, ms []queue.Message) []error {
+	errs := make([]error, len(ms))
+	var fit []int
+	for i, m := range ms {
+		if errs[i] = m.Check(q.name.FIFO()); errs[i] == nil || q.name.FIFO() {
+			fit = append(fit, i)
+		}
+	}
+	if q.name.FIFO() {
+		q.sendGroups(ctx, ms, fit, errs)
+		return errs
+	}
+	var work errgroup.Group
+	work.SetLimit(parallel)
+	for _, batch := range split(ms, fit) {
+		work.Go(func() error {
+			q.sendOne(ctx, ms, batch, errs)
+			return nil
+		})
+	}
+	_ = work.Wait() // the errors are in errs, each goroutine has its own entries
+	return errs
+}
+
+// split cuts the messages at the indices into batches that SQS takes: by count
+// and by bytes, keeping their order.
+func split(ms []queue.Message, indices []int) [][]int {
+	var batches [][]int
+	var batch []int
+	bytes := 0
+	for _, i := range indices {
+		size := ms[i].Size()
+		if len(batch) == queue.MaxBatch || bytes+size > queue.MaxBytes {
+			batches, batch, bytes = append(batches, batch), nil, 0
+		}
+		batch, bytes = append(batch, i), bytes+size
+	}
+	if len(batch) > 0 {
+		batches = append(batches, batch)
+	}
+	return batches
+}
+
+// sendGroups sends to a FIFO queue. As SQS may fail one entry of a batch and
+// take a later one, no request carries two messages of one group: a failed
+// message is known before its successor is on its way. Messages of different
+// groups still share requests.
+func (q *Queue) sendGroups(ctx context.Context, ms []queue.Message, pending []int, errs []error) {
+	failed := make(map[string]bool)
+	for len(pending) > 0 {
+		var now, later []int
+		inWave := make(map[string]bool)
+		for _, i := range pending {
+			switch group := ms[i].OrderingKey; {
+			case inWave[group]:
+				later = append(later, i)
+			case errs[i] != nil:
+				failed[group] = true // found unfit before
+			case failed[group]:
+				errs[i] = fmt.Errorf("send to the %s queue: %w: an earlier message of its group failed", q.name, queue.ErrNotSent)
+			default:
+				inWave[group] = true
+				now = append(now, i)
+			}
+		}
+		for _, batch := range split(ms, now) {
+			q.sendOne(ctx, ms, batch, errs)
+		}
+		for _, i := range now {
+			failed[ms[i].OrderingKey] = errs[i] != nil
+		}
+		pending = later
+	}
+}
+
+// sendOne sends the messages at the indices in one request, and those that SQS
+// failed on through no fault of theirs again. It sets their errors.
+func (q *Queue) sendOne(ctx context.Context, ms []queue.Message, batch []int, errs []error) {
+	maybe := make(map[int]bool) // some try may have sent it
+	for try := 1; ; try++ {
+		in := &sqs.SendMessageBatchInput{QueueUrl: &q.url}
+		for _, i := range batch {
+			e := q.entry(ms[i])
+			e.Id = aws.String(strconv.Itoa(i))
+			in.Entries = append(in.Entries, e)
+		}
+		var log awssdk.AttemptLog
+		out, err := q.client.SendMessageBatch(ctx, in, record(&log))
+		if err != nil {
+			err = q.sendError(err, &log)
+			for _, i := range batch {
+				errs[i] = q.entryError(maybe[i], err)
+			}
+			return
+		}
+		batch = q.readAnswer(out, batch, maybe, errs)
+		if len(batch) == 0 || try == tries || q.pause(ctx, try) != nil {
+			return
+		}
+	}
+}
+
+// readAnswer sets the errors of a batch's entries and returns those worth
+// another try.
+func (q *Queue) readAnswer(out *sqs.SendMessageBatchOutput, batch []int, maybe map[int]bool, errs []error) (again []int) {
+	sent := make(map[string]bool, len(out.Successful))
+	for _, s := range out.Successful {
+		sent[aws.ToString(s.Id)] = true
+	}
+	failures := make(map[string]types.BatchResultErrorEntry, len(out.Failed))
+	for _, f := range out.Failed {
+		failures[aws.ToString(f.Id)] = f
+	}
+	for _, i := range batch {
+		id := strconv.Itoa(i)
+		f, isFailure := failures[id]
+		switch {
+		case sent[id]:
+			errs[i] = nil
+		case !isFailure:
+			maybe[i] = true
+			errs[i] = fmt.Errorf("send to the %s queue: it may or may not be sent: the answer does not mention it", q.name)
+		default:
+			// The service's own faults may leave the message half-way in.
+			maybe[i] = maybe[i] || !f.SenderFault && !throttled(aws.ToString(f.Code))
+			errs[i] = q.entryError(maybe[i], fmt.Errorf("send to the %s queue: %w: %s: %s",
+				q.name, queue.ErrNotSent, aws.ToString(f.Code), aws.ToString(f.Message)))
+			if !f.SenderFault || throttled(aws.ToString(f.Code)) {
+				again = append(again, i)
+			}
+		}
+	}
+	return again
+}
+
+// entryError takes the promise that nothing was sent away from err if some
+// try may have sent the message.
+func (q *Queue) entryError(maybe bool, err error) error {
+	if !maybe || !queue.NotSent(err) {
+		return err
+	}
+	// Its text only: wrapped, it would still make the promise.
+	return fmt.Errorf("it may or may not be sent: an earlier try is in doubt, the last said: %s", err)
+}
+
+func throttled(code string) bool {
+	switch code {
+	case "RequestThrottled", "ThrottlingException", "Throttling", "KmsThrottled", "KMS.ThrottlingException":
+		return true
+	}
+	return false
+}
+
+// pause waits 50, 100, 200 ms … with full jitter before the next try.
+func pause(ctx context.Context, try int) error {
+	t := time.NewTimer(rand.N(50*time.Millisecond<<try) + time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,40 @@
+package sqs_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/queue/queuetest"
+	"fedpost/internal/testkit/engines/awstest"
+)
+
+func TestConformance(t *testing.T) {
+	awstest.Require(t, "SQS")
+	lacks := awstest.QueueLacks(t)
+	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+		const visibility, maxReceives = 2 * time.Second, 3
+		queues := awstest.Queues(t, awstest.Settings{Visibility: visibility, MaxReceives: maxReceives})
+		h := queuetest.Harness{
+			Standard: queues[queue.Normal], FIFO: queues[queue.Ordered],
+			Dead: queues[queue.Dead], DeadOrdered: queues[queue.DeadOrdered],
+			Visibility: visibility, MaxReceives: maxReceives,
+			Advance: func(d time.Duration) { awstest.Wait(t, d) },
+			Patient: 10 * time.Second,
+			Lacks:   lacks,
+		}
+		if !awstest.Local("SQS") {
+			h.Wait = time.Second // SQS is spread over machines: a short poll may miss some
+		}
+		return h
+	})
+}
+
+func TestProbesExcuseCasesThatExist(t *testing.T) {
+	for _, name := range awstest.QueueCasesExcused() {
+		if !slices.Contains(queuetest.Cases(), name) {
+			t.Errorf("the suite has no case %s", name)
+		}
+	}
+}

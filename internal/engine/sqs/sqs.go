@@ -1,0 +1,116 @@
+// Package sqs is the queue port on Amazon SQS.
+//
+// Two things need care here and are the reason for most of the code: whether a
+// send that failed may have happened all the same, which decides if a caller
+// may roll back; and which messages may share a request, as SQS refuses a batch
+// over 1 MiB whole and lets entries of a batch fail one by one.
+package sqs
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"fedpost/internal/engine/queue"
+)
+
+// Queue is one SQS queue.
+type Queue struct {
+	client *sqs.Client
+	url    string
+	name   queue.Name
+
+	polling aws.HTTPClient // for Receive
+
+	// pause waits between tries of entries that SQS failed on.
+	pause func(ctx context.Context, try int) error
+}
+
+var _ queue.Queue = (*Queue)(nil)
+
+// New returns the queue at a URL. Its name says whether it is FIFO.
+func New(client *sqs.Client, url string, name queue.Name) *Queue {
+	return &Queue{client: client, url: url, name: name, polling: patient(client), pause: pause}
+}
+
+// Capabilities implements queue.Sender.
+func (q *Queue) Capabilities() queue.Capabilities {
+	c := queue.Capabilities{NativeRetrial: true, MaxDelay: queue.MaxDelay}
+	if q.name.FIFO() {
+		c.NativeDeduplication, c.MaxDelay = true, 0
+	}
+	return c
+}
+
+// groupID and deduplicationID hash any string into what SQS takes: at most 128
+// characters of a small set. The deduplication id covers the group too, since
+// on a high-throughput queue its scope is the group, on others the queue: so it
+// means the same on both.
+func groupID(key string) string { return digest(key) }
+
+func deduplicationID(group, key string) string {
+	return digest(strconv.Itoa(len(group)) + ":" + group + key)
+}
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// seconds rounds up to what SQS counts in: a message may come late, never early.
+func seconds(d time.Duration) int32 {
+	return int32((d + time.Second - 1) / time.Second)
+}
+
+// Delete implements queue.Queue.
+func (q *Queue) Delete(ctx context.Context, handle string) error {
+	_, err := q.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &handle})
+	if err != nil {
+		return fmt.Errorf("delete from the %s queue: %w", q.name, err)
+	}
+	return nil
+}
+
+// ChangeVisibility implements queue.Queue.
+func (q *Queue) ChangeVisibility(ctx context.Context, handle string, d time.Duration) error {
+	if err := queue.CheckVisibility(d); err != nil {
+		return err
+	}
+	_, err := q.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
+		QueueUrl: &q.url, ReceiptHandle: &handle, VisibilityTimeout: seconds(d),
+	})
+	if err != nil {
+		return fmt.Errorf("change visibility on the %s queue: %w", q.name, err)
+	}
+	return nil
+}
+
+// Depth implements queue.Queue.
+func (q *Queue) Depth(ctx context.Context) (queue.Depth, error) {
+	const visible, inFlight, delayed = types.QueueAttributeNameApproximateNumberOfMessages,
+		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed
+	out, err := q.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+		QueueUrl: &q.url, AttributeNames: []types.QueueAttributeName{visible, inFlight, delayed},
+	})
+	if err != nil {
+		return queue.Depth{}, fmt.Errorf("read depth of the %s queue: %w", q.name, err)
+	}
+	var d queue.Depth
+	for name, to := range map[types.QueueAttributeName]*int{visible: &d.Visible, inFlight: &d.InFlight, delayed: &d.Delayed} {
+		n, err := strconv.Atoi(cmp.Or(out.Attributes[string(name)], "0"))
+		if err != nil {
+			return queue.Depth{}, fmt.Errorf("read depth of the %s queue: %s: %w", q.name, name, err)
+		}
+		*to = n
+	}
+	return d, nil
+}

@@ -1,0 +1,139 @@
+package dedup_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/enqueue/dedup"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestJudge(t *testing.T) {
+	marker := func(s dedup.State, lease, expires time.Duration) *dedup.Marker {
+		return &dedup.Marker{State: s, Fingerprint: "f", LeaseUntil: noon.Add(lease), Expires: noon.Add(expires)}
+	}
+	for name, c := range map[string]struct {
+		found *dedup.Marker
+		print string
+		want  dedup.Verdict
+	}{
+		"none":                            {nil, "f", dedup.Free},
+		"pending, in its lease":           {marker(dedup.Pending, time.Second, time.Hour), "f", dedup.Held},
+		"pending, at the end of it":       {marker(dedup.Pending, 0, time.Hour), "f", dedup.Lapsed},
+		"pending, after it":               {marker(dedup.Pending, -time.Second, time.Hour), "f", dedup.Lapsed},
+		"sent":                            {marker(dedup.Sent, time.Second, time.Hour), "f", dedup.Done},
+		"sent, its lease over":            {marker(dedup.Sent, -time.Hour, time.Second), "f", dedup.Done},
+		"expired":                         {marker(dedup.Sent, -time.Hour, 0), "f", dedup.Free},
+		"expired, of another request":     {marker(dedup.Sent, -time.Hour, -1), "g", dedup.Free},
+		"expired while pending":           {marker(dedup.Pending, time.Second, 0), "f", dedup.Free},
+		"another request, sent":           {marker(dedup.Sent, 0, time.Hour), "g", dedup.Different},
+		"another request, in progress":    {marker(dedup.Pending, time.Second, time.Hour), "g", dedup.Different},
+		"another request, its lease over": {marker(dedup.Pending, -time.Second, time.Hour), "g", dedup.Different},
+	} {
+		if got := dedup.Judge(c.found, c.print, noon); got != c.want {
+			t.Errorf("%s: verdict %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestA10DifferentNamesHaveDifferentHashes, however their parts run into each
+// other, and any store or queue takes them.
+func TestA10DifferentNamesHaveDifferentHashes(t *testing.T) {
+	charset := regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+	name := rapid.Custom(func(t *rapid.T) dedup.Name {
+		part := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ab]{0,2}`))
+		return dedup.Name{Queue: queue.Name(part.Draw(t, "queue")), Operation: part.Draw(t, "operation"), Key: part.Draw(t, "key")}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := name.Draw(t, "one"), name.Draw(t, "other")
+		if (one == other) != (one.Hash() == other.Hash()) {
+			t.Fatalf("%+v and %+v: %s and %s", one, other, one.Hash(), other.Hash())
+		}
+		if !charset.MatchString(one.Hash()) {
+			t.Fatalf("hash %q", one.Hash())
+		}
+	})
+}
+
+// absent is a store that cannot be reached.
+type absent struct{ calls int }
+
+func (a *absent) ReserveMarker(context.Context, string, dedup.Marker) (*dedup.Marker, error) {
+	a.calls++
+	return nil, errors.New("unreachable")
+}
+
+func (a *absent) ReplaceMarker(context.Context, string, string, dedup.Marker) error {
+	a.calls++
+	return dedup.ErrLost
+}
+
+func (a *absent) ReleaseMarker(context.Context, string, string) error {
+	a.calls++
+	return dedup.ErrLost
+}
+
+func newGuard(s dedup.Store, f dedup.Fallback) *dedup.Guard {
+	return dedup.New(s, dedup.Options{
+		Fallback: f, Now: func() time.Time { return noon },
+		Entropy: strings.NewReader(strings.Repeat("entropy ", 100)), Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+// TestALeaseWithoutAMarkerIsNeverDead: whether the marker was written is not
+// known, so what was sent under its id may be sent again by another.
+func TestALeaseWithoutAMarkerIsNeverDead(t *testing.T) {
+	l, err := newGuard(&absent{}, dedup.Open).Reserve(t.Context(), dedup.Claim{ID: "id", At: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.ID() != "id" || !l.At().Equal(noon) {
+		t.Errorf("lease on %s at %s", l.ID(), l.At())
+	}
+	if dead, err := l.GiveBack(t.Context()); dead || err != nil {
+		t.Errorf("dead: %t, %v", dead, err)
+	}
+}
+
+func TestWithoutAStoreALeaseIsOnlyTheCallers(t *testing.T) {
+	l, err := newGuard(nil, dedup.Open).Reserve(t.Context(), dedup.Claim{ID: "id"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Confirm(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if dead, err := l.GiveBack(t.Context()); !dead || err != nil {
+		t.Errorf("dead: %t, %v", dead, err)
+	}
+}
+
+// TestACallerThatHasGoneIsNoOutage: an open fallback must not go on for it.
+func TestACallerThatHasGoneIsNoOutage(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g := newGuard(&absent{}, dedup.Open)
+	if _, err := g.Reserve(ctx, dedup.Claim{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if n := g.Counts().Fallbacks; n != 0 {
+		t.Errorf("%d fallbacks", n)
+	}
+}
+
+func TestWithoutEntropyNoTokenIsMade(t *testing.T) {
+	s := &absent{}
+	g := dedup.New(s, dedup.Options{Now: time.Now, Entropy: strings.NewReader("short"), Log: slog.New(slog.DiscardHandler)})
+	if _, err := g.Reserve(t.Context(), dedup.Claim{}); err == nil || s.calls > 0 {
+		t.Errorf("got %v after %d calls", err, s.calls)
+	}
+}

@@ -1,0 +1,93 @@
+package keys
+
+import (
+	"container/list"
+	"sync"
+	"time"
+)
+
+// cache holds the most recently used values of a bounded number of ids for a
+// bounded time.
+type cache[V any] struct {
+	mu    sync.Mutex
+	size  int
+	ttl   time.Duration
+	now   func() time.Time
+	order *list.List // front: used last
+	at    map[string]*list.Element
+	// drops counts, so that a value read before its key was replaced is not
+	// kept after it.
+	drops int
+}
+
+type entry[V any] struct {
+	id    string
+	value V
+	until time.Time
+}
+
+func newCache[V any](size int, ttl time.Duration, now func() time.Time) *cache[V] {
+	return &cache[V]{size: size, ttl: ttl, now: now, order: list.New(), at: map[string]*list.Element{}}
+}
+
+func (c *cache[V]) get(id string) (v V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el, ok := c.at[id]
+	if !ok {
+		return v, false
+	}
+	e := el.Value.(entry[V])
+	if !e.until.After(c.now()) {
+		c.remove(el)
+		return v, false
+	}
+	c.order.MoveToFront(el)
+	return e.value, true
+}
+
+func (c *cache[V]) put(id string, v V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.insert(id, v)
+}
+
+// generation is to be taken before a value is read that putIf is to keep.
+func (c *cache[V]) generation() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.drops
+}
+
+// putIf keeps v unless an id was dropped since generation.
+func (c *cache[V]) putIf(id string, v V, generation int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.drops == generation {
+		c.insert(id, v)
+	}
+}
+
+func (c *cache[V]) drop(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drops++
+	if el, ok := c.at[id]; ok {
+		c.remove(el)
+	}
+}
+
+func (c *cache[V]) insert(id string, v V) {
+	if el, ok := c.at[id]; ok {
+		c.remove(el)
+	}
+	c.at[id] = c.order.PushFront(entry[V]{id, v, c.now().Add(c.ttl)})
+	for c.order.Len() > c.size {
+		c.remove(c.order.Back())
+	}
+}
+
+func (c *cache[V]) remove(el *list.Element) {
+	c.order.Remove(el)
+	delete(c.at, el.Value.(entry[V]).id)
+}

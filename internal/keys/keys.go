@@ -1,0 +1,227 @@
+// Package keys keeps the private keys that activities are signed with.
+//
+// A private key goes in and never comes out: it is sealed before it is stored,
+// opened only in the memory of a process that signs, and every interface to
+// the outside deals in public halves. Messages on queues name a key by its id,
+// so that a dead-letter queue or a log is never a leak of an actor's identity.
+package keys
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// Type is a key's algorithm.
+type Type string
+
+// The types that fediverse software verifies: RSA everywhere, Ed25519 where
+// RFC 9421 is spoken.
+const (
+	RSA     Type = "rsa"
+	Ed25519 Type = "ed25519"
+)
+
+// MaxID is how long a key's id may be, in bytes.
+const MaxID = 1024
+
+// Sealed is a key as it is stored.
+type Sealed struct {
+	ID        string    `json:"-"`
+	Type      Type      `json:"type"`
+	PublicPEM string    `json:"public"`
+	Private   []byte    `json:"sealed"`
+	CreatedAt time.Time `json:"created"`
+}
+
+// Public is all of a key that may be shown.
+type Public struct {
+	ID        string
+	Type      Type
+	PublicPEM string
+}
+
+// Errors of the keyring.
+var (
+	// ErrNotFound: no key of that id.
+	ErrNotFound = errors.New("no such key")
+	// ErrExists: a key of that id is there already, and making a new one would
+	// invalidate what its actor has published.
+	ErrExists = errors.New("key exists")
+	// ErrBadKey: what was given is no private key that can be used.
+	ErrBadKey = errors.New("unusable private key")
+	// ErrBadID: what was given cannot name a key.
+	ErrBadID = errors.New("unusable key id")
+)
+
+// Store keeps sealed keys.
+type Store interface {
+	// PutKey stores k. Without replace it returns ErrExists if the id is taken.
+	PutKey(ctx context.Context, k Sealed, replace bool) error
+	// Key returns a key, or ErrNotFound.
+	Key(ctx context.Context, id string) (Sealed, error)
+}
+
+// Sealer encrypts private keys at rest. What was sealed for one key id does
+// not open for another, so a stored key cannot be passed off as someone else's.
+type Sealer interface {
+	Seal(ctx context.Context, keyID string, plaintext []byte) ([]byte, error)
+	Open(ctx context.Context, keyID string, sealed []byte) ([]byte, error)
+}
+
+// Options of a Ring.
+type Options struct {
+	// CacheSize is how many opened keys are held in memory; default 256.
+	CacheSize int
+	// CacheTTL is how long, and so how long a key replaced by another process
+	// is still used; default 5 minutes.
+	CacheTTL time.Duration
+
+	Now func() time.Time
+}
+
+// Ring is the keys of one deployment.
+type Ring struct {
+	store  Store
+	sealer Sealer
+	o      Options
+	opened *cache[crypto.Signer]
+	known  *cache[Public]
+	flight singleflight.Group
+}
+
+// New returns the ring of the keys in store.
+func New(store Store, sealer Sealer, o Options) *Ring {
+	if o.CacheSize <= 0 {
+		o.CacheSize = 256
+	}
+	if o.CacheTTL <= 0 {
+		o.CacheTTL = 5 * time.Minute
+	}
+	return &Ring{
+		store: store, sealer: sealer, o: o,
+		opened: newCache[crypto.Signer](o.CacheSize, o.CacheTTL, o.Now),
+		known:  newCache[Public](16*o.CacheSize, o.CacheTTL, o.Now),
+	}
+}
+
+// Put stores the private key in privatePEM under id, replacing one that is
+// there. Its error wraps ErrBadKey or ErrBadID if the caller is to blame.
+func (r *Ring) Put(ctx context.Context, id, privatePEM string) (Public, error) {
+	if err := CheckID(id); err != nil {
+		return Public{}, err
+	}
+	signer, err := Parse(privatePEM)
+	if err != nil {
+		return Public{}, err
+	}
+	return r.keep(ctx, id, signer, true)
+}
+
+// Generate makes and stores a new key under id. Its error wraps ErrExists if
+// there is one.
+func (r *Ring) Generate(ctx context.Context, id string, t Type) (Public, error) {
+	if err := CheckID(id); err != nil {
+		return Public{}, err
+	}
+	signer, err := generate(t)
+	if err != nil {
+		return Public{}, err
+	}
+	return r.keep(ctx, id, signer, false)
+}
+
+// Public returns the public half of a key, or ErrNotFound.
+func (r *Ring) Public(ctx context.Context, id string) (Public, error) {
+	k, err := r.store.Key(ctx, id)
+	if err != nil {
+		return Public{}, fmt.Errorf("key %s: %w", id, err)
+	}
+	return Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, nil
+}
+
+// Known reports whether there is a key of that id. A yes is remembered.
+func (r *Ring) Known(ctx context.Context, id string) (bool, error) {
+	if CheckID(id) != nil {
+		return false, nil
+	}
+	if _, ok := r.known.get(id); ok {
+		return true, nil
+	}
+	p, err := r.Public(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	r.known.put(id, p)
+	return true, nil
+}
+
+// SigningKey returns the private key of that id, or ErrNotFound. It is opened
+// once and held in memory for a while; concurrent callers share one opening.
+func (r *Ring) SigningKey(ctx context.Context, id string) (crypto.Signer, error) {
+	if s, ok := r.opened.get(id); ok {
+		return s, nil
+	}
+	// The first caller's cancellation must not fail the others.
+	shared := context.WithoutCancel(ctx)
+	ch := r.flight.DoChan(id, func() (any, error) { return r.open(shared, id) })
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case res := <-ch:
+		if res.Err != nil {
+			return nil, res.Err
+		}
+		return res.Val.(crypto.Signer), nil
+	}
+}
+
+func (r *Ring) open(ctx context.Context, id string) (crypto.Signer, error) {
+	generation := r.opened.generation()
+	k, err := r.store.Key(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %w", id, err)
+	}
+	der, err := r.sealer.Open(ctx, id, k.Private)
+	if err != nil {
+		return nil, fmt.Errorf("open key %s: %w", id, err)
+	}
+	defer clear(der)
+	signer, err := fromDER(der)
+	if err != nil {
+		return nil, fmt.Errorf("open key %s: %w", id, err)
+	}
+	r.opened.putIf(id, signer, generation)
+	return signer, nil
+}
+
+// keep seals and stores signer under id.
+func (r *Ring) keep(ctx context.Context, id string, signer crypto.Signer, replace bool) (Public, error) {
+	t, publicPEM, err := public(signer)
+	if err != nil {
+		return Public{}, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(signer)
+	if err != nil {
+		return Public{}, fmt.Errorf("encode key %s: %w", id, err)
+	}
+	defer clear(der)
+	sealed, err := r.sealer.Seal(ctx, id, der)
+	if err != nil {
+		return Public{}, fmt.Errorf("seal key %s: %w", id, err)
+	}
+	k := Sealed{ID: id, Type: t, PublicPEM: publicPEM, Private: sealed, CreatedAt: r.o.Now().UTC()}
+	if err := r.store.PutKey(ctx, k, replace); err != nil {
+		return Public{}, fmt.Errorf("store key %s: %w", id, err)
+	}
+	r.opened.drop(id)
+	return Public{ID: id, Type: t, PublicPEM: publicPEM}, nil
+}

@@ -1,0 +1,82 @@
+// Package kms seals private keys with a KMS key.
+//
+// The encryption context binds what is sealed to the id of the signing key: a
+// sealed key that is copied under another id in the table does not open, and
+// CloudTrail shows which key was opened when. The KMS key itself never leaves
+// KMS, so a copy of the table is worth nothing.
+package kms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"fedpost/internal/keys"
+)
+
+// contextKey is the name under which the signing key's id stands in the
+// encryption context. Policies may demand it (kms:EncryptionContextKeys).
+const contextKey = "fedpost:key"
+
+// maxPlaintext is what one Encrypt takes, in bytes: an RSA key of 4096 bits in
+// PKCS#8 has about 2,400.
+// https://docs.aws.amazon.com/kms/latest/APIReference/API_Encrypt.html
+const maxPlaintext = 4096
+
+// Client is the part of *kms.Client that sealing needs.
+type Client interface {
+	Encrypt(ctx context.Context, in *kms.EncryptInput, opts ...func(*kms.Options)) (*kms.EncryptOutput, error)
+	Decrypt(ctx context.Context, in *kms.DecryptInput, opts ...func(*kms.Options)) (*kms.DecryptOutput, error)
+}
+
+// Sealer implements keyring.Sealer.
+type Sealer struct {
+	client Client
+	key    string
+}
+
+var _ keys.Sealer = (*Sealer)(nil)
+
+// New returns a sealer with a KMS key: its id, ARN or alias.
+func New(client Client, key string) *Sealer { return &Sealer{client, key} }
+
+// Seal implements keyring.Sealer.
+func (s *Sealer) Seal(ctx context.Context, keyID string, plaintext []byte) ([]byte, error) {
+	if len(plaintext) > maxPlaintext {
+		return nil, fmt.Errorf("seal with KMS: %d bytes, at most %d", len(plaintext), maxPlaintext)
+	}
+	out, err := s.client.Encrypt(ctx, &kms.EncryptInput{
+		KeyId:             aws.String(s.key),
+		Plaintext:         plaintext,
+		EncryptionContext: map[string]string{contextKey: keyID},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("seal with KMS: %w", err)
+	}
+	return out.CiphertextBlob, nil
+}
+
+// Open implements keyring.Sealer. Its error wraps keyring.ErrCannotOpen if what
+// is sealed does not belong to this id or this KMS key, and not if KMS could not
+// be asked.
+func (s *Sealer) Open(ctx context.Context, keyID string, sealed []byte) ([]byte, error) {
+	out, err := s.client.Decrypt(ctx, &kms.DecryptInput{
+		// Naming the key refuses what some other key of the account has sealed.
+		KeyId:             aws.String(s.key),
+		CiphertextBlob:    sealed,
+		EncryptionContext: map[string]string{contextKey: keyID},
+	})
+	var invalid *types.InvalidCiphertextException
+	var otherKey *types.IncorrectKeyException
+	if errors.As(err, &invalid) || errors.As(err, &otherKey) {
+		return nil, fmt.Errorf("open with KMS: %w: %w", keys.ErrCannotOpen, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open with KMS: %w", err)
+	}
+	return out.Plaintext, nil
+}

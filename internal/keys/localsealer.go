@@ -1,0 +1,117 @@
+package keys
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// formatLocal is the first byte of what LocalSealer seals, so that another
+// format can follow it.
+const formatLocal = 1
+
+const sealingKeySize = 32
+
+// LocalSealer seals with AES-256-GCM under a key in a file: for running without
+// KMS. It protects a copied database, not a copied data directory.
+type LocalSealer struct{ aead cipher.AEAD }
+
+// ErrCannotOpen says that a sealed key does not open: it was sealed with
+// another sealing key or for another key id, or is damaged.
+var ErrCannotOpen = errors.New("sealed with another sealing key, or damaged")
+
+// OpenLocalSealer reads the sealing key from a file, which it makes with mode
+// 0600 if there is none. A file that others can read is refused.
+func OpenLocalSealer(path string) (*LocalSealer, error) {
+	key, err := readSealingKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeSealingKey(path); err != nil {
+			return nil, fmt.Errorf("make sealing key: %w", err)
+		}
+		key, err = readSealingKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read sealing key: %w", err)
+	}
+	defer clear(key)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("use sealing key: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("use sealing key: %w", err)
+	}
+	return &LocalSealer{aead}, nil
+}
+
+func readSealingKey(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s can be read by others (mode %o): chmod 600 it", path, info.Mode().Perm())
+	}
+	key, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(key) != sealingKeySize {
+		return nil, fmt.Errorf("%s has %d bytes, a sealing key has %d", path, len(key), sealingKeySize)
+	}
+	return key, nil
+}
+
+// makeSealingKey writes the key under another name and links it into place:
+// the file is whole or not there, and of two processes that make it at the same
+// time one wins and both use its key.
+func makeSealingKey(path string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".sealing-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}()
+	key := make([]byte, sealingKeySize)
+	defer clear(key)
+	rand.Read(key)
+	_, err = f.Write(key)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// Seal implements Sealer.
+func (s *LocalSealer) Seal(_ context.Context, keyID string, plaintext []byte) ([]byte, error) {
+	return s.aead.Seal([]byte{formatLocal}, nil, plaintext, []byte(keyID)), nil
+}
+
+// Open implements Sealer. Its error is ErrCannotOpen.
+func (s *LocalSealer) Open(_ context.Context, keyID string, sealed []byte) ([]byte, error) {
+	if len(sealed) == 0 || sealed[0] != formatLocal {
+		return nil, ErrCannotOpen
+	}
+	plaintext, err := s.aead.Open(nil, nil, sealed[1:], []byte(keyID))
+	if err != nil {
+		return nil, ErrCannotOpen
+	}
+	return plaintext, nil
+}

@@ -1,0 +1,138 @@
+package keys
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Sizes of RSA keys in bits. Below 2048 signatures are not safe, and servers
+// refuse them; above 4096 the sealed key would not fit one KMS request, and
+// each signature would cost tens of milliseconds.
+const (
+	MinRSA     = 2048
+	MaxRSA     = 4096
+	defaultRSA = 2048 // what fediverse software makes: each signature of larger ones costs
+)
+
+// MaxPEM is the largest PEM text that is looked at, in bytes.
+const MaxPEM = 32 << 10
+
+// Parse reads a private key from PEM: RSA as PKCS#1 or PKCS#8, Ed25519 as
+// PKCS#8. Its error wraps ErrBadKey and says what to do, but nothing of the
+// key.
+func Parse(text string) (crypto.Signer, error) {
+	if len(text) > MaxPEM {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadKey, MaxPEM)
+	}
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, fmt.Errorf("%w: no PEM block found: it begins with a line like -----BEGIN PRIVATE KEY-----", ErrBadKey)
+	}
+	defer clear(block.Bytes)
+	if block.Headers["DEK-Info"] != "" {
+		return nil, fmt.Errorf("%w: it is encrypted with a passphrase: remove that first (openssl pkey)", ErrBadKey)
+	}
+	switch block.Type {
+	case "PRIVATE KEY":
+		return fromDER(block.Bytes)
+	case "RSA PRIVATE KEY":
+		key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the PKCS#1 content does not parse as a valid RSA key", ErrBadKey)
+		}
+		return checked(key)
+	case "ENCRYPTED PRIVATE KEY":
+		return nil, fmt.Errorf("%w: it is encrypted with a passphrase: remove that first (openssl pkey)", ErrBadKey)
+	case "PUBLIC KEY", "RSA PUBLIC KEY", "CERTIFICATE":
+		return nil, fmt.Errorf("%w: this is a %s; the private key is needed to sign", ErrBadKey, block.Type)
+	case "OPENSSH PRIVATE KEY":
+		return nil, fmt.Errorf("%w: this is OpenSSH's own format: convert it to PKCS#8 first (ssh-keygen -p -m PKCS8)", ErrBadKey)
+	}
+	return nil, fmt.Errorf("%w: PEM type is not PRIVATE KEY (PKCS#8) or RSA PRIVATE KEY (PKCS#1)", ErrBadKey)
+}
+
+// fromDER reads PKCS#8.
+func fromDER(der []byte) (crypto.Signer, error) {
+	key, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the PKCS#8 content does not parse as a valid key", ErrBadKey)
+	}
+	return checked(key)
+}
+
+func checked(key any) (crypto.Signer, error) {
+	switch k := key.(type) {
+	case *rsa.PrivateKey:
+		if n := k.N.BitLen(); n < MinRSA || n > MaxRSA {
+			return nil, fmt.Errorf("%w: RSA of %d bits, allowed are %d to %d", ErrBadKey, n, MinRSA, MaxRSA)
+		}
+		if err := k.Validate(); err != nil {
+			return nil, fmt.Errorf("%w: the parts of the RSA key do not belong together", ErrBadKey)
+		}
+		return k, nil
+	case ed25519.PrivateKey:
+		return k, nil
+	}
+	return nil, fmt.Errorf("%w: neither RSA nor Ed25519", ErrBadKey)
+}
+
+func generate(t Type) (crypto.Signer, error) {
+	switch t {
+	case RSA:
+		key, err := rsa.GenerateKey(rand.Reader, defaultRSA)
+		if err != nil {
+			return nil, fmt.Errorf("generate RSA key: %w", err)
+		}
+		return key, nil
+	case Ed25519:
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("generate Ed25519 key: %w", err)
+		}
+		return key, nil
+	}
+	return nil, fmt.Errorf("%w: type %q is neither %q nor %q", ErrBadKey, t, RSA, Ed25519)
+}
+
+// public returns the type and the public half in PEM (SubjectPublicKeyInfo, as
+// actors publish it in publicKeyPem).
+func public(s crypto.Signer) (Type, string, error) {
+	t := RSA
+	if _, ok := s.(ed25519.PrivateKey); ok {
+		t = Ed25519
+	}
+	der, err := x509.MarshalPKIXPublicKey(s.Public())
+	if err != nil {
+		return "", "", fmt.Errorf("encode public key: %w", err)
+	}
+	return t, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), nil
+}
+
+// CheckID reports whether id can name a key: it becomes a header parameter of
+// every signature, so it is of visible ASCII characters and holds no quotes.
+// What is let through here fails when something is to be signed, for every
+// recipient. Its error wraps ErrBadID.
+func CheckID(id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("%w: it is empty", ErrBadID)
+	case len(id) > MaxID:
+		return fmt.Errorf("%w: it is longer than %d bytes", ErrBadID, MaxID)
+	case id == "." || id == "..":
+		return fmt.Errorf("%w: it cannot stand in a path", ErrBadID)
+	case !utf8.ValidString(id):
+		return fmt.Errorf("%w: it is not UTF-8", ErrBadID)
+	}
+	for _, r := range id {
+		if r == '"' || r == '\\' || r <= ' ' || r >= 0x7f {
+			return fmt.Errorf("%w: it holds the character %q; percent-encode it", ErrBadID, r)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+// Package stats tells an operator at a glance how fedpost is doing: how much
+// waits, what became of the rest, and which servers are in trouble.
+//
+// Nothing is counted on the way that is not paid for already. Queues count
+// themselves, servers are listed, and what became of recipients is added up in
+// the memory of each process and written as one small item every few seconds at
+// most, however many deliveries those were. The price is a known error: a
+// process that is killed takes with it what it counted in its last seconds. The
+// ledger, not these numbers, is what an activity's fate is looked up in.
+package stats
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/servers/circuit"
+)
+
+// Report is the state of things.
+type Report struct {
+	At     time.Time            `json:"at"`
+	Queues map[queue.Name]Depth `json:"queues"`
+	// Counts of all Days together.
+	Counts Counts `json:"counts"`
+	Days   []Day  `json:"days"`
+	// Servers counts those that are not healthy, by phase; "inbox" counts single
+	// inboxes in trouble on servers that are well.
+	Servers map[string]int `json:"servers"`
+	// Unhealthy lists some of them, the longest down first.
+	Unhealthy []Trouble `json:"unhealthyServers"`
+	// More: there are more servers than were counted.
+	More bool `json:"moreServers,omitempty"`
+}
+
+// Depth is how much is on a queue.
+type Depth struct {
+	Visible  int `json:"visible"`
+	InFlight int `json:"inFlight"`
+	Delayed  int `json:"delayed"`
+	// Oldest is the age of the oldest message in seconds, where the queue tells.
+	// SQS tells CloudWatch only.
+	Oldest *int `json:"oldestSeconds,omitempty"`
+}
+
+// Day is what was counted on a day.
+type Day struct {
+	Day    string `json:"day"` // UTC
+	Counts Counts `json:"counts"`
+}
+
+// Trouble is a server that is not healthy.
+type Trouble struct {
+	Server    string            `json:"server"`
+	Protocol  activity.Protocol `json:"protocol"`
+	Phase     circuit.Phase     `json:"phase"`
+	DownSince time.Time         `json:"downSince,omitzero"`
+	Reason    string            `json:"reason,omitempty"`
+	Why       string            `json:"why,omitempty"`
+}
+
+// Servers are listed by package servers.
+type Servers interface {
+	List(ctx context.Context, f registry.Filter, cursor string, limit int) ([]registry.Server, string, error)
+}
+
+// Queue counts its messages.
+type Queue interface {
+	Depth(ctx context.Context) (queue.Depth, error)
+}
+
+// aged is a queue that can tell when its oldest message was sent; zero if it has
+// none.
+type aged interface {
+	Oldest(ctx context.Context) (time.Time, error)
+}
+
+// Service makes reports.
+type Service struct {
+	Queues  func(queue.Name) Queue
+	Store   Store
+	Servers Servers
+	// Tally of this process, which is written before the counts are read.
+	Tally *Tally
+	Now   func() time.Time
+}
+
+// Bounds of a report.
+const (
+	// MostDays is how far back counts go.
+	MostDays    = 31
+	mostServers = 20_000
+	serverPage  = 1000
+	mostListed  = 20
+)
+
+// always are counted from the beginning, so that a page can show them.
+var always = []string{Accepted, Attempts, string(activity.Delivered), string(activity.Failed), string(activity.Dead)}
+
+// Report returns the state of things, with the counts of a number of days, of
+// which today is the last.
+func (s *Service) Report(ctx context.Context, days int) (Report, error) {
+	now := s.Now()
+	r := Report{At: now.UTC(), Counts: Counts{}, Servers: map[string]int{}, Unhealthy: []Trouble{}}
+	if err := s.Tally.Settle(ctx); err != nil {
+		return Report{}, err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		r.Queues, err = s.depths(gctx, now)
+		return err
+	})
+	g.Go(func() (err error) {
+		r.Days, err = s.days(gctx, now, days)
+		return err
+	})
+	g.Go(func() error { return s.trouble(gctx, &r) })
+	if err := g.Wait(); err != nil {
+		return Report{}, err
+	}
+	for _, name := range always {
+		r.Counts[name] = 0
+	}
+	for _, d := range r.Days {
+		r.Counts.add(d.Counts)
+	}
+	return r, nil
+}
+
+func (s *Service) depths(ctx context.Context, now time.Time) (map[queue.Name]Depth, error) {
+	all := make([]Depth, len(queue.Names))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, name := range queue.Names {
+		g.Go(func() error {
+			q := s.Queues(name)
+			d, err := q.Depth(ctx)
+			if err != nil {
+				return fmt.Errorf("depth of queue %s: %w", name, err)
+			}
+			all[i] = Depth{Visible: d.Visible, InFlight: d.InFlight, Delayed: d.Delayed}
+			a, ok := q.(aged)
+			if !ok {
+				return nil
+			}
+			oldest, err := a.Oldest(ctx)
+			if err != nil {
+				return fmt.Errorf("age of queue %s: %w", name, err)
+			}
+			age := 0
+			if !oldest.IsZero() {
+				age = max(0, int(now.Sub(oldest).Seconds()))
+			}
+			all[i].Oldest = &age
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	byName := make(map[queue.Name]Depth, len(all))
+	for i, name := range queue.Names {
+		byName[name] = all[i]
+	}
+	return byName, nil
+}
+
+func (s *Service) days(ctx context.Context, now time.Time, n int) ([]Day, error) {
+	days := make([]Day, n)
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range days {
+		g.Go(func() error {
+			day := dayOf(now.AddDate(0, 0, i+1-n))
+			counts, err := s.Store.CountsOf(ctx, day)
+			days[i] = Day{day, counts}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("read counts: %w", err)
+	}
+	return days, nil
+}
+
+// trouble counts the servers that are not healthy and lists the worst.
+func (s *Service) trouble(ctx context.Context, r *Report) error {
+	seen, cursor := 0, ""
+	for {
+		page, next, err := s.Servers.List(ctx, registry.Filter{}, cursor, serverPage)
+		if err != nil {
+			return err
+		}
+		for _, v := range page {
+			r.note(v)
+		}
+		if cursor = next; next == "" {
+			break
+		}
+		if seen += len(page); seen >= mostServers {
+			r.More = true
+			break
+		}
+	}
+	slices.SortFunc(r.Unhealthy, func(a, b Trouble) int {
+		return cmp.Or(a.DownSince.Compare(b.DownSince), strings.Compare(a.Server, b.Server))
+	})
+	r.Unhealthy = r.Unhealthy[:min(len(r.Unhealthy), mostListed)]
+	return nil
+}
+
+func (r *Report) note(v registry.Server) {
+	if v.Phase == circuit.Healthy {
+		return
+	}
+	kind := string(v.Phase)
+	if v.Inbox() {
+		kind = "inbox"
+	}
+	r.Servers[kind]++
+	switch v.Phase {
+	case circuit.Unhealthy, circuit.HalfOpen, circuit.Exhausted:
+		since := v.DownSince
+		if since.IsZero() {
+			since = v.Since
+		}
+		r.Unhealthy = append(r.Unhealthy, Trouble{
+			Server: v.Name, Protocol: v.Protocol, Phase: v.Phase, DownSince: since, Reason: v.Reason, Why: v.Why,
+		})
+	}
+}

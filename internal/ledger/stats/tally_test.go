@@ -1,0 +1,295 @@
+package stats_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/ledger"
+	"fedpost/internal/ledger/stats"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// memory is a store that can fail, before or after it has written.
+type memory struct {
+	mu     sync.Mutex
+	items  map[string]map[string]stats.Counts // by day and process
+	writes int
+	fail   error
+	lose   bool
+}
+
+func (m *memory) PutCounts(_ context.Context, day, process string, counts map[string]int, _ time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writes++
+	if m.fail != nil && !m.lose {
+		return m.fail
+	}
+	if m.items == nil {
+		m.items = map[string]map[string]stats.Counts{}
+	}
+	if m.items[day] == nil {
+		m.items[day] = map[string]stats.Counts{}
+	}
+	m.items[day][process] = maps.Clone(counts)
+	return m.fail
+}
+
+func (m *memory) CountsOf(_ context.Context, day string) (map[string]int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum := map[string]int{}
+	for _, counts := range m.items[day] {
+		for name, n := range counts {
+			sum[name] += n
+		}
+	}
+	return sum, nil
+}
+
+func (m *memory) of(t interface{ Fatal(...any) }, day string) map[string]int {
+	sum, err := m.CountsOf(context.Background(), day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func TestManyDeliveriesAreOneWriteEveryFewSeconds(t *testing.T) {
+	m, now := &memory{}, noon
+	tally := stats.NewTally(m, "p", func() time.Time { return now })
+	for second := range 60 {
+		now = noon.Add(time.Duration(second) * time.Second)
+		for range 100 {
+			tally.Add("delivered", 1)
+			if err := tally.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if m.writes != 12 {
+		t.Errorf("6000 deliveries in a minute are %d writes", m.writes)
+	}
+	if err := tally.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.of(t, "2026-11-21"); got["delivered"] != 6000 {
+		t.Errorf("counted %v", got)
+	}
+	writes := m.writes
+	now = now.Add(time.Hour)
+	if err := tally.Flush(t.Context()); err != nil || m.writes != writes {
+		t.Errorf("nothing new is written, %v", err)
+	}
+}
+
+func TestADayIsCountedByItself(t *testing.T) {
+	m, now := &memory{}, time.Date(2026, 11, 21, 23, 59, 59, 0, time.UTC)
+	tally := stats.NewTally(m, "p", func() time.Time { return now })
+	tally.Add("dead", 1)
+	now = now.Add(time.Second)
+	tally.Add("dead", 2)
+	if err := tally.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(24 * time.Hour)
+	tally.Add("dead", 4)
+	if err := tally.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for day, want := range map[string]int{"2026-11-21": 1, "2026-11-22": 2, "2026-11-23": 4} {
+		if got := m.of(t, day)["dead"]; got != want {
+			t.Errorf("%s: %d, want %d", day, got, want)
+		}
+	}
+}
+
+// TestCountsAreExactWhateverWritesFail: of processes that are not killed.
+func TestCountsAreExactWhateverWritesFail(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, now := &memory{}, noon
+		tallies := []*stats.Tally{
+			stats.NewTally(m, "a", func() time.Time { return now }), stats.NewTally(m, "b", func() time.Time { return now }),
+		}
+		want := map[string]map[string]int{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			tally := rapid.SampledFrom(tallies).Draw(t, "process")
+			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 6, 20_000}).Draw(t, "seconds")) * time.Second)
+			name, n := rapid.SampledFrom([]string{"delivered", "dead"}).Draw(t, "name"), rapid.IntRange(0, 5).Draw(t, "n")
+			tally.Add(name, n)
+			day := now.Format(time.DateOnly)
+			if want[day] == nil {
+				want[day] = map[string]int{}
+			}
+			want[day][name] += n
+			m.fail, m.lose = nil, rapid.Bool().Draw(t, "lost answer")
+			if rapid.Bool().Draw(t, "fails") {
+				m.fail = errors.New("down")
+			}
+			if err := tally.Flush(context.Background()); err != nil && m.fail == nil {
+				t.Fatal(err)
+			}
+		}
+		m.fail = nil
+		for _, tally := range tallies {
+			if err := tally.Settle(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for day, counts := range want {
+			for name, n := range counts {
+				if got := m.of(t, day)[name]; got != n {
+					t.Fatalf("%s %s: %d, want %d", day, name, got, n)
+				}
+			}
+		}
+	})
+}
+
+func TestConcurrentCountsAddUp(t *testing.T) {
+	m := &memory{}
+	tally := stats.NewTally(m, "p", func() time.Time { return noon })
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 100 {
+				tally.Add("delivered", 1)
+				if err := tally.Settle(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := m.of(t, "2026-11-21"); got["delivered"] != 1600 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// stub is a ledger, an enqueuer and a worker that do what they are told.
+type stub struct {
+	ledger.Store
+	stats.Enqueuer
+	err    error
+	status enqueue.Status
+}
+
+func (s stub) Record(context.Context, *ledger.Claim, []ledger.Recipient, bool) error { return s.err }
+
+func (s stub) Enqueue(context.Context, enqueue.Request) (enqueue.Result, error) {
+	return enqueue.Result{Status: s.status, Recipients: 3}, s.err
+}
+
+func (s stub) EnqueueBatch(context.Context, enqueue.BatchRequest) ([]enqueue.Result, error) {
+	return []enqueue.Result{{Status: s.status, Recipients: 3}, {Status: s.status, Recipients: 4}}, s.err
+}
+
+func (s stub) Handle(context.Context, queue.Name, []queue.Received) ([]string, error) {
+	return []string{"m"}, s.err
+}
+
+func TestWhatIsRecordedIsCountedWhenItIs(t *testing.T) {
+	rs := []ledger.Recipient{
+		{State: activity.Delivered, Target: activity.Target{Stands: 40}}, {State: activity.Delivered},
+		{State: activity.Dead}, {State: activity.Parked}, {State: activity.Retrying},
+	}
+	for _, c := range []struct {
+		err  error
+		want map[string]int
+	}{
+		{nil, map[string]int{"delivered": 41, "dead": 1, "retrying": 1}},
+		{ledger.ErrClaimed, map[string]int{}},
+	} {
+		m := &memory{}
+		tally := stats.NewTally(m, "p", func() time.Time { return noon })
+		l := stats.Ledger{Store: stub{err: c.err}, Tally: tally}
+		if err := l.Record(t.Context(), nil, rs, true); !errors.Is(err, c.err) {
+			t.Errorf("error %v", err)
+		}
+		if err := tally.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.of(t, "2026-11-21"); !maps.Equal(got, c.want) {
+			t.Errorf("%v: counted %v, want %v", c.err, got, c.want)
+		}
+	}
+}
+
+func TestOnlyWhatIsQueuedNowIsAccepted(t *testing.T) {
+	for _, c := range []struct {
+		status enqueue.Status
+		err    error
+		want   int
+	}{{enqueue.Queued, nil, 10}, {enqueue.Duplicate, nil, 0}, {enqueue.Queued, errors.New("down"), 0}} {
+		m := &memory{}
+		tally := stats.NewTally(m, "p", func() time.Time { return noon })
+		a := stats.Accepting{Enqueuer: stub{err: c.err, status: c.status}, Tally: tally, Log: slog.New(slog.DiscardHandler)}
+		if res, err := a.Enqueue(t.Context(), enqueue.Request{}); !errors.Is(err, c.err) || res.Recipients != 3 {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if res, err := a.EnqueueBatch(t.Context(), enqueue.BatchRequest{}); !errors.Is(err, c.err) || len(res) != 2 {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if err := tally.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.of(t, "2026-11-21")[stats.Accepted]; got != c.want {
+			t.Errorf("%+v: counted %d", c, got)
+		}
+	}
+}
+
+// meter notes what it is told.
+type meter struct{ attempts, parked int }
+
+func (m *meter) Attempted(activity.Activity, outcome.Outcome, activity.State) { m.attempts++ }
+func (m *meter) Counted(_ string, n int)                                      { m.parked += n }
+
+func TestAMeterIsPassedOn(t *testing.T) {
+	m, next := &memory{}, &meter{}
+	tally := stats.NewTally(m, "p", func() time.Time { return noon })
+	for _, metered := range []stats.Metered{{Next: next, Tally: tally}, {Tally: tally}} {
+		metered.Attempted(activity.Activity{}, outcome.Outcome{}, activity.Delivered)
+		metered.Attempted(activity.Activity{}, outcome.Outcome{Unattempted: true}, activity.Retrying)
+		metered.Counted("Parked", 5)
+	}
+	if *next != (meter{2, 5}) {
+		t.Errorf("passed on %+v", *next)
+	}
+	if err := tally.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.of(t, "2026-11-21"); !maps.Equal(got, map[string]int{stats.Attempts: 2, "parked": 10}) {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// TestCountsThatCannotBeWrittenFailNothing: a delivery that is done is done.
+func TestCountsThatCannotBeWrittenFailNothing(t *testing.T) {
+	m := &memory{fail: errors.New("down")}
+	tally := stats.NewTally(m, "p", func() time.Time { return noon })
+	tally.Add("delivered", 1)
+	w := stats.Working{Worker: stub{}, Tally: tally, Log: slog.New(slog.DiscardHandler)}
+	if failed, err := w.Handle(t.Context(), queue.Normal, nil); err != nil || len(failed) != 1 {
+		t.Errorf("%v, %v", failed, err)
+	}
+	if m.writes != 1 {
+		t.Errorf("%d writes", m.writes)
+	}
+	m.fail = nil
+	if err := tally.Settle(t.Context()); err != nil || m.of(t, "2026-11-21")["delivered"] != 1 {
+		t.Errorf("lost: %v, %v", m.items, err)
+	}
+}

@@ -1,0 +1,61 @@
+// Package agenda keeps queue messages for later, where the queue itself cannot:
+// beyond the longest delay of a standard queue, and for any delay on an ordered
+// queue, which delays whole groups or nothing.
+//
+// A task is one finished queue message with a date. The scheduled function
+// sends what is due and then forgets it. If it dies in between, or two runs
+// overlap, the message is sent twice: it carries the same activity id, by which
+// everything behind the queue is idempotent, so no lock is needed that could
+// itself be left behind.
+package agenda
+
+import (
+	"context"
+	"hash/fnv"
+	"time"
+
+	"fedpost/internal/engine/queue"
+)
+
+// Shards is how many parts the agenda is split in, so that several runs can
+// share the work and no partition of the due index runs hot.
+const Shards = 4
+
+// Task is a message to send when it is due.
+type Task struct {
+	// ID is the activity's, or the batch's: putting it twice makes one task.
+	ID    string     `json:"-"`
+	Queue queue.Name `json:"queue"`
+	// Body is the encoded message, at most what fits an item when deflated.
+	Body string `json:"body"`
+	// Group and Key are the message's ordering and deduplication keys on an
+	// ordered queue.
+	Group string    `json:"group,omitempty"`
+	Key   string    `json:"key,omitempty"`
+	DueAt time.Time `json:"due"`
+	// Forget is when the table may drop it, whether released or not.
+	Forget time.Time `json:"-"`
+}
+
+// Shard is where t lies. A group's tasks lie together, because their order is
+// that of one shard.
+func (t Task) Shard() int {
+	name := t.Group
+	if name == "" {
+		name = t.ID
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return int(h.Sum32() % Shards)
+}
+
+// Store is what the agenda needs of its storage.
+type Store interface {
+	// PutTask notes t, replacing one of the same id.
+	PutTask(ctx context.Context, t Task) error
+	// DueTasks returns up to limit tasks of a shard that are due at now, the
+	// earliest first, and none that has been dropped before the call.
+	DueTasks(ctx context.Context, shard int, now time.Time, limit int) ([]Task, error)
+	// DropTasks forgets tasks.
+	DropTasks(ctx context.Context, ts []Task) error
+}

@@ -1,0 +1,125 @@
+// Package claimcheck is the claim check for payloads that are too large for a queue
+// message or a table item: they are deflated, cut into parts that fit an item
+// each, and a reference travels in their place.
+//
+// A list of 50,000 inboxes is a few MiB of very similar URLs, which deflate to
+// a tenth; so the table, which every deployment has anyway, holds it in a
+// handful of items, and no further service is needed.
+package claimcheck
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// PartSize is the largest part in bytes: well inside DynamoDB's item of 400 KiB
+// with its key.
+const PartSize = 350 << 10
+
+// MaxSize is the largest payload in bytes that Unpack returns: more than any
+// request can make, and a bound on what a damaged part can inflate to.
+const MaxSize = 64 << 20
+
+// Errors of this package.
+var (
+	// ErrNotFound: a part is missing; the payload's retention has passed.
+	ErrNotFound = errors.New("stored payload not found")
+	// ErrDamaged: the parts do not make a payload.
+	ErrDamaged = errors.New("stored payload is damaged")
+)
+
+// Store keeps parts.
+type Store interface {
+	// PutParts stores the parts of ref, numbered from 0, until forget. Repeating
+	// it with the same parts is harmless.
+	PutParts(ctx context.Context, ref string, parts [][]byte, forget time.Time) error
+	// Parts returns the n parts of ref in order, or ErrNotFound if one is missing.
+	Parts(ctx context.Context, ref string, n int) ([][]byte, error)
+}
+
+// Put stores payload under ref and returns the number of its parts.
+func Put(ctx context.Context, s Store, ref, payload string, forget time.Time) (int, error) {
+	if len(payload) > MaxSize {
+		return 0, fmt.Errorf("payload of %d bytes, at most %d", len(payload), MaxSize)
+	}
+	parts, err := Pack(payload)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.PutParts(ctx, ref, parts, forget); err != nil {
+		return 0, fmt.Errorf("store payload %s: %w", ref, err)
+	}
+	return len(parts), nil
+}
+
+// Get returns the payload that was stored under ref in n parts.
+func Get(ctx context.Context, s Store, ref string, n int) (string, error) {
+	parts, err := s.Parts(ctx, ref, n)
+	if err != nil {
+		return "", fmt.Errorf("read payload %s: %w", ref, err)
+	}
+	payload, err := Unpack(parts)
+	if err != nil {
+		return "", fmt.Errorf("read payload %s: %w", ref, err)
+	}
+	return payload, nil
+}
+
+// Pack deflates payload and cuts it into parts of at most PartSize.
+func Pack(payload string) ([][]byte, error) {
+	packed, err := Deflate(payload)
+	if err != nil {
+		return nil, err
+	}
+	var parts [][]byte
+	for len(packed) > PartSize {
+		parts = append(parts, packed[:PartSize:PartSize])
+		packed = packed[PartSize:]
+	}
+	return append(parts, packed), nil
+}
+
+// Unpack puts together what Pack took apart. Its error wraps ErrDamaged.
+func Unpack(parts [][]byte) (string, error) {
+	readers := make([]io.Reader, len(parts))
+	for i, p := range parts {
+		readers[i] = bytes.NewReader(p)
+	}
+	return inflate(io.MultiReader(readers...), MaxSize)
+}
+
+// Deflate returns s deflated.
+func Deflate(s string) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.DefaultCompression)
+	if err != nil {
+		return nil, fmt.Errorf("deflate: %w", err)
+	}
+	if _, err := io.WriteString(w, s); err != nil {
+		return nil, fmt.Errorf("deflate: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("deflate: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// Inflate is Deflate's counterpart. Its error wraps ErrDamaged.
+func Inflate(b []byte) (string, error) { return inflate(bytes.NewReader(b), MaxSize) }
+
+func inflate(r io.Reader, most int64) (string, error) {
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(flate.NewReader(r), most+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", ErrDamaged, err)
+	case n > most:
+		return "", fmt.Errorf("%w: more than %d bytes", ErrDamaged, most)
+	}
+	return b.String(), nil
+}

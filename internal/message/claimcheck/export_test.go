@@ -1,0 +1,6 @@
+package claimcheck
+
+import "bytes"
+
+// InflateAtMost is Inflate with another limit.
+func InflateAtMost(b []byte, most int64) (string, error) { return inflate(bytes.NewReader(b), most) }

@@ -1,0 +1,125 @@
+// Package activitypub delivers an activity to an inbox as ActivityPub servers
+// do it (https://www.w3.org/TR/activitypub/#delivery): one signed POST, whose
+// answer is final, asks for another try, or asks for a pause.
+//
+// It is all of the protocol and none of the engine: it neither waits nor
+// repeats, and knows nothing of queues or tables. What it shares between the
+// recipients of an activity (key, digest) is prepared once; the signature is
+// made at send time, because receivers refuse one that has grown old.
+package activitypub
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"errors"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/keys"
+	"fedpost/internal/protocol/httpsign"
+	"fedpost/internal/protocol/outbound"
+)
+
+// ContentType is what Mastodon, Lemmy, PeerTube and Pixelfed send, and what
+// every server takes for the equal application/ld+json with its profile, which
+// some proxies and parsers stumble over (ActivityPub, section 3.2).
+const ContentType = "application/activity+json"
+
+// accept asks for errors that a program can read.
+const accept = "application/activity+json, application/ld+json, application/json"
+
+// KeySource finds signing keys; *keyring.Ring is one.
+type KeySource interface {
+	// SigningKey returns the private key of an id: RSA or Ed25519. Its error
+	// wraps keyring.ErrNotFound if there is none.
+	SigningKey(ctx context.Context, keyID string) (crypto.Signer, error)
+}
+
+// FormMemory remembers which signature form a host takes. It is asked before
+// every request and told only when a host refused the form it was expected to
+// take and accepted the other. It is used concurrently.
+type FormMemory interface {
+	// Form returns what is remembered of a host (an authority, as
+	// activity.Target.Host returns it), or "".
+	Form(host string) httpsign.Form
+	// Remember keeps form for host until a time.
+	Remember(host string, form httpsign.Form, until time.Time)
+}
+
+// FormTTL is how long a host's signature form is remembered by default. After
+// that the form that all servers know is tried again, at the price of one more
+// request if it is still refused.
+const FormTTL = 7 * 24 * time.Hour
+
+// Config is what a Protocol needs. Keys and Client are required.
+type Config struct {
+	Keys   KeySource
+	Client *outbound.Client
+	// Forms remembers; nil remembers nothing.
+	Forms FormMemory
+	// FormTTL is how long; default FormTTL.
+	FormTTL time.Duration
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+// Protocol delivers activities. It is safe for concurrent use.
+type Protocol struct{ Config }
+
+// New returns a Protocol.
+func New(c Config) *Protocol {
+	c.FormTTL = cmp.Or(c.FormTTL, FormTTL)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Forms == nil {
+		c.Forms = forgetful{}
+	}
+	return &Protocol{c}
+}
+
+// Attempt makes one attempt to deliver a to t. For several targets, Prepare
+// once and attempt each.
+func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.Target) outcome.Outcome {
+	return p.Prepare(ctx, a).Attempt(ctx, t)
+}
+
+// Delivery is an activity that is ready to be sent. It is safe for concurrent
+// use.
+type Delivery struct {
+	protocol *Protocol
+	body     string
+	digest   httpsign.Digest
+	signer   *httpsign.Signer
+	// failed is how every attempt ends if there is no signer.
+	failed outcome.Outcome
+}
+
+// Prepare loads the key and computes the digest of a. If the key cannot be had,
+// every attempt of the delivery says so without sending anything: for good if
+// it does not exist, as one to be repeated if it could not be loaded.
+func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) *Delivery {
+	d := &Delivery{protocol: p, body: a.Body, digest: httpsign.DigestOf(a.Body)}
+	key, err := p.Keys.SigningKey(ctx, a.KeyID)
+	if err == nil {
+		d.signer, err = httpsign.New(key, a.KeyID)
+	}
+	switch {
+	case errors.Is(err, keys.ErrNotFound):
+		d.failed = outcome.Outcome{Class: outcome.Refused, Unattempted: true,
+			Err: "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry"}
+	case errors.Is(err, httpsign.ErrKey):
+		d.failed = outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: err.Error()}
+	case err != nil:
+		d.failed = outcome.Outcome{Class: outcome.Retry, Unattempted: true,
+			Err: "signing key " + a.KeyID + " could not be loaded: " + err.Error()}
+	}
+	return d
+}
+
+type forgetful struct{}
+
+func (forgetful) Form(string) httpsign.Form                 { return "" }
+func (forgetful) Remember(string, httpsign.Form, time.Time) {}

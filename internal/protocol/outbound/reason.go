@@ -1,0 +1,132 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"fedpost/internal/activity/outcome"
+)
+
+// InvalidAnswerError says that something came back that is not HTTP, or more of
+// a header than is read.
+type InvalidAnswerError struct{ Err error }
+
+func (e *InvalidAnswerError) Error() string { return "invalid answer: " + e.Err.Error() }
+func (e *InvalidAnswerError) Unwrap() error { return e.Err }
+
+// trace learns how far a request got, which net/http's errors do not tell.
+type trace struct{ resolving, sent atomic.Bool }
+
+func (t *trace) attach(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSStart: func(httptrace.DNSStartInfo) { t.resolving.Store(true) },
+		// A look-up that is given up because time is up is done, too.
+		DNSDone:      func(i httptrace.DNSDoneInfo) { t.resolving.Store(i.Err != nil) },
+		WroteHeaders: func() { t.sent.Store(true) },
+	})
+}
+
+// explain turns a transport's error into one that ReasonOf understands.
+func (c *Client) explain(outer, inner context.Context, t *trace, err error) error {
+	if outer.Err() != nil && !errors.Is(context.Cause(outer), ErrTimeout) {
+		return fmt.Errorf("%w: %w", ErrStopped, context.Cause(outer))
+	}
+	if full(err) {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	if errors.Is(context.Cause(inner), ErrTimeout) {
+		if t.resolving.Load() {
+			return &net.DNSError{Err: "no answer from the resolver", IsTimeout: true}
+		}
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrTimeout) {
+			return ErrTimeout // err says no more than that
+		}
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
+	}
+	var network *net.OpError
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() && !errors.As(err, &network) && t.sent.Load() {
+		return ErrTimeout // net/http's own time-out of the header, in the words of ours
+	}
+	if t.sent.Load() && ReasonOf(err) == outcome.OtherTrouble && !errors.As(err, &network) {
+		// net/http has no type for most of what can be wrong with an answer.
+		return &InvalidAnswerError{Err: err}
+	}
+	return err
+}
+
+// full reports whether err is of this machine's limits. A resolver's error has
+// lost its type.
+func full(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		var dns *net.DNSError
+		if errors.Is(err, errno) || errors.As(err, &dns) && strings.HasSuffix(dns.Err, errno.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+// streamError is net/http's unexported error for an HTTP/2 stream that was
+// reset, which lends itself to errors.As with any struct of the same fields.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return fmt.Sprintf("stream reset with code %d", e.Code) }
+
+// ReasonOf classifies an error of Client.Do. For ErrStopped, which is nobody's
+// fault, it has no reason of its own: look for that first.
+func ReasonOf(err error) outcome.Reason {
+	var (
+		blocked *BlockedError
+		request *RequestError
+		invalid *InvalidAnswerError
+		dns     *net.DNSError
+		hand    *TLSError
+		op      *net.OpError
+		timeout interface{ Timeout() bool }
+		stream  streamError
+	)
+	switch {
+	case err == nil:
+		return outcome.ReasonNone
+	case errors.Is(err, ErrStopped):
+		return outcome.OtherTrouble
+	case errors.As(err, &blocked):
+		return outcome.BlockedAddr
+	case errors.As(err, &request):
+		return outcome.BadRequest
+	case errors.As(err, &invalid):
+		return outcome.InvalidAnswer
+	case errors.As(err, &dns):
+		// A resolver that does not answer is a resolver's failure too.
+		return outcome.DNS
+	case errors.Is(err, ErrTimeout):
+		return outcome.Timeout
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return outcome.ConnRefused
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, syscall.ECONNABORTED), errors.Is(err, syscall.ETIMEDOUT):
+		// The system gives a connection up (ETIMEDOUT) long after our own
+		// timeouts, so only one that had been working can end so.
+		return outcome.ConnReset
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return outcome.Timeout
+	case errors.As(err, &hand), errors.As(err, &op) && op.Op == "remote error":
+		// "remote error" is crypto/tls for an alert of the other side.
+		return outcome.TLS
+	case errors.As(err, &stream), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return outcome.ConnReset
+	}
+	return outcome.OtherTrouble
+}

@@ -1,0 +1,97 @@
+package sipher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/follow"
+	"fedpost/internal/protocol/sipher/peers"
+
+	"fedpost/internal/protocol/sipher/wire"
+)
+
+var (
+	errNoSigningKey = errors.New("no signing key is known for the server")
+	errSignature    = errors.New("the acknowledgement's signature is wrong or missing")
+)
+
+// followAck opens, reads, verifies and applies the acknowledgement of a follow,
+// in this order, and returns what to note of it.
+func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) {
+	plaintext, err := ack.Open(d.identity.Open)
+	if err != nil {
+		return "", err
+	}
+	content, err := wire.ParseFollowAck(plaintext)
+	if err != nil {
+		return "", err
+	}
+	if _, err := crypto.DecodeSize(d.server.PublicKey, crypto.KeySize); err != nil {
+		return "", fmt.Errorf("%w: %w", errNoSigningKey, err)
+	}
+	if !crypto.Verify(d.server.PublicKey, plaintext, ack.Signature) {
+		return "", errSignature
+	}
+	ctx, cancel := aside(ctx)
+	defer cancel()
+	effect, err := follow.Apply(ctx, d.store, d.payload.Following, d.a.ServerURL, content, d.now())
+	if err != nil {
+		// The server has it, and a second POST would only be told so: an outage
+		// of our storage costs the effect, not the delivery.
+		d.log.ErrorContext(ctx, "sipher acknowledgement could not be stored", "id", d.a.ID, "target", d.target, "error", err)
+		return "the acknowledgement could not be stored", nil
+	}
+	return string(effect), nil
+}
+
+// asideTime bounds what is noted beside a delivery.
+const asideTime = 5 * time.Second
+
+// aside returns a context for what must be noted even if the attempt's own time
+// is up or it is being stopped.
+func aside(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), asideTime)
+}
+
+// The notes below are taken beside a delivery: that one cannot be taken harms no
+// job.
+
+func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
+	ctx, cancel := aside(ctx)
+	defer cancel()
+	if err := d.prober.MarkUnhealthy(ctx, d.server.URL, reason); err != nil {
+		d.log.ErrorContext(ctx, "cannot note that a sipher server is unhealthy", "server", d.server.URL, "error", err)
+	}
+}
+
+// answered draws its conclusions from the target's own answer.
+func (d *delivery) answered(ctx context.Context, a peers.Answer) {
+	if a.Status/100 == 4 && d.server.Unannounced {
+		if err := d.discovery.Announce(ctx, d.server.URL); err != nil {
+			d.log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
+		}
+	}
+	ctx, cancel := aside(ctx)
+	defer cancel()
+	d.endTurns(ctx)
+	if !a.OK() {
+		return
+	}
+	if err := d.prober.Answered(ctx, d.server); err != nil {
+		d.log.ErrorContext(ctx, "cannot note that a sipher server answered", "server", d.server.URL, "error", err)
+	}
+}
+
+func (d *delivery) befriend(ctx context.Context) {
+	if !d.server.Stranger {
+		return
+	}
+	ctx, cancel := aside(ctx)
+	defer cancel()
+	if err := d.store.Befriend(ctx, d.server.URL); err != nil {
+		d.log.ErrorContext(ctx, "cannot note that a sipher server is no stranger", "server", d.server.URL, "error", err)
+	}
+}

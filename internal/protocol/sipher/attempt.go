@@ -1,0 +1,222 @@
+package sipher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/peers"
+
+	"fedpost/internal/protocol/sipher/wire"
+)
+
+// Attempt makes the n-th attempt, from 1, to deliver a job: Body is the exact
+// plaintext, Job the job's name, ServerURL the server, the target's Inbox the
+// target URL. The outcome is Unattempted where no request to the target was
+// made, and Tried as well where that is a try of the protocol all the same;
+// Discard where the protocol removes the delivery record.
+func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.Target, n int) outcome.Outcome {
+	began := p.now()
+	d := &delivery{Protocol: p, a: a, target: t.Inbox, n: n}
+	o := d.attempt(ctx)
+	o.Took, o.Method = p.now().Sub(began), string(d.payload.Method)
+	return o
+}
+
+// delivery is one attempt.
+type delivery struct {
+	*Protocol
+	a      activity.Activity
+	target string
+	n      int
+
+	payload wire.Payload
+	server  peers.Server
+}
+
+// attempt goes through the rows of the outcome table in their order.
+func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
+	var err error
+	if d.payload, err = wire.ParsePayload(d.a.Body); err != nil {
+		return refused(err, discard)
+	}
+	block, err := d.store.Blocked(ctx, d.a.ServerURL)
+	if err != nil {
+		return later(fmt.Errorf("read the block list: %w", err))
+	}
+	if block != nil {
+		return refused(fmt.Errorf("%s is on the block list: %s", d.a.ServerURL, block.Reason), discard)
+	}
+	if o, ok := d.findServer(ctx); !ok {
+		return o
+	}
+	body, o, ok := d.seal()
+	if !ok {
+		return o
+	}
+	if ctx.Err() != nil {
+		return later(fmt.Errorf("no time is left for the delivery: %w", context.Cause(ctx)))
+	}
+	if o, ok := d.turn(ctx); !ok {
+		return o
+	}
+	d.befriend(ctx)
+	asked := time.Now()
+	answer, err := d.http.Post(ctx, d.target, wire.DeliveryHeaders(d.identity.Origin, d.target), body, Timeout)
+	if err != nil {
+		return d.unreachable(ctx, body, asked, peers.FaultOf(err))
+	}
+	d.answered(ctx, answer)
+	return d.judge(ctx, answer)
+}
+
+// findServer looks the server up, and asks it who it is if nobody knows.
+func (d *delivery) findServer(ctx context.Context) (outcome.Outcome, bool) {
+	var err error
+	d.server, err = d.store.Server(ctx, d.a.ServerURL)
+	if err == nil {
+		return outcome.Outcome{}, true
+	}
+	if !errors.Is(err, peers.ErrUnknown) {
+		return later(fmt.Errorf("read the registry: %w", err)), false
+	}
+	// Without an identity the delivery is refused below whatever the server
+	// says, so it is not asked.
+	if err := d.identity.Ready(); err != nil {
+		return refused(err, keep), false
+	}
+	if d.server, err = d.discovery.Discover(ctx, d.a.ServerURL); err != nil {
+		return undiscovered(ctx, err), false
+	}
+	return outcome.Outcome{}, true
+}
+
+// seal makes the request's body.
+func (d *delivery) seal() (string, outcome.Outcome, bool) {
+	recipient, err := crypto.DecodeSize(d.server.EncryptionKey, crypto.KeySize)
+	if err != nil {
+		return "", unsent(fmt.Errorf("encryption key of %s: %w", d.server.URL, err)), false
+	}
+	sealed, err := crypto.Seal(d.entropy, recipient, d.a.Body)
+	if err != nil {
+		return "", unsent(fmt.Errorf("encrypt to %s: %w", d.server.URL, err)), false
+	}
+	if err := d.identity.Ready(); err != nil {
+		return "", refused(err, keep), false
+	}
+	body, err := wire.DeliveryBody(d.payload.Method, sealed, d.identity.Sign(d.a.Body))
+	if err != nil {
+		return "", later(err), false
+	}
+	return body, outcome.Outcome{}, true
+}
+
+// unreachable is row 6 without an answer: the server is marked, and another one
+// asked to pass the delivery on if the reason is of that kind. If that fails
+// too, the direct attempt's error stands.
+func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time, f *peers.Fault) outcome.Outcome {
+	o := outcome.Outcome{Class: outcome.Retry, Reason: f.Class, Err: f.Error()}
+	switch {
+	case f.Stopped:
+		// It says nothing of the host, and costs no try.
+		o.Reason, o.Unattempted = outcome.ReasonNone, true
+		return o
+	case !f.Host:
+		o.Class, o.Unattempted = outcome.Refused, true
+		return o
+	case ctx.Err() != nil && time.Since(asked) < Timeout-time.Second:
+		// The attempt as a whole ran out of time; the server had little of it.
+		return o
+	}
+	d.mark(ctx, f.Reason)
+	if !d.policies.For(f.Reason).ProxyEligible {
+		return o
+	}
+	answer, proxy, err := d.relay.Deliver(ctx, peers.Delivery{Target: d.server, TargetURL: d.target, Body: body})
+	if err != nil {
+		d.log.WarnContext(ctx, "sipher proxy fallback failed", "id", d.a.ID, "target", d.target, "error", err)
+		return o
+	}
+	via := d.judge(ctx, answer)
+	if via.Class != outcome.Delivered {
+		// Nothing a proxy says may end a delivery: it could be lying.
+		d.log.WarnContext(ctx, "sipher proxy's answer was of no use", "id", d.a.ID, "target", d.target, "proxy", proxy, "error", via.Err)
+		return o
+	}
+	via.Note = join("passed on by "+proxy, via.Note)
+	return via
+}
+
+// judge reads an answer: rows 6 (not 2xx), 7 and 8.
+func (d *delivery) judge(ctx context.Context, a peers.Answer) outcome.Outcome {
+	o := outcome.Outcome{Status: a.Status, Response: a.Excerpt}
+	if !a.OK() {
+		if d.n > 1 && wire.AlreadyThere(a.Status, a.Body) {
+			o.Class = outcome.Delivered
+			o.Note = "acknowledgement lost: an earlier try was received, its answer was not"
+			return o
+		}
+		o.Class, o.Err = outcome.Retry, fmt.Sprintf("answered %d", a.Status)
+		return o
+	}
+	ack, err := wire.ParseAck(a.Body)
+	if err != nil {
+		o.Class, o.Err = outcome.Refused, err.Error()
+		return o
+	}
+	if d.a.Job == wire.DeliverFollow {
+		note, err := d.followAck(ctx, ack)
+		if err != nil {
+			o.Class, o.Err, o.Discard = outcome.Refused, err.Error(), !errors.Is(err, errNoSigningKey)
+			return o
+		}
+		o.Note = note
+	}
+	o.Class, o.Discard, o.Response = outcome.Delivered, true, ""
+	return o
+}
+
+type record bool
+
+const (
+	keep    record = false
+	discard record = true
+)
+
+// refused is final and made no request to the target.
+func refused(err error, r record) outcome.Outcome {
+	return outcome.Outcome{Class: outcome.Refused, Err: err.Error(), Unattempted: true, Discard: r == discard}
+}
+
+// unsent is a try that failed before a request to the target was made.
+func unsent(err error) outcome.Outcome {
+	o := later(err)
+	o.Tried = true
+	return o
+}
+
+// undiscovered is what a failed discovery amounts to: a try, unless it failed on
+// our side, by an outage of the storage or because we stop.
+func undiscovered(ctx context.Context, err error) outcome.Outcome {
+	var f *peers.Fault
+	if ctx.Err() != nil || errors.Is(err, peers.ErrStore) || errors.As(err, &f) && f.Stopped {
+		return later(err)
+	}
+	return unsent(err)
+}
+
+// later is to be tried again and costs no try: it says nothing of the server.
+func later(err error) outcome.Outcome {
+	return outcome.Outcome{Class: outcome.Retry, Err: err.Error(), Unattempted: true}
+}
+
+func join(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + "; " + b
+}

@@ -1,0 +1,372 @@
+package sipher_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/sipher"
+	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/testkit/sipherpeer"
+)
+
+func TestD6CheckIdsAndDelaysMatchTheVectors(t *testing.T) {
+	raw, err := os.ReadFile("testdata/vectors.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Jobs []struct {
+			ServerURL string `json:"serverUrl"`
+			Attempt   int    `json:"attempt"`
+			ID        string `json:"jobId"`
+			Delay     int64  `json:"delay_ms"`
+		} `json:"health_check_jobs"`
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Jobs) == 0 {
+		t.Fatal("no vectors")
+	}
+	for _, j := range v.Jobs {
+		c := peers.Check{ServerURL: j.ServerURL, Attempt: j.Attempt}
+		if c.ID() != j.ID || peers.CheckDelay(j.Attempt).Milliseconds() != j.Delay {
+			t.Errorf("%s after %s, want %s after %d ms", c.ID(), peers.CheckDelay(j.Attempt), j.ID, j.Delay)
+		}
+	}
+}
+
+// down makes B unhealthy by a failed delivery.
+func (b *bed) down() {
+	b.t.Helper()
+	b.acquainted(b.b)
+	b.net.Fail(urlB, dialError(errRefused))
+	if o := b.attempt(postJob(), 1); o.Class != outcome.Retry {
+		b.t.Fatalf("%+v", o)
+	}
+}
+
+func (b *bed) check() peers.Report {
+	b.t.Helper()
+	r, err := b.proto.Check(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+func TestD6FiveChecksWithLinearDelaysThenExhausted(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	for n := range peers.MaxChecks {
+		wait := time.Duration(5+10*n) * time.Minute
+		b.advance(wait - time.Second)
+		if got := b.check(); got != (peers.Report{}) {
+			t.Fatalf("check %d was run early: %+v", n, got)
+		}
+		b.advance(time.Second)
+		got := b.check()
+		wanted := peers.Report{Checked: 1}
+		if n == peers.MaxChecks-1 {
+			wanted.Exhausted = 1
+		}
+		if got != wanted {
+			t.Errorf("check %d: %+v", n, got)
+		}
+		if s := b.server(urlB); s.Attempts != n+1 || s.IsHealthy || s.Reason != peers.ConnRefused {
+			t.Errorf("after check %d: %+v", n, s)
+		}
+	}
+	if len(b.logged("sipher health checks exhausted")) != 1 {
+		t.Error("exhaustion is not warned of")
+	}
+	b.advance(24 * time.Hour)
+	if got := b.check(); got != (peers.Report{}) {
+		t.Errorf("checked after exhaustion: %+v", got)
+	}
+	// The next delivery that fails begins anew.
+	b.attempt(postJob(), 1)
+	b.advance(5 * time.Minute)
+	if got := b.check(); got != (peers.Report{Checked: 1}) || b.server(urlB).Attempts != 1 {
+		t.Errorf("%+v, %+v", got, b.server(urlB))
+	}
+}
+
+func TestD6ServerThatAnswersIsHealthyAgain(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	b.advance(5 * time.Minute)
+	b.check()
+	b.net.Join(b.b)
+	b.advance(15 * time.Minute)
+	if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) {
+		t.Errorf("%+v", got)
+	}
+	s := b.server(urlB)
+	if !s.IsHealthy || s.Reason != "" || s.Attempts != 0 || !s.LastSeen.Equal(b.Now()) {
+		t.Errorf("%+v", s)
+	}
+	if got := b.b.Sequence(); !slices.Equal(got, []string{"GET /discover"}) {
+		t.Errorf("B saw %v", got)
+	}
+	b.advance(24 * time.Hour)
+	if got := b.check(); got != (peers.Report{}) {
+		t.Errorf("checked a healthy server: %+v", got)
+	}
+}
+
+func TestD6AnAnswerOtherThan2xxIsAFailedCheck(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	b.net.Join(b.b)
+	b.b.Discover(sipherpeer.Discovery{Status: 503})
+	b.advance(5 * time.Minute)
+	if got := b.check(); got != (peers.Report{Checked: 1}) || b.server(urlB).Attempts != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestD6ChecksAreSkippedWithoutError(t *testing.T) {
+	for name, prepare := range map[string]func(b *bed){
+		"server unknown": func(*bed) {},
+		"server healthy": func(b *bed) { b.acquainted(b.b) },
+		"not checkable": func(b *bed) {
+			b.insert(b.b, func(s *peers.Server) { s.IsHealthy, s.Reason = false, peers.DNSBlocked })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			prepare(b)
+			if _, err := b.store.ScheduleCheck(t.Context(), peers.Check{ServerURL: urlB, DueAt: b.Now()}); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.check(); got != (peers.Report{Skipped: 1}) || len(b.net.Asked()) > 0 {
+				t.Errorf("%+v, asked %v", got, b.net.Asked())
+			}
+			if got := b.check(); got != (peers.Report{}) {
+				t.Errorf("again: %+v", got)
+			}
+		})
+	}
+}
+
+func TestD6PolicyOverrideAllowsAndForbidsChecks(t *testing.T) {
+	for override, wanted := range map[string]peers.Report{
+		`{"TIMEOUT":{"directHealthCheckable":false}}`: {Skipped: 1},
+		`{"TIMEOUT":{"proxyEligible":true}}`:          {Checked: 1, Healthy: 1},
+	} {
+		b := newBed(t, policies(t, override))
+		b.insert(b.b, func(s *peers.Server) { s.IsHealthy, s.Reason = false, peers.TimedOut })
+		if _, err := b.store.ScheduleCheck(t.Context(), peers.Check{ServerURL: urlB, DueAt: b.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.check(); got != wanted {
+			t.Errorf("%s: %+v", override, got)
+		}
+	}
+}
+
+func TestD6AHundredFailuresScheduleOneCheck(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() { b.proto.Attempt(t.Context(), postJob(), target(postJob()), 1) })
+	}
+	wg.Wait()
+	due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 1000)
+	if err != nil || len(due) != 1 {
+		t.Errorf("%d checks, %v", len(due), err)
+	}
+}
+
+func TestD6OverlappingRunsMakeOneCheckOfIt(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	b.advance(5 * time.Minute)
+	before := len(b.net.Asked())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, err := b.proto.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(b.net.Asked()) - before; n != 1 || b.server(urlB).Attempts != 1 {
+		t.Errorf("%d checks, %+v", n, b.server(urlB))
+	}
+}
+
+func TestD6ARunThatDiesIsRepeatedAfterItsLease(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	b.advance(5 * time.Minute)
+	broken := sipherWith(b, &outage{Store: b.store, verb: "CountCheck", err: fmt.Errorf("table is down")})
+	if _, err := broken.Check(t.Context()); err == nil {
+		t.Error("the outage is not reported")
+	}
+	if got := b.check(); got != (peers.Report{}) {
+		t.Errorf("taken up while the lease runs: %+v", got)
+	}
+	b.advance(time.Minute)
+	if got := b.check(); got != (peers.Report{Checked: 1}) || b.server(urlB).Attempts != 1 {
+		t.Errorf("%+v, %+v", got, b.server(urlB))
+	}
+}
+
+func TestD6ACrashBeforeTheNextScheduleLosesNoCheck(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	b.advance(5 * time.Minute)
+	broken := sipherWith(b, &outage{Store: b.store, verb: "ScheduleCheck", err: fmt.Errorf("table is down")})
+	if _, err := broken.Check(t.Context()); err == nil {
+		t.Error("the outage is not reported")
+	}
+	b.advance(time.Minute)
+	b.check()
+	due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 10)
+	if err != nil || len(due) != 1 || due[0].Attempt != 2 {
+		t.Errorf("%+v, %v", due, err)
+	}
+}
+
+func TestD6ACheckThatIsNextToItselfStaysScheduled(t *testing.T) {
+	// The count was reset while check 1 was waiting: its failure makes it number
+	// 1 again, and it must not be mistaken for itself and dropped.
+	b := newBed(t)
+	b.insert(b.b, func(s *peers.Server) { s.IsHealthy, s.Reason = false, peers.TimedOut })
+	b.net.Fail(urlB, dialError(errRefused))
+	if _, err := b.store.ScheduleCheck(t.Context(), peers.Check{ServerURL: urlB, Attempt: 1, DueAt: b.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 10)
+	if err != nil || len(due) != 1 || due[0].Attempt != 1 || !due[0].DueAt.Equal(b.Now().Add(15*time.Minute)) {
+		t.Errorf("%+v, %v", due, err)
+	}
+}
+
+// counting answers for any server and notes how many were asked at once.
+type counting struct {
+	mu      sync.Mutex
+	now     int
+	most    int
+	arrived chan struct{}
+	release chan struct{}
+}
+
+func (c *counting) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	c.mu.Lock()
+	c.now++
+	c.most = max(c.most, c.now)
+	c.mu.Unlock()
+	c.arrived <- struct{}{}
+	<-c.release
+	c.mu.Lock()
+	c.now--
+	c.mu.Unlock()
+	// The test has gone if this fails.
+	_, _ = io.WriteString(w, "{}")
+}
+
+func TestD7ProbesRunThreeAtATimeUnlessConfigured(t *testing.T) {
+	for configured, wanted := range map[int]int{0: 3, 5: 5} {
+		b := newBed(t, func(c *sipher.Config) { c.Probes = configured })
+		const servers = 12
+		c := &counting{arrived: make(chan struct{}, servers), release: make(chan struct{})}
+		for i := range servers {
+			url := fmt.Sprintf("https://s%d.example", i)
+			b.net.Serve(url, c)
+			b.insert(b.b, func(s *peers.Server) { s.URL, s.IsHealthy, s.Reason = url, false, peers.TimedOut })
+			if _, err := b.store.ScheduleCheck(t.Context(), peers.Check{ServerURL: url, DueAt: b.Now()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		done := make(chan peers.Report)
+		go func() {
+			r, err := b.proto.Check(context.WithoutCancel(t.Context()))
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		for range wanted {
+			<-c.arrived
+		}
+		close(c.release)
+		if r := <-done; r.Healthy != servers || c.most != wanted {
+			t.Errorf("%+v, %d at once, want %d", r, c.most, wanted)
+		}
+	}
+}
+
+func TestD7ProbeTimesOutAfter8Seconds(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, b *bed) {
+		b.insert(b.b, func(s *peers.Server) { s.IsHealthy, s.Reason = false, peers.TimedOut })
+		b.net.Hang(urlB)
+		if _, err := b.store.ScheduleCheck(t.Context(), peers.Check{ServerURL: urlB, DueAt: b.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if got := b.check(); got != (peers.Report{Checked: 1}) || time.Since(began) != 8*time.Second {
+			t.Errorf("%+v in %s", got, time.Since(began))
+		}
+	})
+}
+
+func TestD6ARunStopsBeforeItsDeadline(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	b.advance(5 * time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // less than a check may take
+	defer cancel()
+	if r, err := b.proto.Check(ctx); err != nil || r != (peers.Report{}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got := b.check(); got.Checked != 1 {
+		t.Errorf("what was left is not run next: %+v", got)
+	}
+}
+
+func TestD9StoreOutageIsReportedByTheRun(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	b.advance(5 * time.Minute)
+	for _, verb := range []string{"DueChecks", "Server"} {
+		broken := sipherWith(b, &outage{Store: b.store, verb: verb, err: fmt.Errorf("table is down")})
+		if _, err := broken.Check(t.Context()); err == nil {
+			t.Errorf("%s: no error", verb)
+		}
+		b.advance(2 * time.Minute)
+	}
+}
+
+func TestD6NewErrorsWhileAServerIsCheckedLeaveItScheduled(t *testing.T) {
+	b := newBed(t)
+	b.down()
+	b.advance(5 * time.Minute)
+	// While check 0 asks, a delivery fails and wants check 0 again.
+	b.net.Serve(urlB, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		b.net.Fail(urlB, dialError(errRefused))
+		if o := b.proto.Attempt(t.Context(), postJob(), target(postJob()), 2); o.Reason != outcome.ConnRefused {
+			t.Errorf("%+v", o)
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	b.check()
+	due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 10)
+	if err != nil || len(due) != 1 || due[0].Attempt != 1 {
+		t.Errorf("%+v, %v", due, err)
+	}
+}

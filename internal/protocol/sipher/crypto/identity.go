@@ -1,0 +1,118 @@
+// Package crypto is who we are in a Sipher network: one origin, one Ed25519
+// pair to sign with and one X25519 pair to be encrypted to.
+//
+// The protocol knows no key ids and no expiry: a server is its origin string
+// and these two keys, and peers pin them at first sight. A wrong setting is
+// therefore not a nuisance but an identity other servers will remember, which
+// is why everything that can be checked is checked before anything is sent.
+//
+// The private halves are unexported and have no accessor; an Identity signs
+// and opens, and prints as its public part only. What only shows who we are
+// takes a Public, which has none: a process that answers strangers and signs
+// nothing need not hold what could be stolen from it.
+package crypto
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// The settings that make up an identity. The names are those Sipher servers
+// use themselves, so a server and its fedpost can share one environment.
+const (
+	SettingOrigin            = "BETTER_AUTH_URL"
+	SettingPublicKey         = "FEDERATION_PUBLIC_KEY"
+	SettingPrivateKey        = "FEDERATION_PRIVATE_KEY"
+	SettingEncryptionKey     = "FEDERATION_ENCRYPTION_PUBLIC_KEY"
+	SettingEncryptionPrivate = "FEDERATION_ENCRYPTION_PRIVATE_KEY"
+)
+
+// Public is what everybody may know of a server's own identity.
+type Public struct {
+	// Origin is our own origin without trailing slash, empty if not configured:
+	// the key other servers register us under.
+	Origin string
+	// PublicKey and EncryptionKey are the public halves, as base64.
+	PublicKey, EncryptionKey string
+}
+
+// Identity is a server's own identity. The zero value is that of a server that
+// was never told who it is.
+type Identity struct {
+	Public
+
+	private *private
+}
+
+// private is kept behind a pointer because fmt prints unexported fields of
+// structs around an Identity without asking its String method; of a pointer it
+// prints the address.
+type private struct {
+	signing    ed25519.PrivateKey
+	encryption []byte
+}
+
+// ErrNotConfigured says that settings are missing which the work at hand needs.
+var ErrNotConfigured = errors.New("sipher identity is not configured")
+
+// Ready returns nil if p can be shown to others, else an error that wraps
+// ErrNotConfigured and names the settings that are missing.
+func (p Public) Ready() error { return notConfigured(p.missing()) }
+
+func (p Public) missing() []string {
+	var missing []string
+	for _, s := range []Setting{
+		{Name: SettingOrigin, Value: p.Origin}, {Name: SettingPublicKey, Value: p.PublicKey}, {Name: SettingEncryptionKey, Value: p.EncryptionKey},
+	} {
+		if s.Value == "" {
+			missing = append(missing, s.Name)
+		}
+	}
+	return missing
+}
+
+// HasKeys reports whether both key pairs are there.
+func (id Identity) HasKeys() bool { return id.private != nil }
+
+// Ready returns nil if id can send and be discovered, else an error that wraps
+// ErrNotConfigured and names the settings that are missing.
+func (id Identity) Ready() error {
+	missing := id.missing()
+	if !id.HasKeys() {
+		missing = append(missing, SettingPrivateKey, SettingEncryptionPrivate)
+	}
+	return notConfigured(missing)
+}
+
+func notConfigured(missing []string) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: set %s", ErrNotConfigured, strings.Join(missing, ", "))
+}
+
+// Sign returns our signature of plaintext, as base64. It needs HasKeys.
+func (id Identity) Sign(plaintext string) string { return Sign(id.private.signing, plaintext) }
+
+// Open decrypts an envelope that was sealed to us. It needs HasKeys. Its error
+// wraps envelope.ErrOpen.
+func (id Identity) Open(e Envelope) (string, error) {
+	return Open(id.private.encryption, e)
+}
+
+// String shows the public part only.
+func (id Identity) String() string {
+	if !id.HasKeys() {
+		return fmt.Sprintf("sipher identity %q without keys", id.Origin)
+	}
+	return fmt.Sprintf("sipher identity %q, signing key %s", id.Origin, Fingerprint(id.PublicKey))
+}
+
+// GoString keeps %#v from printing the private fields.
+func (id Identity) GoString() string { return id.String() }
+
+// LogValue implements slog.LogValuer.
+func (id Identity) LogValue() slog.Value { return slog.StringValue(id.String()) }

@@ -1,0 +1,107 @@
+// Package crypto is how the Sipher protocol writes keys and signatures as text,
+// and what it signs.
+//
+// Every key and signature travels as padded standard base64. Real servers also
+// produce the url-safe alphabet and leave padding away, so reading is lenient
+// in exactly these two ways and in no other: a text that a single flipped bit
+// could turn into another text for the same bytes is refused.
+package crypto
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Size is the length in bytes of the public keys and of the X25519 secret.
+const KeySize = 32
+
+// ErrEncoding says that a text is not base64.
+var ErrEncoding = errors.New("not base64")
+
+// ErrLength says that a key decodes to the wrong number of bytes.
+var ErrLength = errors.New("wrong length")
+
+// Encode writes bytes as padded standard base64.
+func Encode(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
+
+// Decode reads base64 in the standard or url-safe alphabet, padded or not.
+// Its error wraps ErrEncoding and does not repeat the text, which may be a
+// private key.
+func Decode(s string) ([]byte, error) {
+	// The library skips line breaks, which would make texts differ and bytes
+	// agree.
+	if strings.ContainsAny(s, "\r\n") {
+		return nil, fmt.Errorf("%w: line break inside", ErrEncoding)
+	}
+	std := strings.NewReplacer("-", "+", "_", "/").Replace(s)
+	enc := base64.RawStdEncoding.Strict()
+	if strings.HasSuffix(std, "=") {
+		enc = base64.StdEncoding.Strict()
+	}
+	b, err := enc.DecodeString(std)
+	if err != nil {
+		return nil, ErrEncoding
+	}
+	return b, nil
+}
+
+// DecodeSize is Decode for a key of size bytes. Its error wraps ErrEncoding or
+// ErrLength.
+func DecodeSize(s string, size int) ([]byte, error) {
+	b, err := Decode(s)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) != size {
+		return nil, fmt.Errorf("%w: %d bytes instead of %d", ErrLength, len(b), size)
+	}
+	return b, nil
+}
+
+// Same reports whether two texts stand for the same key. Texts that are not
+// keys at all are the same only if they are equal.
+func Same(a, b string) bool {
+	x, errA := Decode(a)
+	y, errB := Decode(b)
+	if errA != nil || errB != nil {
+		return a == b
+	}
+	return string(x) == string(y)
+}
+
+// Fingerprint names a key for people: the lower-case hex SHA-256 of its bytes,
+// or of the text as it stands where that is no base64.
+func Fingerprint(s string) string {
+	b, err := Decode(s)
+	if err != nil {
+		b = []byte(s)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Sign returns the detached Ed25519 signature of a plaintext, as text. What is
+// signed are the plaintext's bytes as they stand: there is no canonical form,
+// so the payload must never be re-serialised on its way.
+func Sign(secret ed25519.PrivateKey, plaintext string) string {
+	return Encode(ed25519.Sign(secret, []byte(plaintext)))
+}
+
+// Verify reports whether signature is public's signature of plaintext. A
+// malformed key or signature does not verify.
+func Verify(public, plaintext, signature string) bool {
+	p, err := DecodeSize(public, ed25519.PublicKeySize)
+	if err != nil {
+		return false
+	}
+	s, err := DecodeSize(signature, ed25519.SignatureSize)
+	if err != nil {
+		return false
+	}
+	return ed25519.Verify(p, []byte(plaintext), s)
+}

@@ -1,0 +1,159 @@
+package sipher_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/testkit/sipherpeer"
+)
+
+func TestD3UnknownServerIsDiscoveredRegisteredWithAndDeliveredTo(t *testing.T) {
+	b := newBed(t)
+	// B confirms our registration by asking us back, as real servers do.
+	b.b.Discover(sipherpeer.Discovery{CallBack: true})
+	accepted.check(t, b.attempt(followJob(), 1))
+	sequence := []string{"GET /discover", "POST /discover", "POST " + sipherpeer.FollowsPath}
+	if got := b.b.Sequence(); !slices.Equal(got, sequence) {
+		t.Errorf("B saw %v", got)
+	}
+	if p, e, ok := b.b.Knows(ourURL); !ok || p != b.a.PublicKey() || e != b.a.EncryptionKey() {
+		t.Error("B does not know us")
+	}
+	s := b.server(urlB)
+	if s.PublicKey != b.b.PublicKey() || s.EncryptionKey != b.b.EncryptionKey() || !s.IsHealthy || s.Stranger ||
+		!s.LastSeen.Equal(b.Now()) || !s.CreatedAt.Equal(b.Now()) || !s.UpdatedAt.Equal(b.Now()) {
+		t.Errorf("%+v", s)
+	}
+	delivered.check(t, b.attempt(postJob(), 1))
+	if got := b.b.Sequence(); len(got) != 4 {
+		t.Errorf("discovered again: %v", got)
+	}
+}
+
+func TestD3RefusedRegistrationIsNotFatal(t *testing.T) {
+	b := newBed(t)
+	b.b.Know(ourURL, b.a.PublicKey(), b.a.EncryptionKey())
+	b.b.Discover(sipherpeer.Discovery{RefuseRegistration: true})
+	delivered.check(t, b.attempt(postJob(), 1))
+	if len(b.logged("sipher server did not register us; it may refuse our deliveries")) != 1 {
+		t.Error("nothing is logged")
+	}
+}
+
+func TestD3ServerIsRegisteredUnderTheURLItWasAskedBy(t *testing.T) {
+	b := newBed(t)
+	card := `{"url":"https://evil.example","publicKey":"` + strings.TrimRight(b.b.PublicKey(), "=") + `","encryptionPublicKey":"` + b.b.EncryptionKey() + `","peers":[]}`
+	b.b.Discover(sipherpeer.Discovery{Body: card})
+	b.attempt(postJob(), 1)
+	if s := b.server(urlB); s.PublicKey != b.b.PublicKey() {
+		t.Errorf("key is not written strictly: %s", s.PublicKey)
+	}
+	if _, err := b.store.Server(t.Context(), "https://evil.example"); !errors.Is(err, peers.ErrUnknown) {
+		t.Errorf("registered under its own claim: %v", err)
+	}
+}
+
+func TestD3ConcurrentJobsDiscoverAServerOnce(t *testing.T) {
+	b := newBed(t)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { b.proto.Attempt(t.Context(), postJob(), target(postJob()), 1) })
+	}
+	wg.Wait()
+	discoveries := 0
+	for _, s := range b.b.Sequence() {
+		if s == "GET /discover" {
+			discoveries++
+		}
+	}
+	// A flight that has ended before another began is not shared.
+	if discoveries > 3 || len(b.b.Deliveries()) != 20 {
+		t.Errorf("%d discoveries, %d deliveries", discoveries, len(b.b.Deliveries()))
+	}
+}
+
+func TestD3ChangedKeysAreRefusedRecordedAndShown(t *testing.T) {
+	b := newBed(t)
+	b.acquainted(b.b)
+	pinned := b.server(urlB)
+	b.b.Rotate(t)
+
+	// It registers anew.
+	status, body, err := b.b.RegisterWith(ourURL)
+	if err != nil || status != 400 || !strings.Contains(body, "another key") {
+		t.Errorf("%d %s, %v", status, body, err)
+	}
+	b.advance(time.Minute)
+	if _, _, err = b.b.RegisterWith(ourURL); err != nil {
+		t.Error(err)
+	}
+	if got := b.server(urlB); got != pinned {
+		t.Errorf("the record has changed: %+v", got)
+	}
+	got, err := b.store.KeyChanges(t.Context())
+	if err != nil || len(got) != 1 || got[0].URL != urlB || got[0].PublicKey != b.b.PublicKey() ||
+		got[0].EncryptionKey != b.b.EncryptionKey() || got[0].Via != peers.Registered || got[0].Count != 2 ||
+		!got[0].Last.Equal(b.Now()) || got[0].First.Equal(got[0].Last) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	lines := b.logged("sipher server presents a new key and is refused")
+	if len(lines) != 2 || !strings.Contains(lines[0]["error"].(string), crypto.Fingerprint(b.b.PublicKey())[:16]) {
+		t.Errorf("%v", lines)
+	}
+
+	// Its deliveries still go to the pinned key, which it cannot open.
+	o := b.attempt(followJob(), 1)
+	if o.Class != outcome.Retry || o.Status != 400 {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestD3DiscoveryOfAServerRegisteredMeanwhileWithAnotherKeyIsRefused(t *testing.T) {
+	b := newBed(t)
+	// Between our look at the registry and the answer of B, B is registered.
+	late := &lateServer{outage: outage{Store: b.store}, insert: func() {
+		b.insert(b.b, func(s *peers.Server) { s.PublicKey = b.p.PublicKey() })
+	}}
+	o := sipherWith(b, late).Attempt(t.Context(), postJob(), target(postJob()), 1)
+	want{class: outcome.Retry, unattempted: true, tried: true, says: "another key"}.check(t, o)
+	got, err := b.store.KeyChanges(t.Context())
+	if err != nil || len(got) != 1 || got[0].Via != peers.Discovered {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if s := b.server(urlB); s.PublicKey != b.p.PublicKey() {
+		t.Error("the key was changed")
+	}
+	if got := b.b.Sequence(); !slices.Equal(got, []string{"GET /discover"}) {
+		t.Errorf("B saw %v", got)
+	}
+}
+
+func TestD3ServerThatRefusesAndDidNotRegisterUsIsAskedAgain(t *testing.T) {
+	b := newBed(t)
+	// While we are discovered first, B cannot call us back.
+	b.b.Discover(sipherpeer.Discovery{CallBack: true})
+	b.net.Fail(ourURL, dialError(errRefused))
+	if o := b.attempt(postJob(), 1); o.Class != outcome.Retry || o.Status != 400 {
+		t.Fatalf("%+v", o)
+	}
+	if !b.server(urlB).Unannounced {
+		t.Error("not noted")
+	}
+	b.net.Serve(ourURL, b.proto.Handler())
+	want{class: outcome.Retry, says: "400"}.check(t, b.attempt(postJob(), 2))
+	if b.server(urlB).Unannounced {
+		t.Error("still noted")
+	}
+	delivered.check(t, b.attempt(postJob(), 3))
+	discover, register, deliver := "GET /discover", "POST /discover", "POST "+sipherpeer.PostsPath
+	if got := b.b.Sequence(); !slices.Equal(got, []string{discover, register, deliver, register, deliver, register, deliver}) {
+		t.Errorf("B saw %v", got)
+	}
+}

@@ -1,0 +1,58 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpost/internal/protocol/sipher/crypto"
+)
+
+// Shown is a server as it presents itself.
+type Shown struct {
+	URL           string
+	PublicKey     string
+	EncryptionKey string
+	// Via is Discovered or Registered.
+	Via string
+}
+
+// Admit registers a server under the keys it shows. If it is known, only
+// LastSeen and UpdatedAt change; if it is known with other keys, the attempt is
+// recorded and the error wraps ErrKeyChanged.
+func Admit(ctx context.Context, store Store, shown Shown, now time.Time) (Server, error) {
+	s := Server{
+		URL: shown.URL, PublicKey: shown.PublicKey, EncryptionKey: shown.EncryptionKey,
+		LastSeen: now, CreatedAt: now, UpdatedAt: now, IsHealthy: true,
+		Stranger: shown.Via == Registered,
+	}
+	existing, inserted, err := store.Insert(ctx, s)
+	if err != nil {
+		return Server{}, fmt.Errorf("register %s: %w", shown.URL, err)
+	}
+	if inserted {
+		return s, nil
+	}
+	if !crypto.Same(existing.PublicKey, shown.PublicKey) || !crypto.Same(existing.EncryptionKey, shown.EncryptionKey) {
+		return Server{}, refuse(ctx, store, existing, shown, now)
+	}
+	if err := store.Seen(ctx, shown.URL, now); err != nil {
+		return Server{}, fmt.Errorf("register %s: %w", shown.URL, err)
+	}
+	existing.LastSeen, existing.UpdatedAt = now, now
+	return existing, nil
+}
+
+func refuse(ctx context.Context, store Store, known Server, shown Shown, now time.Time) error {
+	refusal := fmt.Errorf("%w: %s is registered with signing key %.16s and encryption key %.16s, and shows %.16s and %.16s (fingerprints)",
+		ErrKeyChanged, shown.URL, crypto.Fingerprint(known.PublicKey), crypto.Fingerprint(known.EncryptionKey),
+		crypto.Fingerprint(shown.PublicKey), crypto.Fingerprint(shown.EncryptionKey))
+	err := store.RecordKeyChange(ctx, KeyChange{
+		URL: shown.URL, PublicKey: shown.PublicKey, EncryptionKey: shown.EncryptionKey,
+		Via: shown.Via, First: now, Last: now, Count: 1,
+	})
+	if err != nil {
+		return fmt.Errorf("%w; recording that failed: %w", refusal, err)
+	}
+	return refusal
+}

@@ -1,0 +1,69 @@
+// Package peers finds out when an unhealthy Sipher server is back.
+//
+// A network error schedules one check, five minutes ahead; each failed check
+// schedules the next, ten minutes later than the last wait, and the fifth is
+// the end. Checks have ids made of server and number, so a hundred deliveries
+// that fail in the same minute schedule one check between them, and the count
+// of failed checks is a compare-and-swap in the registry, so overlapping runs
+// lose none.
+package peers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"time"
+)
+
+// The protocol's numbers.
+const (
+	// MaxChecks is how many checks of an outage may fail before it is left to
+	// operators, or to the next delivery.
+	MaxChecks = 5
+	// Concurrency is how many servers are checked at once, unless configured.
+	Concurrency = 3
+	// Timeout of one check.
+	ProbeTimeout = 8 * time.Second
+
+	firstDelay = 5 * time.Minute
+	delayStep  = 10 * time.Minute
+)
+
+// Delay is how far ahead the check of that number is scheduled.
+func CheckDelay(attempt int) time.Duration {
+	return firstDelay + time.Duration(attempt)*delayStep
+}
+
+// Check is one scheduled check of a server.
+type Check struct {
+	ServerURL string    `json:"serverUrl"`
+	Attempt   int       `json:"attempt"`
+	DueAt     time.Time `json:"-"`
+	// Version fences changes; the storage sets it.
+	Version string `json:"-"`
+}
+
+// ID is the same for every schedule of the same check.
+func (c Check) ID() string {
+	sum := sha256.Sum256([]byte(c.ServerURL))
+	return "health-check_" + hex.EncodeToString(sum[:])[:16] + "_" + strconv.Itoa(c.Attempt)
+}
+
+// ErrTaken says that another run has taken or finished a check.
+var ErrTaken = errors.New("check was taken by another run")
+
+// Schedule is what checks need of their storage.
+type Schedule interface {
+	// ScheduleCheck adds a check that is due at DueAt, unless one of the same id
+	// is waiting already: then it changes nothing and scheduled is false.
+	ScheduleCheck(ctx context.Context, c Check) (scheduled bool, err error)
+	// DueChecks returns checks due at or before now, earliest first.
+	DueChecks(ctx context.Context, now time.Time, limit int) ([]Check, error)
+	// PostponeCheck makes c due at another time and returns it with its new
+	// version, or ErrTaken if it is not as it was read.
+	PostponeCheck(ctx context.Context, c Check, at time.Time) (Check, error)
+	// FinishCheck removes c, or returns ErrTaken.
+	FinishCheck(ctx context.Context, c Check) error
+}

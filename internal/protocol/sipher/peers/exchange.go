@@ -1,0 +1,120 @@
+// Package peers is one request to another Sipher server and its answer,
+// each with a deadline of its own: a delivery may take 15 seconds, a health
+// check 8, an emergency sweep 2.
+//
+// It is also the one place that tells whose fault a failed request is. Only
+// faults of the other server may mark it unhealthy: not a refusal of our own
+// address guard, which must never lead to a detour around it either, and not
+// our own shutting down.
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/outbound"
+
+	"fedpost/internal/protocol/sipher/wire"
+)
+
+// Doer sends a request and reads the answer; *outbound.Client is one. An error
+// means that no answer came.
+type Doer interface {
+	Do(ctx context.Context, r *http.Request) (outbound.Answer, error)
+}
+
+// Answer is what a server answered.
+type Answer struct {
+	Status int
+	Body   []byte
+	// Excerpt is the beginning of the body, safe to show to people.
+	Excerpt string
+}
+
+// OK reports whether the status is 2xx.
+func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
+
+// Client makes requests with d.
+type Exchange struct{ d Doer }
+
+// New returns a client on d.
+func NewExchange(d Doer) Exchange { return Exchange{d} }
+
+// Get asks for a URL. The error, if any, is a *Fault.
+func (c Exchange) Get(ctx context.Context, url string, timeout time.Duration) (Answer, error) {
+	return c.do(ctx, http.MethodGet, url, []wire.Header{{Name: "Accept", Value: "application/json"}}, "", timeout)
+}
+
+// Post posts a body. The error, if any, is a *Fault.
+func (c Exchange) Post(ctx context.Context, url string, headers []wire.Header, body string, timeout time.Duration) (Answer, error) {
+	return c.do(ctx, http.MethodPost, url, headers, body, timeout)
+}
+
+func (c Exchange) do(ctx context.Context, method, url string, headers []wire.Header, body string, timeout time.Duration) (Answer, error) {
+	// The cause tells the client below that the host was too slow, as opposed
+	// to a caller that lost its patience or is shutting down.
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, outbound.ErrTimeout)
+	defer cancel()
+	r, err := outbound.NewRequest(ctx, method, url, body)
+	if err != nil {
+		return Answer{}, fault(err)
+	}
+	for _, h := range headers {
+		r.Header.Set(h.Name, h.Value)
+	}
+	got, err := c.d.Do(ctx, r)
+	if err != nil {
+		return Answer{}, fault(err)
+	}
+	// An answer whose status says yes and whose body breaks off is no answer:
+	// the acknowledgement is in the body. Of a refusal the status is enough,
+	// and of a body that is too long what was read.
+	ok := got.Status >= 200 && got.Status < 300
+	if ok && got.BodyErr != nil && !errors.Is(got.BodyErr, outbound.ErrTooLong) {
+		return Answer{}, fault(got.BodyErr)
+	}
+	return Answer{Status: got.Status, Body: got.Body, Excerpt: got.Excerpt()}, nil
+}
+
+// Fault says that no answer came, and whose fault that is.
+type Fault struct {
+	Err error
+	// Class is the fault as records show it, Reason as the registry does.
+	Class  outcome.Reason
+	Reason Reason
+	// Stopped: our own caller ended the request. It says nothing of the host.
+	Stopped bool
+	// Host: the fault speaks against the other server.
+	Host bool
+}
+
+func (f *Fault) Error() string { return f.Err.Error() }
+func (f *Fault) Unwrap() error { return f.Err }
+
+func fault(err error) *Fault {
+	f := &Fault{Err: err, Class: outbound.ReasonOf(err), Stopped: errors.Is(err, outbound.ErrStopped)}
+	f.Host = !f.Stopped && f.Class != outcome.BlockedAddr && f.Class != outcome.BadRequest
+	if f.Host {
+		f.Reason = ReasonOf(f.Class)
+	}
+	return f
+}
+
+// FaultOf returns the *Fault in err. An error that has none is an unclassified
+// one of the host.
+func FaultOf(err error) *Fault {
+	var f *Fault
+	if errors.As(err, &f) {
+		return f
+	}
+	return &Fault{Err: err, Class: outcome.OtherTrouble, Reason: Unknown, Host: true}
+}
+
+// StatusError is an answer that is no success where only a success will do.
+func StatusError(what string, a Answer) error {
+	return fmt.Errorf("%s answered %d: %.200s", what, a.Status, a.Excerpt)
+}

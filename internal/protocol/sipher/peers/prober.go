@@ -1,0 +1,231 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Prober marks servers and runs the checks that are due.
+type Prober struct {
+	Registry Store
+	Schedule Schedule
+	HTTP     Exchange
+	Policies Policies
+	Log      *slog.Logger
+	Now      func() time.Time
+	// Concurrency is how many servers are checked at once.
+	Concurrency int
+}
+
+const (
+	// lease is how long a run may take over one check before others may: more
+	// than its time-out and the writes around it.
+	lease = time.Minute
+	// batch is how many due checks one run takes up.
+	batch = 100
+	// reserve is what must be left of the run's time for a check to be started.
+	reserve = ProbeTimeout + 2*time.Second
+)
+
+// MarkUnhealthy records that a server could not be reached and schedules its
+// first check. A server that is not registered is nobody's business.
+func (p *Prober) MarkUnhealthy(ctx context.Context, url string, reason Reason) error {
+	now := p.Now()
+	err := p.Registry.MarkUnhealthy(ctx, url, reason, now)
+	if errors.Is(err, ErrUnknown) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("mark %s unhealthy: %w", url, err)
+	}
+	p.Log.WarnContext(ctx, "sipher server is unhealthy", "server", url, "reason", reason)
+	return p.schedule(ctx, url, 0, now)
+}
+
+// MarkHealthy records that a server answered.
+func (p *Prober) MarkHealthy(ctx context.Context, url string) error {
+	if err := p.Registry.MarkHealthy(ctx, url, p.Now()); err != nil {
+		return fmt.Errorf("mark %s healthy: %w", url, err)
+	}
+	p.Log.InfoContext(ctx, "sipher server is healthy", "server", url)
+	return nil
+}
+
+// Answered is told of an unhealthy server that answered a delivery. That only
+// schedules a check, as one late answer does not make a server well; but where
+// the policy forbids to check directly, the answer is all the proof there will
+// ever be.
+func (p *Prober) Answered(ctx context.Context, s Server) error {
+	if s.IsHealthy {
+		return nil
+	}
+	if !p.Policies.For(s.Reason).DirectHealthCheckable {
+		return p.MarkHealthy(ctx, s.URL)
+	}
+	return p.schedule(ctx, s.URL, 0, p.Now())
+}
+
+func (p *Prober) schedule(ctx context.Context, url string, attempt int, now time.Time) error {
+	c := Check{ServerURL: url, Attempt: attempt, DueAt: now.Add(CheckDelay(attempt))}
+	if _, err := p.Schedule.ScheduleCheck(ctx, c); err != nil {
+		return fmt.Errorf("schedule %s: %w", c.ID(), err)
+	}
+	return nil
+}
+
+// Report counts what one run did.
+type Report struct {
+	Checked   int // asked
+	Healthy   int // of these, back
+	Exhausted int // of these, given up
+	Skipped   int // not asked: unknown, healthy or not to be checked directly
+}
+
+// Check runs the checks that are due. It stops taking up new ones when the time
+// of ctx runs short; what is left is due again at the next run. Runs may
+// overlap. The error joins what went wrong with single checks on our side: a
+// server that does not answer is no error.
+func (p *Prober) Check(ctx context.Context) (Report, error) {
+	due, err := p.Schedule.DueChecks(ctx, p.Now(), batch)
+	if err != nil {
+		return Report{}, fmt.Errorf("find due sipher checks: %w", err)
+	}
+	var (
+		mu     sync.Mutex
+		report Report
+		errs   []error
+		group  errgroup.Group
+	)
+	group.SetLimit(max(p.Concurrency, 1))
+	for _, c := range due {
+		group.Go(func() error {
+			if short(ctx) {
+				return nil
+			}
+			r, err := p.take(ctx, c)
+			mu.Lock()
+			defer mu.Unlock()
+			report.add(r)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", c.ID(), err))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil
+	return report, errors.Join(errs...)
+}
+
+func short(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(deadline) < reserve
+}
+
+func (r *Report) add(o Report) {
+	r.Checked += o.Checked
+	r.Healthy += o.Healthy
+	r.Exhausted += o.Exhausted
+	r.Skipped += o.Skipped
+}
+
+// take runs one check that nobody else is running.
+func (p *Prober) take(ctx context.Context, c Check) (Report, error) {
+	c, err := p.Schedule.PostponeCheck(ctx, c, p.Now().Add(lease))
+	if errors.Is(err, ErrTaken) {
+		return Report{}, nil
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	r, next, err := p.run(ctx, c)
+	if err != nil {
+		return r, err // the lease ends, and the check is run again
+	}
+	return r, p.conclude(ctx, c, next)
+}
+
+// conclude schedules the next check before it removes this one, so that a crash
+// between the two leaves a server with a check too many, never with none.
+func (p *Prober) conclude(ctx context.Context, c Check, next *Check) error {
+	if next != nil && next.ID() == c.ID() {
+		_, err := p.Schedule.PostponeCheck(ctx, c, next.DueAt)
+		return ignoreTaken(err)
+	}
+	if next != nil {
+		if _, err := p.Schedule.ScheduleCheck(ctx, *next); err != nil {
+			return err
+		}
+	}
+	return ignoreTaken(p.Schedule.FinishCheck(ctx, c))
+}
+
+// ignoreTaken drops the error of a run that outlived its lease: the other run
+// brings the check to its end.
+func ignoreTaken(err error) error {
+	if errors.Is(err, ErrTaken) {
+		return nil
+	}
+	return err
+}
+
+// run asks the server, unless there is no point in it, and returns the check
+// that should follow.
+func (p *Prober) run(ctx context.Context, c Check) (Report, *Check, error) {
+	log := p.Log.With("server", c.ServerURL, "check", c.ID())
+	s, err := p.Registry.Server(ctx, c.ServerURL)
+	switch {
+	case errors.Is(err, ErrUnknown):
+		log.DebugContext(ctx, "sipher check skipped: server is not registered")
+		return Report{Skipped: 1}, nil, nil
+	case err != nil:
+		return Report{}, nil, err
+	case s.IsHealthy:
+		log.DebugContext(ctx, "sipher check skipped: server is healthy")
+		return Report{Skipped: 1}, nil, nil
+	case !p.Policies.For(s.Reason).DirectHealthCheckable:
+		log.DebugContext(ctx, "sipher check skipped: policy forbids direct checks", "reason", s.Reason)
+		return Report{Skipped: 1}, nil, nil
+	}
+	err = p.Ask(ctx, c.ServerURL, ProbeTimeout)
+	if err == nil {
+		return Report{Checked: 1, Healthy: 1}, nil, p.MarkHealthy(ctx, c.ServerURL)
+	}
+	if FaultOf(err).Stopped {
+		return Report{}, nil, err
+	}
+	return p.failed(ctx, c, log, err)
+}
+
+func (p *Prober) failed(ctx context.Context, c Check, log *slog.Logger, cause error) (Report, *Check, error) {
+	now := p.Now()
+	n, err := p.Registry.CountCheck(ctx, c.ServerURL, now)
+	switch {
+	case errors.Is(err, ErrHealthy), errors.Is(err, ErrUnknown):
+		return Report{Checked: 1}, nil, nil
+	case err != nil:
+		return Report{}, nil, err
+	case n >= MaxChecks:
+		log.WarnContext(ctx, "sipher health checks exhausted", "failed", n, "error", cause)
+		return Report{Checked: 1, Exhausted: 1}, nil, nil
+	}
+	log.InfoContext(ctx, "sipher check failed", "failed", n, "remaining", MaxChecks-n, "error", cause)
+	return Report{Checked: 1}, &Check{ServerURL: c.ServerURL, Attempt: n, DueAt: now.Add(CheckDelay(n))}, nil
+}
+
+// Ask asks a server for its discovery document; nil means a 2xx answer.
+func (p *Prober) Ask(ctx context.Context, url string, timeout time.Duration) error {
+	a, err := p.HTTP.Get(ctx, url+"/discover", timeout)
+	if err != nil {
+		return err
+	}
+	if !a.OK() {
+		return StatusError(url+"/discover", a)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+// Package peers is what we know of other Sipher servers: who they are, by
+// the keys they showed first, whether they can be reached, and which of them
+// an operator has blocked.
+//
+// A server is its URL, compared as text and nothing else: the protocol has no
+// canonical form, and two spellings are two servers to every peer. Keys are
+// pinned at first sight. A server that shows other keys later is refused and
+// the refusal is recorded, because a change of keys and an impostor look the
+// same from here and only an operator can tell them apart.
+package peers
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Server is the record of one server.
+type Server struct {
+	URL           string    `json:"url"`
+	PublicKey     string    `json:"publicKey"`           // Ed25519, base64
+	EncryptionKey string    `json:"encryptionPublicKey"` // X25519, base64
+	LastSeen      time.Time `json:"lastSeen"`
+	CreatedAt     time.Time `json:"createdAt"`
+	UpdatedAt     time.Time `json:"updatedAt"`
+	IsHealthy     bool      `json:"isHealthy"`
+	Attempts      int       `json:"healthCheckAttempts"`
+	Reason        Reason    `json:"unhealthyReason,omitempty"`
+
+	// Stranger marks a server that registered itself and to which nothing was
+	// ever sent. Its record lapses Forget after it was last seen, so that nobody
+	// can fill the registry for good by registering made-up servers; of the
+	// others the keys stay pinned for ever.
+	Stranger bool `json:"stranger,omitempty"`
+
+	// TurnAt is set while the server hangs: from then on the next delivery may be
+	// tried. See TakeTurn.
+	TurnAt time.Time `json:"turnAt,omitzero"`
+
+	// Unannounced marks a server that we discovered and that did not register
+	// us: should it refuse deliveries, that is why.
+	Unannounced bool `json:"unannounced,omitempty"`
+}
+
+// Forget is how long a stranger's record is kept after it was last seen.
+const Forget = 90 * 24 * time.Hour
+
+// KeyChange records that a server showed other keys than the pinned ones.
+type KeyChange struct {
+	URL string `json:"url"`
+	// PublicKey and EncryptionKey are what it showed last.
+	PublicKey     string `json:"publicKey"`
+	EncryptionKey string `json:"encryptionPublicKey"`
+	// Via says where: Discovered or Registered.
+	Via   string    `json:"via"`
+	First time.Time `json:"firstSeen"`
+	Last  time.Time `json:"lastSeen"`
+	Count int       `json:"count"`
+}
+
+// The ways a server comes to show its keys.
+const (
+	Discovered = "discovery"    // we asked it
+	Registered = "registration" // it told us, and confirmed it when asked
+)
+
+// Block is an operator's refusal to deal with a server.
+type Block struct {
+	ServerURL string    `json:"serverUrl"`
+	Reason    string    `json:"reason"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// Errors of the registry.
+var (
+	// ErrUnknown: there is no record of that server.
+	ErrUnknown = errors.New("server is not registered")
+	// ErrHealthy: the server is healthy, so there is no check to count.
+	ErrHealthy = errors.New("server is healthy")
+	// ErrKeyChanged: the server showed other keys than the pinned ones.
+	ErrKeyChanged = errors.New("server shows another key than it is registered with")
+)
+
+// Store is what the registry needs of its storage. Every change of an existing
+// record is atomic: of concurrent ones none is lost. Those of a server without
+// a record return ErrUnknown.
+type Store interface {
+	// Server returns a record, or ErrUnknown.
+	Server(ctx context.Context, url string) (Server, error)
+	// Servers returns all records, in no order.
+	Servers(ctx context.Context) ([]Server, error)
+	// Insert adds a record, unless there is one: then it returns that, and
+	// changes nothing.
+	Insert(ctx context.Context, s Server) (existing Server, inserted bool, err error)
+	// Seen sets LastSeen and UpdatedAt, and nothing else.
+	Seen(ctx context.Context, url string, at time.Time) error
+	// Befriend marks a server as no stranger: its record stays.
+	Befriend(ctx context.Context, url string) error
+	// Announce notes whether the server has registered us.
+	Announce(ctx context.Context, url string, registered bool) error
+	// SetKeys is the operator's: it pins new keys, adding the record if there is
+	// none, and drops the server's KeyChange.
+	SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error
+
+	// TakeTurn asks for a turn to deliver to a server that hangs, as its last word
+	// says: none that answered since it was marked unhealthy with threat.Timeout.
+	// The zero time means that the caller has it, and the next may be taken after
+	// every; else it is when there may be one. Others have no turns: all may go.
+	TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error)
+	// EndTurns notes that the server answers, healthy or not yet.
+	EndTurns(ctx context.Context, url string) error
+
+	// MarkUnhealthy sets the reason and resets the count of checks.
+	MarkUnhealthy(ctx context.Context, url string, reason Reason, at time.Time) error
+	// MarkHealthy clears reason and count and sets LastSeen.
+	MarkHealthy(ctx context.Context, url string, at time.Time) error
+	// CountCheck adds a failed check to an unhealthy server and returns the new
+	// count; ErrHealthy if it has become healthy.
+	CountCheck(ctx context.Context, url string, at time.Time) (int, error)
+
+	// RecordKeyChange adds to a server's record of refused keys.
+	RecordKeyChange(ctx context.Context, c KeyChange) error
+	// KeyChanges returns all of them, in no order.
+	KeyChanges(ctx context.Context) ([]KeyChange, error)
+}
+
+// BlockList is the operator's list of servers not to deal with.
+type BlockList interface {
+	// Blocked returns the block of a server, nil if there is none.
+	Blocked(ctx context.Context, serverURL string) (*Block, error)
+	// Blocks returns all of them, in no order.
+	Blocks(ctx context.Context) ([]Block, error)
+	// Block adds or replaces a block.
+	Block(ctx context.Context, b Block) error
+	// Unblock removes one; none is no error.
+	Unblock(ctx context.Context, serverURL string) error
+}

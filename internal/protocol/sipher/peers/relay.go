@@ -1,0 +1,186 @@
+// Package peers delivers by a detour: when a server cannot be reached for a
+// reason that smells of censorship, another server is asked to pass the
+// delivery on. The proxy sees the target, never the content, which is sealed
+// to the target a second time.
+//
+// One proxy is tried. A proxy is a stranger with an interest of its own, so
+// its failure never makes an outcome worse than the direct attempt left it.
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"fedpost/internal/protocol/sipher/crypto"
+
+	"fedpost/internal/protocol/sipher/wire"
+)
+
+const (
+	// Timeout of the request to the proxy, who makes one of its own in it.
+	RelayTimeout = 12 * time.Second
+	// SweepTimeout is how long the servers have to answer an emergency sweep.
+	SweepTimeout = 2 * time.Second
+	// sweepWidth bounds the requests of one sweep that run at once.
+	sweepWidth = 64
+)
+
+// ErrStranded says that no server can be asked to pass a delivery on.
+var ErrStranded = errors.New("no proxy is left")
+
+// ErrRefused says that the proxy did not pass it on.
+var ErrProxyRefused = errors.New("proxy did not deliver")
+
+// Relay finds proxies and asks them.
+type Relay struct {
+	Identity crypto.Identity
+	Registry Store
+	Blocks   BlockList
+	Prober   *Prober
+	HTTP     Exchange
+	Policies Policies
+	Entropy  io.Reader
+	Log      *slog.Logger
+}
+
+// Delivery is the direct delivery that failed.
+type Delivery struct {
+	Target    Server
+	TargetURL string
+	Body      string
+}
+
+// Deliver asks a proxy to pass d on and returns the proxy's answer, which is
+// 2xx or a refusal that names the target's own code, and the proxy's URL. The
+// error wraps ErrStranded, ErrRefused or a *exchange.Fault.
+func (r *Relay) Deliver(ctx context.Context, d Delivery) (Answer, string, error) {
+	proxy, err := r.proxy(ctx, d.Target.URL)
+	if err != nil {
+		return Answer{}, "", err
+	}
+	a, err := r.ask(ctx, proxy, d)
+	if err != nil {
+		return Answer{}, proxy, fmt.Errorf("proxy %s: %w", proxy, err)
+	}
+	return a, proxy, nil
+}
+
+func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (Answer, error) {
+	body, err := r.request(d)
+	if err != nil {
+		return Answer{}, err
+	}
+	a, err := r.HTTP.Post(ctx, proxy+"/proxy", wire.ProxyHeaders(r.Identity.Origin), body, RelayTimeout)
+	if err != nil {
+		if f := FaultOf(err); f.Host {
+			r.mark(ctx, proxy, f.Reason)
+		}
+		return Answer{}, err
+	}
+	if a.Status == http.StatusBadGateway {
+		r.mark(ctx, d.Target.URL, InvalidResponse)
+	}
+	if !a.OK() && !wire.AlreadyThere(a.Status, a.Body) {
+		return Answer{}, fmt.Errorf("%w: %w", ErrProxyRefused, StatusError(proxy, a))
+	}
+	return a, nil
+}
+
+// request seals the whole direct request to the target.
+func (r *Relay) request(d Delivery) (string, error) {
+	recipient, err := crypto.DecodeSize(d.Target.EncryptionKey, crypto.KeySize)
+	if err != nil {
+		return "", fmt.Errorf("encryption key of %s: %w", d.Target.URL, err)
+	}
+	inner, err := wire.ProxiedDelivery(r.Identity.Origin, d.TargetURL, d.Body)
+	if err != nil {
+		return "", err
+	}
+	sealed, err := crypto.Seal(r.Entropy, recipient, inner)
+	if err != nil {
+		return "", err
+	}
+	return wire.ProxyBody(wire.ProxyRequest{
+		Server: d.Target.URL, PublicKey: r.Identity.PublicKey, EncryptionKey: r.Identity.EncryptionKey,
+		Sealed: sealed, Signature: r.Identity.Sign(inner),
+	})
+}
+
+// mark notes a server's trouble. That it cannot be noted harms no delivery.
+func (r *Relay) mark(ctx context.Context, url string, reason Reason) {
+	if err := r.Prober.MarkUnhealthy(ctx, url, reason); err != nil {
+		r.Log.ErrorContext(ctx, "cannot note that a sipher server is unhealthy", "server", url, "error", err)
+	}
+}
+
+// proxy returns the server to ask: the healthy one seen last, else the first
+// that answers an emergency sweep.
+func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
+	all, err := r.Registry.Servers(ctx)
+	if err != nil {
+		return "", fmt.Errorf("look for a proxy: %w", err)
+	}
+	blocks, err := r.Blocks.Blocks(ctx)
+	if err != nil {
+		return "", fmt.Errorf("look for a proxy: %w", err)
+	}
+	all = slices.DeleteFunc(all, func(s Server) bool {
+		return s.URL == target || s.URL == r.Identity.Origin ||
+			slices.ContainsFunc(blocks, func(b Block) bool { return b.ServerURL == s.URL })
+	})
+	slices.SortFunc(all, NewestFirst)
+	var down []string
+	for _, s := range all {
+		if s.IsHealthy {
+			return s.URL, nil
+		}
+		if r.Policies.For(s.Reason).DirectHealthCheckable {
+			down = append(down, s.URL)
+		}
+	}
+	if url := r.sweep(ctx, down); url != "" {
+		return url, nil
+	}
+	r.Log.ErrorContext(ctx, "stranded: no sipher server can be reached to pass a delivery on", "target", target, "swept", len(down))
+	return "", ErrStranded
+}
+
+// sweep asks servers that are believed to be down, all at once, and returns the
+// first that answered, or nothing. It waits for all, so that nothing outlives
+// the attempt, and marks all that answered.
+func (r *Relay) sweep(ctx context.Context, servers []string) string {
+	ctx, cancel := context.WithTimeout(ctx, 2*SweepTimeout)
+	defer cancel()
+	var (
+		mu    sync.Mutex
+		first string
+		group sync.WaitGroup
+		slots = make(chan struct{}, sweepWidth)
+	)
+	for _, url := range servers {
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if ctx.Err() != nil || r.Prober.Ask(ctx, url, SweepTimeout) != nil {
+				return
+			}
+			mu.Lock()
+			if first == "" {
+				first = url
+			}
+			mu.Unlock()
+			if err := r.Prober.MarkHealthy(ctx, url); err != nil {
+				r.Log.ErrorContext(ctx, "cannot note that a sipher server is healthy", "server", url, "error", err)
+			}
+		})
+	}
+	group.Wait()
+	return first
+}

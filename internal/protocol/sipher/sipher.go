@@ -1,0 +1,137 @@
+// Package sipher is the Sipher federation protocol as one value for the engine
+// to drive: how to attempt a delivery, what to serve at /discover, which checks
+// to run, what to record when a follow is enqueued.
+//
+// The protocol is a table of outcomes in a fixed order, and the order is the
+// point: whatever can be refused without I/O is refused before any, and nothing
+// reaches a target that a later check would have made pointless. The engine
+// owns queues, tries and waits; this package owns the order.
+//
+// Its parts are packages of their own: key and envelope (the cryptography),
+// identity (who we are), wire (the documents), registry (who others are),
+// discovery, follow, threat, probe and relay.
+package sipher
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/protocol/sipher/peers"
+
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/follow"
+)
+
+// The protocol's numbers that the engine keeps.
+const (
+	// Tries of a delivery in all, with waits of 5, 10, 20 and 40 s between.
+	Tries = 5
+	// KeepDelivered and KeepFailed are how long records are kept for diagnosis.
+	KeepDelivered = 24 * time.Hour
+	KeepFailed    = 7 * 24 * time.Hour
+	// Timeout of the request of a delivery.
+	Timeout = 15 * time.Second
+
+	// Budget is the longest an attempt takes: to an unknown server that then
+	// cannot be reached, by a proxy that has to be looked for. The engine should
+	// start none with less time left; one that runs out of time all the same is
+	// not held against the server.
+	Budget = peers.DiscoveryTimeout + peers.RegisterTimeout + Timeout + peers.SweepTimeout + peers.RelayTimeout + time.Second
+
+	// MaxAnswer is how much of an answer the HTTP client should read, in bytes: a
+	// server may acknowledge a post by sending it back, in base64 and sealed.
+	MaxAnswer = 1 << 20
+)
+
+// Store is everything the protocol asks of its storage.
+type Store interface {
+	peers.Store
+	peers.BlockList
+	follow.Store
+	peers.Schedule
+}
+
+// Config is what a Protocol is made of.
+type Config struct {
+	// Identity is who we are. Handler needs its public part, RecordFollow and
+	// Check nothing of it: whoever makes no attempts gives no private keys.
+	Identity crypto.Identity
+	Store    Store
+	// HTTP sends requests; its address guard is the only one there is.
+	HTTP peers.Doer
+	// Policies by reason; the zero value stands for threat.Defaults.
+	Policies *peers.Policies
+	// Probes is how many servers are checked at once; 0: probe.Concurrency.
+	Probes int
+	// Limiter of /discover per caller; nil: none.
+	Limiter peers.Limiter
+	Log     *slog.Logger
+	Now     func() time.Time
+	// Entropy for envelopes; nil: crypto/rand.
+	Entropy io.Reader
+}
+
+// Protocol is safe for concurrent use. Make one for a process.
+type Protocol struct {
+	identity  crypto.Identity
+	store     Store
+	http      peers.Exchange
+	policies  peers.Policies
+	log       *slog.Logger
+	now       func() time.Time
+	entropy   io.Reader
+	discovery *peers.Discovery
+	handler   *peers.Handler
+	prober    *peers.Prober
+	relay     *peers.Relay
+}
+
+// New returns a Protocol. An identity that is not complete is no error: jobs
+// are refused with a text that names the missing settings.
+func New(c Config) *Protocol {
+	if c.Policies == nil {
+		d := peers.DefaultPolicies()
+		c.Policies = &d
+	}
+	if c.Probes == 0 {
+		c.Probes = peers.Concurrency
+	}
+	if c.Entropy == nil {
+		c.Entropy = rand.Reader
+	}
+	client := peers.NewExchange(c.HTTP)
+	p := &Protocol{
+		identity: c.Identity, store: c.Store, http: client, policies: *c.Policies,
+		log: c.Log, now: c.Now, entropy: c.Entropy,
+	}
+	p.prober = &peers.Prober{
+		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: p.policies,
+		Log: c.Log, Now: c.Now, Concurrency: c.Probes,
+	}
+	p.discovery = &peers.Discovery{Identity: c.Identity.Public, Registry: c.Store, HTTP: client, Log: c.Log, Now: c.Now}
+	p.handler = peers.NewHandler(peers.HandlerConfig{
+		Identity: c.Identity.Public, Registry: c.Store, Blocks: c.Store, HTTP: client, Limiter: c.Limiter, Log: c.Log, Now: c.Now,
+	})
+	p.relay = &peers.Relay{
+		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, Prober: p.prober, HTTP: client,
+		Policies: p.policies, Entropy: c.Entropy, Log: c.Log,
+	}
+	return p
+}
+
+// Handler serves GET and POST /discover, for anybody.
+func (p *Protocol) Handler() http.Handler { return p.handler }
+
+// Check runs the health checks that are due; see probe.Prober.Check.
+func (p *Protocol) Check(ctx context.Context) (peers.Report, error) { return p.prober.Check(ctx) }
+
+// RecordFollow writes the local record of a follow. The API calls it for every
+// activity it accepts, before that is sent to the queue.
+func (p *Protocol) RecordFollow(ctx context.Context, a activity.Activity) error {
+	return follow.Record(ctx, p.store, a, p.now())
+}

@@ -1,0 +1,82 @@
+package sipher_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/testkit/sipherpeer"
+)
+
+// hung makes B a server that hung a moment ago.
+func hung(b *bed) {
+	b.t.Helper()
+	b.acquainted(b.b)
+	if err := b.store.MarkUnhealthy(b.t.Context(), urlB, peers.TimedOut, b.Now()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestD7DeliveriesToAServerThatHangsTakeTurns(t *testing.T) {
+	b := newBed(t)
+	hung(b)
+	b.net.Fail(urlB, &timeout{})
+	if o := b.attempt(postJob(), 1); o.Waits() || o.Unattempted || o.Reason != outcome.Timeout {
+		t.Errorf("the first: %+v", o)
+	}
+	o := b.attempt(postJob(), 1)
+	if !o.Waits() || !o.RetryAfter.Equal(b.Now().Add(2*time.Second)) || len(b.net.Asked()) != 1 {
+		t.Errorf("the second: %+v, asked %v", o, b.net.Asked())
+	}
+	b.advance(2 * time.Second)
+	if o := b.attempt(postJob(), 1); o.Waits() {
+		t.Errorf("at its turn: %+v", o)
+	}
+}
+
+type timeout struct{}
+
+func (*timeout) Error() string { return "too slow" }
+func (*timeout) Timeout() bool { return true }
+
+func TestD7AnyAnswerEndsTheTurns(t *testing.T) {
+	for _, behavior := range []sipherpeer.Behavior{{}, {Status: 500}} {
+		b := newBed(t)
+		hung(b)
+		b.b.Behave(behavior)
+		b.attempt(postJob(), 1)
+		for range 3 {
+			if o := b.attempt(followJob(), 1); o.Waits() {
+				t.Errorf("%+v", o)
+			}
+		}
+		if s := b.server(urlB); !s.TurnAt.IsZero() || s.IsHealthy {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestD9AnOutageWhileATurnIsTakenHoldsNoDeliveryBack(t *testing.T) {
+	for _, verb := range []string{"TakeTurn", "EndTurns"} {
+		b := newBed(t)
+		hung(b)
+		broken := sipherWith(b, &outage{Store: b.store, verb: verb, err: errors.New("table is down")})
+		delivered.check(t, broken.Attempt(t.Context(), postJob(), target(postJob()), 1))
+	}
+}
+
+func TestD1NothingThatAnEarlierRowRefusesTakesATurn(t *testing.T) {
+	b := newBed(t)
+	hung(b)
+	block(b, urlB)
+	b.attempt(postJob(), 1)
+	if s := b.server(urlB); s.TurnAt.After(b.Now()) {
+		t.Errorf("%+v", s)
+	}
+	if err := b.store.Unblock(t.Context(), urlB); err != nil {
+		t.Fatal(err)
+	}
+	delivered.check(t, b.attempt(postJob(), 1))
+}

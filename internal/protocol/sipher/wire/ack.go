@@ -1,0 +1,144 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/protocol/sipher/crypto"
+)
+
+// Ack is the acknowledgement in a receiver's answer.
+type Ack struct {
+	// Data is the member of that name as it stands: an object that should be
+	// an envelope.
+	Data json.RawMessage
+	// Signature is empty if there is none.
+	Signature string
+}
+
+// ErrNoJSON says that a 2xx answer has no JSON body.
+var ErrNoJSON = errors.New("answer has no JSON body")
+
+// ErrNoAck says that a 2xx answer is JSON but no acknowledgement.
+var ErrNoAck = errors.New("missing acknowledgement")
+
+// ErrAckContent says that an acknowledgement does not open or that its content
+// is not what the protocol prescribes.
+var ErrAckContent = errors.New("invalid acknowledgement")
+
+// ParseAck finds the acknowledgement in the body of a 2xx answer. It is either
+// wrapped in another object's "payload", whose own method does not matter, or
+// the body itself: servers of both kinds exist. Errors wrap ErrNoJSON or
+// ErrNoAck.
+func ParseAck(body []byte) (Ack, error) {
+	if !json.Valid(body) {
+		return Ack{}, ErrNoJSON
+	}
+	outer, err := object(body)
+	if err != nil {
+		return Ack{}, fmt.Errorf("%w: %w", ErrNoAck, err)
+	}
+	if inner, err := object(outer["payload"]); err == nil {
+		if a, ok := ackOf(inner); ok {
+			return a, nil
+		}
+	}
+	if a, ok := ackOf(outer); ok {
+		return a, nil
+	}
+	return Ack{}, ErrNoAck
+}
+
+func ackOf(m map[string]json.RawMessage) (Ack, bool) {
+	method, _ := text(m, "method")
+	status, _ := text(m, "status")
+	if _, err := object(m["data"]); err != nil || method != responseMethod || status != acknowledged {
+		return Ack{}, false
+	}
+	signature, _ := text(m, "signature")
+	return Ack{Data: m["data"], Signature: signature}, true
+}
+
+// Open decrypts the acknowledgement with open. Its error wraps ErrAckContent.
+func (a Ack) Open(open func(crypto.Envelope) (string, error)) (string, error) {
+	e, err := crypto.ParseEnvelope(a.Data)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrAckContent, err)
+	}
+	plaintext, err := open(e)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrAckContent, err)
+	}
+	return plaintext, nil
+}
+
+// FollowAck is the content of a follow's acknowledgement.
+type FollowAck struct {
+	// ID is the receiver's own id of the follow.
+	ID          string
+	FollowerID  string
+	FollowingID string
+	CreatedAt   time.Time
+	// Accepted is nil if the receiver has not decided: null or absent.
+	Accepted *bool
+	// FollowerServerURL is empty for null.
+	FollowerServerURL string
+	FederationURL     string
+}
+
+// ParseFollowAck reads the plaintext of a follow's acknowledgement. Unknown
+// members are ignored. Its error wraps ErrAckContent.
+func ParseFollowAck(plaintext string) (FollowAck, error) {
+	a, err := parseFollowAck(plaintext)
+	if err != nil {
+		return FollowAck{}, fmt.Errorf("%w: %w", ErrAckContent, err)
+	}
+	return a, nil
+}
+
+func parseFollowAck(plaintext string) (FollowAck, error) {
+	m, err := object([]byte(plaintext))
+	if err != nil {
+		return FollowAck{}, err
+	}
+	f, err := object(m["following"])
+	if err != nil {
+		return FollowAck{}, fmt.Errorf("following: %w", err)
+	}
+	var a FollowAck
+	if method, _ := text(m, "method"); method != string(Federate) {
+		return FollowAck{}, fmt.Errorf("method is not %s", Federate)
+	}
+	for _, s := range []struct {
+		in   map[string]json.RawMessage
+		name string
+		into *string
+	}{
+		{m, "federationUrl", &a.FederationURL}, {f, "id", &a.ID},
+		{f, "followerId", &a.FollowerID}, {f, "followingId", &a.FollowingID},
+	} {
+		v, ok := text(s.in, s.name)
+		if !ok {
+			return FollowAck{}, fmt.Errorf("%s is missing or not a string", s.name)
+		}
+		*s.into = v
+	}
+	if !isNull(f, "followerServerUrl") {
+		v, ok := text(f, "followerServerUrl")
+		if !ok {
+			return FollowAck{}, errors.New("followerServerUrl is missing or neither string nor null")
+		}
+		a.FollowerServerURL = v
+	}
+	if _, there := f["accepted"]; there && !isNull(f, "accepted") {
+		if a.Accepted = flag(f, "accepted"); a.Accepted == nil {
+			return FollowAck{}, errors.New("accepted is neither true, false nor null")
+		}
+	}
+	if a.CreatedAt, err = date(f["createdAt"]); err != nil {
+		return FollowAck{}, fmt.Errorf("createdAt: %w", err)
+	}
+	return a, nil
+}

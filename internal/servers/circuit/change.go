@@ -1,0 +1,61 @@
+package circuit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// changeTries bounds how often Change starts over. Workers that lose to others
+// have at least seen that the state was written a moment ago.
+const changeTries = 12
+
+// Change loads the state of key, applies f and saves the result, as often as it
+// takes to do so without losing what others saved meanwhile. It returns the
+// state before and after. If f returns its argument nothing is written. The
+// error wraps ErrChanged if others never stopped.
+func Change(ctx context.Context, st Store, key string, f func(State) State) (before, after State, err error) {
+	s, err := Load(ctx, st, key)
+	if err != nil {
+		return State{}, State{}, err
+	}
+	return ChangeFrom(ctx, st, s, f)
+}
+
+// ChangeFrom is Change without the first look, from a state loaded before.
+func ChangeFrom(ctx context.Context, st Store, s State, f func(State) State) (before, after State, err error) {
+	for try := 0; ; try++ {
+		next := f(s)
+		if next == s {
+			return s, s, nil
+		}
+		saved, err := st.SaveServer(ctx, next)
+		if err == nil {
+			return s, saved, nil
+		}
+		if !errors.Is(err, ErrChanged) || try == changeTries {
+			return s, s, fmt.Errorf("save state of %s: %w", s.Key, err)
+		}
+		if s, err = Load(ctx, st, s.Key); err != nil {
+			return State{}, State{}, err
+		}
+	}
+}
+
+// Load returns the state of key: a healthy one if there is no record.
+func Load(ctx context.Context, st Store, key string) (State, error) {
+	found, err := st.Servers(ctx, key)
+	if err != nil {
+		return State{}, fmt.Errorf("load state of %s: %w", key, err)
+	}
+	return Of(found, key), nil
+}
+
+// Of returns the state of key among those found: a healthy one if there is none.
+func Of(found map[string]State, key string) State {
+	s, ok := found[key]
+	if !ok {
+		return State{Key: key, Phase: Healthy}
+	}
+	return s
+}

@@ -1,0 +1,129 @@
+package circuit
+
+import (
+	"time"
+
+	"fedpost/internal/activity/outcome"
+)
+
+// Begin returns the state as the scheduled function saves it before it does
+// what is due: until lease is over no other run will do the same.
+func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
+	s.CheckAt = now.Add(lease)
+	return s.kept(r, now)
+}
+
+// CheckPassed says that the server answered a probe. With something parked a
+// trial decides; without, there is nothing to hold against it.
+func (s State) CheckPassed(r Rules, now time.Time) State {
+	if s.Phase != Unhealthy && s.Phase != Exhausted {
+		return s
+	}
+	if !s.Parked {
+		return s.reopened(now).kept(r, now)
+	}
+	s.Phase, s.Since, s.Trials, s.Tried = HalfOpen, now, 0, ""
+	s.CheckAt = now.Add(r.TrialTimeout)
+	return s.kept(r, now)
+}
+
+// CheckFailed says that the server did not answer a probe.
+func (s State) CheckFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
+	if s.Phase != Unhealthy && s.Phase != Exhausted {
+		return s
+	}
+	return s.failed(r, reason, why, now)
+}
+
+func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time) State {
+	s.Checks++
+	s.Reason, s.Why = reason, clip(why)
+	if s.DownSince.IsZero() {
+		s.DownSince = now
+	}
+	phase := Unhealthy
+	if now.Sub(s.DownSince) >= r.GiveUp {
+		phase = Exhausted
+	}
+	if s.Phase != phase {
+		s.Phase, s.Since = phase, now
+	}
+	s.CheckAt = time.Time{}
+	if wait := r.wait(s.Checks, s.Parked); wait > 0 {
+		s.CheckAt = now.Add(wait)
+		// Exhaustion is noticed when it comes, not up to a day later.
+		if end := s.DownSince.Add(r.GiveUp); now.Before(end) && end.Before(s.CheckAt) {
+			s.CheckAt = end
+		}
+	}
+	return s.kept(r, now)
+}
+
+// TrialSent says that a trial was released, to an inbox. Without news of it by
+// Rules.TrialTimeout another is sent.
+func (s State) TrialSent(r Rules, inbox string, at Sweep, now time.Time) State {
+	if s.Phase != HalfOpen {
+		return s
+	}
+	s.Trials++
+	s.Tried, s.Sweep, s.CheckAt = inboxDigest(inbox), at, now.Add(r.TrialTimeout)
+	return s.kept(r, now)
+}
+
+// HasTried reports whether the last trial went to inbox.
+func (s State) HasTried(inbox string) bool { return s.Tried == inboxDigest(inbox) }
+
+// TrialPassed begins the recovery.
+func (s State) TrialPassed(r Rules, now time.Time) State {
+	if s.Phase != HalfOpen {
+		return s
+	}
+	s = s.reopened(now)
+	s.Ramp = r.rampAfter(r.Ramp[0])
+	return s.kept(r, now)
+}
+
+// TrialFailed counts as a failed check. But if the host has answered (reason is
+// outcome.ReasonNone), it may be the inbox that is broken and not the host: then
+// others are tried first, as far as Rules.Trials allows.
+func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
+	switch {
+	case s.Phase != HalfOpen:
+		return s
+	case reason == outcome.ReasonNone && s.Trials < r.Trials:
+		return s.TrialVoid(r, now)
+	}
+	return s.failed(r, reason, why, now)
+}
+
+// TrialVoid says that the trial was not made: another is due.
+func (s State) TrialVoid(r Rules, now time.Time) State {
+	if s.Phase != HalfOpen {
+		return s
+	}
+	s.CheckAt = now
+	return s.kept(r, now)
+}
+
+// Postpone moves what is due to a later time without counting it.
+func (s State) Postpone(r Rules, until, now time.Time) State {
+	s.CheckAt = until
+	return s.kept(r, now)
+}
+
+// Contact says that there is a sign of life of the server, such as a message
+// from it. It only brings the next check forward: anyone can claim to be it.
+func (s State) Contact(r Rules, now time.Time) State {
+	if (s.Phase == Unhealthy || s.Phase == Exhausted) && (s.CheckAt.IsZero() || s.CheckAt.After(now)) {
+		s.CheckAt = now
+		return s.kept(r, now)
+	}
+	return s
+}
+
+// Idle says that nothing is due.
+func (s State) Idle(r Rules, now time.Time) State {
+	s = s.Settled(now)
+	s.CheckAt = time.Time{}
+	return s.kept(r, now)
+}

@@ -1,0 +1,398 @@
+package circuit
+
+import (
+	"testing"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+)
+
+var (
+	t0    = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	rules = Default()
+)
+
+func fresh() State { return State{Key: HostKey("a.example"), Phase: Healthy} }
+
+func ok() outcome.Outcome { return outcome.Outcome{Class: outcome.Delivered, Status: 202} }
+
+func fault(status int) outcome.Outcome {
+	if status == 0 {
+		return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+	}
+	return outcome.Outcome{Class: outcome.Retry, Status: status, Err: "answered"}
+}
+
+// see applies attempts one by one, a second apart: a letter is an inbox that
+// fails, an upper-case one an inbox that succeeds.
+func see(s State, attempts string, now time.Time) (State, time.Time) {
+	for _, c := range attempts {
+		o, inbox := fault(500), string(c)
+		if c >= 'A' && c <= 'Z' {
+			o = ok()
+		}
+		s = s.Observe(rules, Observation{}.Add("https://a.example/"+inbox, o), now)
+		now = now.Add(time.Second)
+	}
+	return s, now
+}
+
+func TestTheCircuitOpensOnFailuresInARowOrByShare(t *testing.T) {
+	for _, c := range []struct {
+		name, attempts string
+		want           Phase
+	}{
+		{"four in a row", "abcd", Healthy},
+		{"five in a row", "abcde", Unhealthy},
+		{"a success between", "abcdXabcd", Healthy},
+		{"five after a success", "Xabcde", Unhealthy},
+		{"six of nine", "aXbcXdeXf", Healthy},
+		{"seven of ten", "abXcdXefXg", Unhealthy},
+		{"six of ten", "abXcdXefXX", Healthy},
+		{"one inbox, and no other succeeds", "aaaaa", Unhealthy},
+		{"one inbox, while others succeed", "aXaaaaa", Healthy},
+		{"one inbox by share, while others succeed", "aXaaXaaXaaaa", Healthy},
+		{"two inboxes, while others succeed", "aXbabab", Unhealthy},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, _ := see(fresh(), c.attempts, t0)
+			if s.Phase != c.want {
+				t.Errorf("phase %s, want %s: %+v", s.Phase, c.want, s)
+			}
+		})
+	}
+}
+
+func TestFiveInARowAreCountedHoweverTheyAreSummedUp(t *testing.T) {
+	a, b := Observation{}, Observation{}
+	for range 2 {
+		a = a.Add("x", fault(0))
+	}
+	a = Observation{}.Add("x", ok()).Then(a)
+	for range 3 {
+		b = b.Add("y", fault(500))
+	}
+	for _, s := range []State{
+		fresh().Observe(rules, a, t0).Observe(rules, b, t0),
+		fresh().Observe(rules, a.Then(b), t0),
+	} {
+		if s.Phase != Unhealthy {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestOutcomesOutsideTheWindowDoNotCount(t *testing.T) {
+	s, now := see(fresh(), "abXcdXef", t0)
+	s, _ = see(s, "XgX", now.Add(rules.Window))
+	if s.Phase != Healthy || s.Window.Failures != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAnswersBelow500AreNoFaultOfTheHost(t *testing.T) {
+	for _, o := range []outcome.Outcome{
+		{Class: outcome.Refused, Status: 404}, {Class: outcome.Retry, Status: 408},
+		{Class: outcome.Retry, Reason: outcome.Timeout, Unattempted: true},
+	} {
+		s := fresh()
+		for range 20 {
+			s = s.Observe(rules, Observation{}.Add("x", o), t0)
+		}
+		if s != fresh() {
+			t.Errorf("%+v led to %+v", o, s)
+		}
+	}
+}
+
+func TestAHealthyServerHasNoRecord(t *testing.T) {
+	s := fresh()
+	if got := s.Observe(rules, Observation{Successes: 1000}, t0); got != s {
+		t.Errorf("a success changed the state: %+v", got)
+	}
+	s, now := see(s, "aX", t0)
+	later := now.Add(rules.Window)
+	if got := s.Observe(rules, Observation{Successes: 1}, later); got != s {
+		t.Errorf("a success after the window changed the state: %+v", got)
+	}
+	if s.Forget.IsZero() || s.Forget.Sub(now) > 2*day {
+		t.Errorf("the record of one failure is kept until %s", s.Forget)
+	}
+}
+
+func TestTheCulpritIsNamedWhenItIsAnInbox(t *testing.T) {
+	const bad = "https://a.example/a"
+	s, now := see(fresh(), "aXaaaa", t0)
+	o := Observation{}.Add(bad, fault(500))
+	if got := s.Culprit(rules, o, now); got != bad {
+		t.Errorf("culprit %q", got)
+	}
+	after := s.Observe(rules, o, now)
+	if after.Phase != Healthy || !after.InboxesUntil.After(now.Add(rules.GiveUp)) || after.Streak != 0 {
+		t.Errorf("%+v", after)
+	}
+	down := Observation{}.Add(bad, outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnRefused})
+	if got := s.Culprit(rules, down, now); got != "" {
+		t.Errorf("a refused connection is blamed on %q", got)
+	}
+	if s := s.Observe(rules, down, now); s.Phase != Unhealthy {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestD6ChecksAreMadeAt5Plus10nMinutesAndThenDaily(t *testing.T) {
+	for _, c := range []struct {
+		parked bool
+		want   []time.Duration
+	}{
+		{true, []time.Duration{5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, day, day, day}},
+		{false, []time.Duration{5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, 0}},
+	} {
+		s := fresh().Fault(rules, outcome.DNS, "no such host", t0)
+		if c.parked {
+			s = s.Park(rules, t0)
+		}
+		now := t0
+		for i, want := range c.want {
+			var wait time.Duration
+			if !s.CheckAt.IsZero() {
+				wait = s.CheckAt.Sub(now)
+			}
+			if wait != want {
+				t.Fatalf("parked %v: check %d is due after %s, want %s", c.parked, i, wait, want)
+			}
+			if wait > 0 {
+				now = s.CheckAt
+				s = s.CheckFailed(rules, outcome.DNS, "no such host", now)
+			}
+		}
+		if !s.DownSince.Equal(t0) || s.Phase != Unhealthy {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestAServerIsExhaustedAfterTheGiveUpTime(t *testing.T) {
+	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
+	for s.Phase == Unhealthy {
+		if s.CheckAt.IsZero() || s.CheckAt.After(t0.Add(rules.GiveUp)) {
+			t.Fatalf("not exhausted by %s", s.CheckAt)
+		}
+		s = s.CheckFailed(rules, outcome.Timeout, "", s.CheckAt)
+	}
+	if s.Phase != Exhausted || !s.Since.Equal(t0.Add(rules.GiveUp)) || s.Accepts(s.Since) {
+		t.Errorf("%+v", s)
+	}
+	if next := s.CheckAt.Sub(s.Since); next != rules.CheckSlow {
+		t.Errorf("checked again after %s", next)
+	}
+	if back := s.CheckPassed(rules, s.CheckAt); back.Phase != HalfOpen {
+		t.Errorf("an exhausted server that answers is %s", back.Phase)
+	}
+}
+
+func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
+	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0).CheckPassed(rules, t0.Add(time.Minute))
+	if s.Phase != HalfOpen || s.Accepts(s.CheckAt) || !s.Trying() {
+		t.Fatalf("%+v", s)
+	}
+	s = s.TrialSent(rules, "https://a.example/1", Sweep{Shard: 1}, t0)
+	if !s.HasTried("https://a.example/1") || s.HasTried("https://a.example/2") || s.CheckAt.Sub(t0) != rules.TrialTimeout {
+		t.Errorf("%+v", s)
+	}
+	s = s.TrialPassed(rules, t0)
+	if s.Phase != Recovering || !s.Accepts(t0) || s.CheckAt.After(t0) || !s.DownSince.IsZero() {
+		t.Fatalf("%+v", s)
+	}
+	var steps []int
+	now := t0
+	for range 6 {
+		var n int
+		n, s = s.NextRelease(rules, now)
+		steps = append(steps, n)
+		if s.CheckAt.Sub(now) != rules.RampEvery {
+			t.Errorf("next step after %s", s.CheckAt.Sub(now))
+		}
+		now = s.CheckAt
+	}
+	want := []int{10, 50, 250, 1000, 1000, 1000}
+	for i := range want {
+		if steps[i] != want[i] {
+			t.Fatalf("released %v, want %v", steps, want)
+		}
+	}
+	if s = s.Drained(rules, now); s.Phase != Healthy || s.Parked || !s.CheckAt.IsZero() {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
+	open := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
+	trial := open.CheckPassed(rules, t0).TrialSent(rules, "a", Sweep{}, t0)
+	if s := trial.TrialFailed(rules, outcome.Timeout, "slow", t0); s.Phase != Unhealthy || s.Checks != 1 || s.CheckAt.Sub(t0) != 15*time.Minute {
+		t.Errorf("%+v", s)
+	}
+	s := trial
+	for i := range rules.Trials - 1 {
+		s = s.TrialFailed(rules, outcome.ReasonNone, "answered 500", t0)
+		if s.Phase != HalfOpen || s.CheckAt.After(t0) {
+			t.Fatalf("after %d trials: %+v", i+1, s)
+		}
+		s = s.TrialSent(rules, "b", Sweep{}, t0)
+	}
+	if s = s.TrialFailed(rules, outcome.ReasonNone, "answered 500", t0); s.Phase != Unhealthy || s.Checks != 1 {
+		t.Errorf("%+v", s)
+	}
+	if s := trial.TrialVoid(rules, t0); s.Phase != HalfOpen || s.CheckAt.After(t0) || s.Checks != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAPauseHoldsUntilItsEndAndNeverLongerThanTheCap(t *testing.T) {
+	s := fresh().Throttle(rules, t0.Add(time.Hour), "429", t0)
+	if s.Accepts(t0.Add(time.Hour-1)) || !s.Accepts(t0.Add(time.Hour)) {
+		t.Errorf("%+v", s)
+	}
+	if again := s.Throttle(rules, t0.Add(time.Minute), "429", t0); again != s {
+		t.Errorf("a shorter pause replaced it: %+v", again)
+	}
+	if longest := s.Throttle(rules, t0.Add(1000*time.Hour), "429", t0); !longest.Until.Equal(t0.Add(rules.MaxPause)) {
+		t.Errorf("paused until %s", longest.Until)
+	}
+	s = s.Park(rules, t0)
+	if !s.CheckAt.Equal(s.Until) {
+		t.Errorf("what is parked is looked after at %s", s.CheckAt)
+	}
+	if n, s := s.NextRelease(rules, s.Until); n != 10 || s.Phase != Recovering {
+		t.Errorf("%d released: %+v", n, s)
+	}
+	if n, same := s.NextRelease(rules, t0); n != 0 || same != s {
+		t.Errorf("%d released in the pause", n)
+	}
+}
+
+func TestAThrottledTrialSaysThatTheServerIsAlive(t *testing.T) {
+	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0).CheckPassed(rules, t0)
+	s = s.Throttle(rules, t0.Add(time.Hour), "429", t0)
+	if s.Phase != Paused || !s.DownSince.IsZero() || !s.CheckAt.Equal(t0.Add(time.Hour)) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestOperatorsRule(t *testing.T) {
+	down := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
+	blocked := down.Block(rules, "spam", t0)
+	switch {
+	case blocked.Stance(t0.Add(1000*day)) != Refuse, !blocked.Forget.IsZero(), blocked.CheckAt.After(t0):
+		t.Errorf("blocked: %+v", blocked)
+	case blocked.Throttle(rules, t0.Add(time.Hour), "", t0) != blocked, blocked.Observe(rules, Observation{Failures: 9, Trailing: 9}, t0) != blocked,
+		blocked.SaidGone(rules, "", t0) != blocked, blocked.Resume(rules, t0) != blocked, blocked.Pause(rules, time.Time{}, "", t0) != blocked:
+		t.Error("something but Unblock changed a blocked server")
+	}
+	if s := blocked.Unblock(rules, t0); s.Phase != Recovering || s.Stance(t0) != Deliver || s.Forget.IsZero() {
+		t.Errorf("unblocked: %+v", s)
+	}
+	paused := fresh().Pause(rules, time.Time{}, "maintenance", t0)
+	if paused.Stance(t0.Add(1000*day)) != Wait || !paused.Forget.IsZero() || paused.Throttle(rules, t0.Add(time.Hour), "", t0) != paused {
+		t.Errorf("paused: %+v", paused)
+	}
+	if s := paused.Resume(rules, t0); s.Phase != Healthy {
+		t.Errorf("resumed: %+v", s)
+	}
+	if s := down.Resume(rules, t0); s.Phase != Recovering {
+		t.Errorf("resumed from an outage: %+v", s)
+	}
+	if s := down.CheckNow(rules, t0); !s.CheckAt.Equal(t0) {
+		t.Errorf("to be checked now: %+v", s)
+	}
+	if s := fresh().CheckNow(rules, t0); s != fresh() {
+		t.Errorf("a healthy server: %+v", s)
+	}
+	if s := down.CheckNow(rules, t0); s.CheckNow(rules, t0.Add(time.Second)) != s {
+		t.Error("asking twice changes it twice")
+	}
+}
+
+func TestAnOperatorsRateLimitStaysUntilItIsLifted(t *testing.T) {
+	limited := fresh().LimitTo(rules, 60, t0)
+	if limited.Limited(t0.Add(1000*day)) != 60 || !limited.Forget.IsZero() || limited.Since.IsZero() || limited.LimitTo(rules, 60, t0) != limited {
+		t.Errorf("limited: %+v", limited)
+	}
+	if s := limited.LearnRate(rules, 6, t0.Add(time.Hour), t0); s != limited {
+		t.Errorf("what was learnt replaced it: %+v", s)
+	}
+	if s := limited.Block(rules, "", t0).Unblock(rules, t0); s.Limited(t0) != 60 {
+		t.Errorf("lifted by a block: %+v", s)
+	}
+	if s := limited.LimitTo(rules, 0, t0); s.Limited(t0) != 0 || s.Forget.IsZero() {
+		t.Errorf("lifted: %+v", s)
+	}
+	learnt := fresh().LearnRate(rules, 6, t0.Add(time.Hour), t0).LimitTo(rules, 60, t0)
+	if learnt.Limited(t0.Add(2*time.Hour)) != 60 {
+		t.Errorf("set over what was learnt: %+v", learnt)
+	}
+}
+
+func TestGoneIsBelievedForAWhile(t *testing.T) {
+	s := fresh().SaidGone(rules, "410", t0)
+	if s.Stance(t0.Add(rules.GoneFor-1)) != Refuse || s.Stance(t0.Add(rules.GoneFor)) != Deliver || s.Forget.Before(s.Until) {
+		t.Errorf("%+v", s)
+	}
+	if s := s.Resume(rules, t0); s.Stance(t0) != Deliver {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestASignOfLifeOnlyBringsTheCheckForward(t *testing.T) {
+	down := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
+	for name, s := range map[string]State{
+		"contact":      down.Contact(rules, t0.Add(time.Second)),
+		"late success": down.Observe(rules, Observation{Successes: 1}, t0.Add(time.Second)),
+	} {
+		if s.Phase != Unhealthy || !s.CheckAt.Equal(t0.Add(time.Second)) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if s := fresh().Contact(rules, t0); s != fresh() {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAHeldGroupIsTriedAtTheTimesOfChecks(t *testing.T) {
+	s := fresh().Hold(rules, t0)
+	if s.Phase != Healthy || !s.Parked || s.CheckAt.Sub(t0) != 5*time.Minute {
+		t.Fatalf("%+v", s)
+	}
+	now := s.CheckAt
+	for i, want := range []time.Duration{5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, day, day} {
+		_, s = s.NextRelease(rules, now)
+		if s = s.Stuck(rules, now); s.Phase != Healthy || s.CheckAt.Sub(now) != want {
+			t.Fatalf("attempt %d: next after %s, want %s", i, s.CheckAt.Sub(now), want)
+		}
+		now = s.CheckAt
+	}
+	if s = s.Hold(rules, now.Add(-time.Hour)); s.CheckAt.After(now.Add(-time.Hour).Add(5 * time.Minute)) {
+		t.Errorf("another group waits for the first: %+v", s)
+	}
+}
+
+func TestWhoParksWhileTheServerRecoversIsNotMissed(t *testing.T) {
+	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
+	if got := s.Missed(rules, t0); got != s {
+		t.Errorf("still down: %+v", got)
+	}
+	for name, s := range map[string]State{"drained": s.Resume(rules, t0).Drained(rules, t0), "no record": fresh(), "recovering": s.Resume(rules, t0)} {
+		if got := s.Missed(rules, t0); got.Phase != Recovering || !got.Parked || got.CheckAt.After(t0) || got.Forget.Before(t0.Add(rules.GiveUp)) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestKeysTellTheirHost(t *testing.T) {
+	if h, whole := HostOf(HostKey("a.example:8443")); h != "a.example:8443" || !whole {
+		t.Error(h, whole)
+	}
+	if h, whole := HostOf(InboxKey("https://A.example/inbox")); h != "a.example" || whole {
+		t.Error(h, whole)
+	}
+}

@@ -1,0 +1,104 @@
+package circuit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// Observe returns the state after attempts were made, which is s itself if they
+// change nothing: so a healthy server has no record and costs no write.
+func (s State) Observe(r Rules, o Observation, now time.Time) State {
+	if o.Successes+o.Failures == 0 {
+		return s
+	}
+	switch t := s.Settled(now); t.Phase {
+	case Healthy, Recovering:
+		if !t.counts(r, o, now) {
+			return s
+		}
+		t = t.count(r, o, now)
+		switch {
+		case !t.failing(r):
+			return t.kept(r, now)
+		case t.Window.culprit():
+			t.Streak, t.Window = 0, Window{}
+			return t.InboxFault(r, now).kept(r, now)
+		}
+		return t.Fault(r, o.Reason, o.Why, now)
+	case Unhealthy, Exhausted:
+		// Late answers to what was under way. A good one is a reason to look, not
+		// to believe.
+		if o.Successes > 0 && (s.CheckAt.IsZero() || s.CheckAt.After(now)) {
+			s.CheckAt = now
+			return s.kept(r, now)
+		}
+	}
+	return s
+}
+
+// Culprit returns the inbox whose own fault it is if attempts fail so often that
+// a circuit has to open, while others of its host succeed: then its circuit does
+// and not the host's. It is empty otherwise.
+func (s State) Culprit(r Rules, o Observation, now time.Time) string {
+	t := s.Settled(now)
+	if t.Phase != Healthy && t.Phase != Recovering || !t.counts(r, o, now) {
+		return ""
+	}
+	if t = t.count(r, o, now); t.failing(r) && t.Window.culprit() {
+		return o.Inbox
+	}
+	return ""
+}
+
+// counts reports whether an observation is worth a write.
+func (s State) counts(r Rules, o Observation, now time.Time) bool {
+	return o.Failures > 0 || s.Streak > 0 || s.Phase == Recovering || (s.Window.Failures > 0 && !s.stale(r, now))
+}
+
+// stale reports whether the window is over.
+func (s State) stale(r Rules, now time.Time) bool {
+	return s.Window.Start.IsZero() || now.Sub(s.Window.Start) >= r.Window
+}
+
+func (s State) count(r Rules, o Observation, now time.Time) State {
+	if s.stale(r, now) {
+		w := Window{Start: now}
+		if s.Streak > 0 {
+			w.Inbox = s.Window.Inbox
+		}
+		s.Window = w
+	}
+	s.Window.Total += o.Successes + o.Failures
+	s.Window.Failures += o.Failures
+	if o.Failures > 0 {
+		inbox := o.Inbox
+		if inbox != several {
+			inbox = inboxDigest(inbox)
+		}
+		s.Window.Inbox = joint(s.Window.Inbox, inbox)
+	}
+	if o.Successes > 0 {
+		s.Streak = 0
+	}
+	s.Streak += o.Trailing
+	if s.Since.IsZero() {
+		s.Since = now
+	}
+	return s
+}
+
+func (s State) failing(r Rules) bool {
+	return s.Streak >= r.OpenAfter ||
+		(s.Window.Total >= r.OpenSample && float64(s.Window.Failures) >= r.OpenShare*float64(s.Window.Total))
+}
+
+// culprit reports whether all failures are of one inbox of a host that has
+// accepted something else meanwhile.
+func (w Window) culprit() bool { return w.Inbox != "" && w.Inbox != several && w.Total > w.Failures }
+
+// inboxDigest keeps the states of hosts with long inbox names small.
+func inboxDigest(inbox string) string {
+	sum := sha256.Sum256([]byte(inbox))
+	return hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,135 @@
+package circuit
+
+import "time"
+
+// Park says that a delivery is about to be parked under the server, so that
+// something will be done about it in time. It is s itself if that is known.
+func (s State) Park(r Rules, now time.Time) State {
+	if s.Parked && !s.CheckAt.IsZero() {
+		return s
+	}
+	s = s.Settled(now)
+	s.Parked = true
+	if s.CheckAt.IsZero() {
+		s.CheckAt = s.parkedCheck(r, now)
+	}
+	return s.kept(r, now)
+}
+
+// Missed says that a delivery was parked under the server while that recovered,
+// so that the last release may not have seen it: another is due now.
+func (s State) Missed(r Rules, now time.Time) State {
+	if s.Parked && (!s.Accepts(now) || (s.Phase == Recovering && !s.CheckAt.After(now.Add(r.RampEvery)))) {
+		return s
+	}
+	s = s.Settled(now)
+	s.Parked = true
+	if s.Phase == Healthy {
+		s.Phase, s.Since = Recovering, now
+	}
+	s.CheckAt = s.parkedCheck(r, now)
+	return s.kept(r, now)
+}
+
+// parkedCheck is when something has to be done about a lot that is not empty.
+func (s State) parkedCheck(r Rules, now time.Time) time.Time {
+	switch {
+	case s.Phase != Paused:
+		return now
+	case s.Until.IsZero():
+		return now.Add(r.CheckSlow) // until an operator says so; parked ones grow old
+	}
+	return s.Until
+}
+
+// Hold says that a delivery stays parked under a server that accepts others:
+// the head of an ordered group that does not get through. It is tried again at
+// the times of checks.
+func (s State) Hold(r Rules, now time.Time) State {
+	s = s.Settled(now)
+	s.Parked = true
+	if at := now.Add(r.wait(0, true)); s.CheckAt.IsZero() || (s.Phase == Healthy && s.CheckAt.After(at)) {
+		s.CheckAt = at
+	}
+	if s.Since.IsZero() {
+		s.Since = now
+	}
+	return s.kept(r, now)
+}
+
+// NextRelease returns how many parked deliveries may be released now, and the
+// state to save before they are: zero if the server is not in a state to take
+// any.
+func (s State) NextRelease(r Rules, now time.Time) (int, State) {
+	t := s.Settled(now)
+	if t.Phase == Healthy && t.Parked {
+		t.Phase, t.Since = Recovering, now
+	}
+	if t.Phase != Recovering {
+		return 0, s
+	}
+	if t.Ramp == 0 {
+		t.Ramp = r.rampAfter(r.Ramp[0])
+	}
+	n := t.Ramp
+	t.Ramp = r.rampAfter(n)
+	if limit := t.perStep(r, now); limit > 0 {
+		n = min(n, limit)
+	}
+	t.CheckAt = now.Add(r.RampEvery)
+	return n, t.kept(r, now)
+}
+
+// perStep is how many deliveries the server's rate limit allows in the time of a
+// step; 0 if it has none.
+func (s State) perStep(r Rules, now time.Time) int {
+	limit := s.Limited(now)
+	if limit == 0 {
+		return 0
+	}
+	return max(1, int(float64(limit)*r.RampEvery.Minutes()))
+}
+
+// Swept records how far releases have come.
+func (s State) Swept(r Rules, at Sweep, now time.Time) State {
+	if s.Sweep == at {
+		return s
+	}
+	s.Sweep = at
+	return s.kept(r, now)
+}
+
+// Stuck says that a whole sweep has found only heads of ordered groups, which
+// keep their spots until they get through. Each group goes on by itself once
+// its head does, so there is no hurry.
+func (s State) Stuck(r Rules, now time.Time) State {
+	if s.Phase != Recovering {
+		return s
+	}
+	s.Phase, s.Since, s.Sweep = Healthy, now, Sweep{}
+	s.CheckAt = now.Add(r.wait(s.Checks, true))
+	s.Checks++
+	return s.kept(r, now)
+}
+
+// Drained says that the lot was seen empty. Whoever parks next sets Parked
+// again; the caller looks into the lot once more after saving this.
+func (s State) Drained(r Rules, now time.Time) State {
+	s.Parked, s.Sweep = false, Sweep{}
+	switch s = s.Settled(now); s.Phase {
+	case Healthy, Recovering, HalfOpen:
+		// What was seen lately still tells a broken inbox from a broken host.
+		w, streak := s.Window, s.Streak
+		s = s.reopened(now)
+		s.Window, s.Streak = w, streak
+		return s.kept(r, now)
+	case Unhealthy, Exhausted:
+		// Nobody waits: the slow checks end, the first few go on.
+		if s.Checks >= r.Checks {
+			s.CheckAt = time.Time{}
+		}
+	default:
+		s.CheckAt = time.Time{}
+	}
+	return s.kept(r, now)
+}

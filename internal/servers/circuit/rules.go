@@ -1,0 +1,93 @@
+package circuit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Rules are the numbers of the state machine. Zero fields mean the default.
+type Rules struct {
+	// OpenAfter failures in a row open the circuit.
+	OpenAfter int
+	// OpenShare of failures among at least OpenSample outcomes within Window
+	// opens it too: a host that answers now and then is down for most.
+	OpenShare  float64
+	OpenSample int
+	Window     time.Duration
+
+	// Checks are made CheckFirst + n·CheckStep after the one before, this many
+	// times, and then every CheckSlow while something is parked.
+	CheckFirst, CheckStep time.Duration
+	Checks                int
+	CheckSlow             time.Duration
+	// GiveUp is how long a server may be down before it is exhausted.
+	GiveUp time.Duration
+
+	// Ramp lists how many parked deliveries are released at the steps of a
+	// recovery, RampEvery apart; the first is the trial, the last repeats.
+	Ramp      []int
+	RampEvery time.Duration
+	// TrialTimeout is how long a trial may be under way before another is sent:
+	// its message may have been lost to a crash, or be cancelled.
+	TrialTimeout time.Duration
+	// Trials of a check while the host answers them with errors.
+	Trials int
+
+	// MaxPause caps the pause that a server may ask for.
+	MaxPause time.Duration
+	// GoneFor is how long a server that said it is gone is believed: names
+	// change hands.
+	GoneFor time.Duration
+	// Unknown is how long the record of a server is kept after its last change
+	// while nothing is parked for it.
+	Unknown time.Duration
+}
+
+const day = 24 * time.Hour
+
+// Default returns the rules that fedpost is documented with.
+func Default() Rules { return Rules{}.Complete() }
+
+// Complete returns r with defaults for what is zero.
+func (r Rules) Complete() Rules {
+	r.OpenAfter = cmp.Or(r.OpenAfter, 5)
+	r.OpenShare = cmp.Or(r.OpenShare, 0.7)
+	r.OpenSample = cmp.Or(r.OpenSample, 10)
+	r.Window = cmp.Or(r.Window, 5*time.Minute)
+	r.CheckFirst = cmp.Or(r.CheckFirst, 5*time.Minute)
+	r.CheckStep = cmp.Or(r.CheckStep, 10*time.Minute)
+	r.Checks = cmp.Or(r.Checks, 5)
+	r.CheckSlow = cmp.Or(r.CheckSlow, day)
+	r.GiveUp = cmp.Or(r.GiveUp, 7*day)
+	if len(r.Ramp) == 0 {
+		r.Ramp = []int{1, 10, 50, 250, 1000}
+	}
+	r.RampEvery = cmp.Or(r.RampEvery, time.Minute)
+	r.TrialTimeout = cmp.Or(r.TrialTimeout, 2*time.Minute)
+	r.Trials = cmp.Or(r.Trials, 3)
+	r.MaxPause = cmp.Or(r.MaxPause, 12*time.Hour)
+	r.GoneFor = cmp.Or(r.GoneFor, 30*day)
+	r.Unknown = cmp.Or(r.Unknown, day)
+	return r
+}
+
+// wait is how long after the n-th failed check of an outage (0: its beginning)
+// the next is due; 0 if there is no next unless something is parked.
+func (r Rules) wait(n int, parked bool) time.Duration {
+	switch {
+	case n < r.Checks:
+		return r.CheckFirst + time.Duration(n)*r.CheckStep
+	case parked:
+		return r.CheckSlow
+	}
+	return 0
+}
+
+// rampAfter is the step that follows a release of n.
+func (r Rules) rampAfter(n int) int {
+	if i := slices.IndexFunc(r.Ramp, func(step int) bool { return step > n }); i >= 0 {
+		return r.Ramp[i]
+	}
+	return r.Ramp[len(r.Ramp)-1]
+}

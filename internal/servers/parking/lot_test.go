@@ -1,0 +1,263 @@
+package parking_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/message"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
+	"fedpost/internal/store"
+)
+
+var (
+	now   = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	rules = circuit.Default()
+	key   = circuit.HostKey("a.example")
+)
+
+type world struct {
+	*parking.Lot
+	t      *testing.T
+	engine *sqlite.Engine
+	store  *store.Store
+	random float64
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	clock := func() time.Time { return now }
+	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &world{t: t, engine: e, store: store.New(e.Table(), clock), random: 0.5}
+	w.Lot = &parking.Lot{
+		Spots: w.store, Servers: w.store, Queues: func(n queue.Name) queue.Sender { return e.Queue(n) },
+		Rules: rules, Now: clock, Random: func() float64 { return w.random },
+	}
+	return w
+}
+
+func delivery(n int, group string) parking.Parked {
+	a := activity.Activity{ID: activity.DerivedID(now.Add(time.Duration(n)*time.Millisecond), fmt.Sprint(n)), Body: "{}", CreatedAt: now}
+	p := parking.Parked{
+		Key: key, Activity: a, Since: now, GiveUp: now.Add(7 * 24 * time.Hour),
+		Delivery: message.Delivery{Position: n, Targets: []activity.Target{{Inbox: "https://a.example/inbox", Stands: 1}}, Generation: 1},
+	}
+	if group != "" {
+		p.Activity.OrderingKey = group
+		p.Group, p.Sequence = parking.GroupOf(p.Activity, "a.example"), fmt.Sprintf("%024d", n)
+	}
+	return p
+}
+
+func (w *world) state() circuit.State {
+	w.t.Helper()
+	s, err := circuit.Load(w.t.Context(), w.store, key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) save(s circuit.State) circuit.State {
+	w.t.Helper()
+	saved, err := w.store.SaveServer(w.t.Context(), s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return saved
+}
+
+func park(s circuit.State) circuit.State { return s.Park(rules, now) }
+
+func TestTheStateSaysSoBeforeTheFirstSpotIsTaken(t *testing.T) {
+	w := newWorld(t)
+	open := w.save(circuit.State{Key: key}.Fault(rules, outcome.Timeout, "", now))
+	after, err := w.Park(t.Context(), open, park, []parking.Parked{delivery(1, "")})
+	if err != nil || !after.Parked || after.Phase != circuit.Unhealthy || !after.CheckAt.Equal(open.CheckAt) {
+		t.Errorf("%+v, %v", after, err)
+	}
+	// Known to be parked: nothing is written again.
+	again, err := w.Park(t.Context(), after, park, []parking.Parked{delivery(2, "")})
+	if err != nil || again != after {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+func TestWhoeverComesSecondSeesTheOther(t *testing.T) {
+	for name, meanwhile := range map[string]func(circuit.State) circuit.State{
+		"it was drained": func(s circuit.State) circuit.State { return s.Resume(rules, now).Drained(rules, now) },
+		"it recovers":    func(s circuit.State) circuit.State { return s.Resume(rules, now) },
+		"it is stuck":    func(s circuit.State) circuit.State { return s.Resume(rules, now).Stuck(rules, now) },
+	} {
+		w := newWorld(t)
+		known := w.save(park(circuit.State{Key: key}.Fault(rules, outcome.Timeout, "", now)))
+		w.save(meanwhile(known)) // after the parker has looked
+		if _, err := w.Park(t.Context(), known, park, []parking.Parked{delivery(1, "")}); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.state(); !s.Parked || s.Phase != circuit.Recovering || s.CheckAt.After(now.Add(rules.RampEvery)) {
+			t.Errorf("%s: nobody will look for what was parked: %+v", name, s)
+		}
+	}
+}
+
+func TestAHeldGroupLeavesItsServerOpen(t *testing.T) {
+	w := newWorld(t)
+	for n := range 2 {
+		if err := w.Hold(t.Context(), w.state(), []parking.Parked{delivery(n, "g")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := w.state(); !s.Accepts(now) || !s.Parked || s.CheckAt.Sub(now) != rules.CheckFirst {
+		t.Errorf("%+v", s)
+	}
+	known := w.state()
+	w.save(known.Resume(rules, now).Drained(rules, now))
+	if err := w.Hold(t.Context(), known, []parking.Parked{delivery(3, "g")}); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.state(); !s.Parked || s.CheckAt.IsZero() {
+		t.Errorf("it was drained meanwhile: %+v", s)
+	}
+}
+
+func TestQueuesByOrderAndPriority(t *testing.T) {
+	for _, c := range []struct {
+		a    activity.Activity
+		want queue.Name
+	}{
+		{activity.Activity{}, queue.Normal},
+		{activity.Activity{Priority: activity.High}, queue.High},
+		{activity.Activity{Priority: activity.Normal}, queue.Normal},
+		{activity.Activity{Priority: activity.Low}, queue.Low},
+		{activity.Activity{Priority: activity.High, OrderingKey: "k"}, queue.Ordered},
+	} {
+		if got := parking.QueueOf(c.a); got != c.want {
+			t.Errorf("%+v travels on %s", c.a, got)
+		}
+	}
+}
+
+func TestAReleaseIsSpreadMarkedAndSafeToRepeat(t *testing.T) {
+	w := newWorld(t)
+	ps := []parking.Parked{delivery(1, ""), delivery(2, "g"), delivery(3, "")}
+	if _, err := w.Park(t.Context(), w.state(), park, ps); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := w.Send(t.Context(), ps, parking.Release{Spread: time.Minute})
+	if err != nil || len(sent) != 3 {
+		t.Fatalf("%d sent, %v", len(sent), err)
+	}
+	if d, err := w.engine.Queue(queue.Normal).Depth(t.Context()); err != nil || d.Delayed != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if err := w.Unparked(t.Context(), sent); err != nil {
+		t.Fatal(err)
+	}
+	left, _, end, err := w.Next(t.Context(), key, circuit.Sweep{}, 10)
+	if err != nil || !end || len(left) != 1 || left[0].Group == "" {
+		t.Errorf("left: %+v, %v; want the ordered one, which keeps its spot", left, err)
+	}
+	got, err := w.engine.Queue(queue.Ordered).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%d received, %v", len(got), err)
+	}
+	m, err := message.Decode(got[0].Body)
+	if err != nil || m.Deliver.Generation != 1 || m.Deliver.Trial || m.Activity.OrderingKey != "g" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if _, err := w.Send(t.Context(), ps[:1], parking.Release{Trial: true}); err != nil {
+		t.Fatal(err)
+	}
+	got, err = w.engine.Queue(queue.Normal).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
+	if err != nil || len(got) != 1 || !strings.Contains(got[0].Body, `"trial":true`) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestASweepFindsEverythingOnceInStepsOfAnySize(t *testing.T) {
+	for _, step := range []int{1, 3, 7, 100} {
+		w := newWorld(t)
+		var ps []parking.Parked
+		for n := range 40 {
+			group := ""
+			if n%4 == 0 {
+				group = fmt.Sprint("g", n%3)
+			}
+			ps = append(ps, delivery(n, group))
+		}
+		if _, err := w.Park(t.Context(), w.state(), park, ps); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[activity.ID]int{}
+		heads := 0
+		at, end := circuit.Sweep{}, false
+		for steps := 0; !end; steps++ {
+			if steps > 100 {
+				t.Fatal("the sweep never ends")
+			}
+			var page []parking.Parked
+			var err error
+			if page, at, end, err = w.Next(t.Context(), key, at, step); err != nil || len(page) > step {
+				t.Fatalf("%d, %v", len(page), err)
+			}
+			for _, p := range page {
+				seen[p.Activity.ID]++
+				if p.Group != "" {
+					heads++
+				}
+			}
+		}
+		if len(seen) != 30+3 || heads != 3 || !at.Left {
+			t.Errorf("steps of %d: %d deliveries, %d heads, %+v", step, len(seen), heads, at)
+		}
+		if empty, err := w.Empty(t.Context(), key); err != nil || empty {
+			t.Errorf("empty: %v, %v", empty, err)
+		}
+		if empty, err := w.Empty(t.Context(), circuit.HostKey("other.example")); err != nil || !empty {
+			t.Errorf("another lot is not empty: %v", err)
+		}
+	}
+}
+
+func TestOverdueAreTheOldAndTheExpired(t *testing.T) {
+	w := newWorld(t)
+	var ps []parking.Parked
+	for n := range 30 {
+		p := delivery(n, "")
+		switch {
+		case n < 10:
+			p.GiveUp = now
+		case n < 12:
+			p.Activity.ExpiresAt = now
+		}
+		ps = append(ps, p)
+	}
+	old := delivery(50, "g")
+	old.GiveUp = now.Add(-time.Hour)
+	ps = append(ps, old, delivery(51, "g"))
+	if _, err := w.Park(t.Context(), w.state(), park, ps); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.Overdue(t.Context(), key, now, 100)
+	if err != nil || len(got) != 13 {
+		t.Errorf("%d overdue, %v; want 13", len(got), err)
+	}
+	if got, err := w.Overdue(t.Context(), key, now, 5); err != nil || len(got) != 5 {
+		t.Errorf("%d overdue of at most 5, %v", len(got), err)
+	}
+}

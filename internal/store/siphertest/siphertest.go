@@ -1,0 +1,87 @@
+// Package siphertest is the contract of the Sipher protocol's storage as a
+// suite, for every engine to run: exact comparison of URLs, changes that lose
+// nothing to one another, and a schedule on which duplicates coalesce.
+package siphertest
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/protocol/sipher"
+)
+
+// Open returns the storage of one test, whose clock is now, and a function that
+// waits until an index has caught up with writes, or nil if none lags. The
+// storage may be shared with other tests: the suite's names are random.
+type Open func(t *testing.T, now func() time.Time) (s sipher.Store, settle func())
+
+// Run tests the storage that open returns.
+func Run(t *testing.T, open Open) {
+	for _, c := range []struct {
+		name string
+		test func(*bed)
+	}{
+		{"D3RegistryComparesURLsExactly", (*bed).testD3RegistryComparesURLsExactly},
+		{"D3UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt", (*bed).testD3UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt},
+		{"D5MarkingAServerUnhealthyAndHealthy", (*bed).testD5MarkingAServerUnhealthyAndHealthy},
+		{"D7TurnsToAServerThatHangsAreTakenOneByOne", (*bed).testD7TurnsToAServerThatHangsAreTakenOneByOne},
+		{"D6ConcurrentRunsLoseNoIncrement", (*bed).testD6ConcurrentRunsLoseNoIncrement},
+		{"D3ChangesOfUnknownServersAreRefused", (*bed).testD3ChangesOfUnknownServersAreRefused},
+		{"D3StrangersLapseAndFriendsStay", (*bed).testD3StrangersLapseAndFriendsStay},
+		{"D3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes", (*bed).testD3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes},
+		{"D1BlockListComparesURLsExactly", (*bed).testD1BlockListComparesURLsExactly},
+		{"D2AcknowledgementsChangeOneFieldOfOneFollow", (*bed).testD2AcknowledgementsChangeOneFieldOfOneFollow},
+		{"FollowsArePagedWithoutLossOrRepetition", (*bed).testFollowsArePagedWithoutLossOrRepetition},
+		{"D6DuplicateSchedulesCoalesce", (*bed).testD6DuplicateSchedulesCoalesce},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(newBed(t, open)) })
+	}
+}
+
+// bed is a storage under test with a clock that is moved by hand.
+type bed struct {
+	sipher.Store
+	t      *testing.T
+	ctx    context.Context
+	settle func()
+	suffix string
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newBed(t *testing.T, open Open) *bed {
+	// Whole seconds, which is what every engine can keep of an expiry.
+	b := &bed{
+		t: t, ctx: t.Context(), settle: func() {},
+		suffix: strings.ToLower(rand.Text()), now: time.Now().UTC().Truncate(time.Second),
+	}
+	store, settle := open(t, b.Now)
+	b.Store = store
+	if settle != nil {
+		b.settle = settle
+	}
+	return b
+}
+
+// Now is the test's clock.
+func (b *bed) Now() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now
+}
+
+func (b *bed) advance(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = b.now.Add(d)
+}
+
+func (b *bed) in(d time.Duration) time.Time { return b.Now().Add(d) }
+
+// url returns the URL of a server that no other test has.
+func (b *bed) url(name string) string { return "https://" + name + "." + b.suffix + ".example" }

@@ -1,0 +1,34 @@
+package cost
+
+import (
+	"fmt"
+)
+
+// Prices in dollars per million, us-east-1, on demand, as of 2026.
+// https://aws.amazon.com/sqs/pricing/ https://aws.amazon.com/dynamodb/pricing/on-demand/
+const (
+	SQSRequest  = 0.40 // of 64 KiB; on a FIFO queue:
+	FIFORequest = 0.50
+	WriteUnit   = 0.625
+	ReadUnit    = 0.125
+)
+
+// Price is what usage costs in dollars per million of something.
+type Price struct{ SQS, Writes, Reads float64 }
+
+// PriceOf returns what each of n things costs, a million times, with all queues
+// priced as standard ones.
+func PriceOf(s Snapshot, n int) Price {
+	sqs, dynamodb := s.Service("SQS"), s.Service("DynamoDB")
+	per := 1 / float64(n)
+	return Price{
+		SQS: float64(sqs.PayloadUnits) * per * SQSRequest, Writes: dynamodb.WriteUnits * per * WriteUnit, Reads: dynamodb.ReadUnits * per * ReadUnit,
+	}
+}
+
+// Total is the sum.
+func (p Price) Total() float64 { return p.SQS + p.Writes + p.Reads }
+
+func (p Price) String() string {
+	return fmt.Sprintf("$%.3f per million (SQS $%.3f, writes $%.3f, reads $%.3f)", p.Total(), p.SQS, p.Writes, p.Reads)
+}

@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"fedpost/internal/testkit/cost"
+
+	"fedpost/internal/engine/queue"
+)
+
+// TestCostsOnTheEmbeddedEngine asserts the budget on what the calls of the ports
+// would cost; on the AWS engine it is what DynamoDB says, and the estimate is
+// held against that.
+func TestCostsOnTheEmbeddedEngine(t *testing.T) { costs(t, Embedded()) }
+
+func TestCostsOnTheAWSEngine(t *testing.T) { costs(t, AWS()) }
+
+// unscheduled keeps the minutely work out of the count: it is the same however
+// much is delivered.
+var unscheduled = Options{Settings: patient.Settings, Every: time.Hour}
+
+func costs(t *testing.T, e Engine) {
+	e.Require(t)
+	if testing.Short() {
+		t.Skip("counts writes, of which a slow run makes more: what is settled is recorded every second")
+	}
+	t.Run("AThousandRecipientsThatAccept", func(t *testing.T) { thousand(t, Open(t, e, unscheduled)) })
+	t.Run("Accepting", func(t *testing.T) { accepting(t, Open(t, e, unscheduled)) })
+	t.Run("OneRecipient", func(t *testing.T) { single(t, Open(t, e, unscheduled)) })
+}
+
+// use measures what f and everything that follows from it uses.
+func (w *World) use(f func()) (used, estimated cost.Snapshot) {
+	w.t.Helper()
+	w.quiet()
+	u, e := w.Used(), w.Estimated()
+	f()
+	w.quiet()
+	used = w.Used().Since(u)
+	delete(used, cost.Op{Service: "SQS", Operation: "GetQueueAttributes"}) // only quiet asks for them
+	return used, w.Estimated().Since(e)
+}
+
+// quiet waits until nothing is on the queues.
+func (w *World) quiet() {
+	w.t.Helper()
+	Await(w.t, w.Patience(time.Minute), "empty queues", func() (bool, string) {
+		d := w.Depths()
+		for _, n := range queue.Names {
+			if d[n] != (queue.Depth{}) {
+				return false, fmt.Sprint(d)
+			}
+		}
+		return true, ""
+	})
+}
+
+// thousand delivers one activity to 1,000 recipients on 200 servers.
+func thousand(t *testing.T, w *World) {
+	const n = 1000
+	sink := NewSink(t, 200, n, 0)
+	w.warm(w.Remote())
+	used, estimated := w.use(func() {
+		w.Accept(submission(note("costs"), KeyID, sink.URLs(0, n)...))
+		// Asking the API would cost, too.
+		Await(t, w.Patience(time.Minute), "deliveries", func() (bool, string) {
+			return sink.Total() == n, fmt.Sprint(sink.Total())
+		})
+	})
+	t.Logf("1 activity to %d recipients: %s\n%s", n, cost.PriceOf(used, n), used.Per(n, "recipient"))
+	sqs := used.Service("SQS").Requests
+	if w.Engine.Remote {
+		// Polls that bring nothing are made at all times, and not for a delivery.
+		sqs += estimated[receive].Requests - used[receive].Requests
+	}
+	if per := float64(sqs) / n; per > 0.08 {
+		t.Errorf("%.3f requests to SQS per recipient, at most 0.08", per)
+	}
+	if per := used.Service("DynamoDB").WriteUnits / n; per > 0.1 {
+		t.Errorf("%.3f write units per recipient, at most 0.1", per)
+	}
+	compare(t, w, used, estimated)
+}
+
+// warm delivers something first: keys and servers are looked up once in a while,
+// and then remembered.
+func (w *World) warm(r *Remote) {
+	w.t.Helper()
+	w.Ends(w.Send(note("before"), r.URL("/inbox")), map[string]int{"delivered": 1})
+}
+
+var receive = cost.Op{Service: "SQS", Operation: "ReceiveMessage"}
+
+// compare holds the estimate against what DynamoDB says it used.
+func compare(t *testing.T, w *World, used, estimated cost.Snapshot) {
+	t.Helper()
+	if w.ports.Metered == nil {
+		return
+	}
+	u, e := used.Service("DynamoDB"), estimated.Service("DynamoDB")
+	t.Logf("DynamoDB says %.1f write units and %.1f read units, the estimate %.1f and %.1f", u.WriteUnits, u.ReadUnits, e.WriteUnits, e.ReadUnits)
+	if math.Abs(u.WriteUnits-e.WriteUnits) > max(2, u.WriteUnits/10) {
+		t.Errorf("the estimate of write units is off: %.1f, used were %.1f", e.WriteUnits, u.WriteUnits)
+	}
+}
+
+// accepting enqueues and delivers nothing: the activities wait on the queue.
+func accepting(t *testing.T, w *World) {
+	const calls = 20
+	r := w.Remote()
+	w.warm(r)
+	w.quiet()
+	for _, c := range []struct {
+		name  string
+		key   bool
+		units float64
+	}{
+		{"without a key", false, 1},
+		{"with a deduplication key", true, 3},
+	} {
+		before, was, since := w.Used(), w.Estimated(), time.Now()
+		for n := range calls {
+			s := submission(note(fmt.Sprintf("accepted-%d", n)), KeyID, r.URL("/inbox"))
+			s.Delay = "600"
+			if c.key {
+				s.DeduplicationKey = fmt.Sprintf("key-%d", n)
+			}
+			w.Accept(s)
+		}
+		used, estimated := w.Used().Since(before), w.Estimated().Since(was)
+		t.Logf("accepting %s: %s\n%s", c.name, cost.PriceOf(used, calls), used.Per(calls, "call"))
+		sent := cost.Op{Service: "SQS", Operation: "SendMessage"}
+		if n := used[sent].Requests; n != calls {
+			t.Errorf("%s: %d messages sent for %d calls", c.name, n, calls)
+		}
+		// A process writes its counts down every 5 s, however many calls there are.
+		counts := 1 + time.Since(since).Seconds()/5
+		if units := (used.Service("DynamoDB").WriteUnits - counts) / calls; units > c.units {
+			t.Errorf("%s: %.2f write units per call, at most %.0f", c.name, units, c.units)
+		}
+		compare(t, w, used, estimated)
+	}
+}
+
+// single delivers activities to one recipient each, the dearest way there is,
+// and once more in order.
+func single(t *testing.T, w *World) {
+	const n = 50
+	r := w.Remote()
+	w.warm(r)
+	for _, ordering := range []string{"", "zoe"} {
+		had := len(r.Accepted())
+		used, estimated := w.use(func() {
+			for i := range n {
+				s := submission(note(fmt.Sprintf("one%s-%d", ordering, i)), KeyID, r.URL("/inbox"))
+				if s.OrderingKey = ordering; ordering != "" {
+					s.DeduplicationKey = fmt.Sprint(i)
+				}
+				w.Accept(s)
+			}
+			Await(t, w.Patience(time.Minute), "deliveries", func() (bool, string) {
+				got := len(r.Accepted()) - had
+				return got == n, fmt.Sprint(got)
+			})
+		})
+		t.Logf("%d activities to 1 recipient each, ordered by %q: %s\n%s", n, ordering, cost.PriceOf(used, n), used.Per(n, "recipient"))
+		compare(t, w, used, estimated)
+	}
+}

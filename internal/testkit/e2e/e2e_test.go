@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"fedpost/internal/api/client"
+)
+
+// scenario is something that users may rely on, whatever the engine.
+type scenario struct {
+	name    string
+	options Options
+	run     func(t *testing.T, w *World)
+}
+
+// scenarios run side by side.
+var scenarios = []scenario{
+	{"FourServersOfEveryDay", Options{Settings: map[string]string{"DELIVERY_TIMEOUT": "2s", "RETRY_TRIES": "3"}}, fourServers},
+	{"BodiesArriveByteForByte", Options{}, byteExact},
+	{"KeysOfEveryKindSign", Options{}, kindsOfKeys},
+	{"ASharedInboxGetsOneCopy", Options{}, sharedInbox},
+	{"AThousandRecipientsOnAFewServers", Options{}, fanOut},
+	{"AKeyIsAcceptedOnce", Options{}, deduplication},
+	{"CreateUpdateDeleteArriveInOrder", Options{}, order},
+	{"OrderHoldsThroughAnOutage", Options{}, orderThroughOutage},
+	{"ADelayedActivityWaits", Options{}, delay},
+	{"AHostThatComesBackGetsEverything", Options{}, outage},
+	{"ASharedInboxThatIsGoneEndsItsServer", Options{}, goneServer},
+	{"AThrottlingHostIsLeftAloneForAsLongAsItAsks", Options{}, throttled},
+	{"WhatIsCancelledIsNotSent", Options{}, cancel},
+	{"ABatchIsOneCall", Options{}, batch},
+	{"BadRequestsStoreNothing", Options{}, badRequests},
+}
+
+// TestMain lets more scenarios run side by side than there are processors: they
+// wait for timers more than they compute.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func TestScenariosOnTheEmbeddedEngine(t *testing.T) { runScenarios(t, Embedded()) }
+
+func TestScenariosOnTheAWSEngine(t *testing.T) { runScenarios(t, AWS()) }
+
+func runScenarios(t *testing.T, e Engine) {
+	e.Require(t)
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.run(t, Open(t, e, s.options))
+		})
+	}
+}
+
+// note is a Create of a small Note with an id of its own.
+func note(name string) string {
+	return fmt.Sprintf(`{"@context":"https://www.w3.org/ns/activitystreams","id":%q,"type":"Create",`+
+		`"actor":"https://mastodon.example/users/Zoe","object":{"type":"Note","id":%q,"content":"<p>%s &amp; more, übrigens</p>"}}`,
+		noteID(name), noteID(name)+"/note", name)
+}
+
+func noteID(name string) string { return "https://mastodon.example/activities/" + name }
+
+// recipient returns the entry of an inbox in a status.
+func recipient(t *testing.T, s client.Status, inbox string) client.RecipientStatus {
+	t.Helper()
+	for _, r := range s.Recipients {
+		if r.Inbox == inbox {
+			return r
+		}
+	}
+	t.Fatalf("%s is not among the recipients of %s", inbox, s.ID)
+	return client.RecipientStatus{}
+}
+
+// accepted checks that a server took each activity exactly once, and nothing
+// whose signature it could not verify.
+func accepted(t *testing.T, r *Remote, ids ...string) {
+	t.Helper()
+	got := map[string]int{}
+	for _, p := range r.Posts() {
+		if p.Refused != nil {
+			t.Errorf("%s refused a POST of %s: %v", r.Host, p.ActivityID, p.Refused)
+		}
+	}
+	for _, p := range r.Accepted() {
+		got[p.ActivityID]++
+	}
+	for _, id := range ids {
+		if got[id] != 1 {
+			t.Errorf("%s accepted %s %d times, want once", r.Host, id, got[id])
+		}
+		delete(got, id)
+	}
+	if len(got) > 0 {
+		t.Errorf("%s accepted what nobody sent there: %v", r.Host, got)
+	}
+}

@@ -1,0 +1,145 @@
+// Package e2e runs fedpost whole, as a server that hands it activities and the
+// servers that receive them see it: submissions go in through the HTTP API, and
+// inboxes that verify signatures with a library that is not ours say what came
+// out.
+//
+// Nothing is reached through a back door, so a scenario says what a user may
+// rely on, and it can say so of any engine: every scenario runs on the embedded
+// engine and, where servers for it are named, on SQS and DynamoDB, with the same
+// code. What goes on inside is only counted, in units that AWS bills.
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+
+	"fedpost/internal/app/topology"
+	"fedpost/internal/engine/awssdk"
+	"fedpost/internal/engine/dynamodb"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/engine/sqs"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/testkit/cost"
+	"fedpost/internal/testkit/engines/awstest"
+)
+
+// Engine is what a world can stand on.
+type Engine struct {
+	Name string
+	// Remote: queues and table are on another server, and slower for it.
+	Remote bool
+	// Pollers is how many invocations of a queue run at once; 0 is as on AWS. The
+	// stand-ins for SQS answer few long polls at a time.
+	Pollers int
+	require func(t testing.TB)
+	// environ makes queues and table for a process of its own; nil if it brings
+	// its engine along.
+	environ func(t testing.TB) map[string]string
+	open    func(t testing.TB) Ports
+}
+
+// Require skips the test if the engine needs servers and none are named.
+func (e Engine) Require(t testing.TB) {
+	t.Helper()
+	if e.require != nil {
+		e.require(t)
+	}
+}
+
+// Ports are an engine's queues and table, fresh and empty.
+type Ports struct {
+	Table table.Table
+	Queue func(queue.Name) queue.Queue
+	Sweep func(context.Context) error
+	// Metered is what AWS says was used; nil where nobody meters.
+	Metered func() cost.Snapshot
+}
+
+// visibility is shorter than on AWS, where a batch may be throttled for a while
+// before it is run, but still longer than an invocation.
+const visibility = 30 * time.Second
+
+// Embedded is the engine on a file.
+func Embedded() Engine {
+	return Engine{Name: "embedded", open: func(t testing.TB) Ports {
+		queues := map[queue.Name]sqlite.QueueConfig{}
+		for _, n := range queue.Names {
+			of := topology.Of(n)
+			queues[n] = sqlite.QueueConfig{Visibility: visibility, MaxReceives: of.MaxReceives, Retention: of.Retention}
+		}
+		e, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fedpost.db"), sqlite.Options{Queues: queues})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Errorf("close the engine: %v", err)
+			}
+		})
+		return Ports{Table: e.Table(), Queue: e.Queue, Sweep: e.Sweep}
+	}}
+}
+
+// AWS is the engine on whatever servers the environment names (see awstest).
+// Tests ask Require first.
+func AWS() Engine {
+	return Engine{Name: "aws", Remote: true, Pollers: 3, require: func(t testing.TB) { awstest.Require(t, "SQS", "DYNAMODB") }, environ: awsEnviron, open: func(t testing.TB) Ports {
+		urls := awstest.QueueURLs(t, awstest.Settings{Visibility: visibility})
+		name := awstest.TableName(t)
+		counter, cfg := cost.NewMeter(), awstest.Config(t)
+		cfg.APIOptions = append(cfg.APIOptions, counter.Install)
+		queueService, err := awssdk.SQS(cfg, awstest.Env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tableService, err := awssdk.DynamoDB(cfg, awstest.Env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		queues := map[queue.Name]queue.Queue{}
+		for n, url := range urls {
+			queues[n] = sqs.New(queueService, url, n)
+		}
+		return Ports{
+			Table: dynamodb.New(tableService, name), Queue: func(n queue.Name) queue.Queue { return queues[n] },
+			Metered: counter.Snapshot,
+		}
+	}}
+}
+
+// awsEnviron makes queues, a table and a sealing key, and returns the settings
+// that name them.
+func awsEnviron(t testing.TB) map[string]string {
+	t.Helper()
+	endpoint := cmp.Or(awstest.Env("AWS_ENDPOINT_URL_SQS"), awstest.Env("AWS_ENDPOINT_URL"))
+	environ := map[string]string{
+		"AWS_ENDPOINT_URL": endpoint, "AWS_ENDPOINT_URL_SQS": endpoint,
+		"AWS_ENDPOINT_URL_DYNAMODB": cmp.Or(awstest.Env("AWS_ENDPOINT_URL_DYNAMODB"), awstest.Env("AWS_ENDPOINT_URL")),
+		"AWS_ENDPOINT_URL_KMS":      cmp.Or(awstest.Env("AWS_ENDPOINT_URL_KMS"), endpoint),
+	}
+	for _, name := range []string{"AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		environ[name] = awstest.Env(name)
+	}
+	client, err := awssdk.KMS(awstest.Config(t), func(name string) string { return cmp.Or(environ[name], awstest.Env(name)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := client.CreateKey(t.Context(), &kms.CreateKeyInput{})
+	if err != nil {
+		t.Skipf("fedpost cannot seal signing keys: the server at %s makes no KMS key: %v", environ["AWS_ENDPOINT_URL_KMS"], err)
+	}
+	environ["KMS_KEY_ID"] = aws.ToString(key.KeyMetadata.KeyId)
+	environ["TABLE_NAME"] = awstest.TableName(t)
+	for n, url := range awstest.QueueURLs(t, awstest.Settings{Visibility: visibility}) {
+		environ["QUEUE_URL_"+strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))] = url
+	}
+	return environ
+}

@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"fedpost/internal/testkit/fediverse"
+)
+
+// outage takes a host away, sends to it until its deliveries are parked, and
+// brings it back: it gets everything that it missed, once.
+func outage(t *testing.T, w *World) {
+	const missed = 40
+	host, other := w.Remote(), w.Remote()
+	host.Down()
+	var ids, activities []string
+	for n := range missed {
+		name := fmt.Sprintf("missed-%d", n)
+		ids = append(ids, w.Send(note(name), host.URL(fmt.Sprintf("/users/%d/inbox", n%7)), other.URL("/inbox")))
+		activities = append(activities, noteID(name))
+	}
+	for _, id := range ids {
+		w.Ends(id, map[string]int{"parked": 1, "delivered": 1})
+	}
+	host.Up()
+	for _, id := range ids {
+		w.Ends(id, map[string]int{"delivered": 2})
+	}
+	accepted(t, host, activities...)
+	accepted(t, other, activities...)
+	w.Ends(w.Send(note("after"), host.URL("/inbox")), map[string]int{"delivered": 1})
+	if host.Probes() == 0 {
+		t.Error("the host was never asked whether it is back")
+	}
+}
+
+// goneServer answers 410 at the shared inbox: nothing more is sent to that
+// server, at any inbox.
+func goneServer(t *testing.T, w *World) {
+	gone, other := w.Remote(), w.Remote()
+	gone.Always(fediverse.Status(http.StatusGone))
+	shared := map[string]any{"inbox": gone.URL("/users/1/inbox"), "sharedInbox": gone.URL("/inbox")}
+	s := w.Ends(w.Send(note("last"), shared, other.URL("/inbox")), map[string]int{"failed": 1, "delivered": 1})
+	if r := recipient(t, s, gone.URL("/inbox")); r.LastStatus != http.StatusGone {
+		t.Errorf("recipient %+v", r)
+	}
+	s = w.Ends(w.Send(note("next"), gone.URL("/users/2/inbox"), other.URL("/inbox")), map[string]int{"failed": 1, "delivered": 1})
+	if r := recipient(t, s, gone.URL("/users/2/inbox")); r.LastError == "" {
+		t.Errorf("recipient %+v", r)
+	}
+	if n := len(gone.Posts()); n != 1 {
+		t.Errorf("%d POSTs to the server that is gone", n)
+	}
+}

@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"testing"
+
+	"fedpost/internal/api/client"
+)
+
+func submission(body, key string, recipients ...any) client.Submission {
+	return client.Submission{Activity: json.RawMessage(body), Recipients: recipients, KeyID: key}
+}
+
+func escape(id string) string { return url.PathEscape(id) }
+
+// sharedInbox sends to recipients who share an inbox, and to some twice.
+func sharedInbox(t *testing.T, w *World) {
+	one, other := w.Remote(), w.Remote()
+	shared := func(n int) any {
+		return client.Recipient{Inbox: one.URL(fmt.Sprintf("/users/%d/inbox", n)), SharedInbox: one.URL("/inbox")}
+	}
+	alone, twice := other.URL("/users/a/inbox"), other.URL("/users/b/inbox")
+	id := w.Send(note("shared"), shared(1), shared(2), shared(3), shared(2), alone, twice, twice)
+	w.Ends(id, map[string]int{"delivered": 5})
+	accepted(t, one, noteID("shared"))
+	if got := one.Posts()[0].URL; got != one.Host+"/inbox" {
+		t.Errorf("sent to %s", got)
+	}
+	if n := len(other.Posts()); n != 2 {
+		t.Errorf("the two inboxes that share nothing got %d POSTs", n)
+	}
+	if n := len(w.Everyone(id)); n != 3 {
+		t.Errorf("%d inboxes are listed, want 3", n)
+	}
+
+	every := false
+	s := submission(note("each"), "", shared(1), shared(2))
+	s.PreferSharedInbox = &every
+	w.Ends(w.Accept(s).ID, map[string]int{"delivered": 2})
+	if n := len(one.Posts()); n != 3 {
+		t.Errorf("with preferSharedInbox false %d more POSTs came, want 2", n-1)
+	}
+}
+
+// fanOut sends to more recipients than one message holds.
+func fanOut(t *testing.T, w *World) {
+	const servers, each = 5, 200
+	var all []any
+	var remotes []*Remote
+	for range servers {
+		r := w.Remote()
+		remotes = append(remotes, r)
+		all = append(all, r.URLs(each)...)
+	}
+	id := w.Send(note("fan-out"), all...)
+	w.Ends(id, map[string]int{"delivered": servers * each})
+	for _, r := range remotes {
+		inboxes := map[string]int{}
+		for _, p := range r.Accepted() {
+			inboxes[p.URL]++
+		}
+		if len(inboxes) != each || len(r.Posts()) != each {
+			t.Errorf("%s: %d POSTs to %d inboxes, want %d", r.Host, len(r.Posts()), len(inboxes), each)
+		}
+	}
+	listed := map[string]bool{}
+	for _, r := range w.Everyone(id) {
+		listed[r.Inbox] = true
+		if r.State != "delivered" || r.Attempts != 1 {
+			t.Errorf("recipient %+v", r)
+		}
+	}
+	for _, inbox := range all {
+		if !listed[inbox.(string)] {
+			t.Errorf("%s is not listed", inbox)
+		}
+	}
+}

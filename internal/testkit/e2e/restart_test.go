@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/testkit/fediverse"
+)
+
+// answering is how long a server takes to answer, so how long after a kill it
+// may note what was sent before.
+const answering = 30 * time.Millisecond
+
+// TestC3WhatWasAcceptedSurvivesKill9 kills `fedpost up` at random moments while
+// activities are handed to it and delivered. All that it has ever accepted has
+// to be delivered in the end, and nothing twice but for what was answered just
+// before a kill.
+func TestC3WhatWasAcceptedSurvivesKill9(t *testing.T) { crash(t, Embedded(), 4, 2*time.Second) }
+
+// TestC3WhatWasAcceptedSurvivesKill9OnAWS takes longer: nobody can tell there
+// that the process is dead, so its messages and claims have to lapse.
+func TestC3WhatWasAcceptedSurvivesKill9OnAWS(t *testing.T) { crash(t, AWS(), 2, 6*time.Second) }
+
+// crash kills a process several times. gap is how long a delivery may have been
+// answered and not yet be recorded: the engine records every second what is
+// settled, and writes take their time.
+func crash(t *testing.T, e Engine, kills int, gap time.Duration) {
+	e.Require(t)
+	t.Parallel()
+	const each = 60
+	command, data := Build(t), t.TempDir()
+	var environ map[string]string
+	if e.environ != nil {
+		environ = e.environ(t)
+	}
+	w := &World{Engine: e, t: t, keys: publicKeys{}}
+	p := Up(t, command, data, environ)
+	w.Client = &client.Client{Base: p.URL}
+	w.AddKey(KeyID, PrivatePEM(t, KeyID))
+	var recipients []any
+	var remotes []*Remote
+	for range 3 {
+		r := w.RemoteBehind(slowly(answering))
+		remotes = append(remotes, r)
+		recipients = append(recipients, r.URLs(each/3)...)
+	}
+
+	var url atomic.Value
+	url.Store(p.URL)
+	stop := make(chan struct{})
+	sent := make(chan map[string]string, 1)
+	go func() { sent <- submitUntil(t, stop, &url, recipients) }()
+	var died []time.Time
+	for range kills {
+		wait(t, time.Duration(300+rand.IntN(900))*time.Millisecond)
+		p.Kill()
+		died = append(died, time.Now())
+		p = Up(t, command, data, environ)
+		url.Store(p.URL)
+	}
+	close(stop)
+	w.Client = &client.Client{Base: p.URL}
+	ids := <-sent
+	deliveries := 0
+	for name, id := range ids {
+		want := each
+		if name[0] == 'o' {
+			want = 3
+		}
+		deliveries += want
+		w.Ends(id, map[string]int{"delivered": want})
+	}
+
+	doubled := 0
+	for _, r := range remotes {
+		doubled += duplicates(t, r, died, gap)
+	}
+	t.Logf("%d kills, %d activities accepted, %d deliveries, %d of them twice", kills, len(ids), deliveries, doubled)
+}
+
+// slowly answers after a while.
+func slowly(d time.Duration) func(http.Handler) http.Handler {
+	return func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(d):
+				h.ServeHTTP(w, r)
+			case <-r.Context().Done():
+			}
+		})
+	}
+}
+
+func wait(t *testing.T, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
+
+// submitUntil hands activities to whatever process is there, ordered ones among
+// them. A call that failed is repeated with its key, as a careful client does;
+// one that is told that the first may still be under way is repeated later. It
+// returns the ids that were accepted, by name.
+func submitUntil(t *testing.T, stop <-chan struct{}, url *atomic.Value, recipients []any) map[string]string {
+	ids := map[string]string{}
+	submit := func(s client.Submission) bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		a, err := (&client.Client{Base: url.Load().(string)}).Submit(ctx, s)
+		if err != nil {
+			return false
+		}
+		ids[s.DeduplicationKey] = a.ID
+		return true
+	}
+	var again []client.Submission
+	for n := 0; ; n++ {
+		s := submission(note(fmt.Sprintf("fan-out-%d", n)), KeyID, recipients...)
+		s.DeduplicationKey = fmt.Sprintf("fan-out-%d", n)
+		if n%5 == 0 {
+			s = submission(note(fmt.Sprintf("ordered-%d", n)), KeyID, recipients[0], recipients[len(recipients)/2], recipients[len(recipients)-1])
+			s.OrderingKey, s.DeduplicationKey = "zoe", fmt.Sprintf("ordered-%d", n)
+		}
+		if !submit(s) {
+			again = append(again, s)
+		}
+		again = slices.DeleteFunc(again, submit)
+		select {
+		case <-stop:
+			return ids
+		case <-t.Context().Done():
+			return ids
+		case <-time.After(30 * time.Millisecond):
+		}
+	}
+}
+
+// duplicates counts deliveries that a server got twice, and reports those that
+// no kill explains.
+func duplicates(t *testing.T, r *Remote, died []time.Time, gap time.Duration) int {
+	first := map[string]fediverse.Post{}
+	doubled := 0
+	for _, p := range r.Posts() {
+		if p.Refused != nil {
+			t.Errorf("%s refused a POST: %v", r.Host, p.Refused)
+		}
+		key := p.URL + " " + p.ActivityID
+		before, again := first[key]
+		if !again {
+			first[key] = p
+			continue
+		}
+		doubled++
+		explained := false
+		for _, at := range died {
+			explained = explained || before.At.Before(at.Add(2*answering)) && at.Sub(before.At) < gap && p.At.After(at)
+		}
+		if !explained {
+			t.Errorf("%s came at %s and again at %s; the process died at %s", key, before.At, p.At, died)
+		}
+		first[key] = p
+	}
+	return doubled
+}

@@ -1,0 +1,246 @@
+package sipher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/testkit/sipherpeer"
+)
+
+// sick is a table of which a part can be out of order: the items of which the
+// partition begins with what it is given.
+type sick struct {
+	table.Table
+	part atomic.Pointer[string]
+}
+
+var errSick = errors.New("the table is out of order")
+
+func (s *sick) fails(pk string) bool {
+	part := s.part.Load()
+	return part != nil && strings.HasPrefix(pk, *part)
+}
+
+func (s *sick) breaks(part string) { s.part.Store(&part) }
+func (s *sick) heal()              { s.part.Store(nil) }
+
+func (s *sick) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
+	for _, k := range keys {
+		if s.fails(k.PK) {
+			return nil, errSick
+		}
+	}
+	return s.Table.Get(ctx, keys...)
+}
+
+func (s *sick) Put(ctx context.Context, it table.Item, c table.Cond) error {
+	if s.fails(it.PK) {
+		return errSick
+	}
+	return s.Table.Put(ctx, it, c)
+}
+
+func (s *sick) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
+	if s.fails(r.PK) {
+		return nil, false, errSick
+	}
+	return s.Table.Query(ctx, r)
+}
+
+// TestD9AnOutageOfTheRegistryHarmsNoJob: for longer than five tries take, the
+// protocol's part of the table cannot be reached. That costs no try.
+func TestD9AnOutageOfTheRegistryHarmsNoJob(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		s := &sick{}
+		o := options{pollers: 2, table: func(t table.Table) table.Table { s.Table = t; return s }}
+		runWith(t, o, func(t *testing.T, w *world) {
+			if known {
+				w.acquainted(w.b)
+			}
+			s.breaks("SIPHER#")
+			id := w.send(postJob())
+			pass(15 * time.Minute)
+			if r := w.look(id); r.State != "retrying" || r.Attempts != 0 || !strings.Contains(r.LastError, "out of order") {
+				t.Errorf("%+v", r)
+			}
+			if got := w.b.Deliveries(); len(got) > 0 {
+				t.Errorf("B got %d deliveries", len(got))
+			}
+			s.heal()
+			if r := w.ends(id); r.State != "delivered" || r.Attempts != 1 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestD9AFollowThatCannotBeRecordedIsNotAccepted: its acknowledgement would come
+// to nothing.
+func TestD9AFollowThatCannotBeRecordedIsNotAccepted(t *testing.T) {
+	s := &sick{}
+	runWith(t, options{table: func(t table.Table) table.Table { s.Table = t; return s }}, func(t *testing.T, w *world) {
+		w.acquainted(w.b)
+		s.breaks("SIPHER#FOLLOWS")
+		var p *client.Problem
+		if _, err := w.Submit(t.Context(), followJob()); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+			t.Errorf("answered %v", err)
+		}
+		if _, err := w.Submit(t.Context(), postJob()); err != nil {
+			t.Errorf("a post, which has none: %v", err)
+		}
+		s.heal()
+		if r := w.ends(w.send(followJob())); r.State != "delivered" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered: B has the post, and the
+// table goes away before we have noted it. The next tries are told that it is
+// there already.
+func TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered(t *testing.T) {
+	s := &sick{}
+	runWith(t, options{table: func(t table.Table) table.Table { s.Table = t; return s }}, func(t *testing.T, w *world) {
+		w.acquainted(w.b)
+		var once sync.Once
+		w.net.Serve(urlB, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			w.b.ServeHTTP(rw, r)
+			once.Do(func() { s.breaks("A#") })
+		}))
+		id := w.send(postJob())
+		pass(time.Minute)
+		s.heal()
+		r := w.ends(id)
+		if r.State != "delivered" || r.Note != "acknowledgement lost: an earlier try was received, its answer was not" {
+			t.Errorf("%+v", r)
+		}
+		if w.dead() > 0 {
+			t.Error("and a dead letter")
+		}
+	})
+}
+
+// TestD7TenDeliveriesAtATimeAndOneServerTakesHalfAtMost, both configurable.
+func TestD7TenDeliveriesAtATimeAndOneServerTakesHalfAtMost(t *testing.T) {
+	for _, c := range []struct {
+		setting   string
+		all, each int
+	}{{"", 10, 5}, {"4", 4, 2}, {"1", 1, 1}, {"64", 64, 8}} {
+		settings := map[string]string{}
+		if c.setting != "" {
+			settings["SIPHER_DELIVERY_CONCURRENCY"] = c.setting
+		}
+		runWith(t, options{settings: settings, pollers: 10}, func(t *testing.T, w *world) {
+			m := &meter{net: w.net, each: map[string]int{}, peak: map[string]int{}}
+			const servers, posts = 10, 12
+			peers := map[string]*sipherpeer.Peer{}
+			for n := range servers {
+				p := sipherpeer.New(t, fmt.Sprintf("https://s%d.example", n))
+				w.acquainted(p)
+				peers[p.URL] = p
+				w.net.Serve(p.URL, m.slow(p, 300*time.Millisecond))
+			}
+			var ids []string
+			for n := range posts {
+				for url := range peers {
+					s := nthPost(n)
+					s.ServerURL, s.Recipients = url, []any{url + sipherpeer.PostsPath}
+					ids = append(ids, w.send(s))
+				}
+			}
+			for _, id := range ids {
+				if r := w.ends(id); r.State != "delivered" || r.Attempts != 1 {
+					t.Errorf("%+v", r)
+				}
+			}
+			if m.most != c.all {
+				t.Errorf("%q: %d at a time, want %d", c.setting, m.most, c.all)
+			}
+			for url, n := range m.peak {
+				if n > c.each {
+					t.Errorf("%q: %d at a time to %s, want %d", c.setting, n, url, c.each)
+				}
+			}
+		})
+	}
+}
+
+// meter notes how many requests are under way.
+type meter struct {
+	net  *sipherpeer.Network
+	mu   sync.Mutex
+	now  int
+	most int
+	each map[string]int
+	peak map[string]int
+}
+
+func (m *meter) slow(p *sipherpeer.Peer, d time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.count(p.URL, 1)
+		defer m.count(p.URL, -1)
+		pass(d)
+		p.ServeHTTP(w, r)
+	})
+}
+
+func (m *meter) count(url string, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now += n
+	m.each[url] += n
+	m.most, m.peak[url] = max(m.most, m.now), max(m.peak[url], m.each[url])
+}
+
+// TestD7AServerThatHangsDelaysNoOtherAndNoProducer: B hangs, with hundreds of
+// jobs for it and each poller a process of its own. When the workers have learnt
+// of it, which takes one time-out, jobs for P come through at once, and the API
+// takes more of both all the while. When B is back, it gets what waits.
+func TestD7AServerThatHangsDelaysNoOtherAndNoProducer(t *testing.T) {
+	takesLong(t)
+	runWith(t, options{lambda: true}, func(t *testing.T, w *world) {
+		w.acquainted(w.b, w.p)
+		w.net.Hang(urlB)
+		const backlog, learning = 450, 20 * time.Second
+		var waiting []string
+		for n := range backlog {
+			waiting = append(waiting, w.send(nthPost(n)))
+		}
+		began := time.Now()
+		for n := range 12 {
+			begin := time.Now()
+			s := nthPost(n)
+			s.ServerURL, s.Recipients = urlP, []any{urlP + sipherpeer.PostsPath}
+			id := w.send(s)
+			waiting = append(waiting, w.send(nthPost(backlog+n)))
+			if took := time.Since(begin); took > 0 {
+				t.Errorf("the API took %s", took)
+			}
+			if r := w.ends(id); r.State != "delivered" || r.Attempts != 1 {
+				t.Errorf("%+v", r)
+			}
+			if took := time.Since(begin); took > time.Second && begin.Sub(began) > learning || took > 16*time.Second {
+				t.Errorf("after %s a job for a healthy server took %s", begin.Sub(began), took)
+			}
+			pass(7 * time.Second)
+		}
+		w.net.Join(w.b)
+		pass(5 * time.Minute)
+		states := map[string]int{}
+		for _, id := range waiting {
+			states[w.look(id).State]++
+		}
+		if states["delivered"] < backlog*9/10 || states["delivered"]+states["dead"] != len(waiting) {
+			t.Errorf("when B is back, the jobs that waited for it are %v", states)
+		}
+	})
+}

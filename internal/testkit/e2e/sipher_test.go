@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/protocol/sipher/follow"
+	"fedpost/internal/testkit/sipherpeer"
+)
+
+// sipherIdentity is what a server in a Sipher network is configured with. An
+// invocation has to have room for the longest attempt of that protocol, which
+// the time-out of ActivityPub's sees to.
+func sipherIdentity(t testing.TB) (Options, *sipherpeer.Peer) {
+	us := sipherpeer.New(t, "https://social.example")
+	settings := map[string]string{"DELIVERY_TIMEOUT": "30s"}
+	maps.Copy(settings, us.Settings())
+	return Options{Settings: settings}, us
+}
+
+// sipher meets a server, announces a follow to it and sends it posts: one is
+// refused at first, one is answered with what is no acknowledgement.
+func sipher(t *testing.T, e Engine) {
+	options, us := sipherIdentity(t)
+	w := Open(t, e, options)
+	peer := sipherpeer.Start(t, "")
+	submit := func(job, path, payload string) string {
+		t.Helper()
+		a, err := w.Submit(t.Context(), client.Submission{
+			Protocol: "sipher", Job: job, ServerURL: peer.URL, Recipients: []any{peer.URL + path}, Payload: payload,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.ID
+	}
+	payload := `{"following":{"id":"f1","followerId":"alice","followingId":"bob","accepted":false,"createdAt":"2026-05-06T14:17:40.000Z",` +
+		`"followerServerUrl":"` + peer.URL + `","followingServerUrl":null,"acknowledged":false}, "federationUrl":"https://social.example","method":"FEDERATE"}`
+	id := submit("deliver-follow", sipherpeer.FollowsPath, payload)
+	w.Ends(id, map[string]int{"delivered": 1})
+	if got := peer.Sequence(); !slices.Equal(got, []string{"GET /discover", "POST /discover", "POST " + sipherpeer.FollowsPath}) {
+		t.Errorf("the peer saw %v", got)
+	}
+	if got := peer.Deliveries(); len(got) != 1 || got[0].Plaintext != payload || !got[0].Signed || len(got[0].Faults) > 0 {
+		t.Errorf("the peer got %+v", got)
+	}
+	if public, _, ok := peer.Knows("https://social.example"); !ok || public != us.PublicKey() {
+		t.Error("the peer does not know us")
+	}
+	var page struct{ Follows []follow.Follow }
+	if err := w.Do(t.Context(), http.MethodGet, "/v1/follows", nil, &page); err != nil || len(page.Follows) != 1 || !page.Follows[0].Accepted {
+		t.Errorf("follows %+v, %v", page, err)
+	}
+
+	peer.Behave(sipherpeer.Behavior{Status: 503}, sipherpeer.Behavior{}, sipherpeer.Behavior{Form: sipherpeer.Legacy})
+	post := `{"method":"FEDERATE_POST","federationUrl":"https://social.example","post":{"id":"p1","content":[{"type":"text","value":"<b>café</b> & \u2615"}],` +
+		`"authorId":"alice","published":"2026-05-06T14:17:40.000Z","isPrivate":false}}`
+	id = submit("deliver-post", sipherpeer.PostsPath, post)
+	if s := w.Ends(id, map[string]int{"delivered": 1}); s.Recipients[0].Attempts != 2 {
+		t.Errorf("%+v", s.Recipients)
+	}
+	id = submit("deliver-post", sipherpeer.PostsPath, strings.Replace(post, `"p1"`, `"p2"`, 1))
+	if s := w.Ends(id, map[string]int{"failed": 1}); !strings.Contains(s.Recipients[0].LastError, "acknowledgement") {
+		t.Errorf("%+v", s.Recipients)
+	}
+}
+
+func TestSipherOnTheEmbeddedEngine(t *testing.T) { sipher(t, Embedded()) }
+
+func TestSipherOnTheAWSEngine(t *testing.T) {
+	e := AWS()
+	e.Require(t)
+	sipher(t, e)
+}

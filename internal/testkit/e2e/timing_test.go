@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/testkit/fediverse"
+)
+
+// order sends a Create, an Update and a Delete of several notes to a server that
+// answers 503 now and then: each note's come in order, whatever has to be
+// repeated.
+func order(t *testing.T, w *World) {
+	const notes = 6
+	r, steady := w.Remote(), w.Remote()
+	failures := 0
+	for range 4 * notes {
+		step := fediverse.Status(202)
+		if rand.IntN(3) == 0 {
+			step = fediverse.Status(503)
+			failures++
+		}
+		r.Then(step)
+	}
+	for _, id := range w.stories(notes, r, steady) {
+		w.Ends(id, map[string]int{"delivered": 2})
+	}
+	inOrder(t, notes, r, steady)
+	t.Logf("%d failures in between", failures)
+}
+
+// orderThroughOutage does so while the server is down for so long that they are
+// parked, and are released when it is back.
+func orderThroughOutage(t *testing.T, w *World) {
+	const notes = 4
+	r, steady := w.Remote(), w.Remote()
+	r.Down()
+	ids := w.stories(notes, r, steady)
+	for _, id := range ids {
+		w.Ends(id, map[string]int{"delivered": 1, "parked": 1})
+	}
+	r.Up()
+	for _, id := range ids {
+		w.Ends(id, map[string]int{"delivered": 2})
+	}
+	inOrder(t, notes, r, steady)
+}
+
+var verbs = []string{"create", "update", "delete"}
+
+// stories sends all verbs of some notes to two servers, and returns the ids.
+func (w *World) stories(notes int, r, steady *Remote) []string {
+	w.t.Helper()
+	var ids []string
+	for n := range notes {
+		for _, verb := range verbs {
+			s := submission(note(fmt.Sprintf("%d-%s", n, verb)), "", r.URL("/inbox"), steady.URL("/inbox"))
+			s.OrderingKey = fmt.Sprintf("https://mastodon.example/notes/%d", n)
+			ids = append(ids, w.Accept(s).ID)
+		}
+	}
+	return ids
+}
+
+// inOrder checks that servers took each note's activities in order.
+func inOrder(t *testing.T, notes int, remotes ...*Remote) {
+	t.Helper()
+	for _, remote := range remotes {
+		seen := map[string][]string{}
+		for _, p := range remote.Accepted() {
+			n, verb, _ := strings.Cut(strings.TrimPrefix(p.ActivityID, noteID("")), "-")
+			seen[n] = append(seen[n], verb)
+		}
+		for n, got := range seen {
+			if !slices.Equal(got, verbs) {
+				t.Errorf("%s got of note %s: %v", remote.Host, n, got)
+			}
+		}
+		if len(seen) != notes {
+			t.Errorf("%s got something of %d notes, want %d", remote.Host, len(seen), notes)
+		}
+	}
+}
+
+// delay has an activity wait, and one that is due at once pass it.
+func delay(t *testing.T, w *World) {
+	const wait = 3 * time.Second
+	r := w.Remote()
+	s := submission(note("delayed"), "", r.URL("/inbox"))
+	s.Delay = "PT3S"
+	begin := time.Now()
+	id := w.Accept(s).ID
+	w.Ends(w.Send(note("at-once"), r.URL("/inbox")), map[string]int{"delivered": 1})
+	waiting, err := w.Activity(t.Context(), id, "")
+	if err != nil || (waiting.Status != "queued" && time.Since(begin) < wait) {
+		t.Errorf("while it waits: %+v, %v", waiting, err)
+	}
+	w.Ends(id, map[string]int{"delivered": 1})
+	posts := r.Posts()
+	if len(posts) != 2 || posts[1].ActivityID != noteID("delayed") {
+		t.Fatalf("%d POSTs", len(posts))
+	}
+	if waited := posts[1].At.Sub(begin); waited < wait {
+		t.Errorf("delivered after %s", waited)
+	}
+}
+
+// throttled lets a server answer 429: it is left alone for as long as it asks,
+// for everybody, and then gets all.
+func throttled(t *testing.T, w *World) {
+	const pause = 3 * time.Second
+	r := w.Remote()
+	r.Then(fediverse.RetryAfter(429, "3"))
+	first := w.Send(note("first"), r.URL("/users/1/inbox"))
+	Await(t, w.Patience(time.Minute), "throttled", func() (bool, string) {
+		return len(r.Posts()) > 0, fmt.Sprintf("%d POSTs", len(r.Posts()))
+	})
+	second := w.Send(note("second"), r.URL("/users/2/inbox"))
+	w.Ends(first, map[string]int{"delivered": 1})
+	w.Ends(second, map[string]int{"delivered": 1})
+	posts := r.Posts()
+	for _, p := range posts[1:] {
+		if waited := p.At.Sub(posts[0].At); waited < pause {
+			t.Errorf("%s came %s after the 429", p.ActivityID, waited)
+		}
+	}
+	accepted(t, r, noteID("first"), noteID("second"))
+}

@@ -1,0 +1,91 @@
+package engines
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"fedpost/internal/engine/dynamodb"
+	"fedpost/internal/engine/queue"
+	sqsqueue "fedpost/internal/engine/sqs"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/testkit/engines/awstest"
+	"fedpost/internal/testkit/faults"
+	"fedpost/internal/testkit/faults/wire"
+)
+
+// AWS is SQS and DynamoDB at whatever servers the environment names (see
+// awstest), with the SDK's retries as in production.
+func AWS() Engine { return remote("aws", nil, faults.ActThenLose) }
+
+// AWSWithoutRetries is AWS with each request made once, so that one broken
+// request is a call that failed for good.
+func AWSWithoutRetries() Engine {
+	retryer := func() aws.Retryer { return aws.NopRetryer{} }
+	return remote("aws-without-retries", retryer, faults.FailBefore, faults.ActThenLose, faults.DieAfter)
+}
+
+func remote(name string, retryer func() aws.Retryer, kinds ...faults.Kind) Engine {
+	return Engine{
+		Name: name, Remote: true, kinds: kinds,
+		require: func(t testing.TB) {
+			awstest.Require(t, "SQS", "DYNAMODB")
+			if !awstest.Local("SQS") {
+				t.Skip("needs a queue that shows at once what was sent, as AWS does not")
+			}
+		},
+		open: func(t testing.TB, o Options) Instance {
+			s := &services{TB: t, retryer: retryer, table: awstest.TimelessTable(t), urls: map[queue.Name]func() (string, error){}, queues: map[queue.Name]*virtual{}}
+			client := awstest.SQS(t)
+			for _, n := range queue.Names {
+				s.urls[n] = sync.OnceValues(func() (string, error) { return awstest.LoneQueueURL(t, n, hidden) })
+				s.queues[n] = newVirtual(sqsqueue.New(client, "", n).Capabilities(), s.opener(client, n), o.Now, o.Queues[n].Visibility)
+			}
+			return s
+		},
+	}
+}
+
+// hidden is how long servers hide messages: longer than any test.
+const hidden = 2 * time.Hour
+
+// services is an instance of the AWS engine.
+type services struct {
+	testing.TB
+	retryer func() aws.Retryer
+	table   string
+	urls    map[queue.Name]func() (string, error) // which make the queues
+	queues  map[queue.Name]*virtual
+}
+
+// opener opens a queue for a client.
+func (s *services) opener(client *sqs.Client, n queue.Name) opener {
+	return sync.OnceValues(func() (queue.Queue, error) {
+		url, err := s.urls[n]()
+		return sqsqueue.New(client, url, n), err
+	})
+}
+
+// Queue implements Instance.
+func (s *services) Queue(n queue.Name) queue.Queue { return s.queues[n] }
+
+// Table implements Instance.
+func (s *services) Table() table.Table { return dynamodb.New(awstest.DynamoDB(s), s.table) }
+
+// Under implements Instance.
+func (s *services) Under(p *faults.Plan) (func(queue.Name) queue.Queue, table.Table) {
+	cfg := awstest.Config(s)
+	cfg.APIOptions = append(cfg.APIOptions, wire.Plan(p))
+	if s.retryer != nil {
+		cfg.Retryer = s.retryer
+	}
+	client := awstest.SQSOf(s, cfg)
+	queues := make(map[queue.Name]queue.Queue, len(s.urls))
+	for n, q := range s.queues {
+		queues[n] = through{q, s.opener(client, n)}
+	}
+	return func(n queue.Name) queue.Queue { return queues[n] }, dynamodb.New(awstest.DynamoDBOf(s, cfg), s.table)
+}

@@ -1,0 +1,43 @@
+package engines
+
+import (
+	"testing"
+
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/testkit/faults"
+)
+
+// File is an instance of the embedded engine.
+type File struct{ *sqlite.Engine }
+
+// Embedded is the engine on a file, or in memory.
+func Embedded() Engine { return Engine{Name: "embedded"} }
+
+// OpenEmbedded opens the embedded engine, for tests of what only it has.
+func OpenEmbedded(t testing.TB, o Options) File {
+	t.Helper()
+	if o.Path == "" {
+		o.Path = sqlite.Memory
+	}
+	e, err := sqlite.Open(t.Context(), o.Path, sqlite.Options{Now: o.Now, Queues: o.Queues})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return File{e}
+}
+
+// Under implements Instance.
+func (f File) Under(p *faults.Plan) (func(queue.Name) queue.Queue, table.Table) {
+	queues := make(map[queue.Name]queue.Queue, len(queue.Names))
+	for _, n := range queue.Names {
+		queues[n] = faults.Queue(p, string(n), f.Queue(n))
+	}
+	return func(n queue.Name) queue.Queue { return queues[n] }, faults.Table(p, "table", f.Table())
+}

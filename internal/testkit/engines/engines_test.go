@@ -1,0 +1,63 @@
+package engines_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/queue/queuetest"
+	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/testkit/engines"
+)
+
+// clock is moved by hand.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// left is what queues in a test's time do not do, as no sweep is about it.
+var left = map[string]string{
+	"MessageReceivedTooOftenIsADeadLetter":           "messages are never given up",
+	"DeadLetterIsNotInTheWayOfOthers":                "messages are never given up",
+	"DeadLetterOfAFIFOQueueFreesItsGroup":            "messages are never given up",
+	"DeadLettersOfAGroupKeepTheirOrder":              "messages are never given up",
+	"ReceiveRules":                                   "receives are the test's own",
+	"WaitingReceiveIsWokenByASend":                   "time stands still while a receive waits",
+	"WaitingReceiveEndsWithItsContext":               "time stands still while a receive waits",
+	"VisibilityOver12HoursIsRefused":                 "messages are hidden for as long as the test says",
+	"VisibilityIs12HoursInAllFromTheReceive":         "messages are hidden for as long as the test says",
+	"VisibilityOfAMessageThatIsNotInFlightIsRefused": "the server decides, and LocalStack changes it",
+	"Depth": "the server counts a delayed message as visible until it is looked for",
+}
+
+// A server's queues in a test's time keep the contract of queues, days included.
+func TestQueuesOfAServerKeepTheTestsTime(t *testing.T) {
+	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+		const visibility = 10 * time.Second
+		c := &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+		configs := map[queue.Name]sqlite.QueueConfig{}
+		for _, n := range queue.Names {
+			configs[n] = sqlite.QueueConfig{Visibility: visibility}
+		}
+		i := engines.AWS().Open(t, engines.Options{Now: c.Now, Queues: configs})
+		return queuetest.Harness{
+			Standard: i.Queue(queue.Normal), FIFO: i.Queue(queue.Ordered), Dead: i.Queue(queue.Dead), DeadOrdered: i.Queue(queue.DeadOrdered),
+			Visibility: visibility, MaxReceives: 3, Advance: c.advance,
+			Lacks: func(name string) string { return left[name] },
+		}
+	})
+}

@@ -1,0 +1,214 @@
+// Package faults breaks the calls that a piece of work makes to queues, tables
+// and other servers, one at a time, so that a test can show that the work
+// survives every one of them.
+//
+// Crash safety is lost one new call at a time: somebody adds a write between
+// two others, and the gap around it is in nobody's list of crash points. So the
+// points are not listed here; Sweep runs the work once to see which calls it
+// makes, and then once for each call and each way it can go wrong.
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"fedpost/internal/engine/queue"
+)
+
+// ErrInjected is what a call that was made to fail returns: it looks like a
+// time-out, and says nothing about whether the call was acted on.
+var ErrInjected = errors.New("injected fault")
+
+// ErrRefused accompanies ErrInjected where the fault is Refuse.
+var ErrRefused = errors.New("refused")
+
+// ErrDead is what all calls return after the process "died", until Revive.
+var ErrDead = errors.New("injected crash: the process is dead")
+
+// Kind is how a call goes wrong.
+type Kind int
+
+const (
+	// FailBefore: the call does nothing and returns ErrInjected, so that the
+	// caller cannot tell it from ActThenLose.
+	FailBefore Kind = iota + 1
+	// Refuse: the call does nothing; of a send the error promises so, with
+	// queue.ErrNotSent.
+	Refuse
+	// ActThenLose: the call does its work, but its answer is lost.
+	ActThenLose
+	// DieBefore: the process dies just before the call.
+	DieBefore
+	// DieAfter: the process dies just after the call did its work.
+	DieAfter
+	// FailEntry: one entry of a SendBatch is refused, the others are sent. Any
+	// other call is not affected.
+	FailEntry
+	// DieHalfway: the process dies when the first half of what a SendBatch,
+	// PutAll or DeleteAll is about was done: they are many requests. Any other
+	// call is not affected.
+	DieHalfway
+)
+
+// Kinds are the kinds that any call can suffer.
+var Kinds = []Kind{FailBefore, Refuse, ActThenLose, DieBefore, DieAfter}
+
+func (k Kind) String() string {
+	names := [...]string{"none", "FailBefore", "Refuse", "ActThenLose", "DieBefore", "DieAfter", "FailEntry", "DieHalfway"}
+	if k < 0 || int(k) >= len(names) {
+		return fmt.Sprintf("Kind(%d)", int(k))
+	}
+	return names[k]
+}
+
+// Fault makes one call go wrong.
+type Fault struct {
+	Call  int // the number of the call, from 1
+	Kind  Kind
+	Entry int // of FailEntry: the index in the batch
+}
+
+func (f Fault) String() string { return fmt.Sprintf("%s at call %d", f.Kind, f.Call) }
+
+// fits reports whether a call can go wrong in this way.
+func (f Fault) fits(c Call) bool {
+	switch f.Kind {
+	case FailEntry:
+		return c.Op == "SendBatch" && f.Entry < c.Entries
+	case DieHalfway:
+		return c.Entries > 1 && (c.Op == "SendBatch" || c.Op == "PutAll" || c.Op == "DeleteAll")
+	}
+	return true
+}
+
+// half returns how many of n entries are done under f.
+func (f Fault) half(n int) int {
+	if f.Kind == DieHalfway {
+		return n / 2
+	}
+	return n
+}
+
+// Call is one call that was made.
+type Call struct {
+	N       int    // from 1, over all objects of the plan
+	Target  string // the name that the object was wrapped with
+	Op      string // the method
+	Entries int    // how many messages, items or keys it was about
+}
+
+func (c Call) String() string { return fmt.Sprintf("%d %s.%s", c.N, c.Target, c.Op) }
+
+// Plan counts the calls of all objects that are wrapped with it, and breaks
+// those it has faults for. It is safe for concurrent use.
+type Plan struct {
+	mu     sync.Mutex
+	faults []Fault
+	calls  []Call
+	fired  int
+	dead   bool
+}
+
+// NewPlan returns a plan with some faults, or none to only count.
+func NewPlan(faults ...Fault) *Plan { return &Plan{faults: faults} }
+
+// Calls lists the calls made so far, without those that a dead process tried.
+func (p *Plan) Calls() []Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.calls)
+}
+
+// Made returns how many calls were made so far, as Calls lists them.
+func (p *Plan) Made() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls)
+}
+
+// Fired returns how many faults have come to pass.
+func (p *Plan) Fired() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fired
+}
+
+// Dead reports whether the process is dead.
+func (p *Plan) Dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// Revive starts the process again: from now on calls work, and go on being
+// counted.
+func (p *Plan) Revive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead = false
+}
+
+// Do makes one call through the plan, for what this package has no wrapper for.
+// On an error the caller must not use anything that act returned by the side.
+func (p *Plan) Do(target, op string, act func() error) error {
+	_, err := p.do(target, op, 1, func(Fault) error { return act() })
+	return err
+}
+
+// do makes a call. Act is told of a fault that it has to work out by itself.
+func (p *Plan) do(target, op string, entries int, act func(Fault) error) (Call, error) {
+	call, fault, err := p.begin(target, op, entries)
+	if err != nil {
+		return call, err
+	}
+	err = act(fault)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case fault.Kind == DieAfter, fault.Kind == DieHalfway:
+		p.dead = true
+		return call, fmt.Errorf("%w (after %s)", ErrDead, call)
+	case p.dead:
+		// Another goroutine's call was the last: this answer reaches nobody.
+		return call, fmt.Errorf("%w (during %s)", ErrDead, call)
+	case fault.Kind == ActThenLose:
+		return call, fmt.Errorf("%w: the answer of %s was lost", ErrInjected, call)
+	}
+	return call, err
+}
+
+// begin counts a call and returns the fault it has, or the error that keeps it
+// from acting at all.
+func (p *Plan) begin(target, op string, entries int) (Call, Fault, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call := Call{N: len(p.calls) + 1, Target: target, Op: op, Entries: entries}
+	if p.dead {
+		return call, Fault{}, fmt.Errorf("%w (before %s)", ErrDead, call)
+	}
+	p.calls = append(p.calls, call)
+	i := slices.IndexFunc(p.faults, func(f Fault) bool { return f.Call == call.N })
+	if i < 0 {
+		return call, Fault{}, nil
+	}
+	fault := p.faults[i]
+	if !fault.fits(call) {
+		return call, Fault{}, nil
+	}
+	p.fired++
+	switch fault.Kind {
+	case FailBefore:
+		return call, fault, fmt.Errorf("%w: %s did not act", ErrInjected, call)
+	case Refuse:
+		if op == "Send" || op == "SendBatch" {
+			return call, fault, fmt.Errorf("%w: %s: %w: %w", ErrInjected, call, ErrRefused, queue.ErrNotSent)
+		}
+		return call, fault, fmt.Errorf("%w: %s: %w", ErrInjected, call, ErrRefused)
+	case DieBefore:
+		p.dead = true
+		return call, fault, fmt.Errorf("%w (before %s)", ErrDead, call)
+	}
+	return call, fault, nil
+}

@@ -1,0 +1,105 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpost/internal/engine/queue"
+)
+
+// Sender wraps s under a name. Capabilities is not counted as a call: it asks
+// no server.
+func Sender(p *Plan, name string, s queue.Sender) queue.Sender { return &sender{p, name, s} }
+
+// Queue wraps q under a name.
+func Queue(p *Plan, name string, q queue.Queue) queue.Queue {
+	return &faultyQueue{sender{p, name, q}, q}
+}
+
+type sender struct {
+	plan *Plan
+	name string
+	next queue.Sender
+}
+
+func (s *sender) Capabilities() queue.Capabilities { return s.next.Capabilities() }
+
+func (s *sender) Send(ctx context.Context, m queue.Message) error {
+	return s.plan.Do(s.name, "Send", func() error { return s.next.Send(ctx, m) })
+}
+
+// SendBatch is one call, however many requests the engine makes of it.
+func (s *sender) SendBatch(ctx context.Context, ms []queue.Message) []error {
+	var errs []error
+	_, err := s.plan.do(s.name, "SendBatch", len(ms), func(f Fault) error {
+		if f.Kind == FailEntry {
+			errs = s.without(ctx, ms, f)
+		} else {
+			errs = s.next.SendBatch(ctx, ms[:f.half(len(ms))])
+		}
+		return nil
+	})
+	if err != nil {
+		errs = make([]error, len(ms))
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// without sends all but the entry of a fault and, as the contract of a FIFO
+// queue has it, what follows that in its group.
+func (s *sender) without(ctx context.Context, ms []queue.Message, f Fault) []error {
+	fifo := s.next.Capabilities().NativeDeduplication
+	errs := make([]error, len(ms))
+	var rest []queue.Message
+	var indices []int
+	for i, m := range ms {
+		if i == f.Entry || (fifo && i > f.Entry && m.OrderingKey == ms[f.Entry].OrderingKey) {
+			errs[i] = fmt.Errorf("%w: entry %d: %w", ErrInjected, i, queue.ErrNotSent)
+			continue
+		}
+		rest, indices = append(rest, m), append(indices, i)
+	}
+	for j, err := range s.next.SendBatch(ctx, rest) {
+		errs[indices[j]] = err
+	}
+	return errs
+}
+
+type faultyQueue struct {
+	sender
+	next queue.Queue
+}
+
+func (q *faultyQueue) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+	return result(q.plan, q.name, "Receive", 1, func() ([]queue.Received, error) { return q.next.Receive(ctx, o) })
+}
+
+func (q *faultyQueue) Delete(ctx context.Context, handle string) error {
+	return q.plan.Do(q.name, "Delete", func() error { return q.next.Delete(ctx, handle) })
+}
+
+func (q *faultyQueue) ChangeVisibility(ctx context.Context, handle string, d time.Duration) error {
+	return q.plan.Do(q.name, "ChangeVisibility", func() error { return q.next.ChangeVisibility(ctx, handle, d) })
+}
+
+func (q *faultyQueue) Depth(ctx context.Context) (queue.Depth, error) {
+	return result(q.plan, q.name, "Depth", 1, func() (queue.Depth, error) { return q.next.Depth(ctx) })
+}
+
+// result makes a call that returns a value, which is zero with any error.
+func result[T any](p *Plan, target, op string, entries int, act func() (T, error)) (T, error) {
+	var v T
+	_, err := p.do(target, op, entries, func(Fault) (err error) {
+		v, err = act()
+		return err
+	})
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return v, nil
+}

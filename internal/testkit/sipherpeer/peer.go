@@ -1,0 +1,215 @@
+// Package sipherpeer is a Sipher server for tests: the target of deliveries, the
+// proxy that passes them on, and the peer that discovers and registers.
+//
+// It is written a second time from the protocol, with the standard library and
+// golang.org/x/crypto only and without importing any of our packages, and opens
+// what we send in its own way. A mistake shared by both sides of a test would
+// otherwise pass it, and the likeliest mistake in this protocol is just that: a
+// sender and a receiver that understand each other and nobody else.
+package sipherpeer
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The endpoints of real servers that take deliveries.
+const (
+	FollowsPath = "/api/auth/social/follows"
+	PostsPath   = "/api/auth/social/posts"
+)
+
+// Peer is a running server.
+type Peer struct {
+	// URL is the name it goes by, which need not be where it listens: see
+	// Network.
+	URL string
+
+	keys   keys
+	server *httptest.Server // nil if it listens nowhere
+	client *http.Client
+
+	mu         sync.Mutex
+	script     []Behavior
+	discovery  Discovery
+	registered map[string]card
+	follows    map[string]bool
+	posts      map[string]bool
+	received   []Received
+}
+
+// New makes a server that goes by url and listens nowhere: a Network reaches it,
+// also where time is fake, which passes only while nobody listens. It accepts
+// everything that is correct, and acknowledges it in the wrapped form.
+func New(tb testing.TB, url string) *Peer {
+	tb.Helper()
+	return &Peer{
+		URL: url, keys: newKeys(tb), client: http.DefaultClient,
+		registered: map[string]card{}, follows: map[string]bool{}, posts: map[string]bool{},
+	}
+}
+
+// Start runs a server like that of New on a socket until the test ends. It goes
+// by url, or by its own address if that is empty.
+func Start(tb testing.TB, url string) *Peer {
+	tb.Helper()
+	p := New(tb, url)
+	p.server = httptest.NewServer(p)
+	if url == "" {
+		p.URL = p.server.URL
+	}
+	tb.Cleanup(func() {
+		// Requests that hang would be waited for.
+		p.server.CloseClientConnections()
+		p.server.Close()
+	})
+	return p
+}
+
+// Through makes the peer's own requests (to call back who registers, to pass on
+// as a proxy) go through rt.
+func (p *Peer) Through(rt http.RoundTripper) { p.client = &http.Client{Transport: rt} }
+
+// PublicKey returns the Ed25519 public key in base64.
+func (p *Peer) PublicKey() string { return p.keys.publicKey() }
+
+// EncryptionKey returns the X25519 public key in base64.
+func (p *Peer) EncryptionKey() string { return p.keys.encryptionKey() }
+
+// Settings returns the environment of a server with this peer's keys.
+func (p *Peer) Settings() map[string]string { return p.keys.settings(p.URL) }
+
+// Rotate gives the peer new keys.
+func (p *Peer) Rotate(tb testing.TB) {
+	tb.Helper()
+	k := newKeys(tb)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys = k
+}
+
+// Know registers a server without its asking.
+func (p *Peer) Know(url, publicKey, encryptionKey string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.registered[url] = card{url, publicKey, encryptionKey}
+}
+
+// Knows reports whether a server is registered, and with which keys.
+func (p *Peer) Knows(url string) (publicKey, encryptionKey string, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, ok := p.registered[url]
+	return c.PublicKey, c.EncryptionKey, ok
+}
+
+// Behave sets how the peer treats the next deliveries, one after another; the
+// last goes on for all that follow.
+func (p *Peer) Behave(script ...Behavior) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.script = script
+}
+
+// Discover sets how the peer answers at /discover.
+func (p *Peer) Discover(d Discovery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.discovery = d
+}
+
+// Received is one request that reached the peer.
+type Received struct {
+	Method string
+	Path   string
+	Header http.Header
+	Body   string
+	// Plaintext is what a delivery's envelope held, empty if it did not open.
+	Plaintext string
+	// Signed says that its signature is the sender's.
+	Signed bool
+	// Faults lists what a correct request would have had otherwise.
+	Faults []string
+	// Proxied says that it came sealed through a proxy.
+	Proxied bool
+}
+
+// Received returns all requests so far.
+func (p *Peer) Received() []Received {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.received)
+}
+
+// Sequence returns the requests so far as "METHOD /path".
+func (p *Peer) Sequence() []string {
+	var s []string
+	for _, r := range p.Received() {
+		s = append(s, r.Method+" "+r.Path)
+	}
+	return s
+}
+
+// Deliveries returns the requests so far that were deliveries.
+func (p *Peer) Deliveries() []Received {
+	return slices.DeleteFunc(p.Received(), func(r Received) bool {
+		return !r.Proxied && r.Path != FollowsPath && r.Path != PostsPath
+	})
+}
+
+func (p *Peer) record(r Received) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.received = append(p.received, r)
+}
+
+// behavior returns the one for the next delivery.
+func (p *Peer) behavior() Behavior {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.script) == 0 {
+		return Behavior{}
+	}
+	b := p.script[0]
+	if len(p.script) > 1 {
+		p.script = p.script[1:]
+	}
+	return b
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := readAll(r)
+	got := Received{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
+	switch {
+	case r.URL.Path == "/discover":
+		p.record(got)
+		p.serveDiscover(w, r, body)
+	case r.Method != http.MethodPost:
+		p.record(got)
+		refuse(w, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED")
+	case r.URL.Path == "/proxy":
+		p.serveProxy(w, r, got)
+	case r.URL.Path == FollowsPath, r.URL.Path == PostsPath:
+		p.deliver(w, r, p.behavior(), got)
+	default:
+		p.record(got)
+		refuse(w, http.StatusNotFound, "NOT_FOUND")
+	}
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// The test has gone if this fails.
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	answer(w, status, map[string]string{"error": strings.ToLower(code), "code": code})
+}

@@ -1,0 +1,366 @@
+package template
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/app/config"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/engine/dynamodb"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/protocol/sipher/crypto"
+)
+
+func load(t *testing.T) *Template {
+	t.Helper()
+	tmpl, err := Load("../../../template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tmpl
+}
+
+// functions by logical id, with what the code says of each.
+var functions = map[string]struct {
+	topology.Function
+	config any
+}{
+	"EnqueueFunction":     {topology.Enqueue, &config.Enqueue{}},
+	"DeliverFunction":     {topology.Deliver, &config.Deliver{}},
+	"HealthCheckFunction": {topology.HealthCheck, &config.HealthCheck{}},
+}
+
+var queues = map[queue.Name]string{
+	queue.High: "HighQueue", queue.Normal: "NormalQueue", queue.Low: "LowQueue",
+	queue.Ordered: "OrderedQueue", queue.Dead: "DeadQueue", queue.DeadOrdered: "DeadOrderedQueue",
+}
+
+func TestEveryVariableThatIsSetIsReadAndEveryOneThatMustBeIsSet(t *testing.T) {
+	tmpl := load(t)
+	for id, f := range functions {
+		set := tmpl.Environment(id)
+		read := config.Names(f.config)
+		for _, name := range set {
+			if !slices.Contains(read, name) {
+				t.Errorf("%s is given %s, which it does not read", id, name)
+			}
+		}
+		for _, s := range config.Settings(f.config) {
+			if s.Required && !slices.Contains(set, s.Name) {
+				t.Errorf("%s is not given %s, which it needs", id, s.Name)
+			}
+		}
+	}
+}
+
+// Settings of an identity may be left out, so nothing else would notice that the
+// template forgets one, or names another key of the secret.
+func TestEachFunctionIsGivenAsMuchOfTheIdentityAsItReads(t *testing.T) {
+	tmpl := load(t)
+	for id, f := range functions {
+		set := tmpl.Environment(id)
+		own := mapping(mapping(tmpl.Resources[id].Properties["Environment"])["Variables"])
+		for _, s := range config.Settings(f.config) {
+			if s.Concern != "SipherIdentity" && s.Concern != "SipherSecrets" {
+				continue
+			}
+			if !slices.Contains(set, s.Name) {
+				t.Errorf("%s is not given %s", id, s.Name)
+			}
+			if s.Name == crypto.SettingOrigin {
+				continue
+			}
+			if got := fmt.Sprint(own[s.Name]); !strings.Contains(got, "${SipherSecretArn}:SecretString:"+s.Name+"}}") {
+				t.Errorf("%s: %s is %s", id, s.Name, got)
+			}
+		}
+	}
+}
+
+func TestNoFunctionIsGivenASecretThatItDoesNotRead(t *testing.T) {
+	tmpl := load(t)
+	secret := map[string]bool{}
+	for _, s := range config.Settings(&config.Local{}) {
+		secret[s.Name] = s.Secret
+	}
+	for id := range functions {
+		var got []string
+		for _, name := range tmpl.Environment(id) {
+			if secret[name] {
+				got = append(got, name)
+			}
+		}
+		if want := map[string]int{"DeliverFunction": 2}[id]; len(got) != want {
+			t.Errorf("%s is given the secrets %q, want %d", id, got, want)
+		}
+	}
+}
+
+func TestEachQueueVariableNamesTheQueueOfItsRole(t *testing.T) {
+	variables := mapping(mapping(mapping(load(t).Globals["Function"])["Environment"])["Variables"])
+	for name, id := range queues {
+		variable := "QUEUE_URL_" + strings.ToUpper(strings.ReplaceAll(string(name), "-", "_"))
+		if got := variables[variable]; got != (Intrinsic{"Ref", id}) {
+			t.Errorf("%s is %v, want the URL of %s", variable, got, id)
+		}
+	}
+}
+
+func TestQueuesAreAsTheCodeExpects(t *testing.T) {
+	tmpl := load(t)
+	for name, id := range queues {
+		p, want := tmpl.Resources[id].Properties, topology.Of(name)
+		if got := p["VisibilityTimeout"]; got != int(want.Visibility.Seconds()) {
+			t.Errorf("%s: visibility %v, want %s", id, got, want.Visibility)
+		}
+		if got := p["MessageRetentionPeriod"]; got != int(want.Retention.Seconds()) {
+			t.Errorf("%s: retention %v, want %s", id, got, want.Retention)
+		}
+		if p["SqsManagedSseEnabled"] != true {
+			t.Errorf("%s is not encrypted", id)
+		}
+		redrive := mapping(p["RedrivePolicy"])
+		if want.MaxReceives == 0 {
+			if redrive != nil {
+				t.Errorf("%s is a dead-letter queue with one of its own", id)
+			}
+		} else if redrive["maxReceiveCount"] != want.MaxReceives || redrive["deadLetterTargetArn"] != (Intrinsic{"GetAtt", queues[name.DeadLetter()] + ".Arn"}) {
+			t.Errorf("%s: redrive %v, want %d receives, then %s", id, redrive, want.MaxReceives, queues[name.DeadLetter()])
+		}
+		fifo := map[string]any{"FifoQueue": true, "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId", "ContentBasedDeduplication": false}
+		for attribute, value := range fifo {
+			if got := p[attribute]; (name.FIFO() && got != value) || (!name.FIFO() && got != nil) {
+				t.Errorf("%s: %s is %v", id, attribute, got)
+			}
+		}
+		queueName := text1(p["QueueName"].(Intrinsic).Arg)
+		if strings.HasSuffix(queueName, ".fifo") != name.FIFO() {
+			t.Errorf("%s is called %s", id, queueName)
+		}
+	}
+}
+
+func TestFunctionsAreAsTheCodeExpects(t *testing.T) {
+	tmpl := load(t)
+	logs := map[any]string{}
+	for id, f := range functions {
+		r := tmpl.Resources[id]
+		if r.Properties["Timeout"] != int(f.Timeout.Seconds()) || r.Properties["MemorySize"] != f.Memory {
+			t.Errorf("%s: %v s and %v MB, want %s and %d MB", id, r.Properties["Timeout"], r.Properties["MemorySize"], f.Timeout, f.Memory)
+		}
+		if r.Metadata["BuildMethod"] != "makefile" {
+			t.Errorf("%s is built by %v", id, r.Metadata["BuildMethod"])
+		}
+		group, err := logicalID(mapping(r.Properties["LoggingConfig"])["LogGroup"])
+		if err != nil || tmpl.Resources[group].Properties["RetentionInDays"] == nil || logs[group] != "" {
+			t.Errorf("%s logs to %q (%v), which must be its own and have a retention", id, group, err)
+		}
+		logs[group] = id
+	}
+	global := mapping(tmpl.Globals["Function"])
+	if global["Runtime"] != "provided.al2023" || tmpl.Default("Architecture") != "arm64" {
+		t.Errorf("runtime %v on %v", global["Runtime"], tmpl.Default("Architecture"))
+	}
+	if mapping(global["LoggingConfig"])["LogFormat"] != "JSON" {
+		t.Error("logs are not JSON")
+	}
+}
+
+func TestEachSourceQueueHasAnEventSourceWithItsShare(t *testing.T) {
+	tmpl := load(t)
+	deliver := tmpl.Resources["DeliverFunction"].Properties
+	if deliver["RecursiveLoop"] != "Allow" {
+		t.Error("Lambda's guard against loops would drop deliveries")
+	}
+	events := mapping(deliver["Events"])
+	if len(events) != len(topology.Sources) {
+		t.Errorf("%d event sources, want %d", len(events), len(topology.Sources))
+	}
+	for _, e := range events {
+		p := mapping(mapping(e)["Properties"])
+		id, err := logicalID(p["Queue"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := topology.Of(nameOf(id))
+		if p["BatchSize"] != want.BatchSize || p["MaximumBatchingWindowInSeconds"] != nil {
+			t.Errorf("%s: batches of %v, want %d without a window", id, p["BatchSize"], want.BatchSize)
+		}
+		if got := fmt.Sprint(p["FunctionResponseTypes"]); got != "[ReportBatchItemFailures]" {
+			t.Errorf("%s: response types %v", id, got)
+		}
+		limit, ok := mapping(p["ScalingConfig"])["MaximumConcurrency"].(Intrinsic)
+		if !ok || tmpl.Default(text1(limit.Arg)) != want.Concurrency {
+			t.Errorf("%s: concurrency %v with default %v, want %d", id, limit, tmpl.Default(text1(limit.Arg)), want.Concurrency)
+		}
+	}
+}
+
+func nameOf(id string) queue.Name {
+	for name, q := range queues {
+		if q == id {
+			return name
+		}
+	}
+	return ""
+}
+
+func TestTheScheduleIsTheCodes(t *testing.T) {
+	p := load(t).Resources["HealthCheckFunction"].Properties
+	for _, e := range mapping(p["Events"]) {
+		if got := mapping(mapping(e)["Properties"])["Schedule"]; got != "rate(1 minute)" || topology.HealthCheckEvery != time.Minute {
+			t.Errorf("schedule %v, want one every %s", got, topology.HealthCheckEvery)
+		}
+	}
+	if got := mapping(p["EventInvokeConfig"])["MaximumRetryAttempts"]; got != 0 {
+		t.Errorf("a failed run is repeated %v times, while the next run is due", got)
+	}
+}
+
+func TestTheDurationAlarmKnowsTheTimeouts(t *testing.T) {
+	metrics := load(t).Resources["DurationAlarm"].Properties["Metrics"].([]any)
+	expression := text1(mapping(metrics[0])["Expression"])
+	for _, f := range topology.Functions {
+		if want := fmt.Sprintf("FILL(%s, 0) / %d", f.Name, f.Timeout.Milliseconds()); !strings.Contains(expression, want) {
+			t.Errorf("%q does not say %q", expression, want)
+		}
+	}
+}
+
+func TestOnlyHealthAndDiscoveryAreOpen(t *testing.T) {
+	paths := mapping(mapping(load(t).Resources["Api"].Properties["DefinitionBody"])["paths"])
+	var open []string
+	for path, methods := range paths {
+		for method, m := range mapping(methods) {
+			security, _ := mapping(m)["security"].([]any)
+			if len(security) == 0 {
+				open = append(open, method+" "+path)
+				continue
+			}
+			for _, alternative := range security {
+				if _, ok := mapping(alternative)["iam"]; !ok {
+					t.Errorf("%s %s can be used without IAM: %v", method, path, alternative)
+				}
+			}
+		}
+	}
+	slices.Sort(open)
+	if want := []string{"get /discover", "get /healthz", "post /discover"}; !slices.Equal(open, want) {
+		t.Errorf("open are %v, want %v", open, want)
+	}
+}
+
+func TestNothingIsGrantedBeyondTheStack(t *testing.T) {
+	tmpl := load(t)
+	for id := range functions {
+		grants, err := tmpl.Grants(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range grants {
+			resource, rest, _ := strings.Cut(g.Resource, "/")
+			if strings.Contains(g.Action, "*") || strings.Contains(rest, "*") || tmpl.Resources[resource].Type == "" {
+				t.Errorf("%s may %s on %s", id, g.Action, g.Resource)
+			}
+		}
+	}
+}
+
+func TestDataOutlivesTheStack(t *testing.T) {
+	tmpl := load(t)
+	for _, id := range []string{"Table", "SealingKey"} {
+		if got := tmpl.Resources[id].DeletionPolicy; got != "Retain" {
+			t.Errorf("%s: deletion policy %q", id, got)
+		}
+	}
+	table := tmpl.Resources["Table"].Properties
+	if mapping(table["PointInTimeRecoverySpecification"])["PointInTimeRecoveryEnabled"] != true || mapping(table["SSESpecification"])["SSEEnabled"] != true {
+		t.Error("the table is not encrypted or cannot be restored")
+	}
+}
+
+func TestTheTableHasTheKeysOfTheEngine(t *testing.T) {
+	p := load(t).Resources["Table"].Properties
+	key := func(hash, sort string) string {
+		return fmt.Sprint([]any{Map{"AttributeName": hash, "KeyType": "HASH"}, Map{"AttributeName": sort, "KeyType": "RANGE"}})
+	}
+	if got := fmt.Sprint(p["KeySchema"]); got != key(dynamodb.PK, dynamodb.SK) {
+		t.Errorf("key %s", got)
+	}
+	indexes := p["GlobalSecondaryIndexes"].([]any)
+	index := mapping(indexes[0])
+	if len(indexes) != 1 || index["IndexName"] != dynamodb.DueIndex || fmt.Sprint(index["KeySchema"]) != key(dynamodb.DueShard, dynamodb.DueAt) ||
+		mapping(index["Projection"])["ProjectionType"] != "ALL" {
+		t.Errorf("indexes %v", indexes)
+	}
+	ttl := mapping(p["TimeToLiveSpecification"])
+	if ttl["AttributeName"] != dynamodb.Expires || ttl["Enabled"] != true {
+		t.Errorf("time to live %v", ttl)
+	}
+	types := map[any]any{}
+	for _, a := range p["AttributeDefinitions"].([]any) {
+		types[mapping(a)["AttributeName"]] = mapping(a)["AttributeType"]
+	}
+	want := map[any]any{dynamodb.PK: "S", dynamodb.SK: "S", dynamodb.DueShard: "S", dynamodb.DueAt: "N"}
+	if !maps.Equal(types, want) {
+		t.Errorf("attributes %v, want %v", types, want)
+	}
+}
+
+// A dashboard that is no JSON is refused only at the end of a deployment.
+func TestTheDashboardShowsMetricsThatThereAre(t *testing.T) {
+	tmpl := load(t)
+	body := text1(tmpl.Resources["Dashboard"].Properties["DashboardBody"].(Intrinsic).Arg)
+	var d struct {
+		Widgets []struct {
+			Properties struct{ Metrics [][]any }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\$\{(\w+)[.}]`).FindAllStringSubmatch(body, -1) {
+		if tmpl.Resources[m[1]].Type == "" {
+			t.Errorf("the dashboard refers to %s, which is not there", m[1])
+		}
+	}
+	if len(d.Widgets) < 6 || len(d.Widgets[0].Properties.Metrics) < 7 {
+		t.Errorf("%d widgets", len(d.Widgets))
+	}
+}
+
+func TestEveryReferenceHasATarget(t *testing.T) {
+	tmpl := load(t)
+	var walk func(where string, v any)
+	walk = func(where string, v any) {
+		switch v := v.(type) {
+		case Map:
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				walk(where+"."+k, v[k])
+			}
+		case []any:
+			for _, e := range v {
+				walk(where, e)
+			}
+		case Intrinsic:
+			if v.Name == "Ref" || v.Name == "GetAtt" {
+				id, _, _ := strings.Cut(text1(v.Arg), ".")
+				if tmpl.Resources[id].Type == "" && tmpl.Parameters[id] == nil && !strings.HasPrefix(id, "AWS::") {
+					t.Errorf("%s refers to %s, which is not there", where, id)
+				}
+			}
+			walk(where, v.Arg)
+		}
+	}
+	for id, r := range tmpl.Resources {
+		walk(id, r.Properties)
+	}
+	walk("Outputs", tmpl.Outputs)
+	walk("Globals", tmpl.Globals)
+}

@@ -1,0 +1,67 @@
+package world
+
+import (
+	"context"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
+)
+
+// States returns what the ledger knows of an activity's recipients, with those
+// that are parked without a record.
+func (w *World) States(id activity.ID) map[string]ledger.Recipient {
+	w.T.Helper()
+	ctx := context.Background()
+	r, err := w.raw.Activity(ctx, id)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	chunks, err := w.raw.Chunks(ctx, r, 0, r.Chunks()-1)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	states := map[string]ledger.Recipient{}
+	for _, c := range chunks {
+		for p, t := range c.Targets {
+			rec, ok := c.Recipients[p]
+			if !ok {
+				rec = ledger.Recipient{Target: t, State: activity.Queued}
+				// One that was parked before any attempt has only a spot.
+				spot := parking.Spot{Key: circuit.HostKey(t.Host()), Activity: id, Chunk: c.Number, Position: p, Generation: 1}
+				taken, err := w.raw.IsParked(ctx, []parking.Spot{spot})
+				if err != nil {
+					w.T.Fatal(err)
+				}
+				if taken[spot] {
+					rec.State = activity.Parked
+				}
+			}
+			states[t.Inbox] = rec
+		}
+	}
+	return states
+}
+
+// Quiet checks that nothing is left on any queue.
+func (w *World) Quiet() {
+	w.T.Helper()
+	for _, name := range queue.Names {
+		if d, err := w.Engine.Queue(name).Depth(context.Background()); err != nil || d != (queue.Depth{}) {
+			w.T.Errorf("queue %s has %+v, %v", name, d, err)
+		}
+	}
+}
+
+// Expect checks the state of each recipient.
+func (w *World) Expect(id activity.ID, want map[string]activity.State) {
+	w.T.Helper()
+	states := w.States(id)
+	for inbox, state := range want {
+		if got := states[inbox]; got.State != state {
+			w.T.Errorf("%s to %s is %q after %d attempts (%d %s), want %q", id, inbox, got.State, got.Attempts, got.LastStatus, got.LastError, state)
+		}
+	}
+}

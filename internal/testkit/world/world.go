@@ -1,0 +1,274 @@
+// Package world is a world for the delivery engine to be tested in: the
+// embedded engine on a clock that is moved by hand, servers of strangers in
+// memory, and a loop that stands in for Lambda and its schedule. Days of an
+// outage pass in it within a second, and every run is the same.
+package world
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/coalesce"
+	"fedpost/internal/deliver/retry"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/healthcheck"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
+	"fedpost/internal/servers/ratelimit"
+	"fedpost/internal/store"
+	"fedpost/internal/testkit/engines"
+	"fedpost/internal/testkit/faults"
+)
+
+// Start is when every world begins.
+var Start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// Clock is moved by hand.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now is the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// World is one deployment of fedpost and the servers around it.
+type World struct {
+	T       testing.TB
+	Clock   *Clock
+	Now     func() time.Time // the clock's, if not replaced
+	Engine  engines.Instance
+	Store   *store.Store
+	Servers *Servers
+	Deliver *deliver.Engine
+	Grave   *Grave
+	Limits  ratelimit.Limiter
+
+	Redundancy coalesce.Filter
+	Log        *bytes.Buffer
+	// Checks is the scheduled function.
+	Checks *healthcheck.Runner
+	// BatchSize of the event sources.
+	BatchSize int
+
+	config deliver.Config
+	queues func(queue.Name) queue.Queue // as the engine sees them
+	raw    *store.Store                 // beside the plan
+	plan   *faults.Plan
+	gap    gap
+	next   schedule
+	ids    int
+	log    sync.Mutex
+}
+
+// Options change a world before it starts.
+type Options struct {
+	Policy retry.Policy
+	Rules  circuit.Rules
+	Limits deliver.Limits
+	// Protocol replaces the servers in memory.
+	Protocol deliver.Protocol
+	// Now replaces the manual clock.
+	Now func() time.Time
+	// Table wraps the engine's table, to count what it costs.
+	Table func(table.Table) table.Table
+	// Plan counts and breaks the calls of the engine and the schedule.
+	Plan *faults.Plan
+	// Engine is what the world stands on.
+	Engine engines.Engine
+	// Path of the database; in memory if empty.
+	Path string
+	Seed uint64
+}
+
+// New makes a world.
+func New(t testing.TB, o Options) *World {
+	t.Helper()
+	w := &World{T: t, Clock: &Clock{now: Start}, Servers: newServers(), BatchSize: 10, Log: &bytes.Buffer{}}
+	if w.Now = o.Now; w.Now == nil {
+		w.Now = w.Clock.Now
+	}
+	w.Servers.now = w.Now
+	configs := map[queue.Name]sqlite.QueueConfig{}
+	for _, name := range queue.Names {
+		q := topology.Of(name)
+		configs[name] = sqlite.QueueConfig{Visibility: q.Visibility, MaxReceives: q.MaxReceives, Retention: q.Retention}
+	}
+	w.Engine = o.Engine.Open(t, engines.Options{Now: w.Now, Queues: configs, Path: o.Path})
+	w.raw = store.New(w.Engine.Table(), w.Now)
+	queues, tbl := w.Engine.Queue, w.Engine.Table()
+	if w.plan = o.Plan; w.plan != nil {
+		queues, tbl = w.Engine.Under(w.plan)
+		w.Servers.plan = w.plan
+	}
+	if o.Table != nil {
+		tbl = o.Table(tbl)
+	}
+	w.queues, w.Store = queues, store.New(tbl, w.Now)
+	if o.Policy.Tries == 0 {
+		o.Policy = retry.ActivityPub()
+	}
+	if o.Limits.MaxReceives == nil {
+		o.Limits.MaxReceives = func(n queue.Name) int { return topology.Of(n).MaxReceives }
+	}
+	if o.Protocol == nil {
+		o.Protocol = w.Servers
+	}
+	random := newRandom(o.Seed)
+	log := slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w.Grave = &Grave{}
+	w.Redundancy = coalesce.Filter{Store: w.Store, Now: w.Now, Pending: o.Policy.GiveUp, Remember: 30 * 24 * time.Hour}
+	w.Limits = ratelimit.Limiter{Store: w.Store, Now: w.Now}
+	w.config = deliver.Config{
+		Queues: func(n queue.Name) deliver.Queue { return queues(n) },
+		Ledger: w.Store, Servers: w.Store, Blobs: w.Store, Grave: w.Grave,
+		Lot: &parking.Lot{
+			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
+			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
+		},
+		Routes:     map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: o.Protocol, Policy: o.Policy}},
+		Redundancy: w.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
+	}
+	w.Restart()
+	return w
+}
+
+// Restart throws away what the process knew.
+func (w *World) Restart() {
+	w.Deliver = deliver.New(w.config)
+	w.Checks = healthcheck.New(healthcheck.Config{
+		Servers: w.Store, Lot: w.config.Lot, Prober: w.Servers, Rules: w.config.Rules, Log: w.config.Log, Now: w.Now,
+	})
+}
+
+// Config is what the world's engine is made of.
+func (w *World) Config() deliver.Config { return w.config }
+
+type lockedWriter struct{ w *World }
+
+func (l lockedWriter) Write(b []byte) (int, error) {
+	l.w.log.Lock()
+	defer l.w.log.Unlock()
+	return l.w.Log.Write(b)
+}
+
+func newRandom(seed uint64) func() float64 {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(seed, 1))
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.Float64()
+	}
+}
+
+// Grave is an undertaker who only remembers.
+type Grave struct {
+	mu     sync.Mutex
+	Deaths []deliver.Death
+}
+
+// Bury implements deliver.Undertaker.
+func (g *Grave) Bury(_ context.Context, ds []deliver.Death) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.Deaths = append(g.Deaths, ds...)
+	return nil
+}
+
+// Activity makes an activity.
+func (w *World) Activity(typ string) activity.Activity {
+	w.ids++
+	id := activity.DerivedID(w.Now(), fmt.Sprint("activity ", w.ids))
+	return activity.Activity{
+		ID: id, Protocol: activity.ActivityPub, Type: typ, Body: fmt.Sprintf(`{"type":%q,"n":%d}`, typ, w.ids),
+		Priority: activity.Normal, CreatedAt: w.Now(),
+	}
+}
+
+// Send enqueues an activity as package enqueue does.
+func (w *World) Send(a activity.Activity, inboxes ...string) activity.ID {
+	w.T.Helper()
+	ctx := context.Background()
+	targets := make([]activity.Target, len(inboxes))
+	for i, in := range inboxes {
+		targets[i] = activity.Target{Inbox: in, Stands: 1}
+	}
+	r := ledger.Record{
+		ID: a.ID, Protocol: a.Protocol, Type: a.Type, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt,
+		Recipients: len(inboxes), Targets: len(inboxes), Chunk: ledger.ChunkSize, Forget: a.CreatedAt.Add(60 * 24 * time.Hour),
+	}
+	if a.Ordered() {
+		r.Chunk = 1
+	}
+	if len(targets) <= r.Chunk {
+		r.Inline = targets
+	}
+	if err := w.raw.CreateActivity(ctx, r); err != nil {
+		w.T.Fatal(err)
+	}
+	if err := w.Redundancy.Note(ctx, a, targets); err != nil {
+		w.T.Fatal(err)
+	}
+	m := message.Message{Activity: &a}
+	if !a.Ordered() && len(targets) <= ledger.ChunkSize {
+		m.Deliver = &message.Delivery{Position: message.Whole, Targets: targets}
+	} else {
+		m.FanOut = &message.FanOut{Targets: targets}
+	}
+	out := queue.Message{Body: Encode(w.T, m)}
+	name := parking.QueueOf(a)
+	if name.FIFO() {
+		out.OrderingKey, out.DeduplicationKey = a.OrderingKey, string(a.ID)
+	}
+	if err := w.Engine.Queue(name).Send(ctx, out); err != nil {
+		w.T.Fatal(err)
+	}
+	return a.ID
+}
+
+// Encode encodes a message.
+func Encode(t testing.TB, m message.Message) string {
+	t.Helper()
+	body, err := message.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// ARN is that of a queue in events.
+func ARN(n queue.Name) string { return "arn:aws:sqs:local:000000000000:fedpost-" + string(n) }
+
+// Sources maps ARNs to queues.
+func Sources() map[string]queue.Name {
+	m := map[string]queue.Name{}
+	for _, n := range topology.Sources {
+		m[ARN(n)] = n
+	}
+	return m
+}
