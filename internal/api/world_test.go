@@ -77,7 +77,7 @@ func newWorld(t *testing.T, change ...func(*api.Options)) *world {
 	}
 	o := api.Options{
 		Enqueuer: enqueue.New(enqueue.Options{
-			Queues: queues, Ledger: w.store, Blobs: w.store, Agenda: w.store, Keys: ring,
+			Queues: queues, Ledger: w.store, Payloads: w.store, Agenda: w.store, Keys: ring,
 			Markers: dedup.New(w.store, dedup.Options{Now: now, Entropy: rand.Reader, Log: log}),
 			Now:     now, Entropy: rand.Reader, Log: log,
 		}),

@@ -54,7 +54,7 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 	rules := c.Circuit.Rules(pol.GiveUp)
 	memory.engine = deliver.New(deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
-		Ledger: stats.Ledger{Store: s, Tally: tally}, Servers: s, Blobs: s, Worker: p.Alone,
+		Ledger: stats.Ledger{Store: s, Tally: tally}, Servers: s, Payloads: s, Worker: p.Alone,
 		Routes: map[activity.Protocol]deliver.Route{
 			activity.ActivityPub: {Policy: pol, Protocol: deliver.ProtocolFunc(
 				func(ctx context.Context, a activity.Activity) deliver.Attempt {
@@ -63,8 +63,8 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 				})},
 			activity.Sipher: sipherRoute(federation, c),
 		},
-		Grave: p.undertaker(c.Limits), Lot: p.lot(rules),
-		Redundancy: p.redundancy(pol), Limiter: ratelimit.Limiter{Store: s, Now: p.now()},
+		DeadLetters: p.deadLetterWriter(c.Limits), Lot: p.lot(rules),
+		Coalesce: p.coalesce(pol), Limiter: ratelimit.Limiter{Store: s, Now: p.now()},
 		Rules: rules,
 		Limits: deliver.Limits{
 			InFlight: c.Concurrency.Deliveries, PerQueue: p.PerQueue, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
@@ -90,8 +90,8 @@ func sipherRoute(federation *sipher.Protocol, c config.Deliver) deliver.Route {
 	}
 }
 
-func (p Ports) undertaker(l config.Limits) deadletter.Undertaker {
-	return deadletter.Undertaker{Store: p.store(), Queues: p.sender, Keep: l.Retention}
+func (p Ports) deadLetterWriter(l config.Limits) deadletter.Writer {
+	return deadletter.Writer{Store: p.store(), Queues: p.sender, Keep: l.Retention}
 }
 
 func (p Ports) lot(r circuit.Rules) *parking.Lot {

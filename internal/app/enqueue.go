@@ -39,7 +39,7 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 		return nil, err
 	}
 	return api.New(api.Options{
-		Enqueuer: stats.Accepting{Enqueuer: p.enqueuer(c, p.redundancy(pol), keys, federation), Tally: tally, Log: p.Log}, Keys: keys, Activities: activities{p.store(), p.now()},
+		Enqueuer: stats.Accepting{Enqueuer: p.enqueuer(c, p.coalesce(pol), keys, federation), Tally: tally, Log: p.Log}, Keys: keys, Activities: activities{p.store(), p.now()},
 		Routes: append(operating, api.Route{Pattern: "/discover", Handler: federation.Handler(), Public: true}),
 		Token:  token, Now: p.now(), RequestID: rand.Text, Log: p.Log,
 	}), nil
@@ -48,7 +48,7 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 func (p Ports) enqueuer(c config.Enqueue, noter enqueue.Noter, keys enqueue.Keys, federation *sipher.Protocol) *enqueue.Service {
 	s := p.store()
 	return enqueue.New(enqueue.Options{
-		Queues: p.senders(), Ledger: s, Blobs: s, Agenda: s, Keys: keys,
+		Queues: p.senders(), Ledger: s, Payloads: s, Agenda: s, Keys: keys,
 		Markers: dedup.New(s, dedup.Options{
 			TTL: c.Deduplication.TTL, Prefix: c.Deduplication.Prefix, Fallback: dedup.Fallback(c.Deduplication.Fallback),
 			Now: p.now(), Entropy: rand.Reader, Log: p.Log,

@@ -36,7 +36,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	}
 	circuit := c.Circuit.Rules(pol.GiveUp)
 	s := p.store()
-	notes := enqueue.Notes{Noter: p.redundancy(pol), Blobs: s, Log: p.Log}
+	notes := enqueue.Notes{Noter: p.coalesce(pol), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
 		Servers: s, Lot: p.lot(circuit),
 		Prober:   healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},

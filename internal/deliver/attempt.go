@@ -39,7 +39,7 @@ func (u *unit) attemptAll(ctx context.Context) {
 		select {
 		case j := <-results:
 			running--
-			u.settle(ctx, j)
+			u.classify(ctx, j)
 			fresh = fresh || j.settled()
 		case <-flush.C:
 			if fresh {

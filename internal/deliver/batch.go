@@ -145,7 +145,7 @@ func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int)
 }
 
 // contained works on a message and turns panics into failures of it alone.
-func (v *invocation) contained(ctx context.Context, m queue.Received) (f fate) {
+func (v *invocation) contained(ctx context.Context, m queue.Received) (f disposition) {
 	defer func() {
 		if r := recover(); r != nil {
 			v.Log.Error("panic while a message was worked on", "queue", v.from, "messageId", m.ID,

@@ -70,8 +70,8 @@ func TestC4BackOffGrowsByTheFactorAndExhaustionIsRecordedWith408(t *testing.T) {
 	if r := w.States(id)[silent]; r.LastStatus != 408 || r.Attempts != 4 {
 		t.Errorf("%+v", r)
 	}
-	if len(w.Grave.Deaths) != 1 || w.Grave.Deaths[0].Reason != "exhausted" {
-		t.Errorf("buried: %+v", w.Grave.Deaths)
+	if len(w.DeadLetters.Deaths) != 1 || w.DeadLetters.Deaths[0].Reason != "exhausted" {
+		t.Errorf("buried: %+v", w.DeadLetters.Deaths)
 	}
 	log := w.Log.String()
 	if !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "target="+silent) || !strings.Contains(log, "tries=4") {
@@ -204,8 +204,8 @@ func TestWhatHasExpiredIsNotSent(t *testing.T) {
 	if n := w.Servers.Accepted()[late.ID]; len(n) > 0 {
 		t.Error("what had expired before it was tried was sent")
 	}
-	if len(w.Grave.Deaths) > 0 {
-		t.Errorf("expired deliveries are no dead letters: %+v", w.Grave.Deaths)
+	if len(w.DeadLetters.Deaths) > 0 {
+		t.Errorf("expired deliveries are no dead letters: %+v", w.DeadLetters.Deaths)
 	}
 	w.Quiet()
 }
@@ -226,8 +226,8 @@ func TestAMessageThatEndsProcessesIsGivenUpInOrder(t *testing.T) {
 	}
 	w.Work()
 	w.Expect(id, map[string]activity.State{"https://a.example/inbox": activity.Dead, "https://b.example/inbox": activity.Dead})
-	if len(w.Grave.Deaths) != 2 || w.Grave.Deaths[0].Reason != "receives" {
-		t.Errorf("buried: %+v", w.Grave.Deaths)
+	if len(w.DeadLetters.Deaths) != 2 || w.DeadLetters.Deaths[0].Reason != "receives" {
+		t.Errorf("buried: %+v", w.DeadLetters.Deaths)
 	}
 	if n := len(w.Servers.Got()); n > 0 {
 		t.Errorf("%d attempts", n)

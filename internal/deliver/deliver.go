@@ -28,17 +28,17 @@ import (
 
 // Config is what an Engine works with. The fields up to Lot are required.
 type Config struct {
-	Queues  func(queue.Name) Queue
-	Ledger  ledger.Store
-	Servers circuit.Store
-	Blobs   claimcheck.Store
-	Routes  map[activity.Protocol]Route
-	Grave   Undertaker
-	Lot     *parking.Lot
+	Queues      func(queue.Name) Queue
+	Ledger      ledger.Store
+	Servers     circuit.Store
+	Payloads    claimcheck.Store
+	Routes      map[activity.Protocol]Route
+	DeadLetters DeadLetterWriter
+	Lot         *parking.Lot
 
 	// Redundancy and Limiter are asked if they are there.
-	Redundancy Redundancy
-	Limiter    Limiter
+	Coalesce Coalescer
+	Limiter  Limiter
 
 	// Worker begins the names of owners of claims: it tells this process from
 	// earlier ones where claims of those are not to be waited for.

@@ -29,15 +29,15 @@ type expansion struct {
 
 // expand turns a fan-out, a batch or a claim check into deliveries. Expanding
 // twice is harmless: chunks are claimed before anything is sent.
-func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.Message) (fate, error) {
+func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	x := &expansion{invocation: v, m: m}
 	if err := x.flatten(ctx, msg, 0); err != nil {
-		return fate{}, err
+		return disposition{}, err
 	}
 	for n := range x.items {
 		finished, err := x.item(ctx, &x.items[n])
 		if err != nil {
-			return fate{}, err
+			return disposition{}, err
 		}
 		if !finished {
 			return x.goOnLater(ctx, msg)
@@ -129,7 +129,7 @@ func (v *invocation) send(ctx context.Context, a activity.Activity, ds []message
 }
 
 // goOnLater hands the rest of an expansion to a later invocation.
-func (x *expansion) goOnLater(ctx context.Context, msg message.Message) (fate, error) {
+func (x *expansion) goOnLater(ctx context.Context, msg message.Message) (disposition, error) {
 	if x.from.FIFO() {
 		return again(0), nil
 	}
@@ -154,10 +154,10 @@ func (x *expansion) goOnLater(ctx context.Context, msg message.Message) (fate, e
 	}
 	body, err := message.Encode(rest)
 	if err != nil {
-		return fate{}, err
+		return disposition{}, err
 	}
 	if err := x.Queues(x.from).Send(ctx, queue.Message{Body: body}); err != nil {
-		return fate{}, fmt.Errorf("hand on the rest of an expansion: %w", err)
+		return disposition{}, fmt.Errorf("hand on the rest of an expansion: %w", err)
 	}
 	return done, nil
 }

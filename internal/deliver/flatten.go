@@ -64,7 +64,7 @@ func (x *expansion) flatten(ctx context.Context, msg message.Message, depth int)
 		if depth == maxDepth {
 			return fmt.Errorf("%w: claim checks %d deep", claimcheck.ErrDamaged, depth)
 		}
-		body, err := claimcheck.Get(ctx, x.Blobs, msg.Ref.ID, msg.Ref.Parts)
+		body, err := claimcheck.Get(ctx, x.Payloads, msg.Ref.ID, msg.Ref.Parts)
 		if err != nil {
 			return err
 		}

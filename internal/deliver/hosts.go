@@ -147,11 +147,11 @@ func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 
 // stance returns how a target is to be met, and the state that says so: its
 // host's or, if that accepts, its inbox's.
-func (h *hosts) stance(t activity.Target, now time.Time) (circuit.State, circuit.Stance) {
+func (h *hosts) decision(t activity.Target, now time.Time) (circuit.State, circuit.Decision) {
 	s := h.state(circuit.HostKey(t.Host()))
-	if stance := s.Stance(now); stance != circuit.Deliver || !s.InboxesUntil.After(now) {
+	if stance := s.Decision(now); stance != circuit.Send || !s.InboxesUntil.After(now) {
 		return s, stance
 	}
 	s = h.state(circuit.InboxKey(t.Inbox))
-	return s, s.Stance(now)
+	return s, s.Decision(now)
 }

@@ -21,7 +21,7 @@ func (h *hosts) observe(ctx context.Context, t activity.Target, out outcome.Outc
 	k.seen = k.seen.Add(t.Inbox, out)
 	after := h.view(key, now)
 	h.mu.Unlock()
-	if before.Stance(now) != after.Stance(now) || before.InboxesUntil != after.InboxesUntil {
+	if before.Decision(now) != after.Decision(now) || before.InboxesUntil != after.InboxesUntil {
 		return h.save(ctx, key)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // message works on one queue message.
-func (v *invocation) message(ctx context.Context, m queue.Received) (fate, error) {
+func (v *invocation) message(ctx context.Context, m queue.Received) (disposition, error) {
 	msg, err := message.Decode(m.Body)
 	if err != nil {
 		return v.reject(ctx, m, "malformed", err)
@@ -29,7 +29,7 @@ func (v *invocation) message(ctx context.Context, m queue.Received) (fate, error
 	return f, err
 }
 
-func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Message) (fate, error) {
+func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	if msg.Deliver != nil {
 		f, err := v.deliver(ctx, m, *msg.Activity, *msg.Deliver)
 		if msg.Deliver.Trial && f.done && err == nil {
@@ -55,7 +55,7 @@ const (
 // reject sends a message that nothing can be done with to the dead-letter queue
 // at once, with the reason, instead of letting it come back until the queue
 // gives it up.
-func (v *invocation) reject(ctx context.Context, m queue.Received, reason string, why error) (fate, error) {
+func (v *invocation) reject(ctx context.Context, m queue.Received, reason string, why error) (disposition, error) {
 	dead := queue.Message{
 		Body: m.Body,
 		Attributes: map[string]string{
@@ -68,7 +68,7 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 		dead.OrderingKey, dead.DeduplicationKey = m.OrderingKey, "reject/"+m.ID
 	}
 	if err := v.Queues(v.from.DeadLetter()).Send(ctx, dead); err != nil {
-		return fate{}, fmt.Errorf("send to dead letters: %w", err)
+		return disposition{}, fmt.Errorf("send to dead letters: %w", err)
 	}
 	v.Log.Error("a message was moved to the dead letters", "queue", v.from, "messageId", m.ID, "reason", reason, "error", why)
 	v.Meter.Counted("Rejected", 1)
@@ -85,13 +85,13 @@ func clip(s string, most int) string {
 // renew puts a message that would soon be given up by the queue on it anew. Its
 // receives were not failures: it waited, or we had an outage. What the attempts
 // have come to is in the ledger, so nothing is forgotten by that.
-func (v *invocation) renew(ctx context.Context, m queue.Received, f fate, cause error) (fate, error) {
+func (v *invocation) renew(ctx context.Context, m queue.Received, f disposition, cause error) (disposition, error) {
 	if cause != nil {
 		f = v.trouble(m)
 	}
 	fresh := queue.Message{Body: m.Body, Delay: min(max(0, f.after), queue.MaxDelay), Attributes: m.Attributes}
 	if err := v.Queues(v.from).Send(ctx, fresh); err != nil {
-		return fate{}, fmt.Errorf("renew message: %w", errors.Join(err, cause))
+		return disposition{}, fmt.Errorf("renew message: %w", errors.Join(err, cause))
 	}
 	v.Log.Warn("a message was received often and was put on its queue anew", "queue", v.from, "messageId", m.ID,
 		"receives", m.ReceiveCount, "error", cause)
@@ -102,7 +102,7 @@ func (v *invocation) renew(ctx context.Context, m queue.Received, f fate, cause 
 // receipt before would have renewed it, if it had come to its end; so it is
 // likely that this message ends processes. It is not worked on again, but given
 // up in order, with records, where the queue would only move it.
-func (v *invocation) lastChance(ctx context.Context, m queue.Received, msg message.Message) (fate, error) {
+func (v *invocation) lastChance(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	why := errors.New("received " + strconv.Itoa(m.ReceiveCount) + " times without being finished")
 	if msg.Deliver == nil {
 		return v.reject(ctx, m, "receives", why)

@@ -54,8 +54,8 @@ func TestC6AServerThatIsBackGetsEverythingItMissed(t *testing.T) {
 			if s := phase(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Healthy || s.Parked || !s.CheckAt.IsZero() {
 				t.Errorf("in the end its state is %+v", s)
 			}
-			if len(w.Grave.Deaths) > 0 {
-				t.Errorf("%d deaths", len(w.Grave.Deaths))
+			if len(w.DeadLetters.Deaths) > 0 {
+				t.Errorf("%d deaths", len(w.DeadLetters.Deaths))
 			}
 		})
 	}
@@ -70,8 +70,8 @@ func TestAfterSevenDaysTheDeliveriesOfADeadServerAreDead(t *testing.T) {
 	}
 	id := w.Send(w.Activity("Create"), to...)
 	w.Run(7*day-time.Hour, 10*time.Minute)
-	if len(w.Grave.Deaths) > 0 {
-		t.Fatalf("%d died early", len(w.Grave.Deaths))
+	if len(w.DeadLetters.Deaths) > 0 {
+		t.Fatalf("%d died early", len(w.DeadLetters.Deaths))
 	}
 	w.Run(3*time.Hour, time.Minute)
 	for inbox, r := range w.States(id) {
@@ -79,10 +79,10 @@ func TestAfterSevenDaysTheDeliveriesOfADeadServerAreDead(t *testing.T) {
 			t.Errorf("%s is %q", inbox, r.State)
 		}
 	}
-	if len(w.Grave.Deaths) != len(to) {
-		t.Errorf("%d were buried, want %d", len(w.Grave.Deaths), len(to))
+	if len(w.DeadLetters.Deaths) != len(to) {
+		t.Errorf("%d were buried, want %d", len(w.DeadLetters.Deaths), len(to))
 	}
-	for _, d := range w.Grave.Deaths {
+	for _, d := range w.DeadLetters.Deaths {
 		if d.Reason != "age" {
 			t.Errorf("%s died of %q", d.Recipient.Target.Inbox, d.Reason)
 		}

@@ -76,13 +76,13 @@ type Death struct {
 // Undertaker buries deliveries: it records them as dead letters and sends them
 // to the dead-letter queue. Burying one twice is harmless. It does not write
 // the ledger's record, which its caller does afterwards.
-type Undertaker interface {
-	Bury(ctx context.Context, ds []Death) error
+type DeadLetterWriter interface {
+	Add(ctx context.Context, ds []Death) error
 }
 
 // Redundancy tells which deliveries need not be sent. It is asked only about
 // activities that were submitted with coalesce.
-type Redundancy interface {
+type Coalescer interface {
 	// Needless returns, by index into ts, what makes sending a to that target
 	// needless.
 	Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]coalesce.Verdict, error)

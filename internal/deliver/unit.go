@@ -74,13 +74,13 @@ func (u *unit) unit() ledger.Unit {
 // Everything that happens outside the ledger (spots taken, messages sent on,
 // dead letters) happens before the record that says so: dying in between
 // repeats it, which is harmless, where the other order would lose it.
-func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (fate, error) {
+func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (disposition, error) {
 	u, f, err := v.take(ctx, m, a, d)
 	if u == nil || err != nil {
 		return f, err
 	}
-	if err := u.triage(ctx); err != nil {
-		return fate{}, err
+	if err := u.decide(ctx); err != nil {
+		return disposition{}, err
 	}
 	if !u.needsClaim() {
 		return done, u.park(ctx)
@@ -89,12 +89,12 @@ func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.A
 		return f, err
 	}
 	u.attemptAll(ctx)
-	return u.finish(ctx)
+	return u.commit(ctx)
 }
 
 // take looks a unit up and lists what is to be done. It returns nil if the
 // message's fate is decided.
-func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (*unit, fate, error) {
+func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (*unit, disposition, error) {
 	route, ok := v.Routes[a.Protocol]
 	if !ok {
 		f, err := v.reject(ctx, m, "protocol", fmt.Errorf("protocol %q is not configured", a.Protocol))
@@ -103,7 +103,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 	u := &unit{invocation: v, m: m, a: a, d: d, route: route}
 	var err error
 	if u.known, err = v.Ledger.Inspect(ctx, u.unit()); err != nil {
-		return nil, fate{}, err
+		return nil, disposition{}, err
 	}
 	if u.known.Record.Cancelled || a.Expired(v.Now()) {
 		// Nothing is written: the record says so of all that is not final.
@@ -120,7 +120,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		// A copy of the message that waits for the next attempt.
 		return nil, again(v.delayed(j.last.NextAttemptAt)), nil
 	}
-	return u, fate{}, nil
+	return u, disposition{}, nil
 }
 
 // list makes jobs of what the ledger does not know to be in other hands. A
@@ -166,7 +166,7 @@ func (u *unit) needsClaim() bool {
 
 // hold claims the unit. What others did since it was inspected is no longer to
 // be done. It returns false if the message's fate is decided.
-func (u *unit) hold(ctx context.Context) (fate, bool, error) {
+func (u *unit) hold(ctx context.Context) (disposition, bool, error) {
 	claim, err := u.Ledger.Claim(ctx, u.unit(), u.known, u.owner(), u.lease())
 	switch {
 	case errors.Is(err, ledger.ErrStale):
@@ -174,11 +174,11 @@ func (u *unit) hold(ctx context.Context) (fate, bool, error) {
 	case errors.Is(err, ledger.ErrClaimed):
 		return again(u.jitter(5 * time.Second)), false, nil
 	case err != nil:
-		return fate{}, false, err
+		return disposition{}, false, err
 	}
 	u.claim = claim
 	if u.single() {
-		return fate{}, true, nil
+		return disposition{}, true, nil
 	}
 	var mine []*job
 	for _, j := range u.jobs {
@@ -187,7 +187,7 @@ func (u *unit) hold(ctx context.Context) (fate, bool, error) {
 		}
 	}
 	u.jobs = mine
-	return fate{}, true, nil
+	return disposition{}, true, nil
 }
 
 // owner names this receipt of the message.

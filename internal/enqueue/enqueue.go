@@ -72,7 +72,7 @@ const DefaultRetention = 30 * 24 * time.Hour
 type Options struct {
 	Queues  map[queue.Name]queue.Sender // high, normal, low and ordered
 	Ledger  Ledger
-	Blobs   claimcheck.Store
+	Payloads claimcheck.Store
 	Agenda  Agenda
 	Keys    Keys
 	Markers *dedup.Guard

@@ -53,7 +53,7 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 	if err := p.sender.Send(ctx, out); err != nil {
 		return &SendError{Err: fmt.Errorf("send to queue %s: %w", p.queue, err), MaybeSent: !queue.NotSent(err)}
 	}
-	Notes{s.o.Noter, s.o.Blobs, s.o.Log}.sent(ctx, m)
+	Notes{s.o.Noter, s.o.Payloads, s.o.Log}.sent(ctx, m)
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (s *Service) encode(ctx context.Context, p *plan, m message.Message, base a
 	if fits {
 		return body, nil
 	}
-	parts, err := claimcheck.Put(ctx, s.o.Blobs, string(base), body, forget)
+	parts, err := claimcheck.Put(ctx, s.o.Payloads, string(base), body, forget)
 	if err != nil {
 		return "", err
 	}

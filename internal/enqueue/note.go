@@ -16,9 +16,9 @@ import (
 // superfluous; and it may be missed, which only means that more is sent than
 // necessary.
 type Notes struct {
-	Noter Noter // nil: there is nobody to tell
-	Blobs claimcheck.Store
-	Log   *slog.Logger
+	Noter    Noter // nil: there is nobody to tell
+	Payloads claimcheck.Store
+	Log      *slog.Logger
 }
 
 func (n Notes) sent(ctx context.Context, m message.Message) {
@@ -44,7 +44,7 @@ func (n Notes) Released(ctx context.Context, t agenda.Task) {
 	m, err := message.Decode(t.Body)
 	if err == nil && m.Ref != nil {
 		var body string
-		if body, err = claimcheck.Get(ctx, n.Blobs, m.Ref.ID, m.Ref.Parts); err == nil {
+		if body, err = claimcheck.Get(ctx, n.Payloads, m.Ref.ID, m.Ref.Parts); err == nil {
 			m, err = message.Decode(body)
 		}
 	}

@@ -105,7 +105,7 @@ func (w *world) restart(p *faults.Plan) {
 	if s.noMarkers {
 		w.guard = dedup.New(nil, s.dedup)
 	}
-	s.enqueue.Ledger, s.enqueue.Blobs, s.enqueue.Agenda, s.enqueue.Markers = w.store, w.store, w.store, w.guard
+	s.enqueue.Ledger, s.enqueue.Payloads, s.enqueue.Agenda, s.enqueue.Markers = w.store, w.store, w.store, w.guard
 	if s.ledger != nil {
 		s.enqueue.Ledger = s.ledger
 	}
@@ -113,7 +113,7 @@ func (w *world) restart(p *faults.Plan) {
 	if s.maxMessage > 0 {
 		enqueue.LimitMessages(w.service, s.maxMessage)
 	}
-	w.release = &agenda.Releaser{Store: w.store, Queues: s.enqueue.Queues, Released: enqueue.Notes{Noter: s.enqueue.Noter, Blobs: w.store, Log: discard}.Released, Log: discard}
+	w.release = &agenda.Releaser{Store: w.store, Queues: s.enqueue.Queues, Released: enqueue.Notes{Noter: s.enqueue.Noter, Payloads: w.store, Log: discard}.Released, Log: discard}
 }
 
 func (w *world) now() time.Time { return w.clock }

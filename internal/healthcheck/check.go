@@ -80,7 +80,7 @@ func (r *Runner) checkInbox(ctx context.Context, s circuit.State, host string) e
 	if err != nil {
 		return err
 	}
-	if h.Stance(r.Now()) == circuit.Wait {
+	if h.Decision(r.Now()) == circuit.Wait {
 		return r.afterHost(ctx, s, h)
 	}
 	before, after, err := circuit.ChangeFrom(ctx, r.Servers, s, func(s circuit.State) circuit.State {

@@ -303,8 +303,8 @@ func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
 	id := w.Send(w.Activity("Create"), down)
 	w.Run(9*24*time.Hour, time.Hour)
 	w.Expect(id, map[string]activity.State{down: activity.Dead})
-	if len(w.Grave.Deaths) != 1 {
-		t.Errorf("buried: %+v", w.Grave.Deaths)
+	if len(w.DeadLetters.Deaths) != 1 {
+		t.Errorf("buried: %+v", w.DeadLetters.Deaths)
 	}
 }
 

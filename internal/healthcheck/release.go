@@ -16,7 +16,7 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 		if err != nil {
 			return err
 		}
-		if h.Stance(r.Now()) == circuit.Wait {
+		if h.Decision(r.Now()) == circuit.Wait {
 			return r.afterHost(ctx, s, h)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 var _ deadletter.Store = (*Store)(nil)
 
 // letterItem is deadletter.Letter as it is stored.
-type letterItem struct {
+type deadLetterItem struct {
 	Activity activity.Activity `json:"activity"`
 	Delivery message.Delivery  `json:"delivery"`
 	Last     chunkState        `json:"last"` // of one row
@@ -30,33 +30,33 @@ type letterItem struct {
 
 // letterShards is how many partitions a day has: when the last server of many
 // dies, thousands of letters come within a minute.
-const letterShards = 4
+const deadLetterShards = 4
 
 // graveyard is a partition of letters. Within it they lie by activity, so that
 // those of one are a range.
-type graveyard struct {
+type deadLetterPartition struct {
 	day   string
 	shard int
 }
 
-func (g graveyard) pk() string { return fmt.Sprintf("D#%s#%d", g.day, g.shard) }
+func (g deadLetterPartition) pk() string { return fmt.Sprintf("D#%s#%d", g.day, g.shard) }
 
-func letterKey(n deadletter.Name) table.Key {
+func deadLetterKey(n deadletter.Name) table.Key {
 	return table.Key{
-		PK: graveyard{n.Day, shard(string(n.Activity), letterShards)}.pk(),
+		PK: deadLetterPartition{n.Day, shard(string(n.Activity), deadLetterShards)}.pk(),
 		SK: fmt.Sprintf("%s#%06d#%04d#%06d", n.Activity, n.Chunk, n.Position, n.Generation),
 	}
 }
 
 // Bury implements deadletter.Store.
-func (s *Store) Bury(ctx context.Context, ls []deadletter.Letter) error {
+func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
 	all := make([]carrier, len(ls))
 	for i, l := range ls {
 		all[i] = carrier{l.Activity, func(a activity.Activity, bodyParts int) (table.Item, error) {
-			it := letterItem{Activity: a, Delivery: l.Delivery, Reason: l.Reason, Died: millis(l.Died), Body: bodyParts}
+			it := deadLetterItem{Activity: a, Delivery: l.Delivery, Reason: l.Reason, Died: millis(l.Died), Body: bodyParts}
 			it.Last.put([]ledger.Recipient{l.Last})
 			data, err := parkedPacking.pack(it)
-			return table.Item{Key: letterKey(l.Name()), Data: data, Expires: l.Forget}, err
+			return table.Item{Key: deadLetterKey(l.Name()), Data: data, Expires: l.Forget}, err
 		}}
 	}
 	if err := s.putCarriers(ctx, all); err != nil {
@@ -66,10 +66,10 @@ func (s *Store) Bury(ctx context.Context, ls []deadletter.Letter) error {
 }
 
 // Exhume implements deadletter.Store.
-func (s *Store) Exhume(ctx context.Context, names []deadletter.Name) error {
+func (s *Store) RemoveDeadLetters(ctx context.Context, names []deadletter.Name) error {
 	keys := make(map[table.Key]bool, len(names))
 	for _, n := range names {
-		keys[letterKey(n)] = true
+		keys[deadLetterKey(n)] = true
 	}
 	if err := s.t.DeleteAll(ctx, distinct(keys)); err != nil {
 		return fmt.Errorf("remove dead letters: %w", err)
@@ -78,15 +78,15 @@ func (s *Store) Exhume(ctx context.Context, names []deadletter.Name) error {
 }
 
 // letterReads is how many letters one call looks at, of which it selects.
-const letterReads = 1000
+const deadLetterReads = 1000
 
 // Letters implements deadletter.Store.
-func (s *Store) Letters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.Letter, string, error) {
-	yards, err := s.graveyards(f)
+func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
+	yards, err := s.deadLetterPartitions(f)
 	if err != nil {
 		return nil, "", err
 	}
-	at, after, err := parseLetterCursor(cursor)
+	at, after, err := parseDeadLetterCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -94,7 +94,7 @@ func (s *Store) Letters(ctx context.Context, f deadletter.Filter, cursor string,
 	if f.Activity != "" {
 		prefix = string(f.Activity) + "#"
 	}
-	var ls []deadletter.Letter
+	var ls []deadletter.DeadLetter
 	read := 0
 	for _, yard := range yards {
 		if yard.day < at.day || yard.day == at.day && yard.shard < at.shard {
@@ -105,18 +105,18 @@ func (s *Store) Letters(ctx context.Context, f deadletter.Filter, cursor string,
 			r.From = after + "\x00"
 		}
 		for more := true; more; {
-			r.Limit = min(max(1, limit-len(ls)), letterReads-read)
+			r.Limit = min(max(1, limit-len(ls)), deadLetterReads-read)
 			var list []table.Item
 			if list, more, err = s.t.Query(ctx, r); err != nil {
 				return nil, "", fmt.Errorf("list dead letters: %w", err)
 			}
-			some, err := s.letters(ctx, f, list)
+			some, err := s.deadLetters(ctx, f, list)
 			if err != nil {
 				return nil, "", err
 			}
 			ls = append(ls, some...)
-			if read += len(list); len(list) > 0 && (len(ls) >= limit || read >= letterReads) {
-				return ls, formatLetterCursor(yard, list[len(list)-1].SK), nil
+			if read += len(list); len(list) > 0 && (len(ls) >= limit || read >= deadLetterReads) {
+				return ls, formatDeadLetterCursor(yard, list[len(list)-1].SK), nil
 			}
 			if len(list) > 0 {
 				r.From = list[len(list)-1].SK + "\x00"
@@ -128,9 +128,9 @@ func (s *Store) Letters(ctx context.Context, f deadletter.Filter, cursor string,
 
 // graveyards lists the partitions that can have letters f selects, oldest
 // first.
-func (s *Store) graveyards(f deadletter.Filter) ([]graveyard, error) {
+func (s *Store) deadLetterPartitions(f deadletter.Filter) ([]deadLetterPartition, error) {
 	if day := f.Name.Day; day != "" {
-		return []graveyard{{day, shard(string(f.Name.Activity), letterShards)}}, nil
+		return []deadLetterPartition{{day, shard(string(f.Name.Activity), deadLetterShards)}}, nil
 	}
 	since := f.Since.UTC()
 	if f.Activity != "" {
@@ -147,31 +147,31 @@ func (s *Store) graveyards(f deadletter.Filter) ([]graveyard, error) {
 	if oldest := now.Add(-deadletter.Longest); since.Before(oldest) {
 		since = oldest
 	}
-	var yards []graveyard
+	var yards []deadLetterPartition
 	for day := since.Truncate(24 * time.Hour); !day.After(now); day = day.Add(24 * time.Hour) {
-		for n := range letterShards {
-			if f.Activity != "" && n != shard(string(f.Activity), letterShards) {
+		for n := range deadLetterShards {
+			if f.Activity != "" && n != shard(string(f.Activity), deadLetterShards) {
 				continue
 			}
-			yards = append(yards, graveyard{day.Format(time.DateOnly), n})
+			yards = append(yards, deadLetterPartition{day.Format(time.DateOnly), n})
 		}
 	}
 	return yards, nil
 }
 
 // letters are those of a list of items that f selects.
-func (s *Store) letters(ctx context.Context, f deadletter.Filter, list []table.Item) ([]deadletter.Letter, error) {
-	var ls []deadletter.Letter
+func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []table.Item) ([]deadletter.DeadLetter, error) {
+	var ls []deadletter.DeadLetter
 	apart := make(map[activity.ID]int)
 	for _, it := range list {
 		if s.expired(it) {
 			continue
 		}
-		var i letterItem
+		var i deadLetterItem
 		if err := parkedPacking.unpack(it, &i); err != nil {
 			return nil, err
 		}
-		l := deadletter.Letter{
+		l := deadletter.DeadLetter{
 			Activity: i.Activity, Delivery: i.Delivery, Reason: i.Reason, Died: fromMillis(i.Died), Forget: it.Expires,
 		}
 		for _, r := range i.Last.recipients() {
@@ -202,21 +202,21 @@ func (s *Store) letters(ctx context.Context, f deadletter.Filter, list []table.I
 }
 
 // A cursor is the partition and sort key to go on after.
-func formatLetterCursor(y graveyard, sk string) string {
+func formatDeadLetterCursor(y deadLetterPartition, sk string) string {
 	return fmt.Sprintf("%s.%d.%s", y.day, y.shard, sk)
 }
 
-func parseLetterCursor(s string) (graveyard, string, error) {
+func parseDeadLetterCursor(s string) (deadLetterPartition, string, error) {
 	if s == "" {
-		return graveyard{}, "", nil
+		return deadLetterPartition{}, "", nil
 	}
 	f := strings.SplitN(s, ".", 3)
 	if len(f) != 3 {
-		return graveyard{}, "", fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
+		return deadLetterPartition{}, "", fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
 	}
 	n, err := strconv.Atoi(f[1])
 	if err != nil {
-		return graveyard{}, "", fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
+		return deadLetterPartition{}, "", fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
 	}
-	return graveyard{f[0], n}, f[2], nil
+	return deadLetterPartition{f[0], n}, f[2], nil
 }

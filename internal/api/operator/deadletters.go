@@ -17,7 +17,7 @@ import (
 
 // DeadLetters are what was given up; deadletter.Store lists them.
 type DeadLetters interface {
-	Letters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.Letter, string, error)
+	DeadLetters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error)
 }
 
 // Reviver sends dead letters anew.
@@ -36,7 +36,7 @@ func DeadLetterRoutes(d DeadLetters, r Reviver, now func() time.Time) []api.Rout
 }
 
 type deadHandlers struct {
-	letters DeadLetters
+	deadLetters DeadLetters
 	reviver Reviver
 	now     func() time.Time
 }
@@ -60,7 +60,7 @@ type deadLetter struct {
 	DiedAt     time.Time         `json:"diedAt"`
 }
 
-func shown(l deadletter.Letter) deadLetter {
+func shown(l deadletter.DeadLetter) deadLetter {
 	d := deadLetter{
 		ID: l.Name().String(), Activity: l.Activity.ID, Protocol: l.Activity.Protocol, Type: l.Activity.Type, Job: l.Activity.Job,
 		Inbox: l.Last.Target.Inbox, Host: l.Host(), Reason: l.Reason, Attempts: l.Last.Attempts,
@@ -77,8 +77,8 @@ type deadLetterList struct {
 	NextCursor  string       `json:"nextCursor,omitempty"`
 }
 
-// mostLetters is the longest page of letters: each is read with its activity.
-const mostLetters = 200
+// mostDeadLetters is the longest page of dead letters: each is read with its activity.
+const mostDeadLetters = 200
 
 func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	q, err := api.ReadQuery(r, "id", "host", "activity", "type", "since", "cursor", "limit")
@@ -89,7 +89,7 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit, err := api.Number(q, "limit", 100, 1, mostLetters)
+	limit, err := api.Number(q, "limit", 100, 1, mostDeadLetters)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	for name, fault := range faults {
 		return problem.New(http.StatusBadRequest, "The query parameter "+name+" "+fault+".")
 	}
-	ls, next, err := h.letters.Letters(r.Context(), f, q.Get("cursor"), limit)
+	ls, next, err := h.deadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
 	if errors.Is(err, deadletter.ErrBadCursor) {
 		return api.BadCursor()
 	}
@@ -151,7 +151,7 @@ func (s selection) filter() (deadletter.Filter, map[string]string) {
 const (
 	retryDefault = 1000
 	retryMost    = 10_000
-	// retryStep is how many letters are in memory at a time.
+	// retryStep is how many dead letters are in memory at a time.
 	retryStep = 100
 	// retryTime is after how long a retry ends although there is more: callers
 	// wait for the answer.

@@ -33,10 +33,10 @@ type deadLetter struct {
 }
 
 // bury has a delivery die now.
-func (w *world) bury(typ, host string) deadletter.Letter {
+func (w *world) bury(typ, host string) deadletter.DeadLetter {
 	w.Helper()
 	target := activity.Target{Inbox: "https://" + host + "/inbox", Stands: 2}
-	l := deadletter.Letter{
+	l := deadletter.DeadLetter{
 		Activity: activity.Activity{ID: w.newID(), Protocol: activity.ActivityPub, Type: typ, Body: `{"secret":true}`, CreatedAt: w.clock},
 		Delivery: message.Delivery{Chunk: 0, Position: 3, Targets: []activity.Target{target}, Generation: 2},
 		Last: ledger.Recipient{
@@ -45,7 +45,7 @@ func (w *world) bury(typ, host string) deadletter.Letter {
 		},
 		Reason: "exhausted", Died: w.clock, Forget: w.clock.Add(30 * 24 * time.Hour),
 	}
-	if err := w.store.Bury(w.Context(), []deadletter.Letter{l}); err != nil {
+	if err := w.store.AddDeadLetters(w.Context(), []deadletter.DeadLetter{l}); err != nil {
 		w.Fatal(err)
 	}
 	return l
@@ -71,7 +71,7 @@ func TestB6DeadLettersAreListedByWhatIsAskedFor(t *testing.T) {
 	w := newWorld(t)
 	old := w.bury("Create", "a.example")
 	w.clock = start.Add(24 * time.Hour)
-	var young []deadletter.Letter
+	var young []deadletter.DeadLetter
 	for i := range 5 {
 		young = append(young, w.bury([]string{"Create", "Like"}[i%2], fmt.Sprintf("h%d.example:8443", i%2)))
 	}

@@ -60,7 +60,7 @@ func TestAHostIsBlockedAndUnblocked(t *testing.T) {
 			t.Errorf("blocked: %+v", v)
 		}
 	}
-	if s := w.state(circuit.HostKey("bad.example")); s.Stance(w.clock.AddDate(1, 0, 0)) != circuit.Refuse || !s.Forget.IsZero() {
+	if s := w.state(circuit.HostKey("bad.example")); s.Decision(w.clock.AddDate(1, 0, 0)) != circuit.Refuse || !s.Forget.IsZero() {
 		t.Errorf("the block is not for good: %+v", s)
 	}
 	for _, act := range []string{"pause", "resume", "check"} {

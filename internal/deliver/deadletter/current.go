@@ -28,8 +28,8 @@ type Current struct {
 const inspections = 16
 
 // Letters implements Store. Beside the letters it reads the ledger once for each.
-func (c Current) Letters(ctx context.Context, f Filter, cursor string, limit int) ([]Letter, string, error) {
-	ls, next, err := c.Store.Letters(ctx, f, cursor, limit)
+func (c Current) DeadLetters(ctx context.Context, f Filter, cursor string, limit int) ([]DeadLetter, string, error) {
+	ls, next, err := c.Store.DeadLetters(ctx, f, cursor, limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -45,7 +45,7 @@ func (c Current) Letters(ctx context.Context, f Filter, cursor string, limit int
 	if err := g.Wait(); err != nil {
 		return nil, "", fmt.Errorf("look up dead letters in the ledger: %w", err)
 	}
-	var still []Letter
+	var still []DeadLetter
 	for i, l := range ls {
 		if dead[i] {
 			still = append(still, l)
@@ -56,7 +56,7 @@ func (c Current) Letters(ctx context.Context, f Filter, cursor string, limit int
 
 // dead reports whether l is of the last life of its recipient. One that the
 // ledger does not say is dead is so in a moment: letters are written first.
-func (c Current) dead(ctx context.Context, l Letter) (bool, error) {
+func (c Current) dead(ctx context.Context, l DeadLetter) (bool, error) {
 	k, err := c.Ledger.Inspect(ctx, ledger.Unit{
 		Activity: l.Activity.ID, Chunk: l.Last.Chunk, Position: l.Last.Position, Generation: l.Last.Generation,
 	})

@@ -20,7 +20,7 @@ import (
 )
 
 // Letter is a dead delivery, complete enough to be sent anew.
-type Letter struct {
+type DeadLetter struct {
 	Activity activity.Activity
 	// Delivery is the message, of one target, that sends it anew.
 	Delivery message.Delivery
@@ -34,7 +34,7 @@ type Letter struct {
 }
 
 // Host is the authority of the server that it was for.
-func (l Letter) Host() string { return l.Last.Target.Host() }
+func (l DeadLetter) Host() string { return l.Last.Target.Host() }
 
 // Name identifies a letter. Burying a delivery again on the same day gives the
 // same name.
@@ -47,7 +47,7 @@ type Name struct {
 }
 
 // Name is how l is found again.
-func (l Letter) Name() Name {
+func (l DeadLetter) Name() Name {
 	return Name{l.Died.UTC().Format(time.DateOnly), l.Activity.ID, l.Last.Chunk, l.Last.Position, l.Last.Generation}
 }
 
@@ -92,7 +92,7 @@ type Filter struct {
 }
 
 // Matches reports whether l is selected.
-func (f Filter) Matches(l Letter) bool {
+func (f Filter) Matches(l DeadLetter) bool {
 	return (f.Name == Name{} || f.Name == l.Name()) &&
 		(f.Host == "" || f.Host == l.Host()) &&
 		(f.Activity == "" || f.Activity == l.Activity.ID) &&
@@ -103,13 +103,13 @@ func (f Filter) Matches(l Letter) bool {
 // Store keeps letters.
 type Store interface {
 	// Bury keeps letters. Repeating it is harmless.
-	Bury(ctx context.Context, ls []Letter) error
+	AddDeadLetters(ctx context.Context, ls []DeadLetter) error
 	// Letters returns up to limit letters that f selects, day by day from
 	// f.Since on, after a cursor. A page may have fewer, even none, and still a
 	// next: each call reads only so much. The error wraps ErrBadCursor.
-	Letters(ctx context.Context, f Filter, cursor string, limit int) (ls []Letter, next string, err error)
+	DeadLetters(ctx context.Context, f Filter, cursor string, limit int) (ls []DeadLetter, next string, err error)
 	// Exhume removes letters. Removing one that is not there is no error.
-	Exhume(ctx context.Context, names []Name) error
+	RemoveDeadLetters(ctx context.Context, names []Name) error
 }
 
 // Longest is the longest time that letters are kept, and so how far back a

@@ -17,9 +17,9 @@ import (
 
 var died = time.Date(2026, 11, 21, 23, 59, 0, 0, time.UTC)
 
-func letter(id activity.ID, host string) deadletter.Letter {
+func letter(id activity.ID, host string) deadletter.DeadLetter {
 	t := activity.Target{Inbox: "https://" + host + "/inbox", Stands: 1}
-	return deadletter.Letter{
+	return deadletter.DeadLetter{
 		Activity: activity.Activity{ID: id, Type: "Create", Protocol: activity.ActivityPub, Body: "{}", CreatedAt: died.Add(-7 * 24 * time.Hour)},
 		Delivery: message.Delivery{Chunk: 2, Position: 7, Targets: []activity.Target{t}, Attempts: 5, Generation: 3, Trial: true},
 		Last:     ledger.Recipient{Chunk: 2, Position: 7, Target: t, State: activity.Dead, Generation: 3},
@@ -90,15 +90,15 @@ func TestAFilterSelectsWhatMatchesAllOfIt(t *testing.T) {
 	}
 }
 
-// yard is a store of letters on one page.
-type yard struct {
-	letters []deadletter.Letter
+// shelf is a store of letters on one page.
+type shelf struct {
+	letters []deadletter.DeadLetter
 	gone    []deadletter.Name
 }
 
-func (y *yard) Bury(context.Context, []deadletter.Letter) error { return nil }
+func (y *shelf) AddDeadLetters(context.Context, []deadletter.DeadLetter) error { return nil }
 
-func (y *yard) Letters(_ context.Context, f deadletter.Filter, _ string, limit int) (ls []deadletter.Letter, next string, err error) {
+func (y *shelf) DeadLetters(_ context.Context, f deadletter.Filter, _ string, limit int) (ls []deadletter.DeadLetter, next string, err error) {
 	for _, l := range y.letters {
 		if f.Matches(l) && len(ls) < limit {
 			ls = append(ls, l)
@@ -107,7 +107,7 @@ func (y *yard) Letters(_ context.Context, f deadletter.Filter, _ string, limit i
 	return ls, "next", nil
 }
 
-func (y *yard) Exhume(_ context.Context, names []deadletter.Name) error {
+func (y *shelf) RemoveDeadLetters(_ context.Context, names []deadletter.Name) error {
 	y.gone = append(y.gone, names...)
 	return nil
 }
@@ -145,7 +145,7 @@ func TestRevivingSendsAnewAndRemovesWhatWasSent(t *testing.T) {
 	b.Activity.Priority = activity.High
 	ordered.Activity.OrderingKey = "thread"
 	ordered.Delivery.Generation = 9
-	y := &yard{letters: []deadletter.Letter{a, b, c, ordered}}
+	y := &shelf{letters: []deadletter.DeadLetter{a, b, c, ordered}}
 	sent := map[queue.Name][]queue.Message{}
 	now := died.Add(time.Hour)
 	r := deadletter.Reviver{
@@ -157,7 +157,7 @@ func TestRevivingSendsAnewAndRemovesWhatWasSent(t *testing.T) {
 	if n != 3 || next != "next" || !errors.Is(err, errFull) {
 		t.Errorf("revived %d, next %q, %v", n, next, err)
 	}
-	for name, l := range map[queue.Name]deadletter.Letter{queue.Normal: a, queue.High: b, queue.Ordered: ordered} {
+	for name, l := range map[queue.Name]deadletter.DeadLetter{queue.Normal: a, queue.High: b, queue.Ordered: ordered} {
 		if len(sent[name]) != 1 {
 			t.Errorf("%d messages on %s", len(sent[name]), name)
 			continue

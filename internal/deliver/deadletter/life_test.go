@@ -22,7 +22,7 @@ import (
 // afterlife is a world that buries its dead.
 type afterlife struct {
 	*world.World
-	grave   deadletter.Undertaker
+	grave   deadletter.Writer
 	reviver deadletter.Reviver
 }
 
@@ -34,7 +34,7 @@ func newAfterlife(t *testing.T, o world.Options) *afterlife {
 	w := &afterlife{World: world.New(t, o)}
 	w.Servers.Spare()
 	queues := func(n queue.Name) queue.Sender { return w.Config().Queues(n) }
-	w.grave = deadletter.Undertaker{Store: w.Store, Queues: queues, Keep: 30 * 24 * time.Hour}
+	w.grave = deadletter.Writer{Store: w.Store, Queues: queues, Keep: 30 * 24 * time.Hour}
 	w.reviver = deadletter.Reviver{Store: deadletter.Current{Store: w.Store, Ledger: w.Store}, Queues: queues, Now: w.Clock.Now}
 	return w
 }
@@ -44,7 +44,7 @@ func newAfterlife(t *testing.T, o world.Options) *afterlife {
 func (w *afterlife) pass(d time.Duration) {
 	w.T.Helper()
 	config := w.Config()
-	config.Grave = w.grave
+	config.DeadLetters = w.grave
 	const step = 30 * time.Second
 	for range int(d / step) {
 		for busy := true; busy; {
@@ -73,13 +73,13 @@ func (w *afterlife) insist(p *faults.Plan, f func() error) {
 	w.T.Fatal(err)
 }
 
-func (w *afterlife) dead(f deadletter.Filter) (ls []deadletter.Letter) {
+func (w *afterlife) dead(f deadletter.Filter) (ls []deadletter.DeadLetter) {
 	w.T.Helper()
 	// Beside the plan: looking is not what it is to break.
 	beside := store.New(w.Engine.Table(), w.Clock.Now)
 	letters := deadletter.Current{Store: beside, Ledger: beside}
 	for cursor := ""; ; {
-		page, next, err := letters.Letters(context.Background(), f, cursor, 100)
+		page, next, err := letters.DeadLetters(context.Background(), f, cursor, 100)
 		if err != nil {
 			w.T.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestRevivingTwiceDeliversOnce(t *testing.T) {
 			t.Fatalf("revived %d, %v", n, err)
 		}
 		// As if the process had died before the letter was removed.
-		if err := w.Store.Bury(t.Context(), ls); err != nil {
+		if err := w.Store.AddDeadLetters(t.Context(), ls); err != nil {
 			t.Fatal(err)
 		}
 	}

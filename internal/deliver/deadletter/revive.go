@@ -24,7 +24,7 @@ type Reviver struct {
 // Sending comes first: dying before the removal leaves a letter that can be
 // revived again, and the second message finds what became of the first.
 func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int) (revived int, next string, err error) {
-	ls, next, err := r.Store.Letters(ctx, f, cursor, limit)
+	ls, next, err := r.Store.DeadLetters(ctx, f, cursor, limit)
 	if err != nil {
 		return 0, "", fmt.Errorf("revive dead letters: %w", err)
 	}
@@ -33,14 +33,14 @@ func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int)
 	for i, l := range sent {
 		names[i] = l.Name()
 	}
-	if err := errors.Join(errSend, r.Store.Exhume(ctx, names)); err != nil {
+	if err := errors.Join(errSend, r.Store.RemoveDeadLetters(ctx, names)); err != nil {
 		return len(sent), next, fmt.Errorf("revive dead letters: %w", err)
 	}
 	return len(sent), next, nil
 }
 
-func (r Reviver) send(ctx context.Context, ls []Letter) (sent []Letter, err error) {
-	byQueue := map[queue.Name][]Letter{}
+func (r Reviver) send(ctx context.Context, ls []DeadLetter) (sent []DeadLetter, err error) {
+	byQueue := map[queue.Name][]DeadLetter{}
 	for _, l := range ls {
 		name := parking.QueueOf(l.Activity)
 		byQueue[name] = append(byQueue[name], l)
@@ -67,7 +67,7 @@ func (r Reviver) send(ctx context.Context, ls []Letter) (sent []Letter, err erro
 }
 
 // message is l as a message that begins anew: all of its tries and of its time.
-func (r Reviver) message(name queue.Name, l Letter) (queue.Message, error) {
+func (r Reviver) message(name queue.Name, l DeadLetter) (queue.Message, error) {
 	d := l.Delivery
 	d.Attempts, d.Trial, d.Since = 0, false, r.Now()
 	d.Generation = max(d.Generation, l.Last.Generation+1)

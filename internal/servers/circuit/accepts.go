@@ -3,28 +3,28 @@ package circuit
 import "time"
 
 // Stance is what a delivery to a server has to do now.
-type Stance int
+type Decision int
 
 // The stances.
 const (
-	Deliver Stance = iota // go out
-	Wait                  // be parked
-	Refuse                // fail for good
+	Send   Decision = iota // go out
+	Wait                   // be parked
+	Refuse                 // fail for good
 )
 
 // Stance returns how the server is to be met at now.
-func (s State) Stance(now time.Time) Stance {
+func (s State) Decision(now time.Time) Decision {
 	switch s.Settled(now).Phase {
 	case Unhealthy, HalfOpen, Paused, Exhausted:
 		return Wait
 	case Gone, Blocked:
 		return Refuse
 	}
-	return Deliver
+	return Send
 }
 
 // Accepts reports whether deliveries go out at now.
-func (s State) Accepts(now time.Time) bool { return s.Stance(now) == Deliver }
+func (s State) Accepts(now time.Time) bool { return s.Decision(now) == Send }
 
 // Trying reports whether a trial decides about the server at present.
 func (s State) Trying() bool { return s.Phase == HalfOpen }

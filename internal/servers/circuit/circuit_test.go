@@ -283,17 +283,17 @@ func TestOperatorsRule(t *testing.T) {
 	down := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
 	blocked := down.Block(rules, "spam", t0)
 	switch {
-	case blocked.Stance(t0.Add(1000*day)) != Refuse, !blocked.Forget.IsZero(), blocked.CheckAt.After(t0):
+	case blocked.Decision(t0.Add(1000*day)) != Refuse, !blocked.Forget.IsZero(), blocked.CheckAt.After(t0):
 		t.Errorf("blocked: %+v", blocked)
 	case blocked.Throttle(rules, t0.Add(time.Hour), "", t0) != blocked, blocked.Observe(rules, Observation{Failures: 9, Trailing: 9}, t0) != blocked,
 		blocked.SaidGone(rules, "", t0) != blocked, blocked.Resume(rules, t0) != blocked, blocked.Pause(rules, time.Time{}, "", t0) != blocked:
 		t.Error("something but Unblock changed a blocked server")
 	}
-	if s := blocked.Unblock(rules, t0); s.Phase != Recovering || s.Stance(t0) != Deliver || s.Forget.IsZero() {
+	if s := blocked.Unblock(rules, t0); s.Phase != Recovering || s.Decision(t0) != Send || s.Forget.IsZero() {
 		t.Errorf("unblocked: %+v", s)
 	}
 	paused := fresh().Pause(rules, time.Time{}, "maintenance", t0)
-	if paused.Stance(t0.Add(1000*day)) != Wait || !paused.Forget.IsZero() || paused.Throttle(rules, t0.Add(time.Hour), "", t0) != paused {
+	if paused.Decision(t0.Add(1000*day)) != Wait || !paused.Forget.IsZero() || paused.Throttle(rules, t0.Add(time.Hour), "", t0) != paused {
 		t.Errorf("paused: %+v", paused)
 	}
 	if s := paused.Resume(rules, t0); s.Phase != Healthy {
@@ -335,10 +335,10 @@ func TestAnOperatorsRateLimitStaysUntilItIsLifted(t *testing.T) {
 
 func TestGoneIsBelievedForAWhile(t *testing.T) {
 	s := fresh().SaidGone(rules, "410", t0)
-	if s.Stance(t0.Add(rules.GoneFor-1)) != Refuse || s.Stance(t0.Add(rules.GoneFor)) != Deliver || s.Forget.Before(s.Until) {
+	if s.Decision(t0.Add(rules.GoneFor-1)) != Refuse || s.Decision(t0.Add(rules.GoneFor)) != Send || s.Forget.Before(s.Until) {
 		t.Errorf("%+v", s)
 	}
-	if s := s.Resume(rules, t0); s.Stance(t0) != Deliver {
+	if s := s.Resume(rules, t0); s.Decision(t0) != Send {
 		t.Errorf("%+v", s)
 	}
 }

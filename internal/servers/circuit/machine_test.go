@@ -130,7 +130,7 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 					t.Fatalf("%d failures in a row, and the circuit is closed: %+v", s.Streak, s)
 				case s.Phase == Paused && !s.Until.IsZero() && s.Until.Sub(s.Since) > max(rules.MaxPause, time.Hour):
 					t.Fatalf("paused for longer than the cap: %+v", s)
-				case s.Stance(now) == Wait && s.Phase != Unhealthy && s.Phase != HalfOpen && s.Phase != Paused && s.Phase != Exhausted:
+				case s.Decision(now) == Wait && s.Phase != Unhealthy && s.Phase != HalfOpen && s.Phase != Paused && s.Phase != Exhausted:
 					t.Fatalf("%+v", s)
 				}
 			},

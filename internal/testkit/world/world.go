@@ -58,15 +58,15 @@ func (c *Clock) Advance(d time.Duration) {
 
 // World is one deployment of fedpost and the servers around it.
 type World struct {
-	T       testing.TB
-	Clock   *Clock
-	Now     func() time.Time // the clock's, if not replaced
-	Engine  engines.Instance
-	Store   *store.Store
-	Servers *Servers
-	Deliver *deliver.Engine
-	Grave   *Grave
-	Limits  ratelimit.Limiter
+	T           testing.TB
+	Clock       *Clock
+	Now         func() time.Time // the clock's, if not replaced
+	Engine      engines.Instance
+	Store       *store.Store
+	Servers     *Servers
+	Deliver     *deliver.Engine
+	DeadLetters *DeadLetters
+	Limits      ratelimit.Limiter
 
 	Redundancy coalesce.Filter
 	Log        *bytes.Buffer
@@ -140,18 +140,18 @@ func New(t testing.TB, o Options) *World {
 	}
 	random := newRandom(o.Seed)
 	log := slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	w.Grave = &Grave{}
+	w.DeadLetters = &DeadLetters{}
 	w.Redundancy = coalesce.Filter{Store: w.Store, Now: w.Now, Pending: o.Policy.GiveUp, Remember: 30 * 24 * time.Hour}
 	w.Limits = ratelimit.Limiter{Store: w.Store, Now: w.Now}
 	w.config = deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return queues(n) },
-		Ledger: w.Store, Servers: w.Store, Blobs: w.Store, Grave: w.Grave,
+		Ledger: w.Store, Servers: w.Store, Payloads: w.Store, DeadLetters: w.DeadLetters,
 		Lot: &parking.Lot{
 			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
 		},
-		Routes:     map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: o.Protocol, Policy: o.Policy}},
-		Redundancy: w.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
+		Routes:   map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: o.Protocol, Policy: o.Policy}},
+		Coalesce: w.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
 	}
 	w.Restart()
 	return w
@@ -187,13 +187,13 @@ func newRandom(seed uint64) func() float64 {
 }
 
 // Grave is an undertaker who only remembers.
-type Grave struct {
+type DeadLetters struct {
 	mu     sync.Mutex
 	Deaths []deliver.Death
 }
 
 // Bury implements deliver.Undertaker.
-func (g *Grave) Bury(_ context.Context, ds []deliver.Death) error {
+func (g *DeadLetters) Add(_ context.Context, ds []deliver.Death) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.Deaths = append(g.Deaths, ds...)

@@ -12,32 +12,32 @@ import (
 	"fedpost/internal/message"
 )
 
-var graves = group{"dead letters", []testCase{
+var deadLetters = group{"dead letters", []testCase{
 	{"ALetterIsReadAsItWasBuried", func(b *bed) {
-		l := b.letter(b.newID(), 3)
+		l := b.deadLetter(b.newID(), 3)
 		l.Activity.Body = "{\"content\":\"<p>naïve & \\u2028 ☃</p>\"}\n"
 		l.Last.LastError, l.Last.Response, l.Last.LastStatus, l.Last.Attempts = "503", "<busy>", 503, 5
-		b.must(b.Bury(b.ctx, []deadletter.Letter{l}))
-		b.must(b.Bury(b.ctx, []deadletter.Letter{l}))
-		b.same([]deadletter.Letter{l}, b.buried(deadletter.Filter{Activity: l.Activity.ID}))
-		b.same([]deadletter.Letter{l}, b.buried(deadletter.Filter{Name: l.Name()}))
+		b.must(b.AddDeadLetters(b.ctx, []deadletter.DeadLetter{l}))
+		b.must(b.AddDeadLetters(b.ctx, []deadletter.DeadLetter{l}))
+		b.same([]deadletter.DeadLetter{l}, b.deadLettersOf(deadletter.Filter{Activity: l.Activity.ID}))
+		b.same([]deadletter.DeadLetter{l}, b.deadLettersOf(deadletter.Filter{Name: l.Name()}))
 	}},
 	{"AnExhumedLetterIsGone", func(b *bed) {
-		l, other := b.letter(b.newID(), 3), b.letter(b.newID(), 3)
-		b.must(b.Bury(b.ctx, []deadletter.Letter{l, other}))
-		b.must(b.Exhume(b.ctx, []deadletter.Name{l.Name()}))
-		b.must(b.Exhume(b.ctx, []deadletter.Name{l.Name()}))
-		b.same([]deadletter.Letter(nil), b.buried(deadletter.Filter{Name: l.Name()}))
-		b.same([]deadletter.Letter{other}, b.buried(deadletter.Filter{Name: other.Name()}))
+		l, other := b.deadLetter(b.newID(), 3), b.deadLetter(b.newID(), 3)
+		b.must(b.AddDeadLetters(b.ctx, []deadletter.DeadLetter{l, other}))
+		b.must(b.RemoveDeadLetters(b.ctx, []deadletter.Name{l.Name()}))
+		b.must(b.RemoveDeadLetters(b.ctx, []deadletter.Name{l.Name()}))
+		b.same([]deadletter.DeadLetter(nil), b.deadLettersOf(deadletter.Filter{Name: l.Name()}))
+		b.same([]deadletter.DeadLetter{other}, b.deadLettersOf(deadletter.Filter{Name: other.Name()}))
 	}},
 	{"LettersAreSelected", func(b *bed) {
 		host := "h" + string(b.newID()) + ".example"
 		b.advance(time.Minute)
 		begin, id := b.Now(), b.newID()
-		var all []deadletter.Letter
+		var all []deadletter.DeadLetter
 		for day := range 3 {
 			for p := range 2 {
-				l := b.letter(id, p)
+				l := b.deadLetter(id, p)
 				if p == 1 {
 					l.Last.Target.Inbox = "https://" + host + "/inbox"
 					l.Delivery.Targets = []activity.Target{l.Last.Target}
@@ -45,30 +45,30 @@ var graves = group{"dead letters", []testCase{
 				l.Last.Chunk, l.Delivery.Chunk = day, day
 				all = append(all, l)
 			}
-			other := b.letter(b.newID(), 0)
-			b.must(b.Bury(b.ctx, append(all[2*day:2*day+2:2*day+2], other)))
+			other := b.deadLetter(b.newID(), 0)
+			b.must(b.AddDeadLetters(b.ctx, append(all[2*day:2*day+2:2*day+2], other)))
 			b.advance(24 * time.Hour)
 		}
 		ofActivity := deadletter.Filter{Activity: id}
-		b.same(all, b.buried(ofActivity))
+		b.same(all, b.deadLettersOf(ofActivity))
 		ofActivity.Since = all[2].Died
-		b.same(all[2:], b.buried(ofActivity))
+		b.same(all[2:], b.deadLettersOf(ofActivity))
 		ofActivity.Since = all[2].Died.Add(time.Second)
-		b.same(all[4:], b.buried(ofActivity))
-		b.same([]deadletter.Letter{all[1], all[3], all[5]}, b.buried(deadletter.Filter{Host: all[1].Host(), Since: begin}))
-		b.same([]deadletter.Letter(nil), b.buried(deadletter.Filter{Host: "nobody.example", Since: begin}))
+		b.same(all[4:], b.deadLettersOf(ofActivity))
+		b.same([]deadletter.DeadLetter{all[1], all[3], all[5]}, b.deadLettersOf(deadletter.Filter{Host: all[1].Host(), Since: begin}))
+		b.same([]deadletter.DeadLetter(nil), b.deadLettersOf(deadletter.Filter{Host: "nobody.example", Since: begin}))
 	}},
 	{"AListIsPaged", func(b *bed) {
 		id := b.newID()
-		var ls []deadletter.Letter
+		var ls []deadletter.DeadLetter
 		for p := range 25 {
-			ls = append(ls, b.letter(id, p))
+			ls = append(ls, b.deadLetter(id, p))
 		}
-		b.must(b.Bury(b.ctx, ls))
+		b.must(b.AddDeadLetters(b.ctx, ls))
 		for _, limit := range []int{1, 7, 25, 100} {
-			var got []deadletter.Letter
+			var got []deadletter.DeadLetter
 			for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
-				page, next, err := b.Letters(b.ctx, deadletter.Filter{Activity: id}, cursor, limit)
+				page, next, err := b.DeadLetters(b.ctx, deadletter.Filter{Activity: id}, cursor, limit)
 				b.must(err)
 				if len(page) > limit {
 					b.t.Errorf("a page of %d, at most %d", len(page), limit)
@@ -77,36 +77,36 @@ var graves = group{"dead letters", []testCase{
 			}
 			b.same(ls, got)
 		}
-		_, _, err := b.Letters(b.ctx, deadletter.Filter{}, "no cursor", 10)
+		_, _, err := b.DeadLetters(b.ctx, deadletter.Filter{}, "no cursor", 10)
 		if !errors.Is(err, deadletter.ErrBadCursor) {
 			b.t.Errorf("a bad cursor: %v", err)
 		}
 	}},
 	{"ALetterIsForgotten", func(b *bed) {
-		l := b.letter(b.newID(), 0)
-		b.must(b.Bury(b.ctx, []deadletter.Letter{l}))
+		l := b.deadLetter(b.newID(), 0)
+		b.must(b.AddDeadLetters(b.ctx, []deadletter.DeadLetter{l}))
 		b.advance(l.Forget.Sub(b.Now()))
-		b.same([]deadletter.Letter(nil), b.buried(deadletter.Filter{Name: l.Name()}))
+		b.same([]deadletter.DeadLetter(nil), b.deadLettersOf(deadletter.Filter{Name: l.Name()}))
 	}},
 	{"ALargeBodyIsBuriedOnceForAll", func(b *bed) {
 		id := b.newID()
-		var ls []deadletter.Letter
+		var ls []deadletter.DeadLetter
 		for p := range 50 {
-			l := b.letter(id, p)
+			l := b.deadLetter(id, p)
 			l.Activity.Body = noise(40 << 10)
 			ls = append(ls, l)
 		}
-		c := b.table.of(func() { b.must(b.Bury(b.ctx, ls)) })
+		c := b.table.of(func() { b.must(b.AddDeadLetters(b.ctx, ls)) })
 		if c.writeUnits > 100 {
 			b.t.Errorf("50 letters of one activity cost %+v", c)
 		}
-		b.same(ls, b.buried(deadletter.Filter{Activity: id}))
+		b.same(ls, b.deadLettersOf(deadletter.Filter{Activity: id}))
 	}},
 }}
 
-func (b *bed) letter(id activity.ID, position int) deadletter.Letter {
+func (b *bed) deadLetter(id activity.ID, position int) deadletter.DeadLetter {
 	t := inboxes(50, false)[position]
-	return deadletter.Letter{
+	return deadletter.DeadLetter{
 		Activity: activity.Activity{ID: id, Protocol: activity.ActivityPub, Body: `{"type":"Note"}`, CreatedAt: b.Now()},
 		Delivery: message.Delivery{Chunk: 2, Position: position, Targets: []activity.Target{t}, Generation: 4},
 		Last: ledger.Recipient{
@@ -117,15 +117,15 @@ func (b *bed) letter(id activity.ID, position int) deadletter.Letter {
 }
 
 // buried returns all letters that f selects, in order of death and place.
-func (b *bed) buried(f deadletter.Filter) []deadletter.Letter {
+func (b *bed) deadLettersOf(f deadletter.Filter) []deadletter.DeadLetter {
 	b.t.Helper()
-	var all []deadletter.Letter
+	var all []deadletter.DeadLetter
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
-		ls, next, err := b.Letters(b.ctx, f, cursor, 1000)
+		ls, next, err := b.DeadLetters(b.ctx, f, cursor, 1000)
 		b.must(err)
 		all, cursor = append(all, ls...), next
 	}
-	slices.SortStableFunc(all, func(x, y deadletter.Letter) int {
+	slices.SortStableFunc(all, func(x, y deadletter.DeadLetter) int {
 		return cmp.Or(x.Died.Compare(y.Died), cmp.Compare(x.Last.Chunk, y.Last.Chunk), cmp.Compare(x.Last.Position, y.Last.Position))
 	})
 	return all

@@ -11,7 +11,7 @@ import (
 )
 
 // triage decides about what need not be attempted, without claiming anything.
-func (u *unit) triage(ctx context.Context) error {
+func (u *unit) decide(ctx context.Context) error {
 	now := u.Now()
 	if !now.Before(u.giveUpAt()) {
 		for _, j := range u.jobs {
@@ -73,7 +73,7 @@ func (u *unit) targets() []activity.Target {
 
 // meet decides whether a target is attempted, parked or refused.
 func (u *unit) meet(j *job) {
-	s, stance := u.hosts.stance(j.target, u.Now())
+	s, stance := u.hosts.decision(j.target, u.Now())
 	switch {
 	case stance == circuit.Refuse:
 		j.attempt, j.state = false, activity.Failed
@@ -104,10 +104,10 @@ func refusal(s circuit.State) string {
 
 // needless drops what redundancy rules say need not be sent.
 func (u *unit) needless(ctx context.Context) error {
-	if u.Redundancy == nil || u.a.Coalesce != activity.CoalesceLatest {
+	if u.Coalesce == nil || u.a.Coalesce != activity.CoalesceLatest {
 		return nil
 	}
-	found, err := u.Redundancy.Needless(ctx, u.a, u.targets())
+	found, err := u.Coalesce.Needless(ctx, u.a, u.targets())
 	if err != nil {
 		return fmt.Errorf("look for what is redundant: %w", err)
 	}

@@ -14,14 +14,14 @@ import (
 
 // finish does what was decided about the targets of a claimed unit, and then
 // records it.
-func (u *unit) finish(ctx context.Context) (fate, error) {
-	if err := errors.Join(u.park(ctx), u.bury(ctx), u.splitOff(ctx)); err != nil {
+func (u *unit) commit(ctx context.Context) (disposition, error) {
+	if err := errors.Join(u.park(ctx), u.addDeadLetters(ctx), u.splitOff(ctx)); err != nil {
 		// The claim is left to lapse: whoever comes next begins with what is
 		// recorded so far.
-		return fate{}, errors.Join(err, u.recordSettled(ctx))
+		return disposition{}, errors.Join(err, u.recordSettled(ctx))
 	}
 	if err := u.note(ctx); err != nil {
-		return fate{}, err
+		return disposition{}, err
 	}
 	rs := []ledger.Recipient{}
 	begun := true
@@ -38,7 +38,7 @@ func (u *unit) finish(ctx context.Context) (fate, error) {
 		if errors.Is(err, ledger.ErrClaimed) {
 			u.Log.Warn("a claim was lost to another worker before its outcomes were recorded", "activity", u.a.ID, "chunk", u.d.Chunk)
 		}
-		return fate{}, fmt.Errorf("record outcomes: %w", err)
+		return disposition{}, fmt.Errorf("record outcomes: %w", err)
 	}
 	if !begun {
 		return again(0), nil
@@ -126,7 +126,7 @@ func (u *unit) recipient(j *job) ledger.Recipient {
 const discarded = "removed by its protocol; the log has the error"
 
 // bury gives the dead to the undertaker.
-func (u *unit) bury(ctx context.Context) error {
+func (u *unit) addDeadLetters(ctx context.Context) error {
 	var ds []Death
 	for _, j := range u.jobs {
 		if j.state == activity.Dead {
@@ -136,7 +136,7 @@ func (u *unit) bury(ctx context.Context) error {
 	if len(ds) == 0 {
 		return nil
 	}
-	if err := u.Grave.Bury(ctx, ds); err != nil {
+	if err := u.DeadLetters.Add(ctx, ds); err != nil {
 		return fmt.Errorf("bury: %w", err)
 	}
 	u.Meter.Counted("Dead", len(ds))
@@ -172,7 +172,7 @@ func (u *unit) splitOff(ctx context.Context) error {
 
 // note tells the redundancy rules what was delivered.
 func (u *unit) note(ctx context.Context) error {
-	if u.Redundancy == nil || u.a.Coalesce != activity.CoalesceLatest {
+	if u.Coalesce == nil || u.a.Coalesce != activity.CoalesceLatest {
 		return nil
 	}
 	var ts []activity.Target
@@ -184,7 +184,7 @@ func (u *unit) note(ctx context.Context) error {
 	if len(ts) == 0 {
 		return nil
 	}
-	if err := u.Redundancy.Delivered(ctx, u.a, ts); err != nil {
+	if err := u.Coalesce.Delivered(ctx, u.a, ts); err != nil {
 		return fmt.Errorf("note what was delivered: %w", err)
 	}
 	return nil
@@ -200,7 +200,7 @@ func (u *unit) leave(ctx context.Context) error {
 }
 
 // giveUp buries a message's targets without attempting them.
-func (v *invocation) giveUp(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery, reason, why string) (fate, error) {
+func (v *invocation) giveUp(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery, reason, why string) (disposition, error) {
 	u, f, err := v.take(ctx, m, a, d)
 	if u == nil || err != nil {
 		return f, err
@@ -211,5 +211,5 @@ func (v *invocation) giveUp(ctx context.Context, m queue.Received, a activity.Ac
 	if f, ok, err := u.hold(ctx); !ok || err != nil {
 		return f, err
 	}
-	return u.finish(ctx)
+	return u.commit(ctx)
 }

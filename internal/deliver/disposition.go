@@ -8,22 +8,22 @@ import (
 )
 
 // fate is what becomes of a queue message.
-type fate struct {
+type disposition struct {
 	done bool
 	// after is when it comes back if it is not done; negative leaves that to the
 	// queue.
 	after time.Duration
 }
 
-var done = fate{done: true}
+var done = disposition{done: true}
 
-func again(after time.Duration) fate { return fate{after: max(0, after)} }
+func again(after time.Duration) disposition { return disposition{after: max(0, after)} }
 
 // trouble is the fate of a message that failed through a fault of ours, such as
 // an outage of the table: longer waits the longer it lasts. A standard message is
 // renewed before it is received too often. An ordered one cannot be, as it would
 // lose its place; its waits grow so far that its receives last for days.
-func (v *invocation) trouble(m queue.Received) fate {
+func (v *invocation) trouble(m queue.Received) disposition {
 	longest := 5 * time.Minute
 	if v.from.FIFO() {
 		longest = time.Hour
@@ -48,7 +48,7 @@ func (v *invocation) together(wait time.Duration) time.Duration {
 
 // comeBack tells the queue when a message becomes visible. If that fails it
 // does so when its visibility timeout ends: later, but no less surely.
-func (v *invocation) comeBack(ctx context.Context, m queue.Received, f fate) {
+func (v *invocation) comeBack(ctx context.Context, m queue.Received, f disposition) {
 	if f.after < 0 {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // settle decides what becomes of a target after its attempt.
-func (u *unit) settle(ctx context.Context, j *job) {
+func (u *unit) classify(ctx context.Context, j *job) {
 	if !j.attempt {
 		return // parked or refused meanwhile, or not begun
 	}
@@ -44,7 +44,7 @@ func (u *unit) postpone(j *job) {
 		wait = asked
 	}
 	if policy.Circuit {
-		if s, stance := u.hosts.stance(j.target, now); stance == circuit.Wait && policy.Park {
+		if s, stance := u.hosts.decision(j.target, now); stance == circuit.Wait && policy.Park {
 			u.wait(j, s)
 			return
 		}
@@ -106,7 +106,7 @@ func (u *unit) learn(ctx context.Context, j *job) {
 
 // judge ends the trial of the server that j was released to try.
 func (u *unit) judge(ctx context.Context, j *job) error {
-	s, _ := u.hosts.stance(j.target, u.Now())
+	s, _ := u.hosts.decision(j.target, u.Now())
 	if !s.Trying() {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (v *invocation) void(ctx context.Context, t activity.Target) error {
 	if _, err := v.hosts.loadFor(ctx, false, []activity.Target{t}); err != nil {
 		return err
 	}
-	s, _ := v.hosts.stance(t, v.Now())
+	s, _ := v.hosts.decision(t, v.Now())
 	if !s.Trying() {
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 // The letter comes first, because burying is repeated after a crash and a letter
 // written twice is one, where a message sent twice is two. The ledger says that
 // the recipient is dead only after both, so neither can be missing then.
-type Undertaker struct {
+type Writer struct {
 	Store  Store
 	Queues func(queue.Name) queue.Sender
 	// Keep is how long letters are kept, at most Longest.
@@ -28,11 +28,11 @@ type Undertaker struct {
 }
 
 // Bury implements deliver.Undertaker.
-func (u Undertaker) Bury(ctx context.Context, ds []deliver.Death) error {
-	letters := make([]Letter, len(ds))
+func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
+	letters := make([]DeadLetter, len(ds))
 	byQueue := map[queue.Name][]queue.Message{}
 	for i, d := range ds {
-		letters[i] = u.letter(d)
+		letters[i] = u.deadLetter(d)
 		m, err := notice(letters[i])
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (u Undertaker) Bury(ctx context.Context, ds []deliver.Death) error {
 		name := parking.QueueOf(d.Activity).DeadLetter()
 		byQueue[name] = append(byQueue[name], m)
 	}
-	if err := u.Store.Bury(ctx, letters); err != nil {
+	if err := u.Store.AddDeadLetters(ctx, letters); err != nil {
 		return err
 	}
 	var errs []error
@@ -55,9 +55,9 @@ func (u Undertaker) Bury(ctx context.Context, ds []deliver.Death) error {
 // letter is a dead delivery with the message that begins it anew. Its generation
 // is above that of the record of its death, which marks it as revived, and its
 // time counts from its death on.
-func (u Undertaker) letter(d deliver.Death) Letter {
+func (u Writer) deadLetter(d deliver.Death) DeadLetter {
 	r := d.Recipient
-	return Letter{
+	return DeadLetter{
 		Activity: d.Activity,
 		Delivery: message.Delivery{
 			Chunk: r.Chunk, Position: r.Position, Targets: []activity.Target{r.Target},
@@ -69,7 +69,7 @@ func (u Undertaker) letter(d deliver.Death) Letter {
 
 // notice is a letter as a message of the queue of dead letters. It is the very
 // message that delivers it anew, so the queue's own redrive revives it, too.
-func notice(l Letter) (queue.Message, error) {
+func notice(l DeadLetter) (queue.Message, error) {
 	body, err := message.Encode(message.Message{Activity: &l.Activity, Deliver: &l.Delivery})
 	if err != nil {
 		return queue.Message{}, fmt.Errorf("bury %s: %w", l.Name(), err)
