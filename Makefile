@@ -1,4 +1,5 @@
-# What people run. CI runs .ci/run, which does all of it on a fresh machine.
+# What people run; `make help` lists it. CI runs .ci/run, which does all of it on a
+# fresh machine.
 
 FUNCTIONS := enqueue deliver healthcheck
 # arm64 is cheaper on Lambda; GOARCH=amd64 for x86_64.
@@ -10,18 +11,10 @@ GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags lambda.norpc -trimpath -ldfla
 .PHONY: help build $(FUNCTIONS) build-EnqueueFunction build-DeliverFunction build-HealthCheckFunction \
 	fedpost demo test race lint ci localstack test-localstack localstack-down clean
 
-help:
-	@echo "build            the three functions for GOARCH=$(GOARCH), in dist/"
-	@echo "fedpost          the command line, in bin/"
-	@echo "demo             fedpost at work, on this machine"
-	@echo "test, race       all tests on the embedded engine"
-	@echo "lint             vet, staticcheck, govulncheck, cfn-lint"
-	@echo "ci               everything that CI does"
-	@echo "localstack       the whole stack on LocalStack, in Docker"
-	@echo "test-localstack  the end-to-end suite against it"
-	@echo "localstack-down  stop it"
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: $(FUNCTIONS)
+build: $(FUNCTIONS) ## the three functions for GOARCH (arm64 by default), in dist/
 
 $(FUNCTIONS):
 	GOARCH=$(GOARCH) $(GOBUILD) -o dist/$(GOARCH)/$@/bootstrap ./functions/$@
@@ -34,32 +27,32 @@ build-DeliverFunction:
 build-HealthCheckFunction:
 	GOARCH=$(GOARCH) $(GOBUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./functions/healthcheck
 
-fedpost:
+fedpost: ## the command line, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/fedpost ./cmd/fedpost
 
-demo:
+demo: ## fedpost at work, on this machine
 	go run ./cmd/fedpost demo
 
-test:
+test: ## all tests on the embedded engine
 	go test ./...
 
-race:
+race: ## the same under the race detector, the slow sweeps thinned out
 	go test -race -short -timeout 30m ./...
 
-lint:
+lint: ## vet, staticcheck, govulncheck, cfn-lint, shellcheck
 	.ci/run lint
 
-ci:
+ci: ## everything that CI does
 	.ci/run
 
-localstack:
+localstack: ## the whole stack on LocalStack, in Docker
 	localstack/docker-up.sh
 
-test-localstack:
+test-localstack: ## the suites of the AWS engine against that stack
 	localstack/docker-test.sh
 
-localstack-down:
+localstack-down: ## stop that stack
 	localstack/docker-down.sh
 
-clean:
+clean: ## remove what was built
 	rm -rf bin dist .aws-sam

@@ -2,9 +2,8 @@
 // answers against it, so that the tests of every package that serves a route
 // can show that description and handlers agree.
 //
-// It understands the part of OpenAPI 3.1 and JSON Schema that the description
-// uses and refuses the rest: a keyword that is not checked would look checked.
-// It is for tests; nothing that runs in production imports it.
+// A library checks the schemas. This package finds the operation that a request
+// is for, and refuses a description with a method or keyword that nothing checks.
 package openapi
 
 import (
@@ -16,13 +15,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 )
 
 // Document is an API description.
 type Document struct {
 	root       map[string]any
+	compiling  sync.Mutex // the compiler is not safe for concurrent use
+	schemas    *jsonschema.Compiler
 	operations []*Operation
 }
 
@@ -30,6 +33,7 @@ type Document struct {
 type Operation struct {
 	Method, Path string
 	doc          *Document
+	at           string // as a JSON pointer
 	node         map[string]any
 }
 
@@ -49,6 +53,12 @@ func Load(file string) (*Document, error) {
 	if v, _ := d.root["openapi"].(string); !strings.HasPrefix(v, "3.1.") {
 		return nil, fmt.Errorf("%s: openapi is %q, not 3.1", file, v)
 	}
+	if err := misspeltAnywhere(d.root); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if d.schemas, err = compiler(d.root); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
 	for path, item := range object(d.root["paths"]) {
 		for method, node := range object(item) {
 			if method == "parameters" {
@@ -57,7 +67,7 @@ func Load(file string) (*Document, error) {
 			if !slices.Contains(methods, method) {
 				return nil, fmt.Errorf("%s: %s: %q is not checked", file, path, method)
 			}
-			d.operations = append(d.operations, &Operation{strings.ToUpper(method), path, d, object(node)})
+			d.operations = append(d.operations, &Operation{strings.ToUpper(method), path, d, pointerTo("", "paths", path, method), object(node)})
 		}
 	}
 	slices.SortFunc(d.operations, func(a, b *Operation) int {
@@ -123,7 +133,8 @@ func (o *Operation) CheckRequest(contentType string, body []byte) error {
 		}
 		return nil
 	}
-	if err := o.checkContent(object(request["content"]), contentType, body); err != nil {
+	at := o.doc.target(o.node["requestBody"], o.at+"/requestBody")
+	if err := o.checkContent(object(request["content"]), at, contentType, body); err != nil {
 		return fmt.Errorf("request: %w", err)
 	}
 	return nil
@@ -139,7 +150,8 @@ func (o *Operation) CheckAnswer(status int, contentType string, body []byte) err
 	if len(content) == 0 && len(body) == 0 {
 		return nil
 	}
-	if err := o.checkContent(content, contentType, body); err != nil {
+	at := o.doc.target(node, pointerTo(o.at, "responses", strconv.Itoa(status)))
+	if err := o.checkContent(content, at, contentType, body); err != nil {
 		return fmt.Errorf("answer %d: %w", status, err)
 	}
 	return nil
@@ -151,7 +163,8 @@ func (o *Operation) CheckExamples() error {
 		for mediaType, content := range object(object(o.doc.deref(node))["content"]) {
 			for name, example := range object(object(content)["examples"]) {
 				v := normal(object(o.doc.deref(example))["value"])
-				if err := o.doc.check("", v, object(content)["schema"]); err != nil {
+				at := o.doc.target(node, pointerTo(o.at, "responses", status))
+				if err := o.doc.check(pointerTo(at, "content", mediaType, "schema"), v); err != nil {
 					return fmt.Errorf("%s: %s %s: example %s: %w", o, status, mediaType, name, err)
 				}
 			}
@@ -160,20 +173,21 @@ func (o *Operation) CheckExamples() error {
 	return nil
 }
 
-func (o *Operation) checkContent(content map[string]any, contentType string, body []byte) error {
+// checkContent holds a body against the content of the request or answer at a
+// JSON pointer.
+func (o *Operation) checkContent(content map[string]any, at, contentType string, body []byte) error {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return fmt.Errorf("%s: Content-Type %q: %w", o, contentType, err)
 	}
-	described, ok := content[mediaType]
-	if !ok {
+	if _, ok := content[mediaType]; !ok {
 		return fmt.Errorf("%s: Content-Type %q is not described", o, mediaType)
 	}
 	v, err := decode(body)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o, err)
 	}
-	if err := o.doc.check("", v, object(described)["schema"]); err != nil {
+	if err := o.doc.check(pointerTo(at, "content", mediaType, "schema"), v); err != nil {
 		return fmt.Errorf("%s: %w", o, err)
 	}
 	return nil
@@ -200,6 +214,15 @@ func (d *Document) deref(v any) any {
 			panic("openapi: nothing is at " + ref)
 		}
 	}
+}
+
+// target is the JSON pointer to v, which stands at a pointer or refers to
+// another place.
+func (d *Document) target(v any, at string) string {
+	if ref, ok := object(v)["$ref"].(string); ok {
+		return strings.TrimPrefix(ref, "#")
+	}
+	return at
 }
 
 // normal turns what YAML decodes to into what JSON decodes to.

@@ -70,36 +70,36 @@ func TestEveryKeywordRefusesWhatItDescribesAgainst(t *testing.T) {
 	op := must(t).Find("PUT", "/a/x%2Fy")
 	for body, says := range map[string]string{
 		`{"name":"x"}`:                             "",
-		`{}`:                                       "name is missing",
-		`[]`:                                       "not of type object",
-		`{"name":7}`:                               "not of type string",
-		`{"name":"X"}`:                             "does not match",
-		`{"name":""}`:                              "less than",
-		`{"name":"abcd"}`:                          "more than",
-		`{"name":"x","other":1}`:                   "other is not described",
+		`{}`:                                       "missing property 'name'",
+		`[]`:                                       "got array, want object",
+		`{"name":7}`:                               "got number, want string",
+		`{"name":"X"}`:                             "/name",
+		`{"name":""}`:                              "minLength",
+		`{"name":"abcd"}`:                          "maxLength",
+		`{"name":"x","other":1}`:                   "'other' not allowed",
 		`{"name":"x","size":null}`:                 "",
-		`{"name":"x","size":1.5}`:                  "not of type",
-		`{"name":"x","size":0}`:                    "less than",
-		`{"name":"x","size":11}`:                   "more than",
+		`{"name":"x","size":1.5}`:                  "got number, want",
+		`{"name":"x","size":0}`:                    "minimum",
+		`{"name":"x","size":11}`:                   "maximum",
 		`{"name":"x","any":1e400}`:                 "",
-		`{"name":"x","list":["a",1,true]}`:         "more than",
-		`{"name":"x","list":[]}`:                   "less than",
+		`{"name":"x","list":["a",1,true]}`:         "maxItems",
+		`{"name":"x","list":[]}`:                   "minItems",
 		`{"name":"x","list":["a",true]}`:           "",
-		`{"name":"x","list":["b"]}`:                "#/list/0: b is none of",
+		`{"name":"x","list":["b"]}`:                "/list/0",
 		`{"name":"x","at":"2026-11-21T08:00:00Z"}`: "",
-		`{"name":"x","at":"today"}`:                "no date-time",
+		`{"name":"x","at":"today"}`:                "date-time",
 		`{"name":"x","fixed":7}`:                   "",
-		`{"name":"x","fixed":8}`:                   "is not 7",
+		`{"name":"x","fixed":8}`:                   "/fixed",
 		`{"name":"x","either":"a"}`:                "",
-		`{"name":"x","either":"ab"}`:               "matches 2 of oneOf",
-		`{"name":"x","either":1}`:                  "matches 0 of oneOf",
+		`{"name":"x","either":"ab"}`:               "oneOf",
+		`{"name":"x","either":1}`:                  "oneOf",
 		`{"name":"x","some":"ab"}`:                 "",
-		`{"name":"x","some":1}`:                    "none of anyOf",
+		`{"name":"x","some":1}`:                    "anyOf",
 		`{"name":"x","all":"ab"}`:                  "",
-		`{"name":"x","all":"a"}`:                   "less than",
+		`{"name":"x","all":"a"}`:                   "minLength",
 		`{"name":"x","map":{"a":true}}`:            "",
-		`{"name":"x","map":{"ab":true}}`:           "more than",
-		`{"name":"x","map":{"a":1}}`:               "not of type boolean",
+		`{"name":"x","map":{"ab":true}}`:           "propertyName",
+		`{"name":"x","map":{"a":1}}`:               "want boolean",
 		`{"name":"x","free":{"a":[{}]}}`:           "",
 	} {
 		for what, err := range map[string]error{
@@ -164,11 +164,7 @@ func TestExamplesAreChecked(t *testing.T) {
 }
 
 func TestWhatIsNotCheckedIsRefused(t *testing.T) {
-	d, err := load(t, strings.Replace(small, "minLength: 1,", "minLenght: 1,", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Find("PUT", "/a/x").CheckRequest("application/json", []byte(`{"name":"x"}`)); err == nil || !strings.Contains(err.Error(), "minLenght") {
+	if _, err := load(t, strings.Replace(small, "minLength: 1,", "minLenght: 1,", 1)); err == nil || !strings.Contains(err.Error(), "minLenght") {
 		t.Errorf("misspelt keyword: %v", err)
 	}
 	for what, text := range map[string]string{
