@@ -70,14 +70,14 @@ const DefaultRetention = 30 * 24 * time.Hour
 
 // Options of a Service. Noter, Jobs and Priorities may be left out.
 type Options struct {
-	Queues  map[queue.Name]queue.Sender // high, normal, low and ordered
-	Ledger  Ledger
+	Queues   map[queue.Name]queue.Sender // high, normal, low and ordered
+	Ledger   Ledger
 	Payloads claimcheck.Store
-	Agenda  Agenda
-	Keys    Keys
-	Markers *dedup.Guard
-	Noter   Noter
-	Jobs    JobRecorder
+	Agenda   Agenda
+	Keys     Keys
+	Markers  *dedup.Guard
+	Noter    Noter
+	Jobs     JobRecorder
 
 	Limits    Limits
 	Retention time.Duration

@@ -37,8 +37,8 @@ func DeadLetterRoutes(d DeadLetters, r Reviver, now func() time.Time) []api.Rout
 
 type deadHandlers struct {
 	deadLetters DeadLetters
-	reviver Reviver
-	now     func() time.Time
+	reviver     Reviver
+	now         func() time.Time
 }
 
 // deadLetter is one of them as it is shown: without the activity's body, which
