@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"fedpost/internal/app/config"
-	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/keys"
 	"fedpost/internal/protocol/outbound"
@@ -45,8 +44,8 @@ type Ports struct {
 	// connections: a seam for servers in memory, without address guard.
 	Transport http.RoundTripper
 	Log       *slog.Logger
-	// Meter counts for metrics; nil does not.
-	Meter deliver.Meter
+	// Metrics count for a monitoring system; nil does not.
+	Metrics stats.Metrics
 	// Tally counts for statistics; nil: each function has one of its own.
 	Tally *stats.Tally
 	// Now is the clock; default time.Now.

@@ -12,7 +12,6 @@ import (
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/deliver/retry"
 	"fedpost/internal/engine/queue"
-	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/activitypub"
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher"
@@ -21,17 +20,8 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// Deliver is the engine that functions/deliver runs, with what it counts.
-func Deliver(c config.Deliver, p Ports) (stats.Working, error) {
-	tally := p.tally()
-	engine, err := p.engine(c, tally)
-	if err != nil {
-		return stats.Working{}, err
-	}
-	return stats.Working{Worker: engine, Tally: tally, Log: p.Log}, nil
-}
-
-func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, error) {
+// Deliver is the engine that functions/deliver runs.
+func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 	pol, err := c.Retry.Build()
 	if err != nil {
 		return nil, err
@@ -54,7 +44,7 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 	rules := c.Circuit.Rules(pol.GiveUp)
 	memory.engine = deliver.New(deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
-		Ledger: stats.Ledger{Store: s, Tally: tally}, Servers: s, Payloads: s, Worker: p.Alone,
+		Ledger: s, Servers: s, Payloads: s, Worker: p.Alone,
 		Routes: map[activity.Protocol]deliver.Route{
 			activity.ActivityPub: {Policy: pol, Protocol: deliver.ProtocolFunc(
 				func(ctx context.Context, a activity.Activity) deliver.Attempt {
@@ -70,7 +60,7 @@ func (p Ports) engine(c config.Deliver, tally *stats.Tally) (*deliver.Engine, er
 			InFlight: c.Concurrency.Deliveries, PerQueue: p.PerQueue, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
 		},
-		Log: p.Log, Meter: stats.Metered{Next: p.Meter, Tally: tally}, Now: p.now(),
+		Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(),
 	})
 	return memory.engine, nil
 }

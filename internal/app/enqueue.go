@@ -39,13 +39,13 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 		return nil, err
 	}
 	return api.New(api.Options{
-		Enqueuer: stats.Accepting{Enqueuer: p.enqueuer(c, p.coalesce(pol), keys, federation), Tally: tally, Log: p.Log}, Keys: keys, Activities: activities{p.store(), p.now()},
+		Enqueuer: p.enqueuer(c, p.coalesce(pol), keys, federation, p.meter(tally)), Keys: keys, Activities: activities{p.store(), p.now()},
 		Routes: append(operating, api.Route{Pattern: "/discover", Handler: federation.Handler(), Public: true}),
 		Token:  token, Now: p.now(), RequestID: rand.Text, Log: p.Log,
 	}), nil
 }
 
-func (p Ports) enqueuer(c config.Enqueue, noter enqueue.Noter, keys enqueue.Keys, federation *sipher.Protocol) *enqueue.Service {
+func (p Ports) enqueuer(c config.Enqueue, noter enqueue.Noter, keys enqueue.Keys, federation *sipher.Protocol, meter stats.Meter) *enqueue.Service {
 	s := p.store()
 	return enqueue.New(enqueue.Options{
 		Queues: p.senders(), Ledger: s, Payloads: s, Agenda: s, Keys: keys,
@@ -53,7 +53,7 @@ func (p Ports) enqueuer(c config.Enqueue, noter enqueue.Noter, keys enqueue.Keys
 			TTL: c.Deduplication.TTL, Prefix: c.Deduplication.Prefix, Fallback: dedup.Fallback(c.Deduplication.Fallback),
 			Now: p.now(), Entropy: rand.Reader, Log: p.Log,
 		}),
-		Noter: noter, Jobs: follows{federation},
+		Noter: noter, Jobs: follows{federation}, Meter: meter,
 		Limits: enqueue.Limits{
 			Body: c.Limits.ActivityBytes, Inboxes: c.Limits.Recipients, Batch: c.Limits.Batch, Delay: c.Limits.Delay,
 		},

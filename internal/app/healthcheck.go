@@ -42,7 +42,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 		Prober:   healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
 		Agenda:   &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, Log: p.Log},
 		Checkers: []healthcheck.Checker{sipherChecks{federation}},
-		Rules:    circuit, Log: p.Log, Meter: p.Meter, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
+		Rules:    circuit, Log: p.Log, Meter: p.Metrics, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
 	}), nil
 }
 

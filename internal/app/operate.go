@@ -23,6 +23,10 @@ func (p Ports) tally() *stats.Tally {
 	return p.NewTally()
 }
 
+func (p Ports) meter(t *stats.Tally) stats.Meter {
+	return stats.Meter{Tally: t, Metrics: p.Metrics, Log: p.Log}
+}
+
 // NewTally returns a tally for a process.
 func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.Text(), p.now()) }
 
@@ -38,8 +42,8 @@ func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, err
 		Rules: c.Circuit.Rules(pol.GiveUp).Complete(), Now: now,
 	}
 	letters := deadletter.Current{Store: s, Ledger: s}
-	report := &stats.Service{
-		Queues: func(n queue.Name) stats.Queue { return p.Queue(n) },
+	report := &operator.Reporter{
+		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
 		Store:  s, Servers: known, Tally: tally, Now: now,
 	}
 	return slices.Concat(

@@ -39,6 +39,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		// The deliveries are done and recorded; only the circuits know less.
 		e.Log.Warn("what was learnt of hosts could not be saved", "error", err)
 	}
+	e.Meter.Flush(ctx)
 	failed := []string{}
 	var err error
 	for _, g := range kept {

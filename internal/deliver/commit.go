@@ -88,6 +88,9 @@ const recordTries = 3
 func (u *unit) record(ctx context.Context, rs []ledger.Recipient, done bool) error {
 	for try := 1; ; try++ {
 		err := u.Ledger.Record(ctx, &u.claim, rs, done)
+		if err == nil {
+			u.Meter.Recorded(rs)
+		}
 		if err == nil || errors.Is(err, ledger.ErrClaimed) || ctx.Err() != nil || try == recordTries {
 			return err
 		}

@@ -129,5 +129,5 @@ func New(c Config) *Engine {
 	if c.Meter == nil {
 		c.Meter = unmetered{}
 	}
-	return &Engine{Config: c, hosts: newHosts(c), lanes: newLanes(c.Routes), rooms: newRooms(c.Limits.PerQueue)}
+	return &Engine{Config: c, hosts: newHosts(c.Servers, c.Rules, c.Limits.Cached, c.Now), lanes: newLanes(c.Routes), rooms: newRooms(c.Limits.PerQueue)}
 }

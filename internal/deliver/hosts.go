@@ -40,8 +40,8 @@ type host struct {
 // mostHosts bounds the cache: hosts are chosen by strangers.
 const mostHosts = 20_000
 
-func newHosts(c Config) *hosts {
-	return &hosts{store: c.Servers, rules: c.Rules, now: c.Now, ttl: c.Limits.Cached, known: make(map[string]*host)}
+func newHosts(store circuit.Store, rules circuit.Rules, ttl time.Duration, now func() time.Time) *hosts {
+	return &hosts{store: store, rules: rules, now: now, ttl: ttl, known: make(map[string]*host)}
 }
 
 func (h *hosts) view(key string, now time.Time) circuit.State {

@@ -33,7 +33,7 @@ func TestAFreshLookIsNotLostToALateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		target := activity.Target{Inbox: "https://a.example/inbox"}
 		store := &answers{state: circuit.State{Key: circuit.HostKey(target.Host())}, second: make(chan struct{})}
-		h := newHosts(Config{Servers: store, Now: time.Now, Rules: circuit.Rules{}.Complete(), Limits: Limits{Cached: time.Minute}})
+		h := newHosts(store, circuit.Rules{}.Complete(), time.Minute, time.Now)
 		look := func() map[string]circuit.State {
 			read, err := h.loadFor(t.Context(), true, []activity.Target{target})
 			if err != nil {

@@ -101,15 +101,22 @@ type Limiter interface {
 	Learn(ctx context.Context, host string, perMinute int) (ratelimit.Limit, error)
 }
 
-// Meter counts for metrics.
+// Meter counts for metrics and statistics.
 type Meter interface {
 	// Attempted is called after each attempt, with the state it led to.
 	Attempted(a activity.Activity, o outcome.Outcome, s activity.State)
 	// Counted adds to a counter, such as "Parked".
 	Counted(name string, n int)
+	// Recorded counts what was just recorded in the ledger.
+	Recorded(rs []ledger.Recipient)
+	// Flush is called at the end of a batch, after which the process may be
+	// frozen for good.
+	Flush(ctx context.Context)
 }
 
 type unmetered struct{}
 
 func (unmetered) Attempted(activity.Activity, outcome.Outcome, activity.State) {}
 func (unmetered) Counted(string, int)                                          {}
+func (unmetered) Recorded([]ledger.Recipient)                                  {}
+func (unmetered) Flush(context.Context)                                        {}

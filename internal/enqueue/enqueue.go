@@ -57,6 +57,11 @@ type JobRecorder interface {
 	RecordJob(ctx context.Context, a activity.Activity, target activity.Target) error
 }
 
+// Meter counts recipients as they are accepted.
+type Meter interface {
+	Accepted(ctx context.Context, recipients int)
+}
+
 // Limits bound one request.
 type Limits struct {
 	Body    int           // bytes of an activity; default 256 KiB
@@ -68,7 +73,7 @@ type Limits struct {
 // DefaultRetention is how long records are kept after an activity is due.
 const DefaultRetention = 30 * 24 * time.Hour
 
-// Options of a Service. Noter, Jobs and Priorities may be left out.
+// Options of a Service. Noter, Jobs, Meter and Priorities may be left out.
 type Options struct {
 	Queues   map[queue.Name]queue.Sender // high, normal, low and ordered
 	Ledger   Ledger
@@ -78,6 +83,7 @@ type Options struct {
 	Markers  *dedup.Guard
 	Noter    Noter
 	Jobs     JobRecorder
+	Meter    Meter
 
 	Limits    Limits
 	Retention time.Duration
@@ -142,7 +148,7 @@ func (s *Service) Enqueue(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return r.results(p)[0], nil
+	return s.accepted(ctx, r, p)[0], nil
 }
 
 // EnqueueBatch accepts several activities, all or none. Its errors are those of
@@ -162,7 +168,22 @@ func (s *Service) EnqueueBatch(ctx context.Context, req BatchRequest) ([]Result,
 	if err != nil {
 		return nil, err
 	}
-	return r.results(p), nil
+	return s.accepted(ctx, r, p), nil
+}
+
+// accepted returns the results of a call that was accepted, and counts those that
+// are no duplicates.
+func (s *Service) accepted(ctx context.Context, r receipt, p *plan) []Result {
+	results := r.results(p)
+	if s.o.Meter == nil || r.duplicate {
+		return results
+	}
+	n := 0
+	for _, res := range results {
+		n += res.Recipients
+	}
+	s.o.Meter.Accepted(ctx, n)
+	return results
 }
 
 // Check returns everything that is wrong with a request, without accepting it.

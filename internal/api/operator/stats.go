@@ -6,27 +6,21 @@ import (
 	"net/http"
 
 	"fedpost/internal/api"
-	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/sipher/follow"
 )
 
-// Stats reports on everything.
-type Stats interface {
-	Report(ctx context.Context, days int) (stats.Report, error)
-}
-
 // StatsRoutes are the routes of statistics.
-func StatsRoutes(s Stats) []api.Route {
+func StatsRoutes(reporter *Reporter) []api.Route {
 	return []api.Route{route("GET /v1/stats", func(w http.ResponseWriter, r *http.Request) error {
 		q, err := api.ReadQuery(r, "days")
 		if err != nil {
 			return err
 		}
-		days, err := api.Number(q, "days", 1, 1, stats.MostDays)
+		days, err := api.Number(q, "days", 1, 1, MostDays)
 		if err != nil {
 			return err
 		}
-		report, err := s.Report(r.Context(), days)
+		report, err := reporter.Report(r.Context(), days)
 		if err != nil {
 			return unreachable(err)
 		}

@@ -67,7 +67,7 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 		return nil, err
 	}
 	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
-	p.Meter = meter
+	p.Metrics = meter
 	engine, err := app.Deliver(c, p)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 		return nil, err
 	}
 	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
-	p.Meter = meter
+	p.Metrics = meter
 	runner, err := app.HealthCheck(c, p)
 	if err != nil {
 		return nil, err

@@ -1,3 +1,10 @@
+// Package stats counts what becomes of recipients, for an operator's overview.
+//
+// What became of recipients is added up in the memory of each process and written
+// as one small item every few seconds at most, however many deliveries those
+// were. The price is a known error: a process that is killed loses what it counted
+// in its last seconds. An activity's end is looked up in the ledger, not in these
+// numbers.
 package stats
 
 import (
@@ -20,7 +27,8 @@ type Store interface {
 // Counts are numbers of recipients by what became of them.
 type Counts map[string]int
 
-func (c Counts) add(other Counts) {
+// Add adds other counts.
+func (c Counts) Add(other Counts) {
 	for name, n := range other {
 		c[name] += n
 	}
@@ -54,14 +62,15 @@ func NewTally(store Store, process string, now func() time.Time) *Tally {
 	return &Tally{store: store, process: process, now: now, days: map[string]Counts{}, dirty: map[string]bool{}}
 }
 
-func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+// Day is how the day of a time is named: its date in UTC.
+func Day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // Add counts n recipients.
 func (t *Tally) Add(name string, n int) {
 	if n == 0 {
 		return
 	}
-	day := dayOf(t.now())
+	day := Day(t.now())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.days[day] == nil {
@@ -110,7 +119,7 @@ func (t *Tally) write(ctx context.Context) error {
 			return fmt.Errorf("write counts of %s: %w", day, err)
 		}
 	}
-	t.forget(dayOf(now))
+	t.forget(Day(now))
 	return nil
 }
 

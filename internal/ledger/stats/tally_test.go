@@ -1,10 +1,12 @@
 package stats_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,8 +15,6 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/engine/queue"
-	"fedpost/internal/enqueue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/ledger/stats"
 )
@@ -178,76 +178,18 @@ func TestConcurrentCountsAddUp(t *testing.T) {
 	}
 }
 
-// stub is a ledger, an enqueuer and a worker that do what they are told.
-type stub struct {
-	ledger.Store
-	stats.Enqueuer
-	err    error
-	status enqueue.Status
-}
-
-func (s stub) Record(context.Context, *ledger.Claim, []ledger.Recipient, bool) error { return s.err }
-
-func (s stub) Enqueue(context.Context, enqueue.Request) (enqueue.Result, error) {
-	return enqueue.Result{Status: s.status, Recipients: 3}, s.err
-}
-
-func (s stub) EnqueueBatch(context.Context, enqueue.BatchRequest) ([]enqueue.Result, error) {
-	return []enqueue.Result{{Status: s.status, Recipients: 3}, {Status: s.status, Recipients: 4}}, s.err
-}
-
-func (s stub) Handle(context.Context, queue.Name, []queue.Received) ([]string, error) {
-	return []string{"m"}, s.err
-}
-
-func TestWhatIsRecordedIsCountedWhenItIs(t *testing.T) {
-	rs := []ledger.Recipient{
+func TestWhatIsRecordedIsCounted(t *testing.T) {
+	m := &memory{}
+	tally := stats.NewTally(m, "p", func() time.Time { return noon })
+	stats.Meter{Tally: tally}.Recorded([]ledger.Recipient{
 		{State: activity.Delivered, Target: activity.Target{Stands: 40}}, {State: activity.Delivered},
 		{State: activity.Dead}, {State: activity.Parked}, {State: activity.Retrying},
+	})
+	if err := tally.Settle(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		err  error
-		want map[string]int
-	}{
-		{nil, map[string]int{"delivered": 41, "dead": 1, "retrying": 1}},
-		{ledger.ErrClaimed, map[string]int{}},
-	} {
-		m := &memory{}
-		tally := stats.NewTally(m, "p", func() time.Time { return noon })
-		l := stats.Ledger{Store: stub{err: c.err}, Tally: tally}
-		if err := l.Record(t.Context(), nil, rs, true); !errors.Is(err, c.err) {
-			t.Errorf("error %v", err)
-		}
-		if err := tally.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := m.of(t, "2026-11-21"); !maps.Equal(got, c.want) {
-			t.Errorf("%v: counted %v, want %v", c.err, got, c.want)
-		}
-	}
-}
-
-func TestOnlyWhatIsQueuedNowIsAccepted(t *testing.T) {
-	for _, c := range []struct {
-		status enqueue.Status
-		err    error
-		want   int
-	}{{enqueue.Queued, nil, 10}, {enqueue.Duplicate, nil, 0}, {enqueue.Queued, errors.New("down"), 0}} {
-		m := &memory{}
-		tally := stats.NewTally(m, "p", func() time.Time { return noon })
-		a := stats.Accepting{Enqueuer: stub{err: c.err, status: c.status}, Tally: tally, Log: slog.New(slog.DiscardHandler)}
-		if res, err := a.Enqueue(t.Context(), enqueue.Request{}); !errors.Is(err, c.err) || res.Recipients != 3 {
-			t.Errorf("%+v, %v", res, err)
-		}
-		if res, err := a.EnqueueBatch(t.Context(), enqueue.BatchRequest{}); !errors.Is(err, c.err) || len(res) != 2 {
-			t.Errorf("%+v, %v", res, err)
-		}
-		if err := tally.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := m.of(t, "2026-11-21")[stats.Accepted]; got != c.want {
-			t.Errorf("%+v: counted %d", c, got)
-		}
+	if got := m.of(t, "2026-11-21"); !maps.Equal(got, map[string]int{"delivered": 41, "dead": 1, "retrying": 1}) {
+		t.Errorf("counted %v", got)
 	}
 }
 
@@ -260,7 +202,7 @@ func (m *meter) Counted(_ string, n int)                                      { 
 func TestAMeterIsPassedOn(t *testing.T) {
 	m, next := &memory{}, &meter{}
 	tally := stats.NewTally(m, "p", func() time.Time { return noon })
-	for _, metered := range []stats.Metered{{Next: next, Tally: tally}, {Tally: tally}} {
+	for _, metered := range []stats.Meter{{Metrics: next, Tally: tally}, {Tally: tally}} {
 		metered.Attempted(activity.Activity{}, outcome.Outcome{}, activity.Delivered)
 		metered.Attempted(activity.Activity{}, outcome.Outcome{Unattempted: true}, activity.Retrying)
 		metered.Counted("Parked", 5)
@@ -281,9 +223,10 @@ func TestCountsThatCannotBeWrittenFailNothing(t *testing.T) {
 	m := &memory{fail: errors.New("down")}
 	tally := stats.NewTally(m, "p", func() time.Time { return noon })
 	tally.Add("delivered", 1)
-	w := stats.Working{Worker: stub{}, Tally: tally, Log: slog.New(slog.DiscardHandler)}
-	if failed, err := w.Handle(t.Context(), queue.Normal, nil); err != nil || len(failed) != 1 {
-		t.Errorf("%v, %v", failed, err)
+	var log bytes.Buffer
+	stats.Meter{Tally: tally, Log: slog.New(slog.NewTextHandler(&log, nil))}.Flush(t.Context())
+	if !strings.Contains(log.String(), "counts could not be written") {
+		t.Errorf("logged %q", log.String())
 	}
 	if m.writes != 1 {
 		t.Errorf("%d writes", m.writes)

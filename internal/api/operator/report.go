@@ -1,13 +1,4 @@
-// Package stats tells an operator at a glance how fedpost is doing: how much
-// waits, what became of the rest, and which servers are in trouble.
-//
-// Nothing is counted on the way that is not paid for already. Queues count
-// themselves, servers are listed, and what became of recipients is added up in
-// the memory of each process and written as one small item every few seconds at
-// most, however many deliveries those were. The price is a known error: a
-// process that is killed takes with it what it counted in its last seconds. The
-// ledger, not these numbers, is what an activity's fate is looked up in.
-package stats
+package operator
 
 import (
 	"cmp"
@@ -22,6 +13,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger/stats"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -30,8 +22,8 @@ type Report struct {
 	At     time.Time            `json:"at"`
 	Queues map[queue.Name]Depth `json:"queues"`
 	// Counts of all Days together.
-	Counts Counts `json:"counts"`
-	Days   []Day  `json:"days"`
+	Counts stats.Counts `json:"counts"`
+	Days   []Day        `json:"days"`
 	// Servers counts those that are not healthy, by phase; "inbox" counts single
 	// inboxes in trouble on servers that are well.
 	Servers map[string]int `json:"servers"`
@@ -53,8 +45,8 @@ type Depth struct {
 
 // Day is what was counted on a day.
 type Day struct {
-	Day    string `json:"day"` // UTC
-	Counts Counts `json:"counts"`
+	Day    string       `json:"day"` // UTC
+	Counts stats.Counts `json:"counts"`
 }
 
 // Trouble is a server that is not healthy.
@@ -65,11 +57,6 @@ type Trouble struct {
 	DownSince time.Time         `json:"downSince,omitzero"`
 	Reason    string            `json:"reason,omitempty"`
 	Why       string            `json:"why,omitempty"`
-}
-
-// Servers are listed by package servers.
-type Servers interface {
-	List(ctx context.Context, f registry.Filter, cursor string, limit int) ([]registry.Server, string, error)
 }
 
 // Queue counts its messages.
@@ -83,13 +70,15 @@ type aged interface {
 	Oldest(ctx context.Context) (time.Time, error)
 }
 
-// Service makes reports.
-type Service struct {
+// Reporter makes reports. Nothing is counted for a report that is not counted
+// anyway: queues count themselves, servers are listed, and package stats counts
+// what becomes of recipients.
+type Reporter struct {
 	Queues  func(queue.Name) Queue
-	Store   Store
-	Servers Servers
+	Store   stats.Store
+	Servers *registry.Service
 	// Tally of this process, which is written before the counts are read.
-	Tally *Tally
+	Tally *stats.Tally
 	Now   func() time.Time
 }
 
@@ -103,13 +92,13 @@ const (
 )
 
 // always are counted from the beginning, so that a page can show them.
-var always = []string{Accepted, Attempts, string(activity.Delivered), string(activity.Failed), string(activity.Dead)}
+var always = []string{stats.Accepted, stats.Attempts, string(activity.Delivered), string(activity.Failed), string(activity.Dead)}
 
 // Report returns the state of things, with the counts of a number of days, of
 // which today is the last.
-func (s *Service) Report(ctx context.Context, days int) (Report, error) {
+func (s *Reporter) Report(ctx context.Context, days int) (Report, error) {
 	now := s.Now()
-	r := Report{At: now.UTC(), Counts: Counts{}, Servers: map[string]int{}, Unhealthy: []Trouble{}}
+	r := Report{At: now.UTC(), Counts: stats.Counts{}, Servers: map[string]int{}, Unhealthy: []Trouble{}}
 	if err := s.Tally.Settle(ctx); err != nil {
 		return Report{}, err
 	}
@@ -130,12 +119,12 @@ func (s *Service) Report(ctx context.Context, days int) (Report, error) {
 		r.Counts[name] = 0
 	}
 	for _, d := range r.Days {
-		r.Counts.add(d.Counts)
+		r.Counts.Add(d.Counts)
 	}
 	return r, nil
 }
 
-func (s *Service) depths(ctx context.Context, now time.Time) (map[queue.Name]Depth, error) {
+func (s *Reporter) depths(ctx context.Context, now time.Time) (map[queue.Name]Depth, error) {
 	all := make([]Depth, len(queue.Names))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, name := range queue.Names {
@@ -172,12 +161,12 @@ func (s *Service) depths(ctx context.Context, now time.Time) (map[queue.Name]Dep
 	return byName, nil
 }
 
-func (s *Service) days(ctx context.Context, now time.Time, n int) ([]Day, error) {
+func (s *Reporter) days(ctx context.Context, now time.Time, n int) ([]Day, error) {
 	days := make([]Day, n)
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range days {
 		g.Go(func() error {
-			day := dayOf(now.AddDate(0, 0, i+1-n))
+			day := stats.Day(now.AddDate(0, 0, i+1-n))
 			counts, err := s.Store.CountsOf(ctx, day)
 			days[i] = Day{day, counts}
 			return err
@@ -190,7 +179,7 @@ func (s *Service) days(ctx context.Context, now time.Time, n int) ([]Day, error)
 }
 
 // trouble counts the servers that are not healthy and lists the worst.
-func (s *Service) trouble(ctx context.Context, r *Report) error {
+func (s *Reporter) trouble(ctx context.Context, r *Report) error {
 	seen, cursor := 0, ""
 	for {
 		page, next, err := s.Servers.List(ctx, registry.Filter{}, cursor, serverPage)

@@ -1,0 +1,52 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+)
+
+type failingLedger struct {
+	ledger.Store
+	errs []error
+}
+
+func (l *failingLedger) Record(context.Context, *ledger.Claim, []ledger.Recipient, bool) error {
+	err := l.errs[0]
+	l.errs = l.errs[1:]
+	return err
+}
+
+type recordMeter struct {
+	unmetered
+	recorded int
+}
+
+func (m *recordMeter) Recorded(rs []ledger.Recipient) { m.recorded += len(rs) }
+
+// A recipient that could not be recorded comes again, and is counted then.
+func TestWhatIsRecordedIsCountedWhenItIs(t *testing.T) {
+	down := errors.New("down")
+	for _, c := range []struct {
+		errs []error
+		want int
+	}{
+		{[]error{nil}, 1},
+		{[]error{ledger.ErrClaimed}, 0},
+		{[]error{down, nil}, 1},
+		{[]error{down, down, down}, 0},
+	} {
+		m := &recordMeter{}
+		last := c.errs[len(c.errs)-1]
+		u := &unit{invocation: &invocation{Engine: &Engine{Config: Config{Ledger: &failingLedger{errs: c.errs}, Meter: m}}}}
+		if err := u.record(t.Context(), []ledger.Recipient{{State: activity.Delivered}}, true); !errors.Is(err, last) {
+			t.Errorf("%v: error %v", c.errs, err)
+		}
+		if m.recorded != c.want {
+			t.Errorf("%v: counted %d, want %d", c.errs, m.recorded, c.want)
+		}
+	}
+}

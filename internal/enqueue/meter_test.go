@@ -1,0 +1,36 @@
+package enqueue_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"fedpost/internal/enqueue"
+	"fedpost/internal/testkit/faults"
+)
+
+// counted is a meter that adds up.
+type counted struct{ recipients int }
+
+func (c *counted) Accepted(_ context.Context, n int) { c.recipients += n }
+
+func TestOnlyWhatIsQueuedNowIsAccepted(t *testing.T) {
+	m := &counted{}
+	w := newWorld(t, &faults.Plan{}, func(s *settings) { s.enqueue.Meter = m })
+	for range 2 { // the second is a duplicate
+		if _, err := w.service.Enqueue(t.Context(), request(key("one"))); err != nil {
+			t.Fatal(err)
+		}
+		if m.recipients != 2 {
+			t.Errorf("counted %d, want the 2 of one request", m.recipients)
+		}
+	}
+	batch := enqueue.BatchRequest{Requests: []enqueue.Request{request(), request()}}
+	if _, err := w.service.EnqueueBatch(t.Context(), batch); err != nil || m.recipients != 6 {
+		t.Errorf("counted %d, want 6; %v", m.recipients, err)
+	}
+	var invalid *enqueue.InvalidError
+	if _, err := w.service.Enqueue(t.Context(), enqueue.Request{}); !errors.As(err, &invalid) || m.recipients != 6 {
+		t.Errorf("counted %d, want 6; %v", m.recipients, err)
+	}
+}

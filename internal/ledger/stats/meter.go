@@ -1,0 +1,79 @@
+package stats
+
+import (
+	"context"
+	"log/slog"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/ledger"
+)
+
+// What is counted beside the states that recipients come to.
+const (
+	// Accepted recipients, by the API.
+	Accepted = "accepted"
+	// Attempts that were made.
+	Attempts = "attempts"
+)
+
+// Metrics count for a monitoring system.
+type Metrics interface {
+	// Attempted is called after each attempt, with the state it led to.
+	Attempted(a activity.Activity, o outcome.Outcome, s activity.State)
+	// Counted adds to a counter, such as "Parked".
+	Counted(name string, n int)
+}
+
+// Meter counts in a process's Tally, and passes on to Metrics what those count.
+type Meter struct {
+	Tally   *Tally
+	Metrics Metrics // may be nil
+	Log     *slog.Logger
+}
+
+// Accepted counts recipients that the API has accepted, and writes the counts.
+func (m Meter) Accepted(ctx context.Context, recipients int) {
+	m.Tally.Add(Accepted, recipients)
+	m.Flush(ctx)
+}
+
+// Attempted counts an attempt.
+func (m Meter) Attempted(a activity.Activity, o outcome.Outcome, s activity.State) {
+	if !o.Unattempted {
+		m.Tally.Add(Attempts, 1)
+	}
+	if m.Metrics != nil {
+		m.Metrics.Attempted(a, o, s)
+	}
+}
+
+// Recorded counts what the ledger has recorded, once it has: what was tried twice
+// because a process died is counted once.
+func (m Meter) Recorded(rs []ledger.Recipient) {
+	for _, r := range rs {
+		// Most that are parked have no record: see Counted.
+		if r.State != activity.Parked {
+			m.Tally.Add(string(r.State), max(1, r.Target.Stands))
+		}
+	}
+}
+
+// Counted adds to a counter.
+func (m Meter) Counted(name string, n int) {
+	if name == "Parked" {
+		m.Tally.Add(string(activity.Parked), n)
+	}
+	if m.Metrics != nil {
+		m.Metrics.Counted(name, n)
+	}
+}
+
+// Flush writes counts, at the end of a request or batch: the process may be
+// frozen for good after it. A failure to write fails nothing that was counted;
+// the next flush writes the same counts.
+func (m Meter) Flush(ctx context.Context) {
+	if err := m.Tally.Flush(ctx); err != nil {
+		m.Log.WarnContext(ctx, "counts could not be written", "error", err)
+	}
+}
