@@ -139,6 +139,7 @@ func (u *unit) contain(ctx context.Context, try Attempt, j *job) (o outcome.Outc
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			o = outcome.Outcome{Class: outcome.Retry, Err: fmt.Sprintf("internal error: %v", r)}
 		}
+		o = o.Cleaned() // whatever the protocol lets a stranger say
 		o.Took = u.Now().Sub(start)
 	}()
 	o = try(ctx, j.target, j.attempts+1)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
 	"fedpost/internal/message/claimcheck"
@@ -60,7 +61,7 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 		Body: m.Body,
 		Attributes: map[string]string{
 			AttributeReason: reason,
-			AttributeError:  clip(why.Error(), 512),
+			AttributeError:  outcome.Clean(why.Error(), 512),
 			AttributeSource: string(v.from),
 		},
 	}
@@ -73,13 +74,6 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 	v.Log.Error("a message was moved to the dead letters", "queue", v.from, "messageId", m.ID, "reason", reason, "error", why)
 	v.Meter.Counted("Rejected", 1)
 	return done, nil
-}
-
-func clip(s string, most int) string {
-	if len(s) > most {
-		return s[:most]
-	}
-	return s
 }
 
 // renew puts a message that would soon be given up by the queue on it anew. Its

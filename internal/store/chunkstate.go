@@ -160,6 +160,25 @@ func (c *chunkState) rebase(since int64, rows map[int]row) {
 // unit.
 const stateRoom = 900
 
+// mostTexts is how large an item of texts, or the state of a single position,
+// may be, in bytes. Beyond that the texts are dropped: an item over
+// table.MaxItem would not be written, and a delivery without a recorded outcome
+// is sent again.
+const mostTexts = table.MaxItem - 8<<10
+
+// packOwn returns the data of the state of a single position.
+func (o ownState) packOwn() ([]byte, error) {
+	data, err := outcomePacking.pack(o)
+	if err != nil || len(data) <= mostTexts {
+		return data, err
+	}
+	o.Rows = slices.Clone(o.Rows)
+	for i := range o.Rows {
+		o.Rows[i].text = text{}
+	}
+	return outcomePacking.pack(o)
+}
+
 // textItem is an item of texts, by position.
 type textItem map[int]text
 
@@ -181,12 +200,17 @@ func (c *chunkState) pack(k func(name string) table.Key) (data []byte, texts *ta
 	}
 	name := newFence()
 	c.Texts = append(slices.Clone(c.Texts), name)
-	moved, err := outcomePacking.pack(out)
-	if err != nil {
+	texts = &table.Item{Key: k(name)}
+	if texts.Data, err = outcomePacking.pack(out); err != nil {
 		return nil, nil, err
 	}
+	if len(texts.Data) > mostTexts {
+		if texts.Data, err = outcomePacking.pack(textItem{}); err != nil {
+			return nil, nil, err
+		}
+	}
 	data, err = outcomePacking.pack(c)
-	return data, &table.Item{Key: k(name), Data: moved}, err
+	return data, texts, err
 }
 
 // restore puts back in what had moved out to the i-th item of texts.

@@ -68,7 +68,7 @@ func (s *Store) Record(ctx context.Context, c *ledger.Claim, rs []ledger.Recipie
 func (s *Store) write(ctx context.Context, c *ledger.Claim, b *basis) (table.Item, error) {
 	u, expires := c.Unit, s.forget(c.Known.Record)
 	if u.Position != message.Whole {
-		data, err := outcomePacking.pack(b.state)
+		data, err := b.state.packOwn()
 		if err != nil {
 			return table.Item{}, err
 		}
@@ -170,7 +170,7 @@ func (s *Store) putRecipient(ctx context.Context, id activity.ID, r ledger.Recip
 		b := k.Basis.(*basis)
 		b.state.put([]ledger.Recipient{r})
 		b.state.Owner, b.state.Until, b.state.Generation = "", 0, r.Generation
-		data, err := outcomePacking.pack(b.state)
+		data, err := b.state.packOwn()
 		if err != nil {
 			return false, err
 		}

@@ -39,9 +39,10 @@ type Outcome struct {
 	Reason Reason
 
 	// Err says in words what went wrong, for records and logs; empty if delivered.
+	// The engine cuts and cleans Err, Response and Note once more (Cleaned).
 	Err string
 
-	// Response is the beginning of the answer's body, at most MaxResponse bytes.
+	// Response is the beginning of the answer's body, at most MaxText bytes.
 	Response string
 
 	// RetryAfter is the earliest time of a next try that the host asked for;
@@ -75,10 +76,6 @@ func (o Outcome) Waits() bool { return o.Unattempted && !o.Tried && !o.RetryAfte
 // ErrTimeout is the cause that a context ends with when the time for one attempt
 // is up, which counts against the host; any other end of it is our own doing.
 var ErrTimeout = errors.New("no answer in time")
-
-// MaxResponse is how much of an answer's body is kept, in bytes: enough for an
-// operator to read the other server's error message.
-const MaxResponse = 1024
 
 // HostFault reports whether the outcome speaks against the host as a whole
 // (network faults and 5xx) and so counts towards opening its circuit.

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
-	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/servers/parking"
 )
 
@@ -75,7 +75,7 @@ func notice(l DeadLetter) (queue.Message, error) {
 		return queue.Message{}, fmt.Errorf("bury %s: %w", l.Name(), err)
 	}
 	m := queue.Message{Body: body, Attributes: map[string]string{
-		deliver.AttributeReason: l.Reason, deliver.AttributeError: outbound.Clean(l.Last.LastError, longestError),
+		deliver.AttributeReason: l.Reason, deliver.AttributeError: outcome.Clean(l.Last.LastError, longestError),
 		deliver.AttributeSource: string(parking.QueueOf(l.Activity)),
 	}}
 	if l.Activity.Ordered() {

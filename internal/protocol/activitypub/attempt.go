@@ -102,7 +102,7 @@ func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
 	}
 	o.Err = fmt.Sprintf("answered %d %s", a.Status, http.StatusText(a.Status))
 	if a.Status >= 300 && a.Status < 400 {
-		o.Err += fmt.Sprintf(" to %q, which is not followed", outbound.Clean(a.Header.Get("Location"), 200))
+		o.Err += fmt.Sprintf(" to %q, which is not followed", outcome.Clean(a.Header.Get("Location"), 200))
 	}
 	return o
 }

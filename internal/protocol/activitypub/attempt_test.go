@@ -385,7 +385,7 @@ func TestResponseIsKeptCleanAndShort(t *testing.T) {
 	step.Body = "  \x1b[2J\x00oops\r\n\tünterwegs \xff\u202e" + strings.Repeat("é", 3000)
 	w.inbox.Always(step)
 	o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
-	if !strings.HasPrefix(o.Response, "\ufffd[2J\ufffdoops ünterwegs \ufffd\ufffdé") || len(o.Response) > outcome.MaxResponse || len(o.Response) < outcome.MaxResponse-4 {
+	if !strings.HasPrefix(o.Response, "\ufffd[2J\ufffdoops ünterwegs \ufffd\ufffdé") || len(o.Response) > outcome.MaxText || len(o.Response) < outcome.MaxText-4 {
 		t.Errorf("%d bytes: %q", len(o.Response), o.Response[:60])
 	}
 }

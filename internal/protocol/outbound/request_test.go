@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"unicode"
-	"unicode/utf8"
 
 	"fedpost/internal/activity/outcome"
 )
@@ -111,25 +109,6 @@ func FuzzNewRequest(f *testing.F) {
 		}
 		if r.URL.User != nil || r.URL.Host == "" || r.URL.Path == "" || r.URL.Fragment != "" {
 			t.Errorf("%q becomes %q", in, r.URL)
-		}
-	})
-}
-
-func FuzzClean(f *testing.F) {
-	f.Add("  a\x1b[2J\r\n\tb\xff\u202e ü", 10)
-	f.Add(strings.Repeat("é ", 3000), 1024)
-	f.Fuzz(func(t *testing.T, in string, limit int) {
-		out := Clean(in, limit)
-		if len(out) > max(limit, 0) || !utf8.ValidString(out) || strings.TrimSpace(out) != out || strings.Contains(out, "  ") {
-			t.Errorf("%q", out)
-		}
-		for _, r := range out {
-			if unicode.IsControl(r) {
-				t.Errorf("%q has %U", out, r)
-			}
-		}
-		if Clean(out, limit) != out {
-			t.Errorf("%q becomes %q", out, Clean(out, limit))
 		}
 	})
 }

@@ -19,14 +19,8 @@ func (s State) Fault(r Rules, reason outcome.Reason, why string, now time.Time) 
 	return s.kept(r, now)
 }
 
-// clip keeps a record from growing by what strangers make errors say.
-func clip(why string) string {
-	const most = 200
-	if len(why) > most {
-		return why[:most]
-	}
-	return why
-}
+// clip bounds what a stranger's words add to the record of its server.
+func clip(why string) string { return outcome.Clean(why, 200) }
 
 // Throttle pauses the server until a time, because it asked for it: it is alive,
 // whatever was thought of it before.

@@ -156,6 +156,38 @@ var records = group{"records", []testCase{
 			b.t.Errorf("inspecting a chunk of long answers costs %+v", state)
 		}
 	}},
+	{"TextsTooLargeForAnItemAreDroppedAndOutcomesNever", func(b *bed) {
+		w := b.work(50)
+		rs := w.deliveries(50)
+		for p := range 12 {
+			rs[p] = w.outcome(p, activity.Failed)
+			rs[p].LastError = noise(60_000 + p)
+		}
+		c := w.claim(w.chunk(), "chunk")
+		w.record(&c, rs...)
+		chunks, err := b.Chunks(b.ctx, b.record(w.id), 0, 0)
+		b.must(err)
+		for p, r := range chunks[0].Recipients {
+			if r.State != rs[p].State || r.LastStatus != rs[p].LastStatus {
+				b.t.Errorf("position %d is %s after status %d", p, r.State, r.LastStatus)
+			}
+		}
+		if n := len(chunks[0].Recipients); n != 50 {
+			b.t.Errorf("%d recipients", n)
+		}
+
+		w = b.work(2)
+		one := w.claim(w.one(0, 1), "position")
+		long := w.outcomeOf(0, activity.Failed, 1)
+		long.Response = noise(900_000)
+		w.record(&one, long)
+		w.shows(0, activity.Failed)
+		long = w.outcomeOf(1, activity.Dead, 1)
+		long.Response = noise(900_000)
+		_, err = b.PutRecipients(b.ctx, w.id, []ledger.Recipient{long}, b.in(time.Hour))
+		b.must(err)
+		w.shows(1, activity.Dead)
+	}},
 	{"AWorkerMayRepeatAWriteWhoseAnswerWasLost", func(b *bed) {
 		w := b.work(4)
 		deaf := &deafTable{Table: b.table}

@@ -116,5 +116,5 @@ func FaultOf(err error) *Fault {
 
 // StatusError is an answer that is no success where only a success will do.
 func StatusError(what string, a Answer) error {
-	return fmt.Errorf("%s answered %d: %.200s", what, a.Status, a.Excerpt)
+	return fmt.Errorf("%s answered %d: %s", what, a.Status, outcome.Clean(a.Excerpt, 200))
 }
