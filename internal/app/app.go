@@ -10,6 +10,7 @@ package app
 import (
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -50,6 +51,8 @@ type Ports struct {
 	Tally *stats.Tally
 	// Now is the clock; default time.Now.
 	Now func() time.Time
+	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
+	Random func() float64
 }
 
 func (p Ports) now() func() time.Time {
@@ -57,6 +60,13 @@ func (p Ports) now() func() time.Time {
 		return time.Now
 	}
 	return p.Now
+}
+
+func (p Ports) random() func() float64 {
+	if p.Random == nil {
+		return rand.Float64
+	}
+	return p.Random
 }
 
 func (p Ports) store() *store.Store { return store.New(p.Table, p.now()).Alone(p.Alone) }

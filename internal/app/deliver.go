@@ -60,7 +60,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 			InFlight: c.Concurrency.Deliveries, PerQueue: p.PerQueue, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
 		},
-		Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(),
+		Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(), Random: p.random(),
 	})
 	return memory.engine, nil
 }
@@ -86,5 +86,5 @@ func (p Ports) deadLetterWriter(l config.Limits) deadletter.Writer {
 
 func (p Ports) lot(r circuit.Rules) *parking.Lot {
 	s := p.store()
-	return &parking.Lot{Spots: s, Servers: s, Queues: p.sender, Rules: r, Now: p.now(), Random: random}
+	return &parking.Lot{Spots: s, Servers: s, Queues: p.sender, Rules: r, Now: p.now(), Random: p.random()}
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"fedpost/internal/app/config"
@@ -16,8 +15,6 @@ import (
 
 // probeTimeout is how long a server that is probed may take to answer.
 const probeTimeout = 8 * time.Second
-
-func random() float64 { return rand.Float64() }
 
 // HealthCheck is the scheduled work that functions/healthcheck runs.
 func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {

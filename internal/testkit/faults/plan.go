@@ -9,12 +9,11 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
-
-	"fedpost/internal/engine/queue"
 )
 
 // ErrInjected is what a call that was made to fail returns: it looks like a
@@ -72,8 +71,8 @@ type Fault struct {
 
 func (f Fault) String() string { return fmt.Sprintf("%s at call %d", f.Kind, f.Call) }
 
-// fits reports whether a call can go wrong in this way.
-func (f Fault) fits(c Call) bool {
+// Fits reports whether a call can go wrong in this way.
+func (f Fault) Fits(c Call) bool {
 	switch f.Kind {
 	case FailEntry:
 		return c.Op == "SendBatch" && f.Entry < c.Entries
@@ -97,6 +96,7 @@ type Call struct {
 	Target  string // the name that the object was wrapped with
 	Op      string // the method
 	Entries int    // how many messages, items or keys it was about
+	About   string // the first of them
 }
 
 func (c Call) String() string { return fmt.Sprintf("%d %s.%s", c.N, c.Target, c.Op) }
@@ -153,62 +153,41 @@ func (p *Plan) Revive() {
 // Do makes one call through the plan, for what this package has no wrapper for.
 // On an error the caller must not use anything that act returned by the side.
 func (p *Plan) Do(target, op string, act func() error) error {
-	_, err := p.do(target, op, 1, func(Fault) error { return act() })
-	return err
+	return p.Intercept(context.Background(), Call{Target: target, Op: op, Entries: 1}, func(Fault) error { return act() })
 }
 
-// do makes a call. Act is told of a fault that it has to work out by itself.
-func (p *Plan) do(target, op string, entries int, act func(Fault) error) (Call, error) {
-	call, fault, err := p.begin(target, op, entries)
+// Intercept implements Interceptor.
+func (p *Plan) Intercept(_ context.Context, call Call, act func(Fault) error) error {
+	call, fault, err := p.begin(call)
 	if err != nil {
-		return call, err
+		return err
 	}
-	err = act(fault)
+	died, err := fault.Run(call, act)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case fault.Kind == DieAfter, fault.Kind == DieHalfway:
-		p.dead = true
-		return call, fmt.Errorf("%w (after %s)", ErrDead, call)
-	case p.dead:
+	if p.dead && !died {
 		// Another goroutine's call was the last: this answer reaches nobody.
-		return call, fmt.Errorf("%w (during %s)", ErrDead, call)
-	case fault.Kind == ActThenLose:
-		return call, fmt.Errorf("%w: the answer of %s was lost", ErrInjected, call)
+		return fmt.Errorf("%w (during %s)", ErrDead, call)
 	}
-	return call, err
+	p.dead = p.dead || died
+	return err
 }
 
 // begin counts a call and returns the fault it has, or the error that keeps it
 // from acting at all.
-func (p *Plan) begin(target, op string, entries int) (Call, Fault, error) {
+func (p *Plan) begin(call Call) (Call, Fault, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	call := Call{N: len(p.calls) + 1, Target: target, Op: op, Entries: entries}
+	call.N = len(p.calls) + 1
 	if p.dead {
 		return call, Fault{}, fmt.Errorf("%w (before %s)", ErrDead, call)
 	}
 	p.calls = append(p.calls, call)
 	i := slices.IndexFunc(p.faults, func(f Fault) bool { return f.Call == call.N })
-	if i < 0 {
-		return call, Fault{}, nil
-	}
-	fault := p.faults[i]
-	if !fault.fits(call) {
+	if i < 0 || !p.faults[i].Fits(call) {
 		return call, Fault{}, nil
 	}
 	p.fired++
-	switch fault.Kind {
-	case FailBefore:
-		return call, fault, fmt.Errorf("%w: %s did not act", ErrInjected, call)
-	case Refuse:
-		if op == "Send" || op == "SendBatch" {
-			return call, fault, fmt.Errorf("%w: %s: %w: %w", ErrInjected, call, ErrRefused, queue.ErrNotSent)
-		}
-		return call, fault, fmt.Errorf("%w: %s: %w", ErrInjected, call, ErrRefused)
-	case DieBefore:
-		p.dead = true
-		return call, fault, fmt.Errorf("%w (before %s)", ErrDead, call)
-	}
-	return call, fault, nil
+	p.dead = p.faults[i].Kind == DieBefore
+	return call, p.faults[i], nil
 }

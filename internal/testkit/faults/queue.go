@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"fedpost/internal/engine/queue"
@@ -10,15 +11,15 @@ import (
 
 // Sender wraps s under a name. Capabilities is not counted as a call: it asks
 // no server.
-func Sender(p *Plan, name string, s queue.Sender) queue.Sender { return &sender{p, name, s} }
+func Sender(in Interceptor, name string, s queue.Sender) queue.Sender { return &sender{in, name, s} }
 
 // Queue wraps q under a name.
-func Queue(p *Plan, name string, q queue.Queue) queue.Queue {
-	return &faultyQueue{sender{p, name, q}, q}
+func Queue(in Interceptor, name string, q queue.Queue) queue.Queue {
+	return &faultyQueue{sender{in, name, q}, q}
 }
 
 type sender struct {
-	plan *Plan
+	in   Interceptor
 	name string
 	next queue.Sender
 }
@@ -26,13 +27,13 @@ type sender struct {
 func (s *sender) Capabilities() queue.Capabilities { return s.next.Capabilities() }
 
 func (s *sender) Send(ctx context.Context, m queue.Message) error {
-	return s.plan.Do(s.name, "Send", func() error { return s.next.Send(ctx, m) })
+	return s.in.Intercept(ctx, Call{Target: s.name, Op: "Send", Entries: 1, About: digest(m)}, func(Fault) error { return s.next.Send(ctx, m) })
 }
 
 // SendBatch is one call, however many requests the engine makes of it.
 func (s *sender) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	var errs []error
-	_, err := s.plan.do(s.name, "SendBatch", len(ms), func(f Fault) error {
+	err := s.in.Intercept(ctx, Call{Target: s.name, Op: "SendBatch", Entries: len(ms), About: digest(ms...)}, func(f Fault) error {
 		if f.Kind == FailEntry {
 			errs = s.without(ctx, ms, f)
 		} else {
@@ -47,6 +48,15 @@ func (s *sender) SendBatch(ctx context.Context, ms []queue.Message) []error {
 		}
 	}
 	return errs
+}
+
+// digest names messages by what is in them.
+func digest(ms ...queue.Message) string {
+	h := fnv.New32a()
+	for _, m := range ms {
+		h.Write([]byte(m.Body))
+	}
+	return fmt.Sprintf("%08x", h.Sum32())
 }
 
 // without sends all but the entry of a fault and, as the contract of a FIFO
@@ -75,25 +85,27 @@ type faultyQueue struct {
 }
 
 func (q *faultyQueue) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
-	return result(q.plan, q.name, "Receive", 1, func() ([]queue.Received, error) { return q.next.Receive(ctx, o) })
+	return result(ctx, q.in, Call{Target: q.name, Op: "Receive", Entries: 1}, func() ([]queue.Received, error) { return q.next.Receive(ctx, o) })
 }
 
 func (q *faultyQueue) Delete(ctx context.Context, handle string) error {
-	return q.plan.Do(q.name, "Delete", func() error { return q.next.Delete(ctx, handle) })
+	return q.in.Intercept(ctx, Call{Target: q.name, Op: "Delete", Entries: 1, About: handle}, func(Fault) error { return q.next.Delete(ctx, handle) })
 }
 
 func (q *faultyQueue) ChangeVisibility(ctx context.Context, handle string, d time.Duration) error {
-	return q.plan.Do(q.name, "ChangeVisibility", func() error { return q.next.ChangeVisibility(ctx, handle, d) })
+	return q.in.Intercept(ctx, Call{Target: q.name, Op: "ChangeVisibility", Entries: 1, About: handle}, func(Fault) error {
+		return q.next.ChangeVisibility(ctx, handle, d)
+	})
 }
 
 func (q *faultyQueue) Depth(ctx context.Context) (queue.Depth, error) {
-	return result(q.plan, q.name, "Depth", 1, func() (queue.Depth, error) { return q.next.Depth(ctx) })
+	return result(ctx, q.in, Call{Target: q.name, Op: "Depth", Entries: 1}, func() (queue.Depth, error) { return q.next.Depth(ctx) })
 }
 
 // result makes a call that returns a value, which is zero with any error.
-func result[T any](p *Plan, target, op string, entries int, act func() (T, error)) (T, error) {
+func result[T any](ctx context.Context, in Interceptor, c Call, act func() (T, error)) (T, error) {
 	var v T
-	_, err := p.do(target, op, entries, func(Fault) (err error) {
+	err := in.Intercept(ctx, c, func(Fault) (err error) {
 		v, err = act()
 		return err
 	})

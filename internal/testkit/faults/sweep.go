@@ -68,7 +68,7 @@ func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 func (s Sweeper) faultsOf(c Call) []Fault {
 	var all []Fault
 	for _, k := range append(slices.Clone(Kinds), DieHalfway) {
-		if f := (Fault{Call: c.N, Kind: k}); f.fits(c) && s.tries(k) {
+		if f := (Fault{Call: c.N, Kind: k}); f.Fits(c) && s.tries(k) {
 			all = append(all, f)
 		}
 	}
@@ -76,7 +76,7 @@ func (s Sweeper) faultsOf(c Call) []Fault {
 	entries := []int{0, c.Entries / 2, c.Entries - 1}
 	slices.Sort(entries)
 	for _, i := range slices.Compact(entries) {
-		if f := (Fault{Call: c.N, Kind: FailEntry, Entry: i}); i >= 0 && f.fits(c) && s.tries(FailEntry) {
+		if f := (Fault{Call: c.N, Kind: FailEntry, Entry: i}); i >= 0 && f.Fits(c) && s.tries(FailEntry) {
 			all = append(all, f)
 		}
 	}

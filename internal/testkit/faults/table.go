@@ -8,21 +8,39 @@ import (
 )
 
 // Table wraps t under a name.
-func Table(p *Plan, name string, t table.Table) table.Table { return &faultyTable{p, name, t} }
+func Table(in Interceptor, name string, t table.Table) table.Table { return &faultyTable{in, name, t} }
 
 type faultyTable struct {
-	plan *Plan
+	in   Interceptor
 	name string
 	next table.Table
 }
 
+func (t *faultyTable) call(op string, entries int, about string) Call {
+	return Call{Target: t.name, Op: op, Entries: entries, About: about}
+}
+
+// about names the item that comes first, in whatever order they were listed.
+func about(keys []table.Key) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	first := keys[0]
+	for _, k := range keys {
+		if k.PK+" "+k.SK < first.PK+" "+first.SK {
+			first = k
+		}
+	}
+	return first.PK + " " + first.SK
+}
+
 func (t *faultyTable) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
-	return result(t.plan, t.name, "Get", len(keys), func() (map[table.Key]table.Item, error) { return t.next.Get(ctx, keys...) })
+	return result(ctx, t.in, t.call("Get", len(keys), about(keys)), func() (map[table.Key]table.Item, error) { return t.next.Get(ctx, keys...) })
 }
 
 func (t *faultyTable) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
 	var more bool
-	items, err := result(t.plan, t.name, "Query", 1, func() (items []table.Item, err error) {
+	items, err := result(ctx, t.in, t.call("Query", 1, r.PK+" "+r.From), func() (items []table.Item, err error) {
 		items, more, err = t.next.Query(ctx, r)
 		return items, err
 	})
@@ -30,32 +48,39 @@ func (t *faultyTable) Query(ctx context.Context, r table.Range) ([]table.Item, b
 }
 
 func (t *faultyTable) Put(ctx context.Context, it table.Item, cond table.Cond) error {
-	return t.plan.Do(t.name, "Put", func() error { return t.next.Put(ctx, it, cond) })
+	return t.in.Intercept(ctx, t.call("Put", 1, about([]table.Key{it.Key})), func(Fault) error { return t.next.Put(ctx, it, cond) })
 }
 
 func (t *faultyTable) Delete(ctx context.Context, k table.Key, cond table.Cond) error {
-	return t.plan.Do(t.name, "Delete", func() error { return t.next.Delete(ctx, k, cond) })
+	return t.in.Intercept(ctx, t.call("Delete", 1, about([]table.Key{k})), func(Fault) error { return t.next.Delete(ctx, k, cond) })
 }
 
 func (t *faultyTable) PutAll(ctx context.Context, items []table.Item) error {
-	_, err := t.plan.do(t.name, "PutAll", len(items), func(f Fault) error {
+	keys := make([]table.Key, len(items))
+	for i, it := range items {
+		keys[i] = it.Key
+	}
+	return t.in.Intercept(ctx, t.call("PutAll", len(items), about(keys)), func(f Fault) error {
 		return t.next.PutAll(ctx, items[:f.half(len(items))])
 	})
-	return err
 }
 
 func (t *faultyTable) DeleteAll(ctx context.Context, keys []table.Key) error {
-	_, err := t.plan.do(t.name, "DeleteAll", len(keys), func(f Fault) error {
+	return t.in.Intercept(ctx, t.call("DeleteAll", len(keys), about(keys)), func(f Fault) error {
 		return t.next.DeleteAll(ctx, keys[:f.half(len(keys))])
 	})
-	return err
 }
 
 func (t *faultyTable) Transact(ctx context.Context, ops []table.Op) error {
-	_, err := t.plan.do(t.name, "Transact", len(ops), func(Fault) error { return t.next.Transact(ctx, ops) })
-	return err
+	var keys []table.Key
+	for _, op := range ops {
+		if op.Put != nil {
+			keys = append(keys, op.Put.Key)
+		}
+	}
+	return t.in.Intercept(ctx, t.call("Transact", len(ops), about(keys)), func(Fault) error { return t.next.Transact(ctx, ops) })
 }
 
 func (t *faultyTable) Due(ctx context.Context, shard string, by time.Time, limit int) ([]table.Item, error) {
-	return result(t.plan, t.name, "Due", 1, func() ([]table.Item, error) { return t.next.Due(ctx, shard, by, limit) })
+	return result(ctx, t.in, t.call("Due", 1, shard), func() ([]table.Item, error) { return t.next.Due(ctx, shard, by, limit) })
 }

@@ -1,0 +1,365 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fedpost/internal/engine/queue"
+)
+
+// mq is one queue.
+type mq struct {
+	*Engine
+	name    queue.Name
+	config  QueueConfig
+	all     map[int64]*stored
+	groups  map[string]*group
+	windows map[string]time.Time
+	bell    chan struct{} // closed when something has changed
+}
+
+// stored is a message.
+type stored struct {
+	queue.Message
+	seq      int64
+	source   queue.Name
+	sent     time.Time
+	visible  time.Time
+	received time.Time
+	receives int
+}
+
+// group is one of a FIFO queue: its messages in order, and when the first of them
+// is to be had. Who became free first is served first.
+type group struct {
+	messages []*stored
+	free     time.Time
+	turn     int64
+}
+
+// Capabilities implements queue.Sender.
+func (q *mq) Capabilities() queue.Capabilities {
+	if q.name.FIFO() {
+		return queue.Capabilities{NativeDeduplication: true, NativeRetrial: true}
+	}
+	return queue.Capabilities{NativeRetrial: true, MaxDelay: queue.MaxDelay}
+}
+
+// Send implements queue.Sender.
+func (q *mq) Send(ctx context.Context, m queue.Message) error {
+	return q.SendBatch(ctx, []queue.Message{m})[0]
+}
+
+// SendBatch implements queue.Sender.
+func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
+	errs := make([]error, len(ms))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	broken := map[string]bool{}
+	for i, m := range ms {
+		err := m.Check(q.name.FIFO())
+		if err == nil && ctx.Err() != nil {
+			err = fmt.Errorf("send to %s: %w: %w", q.name, queue.ErrNotSent, ctx.Err())
+		}
+		if err == nil && q.name.FIFO() && broken[m.OrderingKey] {
+			err = fmt.Errorf("%w: an earlier message of its group failed", queue.ErrNotSent)
+		}
+		if err != nil {
+			errs[i], broken[m.OrderingKey] = err, true
+			continue
+		}
+		q.insert(m)
+	}
+	q.ring()
+	return errs
+}
+
+func (q *mq) insert(m queue.Message) {
+	now := q.now().UTC().Round(0)
+	if q.name.FIFO() {
+		window := m.OrderingKey + "\x00" + m.DeduplicationKey
+		if q.windows[window].After(now) {
+			return
+		}
+		q.windows[window] = now.Add(queue.DedupWindow)
+	}
+	q.seq++
+	m.Attributes = maps.Clone(m.Attributes)
+	s := &stored{Message: m, seq: q.seq, sent: now, visible: now.Add(m.Delay)}
+	s.Delay = 0
+	q.add(s, now)
+}
+
+func (q *mq) add(s *stored, now time.Time) {
+	q.all[s.seq] = s
+	if !q.name.FIFO() {
+		return
+	}
+	g := q.groups[s.OrderingKey]
+	if g == nil {
+		g = &group{free: now, turn: s.seq}
+		q.groups[s.OrderingKey] = g
+	}
+	g.messages = append(g.messages, s)
+}
+
+func (q *mq) drop(s *stored) {
+	delete(q.all, s.seq)
+	if g := q.groups[s.OrderingKey]; g != nil {
+		g.messages = slices.DeleteFunc(g.messages, func(o *stored) bool { return o == s })
+		q.settle(s.OrderingKey)
+	}
+}
+
+// settle brings a group's times in line with its messages.
+func (q *mq) settle(name string) {
+	g := q.groups[name]
+	switch {
+	case g == nil:
+	case len(g.messages) == 0:
+		delete(q.groups, name)
+	default:
+		g.free = g.messages[0].visible
+		if now := q.now(); g.free.Before(now) {
+			g.free = now
+		}
+		q.seq++
+		g.turn = q.seq
+	}
+}
+
+func (q *mq) ring() {
+	close(q.bell)
+	q.bell = make(chan struct{})
+}
+
+// Receive implements queue.Queue.
+func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+	if o.Max < 1 || o.Max > queue.MaxBatch || o.Wait < 0 || o.Wait > 20*time.Second {
+		return nil, fmt.Errorf("receive from %s: %w: %d messages within %s", q.name, queue.ErrInvalid, o.Max, o.Wait)
+	}
+	if err := queue.CheckVisibility(o.Visibility); err != nil {
+		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
+	}
+	if o.Visibility == 0 {
+		o.Visibility = q.config.Visibility
+	}
+	var timeout <-chan time.Time
+	if o.Wait > 0 {
+		timer := time.NewTimer(o.Wait)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		got, bell := q.take(o)
+		if len(got) > 0 || o.Wait == 0 {
+			return got, nil
+		}
+		select {
+		case <-bell:
+		case <-timeout:
+			o.Wait = 0
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (q *mq) take(o queue.ReceiveOptions) ([]queue.Received, <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now().UTC().Round(0)
+	var got []queue.Received
+	if q.name.FIFO() {
+		for len(got) < o.Max {
+			name, ok := q.nextGroup(now)
+			if !ok {
+				break
+			}
+			got = q.run(name, o, now, got)
+		}
+		return got, q.bell
+	}
+	var visible []*stored
+	for _, m := range q.all {
+		if !m.visible.After(now) && m.sent.After(now.Add(-q.config.Retention)) {
+			visible = append(visible, m)
+		}
+	}
+	slices.SortFunc(visible, func(a, b *stored) int {
+		return cmp.Or(a.visible.Compare(b.visible), cmp.Compare(a.receives, b.receives), cmp.Compare(a.seq, b.seq))
+	})
+	for _, m := range visible {
+		if len(got) == o.Max {
+			break
+		}
+		got = q.hand(m, o, now, got)
+	}
+	return got, q.bell
+}
+
+// nextGroup returns the group that has been free for the longest.
+func (q *mq) nextGroup(now time.Time) (string, bool) {
+	best, found := "", false
+	for name, g := range q.groups {
+		if g.free.After(now) {
+			continue
+		}
+		b := q.groups[best]
+		if !found || cmp.Or(g.free.Compare(b.free), cmp.Compare(g.turn, b.turn)) < 0 {
+			best, found = name, true
+		}
+	}
+	return best, found
+}
+
+// run hands out a group's messages from the first to the first that is hidden.
+func (q *mq) run(name string, o queue.ReceiveOptions, now time.Time, got []queue.Received) []queue.Received {
+	for _, m := range slices.Clone(q.groups[name].messages) {
+		if len(got) == o.Max || m.visible.After(now) {
+			break
+		}
+		if !m.sent.After(now.Add(-q.config.Retention)) {
+			q.drop(m)
+			continue
+		}
+		got = q.hand(m, o, now, got)
+	}
+	q.settle(name)
+	return got
+}
+
+// hand gives m out or, if that was done too often, to the dead letters.
+func (q *mq) hand(m *stored, o queue.ReceiveOptions, now time.Time, got []queue.Received) []queue.Received {
+	if q.config.MaxReceives > 0 && m.receives >= q.config.MaxReceives {
+		q.drop(m)
+		m.source, m.visible, m.receives = q.name, now, 0
+		if q.name.FIFO() {
+			m.sent = now
+		}
+		dead := q.queues[q.name.DeadLetter()]
+		dead.add(m, now)
+		dead.ring()
+		return got
+	}
+	m.receives++
+	m.received, m.visible = now, now.Add(o.Visibility)
+	r := queue.Received{
+		ID: fmt.Sprintf("%020d", m.seq), Handle: fmt.Sprintf("%s.%d.%d", q.name, m.seq, m.receives), Message: m.Message,
+		ReceiveCount: m.receives, SentAt: m.sent,
+	}
+	if q.name.FIFO() {
+		r.Sequence = r.ID
+	}
+	r.Attributes = maps.Clone(m.Attributes)
+	return append(got, r)
+}
+
+func (q *mq) parse(handle string) (int64, error) {
+	parts := strings.Split(handle, ".")
+	if len(parts) == 3 && parts[0] == string(q.name) {
+		if seq, err := strconv.ParseInt(parts[1], 10, 64); err == nil {
+			return seq, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %q is no receipt handle of %s", queue.ErrInvalid, handle, q.name)
+}
+
+// Delete implements queue.Queue.
+func (q *mq) Delete(ctx context.Context, handle string) error {
+	seq, err := q.parse(handle)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("delete from %s: %w", q.name, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if m := q.all[seq]; m != nil {
+		q.drop(m)
+		q.ring()
+	}
+	return nil
+}
+
+// ChangeVisibility implements queue.Queue.
+func (q *mq) ChangeVisibility(ctx context.Context, handle string, d time.Duration) error {
+	seq, err := q.parse(handle)
+	if err == nil {
+		err = queue.CheckVisibility(d)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("change visibility in %s: %w", q.name, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now().UTC().Round(0)
+	m := q.all[seq]
+	switch {
+	case m == nil:
+		return fmt.Errorf("%w: message %d is not there any more", queue.ErrInvalid, seq)
+	case !m.visible.After(now) || m.receives == 0:
+		return fmt.Errorf("%w: message %d is not in flight", queue.ErrInvalid, seq)
+	case now.Add(d).After(m.received.Add(queue.MaxVisibility)):
+		return fmt.Errorf("%w: message %d would be hidden for over %s", queue.ErrInvalid, seq, queue.MaxVisibility)
+	}
+	m.visible = now.Add(d)
+	q.settle(m.OrderingKey)
+	q.ring()
+	return nil
+}
+
+// Depth implements queue.Queue.
+func (q *mq) Depth(ctx context.Context) (queue.Depth, error) {
+	if err := ctx.Err(); err != nil {
+		return queue.Depth{}, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var d queue.Depth
+	now := q.now()
+	for _, m := range q.all {
+		switch {
+		case !m.visible.After(now):
+			d.Visible++
+		case m.receives > 0:
+			d.InFlight++
+		default:
+			d.Delayed++
+		}
+	}
+	return d, nil
+}
+
+// Redrive moves dead letters that are not in flight back to where they came from.
+func (e *Engine) Redrive(dead queue.Name) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now, q, moved := e.now().UTC().Round(0), e.queues[dead], 0
+	for _, seq := range slices.Sorted(maps.Keys(q.all)) {
+		m := q.all[seq]
+		if m.source == "" || m.visible.After(now) {
+			continue
+		}
+		q.drop(m)
+		to := e.queues[m.source]
+		e.seq++
+		m.seq, m.source, m.sent, m.visible, m.receives = e.seq, "", now, now, 0
+		to.add(m, now)
+		to.ring()
+		moved++
+	}
+	return moved
+}
