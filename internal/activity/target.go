@@ -49,17 +49,20 @@ func (t *Target) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Host is the authority (host, and port if it is not the scheme's own) that
-// circuits, parking and rate limits are kept by. Empty if Inbox is no URL,
+// Host is the one name (Authority) of the host that t is on: circuits, parking,
+// rate limits and ordering groups are kept by it. It is empty if Inbox is no URL,
 // which validation at enqueue has ruled out.
 func (t Target) Host() string { return HostOf(t.Inbox) }
 
-// HostOf returns the lower-cased authority of an absolute URL, without the
-// scheme's default port.
+// HostOf returns the Authority of an absolute URL, or nothing if it has none.
 func HostOf(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return ""
 	}
-	return Authority(u)
+	host, err := Authority(u)
+	if err != nil {
+		return ""
+	}
+	return host
 }

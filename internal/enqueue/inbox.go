@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"errors"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -13,53 +12,24 @@ import (
 // the targets of a chunk must fit one item of the table.
 const maxURL = 2048
 
-// checkURL reports why s is not an absolute http(s) URL that can be posted to.
-// Whether its address is a public one is asked when it is dialled: a name that
-// is public now may not be then.
-func checkURL(s string) error {
+// canonical returns the one spelling of a URL of a request, or why it cannot be
+// posted to. Whether its address is a public one is asked when it is dialled: a
+// name that is public now may not be then.
+func canonical(s string, spell func(string) (string, error)) (string, error) {
 	switch {
-	case s == "":
-		return errors.New("is empty; give an absolute http or https URL")
 	case len(s) > maxURL:
-		return errors.New("is longer than " + strconv.Itoa(maxURL) + " bytes")
+		return "", errors.New("is longer than " + strconv.Itoa(maxURL) + " bytes")
 	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return errors.New("holds a space or control character; percent-encode it")
-	}
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		return errors.New("is not a URL; give an absolute http or https URL")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("is not an absolute http or https URL")
-	case u.User != nil:
-		return errors.New("holds a user name or password; remove what is before the @")
-	case u.Hostname() == "" || u.Opaque != "":
-		return errors.New("has no host; give an absolute http or https URL")
+		return "", errors.New("holds a space or control character; percent-encode it")
 	case strings.Contains(s, "#"):
-		return errors.New("has a fragment, which is never sent; remove what is after the #")
+		return "", errors.New("has a fragment, which is never sent; remove what is after the #")
 	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return errors.New("has a port that is not between 1 and 65535")
-		}
+	c, err := spell(s)
+	if len(c) > maxURL {
+		return "", errors.New("is longer than " + strconv.Itoa(maxURL) + " bytes, percent-encoded")
 	}
-	return nil
+	return c, err
 }
 
-// sameURL returns a key that is equal for spellings of one URL: scheme and host
-// ignore case, a default port says nothing, an empty path is the root.
-func sameURL(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return s
-	}
-	path := u.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
-	key := strings.ToLower(u.Scheme) + "://" + activity.Authority(u) + path
-	if u.RawQuery != "" || u.ForceQuery {
-		key += "?" + u.RawQuery
-	}
-	return key
-}
+// canonicalInbox is canonical for an inbox or another URL that is posted to.
+func canonicalInbox(s string) (string, error) { return canonical(s, activity.CanonicalURL) }

@@ -4,7 +4,8 @@ import "fedpost/internal/activity"
 
 // collapse turns recipients into targets in their order: duplicates go, and
 // recipients that have a shared inbox in common become one target, unless every
-// inbox is wanted. It also returns the number of distinct recipients.
+// inbox is wanted. It also returns the number of distinct recipients. The URLs
+// are in their canonical spelling.
 //
 // A shared inbox exists so that a server with a thousand followers of the
 // sender is told once; who on that server gets to see the activity is its own
@@ -14,24 +15,23 @@ func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, disti
 	place := make(map[string]int, len(rs)) // in targets, by URL
 	seen := make(map[string]bool, len(rs)) // recipients, by their own inbox
 	for _, r := range rs {
-		own := sameURL(r.Inbox)
-		if seen[own] {
+		if seen[r.Inbox] {
 			continue
 		}
-		seen[own] = true
+		seen[r.Inbox] = true
 		distinct++
 
-		url, key, shared := r.Inbox, own, false
+		inbox, shared := r.Inbox, false
 		if r.SharedInbox != "" && !everyInbox {
-			url, key, shared = r.SharedInbox, sameURL(r.SharedInbox), true
+			inbox, shared = r.SharedInbox, true
 		}
-		if i, ok := place[key]; ok {
+		if i, ok := place[inbox]; ok {
 			targets[i].Stands++
 			targets[i].Shared = targets[i].Shared || shared
 			continue
 		}
-		place[key] = len(targets)
-		targets = append(targets, activity.Target{Inbox: url, Stands: 1, Shared: shared})
+		place[inbox] = len(targets)
+		targets = append(targets, activity.Target{Inbox: inbox, Stands: 1, Shared: shared})
 	}
 	return targets, distinct
 }

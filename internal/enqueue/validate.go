@@ -3,7 +3,6 @@ package enqueue
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -97,11 +96,14 @@ func (s *Service) checkSipher(it *item, f faults) {
 	case len(it.Job) > 128 || strings.ContainsFunc(it.Job, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		f.add("/job", "is no job name: up to 128 bytes without spaces and control characters")
 	}
-	if err := checkURL(it.ServerURL); err != nil {
+	server, err := canonical(it.ServerURL, activity.CanonicalServer)
+	switch {
+	case err != nil:
 		f.add("/serverUrl", "%v", err)
-	} else if u, err := url.Parse(it.ServerURL); err != nil || u.RawQuery != "" {
+	case strings.Contains(server, "?"):
 		f.add("/serverUrl", "has a query; give the origin of the server")
 	}
+	it.ServerURL = server
 	if it.KeyID != "" {
 		f.add("/keyId", "does not belong to protocol %q, which signs with the server's own identity", activity.Sipher)
 	}
@@ -136,17 +138,20 @@ func (s *Service) checkRecipients(it *item, f faults) {
 		return
 	}
 	before := len(*f.list)
+	rs := make([]Recipient, len(it.Recipients)) // the caller keeps its list
 	for i, r := range it.Recipients {
-		if err := checkURL(r.Inbox); err != nil {
+		var err error
+		if rs[i].Inbox, err = canonicalInbox(r.Inbox); err != nil {
 			f.add(fmt.Sprintf("/recipients/%d/inbox", i), "%v", err)
 		}
 		if r.SharedInbox == "" {
 			continue
 		}
-		if err := checkURL(r.SharedInbox); err != nil {
+		if rs[i].SharedInbox, err = canonicalInbox(r.SharedInbox); err != nil {
 			f.add(fmt.Sprintf("/recipients/%d/sharedInbox", i), "%v", err)
 		}
 	}
+	it.Recipients = rs
 	if len(*f.list) > before {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,10 @@ func TestBadInputIsNamedAndNothingIsStored(t *testing.T) {
 		"header injection":          {request(inbox("https://a.example/inbox\r\nHost: b.example")), "/recipients/0/inbox", "space"},
 		"not a URL":                 {request(inbox("https://a.example/%zz")), "/recipients/0/inbox", "not a URL"},
 		"bad IPv6":                  {request(inbox("https://[::1/inbox")), "/recipients/0/inbox", "not a URL"},
+		"name that is no host":      {request(inbox("https://ex_-.example-/inbox")), "/recipients/0/inbox", "hyphen"},
+		"address in short form":     {request(inbox("https://127.1/inbox")), "/recipients/0/inbox", "four decimal numbers"},
+		"only soft hyphens":         {request(inbox("https://\u00ad/inbox")), "/recipients/0/inbox", "host"},
+		"long when encoded":         {request(inbox("https://a.example/" + strings.Repeat("ü", 1000))), "/recipients/0/inbox", "longer"},
 		"empty inbox":               {request(inbox("")), "/recipients/0/inbox", "empty"},
 		"long inbox":                {request(inbox("https://a.example/" + strings.Repeat("x", 2048))), "/recipients/0/inbox", "longer"},
 		"shared inbox":              {request(func(r *enqueue.Request) { r.Recipients[1].SharedInbox = "inbox" }), "/recipients/1/sharedInbox", "absolute"},
@@ -230,8 +235,8 @@ func TestDuplicatesAndSharedInboxesBecomeOneTarget(t *testing.T) {
 		distinct   int
 	}{
 		"the same twice":     {[]enqueue.Recipient{r("https://a/i", ""), r("https://a/i", "")}, false, []want{{"https://a/i", 1, false}}, 1},
-		"other spellings":    {[]enqueue.Recipient{r("https://A.example/i", ""), r("HTTPS://a.EXAMPLE:443/i", "")}, false, []want{{"https://A.example/i", 1, false}}, 1},
-		"empty path":         {[]enqueue.Recipient{r("https://a", ""), r("https://a/", "")}, false, []want{{"https://a", 1, false}}, 1},
+		"other spellings":    {[]enqueue.Recipient{r("https://A.example/i", ""), r("HTTPS://a.EXAMPLE:443/i", "")}, false, []want{{"https://a.example/i", 1, false}}, 1},
+		"empty path":         {[]enqueue.Recipient{r("https://a", ""), r("https://a/", "")}, false, []want{{"https://a/", 1, false}}, 1},
 		"paths have a case":  {[]enqueue.Recipient{r("https://a/i", ""), r("https://a/I", "")}, false, []want{{"https://a/i", 1, false}, {"https://a/I", 1, false}}, 2},
 		"schemes differ":     {[]enqueue.Recipient{r("https://a/i", ""), r("http://a/i", "")}, false, []want{{"https://a/i", 1, false}, {"http://a/i", 1, false}}, 2},
 		"queries differ":     {[]enqueue.Recipient{r("https://a/i?x", ""), r("https://a/i?y", "")}, false, []want{{"https://a/i?x", 1, false}, {"https://a/i?y", 1, false}}, 2},
@@ -294,4 +299,34 @@ func TestEveryRecipientIsStoodForOnce(t *testing.T) {
 			rt.Fatalf("targets stand for %d of %d recipients", stands, len(distinct))
 		}
 	})
+}
+
+// TestB21AnInboxHasOneSpelling: five spellings of an inbox are one POST.
+func TestB21AnInboxHasOneSpelling(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	res, err := w.enqueue(request(inbox("https://münchen.example/inbox", "https://xn--mnchen-3ya.example/inbox", "https://MÜNCHEN.example:0443/inbox",
+		"https://ｍünchen.example/inbox", "https://mün\u00adchen。example./users/../inbox")))
+	if err != nil || res.Recipients != 1 {
+		t.Errorf("%d recipients, %v; want 1", res.Recipients, err)
+	}
+	want := []activity.Target{{Inbox: "https://xn--mnchen-3ya.example/inbox", Stands: 1}}
+	if got := w.one().Message.Deliver.Targets; !slices.Equal(got, want) {
+		t.Errorf("targets %v, want %v", got, want)
+	}
+}
+
+func TestB21PathBytesStayAsTheCallerWroteThem(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	w.must(request(inbox("https://A.example/a%2Fb/ü?x=%2f")), enqueue.Queued)
+	if got, want := w.one().Message.Deliver.Targets[0].Inbox, "https://a.example/a%2Fb/%C3%BC?x=%2f"; got != want {
+		t.Errorf("inbox %s, want %s", got, want)
+	}
+}
+
+func TestB21ASipherServerHasOneSpelling(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	w.must(sipher(func(r *enqueue.Request) { r.ServerURL = "https://B.example:0443/" }), enqueue.Queued)
+	if got := w.one().Message.Activity.ServerURL; got != "https://b.example" {
+		t.Errorf("server %s", got)
+	}
 }

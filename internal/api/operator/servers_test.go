@@ -291,9 +291,14 @@ func TestASipherServerIsShownBlockedResumedAndChecked(t *testing.T) {
 		t.Errorf("unblocked: %+v", v)
 	}
 	// What is known of nobody can be blocked in advance.
-	w.must("POST", server(peer+"/")+"/block", "", &v)
-	w.must("POST", server(peer+"/")+"/unblock", "", &v)
-	w.refused(http.StatusNotFound, "", "GET", server(peer+"/"), "")
+	w.must("POST", server("https://stranger.example")+"/block", "", &v)
+	w.must("POST", server("https://stranger.example")+"/unblock", "", &v)
+	w.refused(http.StatusNotFound, "", "GET", server("https://stranger.example"), "")
+	// Another spelling is the same server.
+	w.must("GET", server("https://Peer.example:0443/"), "", &v)
+	if v.Name != peer {
+		t.Errorf("another spelling of %s names %s", peer, v.Name)
+	}
 
 	if err := sipher.MarkUnhealthy(t.Context(), peer, peers.DNSBlocked, start); err != nil {
 		t.Fatal(err)

@@ -133,9 +133,13 @@ func sameOrigin(inbox string, a outbound.Answer) (string, bool) {
 		return "", false
 	}
 	to, err := from.Parse(a.Header.Get("Location"))
-	if err != nil || a.Header.Get("Location") == "" || to.User != nil ||
-		to.Scheme != from.Scheme || activity.Authority(to) != activity.Authority(from) {
+	if err != nil || a.Header.Get("Location") == "" || to.User != nil || to.Scheme != from.Scheme {
 		return "", false
 	}
-	return to.String(), true
+	here, err := activity.Authority(from)
+	if err != nil {
+		return "", false
+	}
+	there, err := activity.Authority(to)
+	return to.String(), err == nil && here == there
 }

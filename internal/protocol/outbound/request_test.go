@@ -24,6 +24,9 @@ func TestURLsAreWrittenAsTheyAreSent(t *testing.T) {
 		"https://a.example/a%2Fb?x=%20&y":       "https://a.example/a%2Fb?x=%20&y",
 		"https://[2606:4700::A]:443/":           "https://[2606:4700::a]/",
 		"https://a.example/inbox?":              "https://a.example/inbox",
+		"https://a.example/a%2Fb/ü":             "https://a.example/a%2Fb/%C3%BC",
+		"https://a.example/x/../inbox?ü=%c3":    "https://a.example/inbox?%C3%BC=%c3",
+		"https://Ａ.example:0443/":               "https://a.example/",
 		"HTTPS://a.example/":                    "https://a.example/",
 	} {
 		r, err := NewRequest(t.Context(), http.MethodPost, in, "")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"fedpost/internal/activity"
@@ -33,8 +32,9 @@ const inboxMark = "inbox:"
 // "https://sipher.example". Its error wraps ErrName.
 func ParseName(s string) (Name, error) {
 	if inbox, ok := strings.CutPrefix(s, inboxMark); ok {
-		if u, err := url.Parse(inbox); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-			return Name{}, fmt.Errorf("%w: behind %q stands the URL of an inbox", ErrName, inboxMark)
+		inbox, err := activity.CanonicalURL(inbox)
+		if err != nil {
+			return Name{}, fmt.Errorf("%w: the URL of an inbox after %q %w", ErrName, inboxMark, err)
 		}
 		return Name{Protocol: activity.ActivityPub, Key: circuit.InboxKey(inbox)}, nil
 	}
@@ -42,11 +42,15 @@ func ParseName(s string) (Name, error) {
 		if err := peers.CheckURL(s); err != nil {
 			return Name{}, fmt.Errorf("%w: %w", ErrName, err)
 		}
-		return Name{Protocol: activity.Sipher, URL: s}, nil
+		server, err := activity.CanonicalServer(s)
+		if err != nil {
+			return Name{}, fmt.Errorf("%w: the URL %w", ErrName, err)
+		}
+		return Name{Protocol: activity.Sipher, URL: server}, nil
 	}
 	host, err := authority(s)
 	if err != nil {
-		return Name{}, fmt.Errorf("%w: %q is no host name, with a port if it is not 443", ErrName, s)
+		return Name{}, fmt.Errorf("%w: %q is no host name, with a port if it is not 443: %w", ErrName, s, err)
 	}
 	return Name{Protocol: activity.ActivityPub, Key: circuit.HostKey(host)}, nil
 }
@@ -63,15 +67,7 @@ func authority(s string) (string, error) {
 	if err != nil || strings.HasSuffix(s, ":") {
 		return "", errAuthority
 	}
-	if name := strings.TrimSuffix(u.Hostname(), "."); name == "" || strings.HasSuffix(name, ".") {
-		return "", errAuthority
-	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return "", errAuthority
-		}
-	}
-	return activity.Authority(u), nil
+	return activity.Authority(u)
 }
 
 // nameOf is the name of the circuit with a key.

@@ -19,8 +19,13 @@ func TestANameIsOfAHostAnInboxOrASipherServer(t *testing.T) {
 		"127.0.0.1:8080":      {Protocol: activity.ActivityPub, Key: circuit.HostKey("127.0.0.1:8080")},
 		"inbox:https://social.example/users/Frida/inbox": {
 			Protocol: activity.ActivityPub, Key: circuit.InboxKey("https://social.example/users/Frida/inbox")},
-		"https://Sipher.example":   {Protocol: activity.Sipher, URL: "https://Sipher.example"},
-		"http://sipher.example/a/": {Protocol: activity.Sipher, URL: "http://sipher.example/a/"},
+		"Ｍünchen.Example:0443": {Protocol: activity.ActivityPub, Key: circuit.HostKey("xn--mnchen-3ya.example")},
+		"so\u00adcial.example": {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example")},
+		"inbox:https://Social.example:0443/users/../inbox": {
+			Protocol: activity.ActivityPub, Key: circuit.InboxKey("https://social.example/inbox")},
+		"https://sipher.example:443/": {Protocol: activity.Sipher, URL: "https://sipher.example"},
+		"https://Sipher.example":      {Protocol: activity.Sipher, URL: "https://sipher.example"},
+		"http://sipher.example/a/":    {Protocol: activity.Sipher, URL: "http://sipher.example/a/"},
 	} {
 		got, err := registry.ParseName(s)
 		if err != nil || got != want {

@@ -30,7 +30,11 @@ func CheckOrigin(s string) error {
 	if err != nil {
 		return err
 	}
-	if s != u.Scheme+"://"+activity.Authority(u) {
+	host, err := activity.Authority(u)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: its host %w", ErrURL, err)
+	case s != u.Scheme+"://"+host:
 		return fmt.Errorf("%w: it must be an origin in lower case, such as https://example.org, without path or trailing slash", ErrURL)
 	}
 	return nil

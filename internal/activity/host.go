@@ -1,0 +1,145 @@
+package activity
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+)
+
+// lookup maps names written in other alphabets, widths and cases to the ASCII
+// that DNS is asked for (UTS #46, non-transitional), as browsers do: hyphens
+// may stand anywhere, because names such as r3---sn-a5m.example are in use, and
+// underscores are left to checkName, because names with one resolve.
+//
+// https://www.unicode.org/reports/tr46/
+var lookup = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
+
+// ErrHost says that a text cannot be the name of a host.
+var ErrHost = errors.New("cannot be a host")
+
+// HostName returns the one name of the host that s spells: lower-case ASCII
+// (RFC 5891, A-labels) without trailing dot, or an IP address in its canonical
+// form, IPv6 in brackets. Spellings that reach the same host have the same
+// name. The port is not part of s.
+//
+// Its error wraps ErrHost and says what is wrong with s. Names are refused that
+// no resolver takes: a label that is empty, longer than 63 bytes or begins or
+// ends with a hyphen, a name longer than 253 bytes, characters other than
+// letters, digits, hyphen and underscore, an IP address in a short or octal or
+// hexadecimal form (some resolvers read 127.1 as 127.0.0.1), and an IPv6
+// address with a zone.
+func HostName(s string) (string, error) {
+	if !utf8.ValidString(s) {
+		return "", fmt.Errorf("%w: %q is not UTF-8", ErrHost, cut(s))
+	}
+	name := s
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			ascii, err := lookup.ToASCII(s)
+			if err != nil {
+				return "", fmt.Errorf("%w: %q has characters that no host name may have (%v)", ErrHost, cut(s), err)
+			}
+			name = ascii
+			break
+		}
+	}
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if strings.Contains(name, ":") || numeric(name) {
+		return address(name)
+	}
+	if err := checkName(name); err != nil {
+		return "", fmt.Errorf("%w: %q %w", ErrHost, cut(s), err)
+	}
+	return name, nil
+}
+
+// numeric reports whether the last label of name is a number: top-level domains
+// never are (RFC 3696, section 2), so that name is an address or nothing.
+func numeric(name string) bool {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if digits, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(digits, "0123456789abcdef") == ""
+	}
+	return last != "" && strings.Trim(last, "0123456789") == ""
+}
+
+func address(s string) (string, error) {
+	a, err := netip.ParseAddr(s)
+	switch {
+	case err != nil && strings.Contains(s, ":"):
+		return "", fmt.Errorf("%w: %q is no IPv6 address", ErrHost, cut(s))
+	case err != nil:
+		return "", fmt.Errorf("%w: %q ends in a number and is no IPv4 address of four decimal numbers", ErrHost, cut(s))
+	case a.Zone() != "":
+		return "", fmt.Errorf("%w: %q has a zone, which means something on one machine only", ErrHost, cut(s))
+	}
+	// ::ffff:192.0.2.1 is dialled as 192.0.2.1.
+	if a = a.Unmap(); a.Is6() {
+		return "[" + a.String() + "]", nil
+	}
+	return a.String(), nil
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("has no character that counts")
+	case len(name) > 253:
+		return errors.New("is longer than 253 bytes")
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		switch {
+		case label == "":
+			return errors.New("has an empty label: two dots in a row, or one at the beginning")
+		case len(label) > 63:
+			return errors.New("has a label of more than 63 bytes")
+		case label[0] == '-' || label[len(label)-1] == '-':
+			return errors.New("has a label that begins or ends with a hyphen")
+		}
+		for _, c := range []byte(label) {
+			if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+				return fmt.Errorf("has %q, which no host name may have", rune(c))
+			}
+		}
+	}
+	return nil
+}
+
+// cut shortens a text for an error: the names come from strangers.
+func cut(s string) string {
+	if len(s) > 80 {
+		return strings.ToValidUTF8(s[:80], "") + "…"
+	}
+	return s
+}
+
+// Authority returns the host of u by its one name (HostName), with the port in
+// decimal unless it is the default of the scheme: the name by which circuits,
+// blocks, rate limits, ordering groups and parked deliveries are kept, and that
+// is dialled and signed. Its error wraps ErrHost.
+func Authority(u *url.URL) (string, error) {
+	host, err := HostName(u.Hostname())
+	if err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(u.Host, "[") && host[0] != '[' && !numeric(host) {
+		return "", fmt.Errorf("%w: %q is in brackets and no IPv6 address", ErrHost, cut(u.Hostname()))
+	}
+	if u.Port() == "" {
+		return host, nil
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	switch {
+	case err != nil || port == 0:
+		return "", fmt.Errorf("%w: port %s is not between 1 and 65535", ErrHost, cut(u.Port()))
+	case u.Scheme == "https" && port == 443, u.Scheme == "http" && port == 80:
+		return host, nil
+	}
+	return host + ":" + strconv.FormatUint(port, 10), nil
+}

@@ -1,0 +1,118 @@
+package activity
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// CanonicalURL returns the one spelling of an absolute http or https URL, which
+// is also what goes on the wire and what signatures cover: the scheme in lower
+// case, the host by its one name (Authority), dot segments resolved (RFC 3986,
+// section 5.2.4; %2e counts as a dot, as in browsers), "/" for an empty path,
+// no empty query and no fragment.
+//
+// Path and query stay byte for byte what s has, also %2F and the case of hex
+// digits, because they mean what the receiver says they mean. Only bytes that no
+// URL may have (RFC 3986, appendix A), such as those of ü, are percent-encoded.
+//
+// The error reads as the end of a sentence that begins with the name of the
+// field: "is empty; …".
+func CanonicalURL(s string) (string, error) {
+	if s == "" {
+		return "", errors.New("is empty; give an absolute http or https URL")
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return "", errors.New("is not a URL; give an absolute http or https URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", errors.New("is not an absolute http or https URL")
+	case u.User != nil:
+		return "", errors.New("holds a user name or password; remove what is before the @")
+	case u.Hostname() == "" || u.Opaque != "":
+		return "", errors.New("has no host; give an absolute http or https URL")
+	case strings.Contains(u.RawQuery, " "):
+		return "", errors.New("has a space in its query; percent-encode it")
+	}
+	host, err := Authority(u)
+	if err != nil {
+		return "", fmt.Errorf("names what %w", err)
+	}
+	c := u.Scheme + "://" + host + resolveDots(encode(rawPath(s), pathByte))
+	if u.RawQuery != "" {
+		c += "?" + encode(u.RawQuery, queryByte)
+	}
+	return c, nil
+}
+
+// CanonicalServer is CanonicalURL for the URL of a whole server, as Sipher
+// names servers: a path that is only "/" goes.
+func CanonicalServer(s string) (string, error) {
+	c, err := CanonicalURL(s)
+	if err == nil && strings.Count(c, "/") == 3 {
+		c = strings.TrimSuffix(c, "/")
+	}
+	return c, err
+}
+
+// rawPath cuts the path out of an absolute URL with a host. url.URL does not
+// keep it: of "/a%2Fb/ü" it has "/a/b/ü" and no trace of the %2F.
+func rawPath(s string) string {
+	s, _, _ = strings.Cut(s, "#")
+	s, _, _ = strings.Cut(s, "?")
+	_, s, _ = strings.Cut(s, "://")
+	if i := strings.IndexByte(s, '/'); i >= 0 {
+		return s[i:]
+	}
+	return "/"
+}
+
+// pathByte and queryByte report whether a byte may stand in a path or query.
+func pathByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		strings.IndexByte("-._~!$&'()*+,;=:@%/[]", c) >= 0
+}
+
+// queryByte lets more pass than RFC 3986: servers take these characters, and
+// a query's bytes are the receiver's business.
+func queryByte(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '<' && c != '>' }
+
+// encode percent-encodes the bytes of s that allowed refuses.
+func encode(s string, allowed func(byte) bool) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; allowed(c) {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+	return b.String()
+}
+
+// resolveDots resolves the segments "." and ".." of an absolute path.
+func resolveDots(path string) string {
+	if !strings.Contains(path, "/.") && !strings.Contains(path, "/%") {
+		return path
+	}
+	segments := strings.Split(path[1:], "/")
+	out := segments[:0]
+	for i, segment := range segments {
+		last := i == len(segments)-1
+		switch strings.ReplaceAll(strings.ReplaceAll(segment, "%2e", "."), "%2E", ".") {
+		case ".":
+		case "..":
+			out = out[:max(len(out)-1, 0)]
+		default:
+			out = append(out, segment)
+			last = false
+		}
+		if last {
+			out = append(out, "") // "/a/.." is the folder "/"
+		}
+	}
+	return "/" + strings.Join(out, "/")
+}
