@@ -112,7 +112,7 @@ func (p Ports) sipher(id crypto.Identity, c config.Sipher, o config.Outbound) (*
 		return nil, err
 	}
 	return sipher.New(sipher.Config{
-		Identity: id, Store: p.store().Sipher(), HTTP: hc, Policies: &policies, Probes: c.Probes,
+		Identity: id, Store: p.store().Sipher(), HTTP: hc, Policies: &policies, Probes: c.Probes, Checks: c.Checks,
 		Limiter: peers.NewRateLimit(c.DiscoverRate, c.DiscoverRate, p.now()), Log: p.Log, Now: p.now(),
 	}), nil
 }

@@ -12,7 +12,7 @@ const sipherBlocksPK = "SIPHER#BLOCKS"
 
 func sipherBlockKey(url string) table.Key { return table.Key{PK: sipherBlocksPK, SK: keyName(url)} }
 
-// Blocked implements registry.BlockList.
+// Blocked implements peers.BlockList.
 func (x Sipher) Blocked(ctx context.Context, serverURL string) (*peers.Block, error) {
 	k := sipherBlockKey(serverURL)
 	items, err := x.s.t.Get(ctx, k)
@@ -27,12 +27,12 @@ func (x Sipher) Blocked(ctx context.Context, serverURL string) (*peers.Block, er
 	return b, decode(it, b)
 }
 
-// Blocks implements registry.BlockList.
+// Blocks implements peers.BlockList.
 func (x Sipher) Blocks(ctx context.Context) ([]peers.Block, error) {
 	return listed[peers.Block](ctx, x, sipherBlocksPK)
 }
 
-// Block implements registry.BlockList.
+// Block implements peers.BlockList.
 func (x Sipher) Block(ctx context.Context, b peers.Block) error {
 	data, err := encode(b)
 	if err != nil {
@@ -45,7 +45,7 @@ func (x Sipher) Block(ctx context.Context, b peers.Block) error {
 	return nil
 }
 
-// Unblock implements registry.BlockList.
+// Unblock implements peers.BlockList.
 func (x Sipher) Unblock(ctx context.Context, serverURL string) error {
 	if err := x.s.t.Delete(ctx, sipherBlockKey(serverURL), table.Cond{}); err != nil {
 		return fmt.Errorf("unblock sipher server: %w", err)

@@ -30,7 +30,7 @@ func sipherCheckItem(c peers.Check) (table.Item, error) {
 	}, nil
 }
 
-// ScheduleCheck implements probe.Schedule.
+// ScheduleCheck implements peers.Schedule.
 func (x Sipher) ScheduleCheck(ctx context.Context, c peers.Check) (bool, error) {
 	it, err := sipherCheckItem(c)
 	if err != nil {
@@ -43,7 +43,18 @@ func (x Sipher) ScheduleCheck(ctx context.Context, c peers.Check) (bool, error) 
 	return err == nil, err
 }
 
-// DueChecks implements probe.Schedule.
+// HastenCheck implements peers.Schedule.
+func (x Sipher) HastenCheck(ctx context.Context, c peers.Check) error {
+	return x.update(ctx, sipherCheckKey(c), func(old *table.Item) (*table.Item, error) {
+		if old != nil && !old.Due.At.After(c.DueAt) {
+			return nil, nil
+		}
+		it, err := sipherCheckItem(c)
+		return &it, err
+	})
+}
+
+// DueChecks implements peers.Schedule.
 func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]peers.Check, error) {
 	items, err := x.s.t.Due(ctx, sipherCheckShard, now, limit)
 	if err != nil {
@@ -64,7 +75,7 @@ func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]peer
 	return due, nil
 }
 
-// PostponeCheck implements probe.Schedule.
+// PostponeCheck implements peers.Schedule.
 func (x Sipher) PostponeCheck(ctx context.Context, c peers.Check, at time.Time) (peers.Check, error) {
 	c.DueAt = at
 	it, err := sipherCheckItem(c)
@@ -79,7 +90,7 @@ func (x Sipher) PostponeCheck(ctx context.Context, c peers.Check, at time.Time) 
 	return c, err
 }
 
-// FinishCheck implements probe.Schedule.
+// FinishCheck implements peers.Schedule.
 func (x Sipher) FinishCheck(ctx context.Context, c peers.Check) error {
 	err := x.s.t.Delete(ctx, sipherCheckKey(c), table.Fenced(c.Version))
 	if errors.Is(err, table.ErrConflict) {

@@ -51,7 +51,7 @@ func (x Sipher) change(ctx context.Context, url string, f func(*peers.Server) er
 	})
 }
 
-// Server implements registry.Store.
+// Server implements peers.Store.
 func (x Sipher) Server(ctx context.Context, url string) (peers.Server, error) {
 	k := sipherServerKey(url)
 	items, err := x.s.t.Get(ctx, k)
@@ -66,7 +66,7 @@ func (x Sipher) Server(ctx context.Context, url string) (peers.Server, error) {
 	return r, decode(*it, &r)
 }
 
-// Servers implements registry.Store.
+// Servers implements peers.Store.
 func (x Sipher) Servers(ctx context.Context) ([]peers.Server, error) {
 	return listed[peers.Server](ctx, x, sipherServersPK)
 }
@@ -85,7 +85,7 @@ func listed[T any](ctx context.Context, x Sipher, pk string) ([]T, error) {
 	return records, nil
 }
 
-// Insert implements registry.Store.
+// Insert implements peers.Store.
 func (x Sipher) Insert(ctx context.Context, r peers.Server) (existing peers.Server, inserted bool, err error) {
 	err = x.update(ctx, sipherServerKey(r.URL), func(it *table.Item) (*table.Item, error) {
 		if it != nil {
@@ -98,7 +98,7 @@ func (x Sipher) Insert(ctx context.Context, r peers.Server) (existing peers.Serv
 	return existing, inserted && err == nil, err
 }
 
-// Seen implements registry.Store.
+// Seen implements peers.Store.
 func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.LastSeen, r.UpdatedAt = at, at
@@ -106,7 +106,7 @@ func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
 	})
 }
 
-// Befriend implements registry.Store.
+// Befriend implements peers.Store.
 func (x Sipher) Befriend(ctx context.Context, url string) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.Stranger = false
@@ -114,7 +114,7 @@ func (x Sipher) Befriend(ctx context.Context, url string) error {
 	})
 }
 
-// Announce implements registry.Store.
+// Announce implements peers.Store.
 func (x Sipher) Announce(ctx context.Context, url string, registered bool) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.Unannounced = !registered
@@ -122,7 +122,7 @@ func (x Sipher) Announce(ctx context.Context, url string, registered bool) error
 	})
 }
 
-// SetKeys implements registry.Store.
+// SetKeys implements peers.Store.
 func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error {
 	err := x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
 		r := peers.Server{URL: url, LastSeen: at, CreatedAt: at, IsHealthy: true}
@@ -144,7 +144,7 @@ func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey strin
 	return nil
 }
 
-// TakeTurn implements registry.Store.
+// TakeTurn implements peers.Store.
 func (x Sipher) TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (next time.Time, err error) {
 	err = x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
 		if it == nil {
@@ -167,7 +167,7 @@ func (x Sipher) TakeTurn(ctx context.Context, url string, now time.Time, every t
 	return next, err
 }
 
-// EndTurns implements registry.Store.
+// EndTurns implements peers.Store.
 func (x Sipher) EndTurns(ctx context.Context, url string) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.TurnAt = time.Time{}
@@ -175,10 +175,10 @@ func (x Sipher) EndTurns(ctx context.Context, url string) error {
 	})
 }
 
-// MarkUnhealthy implements registry.Store.
+// MarkUnhealthy implements peers.Store.
 func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason peers.Reason, at time.Time) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
-		r.IsHealthy, r.Reason, r.Attempts, r.UpdatedAt = false, reason, 0, at
+		r.IsHealthy, r.Reason, r.Attempts, r.Exhausted, r.UpdatedAt = false, reason, 0, false, at
 		switch {
 		case reason != peers.TimedOut:
 			r.TurnAt = time.Time{}
@@ -189,16 +189,17 @@ func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason peers.Reas
 	})
 }
 
-// MarkHealthy implements registry.Store.
+// MarkHealthy implements peers.Store.
 func (x Sipher) MarkHealthy(ctx context.Context, url string, at time.Time) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
-		r.IsHealthy, r.Reason, r.Attempts, r.LastSeen, r.UpdatedAt, r.TurnAt = true, "", 0, at, at, time.Time{}
+		r.IsHealthy, r.Reason, r.Attempts, r.Exhausted, r.TurnAt = true, "", 0, false, time.Time{}
+		r.LastSeen, r.UpdatedAt = at, at
 		return nil
 	})
 }
 
-// CountCheck implements registry.Store.
-func (x Sipher) CountCheck(ctx context.Context, url string, at time.Time) (n int, err error) {
+// CountCheck implements peers.Store.
+func (x Sipher) CountCheck(ctx context.Context, url string, limit int, at time.Time) (n int, err error) {
 	err = x.change(ctx, url, func(r *peers.Server) error {
 		if r.IsHealthy {
 			return peers.ErrHealthy
@@ -206,12 +207,13 @@ func (x Sipher) CountCheck(ctx context.Context, url string, at time.Time) (n int
 		r.Attempts++
 		r.UpdatedAt = at
 		n = r.Attempts
+		r.Exhausted = n >= limit
 		return nil
 	})
 	return n, err
 }
 
-// RecordKeyChange implements registry.Store.
+// RecordKeyChange implements peers.Store.
 func (x Sipher) RecordKeyChange(ctx context.Context, c peers.KeyChange) error {
 	k := table.Key{PK: sipherKeysPK, SK: keyName(c.URL)}
 	return x.update(ctx, k, func(it *table.Item) (*table.Item, error) {
@@ -231,7 +233,7 @@ func (x Sipher) RecordKeyChange(ctx context.Context, c peers.KeyChange) error {
 	})
 }
 
-// KeyChanges implements registry.Store.
+// KeyChanges implements peers.Store.
 func (x Sipher) KeyChanges(ctx context.Context) ([]peers.KeyChange, error) {
 	return listed[peers.KeyChange](ctx, x, sipherKeysPK)
 }

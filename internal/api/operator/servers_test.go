@@ -331,7 +331,7 @@ func TestASipherServerIsShownBlockedResumedAndChecked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := sipher.CountCheck(t.Context(), peer, start); err != nil {
+		if _, err := sipher.CountCheck(t.Context(), peer, peers.MaxChecks, start); err != nil {
 			t.Fatal(err)
 		}
 		v = w.server(peer)

@@ -16,6 +16,7 @@ import (
 var (
 	errNoSigningKey = errors.New("no signing key is known for the server")
 	errSignature    = errors.New("the acknowledgement's signature is wrong or missing")
+	errForeignAck   = errors.New("the acknowledgement is of another follow")
 )
 
 // followAck opens, reads, verifies and applies the acknowledgement of a follow,
@@ -29,11 +30,8 @@ func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if _, err := crypto.DecodeSize(d.server.PublicKey, crypto.KeySize); err != nil {
-		return "", fmt.Errorf("%w: %w", errNoSigningKey, err)
-	}
-	if !crypto.Verify(d.server.PublicKey, plaintext, ack.Signature) {
-		return "", errSignature
+	if err := d.verify(ack, plaintext); err != nil {
+		return "", err
 	}
 	ctx, cancel := aside(ctx)
 	defer cancel()
@@ -45,6 +43,41 @@ func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) 
 		return "the acknowledgement could not be stored", nil
 	}
 	return string(effect), nil
+}
+
+// verify checks the target's signature of an acknowledgement's plaintext.
+func (d *delivery) verify(ack wire.Ack, plaintext string) error {
+	if _, err := crypto.DecodeSize(d.server.PublicKey, crypto.KeySize); err != nil {
+		return fmt.Errorf("%w: %w", errNoSigningKey, err)
+	}
+	if !crypto.Verify(d.server.PublicKey, plaintext, ack.Signature) {
+		return errSignature
+	}
+	return nil
+}
+
+// proxiedAck accepts only what the target itself has sealed to us and signed:
+// the proxy could have made up everything else, a status and a post's
+// acknowledgement included. It returns what to note. The protocol binds no
+// acknowledgement to a request, so a proxy can still replay one that the same
+// target gave to an earlier post.
+func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) {
+	ack, err := wire.ParseAck(body)
+	if err != nil {
+		return "", err
+	}
+	if d.a.Job != wire.DeliverFollow {
+		plaintext, err := ack.Open(d.identity.Open)
+		if err != nil {
+			return "", err
+		}
+		return "", d.verify(ack, plaintext)
+	}
+	note, err := d.followAck(ctx, ack)
+	if err == nil && note == string(follow.Foreign) {
+		return "", errForeignAck
+	}
+	return note, err
 }
 
 // asideTime bounds what is noted beside a delivery.

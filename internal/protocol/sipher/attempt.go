@@ -136,19 +136,19 @@ func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time
 	if !d.policies.For(f.Reason).ProxyEligible {
 		return o
 	}
-	answer, proxy, err := d.relay.Deliver(ctx, peers.Delivery{Target: d.server, TargetURL: d.target, Body: body})
+	answer, proxy, err := d.relay.Deliver(ctx, peers.Delivery{Target: d.server, TargetURL: d.target, Body: body, Reason: f.Reason})
 	if err != nil {
 		d.log.WarnContext(ctx, "sipher proxy fallback failed", "id", d.a.ID, "target", d.target, "error", err)
 		return o
 	}
-	via := d.judge(ctx, answer)
-	if via.Class != outcome.Delivered {
-		// Nothing a proxy says may end a delivery: it could be lying.
-		d.log.WarnContext(ctx, "sipher proxy's answer was of no use", "id", d.a.ID, "target", d.target, "proxy", proxy, "error", via.Err)
+	note, err := d.proxiedAck(ctx, answer.Body)
+	if err != nil {
+		d.log.WarnContext(ctx, "sipher proxy's answer does not prove the delivery", "id", d.a.ID, "target", d.target, "proxy", proxy, "error", err)
 		return o
 	}
-	via.Note = join("passed on by "+proxy, via.Note)
-	return via
+	return outcome.Outcome{
+		Class: outcome.Delivered, Discard: true, Status: answer.Status, Note: join("passed on by "+proxy, note),
+	}
 }
 
 // judge reads an answer: rows 6 (not 2xx), 7 and 8.
@@ -164,6 +164,10 @@ func (d *delivery) judge(ctx context.Context, a peers.Answer) outcome.Outcome {
 		return o
 	}
 	ack, err := wire.ParseAck(a.Body)
+	if errors.Is(err, wire.ErrNoAck) && d.a.Job != wire.DeliverFollow && wire.NamesAck(a.Body) {
+		// The protocol inspects acknowledgements of follows only.
+		err = nil
+	}
 	if err != nil {
 		o.Class, o.Err = outcome.Refused, err.Error()
 		return o

@@ -107,11 +107,11 @@ func (o *outage) MarkHealthy(ctx context.Context, url string, at time.Time) erro
 	return o.Store.MarkHealthy(ctx, url, at)
 }
 
-func (o *outage) CountCheck(ctx context.Context, url string, at time.Time) (int, error) {
+func (o *outage) CountCheck(ctx context.Context, url string, limit int, at time.Time) (int, error) {
 	if err := o.fails("CountCheck"); err != nil {
 		return 0, err
 	}
-	return o.Store.CountCheck(ctx, url, at)
+	return o.Store.CountCheck(ctx, url, limit, at)
 }
 
 func (o *outage) AcceptFollow(ctx context.Context, k follow.Key, at time.Time) (bool, error) {

@@ -68,6 +68,9 @@ type Config struct {
 	Policies *peers.Policies
 	// Probes is how many servers are checked at once; 0: probe.Concurrency.
 	Probes int
+	// Checks is how many checks of an outage may fail before they end; 0:
+	// peers.MaxChecks.
+	Checks int
 	// Limiter of /discover per caller; nil: none.
 	Limiter peers.Limiter
 	Log     *slog.Logger
@@ -101,6 +104,9 @@ func New(c Config) *Protocol {
 	if c.Probes == 0 {
 		c.Probes = peers.Concurrency
 	}
+	if c.Checks == 0 {
+		c.Checks = peers.MaxChecks
+	}
 	if c.Entropy == nil {
 		c.Entropy = rand.Reader
 	}
@@ -111,11 +117,12 @@ func New(c Config) *Protocol {
 	}
 	p.prober = &peers.Prober{
 		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: p.policies,
-		Log: c.Log, Now: c.Now, Concurrency: c.Probes,
+		Log: c.Log, Now: c.Now, Concurrency: c.Probes, Limit: c.Checks,
 	}
 	p.discovery = &peers.Discovery{Identity: c.Identity.Public, Registry: c.Store, HTTP: client, Log: c.Log, Now: c.Now}
 	p.handler = peers.NewHandler(peers.HandlerConfig{
-		Identity: c.Identity.Public, Registry: c.Store, Blocks: c.Store, HTTP: client, Limiter: c.Limiter, Log: c.Log, Now: c.Now,
+		Identity: c.Identity.Public, Registry: c.Store, Blocks: c.Store, HTTP: client, Prober: p.prober,
+		Limiter: c.Limiter, Log: c.Log, Now: c.Now,
 	})
 	p.relay = &peers.Relay{
 		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, Prober: p.prober, HTTP: client,

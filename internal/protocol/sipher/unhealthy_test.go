@@ -26,7 +26,12 @@ func dialError(err error) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", err)}
 }
 
-const errRefused = syscall.ECONNREFUSED
+const (
+	errRefused       = syscall.ECONNREFUSED
+	errReset         = syscall.ECONNRESET
+	errPipe          = syscall.EPIPE
+	errSystemTimeout = syscall.ETIMEDOUT
+)
 
 var notFound = &net.DNSError{Err: "no such host", Name: "b.example", IsNotFound: true}
 
@@ -41,7 +46,7 @@ func TestD5NetworkErrorMarksTheServerUnhealthyWithItsReason(t *testing.T) {
 		"connection refused":     {dialError(syscall.ECONNREFUSED), peers.ConnRefused, outcome.ConnRefused},
 		"reset":                  {&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, peers.ConnReset, outcome.ConnReset},
 		"timed out by system":    {dialError(syscall.ETIMEDOUT), peers.ConnReset, outcome.ConnReset},
-		"closed without answer":  {io.EOF, peers.ConnReset, outcome.ConnReset},
+		"closed without answer":  {io.EOF, peers.Unknown, outcome.ConnReset},
 		"bad certificate":        {&outbound.TLSError{Err: x509.UnknownAuthorityError{}}, peers.TLSError, outcome.TLS},
 		"alert of the other end": {&net.OpError{Op: "remote error", Err: errors.New("tls: handshake failure")}, peers.TLSError, outcome.TLS},
 		"anything else":          {errors.New("strange"), peers.Unknown, outcome.OtherTrouble},

@@ -62,3 +62,49 @@ func (b *bed) testD6DuplicateSchedulesCoalesce() {
 		b.t.Errorf("not scheduled after it was done: %v, %v", ok, err)
 	}
 }
+
+func (b *bed) testB18AHastenedCheckIsDueAtOnceAndOnce() {
+	c := peers.Check{ServerURL: b.url("b"), Attempt: 5, DueAt: b.Now()}
+	due := func() []peers.Check {
+		b.settle()
+		cs, err := b.DueChecks(b.ctx, b.Now(), 1000)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		return slices.DeleteFunc(cs, func(c peers.Check) bool { return c.ServerURL != b.url("b") })
+	}
+	hasten := func() {
+		b.t.Helper()
+		if err := b.HastenCheck(b.ctx, c); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	for range 3 {
+		hasten() // none was waiting
+	}
+	got := due()
+	if len(got) != 1 || got[0].Attempt != 5 || !got[0].DueAt.Equal(b.Now()) {
+		b.t.Fatalf("%+v", got)
+	}
+	if err := b.FinishCheck(b.ctx, got[0]); err != nil {
+		b.t.Fatal(err)
+	}
+	later := c
+	later.DueAt = b.in(time.Hour)
+	if ok, err := b.ScheduleCheck(b.ctx, later); !ok || err != nil {
+		b.t.Fatal(ok, err)
+	}
+	if got := due(); len(got) != 0 {
+		b.t.Errorf("due before its time: %+v", got)
+	}
+	hasten()
+	if got := due(); len(got) != 1 || !got[0].DueAt.Equal(b.Now()) {
+		b.t.Errorf("%+v", got)
+	}
+	b.advance(time.Minute)
+	c.DueAt = b.Now()
+	hasten() // what is overdue stays as it is
+	if got := due(); len(got) != 1 || !got[0].DueAt.Equal(b.in(-time.Minute)) {
+		b.t.Errorf("%+v", got)
+	}
+}

@@ -60,7 +60,7 @@ func (b *bed) testD3UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt() {
 	if err := b.MarkUnhealthy(b.ctx, b.url("b"), peers.TimedOut, first); err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := b.CountCheck(b.ctx, b.url("b"), first); err != nil {
+	if _, err := b.CountCheck(b.ctx, b.url("b"), 5, first); err != nil {
 		b.t.Fatal(err)
 	}
 	before, err := b.Server(b.ctx, b.url("b"))
@@ -97,16 +97,19 @@ func (b *bed) testD5MarkingAServerUnhealthyAndHealthy() {
 			}
 		}
 		if n == 1 {
-			if _, err := b.CountCheck(b.ctx, want.URL, b.Now()); !errors.Is(err, peers.ErrHealthy) {
+			if _, err := b.CountCheck(b.ctx, want.URL, 2, b.Now()); !errors.Is(err, peers.ErrHealthy) {
 				b.t.Errorf("counted a check of a healthy server: %v", err)
 			}
 			if err := b.MarkUnhealthy(b.ctx, want.URL, peers.TimedOut, b.Now()); err != nil {
 				b.t.Fatal(err)
 			}
 		}
-		got, err := b.CountCheck(b.ctx, want.URL, b.Now())
+		got, err := b.CountCheck(b.ctx, want.URL, 2, b.Now())
 		if wantN := []int{0, 1, 2, 1}[n]; err != nil || got != wantN {
 			b.t.Errorf("count %d, %v, want %d", got, err, wantN)
+		}
+		if s, err := b.Server(b.ctx, want.URL); err != nil || s.Exhausted != (got == 2) {
+			b.t.Errorf("after check %d of 2: %+v, %v", got, s, err)
 		}
 	}
 	want.IsHealthy, want.Reason, want.Attempts = false, peers.DNSBlocked, 1
@@ -138,7 +141,7 @@ func (b *bed) testD6ConcurrentRunsLoseNoIncrement() {
 	)
 	for range runs {
 		wg.Go(func() {
-			n, err := b.CountCheck(context.WithoutCancel(b.ctx), b.url("b"), b.Now())
+			n, err := b.CountCheck(context.WithoutCancel(b.ctx), b.url("b"), 2, b.Now())
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || seen[n] {
@@ -154,7 +157,7 @@ func (b *bed) testD6ConcurrentRunsLoseNoIncrement() {
 }
 
 func (b *bed) testD3ChangesOfUnknownServersAreRefused() {
-	_, count := b.CountCheck(b.ctx, b.url("b"), b.Now())
+	_, count := b.CountCheck(b.ctx, b.url("b"), 2, b.Now())
 	for name, err := range map[string]error{
 		"Seen":          b.Seen(b.ctx, b.url("b"), b.Now()),
 		"Befriend":      b.Befriend(b.ctx, b.url("b")),

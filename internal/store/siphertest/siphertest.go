@@ -37,6 +37,7 @@ func Run(t *testing.T, open Open) {
 		{"D2AcknowledgementsChangeOneFieldOfOneFollow", (*bed).testD2AcknowledgementsChangeOneFieldOfOneFollow},
 		{"FollowsArePagedWithoutLossOrRepetition", (*bed).testFollowsArePagedWithoutLossOrRepetition},
 		{"D6DuplicateSchedulesCoalesce", (*bed).testD6DuplicateSchedulesCoalesce},
+		{"B18AHastenedCheckIsDueAtOnceAndOnce", (*bed).testB18AHastenedCheckIsDueAtOnceAndOnce},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(newBed(t, open)) })
 	}

@@ -44,8 +44,8 @@ type Behavior struct {
 	// Garbage seals a text that is no acknowledgement.
 	Garbage bool
 
-	// ProxyStatus makes the peer refuse, as a proxy, with that status;
-	// ProxyBody makes it answer 200 with that body. It does not pass anything on.
+	// ProxyStatus and ProxyBody make the peer, as a proxy, answer with that status
+	// (default 200) and that body, and pass nothing on.
 	ProxyStatus int
 	ProxyBody   string
 }

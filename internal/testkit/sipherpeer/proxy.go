@@ -40,6 +40,8 @@ func (p *Peer) serveProxy(w http.ResponseWriter, r *http.Request, got Received) 
 		<-r.Context().Done()
 	case b.Reset:
 		drop(w)
+	case b.ProxyStatus != 0 && b.ProxyBody != "":
+		plain(w, b.ProxyStatus, b.ProxyBody)
 	case b.ProxyStatus != 0:
 		refuse(w, b.ProxyStatus, "PROXY_FAILED")
 	case b.ProxyBody != "":

@@ -57,7 +57,7 @@ func sipherView(r peers.Server) Server {
 	}
 	if !r.IsHealthy {
 		v.Phase, v.Since, v.Reason, v.Checks = circuit.Unhealthy, r.UpdatedAt, string(r.Reason), r.Attempts
-		if r.Attempts >= peers.MaxChecks {
+		if r.Exhausted {
 			v.Phase = circuit.Exhausted
 		}
 	}

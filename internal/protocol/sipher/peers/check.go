@@ -19,8 +19,8 @@ import (
 
 // The protocol's numbers.
 const (
-	// MaxChecks is how many checks of an outage may fail before it is left to
-	// operators, or to the next delivery.
+	// MaxChecks is how many checks of an outage may fail, unless configured,
+	// before the server is left to operators, or to the next delivery.
 	MaxChecks = 5
 	// Concurrency is how many servers are checked at once, unless configured.
 	Concurrency = 3
@@ -59,6 +59,9 @@ type Schedule interface {
 	// ScheduleCheck adds a check that is due at DueAt, unless one of the same id
 	// is waiting already: then it changes nothing and scheduled is false.
 	ScheduleCheck(ctx context.Context, c Check) (scheduled bool, err error)
+	// HastenCheck makes the check of c's id due at DueAt at the latest: it adds
+	// the check, or brings the waiting one forward.
+	HastenCheck(ctx context.Context, c Check) error
 	// DueChecks returns checks due at or before now, earliest first.
 	DueChecks(ctx context.Context, now time.Time, limit int) ([]Check, error)
 	// PostponeCheck makes c due at another time and returns it with its new

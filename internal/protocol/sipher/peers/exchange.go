@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -99,9 +100,19 @@ func fault(err error) *Fault {
 	f := &Fault{Err: err, Class: outbound.ReasonOf(err), Stopped: errors.Is(err, outbound.ErrStopped)}
 	f.Host = !f.Stopped && f.Class != outcome.BlockedAddr && f.Class != outcome.BadRequest
 	if f.Host {
-		f.Reason = ReasonOf(f.Class)
+		f.Reason = reasonOf(f.Class, err)
 	}
 	return f
+}
+
+// reasonOf is ReasonOf, but tells a connection that was closed without a
+// complete answer from one that was reset: Sipher calls only the latter
+// CONN_RESET, and asks no proxy then.
+func reasonOf(class outcome.Reason, err error) Reason {
+	if class == outcome.ConnReset && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return Unknown
+	}
+	return ReasonOf(class)
 }
 
 // FaultOf returns the *Fault in err. An error that has none is an unclassified

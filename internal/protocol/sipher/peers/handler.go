@@ -37,6 +37,7 @@ type Handler struct {
 	registry  Store
 	blocks    BlockList
 	http      Exchange
+	prober    *Prober
 	limiter   Limiter
 	log       *slog.Logger
 	now       func() time.Time
@@ -49,6 +50,8 @@ type HandlerConfig struct {
 	Registry Store
 	Blocks   BlockList
 	HTTP     Exchange
+	// Prober is told of servers that register again.
+	Prober *Prober
 	// Limiter may be nil: no limit per caller.
 	Limiter Limiter
 	Log     *slog.Logger
@@ -58,7 +61,7 @@ type HandlerConfig struct {
 // NewHandler returns the handler of /discover.
 func NewHandler(c HandlerConfig) *Handler {
 	return &Handler{
-		identity: c.Identity, registry: c.Registry, blocks: c.Blocks, http: c.HTTP,
+		identity: c.Identity, registry: c.Registry, blocks: c.Blocks, http: c.HTTP, prober: c.Prober,
 		limiter: c.Limiter, log: c.Log, now: c.Now, callbacks: make(chan struct{}, MaxCallbacks),
 	}
 }

@@ -21,6 +21,8 @@ type Prober struct {
 	Now      func() time.Time
 	// Concurrency is how many servers are checked at once.
 	Concurrency int
+	// Limit is how many checks of an outage may fail before they end.
+	Limit int
 }
 
 const (
@@ -69,6 +71,20 @@ func (p *Prober) Answered(ctx context.Context, s Server) error {
 		return p.MarkHealthy(ctx, s.URL)
 	}
 	return p.schedule(ctx, s.URL, 0, p.Now())
+}
+
+// Registered is told of a server that registered again: what was known of it is
+// in s. An unhealthy server's next check is made due now. The registration
+// itself changes no health, by the protocol.
+func (p *Prober) Registered(ctx context.Context, s Server) error {
+	if s.IsHealthy || !p.Policies.For(s.Reason).DirectHealthCheckable {
+		return nil
+	}
+	c := Check{ServerURL: s.URL, Attempt: s.Attempts, DueAt: p.Now()}
+	if err := p.Schedule.HastenCheck(ctx, c); err != nil {
+		return fmt.Errorf("bring %s forward: %w", c.ID(), err)
+	}
+	return nil
 }
 
 func (p *Prober) schedule(ctx context.Context, url string, attempt int, now time.Time) error {
@@ -204,17 +220,17 @@ func (p *Prober) run(ctx context.Context, c Check) (Report, *Check, error) {
 
 func (p *Prober) failed(ctx context.Context, c Check, log *slog.Logger, cause error) (Report, *Check, error) {
 	now := p.Now()
-	n, err := p.Registry.CountCheck(ctx, c.ServerURL, now)
+	n, err := p.Registry.CountCheck(ctx, c.ServerURL, p.Limit, now)
 	switch {
 	case errors.Is(err, ErrHealthy), errors.Is(err, ErrUnknown):
 		return Report{Checked: 1}, nil, nil
 	case err != nil:
 		return Report{}, nil, err
-	case n >= MaxChecks:
+	case n >= p.Limit:
 		log.WarnContext(ctx, "sipher health checks exhausted", "failed", n, "error", cause)
 		return Report{Checked: 1, Exhausted: 1}, nil, nil
 	}
-	log.InfoContext(ctx, "sipher check failed", "failed", n, "remaining", MaxChecks-n, "error", cause)
+	log.InfoContext(ctx, "sipher check failed", "failed", n, "remaining", p.Limit-n, "error", cause)
 	return Report{Checked: 1}, &Check{ServerURL: c.ServerURL, Attempt: n, DueAt: now.Add(CheckDelay(n))}, nil
 }
 

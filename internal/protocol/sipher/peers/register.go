@@ -62,7 +62,7 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 		problem(w, status, err.Error())
 		return
 	}
-	_, err = Admit(ctx, h.registry, Shown{
+	server, err := Admit(ctx, h.registry, Shown{
 		URL: claim.URL, PublicKey: claim.PublicKey, EncryptionKey: claim.EncryptionKey, Via: Registered,
 	}, h.now())
 	switch {
@@ -73,6 +73,9 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 		h.log.ErrorContext(ctx, "register sipher server", "server", claim.URL, "error", err)
 		problem(w, http.StatusInternalServerError, "the registration could not be stored")
 	default:
+		if err := h.prober.Registered(ctx, server); err != nil {
+			h.log.ErrorContext(ctx, "cannot check a sipher server that registered again", "server", claim.URL, "error", err)
+		}
 		reply(w, http.StatusOK, wire.Registered{Message: "Server registered successfully", Echo: cardOf(h.identity)})
 	}
 }

@@ -25,7 +25,9 @@ type Server struct {
 	UpdatedAt     time.Time `json:"updatedAt"`
 	IsHealthy     bool      `json:"isHealthy"`
 	Attempts      int       `json:"healthCheckAttempts"`
-	Reason        Reason    `json:"unhealthyReason,omitempty"`
+	// Exhausted: the last check has failed, and no other is scheduled.
+	Exhausted bool   `json:"exhausted,omitempty"`
+	Reason    Reason `json:"unhealthyReason,omitempty"`
 
 	// Stranger marks a server that registered itself and to which nothing was
 	// ever sent. Its record lapses Forget after it was last seen, so that nobody
@@ -115,8 +117,9 @@ type Store interface {
 	// MarkHealthy clears reason and count and sets LastSeen.
 	MarkHealthy(ctx context.Context, url string, at time.Time) error
 	// CountCheck adds a failed check to an unhealthy server and returns the new
-	// count; ErrHealthy if it has become healthy.
-	CountCheck(ctx context.Context, url string, at time.Time) (int, error)
+	// count; from limit on the server is Exhausted. ErrHealthy if it has become
+	// healthy.
+	CountCheck(ctx context.Context, url string, limit int, at time.Time) (int, error)
 
 	// RecordKeyChange adds to a server's record of refused keys.
 	RecordKeyChange(ctx context.Context, c KeyChange) error

@@ -8,6 +8,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,11 +56,13 @@ type Delivery struct {
 	Target    Server
 	TargetURL string
 	Body      string
+	// Reason is why the direct delivery failed.
+	Reason Reason
 }
 
 // Deliver asks a proxy to pass d on and returns the proxy's answer, which is
-// 2xx or a refusal that names the target's own code, and the proxy's URL. The
-// error wraps ErrStranded, ErrRefused or a *exchange.Fault.
+// 2xx, and the proxy's URL. The answer proves nothing unless the target signed
+// it. The error wraps ErrStranded, ErrProxyRefused or a *Fault.
 func (r *Relay) Deliver(ctx context.Context, d Delivery) (Answer, string, error) {
 	proxy, err := r.proxy(ctx, d.Target.URL)
 	if err != nil {
@@ -84,10 +87,12 @@ func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (Answer, erro
 		}
 		return Answer{}, err
 	}
-	if a.Status == http.StatusBadGateway {
+	if a.Status == http.StatusBadGateway && !r.Policies.For(d.Reason).DirectHealthCheckable {
+		// Elsewhere the proxy's word would end the health checks that our own
+		// error has started.
 		r.mark(ctx, d.Target.URL, InvalidResponse)
 	}
-	if !a.OK() && !wire.AlreadyThere(a.Status, a.Body) {
+	if !a.OK() {
 		return Answer{}, fmt.Errorf("%w: %w", ErrProxyRefused, StatusError(proxy, a))
 	}
 	return a, nil
@@ -120,8 +125,10 @@ func (r *Relay) mark(ctx context.Context, url string, reason Reason) {
 	}
 }
 
-// proxy returns the server to ask: the healthy one seen last, else the first
-// that answers an emergency sweep.
+// proxy returns the server to ask: of the healthy ones that we know ourselves
+// the one seen last, else of the healthy strangers, else the first that answers
+// an emergency sweep. Whoever registers itself is seen last, so without this
+// preference a stranger could become the proxy of every delivery.
 func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 	all, err := r.Registry.Servers(ctx)
 	if err != nil {
@@ -135,7 +142,12 @@ func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 		return s.URL == target || s.URL == r.Identity.Origin ||
 			slices.ContainsFunc(blocks, func(b Block) bool { return b.ServerURL == s.URL })
 	})
-	slices.SortFunc(all, NewestFirst)
+	slices.SortFunc(all, func(a, b Server) int {
+		if a.Stranger != b.Stranger {
+			return cmp.Compare(rank(a), rank(b))
+		}
+		return NewestFirst(a, b)
+	})
 	var down []string
 	for _, s := range all {
 		if s.IsHealthy {
@@ -150,6 +162,13 @@ func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 	}
 	r.Log.ErrorContext(ctx, "stranded: no sipher server can be reached to pass a delivery on", "target", target, "swept", len(down))
 	return "", ErrStranded
+}
+
+func rank(s Server) int {
+	if s.Stranger {
+		return 1
+	}
+	return 0
 }
 
 // sweep asks servers that are believed to be down, all at once, and returns the

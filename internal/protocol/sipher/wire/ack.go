@@ -51,6 +51,22 @@ func ParseAck(body []byte) (Ack, error) {
 	return Ack{}, ErrNoAck
 }
 
+// NamesAck reports whether the body of a 2xx answer calls itself a wrapped
+// acknowledgement by payload.method, whatever else is in it. That is all that
+// Sipher servers ask of acknowledgements which they do not inspect.
+func NamesAck(body []byte) bool {
+	outer, err := object(body)
+	if err != nil {
+		return false
+	}
+	inner, err := object(outer["payload"])
+	if err != nil {
+		return false
+	}
+	method, _ := text(inner, "method")
+	return method == responseMethod
+}
+
 func ackOf(m map[string]json.RawMessage) (Ack, bool) {
 	method, _ := text(m, "method")
 	status, _ := text(m, "status")
