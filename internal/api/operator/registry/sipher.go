@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/protocol/sipher/crypto"
@@ -129,15 +128,8 @@ func (s *Service) resumeSipher(ctx context.Context, url string) (Server, error) 
 	return s.sipher(ctx, url)
 }
 
-// waiting is how many scheduled checks are looked through for one, and horizon
-// how far ahead they may be.
-const (
-	waiting = 10_000
-	horizon = 30 * 24 * time.Hour
-)
-
-// checkSipher schedules the next check of an unhealthy server now, or brings the
-// scheduled one forward: it counts as the one it stands for.
+// checkSipher makes the next check of an unhealthy server due now. It counts as
+// the check it stands for.
 func (s *Service) checkSipher(ctx context.Context, url string) (Server, error) {
 	v, err := s.sipher(ctx, url)
 	switch {
@@ -149,28 +141,10 @@ func (s *Service) checkSipher(ctx context.Context, url string) (Server, error) {
 		return v, nil
 	}
 	now := s.Now()
-	next := peers.Check{ServerURL: url, Attempt: v.Checks, DueAt: now}
-	scheduled, err := s.Sipher.ScheduleCheck(ctx, next)
-	if err != nil {
+	if err := s.Sipher.HastenCheck(ctx, peers.Check{ServerURL: url, Attempt: v.Checks, DueAt: now}); err != nil {
 		return Server{}, fmt.Errorf("schedule a check of %s: %w", url, err)
 	}
 	v.NextCheckAt = now
-	if scheduled {
-		return v, nil
-	}
-	due, err := s.Sipher.DueChecks(ctx, now.Add(horizon), waiting)
-	if err != nil {
-		return Server{}, fmt.Errorf("find the check of %s: %w", url, err)
-	}
-	for _, c := range due {
-		if c.ID() != next.ID() || !c.DueAt.After(now) {
-			continue
-		}
-		// Whoever has taken it is asking the server at this moment.
-		if _, err := s.Sipher.PostponeCheck(ctx, c, now); err != nil && !errors.Is(err, peers.ErrTaken) {
-			return Server{}, fmt.Errorf("bring the check of %s forward: %w", url, err)
-		}
-	}
 	return v, nil
 }
 
