@@ -87,7 +87,7 @@ type side struct {
 	world   *e2e.World
 	sink    *e2e.Sink
 	hosts   int
-	inboxes []any
+	inboxes []string
 	sent    int
 	last    string // id
 }
@@ -120,7 +120,7 @@ func (s *side) deliver() time.Duration {
 	s.sent++
 	body := fmt.Sprintf(`{"type":"Create","id":"https://social.example/activities/%d","actor":"https://social.example/users/frida","object":{"type":"Note"}}`, s.sent)
 	begin := time.Now()
-	s.last = s.world.Accept(client.Submission{Activity: json.RawMessage(body), KeyID: fediverse.Ed25519KeyID, Recipients: s.inboxes}).ID
+	s.last = s.world.Accept(client.Submission{Activity: json.RawMessage(body), KeyID: fediverse.Ed25519KeyID, Recipients: client.To(s.inboxes...)}).ID
 	e2e.Await(s.t, time.Minute, "healthy hosts", func() (bool, string) {
 		got := s.sink.Total()
 		return got >= s.sent*s.hosts, fmt.Sprintf("%d of %d", got, s.sent*s.hosts)

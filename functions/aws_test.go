@@ -227,7 +227,7 @@ func TestTheFunctionsDeliver(t *testing.T) {
 		body := fediverse.Fixture(name)
 		s := client.Submission{
 			Activity: json.RawMessage(strings.TrimSpace(body)), KeyID: keyID, DeduplicationKey: name,
-			Recipients: []any{server.URL + "/a/" + name, server.URL + "/b/" + name},
+			Recipients: client.To(server.URL+"/a/"+name, server.URL+"/b/"+name),
 		}
 		want[strings.TrimSpace(body)] += 2
 		if i == len(fixtures)-1 {
@@ -274,7 +274,7 @@ func TestPartialFailuresAreHonoured(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	sent, err := c.client.Submit(t.Context(), client.Submission{
-		Activity: json.RawMessage(fediverse.Fixture("mastodon-follow")), KeyID: keyID, Recipients: []any{a.URL + "/inbox", b.URL + "/inbox"},
+		Activity: json.RawMessage(fediverse.Fixture("mastodon-follow")), KeyID: keyID, Recipients: client.To(a.URL+"/inbox", b.URL+"/inbox"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 	if _, err := c.client.GenerateKey(t.Context(), keyID, "ed25519"); err != nil {
 		t.Fatal(err)
 	}
-	recipients := make([]any, 50_000)
+	recipients := make([]string, 50_000)
 	for i := range recipients {
 		recipients[i] = fmt.Sprintf("https://server-%05d.example/users/somebody/inbox", i)
 	}
@@ -312,7 +312,7 @@ func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 	began := time.Now()
 	a, err := via.Submit(t.Context(), client.Submission{
 		Activity: json.RawMessage(strings.TrimSpace(fediverse.Fixture("mastodon-create-note"))), KeyID: keyID,
-		Recipients: recipients, Delay: "P1D", // accepted, recorded, and not sent in this test
+		Recipients: client.To(recipients...), Delay: client.Duration(24 * time.Hour), // accepted, recorded, and not sent in this test
 	})
 	took := time.Since(began)
 	if err != nil || a.Recipients != len(recipients) {

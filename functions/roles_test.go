@@ -100,18 +100,18 @@ func (c *cloud) everyQueue(server string) {
 	for i, s := range []client.Submission{
 		{Priority: "high"}, {Priority: "normal", DeduplicationKey: "once"}, {Priority: "low"}, {OrderingKey: "thread", DeduplicationKey: "once"},
 	} {
-		s.Recipients = []any{fmt.Sprintf("%s/queue/%d", server, i)}
+		s.Recipients = client.To(fmt.Sprintf("%s/queue/%d", server, i))
 		c.settled(c.submit(s))
 	}
 }
 
 // manyRecipients are more than one chunk.
 func (c *cloud) manyRecipients(server string) {
-	var all []any
+	var all []string
 	for i := range 120 {
 		all = append(all, fmt.Sprintf("%s/many/%d", server, i))
 	}
-	c.settled(c.submit(client.Submission{Recipients: all}))
+	c.settled(c.submit(client.Submission{Recipients: client.To(all...)}))
 }
 
 // largeBatch exceeds a queue message, so it travels by reference.
@@ -137,7 +137,7 @@ func (c *cloud) largeBatch(server string) {
 }
 
 func (c *cloud) cancelled(server string) {
-	id := c.submit(client.Submission{Recipients: []any{server + "/cancelled"}, Delay: "PT1H"})
+	id := c.submit(client.Submission{Recipients: client.To(server + "/cancelled"), Delay: client.Duration(time.Hour)})
 	if err := c.client.Do(c.Context(), http.MethodPost, "/v1/activities/"+id+"/cancel", nil, nil); err != nil {
 		c.Fatal(err)
 	}
@@ -163,14 +163,14 @@ func (c *cloud) malformed() {
 // stumble: a recipient is tried again by the queue's own means.
 func (c *cloud) stumble(server string, inbox *fediverse.Inbox) {
 	inbox.Then(fediverse.Status(503), fediverse.Status(503))
-	c.settled(c.submit(client.Submission{Recipients: []any{server + "/stumbles"}}))
+	c.settled(c.submit(client.Submission{Recipients: client.To(server + "/stumbles")}))
 }
 
 // dead: a recipient is given up, and revived by an operator.
 func (c *cloud) dead(server string, inbox *fediverse.Inbox) {
 	patient := c.deliver.Swap(c.start("DeliverFunction", topology.Deliver, "RETRY_TRIES", "1", "RETRY_PARK", "false"))
 	inbox.Then(fediverse.Status(503))
-	id := c.submit(client.Submission{Recipients: []any{server + "/dies"}})
+	id := c.submit(client.Submission{Recipients: client.To(server + "/dies")})
 	if s := c.settled(id); s.Counts["dead"] != 1 {
 		c.Fatalf("got %+v", s)
 	}
@@ -219,7 +219,7 @@ func (c *cloud) outage() {
 			// Bodies so large that they are parked apart from the deliveries.
 			Activity: json.RawMessage(`{"type":"Create","actor":"https://social.example/users/frida","content":"` + randomText(8<<10) + `"}`),
 			Priority: "high", OrderingKey: []string{"", "down"}[i/12],
-			Recipients: []any{fmt.Sprintf("http://%s/a/inbox", address), fmt.Sprintf("http://%s/b/inbox", address)},
+			Recipients: client.To(fmt.Sprintf("http://%s/a/inbox", address), fmt.Sprintf("http://%s/b/inbox", address)),
 		}))
 	}
 	for _, id := range ids {
@@ -248,7 +248,7 @@ func (c *cloud) outage() {
 
 // delayed: the ordered queue has no delays, so the table has them.
 func (c *cloud) delayed(server string) {
-	id := c.submit(client.Submission{Recipients: []any{server + "/later"}, OrderingKey: "later", Delay: "PT1S"})
+	id := c.submit(client.Submission{Recipients: client.To(server + "/later"), OrderingKey: "later", Delay: client.Duration(time.Second)})
 	c.until("it is released and delivered", func() bool {
 		c.schedule()
 		s, err := c.client.Activity(c.Context(), id, "")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"fedpost/internal/app/config"
@@ -20,12 +19,4 @@ func (d *duration) UnmarshalText(text []byte) error {
 	}
 	*d = duration(v)
 	return nil
-}
-
-// iso is d as the API reads it, empty for none.
-func (d duration) iso() string {
-	if d == 0 {
-		return ""
-	}
-	return "PT" + strconv.FormatFloat(time.Duration(d).Seconds(), 'f', -1, 64) + "S"
 }

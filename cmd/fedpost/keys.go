@@ -28,7 +28,7 @@ type keysGenerate struct {
 
 // Run makes a key.
 func (c keysGenerate) Run(ctx context.Context, out io.Writer) error {
-	return call(ctx, c.remote, out, http.MethodPost, "/v1/keys", map[string]string{"id": c.ID, "type": c.Type}, showKey)
+	return call(ctx, c.remote, out, http.MethodPost, "/v1/keys", client.NewKey{ID: c.ID, Type: c.Type}, showKey)
 }
 
 type keysPut struct {
@@ -50,7 +50,7 @@ func (c keysPut) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read private key: %w", err)
 	}
-	return call(ctx, c.remote, out, http.MethodPut, "/v1/keys/"+url.PathEscape(c.ID), map[string]string{"privateKeyPem": string(pem)}, showKey)
+	return call(ctx, c.remote, out, http.MethodPut, "/v1/keys/"+url.PathEscape(c.ID), client.PrivateKey{PrivateKeyPEM: string(pem)}, showKey)
 }
 
 type keysShow struct {

@@ -39,10 +39,10 @@ func (c send) Run(ctx context.Context, out io.Writer) error {
 	}
 	s := client.Submission{
 		KeyID: c.Key, Priority: c.Priority, OrderingKey: c.OrderingKey, DeduplicationKey: c.DeduplicationKey,
-		DeduplicationTTL: c.DeduplicationTTL.iso(), Delay: c.Delay.iso(), ExpiresIn: c.ExpiresIn.iso(), Coalesce: c.Coalesce,
+		DeduplicationTTL: client.Duration(c.DeduplicationTTL), Delay: client.Duration(c.Delay), ExpiresIn: client.Duration(c.ExpiresIn), Coalesce: c.Coalesce,
 	}
 	for _, to := range c.To {
-		s.Recipients = append(s.Recipients, to)
+		s.Recipients = append(s.Recipients, client.Recipient{Inbox: to})
 	}
 	if c.Job != "" || c.ServerURL != "" {
 		s.Protocol, s.Job, s.ServerURL, s.Payload = "sipher", c.Job, c.ServerURL, string(text)

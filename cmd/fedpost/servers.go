@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
 )
 
 type serversCommand struct {
@@ -59,7 +60,7 @@ func showServers(out io.Writer, all []client.Server) error {
 		if since.IsZero() {
 			since = s.Since
 		}
-		rows[i] = []string{s.Server, s.Phase, when(since), when(s.NextCheckAt), count(s.Checks), rate(s.RateLimit), s.Reason, s.Why}
+		rows[i] = []string{s.Name, string(s.Phase), when(since), when(s.NextCheckAt), count(s.Checks), rate(s.RateLimit), s.Reason, s.Why}
 	}
 	return table(out, []string{"SERVER", "PHASE", "SINCE", "NEXT STEP", "CHECKS", "RATE", "REASON", "WHY"}, rows)
 }
@@ -84,7 +85,7 @@ func showServer(out io.Writer, s client.Server) error {
 		parked = "deliveries wait for it"
 	}
 	pairs := []string{
-		"server", s.Server, "protocol", s.Protocol, "phase", s.Phase, "since", when(s.Since), "until", when(s.Until),
+		"server", s.Name, "protocol", string(s.Protocol), "phase", string(s.Phase), "since", when(s.Since), "until", when(s.Until),
 		"reason", s.Reason, "why", s.Why, "down since", when(s.DownSince), "failures in a row", count(s.Failures),
 		"failed checks", count(s.Checks), "next step", when(s.NextCheckAt), "parked", parked, "rate limit", rate(s.RateLimit),
 		"last seen", when(s.LastSeen),
@@ -105,10 +106,6 @@ func (c serversShow) Run(ctx context.Context, out io.Writer) error {
 	return c.act(ctx, out, http.MethodGet, "", nil)
 }
 
-type reason struct {
-	Reason string `json:"reason,omitempty"`
-}
-
 type serversBlock struct {
 	named
 	Reason string `help:"Why, for whoever looks at it later."`
@@ -116,7 +113,7 @@ type serversBlock struct {
 
 // Run blocks.
 func (c serversBlock) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPost, "/block", reason{c.Reason})
+	return c.act(ctx, out, http.MethodPost, "/block", contract.Block{Reason: c.Reason})
 }
 
 type serversUnblock struct{ named }
@@ -135,11 +132,7 @@ type serversPause struct {
 
 // Run pauses.
 func (c serversPause) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPost, "/pause", struct {
-		reason
-		For   float64   `json:"for,omitempty"`
-		Until time.Time `json:"until,omitzero"`
-	}{reason{c.Reason}, time.Duration(c.For).Seconds(), c.Until})
+	return c.act(ctx, out, http.MethodPost, "/pause", contract.Pause{Reason: c.Reason, For: contract.Duration(c.For), Until: c.Until})
 }
 
 type serversResume struct{ named }
@@ -164,9 +157,9 @@ type serversLimit struct {
 
 // Run sets the limit.
 func (c serversLimit) Run(ctx context.Context, out io.Writer) error {
-	body := map[string]client.RateLimit{}
+	var body contract.HostSettings
 	if c.PerMinute > 0 {
-		body["rateLimit"] = client.RateLimit{PerMinute: c.PerMinute, Burst: c.Burst}
+		body.RateLimit = &contract.RateSetting{PerMinute: c.PerMinute, Burst: c.Burst}
 	}
 	return c.act(ctx, out, http.MethodPut, "", body)
 }
@@ -179,5 +172,5 @@ type serversPin struct {
 
 // Run pins.
 func (c serversPin) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPut, "", client.Keys{Signing: c.PublicKey, Encryption: c.EncryptionKey})
+	return c.act(ctx, out, http.MethodPut, "", contract.SipherKeys{Signing: c.PublicKey, Encryption: c.EncryptionKey})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/engine/queue"
 )
 
 // statsCommand shows the state of things.
@@ -31,7 +32,7 @@ var order = []string{"high", "normal", "low", "ordered", "dead", "dead-ordered"}
 func showStats(out io.Writer, s client.Stats) error {
 	var rows [][]string
 	for _, name := range order {
-		q := s.Queues[name]
+		q := s.Queues[queue.Name(name)]
 		age := ""
 		if q.Oldest != nil {
 			age = (time.Duration(*q.Oldest) * time.Second).String()
@@ -56,7 +57,7 @@ func showStats(out io.Writer, s client.Stats) error {
 	}
 	down := make([][]string, len(s.Unhealthy))
 	for i, u := range s.Unhealthy {
-		down[i] = []string{u.Server, u.Phase, when(u.DownSince), u.Reason, u.Why}
+		down[i] = []string{u.Server, string(u.Phase), when(u.DownSince), u.Reason, u.Why}
 	}
 	return table(out, []string{"SERVER", "PHASE", "DOWN SINCE", "REASON", "WHY"}, down)
 }

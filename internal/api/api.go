@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
@@ -121,7 +121,7 @@ func (a *API) Patterns() []string {
 }
 
 // Func makes a handler of a function whose error is the answer: a
-// *problem.Problem as it is, any other as a 500.
+// *contract.Problem as it is, any other as a 500.
 func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := f(w, r); err != nil {
@@ -160,17 +160,17 @@ func canonical(r *http.Request) bool {
 
 // unrouted is the problem of a request that no route takes. ServeMux knows
 // which methods the path has and says so in its own answer.
-func (a *API) unrouted(h http.Handler, r *http.Request) *problem.Problem {
+func (a *API) unrouted(h http.Handler, r *http.Request) *contract.Problem {
 	if canonical(r) {
 		d := &discard{header: http.Header{}}
 		h.ServeHTTP(d, r)
 		if d.status == http.StatusMethodNotAllowed {
-			p := problem.New(http.StatusMethodNotAllowed, "This route takes "+d.header.Get("Allow")+", not "+r.Method+".")
+			p := contract.NewProblem(http.StatusMethodNotAllowed, "This route takes "+d.header.Get("Allow")+", not "+r.Method+".")
 			p.Header = http.Header{"Allow": d.header["Allow"]}
 			return p
 		}
 	}
-	return problem.New(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
+	return contract.NewProblem(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
 }
 
 // discard takes an answer and keeps only what unrouted asks for.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 // readObject reads a request's body, which has to be one JSON object.
@@ -23,17 +23,17 @@ func readObject(r *http.Request) (*object, error) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, problem.New(http.StatusRequestEntityTooLarge,
+		return nil, contract.NewProblem(http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("The request is larger than %d bytes. Send fewer recipients or activities in one request.", tooLarge.Limit))
 	case err != nil:
-		return nil, problem.New(http.StatusBadRequest, "The request's body could not be read to its end.").Because(err)
+		return nil, contract.NewProblem(http.StatusBadRequest, "The request's body could not be read to its end.").Because(err)
 	}
 	if err := checkJSON(body); err != nil {
 		return nil, err
 	}
-	o, ok := newObject("", body, new([]problem.Field))
+	o, ok := newObject("", body, new([]contract.FieldError))
 	if !ok {
-		return nil, problem.New(http.StatusBadRequest, "The request's body is not a JSON object.")
+		return nil, contract.NewProblem(http.StatusBadRequest, "The request's body is not a JSON object.")
 	}
 	return o, nil
 }
@@ -42,7 +42,7 @@ func readObject(r *http.Request) (*object, error) {
 // document, not an activity, so ActivityPub's media types would be untrue.
 func checkMediaType(h http.Header) error {
 	refuse := func(detail string) error {
-		p := problem.New(http.StatusUnsupportedMediaType, detail)
+		p := contract.NewProblem(http.StatusUnsupportedMediaType, detail)
 		p.Header = http.Header{"Accept-Post": {"application/json"}}
 		return p
 	}
@@ -67,7 +67,7 @@ func checkMediaType(h http.Header) error {
 func checkJSON(body []byte) error {
 	malformed := func(offset int, what string) error {
 		line, column := position(body, offset)
-		return problem.Typed(http.StatusBadRequest, "malformed-json", "Malformed JSON",
+		return contract.TypedProblem(http.StatusBadRequest, "malformed-json", "Malformed JSON",
 			fmt.Sprintf("At line %d, column %d: %s.", line, column, what))
 	}
 	if !utf8.Valid(body) {
@@ -82,7 +82,7 @@ func checkJSON(body []byte) error {
 		return malformed(offset, "the text is not UTF-8")
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
-		return problem.Typed(http.StatusBadRequest, "malformed-json", "Malformed JSON", "The body is empty. Send a JSON object.")
+		return contract.TypedProblem(http.StatusBadRequest, "malformed-json", "Malformed JSON", "The body is empty. Send a JSON object.")
 	}
 	var whole json.RawMessage
 	err := json.Unmarshal(body, &whole)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 // FuzzObject reads any body: it is an object with every field of it and its
@@ -28,7 +28,7 @@ func FuzzObject(f *testing.F) {
 			t.Fatalf("error %v", err)
 		}
 		if err != nil {
-			if p := problem.From(err); p.Status != http.StatusBadRequest {
+			if p := contract.ProblemOf(err); p.Status != http.StatusBadRequest {
 				t.Fatalf("error %v", err)
 			}
 			return

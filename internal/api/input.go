@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 // Input is the JSON object that a request to a route of another package brings.
@@ -21,7 +21,7 @@ type Input struct{ o *object }
 func ReadInput(r *http.Request) (Input, error) {
 	buffered := bufio.NewReader(r.Body)
 	if _, err := buffered.Peek(1); errors.Is(err, io.EOF) {
-		return Input{&object{fields: map[string]json.RawMessage{}, faults: new([]problem.Field)}}, nil
+		return Input{&object{fields: map[string]json.RawMessage{}, faults: new([]contract.FieldError)}}, nil
 	}
 	r.Body = io.NopCloser(buffered)
 	o, err := readObject(r)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 const headerIdempotencyKey = "Idempotency-Key"
@@ -23,7 +23,7 @@ func readKey(o *object, h http.Header) (*string, time.Duration) {
 	header, err := idempotencyKey(values)
 	switch {
 	case err != nil:
-		*o.faults = append(*o.faults, problem.Field{Pointer: "/deduplicationKey", Detail: "is given as " + headerIdempotencyKey + " header, which " + err.Error()})
+		*o.faults = append(*o.faults, contract.FieldError{Pointer: "/deduplicationKey", Detail: "is given as " + headerIdempotencyKey + " header, which " + err.Error()})
 	case key != nil && *key != header:
 		o.fault("deduplicationKey", "differs from the %s header; give one of them, or the same", headerIdempotencyKey)
 	default:

@@ -6,15 +6,12 @@ import (
 	"net/url"
 	"strings"
 
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/keys"
 )
 
-// publicKey is all that is ever shown of a key.
-type publicKey struct {
-	ID        string    `json:"id"`
-	Type      keys.Type `json:"type"`
-	PublicPEM string    `json:"publicKeyPem"`
+func shown(k keys.Public) contract.Key {
+	return contract.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
 }
 
 func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
@@ -63,7 +60,7 @@ func (a *API) keyMade(w http.ResponseWriter, r *http.Request, k keys.Public, err
 		return keyProblem(err)
 	}
 	w.Header().Set("Location", "/v1/keys/"+url.PathEscape(k.ID))
-	return answer(w, r, http.StatusCreated, publicKey(k))
+	return answer(w, r, http.StatusCreated, shown(k))
 }
 
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
@@ -75,22 +72,22 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return keyProblem(err)
 	}
-	return answer(w, r, http.StatusOK, publicKey(k))
+	return answer(w, r, http.StatusOK, shown(k))
 }
 
 func keyProblem(err error) error {
 	switch {
 	case errors.Is(err, keys.ErrBadKey):
-		return invalid(http.StatusBadRequest, []problem.Field{{Pointer: "/privateKeyPem", Detail: reason(err, keys.ErrBadKey)}})
+		return invalid(http.StatusBadRequest, []contract.FieldError{{Pointer: "/privateKeyPem", Detail: reason(err, keys.ErrBadKey)}})
 	case errors.Is(err, keys.ErrBadID):
-		return invalid(http.StatusBadRequest, []problem.Field{{Pointer: "/id", Detail: reason(err, keys.ErrBadID)}})
+		return invalid(http.StatusBadRequest, []contract.FieldError{{Pointer: "/id", Detail: reason(err, keys.ErrBadID)}})
 	case errors.Is(err, keys.ErrExists):
-		return problem.New(http.StatusConflict,
+		return contract.NewProblem(http.StatusConflict,
 			"There is a key of this id already, and its public half may be published. To replace it, store another with PUT.").Because(err)
 	case errors.Is(err, keys.ErrNotFound):
-		return problem.New(http.StatusNotFound, "There is no key of this id. An id in a path is percent-encoded whole, slashes and # too.").Because(err)
+		return contract.NewProblem(http.StatusNotFound, "There is no key of this id. An id in a path is percent-encoded whole, slashes and # too.").Because(err)
 	}
-	return problem.New(http.StatusServiceUnavailable, "The key store cannot be reached. Try again.").Because(err).After(retryAfter)
+	return contract.NewProblem(http.StatusServiceUnavailable, "The key store cannot be reached. Try again.").Because(err).After(retryAfter)
 }
 
 // reason is what err says beyond the class it is of.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 // object is a JSON object whose fields are taken out one by one, each with its
@@ -21,12 +21,12 @@ type object struct {
 	at     string // JSON pointer
 	fields map[string]json.RawMessage
 	order  []string
-	faults *[]problem.Field
+	faults *[]contract.FieldError
 }
 
 // newObject reads text, which is valid JSON, and reports whether it is an
 // object.
-func newObject(at string, text []byte, faults *[]problem.Field) (*object, bool) {
+func newObject(at string, text []byte, faults *[]contract.FieldError) (*object, bool) {
 	o := &object{at: at, fields: map[string]json.RawMessage{}, faults: faults}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -54,7 +54,7 @@ func newObject(at string, text []byte, faults *[]problem.Field) (*object, bool) 
 
 // fault notes what is wrong with a field.
 func (o *object) fault(name, format string, args ...any) {
-	*o.faults = append(*o.faults, problem.Field{Pointer: o.at + pointer(name), Detail: fmt.Sprintf(format, args...)})
+	*o.faults = append(*o.faults, contract.FieldError{Pointer: o.at + pointer(name), Detail: fmt.Sprintf(format, args...)})
 }
 
 // pointer is one step of a JSON pointer (RFC 6901).
@@ -225,10 +225,10 @@ func (o *object) list(name string) []json.RawMessage {
 
 // merge adds to the faults found while reading those found by checking what was
 // read. Where reading failed, checking finds the value missing: not twice.
-func merge(reading, checking []problem.Field) []problem.Field {
+func merge(reading, checking []contract.FieldError) []contract.FieldError {
 	all := slices.Clone(reading)
 	for _, c := range checking {
-		if !slices.ContainsFunc(reading, func(r problem.Field) bool { return overlap(r.Pointer, c.Pointer) }) {
+		if !slices.ContainsFunc(reading, func(r contract.FieldError) bool { return overlap(r.Pointer, c.Pointer) }) {
 			all = append(all, c)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 const headerRequestID = "X-Request-Id"
@@ -30,7 +30,7 @@ func requestOf(ctx context.Context) *request {
 
 // Fail answers r with the problem that err is.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := problem.From(err)
+	p := contract.ProblemOf(err)
 	known := requestOf(r.Context())
 	if known != nil {
 		known.cause = p.Cause
@@ -74,7 +74,7 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 			}
 			a.o.Log.ErrorContext(r.Context(), "panic while serving", "request", known.id, "panic", v, "stack", string(debug.Stack()))
 			if rec.status == 0 {
-				Fail(rec, r, problem.New(http.StatusInternalServerError,
+				Fail(rec, r, contract.NewProblem(http.StatusInternalServerError,
 					"Something went wrong on our side. The log has the details under the request id."))
 			}
 		}()
@@ -136,7 +136,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 // authenticate checks the Bearer token, if one is asked for. Digests are
 // compared because their length gives nothing away.
 // https://www.rfc-editor.org/rfc/rfc6750
-func (a *API) authenticate(r *http.Request) *problem.Problem {
+func (a *API) authenticate(r *http.Request) *contract.Problem {
 	if a.o.Token == "" {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (a *API) authenticate(r *http.Request) *problem.Problem {
 	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
 		return nil
 	}
-	p := problem.New(http.StatusUnauthorized, "Send the API token: Authorization: Bearer …")
+	p := contract.NewProblem(http.StatusUnauthorized, "Send the API token: Authorization: Bearer …")
 	p.Header = http.Header{"Www-Authenticate": {`Bearer realm="fedpost"`}}
 	return p
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"fedpost/internal/api"
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 func token(s string) func(*api.Options) { return func(o *api.Options) { o.Token = s } }
@@ -152,7 +152,7 @@ func TestAPanicAfterTheAnswerHasBegunDoesNotAddToIt(t *testing.T) {
 }
 
 func TestErrorsOfHandlersAreProblemsAndTheirCausesAreLogged(t *testing.T) {
-	shared := problem.New(http.StatusTeapot, "short and stout").Because(http.ErrBodyNotAllowed)
+	shared := contract.NewProblem(http.StatusTeapot, "short and stout").Because(http.ErrBodyNotAllowed)
 	w := newWorld(t,
 		extra("GET /known", false, func(http.ResponseWriter, *http.Request) error { return shared }),
 		extra("GET /unknown", false, func(http.ResponseWriter, *http.Request) error { return http.ErrNotSupported }))

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 const (
@@ -23,12 +23,12 @@ const (
 func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, problem.New(http.StatusBadRequest, "The query of the URL is malformed: "+err.Error()+".")
+		return nil, contract.NewProblem(http.StatusBadRequest, "The query of the URL is malformed: "+err.Error()+".")
 	}
 	for name, values := range q {
 		switch {
 		case !slices.Contains(names, name):
-			return nil, problem.New(http.StatusBadRequest,
+			return nil, contract.NewProblem(http.StatusBadRequest,
 				fmt.Sprintf("There is no query parameter %q here; there are: %s.", name, strings.Join(names, ", ")))
 		case len(values) > 1:
 			return nil, badParameter(name, "is given %d times", len(values))
@@ -38,7 +38,7 @@ func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 }
 
 func badParameter(name, format string, args ...any) error {
-	return problem.New(http.StatusBadRequest, "The query parameter "+name+" "+fmt.Sprintf(format, args...)+".")
+	return contract.NewProblem(http.StatusBadRequest, "The query parameter "+name+" "+fmt.Sprintf(format, args...)+".")
 }
 
 // PageSize reads the parameter limit.

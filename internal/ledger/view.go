@@ -25,29 +25,29 @@ const (
 
 // View is an activity as clients see it.
 type View struct {
-	ID     activity.ID `json:"id"`
-	Status Status      `json:"status"`
+	ID     activity.ID
+	Status Status
 	// Counts is how many recipients are in each state. A target that stands for
 	// several recipients counts as that many.
-	Counts     map[activity.State]int `json:"counts"`
-	Recipients []RecipientView        `json:"recipients"`
-	NextCursor string                 `json:"nextCursor,omitempty"`
+	Counts     map[activity.State]int
+	Recipients []RecipientView
+	NextCursor string
 }
 
 // RecipientView is one inbox of an activity as clients see it.
 type RecipientView struct {
-	Inbox string         `json:"inbox"`
-	State activity.State `json:"state"`
+	Inbox string
+	State activity.State
 	// Recipients is how many the inbox stands for, if more than one.
-	Recipients    int         `json:"recipients,omitempty"`
-	Attempts      int         `json:"attempts"`
-	LastStatus    int         `json:"lastStatus,omitempty"`
-	LastError     string      `json:"lastError,omitempty"`
-	Response      string      `json:"response,omitempty"`
-	Note          string      `json:"note,omitempty"`
-	NextAttemptAt time.Time   `json:"nextAttemptAt,omitzero"`
-	UpdatedAt     time.Time   `json:"updatedAt,omitzero"`
-	By            activity.ID `json:"by,omitempty"`
+	Recipients    int
+	Attempts      int
+	LastStatus    int
+	LastError     string
+	Response      string
+	Note          string
+	NextAttemptAt time.Time
+	UpdatedAt     time.Time
+	By            activity.ID
 }
 
 // Reader is what a view needs of the ledger's storage.

@@ -68,7 +68,7 @@ func submit(ctx context.Context, c *client.Client, servers []*sample) ([]submitt
 	if err != nil {
 		return nil, fmt.Errorf("read sample activities: %w", err)
 	}
-	recipients := make([]any, len(servers))
+	recipients := make([]string, len(servers))
 	for i, s := range servers {
 		recipients[i] = s.inbox
 	}
@@ -79,7 +79,7 @@ func submit(ctx context.Context, c *client.Client, servers []*sample) ([]submitt
 			return nil, fmt.Errorf("read sample activity: %w", err)
 		}
 		a, err := c.Submit(ctx, client.Submission{
-			Activity: json.RawMessage(body), Recipients: recipients, KeyID: keyID,
+			Activity: json.RawMessage(body), Recipients: client.To(recipients...), KeyID: keyID,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("enqueue %s: %w", f.Name(), err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fedpost/internal/api/contract"
 )
 
 func TestSubmitSendsTheActivityByteForByte(t *testing.T) {
@@ -30,7 +32,7 @@ func TestSubmitSendsTheActivityByteForByte(t *testing.T) {
 	}))
 	defer srv.Close()
 	c := &Client{Base: srv.URL}
-	a, err := c.Submit(context.Background(), Submission{Activity: json.RawMessage(activity), Recipients: []any{"https://a.example/inbox"}})
+	a, err := c.Submit(context.Background(), Submission{Activity: json.RawMessage(activity), Recipients: To("https://a.example/inbox")})
 	if err != nil || a.ID != "X" {
 		t.Fatalf("Submit: %+v, %v", a, err)
 	}
@@ -59,8 +61,8 @@ func TestAnErrorAnswerIsAProblemWithItsFields(t *testing.T) {
 // TestWhatADetailTellsIsNotToldTwice: the API's detail begins with the first
 // fault.
 func TestWhatADetailTellsIsNotToldTwice(t *testing.T) {
-	p := Problem{Status: 400, Title: "Invalid request", Detail: "The first: /type is odd.", Errors: []Fault{{"#/type", "is odd"}, {"#/id", "is missing"}}}
-	if want := "fedpost answered 400 Invalid request: The first: /type is odd.; #/id: is missing"; p.Error() != want {
+	p := Problem{Status: 400, Title: "Invalid request", Detail: "The first: /type is odd.", Errors: []contract.FieldError{{Pointer: "#/type", Detail: "is odd"}, {Pointer: "#/id", Detail: "is missing"}}}
+	if want := "400 Invalid request: The first: /type is odd.; #/id: is missing"; p.Error() != want {
 		t.Errorf("error %q, want %q", p.Error(), want)
 	}
 }
@@ -117,7 +119,7 @@ func TestASelectionIsWrittenBothWays(t *testing.T) {
 	}))
 	defer srv.Close()
 	r, err := (&Client{Base: srv.URL}).RetryDeadLetters(context.Background(), s)
-	if err != nil || r != (Retried{3, true}) || strings.TrimSpace(got) != `{"host":"a.example","since":"2026-11-21T09:00:00+01:00","limit":5}` {
+	if err != nil || r != (Retried{Retried: 3, More: true}) || strings.TrimSpace(got) != `{"host":"a.example","since":"2026-11-21T09:00:00+01:00","limit":5}` {
 		t.Errorf("sent %s, got %+v, %v", got, r, err)
 	}
 }

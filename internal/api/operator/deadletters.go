@@ -9,8 +9,8 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
-	"fedpost/internal/api/problem"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/servers/circuit"
 )
@@ -41,28 +41,10 @@ type deadHandlers struct {
 	now         func() time.Time
 }
 
-// deadLetter is one of them as it is shown: without the activity's body, which
-// may be confidential and is large.
-type deadLetter struct {
-	ID         string            `json:"id"`
-	Activity   activity.ID       `json:"activity"`
-	Protocol   activity.Protocol `json:"protocol"`
-	Type       string            `json:"type,omitempty"`
-	Job        string            `json:"job,omitempty"`
-	Inbox      string            `json:"inbox"`
-	Host       string            `json:"host"`
-	Recipients int               `json:"recipients,omitempty"` // if more than one
-	Reason     string            `json:"reason"`
-	Attempts   int               `json:"attempts"`
-	LastStatus int               `json:"lastStatus,omitempty"`
-	LastError  string            `json:"lastError,omitempty"`
-	Response   string            `json:"response,omitempty"`
-	DiedAt     time.Time         `json:"diedAt"`
-}
-
-func shown(l deadletter.DeadLetter) deadLetter {
-	d := deadLetter{
-		ID: l.Name().String(), Activity: l.Activity.ID, Protocol: l.Activity.Protocol, Type: l.Activity.Type, Job: l.Activity.Job,
+// shown is a dead letter as callers see it.
+func shown(l deadletter.DeadLetter) contract.DeadLetter {
+	d := contract.DeadLetter{
+		ID: l.Name().String(), Activity: string(l.Activity.ID), Protocol: string(l.Activity.Protocol), Type: l.Activity.Type, Job: l.Activity.Job,
 		Inbox: l.Last.Target.Inbox, Host: l.Host(), Reason: l.Reason, Attempts: l.Last.Attempts,
 		LastStatus: l.Last.LastStatus, LastError: l.Last.LastError, Response: l.Last.Response, DiedAt: l.Died,
 	}
@@ -70,11 +52,6 @@ func shown(l deadletter.DeadLetter) deadLetter {
 		d.Recipients = n
 	}
 	return d
-}
-
-type deadLetterList struct {
-	DeadLetters []deadLetter `json:"deadLetters"`
-	NextCursor  string       `json:"nextCursor,omitempty"`
 }
 
 // mostDeadLetters is the longest page of dead letters: each is read with its activity.
@@ -93,9 +70,9 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, faults := selection{q.Get("id"), q.Get("host"), q.Get("activity"), q.Get("type"), since}.filter()
+	f, faults := filter(contract.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: since})
 	for name, fault := range faults {
-		return problem.New(http.StatusBadRequest, "The query parameter "+name+" "+fault+".")
+		return contract.NewProblem(http.StatusBadRequest, "The query parameter "+name+" "+fault+".")
 	}
 	ls, next, err := h.deadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
 	if errors.Is(err, deadletter.ErrBadCursor) {
@@ -104,39 +81,33 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return unreachable(err)
 	}
-	page := deadLetterList{DeadLetters: []deadLetter{}, NextCursor: next}
+	page := contract.DeadLetters{DeadLetters: []contract.DeadLetter{}, NextCursor: next}
 	for _, l := range ls {
 		page.DeadLetters = append(page.DeadLetters, shown(l))
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
 
-// selection is a filter as a client writes it.
-type selection struct {
-	id, host, activity, typ string
-	since                   time.Time
-}
-
-// filter reads the selection and says what is wrong with it, by field.
-func (s selection) filter() (deadletter.Filter, map[string]string) {
-	f := deadletter.Filter{Type: s.typ, Since: s.since}
+// filter is the filter that a selection asks for; it says what is wrong with it, by field.
+func filter(s contract.Selection) (deadletter.Filter, map[string]string) {
+	f := deadletter.Filter{Type: s.Type, Since: s.Since}
 	faults := map[string]string{}
-	if s.activity != "" {
-		id, err := activity.ParseID(s.activity)
+	if s.Activity != "" {
+		id, err := activity.ParseID(s.Activity)
 		if err != nil {
 			faults["activity"] = "is not the id of an activity, which has 26 letters and digits"
 		}
 		f.Activity = id
 	}
-	if s.id != "" {
-		name, err := deadletter.ParseName(s.id)
+	if s.ID != "" {
+		name, err := deadletter.ParseName(s.ID)
 		if err != nil {
 			faults["id"] = "is not the id of a dead letter as GET /v1/dead-letters shows it"
 		}
 		f.Name = name
 	}
-	if s.host != "" {
-		n, err := registry.ParseName(s.host)
+	if s.Host != "" {
+		n, err := registry.ParseName(s.Host)
 		if err != nil {
 			faults["host"] = "is not a host name, with a port if it is not 443"
 		}
@@ -158,13 +129,6 @@ const (
 	retryTime = 15 * time.Second
 )
 
-// retried is the answer to a retry.
-type retried struct {
-	Retried int `json:"retried"`
-	// More: the same request again goes on.
-	More bool `json:"more"`
-}
-
 func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	if _, err := api.ReadQuery(r); err != nil {
 		return err
@@ -173,13 +137,13 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s := selection{in.Text("id"), in.Text("host"), in.Text("activity"), in.Text("type"), in.Instant("since")}
+	s := contract.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
 	limit := in.Number("limit", retryMost)
-	f, faults := s.filter()
+	f, faults := filter(s)
 	for name, fault := range faults {
 		in.Fault(name, "%s", fault)
 	}
-	if s == (selection{}) && in.Sound() {
+	if s == (contract.Selection{}) && in.Sound() {
 		in.Fault("since", "is missing; say what to retry by id, host, activity, type or since")
 	}
 	if err := in.Check(); err != nil {
@@ -190,15 +154,15 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	}
 	done, err := h.revive(r.Context(), f, limit)
 	if err != nil {
-		return problem.New(http.StatusServiceUnavailable,
+		return contract.NewProblem(http.StatusServiceUnavailable,
 			fmt.Sprintf("Not all could be sent; %d were. Try again: what was sent is not sent twice.", done.Retried)).Because(err).After(retryAfter)
 	}
 	return api.Answer(w, r, http.StatusAccepted, done)
 }
 
-func (h deadHandlers) revive(ctx context.Context, f deadletter.Filter, limit int) (retried, error) {
+func (h deadHandlers) revive(ctx context.Context, f deadletter.Filter, limit int) (contract.Retried, error) {
 	end := h.now().Add(retryTime)
-	var done retried
+	var done contract.Retried
 	for cursor := ""; ; {
 		n, next, err := h.reviver.Revive(ctx, f, cursor, min(retryStep, limit-done.Retried))
 		done.Retried += n

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"fedpost/internal/api"
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 // retryAfter is when to try again after a fault of ours.
@@ -21,11 +21,11 @@ const retryAfter = 5 * time.Second
 
 // unreachable is the problem of a fault of ours, unless err is a problem already.
 func unreachable(err error) error {
-	var p *problem.Problem
+	var p *contract.Problem
 	if errors.As(err, &p) {
 		return err
 	}
-	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
+	return contract.NewProblem(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
 }
 
 func route(pattern string, f func(http.ResponseWriter, *http.Request) error) api.Route {

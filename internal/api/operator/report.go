@@ -11,53 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/servers/circuit"
 )
-
-// Report is the state of things.
-type Report struct {
-	At     time.Time            `json:"at"`
-	Queues map[queue.Name]Depth `json:"queues"`
-	// Counts of all Days together.
-	Counts stats.Counts `json:"counts"`
-	Days   []Day        `json:"days"`
-	// Servers counts those that are not healthy, by phase; "inbox" counts single
-	// inboxes in trouble on servers that are well.
-	Servers map[string]int `json:"servers"`
-	// Unhealthy lists some of them, the longest down first.
-	Unhealthy []Trouble `json:"unhealthyServers"`
-	// More: there are more servers than were counted.
-	More bool `json:"moreServers,omitempty"`
-}
-
-// Depth is how much is on a queue.
-type Depth struct {
-	Visible  int `json:"visible"`
-	InFlight int `json:"inFlight"`
-	Delayed  int `json:"delayed"`
-	// Oldest is the age of the oldest message in seconds, where the queue tells.
-	// SQS tells CloudWatch only.
-	Oldest *int `json:"oldestSeconds,omitempty"`
-}
-
-// Day is what was counted on a day.
-type Day struct {
-	Day    string       `json:"day"` // UTC
-	Counts stats.Counts `json:"counts"`
-}
-
-// Trouble is a server that is not healthy.
-type Trouble struct {
-	Server    string            `json:"server"`
-	Protocol  activity.Protocol `json:"protocol"`
-	Phase     circuit.Phase     `json:"phase"`
-	DownSince time.Time         `json:"downSince,omitzero"`
-	Reason    string            `json:"reason,omitempty"`
-	Why       string            `json:"why,omitempty"`
-}
 
 // Queue counts its messages.
 type Queue interface {
@@ -96,11 +55,11 @@ var always = []string{stats.Accepted, stats.Attempts, string(activity.Delivered)
 
 // Report returns the state of things, with the counts of a number of days, of
 // which today is the last.
-func (s *Reporter) Report(ctx context.Context, days int) (Report, error) {
+func (s *Reporter) Report(ctx context.Context, days int) (contract.Stats, error) {
 	now := s.Now()
-	r := Report{At: now.UTC(), Counts: stats.Counts{}, Servers: map[string]int{}, Unhealthy: []Trouble{}}
+	r := contract.Stats{At: now.UTC(), Counts: map[string]int{}, Servers: map[string]int{}, Unhealthy: []contract.Trouble{}}
 	if err := s.Tally.Settle(ctx); err != nil {
-		return Report{}, err
+		return contract.Stats{}, err
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
@@ -113,19 +72,19 @@ func (s *Reporter) Report(ctx context.Context, days int) (Report, error) {
 	})
 	g.Go(func() error { return s.trouble(gctx, &r) })
 	if err := g.Wait(); err != nil {
-		return Report{}, err
+		return contract.Stats{}, err
 	}
 	for _, name := range always {
 		r.Counts[name] = 0
 	}
 	for _, d := range r.Days {
-		r.Counts.Add(d.Counts)
+		stats.Counts(r.Counts).Add(d.Counts)
 	}
 	return r, nil
 }
 
-func (s *Reporter) depths(ctx context.Context, now time.Time) (map[queue.Name]Depth, error) {
-	all := make([]Depth, len(queue.Names))
+func (s *Reporter) depths(ctx context.Context, now time.Time) (map[queue.Name]contract.QueueDepth, error) {
+	all := make([]contract.QueueDepth, len(queue.Names))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, name := range queue.Names {
 		g.Go(func() error {
@@ -134,7 +93,7 @@ func (s *Reporter) depths(ctx context.Context, now time.Time) (map[queue.Name]De
 			if err != nil {
 				return fmt.Errorf("depth of queue %s: %w", name, err)
 			}
-			all[i] = Depth{Visible: d.Visible, InFlight: d.InFlight, Delayed: d.Delayed}
+			all[i] = contract.QueueDepth{Visible: d.Visible, InFlight: d.InFlight, Delayed: d.Delayed}
 			a, ok := q.(aged)
 			if !ok {
 				return nil
@@ -154,21 +113,21 @@ func (s *Reporter) depths(ctx context.Context, now time.Time) (map[queue.Name]De
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	byName := make(map[queue.Name]Depth, len(all))
+	byName := make(map[queue.Name]contract.QueueDepth, len(all))
 	for i, name := range queue.Names {
 		byName[name] = all[i]
 	}
 	return byName, nil
 }
 
-func (s *Reporter) days(ctx context.Context, now time.Time, n int) ([]Day, error) {
-	days := make([]Day, n)
+func (s *Reporter) days(ctx context.Context, now time.Time, n int) ([]contract.Day, error) {
+	days := make([]contract.Day, n)
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range days {
 		g.Go(func() error {
 			day := stats.Day(now.AddDate(0, 0, i+1-n))
 			counts, err := s.Store.CountsOf(ctx, day)
-			days[i] = Day{day, counts}
+			days[i] = contract.Day{Day: day, Counts: counts}
 			return err
 		})
 	}
@@ -179,7 +138,7 @@ func (s *Reporter) days(ctx context.Context, now time.Time, n int) ([]Day, error
 }
 
 // trouble counts the servers that are not healthy and lists the worst.
-func (s *Reporter) trouble(ctx context.Context, r *Report) error {
+func (s *Reporter) trouble(ctx context.Context, r *contract.Stats) error {
 	seen, cursor := 0, ""
 	for {
 		page, next, err := s.Servers.List(ctx, registry.Filter{}, cursor, serverPage)
@@ -187,7 +146,7 @@ func (s *Reporter) trouble(ctx context.Context, r *Report) error {
 			return err
 		}
 		for _, v := range page {
-			r.note(v)
+			note(r, v)
 		}
 		if cursor = next; next == "" {
 			break
@@ -197,19 +156,19 @@ func (s *Reporter) trouble(ctx context.Context, r *Report) error {
 			break
 		}
 	}
-	slices.SortFunc(r.Unhealthy, func(a, b Trouble) int {
+	slices.SortFunc(r.Unhealthy, func(a, b contract.Trouble) int {
 		return cmp.Or(a.DownSince.Compare(b.DownSince), strings.Compare(a.Server, b.Server))
 	})
 	r.Unhealthy = r.Unhealthy[:min(len(r.Unhealthy), mostListed)]
 	return nil
 }
 
-func (r *Report) note(v registry.Server) {
+func note(r *contract.Stats, v contract.Server) {
 	if v.Phase == circuit.Healthy {
 		return
 	}
 	kind := string(v.Phase)
-	if v.Inbox() {
+	if registry.IsInbox(v) {
 		kind = "inbox"
 	}
 	r.Servers[kind]++
@@ -219,7 +178,7 @@ func (r *Report) note(v registry.Server) {
 		if since.IsZero() {
 			since = v.Since
 		}
-		r.Unhealthy = append(r.Unhealthy, Trouble{
+		r.Unhealthy = append(r.Unhealthy, contract.Trouble{
 			Server: v.Name, Protocol: v.Protocol, Phase: v.Phase, DownSince: since, Reason: v.Reason, Why: v.Why,
 		})
 	}

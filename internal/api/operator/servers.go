@@ -8,21 +8,21 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
-	"fedpost/internal/api/problem"
 )
 
 // Servers shows and steers the servers that deliveries go to.
 type Servers interface {
-	List(ctx context.Context, f registry.Filter, cursor string, limit int) ([]registry.Server, string, error)
-	Get(ctx context.Context, n registry.Name) (registry.Server, error)
-	Block(ctx context.Context, n registry.Name, why string) (registry.Server, error)
-	Unblock(ctx context.Context, n registry.Name) (registry.Server, error)
-	Pause(ctx context.Context, n registry.Name, until time.Time, why string) (registry.Server, error)
-	Resume(ctx context.Context, n registry.Name) (registry.Server, error)
-	Check(ctx context.Context, n registry.Name) (registry.Server, error)
-	Limit(ctx context.Context, n registry.Name, perMinute, burst int) (registry.Server, error)
-	Pin(ctx context.Context, n registry.Name, k registry.Keys) (registry.Server, error)
+	List(ctx context.Context, f registry.Filter, cursor string, limit int) ([]contract.Server, string, error)
+	Get(ctx context.Context, n registry.Name) (contract.Server, error)
+	Block(ctx context.Context, n registry.Name, why string) (contract.Server, error)
+	Unblock(ctx context.Context, n registry.Name) (contract.Server, error)
+	Pause(ctx context.Context, n registry.Name, until time.Time, why string) (contract.Server, error)
+	Resume(ctx context.Context, n registry.Name) (contract.Server, error)
+	Check(ctx context.Context, n registry.Name) (contract.Server, error)
+	Limit(ctx context.Context, n registry.Name, perMinute, burst int) (contract.Server, error)
+	Pin(ctx context.Context, n registry.Name, k contract.SipherKeys) (contract.Server, error)
 }
 
 // ServerRoutes are the routes of servers. now is the clock that a pause is
@@ -46,12 +46,6 @@ type serverHandlers struct {
 	now func() time.Time
 }
 
-// serverList is a page of servers.
-type serverList struct {
-	Servers    []registry.Server `json:"servers"`
-	NextCursor string            `json:"nextCursor,omitempty"`
-}
-
 func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	q, err := api.ReadQuery(r, "phase", "protocol", "cursor", "limit")
 	if err != nil {
@@ -72,11 +66,11 @@ func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return serverProblem(err)
 	}
-	return api.Answer(w, r, http.StatusOK, serverList{vs, next})
+	return api.Answer(w, r, http.StatusOK, contract.Servers{Servers: vs, NextCursor: next})
 }
 
 // act is what to do about a server.
-type act func(ctx context.Context, n registry.Name) (registry.Server, error)
+type act func(ctx context.Context, n registry.Name) (contract.Server, error)
 
 // about handles a request about one server: read takes what the act needs from
 // the body, and what is left there is a fault.
@@ -123,7 +117,7 @@ func why(in api.Input) string {
 
 func (h serverHandlers) block(_ registry.Name, in api.Input) act {
 	why := why(in)
-	return func(ctx context.Context, n registry.Name) (registry.Server, error) { return h.Block(ctx, n, why) }
+	return func(ctx context.Context, n registry.Name) (contract.Server, error) { return h.Block(ctx, n, why) }
 }
 
 func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
@@ -137,7 +131,7 @@ func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
 	case wait > 0:
 		until = now.Add(wait)
 	}
-	return func(ctx context.Context, n registry.Name) (registry.Server, error) {
+	return func(ctx context.Context, n registry.Name) (contract.Server, error) {
 		return h.Pause(ctx, n, until, why)
 	}
 }
@@ -146,8 +140,8 @@ func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
 // not set.
 func (h serverHandlers) put(n registry.Name, in api.Input) act {
 	if n.Protocol == activity.Sipher {
-		k := registry.Keys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
-		return func(ctx context.Context, n registry.Name) (registry.Server, error) { return h.Pin(ctx, n, k) }
+		k := contract.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
+		return func(ctx context.Context, n registry.Name) (contract.Server, error) { return h.Pin(ctx, n, k) }
 	}
 	perMinute, burst := 0, 0
 	if limit := in.Object("rateLimit"); limit != nil {
@@ -157,7 +151,7 @@ func (h serverHandlers) put(n registry.Name, in api.Input) act {
 		}
 		limit.Done()
 	}
-	return func(ctx context.Context, n registry.Name) (registry.Server, error) {
+	return func(ctx context.Context, n registry.Name) (contract.Server, error) {
 		return h.Limit(ctx, n, perMinute, burst)
 	}
 }
@@ -181,16 +175,16 @@ func publicKey(in api.Input, name string) string {
 func serverProblem(err error) error {
 	switch {
 	case errors.Is(err, registry.ErrName):
-		return problem.New(http.StatusBadRequest, "The server in the path is not usable: "+err.Error()+
+		return contract.NewProblem(http.StatusBadRequest, "The server in the path is not usable: "+err.Error()+
 			`. Give a host such as social.example, "inbox:" and the URL of an inbox, or a Sipher server's URL, percent-encoded whole.`).Because(err)
 	case errors.Is(err, registry.ErrBadCursor):
 		return api.BadCursor()
 	case errors.Is(err, registry.ErrUnknown):
-		return problem.New(http.StatusNotFound, "There is no such Sipher server. Its URL is compared as text, so spelling, port and slashes matter.").Because(err)
+		return contract.NewProblem(http.StatusNotFound, "There is no such Sipher server. Its URL is compared as text, so spelling, port and slashes matter.").Because(err)
 	case errors.Is(err, registry.ErrBlocked):
-		return problem.New(http.StatusConflict, "The server is blocked: unblock it first.").Because(err)
+		return contract.NewProblem(http.StatusConflict, "The server is blocked: unblock it first.").Because(err)
 	case errors.Is(err, registry.ErrNotApplicable):
-		return problem.New(http.StatusConflict, "That is not for this kind of server: "+err.Error()+".").Because(err)
+		return contract.NewProblem(http.StatusConflict, "That is not for this kind of server: "+err.Error()+".").Because(err)
 	}
 	return unreachable(err)
 }

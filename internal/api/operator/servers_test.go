@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/servers/circuit"
@@ -22,7 +23,7 @@ func down(s circuit.State) circuit.State {
 	return s.Fault(rules, outcome.ConnRefused, "connection refused", start)
 }
 
-func (w *world) server(name string) (v registry.Server) {
+func (w *world) server(name string) (v contract.Server) {
 	w.Helper()
 	w.must("GET", server(name), "", &v)
 	return v
@@ -53,7 +54,7 @@ func TestAHostIsShownAsTheWorkersSeeIt(t *testing.T) {
 
 func TestAHostIsBlockedAndUnblocked(t *testing.T) {
 	w := newWorld(t)
-	var v registry.Server
+	var v contract.Server
 	for range 2 {
 		w.must("POST", server("bad.example")+"/block", `{"reason":"spam"}`, &v)
 		if v.Phase != circuit.Blocked || v.Why != "spam" {
@@ -82,7 +83,7 @@ func TestAHostIsBlockedAndUnblocked(t *testing.T) {
 
 func TestAHostIsPausedAndResumed(t *testing.T) {
 	w := newWorld(t)
-	var v registry.Server
+	var v contract.Server
 	for body, until := range map[string]time.Time{
 		"": {}, "{}": {}, `{"for":"PT2H","reason":"asked by mail"}`: start.Add(2 * time.Hour), `{"for":90}`: start.Add(90 * time.Second),
 		`{"until":"2026-12-24T18:00:00+01:00"}`: time.Date(2026, 12, 24, 17, 0, 0, 0, time.UTC),
@@ -114,7 +115,7 @@ func TestC6AServerIsProbedWhenAskedFor(t *testing.T) {
 	w := newWorld(t)
 	key := circuit.HostKey("down.example")
 	w.change(key, down)
-	var v registry.Server
+	var v contract.Server
 	for range 2 {
 		w.must("POST", server("down.example")+"/check", "", &v)
 		if v.Phase != circuit.Unhealthy || !v.NextCheckAt.Equal(start) {
@@ -137,9 +138,9 @@ func TestC6AServerIsProbedWhenAskedFor(t *testing.T) {
 
 func TestAHostsRateLimitIsSetAndLifted(t *testing.T) {
 	w := newWorld(t)
-	var v registry.Server
+	var v contract.Server
 	w.must("PUT", server("slow.example"), `{"rateLimit":{"perMinute":60,"burst":3}}`, &v)
-	if v.RateLimit == nil || *v.RateLimit != (registry.RateLimit{PerMinute: 60, Burst: 3}) {
+	if v.RateLimit == nil || *v.RateLimit != (contract.RateLimit{PerMinute: 60, Burst: 3}) {
 		t.Errorf("set: %+v", v.RateLimit)
 	}
 	if s := w.state(circuit.HostKey("slow.example")); s.Limited(w.clock.AddDate(1, 0, 0)) != 60 || !s.Forget.IsZero() {
@@ -181,7 +182,7 @@ func TestServersAreListedByPhaseAndProtocolAndPage(t *testing.T) {
 			w.change(key, func(s circuit.State) circuit.State { return s.SaidGone(rules, "410", start) })
 			want[name] = circuit.Gone
 		case 3:
-			w.must("PUT", server(name), `{"rateLimit":{"perMinute":6}}`, new(registry.Server))
+			w.must("PUT", server(name), `{"rateLimit":{"perMinute":6}}`, new(contract.Server))
 			want[name] = circuit.Healthy
 		case 4:
 			name = "inbox:https://" + name + "/inbox"
@@ -198,7 +199,7 @@ func TestServersAreListedByPhaseAndProtocolAndPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	want["https://s3.example"] = circuit.Unhealthy
-	w.must("POST", server("https://blocked.example/only")+"/block", `{"reason":"abuse"}`, new(registry.Server))
+	w.must("POST", server("https://blocked.example/only")+"/block", `{"reason":"abuse"}`, new(contract.Server))
 	want["https://blocked.example/only"] = circuit.Blocked
 
 	for _, limit := range []int{1, 6, 1000} {
@@ -228,7 +229,7 @@ func TestServersAreListedByPhaseAndProtocolAndPage(t *testing.T) {
 	}
 }
 
-func (w *world) listed(phase circuit.Phase, protocol string, limit int) (all []registry.Server) {
+func (w *world) listed(phase circuit.Phase, protocol string, limit int) (all []contract.Server) {
 	w.Helper()
 	q := url.Values{"limit": {fmt.Sprint(limit)}}
 	if phase != "" {
@@ -239,7 +240,7 @@ func (w *world) listed(phase circuit.Phase, protocol string, limit int) (all []r
 	}
 	for {
 		var page struct {
-			Servers    []registry.Server `json:"servers"`
+			Servers    []contract.Server `json:"servers"`
 			NextCursor string            `json:"nextCursor"`
 		}
 		w.must("GET", "/v1/servers?"+q.Encode(), "", &page)
@@ -278,7 +279,7 @@ func TestASipherServerIsShownBlockedResumedAndChecked(t *testing.T) {
 	if v := w.server(peer); v.Phase != circuit.Healthy || v.Protocol != "sipher" || v.Keys == nil || v.Keys.Signing != key1 || v.Keys.Encryption != key2 {
 		t.Errorf("registered: %+v", v)
 	}
-	var v registry.Server
+	var v contract.Server
 	w.must("POST", server(peer)+"/block", `{"reason":"spam"}`, &v)
 	if b, err := sipher.Blocked(t.Context(), peer); v.Phase != circuit.Blocked || v.Why != "spam" || v.Keys == nil || err != nil || b == nil || b.Reason != "spam" {
 		t.Errorf("blocked: %+v, %+v, %v", v, b, err)

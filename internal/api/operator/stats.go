@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"fedpost/internal/api"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/protocol/sipher/follow"
 )
 
@@ -33,11 +34,6 @@ type Follows interface {
 	Follows(ctx context.Context, cursor string, limit int) (fs []follow.Follow, next string, err error)
 }
 
-type followList struct {
-	Follows    []follow.Follow `json:"follows"`
-	NextCursor string          `json:"nextCursor,omitempty"`
-}
-
 // FollowRoutes are the routes of Sipher's follows.
 func FollowRoutes(f Follows) []api.Route {
 	return []api.Route{route("GET /v1/follows", func(w http.ResponseWriter, r *http.Request) error {
@@ -56,9 +52,10 @@ func FollowRoutes(f Follows) []api.Route {
 		if err != nil {
 			return unreachable(err)
 		}
-		if fs == nil {
-			fs = []follow.Follow{}
+		page := contract.Follows{Follows: make([]contract.Follow, len(fs)), NextCursor: next}
+		for i, f := range fs {
+			page.Follows[i] = contract.Follow(f)
 		}
-		return api.Answer(w, r, http.StatusOK, followList{fs, next})
+		return api.Answer(w, r, http.StatusOK, page)
 	})}
 }

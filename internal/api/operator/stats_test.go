@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/operator"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/sipher/follow"
@@ -48,7 +48,7 @@ func TestB6StatsTellWhatWaitsWhatBecameOfTheRestAndWhoIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	var r operator.Report
+	var r contract.Stats
 	w.must("GET", "/v1/stats", "", &r)
 	low := r.Queues[queue.Low]
 	if low.Visible != 2 || low.InFlight != 1 || low.Delayed != 1 || low.Oldest == nil || *low.Oldest != 150 {
@@ -86,7 +86,7 @@ func TestStatsCountWhatTheAPIAccepts(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
 	}
-	var r operator.Report
+	var r contract.Stats
 	w.must("GET", "/v1/stats", "", &r)
 	if n := r.Counts[stats.Accepted]; n != 4 {
 		t.Errorf("%d recipients are counted as accepted, want 4: one of three requests was a duplicate", n)

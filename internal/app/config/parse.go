@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
-	"github.com/sosodev/duration"
+
+	"fedpost/internal/api/contract"
 )
 
 // parsers replace the library's own, whose errors speak of Go functions. Their
@@ -75,7 +76,7 @@ func parseAnyDuration(s string) (time.Duration, error) {
 	if n, ok := strings.CutSuffix(s, "d"); ok {
 		s = "P" + n + "D"
 	}
-	iso, err := duration.Parse(s)
+	iso, err := contract.ParseISO(s)
 	if err != nil {
 		return 0, err
 	}

@@ -74,7 +74,7 @@ func ids(b batchAnswer) []string {
 	return all
 }
 
-func quoted(urls []any) string {
+func quoted(urls []string) string {
 	var all []string
 	for _, u := range urls {
 		all = append(all, fmt.Sprintf("%q", u))

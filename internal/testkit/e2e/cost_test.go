@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/api/client"
 	"fedpost/internal/testkit/cost"
 
 	"fedpost/internal/engine/queue"
@@ -124,7 +125,7 @@ func accepting(t *testing.T, w *World) {
 		before, was, since := w.Used(), w.Estimated(), time.Now()
 		for n := range calls {
 			s := submission(note(fmt.Sprintf("accepted-%d", n)), KeyID, r.URL("/inbox"))
-			s.Delay = "600"
+			s.Delay = client.Duration(10 * time.Minute)
 			if c.key {
 				s.DeduplicationKey = fmt.Sprintf("key-%d", n)
 			}

@@ -136,7 +136,7 @@ func cancel(t *testing.T, w *World) {
 	// Of another server: the circuit of the bad one may have opened meanwhile.
 	other := w.Remote()
 	delayed := submission(note("later"), "", other.URL("/inbox"))
-	delayed.Delay = "4"
+	delayed.Delay = client.Duration(4 * time.Second)
 	later := w.Accept(delayed).ID
 	if err := w.cancel(t.Context(), later); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func cancel(t *testing.T, w *World) {
 	w.Ends(later, map[string]int{"cancelled": 1})
 	// What is sent after it, with the same delay, overtakes nothing.
 	marker := submission(note("marker"), "", other.URL("/inbox"))
-	marker.Delay = "5"
+	marker.Delay = client.Duration(5 * time.Second)
 	w.Ends(w.Accept(marker).ID, map[string]int{"delivered": 1})
 	accepted(t, other, noteID("marker"))
 	var p *client.Problem

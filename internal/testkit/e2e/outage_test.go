@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"fedpost/internal/api/client"
 	"fedpost/internal/testkit/fediverse"
 )
 
@@ -40,8 +41,9 @@ func outage(t *testing.T, w *World) {
 func goneServer(t *testing.T, w *World) {
 	gone, other := w.Remote(), w.Remote()
 	gone.Always(fediverse.Status(http.StatusGone))
-	shared := map[string]any{"inbox": gone.URL("/users/1/inbox"), "sharedInbox": gone.URL("/inbox")}
-	s := w.Ends(w.Send(note("last"), shared, other.URL("/inbox")), map[string]int{"failed": 1, "delivered": 1})
+	last := submission(note("last"), "", other.URL("/inbox"))
+	last.Recipients = append(last.Recipients, client.Recipient{Inbox: gone.URL("/users/1/inbox"), SharedInbox: gone.URL("/inbox")})
+	s := w.Ends(w.Accept(last).ID, map[string]int{"failed": 1, "delivered": 1})
 	if r := recipient(t, s, gone.URL("/inbox")); r.LastStatus != http.StatusGone {
 		t.Errorf("recipient %+v", r)
 	}

@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/api/client"
 )
 
-func submission(body, key string, recipients ...any) client.Submission {
-	return client.Submission{Activity: json.RawMessage(body), Recipients: recipients, KeyID: key}
+func submission(body, key string, recipients ...string) client.Submission {
+	return client.Submission{Activity: json.RawMessage(body), Recipients: client.To(recipients...), KeyID: key}
 }
 
 func escape(id string) string { return url.PathEscape(id) }
@@ -18,11 +18,13 @@ func escape(id string) string { return url.PathEscape(id) }
 // sharedInbox sends to recipients who share an inbox, and to some twice.
 func sharedInbox(t *testing.T, w *World) {
 	one, other := w.Remote(), w.Remote()
-	shared := func(n int) any {
+	shared := func(n int) client.Recipient {
 		return client.Recipient{Inbox: one.URL(fmt.Sprintf("/users/%d/inbox", n)), SharedInbox: one.URL("/inbox")}
 	}
 	alone, twice := other.URL("/users/a/inbox"), other.URL("/users/b/inbox")
-	id := w.Send(note("shared"), shared(1), shared(2), shared(3), shared(2), alone, twice, twice)
+	s := submission(note("shared"), "", alone, twice, twice)
+	s.Recipients = append(s.Recipients, shared(1), shared(2), shared(3), shared(2))
+	id := w.Accept(s).ID
 	w.Ends(id, map[string]int{"delivered": 5})
 	accepted(t, one, noteID("shared"))
 	if got := one.Posts()[0].URL; got != one.Host+"/inbox" {
@@ -36,7 +38,8 @@ func sharedInbox(t *testing.T, w *World) {
 	}
 
 	every := false
-	s := submission(note("each"), "", shared(1), shared(2))
+	s = submission(note("each"), "")
+	s.Recipients = []client.Recipient{shared(1), shared(2)}
 	s.PreferSharedInbox = &every
 	w.Ends(w.Accept(s).ID, map[string]int{"delivered": 2})
 	if n := len(one.Posts()); n != 3 {
@@ -47,7 +50,7 @@ func sharedInbox(t *testing.T, w *World) {
 // fanOut sends to more recipients than one message holds.
 func fanOut(t *testing.T, w *World) {
 	const servers, each = 5, 200
-	var all []any
+	var all []string
 	var remotes []*Remote
 	for range servers {
 		r := w.Remote()
@@ -73,7 +76,7 @@ func fanOut(t *testing.T, w *World) {
 		}
 	}
 	for _, inbox := range all {
-		if !listed[inbox.(string)] {
+		if !listed[inbox] {
 			t.Errorf("%s is not listed", inbox)
 		}
 	}

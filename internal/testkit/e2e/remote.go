@@ -90,8 +90,8 @@ func (r *Remote) serve(l net.Listener) {
 func (r *Remote) URL(path string) string { return "http://" + r.Host + path }
 
 // URLs are n inboxes of the server.
-func (r *Remote) URLs(n int) []any {
-	urls := make([]any, n)
+func (r *Remote) URLs(n int) []string {
+	urls := make([]string, n)
 	for i := range urls {
 		urls[i] = r.URL(fmt.Sprintf("/users/%d/inbox", i))
 	}

@@ -44,7 +44,7 @@ func crash(t *testing.T, e Engine, kills int, gap time.Duration) {
 	p := Up(t, command, data, environ)
 	w.Client = &client.Client{Base: p.URL}
 	w.AddKey(KeyID, PrivatePEM(t, KeyID))
-	var recipients []any
+	var recipients []string
 	var remotes []*Remote
 	for range 3 {
 		r := w.RemoteBehind(slowly(answering))
@@ -109,7 +109,7 @@ func wait(t *testing.T, d time.Duration) {
 // them. A call that failed is repeated with its key, as a careful client does;
 // one that is told that the first may still be under way is repeated later. It
 // returns the ids that were accepted, by name.
-func submitUntil(t *testing.T, stop <-chan struct{}, url *atomic.Value, recipients []any) map[string]string {
+func submitUntil(t *testing.T, stop <-chan struct{}, url *atomic.Value, recipients []string) map[string]string {
 	ids := map[string]string{}
 	submit := func(s client.Submission) bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -38,8 +38,8 @@ func NewSink(t testing.TB, hosts, users int, delay time.Duration) *Sink {
 }
 
 // URLs are the inboxes of users from one to before another.
-func (s *Sink) URLs(from, to int) []any {
-	urls := make([]any, 0, to-from)
+func (s *Sink) URLs(from, to int) []string {
+	urls := make([]string, 0, to-from)
 	for n := from; n < to; n++ {
 		urls = append(urls, fmt.Sprintf("http://%s/users/%d", s.hosts[n%len(s.hosts)], n))
 	}
@@ -142,9 +142,9 @@ func head(r *bufio.Reader) (user, length int, err error) {
 
 // Hanging starts servers that accept connections and never answer, and returns
 // an inbox of each.
-func Hanging(t testing.TB, hosts int) []any {
+func Hanging(t testing.TB, hosts int) []string {
 	t.Helper()
-	urls := make([]any, hosts)
+	urls := make([]string, hosts)
 	for n := range urls {
 		l := listen(t)
 		urls[n] = fmt.Sprintf("http://%s/inbox", l.Addr())

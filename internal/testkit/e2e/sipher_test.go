@@ -31,7 +31,7 @@ func sipher(t *testing.T, e Engine) {
 	submit := func(job, path, payload string) string {
 		t.Helper()
 		a, err := w.Submit(t.Context(), client.Submission{
-			Protocol: "sipher", Job: job, ServerURL: peer.URL, Recipients: []any{peer.URL + path}, Payload: payload,
+			Protocol: "sipher", Job: job, ServerURL: peer.URL, Recipients: client.To(peer.URL + path), Payload: payload,
 		})
 		if err != nil {
 			t.Fatal(err)

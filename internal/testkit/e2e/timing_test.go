@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/api/client"
 	"fedpost/internal/testkit/fediverse"
 )
 
@@ -91,7 +92,7 @@ func delay(t *testing.T, w *World) {
 	const wait = 3 * time.Second
 	r := w.Remote()
 	s := submission(note("delayed"), "", r.URL("/inbox"))
-	s.Delay = "PT3S"
+	s.Delay = client.Duration(3 * time.Second)
 	begin := time.Now()
 	id := w.Accept(s).ID
 	w.Ends(w.Send(note("at-once"), r.URL("/inbox")), map[string]int{"delivered": 1})

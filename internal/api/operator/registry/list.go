@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/ratelimit"
 )
@@ -18,7 +19,7 @@ type Filter struct {
 	Protocol activity.Protocol
 }
 
-func (f Filter) matches(v Server) bool {
+func (f Filter) matches(v contract.Server) bool {
 	return (f.Phase == "" || f.Phase == v.Phase) && (f.Protocol == "" || f.Protocol == v.Protocol)
 }
 
@@ -34,12 +35,12 @@ const mostReads = 50
 // List pages through the servers that anything is recorded of: hosts and
 // inboxes in no order, then Sipher servers by URL. A page may be shorter than
 // limit and not the last; next is empty after the last.
-func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) (vs []Server, next string, err error) {
+func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) (vs []contract.Server, next string, err error) {
 	at, err := parseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	vs = []Server{}
+	vs = []contract.Server{}
 	if f.Protocol == activity.Sipher && !at.sipher {
 		at = place{sipher: true}
 	}
@@ -79,7 +80,7 @@ func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) 
 }
 
 // circuits returns a page of hosts and inboxes, with their rate limits.
-func (s *Service) circuits(ctx context.Context, cursor string, limit int) ([]Server, string, error) {
+func (s *Service) circuits(ctx context.Context, cursor string, limit int) ([]contract.Server, string, error) {
 	states, next, err := s.Hosts.ListServers(ctx, cursor, limit)
 	if errors.Is(err, circuit.ErrCursor) {
 		return nil, "", fmt.Errorf("%w: %w", ErrBadCursor, err)
@@ -99,7 +100,7 @@ func (s *Service) circuits(ctx context.Context, cursor string, limit int) ([]Ser
 			return nil, "", err
 		}
 	}
-	vs := make([]Server, len(states))
+	vs := make([]contract.Server, len(states))
 	for i, st := range states {
 		vs[i] = s.view(st)
 		host, _ := circuit.HostOf(st.Key)

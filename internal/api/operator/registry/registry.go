@@ -17,70 +17,11 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/ratelimit"
 )
-
-// Server is what there is to know of one server.
-type Server struct {
-	// Name is as ParseName reads it.
-	Name     string            `json:"server"`
-	Protocol activity.Protocol `json:"protocol"`
-	Phase    circuit.Phase     `json:"phase"`
-	Since    time.Time         `json:"since,omitzero"` // of this phase
-	Until    time.Time         `json:"until,omitzero"` // when a pause, or the belief that it is gone, ends
-	// Reason is the class of the last fault, and Why is it in words.
-	Reason string `json:"reason,omitempty"`
-	Why    string `json:"why,omitempty"`
-
-	DownSince   time.Time `json:"downSince,omitzero"` // begin of the present outage
-	Failures    int       `json:"failuresInARow,omitempty"`
-	Window      *Window   `json:"window,omitempty"`
-	Checks      int       `json:"failedChecks,omitempty"` // of the present outage
-	NextCheckAt time.Time `json:"nextCheckAt,omitzero"`   // or next release
-	// Parked: deliveries may wait for it.
-	Parked bool `json:"parked,omitempty"`
-
-	SignatureForm string     `json:"signatureForm,omitempty"`
-	RateLimit     *RateLimit `json:"rateLimit,omitempty"`
-
-	// Keys and RefusedKeys are of a Sipher server: the pinned ones, and others
-	// that it has shown since.
-	Keys        *Keys        `json:"keys,omitempty"`
-	RefusedKeys *RefusedKeys `json:"refusedKeys,omitempty"`
-	LastSeen    time.Time    `json:"lastSeen,omitzero"`
-}
-
-// Window is what deliveries came to lately.
-type Window struct {
-	Start    time.Time `json:"start"`
-	Attempts int       `json:"attempts"`
-	Failures int       `json:"failures"`
-}
-
-// RateLimit is how many deliveries a minute a server gets.
-type RateLimit struct {
-	PerMinute int       `json:"perMinute"`
-	Burst     int       `json:"burst,omitempty"`
-	Learnt    bool      `json:"learnt,omitempty"` // from its 429 answers, not set
-	Until     time.Time `json:"until,omitzero"`
-}
-
-// Keys are a Sipher server's public keys in base64.
-type Keys struct {
-	Signing    string `json:"publicKey"`
-	Encryption string `json:"encryptionPublicKey"`
-}
-
-// RefusedKeys are keys that a Sipher server showed in place of its pinned ones.
-type RefusedKeys struct {
-	Keys
-	Via       string    `json:"via"`
-	FirstSeen time.Time `json:"firstSeen"`
-	LastSeen  time.Time `json:"lastSeen"`
-	Count     int       `json:"count"`
-}
 
 // Errors of the service.
 var (
@@ -112,19 +53,19 @@ type Service struct {
 }
 
 // Get returns a server.
-func (s *Service) Get(ctx context.Context, n Name) (Server, error) {
+func (s *Service) Get(ctx context.Context, n Name) (contract.Server, error) {
 	if n.Protocol == activity.Sipher {
 		return s.sipher(ctx, n.URL)
 	}
 	st, err := circuit.Load(ctx, s.Hosts, n.Key)
 	if err != nil {
-		return Server{}, err
+		return contract.Server{}, err
 	}
 	return s.withLimit(ctx, st)
 }
 
 // withLimit is st with the rate limit of its host.
-func (s *Service) withLimit(ctx context.Context, st circuit.State) (Server, error) {
+func (s *Service) withLimit(ctx context.Context, st circuit.State) (contract.Server, error) {
 	v := s.view(st)
 	host, whole := circuit.HostOf(st.Key)
 	if !whole || st.Limited(s.Now()) == 0 {
@@ -132,7 +73,7 @@ func (s *Service) withLimit(ctx context.Context, st circuit.State) (Server, erro
 	}
 	l, ok, err := s.Limits.Limit(ctx, host)
 	if err != nil {
-		return Server{}, err
+		return contract.Server{}, err
 	}
 	if ok {
 		v.RateLimit = limitOf(l)
@@ -140,21 +81,21 @@ func (s *Service) withLimit(ctx context.Context, st circuit.State) (Server, erro
 	return v, nil
 }
 
-func limitOf(l ratelimit.Limit) *RateLimit {
-	return &RateLimit{PerMinute: l.PerMinute, Burst: l.Burst, Learnt: !l.LearntAt.IsZero(), Until: l.Until}
+func limitOf(l ratelimit.Limit) *contract.RateLimit {
+	return &contract.RateLimit{PerMinute: l.PerMinute, Burst: l.Burst, Learnt: !l.LearntAt.IsZero(), Until: l.Until}
 }
 
 // view is a circuit as it stands now: a pause that is over is not shown as one.
-func (s *Service) view(st circuit.State) Server {
+func (s *Service) view(st circuit.State) contract.Server {
 	now := s.Now()
 	st = st.Settled(now)
-	v := Server{
+	v := contract.Server{
 		Name: nameOf(st.Key), Protocol: activity.ActivityPub, Phase: st.Phase, Since: st.Since, Until: st.Until,
 		Reason: string(st.Reason), Why: st.Why, DownSince: st.DownSince, Failures: st.Streak, Checks: st.Checks,
 		NextCheckAt: st.CheckAt, Parked: st.Parked,
 	}
 	if w := st.Window; w.Total > 0 {
-		v.Window = &Window{Start: w.Start, Attempts: w.Total, Failures: w.Failures}
+		v.Window = &contract.Window{Start: w.Start, Attempts: w.Total, Failures: w.Failures}
 	}
 	if st.FormUntil.After(now) {
 		v.SignatureForm = st.Form
@@ -162,5 +103,5 @@ func (s *Service) view(st circuit.State) Server {
 	return v
 }
 
-// Inbox reports whether it is a single inbox of a server.
-func (v Server) Inbox() bool { return strings.HasPrefix(v.Name, inboxMark) }
+// IsInbox reports whether v is a single inbox of a server.
+func IsInbox(v contract.Server) bool { return strings.HasPrefix(v.Name, inboxMark) }

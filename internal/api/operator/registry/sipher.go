@@ -8,35 +8,36 @@ import (
 	"strings"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/servers/circuit"
 )
 
 // sipher returns one Sipher server: registered, blocked, or both.
-func (s *Service) sipher(ctx context.Context, url string) (Server, error) {
-	v := Server{Name: url, Protocol: activity.Sipher, Phase: circuit.Healthy}
+func (s *Service) sipher(ctx context.Context, url string) (contract.Server, error) {
+	v := contract.Server{Name: url, Protocol: activity.Sipher, Phase: circuit.Healthy}
 	r, err := s.Sipher.Server(ctx, url)
 	known := err == nil
 	if err != nil && !errors.Is(err, peers.ErrUnknown) {
-		return Server{}, fmt.Errorf("look up %s: %w", url, err)
+		return contract.Server{}, fmt.Errorf("look up %s: %w", url, err)
 	}
 	if known {
 		v = sipherView(r)
 	}
-	block, err := s.Sipher.Blocked(ctx, url)
+	found, err := s.Sipher.Blocked(ctx, url)
 	if err != nil {
-		return Server{}, fmt.Errorf("look up %s: %w", url, err)
+		return contract.Server{}, fmt.Errorf("look up %s: %w", url, err)
 	}
-	if block != nil {
-		v.block(*block)
+	if found != nil {
+		block(&v, *found)
 	}
-	if !known && block == nil {
+	if !known && found == nil {
 		return v, fmt.Errorf("%s: %w", url, ErrUnknown)
 	}
 	changes, err := s.Sipher.KeyChanges(ctx)
 	if err != nil {
-		return Server{}, fmt.Errorf("look up %s: %w", url, err)
+		return contract.Server{}, fmt.Errorf("look up %s: %w", url, err)
 	}
 	for _, c := range changes {
 		if c.URL == url {
@@ -49,10 +50,10 @@ func (s *Service) sipher(ctx context.Context, url string) (Server, error) {
 // sipherView is a registered server in the vocabulary of circuits. It is
 // exhausted when its last check has failed: only a delivery or an operator asks
 // it again.
-func sipherView(r peers.Server) Server {
-	v := Server{
+func sipherView(r peers.Server) contract.Server {
+	v := contract.Server{
 		Name: r.URL, Protocol: activity.Sipher, Phase: circuit.Healthy, LastSeen: r.LastSeen, Since: r.CreatedAt,
-		Keys: &Keys{Signing: r.PublicKey, Encryption: r.EncryptionKey},
+		Keys: &contract.SipherKeys{Signing: r.PublicKey, Encryption: r.EncryptionKey},
 	}
 	if !r.IsHealthy {
 		v.Phase, v.Since, v.Reason, v.Checks = circuit.Unhealthy, r.UpdatedAt, string(r.Reason), r.Attempts
@@ -63,19 +64,19 @@ func sipherView(r peers.Server) Server {
 	return v
 }
 
-func (v *Server) block(b peers.Block) {
+func block(v *contract.Server, b peers.Block) {
 	v.Phase, v.Since, v.Reason, v.Why = circuit.Blocked, b.CreatedAt, "", b.Reason
 }
 
-func refused(c peers.KeyChange) *RefusedKeys {
-	return &RefusedKeys{
-		Keys: Keys{Signing: c.PublicKey, Encryption: c.EncryptionKey},
-		Via:  c.Via, FirstSeen: c.First, LastSeen: c.Last, Count: c.Count,
+func refused(c peers.KeyChange) *contract.RefusedKeys {
+	return &contract.RefusedKeys{
+		SipherKeys: contract.SipherKeys{Signing: c.PublicKey, Encryption: c.EncryptionKey},
+		Via:        c.Via, FirstSeen: c.First, LastSeen: c.Last, Count: c.Count,
 	}
 }
 
 // siphers returns all Sipher servers, by URL.
-func (s *Service) siphers(ctx context.Context) ([]Server, error) {
+func (s *Service) siphers(ctx context.Context) ([]contract.Server, error) {
 	registered, err := s.Sipher.Servers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list Sipher servers: %w", err)
@@ -88,61 +89,61 @@ func (s *Service) siphers(ctx context.Context) ([]Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list refused keys of Sipher servers: %w", err)
 	}
-	byURL := make(map[string]*Server, len(registered))
+	byURL := make(map[string]*contract.Server, len(registered))
 	for _, r := range registered {
 		v := sipherView(r)
 		byURL[r.URL] = &v
 	}
 	for _, b := range blocks {
 		if byURL[b.ServerURL] == nil {
-			byURL[b.ServerURL] = &Server{Name: b.ServerURL, Protocol: activity.Sipher}
+			byURL[b.ServerURL] = &contract.Server{Name: b.ServerURL, Protocol: activity.Sipher}
 		}
-		byURL[b.ServerURL].block(b)
+		block(byURL[b.ServerURL], b)
 	}
 	for _, c := range changes {
 		if v := byURL[c.URL]; v != nil {
 			v.RefusedKeys = refused(c)
 		}
 	}
-	all := make([]Server, 0, len(byURL))
+	all := make([]contract.Server, 0, len(byURL))
 	for _, v := range byURL {
 		all = append(all, *v)
 	}
-	slices.SortFunc(all, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b contract.Server) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-func (s *Service) resumeSipher(ctx context.Context, url string) (Server, error) {
+func (s *Service) resumeSipher(ctx context.Context, url string) (contract.Server, error) {
 	v, err := s.sipher(ctx, url)
 	switch {
 	case err != nil:
 		return v, err
 	case v.Phase == circuit.Blocked:
-		return Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
+		return contract.Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
 	case v.Phase == circuit.Healthy:
 		return v, nil
 	}
 	if err := s.Sipher.MarkHealthy(ctx, url, s.Now()); err != nil {
-		return Server{}, fmt.Errorf("resume %s: %w", url, err)
+		return contract.Server{}, fmt.Errorf("resume %s: %w", url, err)
 	}
 	return s.sipher(ctx, url)
 }
 
 // checkSipher makes the next check of an unhealthy server due now. It counts as
 // the check it stands for.
-func (s *Service) checkSipher(ctx context.Context, url string) (Server, error) {
+func (s *Service) checkSipher(ctx context.Context, url string) (contract.Server, error) {
 	v, err := s.sipher(ctx, url)
 	switch {
 	case err != nil:
 		return v, err
 	case v.Phase == circuit.Blocked:
-		return Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
+		return contract.Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
 	case v.Phase == circuit.Healthy:
 		return v, nil
 	}
 	now := s.Now()
 	if err := s.Sipher.HastenCheck(ctx, peers.Check{ServerURL: url, Attempt: v.Checks, DueAt: now}); err != nil {
-		return Server{}, fmt.Errorf("schedule a check of %s: %w", url, err)
+		return contract.Server{}, fmt.Errorf("schedule a check of %s: %w", url, err)
 	}
 	v.NextCheckAt = now
 	return v, nil
@@ -161,17 +162,17 @@ func CheckKey(text string) error {
 
 // Pin sets the keys that a Sipher server is known by from now on, after its
 // operator has confirmed them by another way. The server is added if it is new.
-func (s *Service) Pin(ctx context.Context, n Name, k Keys) (Server, error) {
+func (s *Service) Pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error) {
 	if n.Protocol != activity.Sipher {
-		return Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
+		return contract.Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
 	}
 	for _, text := range []string{k.Signing, k.Encryption} {
 		if err := CheckKey(text); err != nil {
-			return Server{}, err
+			return contract.Server{}, err
 		}
 	}
 	if err := s.Sipher.SetKeys(ctx, n.URL, k.Signing, k.Encryption, s.Now()); err != nil {
-		return Server{}, fmt.Errorf("pin keys of %s: %w", n, err)
+		return contract.Server{}, fmt.Errorf("pin keys of %s: %w", n, err)
 	}
 	return s.sipher(ctx, n.URL)
 }

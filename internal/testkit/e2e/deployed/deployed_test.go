@@ -128,7 +128,7 @@ func (s *stack) settled(id string) client.Status {
 func TestDeployedStackDelivers(t *testing.T) {
 	s := open(t)
 	body := strings.TrimSpace(fediverse.Fixture("mastodon-create-note"))
-	a := s.submit(body, client.Submission{Recipients: []any{s.url + "/a", s.url + "/b", s.url + "/c"}})
+	a := s.submit(body, client.Submission{Recipients: client.To(s.url+"/a", s.url+"/b", s.url+"/c")})
 	got := s.settled(a.ID)
 	if got.Counts["delivered"] != 3 {
 		t.Errorf("counts %v, want 3 delivered", got.Counts)
@@ -148,7 +148,7 @@ func TestDeployedStackDelivers(t *testing.T) {
 func TestDeployedStackRetries(t *testing.T) {
 	s := open(t)
 	s.inbox.Then(fediverse.Status(http.StatusInternalServerError))
-	a := s.submit(strings.TrimSpace(fediverse.Fixture("misskey-like")), client.Submission{Recipients: []any{s.url + "/a"}})
+	a := s.submit(strings.TrimSpace(fediverse.Fixture("misskey-like")), client.Submission{Recipients: client.To(s.url + "/a")})
 	got := s.settled(a.ID)
 	if got.Counts["delivered"] != 1 || got.Recipients[0].Attempts != 2 {
 		t.Errorf("%+v, want one that was delivered at the second attempt", got)
@@ -166,7 +166,7 @@ func TestDeployedStackKeepsOrder(t *testing.T) {
 		body := fmt.Sprintf(`{"id":"https://social.example/o/%d","type":"Update","actor":"https://social.example/users/f"}`, i)
 		want = append(want, body)
 		ids = append(ids, s.submit(body, client.Submission{
-			Recipients: []any{s.url + "/a"}, OrderingKey: s.keyID,
+			Recipients: client.To(s.url + "/a"), OrderingKey: s.keyID,
 		}).ID)
 	}
 	for _, id := range ids {
@@ -186,8 +186,8 @@ func TestDeployedStackKeepsOrder(t *testing.T) {
 func TestDeployedStackTellsDuplicates(t *testing.T) {
 	s := open(t)
 	body, key := `{"id":"https://social.example/d","type":"Like","actor":"https://social.example/users/f"}`, rand.Text()
-	first := s.submit(body, client.Submission{Recipients: []any{s.url + "/a"}, DeduplicationKey: key})
-	second := s.submit(body, client.Submission{Recipients: []any{s.url + "/a"}, DeduplicationKey: key})
+	first := s.submit(body, client.Submission{Recipients: client.To(s.url + "/a"), DeduplicationKey: key})
+	second := s.submit(body, client.Submission{Recipients: client.To(s.url + "/a"), DeduplicationKey: key})
 	if second.Status != "duplicate" || second.ID != first.ID {
 		t.Errorf("first %+v, second %+v", first, second)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpost/internal/api/client"
 	"fedpost/internal/app/lambda/apigateway"
 	"fedpost/internal/testkit/sipherpeer"
 )
@@ -27,7 +28,7 @@ func TestD1ThePayloadArrivesByteForByteThroughQueueAndTable(t *testing.T) {
 					w.b.Behave(sipherpeer.Behavior{Status: 500}, sipherpeer.Behavior{})
 					s := job("deliver-post", sipherpeer.PostsPath, payload)
 					if strings.Contains(payload, `"FEDERATE"`) {
-						s.Recipients = []any{urlB + sipherpeer.FollowsPath}
+						s.Recipients = client.To(urlB + sipherpeer.FollowsPath)
 					}
 					s.OrderingKey = ordering
 					if r := w.ends(w.send(s)); r.State != "delivered" || r.Attempts != 2 {

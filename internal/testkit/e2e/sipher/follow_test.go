@@ -149,9 +149,9 @@ func TestWhatIsRefusedOfASipherJobAtTheAPI(t *testing.T) {
 			"/serverUrl":    func(s *client.Submission) { s.ServerURL = "" },
 			"/serverUrl ":   func(s *client.Submission) { s.ServerURL = "b.example" },
 			"/recipients":   func(s *client.Submission) { s.Recipients = nil },
-			"/recipients ":  func(s *client.Submission) { s.Recipients = append(s.Recipients, urlP) },
+			"/recipients ":  func(s *client.Submission) { s.Recipients = append(s.Recipients, client.To(urlP)...) },
 			"/keyId":        func(s *client.Submission) { s.KeyID = "https://a.example/#key" },
-			"/recipients/0": func(s *client.Submission) { s.Recipients = []any{"posts"} },
+			"/recipients/0": func(s *client.Submission) { s.Recipients = client.To("posts") },
 		} {
 			s := followJob()
 			change(&s)

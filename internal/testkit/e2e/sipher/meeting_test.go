@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"fedpost/internal/api/client"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/sipherpeer"
 )
@@ -57,7 +58,7 @@ func TestD3TwoServersThatUseFedpostRegisterEachOther(t *testing.T) {
 		}
 
 		back := postJob()
-		back.ServerURL, back.Recipients = urlA, []any{urlA + sipherpeer.PostsPath}
+		back.ServerURL, back.Recipients = urlA, client.To(urlA+sipherpeer.PostsPath)
 		back.Payload = strings.ReplaceAll(back.Payload, urlA, urlB)
 		if r := b.ends(b.send(back)); r.State != "delivered" {
 			t.Errorf("%+v", r)

@@ -153,7 +153,7 @@ func TestD7TenDeliveriesAtATimeAndOneServerTakesHalfAtMost(t *testing.T) {
 			for n := range posts {
 				for url := range peers {
 					s := nthPost(n)
-					s.ServerURL, s.Recipients = url, []any{url + sipherpeer.PostsPath}
+					s.ServerURL, s.Recipients = url, client.To(url+sipherpeer.PostsPath)
 					ids = append(ids, w.send(s))
 				}
 			}
@@ -219,7 +219,7 @@ func TestD7AServerThatHangsDelaysNoOtherAndNoProducer(t *testing.T) {
 		for n := range 12 {
 			begin := time.Now()
 			s := nthPost(n)
-			s.ServerURL, s.Recipients = urlP, []any{urlP + sipherpeer.PostsPath}
+			s.ServerURL, s.Recipients = urlP, client.To(urlP+sipherpeer.PostsPath)
 			id := w.send(s)
 			waiting = append(waiting, w.send(nthPost(backlog+n)))
 			if took := time.Since(begin); took > 0 {

@@ -23,12 +23,12 @@ import (
 	"time"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/app/config"
 	"fedpost/internal/app/local"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/keys"
 
-	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/app"
 	"fedpost/internal/app/lambda/sqsevent"
 	"fedpost/internal/app/topology"
@@ -217,7 +217,7 @@ func pass(d time.Duration) { <-time.After(d) }
 
 // job is a Sipher job for B.
 func job(name, path, payload string) client.Submission {
-	return client.Submission{Protocol: "sipher", Job: name, ServerURL: urlB, Recipients: []any{urlB + path}, Payload: payload}
+	return client.Submission{Protocol: "sipher", Job: name, ServerURL: urlB, Recipients: client.To(urlB + path), Payload: payload}
 }
 
 // Payloads as servers write them. The white space and the spelling of the
@@ -289,9 +289,9 @@ func (f *fedpost) ends(id string) recipient {
 }
 
 // server returns what the API shows of a Sipher server.
-func (f *fedpost) server(url string) registry.Server {
+func (f *fedpost) server(url string) contract.Server {
 	f.t.Helper()
-	var v registry.Server
+	var v contract.Server
 	f.get("/v1/servers/"+strings.NewReplacer(":", "%3A", "/", "%2F").Replace(url), &v)
 	return v
 }

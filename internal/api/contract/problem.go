@@ -1,23 +1,21 @@
-// Package problem is how fedpost's HTTP interfaces say no: RFC 9457 problem
-// details, the same shape for a misspelt field, a missing route and a crash.
-//
-// A client that can read one can read all, and a person sees what was wrong,
-// where in the document, and what to do about it.
-package problem
+package contract
 
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// ContentType is the media type of a problem.
-const ContentType = "application/problem+json"
+// ProblemType is the media type of a Problem.
+const ProblemType = "application/problem+json"
 
-// Problem is one refusal. It is an error, so that handlers return it.
+// Problem is a refusal (RFC 9457): the same shape for a misspelt field, a missing
+// route and a crash. It is an error: handlers return it, and the client does.
 // https://www.rfc-editor.org/rfc/rfc9457
 type Problem struct {
 	// Type tells kinds apart for programs: a URI, or "about:blank" where the
@@ -28,13 +26,13 @@ type Problem struct {
 	// Detail is for people: what was wrong and what to do.
 	Detail string `json:"detail,omitempty"`
 	// Errors lists the single faults of a document.
-	Errors []Field `json:"errors,omitempty"`
+	Errors []FieldError `json:"errors,omitempty"`
 	// ID is the activity that a conflict is with.
 	ID string `json:"id,omitempty"`
 	// RequestID finds the request in the logs.
 	RequestID string `json:"requestId,omitempty"`
 
-	// RetryAfter is sent as a header, rounded up to seconds.
+	// RetryAfter is the header of that name; the server rounds it up to seconds.
 	RetryAfter time.Duration `json:"-"`
 	// Header holds further headers of the answer.
 	Header http.Header `json:"-"`
@@ -42,20 +40,20 @@ type Problem struct {
 	Cause error `json:"-"`
 }
 
-// Field is one fault: where (a JSON pointer in URI fragment form, as in
-// RFC 9457's own example) and what.
-type Field struct {
+// FieldError is one fault of a document: where (a JSON pointer in URI fragment
+// form, as in RFC 9457's own example) and what.
+type FieldError struct {
 	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
 }
 
-// New returns a problem that its status describes.
-func New(status int, detail string) *Problem {
+// NewProblem returns a problem that its status describes.
+func NewProblem(status int, detail string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
-// Typed returns a problem of one of fedpost's own kinds.
-func Typed(status int, kind, title, detail string) *Problem {
+// TypedProblem returns a problem of one of fedpost's own kinds.
+func TypedProblem(status int, kind, title, detail string) *Problem {
 	return &Problem{Type: "urn:fedpost:problem:" + kind, Title: title, Status: status, Detail: detail}
 }
 
@@ -71,29 +69,37 @@ func (p *Problem) After(d time.Duration) *Problem {
 	return p
 }
 
-// Error implements error.
+// Error implements error: the status, what is wrong, each fault with its place,
+// and the cause where it is known.
 func (p *Problem) Error() string {
-	s := strconv.Itoa(p.Status) + " " + p.Title
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s", p.Status, p.Title)
 	if p.Detail != "" {
-		s += ": " + p.Detail
+		fmt.Fprintf(&b, ": %s", p.Detail)
+	}
+	for _, f := range p.Errors {
+		if strings.Contains(p.Detail, f.Detail) {
+			continue // the detail tells of the first fault, and most have only one
+		}
+		fmt.Fprintf(&b, "; %s: %s", f.Pointer, f.Detail)
 	}
 	if p.Cause != nil {
-		s += ": " + p.Cause.Error()
+		fmt.Fprintf(&b, ": %v", p.Cause)
 	}
-	return s
+	return b.String()
 }
 
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Cause }
 
-// From returns the problem that err is, or a 500 that hides what it is: an
+// ProblemOf returns the problem that err is, or a 500 that hides what it is: an
 // error of ours may name hosts, tables or worse.
-func From(err error) *Problem {
+func ProblemOf(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
 		return p
 	}
-	return New(http.StatusInternalServerError,
+	return NewProblem(http.StatusInternalServerError,
 		"Something went wrong on our side. The log has the details under the request id.").Because(err)
 }
 
@@ -106,7 +112,7 @@ func (p *Problem) Write(w http.ResponseWriter) error {
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
 	}
-	h.Set("Content-Type", ContentType)
+	h.Set("Content-Type", ProblemType)
 	w.WriteHeader(p.Status)
 	return json.NewEncoder(w).Encode(p)
 }

@@ -1,4 +1,4 @@
-package problem_test
+package contract_test
 
 import (
 	"encoding/json"
@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/problem"
+	"fedpost/internal/api/contract"
 )
 
 func TestWriteAnswersAsRFC9457Says(t *testing.T) {
-	p := problem.Typed(http.StatusConflict, "in-progress", "In progress", "Try again.").After(1200 * time.Millisecond)
-	p.Errors = []problem.Field{{Pointer: "#/a", Detail: "is wrong"}}
+	p := contract.TypedProblem(http.StatusConflict, "in-progress", "In progress", "Try again.").After(1200 * time.Millisecond)
+	p.Errors = []contract.FieldError{{Pointer: "#/a", Detail: "is wrong"}}
 	w := httptest.NewRecorder()
 	if err := p.Write(w); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestWriteAnswersAsRFC9457Says(t *testing.T) {
 func TestFromHidesUnknownErrorsAndFindsProblems(t *testing.T) {
 	secret := errors.New("table fedpost-prod at 10.0.0.7")
 	w := httptest.NewRecorder()
-	p := problem.From(secret)
+	p := contract.ProblemOf(secret)
 	if err := p.Write(w); err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func TestFromHidesUnknownErrorsAndFindsProblems(t *testing.T) {
 	if !errors.Is(p, secret) {
 		t.Error("the cause is lost to the log")
 	}
-	want := problem.New(http.StatusNotFound, "gone")
-	if got := problem.From(fmt.Errorf("wrapped: %w", want)); got != want {
+	want := contract.NewProblem(http.StatusNotFound, "gone")
+	if got := contract.ProblemOf(fmt.Errorf("wrapped: %w", want)); got != want {
 		t.Errorf("From returned %v", got)
 	}
 }

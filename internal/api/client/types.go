@@ -1,0 +1,26 @@
+package client
+
+import "fedpost/internal/api/contract"
+
+// What travels, under the client's name: callers need one import.
+type (
+	Problem         = contract.Problem
+	Submission      = contract.Submission
+	Recipient       = contract.Recipient
+	Accepted        = contract.Accepted
+	Status          = contract.Status
+	RecipientStatus = contract.RecipientStatus
+	NewKey          = contract.NewKey
+	PrivateKey      = contract.PrivateKey
+	Key             = contract.Key
+	Server          = contract.Server
+	RateLimit       = contract.RateLimit
+	DeadLetter      = contract.DeadLetter
+	Selection       = contract.Selection
+	Retried         = contract.Retried
+	Stats           = contract.Stats
+	Duration        = contract.Duration
+)
+
+// To returns inboxes as recipients.
+func To(inboxes ...string) []Recipient { return contract.To(inboxes...) }

@@ -1,0 +1,150 @@
+package contract
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Submission is the body of POST /v1/activities.
+type Submission struct {
+	// Activity is delivered byte for byte. json.Marshal would rewrite these bytes:
+	// encode a Submission with Encode.
+	Activity   json.RawMessage `json:"activity,omitempty"`
+	Recipients []Recipient     `json:"recipients"`
+	KeyID      string          `json:"keyId,omitempty"`
+	// Protocol is activitypub (the default) or sipher.
+	Protocol string `json:"protocol,omitempty"`
+	// Job, ServerURL and Payload are a Sipher job's, which has no Activity.
+	Job       string `json:"job,omitempty"`
+	ServerURL string `json:"serverUrl,omitempty"`
+	Payload   string `json:"payload,omitempty"`
+
+	DeduplicationKey string `json:"deduplicationKey,omitempty"`
+	// DeduplicationTTL is how long the key is remembered; 0 is the installation's
+	// default (DEDUPLICATION_TTL).
+	DeduplicationTTL Duration `json:"deduplicationTtl,omitempty"`
+	OrderingKey      string   `json:"orderingKey,omitempty"`
+	Delay            Duration `json:"delay,omitempty"`
+	// Priority is high, normal or low; empty is the default of the activity's type.
+	Priority string `json:"priority,omitempty"`
+	// ExpiresIn counts from when the activity is due; 0 is as long as the retry
+	// policy tries.
+	ExpiresIn Duration `json:"expiresIn,omitempty"`
+	// PreferSharedInbox, nil for true, sends once to a shared inbox that several
+	// recipients name.
+	PreferSharedInbox *bool `json:"preferSharedInbox,omitempty"`
+	// Coalesce is none (the default) or latest.
+	Coalesce       string `json:"coalesce,omitempty"`
+	CoalesceCreate bool   `json:"coalesceCreate,omitempty"`
+}
+
+// Encode returns s as JSON, with the activity's bytes as they are: encoding/json
+// compacts and escapes a RawMessage, and the signature's digest is over these
+// bytes.
+func (s Submission) Encode() ([]byte, error) {
+	activity := s.Activity
+	s.Activity = nil
+	rest, err := Encode(s)
+	if err != nil || activity == nil {
+		return rest, err
+	}
+	body := append([]byte(`{"activity":`), activity...)
+	body = append(body, ',')
+	return append(body, rest[1:]...), nil
+}
+
+// Encode is json.Marshal without the escaping of <, > and &, and with a newline
+// at the end.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Batch is the body of POST /v1/activities/batch.
+type Batch struct {
+	Activities       []Submission `json:"activities"`
+	DeduplicationKey string       `json:"deduplicationKey,omitempty"`
+	DeduplicationTTL Duration     `json:"deduplicationTtl,omitempty"`
+}
+
+// Recipient is an inbox, and the shared inbox of its server if it has one. One
+// without is written as a string.
+type Recipient struct {
+	Inbox       string `json:"inbox"`
+	SharedInbox string `json:"sharedInbox,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r Recipient) MarshalJSON() ([]byte, error) {
+	if r.SharedInbox == "" {
+		return json.Marshal(r.Inbox)
+	}
+	type object Recipient // without this method
+	return json.Marshal(object(r))
+}
+
+// To returns inboxes as recipients.
+func To(inboxes ...string) []Recipient {
+	all := make([]Recipient, len(inboxes))
+	for i, inbox := range inboxes {
+		all[i].Inbox = inbox
+	}
+	return all
+}
+
+// Accepted is the answer to a Submission.
+type Accepted struct {
+	ID string `json:"id"`
+	// Status is queued, or duplicate if the deduplication key was used before:
+	// then ID is the first activity's.
+	Status     string `json:"status"`
+	Recipients int    `json:"recipients"`
+}
+
+// AcceptedBatch is the answer to a Batch.
+type AcceptedBatch struct {
+	Status     string     `json:"status"`
+	Activities []Accepted `json:"activities"` // in the order of the request
+}
+
+// Status is the answer to GET /v1/activities/{id}.
+type Status struct {
+	ID         string            `json:"id"`
+	Status     string            `json:"status"` // queued, delivering, done or cancelled
+	Counts     map[string]int    `json:"counts"` // recipients by state
+	Recipients []RecipientStatus `json:"recipients"`
+	NextCursor string            `json:"nextCursor,omitempty"` // empty on the last page
+}
+
+// RecipientStatus is what has become of one inbox.
+type RecipientStatus struct {
+	Inbox string `json:"inbox"`
+	State string `json:"state"`
+	// Recipients is how many the inbox stands for, if more than one.
+	Recipients int `json:"recipients,omitempty"`
+	Attempts   int `json:"attempts"`
+	LastStatus int `json:"lastStatus,omitempty"`
+	// LastError, Response and Note are cut to 1 KiB and hold no control characters:
+	// they may quote a stranger's server.
+	LastError string `json:"lastError,omitempty"`
+	Response  string `json:"response,omitempty"`
+	Note      string `json:"note,omitempty"`
+	// NextAttemptAt is unset for a final state.
+	NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"`
+	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
+	// By is the activity that made this one redundant or superseded it.
+	By string `json:"by,omitempty"`
+}
+
+// Cancelled is the answer to POST /v1/activities/{id}/cancel.
+type Cancelled struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+}

@@ -1,0 +1,149 @@
+package contract_test
+
+import (
+	"encoding"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"fedpost/internal/api/contract"
+)
+
+// types are the Go types of the description's schemas.
+var types = map[string]any{
+	"ActivityPubSubmission": nil, "SipherSubmission": nil, // both halves of Submission
+	"Submission": contract.Submission{}, "Batch": contract.Batch{}, "Accepted": contract.Accepted{}, "AcceptedBatch": contract.AcceptedBatch{},
+	"Activity": contract.Status{}, "RecipientState": contract.RecipientStatus{}, "Cancelled": contract.Cancelled{},
+	"NewKey": contract.NewKey{}, "PrivateKey": contract.PrivateKey{}, "Key": contract.Key{},
+	"Server": contract.Server{}, "Servers": contract.Servers{}, "SipherKeys": contract.SipherKeys{},
+	"Reason": contract.Block{}, "Pause": contract.Pause{},
+	"DeadLetter": contract.DeadLetter{}, "DeadLetters": contract.DeadLetters{}, "Selection": contract.Selection{}, "Retried": contract.Retried{},
+	"Stats": contract.Stats{}, "Follow": contract.Follow{}, "Follows": contract.Follows{}, "Problem": contract.Problem{},
+	"Discovery": nil, "Registration": nil, "Registered": nil, // the Sipher protocol's own
+}
+
+func TestEverySchemaAndItsTypeHaveTheSameFields(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Components struct {
+			Schemas map[string]map[string]any
+		}
+	}
+	if err := yaml.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	c := comparison{t, d.Components.Schemas}
+	for name, schema := range d.Components.Schemas {
+		v, known := types[name]
+		if !known && schema["properties"] != nil {
+			t.Errorf("schema %s has no type here", name)
+		}
+		if v != nil {
+			c.compare(name, schema, reflect.TypeOf(v))
+		}
+	}
+	for name := range types {
+		if d.Components.Schemas[name] == nil {
+			t.Errorf("there is no schema %s", name)
+		}
+	}
+	settings := d.Components.Schemas["ServerSettings"]["oneOf"].([]any)[0].(map[string]any)
+	c.compare("ServerSettings", settings, reflect.TypeFor[contract.HostSettings]())
+}
+
+type comparison struct {
+	*testing.T
+	schemas map[string]map[string]any
+}
+
+// properties are a schema's, those of all alternatives together.
+func (c comparison) properties(schema map[string]any) map[string]any {
+	all := map[string]any{}
+	if ref, ok := schema["$ref"].(string); ok {
+		schema = c.schemas[ref[strings.LastIndex(ref, "/")+1:]]
+	}
+	alternatives, _ := schema["oneOf"].([]any)
+	for _, one := range alternatives {
+		for name, p := range c.properties(one.(map[string]any)) {
+			all[name] = p
+		}
+	}
+	own, _ := schema["properties"].(map[string]any)
+	for name, p := range own {
+		all[name] = p
+	}
+	return all
+}
+
+func (c comparison) compare(at string, schema map[string]any, t reflect.Type) {
+	text := reflect.TypeFor[encoding.TextMarshaler]()
+	switch {
+	case t == reflect.TypeFor[time.Time]() || t.Implements(text):
+		return
+	case t.Kind() == reflect.Pointer:
+		c.compare(at, schema, t.Elem())
+		return
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		if items, ok := c.resolve(schema)["items"].(map[string]any); ok {
+			c.compare(at+"/*", items, t.Elem())
+		}
+		return
+	case t.Kind() == reflect.Map:
+		if values, ok := c.resolve(schema)["additionalProperties"].(map[string]any); ok {
+			c.compare(at+"/*", values, t.Elem())
+		}
+		return
+	case t.Kind() != reflect.Struct:
+		return
+	}
+	described := c.properties(schema)
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || name == "-" {
+			continue
+		}
+		p, ok := described[name].(map[string]any)
+		if !ok {
+			c.Errorf("%s: %s.%s is %q, which the schema does not have", at, t, f.Name, name)
+			continue
+		}
+		delete(described, name)
+		c.compare(at+"/"+name, p, f.Type)
+	}
+	var left []string
+	for name := range described {
+		left = append(left, name)
+	}
+	slices.Sort(left)
+	if len(left) > 0 {
+		c.Errorf("%s: %s has none of the schema's %v", at, t, left)
+	}
+}
+
+func (c comparison) resolve(schema map[string]any) map[string]any {
+	if ref, ok := schema["$ref"].(string); ok {
+		return c.schemas[ref[strings.LastIndex(ref, "/")+1:]]
+	}
+	return schema
+}
+
+// TestASubmissionKeepsTheActivitysBytes: a signature's digest is over them.
+func TestASubmissionKeepsTheActivitysBytes(t *testing.T) {
+	const activity = "{ \"type\" : \"Create\",\n\t\"content\":\"<p>\\u003c & 🦉 \u2028</p>\" }"
+	s := contract.Submission{
+		Activity: []byte(activity), Delay: contract.Duration(90 * time.Second),
+		Recipients: append(contract.To("https://a.example/inbox?x=1"), contract.Recipient{Inbox: "https://b.example/1", SharedInbox: "https://b.example/s"}),
+	}
+	want := `{"activity":` + activity + `,"recipients":["https://a.example/inbox?x=1",{"inbox":"https://b.example/1","sharedInbox":"https://b.example/s"}],"delay":"PT90S"}` + "\n"
+	if got, err := s.Encode(); err != nil || string(got) != want {
+		t.Errorf("encoded %s, %v\nwant    %s", got, err, want)
+	}
+}

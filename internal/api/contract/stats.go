@@ -1,0 +1,50 @@
+package contract
+
+import (
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/servers/circuit"
+)
+
+// Stats is the answer to GET /v1/stats: the state of things.
+type Stats struct {
+	At     time.Time                 `json:"at"`
+	Queues map[queue.Name]QueueDepth `json:"queues"`
+	Counts map[string]int            `json:"counts"` // of all Days together
+	Days   []Day                     `json:"days"`
+	// Servers counts those that are not healthy, by phase; "inbox" counts single
+	// inboxes in trouble on servers that are well.
+	Servers map[string]int `json:"servers"`
+	// Unhealthy lists some of them, the longest down first.
+	Unhealthy []Trouble `json:"unhealthyServers"`
+	// More: there are more servers than were counted.
+	More bool `json:"moreServers,omitempty"`
+}
+
+// QueueDepth is how much is on a queue.
+type QueueDepth struct {
+	Visible  int `json:"visible"`
+	InFlight int `json:"inFlight"`
+	Delayed  int `json:"delayed"`
+	// Oldest is the age of the oldest message in seconds, where the queue tells.
+	// SQS tells CloudWatch only.
+	Oldest *int `json:"oldestSeconds,omitempty"`
+}
+
+// Day is what was counted on a day.
+type Day struct {
+	Day    string         `json:"day"` // UTC
+	Counts map[string]int `json:"counts"`
+}
+
+// Trouble is a server that is not healthy.
+type Trouble struct {
+	Server    string            `json:"server"`
+	Protocol  activity.Protocol `json:"protocol"`
+	Phase     circuit.Phase     `json:"phase"`
+	DownSince time.Time         `json:"downSince,omitzero"`
+	Reason    string            `json:"reason,omitempty"`
+	Why       string            `json:"why,omitempty"`
+}

@@ -1,0 +1,117 @@
+package api
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/ledger"
+)
+
+// readSubmission takes an activity's fields from o, but for those of
+// deduplication, which belong to the call.
+func readSubmission(o *object) contract.Submission {
+	s := contract.Submission{
+		Protocol:       o.named("protocol"),
+		KeyID:          o.named("keyId"),
+		Job:            o.named("job"),
+		ServerURL:      o.named("serverUrl"),
+		OrderingKey:    o.named("orderingKey"),
+		Delay:          contract.Duration(o.duration("delay", 0)),
+		Priority:       o.named("priority"),
+		ExpiresIn:      contract.Duration(o.duration("expiresIn", time.Millisecond)),
+		Coalesce:       o.named("coalesce"),
+		CoalesceCreate: o.flag("coalesceCreate", false),
+		Recipients:     readRecipients(o),
+	}
+	shared := o.flag("preferSharedInbox", true)
+	s.PreferSharedInbox = &shared
+	// Each protocol has its own field for what is delivered; the other's is left
+	// in place, and so reported as unknown.
+	if s.Protocol == string(activity.Sipher) {
+		s.Payload = o.textOr("payload")
+	} else if raw, ok := o.take("activity"); ok {
+		s.Activity = raw
+	}
+	return s
+}
+
+// enqueueRequest is a submission as package enqueue takes it, without its deduplication
+// key.
+func enqueueRequest(s contract.Submission) enqueue.Request {
+	req := enqueue.Request{
+		Protocol: activity.Protocol(s.Protocol), KeyID: s.KeyID, Job: s.Job, ServerURL: s.ServerURL,
+		OrderingKey: s.OrderingKey, Delay: time.Duration(s.Delay), Priority: activity.Priority(s.Priority),
+		ExpiresIn: time.Duration(s.ExpiresIn), EveryInbox: !*s.PreferSharedInbox,
+		Coalesce: activity.Coalesce(s.Coalesce), CoalesceCreate: s.CoalesceCreate,
+		Recipients: make([]enqueue.Recipient, len(s.Recipients)),
+	}
+	for i, r := range s.Recipients {
+		req.Recipients[i] = enqueue.Recipient(r)
+	}
+	if req.Protocol == "" {
+		req.Protocol = activity.ActivityPub
+	}
+	// These very bytes go on the wire: they are not decoded and encoded again.
+	if body := string(s.Activity) + s.Payload; body != "" {
+		req.Body = &body
+	}
+	return req
+}
+
+func readRecipients(o *object) []contract.Recipient {
+	list := o.list("recipients")
+	all := make([]contract.Recipient, 0, len(list))
+	for i, raw := range list {
+		at := o.at + "/recipients/" + strconv.Itoa(i)
+		r, ok := readRecipient(at, raw, o.faults)
+		if !ok {
+			*o.faults = append(*o.faults, contract.FieldError{Pointer: at, Detail: `is neither an inbox URL nor an object {"inbox", "sharedInbox"}`})
+		}
+		all = append(all, r)
+		if len(*o.faults) > enqueue.MaxFaults {
+			break
+		}
+	}
+	return all
+}
+
+func readRecipient(at string, raw json.RawMessage, faults *[]contract.FieldError) (r contract.Recipient, ok bool) {
+	if inbox, fault := text(raw); fault == "" {
+		return contract.Recipient{Inbox: inbox}, true
+	}
+	o, ok := newObject(at, raw, faults)
+	if !ok {
+		return r, false
+	}
+	r = contract.Recipient{Inbox: o.textOr("inbox"), SharedInbox: o.named("sharedInbox")}
+	o.done()
+	return r, true
+}
+
+// accepted is what became of a submission.
+func accepted(r enqueue.Result) contract.Accepted {
+	return contract.Accepted{ID: string(r.ID), Status: string(r.Status), Recipients: r.Recipients}
+}
+
+// statusOf is an activity as it is shown.
+func statusOf(v ledger.View) contract.Status {
+	s := contract.Status{
+		ID: string(v.ID), Status: string(v.Status), Counts: make(map[string]int, len(v.Counts)),
+		Recipients: make([]contract.RecipientStatus, len(v.Recipients)), NextCursor: v.NextCursor,
+	}
+	for state, n := range v.Counts {
+		s.Counts[string(state)] = n
+	}
+	for i, r := range v.Recipients {
+		s.Recipients[i] = contract.RecipientStatus{
+			Inbox: r.Inbox, State: string(r.State), Recipients: r.Recipients, Attempts: r.Attempts,
+			LastStatus: r.LastStatus, LastError: r.LastError, Response: r.Response, Note: r.Note,
+			NextAttemptAt: r.NextAttemptAt, UpdatedAt: r.UpdatedAt, By: string(r.By),
+		}
+	}
+	return s
+}
