@@ -19,7 +19,7 @@ var done = disposition{done: true}
 
 func again(after time.Duration) disposition { return disposition{after: max(0, after)} }
 
-// trouble is the fate of a message that failed through a fault of ours, such as
+// trouble is the disposition of a message that failed through a fault of ours, such as
 // an outage of the table: longer waits the longer it lasts. A standard message is
 // renewed before it is received too often. An ordered one cannot be, as it would
 // lose its place; its waits grow so far that its receives last for days.
@@ -28,6 +28,7 @@ func (v *invocation) trouble(m queue.Received) disposition {
 	if v.from.FIFO() {
 		longest = time.Hour
 	}
+	v.Meter.Counted("CameBack", 1)
 	wait := time.Duration(max(1, m.ReceiveCount)) * 15 * time.Second
 	return again(v.jitter(min(wait, longest)))
 }

@@ -84,6 +84,11 @@ func logicalID(v any) (string, error) {
 	case ok && i.Name == "GetAtt":
 		id, _, _ := strings.Cut(arg, ".")
 		return id, nil
+	case ok && i.Name == "If":
+		// The stack's own resource stands first, one that it adopts second.
+		if branches, _ := i.Arg.([]any); len(branches) == 3 {
+			return logicalID(branches[1])
+		}
 	case ok && i.Name == "Sub":
 		if m := arnOf.FindStringSubmatch(arg); m != nil {
 			return m[1] + m[2], nil

@@ -195,9 +195,13 @@ func TestEachSourceQueueHasAnEventSourceWithItsShare(t *testing.T) {
 		if got := fmt.Sprint(p["FunctionResponseTypes"]); got != "[ReportBatchItemFailures]" {
 			t.Errorf("%s: response types %v", id, got)
 		}
-		limit, ok := mapping(p["ScalingConfig"])["MaximumConcurrency"].(Intrinsic)
-		if !ok || tmpl.Default(text1(limit.Arg)) != want.Concurrency {
-			t.Errorf("%s: concurrency %v with default %v, want %d", id, limit, tmpl.Default(text1(limit.Arg)), want.Concurrency)
+		// A small account gets the least that SQS's event source takes.
+		branches, _ := mapping(p["ScalingConfig"])["MaximumConcurrency"].(Intrinsic).Arg.([]any)
+		if len(branches) != 3 || branches[0] != "Small" || branches[1] != 2 {
+			t.Fatalf("%s: concurrency %v, want 2 where the account is small", id, branches)
+		}
+		if got := tmpl.Default(text1(branches[2].(Intrinsic).Arg)); got != want.Concurrency {
+			t.Errorf("%s: concurrency %v by default, want %d", id, got, want.Concurrency)
 		}
 	}
 }
