@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"fedpost/internal/deliver/coalesce"
-	"fedpost/internal/deliver/retry"
+	"fedpost/internal/protocol/retry"
 )
 
 // rememberDelivered is how long it is known what an inbox got last. After that

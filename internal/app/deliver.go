@@ -1,20 +1,20 @@
 package app
 
 import (
-	"context"
 	"fmt"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/activity/outcome"
 	"fedpost/internal/app/config"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/deadletter"
-	"fedpost/internal/deliver/retry"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/protocol"
 	"fedpost/internal/protocol/activitypub"
 	"fedpost/internal/protocol/outbound"
+	"fedpost/internal/protocol/retry"
 	"fedpost/internal/protocol/sipher"
+	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 	"fedpost/internal/servers/ratelimit"
@@ -39,19 +39,15 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 		return nil, err
 	}
 	s := p.store()
-	memory := &forms{}
-	fediverse := activitypub.New(activitypub.Config{Keys: p.ring(), Client: hc, Forms: memory, Now: p.now()})
 	rules := c.Circuit.Rules(pol.GiveUp)
-	memory.engine = deliver.New(deliver.Config{
+	hosts := cache.New(s, rules, cache.TTL, p.now(), p.Log)
+	fediverse := activitypub.New(activitypub.Config{Keys: p.ring(), Client: hc, Forms: hosts, Now: p.now()})
+	return deliver.New(deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
-		Ledger: s, Servers: s, Payloads: s, Worker: p.Alone,
-		Routes: map[activity.Protocol]deliver.Route{
-			activity.ActivityPub: {Policy: pol, Protocol: deliver.ProtocolFunc(
-				func(ctx context.Context, a activity.Activity) deliver.Attempt {
-					d := fediverse.Prepare(ctx, a)
-					return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome { return d.Attempt(ctx, t) }
-				})},
-			activity.Sipher: sipherRoute(federation, c),
+		Ledger: s, Servers: s, Hosts: hosts, Payloads: s, Worker: p.Alone,
+		Protocols: protocol.Set{
+			{Name: activity.ActivityPub, Delivery: protocol.Delivery{Sender: fediverse, Policy: pol}},
+			{Name: activity.Sipher, Delivery: sipherDelivery(federation, c)},
 		},
 		DeadLetters: p.deadLetterWriter(c.Limits), Lot: p.lot(rules),
 		Coalesce: p.coalesce(pol), Limiter: ratelimit.Limiter{Store: s, Now: p.now()},
@@ -61,22 +57,16 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
 		},
 		Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(), Random: p.random(),
-	})
-	return memory.engine, nil
+	}), nil
 }
 
-// sipherRoute has its own bounds, because the protocol has no rules: a server
+// sipherDelivery has its own bounds, because the protocol has no rules: a server
 // that hangs is tried for each of its jobs, and takes half of the places at most.
-func sipherRoute(federation *sipher.Protocol, c config.Deliver) deliver.Route {
-	return deliver.Route{
-		Policy: retry.Sipher(), Attempt: sipher.Budget,
+func sipherDelivery(federation *sipher.Protocol, c config.Deliver) protocol.Delivery {
+	return protocol.Delivery{
+		Sender: federation, Policy: retry.Sipher(), Attempt: sipher.Budget,
 		InFlight: c.Sipher.Deliveries, PerHost: min(c.Concurrency.PerHost, max(1, c.Sipher.Deliveries/2)),
 		KeepDelivered: sipher.KeepDelivered, KeepFailed: sipher.KeepFailed,
-		Protocol: deliver.ProtocolFunc(func(_ context.Context, a activity.Activity) deliver.Attempt {
-			return func(ctx context.Context, t activity.Target, n int) outcome.Outcome {
-				return federation.Attempt(ctx, a, t, n)
-			}
-		}),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/ledger"
+	"fedpost/internal/protocol"
 )
 
 // attemptAll makes the attempts of a unit, all at once as far as the caps allow,
@@ -18,13 +19,13 @@ import (
 func (u *unit) attemptAll(ctx context.Context) {
 	results := make(chan *job)
 	running := 0
-	var try Attempt
+	var try protocol.Attempt
 	for _, j := range u.jobs {
 		if !j.attempt {
 			continue
 		}
 		if try == nil {
-			try = u.route.Protocol.Prepare(ctx, u.a)
+			try = u.route.Sender.Prepare(ctx, u.a)
 		}
 		running++
 		go func() {
@@ -84,7 +85,7 @@ func (u *unit) recordSettled(ctx context.Context) error {
 // attempt makes one attempt when its turn has come. Its turn may come late, so
 // what is known of the host is asked again: if the host has gone down since, it
 // is spared.
-func (u *unit) attempt(ctx context.Context, try Attempt, j *job) {
+func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 	leave, ok := u.lanes[u.a.Protocol].enter(j.host)
 	if !ok {
 		u.crowded(j, "waits for a place among those being sent")
@@ -97,7 +98,7 @@ func (u *unit) attempt(ctx context.Context, try Attempt, j *job) {
 	u.inFlight <- struct{}{}
 	defer func() { <-u.inFlight }()
 	defer u.rooms.enter(u.from)()
-	if u.lateFor(u.route.longest(u.Limits)) {
+	if u.lateFor(u.longest()) {
 		j.attempt = false
 		return
 	}
@@ -106,7 +107,7 @@ func (u *unit) attempt(ctx context.Context, try Attempt, j *job) {
 			return
 		}
 	}
-	u.hosts.sent(j.host)
+	u.Hosts.Sent(j.host)
 	j.out = u.contain(ctx, try, j)
 	switch {
 	case !j.out.Unattempted:
@@ -129,9 +130,9 @@ func (v *invocation) hostSlots(host string) chan struct{} {
 }
 
 // contain runs an attempt within its time and turns a panic into its outcome.
-func (u *unit) contain(ctx context.Context, try Attempt, j *job) (o outcome.Outcome) {
+func (u *unit) contain(ctx context.Context, try protocol.Attempt, j *job) (o outcome.Outcome) {
 	start := u.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, u.route.longest(u.Limits), outcome.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, u.longest(), outcome.ErrTimeout)
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {

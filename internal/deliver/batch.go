@@ -35,7 +35,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		})
 	}
 	wg.Wait()
-	if err := e.hosts.flush(ctx); err != nil {
+	if err := e.Hosts.Flush(ctx); err != nil {
 		// The deliveries are done and recorded; only the circuits know less.
 		e.Log.Warn("what was learnt of hosts could not be saved", "error", err)
 	}

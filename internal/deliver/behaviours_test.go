@@ -13,9 +13,9 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
-	"fedpost/internal/deliver/retry"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/protocol/retry"
 	"fedpost/internal/testkit/world"
 )
 

@@ -44,7 +44,7 @@ func (u *unit) postpone(j *job) {
 		wait = asked
 	}
 	if policy.Circuit {
-		if s, stance := u.hosts.decision(j.target, now); stance == circuit.Wait && policy.Park {
+		if s, stance := u.Hosts.Decision(j.target, now); stance == circuit.Wait && policy.Park {
 			u.wait(j, s)
 			return
 		}
@@ -90,14 +90,14 @@ func (u *unit) learn(ctx context.Context, j *job) {
 	var err error
 	switch o := j.out; {
 	case o.Class == outcome.Gone:
-		err = u.hosts.change(ctx, key, func(s circuit.State) circuit.State { return s.SaidGone(rules, o.Err, now) })
+		err = u.Hosts.Change(ctx, key, func(s circuit.State) circuit.State { return s.SaidGone(rules, o.Err, now) })
 	case o.Class == outcome.Throttled:
 		err = u.throttled(ctx, j.host, o)
 	default:
 		if u.d.Trial {
 			err = u.judge(ctx, j)
 		}
-		err = errors.Join(err, u.hosts.observe(ctx, j.target, o))
+		err = errors.Join(err, u.Hosts.Observe(ctx, j.target, o))
 	}
 	if err != nil {
 		u.Log.Warn("what was learnt of a host could not be saved", "host", j.host, "error", err)
@@ -106,12 +106,12 @@ func (u *unit) learn(ctx context.Context, j *job) {
 
 // judge ends the trial of the server that j was released to try.
 func (u *unit) judge(ctx context.Context, j *job) error {
-	s, _ := u.hosts.decision(j.target, u.Now())
+	s, _ := u.Hosts.Decision(j.target, u.Now())
 	if !s.Trying() {
 		return nil
 	}
 	o, rules := j.out, u.Rules
-	return u.hosts.change(ctx, s.Key, func(s circuit.State) circuit.State {
+	return u.Hosts.Change(ctx, s.Key, func(s circuit.State) circuit.State {
 		switch {
 		case o.Unattempted:
 			return s.TrialVoid(rules, u.Now())
@@ -125,14 +125,14 @@ func (u *unit) judge(ctx context.Context, j *job) error {
 // void asks for another trial if one has ended without deciding: what was sent
 // to try the server was cancelled, say, or had been delivered already.
 func (v *invocation) void(ctx context.Context, t activity.Target) error {
-	if _, err := v.hosts.loadFor(ctx, false, []activity.Target{t}); err != nil {
+	if _, err := v.Hosts.LoadFor(ctx, false, []activity.Target{t}); err != nil {
 		return err
 	}
-	s, _ := v.hosts.decision(t, v.Now())
+	s, _ := v.Hosts.Decision(t, v.Now())
 	if !s.Trying() {
 		return nil
 	}
-	return v.hosts.change(ctx, s.Key, func(s circuit.State) circuit.State { return s.TrialVoid(v.Rules, v.Now()) })
+	return v.Hosts.Change(ctx, s.Key, func(s circuit.State) circuit.State { return s.TrialVoid(v.Rules, v.Now()) })
 }
 
 // report logs and counts an attempt: one line for each, with all that is to be

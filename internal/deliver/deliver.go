@@ -22,6 +22,8 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/protocol"
+	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 )
@@ -32,9 +34,12 @@ type Config struct {
 	Ledger      ledger.Store
 	Servers     circuit.Store
 	Payloads    claimcheck.Store
-	Routes      map[activity.Protocol]Route
+	Protocols   protocol.Set
 	DeadLetters DeadLetterWriter
 	Lot         *parking.Lot
+
+	// Hosts is what this process knows of servers; default: what Servers tells.
+	Hosts *cache.Hosts
 
 	// Redundancy and Limiter are asked if they are there.
 	Coalesce Coalescer
@@ -68,7 +73,7 @@ type Limits struct {
 	PerQueue int
 	// PerHost attempts at once. Small servers have few workers. Default 8.
 	PerHost int
-	// Attempt is the longest that one attempt takes, unless its route says
+	// Attempt is the longest that one attempt takes, unless its protocol says
 	// otherwise. Default 15 s.
 	Attempt time.Duration
 	// Reserve is kept back for writing records before the invocation's
@@ -79,7 +84,7 @@ type Limits struct {
 	// bounds the gap in which a crash sends something twice. Default 1 s.
 	Flush time.Duration
 	// Cached is how long a host's state is trusted without another look.
-	// Default 5 s.
+	// Default cache.TTL.
 	Cached time.Duration
 	// Lease is how long a unit is claimed when an invocation has no deadline.
 	// Default 1 min.
@@ -96,7 +101,7 @@ func (l Limits) complete() Limits {
 	l.Attempt = cmp.Or(l.Attempt, 15*time.Second)
 	l.Reserve = cmp.Or(l.Reserve, 5*time.Second)
 	l.Flush = cmp.Or(l.Flush, time.Second)
-	l.Cached = cmp.Or(l.Cached, 5*time.Second)
+	l.Cached = cmp.Or(l.Cached, cache.TTL)
 	l.Lease = cmp.Or(l.Lease, time.Minute)
 	if l.MaxReceives == nil {
 		l.MaxReceives = func(queue.Name) int { return 0 }
@@ -108,7 +113,6 @@ func (l Limits) complete() Limits {
 // share nothing but what it knows of hosts.
 type Engine struct {
 	Config
-	hosts *hosts
 	lanes map[activity.Protocol]*lane
 	rooms rooms
 }
@@ -129,5 +133,8 @@ func New(c Config) *Engine {
 	if c.Meter == nil {
 		c.Meter = unmetered{}
 	}
-	return &Engine{Config: c, hosts: newHosts(c.Servers, c.Rules, c.Limits.Cached, c.Now), lanes: newLanes(c.Routes), rooms: newRooms(c.Limits.PerQueue)}
+	if c.Hosts == nil {
+		c.Hosts = cache.New(c.Servers, c.Rules, c.Limits.Cached, c.Now, c.Log)
+	}
+	return &Engine{Config: c, lanes: newLanes(c.Protocols), rooms: newRooms(c.Limits.PerQueue)}
 }

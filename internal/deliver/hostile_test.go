@@ -2,7 +2,6 @@ package deliver_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
@@ -16,9 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol/activitypub"
 	"fedpost/internal/protocol/outbound"
@@ -70,10 +67,7 @@ func TestB3HostileServersDoubleNoDelivery(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client})
-	w := world.New(t, world.Options{Protocol: deliver.ProtocolFunc(func(ctx context.Context, a activity.Activity) deliver.Attempt {
-		d := p.Prepare(ctx, a)
-		return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome { return d.Attempt(ctx, t) }
-	})})
+	w := world.New(t, world.Options{Protocol: p})
 	var to []string
 	for range hostile {
 		to = append(to, malformed(t, 60_000))

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/app/topology"
-	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/protocol"
 	"fedpost/internal/testkit/world"
 )
 
@@ -24,7 +24,7 @@ type network struct {
 	n       map[activity.ID]int
 }
 
-func (n *network) Prepare(_ context.Context, a activity.Activity) deliver.Attempt {
+func (n *network) Prepare(_ context.Context, a activity.Activity) protocol.Attempt {
 	return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 		if n.hanging[t.Host()] {
 			<-ctx.Done() // the engine's own limit of an attempt

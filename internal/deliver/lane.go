@@ -6,6 +6,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol"
 )
 
 // lane bounds what a process has under way of one protocol whose servers have
@@ -27,15 +28,16 @@ type hostPlaces struct {
 	users int
 }
 
-func newLanes(routes map[activity.Protocol]Route) map[activity.Protocol]*lane {
+func newLanes(protocols protocol.Set) map[activity.Protocol]*lane {
 	lanes := make(map[activity.Protocol]*lane)
-	for p, r := range routes {
+	for _, p := range protocols {
+		r := p.Delivery
 		if r.InFlight > 0 {
 			perHost := r.PerHost
 			if perHost <= 0 || perHost > r.InFlight {
 				perHost = r.InFlight
 			}
-			lanes[p] = &lane{places: make(chan struct{}, r.InFlight), perHost: perHost, hosts: make(map[string]*hostPlaces)}
+			lanes[p.Name] = &lane{places: make(chan struct{}, r.InFlight), perHost: perHost, hosts: make(map[string]*hostPlaces)}
 		}
 	}
 	return lanes

@@ -25,7 +25,7 @@ func (u *unit) limit(ctx context.Context) error {
 	}
 	byHost := map[string][]*job{}
 	for _, j := range u.jobs {
-		if j.attempt && u.hosts.state(circuit.HostKey(j.host)).Limited(u.Now()) > 0 {
+		if j.attempt && u.Hosts.State(circuit.HostKey(j.host)).Limited(u.Now()) > 0 {
 			byHost[j.host] = append(byHost[j.host], j)
 		}
 	}
@@ -60,44 +60,13 @@ func (u *unit) throttled(ctx context.Context, host string, o outcome.Outcome) er
 	var limit ratelimit.Limit
 	var err error
 	if o.Status == http.StatusTooManyRequests && u.Limiter != nil {
-		limit, err = u.Limiter.Learn(ctx, host, u.hosts.rate(host))
+		limit, err = u.Limiter.Learn(ctx, host, u.Hosts.Rate(host))
 	}
-	return errors.Join(err, u.hosts.change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State {
+	return errors.Join(err, u.Hosts.Change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State {
 		s = s.Throttle(u.Rules, o.RetryAfter, o.Err, now)
 		if !limit.InForce(now) || limit.Until.IsZero() {
 			return s
 		}
 		return s.LearnRate(u.Rules, limit.PerMinute, limit.Until, now)
 	}))
-}
-
-// leastRate is how many requests a minute this process has to have sent to a host
-// for that to say anything about the rate at which all processes do.
-const leastRate = 60
-
-// sent counts a request to a host.
-func (h *hosts) sent(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.now()
-	k := h.entry(circuit.HostKey(name), now)
-	if now.Sub(k.minute) >= time.Minute {
-		k.minute, k.last, k.count = now, k.count, 0
-	}
-	k.count++
-}
-
-// rate returns how many requests a host was sent in a minute lately, or 0 if that
-// is not known.
-func (h *hosts) rate(name string) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	k, ok := h.known[circuit.HostKey(name)]
-	if !ok {
-		return 0
-	}
-	if n := max(k.count, k.last); n >= leastRate {
-		return n
-	}
-	return 0
 }

@@ -44,7 +44,7 @@ func (u *unit) leaveGroup(ctx context.Context) error {
 	if err := u.Lot.Spots.Unpark(ctx, []parking.Spot{spot}); err != nil {
 		return fmt.Errorf("leave the lot: %w", err)
 	}
-	if !u.hosts.state(key).Accepts(u.Now()) {
+	if !u.Hosts.State(key).Accepts(u.Now()) {
 		return nil // the next goes when the server is back
 	}
 	next, ok, err := u.Lot.Spots.FirstOf(ctx, key, group)

@@ -53,7 +53,7 @@ func (u *unit) parked(j *job) parking.Parked {
 }
 
 func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parking.Parked) error {
-	known := u.hosts.state(key)
+	known := u.Hosts.State(key)
 	host, whole := circuit.HostOf(key)
 	if hold {
 		return u.Lot.Hold(ctx, known, ps)
@@ -63,7 +63,7 @@ func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parkin
 		// The host takes deliveries and this inbox does not: the fault is the
 		// inbox's, and it gets a circuit of its own.
 		j := u.jobOf(ps[0].Delivery.Position)
-		err := u.hosts.change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State { return s.InboxFault(u.Rules, u.Now()) })
+		err := u.Hosts.Change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State { return s.InboxFault(u.Rules, u.Now()) })
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parkin
 	}
 	after, err := u.Lot.Park(ctx, known, mark, ps)
 	if err == nil {
-		u.hosts.set(after)
+		u.Hosts.Set(after)
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver/coalesce"
-	"fedpost/internal/deliver/retry"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/servers/ratelimit"
@@ -21,45 +20,10 @@ type Queue interface {
 	ChangeVisibility(ctx context.Context, handle string, d time.Duration) error
 }
 
-// Protocol speaks a federation protocol.
-type Protocol interface {
-	// Prepare does once what all recipients of an activity share, such as
-	// loading a key and computing a digest. It cannot fail: what goes wrong is
-	// the outcome of every attempt.
-	Prepare(ctx context.Context, a activity.Activity) Attempt
-}
-
-// Attempt makes one attempt to deliver to t; it is the n-th, from 1. It is
-// called concurrently.
-type Attempt func(ctx context.Context, t activity.Target, n int) outcome.Outcome
-
-// ProtocolFunc makes a Protocol of a function.
-type ProtocolFunc func(ctx context.Context, a activity.Activity) Attempt
-
-// Prepare implements Protocol.
-func (f ProtocolFunc) Prepare(ctx context.Context, a activity.Activity) Attempt { return f(ctx, a) }
-
-// Route is how activities of one protocol are delivered. Its zero bounds are
-// those of Limits.
-type Route struct {
-	Protocol Protocol
-	Policy   retry.Policy
-	// Attempt is the longest that one attempt takes, where it is more than a
-	// request.
-	Attempt time.Duration
-	// InFlight is how many attempts of this protocol a process has under way at
-	// once, and PerHost how many of them to one host. A delivery that finds no
-	// place soon goes back to its queue.
-	InFlight, PerHost int
-	// KeepDelivered and KeepFailed are how long the record of an activity to one
-	// target is kept after its end; 0: as long as any.
-	KeepDelivered, KeepFailed time.Duration
-}
-
 // longest is the longest that one attempt takes.
-func (r Route) longest(l Limits) time.Duration {
-	longest := cmp.Or(r.Attempt, l.Attempt)
-	if t := r.Policy.Timeout; t > 0 {
+func (u *unit) longest() time.Duration {
+	longest := cmp.Or(u.route.Attempt, u.Limits.Attempt)
+	if t := u.route.Policy.Timeout; t > 0 {
 		longest = min(longest, t)
 	}
 	return longest

@@ -13,6 +13,7 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/protocol"
 	"fedpost/internal/testkit/world"
 )
 
@@ -22,7 +23,7 @@ func TestInvocationsOfOneQueueShareTheProcesssRoom(t *testing.T) {
 	const room, invocations = 5, 4
 	synctest.Test(t, func(t *testing.T) {
 		var now, most, total atomic.Int32
-		crowd := deliver.ProtocolFunc(func(context.Context, activity.Activity) deliver.Attempt {
+		crowd := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
 			return func(context.Context, activity.Target, int) outcome.Outcome {
 				n := now.Add(1)
 				defer now.Add(-1)

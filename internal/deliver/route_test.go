@@ -13,23 +13,23 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
-	"fedpost/internal/deliver/retry"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
+	"fedpost/internal/protocol"
+	"fedpost/internal/protocol/retry"
 	"fedpost/internal/testkit/world"
 )
 
 const inboxA = "https://a.example/inbox"
 
 // routed is a world whose one route is changed.
-func routed(t *testing.T, o world.Options, change func(*deliver.Route)) *world.World {
+func routed(t *testing.T, o world.Options, change func(*protocol.Delivery)) *world.World {
 	t.Helper()
 	w := world.New(t, o)
 	c := w.Config()
-	r := c.Routes[activity.ActivityPub]
-	change(&r)
-	c.Routes = map[activity.Protocol]deliver.Route{activity.ActivityPub: r}
+	c.Protocols = slices.Clone(c.Protocols)
+	change(&c.Protocols[0].Delivery)
 	w.Deliver = deliver.New(c)
 	return w
 }
@@ -118,13 +118,13 @@ func TestASplitOffMessageCarriesTheTriesItWasLeft(t *testing.T) {
 func TestAProtocolThatSentNothingIsBelievedAtTheTimeOut(t *testing.T) {
 	for _, tried := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			protocol := deliver.ProtocolFunc(func(context.Context, activity.Activity) deliver.Attempt {
+			sender := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
 				return func(ctx context.Context, _ activity.Target, _ int) outcome.Outcome {
 					<-ctx.Done()
 					return unsent(tried)
 				}
 			})
-			w := routed(t, world.Options{Now: time.Now}, func(r *deliver.Route) { r.Protocol, r.Policy = protocol, retry.Sipher() })
+			w := routed(t, world.Options{Now: time.Now}, func(r *protocol.Delivery) { r.Sender, r.Policy = sender, retry.Sipher() })
 			id := w.Send(w.Activity("Create"), inboxA)
 			w.Poll(queue.Normal)
 			r := w.States(id)[inboxA]
@@ -139,7 +139,7 @@ func TestARouteSaysHowLongItsAttemptsTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took time.Duration
 		begun := 0
-		protocol := deliver.ProtocolFunc(func(context.Context, activity.Activity) deliver.Attempt {
+		sender := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
 			return func(ctx context.Context, _ activity.Target, _ int) outcome.Outcome {
 				began := time.Now()
 				begun++
@@ -148,8 +148,8 @@ func TestARouteSaysHowLongItsAttemptsTake(t *testing.T) {
 				return outcome.Outcome{Class: outcome.Retry, Err: "no answer"}
 			}
 		})
-		w := routed(t, world.Options{Now: time.Now}, func(r *deliver.Route) {
-			r.Protocol, r.Policy, r.Attempt = protocol, retry.Sipher(), 45*time.Second
+		w := routed(t, world.Options{Now: time.Now}, func(r *protocol.Delivery) {
+			r.Sender, r.Policy, r.Attempt = sender, retry.Sipher(), 45*time.Second
 		})
 		id := w.Send(w.Activity("Create"), inboxA)
 		m, err := w.Engine.Queue(queue.Normal).Receive(t.Context(), queue.ReceiveOptions{Max: 1})
@@ -192,7 +192,7 @@ func TestADiscardedRecordKeepsItsEndOnly(t *testing.T) {
 
 func TestAFinishedActivityIsKeptForAsLongAsItsRouteSays(t *testing.T) {
 	for state, answer := range map[activity.State]int{activity.Delivered: 202, activity.Failed: 404, activity.Dead: 500} {
-		w := routed(t, world.Options{Policy: retry.Sipher()}, func(r *deliver.Route) {
+		w := routed(t, world.Options{Policy: retry.Sipher()}, func(r *protocol.Delivery) {
 			r.KeepDelivered, r.KeepFailed = 24*time.Hour, 100*24*time.Hour // more than records are kept otherwise
 		})
 		w.Servers.Script("a.example", world.Answers(answer))
@@ -236,7 +236,7 @@ type crowd struct {
 	at         map[string]time.Time // the last delivery to a host
 }
 
-func (c *crowd) Prepare(context.Context, activity.Activity) deliver.Attempt {
+func (c *crowd) Prepare(context.Context, activity.Activity) protocol.Attempt {
 	return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 		c.count(t.Host(), 1)
 		defer c.count(t.Host(), -1)
@@ -263,8 +263,8 @@ func (c *crowd) count(host string, n int) {
 func TestALaneBoundsAProcessAndAHangingHostTakesAPartOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{host: map[string]int{}, peak: map[string]int{}, at: map[string]time.Time{}}
-		w := routed(t, world.Options{Now: time.Now}, func(r *deliver.Route) {
-			r.Protocol, r.Policy, r.InFlight, r.PerHost = c, retry.Sipher(), 10, 5
+		w := routed(t, world.Options{Now: time.Now}, func(r *protocol.Delivery) {
+			r.Sender, r.Policy, r.InFlight, r.PerHost = c, retry.Sipher(), 10, 5
 		})
 		begin := time.Now()
 		var stuck, well []activity.ID

@@ -12,6 +12,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
+	"fedpost/internal/protocol"
 )
 
 // unit is a delivery message being worked on: a chunk of targets, or one.
@@ -20,7 +21,7 @@ type unit struct {
 	m     queue.Received
 	a     activity.Activity
 	d     message.Delivery
-	route Route
+	route protocol.Delivery
 	known ledger.Known
 	claim ledger.Claim
 	jobs  []*job
@@ -95,12 +96,12 @@ func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.A
 // take looks a unit up and lists what is to be done. It returns nil if the
 // message's fate is decided.
 func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (*unit, disposition, error) {
-	route, ok := v.Routes[a.Protocol]
+	p, ok := v.Protocols.Of(a.Protocol)
 	if !ok {
 		f, err := v.reject(ctx, m, "protocol", fmt.Errorf("protocol %q is not configured", a.Protocol))
 		return nil, f, err
 	}
-	u := &unit{invocation: v, m: m, a: a, d: d, route: route}
+	u := &unit{invocation: v, m: m, a: a, d: d, route: p.Delivery}
 	var err error
 	if u.known, err = v.Ledger.Inspect(ctx, u.unit()); err != nil {
 		return nil, disposition{}, err

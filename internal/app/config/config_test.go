@@ -12,9 +12,9 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/app/topology"
-	"fedpost/internal/deliver/retry"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue"
+	"fedpost/internal/protocol/retry"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/servers/circuit"
 )

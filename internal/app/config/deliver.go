@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/deliver/retry"
+	"fedpost/internal/protocol/retry"
 	"fedpost/internal/servers/circuit"
 )
 

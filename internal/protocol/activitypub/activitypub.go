@@ -18,6 +18,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/keys"
+	"fedpost/internal/protocol"
 	"fedpost/internal/protocol/httpsign"
 	"fedpost/internal/protocol/outbound"
 )
@@ -41,11 +42,11 @@ type KeySource interface {
 // every request and told only when a host refused the form it was expected to
 // take and accepted the other. It is used concurrently.
 type FormMemory interface {
-	// Form returns what is remembered of a host (an authority, as
-	// activity.Target.Host returns it), or "".
-	Form(host string) httpsign.Form
-	// Remember keeps form for host until a time.
-	Remember(host string, form httpsign.Form, until time.Time)
+	// Form returns the name of an httpsign.Form that a host (an authority, as
+	// activity.Target.Host returns it) is known to take, or "".
+	Form(host string) string
+	// RememberForm keeps form for host until a time.
+	RememberForm(host, form string, until time.Time)
 }
 
 // FormTTL is how long a host's signature form is remembered by default. After
@@ -80,15 +81,9 @@ func New(c Config) *Protocol {
 	return &Protocol{c}
 }
 
-// Attempt makes one attempt to deliver a to t. For several targets, Prepare
-// once and attempt each.
-func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.Target) outcome.Outcome {
-	return p.Prepare(ctx, a).Attempt(ctx, t)
-}
-
-// Delivery is an activity that is ready to be sent. It is safe for concurrent
+// delivery is an activity that is ready to be sent. It is safe for concurrent
 // use.
-type Delivery struct {
+type delivery struct {
 	protocol *Protocol
 	body     string
 	digest   httpsign.Digest
@@ -100,8 +95,12 @@ type Delivery struct {
 // Prepare loads the key and computes the digest of a. If the key cannot be had,
 // every attempt of the delivery says so without sending anything: for good if
 // it does not exist, as one to be repeated if it could not be loaded.
-func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) *Delivery {
-	d := &Delivery{protocol: p, body: a.Body, digest: httpsign.DigestOf(a.Body)}
+func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) protocol.Attempt {
+	return p.prepare(ctx, a).Attempt
+}
+
+func (p *Protocol) prepare(ctx context.Context, a activity.Activity) *delivery {
+	d := &delivery{protocol: p, body: a.Body, digest: httpsign.DigestOf(a.Body)}
 	key, err := p.Keys.SigningKey(ctx, a.KeyID)
 	if err == nil {
 		d.signer, err = httpsign.New(key, a.KeyID)
@@ -121,5 +120,5 @@ func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) *Delivery {
 
 type forgetful struct{}
 
-func (forgetful) Form(string) httpsign.Form                 { return "" }
-func (forgetful) Remember(string, httpsign.Form, time.Time) {}
+func (forgetful) Form(string) string                     { return "" }
+func (forgetful) RememberForm(string, string, time.Time) {}

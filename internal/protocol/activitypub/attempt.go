@@ -20,14 +20,14 @@ import (
 // origin, signed for the new address. In both cases the server has said that it
 // did not take the first. After any other answer, and after none, a second POST
 // could deliver twice.
-func (d *Delivery) Attempt(ctx context.Context, t activity.Target) outcome.Outcome {
+func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 	start := d.protocol.Now()
 	o := d.attempt(ctx, t)
 	o.Took = d.protocol.Now().Sub(start)
 	return o
 }
 
-func (d *Delivery) attempt(ctx context.Context, t activity.Target) outcome.Outcome {
+func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outcome {
 	if d.signer == nil {
 		return d.failed
 	}
@@ -35,7 +35,7 @@ func (d *Delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.Timeout(), outbound.ErrTimeout)
 	defer cancel()
 
-	form := p.Forms.Form(t.Host())
+	form := httpsign.Form(p.Forms.Form(t.Host()))
 	if !form.Valid() {
 		form = d.signer.First()
 	}
@@ -72,13 +72,13 @@ func (p *Protocol) secondAnswer(first, a outbound.Answer, t activity.Target, for
 	o := p.judge(a, t)
 	o.Note = note
 	if o.Class == outcome.Delivered {
-		p.Forms.Remember(t.Host(), form, p.Now().Add(p.FormTTL))
+		p.Forms.RememberForm(t.Host(), string(form), p.Now().Add(p.FormTTL))
 	}
 	return o
 }
 
 // post sends the activity once. An error of signing wraps errSigning.
-func (d *Delivery) post(ctx context.Context, inbox string, form httpsign.Form) (outbound.Answer, error) {
+func (d *delivery) post(ctx context.Context, inbox string, form httpsign.Form) (outbound.Answer, error) {
 	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.body)
 	if err != nil {
 		return outbound.Answer{}, err

@@ -30,15 +30,15 @@ const inboxURL = "https://social.example/inbox"
 
 // world is one inbox at social.example and a protocol that can reach it.
 type world struct {
-	*activitypub.Protocol
+	sender
 	network *fediverse.Network
 	inbox   *fediverse.Inbox
-	forms   *activitypub.Forms
+	forms   *forms
 }
 
 func newWorld(t *testing.T) world {
 	t.Helper()
-	w := world{network: fediverse.NewNetwork(), inbox: fediverse.NewInbox(fediverse.NewKeys().Public()), forms: activitypub.NewForms(10, time.Now)}
+	w := world{network: fediverse.NewNetwork(), inbox: fediverse.NewInbox(fediverse.NewKeys().Public()), forms: newForms()}
 	w.network.Add("social.example", w.inbox)
 	client, err := outbound.New(outbound.Config{UserAgent: "fedpost/test (+https://fedpost.example/)", Transport: w.network})
 	if err != nil {
@@ -66,9 +66,9 @@ func TestBodiesArriveByteForByte(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			forms := activitypub.NewForms(10, time.Now)
-			forms.Remember(to(server.URL).Host(), form, time.Now().Add(time.Hour))
-			p := activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client, Forms: forms})
+			known := newForms()
+			known.RememberForm(to(server.URL).Host(), string(form), time.Now().Add(time.Hour))
+			p := sender{activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client, Forms: known})}
 			for name, body := range fediverse.Fixtures() {
 				a := note(body)
 				a.KeyID = key
@@ -101,7 +101,7 @@ func TestHTTP2OverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client})
+	p := sender{activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client})}
 	for _, key := range []string{fediverse.RSAKeyID, fediverse.Ed25519KeyID} {
 		a := note(fediverse.Fixture("peertube-create-video"))
 		a.KeyID = key
@@ -213,7 +213,7 @@ func TestFormIsRememberedUntilItExpires(t *testing.T) {
 		w.inbox.Takes(httpsign.Cavage)
 		send(2) // it changed its mind
 		send(1)
-		if f := w.forms.Form("social.example"); f != httpsign.Cavage {
+		if f := w.forms.knows("social.example"); f != httpsign.Cavage {
 			t.Errorf("remembered %q", f)
 		}
 	})
@@ -239,7 +239,7 @@ func TestFormIsRememberedOnlyIfItHelped(t *testing.T) {
 	w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
 	w.inbox.Then(fediverse.Status(401), fediverse.Status(500))
 	w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
-	if f := w.forms.Form("social.example"); f != "" {
+	if f := w.forms.knows("social.example"); f != "" {
 		t.Errorf("remembered %q", f)
 	}
 }
@@ -455,7 +455,7 @@ func TestOneDeliveryManyTargets(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			if o := d.Attempt(context.Background(), to(inboxURL)); o.Class != outcome.Delivered {
+			if o := d(context.Background(), to(inboxURL), 1); o.Class != outcome.Delivered {
 				t.Errorf("%+v", o)
 			}
 		})
@@ -463,22 +463,6 @@ func TestOneDeliveryManyTargets(t *testing.T) {
 	wg.Wait()
 	if n := len(w.inbox.Accepted()); n != 50 {
 		t.Errorf("%d accepted", n)
-	}
-}
-
-func TestFormsForgetWhenFull(t *testing.T) {
-	f := activitypub.NewForms(2, time.Now)
-	for _, h := range []string{"a", "b", "c"} {
-		f.Remember(h, httpsign.RFC9421, time.Now().Add(time.Hour))
-	}
-	known := 0
-	for _, h := range []string{"a", "b", "c"} {
-		if f.Form(h) == httpsign.RFC9421 {
-			known++
-		}
-	}
-	if known != 2 || f.Form("c") != httpsign.RFC9421 {
-		t.Errorf("%d known", known)
 	}
 }
 

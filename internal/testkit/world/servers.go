@@ -8,7 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/deliver"
+	"fedpost/internal/protocol"
 	"fedpost/internal/testkit/faults"
 )
 
@@ -43,8 +43,16 @@ func (s *Servers) Script(where string, script Script) {
 	s.scripts[where] = script
 }
 
-// Prepare implements deliver.Protocol.
-func (s *Servers) Prepare(_ context.Context, a activity.Activity) deliver.Attempt {
+// SenderFunc makes a protocol.Sender of a function.
+type SenderFunc func(ctx context.Context, a activity.Activity) protocol.Attempt
+
+// Prepare implements protocol.Sender.
+func (f SenderFunc) Prepare(ctx context.Context, a activity.Activity) protocol.Attempt {
+	return f(ctx, a)
+}
+
+// Prepare implements protocol.Sender.
+func (s *Servers) Prepare(_ context.Context, a activity.Activity) protocol.Attempt {
 	return func(_ context.Context, t activity.Target, n int) outcome.Outcome {
 		return s.call(Request{Activity: a, Inbox: t.Inbox, Attempt: n, At: s.now()}, s.answer)
 	}

@@ -18,13 +18,14 @@ import (
 	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/coalesce"
-	"fedpost/internal/deliver/retry"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
+	"fedpost/internal/protocol"
+	"fedpost/internal/protocol/retry"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 	"fedpost/internal/servers/ratelimit"
@@ -91,7 +92,7 @@ type Options struct {
 	Rules  circuit.Rules
 	Limits deliver.Limits
 	// Protocol replaces the servers in memory.
-	Protocol deliver.Protocol
+	Protocol protocol.Sender
 	// Now replaces the manual clock.
 	Now func() time.Time
 	// Table wraps the engine's table, to count what it costs.
@@ -150,8 +151,8 @@ func New(t testing.TB, o Options) *World {
 			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
 		},
-		Routes:   map[activity.Protocol]deliver.Route{activity.ActivityPub: {Protocol: o.Protocol, Policy: o.Policy}},
-		Coalesce: w.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
+		Protocols: protocol.Set{{Name: activity.ActivityPub, Delivery: protocol.Delivery{Sender: o.Protocol, Policy: o.Policy}}},
+		Coalesce:  w.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
 	}
 	w.Restart()
 	return w

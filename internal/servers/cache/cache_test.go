@@ -1,7 +1,8 @@
-package deliver
+package cache
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,9 +34,9 @@ func TestAFreshLookIsNotLostToALateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		target := activity.Target{Inbox: "https://a.example/inbox"}
 		store := &answers{state: circuit.State{Key: circuit.HostKey(target.Host())}, second: make(chan struct{})}
-		h := newHosts(store, circuit.Rules{}.Complete(), time.Minute, time.Now)
+		h := New(store, circuit.Rules{}.Complete(), time.Minute, time.Now, slog.New(slog.DiscardHandler))
 		look := func() map[string]circuit.State {
-			read, err := h.loadFor(t.Context(), true, []activity.Target{target})
+			read, err := h.LoadFor(t.Context(), true, []activity.Target{target})
 			if err != nil {
 				t.Error(err)
 			}

@@ -1,4 +1,4 @@
-package deliver
+package cache
 
 import (
 	"context"
@@ -14,19 +14,19 @@ const formTimeout = 2 * time.Second
 // Form returns the signature form that a host is known to take, or "". It is a
 // part of the host's shared state, so that what one process has learnt by being
 // refused once, none has to learn again.
-func (e *Engine) Form(host string) string {
-	return e.hosts.state(circuit.HostKey(host)).FormAt(e.Now())
+func (h *Hosts) Form(host string) string {
+	return h.State(circuit.HostKey(host)).FormAt(h.now())
 }
 
 // RememberForm shares which form a host takes, until a time. That it could not
 // costs one more request next time, so it is logged and no error.
-func (e *Engine) RememberForm(host, form string, until time.Time) {
+func (h *Hosts) RememberForm(host, form string, until time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), formTimeout)
 	defer cancel()
-	err := e.hosts.change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State {
-		return s.TakesForm(e.Rules, form, until, e.Now())
+	err := h.Change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State {
+		return s.TakesForm(h.rules, form, until, h.now())
 	})
 	if err != nil {
-		e.Log.Warn("the signature form of a host could not be remembered", "host", host, "form", form, "error", err)
+		h.log.Warn("the signature form of a host could not be remembered", "host", host, "form", form, "error", err)
 	}
 }

@@ -1,8 +1,14 @@
-package deliver
+// Package cache is what one process knows of other servers: their shared states,
+// cached for seconds, and what the process has learnt itself and not shared yet.
+//
+// Strangers choose the hosts, so the cache is bounded; and a delivery must know at
+// once what the one before it has learnt, so what is not saved yet counts here.
+package cache
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -12,15 +18,16 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// hosts is what this process knows of servers: their shared states, cached for
+// Hosts is what this process knows of servers: their shared states, cached for
 // seconds, and what it has learnt itself and not shared yet. The latter counts
 // at once here, so a host that goes down in the middle of a batch is spared from
 // then on, and is saved as one sum per batch.
-type hosts struct {
+type Hosts struct {
 	store circuit.Store
 	rules circuit.Rules
 	now   func() time.Time
 	ttl   time.Duration
+	log   *slog.Logger
 
 	mu    sync.Mutex
 	known map[string]*host
@@ -40,11 +47,15 @@ type host struct {
 // mostHosts bounds the cache: hosts are chosen by strangers.
 const mostHosts = 20_000
 
-func newHosts(store circuit.Store, rules circuit.Rules, ttl time.Duration, now func() time.Time) *hosts {
-	return &hosts{store: store, rules: rules, now: now, ttl: ttl, known: make(map[string]*host)}
+// TTL is how long a host's state is trusted without another look, by default.
+const TTL = 5 * time.Second
+
+// New returns a cache of the states in store, each trusted for ttl.
+func New(store circuit.Store, rules circuit.Rules, ttl time.Duration, now func() time.Time, log *slog.Logger) *Hosts {
+	return &Hosts{store: store, rules: rules, now: now, ttl: ttl, log: log, known: make(map[string]*host)}
 }
 
-func (h *hosts) view(key string, now time.Time) circuit.State {
+func (h *Hosts) view(key string, now time.Time) circuit.State {
 	k, ok := h.known[key]
 	if !ok {
 		return circuit.State{Key: key, Phase: circuit.Healthy}
@@ -52,8 +63,8 @@ func (h *hosts) view(key string, now time.Time) circuit.State {
 	return k.stored.Observe(h.rules, k.saving.Then(k.seen), now)
 }
 
-// state returns what is known of a server.
-func (h *hosts) state(key string) circuit.State {
+// State returns what is known of a server.
+func (h *Hosts) State(key string) circuit.State {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.view(key, h.now())
@@ -63,7 +74,7 @@ func (h *hosts) state(key string) circuit.State {
 // allows, or at all old if fresh is set. It returns what it read: whoever asked
 // for something fresh must not look for that in the cache, where the late answer
 // to an earlier question may have replaced it.
-func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) (map[string]circuit.State, error) {
+func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[string]circuit.State, error) {
 	now := h.now()
 	var stale []string
 	h.mu.Lock()
@@ -89,12 +100,12 @@ func (h *hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 	return found, nil
 }
 
-func (h *hosts) put(key string, s circuit.State, now time.Time) {
+func (h *Hosts) put(key string, s circuit.State, now time.Time) {
 	k := h.entry(key, now)
 	k.stored, k.loaded = s, now
 }
 
-func (h *hosts) entry(key string, now time.Time) *host {
+func (h *Hosts) entry(key string, now time.Time) *host {
 	k, ok := h.known[key]
 	if !ok {
 		k = &host{stored: circuit.State{Key: key, Phase: circuit.Healthy}, loaded: now}
@@ -103,7 +114,7 @@ func (h *hosts) entry(key string, now time.Time) *host {
 	return k
 }
 
-func (h *hosts) evict(now time.Time) {
+func (h *Hosts) evict(now time.Time) {
 	if len(h.known) < mostHosts {
 		return
 	}
@@ -114,17 +125,17 @@ func (h *hosts) evict(now time.Time) {
 	}
 }
 
-// set keeps a state that was just saved.
-func (h *hosts) set(s circuit.State) {
+// Set keeps a state that was just saved.
+func (h *Hosts) Set(s circuit.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.put(s.Key, s, h.now())
 }
 
-// loadFor loads the states of the targets' hosts and, where a host is known to
+// LoadFor loads the states of the targets' hosts and, where a host is known to
 // have inboxes with states of their own, of the targets' inboxes. It
 // returns what it read of the hosts.
-func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) (map[string]circuit.State, error) {
+func (h *Hosts) LoadFor(ctx context.Context, fresh bool, ts []activity.Target) (map[string]circuit.State, error) {
 	hosts := map[string]bool{}
 	for _, t := range ts {
 		hosts[circuit.HostKey(t.Host())] = true
@@ -135,7 +146,7 @@ func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 	}
 	inboxes := map[string]bool{}
 	for _, t := range ts {
-		if h.state(circuit.HostKey(t.Host())).InboxesUntil.After(h.now()) {
+		if h.State(circuit.HostKey(t.Host())).InboxesUntil.After(h.now()) {
 			inboxes[circuit.InboxKey(t.Inbox)] = true
 		}
 	}
@@ -145,13 +156,13 @@ func (h *hosts) loadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 	return read, err
 }
 
-// stance returns how a target is to be met, and the state that says so: its
+// Decision returns how a target is to be met, and the state that says so: its
 // host's or, if that accepts, its inbox's.
-func (h *hosts) decision(t activity.Target, now time.Time) (circuit.State, circuit.Decision) {
-	s := h.state(circuit.HostKey(t.Host()))
+func (h *Hosts) Decision(t activity.Target, now time.Time) (circuit.State, circuit.Decision) {
+	s := h.State(circuit.HostKey(t.Host()))
 	if stance := s.Decision(now); stance != circuit.Send || !s.InboxesUntil.After(now) {
 		return s, stance
 	}
-	s = h.state(circuit.InboxKey(t.Inbox))
+	s = h.State(circuit.InboxKey(t.Inbox))
 	return s, s.Decision(now)
 }

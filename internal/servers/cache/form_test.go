@@ -1,27 +1,32 @@
-package deliver_test
+package cache_test
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
-	"fedpost/internal/deliver"
+	"fedpost/internal/servers/cache"
+	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/world"
 )
 
 func TestTheSignatureFormOfAHostIsSharedAndExpires(t *testing.T) {
 	w := world.New(t, world.Options{})
+	process := func() *cache.Hosts {
+		return cache.New(w.Store, circuit.Default(), time.Minute, w.Now, slog.New(slog.DiscardHandler))
+	}
 	until := w.Clock.Now().Add(time.Hour)
-	w.Deliver.RememberForm("strict.example", "rfc9421", until)
-	if got := w.Deliver.Form("strict.example"); got != "rfc9421" {
+	one, other := process(), process()
+	one.RememberForm("strict.example", "rfc9421", until)
+	if got := one.Form("strict.example"); got != "rfc9421" {
 		t.Errorf("the process that learnt it knows %q", got)
 	}
-	if got := w.Deliver.Form("other.example"); got != "" {
+	if got := one.Form("other.example"); got != "" {
 		t.Errorf("of another host it knows %q", got)
 	}
 
 	// Another process knows it once it has looked at the host, which it does
 	// before it delivers there.
-	other := deliver.New(w.Config())
 	found, err := w.Store.Servers(t.Context(), "host:strict.example")
 	if err != nil || found["host:strict.example"].FormAt(w.Clock.Now()) != "rfc9421" {
 		t.Fatalf("stored %+v, %v", found, err)
@@ -30,7 +35,7 @@ func TestTheSignatureFormOfAHostIsSharedAndExpires(t *testing.T) {
 		t.Errorf("without a look the other process knows %q", got)
 	}
 	w.Clock.Advance(time.Hour)
-	if got := w.Deliver.Form("strict.example"); got != "" {
+	if got := one.Form("strict.example"); got != "" {
 		t.Errorf("after its time it is still %q", got)
 	}
 }

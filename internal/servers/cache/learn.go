@@ -1,4 +1,4 @@
-package deliver
+package cache
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// observe counts the outcome of an attempt, and shares at once that a circuit
+// Observe counts the outcome of an attempt, and shares at once that a circuit
 // has opened: every second that others do not know costs them attempts.
-func (h *hosts) observe(ctx context.Context, t activity.Target, out outcome.Outcome) error {
+func (h *Hosts) Observe(ctx context.Context, t activity.Target, out outcome.Outcome) error {
 	now, key := h.now(), circuit.HostKey(t.Host())
 	h.mu.Lock()
 	before := h.view(key, now)
@@ -30,8 +30,8 @@ func (h *hosts) observe(ctx context.Context, t activity.Target, out outcome.Outc
 // savesAtOnce is how many states are saved at a time.
 const savesAtOnce = 16
 
-// flush saves what has been learnt.
-func (h *hosts) flush(ctx context.Context) error {
+// Flush saves what has been learnt.
+func (h *Hosts) Flush(ctx context.Context) error {
 	h.mu.Lock()
 	var keys []string
 	for key, k := range h.known {
@@ -57,7 +57,7 @@ func (h *hosts) flush(ctx context.Context) error {
 
 // save adds what was seen of a server to its shared state. One goroutine at a
 // time does so for a server, for all.
-func (h *hosts) save(ctx context.Context, key string) error {
+func (h *Hosts) save(ctx context.Context, key string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k := h.known[key]
@@ -84,7 +84,7 @@ func (h *hosts) save(ctx context.Context, key string) error {
 
 // share adds what was seen to a server's state, and opens the circuit of an
 // inbox that turns out to be to blame.
-func (h *hosts) share(ctx context.Context, base circuit.State, seen circuit.Observation) (circuit.State, error) {
+func (h *Hosts) share(ctx context.Context, base circuit.State, seen circuit.Observation) (circuit.State, error) {
 	now, culprit := h.now(), ""
 	_, saved, err := circuit.ChangeFrom(ctx, h.store, base, func(s circuit.State) circuit.State {
 		culprit = s.Culprit(h.rules, seen, now)
@@ -97,13 +97,13 @@ func (h *hosts) share(ctx context.Context, base circuit.State, seen circuit.Obse
 		return s.Fault(h.rules, seen.Reason, seen.Why, now)
 	})
 	if err == nil {
-		h.set(inbox)
+		h.Set(inbox)
 	}
 	return saved, err
 }
 
-// change applies f to a server's shared state.
-func (h *hosts) change(ctx context.Context, key string, f func(circuit.State) circuit.State) error {
+// Change applies f to a server's shared state.
+func (h *Hosts) Change(ctx context.Context, key string, f func(circuit.State) circuit.State) error {
 	_, saved, err := circuit.Change(ctx, h.store, key, f)
 	if err != nil {
 		return err

@@ -1,0 +1,49 @@
+package activitypub_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/activitypub"
+	"fedpost/internal/protocol/httpsign"
+)
+
+// sender makes single attempts.
+type sender struct{ *activitypub.Protocol }
+
+func (s sender) Attempt(ctx context.Context, a activity.Activity, t activity.Target) outcome.Outcome {
+	return s.Prepare(ctx, a)(ctx, t, 1)
+}
+
+// forms is a FormMemory for as long as a test runs.
+type forms struct {
+	mu    sync.Mutex
+	hosts map[string]remembered
+}
+
+type remembered struct {
+	form  string
+	until time.Time
+}
+
+func newForms() *forms { return &forms{hosts: map[string]remembered{}} }
+
+func (f *forms) Form(host string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.hosts[host]; time.Now().Before(r.until) {
+		return r.form
+	}
+	return ""
+}
+
+func (f *forms) RememberForm(host, form string, until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hosts[host] = remembered{form, until}
+}
+
+func (f *forms) knows(host string) httpsign.Form { return httpsign.Form(f.Form(host)) }

@@ -1,0 +1,64 @@
+// Package protocol is what the rest of fedpost knows of a protocol that it speaks.
+//
+// A protocol is one package below this one and one registration of type Protocol.
+// The registration says all that the API, the delivery engine and the scheduled
+// function need, so that none of them asks which protocol it has before it: a
+// protocol is added by its package and one line in package app.
+package protocol
+
+import (
+	"context"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/retry"
+)
+
+// Protocol is the registration of a protocol.
+type Protocol struct {
+	Name     activity.Protocol
+	Delivery Delivery
+}
+
+// Set lists the protocols of an installation, the default one first.
+type Set []Protocol
+
+// Of returns a protocol by its name.
+func (s Set) Of(name activity.Protocol) (Protocol, bool) {
+	for _, p := range s {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Protocol{}, false
+}
+
+// Sender sends activities.
+type Sender interface {
+	// Prepare does once what all recipients of an activity share, such as
+	// loading a key and computing a digest. It cannot fail: what goes wrong is
+	// the outcome of every attempt.
+	Prepare(ctx context.Context, a activity.Activity) Attempt
+}
+
+// Attempt makes one attempt to deliver to t; it is the n-th, from 1. It is
+// called concurrently.
+type Attempt func(ctx context.Context, t activity.Target, n int) outcome.Outcome
+
+// Delivery is how activities of a protocol are delivered. Zero bounds are those
+// that the engine has for all.
+type Delivery struct {
+	Sender Sender
+	Policy retry.Policy
+	// Attempt is the longest that one attempt takes, where it is more than a
+	// request.
+	Attempt time.Duration
+	// InFlight is how many attempts of this protocol a process has under way at
+	// once, and PerHost how many of them to one host. A delivery that finds no
+	// place soon goes back to its queue.
+	InFlight, PerHost int
+	// KeepDelivered and KeepFailed are how long the record of an activity to one
+	// target is kept after its end; 0: as long as any.
+	KeepDelivered, KeepFailed time.Duration
+}
