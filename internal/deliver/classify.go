@@ -24,7 +24,7 @@ func (u *unit) classify(ctx context.Context, j *job) {
 	switch {
 	case j.out.Class == outcome.Delivered:
 		j.state = activity.Delivered
-	case j.out.Class == outcome.Refused, j.out.Class == outcome.Gone, !policy.Again(j.out) && !j.out.Unattempted:
+	case j.out.Class == outcome.Refused, j.out.Class == outcome.Gone, !policy.Again(j.out, j.tries()) && !j.out.Unattempted:
 		j.state = activity.Failed
 	default:
 		u.postpone(j)
@@ -36,7 +36,7 @@ func (u *unit) classify(ctx context.Context, j *job) {
 func (u *unit) postpone(j *job) {
 	policy, now := u.route.Policy, u.Now()
 	ours := j.out.Unattempted && !j.out.Tried
-	wait := policy.Wait(max(1, j.tries()), u.Random())
+	wait := policy.WaitAfter(j.out, max(1, j.tries()), u.Random())
 	if ours {
 		wait = max(wait, policy.Wait(u.m.ReceiveCount, u.Random()))
 	}
@@ -44,7 +44,7 @@ func (u *unit) postpone(j *job) {
 		wait = asked
 	}
 	if policy.Circuit {
-		if s, stance := u.Hosts.Decision(j.target, now); stance == circuit.Wait && policy.Park {
+		if s, stance := u.decision(j.target); stance == circuit.Wait && policy.Park {
 			u.wait(j, s)
 			return
 		}
@@ -54,6 +54,8 @@ func (u *unit) postpone(j *job) {
 		j.state, j.next = activity.Retrying, now.Add(wait)
 	case policy.Park && u.a.Ordered():
 		j.state, j.lot, j.hold = activity.Parked, circuit.HostKey(j.host), true
+	case policy.Park && j.out.Class == outcome.Unverified:
+		j.state, j.lot = activity.Parked, circuit.InboxKey(u.signed(j.target).Inbox)
 	case policy.Park:
 		j.state, j.lot = activity.Parked, circuit.InboxKey(j.target.Inbox)
 	default:
@@ -106,16 +108,17 @@ func (u *unit) learn(ctx context.Context, j *job) {
 
 // judge ends the trial of the server that j was released to try.
 func (u *unit) judge(ctx context.Context, j *job) error {
-	s, _ := u.Hosts.Decision(j.target, u.Now())
+	s, _ := u.decision(j.target)
 	if !s.Trying() {
 		return nil
 	}
 	o, rules := j.out, u.Rules
+	unverified := o.Class == outcome.Unverified && s.Key == circuit.InboxKey(u.signed(j.target).Inbox)
 	return u.Hosts.Change(ctx, s.Key, func(s circuit.State) circuit.State {
 		switch {
 		case o.Unattempted:
 			return s.TrialVoid(rules, u.Now())
-		case o.HostFault():
+		case o.HostFault(), unverified:
 			return s.TrialFailed(rules, o.Reason, o.Err, u.Now())
 		}
 		return s.TrialPassed(rules, u.Now())
@@ -124,11 +127,12 @@ func (u *unit) judge(ctx context.Context, j *job) error {
 
 // void asks for another trial if one has ended without deciding: what was sent
 // to try the server was cancelled, say, or had been delivered already.
-func (v *invocation) void(ctx context.Context, t activity.Target) error {
-	if _, err := v.Hosts.LoadFor(ctx, false, []activity.Target{t}); err != nil {
+func (v *invocation) void(ctx context.Context, a activity.Activity, t activity.Target) error {
+	u := &unit{invocation: v, a: a}
+	if _, err := v.Hosts.LoadFor(ctx, false, []activity.Target{t, u.signed(t)}); err != nil {
 		return err
 	}
-	s, _ := v.Hosts.Decision(t, v.Now())
+	s, _ := u.decision(t)
 	if !s.Trying() {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (u *unit) giveUpAt() time.Time {
 // look meets each target's server as its state says.
 func (u *unit) look(ctx context.Context) error {
 	fresh := u.a.Ordered() || u.d.Trial
-	read, err := u.Hosts.LoadFor(ctx, fresh, u.targets())
+	read, err := u.Hosts.LoadFor(ctx, fresh, append(u.targets(), u.signedTargets()...))
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (u *unit) targets() []activity.Target {
 
 // meet decides whether a target is attempted, parked or refused.
 func (u *unit) meet(j *job) {
-	s, stance := u.Hosts.Decision(j.target, u.Now())
+	s, stance := u.decision(j.target)
 	switch {
 	case stance == circuit.Refuse:
 		j.attempt, j.state = false, activity.Failed

@@ -34,7 +34,7 @@ func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Mes
 	if msg.Deliver != nil {
 		f, err := v.deliver(ctx, m, *msg.Activity, *msg.Deliver)
 		if msg.Deliver.Trial && f.done && err == nil {
-			err = v.void(ctx, msg.Deliver.Targets[0])
+			err = v.void(ctx, *msg.Activity, msg.Deliver.Targets[0])
 		}
 		return f, err
 	}

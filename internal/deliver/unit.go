@@ -13,6 +13,7 @@ import (
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/protocol"
+	"fedpost/internal/servers/circuit"
 )
 
 // unit is a delivery message being worked on: a chunk of targets, or one.
@@ -158,6 +159,9 @@ func (u *unit) list() {
 // says all there is to say.
 func (u *unit) needsClaim() bool {
 	for _, j := range u.jobs {
+		if j.lot == circuit.InboxKey(u.signed(j.target).Inbox) {
+			return true // nobody would look for its spot there
+		}
 		if j.state != activity.Parked || j.recorded || (u.d.Generation > 0 && !u.a.Ordered()) {
 			return true
 		}

@@ -21,6 +21,14 @@ const (
 	Refused Class = "refused"
 	// Retry: it failed for now; the retry policy decides when it is tried again.
 	Retry Class = "retry"
+	// Doubtful: it was refused, for a reason that may pass within minutes (400:
+	// Lemmy answers it while it cannot fetch the actor). It is tried a few times
+	// more and is then Refused.
+	Doubtful Class = "doubtful"
+	// Unverified: the signature could not be verified (401), often because the
+	// host could not fetch the key just now. It is tried like Retry, but says
+	// nothing about deliveries that are signed with other keys.
+	Unverified Class = "unverified"
 	// Throttled: the host asked for a pause, which holds for the whole host
 	// until Outcome.RetryAfter.
 	Throttled Class = "throttled"

@@ -14,7 +14,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func TestOfStatusIsTheTable(t *testing.T) {
 	special := map[int]Class{
 		301: Refused, 308: Refused,
-		408: Retry, 425: Retry, 429: Throttled,
+		400: Doubtful, 401: Unverified, 408: Retry, 425: Retry, 429: Throttled,
+		501: Refused,
 		410: Refused, // of one actor
 	}
 	rule := map[int]Class{0: Retry, 1: Retry, 2: Delivered, 3: Retry, 4: Refused, 5: Retry}

@@ -67,13 +67,36 @@ func (p Policy) Wait(attempts int, random float64) time.Duration {
 	return time.Duration(wait)
 }
 
-// Again reports whether an outcome is worth another attempt at all.
-func (p Policy) Again(o outcome.Outcome) bool {
+// doubts is how often a delivery is tried whose outcomes are Doubtful: now, and
+// with the waits of ActivityPub after half a minute and after another minute.
+const doubts = 3
+
+// doubtful is how many times as long as others a delivery waits whose outcome is
+// Doubtful: whatever the other server lacks, it has to fetch it first.
+const doubtful = 6
+
+// Again reports whether an outcome, after a number of tries, is worth another
+// one at all.
+func (p Policy) Again(o outcome.Outcome, tries int) bool {
+	if p.NetworkOnly && (o.Status != 0 || o.Reason == outcome.ReasonNone) {
+		return false
+	}
 	switch o.Class {
-	case outcome.Retry, outcome.Throttled:
-		return !p.NetworkOnly || (o.Status == 0 && o.Reason != outcome.ReasonNone)
+	case outcome.Retry, outcome.Throttled, outcome.Unverified:
+		return true
+	case outcome.Doubtful:
+		return tries < doubts
 	}
 	return false
+}
+
+// WaitAfter is Wait after the given outcome.
+func (p Policy) WaitAfter(o outcome.Outcome, attempts int, random float64) time.Duration {
+	wait := p.Wait(attempts, random)
+	if o.Class == outcome.Doubtful {
+		return min(wait*doubtful, MaxWait)
+	}
+	return wait
 }
 
 // Left returns how many quick tries are left after a number of attempts.

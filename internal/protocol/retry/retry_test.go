@@ -71,13 +71,26 @@ func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
 		{answer, true, false},
 		{silence, true, true},
 		{outcome.Outcome{Class: outcome.Throttled, Status: 429}, true, false},
+		{outcome.Outcome{Class: outcome.Doubtful, Status: 400}, true, false},
+		{outcome.Outcome{Class: outcome.Unverified, Status: 401}, true, false},
 		{outcome.Outcome{Class: outcome.Refused, Status: 404}, false, false},
 		{outcome.Outcome{Class: outcome.Gone, Status: 410}, false, false},
 		{outcome.Outcome{Class: outcome.Delivered, Status: 202}, false, false},
 	} {
-		if ActivityPub().Again(c.o) != c.usual || LDP().Again(c.o) != c.netw {
+		if ActivityPub().Again(c.o, 1) != c.usual || LDP().Again(c.o, 1) != c.netw {
 			t.Errorf("%+v", c.o)
 		}
+	}
+	doubt := outcome.Outcome{Class: outcome.Doubtful, Status: 400}
+	if p := ActivityPub(); !p.Again(doubt, 2) || p.Again(doubt, 3) {
+		t.Error("a doubtful refusal is not tried three times")
+	}
+	p, all := ActivityPub(), time.Duration(0)
+	for tries := 1; p.Again(doubt, tries); tries++ {
+		all += p.WaitAfter(doubt, tries, 0.5)
+	}
+	if all < time.Minute || all > 5*time.Minute {
+		t.Errorf("the tries of a doubtful refusal take %s", all)
 	}
 }
 

@@ -1,0 +1,91 @@
+package deliver_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/world"
+)
+
+// TestB13A401IsTriedAgain: a server that cannot fetch the key answers 401 for as
+// long as that lasts. For a minute it costs a few quick tries, for two days the
+// delivery is parked.
+func TestB13A401IsTriedAgain(t *testing.T) {
+	for name, down := range map[string]time.Duration{"a minute": time.Minute, "two days": 2 * day} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			const inbox = "https://m.example/inbox"
+			w.Servers.Script("m.example", func(r world.Request, _ int) outcome.Outcome {
+				if r.At.Sub(world.Start) < down {
+					return world.Status(401)
+				}
+				return world.Status(202)
+			})
+			a := w.Activity("Create")
+			a.KeyID = "https://us.example/u#main-key"
+			id := w.Send(a, inbox)
+			w.Run(down+25*time.Hour, time.Second)
+			w.Expect(id, map[string]activity.State{inbox: activity.Delivered})
+			if n, most := len(w.Servers.Got()), 30; n > most {
+				t.Errorf("%d POSTs and probes, at most %d", n, most)
+			}
+		})
+	}
+}
+
+// TestB13A401HoldsUpNoOtherKey: one actor's key cannot be fetched for days, and
+// all other actors' deliveries to the same shared inbox go out at once.
+func TestB13A401HoldsUpNoOtherKey(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const inbox, bad, good = "https://m.example/inbox", "https://us.example/gone#key", "https://us.example/u#key"
+	posts := 0
+	w.Servers.Script("m.example", world.OneByOne(func(r world.Request, _ int) outcome.Outcome {
+		if r.Activity.KeyID == bad {
+			posts++
+			return world.Status(401)
+		}
+		return world.Status(202)
+	}))
+	send := func(key string) activity.ID {
+		a := w.Activity("Create")
+		a.KeyID = key
+		return w.Send(a, inbox)
+	}
+	for range 48 {
+		send(bad)
+		w.Run(15*time.Minute, time.Second)
+		id := send(good)
+		w.Work()
+		w.Expect(id, map[string]activity.State{inbox: activity.Delivered})
+		w.Run(15*time.Minute, time.Second)
+	}
+	if posts > 50 {
+		t.Errorf("%d POSTs in a day to an inbox that verifies none of them, at most 50", posts)
+	}
+	if s := phase(t, w, circuit.InboxKey(inbox)); s.Phase != circuit.Healthy {
+		t.Errorf("the inbox is %s for all", s.Phase)
+	}
+}
+
+// TestB27A400IsTriedAFewTimes: Lemmy answers 400 while it cannot fetch the actor.
+func TestB27A400IsTriedAFewTimes(t *testing.T) {
+	for _, c := range []struct {
+		refusals, tries int
+		want            activity.State
+	}{{1, 2, activity.Delivered}, {2, 3, activity.Delivered}, {1000, 3, activity.Failed}} {
+		t.Run(fmt.Sprint(c.refusals), func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			w.Servers.Script("lemmy.example", world.Then(c.refusals, world.Answers(400), nil))
+			id := w.Send(w.Activity("Create"), "https://lemmy.example/inbox")
+			w.Run(10*time.Minute, time.Second)
+			w.Expect(id, map[string]activity.State{"https://lemmy.example/inbox": c.want})
+			if r := w.States(id)["https://lemmy.example/inbox"]; r.Attempts != c.tries {
+				t.Errorf("%d attempts, want %d", r.Attempts, c.tries)
+			}
+		})
+	}
+}
