@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fedpost/internal/app/config"
+	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/message/agenda"
@@ -33,11 +34,14 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	}
 	circuit := c.Circuit.Rules(pol.GiveUp)
 	s := p.store()
+	aside := deadletter.Aside{
+		Writer: deadletter.Writer{Store: s, Queues: p.sender, Keep: deadletter.Longest}, Ledger: s, Payloads: s, Now: p.now(),
+	}
 	notes := enqueue.Notes{Noter: p.coalesce(pol), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
 		Servers: s, Lot: p.lot(circuit),
 		Prober:   healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
-		Agenda:   &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, Log: p.Log},
+		Agenda:   &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, SetAside: aside.SetAside, Log: p.Log},
 		Checkers: []healthcheck.Checker{sipherChecks{federation}},
 		Rules:    circuit, Log: p.Log, Meter: p.Metrics, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
 	}), nil

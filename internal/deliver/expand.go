@@ -8,6 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/servers/parking"
 )
@@ -89,11 +90,44 @@ func (x *expansion) step(ctx context.Context, i *item) error {
 			return fmt.Errorf("plan chunks: %w", err)
 		}
 	}
-	if err := x.send(ctx, a, ds, nil); err != nil {
+	if err := x.sendSound(ctx, a, ds); err != nil {
 		return fmt.Errorf("send deliveries: %w", err)
 	}
 	i.cursor += n
 	return nil
+}
+
+// sendSound sends deliveries and gives up those that the queue will never take,
+// so that they hold up neither the others nor their ordered group.
+func (x *expansion) sendSound(ctx context.Context, a activity.Activity, ds []message.Delivery) error {
+	for {
+		errs, err := x.sendEach(ctx, a, ds, nil)
+		if err != nil {
+			return err
+		}
+		var rest []message.Delivery // not sent, and not refused
+		refused := 0
+		for k, err := range errs {
+			switch {
+			case queue.Refused(err):
+				refused++
+				why := "the queue refuses the delivery: " + err.Error()
+				if f, err := x.giveUp(ctx, x.m, a, ds[k], "refused", why); err != nil {
+					return err
+				} else if !f.done {
+					return fmt.Errorf("give up a delivery that the queue refuses: %w", ledger.ErrClaimed)
+				}
+			case err != nil:
+				rest = append(rest, ds[k])
+			}
+		}
+		if refused == 0 {
+			return errors.Join(errs...)
+		}
+		if ds = rest; len(ds) == 0 {
+			return nil
+		}
+	}
 }
 
 // sequence places an activity in its ordering key's line: by its message, and
@@ -111,11 +145,17 @@ func (x *expansion) sequence(i *item) string {
 // send puts deliveries of an activity on this invocation's queue. waits are
 // their delays, nil for none.
 func (v *invocation) send(ctx context.Context, a activity.Activity, ds []message.Delivery, waits []time.Duration) error {
+	errs, err := v.sendEach(ctx, a, ds, waits)
+	return errors.Join(append(errs, err)...)
+}
+
+// sendEach is send with one error per delivery, and one for all.
+func (v *invocation) sendEach(ctx context.Context, a activity.Activity, ds []message.Delivery, waits []time.Duration) ([]error, error) {
 	ms := make([]queue.Message, len(ds))
 	for k, d := range ds {
 		body, err := message.Encode(message.Message{Activity: &a, Deliver: &d})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		ms[k].Body = body
 		if v.from.FIFO() {
@@ -125,7 +165,7 @@ func (v *invocation) send(ctx context.Context, a activity.Activity, ds []message
 			ms[k].Delay = min(waits[k], queue.MaxDelay)
 		}
 	}
-	return errors.Join(v.Queues(v.from).SendBatch(ctx, ms)...)
+	return v.Queues(v.from).SendBatch(ctx, ms), nil
 }
 
 // goOnLater hands the rest of an expansion to a later invocation.

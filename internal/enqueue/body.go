@@ -99,7 +99,7 @@ func escapedLen(s string) int {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == '\u2028' || r == '\u2029' {
+		if r == '\u2028' || r == '\u2029' || r == '\ufffe' || r == '\uffff' {
 			n += 6
 		} else {
 			n += size

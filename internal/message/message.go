@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"fedpost/internal/activity"
@@ -89,7 +90,13 @@ type Ref struct {
 // version. Trying again will not help.
 var ErrMalformed = errors.New("malformed queue message")
 
-// Encode returns m as it goes on a queue.
+// noncharacters are the two that JSON takes as they are and SQS refuses, as it
+// refuses whatever XML 1.0 cannot carry.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+var noncharacters = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)
+
+// Encode returns m as it goes on a queue: JSON in characters that SQS takes.
+// Decode gives back the very bytes of every text in m, if they are UTF-8.
 func Encode(m Message) (string, error) {
 	m.Version = Version
 	if len(m.Batch) > 0 {
@@ -108,7 +115,9 @@ func Encode(m Message) (string, error) {
 	if err := enc.Encode(m); err != nil {
 		return "", fmt.Errorf("encode queue message: %w", err)
 	}
-	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	// JSON has these characters inside of strings only, where an escape may
+	// stand for them.
+	return noncharacters.Replace(string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))), nil
 }
 
 // Decode reads a queue message. Its error wraps ErrMalformed.

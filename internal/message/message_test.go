@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
 )
 
 func sample(body string) Message {
@@ -92,4 +94,33 @@ func FuzzDecodeNeverPanicsAndIsStable(f *testing.F) {
 			t.Fatalf("does not decode a second time: %v", err)
 		}
 	})
+}
+
+// TestB1EveryCharacterIsCarried: whatever a body holds, every queue takes its
+// message, and the body comes back byte for byte.
+func TestB1EveryCharacterIsCarried(t *testing.T) {
+	const run = 1 << 10
+	for first := rune(0); first <= utf8.MaxRune; first += run {
+		var b strings.Builder
+		for r := first; r < first+run; r++ {
+			if utf8.ValidRune(r) {
+				b.WriteRune(r)
+			}
+		}
+		for _, body := range []string{b.String(), `{"content":"\` + b.String() + `\\"}`} {
+			m := sample(body)
+			m.Activity.OrderingKey, m.Deliver.Targets[0].Inbox = body, "https://b.example/"+body
+			s, err := Encode(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := (queue.Message{Body: s}).Check(false); err != nil && body != "" {
+				t.Errorf("from %U: %v", first, err)
+			}
+			got, err := Decode(s)
+			if err != nil || got.Activity.Body != body || got.Activity.OrderingKey != body || got.Deliver.Targets[0].Inbox != "https://b.example/"+body {
+				t.Errorf("from %U: the texts changed, %v", first, err)
+			}
+		}
+	}
 }

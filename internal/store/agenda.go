@@ -58,15 +58,7 @@ func (s *Store) DueTasks(ctx context.Context, shard int, now time.Time, limit in
 		if !ok {
 			continue
 		}
-		data, err := claimcheck.Inflate(it.Data)
-		if err != nil {
-			return nil, fmt.Errorf("task %s: %w", k.PK, err)
-		}
-		it.Data = []byte(data)
-		t := agenda.Task{ID: strings.TrimPrefix(k.PK, taskPrefix), Forget: it.Expires}
-		if err := decode(it, &t); err != nil {
-			return nil, err
-		}
+		t := readTask(it)
 		if t.DueAt.After(now) {
 			continue
 		}
@@ -79,6 +71,21 @@ func (s *Store) DueTasks(ctx context.Context, shard int, now time.Time, limit in
 		return strings.Compare(a.ID, b.ID)
 	})
 	return tasks, nil
+}
+
+func readTask(it table.Item) agenda.Task {
+	t := agenda.Task{ID: strings.TrimPrefix(it.Key.PK, taskPrefix), Forget: it.Expires}
+	damaged := t
+	data, err := claimcheck.Inflate(it.Data)
+	if err == nil {
+		it.Data = []byte(data)
+		err = decode(it, &t)
+	}
+	if err != nil {
+		damaged.Damaged = fmt.Errorf("task %s: %w", t.ID, err)
+		return damaged
+	}
+	return t
 }
 
 // DropTasks implements agenda.Store.

@@ -45,8 +45,12 @@ func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
 	}
 	var errs []error
 	for name, ms := range byQueue {
-		if err := errors.Join(u.Queues(name).SendBatch(ctx, ms)...); err != nil {
-			errs = append(errs, fmt.Errorf("send to %s: %w", name, err))
+		for _, err := range u.Queues(name).SendBatch(ctx, ms) {
+			// What no queue takes has its dead letter in the table, where it can be
+			// seen, retried and dropped.
+			if err != nil && !queue.Refused(err) {
+				errs = append(errs, fmt.Errorf("send to %s: %w", name, err))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -144,6 +144,10 @@ var ErrTooLarge = notSentError("message exceeds 1 MiB")
 // ErrInvalid says that a message breaks a rule of its queue. It wraps ErrNotSent.
 var ErrInvalid = notSentError("message breaks a rule of the queue")
 
+// Refused reports whether err says that the queue will never take that message,
+// however often it is sent.
+func Refused(err error) bool { return errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge) }
+
 type notSentError string
 
 func (e notSentError) Error() string { return string(e) }

@@ -149,8 +149,12 @@ func (q *Queue) readAnswer(out *sqs.SendMessageBatchOutput, batch []int, maybe m
 		default:
 			// The service's own faults may leave the message half-way in.
 			maybe[i] = maybe[i] || !f.SenderFault && !throttled(aws.ToString(f.Code))
+			kind := queue.ErrNotSent
+			if aws.ToString(f.Code) == (&types.InvalidMessageContents{}).ErrorCode() {
+				kind = queue.ErrInvalid
+			}
 			errs[i] = q.entryError(maybe[i], fmt.Errorf("send to the %s queue: %w: %s: %s",
-				q.name, queue.ErrNotSent, aws.ToString(f.Code), aws.ToString(f.Message)))
+				q.name, kind, aws.ToString(f.Code), aws.ToString(f.Message)))
 			if !f.SenderFault || throttled(aws.ToString(f.Code)) {
 				again = append(again, i)
 			}

@@ -2,6 +2,7 @@ package sqs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -59,7 +60,10 @@ func (q *Queue) sendError(err error, log *awssdk.AttemptLog) error {
 		return nil
 	case log.MayHaveActed():
 		return fmt.Errorf("send to the %s queue: it may or may not be sent: %w", q.name, err)
-	default:
-		return fmt.Errorf("send to the %s queue: %w: %w", q.name, queue.ErrNotSent, err)
 	}
+	var contents *types.InvalidMessageContents
+	if errors.As(err, &contents) {
+		return fmt.Errorf("send to the %s queue: %w: %w", q.name, queue.ErrInvalid, err)
+	}
+	return fmt.Errorf("send to the %s queue: %w: %w", q.name, queue.ErrNotSent, err)
 }

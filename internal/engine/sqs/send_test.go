@@ -327,3 +327,19 @@ func TestOnlyLongPollsArePatient(t *testing.T) {
 		t.Errorf("polls may take %s and others %s", polls, others)
 	}
 }
+
+// TestB1ContentsThatSQSRefusesAreRefusedForGood: should SQS ever refuse
+// characters that Check lets pass, trying again would not help either.
+func TestB1ContentsThatSQSRefusesAreRefusedForGood(t *testing.T) {
+	s := &service{fails: func(e entry, _ int) string {
+		if e.Body == "bad" {
+			return "InvalidMessageContents"
+		}
+		return ""
+	}}
+	q := open(t, s, queue.Normal)
+	errs := q.SendBatch(t.Context(), []queue.Message{{Body: "bad"}, {Body: "good"}})
+	if !queue.Refused(errs[0]) || !queue.NotSent(errs[0]) || errs[1] != nil {
+		t.Errorf("errors %v", errs)
+	}
+}

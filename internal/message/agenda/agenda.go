@@ -35,6 +35,9 @@ type Task struct {
 	DueAt time.Time `json:"due"`
 	// Forget is when the table may drop it, whether released or not.
 	Forget time.Time `json:"-"`
+	// Damaged is why the stored task cannot be read. Read only; of such a task
+	// only ID and Forget are set.
+	Damaged error `json:"-"`
 }
 
 // Shard is where t lies. A group's tasks lie together, because their order is
@@ -54,7 +57,8 @@ type Store interface {
 	// PutTask notes t, replacing one of the same id.
 	PutTask(ctx context.Context, t Task) error
 	// DueTasks returns up to limit tasks of a shard that are due at now, the
-	// earliest first, and none that has been dropped before the call.
+	// earliest first, and none that has been dropped before the call. One that
+	// cannot be read is Damaged and does not keep the others from being returned.
 	DueTasks(ctx context.Context, shard int, now time.Time, limit int) ([]Task, error)
 	// DropTasks forgets tasks.
 	DropTasks(ctx context.Context, ts []Task) error

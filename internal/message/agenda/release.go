@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/message"
 )
 
 // page is how many tasks are read at a time: several sends, one query.
@@ -19,12 +20,17 @@ type Releaser struct {
 	Queues map[queue.Name]queue.Sender
 	// Released, if set, is told of every message that was sent.
 	Released func(ctx context.Context, t Task)
+	// SetAside ends a task that no queue will ever take, and records its end;
+	// then the task is forgotten. Nil keeps such a task, which holds up others.
+	SetAside func(ctx context.Context, t Task, why error) error
 	Log      *slog.Logger
 }
 
 // Release sends every task that is due at now and returns how many it sent. It
 // stops when ctx ends, and goes on where it stopped when it is called again. A
-// shard whose sending fails is left for the next run; the others go on.
+// shard whose sending fails is left for the next run; the others go on. A task
+// that a queue refuses for good is set aside and holds up neither the others nor
+// its group.
 func (r *Releaser) Release(ctx context.Context, now time.Time) (int, error) {
 	released := 0
 	var errs []error
@@ -48,55 +54,120 @@ func (r *Releaser) shard(ctx context.Context, shard int, now time.Time) (int, er
 		if err != nil || len(due) == 0 {
 			return released, err
 		}
-		n, err := r.send(ctx, due)
-		released += n
-		// A task that could not be sent would be read again for ever.
-		if err != nil {
-			return released, err
+		p := &pass{Releaser: r}
+		p.send(ctx, due)
+		p.forget(ctx)
+		released += len(p.sent)
+		// A task that could not be sent would be read again for ever; but those
+		// behind a task that was refused failed with it and are worth another look.
+		if p.errs != nil && (p.refused == 0 || p.stuck) {
+			return released, errors.Join(p.errs...)
 		}
 	}
 }
 
-// send sends ts and forgets those that were sent.
-func (r *Releaser) send(ctx context.Context, ts []Task) (int, error) {
+// pass is the work on one page of tasks.
+type pass struct {
+	*Releaser
+	sent, aside []Task
+	refused     int // tasks that a queue refused, and that are dealt with
+	stuck       bool
+	errs        []error
+}
+
+func (p *pass) send(ctx context.Context, ts []Task) {
 	byQueue := map[queue.Name][]Task{}
 	var names []queue.Name
 	for _, t := range ts {
+		if t.Damaged != nil {
+			p.setAside(ctx, t, t.Damaged)
+			continue
+		}
 		if byQueue[t.Queue] == nil {
 			names = append(names, t.Queue)
 		}
 		byQueue[t.Queue] = append(byQueue[t.Queue], t)
 	}
-	var sent []Task
-	var errs []error
 	for _, name := range names {
-		q, ok := r.Queues[name]
+		q, ok := p.Queues[name]
 		if !ok {
-			errs = append(errs, fmt.Errorf("no queue %q", name))
+			p.stuck, p.errs = true, append(p.errs, fmt.Errorf("no queue %q", name))
 			continue
 		}
 		tasks := byQueue[name]
 		ms := make([]queue.Message, len(tasks))
 		for i, t := range tasks {
-			ms[i] = queue.Message{Body: t.Body, OrderingKey: t.Group, DeduplicationKey: t.Key}
+			ms[i] = messageOf(t)
 		}
 		for i, err := range q.SendBatch(ctx, ms) {
-			if err != nil {
-				r.Log.ErrorContext(ctx, "delayed work was not released, it will be tried again",
-					"activity", tasks[i].ID, "queue", name, "due", tasks[i].DueAt, "error", err)
-				errs = append(errs, fmt.Errorf("activity %s: %w", tasks[i].ID, err))
-				continue
+			switch {
+			case err == nil:
+				p.sent = append(p.sent, tasks[i])
+			case queue.Refused(err):
+				p.repair(ctx, q, tasks[i], err)
+			default:
+				p.failed(ctx, tasks[i], err)
 			}
-			sent = append(sent, tasks[i])
 		}
 	}
-	for _, t := range sent {
-		if r.Released != nil {
-			r.Released(ctx, t)
+}
+
+func messageOf(t Task) queue.Message {
+	return queue.Message{Body: t.Body, OrderingKey: t.Group, DeduplicationKey: t.Key}
+}
+
+// repair writes a refused task's message anew, as an earlier version of Encode
+// let characters pass that queues refuse, and sends that; or sets the task aside.
+func (p *pass) repair(ctx context.Context, q queue.Sender, t Task, why error) {
+	m, err := message.Decode(t.Body)
+	if err != nil {
+		p.setAside(ctx, t, errors.Join(why, err))
+		return
+	}
+	again := t
+	if again.Body, err = message.Encode(m); err != nil || again.Body == t.Body {
+		p.setAside(ctx, t, errors.Join(why, err))
+		return
+	}
+	switch err := q.Send(ctx, messageOf(again)); {
+	case err == nil:
+		p.refused++
+		p.sent = append(p.sent, again)
+	case queue.Refused(err):
+		p.setAside(ctx, t, err)
+	default:
+		p.failed(ctx, t, err)
+	}
+}
+
+func (p *pass) setAside(ctx context.Context, t Task, why error) {
+	if p.SetAside == nil {
+		p.failed(ctx, t, why)
+		return
+	}
+	if err := p.SetAside(ctx, t, why); err != nil {
+		p.failed(ctx, t, fmt.Errorf("set aside: %w", errors.Join(err, why)))
+		return
+	}
+	p.Log.ErrorContext(ctx, "delayed work can never be sent and was set aside", "activity", t.ID, "queue", t.Queue, "error", why)
+	p.refused++
+	p.aside = append(p.aside, t)
+}
+
+func (p *pass) failed(ctx context.Context, t Task, err error) {
+	p.Log.ErrorContext(ctx, "delayed work was not released, it will be tried again",
+		"activity", t.ID, "queue", t.Queue, "due", t.DueAt, "error", err)
+	p.errs = append(p.errs, fmt.Errorf("activity %s: %w", t.ID, err))
+}
+
+// forget drops what was sent or set aside.
+func (p *pass) forget(ctx context.Context) {
+	if p.Releaser.Released != nil {
+		for _, t := range p.sent {
+			p.Releaser.Released(ctx, t)
 		}
 	}
-	if err := r.Store.DropTasks(ctx, sent); err != nil {
-		errs = append(errs, fmt.Errorf("forget released tasks: %w", err))
+	if err := p.Store.DropTasks(ctx, append(p.aside, p.sent...)); err != nil {
+		p.stuck, p.errs = true, append(p.errs, fmt.Errorf("forget released tasks: %w", err))
 	}
-	return len(sent), errors.Join(errs...)
 }

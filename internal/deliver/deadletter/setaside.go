@@ -1,0 +1,148 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/deliver"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/message/claimcheck"
+)
+
+// Ledger is the part of ledger.Store that setting a task aside needs.
+type Ledger interface {
+	Activity(ctx context.Context, id activity.ID) (ledger.Record, error)
+	PlanChunks(ctx context.Context, id activity.ID, first int, chunks [][]activity.Target, forget time.Time) error
+	PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error)
+}
+
+// Aside ends delayed work that no queue will ever take, so that it ends where an
+// operator looks for it and holds up nothing: each recipient is recorded as dead
+// and has a dead letter. Of a task that cannot be read only a message in the
+// queue of dead letters remains, with the id of its activity.
+type Aside struct {
+	Writer   Writer
+	Ledger   Ledger
+	Payloads claimcheck.Store
+	Now      func() time.Time
+}
+
+// SetAside is for agenda.Releaser. It may be repeated.
+func (s Aside) SetAside(ctx context.Context, t agenda.Task, why error) error {
+	m, err := s.open(ctx, t)
+	switch {
+	case errors.Is(err, message.ErrMalformed), errors.Is(err, claimcheck.ErrDamaged), errors.Is(err, claimcheck.ErrNotFound):
+		return s.notice(ctx, t, errors.Join(why, err))
+	case err != nil:
+		return err
+	}
+	parts := m.Batch
+	if parts == nil {
+		parts = []message.Message{m}
+	}
+	for _, part := range parts {
+		if err := s.part(ctx, part, why); err != nil {
+			return fmt.Errorf("activity %s: %w", part.Activity.ID, err)
+		}
+	}
+	return nil
+}
+
+// open returns a task's message, from the store if the task is a claim check.
+func (s Aside) open(ctx context.Context, t agenda.Task) (message.Message, error) {
+	if t.Damaged != nil {
+		return message.Message{}, fmt.Errorf("%w: %w", claimcheck.ErrDamaged, t.Damaged)
+	}
+	m, err := message.Decode(t.Body)
+	if err != nil || m.Ref == nil {
+		return m, err
+	}
+	body, err := claimcheck.Get(ctx, s.Payloads, m.Ref.ID, m.Ref.Parts)
+	if err != nil {
+		return message.Message{}, err
+	}
+	return message.Decode(body)
+}
+
+// part ends the deliveries of one activity, chunk by chunk.
+func (s Aside) part(ctx context.Context, m message.Message, why error) error {
+	a := *m.Activity
+	r, err := s.Ledger.Activity(ctx, a.ID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		r = ledger.Record{ID: a.ID, Forget: s.Now().Add(Longest)}
+	} else if err != nil {
+		return err
+	}
+	ds := []message.Delivery{}
+	if m.Deliver != nil {
+		ds = append(ds, *m.Deliver)
+	} else {
+		size := ledger.ChunkSize
+		if a.Ordered() {
+			size = 1
+		}
+		for from := m.FanOut.Cursor * size; from < len(m.FanOut.Targets); from += size {
+			ds = append(ds, message.Delivery{Chunk: from / size, Targets: m.FanOut.Targets[from:min(from+size, len(m.FanOut.Targets))]})
+		}
+		if len(m.FanOut.Targets) > size {
+			lists := make([][]activity.Target, len(ds))
+			for i, d := range ds {
+				lists[i] = d.Targets
+			}
+			if err := s.Ledger.PlanChunks(ctx, a.ID, m.FanOut.Cursor, lists, r.Forget); err != nil {
+				return err
+			}
+		}
+	}
+	for _, d := range ds {
+		if err := s.chunk(ctx, a, d, r.Forget, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunk writes the dead letters first: what is repeated after a crash finds the
+// records missing.
+func (s Aside) chunk(ctx context.Context, a activity.Activity, d message.Delivery, forget time.Time, why error) error {
+	rs := make([]ledger.Recipient, len(d.Targets))
+	deaths := make([]deliver.Death, len(d.Targets))
+	for i, target := range d.Targets {
+		rs[i] = ledger.Recipient{
+			Chunk: d.Chunk, Position: max(d.Position, 0) + i, Target: target, State: activity.Dead, Attempts: d.Attempts,
+			LastError: outcome.Text("no queue takes the message: " + why.Error()), UpdatedAt: s.Now(), Generation: d.Generation,
+		}
+		deaths[i] = deliver.Death{Activity: a, Recipient: rs[i], Reason: reasonRefused}
+	}
+	if err := s.Writer.Add(ctx, deaths); err != nil {
+		return err
+	}
+	_, err := s.Ledger.PutRecipients(ctx, a.ID, rs, forget)
+	return err
+}
+
+// reasonRefused is the reason of a dead letter that no queue took.
+const reasonRefused = "refused"
+
+// notice tells the queue of dead letters of a task that cannot be read.
+func (s Aside) notice(ctx context.Context, t agenda.Task, why error) error {
+	body, err := json.Marshal(map[string]string{"unreadable": t.ID})
+	if err != nil {
+		return err
+	}
+	m := queue.Message{Body: string(body), Attributes: map[string]string{
+		deliver.AttributeReason: "malformed", deliver.AttributeError: outcome.Clean(why.Error(), longestError), deliver.AttributeSource: "agenda",
+	}}
+	if err := s.Writer.Queues(queue.Dead).Send(ctx, m); err != nil {
+		return fmt.Errorf("send to %s: %w", queue.Dead, err)
+	}
+	return nil
+}
