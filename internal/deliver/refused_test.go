@@ -69,4 +69,3 @@ func TestB1AFanOutGivesUpWhatNoQueueTakes(t *testing.T) {
 		})
 	}
 }
-
