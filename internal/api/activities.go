@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,8 +23,8 @@ func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
 	o.done()
 	req := enqueueRequest(s)
 	req.DeduplicationKey, req.DeduplicationTTL = key, ttl
-	if len(*o.faults) > 0 {
-		return a.refuse(*o.faults, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.Check(r.Context(), req) })
+	if !o.faults.none() {
+		return a.refuse(o.faults.list, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.Check(r.Context(), req) })
 	}
 	res, err := a.o.Enqueuer.Enqueue(r.Context(), req)
 	if err != nil {
@@ -39,24 +40,30 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var req enqueue.BatchRequest
-	for i, raw := range o.list("activities") {
+	o.each("activities", func(i int, value json.RawMessage) bool {
+		if i == maxParts {
+			o.fault("activities", "has more than %d entries", maxParts)
+			req.Requests = nil // what else is wrong with them does not matter
+			return false
+		}
 		at := fmt.Sprintf("/activities/%d", i)
-		part, ok := newObject(at, raw, o.faults)
+		part, ok := newObject(at, value, o.faults)
 		if !ok {
-			*o.faults = append(*o.faults, contract.FieldError{Pointer: at, Detail: "is not an object"})
+			o.faults.add(at, "is not an object")
 			// Keep the others at their places.
 			req.Requests = append(req.Requests, enqueue.Request{Protocol: activity.ActivityPub})
-			continue
+			return !o.faults.full()
 		}
 		one := enqueueRequest(readSubmission(part))
 		one.DeduplicationKey, one.DeduplicationTTL = readKey(part, nil)
 		part.done()
 		req.Requests = append(req.Requests, one)
-	}
+		return !o.faults.full()
+	})
 	req.DeduplicationKey, req.DeduplicationTTL = readKey(o, r.Header)
 	o.done()
-	if len(*o.faults) > 0 {
-		return a.refuse(*o.faults, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.CheckBatch(r.Context(), req) })
+	if !o.faults.none() {
+		return a.refuse(o.faults.list, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.CheckBatch(r.Context(), req) })
 	}
 	results, err := a.o.Enqueuer.EnqueueBatch(r.Context(), req)
 	if err != nil {
@@ -96,6 +103,9 @@ func invalid(status int, faults []contract.FieldError) *contract.Problem {
 	n := "1 fault"
 	if len(faults) != 1 {
 		n = fmt.Sprintf("%d faults", len(faults))
+	}
+	if len(faults) >= enqueue.MaxFaults {
+		n = fmt.Sprintf("%d faults or more", enqueue.MaxFaults)
 	}
 	p := contract.TypedProblem(status, "invalid-request", "Invalid request",
 		fmt.Sprintf("The request has %s; nothing was stored. The first: %s %s.", n, faults[0].Pointer, faults[0].Detail))

@@ -31,7 +31,7 @@ func readObject(r *http.Request) (*object, error) {
 	if err := checkJSON(body); err != nil {
 		return nil, err
 	}
-	o, ok := newObject("", body, new([]contract.FieldError))
+	o, ok := newObject("", body, &faults{})
 	if !ok {
 		return nil, contract.NewProblem(http.StatusBadRequest, "The request's body is not a JSON object.")
 	}

@@ -33,7 +33,7 @@ func FuzzObject(f *testing.F) {
 			}
 			return
 		}
-		twice := len(*o.faults) > 0
+		twice := !o.faults.none()
 		if len(o.fields) != len(want) {
 			t.Fatalf("%d fields, want %d", len(o.fields), len(want))
 		}

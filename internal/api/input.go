@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"fedpost/internal/api/contract"
 )
 
 // Input is the JSON object that a request to a route of another package brings.
@@ -21,7 +19,7 @@ type Input struct{ o *object }
 func ReadInput(r *http.Request) (Input, error) {
 	buffered := bufio.NewReader(r.Body)
 	if _, err := buffered.Peek(1); errors.Is(err, io.EOF) {
-		return Input{&object{fields: map[string]json.RawMessage{}, faults: new([]contract.FieldError)}}, nil
+		return Input{&object{fields: map[string]json.RawMessage{}, faults: &faults{}}}, nil
 	}
 	r.Body = io.NopCloser(buffered)
 	o, err := readObject(r)
@@ -82,7 +80,7 @@ func (in Input) Object(name string) *Input {
 func (in Input) Fault(name, format string, args ...any) { in.o.fault(name, format, args...) }
 
 // Sound reports whether no fault was noted so far.
-func (in Input) Sound() bool { return len(*in.o.faults) == 0 }
+func (in Input) Sound() bool { return in.o.faults.none() }
 
 // Done notes fields that nobody has taken as unknown. It ends an object within
 // another.
@@ -91,8 +89,8 @@ func (in Input) Done() { in.o.done() }
 // Check is Done for the whole. Its error is the answer if there were faults.
 func (in Input) Check() error {
 	in.o.done()
-	if len(*in.o.faults) > 0 {
-		return invalid(http.StatusBadRequest, *in.o.faults)
+	if !in.o.faults.none() {
+		return invalid(http.StatusBadRequest, in.o.faults.list)
 	}
 	return nil
 }

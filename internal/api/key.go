@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"fedpost/internal/api/contract"
 )
 
 const headerIdempotencyKey = "Idempotency-Key"
@@ -23,7 +21,7 @@ func readKey(o *object, h http.Header) (*string, time.Duration) {
 	header, err := idempotencyKey(values)
 	switch {
 	case err != nil:
-		*o.faults = append(*o.faults, contract.FieldError{Pointer: "/deduplicationKey", Detail: "is given as " + headerIdempotencyKey + " header, which " + err.Error()})
+		o.faults.add("/deduplicationKey", "is given as %s header, which %v", headerIdempotencyKey, err)
 	case key != nil && *key != header:
 		o.fault("deduplicationKey", "differs from the %s header; give one of them, or the same", headerIdempotencyKey)
 	default:

@@ -20,12 +20,12 @@ func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	pem := o.text("privateKeyPem")
-	if pem == nil && len(*o.faults) == 0 {
+	if pem == nil && o.faults.none() {
 		o.fault("privateKeyPem", "is missing; give a private key in PEM (PKCS#1 or PKCS#8)")
 	}
 	o.done()
-	if len(*o.faults) > 0 {
-		return invalid(http.StatusBadRequest, *o.faults)
+	if !o.faults.none() {
+		return invalid(http.StatusBadRequest, o.faults.list)
 	}
 	k, err := a.o.Keys.Put(r.Context(), r.PathValue("id"), *pem)
 	return a.keyMade(w, r, k, err)
@@ -37,7 +37,7 @@ func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id, kind := o.text("id"), keys.Type(o.named("type"))
-	if id == nil && len(*o.faults) == 0 {
+	if id == nil && o.faults.none() {
 		o.fault("id", "is missing; give the id that the actor publishes for the key, such as https://social.example/users/frida#main-key")
 	}
 	switch kind {
@@ -48,8 +48,8 @@ func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
 		o.fault("type", "is %q; it is one of %q (the default) and %q", kind, keys.RSA, keys.Ed25519)
 	}
 	o.done()
-	if len(*o.faults) > 0 {
-		return invalid(http.StatusBadRequest, *o.faults)
+	if !o.faults.none() {
+		return invalid(http.StatusBadRequest, o.faults.list)
 	}
 	k, err := a.o.Keys.Generate(r.Context(), *id, kind)
 	return a.keyMade(w, r, k, err)

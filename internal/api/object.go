@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,18 +20,22 @@ type object struct {
 	at     string // JSON pointer
 	fields map[string]json.RawMessage
 	order  []string
-	faults *[]contract.FieldError
+	faults *faults
 }
 
 // newObject reads text, which is valid JSON, and reports whether it is an
 // object.
-func newObject(at string, text []byte, faults *[]contract.FieldError) (*object, bool) {
+func newObject(at string, text []byte, faults *faults) (*object, bool) {
 	o := &object{at: at, fields: map[string]json.RawMessage{}, faults: faults}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil, false
 	}
-	for dec.More() {
+	for n := 0; dec.More(); n++ {
+		if n == maxFields {
+			o.faults.add(at, "has more than %d fields; no request has so many", maxFields)
+			break
+		}
 		t, err := dec.Token()
 		name, isString := t.(string)
 		if err != nil || !isString {
@@ -54,12 +57,7 @@ func newObject(at string, text []byte, faults *[]contract.FieldError) (*object, 
 
 // fault notes what is wrong with a field.
 func (o *object) fault(name, format string, args ...any) {
-	*o.faults = append(*o.faults, contract.FieldError{Pointer: o.at + pointer(name), Detail: fmt.Sprintf(format, args...)})
-}
-
-// pointer is one step of a JSON pointer (RFC 6901).
-func pointer(name string) string {
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	o.faults.add(o.at+pointer(name), format, args...)
 }
 
 // take returns a field's raw value; null is as good as absent.
@@ -209,18 +207,28 @@ func (o *object) duration(name string, least time.Duration) time.Duration {
 	return d
 }
 
-// list returns the elements of an array, nil if absent.
-func (o *object) list(name string) []json.RawMessage {
-	value, ok := o.take(name)
+// each calls f with the elements of an array, one by one until f returns false.
+// An element is f's for the length of the call.
+func (o *object) each(name string, f func(i int, value json.RawMessage) bool) {
+	list, ok := o.take(name)
 	if !ok {
-		return nil
+		return
 	}
-	var all []json.RawMessage
-	if value[0] != '[' || json.Unmarshal(value, &all) != nil {
+	dec := json.NewDecoder(bytes.NewReader(list))
+	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
 		o.fault(name, "is not a list")
-		return nil
+		return
 	}
-	return all
+	var value json.RawMessage
+	for i := 0; dec.More(); i++ {
+		if err := dec.Decode(&value); err != nil {
+			o.fault(name, "is not a list")
+			return
+		}
+		if !f(i, value) {
+			return
+		}
+	}
 }
 
 // merge adds to the faults found while reading those found by checking what was

@@ -62,24 +62,25 @@ func enqueueRequest(s contract.Submission) enqueue.Request {
 	return req
 }
 
-func readRecipients(o *object) []contract.Recipient {
-	list := o.list("recipients")
-	all := make([]contract.Recipient, 0, len(list))
-	for i, raw := range list {
+func readRecipients(o *object) (all []contract.Recipient) {
+	o.each("recipients", func(i int, value json.RawMessage) bool {
+		if i == maxListed {
+			o.fault("recipients", "has more than %d entries", maxListed)
+			all = nil // what else is wrong with them does not matter
+			return false
+		}
 		at := o.at + "/recipients/" + strconv.Itoa(i)
-		r, ok := readRecipient(at, raw, o.faults)
+		r, ok := readRecipient(at, value, o.faults)
 		if !ok {
-			*o.faults = append(*o.faults, contract.FieldError{Pointer: at, Detail: `is neither an inbox URL nor an object {"inbox", "sharedInbox"}`})
+			o.faults.add(at, `is neither an inbox URL nor an object {"inbox", "sharedInbox"}`)
 		}
 		all = append(all, r)
-		if len(*o.faults) > enqueue.MaxFaults {
-			break
-		}
-	}
+		return !o.faults.full()
+	})
 	return all
 }
 
-func readRecipient(at string, raw json.RawMessage, faults *[]contract.FieldError) (r contract.Recipient, ok bool) {
+func readRecipient(at string, raw json.RawMessage, faults *faults) (r contract.Recipient, ok bool) {
 	if inbox, fault := text(raw); fault == "" {
 		return contract.Recipient{Inbox: inbox}, true
 	}
