@@ -9,7 +9,7 @@ GOARCH ?= arm64
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 
 .PHONY: help build $(FUNCTIONS) build-EnqueueFunction build-DeliverFunction build-HealthCheckFunction \
-	fedpost demo test race lint ci localstack test-localstack localstack-down clean
+	fedpost transform demo test race lint ci localstack test-localstack localstack-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,13 +19,23 @@ build: $(FUNCTIONS) ## the three functions for GOARCH (arm64 by default), in dis
 $(FUNCTIONS):
 	GOARCH=$(GOARCH) $(GOBUILD) -o dist/$(GOARCH)/$@/bootstrap ./functions/$@
 
-# What `sam build` calls; it says where to.
+# What `sam build` calls; it says where to, in ARTIFACTS_DIR. It does not say for
+# which architecture, so that is read from its command line: x86-64 if that sets
+# the parameter Architecture to x86_64.
+SAM_ARGS = $(shell ps -o args= -p $$(ps -o ppid= -p $$PPID))
+SAM_GOARCH = $(if $(and $(findstring Architecture,$(SAM_ARGS)),$(findstring x86_64,$(SAM_ARGS))),amd64,$(GOARCH))
 build-EnqueueFunction:
-	GOARCH=$(GOARCH) $(GOBUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./functions/enqueue
+	GOARCH=$(SAM_GOARCH) $(GOBUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./functions/enqueue
 build-DeliverFunction:
-	GOARCH=$(GOARCH) $(GOBUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./functions/deliver
+	GOARCH=$(SAM_GOARCH) $(GOBUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./functions/deliver
 build-HealthCheckFunction:
-	GOARCH=$(GOARCH) $(GOBUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./functions/healthcheck
+	GOARCH=$(SAM_GOARCH) $(GOBUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./functions/healthcheck
+
+# The template's tests read it as CloudFormation gets it. The Python with the
+# transform is that of the SAM command line; .ci/run template installs one.
+SAM_PYTHON ?= .tools/linters/bin/python
+transform: ## template.yaml as CloudFormation gets it, for the tests, after each change to it
+	$(SAM_PYTHON) deploy/transform.py >internal/testkit/template/testdata/transformed.json
 
 fedpost: ## the command line, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/fedpost ./cmd/fedpost

@@ -9,13 +9,9 @@ import (
 )
 
 // Environment returns the names of the variables that the template sets for a
-// function, those of Globals included.
+// function.
 func (t *Template) Environment(function string) []string {
-	names := Map{}
-	for _, properties := range []Map{mapping(t.Globals["Function"]), t.Resources[function].Properties} {
-		maps.Copy(names, mapping(mapping(properties["Environment"])["Variables"]))
-	}
-	return slices.Sorted(maps.Keys(names))
+	return slices.Sorted(maps.Keys(mapping(mapping(t.Resources[function].Properties["Environment"])["Variables"])))
 }
 
 // Grant is one action on one resource that a role allows.

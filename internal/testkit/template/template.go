@@ -1,4 +1,4 @@
-// Package template reads template.yaml for tests: what the stack says of
+// Package template reads the transformed template.yaml for tests: what the stack says of
 // queues, functions and permissions, so that it can be held against the code.
 //
 // A template is configuration that no compiler checks, and its mistakes show
@@ -8,10 +8,14 @@
 package template
 
 import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // the transformed template
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
-
-	"gopkg.in/yaml.v3"
+	"strings"
 )
 
 // Intrinsic is a CloudFormation function and its argument, such as
@@ -24,10 +28,11 @@ type Intrinsic struct {
 // Map is a mapping of the template.
 type Map = map[string]any
 
-// Template is a template as written, before the SAM transform.
+// Template is a template after the SAM transform: what CloudFormation gets.
 type Template struct {
-	Globals    Map
+	Metadata   Map
 	Parameters Map
+	Conditions Map
 	Resources  map[string]Resource
 	Outputs    Map
 }
@@ -41,27 +46,40 @@ type Resource struct {
 	Properties     Map
 }
 
-// Load reads the template at path.
+//go:embed testdata/transformed.json
+var transformed []byte
+
+// Load reads the transformed template. It fails if template.yaml, whose path is
+// given, has changed since it was transformed.
 func Load(path string) (*Template, error) {
-	text, err := os.ReadFile(path)
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read template: %w", err)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("read template: %w", err)
+	t, err := parse(transformed)
+	if err != nil {
+		return nil, err
 	}
-	root, ok := value(doc.Content[0]).(Map)
-	if !ok {
-		return nil, fmt.Errorf("read template: %s is no mapping", path)
+	if sum := sha256.Sum256(source); t.Metadata["Source"] != hex.EncodeToString(sum[:]) {
+		return nil, fmt.Errorf("%s has changed since it was transformed: run make transform", path)
 	}
-	t := &Template{Resources: map[string]Resource{}}
-	t.Globals, _ = root["Globals"].(Map)
-	t.Parameters, _ = root["Parameters"].(Map)
-	t.Outputs, _ = root["Outputs"].(Map)
-	resources, _ := root["Resources"].(Map)
-	for name, r := range resources {
-		m, _ := r.(Map)
+	return t, nil
+}
+
+func parse(text []byte) (*Template, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var root Map
+	if err := d.Decode(&root); err != nil {
+		return nil, fmt.Errorf("read the transformed template: %w", err)
+	}
+	root, _ = value(root).(Map)
+	t := &Template{
+		Metadata: mapping(root["Metadata"]), Parameters: mapping(root["Parameters"]),
+		Conditions: mapping(root["Conditions"]), Outputs: mapping(root["Outputs"]), Resources: map[string]Resource{},
+	}
+	for name, r := range mapping(root["Resources"]) {
+		m := mapping(r)
 		t.Resources[name] = Resource{
 			Type: text1(m["Type"]), Condition: text1(m["Condition"]), DeletionPolicy: text1(m["DeletionPolicy"]),
 			Metadata: mapping(m["Metadata"]), Properties: mapping(m["Properties"]),
@@ -73,36 +91,46 @@ func Load(path string) (*Template, error) {
 func text1(v any) string { s, _ := v.(string); return s }
 func mapping(v any) Map  { m, _ := v.(Map); return m }
 
-// value turns a node into strings, ints, floats, booleans, Maps, slices and
-// Intrinsics. Aliases and merges are not followed, as CloudFormation knows none.
-func value(n *yaml.Node) any {
-	if len(n.Tag) > 1 && n.Tag[0] == '!' && n.Tag[1] != '!' {
-		plain := *n
-		plain.Tag = ""
-		if plain.Kind == yaml.ScalarNode {
-			return Intrinsic{n.Tag[1:], n.Value}
+// value turns what JSON decodes to into strings, ints, booleans, Maps, slices
+// and Intrinsics.
+func value(v any) any {
+	switch v := v.(type) {
+	case Map:
+		if len(v) == 1 {
+			for name, arg := range v {
+				if name == "Ref" || name == "Condition" {
+					return Intrinsic{name, arg}
+				}
+				if function, ok := strings.CutPrefix(name, "Fn::"); ok {
+					return Intrinsic{function, argument(function, value(arg))}
+				}
+			}
 		}
-		return Intrinsic{n.Tag[1:], value(&plain)}
-	}
-	switch n.Kind {
-	case yaml.MappingNode:
-		m := Map{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			m[n.Content[i].Value] = value(n.Content[i+1])
+		for name, e := range v {
+			v[name] = value(e)
 		}
-		return m
-	case yaml.SequenceNode:
-		list := make([]any, 0, len(n.Content))
-		for _, c := range n.Content {
-			list = append(list, value(c))
+		return v
+	case []any:
+		for i, e := range v {
+			v[i] = value(e)
 		}
-		return list
-	}
-	var v any
-	if err := n.Decode(&v); err != nil {
-		return n.Value
+		return v
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return int(n)
+		}
+		return v.String()
 	}
 	return v
+}
+
+// argument writes GetAtt's two names as one, as they are in YAML.
+func argument(function string, arg any) any {
+	names, _ := arg.([]any)
+	if function != "GetAtt" || len(names) != 2 {
+		return arg
+	}
+	return text1(names[0]) + "." + text1(names[1])
 }
 
 // Default returns a parameter's default.

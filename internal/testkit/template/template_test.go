@@ -103,11 +103,14 @@ func TestNoFunctionIsGivenASecretThatItDoesNotRead(t *testing.T) {
 }
 
 func TestEachQueueVariableNamesTheQueueOfItsRole(t *testing.T) {
-	variables := mapping(mapping(mapping(load(t).Globals["Function"])["Environment"])["Variables"])
-	for name, id := range queues {
-		variable := "QUEUE_URL_" + strings.ToUpper(strings.ReplaceAll(string(name), "-", "_"))
-		if got := variables[variable]; got != (Intrinsic{"Ref", id}) {
-			t.Errorf("%s is %v, want the URL of %s", variable, got, id)
+	tmpl := load(t)
+	for function := range functions {
+		variables := mapping(mapping(tmpl.Resources[function].Properties["Environment"])["Variables"])
+		for name, id := range queues {
+			variable := "QUEUE_URL_" + strings.ToUpper(strings.ReplaceAll(string(name), "-", "_"))
+			if got := variables[variable]; got != (Intrinsic{"Ref", id}) {
+				t.Errorf("%s: %s is %v, want the URL of %s", function, variable, got, id)
+			}
 		}
 	}
 }
@@ -162,29 +165,34 @@ func TestFunctionsAreAsTheCodeExpects(t *testing.T) {
 			t.Errorf("%s logs to %q (%v), which must be its own and have a retention", id, group, err)
 		}
 		logs[group] = id
+		if r.Properties["Runtime"] != "provided.al2023" || fmt.Sprint(r.Properties["Architectures"]) != "[{Ref Architecture}]" {
+			t.Errorf("%s: runtime %v on %v", id, r.Properties["Runtime"], r.Properties["Architectures"])
+		}
+		if mapping(r.Properties["LoggingConfig"])["LogFormat"] != "JSON" {
+			t.Errorf("the logs of %s are not JSON", id)
+		}
 	}
-	global := mapping(tmpl.Globals["Function"])
-	if global["Runtime"] != "provided.al2023" || tmpl.Default("Architecture") != "arm64" {
-		t.Errorf("runtime %v on %v", global["Runtime"], tmpl.Default("Architecture"))
-	}
-	if mapping(global["LoggingConfig"])["LogFormat"] != "JSON" {
-		t.Error("logs are not JSON")
+	if got := tmpl.Default("Architecture"); got != "arm64" {
+		t.Errorf("the architecture is %v by default", got)
 	}
 }
 
 func TestEachSourceQueueHasAnEventSourceWithItsShare(t *testing.T) {
 	tmpl := load(t)
-	deliver := tmpl.Resources["DeliverFunction"].Properties
-	if deliver["RecursiveLoop"] != "Allow" {
+	if tmpl.Resources["DeliverFunction"].Properties["RecursiveLoop"] != "Allow" {
 		t.Error("Lambda's guard against loops would drop deliveries")
 	}
-	events := mapping(deliver["Events"])
-	if len(events) != len(topology.Sources) {
-		t.Errorf("%d event sources, want %d", len(events), len(topology.Sources))
-	}
-	for _, e := range events {
-		p := mapping(mapping(e)["Properties"])
-		id, err := logicalID(p["Queue"])
+	sources := 0
+	for name, r := range tmpl.Resources {
+		if r.Type != "AWS::Lambda::EventSourceMapping" {
+			continue
+		}
+		sources++
+		p := r.Properties
+		if p["FunctionName"] != (Intrinsic{"Ref", "DeliverFunction"}) {
+			t.Errorf("%s is of %v", name, p["FunctionName"])
+		}
+		id, err := logicalID(p["EventSourceArn"])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,6 +212,9 @@ func TestEachSourceQueueHasAnEventSourceWithItsShare(t *testing.T) {
 			t.Errorf("%s: concurrency %v by default, want %d", id, got, want.Concurrency)
 		}
 	}
+	if sources != len(topology.Sources) {
+		t.Errorf("%d event sources, want %d", sources, len(topology.Sources))
+	}
 }
 
 func nameOf(id string) queue.Name {
@@ -216,13 +227,12 @@ func nameOf(id string) queue.Name {
 }
 
 func TestTheScheduleIsTheCodes(t *testing.T) {
-	p := load(t).Resources["HealthCheckFunction"].Properties
-	for _, e := range mapping(p["Events"]) {
-		if got := mapping(mapping(e)["Properties"])["Schedule"]; got != "rate(1 minute)" || topology.HealthCheckEvery != time.Minute {
-			t.Errorf("schedule %v, want one every %s", got, topology.HealthCheckEvery)
-		}
+	tmpl := load(t)
+	rule := tmpl.Resources["HealthCheckFunctionEveryMinute"].Properties
+	if got := rule["ScheduleExpression"]; got != "rate(1 minute)" || topology.HealthCheckEvery != time.Minute {
+		t.Errorf("schedule %v, want one every %s", got, topology.HealthCheckEvery)
 	}
-	if got := mapping(p["EventInvokeConfig"])["MaximumRetryAttempts"]; got != 0 {
+	if got := tmpl.Resources["HealthCheckFunctionEventInvokeConfig"].Properties["MaximumRetryAttempts"]; got != 0 {
 		t.Errorf("a failed run is repeated %v times, while the next run is due", got)
 	}
 }
@@ -238,7 +248,7 @@ func TestTheDurationAlarmKnowsTheTimeouts(t *testing.T) {
 }
 
 func TestOnlyHealthAndDiscoveryAreOpen(t *testing.T) {
-	paths := mapping(mapping(load(t).Resources["Api"].Properties["DefinitionBody"])["paths"])
+	paths := mapping(mapping(load(t).Resources["Api"].Properties["Body"])["paths"])
 	var open []string
 	for path, methods := range paths {
 		for method, m := range mapping(methods) {
@@ -366,5 +376,93 @@ func TestEveryReferenceHasATarget(t *testing.T) {
 		walk(id, r.Properties)
 	}
 	walk("Outputs", tmpl.Outputs)
-	walk("Globals", tmpl.Globals)
+}
+
+// SAM makes a second stage, called Stage, for an API without a version.
+func TestTheAPIHasOneStage(t *testing.T) {
+	for id, r := range load(t).Resources {
+		if r.Type == "AWS::ApiGateway::Stage" && r.Properties["StageName"] != "live" {
+			t.Errorf("there is a stage %v (%s)", r.Properties["StageName"], id)
+		}
+	}
+}
+
+func TestEveryQueueRefusesRequestsWithoutTLS(t *testing.T) {
+	tmpl := load(t)
+	p := tmpl.Resources["QueuePolicy"].Properties
+	said := fmt.Sprint(p["PolicyDocument"])
+	for _, id := range queues {
+		if !slices.Contains(p["Queues"].([]any), any(Intrinsic{"Ref", id})) || !strings.Contains(said, "{GetAtt "+id+".Arn}") {
+			t.Errorf("%s takes requests without TLS", id)
+		}
+	}
+	if !strings.Contains(said, "Effect:Deny") || !strings.Contains(said, "aws:SecureTransport:false") {
+		t.Errorf("the policy says %s", said)
+	}
+}
+
+// A grant of KMS that does not ask for the context would open a sealed key under
+// another key's id.
+func TestKeysAreSealedAndOpenedWithTheirIDOnly(t *testing.T) {
+	tmpl := load(t)
+	found := 0
+	for _, role := range []string{"EnqueueRole", "DeliverRole", "HealthCheckRole"} {
+		for _, p := range tmpl.Resources[role].Properties["Policies"].([]any) {
+			for _, s := range mapping(mapping(p)["PolicyDocument"])["Statement"].([]any) {
+				if !strings.HasPrefix(fmt.Sprint(mapping(s)["Action"]), "kms:") {
+					continue
+				}
+				found++
+				if got := fmt.Sprint(mapping(s)["Condition"]); got != "map[ForAllValues:StringEquals:map[kms:EncryptionContextKeys:[fedpost:key]] Null:map[kms:EncryptionContext:fedpost:key:false]]" {
+					t.Errorf("%s: condition %s", role, got)
+				}
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d grants of KMS, want 2", found)
+	}
+}
+
+// What an earlier stack has left is used instead of something new, by whoever
+// reads or may use it.
+func TestAStackAdoptsATableAndAKey(t *testing.T) {
+	tmpl := load(t)
+	for id, condition := range map[string]string{"Table": "NewTable", "SealingKey": "NewKey"} {
+		if got := tmpl.Resources[id].Condition; got != condition {
+			t.Errorf("%s is made on condition %q, want %s", id, got, condition)
+		}
+		existing := "Existing" + strings.TrimPrefix(condition, "New")
+		if tmpl.Default(existing) != "" {
+			t.Errorf("%s is %v by default", existing, tmpl.Default(existing))
+		}
+		var walk func(where string, v any)
+		walk = func(where string, v any) {
+			switch v := v.(type) {
+			case Map:
+				for k, e := range v {
+					walk(where+"."+k, e)
+				}
+			case []any:
+				for _, e := range v {
+					walk(where, e)
+				}
+			case Intrinsic:
+				if branches, _ := v.Arg.([]any); v.Name == "If" && len(branches) == 3 && branches[0] == condition {
+					if !strings.Contains(fmt.Sprint(branches[2]), existing) {
+						t.Errorf("%s does not use %s: %v", where, existing, branches[2])
+					}
+					return
+				}
+				if name, _, _ := strings.Cut(text1(v.Arg), "."); name == id || strings.Contains(text1(v.Arg), "${"+id+".") {
+					t.Errorf("%s uses %s even if the stack adopts one", where, id)
+				}
+				walk(where, v.Arg)
+			}
+		}
+		for name, r := range tmpl.Resources {
+			walk(name, r.Properties)
+		}
+		walk("Outputs", tmpl.Outputs)
+	}
 }
