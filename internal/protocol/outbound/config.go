@@ -13,10 +13,6 @@ import (
 // maxHeader bounds an answer's header, in bytes.
 const maxHeader = 64 << 10
 
-// keepIdle is how long an unused connection is kept: many servers close theirs
-// after a minute, and a connection that is being closed costs an attempt.
-const keepIdle = 30 * time.Second
-
 // Config says how to talk to strangers. The zero value is safe and complete but
 // for UserAgent.
 type Config struct {
@@ -41,10 +37,9 @@ type Config struct {
 	// MaxBody is how much of an answer's body is read, in bytes; default
 	// MaxBody. Protocols whose answers carry content need more than the default.
 	MaxBody int
-	// Connect, TLS and Header bound the steps before that: look-up and
-	// connection (default 7 s), handshake (7 s) and the wait for the answer's
-	// header (Timeout).
-	Connect, TLS, Header time.Duration
+	// Connect and TLS bound the first steps: look-up and connection, and
+	// handshake; default 7 s each.
+	Connect, TLS time.Duration
 
 	// Resolver looks names up; nil is the system's.
 	Resolver *net.Resolver
@@ -80,17 +75,11 @@ func newTransport(c Config, timeout time.Duration) *http.Transport {
 	protocols.SetHTTP2(true)
 	return &http.Transport{
 		Proxy:                  nil, // the environment does not decide where signed requests go
-		DialContext:            d.dialer.DialContext,
+		DialContext:            d.dialPlain,
 		DialTLSContext:         d.DialContext,
 		Protocols:              protocols,
 		DisableCompression:     true, // a small answer must not become a large one
-		ResponseHeaderTimeout:  min(cmp.Or(c.Header, timeout), timeout),
 		MaxResponseHeaderBytes: maxHeader,
-		// Thousands of hosts with a request now and then, and a Lambda has 1,024
-		// file descriptors.
-		MaxIdleConns:        256,
-		MaxIdleConnsPerHost: 2,
-		IdleConnTimeout:     keepIdle,
 		// A connection that died while the process was frozen is found out by a
 		// ping instead of by the next delivery.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -28,18 +29,16 @@ func TestFaultsHaveTheirReason(t *testing.T) {
 	}{
 		{"resets the connection", afterRequest(func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0) }), nil, outcome.ConnReset},
 		{"closes without an answer", afterRequest(func(net.Conn) {}), nil, outcome.ConnReset},
-		{"closes within the header", say("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"), nil, outcome.ConnReset},
+		{"closes within the status", say("HTTP/1.1 200 OK"), nil, outcome.ConnReset},
 		{"never answers", afterRequest(func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) }), short, outcome.Timeout},
-		{"answers too late for its header's share", afterRequest(func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) }),
-			func(c *Config) { c.Header = 50 * time.Millisecond }, outcome.Timeout},
-		{"dribbles a header", forever("HTTP/1.1 200 OK\r\n", "X: y\r\n", 20*time.Millisecond), short, outcome.Timeout},
+		{"dribbles an interim header", forever("HTTP/1.1 102 Processing\r\n", "X: y\r\n", 20*time.Millisecond), short, outcome.Timeout},
 		{"is not HTTP", say("SSH-2.0-OpenSSH_9.6\r\n"), nil, outcome.InvalidAnswer},
 		{"speaks garbage", say("\x00\xff\x16garbage garbage garbage\r\n\r\n"), nil, outcome.InvalidAnswer},
 		{"has a status that is no number", say("HTTP/1.1 two hundred\r\n\r\n"), nil, outcome.InvalidAnswer},
-		{"has a header without colon", say("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), nil, outcome.InvalidAnswer},
-		{"has two lengths", say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), nil, outcome.InvalidAnswer},
-		{"has a header of 10 MB", forever("HTTP/1.1 200 OK\r\n", "X-Y: "+strings.Repeat("z", 1<<20)+"\r\n", 0), nil, outcome.InvalidAnswer},
-		{"has a header line without end", forever("HTTP/1.1 200 OK\r\nX: ", strings.Repeat("z", 1<<16), 0), nil, outcome.InvalidAnswer},
+		{"has no version", say("HTTP 200 OK\r\n\r\n"), nil, outcome.InvalidAnswer},
+		{"has a status of four digits", say("HTTP/1.1 2000 OK\r\n\r\n"), nil, outcome.InvalidAnswer},
+		{"has an interim header of 10 MB", forever("HTTP/1.1 103 Early Hints\r\n", "X-Y: "+strings.Repeat("z", 1<<20)+"\r\n", 0), nil, outcome.InvalidAnswer},
+		{"has a status line without end", forever("HTTP/1.1 200 ", strings.Repeat("z", 1<<16), 0), nil, outcome.InvalidAnswer},
 		{"sends early hints for ever", forever("", "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", 0), nil, outcome.InvalidAnswer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,9 +66,9 @@ func TestRefusedPort(t *testing.T) {
 	}
 }
 
-// TestStatusHoldsWhateverTheBodyDoes: the answer was 200, so the activity is
+// TestStatusHoldsWhateverFollows: the answer was 200, so the activity is
 // delivered, and sending it again would deliver it twice.
-func TestStatusHoldsWhateverTheBodyDoes(t *testing.T) {
+func TestStatusHoldsWhateverFollows(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		serve func(net.Conn)
@@ -84,10 +83,31 @@ func TestStatusHoldsWhateverTheBodyDoes(t *testing.T) {
 			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"))
 			_ = conn.(*net.TCPConn).SetLinger(0)
 		}), nil, ""},
+		{"cut short in the header", say("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"), io.ErrUnexpectedEOF, ""},
+		{"cut short after the status", say("HTTP/1.1 200 OK\r\n"), io.ErrUnexpectedEOF, ""},
+		{"reset in the header", afterRequest(func(conn net.Conn) {
+			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nX: y\r\n"))
+			_ = conn.(*net.TCPConn).SetLinger(0)
+		}), io.ErrUnexpectedEOF, ""},
+		{"slow in the header", forever("HTTP/1.1 200 OK\r\n", "X: y\r\n", 20*time.Millisecond), ErrTimeout, ""},
+		{"with a header without colon", say("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), nil, ""},
+		{"with two lengths", say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), nil, ""},
+		{"with a header of 10 MB", forever("HTTP/1.1 200 OK\r\n", "X-Y: "+strings.Repeat("z", 1<<20)+"\r\n", 0), nil, ""},
+		{"with a header line without end", forever("HTTP/1.1 200 OK\r\nX: ", strings.Repeat("z", 1<<16), 0), nil, ""},
+		{"after an interim answer", say("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), nil, ""},
+		{"before the request was read", func(conn net.Conn) {
+			// Closing with bytes unread resets the connection: a later write fails.
+			_, _ = io.ReadFull(conn, make([]byte, 100))
+			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"))
+		}, nil, "ab"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client := trial(t, func(c *Config) { c.Body = 200 * time.Millisecond })
-			a, err := post(t, client, "http://"+listen(t, c.serve)+"/inbox")
+			client := trial(t, func(c *Config) { c.Body, c.Timeout = 200*time.Millisecond, time.Second })
+			r, err := NewRequest(t.Context(), http.MethodPost, "http://"+listen(t, c.serve)+"/inbox", strings.Repeat("x", 4<<20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := client.Do(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,5 +201,31 @@ func TestWhoStopped(t *testing.T) {
 				t.Errorf("%v, reason %q", err, ReasonOf(err))
 			}
 		})
+	}
+}
+
+// TestSwitchingProtocolsIsAnAnswerWithoutBody: net/http hands the bare connection
+// over as the body, which a request's end does not close.
+func TestSwitchingProtocolsIsAnAnswerWithoutBody(t *testing.T) {
+	const answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+	url := "http://" + listen(t, afterRequest(func(conn net.Conn) {
+		_, _ = conn.Write([]byte(answer))
+		_, _ = conn.Read(make([]byte, 1))
+	}))
+	done := make(chan Answer)
+	go func() {
+		a, err := post(t, trial(t, nil), url)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		if a.Status != http.StatusSwitchingProtocols || len(a.Body) > 0 {
+			t.Errorf("status %d, body %q", a.Status, a.Body)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the request has no end")
 	}
 }

@@ -38,7 +38,6 @@ type Client struct {
 	timeout   time.Duration
 	body      time.Duration
 	maxBody   int
-	idle      idle
 }
 
 // New returns a client, or an error that names what is wrong with the
@@ -54,13 +53,13 @@ func New(c Config) (*Client, error) {
 		timeout:   cmp.Or(c.Timeout, 15*time.Second),
 		body:      cmp.Or(c.Body, 3*time.Second),
 		maxBody:   cmp.Or(c.MaxBody, MaxBody),
-		idle:      idle{now: c.Now},
-	}
-	if c.Now == nil {
-		client.idle.now = time.Now
 	}
 	if client.transport == nil {
-		client.transport = newTransport(c, client.timeout)
+		now := c.Now
+		if now == nil {
+			now = time.Now
+		}
+		client.transport = newPool(newTransport(c, client.timeout), now)
 	}
 	return client, nil
 }
@@ -99,14 +98,13 @@ var ErrTooLong = errors.New("body is longer than is read")
 
 // Do sends r, made by NewRequest, and reads the answer. An error means that no
 // answer came, and ReasonOf classifies it; any status is an answer, redirects
-// included. A request is never sent twice, except where net/http knows that the
-// first was not looked at: the kept connection was closed before any of it was
-// written, or an HTTP/2 server said so.
+// included, also if the rest of the answer cannot be read (Answer.BodyErr). A
+// request is never sent twice, except where the host cannot have looked at the
+// first: nothing of it was written, or an HTTP/2 server said so.
 func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	if err := c.check(r); err != nil {
 		return Answer{}, err
 	}
-	c.idle.dropStale(c.transport)
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(c.timeout, func() { cancel(ErrTimeout) })

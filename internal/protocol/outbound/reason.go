@@ -38,6 +38,9 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 	if outer.Err() != nil && !errors.Is(context.Cause(outer), ErrTimeout) {
 		return fmt.Errorf("%w: %w", ErrStopped, context.Cause(outer))
 	}
+	if errors.Is(err, ErrStopped) {
+		return err
+	}
 	if full(err) {
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
@@ -51,10 +54,6 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 		return fmt.Errorf("%w: %w", ErrTimeout, err)
 	}
 	var network *net.OpError
-	var timeout interface{ Timeout() bool }
-	if errors.As(err, &timeout) && timeout.Timeout() && !errors.As(err, &network) && t.sent.Load() {
-		return ErrTimeout // net/http's own time-out of the header, in the words of ours
-	}
 	if t.sent.Load() && ReasonOf(err) == outcome.OtherTrouble && !errors.As(err, &network) {
 		// net/http has no type for most of what can be wrong with an answer.
 		return &InvalidAnswerError{Err: err}

@@ -16,7 +16,7 @@ import (
 func TestC7ConnectionsAndSessionsAreReused(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		var connections, resumed atomic.Int32
-		s, pool := secure(t, func(w http.ResponseWriter, r *http.Request) {
+		s, authorities := secure(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.TLS.DidResume {
 				resumed.Add(1)
 			}
@@ -29,7 +29,7 @@ func TestC7ConnectionsAndSessionsAreReused(t *testing.T) {
 				}
 			}
 		})
-		client := trial(t, func(c *Config) { c.RootCAs = pool })
+		client := trial(t, func(c *Config) { c.RootCAs = authorities })
 		for range 10 {
 			if _, err := post(t, client, s.URL); err != nil {
 				t.Fatal(err)
@@ -38,7 +38,7 @@ func TestC7ConnectionsAndSessionsAreReused(t *testing.T) {
 		if n := connections.Load(); n != 1 {
 			t.Errorf("HTTP/2 %v: %d connections for 10 requests", http2, n)
 		}
-		client.transport.(*http.Transport).CloseIdleConnections()
+		client.transport.(*pool).closeIdle()
 		if _, err := post(t, client, s.URL); err != nil {
 			t.Fatal(err)
 		}

@@ -15,13 +15,26 @@ type TLSError struct{ Err error }
 func (e *TLSError) Error() string { return "TLS: " + e.Err.Error() }
 func (e *TLSError) Unwrap() error { return e.Err }
 
-// tlsDialer is an http.Transport's DialTLSContext.
+// tlsDialer makes the connections of an http.Transport that belongs to a pool.
 type tlsDialer struct {
 	dialer  *net.Dialer
 	config  *tls.Config
 	timeout time.Duration
 }
 
+// dialPlain is the DialContext of the transport.
+func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
+	raw, err := d.dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{Conn: raw}
+	tell(ctx, raw, w)
+	return w, nil
+}
+
+// DialContext is the DialTLSContext of the transport. A connection that speaks
+// HTTP/2 is returned as a *tls.Conn, by which net/http knows it.
 func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -34,11 +47,17 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 	config := d.config.Clone()
 	config.ServerName = host
 	conn := tls.Client(raw, config)
-	ctx, cancel := context.WithTimeoutCause(ctx, d.timeout, ErrTimeout)
+	hand, cancel := context.WithTimeoutCause(ctx, d.timeout, ErrTimeout)
 	defer cancel()
-	if err := conn.HandshakeContext(ctx); err != nil {
+	if err := conn.HandshakeContext(hand); err != nil {
 		raw.Close()
 		return nil, &TLSError{Err: err}
 	}
-	return conn, nil
+	if conn.ConnectionState().NegotiatedProtocol == "h2" {
+		tell(ctx, raw, nil)
+		return conn, nil
+	}
+	w := &wire{Conn: conn}
+	tell(ctx, raw, w)
+	return w, nil
 }

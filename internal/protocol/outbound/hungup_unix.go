@@ -1,0 +1,31 @@
+//go:build unix
+
+package outbound
+
+import (
+	"net"
+	"syscall"
+)
+
+// hungUp reports whether something has come on a connection on which nothing is
+// due: the end of the connection, a reset, or a farewell of TLS or HTTP/2. The
+// reading goroutine finds that out too, but may not have had a processor yet,
+// least of all after the process was frozen; a request that is written before
+// would be lost.
+func hungUp(c net.Conn) bool {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	rc, err := sc.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := false
+	// Control and not Read, which would wait for the read that is under way.
+	err = rc.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		gone = n >= 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EWOULDBLOCK && err != syscall.EINTR
+	})
+	return err != nil || gone
+}

@@ -1,0 +1,252 @@
+package outbound
+
+import (
+	"container/list"
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Bounds of the connections that are kept while no request is under way on them.
+const (
+	// keepIdle is the longest that a connection is kept unused: many servers
+	// close theirs after a minute, and a request that meets a connection while
+	// the server closes it is lost.
+	keepIdle = 30 * time.Second
+	// maxIdle bounds them all: fedpost talks to thousands of hosts now and then,
+	// and a Lambda has 1,024 file descriptors.
+	maxIdle = 256
+	// maxIdlePerHost bounds those to one host.
+	maxIdlePerHost = 2
+)
+
+// pool keeps connections for later requests. It exists in place of the pool of
+// net/http because that one takes a connection back before the caller has the
+// answer: whatever then closes the connection (the bound on idle connections,
+// CloseIdleConnections, a second request) makes a POST that the host has
+// accepted end in an error, and so be sent again. In this pool a connection
+// belongs to one request until its answer has been read; only then can the
+// connection be lent again, evicted or closed. An HTTP/2 connection serves
+// several requests at once and is evicted when none is left.
+type pool struct {
+	transport *http.Transport // dials, and speaks the protocols; its own pool is not used
+	now       func() time.Time
+
+	mu    sync.Mutex
+	hosts map[string][]*kept // by scheme, name and port: connections that can take a request
+	idle  list.List          // of *kept without a request, the one unused for longest in front
+	timer *time.Timer        // runs while idle is not empty
+}
+
+// kept is a connection of a pool.
+type kept struct {
+	host string
+	conn *http.ClientConn
+	wire *wire    // of HTTP/1, which takes one request at a time; nil for HTTP/2
+	raw  net.Conn // the socket
+
+	// Guarded by pool.mu.
+	users int  // requests under way
+	out   bool // no more requests: closed when users is 0
+	since time.Time
+	place *list.Element // in pool.idle; nil while in use
+}
+
+func newPool(t *http.Transport, now func() time.Time) *pool {
+	return &pool{transport: t, now: now, hosts: make(map[string][]*kept)}
+}
+
+// get returns a connection on which a request can be sent, and whether it is new.
+// Each connection that get returns is handed to put once.
+func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh bool, err error) {
+	host := scheme + "://" + address
+	for {
+		k := p.take(host)
+		if k == nil {
+			break
+		}
+		if !hungUp(k.raw) && k.conn.Reserve() == nil {
+			return k, false, nil
+		}
+		p.discard(k)
+	}
+	k, err = p.dial(ctx, scheme, address)
+	if full(err) {
+		// Kept connections may be what takes all the files.
+		p.closeIdle()
+		k, err = p.dial(ctx, scheme, address)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	k.host = host
+	if k.wire == nil {
+		p.share(k)
+	}
+	return k, true, nil
+}
+
+// take lends a kept connection to the host, or returns nil if there is none.
+// Connections that have been unused for too long are closed on the way; their
+// age is of the wall clock, because timers and the monotonic clock stand still
+// while a Lambda is frozen.
+func (p *pool) take(host string) *kept {
+	p.mu.Lock()
+	old := p.sweep()
+	var k *kept
+	if free := p.hosts[host]; len(free) > 0 {
+		k = free[len(free)-1]
+		k.users++
+		p.unlist(k)
+		if k.wire != nil {
+			p.withdraw(k)
+		}
+	}
+	p.mu.Unlock()
+	closeAll(old)
+	return k
+}
+
+// share offers an HTTP/2 connection, which its first user has, to others.
+func (p *pool) share(k *kept) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hosts[k.host] = append(p.hosts[k.host], k)
+}
+
+// put takes a connection back after its request. The answer has been read, or
+// the connection is of no more use.
+func (p *pool) put(k *kept) {
+	usable := k.usable()
+	p.mu.Lock()
+	k.users--
+	if !usable {
+		p.retire(k)
+	}
+	var done []*kept
+	switch {
+	case k.users > 0:
+	case k.out, p.idleTo(k.host) >= maxIdlePerHost:
+		p.retire(k)
+		done = append(done, k)
+	default:
+		if k.wire != nil {
+			p.hosts[k.host] = append(p.hosts[k.host], k)
+		}
+		k.since = p.now().Round(0)
+		k.place = p.idle.PushBack(k)
+		done = p.sweep()
+		if p.idle.Len() > maxIdle {
+			oldest := p.idle.Front().Value.(*kept)
+			p.retire(oldest)
+			done = append(done, oldest)
+		}
+		if p.timer == nil {
+			p.timer = time.AfterFunc(keepIdle, p.tick)
+		}
+	}
+	p.mu.Unlock()
+	closeAll(done)
+}
+
+// discard gives up a connection that take returned.
+func (p *pool) discard(k *kept) {
+	p.mu.Lock()
+	k.users--
+	p.retire(k)
+	last := k.users == 0
+	p.mu.Unlock()
+	if last {
+		_ = k.conn.Close()
+	}
+}
+
+// closeIdle closes every connection without a request.
+func (p *pool) closeIdle() {
+	p.mu.Lock()
+	var all []*kept
+	for p.idle.Len() > 0 {
+		k := p.idle.Front().Value.(*kept)
+		p.retire(k)
+		all = append(all, k)
+	}
+	p.mu.Unlock()
+	closeAll(all)
+}
+
+// tick closes what has become too old while no request came.
+func (p *pool) tick() {
+	p.mu.Lock()
+	old := p.sweep()
+	if p.timer = nil; p.idle.Len() > 0 {
+		p.timer = time.AfterFunc(keepIdle, p.tick)
+	}
+	p.mu.Unlock()
+	closeAll(old)
+}
+
+// sweep returns the connections that have been unused for longer than keepIdle,
+// withdrawn, for the caller to close without the lock.
+func (p *pool) sweep() (old []*kept) {
+	now := p.now().Round(0)
+	for el := p.idle.Front(); el != nil; el = p.idle.Front() {
+		k := el.Value.(*kept)
+		if now.Sub(k.since) <= keepIdle {
+			break
+		}
+		p.retire(k)
+		old = append(old, k)
+	}
+	return old
+}
+
+// retire lets no more requests have k. p.mu is held.
+func (p *pool) retire(k *kept) {
+	k.out = true
+	p.unlist(k)
+	p.withdraw(k)
+}
+
+func (p *pool) unlist(k *kept) {
+	if k.place != nil {
+		p.idle.Remove(k.place)
+		k.place = nil
+	}
+}
+
+func (p *pool) withdraw(k *kept) {
+	free := p.hosts[k.host]
+	for i, other := range free {
+		if other == k {
+			free = append(free[:i:i], free[i+1:]...)
+			break
+		}
+	}
+	if len(free) == 0 {
+		delete(p.hosts, k.host)
+	} else {
+		p.hosts[k.host] = free
+	}
+}
+
+func (p *pool) idleTo(host string) (n int) {
+	for _, k := range p.hosts[host] {
+		if k.place != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func closeAll(ks []*kept) {
+	for _, k := range ks {
+		_ = k.conn.Close()
+	}
+}
+
+// usable reports whether the connection can take another request.
+func (k *kept) usable() bool {
+	return k.conn.Err() == nil && k.conn.Available() > 0 && (k.wire == nil || k.wire.end())
+}

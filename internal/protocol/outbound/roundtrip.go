@@ -1,0 +1,217 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+)
+
+// resends bounds how often a request goes to another connection after one that
+// surely did not carry it.
+const resends = 3
+
+// RoundTrip implements http.RoundTripper. A request goes out a second time only
+// if the host cannot have looked at the first: see unseen.
+//
+// After a request was written every error raises the question whether the host
+// has taken it all the same, for then a retry is a second send. For HTTP/1:
+//
+//	what happened                        the host answered?     and so
+//	status line came, rest is broken,    yes, with that status  an answer with that status
+//	  cut off, too long or too late
+//	host closed before it read all       yes, if a status line  as above; net/http alone
+//	  of the request                       came                   would drop the answer
+//	only interim answers (1xx)           no                     invalid-answer or time-out
+//	not HTTP at all                      cannot be known        invalid-answer
+//	connection ended, nothing answered   cannot be known        reset
+//	no answer in time                    cannot be known        timeout
+//	caller gave up                       cannot be known        ErrStopped
+//	connection ended before a byte of    no                     sent on another connection
+//	  the request was written
+//	any other error without an answer    cannot be known        ErrStopped: not the host's fault
+//
+// And for HTTP/2:
+//
+//	stream refused (REFUSED_STREAM), or  no (RFC 9113, 8.7)     sent on another connection
+//	  above the last one of a GOAWAY
+//	header block malformed or too long   yes, but net/http      invalid-answer
+//	                                       hides the status
+//	stream reset otherwise, also with    cannot be known        reset (net/http's pool would
+//	  PROTOCOL_ERROR                                              send again on PROTOCOL_ERROR)
+//	connection ended, ping unanswered    cannot be known        reset
+//
+// What cannot be known counts as not delivered: the activity's id lets the host
+// notice the second send.
+func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
+	address := net.JoinHostPort(r.URL.Hostname(), port(r.URL.Scheme, r.URL.Port()))
+	for n := 0; ; n++ {
+		k, fresh, err := p.get(r.Context(), r.URL.Scheme, address)
+		if err != nil {
+			return nil, err
+		}
+		res, err := p.send(k, r)
+		if err == nil {
+			return res, nil
+		}
+		var again *unseenError
+		if n >= resends || fresh && k.wire != nil || !errors.As(err, &again) || r.Context().Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// unseenError says that the host has not looked at the request.
+type unseenError struct{ error }
+
+func (e *unseenError) Unwrap() error { return e.error }
+
+// send sends r on k, and hands k back when the answer's body is closed.
+func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
+	var headers atomic.Bool
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		WroteHeaders: func() { headers.Store(true) },
+	}))
+	if r.GetBody != nil {
+		body, err := r.GetBody()
+		if err != nil {
+			k.conn.Release()
+			p.put(k)
+			return nil, err
+		}
+		r.Body = body
+	}
+	if k.wire != nil {
+		k.wire.begin()
+	}
+	res, err := k.conn.RoundTrip(r)
+	switch {
+	case err == nil && res.StatusCode == http.StatusSwitchingProtocols:
+		// The body would be the connection itself, without end and deaf to the
+		// request's context.
+		_ = res.Body.Close()
+		res.Body = http.NoBody
+		fallthrough
+	case err == nil:
+		res.Body = &lease{ReadCloser: res.Body, done: func() { p.put(k) }}
+		return res, nil
+	}
+	defer p.put(k)
+	if err.Error() == closedByServer {
+		err = fmt.Errorf("%w: %w", err, io.EOF)
+	}
+	if k.wire == nil {
+		return nil, unseen(err, headers.Load())
+	}
+	wrote, heard, status := k.wire.state()
+	switch {
+	case status != 0:
+		return answered(r, status, err), nil
+	case !wrote:
+		return nil, &unseenError{err}
+	case !heard && r.Context().Err() == nil && !theirs(err):
+		return nil, fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	return nil, err
+}
+
+// unseen marks an error of HTTP/2 that says that the host has not looked at the
+// request.
+func unseen(err error, wrote bool) error {
+	var stream streamError
+	if !wrote || errors.As(err, &stream) && stream.Code == refusedStream || err.Error() == goneAway {
+		return &unseenError{err}
+	}
+	return err
+}
+
+const (
+	refusedStream = 7 // RFC 9113, section 7
+	// goneAway is the text of an error of net/http that has no type: the stream's
+	// number is above the last one that the host's GOAWAY names.
+	goneAway = "http2: Transport received Server's graceful shutdown GOAWAY"
+)
+
+// theirs reports whether err tells of the connection or of the other side. What
+// else ends a request without an answer comes from this side.
+func theirs(err error) bool {
+	if errors.Is(err, net.ErrClosed) {
+		return false
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// closedByServer is the text of an error of net/http that has no type.
+const closedByServer = "http: server closed idle connection"
+
+// answered is an answer of which no more than the status is known.
+func answered(r *http.Request, status int, err error) *http.Response {
+	return &http.Response{
+		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header), Body: io.NopCloser(broken{err}), ContentLength: -1, Request: r,
+	}
+}
+
+// broken is a body that cannot be read.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
+
+// lease hands a connection back when the answer's body is closed.
+type lease struct {
+	io.ReadCloser
+	once sync.Once
+	done func()
+}
+
+func (l *lease) Close() error {
+	err := l.ReadCloser.Close()
+	l.once.Do(l.done)
+	return err
+}
+
+func port(scheme, port string) string {
+	switch {
+	case port != "":
+		return port
+	case scheme == "http":
+		return "80"
+	}
+	return "443"
+}
+
+// dial makes a connection.
+func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) {
+	d := &dialled{}
+	conn, err := p.transport.NewClientConn(context.WithValue(ctx, dialledKey{}, d), scheme, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.Reserve(); err != nil {
+		// The host closed the connection, or wants no request on it.
+		_ = conn.Close()
+		return nil, fmt.Errorf("%w: %w", err, io.EOF)
+	}
+	return &kept{conn: conn, wire: d.wire, raw: d.raw, users: 1}, nil
+}
+
+// dialled takes what the dialers know of a connection past net/http.
+type dialled struct {
+	raw  net.Conn
+	wire *wire
+}
+
+type dialledKey struct{}
+
+// tell hands a new connection to the pool.
+func tell(ctx context.Context, raw net.Conn, w *wire) {
+	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
+		d.raw, d.wire = raw, w
+	}
+}
