@@ -18,7 +18,7 @@ func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s := readSubmission(o)
+	s := a.readSubmission(o)
 	key, ttl := readKey(o, r.Header)
 	o.done()
 	req := enqueueRequest(s)
@@ -51,10 +51,10 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 		if !ok {
 			o.faults.add(at, "is not an object")
 			// Keep the others at their places.
-			req.Requests = append(req.Requests, enqueue.Request{Protocol: activity.ActivityPub})
+			req.Requests = append(req.Requests, enqueue.Request{})
 			return !o.faults.full()
 		}
-		one := enqueueRequest(readSubmission(part))
+		one := enqueueRequest(a.readSubmission(part))
 		one.DeduplicationKey, one.DeduplicationTTL = readKey(part, nil)
 		part.done()
 		req.Requests = append(req.Requests, one)

@@ -19,6 +19,7 @@ import (
 	"fedpost/internal/enqueue"
 	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
+	"fedpost/internal/protocol"
 )
 
 // Enqueuer accepts activities.
@@ -64,6 +65,7 @@ type Options struct {
 	Enqueuer   Enqueuer
 	Keys       Keys
 	Activities Activities
+	Protocols  protocol.Set
 	// Routes of other packages.
 	Routes []Route
 

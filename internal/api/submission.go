@@ -9,11 +9,12 @@ import (
 	"fedpost/internal/api/contract"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/ledger"
+	"fedpost/internal/protocol"
 )
 
 // readSubmission takes an activity's fields from o, but for those of
 // deduplication, which belong to the call.
-func readSubmission(o *object) contract.Submission {
+func (a *API) readSubmission(o *object) contract.Submission {
 	s := contract.Submission{
 		Protocol:       o.named("protocol"),
 		KeyID:          o.named("keyId"),
@@ -29,11 +30,15 @@ func readSubmission(o *object) contract.Submission {
 	}
 	shared := o.flag("preferSharedInbox", true)
 	s.PreferSharedInbox = &shared
-	// Each protocol has its own field for what is delivered; the other's is left
+	// Each protocol has its own field for what is delivered; another's is left
 	// in place, and so reported as unknown.
-	if s.Protocol == string(activity.Sipher) {
-		s.Payload = o.textOr("payload")
-	} else if raw, ok := o.take("activity"); ok {
+	p, known := a.o.Protocols.Of(activity.Protocol(s.Protocol))
+	if known && p.Intake.Body == protocol.None {
+		o.fault("protocol", "is not for requests of others; it is one of %q", a.o.Protocols.Offered())
+	}
+	if p.Intake.Body == protocol.Text {
+		s.Payload = o.textOr(string(protocol.Text))
+	} else if raw, ok := o.take(string(protocol.JSON)); ok {
 		s.Activity = raw
 	}
 	return s
@@ -51,9 +56,6 @@ func enqueueRequest(s contract.Submission) enqueue.Request {
 	}
 	for i, r := range s.Recipients {
 		req.Recipients[i] = enqueue.Recipient(r)
-	}
-	if req.Protocol == "" {
-		req.Protocol = activity.ActivityPub
 	}
 	// These very bytes go on the wire: they are not decoded and encoded again.
 	if body := string(s.Activity) + s.Payload; body != "" {

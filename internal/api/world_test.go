@@ -22,6 +22,10 @@ import (
 	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
+	"fedpost/internal/protocol"
+	"fedpost/internal/protocol/activitypub"
+	"fedpost/internal/protocol/retry"
+	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/store"
 )
 
@@ -71,13 +75,18 @@ func newWorld(t *testing.T, change ...func(*api.Options)) *world {
 	}
 	log := slog.New(slog.NewJSONHandler(&w.log, nil))
 	ring := keys.New(w.store, sealer, keys.Options{Now: now})
+	federation := sipher.Register(nil, sipher.Bounds{})
+	federation.Intake.Recorder = nil
+	protocols := protocol.Set{activitypub.Register(nil, retry.ActivityPub()), federation}
 	queues := map[queue.Name]queue.Sender{}
 	for _, n := range []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered} {
 		queues[n] = w.engine.Queue(n)
 	}
 	o := api.Options{
+		Protocols: protocols,
 		Enqueuer: enqueue.New(enqueue.Options{
-			Queues: queues, Ledger: w.store, Payloads: w.store, Agenda: w.store, Keys: ring,
+			Protocols: protocols,
+			Queues:    queues, Ledger: w.store, Payloads: w.store, Agenda: w.store, Keys: ring,
 			Markers: dedup.New(w.store, dedup.Options{Now: now, Entropy: rand.Reader, Log: log}),
 			Now:     now, Entropy: rand.Reader, Log: log,
 		}),

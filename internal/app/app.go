@@ -18,9 +18,6 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/keys"
 	"fedpost/internal/protocol/outbound"
-	"fedpost/internal/protocol/sipher"
-	"fedpost/internal/protocol/sipher/crypto"
-	"fedpost/internal/protocol/sipher/peers"
 
 	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger/stats"
@@ -97,22 +94,4 @@ func (p Ports) client(o config.Outbound, timeout time.Duration, maxBody int) (*o
 		return nil, fmt.Errorf("HTTP client: %w", err)
 	}
 	return c, nil
-}
-
-// sipher is the Sipher protocol, with as much of our identity as the function
-// has use for. Without an identity it refuses jobs with a text that names the
-// missing settings, and everything else goes on.
-func (p Ports) sipher(id crypto.Identity, c config.Sipher, o config.Outbound) (*sipher.Protocol, error) {
-	policies, err := peers.ParsePolicies(c.Threats)
-	if err != nil {
-		return nil, fmt.Errorf("SIPHER_THREAT_POLICIES: %w", err)
-	}
-	hc, err := p.client(o, sipher.Timeout, sipher.MaxAnswer)
-	if err != nil {
-		return nil, err
-	}
-	return sipher.New(sipher.Config{
-		Identity: id, Store: p.store().Sipher(), HTTP: hc, Policies: &policies, Probes: c.Probes, Checks: c.Checks,
-		Limiter: peers.NewRateLimit(c.DiscoverRate, c.DiscoverRate, p.now()), Log: p.Log, Now: p.now(),
-	}), nil
 }

@@ -1,10 +1,10 @@
 package app
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
@@ -12,7 +12,7 @@ import (
 	"fedpost/internal/enqueue"
 	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/ledger/stats"
-	"fedpost/internal/protocol/sipher"
+	"fedpost/internal/protocol"
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
@@ -25,11 +25,13 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity in the Sipher network: %w", err)
 	}
-	federation, err := p.sipher(crypto.Identity{Public: who}, c.Sipher, c.Outbound)
+	pol, err := c.Retry.Build()
 	if err != nil {
 		return nil, err
 	}
-	pol, err := c.Retry.Build()
+	protocols, err := p.protocols(federation{
+		outbound: c.Outbound, sipher: c.Sipher, identity: crypto.Identity{Public: who}, policy: pol,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -39,21 +41,32 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 		return nil, err
 	}
 	return api.New(api.Options{
-		Enqueuer: p.enqueuer(c, p.coalesce(pol), keys, federation, p.meter(tally)), Keys: keys, Activities: activities{p.store(), p.now()},
-		Routes: append(operating, api.Route{Pattern: "/discover", Handler: federation.Handler(), Public: true}),
-		Token:  token, Now: p.now(), RequestID: rand.Text, Log: p.Log,
+		Enqueuer: p.enqueuer(c, protocols, p.coalesce(pol), keys, p.meter(tally)), Keys: keys,
+		Activities: activities{p.store(), p.now()}, Protocols: protocols, Routes: slices.Concat(operating, public(protocols)),
+		Token: token, Now: p.now(), RequestID: rand.Text, Log: p.Log,
 	}), nil
 }
 
-func (p Ports) enqueuer(c config.Enqueue, noter enqueue.Noter, keys enqueue.Keys, federation *sipher.Protocol, meter stats.Meter) *enqueue.Service {
+// public are the routes that protocols serve to other servers.
+func public(s protocol.Set) (all []api.Route) {
+	for _, p := range s {
+		for pattern, h := range p.Public {
+			all = append(all, api.Route{Pattern: pattern, Handler: h, Public: true})
+		}
+	}
+	return all
+}
+
+func (p Ports) enqueuer(c config.Enqueue, protocols protocol.Set, noter enqueue.Noter, keys enqueue.Keys, meter stats.Meter) *enqueue.Service {
 	s := p.store()
 	return enqueue.New(enqueue.Options{
-		Queues: p.senders(), Ledger: s, Payloads: s, Agenda: s, Keys: keys,
+		Protocols: protocols,
+		Queues:    p.senders(), Ledger: s, Payloads: s, Agenda: s, Keys: keys,
 		Markers: dedup.New(s, dedup.Options{
 			TTL: c.Deduplication.TTL, Prefix: c.Deduplication.Prefix, Fallback: dedup.Fallback(c.Deduplication.Fallback),
 			Now: p.now(), Entropy: rand.Reader, Log: p.Log,
 		}),
-		Noter: noter, Jobs: follows{federation}, Meter: meter,
+		Noter: noter, Meter: meter,
 		Limits: enqueue.Limits{
 			Body: c.Limits.ActivityBytes, Inboxes: c.Limits.Recipients, Batch: c.Limits.Batch, Delay: c.Limits.Delay,
 		},
@@ -61,11 +74,4 @@ func (p Ports) enqueuer(c config.Enqueue, noter enqueue.Noter, keys enqueue.Keys
 		Priorities: c.Priorities.ByType(), Priority: activity.Priority(c.Priorities.Default),
 		Now: p.now(), Entropy: rand.Reader, Log: p.Log,
 	})
-}
-
-// follows notes the follow of a Sipher job before it is sent.
-type follows struct{ protocol *sipher.Protocol }
-
-func (f follows) RecordJob(ctx context.Context, a activity.Activity, _ activity.Target) error {
-	return f.protocol.RecordFollow(ctx, a)
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"time"
 
 	"fedpost/internal/app/config"
@@ -10,8 +9,6 @@ import (
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/message/agenda"
 	"fedpost/internal/protocol/outbound"
-	"fedpost/internal/protocol/sipher"
-	"fedpost/internal/protocol/sipher/crypto"
 )
 
 // probeTimeout is how long a server that is probed may take to answer.
@@ -28,7 +25,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 		return nil, err
 	}
 	// Its checks ask who others are and say nothing of us.
-	federation, err := p.sipher(crypto.Identity{}, c.Sipher, c.Outbound)
+	protocols, err := p.protocols(federation{outbound: c.Outbound, sipher: c.Sipher, policy: pol})
 	if err != nil {
 		return nil, err
 	}
@@ -40,17 +37,9 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	notes := enqueue.Notes{Noter: p.coalesce(pol), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
 		Servers: s, Lot: p.lot(circuit),
-		Prober:   healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
-		Agenda:   &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, SetAside: aside.SetAside, Log: p.Log},
-		Checkers: []healthcheck.Checker{sipherChecks{federation}},
-		Rules:    circuit, Log: p.Log, Meter: p.Metrics, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
+		Prober:    healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
+		Agenda:    &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, SetAside: aside.SetAside, Log: p.Log},
+		Protocols: protocols,
+		Rules:     circuit, Log: p.Log, Meter: p.Metrics, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
 	}), nil
-}
-
-// sipherChecks are the health checks of the Sipher protocol's own registry.
-type sipherChecks struct{ protocol *sipher.Protocol }
-
-func (s sipherChecks) Check(ctx context.Context, _ time.Time) error {
-	_, err := s.protocol.Check(ctx)
-	return err
 }

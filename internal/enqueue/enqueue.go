@@ -25,6 +25,7 @@ import (
 	"fedpost/internal/ledger"
 	"fedpost/internal/message/agenda"
 	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/protocol"
 )
 
 // Ledger is the part of ledger.Store that accepting needs.
@@ -44,17 +45,10 @@ type Keys interface {
 	Known(ctx context.Context, id string) (bool, error)
 }
 
-// Noter is told of every ActivityPub activity once it is on a queue, so that
+// Noter is told of every activity that has a type once it is on a queue, so that
 // older ones it makes superfluous are not sent. Repeating a note is harmless.
 type Noter interface {
 	Note(ctx context.Context, a activity.Activity, targets []activity.Target) error
-}
-
-// JobRecorder is told of every Sipher job before it is sent, since what it
-// records must be there when the acknowledgement arrives. Repeating it is
-// harmless. Its error refuses the request, as a failure of ours.
-type JobRecorder interface {
-	RecordJob(ctx context.Context, a activity.Activity, target activity.Target) error
 }
 
 // Meter counts recipients as they are accepted.
@@ -73,17 +67,17 @@ type Limits struct {
 // DefaultRetention is how long records are kept after an activity is due.
 const DefaultRetention = 30 * 24 * time.Hour
 
-// Options of a Service. Noter, Jobs, Meter and Priorities may be left out.
+// Options of a Service. Noter, Meter and Priorities may be left out.
 type Options struct {
-	Queues   map[queue.Name]queue.Sender // high, normal, low and ordered
-	Ledger   Ledger
-	Payloads claimcheck.Store
-	Agenda   Agenda
-	Keys     Keys
-	Markers  *dedup.Guard
-	Noter    Noter
-	Jobs     JobRecorder
-	Meter    Meter
+	Protocols protocol.Set
+	Queues    map[queue.Name]queue.Sender // high, normal, low and ordered
+	Ledger    Ledger
+	Payloads  claimcheck.Store
+	Agenda    Agenda
+	Keys      Keys
+	Markers   *dedup.Guard
+	Noter     Noter
+	Meter     Meter
 
 	Limits    Limits
 	Retention time.Duration

@@ -39,7 +39,7 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 	if err := s.record(ctx, rs[from:]); err != nil {
 		return &SendError{Err: fmt.Errorf("record activity: %w", err)}
 	}
-	if err := s.recordJobs(ctx, m); err != nil {
+	if err := s.tell(ctx, m); err != nil {
 		return &SendError{Err: err}
 	}
 	if p.later() {
@@ -102,17 +102,16 @@ func (s *Service) record(ctx context.Context, rs []ledger.Record) error {
 	return g.Wait()
 }
 
-func (s *Service) recordJobs(ctx context.Context, m message.Message) error {
-	if s.o.Jobs == nil {
-		return nil
-	}
+// tell tells each activity's protocol of it, before it is sent.
+func (s *Service) tell(ctx context.Context, m message.Message) error {
 	for _, part := range parts(m) {
 		a := part.Activity
-		if a.Protocol != activity.Sipher {
+		p, _ := s.o.Protocols.Of(a.Protocol)
+		if p.Intake.Recorder == nil {
 			continue
 		}
 		for _, t := range targets(part) {
-			if err := s.o.Jobs.RecordJob(ctx, *a, t); err != nil {
+			if err := p.Intake.Recorder.Record(ctx, *a, t); err != nil {
 				return fmt.Errorf("record job %s: %w", a.Job, err)
 			}
 		}

@@ -198,7 +198,8 @@ func (s *scheduler) start(other, open bool) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	c.service = enqueue.New(enqueue.Options{
-		Queues: map[queue.Name]queue.Sender{queue.Normal: c}, Ledger: c, Keys: keys{keyID: true},
+		Protocols: protocols,
+		Queues:    map[queue.Name]queue.Sender{queue.Normal: c}, Ledger: c, Keys: keys{keyID: true},
 		Markers: dedup.New(c, dedup.Options{Now: s.now, Entropy: entropy, Log: log, Fallback: fallback}),
 		Now:     s.now, Entropy: entropy, Log: log,
 	})

@@ -26,8 +26,8 @@ func (n Notes) sent(ctx context.Context, m message.Message) {
 		return
 	}
 	for _, part := range parts(m) {
-		if part.Activity.Protocol != activity.ActivityPub {
-			continue
+		if part.Activity.Type == "" {
+			continue // it makes nothing superfluous
 		}
 		if err := n.Noter.Note(ctx, *part.Activity, targets(part)); err != nil {
 			n.Log.WarnContext(ctx, "activity is queued, but not noted: older ones that it makes superfluous will be sent",

@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -67,11 +68,7 @@ func (s *Service) plan(items []item, operation string, key *string, ttl time.Dur
 }
 
 func (s *Service) priority(it item) activity.Priority {
-	kind := it.typ
-	if it.Protocol == activity.Sipher {
-		kind = it.Job
-	}
-	if p, ok := s.o.Priorities[kind]; ok {
+	if p, ok := s.o.Priorities[cmp.Or(it.typ, it.Job)]; ok {
 		return p
 	}
 	return s.o.Priority

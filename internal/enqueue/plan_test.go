@@ -14,6 +14,7 @@ import (
 	"fedpost/internal/enqueue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
+	"fedpost/internal/protocol"
 	"fedpost/internal/testkit/faults"
 )
 
@@ -268,7 +269,7 @@ func TestReleaseStopsWhenItsTimeIsUp(t *testing.T) {
 	w.one()
 }
 
-// witness is a Noter and a JobRecorder.
+// witness is a Noter and a protocol.Recorder.
 type witness struct {
 	w     *world
 	noted []string
@@ -280,7 +281,7 @@ func (n *witness) Note(_ context.Context, a activity.Activity, targets []activit
 	return n.err
 }
 
-func (n *witness) RecordJob(_ context.Context, a activity.Activity, t activity.Target) error {
+func (n *witness) Record(_ context.Context, a activity.Activity, t activity.Target) error {
 	n.noted = append(n.noted, fmt.Sprintf("recorded %s to %s after %s", a.Job, t.Inbox, n.last()))
 	return n.err
 }
@@ -292,7 +293,9 @@ func (n *witness) last() string {
 
 func newWitness(t *testing.T, p *faults.Plan) *witness {
 	n := &witness{}
-	n.w = newWorld(t, p, func(s *settings) { s.enqueue.Noter, s.enqueue.Jobs = n, n })
+	n.w = newWorld(t, p, func(s *settings) {
+		s.enqueue.Noter, s.enqueue.Protocols = n, protocol.Set{protocols[0], withRecorder(protocols[1], n)}
+	})
 	return n
 }
 

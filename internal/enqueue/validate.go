@@ -1,13 +1,16 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/protocol"
 )
 
 // maxEscaped is how many bytes a body may take in a queue message of 1 MiB that
@@ -33,15 +36,13 @@ type item struct {
 // of use only if nothing is.
 func (s *Service) check(ctx context.Context, req Request, f faults) (item, error) {
 	it := item{Request: req}
-	switch req.Protocol {
-	case activity.ActivityPub:
-		if err := s.checkActivityPub(ctx, &it, f); err != nil {
+	if p, ok := s.o.Protocols.Of(cmp.Or(req.Protocol, s.o.Protocols.Default())); ok {
+		it.Protocol = p.Name
+		if err := s.checkProtocol(ctx, &it, p, f); err != nil {
 			return it, err
 		}
-	case activity.Sipher:
-		s.checkSipher(&it, f)
-	default:
-		f.add("/protocol", "is %q; it is one of %q (the default) and %q", req.Protocol, activity.ActivityPub, activity.Sipher)
+	} else {
+		f.add("/protocol", "is %q; it is one of %q, of which the first is the default", req.Protocol, s.o.Protocols.Offered())
 	}
 	s.checkRecipients(&it, f)
 	s.checkOptions(req, f)
@@ -49,30 +50,61 @@ func (s *Service) check(ctx context.Context, req Request, f faults) (item, error
 	return it, nil
 }
 
-func (s *Service) checkActivityPub(ctx context.Context, it *item, f faults) error {
+// checkProtocol checks what the protocol has a say in.
+func (s *Service) checkProtocol(ctx context.Context, it *item, p protocol.Protocol, f faults) error {
+	s.checkDelivered(it, p.Intake, f)
+	if p.Intake.Single {
+		checkSingle(it, p.Name, f)
+	}
+	if s.expects(p, protocol.Job, it.Job, f) {
+		checkJob(it.Job, f)
+	}
+	if s.expects(p, protocol.ServerURL, it.ServerURL, f) {
+		it.ServerURL = checkServer(it.ServerURL, f)
+	}
+	if s.expects(p, protocol.KeyID, it.KeyID, f) {
+		return s.checkKeyID(ctx, it.KeyID, f)
+	}
+	return nil
+}
+
+// expects reports whether a field belongs to a protocol. If not, it has to be
+// empty.
+func (s *Service) expects(p protocol.Protocol, field protocol.Field, value string, f faults) bool {
+	if slices.Contains(p.Intake.Fields, field) {
+		return true
+	}
+	switch {
+	case value == "":
+	case field == protocol.KeyID && p.Intake.Signs != "":
+		f.add("/keyId", "does not belong to protocol %q, which signs %s", p.Name, p.Intake.Signs)
+	default:
+		f.add("/"+string(field), "does not belong to protocol %q, but to %q", p.Name, s.o.Protocols.With(field))
+	}
+	return false
+}
+
+// checkDelivered checks what is to be delivered, and takes its type.
+func (s *Service) checkDelivered(it *item, in protocol.Intake, f faults) {
+	pointer := "/" + string(in.Body)
 	switch {
 	case it.Body == nil:
-		f.add("/activity", "is missing; give the activity to deliver, a JSON object")
-	case s.checkBody("/activity", *it.Body, f):
-		h, ok := readHead(*it.Body)
-		if !ok {
-			f.add("/activity", "is not a JSON object")
-		} else if !h.HasActor {
-			f.add("/activity/actor", "is missing; give the id of the actor who sends it")
+		f.add(pointer, "is missing; %s", in.Missing)
+	case s.checkBody(pointer, *it.Body, f) && in.Inspector != nil:
+		kind, found := in.Inspector.Inspect(*it.Body)
+		for _, fault := range found {
+			f.add(pointer+fault.Pointer, "%s", fault.Detail)
 		}
-		it.typ = h.Type
+		it.typ = kind
 	}
-	if it.Job != "" {
-		f.add("/job", "belongs to protocol %q", activity.Sipher)
-	}
-	if it.ServerURL != "" {
-		f.add("/serverUrl", "belongs to protocol %q", activity.Sipher)
-	}
-	if it.KeyID == "" {
+}
+
+func (s *Service) checkKeyID(ctx context.Context, id string, f faults) error {
+	if id == "" {
 		f.add("/keyId", "is missing; give the id of the key to sign with")
 		return nil
 	}
-	known, err := s.o.Keys.Known(ctx, it.KeyID)
+	known, err := s.o.Keys.Known(ctx, id)
 	if err != nil {
 		return fmt.Errorf("look for key: %w", err)
 	}
@@ -82,37 +114,34 @@ func (s *Service) checkActivityPub(ctx context.Context, it *item, f faults) erro
 	return nil
 }
 
-// checkSipher leaves the payload's content alone: the protocol settles that at
-// delivery, with an outcome of its own.
-func (s *Service) checkSipher(it *item, f faults) {
-	if it.Body == nil {
-		f.add("/payload", "is missing; give the exact JSON text to encrypt, as a string")
-	} else {
-		s.checkBody("/payload", *it.Body, f)
-	}
+func checkJob(job string, f faults) {
 	switch {
-	case it.Job == "":
+	case job == "":
 		f.add("/job", "is missing; give the job's name, such as deliver-post")
-	case len(it.Job) > 128 || strings.ContainsFunc(it.Job, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+	case len(job) > 128 || strings.ContainsFunc(job, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		f.add("/job", "is no job name: up to 128 bytes without spaces and control characters")
 	}
-	server, err := canonical(it.ServerURL, activity.CanonicalServer)
+}
+
+// checkServer returns the one spelling of a server's URL.
+func checkServer(url string, f faults) string {
+	server, err := canonical(url, activity.CanonicalServer)
 	switch {
 	case err != nil:
 		f.add("/serverUrl", "%v", err)
 	case strings.Contains(server, "?"):
 		f.add("/serverUrl", "has a query; give the origin of the server")
 	}
-	it.ServerURL = server
-	if it.KeyID != "" {
-		f.add("/keyId", "does not belong to protocol %q, which signs with the server's own identity", activity.Sipher)
-	}
+	return server
+}
+
+func checkSingle(it *item, name activity.Protocol, f faults) {
 	if len(it.Recipients) > 1 {
-		f.add("/recipients", "lists %d; a Sipher job has exactly one target URL", len(it.Recipients))
+		f.add("/recipients", "lists %d; a delivery by protocol %q has exactly one target URL", len(it.Recipients), name)
 	}
 	for i, r := range it.Recipients {
 		if r.SharedInbox != "" {
-			f.add(fmt.Sprintf("/recipients/%d/sharedInbox", i), "does not belong to protocol %q", activity.Sipher)
+			f.add(fmt.Sprintf("/recipients/%d/sharedInbox", i), "does not belong to protocol %q", name)
 		}
 	}
 }

@@ -18,6 +18,10 @@ import (
 	"fedpost/internal/message"
 	"fedpost/internal/message/agenda"
 	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/protocol"
+	"fedpost/internal/protocol/activitypub"
+	"fedpost/internal/protocol/retry"
+	siphers "fedpost/internal/protocol/sipher"
 	"fedpost/internal/store"
 	"fedpost/internal/testkit/cost"
 	"fedpost/internal/testkit/engines"
@@ -35,6 +39,18 @@ var (
 	noon    = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	sending = []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered}
 )
+
+// protocols are those that fedpost speaks. The Sipher protocol records nothing
+// here.
+var protocols = protocol.Set{
+	activitypub.Register(nil, retry.ActivityPub()),
+	withRecorder(siphers.Register(nil, siphers.Bounds{}), nil),
+}
+
+func withRecorder(p protocol.Protocol, r protocol.Recorder) protocol.Protocol {
+	p.Intake.Recorder = r
+	return p
+}
 
 // world is the service on an engine, all of its calls counted and breakable by a
 // plan.
@@ -95,7 +111,7 @@ func (w *world) restart(p *faults.Plan) {
 	w.restarts++
 	s := settings{
 		dedup:   dedup.Options{Now: w.now, Entropy: entropy, Log: discard},
-		enqueue: enqueue.Options{Queues: senders, Keys: keys{keyID: true}, Now: w.now, Entropy: entropy, Log: discard},
+		enqueue: enqueue.Options{Protocols: protocols, Queues: senders, Keys: keys{keyID: true}, Now: w.now, Entropy: entropy, Log: discard},
 	}
 	for _, c := range w.change {
 		c(&s)

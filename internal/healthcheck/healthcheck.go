@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 )
@@ -35,21 +36,17 @@ type Releaser interface {
 	Release(ctx context.Context, now time.Time) (int, error)
 }
 
-// Checker is the minute's work of a protocol that keeps states of its own.
-type Checker interface {
-	Check(ctx context.Context, now time.Time) error
-}
-
 // Meter counts for metrics.
 type Meter interface{ Counted(name string, n int) }
 
-// Config is what a Runner works with. Agenda and Checkers may be nil.
+// Config is what a Runner works with. Agenda may be nil.
 type Config struct {
-	Servers  circuit.Store
-	Lot      *parking.Lot
-	Prober   Prober
-	Agenda   Releaser
-	Checkers []Checker
+	Servers circuit.Store
+	Lot     *parking.Lot
+	Prober  Prober
+	Agenda  Releaser
+	// Protocols have work of their own to be done every minute.
+	Protocols protocol.Set
 
 	Rules circuit.Rules
 	Log   *slog.Logger
@@ -121,8 +118,10 @@ func (r *Runner) Run(ctx context.Context) error {
 			fail(err)
 		})
 	}
-	for _, c := range r.Checkers {
-		wg.Go(func() { fail(c.Check(ctx, now)) })
+	for _, p := range r.Protocols {
+		if p.Upkeep != nil {
+			wg.Go(func() { fail(p.Upkeep.Check(ctx, now)) })
+		}
 	}
 	wg.Go(func() { fail(r.servers(ctx, now)) })
 	wg.Wait()

@@ -16,6 +16,7 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/healthcheck"
+	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/world"
 )
@@ -311,7 +312,9 @@ func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
 func TestDelayedWorkAndProtocolsOfTheirOwnHaveTheirTurn(t *testing.T) {
 	w := world.New(t, world.Options{})
 	a, c := &part{}, &part{err: errors.New("registry is down")}
-	r := runner(w, &counting{}, func(cfg *healthcheck.Config) { cfg.Agenda, cfg.Checkers = a, []healthcheck.Checker{c, &part{}} })
+	r := runner(w, &counting{}, func(cfg *healthcheck.Config) {
+		cfg.Agenda, cfg.Protocols = a, protocol.Set{{Upkeep: c}, {}, {Upkeep: &part{}}}
+	})
 	err := r.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "registry is down") {
 		t.Errorf("error %v", err)

@@ -8,6 +8,8 @@ package protocol
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -18,11 +20,30 @@ import (
 // Protocol is the registration of a protocol.
 type Protocol struct {
 	Name     activity.Protocol
+	Intake   Intake
 	Delivery Delivery
+	// Upkeep is the protocol's part of the scheduled work; nil: it has none.
+	Upkeep Upkeep
+	// Public serves what other servers ask for, without authentication, by pattern
+	// of http.ServeMux.
+	Public map[string]http.Handler
+}
+
+// Upkeep is work that is due although nobody asks for it.
+type Upkeep interface {
+	Check(ctx context.Context, now time.Time) error
 }
 
 // Set lists the protocols of an installation, the default one first.
 type Set []Protocol
+
+// Default is the protocol of requests that name none.
+func (s Set) Default() activity.Protocol {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0].Name
+}
 
 // Of returns a protocol by its name.
 func (s Set) Of(name activity.Protocol) (Protocol, bool) {
@@ -32,6 +53,28 @@ func (s Set) Of(name activity.Protocol) (Protocol, bool) {
 		}
 	}
 	return Protocol{}, false
+}
+
+// Offered lists the protocols that callers of the API may ask for.
+func (s Set) Offered() []activity.Protocol {
+	var names []activity.Protocol
+	for _, p := range s {
+		if p.Intake.Body != None {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// With lists the protocols whose requests have a field.
+func (s Set) With(f Field) []activity.Protocol {
+	var names []activity.Protocol
+	for _, p := range s {
+		if slices.Contains(p.Intake.Fields, f) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 // Sender sends activities.

@@ -31,9 +31,6 @@ import (
 const (
 	// Tries of a delivery in all, with waits of 5, 10, 20 and 40 s between.
 	Tries = 5
-	// KeepDelivered and KeepFailed are how long records are kept for diagnosis.
-	KeepDelivered = 24 * time.Hour
-	KeepFailed    = 7 * 24 * time.Hour
 	// Timeout of the request of a delivery.
 	Timeout = 15 * time.Second
 

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"fmt"
+
+	"fedpost/internal/app/config"
+	"fedpost/internal/protocol"
+	"fedpost/internal/protocol/activitypub"
+	"fedpost/internal/protocol/outbound"
+	"fedpost/internal/protocol/retry"
+	"fedpost/internal/protocol/sipher"
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/servers/cache"
+)
+
+// federation is what a function gives to the protocols.
+type federation struct {
+	outbound config.Outbound
+	sipher   config.Sipher
+	// identity in the Sipher network: as much of it as the function has use for.
+	identity crypto.Identity
+	policy   retry.Policy
+	// perHost is how many attempts one host may have under way.
+	perHost int
+	// hosts are what the function knows of hosts; nil where it sends nothing.
+	hosts *cache.Hosts
+}
+
+// protocols registers what fedpost speaks, the default first. Another protocol is
+// another line.
+func (p Ports) protocols(f federation) (protocol.Set, error) {
+	var s protocol.Set
+	for _, register := range []func(federation) (protocol.Protocol, error){p.activityPub, p.sipher} {
+		one, err := register(f)
+		if err != nil {
+			return nil, err
+		}
+		s = append(s, one)
+	}
+	return s, nil
+}
+
+func (p Ports) activityPub(f federation) (protocol.Protocol, error) {
+	if f.hosts == nil {
+		return activitypub.Register(nil, f.policy), nil
+	}
+	hc, err := p.client(f.outbound, f.outbound.Timeout, outbound.MaxBody)
+	if err != nil {
+		return protocol.Protocol{}, err
+	}
+	sender := activitypub.New(activitypub.Config{Keys: p.ring(), Client: hc, Forms: f.hosts, Now: p.now()})
+	return activitypub.Register(sender, f.policy), nil
+}
+
+// sipher registers the Sipher protocol. Without an identity it refuses jobs with a
+// text that names the missing settings, and everything else goes on.
+func (p Ports) sipher(f federation) (protocol.Protocol, error) {
+	policies, err := peers.ParsePolicies(f.sipher.Threats)
+	if err != nil {
+		return protocol.Protocol{}, fmt.Errorf("SIPHER_THREAT_POLICIES: %w", err)
+	}
+	hc, err := p.client(f.outbound, sipher.Timeout, sipher.MaxAnswer)
+	if err != nil {
+		return protocol.Protocol{}, err
+	}
+	c := f.sipher
+	return sipher.Register(sipher.New(sipher.Config{
+		Identity: f.identity, Store: p.store().Sipher(), HTTP: hc, Policies: &policies, Probes: c.Probes, Checks: c.Checks,
+		Limiter: peers.NewRateLimit(c.DiscoverRate, c.DiscoverRate, p.now()), Log: p.Log, Now: p.now(),
+	}), sipher.Bounds{InFlight: c.Deliveries, PerHost: f.perHost}), nil
+}
