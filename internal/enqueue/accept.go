@@ -47,7 +47,11 @@ func (r receipt) results(p *plan) []Result {
 
 // accept takes one of three ways, by what the queue can do itself.
 func (s *Service) accept(ctx context.Context, p *plan) (receipt, error) {
-	ctx, cancel := detach(ctx)
+	ctx, done := detach(ctx)
+	defer done()
+	// A request that outlived its lease could undo what another call has done
+	// under the same key.
+	ctx, cancel := context.WithTimeout(ctx, s.o.Markers.Patience())
 	defer cancel()
 	switch {
 	case p.key == nil:
@@ -105,6 +109,8 @@ func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 	switch {
 	case errors.As(err, &dup):
 		return receipt{base: dup.ID, duplicate: true}, nil
+	case errors.Is(err, dedup.ErrOver), ctx.Err() != nil && err != nil:
+		return receipt{}, &SendError{Err: err}
 	case err != nil:
 		return receipt{}, err
 	}
@@ -124,11 +130,11 @@ func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 	return receipt{base: base}, nil
 }
 
-// giveBack frees the key after a definite failure. That the key comes first
-// matters: only when no other call can have taken it over are the records
-// nobody's.
+// giveBack frees the key after a definite failure, within the lease. That the
+// key comes first matters: only when no other call can have taken it over are
+// the records nobody's.
 func (s *Service) giveBack(ctx context.Context, p *plan, lease *dedup.Lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(afterTimeout, lease.Left()))
 	defer cancel()
 	dead, err := lease.GiveBack(ctx)
 	if err != nil {

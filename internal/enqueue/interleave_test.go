@@ -47,7 +47,7 @@ func TestInterleavings(t *testing.T) {
 		})
 	}
 	// A run in which something never happens shows nothing about it.
-	for _, what := range []string{"queued", "duplicate", "held", "mismatch", "taken over", "given back", "yielded", "not sent", "maybe sent", "unavailable", "died"} {
+	for _, what := range []string{"queued", "duplicate", "held", "mismatch", "taken over", "given back", "yielded", "not sent", "maybe sent", "unavailable", "too late", "died"} {
 		if seen[what] < 5 {
 			t.Errorf("%q happened %d times only", what, seen[what])
 		}
@@ -129,7 +129,7 @@ func (s *scheduler) run() {
 		case len(live) == 0 || len(live) < 5 && rapid.IntRange(0, 4).Draw(s.T, "new") == 0:
 			s.start(rapid.IntRange(0, 5).Draw(s.T, "other payload") == 0, rapid.IntRange(0, 7).Draw(s.T, "open") == 0)
 		case rapid.IntRange(0, 5).Draw(s.T, "wait") == 0:
-			s.clock = s.clock.Add(rapid.SampledFrom([]time.Duration{time.Second, dedup.DefaultLease + time.Second}).Draw(s.T, "near"))
+			s.clock = s.clock.Add(rapid.SampledFrom([]time.Duration{time.Second, 9 * time.Second, 20 * time.Second, dedup.DefaultLease + time.Second}).Draw(s.T, "near"))
 			for _, c := range live {
 				if s.clock.Sub(c.started) > patience {
 					s.step(c, dieBefore)
@@ -278,10 +278,33 @@ func (s *scheduler) judge(c *caller) {
 	}
 }
 
-// call makes one call as the scheduler wants it.
-func (c *caller) call(op string, do func()) error {
+// end is when a context ends on the scheduler's clock.
+func (s *scheduler) end(ctx context.Context) time.Time {
+	if t, ok := ctx.Deadline(); ok {
+		return s.clock.Add(time.Until(t).Round(time.Second))
+	}
+	return s.clock.Add(patience)
+}
+
+// wait offers a call to the scheduler and returns what it makes of it. A call
+// that comes to its turn when its context has ended is not made.
+func (c *caller) wait(ctx context.Context, op string) (effect, error) {
+	end := c.s.end(ctx)
 	c.yield <- op
 	e := <-c.turn
+	if c.s.clock.After(end) && e != dieBefore && e != dieAfter {
+		c.s.seen["too late"]++
+		return e, context.DeadlineExceeded
+	}
+	return e, nil
+}
+
+// call makes one call as the scheduler wants it.
+func (c *caller) call(ctx context.Context, op string, do func()) error {
+	e, err := c.wait(ctx, op)
+	if err != nil {
+		return err
+	}
 	switch e {
 	case dieBefore:
 		runtime.Goexit()
@@ -305,9 +328,11 @@ func (c *caller) Capabilities() queue.Capabilities {
 
 // Send implements queue.Sender: it checks that within a window only one
 // activity gets onto the queue.
-func (c *caller) Send(_ context.Context, m queue.Message) error {
-	c.yield <- "send"
-	e := <-c.turn
+func (c *caller) Send(ctx context.Context, m queue.Message) error {
+	e, err := c.wait(ctx, "send")
+	if err != nil {
+		return err
+	}
 	switch e {
 	case dieBefore:
 		runtime.Goexit()
@@ -347,16 +372,16 @@ func (c *caller) SendBatch(context.Context, []queue.Message) []error {
 }
 
 // CreateActivity, CreateOrdered and DropActivity implement enqueue.Ledger.
-func (c *caller) CreateActivity(context.Context, ledger.Record) error {
-	return c.call("record", func() {})
+func (c *caller) CreateActivity(ctx context.Context, _ ledger.Record) error {
+	return c.call(ctx, "record", func() {})
 }
 
 func (c *caller) CreateOrdered(context.Context, ledger.Record, activity.ID, time.Time, bool) (ledger.Record, bool, error) {
 	panic("this queue is not ordered")
 }
 
-func (c *caller) DropActivity(_ context.Context, id activity.ID) error {
-	return c.call("drop", func() {
+func (c *caller) DropActivity(ctx context.Context, id activity.ID) error {
+	return c.call(ctx, "drop", func() {
 		if !c.s.sent[id].IsZero() {
 			c.s.wrong("the record of activity %s is dropped, which is on the queue", id)
 		}
@@ -366,7 +391,7 @@ func (c *caller) DropActivity(_ context.Context, id activity.ID) error {
 // ReserveMarker, ReplaceMarker and ReleaseMarker implement dedup.Store: the
 // real one and the model do each step, and have to agree.
 func (c *caller) ReserveMarker(ctx context.Context, k string, m dedup.Marker) (found *dedup.Marker, err error) {
-	lost := c.call("reserve", func() {
+	lost := c.call(ctx, "reserve", func() {
 		found, err = c.s.store.ReserveMarker(ctx, k, m)
 		c.s.agree("reserve", found, err, c.s.model.reserve(m, c.s.clock))
 	})
@@ -378,7 +403,7 @@ func (c *caller) ReserveMarker(ctx context.Context, k string, m dedup.Marker) (f
 }
 
 func (c *caller) ReplaceMarker(ctx context.Context, k, token string, m dedup.Marker) (err error) {
-	lost := c.call("replace", func() {
+	lost := c.call(ctx, "replace", func() {
 		err = c.s.store.ReplaceMarker(ctx, k, token, m)
 		if err == nil && m.State == dedup.Pending {
 			if token == m.Token {
@@ -398,7 +423,7 @@ func (c *caller) ReplaceMarker(ctx context.Context, k, token string, m dedup.Mar
 }
 
 func (c *caller) ReleaseMarker(ctx context.Context, k, token string) (err error) {
-	lost := c.call("release", func() {
+	lost := c.call(ctx, "release", func() {
 		err = c.s.store.ReleaseMarker(ctx, k, token)
 		if err == nil {
 			c.released = true

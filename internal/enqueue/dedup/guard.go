@@ -49,6 +49,10 @@ const (
 	DefaultLease = 30 * time.Second
 )
 
+// margin is how long before the end of its lease a holder stops: calls that are
+// under way then still come to their end in it, and clocks may differ by some.
+const margin = 2 * time.Second
+
 // pendingGrace is how long a pending marker stays to be taken over at least,
 // even if the caller asked for a shorter window: it must outlive its lease, or
 // an ambiguous send could be repeated under a new id.
@@ -90,6 +94,10 @@ func New(store Store, o Options) *Guard {
 	}
 	return &Guard{store: store, o: o}
 }
+
+// Patience is how long a request may take from its beginning on, so that it never
+// outlives the lease that it takes: 28 s unless Options.Lease says otherwise.
+func (g *Guard) Patience() time.Duration { return max(g.o.Lease-margin, g.o.Lease/2) }
 
 // Claim is a caller's wish to be the one.
 type Claim struct {
@@ -200,6 +208,9 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 func (g *Guard) fallBack(ctx context.Context, l *Lease, cause error) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reserve deduplication key: %w", err)
+	}
+	if l.over() {
+		return nil, fmt.Errorf("reserve deduplication key: %w before it was taken: %w", ErrOver, cause)
 	}
 	g.counts.fallbacks.Add(1)
 	if g.o.Fallback == Closed {

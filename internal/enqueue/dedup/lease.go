@@ -35,6 +35,17 @@ func (l *Lease) start(now time.Time) {
 	l.m.Expires = now.Add(max(l.ttl, l.g.o.Lease+pendingGrace))
 }
 
+// Left is how long the holder may still act: until shortly before the lease ends,
+// at least 0.
+func (l *Lease) Left() time.Duration {
+	return max(0, l.m.LeaseUntil.Sub(l.g.o.Now())-(l.g.o.Lease-l.g.Patience()))
+}
+
+// over reports whether l has ended, or is about to: then another call may hold
+// the key, and may go on under the same id although its own marker could not be
+// written. The stored marker does not show that.
+func (l *Lease) over() bool { return l.Left() == 0 }
+
 // Confirm marks the key as used. The send has happened by now, so a failure
 // changes nothing for the caller: the marker stays pending, and who takes it
 // over repeats the send under the same id.
@@ -47,9 +58,7 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	m.Expires = l.g.o.Now().Add(l.ttl)
 	err := l.g.store.ReplaceMarker(ctx, l.key, l.m.Token, m)
 	if l.unsure && errors.Is(err, ErrLost) {
-		// The fallback went on without a marker: from now on there is one, unless
-		// another call was quicker.
-		_, err = l.g.store.ReserveMarker(ctx, l.key, m)
+		err = l.confirmOver(ctx, m)
 	}
 	if err != nil {
 		return fmt.Errorf("confirm deduplication marker: %w", err)
@@ -57,15 +66,36 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	return nil
 }
 
+// confirmOver is for a call that went on without a marker of its own. If there is
+// none, m becomes the marker; and a marker that stands for the same activity is
+// confirmed in its holder's place, who has less to tell: m's call has sent.
+func (l *Lease) confirmOver(ctx context.Context, m Marker) error {
+	found, err := l.g.store.ReserveMarker(ctx, l.key, m)
+	switch {
+	case err != nil || found == nil:
+		return err
+	case found.ID != m.ID:
+		return fmt.Errorf("%w: the key stands for activity %s", ErrLost, found.ID)
+	case found.State == Sent:
+		return nil
+	}
+	return l.g.store.ReplaceMarker(ctx, l.key, found.Token, m)
+}
+
 // GiveBack ends the lease after a definite failure to send, so that a retry
 // need not wait for it to lapse. It reports whether the id is dead: nobody has
-// sent or will send under it, and its records may go.
+// sent or will send under it, and its records may go. The caller's context ends
+// with the lease (Guard.Patience).
 //
 // A lease that was taken over is not dead, since its first holder may have
-// sent: its marker stays and keeps the id, free to be taken over at once.
+// sent: its marker stays and keeps the id, free to be taken over at once. Nor is
+// a lease that is over, whose marker may be another call's by now.
 func (l *Lease) GiveBack(ctx context.Context) (dead bool, err error) {
 	if l.g.store == nil {
 		return true, nil
+	}
+	if l.over() {
+		return false, ErrOver
 	}
 	if l.TakenOver {
 		m := l.m
@@ -79,10 +109,14 @@ func (l *Lease) GiveBack(ctx context.Context) (dead bool, err error) {
 		l.g.counts.releases.Add(1)
 		return !l.TakenOver, nil
 	case errors.Is(err, ErrLost) && l.unsure:
-		// It was never written, or another has taken it over meanwhile: which
+		// The marker was never written, or another call has taken it over: which
 		// one is not known, so the id's records stay.
 		return false, nil
 	default:
 		return false, fmt.Errorf("release deduplication marker: %w", err)
 	}
 }
+
+// ErrOver says that a lease ended before it was given back: its marker stays and
+// is free to be taken over.
+var ErrOver = errors.New("the lease is over")
