@@ -110,10 +110,10 @@ func (p *Protocol) prepare(ctx context.Context, a activity.Activity) *delivery {
 		d.failed = outcome.Outcome{Class: outcome.Refused, Unattempted: true,
 			Err: "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry"}
 	case errors.Is(err, httpsign.ErrKey):
-		d.failed = outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: err.Error()}
+		d.failed = outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: outcome.Text(err.Error())}
 	case err != nil:
 		d.failed = outcome.Outcome{Class: outcome.Retry, Unattempted: true,
-			Err: "signing key " + a.KeyID + " could not be loaded: " + err.Error()}
+			Err: outcome.Text("signing key " + a.KeyID + " could not be loaded: " + err.Error())}
 	}
 	return d
 }

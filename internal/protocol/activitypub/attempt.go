@@ -109,7 +109,7 @@ func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
 
 // failure reads an error: no answer came.
 func failure(err error) outcome.Outcome {
-	o := outcome.Outcome{Class: outcome.Retry, Err: err.Error()}
+	o := outcome.Outcome{Class: outcome.Retry, Err: outcome.Text(err.Error())}
 	if errors.Is(err, errSigning) || errors.Is(err, outbound.ErrStopped) {
 		// Not the host's fault, so neither its circuit nor the tries suffer.
 		o.Unattempted = true

@@ -5,3 +5,16 @@ import "fedpost/internal/activity/outcome"
 // Excerpt returns the beginning of the body, cleaned, of at most
 // outcome.MaxText bytes.
 func (a Answer) Excerpt() string { return outcome.Text(string(a.Body)) }
+
+// brief returns err with a text that is fit for records and logs (outcome.Text),
+// however it is wrapped: net/http quotes malformed headers of up to 64 KB, and
+// crypto/x509 all the names of a certificate.
+func brief(err error) error { return &briefError{err, outcome.Text(err.Error())} }
+
+type briefError struct {
+	error
+	text string
+}
+
+func (e *briefError) Error() string { return e.text }
+func (e *briefError) Unwrap() error { return e.error }

@@ -24,6 +24,8 @@ func (e *BlockedError) Error() string {
 type guard struct {
 	allow   []netip.Prefix
 	private bool
+	// embeds: the address carries one of IPv4, which may be where it leads.
+	embeds bool
 }
 
 // control is a net.Dialer's ControlContext: it runs for every address that is
@@ -39,6 +41,9 @@ func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) 
 // check returns a *BlockedError unless addr may be dialled.
 func (g guard) check(addr netip.Addr) error {
 	addr = addr.WithZone("").Unmap()
+	if isMetadata(addr) {
+		return &BlockedError{Addr: addr, Why: "a cloud's metadata service, which gives out credentials"}
+	}
 	for _, p := range g.allow {
 		if p.Contains(addr) {
 			return nil
@@ -56,6 +61,48 @@ type kind struct {
 	why string
 	// private: a machine of one's own may have it, so trials may use it.
 	private bool
+	// embeds: the address carries one of IPv4, which may be where it leads.
+	embeds bool
+}
+
+// metadata lists the services at which a machine in a cloud finds its
+// credentials. They are refused whatever the configuration allows: an operator
+// who allows a network around them means other machines.
+var metadata = map[netip.Addr]bool{
+	netip.MustParseAddr("169.254.169.254"):    true, // AWS, Azure, Google and most others
+	netip.MustParseAddr("169.254.170.2"):      true, // AWS, credentials of containers
+	netip.MustParseAddr("169.254.170.23"):     true, // AWS, credentials of EKS pods
+	netip.MustParseAddr("169.254.42.42"):      true, // Scaleway
+	netip.MustParseAddr("168.63.129.16"):      true, // Azure's WireServer: a public address
+	netip.MustParseAddr("100.100.100.200"):    true, // Alibaba: within carrier-grade NAT
+	netip.MustParseAddr("192.0.0.192"):        true, // Oracle Classic
+	netip.MustParseAddr("fd00:ec2::254"):      true, // AWS
+	netip.MustParseAddr("fd00:ec2::23"):       true, // AWS, credentials of EKS pods
+	netip.MustParseAddr("fd20:ce::254"):       true, // Google
+	netip.MustParseAddr("fd00:c1::a9fe:a9fe"): true, // Oracle
+	netip.MustParseAddr("fd00:42::42"):        true, // Scaleway
+}
+
+// isMetadata judges an address, and the IPv4 addresses that translators and
+// tunnels find in it.
+func isMetadata(addr netip.Addr) bool {
+	if metadata[addr] {
+		return true
+	}
+	if !addr.Is6() {
+		return false
+	}
+	b := addr.As16()
+	for _, v4 := range [][4]byte{
+		[4]byte(b[12:]),           // NAT64 and the IPv4-compatible forms (RFC 6052, /96)
+		[4]byte(b[2:]),            // 6to4 (RFC 3056)
+		{b[6], b[7], b[9], b[10]}, // local NAT64 (RFC 8215 with RFC 6052, /48)
+	} {
+		if metadata[netip.AddrFrom4(v4)] && (nat64.Contains(addr) || kindOf(addr).embeds) {
+			return true
+		}
+	}
+	return false
 }
 
 // nat64 is the well-known prefix of RFC 6052: an IPv6-only network reaches all
@@ -90,15 +137,15 @@ var special = []struct {
 	kind
 }{
 	{netip.MustParsePrefix("0.0.0.0/8"), kind{why: "unspecified"}},
-	{netip.MustParsePrefix("10.0.0.0/8"), kind{"private", true}},
-	{netip.MustParsePrefix("100.64.0.0/10"), kind{"carrier-grade NAT", true}},
-	{netip.MustParsePrefix("127.0.0.0/8"), kind{"loopback", true}},
+	{netip.MustParsePrefix("10.0.0.0/8"), kind{why: "private", private: true}},
+	{netip.MustParsePrefix("100.64.0.0/10"), kind{why: "carrier-grade NAT", private: true}},
+	{netip.MustParsePrefix("127.0.0.0/8"), kind{why: "loopback", private: true}},
 	{netip.MustParsePrefix("169.254.0.0/16"), kind{why: "link-local or metadata"}},
-	{netip.MustParsePrefix("172.16.0.0/12"), kind{"private", true}},
+	{netip.MustParsePrefix("172.16.0.0/12"), kind{why: "private", private: true}},
 	{netip.MustParsePrefix("192.0.0.0/24"), kind{why: "protocol assignments"}},
 	{netip.MustParsePrefix("192.0.2.0/24"), kind{why: "documentation"}},
 	{netip.MustParsePrefix("192.88.99.0/24"), kind{why: "6to4 relay"}},
-	{netip.MustParsePrefix("192.168.0.0/16"), kind{"private", true}},
+	{netip.MustParsePrefix("192.168.0.0/16"), kind{why: "private", private: true}},
 	{netip.MustParsePrefix("198.18.0.0/15"), kind{why: "benchmarking"}},
 	{netip.MustParsePrefix("198.51.100.0/24"), kind{why: "documentation"}},
 	{netip.MustParsePrefix("203.0.113.0/24"), kind{why: "documentation"}},
@@ -106,20 +153,20 @@ var special = []struct {
 	{netip.MustParsePrefix("240.0.0.0/4"), kind{why: "reserved or broadcast"}},
 
 	{netip.MustParsePrefix("::/128"), kind{why: "unspecified"}},
-	{netip.MustParsePrefix("::1/128"), kind{"loopback", true}},
-	{netip.MustParsePrefix("::/96"), kind{why: "IPv4-compatible"}},
-	{netip.MustParsePrefix("::ffff:0:0:0/96"), kind{why: "IPv4-translated"}},
-	{netip.MustParsePrefix("64:ff9b:1::/48"), kind{why: "local NAT64"}},
+	{netip.MustParsePrefix("::1/128"), kind{why: "loopback", private: true}},
+	{netip.MustParsePrefix("::/96"), kind{why: "IPv4-compatible", embeds: true}},
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), kind{why: "IPv4-translated", embeds: true}},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), kind{why: "local NAT64", embeds: true}},
 	{netip.MustParsePrefix("100::/64"), kind{why: "discard-only"}},
 	// Teredo, ORCHID and benchmarking among them: tunnels to who knows where.
 	{netip.MustParsePrefix("2001::/23"), kind{why: "protocol assignments"}},
 	{netip.MustParsePrefix("2001:db8::/32"), kind{why: "documentation"}},
 	// Nobody legitimate is left on 6to4 (RFC 7526), and it embeds any IPv4.
-	{netip.MustParsePrefix("2002::/16"), kind{why: "6to4"}},
+	{netip.MustParsePrefix("2002::/16"), kind{why: "6to4", embeds: true}},
 	{netip.MustParsePrefix("3fff::/20"), kind{why: "documentation"}},
 	{netip.MustParsePrefix("fd00:ec2::/32"), kind{why: "metadata"}},
 	{netip.MustParsePrefix("fd20:ce::254/128"), kind{why: "metadata"}},
-	{netip.MustParsePrefix("fc00::/7"), kind{"private", true}},
+	{netip.MustParsePrefix("fc00::/7"), kind{why: "private", private: true}},
 	{netip.MustParsePrefix("fe80::/10"), kind{why: "link-local"}},
 	{netip.MustParsePrefix("fec0::/10"), kind{why: "site-local"}},
 	{netip.MustParsePrefix("ff00::/8"), kind{why: "multicast"}},

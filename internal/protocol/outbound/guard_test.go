@@ -90,3 +90,28 @@ func TestGuardJudgesEmbeddedAddressesAsThemselves(t *testing.T) {
 		}
 	})
 }
+
+// TestB24MetadataServicesAreNeverDialled: not in trials, not where the network
+// around them is allowed, and in no way of writing them into an IPv6 address.
+func TestB24MetadataServicesAreNeverDialled(t *testing.T) {
+	everything := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	for _, addr := range []string{
+		"169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.42.42", "168.63.129.16", "100.100.100.200", "192.0.0.192",
+		"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fd00:ec2::254%eth0",
+		"::ffff:168.63.129.16", "64:ff9b::168.63.129.16", "::168.63.129.16", "::ffff:0:168.63.129.16",
+		"2002:a83f:8110::1", "64:ff9b:1:a83f:0081:1000::", "64:ff9b:1::168.63.129.16",
+		"::ffff:100.100.100.200", "64:ff9b::100.100.100.200", "2002:6464:64c8::1", "2002:a9fe:a9fe::", "64:ff9b::169.254.169.254",
+	} {
+		for _, g := range []guard{{}, {private: true}, {private: true, allow: everything}} {
+			var blocked *BlockedError
+			if err := g.check(netip.MustParseAddr(addr)); !errors.As(err, &blocked) {
+				t.Errorf("%s, allowed %v: %v", addr, g.allow, err)
+			}
+		}
+	}
+	for _, neighbour := range []string{"168.63.129.17", "168.63.129.15", "100.100.100.201", "2a83:f811::a83f:8110", "2a01:a83f:8110::1"} {
+		if err := (guard{private: true}).check(netip.MustParseAddr(neighbour)); err != nil {
+			t.Errorf("%s: %v", neighbour, err)
+		}
+	}
+}

@@ -103,7 +103,7 @@ var ErrTooLong = errors.New("body is longer than is read")
 // first: nothing of it was written, or an HTTP/2 server said so.
 func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	if err := c.check(r); err != nil {
-		return Answer{}, err
+		return Answer{}, brief(err)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -115,7 +115,7 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	r.Header.Set("User-Agent", c.userAgent)
 	res, err := c.transport.RoundTrip(r)
 	if err != nil {
-		return Answer{}, c.explain(ctx, inner, progress, err)
+		return Answer{}, brief(c.explain(ctx, inner, progress, err))
 	}
 	defer res.Body.Close()
 	bodyTimer := time.AfterFunc(c.body, func() { cancel(ErrTimeout) })
@@ -126,7 +126,7 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	case len(a.Body) > c.maxBody:
 		a.Body, a.BodyErr = a.Body[:c.maxBody], ErrTooLong
 	case err != nil:
-		a.BodyErr = c.explain(ctx, inner, progress, err)
+		a.BodyErr = brief(c.explain(ctx, inner, progress, err))
 	}
 	return a, nil
 }

@@ -27,11 +27,11 @@ func refuse(format string, args ...any) error {
 func NewRequest(ctx context.Context, method, rawURL, body string) (*http.Request, error) {
 	canonical, err := activity.CanonicalURL(rawURL)
 	if err != nil {
-		return nil, refuse("the URL %v", err)
+		return nil, brief(refuse("the URL %v", err))
 	}
 	r, err := http.NewRequestWithContext(ctx, method, canonical, strings.NewReader(body))
 	if err != nil {
-		return nil, refuse("%v", err)
+		return nil, brief(refuse("%v", err))
 	}
 	return r, nil
 }

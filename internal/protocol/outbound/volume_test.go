@@ -23,12 +23,17 @@ import (
 // authority to trust.
 func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
+	return certificateFor(t, []string{"*.hosts.test"})
+}
+
+func certificateFor(t *testing.T, names []string) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"*.hosts.test"}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), DNSNames: names, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
