@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -112,6 +113,28 @@ func (x Sipher) Befriend(ctx context.Context, url string) error {
 		r.Stranger = false
 		return nil
 	})
+}
+
+// ForgetStranger implements peers.Store.
+func (x Sipher) ForgetStranger(ctx context.Context, url string) error {
+	k := sipherServerKey(url)
+	items, err := x.s.t.Get(ctx, k)
+	if err != nil {
+		return fmt.Errorf("read sipher server: %w", err)
+	}
+	it, ok := items[k]
+	if !ok {
+		return nil
+	}
+	var r peers.Server
+	if err := decode(it, &r); err != nil || !r.Stranger {
+		return err
+	}
+	// A conflict means that somebody has just had to do with the server: it stays.
+	if err := x.s.t.Delete(ctx, k, table.Fenced(it.Fence)); err != nil && !errors.Is(err, table.ErrConflict) {
+		return fmt.Errorf("forget sipher server: %w", err)
+	}
+	return nil
 }
 
 // Announce implements peers.Store.

@@ -159,8 +159,14 @@ func (b *bed) testD6ConcurrentRunsLoseNoIncrement() {
 func (b *bed) testD3ChangesOfUnknownServersAreRefused() {
 	_, count := b.CountCheck(b.ctx, b.url("b"), 2, b.Now())
 	for name, err := range map[string]error{
-		"Seen":          b.Seen(b.ctx, b.url("b"), b.Now()),
-		"Befriend":      b.Befriend(b.ctx, b.url("b")),
+		"Seen":     b.Seen(b.ctx, b.url("b"), b.Now()),
+		"Befriend": b.Befriend(b.ctx, b.url("b")),
+		"ForgetStranger (no error)": func() error {
+			if err := b.ForgetStranger(b.ctx, b.url("b")); err != nil {
+				return err
+			}
+			return peers.ErrUnknown
+		}(),
 		"Announce":      b.Announce(b.ctx, b.url("b"), true),
 		"MarkUnhealthy": b.MarkUnhealthy(b.ctx, b.url("b"), peers.TimedOut, b.Now()),
 		"MarkHealthy":   b.MarkHealthy(b.ctx, b.url("b"), b.Now()),
@@ -206,6 +212,24 @@ func (b *bed) testD3StrangersLapseAndFriendsStay() {
 		b.t.Errorf("listed: %v", listed)
 	}
 	b.insert(peer(b.url("stranger"), b.Now())) // its place is free
+}
+
+func (b *bed) testB22OnlyStrangersAreForgotten() {
+	stranger, known := peer(b.url("stranger"), b.Now()), peer(b.url("known"), b.Now())
+	stranger.Stranger = true
+	b.insert(stranger)
+	b.insert(known)
+	for _, url := range []string{stranger.URL, known.URL} {
+		if err := b.ForgetStranger(b.ctx, url); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if _, err := b.Server(b.ctx, stranger.URL); !errors.Is(err, peers.ErrUnknown) {
+		b.t.Errorf("the stranger is still there: %v", err)
+	}
+	if _, err := b.Server(b.ctx, known.URL); err != nil {
+		b.t.Errorf("a server we know: %v", err)
+	}
 }
 
 func (b *bed) testD3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes() {

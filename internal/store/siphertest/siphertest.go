@@ -32,6 +32,7 @@ func Run(t *testing.T, open Open) {
 		{"D6ConcurrentRunsLoseNoIncrement", (*bed).testD6ConcurrentRunsLoseNoIncrement},
 		{"D3ChangesOfUnknownServersAreRefused", (*bed).testD3ChangesOfUnknownServersAreRefused},
 		{"D3StrangersLapseAndFriendsStay", (*bed).testD3StrangersLapseAndFriendsStay},
+		{"B22OnlyStrangersAreForgotten", (*bed).testB22OnlyStrangersAreForgotten},
 		{"D3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes", (*bed).testD3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes},
 		{"D1BlockListComparesURLsExactly", (*bed).testD1BlockListComparesURLsExactly},
 		{"D2AcknowledgementsChangeOneFieldOfOneFollow", (*bed).testD2AcknowledgementsChangeOneFieldOfOneFollow},

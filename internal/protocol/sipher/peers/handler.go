@@ -2,28 +2,15 @@ package peers
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"time"
 
 	"fedpost/internal/protocol/sipher/crypto"
-
-	"fedpost/internal/protocol/sipher/wire"
 )
 
-const (
-	// MaxRegistration is the largest registration that is read, in bytes; a
-	// real one has about 300.
-	MaxRegistration = 4 << 10
-	// MaxPeers is how many peers we list, the most recently seen first: what
-	// other servers can read of an answer is limited too.
-	MaxPeers = 200
-	// MaxCallbacks is how many registrations are confirmed at once. Each makes
-	// us send a request to an address that a stranger chose.
-	MaxCallbacks = 8
-)
+// MaxRegistration is the largest registration that is read, in bytes; a real one
+// has about 300.
+const MaxRegistration = 4 << 10
 
 // Limiter decides whether a caller may make another request.
 type Limiter interface {
@@ -34,14 +21,12 @@ type Limiter interface {
 // Handler serves GET and POST /discover. Make it with NewHandler.
 type Handler struct {
 	identity  crypto.Public
-	registry  Store
+	directory *directory
 	blocks    BlockList
-	http      Exchange
+	callbacks *callbacks
 	prober    *Prober
 	limiter   Limiter
 	log       *slog.Logger
-	now       func() time.Time
-	callbacks chan struct{}
 }
 
 // HandlerConfig is what a Handler needs.
@@ -61,8 +46,8 @@ type HandlerConfig struct {
 // NewHandler returns the handler of /discover.
 func NewHandler(c HandlerConfig) *Handler {
 	return &Handler{
-		identity: c.Identity, registry: c.Registry, blocks: c.Blocks, http: c.HTTP, prober: c.Prober,
-		limiter: c.Limiter, log: c.Log, now: c.Now, callbacks: make(chan struct{}, MaxCallbacks),
+		identity: c.Identity, directory: newDirectory(c.Identity, c.Registry, c.Now), blocks: c.Blocks,
+		callbacks: newCallbacks(c.HTTP, c.Now), prober: c.Prober, limiter: c.Limiter, log: c.Log,
 	}
 }
 
@@ -93,40 +78,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // caller is the address a request came from. Headers are not looked at: whoever
 // puts the handler behind a proxy sets RemoteAddr from what it trusts.
-func caller(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	if addr = addr.WithZone("").Unmap(); addr.Is6() {
-		// Whoever has one address of IPv6 has all of its /64.
-		return netip.PrefixFrom(addr, 64).Masked().String()
-	}
-	return addr.String()
-}
+func caller(r *http.Request) string { return network(hostOf(r.RemoteAddr)) }
 
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
-	servers, err := h.registry.Servers(r.Context())
+	document, err := h.directory.Answer(r.Context())
 	if err != nil {
 		h.log.ErrorContext(r.Context(), "read sipher peers", "error", err)
 		problem(w, http.StatusInternalServerError, "the registry cannot be read at the moment")
 		return
 	}
-	reply(w, http.StatusOK, wire.Discovery{Card: cardOf(h.identity), Peers: h.peers(servers)})
-}
-
-// peers lists the healthy servers but us, newest first.
-func (h *Handler) peers(servers []Server) []wire.Peer {
-	slices.SortFunc(servers, NewestFirst)
-	peers := []wire.Peer{} // never null
-	for _, s := range servers {
-		if s.IsHealthy && s.URL != h.identity.Origin && len(peers) < MaxPeers {
-			peers = append(peers, wire.Peer{URL: s.URL, IsHealthy: true})
-		}
-	}
-	return peers
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	// The status is out: a failed write means that the caller has gone.
+	_, _ = w.Write(document)
 }

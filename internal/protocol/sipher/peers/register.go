@@ -50,21 +50,23 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 		problem(w, http.StatusForbidden, "this server does not accept registrations of "+claim.URL)
 		return
 	}
-	select {
-	case h.callbacks <- struct{}{}:
-		defer func() { <-h.callbacks }()
-	default:
-		retryLater(w, http.StatusServiceUnavailable, DiscoveryTimeout, "too many registrations at once")
+	card, err := h.callbacks.Confirm(ctx, caller(r), claim)
+	if busy := (*errBusy)(nil); errors.As(err, &busy) {
+		status := http.StatusServiceUnavailable
+		if busy.mine {
+			status = http.StatusTooManyRequests
+		}
+		retryLater(w, status, busy.wait, busy.why)
 		return
 	}
-	if status, err := h.confirm(r, claim); err != nil {
-		h.log.InfoContext(ctx, "sipher registration refused", "server", claim.URL, "error", err)
-		problem(w, status, err.Error())
+	if status, detail := refusal(claim, card, err); status != 0 {
+		h.log.InfoContext(ctx, "sipher registration refused", "server", claim.URL, "status", status, "error", err)
+		problem(w, status, detail)
 		return
 	}
-	server, err := Admit(ctx, h.registry, Shown{
+	server, err := h.directory.Admit(ctx, Shown{
 		URL: claim.URL, PublicKey: claim.PublicKey, EncryptionKey: claim.EncryptionKey, Via: Registered,
-	}, h.now())
+	})
 	switch {
 	case errors.Is(err, ErrKeyChanged):
 		h.log.WarnContext(ctx, "sipher server presents a new key and is refused", "server", claim.URL, "error", err)
@@ -80,25 +82,23 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 	}
 }
 
-// confirm calls the server back, because anybody can claim to be anybody.
-func (h *Handler) confirm(r *http.Request, claim wire.Card) (status int, err error) {
-	card, err := fetch(r.Context(), h.http, claim.URL)
+// refusal is what a caller is told of a server that does not confirm its claim;
+// status 0 means that it does. Whether the server is down, slow, speaks no TLS or
+// answers with an error is not told apart, or anybody could have us scan ports.
+func refusal(claim, card wire.Card, err error) (status int, detail string) {
 	var (
 		fault    *Fault
 		answered *statusError
 	)
 	switch {
-	case errors.As(err, &fault) && fault.Class == outcome.BlockedAddr, errors.As(err, &fault) && fault.Class == outcome.BadRequest:
-		// What the guard found out about our network is not told.
-		return http.StatusBadRequest, fmt.Errorf("%s is not an address that may be registered", claim.URL)
-	case fault != nil:
-		return http.StatusBadGateway, fmt.Errorf("%s/discover cannot be reached: %s", claim.URL, fault.Reason)
-	case errors.As(err, &answered):
-		return http.StatusBadGateway, fmt.Errorf("%s/discover does not answer with 2xx", claim.URL)
+	case errors.As(err, &fault) && (fault.Class == outcome.BlockedAddr || fault.Class == outcome.BadRequest):
+		return http.StatusBadRequest, claim.URL + " is not an address that may be registered"
+	case fault != nil, errors.As(err, &answered):
+		return http.StatusBadGateway, claim.URL + "/discover does not answer"
 	case err != nil:
-		return http.StatusBadRequest, fmt.Errorf("%s/discover: %w", claim.URL, err)
+		return http.StatusBadRequest, claim.URL + "/discover does not show the keys of a Sipher server"
 	case !card.SameKeys(claim):
-		return http.StatusBadRequest, fmt.Errorf("%s/discover shows other keys than the registration", claim.URL)
+		return http.StatusBadRequest, claim.URL + "/discover shows other keys than the registration"
 	}
-	return 0, nil
+	return 0, ""
 }

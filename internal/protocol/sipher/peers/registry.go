@@ -98,6 +98,9 @@ type Store interface {
 	Seen(ctx context.Context, url string, at time.Time) error
 	// Befriend marks a server as no stranger: its record stays.
 	Befriend(ctx context.Context, url string) error
+	// ForgetStranger removes the record of a server that is still a stranger. None
+	// is no error.
+	ForgetStranger(ctx context.Context, url string) error
 	// Announce notes whether the server has registered us.
 	Announce(ctx context.Context, url string, registered bool) error
 	// SetKeys is the operator's: it pins new keys, adding the record if there is

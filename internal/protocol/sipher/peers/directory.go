@@ -1,0 +1,215 @@
+package peers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/wire"
+)
+
+const (
+	// MaxPeers is how many peers an answer lists, newest first: what other servers
+	// can read of it is limited too. At most half of the places go to strangers.
+	MaxPeers = 200
+	// MaxStrangers is how many records of servers are kept that registered
+	// themselves and that we never sent anything to. A new one takes the place of
+	// the one that was seen longest ago.
+	MaxStrangers = 1000
+
+	// AnswerAge is how old an answer to GET /discover may be: however many ask, the
+	// registry is read once in that time.
+	AnswerAge = 5 * time.Second
+
+	// evictions bounds the records that one registration removes: more than one is
+	// to be removed only where other processes have added some, or an earlier
+	// version of fedpost, which kept any number.
+	evictions = 100
+	// listing bounds one read of the registry, which many requests may wait for.
+	listing = 10 * time.Second
+)
+
+// directory is the registry as strangers see it: a cached answer to GET
+// /discover, and a bounded number of places for those who register themselves.
+type directory struct {
+	identity crypto.Public
+	store    Store
+	now      func() time.Time
+	reads    singleflight.Group
+	// admitting is held while a place is found and taken.
+	admitting chan struct{}
+
+	mu      sync.Mutex
+	readAt  time.Time
+	servers []Server // newest first; nil before the first read
+	answer  []byte   // nil after a change
+}
+
+func newDirectory(id crypto.Public, store Store, now func() time.Time) *directory {
+	return &directory{identity: id, store: store, now: now, admitting: make(chan struct{}, 1)}
+}
+
+// Answer returns the document to serve at /discover.
+func (d *directory) Answer(ctx context.Context) ([]byte, error) {
+	if _, err := d.list(ctx); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.answer == nil {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(wire.Discovery{Card: cardOf(d.identity), Peers: d.peers()}); err != nil {
+			return nil, fmt.Errorf("write the discovery document: %w", err)
+		}
+		d.answer = b.Bytes()
+	}
+	return d.answer, nil
+}
+
+// list returns all servers, newest first, as they were within AnswerAge. The
+// caller must not change them.
+func (d *directory) list(ctx context.Context) ([]Server, error) {
+	if servers := d.cached(); servers != nil {
+		return servers, nil
+	}
+	read := d.reads.DoChan("", func() (any, error) {
+		// Others wait for this read, too: it must not end with its first caller.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listing)
+		defer cancel()
+		return d.read(ctx)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("list sipher servers: %w", context.Cause(ctx))
+	case r := <-read:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.([]Server), nil
+	}
+}
+
+func (d *directory) cached() []Server {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.servers == nil || d.now().Sub(d.readAt) >= AnswerAge {
+		return nil
+	}
+	return d.servers
+}
+
+func (d *directory) read(ctx context.Context) ([]Server, error) {
+	if servers := d.cached(); servers != nil {
+		return servers, nil // a read has ended right before this one began
+	}
+	servers, err := d.store.Servers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sipher servers: %w", err)
+	}
+	slices.SortFunc(servers, NewestFirst)
+	if servers == nil {
+		servers = []Server{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.servers, d.readAt, d.answer = servers, d.now(), nil
+	return servers, nil
+}
+
+// peers lists the healthy servers but us, newest first. The caller holds d.mu.
+func (d *directory) peers() []wire.Peer {
+	peers := []wire.Peer{} // never null
+	strangers := 0
+	for _, s := range d.servers {
+		if !s.IsHealthy || s.URL == d.identity.Origin || s.Stranger && strangers == MaxPeers/2 {
+			continue
+		}
+		if s.Stranger {
+			strangers++
+		}
+		if peers = append(peers, wire.Peer{URL: s.URL, IsHealthy: true}); len(peers) == MaxPeers {
+			break
+		}
+	}
+	return peers
+}
+
+// Admit is Admit for a server that registers itself: a new one gets a place
+// among the strangers.
+func (d *directory) Admit(ctx context.Context, shown Shown) (Server, error) {
+	select {
+	case d.admitting <- struct{}{}:
+		defer func() { <-d.admitting }()
+	case <-ctx.Done():
+		return Server{}, fmt.Errorf("register %s: %w", shown.URL, context.Cause(ctx))
+	}
+	if err := d.makeRoom(ctx, shown.URL); err != nil {
+		return Server{}, err
+	}
+	s, err := Admit(ctx, d.store, shown, d.now())
+	if err != nil {
+		return Server{}, err
+	}
+	d.replace(s.URL, &s)
+	return s, nil
+}
+
+// makeRoom removes the strangers seen longest ago, where a new one would be one
+// too many.
+func (d *directory) makeRoom(ctx context.Context, url string) error {
+	servers, err := d.list(ctx)
+	if err != nil {
+		return err
+	}
+	var strangers []Server
+	for _, s := range servers {
+		if s.URL == url {
+			return nil // it has its place
+		}
+		if s.Stranger {
+			strangers = append(strangers, s)
+		}
+	}
+	excess := min(len(strangers)+1-MaxStrangers, evictions)
+	for ; excess > 0; excess-- {
+		oldest := strangers[len(strangers)-1].URL
+		strangers = strangers[:len(strangers)-1]
+		if err := d.store.ForgetStranger(ctx, oldest); err != nil {
+			return fmt.Errorf("make room for %s: %w", url, err)
+		}
+		d.replace(oldest, nil)
+	}
+	return nil
+}
+
+// replace puts s in the place of a server's cached record, or removes that.
+func (d *directory) replace(url string, s *Server) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// A copy, as others read the old one.
+	servers := slices.DeleteFunc(slices.Clone(d.servers), func(o Server) bool { return o.URL == url })
+	if s != nil {
+		at, _ := slices.BinarySearchFunc(servers, *s, NewestFirst)
+		servers = slices.Insert(servers, at, *s)
+	}
+	d.servers, d.answer = servers, nil
+}
+
+// NewestFirst compares servers for sorting: the last seen first, and by URL
+// where two were seen at once.
+func NewestFirst(a, b Server) int {
+	if c := b.LastSeen.Compare(a.LastSeen); c != 0 {
+		return c
+	}
+	return strings.Compare(a.URL, b.URL)
+}
