@@ -15,19 +15,9 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// DeadLetters are what was given up; deadletter.Store lists them.
-type DeadLetters interface {
-	DeadLetters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error)
-}
-
-// Reviver sends dead letters anew.
-type Reviver interface {
-	Revive(ctx context.Context, f deadletter.Filter, cursor string, limit int) (revived int, next string, err error)
-}
-
 // DeadLetterRoutes are the routes of dead letters. now bounds how long a retry
 // may take.
-func DeadLetterRoutes(d DeadLetters, r Reviver, now func() time.Time) []api.Route {
+func DeadLetterRoutes(d deadletter.Current, r deadletter.Reviver, now func() time.Time) []api.Route {
 	h := deadHandlers{d, r, now}
 	return []api.Route{
 		route("GET /v1/dead-letters", h.list),
@@ -36,8 +26,8 @@ func DeadLetterRoutes(d DeadLetters, r Reviver, now func() time.Time) []api.Rout
 }
 
 type deadHandlers struct {
-	deadLetters DeadLetters
-	reviver     Reviver
+	deadLetters deadletter.Current
+	reviver     deadletter.Reviver
 	now         func() time.Time
 }
 

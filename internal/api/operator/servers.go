@@ -6,28 +6,14 @@ import (
 	"net/http"
 	"time"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/api"
 	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
 )
 
-// Servers shows and steers the servers that deliveries go to.
-type Servers interface {
-	List(ctx context.Context, f registry.Filter, cursor string, limit int) ([]contract.Server, string, error)
-	Get(ctx context.Context, n registry.Name) (contract.Server, error)
-	Block(ctx context.Context, n registry.Name, why string) (contract.Server, error)
-	Unblock(ctx context.Context, n registry.Name) (contract.Server, error)
-	Pause(ctx context.Context, n registry.Name, until time.Time, why string) (contract.Server, error)
-	Resume(ctx context.Context, n registry.Name) (contract.Server, error)
-	Check(ctx context.Context, n registry.Name) (contract.Server, error)
-	Limit(ctx context.Context, n registry.Name, perMinute, burst int) (contract.Server, error)
-	Pin(ctx context.Context, n registry.Name, k contract.SipherKeys) (contract.Server, error)
-}
-
 // ServerRoutes are the routes of servers. now is the clock that a pause is
 // counted by.
-func ServerRoutes(s Servers, now func() time.Time) []api.Route {
+func ServerRoutes(s *registry.Service, now func() time.Time) []api.Route {
 	h := serverHandlers{s, now}
 	return []api.Route{
 		route("GET /v1/servers", h.list),
@@ -42,7 +28,7 @@ func ServerRoutes(s Servers, now func() time.Time) []api.Route {
 }
 
 type serverHandlers struct {
-	Servers
+	*registry.Service
 	now func() time.Time
 }
 
@@ -55,7 +41,7 @@ func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if f.Phase, err = api.Choice(q, "phase", registry.Phases...); err != nil {
 		return err
 	}
-	if f.Protocol, err = api.Choice(q, "protocol", activity.ActivityPub, activity.Sipher); err != nil {
+	if f.Protocol, err = api.Choice(q, "protocol", h.Protocols()...); err != nil {
 		return err
 	}
 	limit, err := api.PageSize(q)
@@ -139,7 +125,7 @@ func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
 // put sets what an operator may set of a server, all of it: what is left out is
 // not set.
 func (h serverHandlers) put(n registry.Name, in api.Input) act {
-	if n.Protocol == activity.Sipher {
+	if n.ByURL() {
 		k := contract.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
 		return func(ctx context.Context, n registry.Name) (contract.Server, error) { return h.Pin(ctx, n, k) }
 	}

@@ -3,14 +3,11 @@ package registry
 import (
 	"context"
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"strings"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api/contract"
 	"fedpost/internal/servers/circuit"
-	"fedpost/internal/servers/ratelimit"
 )
 
 // Filter selects servers: those that match all that is set.
@@ -41,95 +38,41 @@ func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) 
 		return nil, "", err
 	}
 	vs = []contract.Server{}
-	if f.Protocol == activity.Sipher && !at.sipher {
-		at = place{sipher: true}
-	}
-	for reads := 0; !at.sipher; reads++ {
+	all := s.directories()
+	for reads := 0; at.directory < len(all); reads++ {
+		d := all[at.directory]
+		if f.Protocol != "" && f.Protocol != d.protocol() {
+			at = place{directory: at.directory + 1}
+			continue
+		}
 		if len(vs) >= limit || reads == mostReads {
 			return vs, at.String(), nil
 		}
-		page, after, err := s.circuits(ctx, at.after, limit-len(vs))
+		page, after, err := d.page(ctx, f, at.after, limit-len(vs))
 		if err != nil {
 			return nil, "", err
 		}
-		for _, v := range page {
-			if f.matches(v) {
-				vs = append(vs, v)
-			}
+		vs = append(vs, page...)
+		if at.after = after; after == "" {
+			at.directory++
 		}
-		at = place{after: after, sipher: after == ""}
-	}
-	if f.Protocol == activity.ActivityPub {
-		return vs, "", nil
-	}
-	all, err := s.siphers(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, v := range all {
-		if v.Name <= at.after || !f.matches(v) {
-			continue
-		}
-		if len(vs) >= limit {
-			return vs, at.String(), nil
-		}
-		vs = append(vs, v)
-		at.after = v.Name
 	}
 	return vs, "", nil
 }
 
-// circuits returns a page of hosts and inboxes, with their rate limits.
-func (s *Service) circuits(ctx context.Context, cursor string, limit int) ([]contract.Server, string, error) {
-	states, next, err := s.Hosts.ListServers(ctx, cursor, limit)
-	if errors.Is(err, circuit.ErrCursor) {
-		return nil, "", fmt.Errorf("%w: %w", ErrBadCursor, err)
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	var limited []string
-	for _, st := range states {
-		if host, whole := circuit.HostOf(st.Key); whole && st.Limited(s.Now()) > 0 {
-			limited = append(limited, host)
-		}
-	}
-	limits := map[string]ratelimit.Limit{}
-	if len(limited) > 0 {
-		if limits, err = s.Limits.Store.Limits(ctx, limited...); err != nil {
-			return nil, "", err
-		}
-	}
-	vs := make([]contract.Server, len(states))
-	for i, st := range states {
-		vs[i] = s.view(st)
-		host, _ := circuit.HostOf(st.Key)
-		if l, ok := limits[host]; ok && l.InForce(s.Now()) {
-			vs[i].RateLimit = limitOf(l)
-		}
-	}
-	return vs, next, nil
-}
-
-// place is where a list goes on: after a cursor of the circuits, or after a URL
-// among the Sipher servers.
+// place is where a list goes on: after a cursor of the directory, which for Sipher
+// servers is a URL.
 type place struct {
-	sipher bool
-	after  string
+	directory int
+	after     string
 }
 
-const (
-	circuitMark = "c "
-	sipherMark  = "s "
-)
+// marks tell the directories apart in a cursor.
+var marks = []string{"c ", "s "}
 
 // String is a cursor, written so that nobody is tempted to make one.
 func (p place) String() string {
-	mark := circuitMark
-	if p.sipher {
-		mark = sipherMark
-	}
-	return base64.RawURLEncoding.EncodeToString([]byte(mark + p.after))
+	return base64.RawURLEncoding.EncodeToString([]byte(marks[p.directory] + p.after))
 }
 
 func parseCursor(s string) (place, error) {
@@ -140,11 +83,10 @@ func parseCursor(s string) (place, error) {
 	if err != nil {
 		return place{}, ErrBadCursor
 	}
-	if after, ok := strings.CutPrefix(string(b), circuitMark); ok {
-		return place{after: after}, nil
-	}
-	if after, ok := strings.CutPrefix(string(b), sipherMark); ok {
-		return place{sipher: true, after: after}, nil
+	for i, mark := range marks {
+		if after, ok := strings.CutPrefix(string(b), mark); ok {
+			return place{directory: i, after: after}, nil
+		}
 	}
 	return place{}, ErrBadCursor
 }

@@ -15,7 +15,6 @@ import (
 // single inbox of one, or a Sipher server by its URL. The three are told apart
 // by how they are written.
 type Name struct {
-	Protocol activity.Protocol
 	// Key of the circuit; empty for a Sipher server.
 	Key string
 	// URL of a Sipher server, compared as text.
@@ -36,7 +35,7 @@ func ParseName(s string) (Name, error) {
 		if err != nil {
 			return Name{}, fmt.Errorf("%w: the URL of an inbox after %q %w", ErrName, inboxMark, err)
 		}
-		return Name{Protocol: activity.ActivityPub, Key: circuit.InboxKey(inbox)}, nil
+		return Name{Key: circuit.InboxKey(inbox)}, nil
 	}
 	if strings.Contains(s, "://") {
 		if err := peers.CheckURL(s); err != nil {
@@ -46,13 +45,13 @@ func ParseName(s string) (Name, error) {
 		if err != nil {
 			return Name{}, fmt.Errorf("%w: the URL %w", ErrName, err)
 		}
-		return Name{Protocol: activity.Sipher, URL: server}, nil
+		return Name{URL: server}, nil
 	}
 	host, err := authority(s)
 	if err != nil {
 		return Name{}, fmt.Errorf("%w: %q is no host name, with a port if it is not 443: %w", ErrName, s, err)
 	}
-	return Name{Protocol: activity.ActivityPub, Key: circuit.HostKey(host)}, nil
+	return Name{Key: circuit.HostKey(host)}, nil
 }
 
 var errAuthority = errors.New("no authority")
@@ -78,9 +77,12 @@ func nameOf(key string) string {
 	return key // health.InboxKey writes it as operators do
 }
 
+// ByURL reports whether it names a Sipher server.
+func (n Name) ByURL() bool { return n.URL != "" }
+
 // String is the name as ParseName reads it.
 func (n Name) String() string {
-	if n.Protocol == activity.Sipher {
+	if n.ByURL() {
 		return n.URL
 	}
 	return nameOf(n.Key)

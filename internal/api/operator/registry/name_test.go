@@ -4,28 +4,27 @@ import (
 	"errors"
 	"testing"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/servers/circuit"
 )
 
 func TestANameIsOfAHostAnInboxOrASipherServer(t *testing.T) {
 	for s, want := range map[string]registry.Name{
-		"social.example":      {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example")},
-		"Social.Example.":     {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example")},
-		"social.example:443":  {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example")},
-		"social.example:8443": {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example:8443")},
-		"[2001:DB8::1]":       {Protocol: activity.ActivityPub, Key: circuit.HostKey("[2001:db8::1]")},
-		"127.0.0.1:8080":      {Protocol: activity.ActivityPub, Key: circuit.HostKey("127.0.0.1:8080")},
+		"social.example":      {Key: circuit.HostKey("social.example")},
+		"Social.Example.":     {Key: circuit.HostKey("social.example")},
+		"social.example:443":  {Key: circuit.HostKey("social.example")},
+		"social.example:8443": {Key: circuit.HostKey("social.example:8443")},
+		"[2001:DB8::1]":       {Key: circuit.HostKey("[2001:db8::1]")},
+		"127.0.0.1:8080":      {Key: circuit.HostKey("127.0.0.1:8080")},
 		"inbox:https://social.example/users/Frida/inbox": {
-			Protocol: activity.ActivityPub, Key: circuit.InboxKey("https://social.example/users/Frida/inbox")},
-		"Ｍünchen.Example:0443": {Protocol: activity.ActivityPub, Key: circuit.HostKey("xn--mnchen-3ya.example")},
-		"so\u00adcial.example": {Protocol: activity.ActivityPub, Key: circuit.HostKey("social.example")},
+			Key: circuit.InboxKey("https://social.example/users/Frida/inbox")},
+		"Ｍünchen.Example:0443": {Key: circuit.HostKey("xn--mnchen-3ya.example")},
+		"so\u00adcial.example": {Key: circuit.HostKey("social.example")},
 		"inbox:https://Social.example:0443/users/../inbox": {
-			Protocol: activity.ActivityPub, Key: circuit.InboxKey("https://social.example/inbox")},
-		"https://sipher.example:443/": {Protocol: activity.Sipher, URL: "https://sipher.example"},
-		"https://Sipher.example":      {Protocol: activity.Sipher, URL: "https://sipher.example"},
-		"http://sipher.example/a/":    {Protocol: activity.Sipher, URL: "http://sipher.example/a/"},
+			Key: circuit.InboxKey("https://social.example/inbox")},
+		"https://sipher.example:443/": {URL: "https://sipher.example"},
+		"https://Sipher.example":      {URL: "https://sipher.example"},
+		"http://sipher.example/a/":    {URL: "http://sipher.example/a/"},
 	} {
 		got, err := registry.ParseName(s)
 		if err != nil || got != want {

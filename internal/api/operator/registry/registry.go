@@ -52,55 +52,43 @@ type Service struct {
 	Now    func() time.Time
 }
 
-// Get returns a server.
-func (s *Service) Get(ctx context.Context, n Name) (contract.Server, error) {
-	if n.Protocol == activity.Sipher {
-		return s.sipher(ctx, n.URL)
-	}
-	st, err := circuit.Load(ctx, s.Hosts, n.Key)
-	if err != nil {
-		return contract.Server{}, err
-	}
-	return s.withLimit(ctx, st)
+// directory is the servers whose states are kept in one way: the circuits of hosts
+// and inboxes, or the registry that a protocol has of its own.
+type directory interface {
+	// protocol is what its servers are shown as.
+	protocol() activity.Protocol
+	// page returns up to limit servers that match f, in the order of the directory;
+	// there may be more unless next is empty.
+	page(ctx context.Context, f Filter, after string, limit int) (vs []contract.Server, next string, err error)
+
+	get(ctx context.Context, n Name) (contract.Server, error)
+	block(ctx context.Context, n Name, why string) (contract.Server, error)
+	unblock(ctx context.Context, n Name) (contract.Server, error)
+	pause(ctx context.Context, n Name, until time.Time, why string) (contract.Server, error)
+	resume(ctx context.Context, n Name) (contract.Server, error)
+	check(ctx context.Context, n Name) (contract.Server, error)
+	limit(ctx context.Context, n Name, perMinute, burst int) (contract.Server, error)
+	pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error)
 }
 
-// withLimit is st with the rate limit of its host.
-func (s *Service) withLimit(ctx context.Context, st circuit.State) (contract.Server, error) {
-	v := s.view(st)
-	host, whole := circuit.HostOf(st.Key)
-	if !whole || st.Limited(s.Now()) == 0 {
-		return v, nil
+// directories are all there are, in the order in which they are listed.
+func (s *Service) directories() []directory { return []directory{hosts{s}, siphers{s}} }
+
+// of is the directory of a server.
+func (s *Service) of(n Name) directory {
+	if n.ByURL() {
+		return siphers{s}
 	}
-	l, ok, err := s.Limits.Limit(ctx, host)
-	if err != nil {
-		return contract.Server{}, err
-	}
-	if ok {
-		v.RateLimit = limitOf(l)
-	}
-	return v, nil
+	return hosts{s}
 }
 
-func limitOf(l ratelimit.Limit) *contract.RateLimit {
-	return &contract.RateLimit{PerMinute: l.PerMinute, Burst: l.Burst, Learnt: !l.LearntAt.IsZero(), Until: l.Until}
-}
-
-// view is a circuit as it stands now: a pause that is over is not shown as one.
-func (s *Service) view(st circuit.State) contract.Server {
-	now := s.Now()
-	st = st.Settled(now)
-	v := contract.Server{
-		Name: nameOf(st.Key), Protocol: activity.ActivityPub, Phase: st.Phase, Since: st.Since, Until: st.Until,
-		Reason: string(st.Reason), Why: st.Why, DownSince: st.DownSince, Failures: st.Streak, Checks: st.Checks,
-		NextCheckAt: st.CheckAt, Parked: st.Parked,
+// Protocols lists what servers are shown as.
+func (s *Service) Protocols() []activity.Protocol {
+	var all []activity.Protocol
+	for _, d := range s.directories() {
+		all = append(all, d.protocol())
 	}
-	if w := st.Window; w.Total > 0 {
-		v.Window = &contract.Window{Start: w.Start, Attempts: w.Total, Failures: w.Failures}
-	}
-	if st.FormUntil.After(now) {
-		v.SignatureForm = st.Form
-	}
-	return v
+	return all
 }
 
 // IsInbox reports whether v is a single inbox of a server.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api/contract"
@@ -14,8 +15,28 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// sipher returns one Sipher server: registered, blocked, or both.
-func (s *Service) sipher(ctx context.Context, url string) (contract.Server, error) {
+// siphers are the servers in the registry of the Sipher protocol.
+type siphers struct{ *Service }
+
+func (siphers) protocol() activity.Protocol { return activity.Sipher }
+
+func (s siphers) get(ctx context.Context, n Name) (contract.Server, error) { return s.one(ctx, n.URL) }
+
+// page returns servers by URL.
+func (s siphers) page(ctx context.Context, f Filter, after string, limit int) ([]contract.Server, string, error) {
+	all, err := s.all(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	all = slices.DeleteFunc(all, func(v contract.Server) bool { return v.Name <= after || !f.matches(v) })
+	if len(all) <= limit {
+		return all, "", nil
+	}
+	return all[:limit], all[limit-1].Name, nil
+}
+
+// one returns a Sipher server: registered, blocked, or both.
+func (s siphers) one(ctx context.Context, url string) (contract.Server, error) {
 	v := contract.Server{Name: url, Protocol: activity.Sipher, Phase: circuit.Healthy}
 	r, err := s.Sipher.Server(ctx, url)
 	known := err == nil
@@ -75,8 +96,8 @@ func refused(c peers.KeyChange) *contract.RefusedKeys {
 	}
 }
 
-// siphers returns all Sipher servers, by URL.
-func (s *Service) siphers(ctx context.Context) ([]contract.Server, error) {
+// all returns all Sipher servers, by URL.
+func (s siphers) all(ctx context.Context) ([]contract.Server, error) {
 	registered, err := s.Sipher.Servers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list Sipher servers: %w", err)
@@ -113,8 +134,9 @@ func (s *Service) siphers(ctx context.Context) ([]contract.Server, error) {
 	return all, nil
 }
 
-func (s *Service) resumeSipher(ctx context.Context, url string) (contract.Server, error) {
-	v, err := s.sipher(ctx, url)
+func (s siphers) resume(ctx context.Context, n Name) (contract.Server, error) {
+	url := n.URL
+	v, err := s.one(ctx, url)
 	switch {
 	case err != nil:
 		return v, err
@@ -126,13 +148,14 @@ func (s *Service) resumeSipher(ctx context.Context, url string) (contract.Server
 	if err := s.Sipher.MarkHealthy(ctx, url, s.Now()); err != nil {
 		return contract.Server{}, fmt.Errorf("resume %s: %w", url, err)
 	}
-	return s.sipher(ctx, url)
+	return s.one(ctx, url)
 }
 
 // checkSipher makes the next check of an unhealthy server due now. It counts as
 // the check it stands for.
-func (s *Service) checkSipher(ctx context.Context, url string) (contract.Server, error) {
-	v, err := s.sipher(ctx, url)
+func (s siphers) check(ctx context.Context, n Name) (contract.Server, error) {
+	url := n.URL
+	v, err := s.one(ctx, url)
 	switch {
 	case err != nil:
 		return v, err
@@ -160,12 +183,33 @@ func CheckKey(text string) error {
 	return nil
 }
 
-// Pin sets the keys that a Sipher server is known by from now on, after its
-// operator has confirmed them by another way. The server is added if it is new.
-func (s *Service) Pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error) {
-	if n.Protocol != activity.Sipher {
-		return contract.Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
+func (s siphers) block(ctx context.Context, n Name, why string) (contract.Server, error) {
+	if err := s.Sipher.Block(ctx, peers.Block{ServerURL: n.URL, Reason: why, CreatedAt: s.Now()}); err != nil {
+		return contract.Server{}, fmt.Errorf("block %s: %w", n, err)
 	}
+	return s.one(ctx, n.URL)
+}
+
+func (s siphers) unblock(ctx context.Context, n Name) (contract.Server, error) {
+	if err := s.Sipher.Unblock(ctx, n.URL); err != nil {
+		return contract.Server{}, fmt.Errorf("unblock %s: %w", n, err)
+	}
+	v, err := s.one(ctx, n.URL)
+	if errors.Is(err, ErrUnknown) {
+		return v, nil // nothing but the block was known of it
+	}
+	return v, err
+}
+
+func (s siphers) pause(ctx context.Context, n Name, until time.Time, why string) (contract.Server, error) {
+	return contract.Server{}, fmt.Errorf("pausing %w to a Sipher server, whose deliveries do not wait: block it", ErrNotApplicable)
+}
+
+func (s siphers) limit(ctx context.Context, n Name, perMinute, burst int) (contract.Server, error) {
+	return contract.Server{}, fmt.Errorf("a rate limit %w to a Sipher server", ErrNotApplicable)
+}
+
+func (s siphers) pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error) {
 	for _, text := range []string{k.Signing, k.Encryption} {
 		if err := CheckKey(text); err != nil {
 			return contract.Server{}, err
@@ -174,5 +218,5 @@ func (s *Service) Pin(ctx context.Context, n Name, k contract.SipherKeys) (contr
 	if err := s.Sipher.SetKeys(ctx, n.URL, k.Signing, k.Encryption, s.Now()); err != nil {
 		return contract.Server{}, fmt.Errorf("pin keys of %s: %w", n, err)
 	}
-	return s.sipher(ctx, n.URL)
+	return s.one(ctx, n.URL)
 }

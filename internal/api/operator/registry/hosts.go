@@ -1,0 +1,169 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/ratelimit"
+)
+
+// hosts are the circuits of hosts and inboxes, whatever protocol they speak.
+type hosts struct{ *Service }
+
+func (hosts) protocol() activity.Protocol { return activity.ActivityPub }
+
+func (s hosts) get(ctx context.Context, n Name) (contract.Server, error) {
+	st, err := circuit.Load(ctx, s.Hosts, n.Key)
+	if err != nil {
+		return contract.Server{}, err
+	}
+	return s.withLimit(ctx, st)
+}
+
+// page returns a page of hosts and inboxes, with their rate limits.
+func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]contract.Server, string, error) {
+	states, next, err := s.Hosts.ListServers(ctx, cursor, limit)
+	if errors.Is(err, circuit.ErrCursor) {
+		return nil, "", fmt.Errorf("%w: %w", ErrBadCursor, err)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	var limited []string
+	for _, st := range states {
+		if host, whole := circuit.HostOf(st.Key); whole && st.Limited(s.Now()) > 0 {
+			limited = append(limited, host)
+		}
+	}
+	limits := map[string]ratelimit.Limit{}
+	if len(limited) > 0 {
+		if limits, err = s.Limits.Store.Limits(ctx, limited...); err != nil {
+			return nil, "", err
+		}
+	}
+	vs := make([]contract.Server, 0, len(states))
+	for _, st := range states {
+		v := s.view(st)
+		host, _ := circuit.HostOf(st.Key)
+		if l, ok := limits[host]; ok && l.InForce(s.Now()) {
+			v.RateLimit = limitOf(l)
+		}
+		if f.matches(v) {
+			vs = append(vs, v)
+		}
+	}
+	return vs, next, nil
+}
+
+// withLimit is st with the rate limit of its host.
+func (s hosts) withLimit(ctx context.Context, st circuit.State) (contract.Server, error) {
+	v := s.view(st)
+	host, whole := circuit.HostOf(st.Key)
+	if !whole || st.Limited(s.Now()) == 0 {
+		return v, nil
+	}
+	l, ok, err := s.Limits.Limit(ctx, host)
+	if err != nil {
+		return contract.Server{}, err
+	}
+	if ok {
+		v.RateLimit = limitOf(l)
+	}
+	return v, nil
+}
+
+func limitOf(l ratelimit.Limit) *contract.RateLimit {
+	return &contract.RateLimit{PerMinute: l.PerMinute, Burst: l.Burst, Learnt: !l.LearntAt.IsZero(), Until: l.Until}
+}
+
+// view is a circuit as it stands now: a pause that is over is not shown as one.
+func (s hosts) view(st circuit.State) contract.Server {
+	now := s.Now()
+	st = st.Settled(now)
+	v := contract.Server{
+		Name: nameOf(st.Key), Protocol: s.protocol(), Phase: st.Phase, Since: st.Since, Until: st.Until,
+		Reason: string(st.Reason), Why: st.Why, DownSince: st.DownSince, Failures: st.Streak, Checks: st.Checks,
+		NextCheckAt: st.CheckAt, Parked: st.Parked,
+	}
+	if w := st.Window; w.Total > 0 {
+		v.Window = &contract.Window{Start: w.Start, Attempts: w.Total, Failures: w.Failures}
+	}
+	if st.FormUntil.After(now) {
+		v.SignatureForm = st.Form
+	}
+	return v
+}
+
+func (s hosts) block(ctx context.Context, n Name, why string) (contract.Server, error) {
+	if err := whole(n, "blocking"); err != nil {
+		return contract.Server{}, err
+	}
+	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.Block(s.Rules, why, s.Now()) })
+}
+
+func (s hosts) unblock(ctx context.Context, n Name) (contract.Server, error) {
+	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.Unblock(s.Rules, s.Now()) })
+}
+
+func (s hosts) pause(ctx context.Context, n Name, until time.Time, why string) (contract.Server, error) {
+	if err := whole(n, "pausing"); err != nil {
+		return contract.Server{}, err
+	}
+	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.Pause(s.Rules, until, why, s.Now()) })
+}
+
+func (s hosts) resume(ctx context.Context, n Name) (contract.Server, error) {
+	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.Resume(s.Rules, s.Now()) })
+}
+
+func (s hosts) check(ctx context.Context, n Name) (contract.Server, error) {
+	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.CheckNow(s.Rules, s.Now()) })
+}
+
+func (s hosts) limit(ctx context.Context, n Name, perMinute, burst int) (contract.Server, error) {
+	if err := whole(n, "a rate limit"); err != nil {
+		return contract.Server{}, err
+	}
+	host, _ := n.host()
+	// The limit comes first: workers ask for it once the state says so.
+	if _, err := s.Limits.Set(ctx, host, perMinute, burst); err != nil {
+		return contract.Server{}, err
+	}
+	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.LimitTo(s.Rules, perMinute, s.Now()) })
+}
+
+func (hosts) pin(context.Context, Name, contract.SipherKeys) (contract.Server, error) {
+	return contract.Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
+}
+
+// whole refuses what is done to whole hosts only: the record of an inbox is
+// looked at only while its host says that it has one.
+func whole(n Name, what string) error {
+	if _, ok := n.host(); !ok {
+		return fmt.Errorf("%s %w to a single inbox: name its host", what, ErrNotApplicable)
+	}
+	return nil
+}
+
+// change applies f to a circuit. Unless blocked is set, one that an operator has
+// blocked is left alone.
+func (s hosts) change(ctx context.Context, n Name, blocked bool, f func(circuit.State) circuit.State) (contract.Server, error) {
+	_, after, err := circuit.Change(ctx, s.Hosts, n.Key, func(st circuit.State) circuit.State {
+		if st.Phase == circuit.Blocked && !blocked {
+			return st
+		}
+		return f(st)
+	})
+	if err != nil {
+		return contract.Server{}, err
+	}
+	if after.Phase == circuit.Blocked && !blocked {
+		return contract.Server{}, fmt.Errorf("%s: %w", n, ErrBlocked)
+	}
+	return s.withLimit(ctx, after)
+}
