@@ -45,6 +45,37 @@ func RetryAfter(value string, now time.Time) (at time.Time, ok bool) {
 	return now.Add(pause), true
 }
 
+// RateLimitReset reads an X-RateLimit-Reset header, which no standard defines:
+// a time as ISO 8601 (Mastodon, GoToSocial), or seconds since 1970, or, where the
+// number is too small for that, seconds from now. The result is that of
+// RetryAfter.
+func RateLimitReset(value string, now time.Time) (at time.Time, ok bool) {
+	value = strings.TrimSpace(value)
+	if isDigits(value) {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 1e9 {
+			return RetryAfter(value, now)
+		}
+		if n >= 1e12 {
+			n /= 1000 // milliseconds, as JavaScript counts
+		}
+		at = time.Unix(n, 0)
+	} else {
+		var err error
+		if at, err = time.Parse(time.RFC3339, value); err != nil {
+			at, err = time.Parse("2006-01-02T15:04:05", value)
+		}
+		if err != nil {
+			return time.Time{}, false
+		}
+	}
+	pause := min(at.Sub(now), MaxPause)
+	if pause <= 0 {
+		return time.Time{}, false
+	}
+	return now.Add(pause), true
+}
+
 func isDigits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

@@ -96,7 +96,7 @@ var errSigning = errors.New("request could not be signed")
 // judge reads an answer.
 func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
 	o := outcome.Outcome{Status: a.Status, Response: a.Excerpt()}
-	o.Class, o.RetryAfter = outcome.OfStatus(a.Status, t.Shared, a.Header.Get("Retry-After"), p.Now())
+	o.Class, o.RetryAfter = OfStatus(a.Status, t.Shared, a.Header, p.Now())
 	if o.Class == outcome.Delivered {
 		return o
 	}

@@ -9,6 +9,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol"
+	"fedpost/internal/protocol/activitypub"
 	"fedpost/internal/testkit/faults"
 )
 
@@ -149,7 +150,7 @@ func Answers(status int) Script {
 
 // Status is the outcome of a status.
 func Status(status int) outcome.Outcome {
-	class, _ := outcome.OfStatus(status, false, "", Start)
+	class, _ := activitypub.OfStatus(status, false, nil, Start)
 	o := outcome.Outcome{Class: class, Status: status}
 	if class != outcome.Delivered {
 		o.Err = "answered " + strconv.Itoa(status)

@@ -9,54 +9,6 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// TestOfStatusIsTheTable names every status that is not like its neighbours and
-// checks all others against the rule of their hundred.
-func TestOfStatusIsTheTable(t *testing.T) {
-	special := map[int]Class{
-		301: Refused, 308: Refused,
-		400: Doubtful, 401: Unverified, 408: Retry, 425: Retry, 429: Throttled,
-		501: Refused,
-		410: Refused, // of one actor
-	}
-	rule := map[int]Class{0: Retry, 1: Retry, 2: Delivered, 3: Retry, 4: Refused, 5: Retry}
-	for status := 0; status < 1000; status++ {
-		want, ok := special[status]
-		if !ok {
-			if want, ok = rule[status/100]; !ok {
-				want = Retry
-			}
-		}
-		class, at := OfStatus(status, false, "", noon)
-		if class != want {
-			t.Errorf("%d: %s, want %s", status, class, want)
-		}
-		if at.IsZero() != (status != 429) {
-			t.Errorf("%d: next try at %v", status, at)
-		}
-
-		wantShared := want
-		if status == 410 {
-			wantShared = Gone
-		}
-		if class, _ := OfStatus(status, true, "", noon); class != wantShared {
-			t.Errorf("%d of a shared inbox: %s, want %s", status, class, wantShared)
-		}
-
-		// Retry-After counts for 429 and 503 only.
-		class, at = OfStatus(status, false, "60", noon)
-		if status == 429 || status == 503 {
-			if class != Throttled || !at.Equal(noon.Add(time.Minute)) {
-				t.Errorf("%d with Retry-After: %s at %v", status, class, at)
-			}
-		} else if class != want || !at.IsZero() {
-			t.Errorf("%d with Retry-After: %s at %v", status, class, at)
-		}
-	}
-	if _, at := OfStatus(429, false, "soon", noon); !at.Equal(noon.Add(DefaultPause)) {
-		t.Errorf("429 with an unreadable Retry-After: %v", at)
-	}
-}
-
 func TestRetryAfter(t *testing.T) {
 	for _, c := range []struct {
 		value string
@@ -115,4 +67,34 @@ func FuzzRetryAfter(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestB27RateLimitReset: ISO 8601 is what Mastodon and GoToSocial write.
+func TestB27RateLimitReset(t *testing.T) {
+	for _, c := range []struct {
+		value string
+		pause time.Duration // 0: nothing asked
+	}{
+		{"2026-11-20T12:05:00Z", 5 * time.Minute},
+		{"2026-11-20T12:05:00.250000Z", 5*time.Minute + 250*time.Millisecond}, // Mastodon
+		{"2026-11-20T13:05:00+01:00", 5 * time.Minute},
+		{"2026-11-20T12:05:00", 5 * time.Minute}, // without a zone it is UTC
+		{"1795176300", 5 * time.Minute},          // seconds since 1970
+		{"1795176300000", 5 * time.Minute},       // milliseconds
+		{"300", 5 * time.Minute},                 // seconds from now
+		{" 300 ", 5 * time.Minute},
+		{"999999999", MaxPause},
+		{"2060-11-20T12:05:00Z", MaxPause},
+		{"9999-12-31T23:59:59Z", MaxPause},
+		{"9223372036854775807", MaxPause},
+		{"99999999999999999999999", MaxPause},
+		{"2026-11-20T12:00:00Z", 0}, {"1795176000", 0}, // now
+		{"2026-11-20T11:00:00Z", 0}, {"1000000000", 0}, // past
+		{"", 0}, {"0", 0}, {"-5", 0}, {"1.5", 0}, {"soon", 0}, {"2026-13-20T12:05:00Z", 0}, {"Fri, 20 Nov 2026 12:05:00 GMT", 0},
+	} {
+		at, ok := RateLimitReset(c.value, noon)
+		if ok != (c.pause != 0) || (ok && !at.Equal(noon.Add(c.pause))) {
+			t.Errorf("%q: %v %v, want a pause of %v", c.value, at, ok, c.pause)
+		}
+	}
 }
