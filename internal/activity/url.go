@@ -57,6 +57,16 @@ func CanonicalServer(s string) (string, error) {
 	return c, err
 }
 
+// ServerName is CanonicalServer for comparing: a text that has no canonical form
+// stays as it is.
+func ServerName(s string) string {
+	c, err := CanonicalServer(s)
+	if err != nil {
+		return s
+	}
+	return c
+}
+
 // rawPath cuts the path out of an absolute URL with a host. url.URL does not
 // keep it: of "/a%2Fb/ü" it has "/a/b/ü" and no trace of the %2F.
 func rawPath(s string) string {

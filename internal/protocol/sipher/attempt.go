@@ -21,10 +21,11 @@ import (
 // Discard where the protocol removes the delivery record.
 func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.Target, n int) outcome.Outcome {
 	began := p.now()
+	a.ServerURL = activity.ServerName(a.ServerURL)
 	d := &delivery{Protocol: p, a: a, target: t.Inbox, n: n}
 	o := d.attempt(ctx)
 	o.Took, o.Method = p.now().Sub(began), string(d.payload.Method)
-	return o
+	return o.Cleaned()
 }
 
 // delivery is one attempt.

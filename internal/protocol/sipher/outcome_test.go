@@ -56,13 +56,6 @@ func TestOutcome2BlockedServerIsFinalWithoutAnyNetworkCall(t *testing.T) {
 	}
 }
 
-func TestOutcome2BlockedURLsCompareExactly(t *testing.T) {
-	b := newBed(t)
-	b.acquainted(b.b)
-	block(b, urlB+"/")
-	accepted.check(t, b.attempt(followJob(), 1))
-}
-
 func TestOutcome3UndiscoverableServerIsRetriedWithAttemptsUnchanged(t *testing.T) {
 	for name, d := range map[string]sipherpeer.Discovery{
 		"refuses":         {Status: 404},

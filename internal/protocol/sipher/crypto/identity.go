@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"fedpost/internal/activity"
 )
 
 // The settings that make up an identity. The names are those Sipher servers
@@ -61,6 +63,11 @@ var ErrNotConfigured = errors.New("sipher identity is not configured")
 // Ready returns nil if p can be shown to others, else an error that wraps
 // ErrNotConfigured and names the settings that are missing.
 func (p Public) Ready() error { return notConfigured(p.missing()) }
+
+// Is reports whether a server's URL is our own, however either is written.
+func (p Public) Is(server string) bool {
+	return activity.ServerName(server) == activity.ServerName(p.Origin)
+}
 
 func (p Public) missing() []string {
 	var missing []string

@@ -71,7 +71,7 @@ func Record(ctx context.Context, store Store, a activity.Activity, now time.Time
 	f := p.Following
 	return store.RecordFollow(ctx, Follow{
 		ID: f.ID, FollowerID: f.FollowerID, FollowingID: f.FollowingID,
-		FollowerServerURL: f.FollowerServerURL, FollowingServerURL: f.FollowingServerURL,
+		FollowerServerURL: activity.ServerName(f.FollowerServerURL), FollowingServerURL: f.FollowingServerURL,
 		Accepted: f.Accepted, Acknowledged: f.Acknowledged, CreatedAt: f.CreatedAt,
 		RecordedAt: now, UpdatedAt: now,
 	})

@@ -131,7 +131,7 @@ func (d *directory) peers() []wire.Peer {
 	peers := []wire.Peer{} // never null
 	strangers := 0
 	for _, s := range d.servers {
-		if !s.IsHealthy || s.URL == d.identity.Origin || s.Stranger && strangers == MaxPeers/2 {
+		if !s.IsHealthy || d.identity.Is(s.URL) || s.Stranger && strangers == MaxPeers/2 {
 			continue
 		}
 		if s.Stranger {

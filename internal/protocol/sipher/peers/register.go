@@ -31,7 +31,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "url: "+err.Error())
 		return
 	}
-	if claim.URL == h.identity.Origin {
+	if h.identity.Is(claim.URL) {
 		problem(w, http.StatusBadRequest, "url: that is this server itself")
 		return
 	}

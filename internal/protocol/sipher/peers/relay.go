@@ -139,7 +139,7 @@ func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 		return "", fmt.Errorf("look for a proxy: %w", err)
 	}
 	all = slices.DeleteFunc(all, func(s Server) bool {
-		return s.URL == target || s.URL == r.Identity.Origin ||
+		return s.URL == target || r.Identity.Is(s.URL) ||
 			slices.ContainsFunc(blocks, func(b Block) bool { return b.ServerURL == s.URL })
 	})
 	slices.SortFunc(all, func(a, b Server) int {
