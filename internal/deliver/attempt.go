@@ -15,7 +15,9 @@ import (
 
 // attemptAll makes the attempts of a unit, all at once as far as the caps allow,
 // and decides what becomes of each. While some are slow, those that are settled
-// are recorded: that bounds the time in which a crash would send them again.
+// are recorded within Limits.Flush of their answers: that bounds the time in which
+// a crash would send them again. Nothing in this loop waits for anything but the
+// record, as all answers wait for the loop.
 func (u *unit) attemptAll(ctx context.Context) {
 	results := make(chan *job)
 	running := 0
@@ -33,19 +35,43 @@ func (u *unit) attemptAll(ctx context.Context) {
 			u.attempt(ctx, try, j)
 		}()
 	}
-	flush := time.NewTicker(u.Limits.Flush)
-	defer flush.Stop()
-	fresh := false
 	for running > 0 {
 		select {
 		case j := <-results:
 			running--
-			u.classify(ctx, j)
-			fresh = fresh || j.settled()
-		case <-flush.C:
-			if fresh {
-				fresh = u.recordSettled(ctx) != nil
+			u.classify(j)
+			u.hasSettled(j)
+		case <-u.recordAt:
+			u.recordSettled(ctx)
+		}
+	}
+}
+
+// hasSettled sets when the outcome of j is recorded at the latest, unless an older
+// outcome is due before.
+func (u *unit) hasSettled(j *job) {
+	if j.settled() && u.recordAt == nil {
+		u.recordAt = time.After(u.Limits.Flush - time.Since(j.answered))
+	}
+}
+
+// meanwhile runs f, and records in time what is settled while f takes long.
+func (u *unit) meanwhile(ctx context.Context, f func() error) error {
+	end := make(chan error, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				end <- panicked(r)
 			}
+		}()
+		end <- f()
+	}()
+	for {
+		select {
+		case err := <-end:
+			return err
+		case <-u.recordAt:
+			u.recordSettled(ctx)
 		}
 	}
 }
@@ -59,9 +85,10 @@ func (j *job) settled() bool {
 	return false
 }
 
-// recordSettled records what is settled before the unit is finished. Failing is
-// no harm: the end of the unit records it again.
+// recordSettled records what is settled before the unit is finished. If that
+// fails, it is tried again after another Limits.Flush, and at the unit's end.
 func (u *unit) recordSettled(ctx context.Context) error {
+	u.recordAt = nil
 	var rs []ledger.Recipient
 	var js []*job
 	for _, j := range u.jobs {
@@ -73,6 +100,7 @@ func (u *unit) recordSettled(ctx context.Context) error {
 		return nil
 	}
 	if err := u.record(ctx, rs, false); err != nil {
+		u.recordAt = time.After(u.Limits.Flush)
 		u.Log.Warn("outcomes could not be recorded while others are awaited", "activity", u.a.ID, "error", err)
 		return err
 	}
@@ -109,6 +137,7 @@ func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 	}
 	u.Hosts.Sent(j.host)
 	j.out = u.contain(ctx, try, j)
+	j.answered = time.Now()
 	switch {
 	case !j.out.Unattempted:
 		j.attempts++
@@ -151,3 +180,6 @@ func (u *unit) contain(ctx context.Context, try protocol.Attempt, j *job) (o out
 	}
 	return o
 }
+
+// panicked is a panic as an error.
+func panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }

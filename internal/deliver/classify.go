@@ -2,16 +2,16 @@ package deliver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 )
 
-// settle decides what becomes of a target after its attempt.
-func (u *unit) classify(ctx context.Context, j *job) {
+// classify decides what becomes of a target after its attempt.
+func (u *unit) classify(j *job) {
 	if !j.attempt {
 		return // parked or refused meanwhile, or not begun
 	}
@@ -19,7 +19,7 @@ func (u *unit) classify(ctx context.Context, j *job) {
 		u.crowded(j, j.out.Err)
 		return
 	}
-	u.learn(ctx, j)
+	u.learn(j)
 	policy := u.route.Policy
 	switch {
 	case j.out.Class == outcome.Delivered:
@@ -83,46 +83,44 @@ func (u *unit) exhaust(j *job, reason, why string) {
 		"attempts", j.attempts, "tries", u.route.Policy.Tries, "reason", reason, "status", j.out.Status, "error", j.out.Err)
 }
 
-// learn shares what an attempt says about its host.
-func (u *unit) learn(ctx context.Context, j *job) {
+// learn notes what an attempt says about its host. It waits for no table.
+func (u *unit) learn(j *job) {
 	if !u.route.Policy.Circuit {
 		return
 	}
-	key, now, rules := circuit.HostKey(j.host), u.Now(), u.Rules
-	var err error
+	now := u.Now()
 	switch o := j.out; {
 	case o.Class == outcome.Gone:
-		err = u.Hosts.Change(ctx, key, func(s circuit.State) circuit.State { return s.SaidGone(rules, o.Err, now) })
+		u.Hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
+			return s.SaidGone(u.Rules, o.Err, now)
+		}})
 	case o.Class == outcome.Throttled:
-		err = u.throttled(ctx, j.host, o)
+		u.throttled(j.host, o)
 	default:
 		if u.d.Trial {
-			err = u.judge(ctx, j)
+			u.judge(j)
 		}
-		err = errors.Join(err, u.Hosts.Observe(ctx, j.target, o))
-	}
-	if err != nil {
-		u.Log.Warn("what was learnt of a host could not be saved", "host", j.host, "error", err)
+		u.Hosts.Observe(j.target, o)
 	}
 }
 
 // judge ends the trial of the server that j was released to try.
-func (u *unit) judge(ctx context.Context, j *job) error {
+func (u *unit) judge(j *job) {
 	s, _ := u.decision(j.target)
 	if !s.Trying() {
-		return nil
+		return
 	}
-	o, rules := j.out, u.Rules
+	o, now := j.out, u.Now()
 	unverified := o.Class == outcome.Unverified && s.Key == circuit.InboxKey(u.signed(j.target).Inbox)
-	return u.Hosts.Change(ctx, s.Key, func(s circuit.State) circuit.State {
+	u.Hosts.Learn(s.Key, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
 		switch {
 		case o.Unattempted:
-			return s.TrialVoid(rules, u.Now())
+			return s.TrialVoid(u.Rules, now)
 		case o.HostFault(), unverified:
-			return s.TrialFailed(rules, o.Reason, o.Err, u.Now())
+			return s.TrialFailed(u.Rules, o.Reason, o.Err, now)
 		}
-		return s.TrialPassed(rules, u.Now())
-	})
+		return s.TrialPassed(u.Rules, now)
+	}})
 }
 
 // void asks for another trial if one has ended without deciding: what was sent

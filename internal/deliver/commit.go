@@ -10,18 +10,25 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
+	"fedpost/internal/servers/circuit"
 )
 
-// finish does what was decided about the targets of a claimed unit, and then
-// records it.
+// commit does what was decided about the targets of a claimed unit, and then
+// records it. What is settled does not wait for that: see meanwhile.
 func (u *unit) commit(ctx context.Context) (disposition, error) {
-	if err := errors.Join(u.park(ctx), u.addDeadLetters(ctx), u.splitOff(ctx)); err != nil {
+	forget := u.claim.Known.Record.Forget
+	err := u.meanwhile(ctx, func() error {
+		u.settleHosts(ctx)
+		err := errors.Join(u.park(ctx), u.addDeadLetters(ctx), u.splitOff(ctx), u.note(ctx))
+		if err == nil {
+			forget = u.keep(ctx, forget)
+		}
+		return err
+	})
+	if err != nil {
 		// The claim is left to lapse: whoever comes next begins with what is
 		// recorded so far.
 		return disposition{}, errors.Join(err, u.recordSettled(ctx))
-	}
-	if err := u.note(ctx); err != nil {
-		return disposition{}, err
 	}
 	rs := []ledger.Recipient{}
 	begun := true
@@ -33,7 +40,7 @@ func (u *unit) commit(ctx context.Context) (disposition, error) {
 			rs = append(rs, u.recipient(j))
 		}
 	}
-	u.keep(ctx)
+	u.claim.Known.Record.Forget = forget
 	if err := u.record(ctx, rs, true); err != nil {
 		if errors.Is(err, ledger.ErrClaimed) {
 			u.Log.Warn("a claim was lost to another worker before its outcomes were recorded", "activity", u.a.ID, "chunk", u.d.Chunk)
@@ -56,29 +63,43 @@ func (u *unit) commit(ctx context.Context) (disposition, error) {
 	return done, nil
 }
 
-// keep sets how long an activity to one target can still be looked up, if its
-// protocol says so. That it could not is no reason to keep its end from being
-// recorded.
-func (u *unit) keep(ctx context.Context) {
-	r := &u.claim.Known.Record
-	if len(u.jobs) != 1 || r.Targets != 1 || !u.jobs[0].state.Final() {
+// settleHosts waits until what this unit has learnt of its hosts is saved: the
+// shared state has to say why deliveries are parked before it says that they are,
+// or the scheduled function would release them at once.
+func (u *unit) settleHosts(ctx context.Context) {
+	if !u.route.Policy.Circuit {
 		return
+	}
+	for _, j := range u.jobs {
+		if err := u.Hosts.Settle(ctx, circuit.HostKey(j.host)); err != nil {
+			u.Log.Warn("the circuits of other processes know less for now", "activity", u.a.ID, "error", err)
+		}
+	}
+}
+
+// keep sets how long an activity to one target can still be looked up, if its
+// protocol says so, and returns until when the chunk's own record has to be there,
+// which is forget or later. A failure is logged: the end is recorded all the same.
+func (u *unit) keep(ctx context.Context, forget time.Time) time.Time {
+	if len(u.jobs) != 1 || u.known.Record.Targets != 1 || !u.jobs[0].state.Final() {
+		return forget
 	}
 	keep := u.route.KeepFailed
 	if u.jobs[0].state == activity.Delivered {
 		keep = u.route.KeepDelivered
 	}
 	if keep == 0 {
-		return
+		return forget
 	}
 	until := u.Now().Add(keep)
 	if err := u.Ledger.KeepActivity(ctx, u.a.ID, until); err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		u.Log.Warn("a record is kept for another time than its protocol says", "activity", u.a.ID, "error", err)
-		return
+		return forget
 	}
-	if until.After(r.Forget) {
-		r.Forget = until // the chunk's own record must not end before
+	if until.After(forget) {
+		return until
 	}
+	return forget
 }
 
 // recordTries is how often a record is tried to be written: each failure widens

@@ -2,15 +2,14 @@ package deliver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
-	"fedpost/internal/servers/ratelimit"
 )
 
 // patience is how long a delivery waits on the queue for its turn under a rate
@@ -55,18 +54,21 @@ func (u *unit) takeTurn(j *job, at time.Time) {
 
 // throttled pauses a host that asked for it, and learns its rate if it said that
 // there were too many requests.
-func (u *unit) throttled(ctx context.Context, host string, o outcome.Outcome) error {
-	now := u.Now()
-	var limit ratelimit.Limit
-	var err error
-	if o.Status == http.StatusTooManyRequests && u.Limiter != nil {
-		limit, err = u.Limiter.Learn(ctx, host, u.Hosts.Rate(host))
-	}
-	return errors.Join(err, u.Hosts.Change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State {
-		s = s.Throttle(u.Rules, o.RetryAfter, o.Err, now)
-		if !limit.InForce(now) || limit.Until.IsZero() {
-			return s
+func (v *invocation) throttled(host string, o outcome.Outcome) {
+	now := v.Now()
+	l := cache.Lesson{Kind: "throttled", Apply: func(s circuit.State) circuit.State {
+		return s.Throttle(v.Rules, o.RetryAfter, o.Err, now)
+	}}
+	if o.Status == http.StatusTooManyRequests && v.Limiter != nil {
+		l.Before = func(ctx context.Context) (func(circuit.State) circuit.State, error) {
+			limit, err := v.Limiter.Learn(ctx, host, v.Hosts.Rate(host))
+			return func(s circuit.State) circuit.State {
+				if !limit.InForce(now) || limit.Until.IsZero() {
+					return s
+				}
+				return s.LearnRate(v.Rules, limit.PerMinute, limit.Until, now)
+			}, err
 		}
-		return s.LearnRate(u.Rules, limit.PerMinute, limit.Until, now)
-	}))
+	}
+	v.Hosts.Learn(circuit.HostKey(host), l)
 }

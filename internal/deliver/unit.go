@@ -26,6 +26,9 @@ type unit struct {
 	known ledger.Known
 	claim ledger.Claim
 	jobs  []*job
+	// recordAt ticks when the oldest outcome without a record has to get one; nil
+	// if all that are settled have one.
+	recordAt <-chan time.Time
 }
 
 // job is one target of a unit that has something to be done about it.
@@ -39,7 +42,8 @@ type job struct {
 	last     ledger.Recipient // what is recorded, if recorded
 	recorded bool
 
-	out outcome.Outcome
+	out      outcome.Outcome
+	answered time.Time // by the wall clock, as timers are
 	// What becomes of it, once decided.
 	state  activity.State
 	by     activity.ID

@@ -28,6 +28,7 @@ type Hosts struct {
 	now   func() time.Time
 	ttl   time.Duration
 	log   *slog.Logger
+	slots chan struct{} // of saves under way
 
 	mu    sync.Mutex
 	known map[string]*host
@@ -36,9 +37,10 @@ type Hosts struct {
 type host struct {
 	stored circuit.State
 	loaded time.Time
-	// seen is what is not saved yet, saving what is being saved.
-	seen, saving circuit.Observation
-	busy         bool
+	// unsaved is what was learnt and is not being saved yet, saving what is.
+	unsaved, saving unsaved
+	// saved is closed when the save under way has ended; nil if there is none.
+	saved chan struct{}
 	// Requests in the minute that began at minute, and in the one before.
 	minute      time.Time
 	count, last int
@@ -52,7 +54,7 @@ const TTL = 5 * time.Second
 
 // New returns a cache of the states in store, each trusted for ttl.
 func New(store circuit.Store, rules circuit.Rules, ttl time.Duration, now func() time.Time, log *slog.Logger) *Hosts {
-	return &Hosts{store: store, rules: rules, now: now, ttl: ttl, log: log, known: make(map[string]*host)}
+	return &Hosts{store: store, rules: rules, now: now, ttl: ttl, log: log, slots: make(chan struct{}, savesAtOnce), known: make(map[string]*host)}
 }
 
 func (h *Hosts) view(key string, now time.Time) circuit.State {
@@ -60,7 +62,9 @@ func (h *Hosts) view(key string, now time.Time) circuit.State {
 	if !ok {
 		return circuit.State{Key: key, Phase: circuit.Healthy}
 	}
-	return k.stored.Observe(h.rules, k.saving.Then(k.seen), now)
+	s, _, _ := k.saving.apply(k.stored, h.rules, now)
+	s, _, _ = k.unsaved.apply(s, h.rules, now)
+	return s
 }
 
 // State returns what is known of a server.
@@ -119,7 +123,7 @@ func (h *Hosts) evict(now time.Time) {
 		return
 	}
 	for key, k := range h.known {
-		if now.Sub(k.loaded) >= h.ttl && !k.busy && k.seen == (circuit.Observation{}) {
+		if now.Sub(k.loaded) >= h.ttl && k.saved == nil && len(k.unsaved) == 0 {
 			delete(h.known, key)
 		}
 	}

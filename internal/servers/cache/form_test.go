@@ -18,6 +18,9 @@ func TestTheSignatureFormOfAHostIsSharedAndExpires(t *testing.T) {
 	until := w.Clock.Now().Add(time.Hour)
 	one, other := process(), process()
 	one.RememberForm("strict.example", "rfc9421", until)
+	if err := one.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if got := one.Form("strict.example"); got != "rfc9421" {
 		t.Errorf("the process that learnt it knows %q", got)
 	}

@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -11,95 +13,235 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Observe counts the outcome of an attempt, and shares at once that a circuit
-// has opened: every second that others do not know costs them attempts.
-func (h *Hosts) Observe(ctx context.Context, t activity.Target, out outcome.Outcome) error {
+// What a delivery teaches about its host is kept apart from the record of the
+// delivery: Observe and Learn only change what this process knows, at once, and
+// the shared state is written in the background. A worker that waited for those
+// writes would leave outcomes unrecorded meanwhile, and would send them again
+// after a crash.
+
+// Bounds of what runs in the background.
+const (
+	// savesAtOnce is how many states are saved at a time.
+	savesAtOnce = 16
+	// saveTime is the longest that saving one state takes, and the longest that
+	// Flush and Settle wait.
+	saveTime = 5 * time.Second
+)
+
+// Lesson is something that the shared state of a server is to say.
+type Lesson struct {
+	// Kind in one word. Of one kind only the latest lesson is kept until it is
+	// saved, so a server that never stops talking fills no memory.
+	Kind string
+	// Apply returns the changed state. It is applied to whatever the state is
+	// when it is saved, possibly several times.
+	Apply func(circuit.State) circuit.State
+	// Before, if not nil, is called once before the state is saved, for what has
+	// to be written elsewhere. It returns what else to apply.
+	Before func(context.Context) (func(circuit.State) circuit.State, error)
+}
+
+// unsaved is what was learnt of a server, in order: there is at most one lesson
+// of a kind, and attempts that follow each other are summed up.
+type unsaved []step
+
+// step is a lesson or, if that has no Apply, a sum of attempts.
+type step struct {
+	Lesson
+	seen circuit.Observation
+}
+
+// apply returns what s becomes. blamed is the last sum of attempts by which an
+// inbox turned out to be at fault and not its host, and culprit that inbox.
+func (u unsaved) apply(s circuit.State, r circuit.Rules, now time.Time) (after circuit.State, culprit string, blamed circuit.Observation) {
+	for _, l := range u {
+		if l.Apply != nil {
+			s = l.Apply(s)
+			continue
+		}
+		if inbox := s.Culprit(r, l.seen, now); inbox != "" {
+			culprit, blamed = inbox, l.seen
+		}
+		s = s.Observe(r, l.seen, now)
+	}
+	return s, culprit, blamed
+}
+
+// with returns u followed by another step.
+func (u unsaved) with(next step) unsaved {
+	all := make(unsaved, 0, len(u)+1)
+	for i, l := range append(u[:len(u):len(u)], next) {
+		last := len(all) - 1
+		switch {
+		case i < len(u) && l.Apply != nil && next.Apply != nil && l.Kind == next.Kind:
+			// The later lesson of the kind stands for both.
+		case l.Apply == nil && last >= 0 && all[last].Apply == nil:
+			all[last].seen = all[last].seen.Then(l.seen)
+		default:
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// Observe counts the outcome of an attempt. If that opens a circuit, the state is
+// saved at once: every second that other processes do not know costs attempts.
+func (h *Hosts) Observe(t activity.Target, out outcome.Outcome) {
 	now, key := h.now(), circuit.HostKey(t.Host())
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	before := h.view(key, now)
 	k := h.entry(key, now)
-	k.seen = k.seen.Add(t.Inbox, out)
+	k.unsaved = k.unsaved.with(step{seen: circuit.Observation{}.Add(t.Inbox, out)})
 	after := h.view(key, now)
-	h.mu.Unlock()
 	if before.Decision(now) != after.Decision(now) || before.InboxesUntil != after.InboxesUntil {
-		return h.save(ctx, key)
+		h.begin(key, k)
 	}
-	return nil
 }
 
-// savesAtOnce is how many states are saved at a time.
-const savesAtOnce = 16
-
-// Flush saves what has been learnt.
-func (h *Hosts) Flush(ctx context.Context) error {
-	h.mu.Lock()
-	var keys []string
-	for key, k := range h.known {
-		if k.seen != (circuit.Observation{}) {
-			keys = append(keys, key)
-		}
-	}
-	h.mu.Unlock()
-	errs := make([]error, len(keys))
-	var g errgroup.Group
-	g.SetLimit(savesAtOnce)
-	for i, key := range keys {
-		g.Go(func() error {
-			errs[i] = h.save(ctx, key)
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return errors.Join(errs...)
-}
-
-// save adds what was seen of a server to its shared state. One goroutine at a
-// time does so for a server, for all.
-func (h *Hosts) save(ctx context.Context, key string) error {
+// Learn adds a lesson about a server, unless what is known says so already, and
+// has it saved.
+func (h *Hosts) Learn(key string, l Lesson) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := h.known[key]
-	if k == nil || k.busy {
-		return nil
+	now := h.now()
+	if s := h.view(key, now); l.Apply(s) == s {
+		return
 	}
-	k.busy = true
-	defer func() { k.busy = false }()
-	for k.seen != (circuit.Observation{}) {
-		k.saving, k.seen = k.seen, circuit.Observation{}
-		base, seen := k.stored, k.saving
-		h.mu.Unlock()
-		saved, err := h.share(ctx, base, seen)
-		h.mu.Lock()
-		k.saving = circuit.Observation{}
-		if err != nil {
-			k.seen = seen.Then(k.seen)
-			return err
-		}
-		k.stored = saved
-	}
-	return nil
+	k := h.entry(key, now)
+	k.unsaved = k.unsaved.with(step{Lesson: l})
+	h.begin(key, k)
 }
 
-// share adds what was seen to a server's state, and opens the circuit of an
-// inbox that turns out to be to blame.
-func (h *Hosts) share(ctx context.Context, base circuit.State, seen circuit.Observation) (circuit.State, error) {
-	now, culprit := h.now(), ""
+// begin saves what was learnt of a server, in the background. One goroutine at a
+// time does so for a server, for all.
+func (h *Hosts) begin(key string, k *host) {
+	if k.saved != nil {
+		return
+	}
+	k.saved = make(chan struct{})
+	go func() {
+		h.slots <- struct{}{}
+		defer func() { <-h.slots }()
+		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+		defer cancel()
+		if err := h.save(ctx, key, k); err != nil {
+			// The deliveries are recorded all the same; only the circuits know less.
+			h.log.Warn("what was learnt of a host could not be saved", "key", key, "error", err)
+		}
+	}()
+}
+
+// save saves until nothing is left to be saved. What could not be saved is kept
+// for the next time.
+func (h *Hosts) save(ctx context.Context, key string, k *host) (err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer func() {
+		close(k.saved)
+		k.saved = nil
+	}()
+	for len(k.unsaved) > 0 && err == nil {
+		k.saving, k.unsaved = k.unsaved, nil
+		base, saving := k.stored, k.saving
+		h.mu.Unlock()
+		var saved circuit.State
+		saved, err = h.share(ctx, base, saving)
+		h.mu.Lock()
+		if err == nil {
+			k.stored = saved
+		} else {
+			for _, l := range k.unsaved {
+				saving = saving.with(l)
+			}
+			k.unsaved = saving
+		}
+		k.saving = nil
+	}
+	return err
+}
+
+// share adds what was learnt to a server's shared state, and opens the circuit of
+// an inbox that turns out to be to blame.
+func (h *Hosts) share(ctx context.Context, base circuit.State, u unsaved) (circuit.State, error) {
+	var errs []error
+	for _, l := range u {
+		if l.Before == nil {
+			continue
+		}
+		more, err := l.Before(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		u = append(u[:len(u):len(u)], step{Lesson: Lesson{Apply: more}})
+	}
+	now, culprit, blamed := h.now(), "", circuit.Observation{}
 	_, saved, err := circuit.ChangeFrom(ctx, h.store, base, func(s circuit.State) circuit.State {
-		culprit = s.Culprit(h.rules, seen, now)
-		return s.Observe(h.rules, seen, now)
+		s, culprit, blamed = u.apply(s, h.rules, now)
+		return s
 	})
-	if err != nil || culprit == "" {
-		return saved, err
+	if err != nil {
+		return saved, errors.Join(append(errs, err)...)
+	}
+	if len(errs) > 0 {
+		// The state is saved; repeating that for a rate limit would not pay.
+		h.log.Warn("what was learnt of a host was saved only in part", "key", base.Key, "error", errors.Join(errs...))
+	}
+	if culprit == "" {
+		return saved, nil
 	}
 	_, inbox, err := circuit.Change(ctx, h.store, circuit.InboxKey(culprit), func(s circuit.State) circuit.State {
-		return s.Fault(h.rules, seen.Reason, seen.Why, now)
+		return s.Fault(h.rules, blamed.Reason, blamed.Why, now)
 	})
 	if err == nil {
 		h.Set(inbox)
 	}
 	return saved, err
+}
+
+// Flush saves what has been learnt, and waits for that: the process may be frozen
+// afterwards. It gives up after 5 s. What could not be saved is kept for the next
+// time, and logged.
+func (h *Hosts) Flush(ctx context.Context) error {
+	h.mu.Lock()
+	var keys []string
+	for key, k := range h.known {
+		if len(k.unsaved) > 0 || k.saved != nil {
+			keys = append(keys, key)
+		}
+	}
+	h.mu.Unlock()
+	var g errgroup.Group
+	for _, key := range keys {
+		g.Go(func() error { return h.Settle(ctx, key) })
+	}
+	return g.Wait()
+}
+
+// Settle saves what has been learnt of one server, as Flush does of all. It
+// returns an error only if it gave up waiting.
+func (h *Hosts) Settle(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	h.mu.Lock()
+	var saved chan struct{}
+	if k, ok := h.known[key]; ok {
+		if len(k.unsaved) > 0 {
+			h.begin(key, k)
+		}
+		saved = k.saved
+	}
+	h.mu.Unlock()
+	if saved == nil {
+		return nil
+	}
+	select {
+	case <-saved:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("what was learnt of %s is not saved yet: %w", key, ctx.Err())
+	}
 }
 
 // Change applies f to a server's shared state.

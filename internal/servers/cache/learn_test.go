@@ -1,0 +1,177 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
+)
+
+// shelf stores states as the table does; each save takes a second.
+type shelf struct {
+	circuit.Store
+	mu     sync.Mutex
+	states map[string]circuit.State
+	saves  int
+	broken bool
+}
+
+func (s *shelf) Servers(_ context.Context, keys ...string) (map[string]circuit.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := map[string]circuit.State{}
+	for _, k := range keys {
+		if st, ok := s.states[k]; ok {
+			found[k] = st
+		}
+	}
+	return found, nil
+}
+
+func (s *shelf) SaveServer(_ context.Context, st circuit.State) (circuit.State, error) {
+	time.Sleep(time.Second) // virtual
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saves++
+	if s.broken {
+		return st, errors.New("the table is down")
+	}
+	if s.states[st.Key].Version != st.Version {
+		return st, circuit.ErrChanged
+	}
+	st.Version = fmt.Sprint("v", s.saves)
+	s.states[st.Key] = st
+	return st, nil
+}
+
+func learnt(t *testing.T, f func(t *testing.T, h *Hosts, s *shelf)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{states: map[string]circuit.State{}}
+		f(t, New(s, circuit.Default(), time.Minute, time.Now, slog.New(slog.DiscardHandler)), s)
+		synctest.Wait()
+	})
+}
+
+const anyHost = "a.example"
+
+var (
+	target = activity.Target{Inbox: "https://" + anyHost + "/inbox"}
+	fault  = outcome.Outcome{Class: outcome.Retry, Status: 500, Err: "answered 500"}
+	fine   = outcome.Outcome{Class: outcome.Delivered, Status: 202}
+)
+
+func pause(h *Hosts, until time.Time) Lesson {
+	return Lesson{Kind: "throttled", Apply: func(s circuit.State) circuit.State {
+		return s.Throttle(h.rules, until, "answered 429", time.Now())
+	}}
+}
+
+// TestB8LearningTakesNoTimeAndOneSaveForAll: whoever learns waits for no table,
+// the process knows at once, and what comes during a save is saved as one.
+func TestB8LearningTakesNoTimeAndOneSaveForAll(t *testing.T) {
+	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
+		start, key := time.Now(), circuit.HostKey(anyHost)
+		for i := range 1000 {
+			h.Observe(target, fine)
+			h.Learn(key, pause(h, start.Add(time.Duration(i+1)*time.Second)))
+			if h.State(key).Phase != circuit.Paused {
+				t.Fatalf("after lesson %d the process thinks it is %s", i, h.State(key).Phase)
+			}
+		}
+		if took := time.Since(start); took > 0 {
+			t.Errorf("learning took %s", took)
+		}
+		if n := len(h.known[key].unsaved); n > 3 {
+			t.Errorf("%d lessons are kept", n)
+		}
+		if err := h.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := s.states[key]; got.Phase != circuit.Paused || !got.Until.Equal(start.Add(1000*time.Second)) || s.saves > 2 {
+			t.Errorf("after %d saves: %s until %s", s.saves, got.Phase, got.Until.Sub(start))
+		}
+	})
+}
+
+// TestLessonsAndAttemptsKeepTheirOrder: a success before a trial passed counts
+// for nothing, and one after it does.
+func TestLessonsAndAttemptsKeepTheirOrder(t *testing.T) {
+	for name, after := range map[string]bool{"before": false, "after": true} {
+		t.Run(name, func(t *testing.T) {
+			learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
+				key := circuit.HostKey(anyHost)
+				s.states[key] = circuit.State{Key: key, Phase: circuit.HalfOpen, Parked: true, Version: "v0"}
+				if _, err := h.LoadFor(t.Context(), true, []activity.Target{target}); err != nil {
+					t.Fatal(err)
+				}
+				passed := Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State { return s.TrialPassed(h.rules, time.Now()) }}
+				if !after {
+					h.Observe(target, fine)
+				}
+				h.Learn(key, passed)
+				if after {
+					h.Observe(target, fine)
+				}
+				if err := h.Flush(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if got := s.states[key]; got.Phase != circuit.Recovering || (got.Window.Total == 1) != after {
+					t.Errorf("%s with %d attempts counted", got.Phase, got.Window.Total)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatCouldNotBeSavedIsKept for the next save.
+func TestWhatCouldNotBeSavedIsKept(t *testing.T) {
+	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
+		key := circuit.HostKey(anyHost)
+		s.broken = true
+		for range 3 {
+			h.Observe(target, fault)
+		}
+		h.Learn(key, pause(h, time.Now().Add(time.Hour)))
+		if err := h.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if h.State(key).Phase != circuit.Paused {
+			t.Error("the process has forgotten what it could not save")
+		}
+		s.broken = false
+		if err := h.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := s.states[key]; got.Phase != circuit.Paused {
+			t.Errorf("saved %s", got.Phase)
+		}
+	})
+}
+
+// TestFlushGivesUpOnATableThatHangs: an invocation ends although nothing is saved.
+func TestFlushGivesUpOnATableThatHangs(t *testing.T) {
+	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
+		start := time.Now()
+		for i := range 200 { // of 16 at once, a second each: 13 s
+			h.Learn(circuit.HostKey(fmt.Sprintf("h%d.example", i)), pause(h, start.Add(time.Hour)))
+		}
+		if err := h.Flush(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Flush: %v", err)
+		}
+		if took := time.Since(start); took != saveTime {
+			t.Errorf("Flush took %s", took)
+		}
+		time.Sleep(time.Minute) // virtual
+		if len(s.states) != 200 {
+			t.Errorf("%d of 200 were saved in the end", len(s.states))
+		}
+	})
+}
