@@ -1,0 +1,130 @@
+// Package docs holds the documents against the tree that they describe.
+package docs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestTheTreeIsThatOfTheFolders: architecture.md begins with every package of
+// internal/, each once, in the place where it is.
+func TestTheTreeIsThatOfTheFolders(t *testing.T) {
+	var want []string
+	err := filepath.WalkDir("../internal", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(p, ".go") {
+			return err
+		}
+		if dir := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(p)), "../internal"); dir != "" {
+			want = append(want, dir[1:])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(want)
+	want = slices.Compact(want)
+
+	_, rest, ok := strings.Cut(read(t, "architecture.md"), "```\ninternal/\n")
+	if !ok {
+		t.Fatal("architecture.md has no tree that begins with internal/")
+	}
+	tree, _, _ := strings.Cut(rest, "```")
+	var got, above []string
+	for line := range strings.Lines(tree) {
+		name := strings.Fields(line)
+		if len(name) == 0 {
+			continue
+		}
+		depth := (len(line)-len(strings.TrimLeft(line, " ")))/2 - 1
+		if depth < 0 || depth > len(above) {
+			t.Fatalf("the tree's line %q stands below nothing", line)
+		}
+		above = append(above[:depth], strings.TrimSuffix(name[0], "/"))
+		got = append(got, path.Join(above...))
+		if len(name) < 3 {
+			t.Errorf("the tree does not say what %s is for", path.Join(above...))
+		}
+	}
+	for _, p := range want {
+		if !slices.Contains(got, p) {
+			t.Errorf("the tree lacks internal/%s", p)
+		}
+	}
+	for _, p := range got {
+		if _, err := os.Stat(filepath.Join("../internal", p)); err != nil {
+			t.Errorf("the tree shows internal/%s, which does not exist", p)
+		}
+	}
+}
+
+var (
+	link = regexp.MustCompile(`\]\(([^)\s#]+)(#[^)]*)?\)`)
+	// quoted is a file of the project in backticks, with a function in it or not:
+	// `internal/deliver/attempt.go` or `internal/deliver/attempt.go: Engine.Attempt`.
+	quoted = regexp.MustCompile("`((?:internal|functions|cmd|localstack|deploy|bench|docs)/[\\w./-]*|template\\.yaml|Makefile)(?:: ([\\w.]+))?`")
+)
+
+// TestWhatTheDocumentsNameExists: links lead somewhere, and each file and
+// function in backticks is there.
+func TestWhatTheDocumentsNameExists(t *testing.T) {
+	files, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../bench/README.md") {
+		text := read(t, file)
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
+				t.Errorf("%s links to %s, which does not exist", file, m[1])
+			}
+		}
+		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
+			if err := named(m[1], m[2]); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+// named reports that a file, or a function in that file, does not exist. A
+// method is written Type.Method.
+func named(file, function string) error {
+	text, err := os.ReadFile(filepath.Join("..", file))
+	if function == "" {
+		if _, err := os.Stat(filepath.Join("..", file)); err != nil {
+			return fmt.Errorf("%s does not exist", file)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s does not exist", file)
+	}
+	pattern := `(?m)^func ` + regexp.QuoteMeta(function) + `[\[(]`
+	if receiver, method, ok := strings.Cut(function, "."); ok {
+		pattern = `(?m)^func \(\w+ \*?` + regexp.QuoteMeta(receiver) + `\) ` + regexp.QuoteMeta(method) + `\(`
+	}
+	if !regexp.MustCompile(pattern).Match(text) {
+		return fmt.Errorf("%s has no function %s", file, function)
+	}
+	return nil
+}
