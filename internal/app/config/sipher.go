@@ -15,7 +15,7 @@ type SipherIdentity struct {
 	EncryptionPublicKey string `env:"FEDERATION_ENCRYPTION_PUBLIC_KEY" help:"our X25519 public key, 32 bytes in base64"`
 }
 
-// Load returns the identity to show to others. Its error joins *identity.Faults.
+// Load returns the identity to show to others. Its error joins *crypto.SettingFault.
 func (s SipherIdentity) Load() (crypto.Public, error) { return crypto.LoadPublic(s.get) }
 
 func (s SipherIdentity) get(name string) string {
@@ -38,7 +38,7 @@ type SipherSecrets struct {
 }
 
 // Load returns the identity to send with, of which public is the other half. Its
-// error joins *identity.Faults.
+// error joins *crypto.SettingFault.
 func (s SipherSecrets) Load(public SipherIdentity) (crypto.Identity, error) {
 	return crypto.LoadIdentity(func(name string) string {
 		switch name {

@@ -1,15 +1,13 @@
-// Package sipher is the Sipher federation protocol as one value for the engine
-// to drive: how to attempt a delivery, what to serve at /discover, which checks
-// to run, what to record when a follow is enqueued.
+// Package sipher speaks the Sipher federation protocol: it attempts deliveries,
+// serves /discover, runs health checks and records follows when they are enqueued.
 //
-// The protocol is a table of outcomes in a fixed order, and the order is the
-// point: whatever can be refused without I/O is refused before any, and nothing
-// reaches a target that a later check would have made pointless. The engine
-// owns queues, tries and waits; this package owns the order.
+// The protocol is a table of outcomes in a fixed order: whatever can be refused
+// without I/O is refused before any, and no request reaches a target that a later
+// row would have made pointless. The engine owns queues, tries and waits; this
+// package owns the table (attempt.go).
 //
-// Its parts are packages of their own: key and envelope (the cryptography),
-// identity (who we are), wire (the documents), registry (who others are),
-// discovery, follow, threat, probe and relay.
+// Its parts: crypto (keys, envelopes, our identity), wire (documents), peers (other
+// servers), follow (local records of follows).
 package sipher
 
 import (
@@ -61,9 +59,9 @@ type Config struct {
 	Store    Store
 	// HTTP sends requests; its address guard is the only one there is.
 	HTTP peers.Doer
-	// Policies by reason; the zero value stands for threat.Defaults.
+	// Policies by reason; nil stands for peers.DefaultPolicies.
 	Policies *peers.Policies
-	// Probes is how many servers are checked at once; 0: probe.Concurrency.
+	// Probes is how many servers are checked at once; 0: peers.Concurrency.
 	Probes int
 	// Checks is how many checks of an outage may fail before they end; 0:
 	// peers.MaxChecks.
@@ -131,7 +129,7 @@ func New(c Config) *Protocol {
 // Handler serves GET and POST /discover, for anybody.
 func (p *Protocol) Handler() http.Handler { return p.handler }
 
-// Check runs the health checks that are due; see probe.Prober.Check.
+// Check runs the health checks that are due; see peers.Prober.Check.
 func (p *Protocol) Check(ctx context.Context) (peers.Report, error) { return p.prober.Check(ctx) }
 
 // RecordFollow writes the local record of a follow. The API calls it for every

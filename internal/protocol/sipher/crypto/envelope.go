@@ -1,11 +1,3 @@
-// Package crypto seals and opens what one Sipher server says to another:
-// X25519 to the recipient's public key, NaCl's HSalsa20 step, HKDF-SHA256,
-// AES-256-GCM.
-//
-// The HSalsa20 step is what NaCl calls box.Precompute. Leaving it out gives a
-// program that understands itself and nobody else, which is why this package
-// is held to vectors made elsewhere and the fake peer of the tests derives its
-// keys by other means.
 package crypto
 
 import (
@@ -130,7 +122,7 @@ func cipherFor(secret *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, er
 	if _, err := secret.ECDH(public); err != nil {
 		return nil, fmt.Errorf("agree on a key: %w", err)
 	}
-	k, err := contentKey([KeySize]byte(secret.Bytes()), [KeySize]byte(public.Bytes()))
+	k, err := contentKey((*[KeySize]byte)(secret.Bytes()), (*[KeySize]byte)(public.Bytes()))
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +137,11 @@ func cipherFor(secret *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, er
 	return aead, nil
 }
 
-func contentKey(secret, public [KeySize]byte) ([]byte, error) {
+// contentKey takes pointers, as the trace of a panic prints arrays that are
+// passed by value.
+func contentKey(secret, public *[KeySize]byte) ([]byte, error) {
 	var shared [KeySize]byte
-	box.Precompute(&shared, &public, &secret)
+	box.Precompute(&shared, public, secret)
 	k, err := hkdf.Key(sha256.New, shared[:], []byte(salt), info, 32)
 	if err != nil {
 		return nil, fmt.Errorf("derive the content key: %w", err)
@@ -155,7 +149,7 @@ func contentKey(secret, public [KeySize]byte) ([]byte, error) {
 	return k, nil
 }
 
-// Parse reads an envelope as a remote server wrote it. Names are matched
+// ParseEnvelope reads an envelope as a remote server wrote it. Names are matched
 // exactly, unlike encoding/json does; what else the object holds is ignored.
 // The error wraps ErrOpen: to the protocol, an envelope that is none and one
 // that does not open are the same.

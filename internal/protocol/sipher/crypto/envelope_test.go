@@ -93,7 +93,7 @@ func TestD2SealMatchesTheVectors(t *testing.T) {
 
 func TestD2ContentKeyMatchesTheVectors(t *testing.T) {
 	for _, v := range vectors(t) {
-		k, err := contentKey([32]byte(unhex(t, v.EphemeralSecret)), [32]byte(unbase64(t, v.RecipientPublic)))
+		k, err := contentKey((*[32]byte)(unhex(t, v.EphemeralSecret)), (*[32]byte)(unbase64(t, v.RecipientPublic)))
 		if got := hex.EncodeToString(k); err != nil || got != v.ContentKey {
 			t.Errorf("%s: %s, %v", v.Label, got, err)
 		}

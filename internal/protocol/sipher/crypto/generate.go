@@ -17,7 +17,7 @@ type Setting struct {
 // Settings are the variables of one identity, in the order they are shown.
 type Settings []Setting
 
-// Generate makes a new identity for origin with 64 bytes of entropy. It is the
+// GenerateIdentity makes a new identity for origin with 64 bytes of entropy. It is the
 // only place that hands out private keys, for the operator to store.
 func GenerateIdentity(entropy io.Reader, origin string) (Settings, error) {
 	var random [ed25519.SeedSize + KeySize]byte

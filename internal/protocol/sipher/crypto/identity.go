@@ -1,15 +1,3 @@
-// Package crypto is who we are in a Sipher network: one origin, one Ed25519
-// pair to sign with and one X25519 pair to be encrypted to.
-//
-// The protocol knows no key ids and no expiry: a server is its origin string
-// and these two keys, and peers pin them at first sight. A wrong setting is
-// therefore not a nuisance but an identity other servers will remember, which
-// is why everything that can be checked is checked before anything is sent.
-//
-// The private halves are unexported and have no accessor; an Identity signs
-// and opens, and prints as its public part only. What only shows who we are
-// takes a Public, which has none: a process that answers strangers and signs
-// nothing need not hold what could be stolen from it.
 package crypto
 
 import (
@@ -49,12 +37,19 @@ type Identity struct {
 	private *private
 }
 
-// private is kept behind a pointer because fmt prints unexported fields of
-// structs around an Identity without asking its String method; of a pointer it
-// prints the address.
+// private holds the private halves in closures. fmt prints unexported fields
+// without asking for a String method, and with a wrong verb, such as %s, even what
+// a pointer points to; of a function it can print the address only.
 type private struct {
-	signing    ed25519.PrivateKey
-	encryption []byte
+	sign func(plaintext string) string
+	open func(Envelope) (string, error)
+}
+
+func newPrivate(signing ed25519.PrivateKey, encryption []byte) *private {
+	return &private{
+		sign: func(plaintext string) string { return Sign(signing, plaintext) },
+		open: func(e Envelope) (string, error) { return Open(encryption, e) },
+	}
 }
 
 // ErrNotConfigured says that settings are missing which the work at hand needs.
@@ -102,13 +97,11 @@ func notConfigured(missing []string) error {
 }
 
 // Sign returns our signature of plaintext, as base64. It needs HasKeys.
-func (id Identity) Sign(plaintext string) string { return Sign(id.private.signing, plaintext) }
+func (id Identity) Sign(plaintext string) string { return id.private.sign(plaintext) }
 
 // Open decrypts an envelope that was sealed to us. It needs HasKeys. Its error
-// wraps envelope.ErrOpen.
-func (id Identity) Open(e Envelope) (string, error) {
-	return Open(id.private.encryption, e)
-}
+// wraps ErrOpen.
+func (id Identity) Open(e Envelope) (string, error) { return id.private.open(e) }
 
 // String shows the public part only.
 func (id Identity) String() string {

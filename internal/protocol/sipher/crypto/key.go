@@ -1,10 +1,3 @@
-// Package crypto is how the Sipher protocol writes keys and signatures as text,
-// and what it signs.
-//
-// Every key and signature travels as padded standard base64. Real servers also
-// produce the url-safe alphabet and leave padding away, so reading is lenient
-// in exactly these two ways and in no other: a text that a single flipped bit
-// could turn into another text for the same bytes is refused.
 package crypto
 
 import (
@@ -17,7 +10,7 @@ import (
 	"strings"
 )
 
-// Size is the length in bytes of the public keys and of the X25519 secret.
+// KeySize is the length in bytes of the public keys and of the X25519 secret.
 const KeySize = 32
 
 // ErrEncoding says that a text is not base64.

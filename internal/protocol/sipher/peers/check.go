@@ -1,11 +1,3 @@
-// Package peers finds out when an unhealthy Sipher server is back.
-//
-// A network error schedules one check, five minutes ahead; each failed check
-// schedules the next, ten minutes later than the last wait, and the fifth is
-// the end. Checks have ids made of server and number, so a hundred deliveries
-// that fail in the same minute schedule one check between them, and the count
-// of failed checks is a compare-and-swap in the registry, so overlapping runs
-// lose none.
 package peers
 
 import (
@@ -24,14 +16,14 @@ const (
 	MaxChecks = 5
 	// Concurrency is how many servers are checked at once, unless configured.
 	Concurrency = 3
-	// Timeout of one check.
+	// ProbeTimeout is how long a server has to answer a check.
 	ProbeTimeout = 8 * time.Second
 
 	firstDelay = 5 * time.Minute
 	delayStep  = 10 * time.Minute
 )
 
-// Delay is how far ahead the check of that number is scheduled.
+// CheckDelay is how far ahead a check is scheduled, by its number from 0.
 func CheckDelay(attempt int) time.Duration {
 	return firstDelay + time.Duration(attempt)*delayStep
 }

@@ -1,11 +1,3 @@
-// Package peers is one request to another Sipher server and its answer,
-// each with a deadline of its own: a delivery may take 15 seconds, a health
-// check 8, an emergency sweep 2.
-//
-// It is also the one place that tells whose fault a failed request is. Only
-// faults of the other server may mark it unhealthy: not a refusal of our own
-// address guard, which must never lead to a detour around it either, and not
-// our own shutting down.
 package peers
 
 import (
@@ -39,25 +31,25 @@ type Answer struct {
 // OK reports whether the status is 2xx.
 func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
-// Client makes requests with d.
+// Exchange makes single requests to other servers, each with its own deadline.
 type Exchange struct{ d Doer }
 
-// New returns a client on d.
+// NewExchange returns an Exchange that sends with d.
 func NewExchange(d Doer) Exchange { return Exchange{d} }
 
 // Get asks for a URL. The error, if any, is a *Fault.
-func (c Exchange) Get(ctx context.Context, url string, timeout time.Duration) (Answer, error) {
-	return c.do(ctx, http.MethodGet, url, []wire.Header{{Name: "Accept", Value: "application/json"}}, "", timeout)
+func (x Exchange) Get(ctx context.Context, url string, timeout time.Duration) (Answer, error) {
+	return x.do(ctx, http.MethodGet, url, []wire.Header{{Name: "Accept", Value: "application/json"}}, "", timeout)
 }
 
 // Post posts a body. The error, if any, is a *Fault.
-func (c Exchange) Post(ctx context.Context, url string, headers []wire.Header, body string, timeout time.Duration) (Answer, error) {
-	return c.do(ctx, http.MethodPost, url, headers, body, timeout)
+func (x Exchange) Post(ctx context.Context, url string, headers []wire.Header, body string, timeout time.Duration) (Answer, error) {
+	return x.do(ctx, http.MethodPost, url, headers, body, timeout)
 }
 
-func (c Exchange) do(ctx context.Context, method, url string, headers []wire.Header, body string, timeout time.Duration) (Answer, error) {
-	// The cause tells the client below that the host was too slow, as opposed
-	// to a caller that lost its patience or is shutting down.
+func (x Exchange) do(ctx context.Context, method, url string, headers []wire.Header, body string, timeout time.Duration) (Answer, error) {
+	// The cause tells d that the host was too slow, and not that our own caller
+	// has stopped.
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, outbound.ErrTimeout)
 	defer cancel()
 	r, err := outbound.NewRequest(ctx, method, url, body)
@@ -67,13 +59,13 @@ func (c Exchange) do(ctx context.Context, method, url string, headers []wire.Hea
 	for _, h := range headers {
 		r.Header.Set(h.Name, h.Value)
 	}
-	got, err := c.d.Do(ctx, r)
+	got, err := x.d.Do(ctx, r)
 	if err != nil {
 		return Answer{}, fault(err)
 	}
-	// An answer whose status says yes and whose body breaks off is no answer:
-	// the acknowledgement is in the body. Of a refusal the status is enough,
-	// and of a body that is too long what was read.
+	// The acknowledgement is in the body of a 2xx answer, so one that breaks off is
+	// no answer. Of a refusal the status is enough, of a body that is too long the
+	// part that was read.
 	ok := got.Status >= 200 && got.Status < 300
 	if ok && got.BodyErr != nil && !errors.Is(got.BodyErr, outbound.ErrTooLong) {
 		return Answer{}, fault(got.BodyErr)
@@ -81,7 +73,9 @@ func (c Exchange) do(ctx context.Context, method, url string, headers []wire.Hea
 	return Answer{Status: got.Status, Body: got.Body, Excerpt: got.Excerpt()}, nil
 }
 
-// Fault says that no answer came, and whose fault that is.
+// Fault says that no answer came, and whose fault that is. Only a fault of the
+// other server may mark it unhealthy: not a refusal of our address guard, around
+// which no detour may lead either, and not our own shutting down.
 type Fault struct {
 	Err error
 	// Class is the fault as records show it, Reason as the registry does.

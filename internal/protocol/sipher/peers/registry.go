@@ -1,12 +1,3 @@
-// Package peers is what we know of other Sipher servers: who they are, by
-// the keys they showed first, whether they can be reached, and which of them
-// an operator has blocked.
-//
-// A server is its URL, compared as text and nothing else: the protocol has no
-// canonical form, and two spellings are two servers to every peer. Keys are
-// pinned at first sight. A server that shows other keys later is refused and
-// the refusal is recorded, because a change of keys and an impostor look the
-// same from here and only an operator can tell them apart.
 package peers
 
 import (
@@ -107,8 +98,8 @@ type Store interface {
 	// none, and drops the server's KeyChange.
 	SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error
 
-	// TakeTurn asks for a turn to deliver to a server that hangs, as its last word
-	// says: none that answered since it was marked unhealthy with threat.Timeout.
+	// TakeTurn asks for a turn to deliver to a server that hangs, that is, one
+	// that has given no answer since it was marked unhealthy with TimedOut.
 	// The zero time means that the caller has it, and the next may be taken after
 	// every; else it is when there may be one. Others have no turns: all may go.
 	TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error)

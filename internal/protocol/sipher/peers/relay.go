@@ -1,10 +1,3 @@
-// Package peers delivers by a detour: when a server cannot be reached for a
-// reason that smells of censorship, another server is asked to pass the
-// delivery on. The proxy sees the target, never the content, which is sealed
-// to the target a second time.
-//
-// One proxy is tried. A proxy is a stranger with an interest of its own, so
-// its failure never makes an outcome worse than the direct attempt left it.
 package peers
 
 import (
@@ -25,7 +18,7 @@ import (
 )
 
 const (
-	// Timeout of the request to the proxy, who makes one of its own in it.
+	// RelayTimeout is how long a proxy has, which makes a request of its own.
 	RelayTimeout = 12 * time.Second
 	// SweepTimeout is how long the servers have to answer an emergency sweep.
 	SweepTimeout = 2 * time.Second
@@ -36,7 +29,7 @@ const (
 // ErrStranded says that no server can be asked to pass a delivery on.
 var ErrStranded = errors.New("no proxy is left")
 
-// ErrRefused says that the proxy did not pass it on.
+// ErrProxyRefused says that the proxy did not pass it on.
 var ErrProxyRefused = errors.New("proxy did not deliver")
 
 // Relay finds proxies and asks them.
@@ -171,9 +164,9 @@ func rank(s Server) int {
 	return 0
 }
 
-// sweep asks servers that are believed to be down, all at once, and returns the
-// first that answered, or nothing. It waits for all, so that nothing outlives
-// the attempt, and marks all that answered.
+// sweep asks unhealthy servers, all at once, and returns the first that answered,
+// or "". It waits for all of them, so that no request outlives the attempt, and
+// marks those healthy that answered.
 func (r *Relay) sweep(ctx context.Context, servers []string) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*SweepTimeout)
 	defer cancel()

@@ -1,12 +1,3 @@
-// Package peers is what Sipher makes of a network error: a reason that is
-// written to the server's record, and a policy per reason that says whether
-// another server may be asked to pass deliveries on and whether the server may
-// be checked directly.
-//
-// The policies encode a judgement about censorship. A name that does not
-// resolve may be blocked just here, so a detour helps and a direct check tells
-// nothing; a failed TLS handshake may be somebody in the middle, to whom no
-// detour must be handed. Operators whose network is different override them.
 package peers
 
 import (
@@ -33,7 +24,7 @@ const (
 	Unknown         Reason = "UNKNOWN"                      // anything else
 )
 
-// Of returns the reason that stands for a classified network fault.
+// ReasonOf returns the reason that stands for a classified network fault.
 func ReasonOf(r outcome.Reason) Reason {
 	switch r {
 	case outcome.Timeout:
@@ -58,10 +49,11 @@ type Policy struct {
 	DirectHealthCheckable bool `json:"directHealthCheckable"`
 }
 
-// Policies has a policy for each reason. Make it with Defaults or Parse.
+// Policies has a policy for each reason. Make it with
+// DefaultPolicies or ParsePolicies.
 type Policies struct{ byReason map[Reason]Policy }
 
-// Defaults returns the protocol's own policies.
+// DefaultPolicies returns the protocol's own policies.
 func DefaultPolicies() Policies {
 	return Policies{map[Reason]Policy{
 		TimedOut:        {ProxyEligible: false, DirectHealthCheckable: true},
@@ -83,7 +75,7 @@ func (p Policies) For(r Reason) Policy {
 	return p.byReason[Unknown]
 }
 
-// Parse returns the defaults with the overrides of a JSON object, such as
+// ParsePolicies returns the defaults with the overrides of a JSON object, such as
 // {"TIMEOUT":{"proxyEligible":true}}. What it does not name stays. The empty
 // text overrides nothing. The error names every unknown reason.
 func ParsePolicies(overrides string) (Policies, error) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Fault is what is wrong with one setting. It never repeats the value.
+// SettingFault is what is wrong with one setting. It never repeats the value.
 type SettingFault struct {
 	Setting string
 	Problem string
@@ -19,17 +19,19 @@ type SettingFault struct {
 
 func (f *SettingFault) Error() string { return f.Setting + ": " + f.Problem }
 
-// Load reads the identity from the environment. All faults are reported in one
-// error, each a *Fault. Missing settings are no fault as long as the keys are
+// LoadIdentity reads the identity from the environment. It reports all faults in
+// one error, each a *SettingFault. Missing settings are no fault as long as the keys are
 // all there or all absent: a server without them speaks no Sipher, and
 // Identity.Ready says so to whoever needs it.
 func LoadIdentity(getenv func(string) string) (Identity, error) {
 	l := loader{getenv: getenv}
 	id := Identity{Public: Public{Origin: l.origin()}}
 	if l.any(SettingPublicKey, SettingPrivateKey, SettingEncryptionKey, SettingEncryptionPrivate) {
-		id.private = &private{}
-		id.PublicKey, id.private.signing = l.signing()
-		id.EncryptionKey, id.private.encryption = l.encryption()
+		var signing ed25519.PrivateKey
+		var encryption []byte
+		id.PublicKey, signing = l.signing()
+		id.EncryptionKey, encryption = l.encryption()
+		id.private = newPrivate(signing, encryption)
 	}
 	if len(l.faults) > 0 {
 		return Identity{}, errors.Join(l.faults...)
@@ -37,8 +39,8 @@ func LoadIdentity(getenv func(string) string) (Identity, error) {
 	return id, nil
 }
 
-// LoadPublic reads the public part of the identity as Load does, and does not
-// ask for the private keys. So it cannot tell whether they belong together.
+// LoadPublic reads the public part of the identity as LoadIdentity does. It does
+// not read the private keys, so it cannot tell whether they belong to it.
 func LoadPublic(getenv func(string) string) (Public, error) {
 	l := loader{getenv: getenv}
 	p := Public{Origin: l.origin()}

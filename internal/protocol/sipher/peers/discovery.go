@@ -1,7 +1,3 @@
-// Package peers is how two Sipher servers get to know each other: we ask
-// an unknown server for its keys and register with it, and we serve the same
-// to whoever asks us. Without the second half no peer would ever register us,
-// and without registration no peer accepts a delivery.
 package peers
 
 import (
@@ -19,17 +15,17 @@ import (
 )
 
 const (
-	// Timeout of the request for a server's card.
+	// DiscoveryTimeout is how long a server has to show its card.
 	DiscoveryTimeout = 10 * time.Second
-	// RegisterTimeout is that of registering with it, which is worth less.
+	// RegisterTimeout is how long a server has to register us.
 	RegisterTimeout = 5 * time.Second
 
 	// settle is what remains for the registry beside the two requests.
 	settle = 5 * time.Second
 )
 
-// Client discovers servers. Use one for a process: concurrent discoveries of
-// one server are made once.
+// Discovery discovers servers. Use one for a process: it makes concurrent
+// discoveries of one server once.
 type Discovery struct {
 	Identity crypto.Public
 	Registry Store
@@ -44,17 +40,16 @@ type Discovery struct {
 // stored: nothing is wrong with the server.
 var ErrStore = errors.New("the registry cannot be written")
 
-// Discover asks an unknown server who it is, registers it under the URL given
-// and registers us with it. That the server does not want us is not fatal. The
-// error wraps a *exchange.Fault, wire.ErrDiscovery, registry.ErrURL,
-// registry.ErrKeyChanged or ErrStore.
-func (c *Discovery) Discover(ctx context.Context, serverURL string) (Server, error) {
-	flight := c.flights.DoChan(serverURL, func() (any, error) {
-		// Others wait for this flight: it must not end because the one who
-		// started it lost patience.
+// Discover asks an unknown server for its keys, registers it under the URL given
+// and registers us with it. A server that refuses to register us is no error. The
+// error wraps a *Fault, wire.ErrDiscovery, ErrURL, ErrKeyChanged or ErrStore.
+func (d *Discovery) Discover(ctx context.Context, serverURL string) (Server, error) {
+	flight := d.flights.DoChan(serverURL, func() (any, error) {
+		// Other callers wait for this discovery: it must not end with the context
+		// of the first one.
 		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), DiscoveryTimeout+RegisterTimeout+settle)
 		defer cancel()
-		return c.discover(shared, serverURL)
+		return d.discover(shared, serverURL)
 	})
 	select {
 	case <-ctx.Done():
@@ -67,26 +62,26 @@ func (c *Discovery) Discover(ctx context.Context, serverURL string) (Server, err
 	}
 }
 
-func (c *Discovery) discover(ctx context.Context, serverURL string) (Server, error) {
-	card, err := fetch(ctx, c.HTTP, serverURL)
+func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, error) {
+	card, err := fetch(ctx, d.HTTP, serverURL)
 	if err != nil {
 		return Server{}, err
 	}
-	s, err := Admit(ctx, c.Registry, Shown{
+	s, err := Admit(ctx, d.Registry, Shown{
 		URL: serverURL, PublicKey: card.PublicKey, EncryptionKey: card.EncryptionKey, Via: Discovered,
-	}, c.Now())
+	}, d.Now())
 	if errors.Is(err, ErrKeyChanged) {
 		return Server{}, err
 	}
 	if err != nil {
 		return Server{}, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	c.Log.InfoContext(ctx, "sipher server discovered", "server", serverURL)
-	if err := c.register(ctx, serverURL); err != nil {
-		c.Log.WarnContext(ctx, "sipher server did not register us; it may refuse our deliveries", "server", serverURL, "error", err)
+	d.Log.InfoContext(ctx, "sipher server discovered", "server", serverURL)
+	if err := d.register(ctx, serverURL); err != nil {
+		d.Log.WarnContext(ctx, "sipher server did not register us; it may refuse our deliveries", "server", serverURL, "error", err)
 		s.Unannounced = true
-		if err := c.Registry.Announce(ctx, serverURL, false); err != nil {
-			c.Log.ErrorContext(ctx, "cannot note that a sipher server did not register us", "server", serverURL, "error", err)
+		if err := d.Registry.Announce(ctx, serverURL, false); err != nil {
+			d.Log.ErrorContext(ctx, "cannot note that a sipher server did not register us", "server", serverURL, "error", err)
 		}
 	}
 	return s, nil
@@ -94,20 +89,20 @@ func (c *Discovery) discover(ctx context.Context, serverURL string) (Server, err
 
 // Announce registers us again with a server that did not register us when it
 // was discovered: it may have been unable to call us back then.
-func (c *Discovery) Announce(ctx context.Context, serverURL string) error {
-	if err := c.register(ctx, serverURL); err != nil {
+func (d *Discovery) Announce(ctx context.Context, serverURL string) error {
+	if err := d.register(ctx, serverURL); err != nil {
 		return fmt.Errorf("register with %s: %w", serverURL, err)
 	}
-	return c.Registry.Announce(ctx, serverURL, true)
+	return d.Registry.Announce(ctx, serverURL, true)
 }
 
-func (c *Discovery) register(ctx context.Context, serverURL string) error {
-	body, err := wire.RegistrationBody(cardOf(c.Identity))
+func (d *Discovery) register(ctx context.Context, serverURL string) error {
+	body, err := wire.RegistrationBody(cardOf(d.Identity))
 	if err != nil {
 		return err
 	}
 	headers := []wire.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json"}}
-	a, err := c.HTTP.Post(ctx, serverURL+"/discover", headers, body, RegisterTimeout)
+	a, err := d.HTTP.Post(ctx, serverURL+"/discover", headers, body, RegisterTimeout)
 	if err != nil {
 		return err
 	}
@@ -121,8 +116,7 @@ func cardOf(id crypto.Public) wire.Card {
 	return wire.Card{URL: id.Origin, PublicKey: id.PublicKey, EncryptionKey: id.EncryptionKey}
 }
 
-// fetch asks a server for its card. The error wraps a *exchange.Fault if no
-// answer came.
+// fetch asks a server for its card. The error wraps a *Fault if no answer came.
 func fetch(ctx context.Context, http Exchange, serverURL string) (wire.Card, error) {
 	if err := CheckURL(serverURL); err != nil {
 		return wire.Card{}, err
