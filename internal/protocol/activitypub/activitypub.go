@@ -45,7 +45,9 @@ type FormMemory interface {
 	// Form returns the name of an httpsign.Form that a host (an authority, as
 	// activity.Target.Host returns it) is known to take, or "".
 	Form(host string) string
-	// RememberForm keeps form for host until a time.
+	// RememberForm says that host has accepted form after it had refused the one
+	// it was expected to take. A memory should want to hear that twice before it
+	// keeps form until a time: one refusal may have passed by itself.
 	RememberForm(host, form string, until time.Time)
 }
 

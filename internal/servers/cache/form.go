@@ -13,10 +13,14 @@ func (h *Hosts) Form(host string) string {
 	return h.State(circuit.HostKey(host)).FormAt(h.now())
 }
 
-// RememberForm shares which form a host takes, until a time.
+// RememberForm notes that a host has accepted a form after it had refused the
+// expected one. After the second such delivery the form is kept until a time.
 func (h *Hosts) RememberForm(host, form string, until time.Time) {
-	now := h.now()
-	h.Learn(circuit.HostKey(host), Lesson{Kind: "form", Apply: func(s circuit.State) circuit.State {
-		return s.TakesForm(h.rules, form, until, now)
+	now, key, kind := h.now(), circuit.HostKey(host), "form"
+	if h.State(key).MaybeForm != form {
+		kind = "maybe form" // the second delivery must not replace the first
+	}
+	h.Learn(key, Lesson{Kind: kind, Apply: func(s circuit.State) circuit.State {
+		return s.TookForm(h.rules, form, until, now)
 	}})
 }

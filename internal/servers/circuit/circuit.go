@@ -86,6 +86,10 @@ type State struct {
 	// Form is the signature form the host is known to take, until FormUntil.
 	Form      string    `json:"form,omitempty"`
 	FormUntil time.Time `json:"formUntil,omitzero"`
+	// MaybeForm is a form that the host has taken once, at MaybeFormAt, after it
+	// had refused the expected one.
+	MaybeForm   string    `json:"maybeForm,omitempty"`
+	MaybeFormAt time.Time `json:"maybeFormAt,omitzero"`
 
 	// Rate is the allowed deliveries per minute, set by an operator or, until
 	// RateUntil, learnt; 0: no limit. How much of it is used is in package
