@@ -139,9 +139,9 @@ func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 	j.out = u.contain(ctx, try, j)
 	j.answered = time.Now()
 	switch {
-	case !j.out.Unattempted:
+	case j.out.Try == outcome.Made:
 		j.attempts++
-	case j.out.Tried:
+	case j.out.Try == outcome.Unsent:
 		j.unsent++
 	}
 }
@@ -173,7 +173,7 @@ func (u *unit) contain(ctx context.Context, try protocol.Attempt, j *job) (o out
 		o.Took = u.Now().Sub(start)
 	}()
 	o = try(ctx, j.target, j.attempts+1)
-	if o.Class == outcome.Retry && o.Status == 0 && !o.Unattempted && errors.Is(context.Cause(ctx), outcome.ErrTimeout) {
+	if o.Class == outcome.Retry && o.Status == 0 && o.Try == outcome.Made && errors.Is(context.Cause(ctx), outcome.ErrTimeout) {
 		// The time for one attempt is the host's to keep, whatever the protocol
 		// makes of a context that has ended.
 		o.Reason = outcome.Timeout

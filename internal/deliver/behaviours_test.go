@@ -239,7 +239,7 @@ func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
 	w := world.New(t, world.Options{Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 3 }}})
 	w.Servers.Script("a.example", func(_ world.Request, n int) outcome.Outcome {
 		if w.Clock.Now().Before(world.Start.Add(3 * time.Hour)) {
-			return outcome.Outcome{Class: outcome.Retry, Unattempted: true, Err: "the key could not be loaded"}
+			return outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: "the key could not be loaded"}
 		}
 		return world.Status(202)
 	})

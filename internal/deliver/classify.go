@@ -15,7 +15,7 @@ func (u *unit) classify(j *job) {
 	if !j.attempt {
 		return // parked or refused meanwhile, or not begun
 	}
-	if j.out.Waits() {
+	if j.out.Try == outcome.Waiting {
 		u.crowded(j, j.out.Err)
 		return
 	}
@@ -24,7 +24,7 @@ func (u *unit) classify(j *job) {
 	switch {
 	case j.out.Class == outcome.Delivered:
 		j.state = activity.Delivered
-	case j.out.Class == outcome.Refused, j.out.Class == outcome.Gone, !policy.Again(j.out, j.tries()) && !j.out.Unattempted:
+	case j.out.Class == outcome.Refused, j.out.Class == outcome.Gone, !policy.Again(j.out, j.tries()) && j.out.Try == outcome.Made:
 		j.state = activity.Failed
 	default:
 		u.postpone(j)
@@ -35,7 +35,7 @@ func (u *unit) classify(j *job) {
 // postpone decides when a target that failed for now is tried again.
 func (u *unit) postpone(j *job) {
 	policy, now := u.route.Policy, u.Now()
-	ours := j.out.Unattempted && !j.out.Tried
+	ours := j.out.Try == outcome.Untried
 	wait := policy.WaitAfter(j.out, max(1, j.tries()), u.Random())
 	if ours {
 		wait = max(wait, policy.Wait(u.m.ReceiveCount, u.Random()))
@@ -114,7 +114,7 @@ func (u *unit) judge(j *job) {
 	unverified := o.Class == outcome.Unverified && s.Key == circuit.InboxKey(u.signed(j.target).Inbox)
 	u.Hosts.Learn(s.Key, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
 		switch {
-		case o.Unattempted:
+		case o.Try != outcome.Made:
 			return s.TrialVoid(u.Rules, now)
 		case o.HostFault(), unverified:
 			return s.TrialFailed(u.Rules, o.Reason, o.Err, now)

@@ -77,7 +77,7 @@ func (u *unit) meet(j *job) {
 	switch {
 	case stance == circuit.Refuse:
 		j.attempt, j.state = false, activity.Failed
-		j.out = outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: refusal(s)}
+		j.out = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: refusal(s)}
 	case stance == circuit.Wait && !(u.d.Trial && s.Trying()):
 		j.attempt = false
 		u.wait(j, s)

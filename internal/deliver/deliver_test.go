@@ -39,7 +39,7 @@ func TestEachOutcomeLeadsToItsState(t *testing.T) {
 		{"500 four times then accepts", world.Then(4, world.Answers(500), nil), activity.Delivered, 5},
 		{"refuses connections", world.Down, activity.Parked, 5},
 		{"no key", func(world.Request, int) outcome.Outcome {
-			return outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: "no such key"}
+			return outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: "no such key"}
 		}, activity.Failed, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

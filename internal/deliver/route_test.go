@@ -34,8 +34,14 @@ func routed(t *testing.T, o world.Options, change func(*protocol.Delivery)) *wor
 	return w
 }
 
+// unsent is a failure before a request was made, which counts as one of the
+// policy's tries or not.
 func unsent(tried bool) outcome.Outcome {
-	return outcome.Outcome{Class: outcome.Retry, Unattempted: true, Tried: tried, Err: "nothing was sent"}
+	o := outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: "nothing was sent"}
+	if tried {
+		o.Try = outcome.Unsent
+	}
+	return o
 }
 
 func TestATryWithoutARequestCountsAgainstThePolicyAndNotInTheRecord(t *testing.T) {

@@ -28,7 +28,7 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	}
 	o := r.probe(ctx, host)
 	before, after, err := circuit.ChangeFrom(ctx, r.Servers, s, func(s circuit.State) circuit.State {
-		if o.Unattempted || o.HostFault() {
+		if o.Try != outcome.Made || o.HostFault() {
 			return s.CheckFailed(r.Rules, o.Reason, o.Err, r.Now())
 		}
 		return s.CheckPassed(r.Rules, r.Now())

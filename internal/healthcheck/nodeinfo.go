@@ -38,7 +38,7 @@ func (n NodeInfo) Probe(ctx context.Context, host string) outcome.Outcome {
 func (n NodeInfo) get(ctx context.Context, origin string) outcome.Outcome {
 	r, err := outbound.NewRequest(ctx, http.MethodGet, origin+"/.well-known/nodeinfo", "")
 	if err != nil {
-		return outcome.Outcome{Class: outcome.Refused, Reason: outcome.BadRequest, Err: err.Error(), Unattempted: true}
+		return outcome.Outcome{Class: outcome.Refused, Reason: outcome.BadRequest, Err: err.Error(), Try: outcome.Untried}
 	}
 	r.Header.Set("Accept", "application/json")
 	a, err := n.Client.Do(ctx, r)

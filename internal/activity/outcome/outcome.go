@@ -57,11 +57,8 @@ type Outcome struct {
 	// zero if it did not.
 	RetryAfter time.Time
 
-	// Unattempted says that no request reached the target: the record's count of
-	// attempts stays. Nor does it count against the policy's tries, as it is
-	// usually a fault of ours, unless Tried says that it does.
-	Unattempted bool
-	Tried       bool
+	// Try is what the attempt counts as.
+	Try Try
 
 	// Discard says that no record of the recipient needs to be kept (the
 	// "removed" column of the Sipher protocol).
@@ -77,9 +74,23 @@ type Outcome struct {
 	Took time.Duration
 }
 
-// Waits reports whether nothing was tried, only because it is not the delivery's
-// turn before RetryAfter.
-func (o Outcome) Waits() bool { return o.Unattempted && !o.Tried && !o.RetryAfter.IsZero() }
+// Try says what an attempt counts as.
+type Try int
+
+const (
+	// Made: a request was made. It counts as an attempt, and as one of the policy's
+	// tries.
+	Made Try = iota
+	// Unsent: it failed before a request was made, and still is one of the policy's
+	// tries.
+	Unsent
+	// Untried counts as nothing: no request was made, usually through a fault of
+	// ours.
+	Untried
+	// Waiting: nothing was tried, because it is not the delivery's turn before
+	// RetryAfter.
+	Waiting
+)
 
 // ErrTimeout is the cause that a context ends with when the time for one attempt
 // is up, which counts against the host; any other end of it is our own doing.
@@ -88,5 +99,5 @@ var ErrTimeout = errors.New("no answer in time")
 // HostFault reports whether the outcome speaks against the host as a whole
 // (network faults and 5xx) and so counts towards opening its circuit.
 func (o Outcome) HostFault() bool {
-	return o.Class == Retry && !o.Unattempted && (o.Reason != ReasonNone || o.Status >= 500)
+	return o.Class == Retry && o.Try == Made && (o.Reason != ReasonNone || o.Status >= 500)
 }

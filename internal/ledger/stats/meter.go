@@ -40,7 +40,7 @@ func (m Meter) Accepted(ctx context.Context, recipients int) {
 
 // Attempted counts an attempt.
 func (m Meter) Attempted(a activity.Activity, o outcome.Outcome, s activity.State) {
-	if !o.Unattempted {
+	if o.Try == outcome.Made {
 		m.Tally.Add(Attempts, 1)
 	}
 	if m.Metrics != nil {

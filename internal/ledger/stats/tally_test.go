@@ -204,7 +204,7 @@ func TestAMeterIsPassedOn(t *testing.T) {
 	tally := stats.NewTally(m, "p", func() time.Time { return noon })
 	for _, metered := range []stats.Meter{{Metrics: next, Tally: tally}, {Tally: tally}} {
 		metered.Attempted(activity.Activity{}, outcome.Outcome{}, activity.Delivered)
-		metered.Attempted(activity.Activity{}, outcome.Outcome{Unattempted: true}, activity.Retrying)
+		metered.Attempted(activity.Activity{}, outcome.Outcome{Try: outcome.Untried}, activity.Retrying)
 		metered.Counted("Parked", 5)
 	}
 	if *next != (meter{2, 5}) {

@@ -109,12 +109,12 @@ func (p *Protocol) prepare(ctx context.Context, a activity.Activity) *delivery {
 	}
 	switch {
 	case errors.Is(err, keys.ErrNotFound):
-		d.failed = outcome.Outcome{Class: outcome.Refused, Unattempted: true,
+		d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried,
 			Err: "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry"}
 	case errors.Is(err, httpsign.ErrKey):
-		d.failed = outcome.Outcome{Class: outcome.Refused, Unattempted: true, Err: outcome.Text(err.Error())}
+		d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
 	case err != nil:
-		d.failed = outcome.Outcome{Class: outcome.Retry, Unattempted: true,
+		d.failed = outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried,
 			Err: outcome.Text("signing key " + a.KeyID + " could not be loaded: " + err.Error())}
 	}
 	return d

@@ -112,12 +112,12 @@ func failure(err error) outcome.Outcome {
 	o := outcome.Outcome{Class: outcome.Retry, Err: outcome.Text(err.Error())}
 	if errors.Is(err, errSigning) || errors.Is(err, outbound.ErrStopped) {
 		// Not the host's fault, so neither its circuit nor the tries suffer.
-		o.Unattempted = true
+		o.Try = outcome.Untried
 		return o
 	}
 	o.Reason = outbound.ReasonOf(err)
 	if o.Reason == outcome.BlockedAddr || o.Reason == outcome.BadRequest {
-		o.Class, o.Unattempted = outcome.Refused, true
+		o.Class, o.Try = outcome.Refused, outcome.Untried
 	}
 	return o
 }

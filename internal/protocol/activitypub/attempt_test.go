@@ -373,7 +373,7 @@ func TestOurOwnStopSaysNothingOfTheHost(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		o := w.Attempt(ctx, note(`{"id":"x"}`), to(inboxURL))
-		if o.Class != outcome.Retry || !o.Unattempted || o.HostFault() || o.Took != time.Second {
+		if o.Class != outcome.Retry || o.Try == outcome.Made || o.HostFault() || o.Took != time.Second {
 			t.Errorf("%+v", o)
 		}
 		synctest.Wait()
@@ -425,7 +425,7 @@ func TestKeyTroubleSendsNothing(t *testing.T) {
 			a := note(`{"id":"x"}`)
 			a.KeyID = c.keyID
 			o := w.Attempt(t.Context(), a, to(inboxURL))
-			if o.Class != c.class || !o.Unattempted || o.HostFault() || !strings.Contains(o.Err, c.says) {
+			if o.Class != c.class || o.Try == outcome.Made || o.HostFault() || !strings.Contains(o.Err, c.says) {
 				t.Errorf("%+v", o)
 			}
 			if n := len(w.inbox.Posts()); n != 0 {
@@ -439,7 +439,7 @@ func TestUnusableInboxIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for _, inbox := range []string{"http://social.example/inbox", "https://a:b@social.example/", "https:///x", "ftp://social.example/", "://", "/inbox", "https://social.example/?a b"} {
 		o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inbox))
-		if o.Class != outcome.Refused || o.Reason != outcome.BadRequest || !o.Unattempted {
+		if o.Class != outcome.Refused || o.Reason != outcome.BadRequest || o.Try == outcome.Made {
 			t.Errorf("%s: %+v", inbox, o)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 
 // Attempt makes the n-th attempt, from 1, to deliver a job: Body is the exact
 // plaintext, Job the job's name, ServerURL the server, the target's Inbox the
-// target URL. The outcome is Unattempted where no request to the target was
-// made, and Tried as well where that is a try of the protocol all the same;
+// target URL. Where no request to the target was made, the outcome
+// is Unsent if that is a try of the protocol all the same, else Untried; it says
 // Discard where the protocol removes the delivery record.
 func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.Target, n int) outcome.Outcome {
 	began := p.now()
@@ -124,10 +124,10 @@ func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time
 	switch {
 	case f.Stopped:
 		// It says nothing of the host, and costs no try.
-		o.Reason, o.Unattempted = outcome.ReasonNone, true
+		o.Reason, o.Try = outcome.ReasonNone, outcome.Untried
 		return o
 	case !f.Host:
-		o.Class, o.Unattempted = outcome.Refused, true
+		o.Class, o.Try = outcome.Refused, outcome.Untried
 		return o
 	case ctx.Err() != nil && time.Since(asked) < Timeout-time.Second:
 		// The attempt as a whole ran out of time; the server had little of it.
@@ -194,13 +194,13 @@ const (
 
 // refused is final and made no request to the target.
 func refused(err error, r record) outcome.Outcome {
-	return outcome.Outcome{Class: outcome.Refused, Err: err.Error(), Unattempted: true, Discard: r == discard}
+	return outcome.Outcome{Class: outcome.Refused, Err: err.Error(), Try: outcome.Untried, Discard: r == discard}
 }
 
 // unsent is a try that failed before a request to the target was made.
 func unsent(err error) outcome.Outcome {
 	o := later(err)
-	o.Tried = true
+	o.Try = outcome.Unsent
 	return o
 }
 
@@ -216,7 +216,7 @@ func undiscovered(ctx context.Context, err error) outcome.Outcome {
 
 // later is to be tried again and costs no try: it says nothing of the server.
 func later(err error) outcome.Outcome {
-	return outcome.Outcome{Class: outcome.Retry, Err: err.Error(), Unattempted: true}
+	return outcome.Outcome{Class: outcome.Retry, Err: err.Error(), Try: outcome.Untried}
 }
 
 func join(a, b string) string {

@@ -60,7 +60,7 @@ func TestD1TheFirstRowThatAppliesDecides(t *testing.T) {
 		}
 		o := x.attempt(t)
 		w := x.first()
-		if o.Class != w.class || o.Unattempted != w.unattempted || o.Tried != w.tried || o.Discard != w.discard {
+		if o.Class != w.class || (o.Try != outcome.Made) != w.unattempted || (o.Try == outcome.Unsent) != w.tried || o.Discard != w.discard {
 			rt.Fatalf("%+v: %+v, want %+v", x, o, w)
 		}
 	})

@@ -28,7 +28,7 @@ func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 		return outcome.Outcome{}, true
 	}
 	return outcome.Outcome{
-		Class: outcome.Retry, Unattempted: true, RetryAfter: next, Err: "waits for its turn: the server does not answer in time",
+		Class: outcome.Retry, Try: outcome.Waiting, RetryAfter: next, Err: "waits for its turn: the server does not answer in time",
 	}, false
 }
 

@@ -23,15 +23,15 @@ func TestD7DeliveriesToAServerThatHangsTakeTurns(t *testing.T) {
 	b := newBed(t)
 	hung(b)
 	b.net.Fail(urlB, &timeout{})
-	if o := b.attempt(postJob(), 1); o.Waits() || o.Unattempted || o.Reason != outcome.Timeout {
+	if o := b.attempt(postJob(), 1); o.Try == outcome.Waiting || o.Try != outcome.Made || o.Reason != outcome.Timeout {
 		t.Errorf("the first: %+v", o)
 	}
 	o := b.attempt(postJob(), 1)
-	if !o.Waits() || !o.RetryAfter.Equal(b.Now().Add(2*time.Second)) || len(b.net.Asked()) != 1 {
+	if o.Try != outcome.Waiting || !o.RetryAfter.Equal(b.Now().Add(2*time.Second)) || len(b.net.Asked()) != 1 {
 		t.Errorf("the second: %+v, asked %v", o, b.net.Asked())
 	}
 	b.advance(2 * time.Second)
-	if o := b.attempt(postJob(), 1); o.Waits() {
+	if o := b.attempt(postJob(), 1); o.Try == outcome.Waiting {
 		t.Errorf("at its turn: %+v", o)
 	}
 }
@@ -48,7 +48,7 @@ func TestD7AnyAnswerEndsTheTurns(t *testing.T) {
 		b.b.Behave(behavior)
 		b.attempt(postJob(), 1)
 		for range 3 {
-			if o := b.attempt(followJob(), 1); o.Waits() {
+			if o := b.attempt(followJob(), 1); o.Try == outcome.Waiting {
 				t.Errorf("%+v", o)
 			}
 		}

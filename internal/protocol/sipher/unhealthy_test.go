@@ -171,7 +171,7 @@ func TestD7NothingIsSentWhenDiscoveryHasUsedUpTheTime(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 12*time.Second, outcome.ErrTimeout)
 		defer cancel()
 		o := b.attemptWith(ctx, postJob(), 1)
-		if o.Class != outcome.Retry || !o.Unattempted {
+		if o.Class != outcome.Retry || o.Try == outcome.Made {
 			t.Errorf("%+v", o)
 		}
 		if s := b.server(urlB); !s.IsHealthy {

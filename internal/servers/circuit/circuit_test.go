@@ -93,7 +93,7 @@ func TestOutcomesOutsideTheWindowDoNotCount(t *testing.T) {
 func TestAnswersBelow500AreNoFaultOfTheHost(t *testing.T) {
 	for _, o := range []outcome.Outcome{
 		{Class: outcome.Refused, Status: 404}, {Class: outcome.Retry, Status: 408},
-		{Class: outcome.Retry, Reason: outcome.Timeout, Unattempted: true},
+		{Class: outcome.Retry, Reason: outcome.Timeout, Try: outcome.Untried},
 	} {
 		s := fresh()
 		for range 20 {

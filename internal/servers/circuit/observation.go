@@ -25,7 +25,7 @@ const several = "*"
 // thinks of the activity.
 func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	switch {
-	case out.Unattempted:
+	case out.Try != outcome.Made:
 	case out.HostFault():
 		if out.Reason == outcome.DNS || out.Reason == outcome.ConnRefused || out.Reason == outcome.TLS {
 			inbox = several

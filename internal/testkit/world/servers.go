@@ -98,7 +98,7 @@ func (s *Servers) answer(r Request) outcome.Outcome {
 	if script != nil {
 		o = script(r, n)
 	}
-	if o.Unattempted {
+	if o.Try != outcome.Made {
 		return o
 	}
 	s.mu.Lock()

@@ -60,7 +60,7 @@ func (m *Meter) Counted(name string, n int) {
 
 // Attempted counts an attempt and what it led to.
 func (m *Meter) Attempted(_ activity.Activity, o outcome.Outcome, s activity.State) {
-	if !o.Unattempted {
+	if o.Try == outcome.Made {
 		m.Counted(Attempts, 1)
 	}
 	if o.Class == outcome.Throttled {

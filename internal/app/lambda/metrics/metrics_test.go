@@ -23,7 +23,7 @@ func TestAnInvocationPrintsOneLineThatCloudWatchReads(t *testing.T) {
 	m.Attempted(a, outcome.Outcome{Class: outcome.Delivered, Status: 200}, activity.Delivered)
 	m.Attempted(a, outcome.Outcome{Class: outcome.Refused, Status: 404}, activity.Failed)
 	m.Attempted(a, outcome.Outcome{Class: outcome.Throttled, Status: 429}, activity.Parked)
-	m.Attempted(a, outcome.Outcome{Class: outcome.Retry, Unattempted: true}, activity.Retrying)
+	m.Attempted(a, outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried}, activity.Retrying)
 	m.Counted("Parked", 3)
 	m.Counted("Dead", 0)
 	if err := m.Flush(); err != nil {
