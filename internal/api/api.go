@@ -136,14 +136,13 @@ func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.observe(w, r, func(w http.ResponseWriter, r *http.Request) string {
 		h, pattern := a.mux.Handler(r)
-		if !a.public[pattern] {
-			if p := a.authenticate(r); p != nil {
-				Fail(w, r, p)
-				return pattern
-			}
+		public, ours := a.public[pattern]
+		if err := a.admit(r, public); err != nil {
+			a.turnAway(w, r, err)
+			return pattern
 		}
-		if _, ours := a.public[pattern]; !ours || !canonical(r) {
-			Fail(w, r, a.unrouted(h, r))
+		if !ours || !canonical(r) {
+			a.turnAway(w, r, a.unrouted(h, r))
 			return ""
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxRequest)

@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -131,21 +129,4 @@ func (w *recorder) Write(b []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)
 	return n, err
-}
-
-// authenticate checks the Bearer token, if one is asked for. Digests are
-// compared because their length gives nothing away.
-// https://www.rfc-editor.org/rfc/rfc6750
-func (a *API) authenticate(r *http.Request) *contract.Problem {
-	if a.o.Token == "" {
-		return nil
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	want, got := sha256.Sum256([]byte(a.o.Token)), sha256.Sum256([]byte(token))
-	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
-		return nil
-	}
-	p := contract.NewProblem(http.StatusUnauthorized, "Send the API token: Authorization: Bearer …")
-	p.Header = http.Header{"Www-Authenticate": {`Bearer realm="fedpost"`}}
-	return p
 }

@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -185,6 +187,35 @@ func TestTheAPIServesOverRealConnections(t *testing.T) {
 		}
 		if err := res.Body.Close(); err != nil || res.StatusCode != want {
 			t.Errorf("%s: %d, %v", method, res.StatusCode, err)
+		}
+	}
+}
+
+// TestB23WhoIsTurnedAwayIsNotWaitedFor: the body of a request that is refused by
+// its header may never come.
+func TestB23WhoIsTurnedAwayIsNotWaitedFor(t *testing.T) {
+	w := newWorld(t, token("a long and secret token"))
+	srv := httptest.NewServer(w.api)
+	defer srv.Close()
+	for request, want := range map[string]string{
+		"POST /v1/activities HTTP/1.1\r\nHost: localhost\r\n":                               "401",
+		"POST /v1/activities HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n": "403",
+		"POST /healthz HTTP/1.1\r\nHost: localhost\r\n":                                     "401",
+	} {
+		c, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, request+"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		// It ends when the server closes the connection.
+		answer, err := io.ReadAll(c)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+want) || !strings.Contains(string(answer), "\r\nConnection: close\r\n") {
+			t.Errorf("%q is answered %q, %v; want %s", request, answer, err, want)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -85,10 +85,7 @@ func Start(o Options) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		URL: "http://" + listener.Addr().String(), cancel: cancel, failed: make(chan error, 1),
-		http: &http.Server{
-			Handler: o.Services.API, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
-			ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		},
+		http: httpServer(o),
 	}
 	for _, name := range topology.Sources {
 		q := topology.Of(name)
@@ -103,7 +100,7 @@ func Start(o Options) (*Server, error) {
 		s.done.Go(func() { every(ctx, time.Minute, "sweep", o.Log, o.Sweep) })
 	}
 	go func() {
-		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(bounded(listener)); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("serve %s: %w", s.URL, err)
 		}
 	}()

@@ -1,0 +1,94 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"fedpost/internal/api/contract"
+)
+
+// Bounds of the HTTP server. None of them depends on what a client does: one that
+// sends slowly, reads slowly or does nothing gives its connection back in time.
+const (
+	// Connections is how many there are at once. More wait to be accepted.
+	Connections = 256
+	// headerTime is how long a request's header may take, readTime header and body
+	// together: a request of 10 MB at 4 Mbit/s.
+	headerTime = 5 * time.Second
+	readTime   = 20 * time.Second
+	// RequestTime is how long a request may take, as on Lambda. It is shorter than
+	// the lease on a deduplication key (dedup.DefaultLease), which begins later: so
+	// whoever takes a lapsed lease over meets no request that still runs.
+	RequestTime = 29 * time.Second
+	// writeTime is RequestTime and the time for the answer to be read.
+	writeTime = RequestTime + 16*time.Second
+	idleTime  = 30 * time.Second
+	maxHeader = 64 << 10
+)
+
+// httpServer serves the API. Without a token it answers only requests to a loopback name.
+func httpServer(o Options) *http.Server {
+	h := inTime(o.Services.API)
+	if o.Token == "" {
+		h = loopbackOnly(h, o.Log)
+	}
+	return &http.Server{
+		Handler: h, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+	}
+}
+
+// bounded is l with at most Connections under way.
+func bounded(l net.Listener) net.Listener { return netutil.LimitListener(l, Connections) }
+
+// inTime gives each request a deadline.
+func inTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), RequestTime)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// loopbackOnly refuses requests whose Host is not a name of this machine. A web
+// page can have the name of its own server resolve to 127.0.0.1 (DNS rebinding):
+// then the browser lets the page read and write here, but sends the page's name
+// as Host.
+func loopbackOnly(next http.Handler, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if loopbackName(r.Host) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		p := contract.NewProblem(http.StatusMisdirectedRequest,
+			"Without FEDPOST_API_TOKEN only requests to localhost, 127.0.0.1 or [::1] are answered: any web page could send others. Set a token, or use one of these names.")
+		log.WarnContext(r.Context(), "refused a request to a name that is not loopback", "host", fmt.Sprintf("%.100q", r.Host), "client", r.RemoteAddr)
+		if err := p.Write(w); err != nil {
+			log.InfoContext(r.Context(), "answer to a refused request", "error", err)
+		}
+	})
+}
+
+// loopbackName reports whether a Host header names this machine and nothing else
+// can: an address, or the one name that browsers resolve by themselves (RFC 6761,
+// section 6.3).
+func loopbackName(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,173 @@
+package local
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/app/topology"
+	"fedpost/internal/enqueue/dedup"
+)
+
+func TestB20WithoutATokenOnlyLoopbackNamesAreAnswered(t *testing.T) {
+	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	ask := func(token, host string) (int, string) {
+		s := httpServer(Options{Token: token, Services: Services{API: served}, Log: slog.New(slog.DiscardHandler)})
+		r := httptest.NewRequest("GET", "/v1/servers", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		s.Handler.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for host, ok := range map[string]bool{
+		"127.0.0.1:8080": true, "127.0.0.1": true, "127.8.8.8:1": true, "localhost": true, "LocalHost:8080": true, "[::1]:8080": true, "[::1]": true, "[::ffff:127.0.0.1]:80": true,
+		"evil.example": false, "evil.example:8080": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false, "127.0.0.1.nip.io:8080": false,
+		"10.0.0.1:8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "192.168.1.5": false, "": false, ":8080": false, "2130706433": false, "0177.0.0.1": false,
+	} {
+		status, body := ask("", host)
+		if ok != (status == http.StatusTeapot) || !ok && (status != http.StatusMisdirectedRequest || !strings.Contains(body, "FEDPOST_API_TOKEN")) {
+			t.Errorf("Host %q is answered %d %s", host, status, body)
+		}
+		if status, _ := ask("a token of sixteen", host); status != http.StatusTeapot {
+			t.Errorf("with a token Host %q is answered %d", host, status)
+		}
+	}
+}
+
+// TestNoRequestOutlivesItsLease holds two numbers together: a caller may take a
+// lapsed lease over, so the request that had it must be over.
+func TestNoRequestOutlivesItsLease(t *testing.T) {
+	if RequestTime >= dedup.DefaultLease || topology.Enqueue.Timeout >= dedup.DefaultLease {
+		t.Errorf("a request takes up to %s here and %s on Lambda, the lease on its key ends after %s", RequestTime, topology.Enqueue.Timeout, dedup.DefaultLease)
+	}
+	var left time.Duration
+	synctest.Test(t, func(t *testing.T) {
+		h := inTime(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			deadline, _ := r.Context().Deadline()
+			left = time.Until(deadline)
+		}))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	})
+	if left != RequestTime {
+		t.Errorf("a request has %s", left)
+	}
+}
+
+// pipes is a listener of connections in memory, for the test's own time.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p pipes) Close() error   { close(p.done); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
+
+// dial connects and begins to send; what is left of text is not sent.
+func (p pipes) dial(text string) net.Conn {
+	client, server := net.Pipe()
+	go func() {
+		select {
+		case p.conns <- server:
+		case <-p.done:
+			return
+		}
+		_, _ = io.WriteString(client, text) // the server may have closed it
+	}()
+	return client
+}
+
+// serving runs f against a server whose API reads whole bodies.
+func serving(t *testing.T, f func(p pipes)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pipes{make(chan net.Conn), make(chan struct{})}
+		s := httpServer(Options{Log: slog.New(slog.DiscardHandler), Services: Services{API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			fmt.Fprint(w, "served")
+		})}})
+		ended := make(chan error)
+		go func() { ended <- s.Serve(bounded(p)) }()
+		f(p)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		<-ended
+	})
+}
+
+const whole = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+// TestB23NobodyHoldsAConnectionForEver: 370 connections with slow bodies stopped
+// the server.
+func TestB23NobodyHoldsAConnectionForEver(t *testing.T) {
+	for about, text := range map[string]string{
+		"nothing is sent":             "",
+		"half a header":               "POST / HTTP/1.1\r\nHost: loc",
+		"a header without its body":   "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n",
+		"a body that stops":           "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{",
+		"a chunked body that stops":   "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"an answer that nobody reads": "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	} {
+		serving(t, func(p pipes) {
+			slow := make([]net.Conn, 2*Connections)
+			for i := range slow {
+				slow[i] = p.dial(text)
+				defer slow[i].Close()
+			}
+			synctest.Wait()
+			began := time.Now()
+			c := p.dial(whole)
+			defer c.Close()
+			answer, err := io.ReadAll(bufio.NewReader(c))
+			waited := time.Since(began)
+			if err != nil || !strings.HasSuffix(string(answer), "served") {
+				t.Errorf("%s: %d connections, then a request is answered %q, %v", about, len(slow), answer, err)
+			}
+			// Each place is taken twice before it is this request's turn, and net/http
+			// lingers for half a second when it closes.
+			if most := 2 * (max(readTime, writeTime, idleTime) + time.Second); waited > most {
+				t.Errorf("%s: a request waited %s, more than %s", about, waited, most)
+			}
+		})
+	}
+}
+
+// TestB23ASlowSenderIsCutOff, however it drips: it is the whole request that has
+// a deadline, not each byte.
+func TestB23ASlowSenderIsCutOff(t *testing.T) {
+	serving(t, func(p pipes) {
+		c := p.dial("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
+		defer c.Close()
+		began := time.Now()
+		go func() {
+			for {
+				if _, err := io.WriteString(c, "x"); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		}()
+		answer, err := io.ReadAll(c)
+		if took := time.Since(began); took > readTime+time.Second || err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400") {
+			t.Errorf("after %s: %q, %v", took, answer, err)
+		}
+	})
+}
