@@ -46,6 +46,9 @@ type Ports struct {
 	Metrics stats.Metrics
 	// Tally counts for statistics; nil: each function has one of its own.
 	Tally *stats.Tally
+	// Keys is the process's key ring, so that a key that the API replaces is what
+	// deliver signs with next; nil: each function has one of its own.
+	Keys *keys.Ring
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
@@ -69,6 +72,14 @@ func (p Ports) random() func() float64 {
 func (p Ports) store() *store.Store { return store.New(p.Table, p.now()).Alone(p.Alone) }
 
 func (p Ports) ring() *keys.Ring {
+	if p.Keys != nil {
+		return p.Keys
+	}
+	return p.NewRing()
+}
+
+// NewRing returns a key ring for a process.
+func (p Ports) NewRing() *keys.Ring {
 	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now()})
 }
 

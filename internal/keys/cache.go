@@ -68,6 +68,18 @@ func (c *cache[V]) putIf(id string, v V, generation int) {
 	}
 }
 
+// update changes the value of an id that is still held, for as long as it was
+// to be held anyway.
+func (c *cache[V]) update(id string, change func(*V)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if el, ok := c.at[id]; ok {
+		e := el.Value.(entry[V])
+		change(&e.value)
+		el.Value = e
+	}
+}
+
 func (c *cache[V]) drop(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,6 +7,7 @@
 package keys
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/x509"
@@ -46,7 +47,7 @@ type Public struct {
 	PublicPEM string
 }
 
-// Errors of the keyring.
+// Errors of a Ring.
 var (
 	// ErrNotFound: no key of that id.
 	ErrNotFound = errors.New("no such key")
@@ -78,9 +79,12 @@ type Sealer interface {
 type Options struct {
 	// CacheSize is how many opened keys are held in memory; default 256.
 	CacheSize int
-	// CacheTTL is how long, and so how long a key replaced by another process
-	// is still used; default 5 minutes.
+	// CacheTTL is how long; default 5 minutes. Then a key is unsealed again,
+	// which with KMS is a call that costs and that an operator can forbid.
 	CacheTTL time.Duration
+	// Recheck is how often it is looked up whether another process has replaced
+	// a key that is in use; default 5 seconds.
+	Recheck time.Duration
 
 	Now func() time.Time
 }
@@ -90,9 +94,18 @@ type Ring struct {
 	store  Store
 	sealer Sealer
 	o      Options
-	opened *cache[crypto.Signer]
+	opened *cache[held]
 	known  *cache[Public]
 	flight singleflight.Group
+}
+
+// held is an opened key.
+type held struct {
+	signer crypto.Signer
+	// sealed is what it was opened from, and checked when that was last found in
+	// the store.
+	sealed  []byte
+	checked time.Time
 }
 
 // New returns the ring of the keys in store.
@@ -103,9 +116,12 @@ func New(store Store, sealer Sealer, o Options) *Ring {
 	if o.CacheTTL <= 0 {
 		o.CacheTTL = 5 * time.Minute
 	}
+	if o.Recheck <= 0 {
+		o.Recheck = 5 * time.Second
+	}
 	return &Ring{
 		store: store, sealer: sealer, o: o,
-		opened: newCache[crypto.Signer](o.CacheSize, o.CacheTTL, o.Now),
+		opened: newCache[held](o.CacheSize, o.CacheTTL, o.Now),
 		known:  newCache[Public](16*o.CacheSize, o.CacheTTL, o.Now),
 	}
 }
@@ -165,14 +181,16 @@ func (r *Ring) Known(ctx context.Context, id string) (bool, error) {
 }
 
 // SigningKey returns the private key of that id, or ErrNotFound. It is opened
-// once and held in memory for a while; concurrent callers share one opening.
+// once and held in memory for CacheTTL; concurrent callers share one opening. A
+// key that another process has replaced or removed is noticed after Recheck, or
+// at once after Doubt. While the store is away, the key that is held is used.
 func (r *Ring) SigningKey(ctx context.Context, id string) (crypto.Signer, error) {
-	if s, ok := r.opened.get(id); ok {
-		return s, nil
+	if h, ok := r.opened.get(id); ok && r.o.Now().Sub(h.checked) < r.o.Recheck {
+		return h.signer, nil
 	}
 	// The first caller's cancellation must not fail the others.
 	shared := context.WithoutCancel(ctx)
-	ch := r.flight.DoChan(id, func() (any, error) { return r.open(shared, id) })
+	ch := r.flight.DoChan(id, func() (any, error) { return r.load(shared, id) })
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -184,10 +202,24 @@ func (r *Ring) SigningKey(ctx context.Context, id string) (crypto.Signer, error)
 	}
 }
 
-func (r *Ring) open(ctx context.Context, id string) (crypto.Signer, error) {
-	generation := r.opened.generation()
+// Doubt makes the next SigningKey of that id look into the store: something
+// suggests that the key is not the one that its actor publishes.
+func (r *Ring) Doubt(id string) {
+	r.opened.update(id, func(h *held) { h.checked = time.Time{} })
+}
+
+func (r *Ring) load(ctx context.Context, id string) (crypto.Signer, error) {
+	generation, now := r.opened.generation(), r.o.Now()
+	h, known := r.opened.get(id)
 	k, err := r.store.Key(ctx, id)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		r.opened.drop(id)
+		return nil, fmt.Errorf("key %s: %w", id, err)
+	case err != nil && known, err == nil && known && bytes.Equal(k.Private, h.sealed):
+		r.opened.update(id, func(h *held) { h.checked = now })
+		return h.signer, nil
+	case err != nil:
 		return nil, fmt.Errorf("key %s: %w", id, err)
 	}
 	der, err := r.sealer.Open(ctx, id, k.Private)
@@ -199,7 +231,7 @@ func (r *Ring) open(ctx context.Context, id string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open key %s: %w", id, err)
 	}
-	r.opened.putIf(id, signer, generation)
+	r.opened.putIf(id, held{signer: signer, sealed: k.Private, checked: now}, generation)
 	return signer, nil
 }
 

@@ -64,9 +64,10 @@ func (s *shelf) Key(_ context.Context, id string) (keys.Sealed, error) {
 
 type world struct {
 	*testing.T
-	shelf *shelf
-	ring  *keys.Ring
-	clock time.Time
+	shelf  *shelf
+	ring   *keys.Ring
+	sealer keys.Sealer
+	clock  time.Time
 }
 
 func newWorld(t *testing.T, o keys.Options) *world {
@@ -77,6 +78,7 @@ func newWorld(t *testing.T, o keys.Options) *world {
 		t.Fatal(err)
 	}
 	o.Now = func() time.Time { return w.clock }
+	w.sealer = sealer
 	w.ring = keys.New(w.shelf, sealer, o)
 	return w
 }
@@ -255,6 +257,68 @@ func TestAReplacedKeyIsUsedAtOnce(t *testing.T) {
 		}
 		verify(t, signer, r.Public())
 	}
+}
+
+// TestB26AKeyReplacedElsewhereIsNoticedWithinSeconds: two processes have a ring
+// each, on one store.
+func TestB26AKeyReplacedElsewhereIsNoticedWithinSeconds(t *testing.T) {
+	w := newWorld(t, keys.Options{})
+	other := keys.New(w.shelf, w.sealer, keys.Options{Now: func() time.Time { return w.clock }})
+	replace := func() crypto.PublicKey {
+		t.Helper()
+		_, e, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Put(t.Context(), id, pkcs8(t, e)); err != nil {
+			t.Fatal(err)
+		}
+		return e.Public()
+	}
+	use := func(want crypto.PublicKey) {
+		t.Helper()
+		signer, err := w.ring.SigningKey(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verify(t, signer, want)
+	}
+	use(replace())
+	second := replace()
+	w.clock = w.clock.Add(5 * time.Second)
+	use(second)
+
+	third := replace()
+	w.ring.Doubt(id) // after a 401
+	use(third)
+
+	reads := w.shelf.reads
+	for range 100 {
+		w.clock = w.clock.Add(100 * time.Millisecond)
+		use(third)
+	}
+	if n := w.shelf.reads - reads; n > 3 {
+		t.Errorf("%d reads in 10 seconds of use", n)
+	}
+
+	// While the store is away the key that is held serves, and no longer.
+	w.shelf.err = errors.New("table is away")
+	w.clock = w.clock.Add(time.Minute)
+	use(third)
+	w.clock = w.clock.Add(5 * time.Minute)
+	if _, err := w.ring.SigningKey(t.Context(), id); !errors.Is(err, w.shelf.err) {
+		t.Errorf("held for longer than CacheTTL: %v", err)
+	}
+	w.shelf.err = nil
+	use(third)
+
+	// A key that was removed is not used.
+	delete(w.shelf.keys, id)
+	w.clock = w.clock.Add(5 * time.Second)
+	if _, err := w.ring.SigningKey(t.Context(), id); !errors.Is(err, keys.ErrNotFound) {
+		t.Errorf("a removed key: %v", err)
+	}
+	w.ring.Doubt("unknown")
 }
 
 // TestAKeyReplacedWhileTheOldOneIsOpenedIsNotCached: a reader that is slower

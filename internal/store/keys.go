@@ -13,9 +13,9 @@ var _ keys.Store = (*Store)(nil)
 
 func signingKey(id string) table.Key { return table.Key{PK: "K#" + id, SK: "KEY"} }
 
-// PutKey implements keyring.Store. A key whose write was answered by nothing
-// but silence may be found by the repeated write as its own: it is the same
-// sealed bytes.
+// PutKey implements keys.Store. A write whose answer was lost is repeated by
+// the SDK and then finds the key taken: by the same sealed bytes, which only that
+// first write can have stored.
 func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 	data, err := encode(k)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 	return keys.ErrExists
 }
 
-// Key implements keyring.Store.
+// Key implements keys.Store.
 func (s *Store) Key(ctx context.Context, id string) (keys.Sealed, error) {
 	key := signingKey(id)
 	items, err := s.t.Get(ctx, key)

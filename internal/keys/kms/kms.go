@@ -33,7 +33,7 @@ type Client interface {
 	Decrypt(ctx context.Context, in *kms.DecryptInput, opts ...func(*kms.Options)) (*kms.DecryptOutput, error)
 }
 
-// Sealer implements keyring.Sealer.
+// Sealer implements keys.Sealer.
 type Sealer struct {
 	client Client
 	key    string
@@ -44,7 +44,7 @@ var _ keys.Sealer = (*Sealer)(nil)
 // New returns a sealer with a KMS key: its id, ARN or alias.
 func New(client Client, key string) *Sealer { return &Sealer{client, key} }
 
-// Seal implements keyring.Sealer.
+// Seal implements keys.Sealer.
 func (s *Sealer) Seal(ctx context.Context, keyID string, plaintext []byte) ([]byte, error) {
 	if len(plaintext) > maxPlaintext {
 		return nil, fmt.Errorf("seal with KMS: %d bytes, at most %d", len(plaintext), maxPlaintext)
@@ -60,7 +60,7 @@ func (s *Sealer) Seal(ctx context.Context, keyID string, plaintext []byte) ([]by
 	return out.CiphertextBlob, nil
 }
 
-// Open implements keyring.Sealer. Its error wraps keyring.ErrCannotOpen if what
+// Open implements keys.Sealer. Its error wraps keyring.ErrCannotOpen if what
 // is sealed does not belong to this id or this KMS key, and not if KMS could not
 // be asked.
 func (s *Sealer) Open(ctx context.Context, keyID string, sealed []byte) ([]byte, error) {

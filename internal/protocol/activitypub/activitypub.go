@@ -31,11 +31,14 @@ const ContentType = "application/activity+json"
 // accept asks for errors that a program can read.
 const accept = "application/activity+json, application/ld+json, application/json"
 
-// KeySource finds signing keys; *keyring.Ring is one.
+// KeySource finds signing keys; *keys.Ring is one.
 type KeySource interface {
 	// SigningKey returns the private key of an id: RSA or Ed25519. Its error
-	// wraps keyring.ErrNotFound if there is none.
+	// wraps keys.ErrNotFound if there is none.
 	SigningKey(ctx context.Context, keyID string) (crypto.Signer, error)
+	// Doubt has the next SigningKey look for a newer key: a server could not
+	// verify a signature of this one.
+	Doubt(keyID string)
 }
 
 // FormMemory remembers which signature form a host takes. It is asked before
@@ -89,6 +92,7 @@ type delivery struct {
 	protocol *Protocol
 	body     string
 	digest   httpsign.Digest
+	keyID    string
 	signer   *httpsign.Signer
 	// failed is how every attempt ends if there is no signer.
 	failed outcome.Outcome
@@ -102,7 +106,7 @@ func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) protocol.At
 }
 
 func (p *Protocol) prepare(ctx context.Context, a activity.Activity) *delivery {
-	d := &delivery{protocol: p, body: a.Body, digest: httpsign.DigestOf(a.Body)}
+	d := &delivery{protocol: p, body: a.Body, keyID: a.KeyID, digest: httpsign.DigestOf(a.Body)}
 	key, err := p.Keys.SigningKey(ctx, a.KeyID)
 	if err == nil {
 		d.signer, err = httpsign.New(key, a.KeyID)

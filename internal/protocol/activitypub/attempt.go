@@ -23,6 +23,9 @@ import (
 func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 	start := d.protocol.Now()
 	o := d.attempt(ctx, t)
+	if o.Class == outcome.Unverified {
+		d.protocol.Keys.Doubt(d.keyID)
+	}
 	o.Took = d.protocol.Now().Sub(start)
 	return o
 }

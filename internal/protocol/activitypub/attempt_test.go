@@ -220,6 +220,28 @@ func TestFormIsRememberedUntilItExpires(t *testing.T) {
 	})
 }
 
+// doubted are keys that count how often they were doubted.
+type doubted struct {
+	fediverse.Keys
+	count map[string]int
+}
+
+func (d doubted) Doubt(id string) { d.count[id]++ }
+
+// TestB26AKeyIsReadAnewAfterA401: it may have been replaced a moment ago.
+func TestB26AKeyIsReadAnewAfterA401(t *testing.T) {
+	for status, want := range map[int]int{202: 0, 401: 1, 403: 0, 404: 0, 500: 0} {
+		w := newWorld(t)
+		keys := doubted{fediverse.NewKeys(), map[string]int{}}
+		w.Keys = keys
+		w.inbox.Always(fediverse.Status(status))
+		w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+		if n := keys.count[fediverse.RSAKeyID]; n != want {
+			t.Errorf("%d: the key was doubted %d times, want %d", status, n, want)
+		}
+	}
+}
+
 func TestFirstFormDependsOnTheKey(t *testing.T) {
 	for key, want := range map[string]httpsign.Form{fediverse.RSAKeyID: httpsign.Cavage, fediverse.Ed25519KeyID: httpsign.RFC9421} {
 		w := newWorld(t)
@@ -394,6 +416,9 @@ func TestResponseIsKeptCleanAndShort(t *testing.T) {
 type brokenKeys struct{ err error }
 
 func (b brokenKeys) SigningKey(context.Context, string) (crypto.Signer, error) { return nil, b.err }
+
+func (brokenKeys) Doubt(string) {}
+func (oneKey) Doubt(string)     {}
 
 type oneKey struct{ crypto.Signer }
 

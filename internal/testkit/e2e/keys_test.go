@@ -52,6 +52,14 @@ func kindsOfKeys(t *testing.T, w *World) {
 			}
 		}
 	}
+	// B26: what is sent after a key was replaced is signed with the new one.
+	w.AddKey(base+"pkcs8", PrivatePEM(t, fediverse.Ed25519KeyID))
+	r := w.Remote()
+	w.Ends(w.Accept(submission(note("replaced"), base+"pkcs8", r.URL("/inbox"))).ID, map[string]int{"delivered": 1})
+	if got := r.Accepted(); len(got) != 1 || len(r.Posts()) != 1 {
+		t.Errorf("after a key was replaced: %d of %d POSTs were accepted", len(got), len(r.Posts()))
+	}
+
 	var p *client.Problem
 	if _, err := w.PutKey(t.Context(), "https://social.example/users/ünal#key", pkcs1); !errors.As(err, &p) || p.Status != http.StatusBadRequest {
 		t.Errorf("an id that no signature could name: %v", err)

@@ -107,7 +107,7 @@ func (w *World) start(s config.Local, every, timeout time.Duration) *local.Serve
 		Queue:  func(n queue.Name) queue.Queue { return queues[n] },
 		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Log: log,
 	}
-	ports.Tally = ports.NewTally()
+	ports.Tally, ports.Keys = ports.NewTally(), ports.NewRing()
 	api, err := app.API(s.Enqueue(), s.Access.Token, ports)
 	if err != nil {
 		w.t.Fatal(err)

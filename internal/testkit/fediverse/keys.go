@@ -23,6 +23,9 @@ func (k Keys) SigningKey(_ context.Context, id string) (crypto.Signer, error) {
 	return nil, fmt.Errorf("%w: %s", keys.ErrNotFound, id)
 }
 
+// Doubt implements activitypub.KeySource.
+func (Keys) Doubt(string) {}
+
 // Public returns the public keys, for NewInbox.
 func (k Keys) Public() map[string]crypto.PublicKey {
 	public := make(map[string]crypto.PublicKey, len(k))
