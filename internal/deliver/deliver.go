@@ -33,6 +33,7 @@ type Config struct {
 	Queues      func(queue.Name) Queue
 	Ledger      ledger.Store
 	Servers     circuit.Store
+	Agenda      Agenda
 	Payloads    claimcheck.Store
 	Protocols   protocol.Set
 	DeadLetters DeadLetterWriter

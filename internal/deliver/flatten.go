@@ -21,6 +21,8 @@ type item struct {
 	cursor   int // first chunk to do
 	record   ledger.Record
 	ref      *message.Ref // where it is stored by itself
+	// unrecorded, if set: it may have no record.
+	unrecorded *message.Unrecorded
 }
 
 func (i item) chunks() int {
@@ -53,13 +55,13 @@ const maxDepth = 3
 func (x *expansion) flatten(ctx context.Context, msg message.Message, depth int) error {
 	switch {
 	case msg.Deliver != nil:
-		x.items = append(x.items, item{activity: *msg.Activity, single: msg.Deliver})
+		x.items = append(x.items, item{activity: *msg.Activity, single: msg.Deliver, unrecorded: msg.Unrecorded})
 	case msg.FanOut != nil:
 		size := ledger.ChunkSize
 		if msg.Activity.Ordered() {
 			size = 1
 		}
-		x.items = append(x.items, item{activity: *msg.Activity, targets: msg.FanOut.Targets, chunk: size, cursor: msg.FanOut.Cursor})
+		x.items = append(x.items, item{activity: *msg.Activity, targets: msg.FanOut.Targets, chunk: size, cursor: msg.FanOut.Cursor, unrecorded: msg.Unrecorded})
 	case msg.Ref != nil:
 		if depth == maxDepth {
 			return fmt.Errorf("%w: claim checks %d deep", claimcheck.ErrDamaged, depth)
@@ -103,11 +105,8 @@ func (x *expansion) item(ctx context.Context, i *item) (finished bool, err error
 	if i.left() == 0 {
 		return true, nil
 	}
-	if i.record, err = x.Ledger.Activity(ctx, i.activity.ID); err != nil {
-		if !errors.Is(err, ledger.ErrNotFound) {
-			return false, fmt.Errorf("look up activity: %w", err)
-		}
-		i.record = ledger.Record{ID: i.activity.ID, Forget: i.activity.CreatedAt.Add(defaultForget)}
+	if err := x.recordOf(ctx, i); err != nil {
+		return false, err
 	}
 	if i.record.Cancelled || i.activity.Expired(x.Now()) {
 		i.cursor = i.chunks()
@@ -127,6 +126,26 @@ func (x *expansion) item(ctx context.Context, i *item) (finished bool, err error
 	return true, nil
 }
 
+// recordOf looks up the activity's record, and makes up for one that is missing.
+func (x *expansion) recordOf(ctx context.Context, i *item) (err error) {
+	if i.unrecorded != nil {
+		targets := i.targets
+		if i.single != nil {
+			targets = i.single.Targets
+		}
+		if _, err := x.makeUp(ctx, i.activity, targets, *i.unrecorded); err != nil {
+			return err
+		}
+	}
+	if i.record, err = x.Ledger.Activity(ctx, i.activity.ID); err != nil {
+		if !errors.Is(err, ledger.ErrNotFound) {
+			return fmt.Errorf("look up activity: %w", err)
+		}
+		i.record = ledger.Record{ID: i.activity.ID, Forget: i.activity.CreatedAt.Add(defaultForget)}
+	}
+	return nil
+}
+
 // message is what is left of i as a message of its own.
 func (i item) message() message.Message {
 	a := i.activity
@@ -134,7 +153,7 @@ func (i item) message() message.Message {
 		return message.Message{Ref: &message.Ref{ID: i.ref.ID, Parts: i.ref.Parts, Cursor: i.cursor}}
 	}
 	if i.single != nil {
-		return message.Message{Activity: &a, Deliver: i.single}
+		return message.Message{Activity: &a, Deliver: i.single, Unrecorded: i.unrecorded}
 	}
 	return message.Message{Activity: &a, FanOut: &message.FanOut{Targets: i.targets, Cursor: i.cursor}}
 }

@@ -31,7 +31,15 @@ func (v *invocation) message(ctx context.Context, m queue.Received) (disposition
 }
 
 func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
+	if msg.NotBefore.After(v.Now()) {
+		return v.postpone(ctx, m, msg)
+	}
 	if msg.Deliver != nil {
+		if msg.Unrecorded != nil {
+			if _, err := v.makeUp(ctx, *msg.Activity, msg.Deliver.Targets, *msg.Unrecorded); err != nil {
+				return disposition{}, err
+			}
+		}
 		f, err := v.deliver(ctx, m, *msg.Activity, *msg.Deliver)
 		if msg.Deliver.Trial && f.done && err == nil {
 			err = v.void(ctx, *msg.Activity, msg.Deliver.Targets[0])

@@ -183,11 +183,18 @@ func (s *Service) native(ctx context.Context, p *plan) (receipt, error) {
 	prev := activity.DerivedID(start.Add(-queue.DedupWindow), name)
 
 	first := p.records(base, at, s.o.Retention)[0]
-	existing, created, err := s.o.Ledger.CreateOrdered(ctx, first, prev, at.Add(-queue.DedupWindow), at.Sub(start) < contestedFor)
-	if err != nil {
+	brief, cancel := s.o.Markers.Brief(ctx)
+	defer cancel()
+	existing, created, err := s.o.Ledger.CreateOrdered(brief, first, prev, at.Add(-queue.DedupWindow), at.Sub(start) < contestedFor)
+	switch {
+	case err != nil && (!s.o.Markers.Open() || ctx.Err() != nil):
 		return receipt{}, &SendError{Err: fmt.Errorf("record activity: %w", err)}
-	}
-	if !created {
+	case err != nil:
+		if err := s.o.Markers.NativeFallback(ctx, err); err != nil {
+			return receipt{}, err
+		}
+		p.unrecorded, created = true, true
+	case !created:
 		if existing.Fingerprint != p.fingerprint {
 			return receipt{}, s.o.Markers.NativeMismatch(existing.ID)
 		}

@@ -51,8 +51,10 @@ type Noter interface {
 	Note(ctx context.Context, a activity.Activity, targets []activity.Target) error
 }
 
-// Meter counts recipients as they are accepted.
+// Meter counts recipients as they are accepted, and other things by name.
 type Meter interface {
+	Counted(name string, n int)
+	Flush(ctx context.Context)
 	Accepted(ctx context.Context, recipients int)
 }
 
@@ -169,7 +171,13 @@ func (s *Service) EnqueueBatch(ctx context.Context, req BatchRequest) ([]Result,
 // are no duplicates.
 func (s *Service) accepted(ctx context.Context, r receipt, p *plan) []Result {
 	results := r.results(p)
-	if s.o.Meter == nil || r.duplicate {
+	if s.o.Meter == nil {
+		return results
+	}
+	ctx, cancel := s.o.Markers.Brief(ctx)
+	defer cancel()
+	if r.duplicate {
+		s.o.Meter.Flush(ctx)
 		return results
 	}
 	n := 0

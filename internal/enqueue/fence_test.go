@@ -15,24 +15,16 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// stalled is a ledger that lets something else happen in place of recording, and
-// then fails.
+// stalled is a queue that lets something else happen in place of sending, and
+// then refuses.
 type stalled struct {
-	enqueue.Ledger
+	queue.Sender
 	meanwhile func()
-	dropped   *int
 }
 
-func (l stalled) CreateActivity(context.Context, ledger.Record) error {
-	l.meanwhile()
-	return errors.New("table unreachable")
-}
-
-func (l stalled) DropActivity(ctx context.Context, id activity.ID) error {
-	if l.dropped != nil {
-		*l.dropped++
-	}
-	return l.Ledger.DropActivity(ctx, id)
+func (q stalled) Send(context.Context, queue.Message) error {
+	q.meanwhile()
+	return queue.ErrNotSent
 }
 
 // noReplacement is a table that fails to replace a marker, once.
@@ -49,15 +41,18 @@ func (s noReplacement) ReplaceMarker(ctx context.Context, key, token string, m d
 	return s.Store.ReplaceMarker(ctx, key, token, m)
 }
 
-// caller is a service in a process of its own, with the open fallback.
-func (w *world) caller(markers dedup.Store, l enqueue.Ledger, seed byte) *enqueue.Service {
+// caller is a service in a process of its own, with the open fallback. It sends to
+// q, or to the engine if that is nil.
+func (w *world) caller(markers dedup.Store, l enqueue.Ledger, q queue.Sender, seed byte) *enqueue.Service {
 	entropy := mrand.NewChaCha8([32]byte{seed})
-	q := map[queue.Name]queue.Sender{}
+	queues := map[queue.Name]queue.Sender{}
 	for _, n := range sending {
-		q[n] = w.engine.Queue(n)
+		if queues[n] = q; q == nil {
+			queues[n] = w.engine.Queue(n)
+		}
 	}
 	return enqueue.New(enqueue.Options{
-		Queues: q, Ledger: l, Payloads: w.store, Agenda: w.store, Keys: keys{keyID: true},
+		Protocols: protocols, Queues: queues, Ledger: l, Payloads: w.store, Agenda: w.store, Keys: keys{keyID: true},
 		Markers: dedup.New(markers, dedup.Options{Now: w.now, Entropy: entropy, Log: discard}),
 		Now:     w.now, Entropy: entropy, Log: discard,
 	})
@@ -69,15 +64,15 @@ func (w *world) caller(markers dedup.Store, l enqueue.Ledger, seed byte) *enqueu
 // to be queued must keep its record, and the key must go on standing for it.
 func TestB2AHolderWhoseLeaseIsOverUndoesNothing(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
-	b := w.caller(noReplacement{w.store, new(bool)}, w.store, 77)
+	b := w.caller(noReplacement{w.store, new(bool)}, w.store, nil, 77)
 	var got enqueue.Result
-	a := w.caller(w.store, stalled{w.store, func() {
+	a := w.caller(w.store, w.store, stalled{w.engine.Queue(queue.Normal), func() {
 		w.wait(31 * time.Second)
 		var err error
 		if got, err = b.Enqueue(t.Context(), request(key("k"))); err != nil {
 			t.Fatal(err)
 		}
-	}, nil}, 78)
+	}}, 78)
 	if _, err := a.Enqueue(t.Context(), request(key("k"))); err == nil {
 		t.Fatal("A did not fail")
 	}
@@ -99,14 +94,14 @@ func TestB2ALeaseIsNotGivenBackLate(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"in its lease": 20 * time.Second, "shortly before its end": 29 * time.Second, "after it": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, faults.NewPlan())
-			dropped := 0
-			a := w.caller(w.store, stalled{w.store, func() { w.wait(wait) }, &dropped}, 78)
+			dropped := recording{Ledger: w.store}
+			a := w.caller(w.store, &dropped, stalled{w.engine.Queue(queue.Normal), func() { w.wait(wait) }}, 78)
 			if _, err := a.Enqueue(t.Context(), request(key("k"))); err == nil {
 				t.Fatal("A did not fail")
 			}
 			late := wait > 28*time.Second
-			if kept := w.hasMarker(queue.Normal, "k"); kept != late || (dropped == 0) != late {
-				t.Errorf("marker kept: %t, %d records dropped", kept, dropped)
+			if kept := w.hasMarker(queue.Normal, "k"); kept != late || (len(dropped.dropped) == 0) != late {
+				t.Errorf("marker kept: %t, %v dropped", kept, dropped.dropped)
 			}
 			w.wait(time.Minute)
 			w.must(request(key("k")), enqueue.Queued)
@@ -143,7 +138,7 @@ func (l deadlines) CreateOrdered(ctx context.Context, r ledger.Record, prev acti
 func TestB2ARequestEndsBeforeItsLease(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	var left []time.Duration
-	s := w.caller(w.store, deadlines{w.store, &left}, 79)
+	s := w.caller(w.store, deadlines{w.store, &left}, nil, 79)
 	soon, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	for _, r := range []enqueue.Request{request(), request(key("k")), request(key("k"), ordered("o"))} {

@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,31 +30,77 @@ const recordsAtOnce = 8
 // hand records the call and hands it to the queue, or to the agenda if it is
 // for later than the queue can hold it. The records before from are there
 // already. A nil result means that it is on its way.
+//
+// With the open fallback a table that cannot be written stops nothing: the
+// message carries what the table would have said (message.Unrecorded,
+// message.NotBefore).
 func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.Time, from int) *SendError {
 	rs := p.records(base, at, s.o.Retention)
 	m := p.message(rs)
-	body, err := s.encode(ctx, p, m, base, rs[0].Forget)
+	missing, err := s.note(ctx, rs[from:], m)
 	if err != nil {
 		return &SendError{Err: err}
 	}
-	if err := s.record(ctx, rs[from:]); err != nil {
-		return &SendError{Err: fmt.Errorf("record activity: %w", err)}
-	}
-	if err := s.tell(ctx, m); err != nil {
+	missing = missing || p.unrecorded
+	body, err := s.encode(ctx, p, m, rs, missing)
+	if err != nil {
 		return &SendError{Err: err}
 	}
+	later := time.Time{}
 	if p.later() {
-		return s.postpone(ctx, p, base, body, rs[0])
+		err := s.postpone(ctx, p, base, body, rs[0])
+		if err == nil || !s.o.Markers.Open() {
+			return err
+		}
+		s.o.Log.DebugContext(ctx, "the agenda could not be written, the queue carries the message", "activity", base, "error", err)
+		later = rs[0].DueAt
+		held, encodeErr := holdBack(body, later)
+		if encodeErr != nil {
+			return &SendError{Err: encodeErr}
+		}
+		body = held
 	}
+	return s.send(ctx, p, m, base, body, later, missing)
+}
 
+// note records the call and tells its protocols. It reports whether some of that
+// is missing, which only the open fallback allows.
+func (s *Service) note(ctx context.Context, rs []ledger.Record, m message.Message) (missing bool, err error) {
+	brief, cancel := s.o.Markers.Brief(ctx)
+	defer cancel()
+	if err = s.record(brief, rs); err != nil {
+		err = fmt.Errorf("record activity: %w", err)
+	} else {
+		err = s.tell(brief, m)
+	}
+	if err == nil || !s.o.Markers.Open() || ctx.Err() != nil || errors.Is(err, ledger.ErrExists) {
+		return false, err
+	}
+	s.o.Log.DebugContext(ctx, "activity could not be recorded, its message says what is missing", "error", err)
+	if s.o.Meter != nil {
+		s.o.Meter.Counted(Unrecorded, len(rs))
+	}
+	return true, nil
+}
+
+// Unrecorded is what Meter counts activities by that were accepted without a
+// record.
+const Unrecorded = "Unrecorded"
+
+func (s *Service) send(ctx context.Context, p *plan, m message.Message, base activity.ID, body string, later time.Time, missing bool) *SendError {
 	out := queue.Message{Body: body, Delay: p.delay, Attributes: map[string]string{attribute: string(base)}}
+	if !later.IsZero() {
+		out.Delay = p.caps.MaxDelay
+	}
 	if p.caps.NativeDeduplication {
 		out.OrderingKey, out.DeduplicationKey = p.group(base), string(base)
 	}
 	if err := p.sender.Send(ctx, out); err != nil {
 		return &SendError{Err: fmt.Errorf("send to queue %s: %w", p.queue, err), MaybeSent: !queue.NotSent(err)}
 	}
-	Notes{s.o.Noter, s.o.Payloads, s.o.Log}.sent(ctx, m)
+	if !missing && later.IsZero() {
+		Notes{s.o.Noter, s.o.Payloads, s.o.Log}.sent(ctx, m)
+	}
 	return nil
 }
 
@@ -67,20 +114,19 @@ func (p *plan) group(base activity.ID) string {
 
 // encode returns what goes on the queue: the message, or if that is too large a
 // claim check for it.
-func (s *Service) encode(ctx context.Context, p *plan, m message.Message, base activity.ID, forget time.Time) (string, error) {
+func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []ledger.Record, missing bool) (string, error) {
+	if missing {
+		unrecorded(&m, rs)
+	}
+	base, forget := rs[0].ID, rs[0].Forget
 	body, err := message.Encode(m)
 	if err != nil {
 		return "", err
 	}
-	fits := len(body) <= s.maxMessage
-	if fits && p.later() {
-		packed, err := claimcheck.Deflate(body)
-		if err != nil {
-			return "", err
-		}
-		fits = len(packed) <= claimcheck.PartSize
-	}
-	if fits {
+	switch {
+	case len(body) <= s.maxMessage && p.later():
+		return agenda.Fit(ctx, s.o.Payloads, string(base), body, forget)
+	case len(body) <= s.maxMessage:
 		return body, nil
 	}
 	parts, err := claimcheck.Put(ctx, s.o.Payloads, string(base), body, forget)
@@ -88,6 +134,31 @@ func (s *Service) encode(ctx context.Context, p *plan, m message.Message, base a
 		return "", err
 	}
 	return message.Encode(message.Message{Ref: &message.Ref{ID: string(base), Parts: parts}})
+}
+
+// unrecorded adds to a message what its records would say beyond it.
+func unrecorded(m *message.Message, rs []ledger.Record) {
+	add := func(m *message.Message, r ledger.Record) {
+		m.Unrecorded = &message.Unrecorded{Fingerprint: r.Fingerprint, DueAt: r.DueAt, Forget: r.Forget}
+	}
+	if m.Batch == nil {
+		add(m, rs[0])
+		return
+	}
+	for i := range m.Batch {
+		add(&m.Batch[i], rs[i])
+	}
+}
+
+// holdBack writes into an encoded message when its work may begin, for a message
+// that goes on the queue before that.
+func holdBack(body string, due time.Time) (string, error) {
+	m, err := message.Decode(body)
+	if err != nil {
+		return "", err
+	}
+	m.NotBefore = due
+	return message.Encode(m)
 }
 
 func (s *Service) record(ctx context.Context, rs []ledger.Record) error {
@@ -126,7 +197,9 @@ func (s *Service) postpone(ctx context.Context, p *plan, base activity.ID, body 
 	if p.caps.NativeDeduplication {
 		t.Group, t.Key = p.group(base), string(base)
 	}
-	if err := s.o.Agenda.PutTask(ctx, t); err != nil {
+	brief, cancel := s.o.Markers.Brief(ctx)
+	defer cancel()
+	if err := s.o.Agenda.PutTask(brief, t); err != nil {
 		return &SendError{Err: fmt.Errorf("note for later: %w", err), MaybeSent: true}
 	}
 	return nil

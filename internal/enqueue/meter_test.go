@@ -10,7 +10,19 @@ import (
 )
 
 // counted is a meter that adds up.
-type counted struct{ recipients int }
+type counted struct {
+	recipients int
+	others     map[string]int
+}
+
+func (c *counted) Counted(name string, n int) {
+	if c.others == nil {
+		c.others = map[string]int{}
+	}
+	c.others[name] += n
+}
+
+func (c *counted) Flush(context.Context) {}
 
 func (c *counted) Accepted(_ context.Context, n int) { c.recipients += n }
 

@@ -39,6 +39,9 @@ type plan struct {
 
 	ordering string
 	delay    time.Duration
+
+	// unrecorded: the table could not say whether the call has a record.
+	unrecorded bool
 }
 
 // plan resolves the queue and everything that follows from it.

@@ -13,6 +13,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/enqueue"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/testkit/faults"
 )
 
@@ -205,7 +206,7 @@ func TestFiftyThousandInboxesAreAccepted(t *testing.T) {
 
 func TestAnOutageOfTheKeyStoreIsOursAndNotTheCallers(t *testing.T) {
 	outage := errors.New("outage")
-	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.enqueue.Keys = broken{outage} })
+	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.enqueue.Keys, s.dedup.Fallback = broken{outage}, dedup.Closed })
 	_, err := w.enqueue(request())
 	var send *enqueue.SendError
 	if !errors.As(err, &send) || send.MaybeSent || !errors.Is(err, outage) {

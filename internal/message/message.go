@@ -34,6 +34,21 @@ type Message struct {
 	FanOut   *FanOut            `json:"fanout,omitempty"`
 	Batch    []Message          `json:"batch,omitempty"`
 	Ref      *Ref               `json:"ref,omitempty"`
+
+	// Unrecorded comes with an activity that may have no record.
+	Unrecorded *Unrecorded `json:"unrecorded,omitempty"`
+	// NotBefore is when the work may begin, if that is later than the queue could
+	// hold the message back and the agenda could not be written. Zero: at once.
+	NotBefore time.Time `json:"notBefore,omitzero"`
+}
+
+// Unrecorded is what the record of an activity says beyond its message. The
+// table could not be written when the activity was accepted, so whoever works on
+// the message first writes the record.
+type Unrecorded struct {
+	Fingerprint string    `json:"fp,omitempty"`
+	DueAt       time.Time `json:"due,omitzero"`
+	Forget      time.Time `json:"forget"`
 }
 
 // Whole is the Position of a Delivery that is for every target of its chunk.

@@ -51,7 +51,7 @@ const (
 )
 
 // always are counted from the beginning, so that a page can show them.
-var always = []string{stats.Accepted, stats.Attempts, string(activity.Delivered), string(activity.Failed), string(activity.Dead)}
+var always = []string{stats.Accepted, stats.Attempts, string(activity.Delivered), string(activity.Failed), string(activity.Dead), stats.Duplicates, stats.Fallbacks}
 
 // Report returns the state of things, with the counts of a number of days, of
 // which today is the last.

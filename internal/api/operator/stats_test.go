@@ -91,6 +91,9 @@ func TestStatsCountWhatTheAPIAccepts(t *testing.T) {
 	if n := r.Counts[stats.Accepted]; n != 4 {
 		t.Errorf("%d recipients are counted as accepted, want 4: one of three requests was a duplicate", n)
 	}
+	if d, f := r.Counts[stats.Duplicates], r.Counts[stats.Fallbacks]; d != 1 || f != 0 {
+		t.Errorf("%d duplicates and %d fallbacks are counted, want 1 and 0", d, f)
+	}
 }
 
 func TestD2FollowsAreListedPageByPage(t *testing.T) {

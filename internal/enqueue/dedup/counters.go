@@ -21,7 +21,12 @@ type counters struct {
 }
 
 // NativeHit counts a duplicate that was found without a marker.
-func (g *Guard) NativeHit() { g.counts.hits.Add(1) }
+func (g *Guard) NativeHit() { g.hit() }
+
+func (g *Guard) hit() {
+	g.counts.hits.Add(1)
+	g.o.Counted(Duplicates, 1)
+}
 
 // NativeMismatch counts, and returns as an error, that a key which needs no
 // marker stands for a different request.

@@ -65,10 +65,24 @@ type Options struct {
 	Fallback Fallback      // DEDUPLICATION_FALLBACK; default Open
 	Lease    time.Duration // default DefaultLease
 
+	// Counted, if set, is told of what happens, by the names Duplicates and
+	// Fallbacks.
+	Counted func(what string, n int)
+
 	Now     func() time.Time
 	Entropy io.Reader // of tokens
 	Log     *slog.Logger
 }
+
+// What Options.Counted is told.
+const (
+	Duplicates = "Duplicates"             // calls that were told so
+	Fallbacks  = "DeduplicationFallbacks" // calls whose key no marker could be written for
+)
+
+// TablePatience is how long a call to the table may take where the open fallback
+// can do without it: a table that is down must not use up the request's time.
+const TablePatience = 5 * time.Second
 
 // Guard hands out leases on keys.
 type Guard struct {
@@ -91,6 +105,9 @@ func New(store Store, o Options) *Guard {
 	}
 	if o.Lease <= 0 {
 		o.Lease = DefaultLease
+	}
+	if o.Counted == nil {
+		o.Counted = func(string, int) {}
 	}
 	return &Guard{store: store, o: o}
 }
@@ -161,10 +178,24 @@ func (g *Guard) Reserve(ctx context.Context, c Claim) (*Lease, error) {
 	return g.reserve(ctx, l)
 }
 
+// Open reports whether calls go on while the table is down.
+func (g *Guard) Open() bool { return g.o.Fallback == Open }
+
+// Brief returns the context of a call to the table: with TablePatience, if the
+// fallback is open.
+func (g *Guard) Brief(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !g.Open() {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, TablePatience)
+}
+
 func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 	now := g.o.Now()
 	l.start(now)
-	found, err := g.store.ReserveMarker(ctx, l.key, l.m)
+	brief, cancel := g.Brief(ctx)
+	defer cancel()
+	found, err := g.store.ReserveMarker(brief, l.key, l.m)
 	if err != nil {
 		return g.fallBack(ctx, l, err)
 	}
@@ -176,7 +207,7 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 		g.counts.mismatches.Add(1)
 		return nil, &MismatchError{ID: found.ID}
 	case Done:
-		g.counts.hits.Add(1)
+		g.hit()
 		return nil, &DuplicateError{ID: found.ID}
 	case Held:
 		g.counts.held.Add(1)
@@ -187,7 +218,7 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 	case Free:
 		// It has expired since the store looked.
 	}
-	err = g.store.ReplaceMarker(ctx, l.key, found.Token, l.m)
+	err = g.store.ReplaceMarker(brief, l.key, found.Token, l.m)
 	switch {
 	case errors.Is(err, ErrLost):
 		g.counts.held.Add(1)
@@ -212,13 +243,23 @@ func (g *Guard) fallBack(ctx context.Context, l *Lease, cause error) (*Lease, er
 	if l.over() {
 		return nil, fmt.Errorf("reserve deduplication key: %w before it was taken: %w", ErrOver, cause)
 	}
-	g.counts.fallbacks.Add(1)
-	if g.o.Fallback == Closed {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, cause)
+	if err := g.NativeFallback(ctx, cause); err != nil {
+		return nil, err
 	}
-	g.o.Log.DebugContext(ctx, "deduplication is not available, going on without it", "error", cause)
 	l.unsure = true
 	return l, nil
+}
+
+// NativeFallback counts a call whose key the table could say nothing about, and
+// returns whether it is refused: by ErrUnavailable, if the fallback is closed.
+func (g *Guard) NativeFallback(ctx context.Context, cause error) error {
+	g.counts.fallbacks.Add(1)
+	g.o.Counted(Fallbacks, 1)
+	if !g.Open() {
+		return fmt.Errorf("%w: %w", ErrUnavailable, cause)
+	}
+	g.o.Log.DebugContext(ctx, "deduplication is not available, going on without it", "error", cause)
+	return nil
 }
 
 func (g *Guard) token() (string, error) {

@@ -56,6 +56,8 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	m := l.m
 	m.State = Sent
 	m.Expires = l.g.o.Now().Add(l.ttl)
+	ctx, cancel := l.g.Brief(ctx)
+	defer cancel()
 	err := l.g.store.ReplaceMarker(ctx, l.key, l.m.Token, m)
 	if l.unsure && errors.Is(err, ErrLost) {
 		err = l.confirmOver(ctx, m)

@@ -17,6 +17,21 @@ const (
 	Attempts = "attempts"
 )
 
+// Counted by package enqueue, in calls and activities and not in recipients.
+const (
+	// Duplicates are calls that were told to be one.
+	Duplicates = "duplicates"
+	// Fallbacks are calls whose deduplication key could not be looked up.
+	Fallbacks = "deduplicationFallbacks"
+	// Unrecorded are activities that were accepted while the table was down.
+	Unrecorded = "unrecorded"
+)
+
+// tallies are the counters of Metrics that statistics have, too.
+var tallies = map[string]string{
+	"Parked": string(activity.Parked), "Duplicates": Duplicates, "DeduplicationFallbacks": Fallbacks, "Unrecorded": Unrecorded,
+}
+
 // Metrics count for a monitoring system.
 type Metrics interface {
 	// Attempted is called after each attempt, with the state it led to.
@@ -61,8 +76,8 @@ func (m Meter) Recorded(rs []ledger.Recipient) {
 
 // Counted adds to a counter.
 func (m Meter) Counted(name string, n int) {
-	if name == "Parked" {
-		m.Tally.Add(string(activity.Parked), n)
+	if tallied, ok := tallies[name]; ok {
+		m.Tally.Add(tallied, n)
 	}
 	if m.Metrics != nil {
 		m.Metrics.Counted(name, n)

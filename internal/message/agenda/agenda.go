@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/message"
+	"fedpost/internal/message/claimcheck"
 )
 
 // Shards is how many parts the agenda is split in, so that several runs can
@@ -50,6 +52,28 @@ func (t Task) Shard() int {
 	h := fnv.New32a()
 	h.Write([]byte(name))
 	return int(h.Sum32() % Shards)
+}
+
+// Slack is how long a task, and the payload that it refers to, is kept after it was
+// due: as long as the schedule may stand still without losing anything. No setting
+// shortens it.
+const Slack = 30 * 24 * time.Hour
+
+// Fit returns the encoded message body as a task can hold it: body itself, or a
+// claim check for it, stored under id until forget.
+func Fit(ctx context.Context, s claimcheck.Store, id, body string, forget time.Time) (string, error) {
+	packed, err := claimcheck.Deflate(body)
+	if err != nil {
+		return "", err
+	}
+	if len(packed) <= claimcheck.PartSize {
+		return body, nil
+	}
+	parts, err := claimcheck.Put(ctx, s, id, body, forget)
+	if err != nil {
+		return "", err
+	}
+	return message.Encode(message.Message{Ref: &message.Ref{ID: id, Parts: parts}})
 }
 
 // Store is what the agenda needs of its storage.

@@ -146,7 +146,7 @@ func New(t testing.TB, o Options) *World {
 	w.Limits = ratelimit.Limiter{Store: w.Store, Now: w.Now}
 	w.config = deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return queues(n) },
-		Ledger: w.Store, Servers: w.Store, Payloads: w.Store, DeadLetters: w.DeadLetters,
+		Ledger: w.Store, Servers: w.Store, Agenda: w.Store, Payloads: w.Store, DeadLetters: w.DeadLetters,
 		Lot: &parking.Lot{
 			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random,

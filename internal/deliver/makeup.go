@@ -1,0 +1,82 @@
+package deliver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/message/agenda"
+)
+
+// Agenda takes work that may not begin yet.
+type Agenda interface {
+	PutTask(ctx context.Context, t agenda.Task) error
+}
+
+// makeUp writes what could not be written when the activity was accepted, because
+// the table was down: its record, and what its protocol records before a first
+// attempt. Both are harmless to repeat. It returns the record.
+func (v *invocation) makeUp(ctx context.Context, a activity.Activity, targets []activity.Target, u message.Unrecorded) (ledger.Record, error) {
+	r := ledger.Record{
+		ID: a.ID, Protocol: a.Protocol, Type: a.Type, CreatedAt: a.CreatedAt, DueAt: u.DueAt, ExpiresAt: a.ExpiresAt,
+		Targets: len(targets), Chunk: ledger.ChunkSize, OrderingKey: a.OrderingKey, Fingerprint: u.Fingerprint, Forget: u.Forget,
+	}
+	for _, t := range targets {
+		r.Recipients += max(1, t.Stands)
+	}
+	if a.Ordered() {
+		r.Chunk = 1
+	}
+	if r.Targets <= r.Chunk {
+		r.Inline = targets
+	}
+	if err := v.Ledger.CreateActivity(ctx, r); err != nil && !errors.Is(err, ledger.ErrExists) {
+		return r, fmt.Errorf("make up for the record of an activity: %w", err)
+	}
+	p, _ := v.Protocols.Of(a.Protocol)
+	if p.Intake.Recorder == nil {
+		return r, nil
+	}
+	for _, t := range targets {
+		if err := p.Intake.Recorder.Record(ctx, a, t); err != nil {
+			return r, fmt.Errorf("make up for what protocol %s records: %w", a.Protocol, err)
+		}
+	}
+	return r, nil
+}
+
+// postpone moves a message to the agenda whose work may not begin yet. It went on
+// the queue because the agenda could not be written.
+func (v *invocation) postpone(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
+	t := agenda.Task{Queue: v.from, DueAt: msg.NotBefore, Forget: msg.NotBefore.Add(agenda.Slack)}
+	switch first := msg; {
+	case msg.Ref != nil:
+		t.ID, t.Group = msg.Ref.ID, m.OrderingKey
+	default:
+		if len(msg.Batch) > 0 {
+			first = msg.Batch[0]
+		}
+		t.ID, t.Group = string(first.Activity.ID), cmp.Or(first.Activity.OrderingKey, string(first.Activity.ID))
+	}
+	if t.Key = t.ID; !v.from.FIFO() {
+		t.Group, t.Key = "", ""
+	}
+	msg.NotBefore = time.Time{}
+	body, err := message.Encode(msg)
+	if err != nil {
+		return disposition{}, err
+	}
+	if t.Body, err = agenda.Fit(ctx, v.Payloads, t.ID, body, t.Forget); err != nil {
+		return disposition{}, fmt.Errorf("note for later: %w", err)
+	}
+	if err := v.Agenda.PutTask(ctx, t); err != nil {
+		return disposition{}, fmt.Errorf("note for later: %w", err)
+	}
+	return done, nil
+}

@@ -1,0 +1,86 @@
+package deliver_test
+
+import (
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/testkit/world"
+)
+
+// TestB17WhoeverWorksOnAnActivityFirstRecordsIt, where the table was down when it
+// was accepted.
+func TestB17WhoeverWorksOnAnActivityFirstRecordsIt(t *testing.T) {
+	for name, n := range map[string]int{"a chunk": 2, "a fan-out": 120} {
+		for _, q := range []queue.Name{queue.Normal, queue.Ordered} {
+			t.Run(name+" on "+string(q), func(t *testing.T) {
+				w := world.New(t, world.Options{})
+				a, to := w.Activity("Create"), inboxes(n)
+				m := message.Message{Activity: &a, Unrecorded: &message.Unrecorded{Fingerprint: "f", Forget: w.Now().Add(time.Hour)}}
+				if q.FIFO() {
+					a.OrderingKey = "k"
+				}
+				if n <= ledger.ChunkSize && !q.FIFO() {
+					m.Deliver = &message.Delivery{Position: message.Whole, Targets: targets(to)}
+				} else {
+					m.FanOut = &message.FanOut{Targets: targets(to)}
+				}
+				put(t, w, q, message.Message{Batch: []message.Message{m}})
+				if !q.FIFO() {
+					put(t, w, q, m) // another copy
+				}
+				w.Run(time.Minute, time.Second)
+				v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, a.ID, "", 200, w.Now())
+				if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != n || len(v.Recipients) != n {
+					t.Fatalf("%s %v, %d listed, %v", v.Status, v.Counts, len(v.Recipients), err)
+				}
+				r, err := w.Store.Activity(t.Context(), a.ID)
+				if err != nil || r.Fingerprint != "f" || r.Recipients != n || !r.CreatedAt.Equal(a.CreatedAt) || r.Type != "Create" {
+					t.Errorf("record %+v, %v", r, err)
+				}
+				expectOnce(t, w, a.ID, to)
+				w.Quiet()
+			})
+		}
+	}
+}
+
+// TestB17WorkThatMayNotBeginGoesToTheAgenda, which could not be written when the
+// activity was accepted.
+func TestB17WorkThatMayNotBeginGoesToTheAgenda(t *testing.T) {
+	for _, q := range []queue.Name{queue.Normal, queue.Ordered} {
+		t.Run(string(q), func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			a, due := w.Activity("Create"), w.Now().Add(time.Hour)
+			if q.FIFO() {
+				a.OrderingKey = "k"
+			}
+			m := message.Message{
+				Activity: &a, FanOut: &message.FanOut{Targets: targets(inboxes(2))}, NotBefore: due,
+				Unrecorded: &message.Unrecorded{DueAt: due, Forget: due.Add(time.Hour)},
+			}
+			put(t, w, q, m)
+			w.Work()
+			if n := len(w.Servers.Got()); n > 0 {
+				t.Fatalf("%d requests before it was due", n)
+			}
+			release := agenda.Releaser{Store: w.Store, Queues: map[queue.Name]queue.Sender{q: w.Engine.Queue(q)}, Log: w.Config().Log}
+			if n, err := release.Release(t.Context(), due.Add(-time.Second)); n != 0 || err != nil {
+				t.Fatalf("released %d early, %v", n, err)
+			}
+			w.Clock.Advance(time.Hour)
+			if n, err := release.Release(t.Context(), w.Now()); n != 1 || err != nil {
+				t.Fatalf("released %d, %v", n, err)
+			}
+			w.Run(time.Minute, time.Second)
+			expectOnce(t, w, a.ID, inboxes(2))
+			if r, err := w.Store.Activity(t.Context(), a.ID); err != nil || !r.DueAt.Equal(due) {
+				t.Errorf("record %+v, %v", r, err)
+			}
+		})
+	}
+}

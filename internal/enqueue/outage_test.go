@@ -1,0 +1,148 @@
+package enqueue_test
+
+import (
+	"context"
+	"errors"
+	mrand "math/rand/v2"
+	"testing"
+	"time"
+
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/message"
+	"fedpost/internal/protocol"
+	"fedpost/internal/store"
+	"fedpost/internal/testkit/faults"
+)
+
+// outage is a table that is down as a whole.
+type outage struct{ down bool }
+
+var errDown = errors.New("the table is down")
+
+func (o *outage) Intercept(_ context.Context, _ faults.Call, act func(faults.Fault) error) error {
+	if o.down {
+		return errDown
+	}
+	return act(faults.Fault{})
+}
+
+// Known implements enqueue.Keys on that table.
+func (o *outage) Known(context.Context, string) (bool, error) {
+	return !o.down, o.Intercept(nil, faults.Call{}, func(faults.Fault) error { return nil })
+}
+
+// without is a service whose table is down, and the meter that it counts with.
+func (w *world) without(o *outage, f dedup.Fallback) (*enqueue.Service, *counted) {
+	s := store.New(faults.Table(o, "table", w.engine.Table()), w.now)
+	entropy := mrand.NewChaCha8([32]byte{99})
+	q := map[queue.Name]queue.Sender{}
+	for _, n := range sending {
+		q[n] = w.engine.Queue(n)
+	}
+	m := &counted{}
+	return enqueue.New(enqueue.Options{
+		Protocols: protocol.Set{protocols[0], withRecorder(protocols[1], &witness{err: errDown})},
+		Queues:    q, Ledger: s, Payloads: s, Agenda: s, Keys: o, Meter: m,
+		Markers: dedup.New(s, dedup.Options{Now: w.now, Entropy: entropy, Log: discard, Fallback: f, Counted: m.Counted}),
+		Now:     w.now, Entropy: entropy, Log: discard,
+	}), m
+}
+
+// TestB17TheOpenFallbackNeedsNoTable: every call is accepted, and its message
+// carries what the table would have said.
+func TestB17TheOpenFallbackNeedsNoTable(t *testing.T) {
+	for name, c := range map[string]struct {
+		r     enqueue.Request
+		later bool // the queue cannot hold the message back for so long
+	}{
+		"keyed":                           {request(key("k")), false},
+		"unkeyed":                         {request(), false},
+		"delayed by the queue":            {request(key("k"), delay(time.Minute)), false},
+		"delayed beyond the queue":        {request(key("k"), delay(time.Hour)), true},
+		"ordered":                         {request(ordered("o")), false},
+		"ordered, keyed":                  {request(ordered("o"), key("k")), false},
+		"ordered, longer window":          {request(ordered("o"), key("k"), ttl(time.Hour)), false},
+		"ordered, delayed":                {request(ordered("o"), delay(time.Minute)), true},
+		"many recipients":                 {request(key("k"), func(r *enqueue.Request) { r.Recipients = inboxes(5000, 0) }), false},
+		"a protocol that records as well": {sipher(key("k")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, faults.NewPlan())
+			s, m := w.without(&outage{down: true}, dedup.Open)
+			res, err := s.Enqueue(t.Context(), c.r)
+			if err != nil || res.Status != enqueue.Queued {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			w.wait(20 * time.Minute)
+			got := w.one().Message
+			if got.Activity.ID != res.ID || got.Unrecorded == nil || !got.Unrecorded.Forget.After(w.clock) {
+				t.Errorf("%+v carries %+v", got.Activity, got.Unrecorded)
+			}
+			if c.later != got.NotBefore.After(noon) {
+				t.Errorf("not before %s", got.NotBefore)
+			}
+			if fallbacks := m.others[dedup.Fallbacks]; (fallbacks == 1) != (c.r.DeduplicationKey != nil) || m.others[enqueue.Unrecorded] > 1 {
+				t.Errorf("counted %v", m.others)
+			}
+		})
+	}
+}
+
+func TestB17ABatchNeedsNoTable(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	s, _ := w.without(&outage{down: true}, dedup.Open)
+	res, err := s.EnqueueBatch(t.Context(), enqueue.BatchRequest{DeduplicationKey: ptr("k"), Requests: []enqueue.Request{request(), request(body(`{"actor":"x"}`))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range w.arrived() {
+		if a.Message.Activity.ID != res[i].ID || a.Message.Unrecorded == nil {
+			t.Errorf("%+v carries %+v", a.Message.Activity, a.Message.Unrecorded)
+		}
+	}
+}
+
+// TestB17WithTheTableAMessageCarriesNothingMore than before.
+func TestB17WithTheTableAMessageCarriesNothingMore(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	for _, r := range []enqueue.Request{request(key("k")), request(ordered("o"), key("k")), request(delay(time.Hour))} {
+		w.must(r, enqueue.Queued)
+	}
+	w.comeToRest(time.Hour)
+	for _, a := range w.arrived() {
+		if m := (message.Message{Unrecorded: a.Message.Unrecorded, NotBefore: a.Message.NotBefore}); m.Unrecorded != nil || !m.NotBefore.IsZero() {
+			t.Errorf("%s carries %+v", a.Message.Activity.ID, m)
+		}
+	}
+}
+
+func TestB17TheClosedFallbackNeedsTheTable(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	s, m := w.without(&outage{down: true}, dedup.Closed)
+	for _, r := range []enqueue.Request{request(key("k")), request(), request(ordered("o"), key("k")), request(delay(time.Hour))} {
+		if res, err := s.Enqueue(t.Context(), r); err == nil {
+			t.Errorf("accepted as %+v", res)
+		}
+	}
+	if got := w.arrived(); len(got) > 0 || m.recipients > 0 {
+		t.Errorf("%d arrived, %d recipients accepted", len(got), m.recipients)
+	}
+}
+
+// TestB17DuplicatesAreCounted, on either kind of queue.
+func TestB17DuplicatesAreCounted(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	s, m := w.without(&outage{}, dedup.Open)
+	for _, r := range []enqueue.Request{request(key("k")), request(key("k"), ordered("o"))} {
+		for range 3 {
+			if _, err := s.Enqueue(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := m.others[dedup.Duplicates]; n != 4 {
+		t.Errorf("counted %v, want 4 duplicates", m.others)
+	}
+}
