@@ -114,14 +114,14 @@ func New(c Config) *Protocol {
 		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: p.policies,
 		Log: c.Log, Now: c.Now, Concurrency: c.Probes, Limit: c.Checks,
 	}
-	p.discovery = &peers.Discovery{Identity: c.Identity.Public, Registry: c.Store, HTTP: client, Log: c.Log, Now: c.Now}
+	p.discovery = peers.NewDiscovery(c.Identity.Public, c.Store, client, c.Log, c.Now)
 	p.handler = peers.NewHandler(peers.HandlerConfig{
 		Identity: c.Identity.Public, Registry: c.Store, Blocks: c.Store, HTTP: client, Prober: p.prober,
 		Limiter: c.Limiter, Log: c.Log, Now: c.Now,
 	})
 	p.relay = &peers.Relay{
 		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, Prober: p.prober, HTTP: client,
-		Policies: p.policies, Entropy: c.Entropy, Log: c.Log,
+		Policies: p.policies, Entropy: c.Entropy, Log: c.Log, Now: c.Now,
 	}
 	return p
 }

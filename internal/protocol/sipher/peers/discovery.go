@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -20,6 +22,18 @@ const (
 	// RegisterTimeout is how long a server has to register us.
 	RegisterTimeout = 5 * time.Second
 
+	// FailureAge is how long a failed discovery stands for others of the same
+	// server: with a backlog of jobs, a server that shows no keys would be asked for
+	// each of their tries. It is shorter than the shortest wait between two tries.
+	FailureAge = 4 * time.Second
+	// A server that did not register us and refuses deliveries is asked again to
+	// register us AnnounceRate times a minute, and AnnounceBurst times at once.
+	AnnounceRate  = 2
+	AnnounceBurst = 4
+
+	// maxFailures bounds the failures that are remembered.
+	maxFailures = 1000
+
 	// settle is what remains for the registry beside the two requests.
 	settle = 5 * time.Second
 )
@@ -33,7 +47,25 @@ type Discovery struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 
-	flights singleflight.Group
+	flights   singleflight.Group
+	announces *RateLimit
+
+	mu       sync.Mutex
+	failures map[string]failure
+}
+
+// failure is how a discovery ended a moment ago.
+type failure struct {
+	err error
+	at  time.Time
+}
+
+// NewDiscovery returns a Discovery.
+func NewDiscovery(id crypto.Public, registry Store, http Exchange, log *slog.Logger, now func() time.Time) *Discovery {
+	return &Discovery{
+		Identity: id, Registry: registry, HTTP: http, Log: log, Now: now,
+		announces: NewRateLimit(AnnounceRate, AnnounceBurst, now), failures: map[string]failure{},
+	}
 }
 
 // ErrStore says that a discovery failed because what was learnt could not be
@@ -63,8 +95,12 @@ func (d *Discovery) Discover(ctx context.Context, serverURL string) (Server, err
 }
 
 func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, error) {
+	if err := d.failed(serverURL); err != nil {
+		return Server{}, err
+	}
 	card, err := fetch(ctx, d.HTTP, serverURL)
 	if err != nil {
+		d.remember(serverURL, err)
 		return Server{}, err
 	}
 	s, err := Admit(ctx, d.Registry, Shown{
@@ -87,9 +123,40 @@ func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, err
 	return s, nil
 }
 
+// failed returns the error of a discovery that failed within FailureAge.
+func (d *Discovery) failed(serverURL string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, ok := d.failures[serverURL]
+	if !ok || d.Now().Sub(f.at) >= FailureAge {
+		return nil
+	}
+	return f.err
+}
+
+// remember keeps the error of a failed discovery, unless we ourselves stopped it.
+func (d *Discovery) remember(serverURL string, err error) {
+	if f := (*Fault)(nil); errors.As(err, &f) && !f.Host {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.Now()
+	if len(d.failures) >= maxFailures {
+		maps.DeleteFunc(d.failures, func(_ string, f failure) bool { return now.Sub(f.at) >= FailureAge })
+	}
+	if len(d.failures) < maxFailures {
+		d.failures[serverURL] = failure{err, now}
+	}
+}
+
 // Announce registers us again with a server that did not register us when it
-// was discovered: it may have been unable to call us back then.
+// was discovered: it may have been unable to call us back then. Too soon after the
+// last times it does nothing.
 func (d *Discovery) Announce(ctx context.Context, serverURL string) error {
+	if d.announces.Allow(serverURL) > 0 {
+		return nil
+	}
 	if err := d.register(ctx, serverURL); err != nil {
 		return fmt.Errorf("register with %s: %w", serverURL, err)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"fedpost/internal/protocol/sipher/crypto"
 
 	"fedpost/internal/protocol/sipher/wire"
@@ -22,8 +24,12 @@ const (
 	RelayTimeout = 12 * time.Second
 	// SweepTimeout is how long the servers have to answer an emergency sweep.
 	SweepTimeout = 2 * time.Second
-	// sweepWidth bounds the requests of one sweep that run at once.
-	sweepWidth = 64
+	// SweepWidth is how many servers one sweep asks: those that we know before
+	// strangers, the last seen first.
+	SweepWidth = 64
+	// SweepEvery is the least time between two sweeps of a process. Deliveries that
+	// fail in between find nobody; those that fail during a sweep share it.
+	SweepEvery = 30 * time.Second
 )
 
 // ErrStranded says that no server can be asked to pass a delivery on.
@@ -42,6 +48,11 @@ type Relay struct {
 	Policies Policies
 	Entropy  io.Reader
 	Log      *slog.Logger
+	Now      func() time.Time
+
+	sweeps singleflight.Group
+	mu     sync.Mutex
+	swept  time.Time // when the last sweep began
 }
 
 // Delivery is the direct delivery that failed.
@@ -150,7 +161,7 @@ func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 			down = append(down, s.URL)
 		}
 	}
-	if url := r.sweep(ctx, down); url != "" {
+	if url := r.share(ctx, down[:min(len(down), SweepWidth)]); url != "" && url != target {
 		return url, nil
 	}
 	r.Log.ErrorContext(ctx, "stranded: no sipher server can be reached to pass a delivery on", "target", target, "swept", len(down))
@@ -164,6 +175,33 @@ func rank(s Server) int {
 	return 0
 }
 
+// share sweeps, or waits for the sweep that is under way. It returns "" where the
+// last sweep was a moment ago.
+func (r *Relay) share(ctx context.Context, servers []string) string {
+	if len(servers) == 0 {
+		return ""
+	}
+	sweep := r.sweeps.DoChan("", func() (any, error) {
+		r.mu.Lock()
+		now := r.Now()
+		soon := !r.swept.IsZero() && now.Sub(r.swept) < SweepEvery
+		if !soon {
+			r.swept = now
+		}
+		r.mu.Unlock()
+		if soon {
+			return "", nil
+		}
+		return r.sweep(context.WithoutCancel(ctx), servers), nil
+	})
+	select {
+	case found := <-sweep:
+		return found.Val.(string)
+	case <-ctx.Done():
+		return ""
+	}
+}
+
 // sweep asks unhealthy servers, all at once, and returns the first that answered,
 // or "". It waits for all of them, so that no request outlives the attempt, and
 // marks those healthy that answered.
@@ -174,12 +212,9 @@ func (r *Relay) sweep(ctx context.Context, servers []string) string {
 		mu    sync.Mutex
 		first string
 		group sync.WaitGroup
-		slots = make(chan struct{}, sweepWidth)
 	)
 	for _, url := range servers {
 		group.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
 			if ctx.Err() != nil || r.Prober.Ask(ctx, url, SweepTimeout) != nil {
 				return
 			}
