@@ -107,7 +107,7 @@ func (u *unit) learn(j *job) {
 // judge ends the trial of the server that j was released to try.
 func (u *unit) judge(j *job) {
 	s, _ := u.decision(j.target)
-	if !s.Trying() {
+	if !s.Trying(u.Now()) {
 		return
 	}
 	o, now := j.out, u.Now()
@@ -131,7 +131,7 @@ func (v *invocation) void(ctx context.Context, a activity.Activity, t activity.T
 		return err
 	}
 	s, _ := u.decision(t)
-	if !s.Trying() {
+	if !s.Trying(v.Now()) {
 		return nil
 	}
 	return v.Hosts.Change(ctx, s.Key, func(s circuit.State) circuit.State { return s.TrialVoid(v.Rules, v.Now()) })

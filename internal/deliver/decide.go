@@ -78,7 +78,7 @@ func (u *unit) meet(j *job) {
 	case stance == circuit.Refuse:
 		j.attempt, j.state = false, activity.Failed
 		j.out = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: refusal(s)}
-	case stance == circuit.Wait && !(u.d.Trial && s.Trying()):
+	case stance == circuit.Wait && !(u.d.Trial && s.Trying(u.Now())):
 		j.attempt = false
 		u.wait(j, s)
 	}

@@ -47,14 +47,14 @@ func (u *unit) leaveGroup(ctx context.Context) error {
 	if !u.Hosts.State(key).Accepts(u.Now()) {
 		return nil // the next goes when the server is back
 	}
-	next, ok, err := u.Lot.Spots.FirstOf(ctx, key, group)
+	next, _, err := u.Lot.Spots.ParkedOf(ctx, key, group, "", 1)
 	if err != nil {
 		return fmt.Errorf("look for the next of the group: %w", err)
 	}
-	if !ok {
+	if len(next) == 0 {
 		return nil
 	}
-	if _, err := u.Lot.Send(ctx, []parking.Parked{next}, parking.Release{Once: true}); err != nil {
+	if _, err := u.Lot.Send(ctx, next, parking.Release{Once: true}); err != nil {
 		return fmt.Errorf("let the next of the group go: %w", err)
 	}
 	return nil

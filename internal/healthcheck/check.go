@@ -14,11 +14,11 @@ func ProbeID(s circuit.State) string { return fmt.Sprintf("%s_%d", s.Key, s.Chec
 
 // check asks whether a server that is down is back.
 func (r *Runner) check(ctx context.Context, s circuit.State) error {
-	s, mine, err := r.save(ctx, s.Begin(r.Rules, r.lease(), r.Now()))
+	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.lease(), r.Now()) })
 	if !mine {
 		return err
 	}
-	waiting, err := r.overdue(ctx, s)
+	ended, err := r.endOverdue(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -36,10 +36,19 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	if err != nil {
 		return err
 	}
-	if err := r.followUp(ctx, before, after, o); err != nil || waiting || !down(after) || !after.Parked {
+	if err := r.followUp(ctx, before, after, o); err != nil || !down(after) || !after.Parked {
 		return err
 	}
-	return r.drained(ctx, after)
+	if ended == 0 && after.Checks <= r.Rules.Checks {
+		return nil
+	}
+	return r.ifEmpty(ctx, after, func(s circuit.State) circuit.State {
+		if ended == 0 {
+			return s
+		}
+		// Ordered deliveries keep their spots until they are final: soon.
+		return s.Sooner(r.Rules, r.Now().Add(r.Rules.CheckFirst), r.Now())
+	})
 }
 
 func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {
@@ -62,7 +71,7 @@ func (r *Runner) followUp(ctx context.Context, before, after circuit.State, o ou
 	case after.Phase == circuit.Exhausted && before.Phase != circuit.Exhausted:
 		r.Log.Error("a server is exhausted: it has been down for the whole give-up time", args...)
 		r.Meter.Counted("Exhausted", 1)
-	case after.Checks == r.Rules.Checks:
+	case r.Rules.LastQuick(after.Checks):
 		r.Log.Warn("the quick checks of a server are exhausted", args...)
 	default:
 		r.Log.Info("a server is still down", args...)

@@ -5,8 +5,9 @@
 // It runs every minute. The schedule delivers at least once and a run may
 // outlast its minute, so runs overlap: each step is claimed by saving the
 // server's state with the time of the next step, compare-and-swap on what was
-// read, before anything is done. Whoever loses that leaves the step to the
-// other. A run that dies has moved the step to a later time, not lost it.
+// read, before anything is done. A run that finds the time moved leaves the step
+// to the run that moved it. A run that dies has moved the step to a later time,
+// not lost it.
 package healthcheck
 
 import (
@@ -175,6 +176,17 @@ func down(s circuit.State) bool { return s.Phase == circuit.Unhealthy || s.Phase
 
 // step does what is due for one server.
 func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error {
+	if !s.Parked {
+		// The run that saw the lot empty may have died before its second look.
+		var err error
+		if s, err = r.secondLook(ctx, s); err != nil || s.CheckAt.After(now) {
+			return err
+		}
+		if p := s.Settled(now).Phase; !s.Parked && (p == circuit.Paused || p == circuit.Blocked) {
+			_, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Emptied(r.Rules, now) })
+			return err
+		}
+	}
 	switch s.Settled(now).Phase {
 	case circuit.Unhealthy, circuit.Exhausted:
 		return r.check(ctx, s)
@@ -190,12 +202,3 @@ func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error
 
 // lease is how long a check is in the hands of the run that began it.
 func (r *Runner) lease() time.Duration { return r.ProbeTimeout + time.Minute }
-
-// save saves a state and reports whether that was given to this run to do.
-func (r *Runner) save(ctx context.Context, s circuit.State) (circuit.State, bool, error) {
-	saved, err := r.Servers.SaveServer(ctx, s)
-	if errors.Is(err, circuit.ErrChanged) {
-		return s, false, nil
-	}
-	return saved, err == nil, err
-}

@@ -191,9 +191,9 @@ func TestARunTakesOnSoManyServersAndTheNextGoesOn(t *testing.T) {
 }
 
 func TestAHostThatIsProbedSlowlyKeepsNoOtherWaiting(t *testing.T) {
-	w, _ := outage(t, 20)
+	w, _ := outage(t, 100)
 	w.Servers.Script("down.example", nil)
-	w.Run(6*minut, minut) // on its way to recover
+	w.Run(3*minut, minut) // on its way to recover
 	for i := range 10 {
 		s := circuit.State{Key: circuit.HostKey(fmt.Sprintf("slow%d.example", i))}.Fault(circuit.Default(), outcome.Timeout, "", w.Clock.Now())
 		if _, err := w.Store.SaveServer(t.Context(), s); err != nil {

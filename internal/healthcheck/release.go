@@ -20,58 +20,70 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 			return r.afterHost(ctx, s, h)
 		}
 	}
-	ps, at, _, err := r.Lot.Next(ctx, s.Key, s.Sweep, candidates)
-	if err == nil && len(ps) == 0 && s.Sweep != (circuit.Sweep{}) {
-		ps, at, _, err = r.Lot.Next(ctx, s.Key, circuit.Sweep{}, candidates)
-	}
-	if err != nil {
+	// One that is given up decides nothing.
+	if _, err := r.endOverdue(ctx, s); err != nil {
 		return err
 	}
-	if len(ps) == 0 {
+	from := s.Settled(r.Now()).Sweep
+	p, at, waiting, err := r.candidate(ctx, s, from)
+	if err == nil && p == nil && from != (circuit.Sweep{}) {
+		var more bool
+		p, at, more, err = r.candidate(ctx, s, circuit.Sweep{})
+		waiting = waiting || more
+	}
+	switch {
+	case err != nil:
+		return err
+	case p == nil && !waiting:
 		return r.drained(ctx, s)
-	}
-	p := ps[0]
-	for _, other := range ps {
-		if !s.HasTried(other.Delivery.Targets[0].Inbox) {
-			p = other
-			break
-		}
-	}
-	if s, mine, err := r.save(ctx, s.TrialSent(r.Rules, p.Delivery.Targets[0].Inbox, at, r.Now())); !mine {
+	case p == nil:
+		// What was released above keeps its spots until it is final.
+		_, _, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })
 		return err
-	} else if !s.Trying() {
-		return nil
 	}
-	return r.send(ctx, []parking.Parked{p}, parking.Release{Trial: true})
+	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State {
+		return s.TrialSent(r.Rules, p.Delivery.Targets[0].Inbox, at, r.Now())
+	})
+	if !mine || !s.Trying(r.Now()) {
+		return err
+	}
+	return r.send(ctx, []parking.Parked{*p}, parking.Release{Trial: true})
 }
 
 // candidates are how many parked deliveries are looked at to find one for
 // another inbox than the last trial's.
 const candidates = 20
 
-// release takes the next step of a recovery.
-func (r *Runner) release(ctx context.Context, s circuit.State) error {
-	if !s.Parked {
-		// Nothing to do: what is due was done, or was never.
-		_, _, err := r.save(ctx, s.Idle(r.Rules, r.Now()))
-		return err
+// candidate finds a delivery for a trial, from a place in the lot on, and the
+// place after it. Without one, waiting reports whether the lot holds any that are
+// being given up.
+func (r *Runner) candidate(ctx context.Context, s circuit.State, from circuit.Sweep) (p *parking.Parked, at circuit.Sweep, waiting bool, err error) {
+	ps, at, _, err := r.Lot.Next(ctx, s.Key, from, candidates)
+	if err != nil {
+		return nil, at, false, err
 	}
-	n, next := s.NextRelease(r.Rules, r.Now())
-	return r.sweep(ctx, next, n, parking.Release{Spread: r.Rules.RampEvery})
-}
-
-// empty releases what is parked for a server that is refused or gone: it will
-// fail, one by one, where everything else does.
-func (r *Runner) empty(ctx context.Context, s circuit.State) error {
-	return r.sweep(ctx, s.Begin(r.Rules, r.Rules.RampEvery, r.Now()), r.AtOnce, parking.Release{})
+	for i := range ps {
+		switch other := &ps[i]; {
+		case other.IsOverdue(r.Now()):
+			waiting = true
+		case !s.HasTried(other.Delivery.Targets[0].Inbox):
+			return other, at, true, nil
+		case p == nil:
+			p = other
+		}
+	}
+	return p, at, waiting || p != nil, nil
 }
 
 // wait takes out of the lot of a paused server what is too old.
 func (r *Runner) wait(ctx context.Context, s circuit.State) error {
-	s, mine, err := r.save(ctx, s.Begin(r.Rules, r.Rules.CheckSlow, r.Now()))
+	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.CheckSlow, r.Now()) })
 	if !mine {
 		return err
 	}
-	_, err = r.overdue(ctx, s)
-	return err
+	ended, err := r.endOverdue(ctx, s)
+	if err != nil || ended == 0 {
+		return err
+	}
+	return r.ifEmpty(ctx, s, nil)
 }

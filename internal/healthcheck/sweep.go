@@ -8,85 +8,138 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// overdue sends on their way, to be given up there, deliveries that have become
-// too old to wait, and reports whether others still wait.
-func (r *Runner) overdue(ctx context.Context, s circuit.State) (others bool, err error) {
-	any := false
-	for s.Parked && !r.late(ctx) {
-		ps, err := r.Lot.Overdue(ctx, s.Key, r.Now(), r.AtOnce)
-		if err != nil {
-			return true, err
-		}
-		if err := r.send(ctx, ps, parking.Release{Once: true}); err != nil {
-			return true, err
-		}
-		loose := 0
-		for _, p := range ps {
-			if p.Group == "" {
-				loose++
-			}
-		}
-		any = any || len(ps) > 0
-		// Ordered ones stay in place until they are final.
-		if loose == 0 {
-			break
-		}
+// errLate ends a walk through a lot: the next run goes on.
+var errLate = errors.New("it is too late to go on")
+
+// endOverdue releases what has become too old to wait for its server, so that
+// deliver gives it up, and returns how many deliveries that were. Sending one
+// again within minutes is harmless: the ordered queue drops the second message.
+func (r *Runner) endOverdue(ctx context.Context, s circuit.State) (int, error) {
+	if !s.Parked {
+		return 0, nil
 	}
-	if !s.Parked || (!any && s.Checks < r.Rules.Checks) {
-		return s.Parked, nil
+	ended := 0
+	err := r.Lot.Overdue(ctx, s.Key, r.Now(), r.AtOnce, func(ps []parking.Parked) error {
+		if r.late(ctx) {
+			return errLate
+		}
+		ended += len(ps)
+		return r.send(ctx, ps, parking.Release{Once: true})
+	})
+	if ended > 0 {
+		r.Log.Info("released what is overdue", "server", s.Key, "released", ended)
 	}
-	empty, err := r.Lot.Empty(ctx, s.Key)
-	return !empty, err
+	if errors.Is(err, errLate) {
+		err = nil
+	}
+	return ended, err
 }
 
-// sweep saves next, which makes the step this run's, and releases the next n
-// deliveries of its lot. At the end of the lot it settles how to go on.
-func (r *Runner) sweep(ctx context.Context, next circuit.State, n int, how parking.Release) error {
-	s, mine, err := r.save(ctx, next)
+// empty releases all that is parked for a server that is blocked or gone: each
+// delivery fails where every delivery comes to its end. Ordered ones go all at
+// once too, since none of them is sent and there is no order to keep.
+func (r *Runner) empty(ctx context.Context, s circuit.State) error {
+	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })
 	if !mine {
+		return err
+	}
+	released := 0
+	err = r.Lot.All(ctx, s.Key, r.AtOnce, func(ps []parking.Parked) error {
+		if r.late(ctx) {
+			return errLate
+		}
+		released += len(ps)
+		return r.send(ctx, ps, parking.Release{Once: true})
+	})
+	if released > 0 {
+		r.Log.Info("released what is parked for a server that is refused", "server", s.Key, "phase", s.Phase, "released", released)
+	}
+	if errors.Is(err, errLate) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.ifEmpty(ctx, s, nil)
+}
+
+// release takes the next step of a recovery: it releases the next few deliveries
+// of the lot.
+func (r *Runner) release(ctx context.Context, s circuit.State) error {
+	n := 0
+	s, mine, err := r.claim(ctx, s, func(s circuit.State) (next circuit.State) {
+		if !s.Parked {
+			return s.Idle(r.Rules, r.Now())
+		}
+		n, next = s.NextRelease(r.Rules, r.Now())
+		return next
+	})
+	if !mine || !s.Parked {
 		return err
 	}
 	ps, at, end, err := r.Lot.Next(ctx, s.Key, s.Sweep, n)
 	if err != nil {
 		return err
 	}
-	if err := r.send(ctx, ps, how); err != nil {
+	if err := r.send(ctx, ps, parking.Release{Spread: r.Rules.RampEvery}); err != nil {
 		return err
 	}
 	if len(ps) > 0 {
 		r.Log.Info("released parked deliveries", "server", s.Key, "released", len(ps), "of", n, "end", end)
 	}
 	if !end {
-		_, _, err := r.save(ctx, s.Swept(r.Rules, at, r.Now()))
+		_, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Swept(r.Rules, at, r.Now()) })
 		return err
 	}
-	if empty, err := r.Lot.Empty(ctx, s.Key); err != nil {
+	return r.ifEmpty(ctx, s, func(s circuit.State) circuit.State {
+		if at.Left {
+			return s.Stuck(r.Rules, r.Now())
+		}
+		return s.Swept(r.Rules, circuit.Sweep{}, r.Now())
+	})
+}
+
+// ifEmpty notes that the lot of s is empty, if it is, and applies otherwise if
+// it is not.
+func (r *Runner) ifEmpty(ctx context.Context, s circuit.State, otherwise func(circuit.State) circuit.State) error {
+	empty, err := r.Lot.Empty(ctx, s.Key)
+	switch {
+	case err != nil:
 		return err
-	} else if empty {
+	case empty:
 		return r.drained(ctx, s)
+	case otherwise == nil:
+		return nil
 	}
-	if at.Left && s.Phase == circuit.Recovering {
-		_, _, err := r.save(ctx, s.Stuck(r.Rules, r.Now()))
-		return err
-	}
-	_, _, err = r.save(ctx, s.Swept(r.Rules, circuit.Sweep{}, r.Now()))
+	_, err = r.change(ctx, s, otherwise)
 	return err
 }
 
 // drained notes that the lot of s was seen empty. Somebody may be parking just
 // now: they look at the state after they have taken their spot, and here the lot
-// is looked at after the state is saved, so one of both sees the other.
+// is looked at after the state is saved, so one of both sees the other. A step
+// stays due until that second look has succeeded.
 func (r *Runner) drained(ctx context.Context, s circuit.State) error {
-	s, mine, err := r.save(ctx, s.Drained(r.Rules, r.Now()))
-	if !mine {
+	s, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Drained(r.Rules, r.Now()) })
+	if err != nil {
 		return err
 	}
+	s, err = r.secondLook(ctx, s)
+	if err != nil || s.Parked {
+		return err
+	}
+	_, err = r.change(ctx, s, func(s circuit.State) circuit.State { return s.Emptied(r.Rules, r.Now()) })
+	return err
+}
+
+// secondLook looks into a lot that the state of its server says to be empty, and
+// makes a release due if it is not.
+func (r *Runner) secondLook(ctx context.Context, s circuit.State) (circuit.State, error) {
 	empty, err := r.Lot.Empty(ctx, s.Key)
 	if err != nil || empty {
-		return err
+		return s, err
 	}
-	_, _, err = circuit.ChangeFrom(ctx, r.Servers, s, func(s circuit.State) circuit.State { return s.Missed(r.Rules, r.Now()) })
-	return err
+	return r.change(ctx, s, func(s circuit.State) circuit.State { return s.Missed(r.Rules, r.Now()) })
 }
 
 // send releases deliveries and empties the spots of those that do not keep them.

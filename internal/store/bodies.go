@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
@@ -24,9 +25,15 @@ func bodyKey(id activity.ID, n int) table.Key {
 // carrier is an item that carries an activity.
 type carrier struct {
 	activity activity.Activity
+	// until is how long the body is needed.
+	until time.Time
 	// pack returns the item with the activity as it is given.
 	pack func(a activity.Activity, bodyParts int) (table.Item, error)
 }
+
+// bodySlack is how long a body that is kept apart outlives the time at which the
+// last delivery or dead letter that refers to it is given up or forgotten.
+const bodySlack = 400 * 24 * time.Hour
 
 // writeUnit is the unit that a table bills writes in, in bytes.
 const writeUnit = 1024
@@ -62,7 +69,7 @@ func (s *Store) putCarriers(ctx context.Context, all []carrier) error {
 			items[it.Key] = it
 			for _, p := range body {
 				// The body outlives all that refer to it.
-				if p.Expires = it.Expires.Add(parkedSlack); p.Expires.Before(parts[p.Key].Expires) {
+				if p.Expires = c.until.Add(bodySlack); p.Expires.Before(parts[p.Key].Expires) {
 					p.Expires = parts[p.Key].Expires
 				}
 				parts[p.Key] = p
@@ -84,6 +91,11 @@ func values(m map[table.Key]table.Item) []table.Item {
 	return items
 }
 
+// errNoBody says that an item's activity has its body apart, and that is not there.
+func errNoBody(id activity.ID) error {
+	return fmt.Errorf("a part of the body of activity %s is missing", id)
+}
+
 func packBody(id activity.ID, body string) ([]table.Item, error) {
 	data, err := parkedPacking.pack(body)
 	if err != nil {
@@ -99,7 +111,7 @@ func packBody(id activity.ID, body string) ([]table.Item, error) {
 }
 
 // bodies returns the bodies of those activities that have theirs apart, in so
-// many parts.
+// many parts. It leaves out a body of which a part is missing.
 func (s *Store) bodies(ctx context.Context, parts map[activity.ID]int) (map[activity.ID]string, error) {
 	var keys []table.Key
 	for id, n := range parts {
@@ -116,13 +128,14 @@ func (s *Store) bodies(ctx context.Context, parts map[activity.ID]int) (map[acti
 	}
 	bodies := make(map[activity.ID]string, len(parts))
 	for id, n := range parts {
-		whole := table.Item{Key: bodyKey(id, 0)}
+		whole, complete := table.Item{Key: bodyKey(id, 0)}, true
 		for i := range n {
 			it, ok := items[bodyKey(id, i)]
-			if !ok {
-				return nil, fmt.Errorf("part %d of the body of activity %s is missing", i, id)
-			}
+			complete = complete && ok
 			whole.Data = append(whole.Data, it.Data...)
+		}
+		if !complete {
+			continue
 		}
 		var body string
 		if err := parkedPacking.unpack(whole, &body); err != nil {

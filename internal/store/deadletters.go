@@ -52,7 +52,7 @@ func deadLetterKey(n deadletter.Name) table.Key {
 func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
 	all := make([]carrier, len(ls))
 	for i, l := range ls {
-		all[i] = carrier{l.Activity, func(a activity.Activity, bodyParts int) (table.Item, error) {
+		all[i] = carrier{l.Activity, l.Forget, func(a activity.Activity, bodyParts int) (table.Item, error) {
 			it := deadLetterItem{Activity: a, Delivery: l.Delivery, Reason: l.Reason, Died: millis(l.Died), Body: bodyParts}
 			it.Last.put([]ledger.Recipient{l.Last})
 			data, err := parkedPacking.pack(it)
@@ -194,9 +194,14 @@ func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []tab
 		return nil, err
 	}
 	for i, l := range ls {
-		if l.Activity.Body == "" {
-			ls[i].Activity.Body = bodies[l.Activity.ID]
+		if apart[l.Activity.ID] == 0 || l.Activity.Body != "" {
+			continue
 		}
+		body, ok := bodies[l.Activity.ID]
+		if !ok {
+			return nil, errNoBody(l.Activity.ID)
+		}
+		ls[i].Activity.Body = body
 	}
 	return ls, nil
 }

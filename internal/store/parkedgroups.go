@@ -2,26 +2,24 @@ package store
 
 import (
 	"context"
+	"fmt"
 
+	"fedpost/internal/engine/table"
 	"fedpost/internal/servers/parking"
 )
 
-// FirstOf implements parking.Store.
-func (s *Store) FirstOf(ctx context.Context, key, group string) (parking.Parked, bool, error) {
-	cursor := groupPrefix(group) // sorts just before the group
-	for {
-		ps, next, err := s.ParkedUnder(ctx, key, shard(group, parking.Shards), cursor, 1)
-		if err != nil {
-			return parking.Parked{}, false, err
-		}
-		if len(ps) > 0 {
-			return ps[0], ps[0].Group == group, nil
-		}
-		if next == "" {
-			return parking.Parked{}, false, nil
-		}
-		cursor = next
+// ParkedOf implements parking.Store.
+func (s *Store) ParkedOf(ctx context.Context, key, group, cursor string, limit int) ([]parking.Parked, string, error) {
+	r := table.Prefix(lotPK(key, shard(group, parking.Shards)), groupPrefix(group))
+	r.Limit = limit
+	if cursor != "" {
+		r.From = cursor + "\x00"
 	}
+	ps, next, err := s.parkedIn(ctx, key, r)
+	if err != nil {
+		return nil, "", fmt.Errorf("read what is parked of group %q: %w", group, err)
+	}
+	return ps, next, nil
 }
 
 // groupEnd is the cursor after all of a group.

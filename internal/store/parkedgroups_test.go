@@ -79,13 +79,13 @@ func TestHeadsAreTheFirstOfEachGroupAndAllOthers(t *testing.T) {
 			t.Fatalf("%d were not read", len(loose))
 		}
 		for g, want := range first {
-			p, ok, err := s.FirstOf(t.Context(), key, g)
-			if err != nil || !ok || p.Sequence != want || !seen[g] {
-				t.Fatalf("first of %s: %s, %v, %v; read: %v", g, p.Sequence, ok, err, seen[g])
+			ps, _, err := s.ParkedOf(t.Context(), key, g, "", 1)
+			if err != nil || len(ps) != 1 || ps[0].Sequence != want || !seen[g] {
+				t.Fatalf("first of %s: %+v, %v; read: %v", g, ps, err, seen[g])
 			}
 		}
-		if _, ok, err := s.FirstOf(t.Context(), key, "group 9"); ok || err != nil {
-			t.Fatalf("a group that is not there: %v, %v", ok, err)
+		if ps, next, err := s.ParkedOf(t.Context(), key, "group 9", "", 1); len(ps) > 0 || next != "" || err != nil {
+			t.Fatalf("a group that is not there: %v, %q, %v", ps, next, err)
 		}
 	})
 }

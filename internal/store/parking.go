@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
@@ -26,11 +25,6 @@ type parkedItem struct {
 	Sequence  string            `json:"sequence,omitempty"`
 	Body      int               `json:"bodyParts,omitempty"`
 }
-
-// parkedSlack is how long a parked delivery outlives its time to give up, so
-// that the table never drops what the scheduled function has yet to bury, even
-// if that was stopped for weeks.
-const parkedSlack = 30 * 24 * time.Hour
 
 func lotPK(key string, shard int) string { return fmt.Sprintf("P#%s#%d", keyName(key), shard) }
 
@@ -57,12 +51,12 @@ func spotKey(sp parking.Spot) table.Key {
 func (s *Store) Park(ctx context.Context, ps []parking.Parked) error {
 	all := make([]carrier, len(ps))
 	for i, p := range ps {
-		all[i] = carrier{p.Activity, func(a activity.Activity, bodyParts int) (table.Item, error) {
+		all[i] = carrier{p.Activity, p.GiveUp, func(a activity.Activity, bodyParts int) (table.Item, error) {
 			data, err := parkedPacking.pack(parkedItem{
 				Activity: a, Delivery: p.Delivery, Since: millis(p.Since), GiveUp: millis(p.GiveUp),
 				Attempted: p.Attempted, Group: p.Group, Sequence: p.Sequence, Body: bodyParts,
 			})
-			return table.Item{Key: spotKey(p.Spot()), Data: data, Expires: p.GiveUp.Add(parkedSlack)}, err
+			return table.Item{Key: spotKey(p.Spot()), Data: data}, err
 		}}
 	}
 	if err := s.putCarriers(ctx, all); err != nil {
@@ -77,9 +71,18 @@ func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor s
 	if cursor != "" {
 		r.From = cursor + "\x00"
 	}
-	list, more, err := s.t.Query(ctx, r)
+	ps, next, err := s.parkedIn(ctx, key, r)
 	if err != nil {
 		return nil, "", fmt.Errorf("read what is parked under %s: %w", key, err)
+	}
+	return ps, next, nil
+}
+
+// parkedIn reads a range of a lot, and where to go on.
+func (s *Store) parkedIn(ctx context.Context, key string, r table.Range) ([]parking.Parked, string, error) {
+	list, more, err := s.t.Query(ctx, r)
+	if err != nil {
+		return nil, "", err
 	}
 	next := ""
 	if more {
@@ -109,9 +112,15 @@ func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor s
 		return nil, "", err
 	}
 	for i, p := range ps {
-		if p.Activity.Body == "" {
-			ps[i].Activity.Body = bodies[p.Activity.ID]
+		if apart[p.Activity.ID] == 0 || p.Activity.Body != "" {
+			continue
 		}
+		body, ok := bodies[p.Activity.ID]
+		if !ok && p.GiveUp.After(s.now()) {
+			return nil, "", errNoBody(p.Activity.ID)
+		}
+		// Without its body, one that is overdue can still come to its end.
+		ps[i].Activity.Body = body
 	}
 	return ps, next, nil
 }

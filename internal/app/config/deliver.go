@@ -57,7 +57,7 @@ type Circuit struct {
 	Share    float64       `env:"CIRCUIT_SHARE" envDefault:"0.7" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
 	Sample   int           `env:"CIRCUIT_SAMPLE" envDefault:"10" min:"1" max:"10000" help:"how many deliveries in the window are needed to judge by their share: 1 to 10000"`
 	Window   time.Duration `env:"CIRCUIT_WINDOW" envDefault:"5m" min:"10s" max:"1h" help:"the window in which failures are counted: 10s to 1h"`
-	First    time.Duration `env:"CHECK_FIRST" envDefault:"5m" min:"1s" max:"1d" help:"how long after its circuit opened a server is checked first: 1s to 1d"`
+	First    time.Duration `env:"CHECK_FIRST" envDefault:"5m" min:"1s" max:"1d" help:"how long after the first check, which comes a minute after the circuit opened (sooner if this is shorter), a server is checked again: 1s to 1d"`
 	Step     time.Duration `env:"CHECK_STEP" envDefault:"10m" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
 	Slow     time.Duration `env:"CHECK_SLOW" envDefault:"1d" min:"1s" max:"7d" help:"the waits between checks after the fifth, while something is parked: 1s to 7d"`
 	Ramp     time.Duration `env:"RELEASE_EVERY" envDefault:"1m" min:"1s" max:"1h" help:"the time between the steps in which a server that is back gets what was parked for it: 1s to 1h"`

@@ -2,17 +2,17 @@ package circuit
 
 import "time"
 
-// Stance is what a delivery to a server has to do now.
+// Decision is what a delivery to a server has to do now.
 type Decision int
 
-// The stances.
+// The decisions.
 const (
 	Send   Decision = iota // go out
 	Wait                   // be parked
 	Refuse                 // fail for good
 )
 
-// Stance returns how the server is to be met at now.
+// Decision returns what a delivery to the server has to do at now.
 func (s State) Decision(now time.Time) Decision {
 	switch s.Settled(now).Phase {
 	case Unhealthy, HalfOpen, Paused, Exhausted:
@@ -26,8 +26,8 @@ func (s State) Decision(now time.Time) Decision {
 // Accepts reports whether deliveries go out at now.
 func (s State) Accepts(now time.Time) bool { return s.Decision(now) == Send }
 
-// Trying reports whether a trial decides about the server at present.
-func (s State) Trying() bool { return s.Phase == HalfOpen }
+// Trying reports whether a trial decides about the server at now.
+func (s State) Trying(now time.Time) bool { return s.Settled(now).Phase == HalfOpen }
 
 // Settled ends what ends by itself: pauses, and the belief that a server is
 // gone. What is parked is then released step by step.
@@ -55,10 +55,12 @@ func (s State) reopened(now time.Time) State {
 	return s
 }
 
-// kept sets how long the record lives: for ever only what an operator said, the
-// lot's lifetime while something is parked, and otherwise a while.
+// kept sets how long the record lives. What an operator said lives for ever, and
+// so does the record of a server for which something is parked: it is the only
+// thing that leads the scheduled function to the lot, which empties the lot in
+// the end and so lets the record go. Every other record lives for a while.
 func (s State) kept(r Rules, now time.Time) State {
-	if s.Phase == Blocked || (s.Phase == Paused && s.Until.IsZero()) || (s.Rate > 0 && !s.RateLearnt) {
+	if s.Parked || s.Phase == Blocked || (s.Phase == Paused && s.Until.IsZero()) || (s.Rate > 0 && !s.RateLearnt) {
 		s.Forget = time.Time{}
 		return s
 	}
@@ -69,10 +71,5 @@ func (s State) kept(r Rules, now time.Time) State {
 		}
 	}
 	s.Forget = until.Add(r.Unknown)
-	if s.Parked {
-		// The lot must not outlive its only record, whatever stops the
-		// scheduled function meanwhile.
-		s.Forget = until.Add(r.GiveUp + 2*r.CheckSlow)
-	}
 	return s
 }

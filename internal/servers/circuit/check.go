@@ -10,6 +10,9 @@ import (
 // what is due: until lease is over no other run will do the same.
 func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
 	s.CheckAt = now.Add(lease)
+	if s.Phase == Paused && s.Until.After(now) && s.Until.Before(s.CheckAt) {
+		s.CheckAt = s.Until
+	}
 	return s.kept(r, now)
 }
 
@@ -105,23 +108,31 @@ func (s State) TrialVoid(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Postpone moves what is due to a later time without counting it.
+// Postpone moves the next step to a later time without counting a check.
 func (s State) Postpone(r Rules, until, now time.Time) State {
 	s.CheckAt = until
 	return s.kept(r, now)
 }
 
-// Contact says that there is a sign of life of the server, such as a message
-// from it. It only brings the next check forward: anyone can claim to be it.
-func (s State) Contact(r Rules, now time.Time) State {
-	if (s.Phase == Unhealthy || s.Phase == Exhausted) && (s.CheckAt.IsZero() || s.CheckAt.After(now)) {
-		s.CheckAt = now
+// Sooner moves the next step forward, if it is later than at.
+func (s State) Sooner(r Rules, at, now time.Time) State {
+	if s.CheckAt.IsZero() || s.CheckAt.After(at) {
+		s.CheckAt = at
 		return s.kept(r, now)
 	}
 	return s
 }
 
-// Idle says that nothing is due.
+// Contact says that there is a sign of life of the server, such as a message
+// from it. It only brings the next check forward: anyone can claim to be it.
+func (s State) Contact(r Rules, now time.Time) State {
+	if s.Phase == Unhealthy || s.Phase == Exhausted {
+		return s.Sooner(r, now, now)
+	}
+	return s
+}
+
+// Idle says that nothing is to be done for the server.
 func (s State) Idle(r Rules, now time.Time) State {
 	s = s.Settled(now)
 	s.CheckAt = time.Time{}

@@ -140,13 +140,13 @@ func TestTheCulpritIsNamedWhenItIsAnInbox(t *testing.T) {
 	}
 }
 
-func TestD6ChecksAreMadeAt5Plus10nMinutesAndThenDaily(t *testing.T) {
+func TestD6ChecksAreMadeAfterAMinuteThenAt5Plus10nMinutesAndThenDaily(t *testing.T) {
 	for _, c := range []struct {
 		parked bool
 		want   []time.Duration
 	}{
-		{true, []time.Duration{5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, day, day, day}},
-		{false, []time.Duration{5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, 0}},
+		{true, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, day, day, day}},
+		{false, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, 0}},
 	} {
 		s := fresh().Fault(rules, outcome.DNS, "no such host", t0)
 		if c.parked {
@@ -193,7 +193,7 @@ func TestAServerIsExhaustedAfterTheGiveUpTime(t *testing.T) {
 
 func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
 	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0).CheckPassed(rules, t0.Add(time.Minute))
-	if s.Phase != HalfOpen || s.Accepts(s.CheckAt) || !s.Trying() {
+	if s.Phase != HalfOpen || s.Accepts(s.CheckAt) || !s.Trying(s.CheckAt) {
 		t.Fatalf("%+v", s)
 	}
 	s = s.TrialSent(rules, "https://a.example/1", Sweep{Shard: 1}, t0)
@@ -221,15 +221,18 @@ func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
 			t.Fatalf("released %v, want %v", steps, want)
 		}
 	}
-	if s = s.Drained(rules, now); s.Phase != Healthy || s.Parked || !s.CheckAt.IsZero() {
-		t.Errorf("%+v", s)
+	if s = s.Drained(rules, now); s.Phase != Healthy || s.Parked || s.CheckAt.IsZero() {
+		t.Errorf("before the second look: %+v", s)
+	}
+	if s = s.Emptied(rules, now); s.Phase != Healthy || s.Parked || !s.CheckAt.IsZero() {
+		t.Errorf("after the second look: %+v", s)
 	}
 }
 
 func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
 	open := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
 	trial := open.CheckPassed(rules, t0).TrialSent(rules, "a", Sweep{}, t0)
-	if s := trial.TrialFailed(rules, outcome.Timeout, "slow", t0); s.Phase != Unhealthy || s.Checks != 1 || s.CheckAt.Sub(t0) != 15*time.Minute {
+	if s := trial.TrialFailed(rules, outcome.Timeout, "slow", t0); s.Phase != Unhealthy || s.Checks != 1 || s.CheckAt.Sub(t0) != 5*time.Minute {
 		t.Errorf("%+v", s)
 	}
 	s := trial
@@ -289,7 +292,7 @@ func TestOperatorsRule(t *testing.T) {
 		blocked.SaidGone(rules, "", t0) != blocked, blocked.Resume(rules, t0) != blocked, blocked.Pause(rules, time.Time{}, "", t0) != blocked:
 		t.Error("something but Unblock changed a blocked server")
 	}
-	if s := blocked.Unblock(rules, t0); s.Phase != Recovering || s.Decision(t0) != Send || s.Forget.IsZero() {
+	if s := blocked.Unblock(rules, t0); s.Phase != Recovering || s.Decision(t0) != Send || !s.Forget.IsZero() {
 		t.Errorf("unblocked: %+v", s)
 	}
 	paused := fresh().Pause(rules, time.Time{}, "maintenance", t0)
@@ -382,7 +385,7 @@ func TestWhoParksWhileTheServerRecoversIsNotMissed(t *testing.T) {
 		t.Errorf("still down: %+v", got)
 	}
 	for name, s := range map[string]State{"drained": s.Resume(rules, t0).Drained(rules, t0), "no record": fresh(), "recovering": s.Resume(rules, t0)} {
-		if got := s.Missed(rules, t0); got.Phase != Recovering || !got.Parked || got.CheckAt.After(t0) || got.Forget.Before(t0.Add(rules.GiveUp)) {
+		if got := s.Missed(rules, t0); got.Phase != Recovering || !got.Parked || got.CheckAt.After(t0) || !got.Forget.IsZero() {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

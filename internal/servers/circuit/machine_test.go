@@ -53,6 +53,7 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 			"missed":  func(t *rapid.T) { change(s.Missed(rules, now)) },
 			"hold":    func(t *rapid.T) { change(s.Hold(rules, now)) },
 			"drained": func(t *rapid.T) { change(s.Drained(rules, now)) },
+			"emptied": func(t *rapid.T) { change(s.Emptied(rules, now)) },
 			"contact": func(t *rapid.T) { change(s.Contact(rules, now)) },
 			"inbox fault": func(t *rapid.T) {
 				change(s.InboxFault(rules, now))

@@ -14,7 +14,7 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	}
 	switch t := s.Settled(now); t.Phase {
 	case Healthy, Recovering:
-		if !t.counts(r, o, now) {
+		if !t.counts(o) {
 			return s
 		}
 		t = t.count(r, o, now)
@@ -29,9 +29,8 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	case Unhealthy, Exhausted:
 		// Late answers to what was under way. A good one is a reason to look, not
 		// to believe.
-		if o.Successes > 0 && (s.CheckAt.IsZero() || s.CheckAt.After(now)) {
-			s.CheckAt = now
-			return s.kept(r, now)
+		if o.Successes > 0 {
+			return s.Sooner(r, now, now)
 		}
 	}
 	return s
@@ -42,7 +41,7 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 // and not the host's. It is empty otherwise.
 func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 	t := s.Settled(now)
-	if t.Phase != Healthy && t.Phase != Recovering || !t.counts(r, o, now) {
+	if t.Phase != Healthy && t.Phase != Recovering || !t.counts(o) {
 		return ""
 	}
 	if t = t.count(r, o, now); t.failing(r) && t.Window.culprit() {
@@ -51,10 +50,10 @@ func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 	return ""
 }
 
-// counts reports whether an observation is worth a write.
-func (s State) counts(r Rules, o Observation, now time.Time) bool {
-	return o.Failures > 0 || s.Streak > 0 || s.Phase == Recovering || (s.Window.Failures > 0 && !s.stale(r, now))
-}
+// counts reports whether an observation is worth a write. Successes alone are
+// not, unless they end a streak: a write for every batch would make the record of
+// a busy server one that nobody else gets to change.
+func (s State) counts(o Observation) bool { return o.Failures > 0 || s.Streak > 0 }
 
 // stale reports whether the window is over.
 func (s State) stale(r Rules, now time.Time) bool {

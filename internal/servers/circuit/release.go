@@ -31,15 +31,18 @@ func (s State) Missed(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// parkedCheck is when something has to be done about a lot that is not empty.
+// parkedCheck is when something has to be done about a lot that is not empty. A
+// paused server is looked at every CheckSlow, because what is parked grows too old
+// while the pause lasts.
 func (s State) parkedCheck(r Rules, now time.Time) time.Time {
-	switch {
-	case s.Phase != Paused:
+	if s.Phase != Paused {
 		return now
-	case s.Until.IsZero():
-		return now.Add(r.CheckSlow) // until an operator says so; parked ones grow old
 	}
-	return s.Until
+	look := now.Add(r.CheckSlow)
+	if !s.Until.IsZero() && s.Until.Before(look) {
+		return s.Until
+	}
+	return look
 }
 
 // Hold says that a delivery stays parked under a server that accepts others:
@@ -48,7 +51,7 @@ func (s State) parkedCheck(r Rules, now time.Time) time.Time {
 func (s State) Hold(r Rules, now time.Time) State {
 	s = s.Settled(now)
 	s.Parked = true
-	if at := now.Add(r.wait(0, true)); s.CheckAt.IsZero() || (s.Phase == Healthy && s.CheckAt.After(at)) {
+	if at := now.Add(r.wait(1, true)); s.CheckAt.IsZero() || (s.Phase == Healthy && s.CheckAt.After(at)) {
 		s.CheckAt = at
 	}
 	if s.Since.IsZero() {
@@ -107,13 +110,15 @@ func (s State) Stuck(r Rules, now time.Time) State {
 		return s
 	}
 	s.Phase, s.Since, s.Sweep = Healthy, now, Sweep{}
-	s.CheckAt = now.Add(r.wait(s.Checks, true))
+	s.CheckAt = now.Add(r.wait(s.Checks+1, true))
 	s.Checks++
 	return s.kept(r, now)
 }
 
 // Drained says that the lot was seen empty. Whoever parks next sets Parked
-// again; the caller looks into the lot once more after saving this.
+// again; the caller looks into the lot once more after saving this, and saves
+// Emptied or Missed. Until then a step stays due, so that a second look which a
+// crash has prevented is made up for.
 func (s State) Drained(r Rules, now time.Time) State {
 	s.Parked, s.Sweep = false, Sweep{}
 	switch s = s.Settled(now); s.Phase {
@@ -122,11 +127,23 @@ func (s State) Drained(r Rules, now time.Time) State {
 		w, streak := s.Window, s.Streak
 		s = s.reopened(now)
 		s.Window, s.Streak = w, streak
-		return s.kept(r, now)
+	}
+	s.CheckAt = now.Add(r.RampEvery)
+	return s.kept(r, now)
+}
+
+// Emptied says that the second look into the lot, after Drained was saved, has
+// found it empty too. It is s itself if somebody has parked since.
+func (s State) Emptied(r Rules, now time.Time) State {
+	if s.Parked {
+		return s
+	}
+	switch s = s.Settled(now); s.Phase {
 	case Unhealthy, Exhausted:
 		// Nobody waits: the slow checks end, the first few go on.
-		if s.Checks >= r.Checks {
-			s.CheckAt = time.Time{}
+		s.CheckAt = time.Time{}
+		if wait := r.wait(s.Checks, false); wait > 0 {
+			s.CheckAt = now.Add(wait)
 		}
 	default:
 		s.CheckAt = time.Time{}

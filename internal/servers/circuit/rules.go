@@ -16,8 +16,11 @@ type Rules struct {
 	OpenSample int
 	Window     time.Duration
 
-	// Checks are made CheckFirst + n·CheckStep after the one before, this many
-	// times, and then every CheckSlow while something is parked.
+	// The first check of an outage comes CheckSoon after its beginning, so that a
+	// restart costs a minute. Then Checks more come, each CheckFirst + n·CheckStep
+	// after the one before, and then one every CheckSlow while something is parked.
+	// Defaults: 1 min, 5 min, 10 min, 5 checks, a day.
+	CheckSoon             time.Duration
 	CheckFirst, CheckStep time.Duration
 	Checks                int
 	CheckSlow             time.Duration
@@ -56,6 +59,7 @@ func (r Rules) Complete() Rules {
 	r.OpenSample = cmp.Or(r.OpenSample, 10)
 	r.Window = cmp.Or(r.Window, 5*time.Minute)
 	r.CheckFirst = cmp.Or(r.CheckFirst, 5*time.Minute)
+	r.CheckSoon = cmp.Or(r.CheckSoon, min(time.Minute, r.CheckFirst))
 	r.CheckStep = cmp.Or(r.CheckStep, 10*time.Minute)
 	r.Checks = cmp.Or(r.Checks, 5)
 	r.CheckSlow = cmp.Or(r.CheckSlow, day)
@@ -76,13 +80,21 @@ func (r Rules) Complete() Rules {
 // the next is due; 0 if there is no next unless something is parked.
 func (r Rules) wait(n int, parked bool) time.Duration {
 	switch {
-	case n < r.Checks:
-		return r.CheckFirst + time.Duration(n)*r.CheckStep
+	case n == 0:
+		return r.CheckSoon
+	case r.quick(n):
+		return r.CheckFirst + time.Duration(n-1)*r.CheckStep
 	case parked:
 		return r.CheckSlow
 	}
 	return 0
 }
+
+// quick reports whether another quick check follows the n-th failed one.
+func (r Rules) quick(n int) bool { return n <= r.Checks }
+
+// LastQuick reports whether the n-th failed check was the last of the quick ones.
+func (r Rules) LastQuick(n int) bool { return n == r.Checks+1 }
 
 // rampAfter is the step that follows a release of n.
 func (r Rules) rampAfter(n int) int {

@@ -249,15 +249,28 @@ func TestOverdueAreTheOldAndTheExpired(t *testing.T) {
 	}
 	old := delivery(50, "g")
 	old.GiveUp = now.Add(-time.Hour)
-	ps = append(ps, old, delivery(51, "g"))
+	behind := delivery(51, "g")
+	behind.GiveUp = now
+	ps = append(ps, old, behind, delivery(52, "g"))
 	if _, err := w.Park(t.Context(), w.state(), park, ps); err != nil {
 		t.Fatal(err)
 	}
-	got, err := w.Overdue(t.Context(), key, now, 100)
-	if err != nil || len(got) != 13 {
-		t.Errorf("%d overdue, %v; want 13", len(got), err)
-	}
-	if got, err := w.Overdue(t.Context(), key, now, 5); err != nil || len(got) != 5 {
-		t.Errorf("%d overdue of at most 5, %v", len(got), err)
+	for _, most := range []int{100, 5} {
+		var got []parking.Parked
+		err := w.Overdue(t.Context(), key, now, most, func(ps []parking.Parked) error {
+			if len(ps) > most {
+				t.Errorf("%d at once, at most %d", len(ps), most)
+			}
+			got = append(got, ps...)
+			return nil
+		})
+		if err != nil || len(got) != 14 {
+			t.Errorf("%d overdue, %v; want 14", len(got), err)
+		}
+		for _, p := range got {
+			if !p.IsOverdue(now) {
+				t.Errorf("%+v may still wait", p)
+			}
+		}
 	}
 }

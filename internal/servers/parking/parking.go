@@ -22,7 +22,7 @@ const Shards = 4
 
 // Parked is one waiting delivery: a single target of an activity.
 type Parked struct {
-	// Key is the health key it waits for.
+	// Key is the key of the server's or inbox's state that it waits for.
 	Key      string
 	Activity activity.Activity
 	Delivery message.Delivery // of one target
@@ -67,9 +67,9 @@ type Store interface {
 	// ParkedBefore reports whether a delivery of the group with a lower sequence
 	// is parked under key.
 	ParkedBefore(ctx context.Context, key, group, sequence string) (bool, error)
-	// FirstOf returns the delivery of a group that is parked under key with the
-	// lowest sequence.
-	FirstOf(ctx context.Context, key, group string) (p Parked, ok bool, err error)
+	// ParkedOf returns up to limit deliveries of one group that are parked under
+	// key, by sequence, after a cursor.
+	ParkedOf(ctx context.Context, key, group, cursor string, limit int) (ps []Parked, next string, err error)
 	// IsParked returns those of the spots that are taken.
 	IsParked(ctx context.Context, spots []Spot) (map[Spot]bool, error)
 	// Unpark empties spots.

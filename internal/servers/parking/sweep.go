@@ -38,37 +38,119 @@ func (l *Lot) Empty(ctx context.Context, key string) (bool, error) {
 	return len(ps) == 0, err
 }
 
-// overduePage is how many deliveries are looked at in a row without finding one
-// that is overdue, before a shard is left.
-const overduePage = 100
-
-// Overdue returns up to n deliveries that are no longer to wait for their
-// server: too old, or expired. The unordered ones lie in order of age, so a page
-// with none ends the search; what it misses is judged when it is released.
-func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int) ([]Parked, error) {
-	var found []Parked
+// All calls do with everything that is parked under key, up to n deliveries at a
+// time, until do fails.
+func (l *Lot) All(ctx context.Context, key string, n int, do func([]Parked) error) error {
 	for shard := range Shards {
-		cursor := ""
-		for len(found) < n {
-			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, overduePage)
+		for cursor := ""; ; {
+			page, next, err := l.Spots.ParkedUnder(ctx, key, shard, cursor, n)
 			if err != nil {
-				return found, fmt.Errorf("look for what is overdue under %s: %w", key, err)
+				return fmt.Errorf("look into the lot of %s: %w", key, err)
 			}
-			hits, loose := 0, 0
-			for _, p := range page {
-				if p.Group == "" {
-					loose++
-				}
-				if !p.GiveUp.After(now) || p.Activity.Expired(now) {
-					found = append(found, p)
-					hits++
+			if len(page) > 0 {
+				if err := do(page); err != nil {
+					return err
 				}
 			}
-			if next == "" || (hits == 0 && loose == len(page)) {
+			if cursor = next; next == "" {
 				break
 			}
-			cursor = next
 		}
 	}
-	return found[:min(n, len(found))], nil
+	return nil
+}
+
+// overduePage is how many deliveries Overdue reads at a time.
+const overduePage = 100
+
+// IsOverdue reports whether p is no longer to wait at now: too old, or expired.
+func (p Parked) IsOverdue(now time.Time) bool { return !p.GiveUp.After(now) || p.Activity.Expired(now) }
+
+// Overdue calls do with every delivery under key that is no longer to wait for
+// its server, up to n at a time, until do fails. An ordered delivery that stands
+// behind one which may still wait is left to the turn of its group. Unordered
+// deliveries lie in order of age, so the search of a shard ends with the first
+// page that is too young as a whole; one on a later page that the caller let
+// expire early is judged when it is released.
+func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do func([]Parked) error) error {
+	b := batch{most: max(1, n), do: do}
+	for shard := range Shards {
+		for cursor := ""; ; {
+			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, overduePage)
+			if err != nil {
+				return fmt.Errorf("look for what is overdue under %s: %w", key, err)
+			}
+			hit := false
+			for _, p := range page {
+				if !p.IsOverdue(now) {
+					continue
+				}
+				hit = true
+				if p.Group == "" {
+					err = b.add(p)
+				} else {
+					err = l.overdueOf(ctx, key, p.Group, now, &b)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if cursor = next; next == "" || (!hit && l.tooYoung(page, now)) {
+				break
+			}
+		}
+	}
+	return b.flush()
+}
+
+// tooYoung reports whether nothing that was parked after the last of page can be
+// overdue by its age.
+func (l *Lot) tooYoung(page []Parked, now time.Time) bool {
+	if len(page) == 0 || page[0].Group != "" {
+		return false
+	}
+	return page[len(page)-1].Activity.CreatedAt.Add(l.Rules.GiveUp).After(now)
+}
+
+// overdueOf adds the deliveries at the head of a group that are overdue.
+func (l *Lot) overdueOf(ctx context.Context, key, group string, now time.Time, b *batch) error {
+	for cursor := ""; ; {
+		page, next, err := l.Spots.ParkedOf(ctx, key, group, cursor, overduePage)
+		if err != nil {
+			return fmt.Errorf("look for what is overdue under %s: %w", key, err)
+		}
+		for _, p := range page {
+			if !p.IsOverdue(now) {
+				return nil
+			}
+			if err := b.add(p); err != nil {
+				return err
+			}
+		}
+		if cursor = next; next == "" {
+			return nil
+		}
+	}
+}
+
+// batch collects deliveries and hands on so many at a time.
+type batch struct {
+	most int
+	do   func([]Parked) error
+	ps   []Parked
+}
+
+func (b *batch) add(p Parked) error {
+	if b.ps = append(b.ps, p); len(b.ps) < b.most {
+		return nil
+	}
+	return b.flush()
+}
+
+func (b *batch) flush() error {
+	ps := b.ps
+	if b.ps = nil; len(ps) == 0 {
+		return nil
+	}
+	return b.do(ps)
 }
