@@ -335,7 +335,7 @@ func TestAPanicFailsItsTargetOnly(t *testing.T) {
 		panic("poison")
 	})
 	id := w.Send(w.Activity("Note"), poison, fine)
-	w.Run(3*time.Minute, time.Second)
+	w.Run(2*time.Minute, time.Second)
 	w.Expect(id, map[string]activity.State{fine: activity.Delivered, poison: activity.Parked})
 	if r := w.States(id)[poison]; !strings.Contains(r.LastError, "internal error: poison") || r.Attempts != 5 {
 		t.Errorf("%+v", r)

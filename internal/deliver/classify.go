@@ -97,11 +97,22 @@ func (u *unit) learn(j *job) {
 	case o.Class == outcome.Throttled:
 		u.throttled(j.host, o)
 	default:
+		ofInbox := u.triesInbox(j)
 		if u.d.Trial {
 			u.judge(j)
 		}
+		if ofInbox && o.Status >= 500 {
+			return // known of the inbox, and nothing new of its host
+		}
 		u.Hosts.Observe(j.target, o)
 	}
+}
+
+// triesInbox reports whether j is the trial of an inbox whose fault is its own.
+func (u *unit) triesInbox(j *job) bool {
+	s, _ := u.decision(j.target)
+	_, whole := circuit.HostOf(s.Key)
+	return u.d.Trial && !whole && s.Trying(u.Now())
 }
 
 // judge ends the trial of the server that j was released to try.

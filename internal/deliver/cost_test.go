@@ -202,8 +202,8 @@ func TestOneProbePerCheck(t *testing.T) {
 		w.Send(w.Activity("Create"), fmt.Sprintf("https://down.example/%d", i))
 	}
 	w.Run(3*day, time.Minute)
-	want := []time.Duration{5 * time.Minute, 20 * time.Minute, 45 * time.Minute, 80 * time.Minute, 125 * time.Minute, 125*time.Minute + day, 125*time.Minute + 2*day}
-	if !slices.EqualFunc(probes, want, func(a, b time.Duration) bool { return (a - b).Abs() < 5*time.Minute }) {
+	want := []time.Duration{time.Minute, 6 * time.Minute, 21 * time.Minute, 46 * time.Minute, 81 * time.Minute, 126 * time.Minute, 126*time.Minute + day, 126*time.Minute + 2*day}
+	if !slices.EqualFunc(probes, want, func(a, b time.Duration) bool { return (a - b).Abs() < 3*time.Minute }) {
 		t.Errorf("probed after %v, want about %v", probes, want)
 	}
 }

@@ -46,7 +46,7 @@ func TestEachOutcomeLeadsToItsState(t *testing.T) {
 			w := world.New(t, world.Options{})
 			w.Servers.Script("sick.example", c.script)
 			id := w.Send(w.Activity("Create"), "https://sick.example/inbox", "https://fine.example/inbox")
-			w.Run(4*time.Minute, time.Second)
+			w.Run(2*time.Minute, time.Second)
 			w.Expect(id, map[string]activity.State{
 				"https://sick.example/inbox": c.want, "https://fine.example/inbox": activity.Delivered,
 			})

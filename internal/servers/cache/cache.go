@@ -37,8 +37,11 @@ type Hosts struct {
 type host struct {
 	stored circuit.State
 	loaded time.Time
-	// unsaved is what was learnt and is not being saved yet, saving what is.
+	// unsaved is what was learnt and is not being saved yet, saving what is. Of
+	// successes alone, unsaved holds those since began, as far as the circuit's
+	// window reaches.
 	unsaved, saving unsaved
+	began           time.Time
 	// saved is closed when the save under way has ended; nil if there is none.
 	saved chan struct{}
 	// Requests in the minute that began at minute, and in the one before.
@@ -123,7 +126,7 @@ func (h *Hosts) evict(now time.Time) {
 		return
 	}
 	for key, k := range h.known {
-		if now.Sub(k.loaded) >= h.ttl && k.saved == nil && len(k.unsaved) == 0 {
+		if now.Sub(k.loaded) >= h.ttl && k.saved == nil && k.unsaved.plain() {
 			delete(h.known, key)
 		}
 	}

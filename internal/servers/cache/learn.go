@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -84,6 +85,31 @@ func (u unsaved) with(next step) unsaved {
 	return all
 }
 
+// plain reports whether u is successes only, or nothing.
+func (u unsaved) plain() bool {
+	return len(u) == 0 || len(u) == 1 && u[0].Apply == nil && u[0].seen.Failures == 0
+}
+
+// worthSaving reports whether what was learnt of a server changes its state.
+// Successes that change nothing are kept back: they say what a later failure
+// weighs, and are worth no write until then. Late answers of a server that is
+// down are dropped.
+func (h *Hosts) worthSaving(k *host) bool {
+	after, _, _ := k.unsaved.apply(k.stored, h.rules, h.now())
+	if after != k.stored {
+		return true
+	}
+	if !k.unsaved.plain() && !k.unsaved.teaches() {
+		k.unsaved = nil
+	}
+	return k.unsaved.teaches()
+}
+
+// teaches reports whether u has a lesson.
+func (u unsaved) teaches() bool {
+	return slices.ContainsFunc(u, func(s step) bool { return s.Apply != nil })
+}
+
 // Observe counts the outcome of an attempt. If that opens a circuit, the state is
 // saved at once: every second that other processes do not know costs attempts.
 func (h *Hosts) Observe(t activity.Target, out outcome.Outcome) {
@@ -92,6 +118,9 @@ func (h *Hosts) Observe(t activity.Target, out outcome.Outcome) {
 	defer h.mu.Unlock()
 	before := h.view(key, now)
 	k := h.entry(key, now)
+	if k.unsaved.plain() && now.Sub(k.began) >= h.rules.Window {
+		k.unsaved, k.began = nil, now
+	}
 	k.unsaved = k.unsaved.with(step{seen: circuit.Observation{}.Add(t.Inbox, out)})
 	after := h.view(key, now)
 	if before.Decision(now) != after.Decision(now) || before.InboxesUntil != after.InboxesUntil {
@@ -141,7 +170,7 @@ func (h *Hosts) save(ctx context.Context, key string, k *host) (err error) {
 		close(k.saved)
 		k.saved = nil
 	}()
-	for len(k.unsaved) > 0 && err == nil {
+	for err == nil && h.worthSaving(k) {
 		k.saving, k.unsaved = k.unsaved, nil
 		base, saving := k.stored, k.saving
 		h.mu.Unlock()
@@ -207,7 +236,7 @@ func (h *Hosts) Flush(ctx context.Context) error {
 	h.mu.Lock()
 	var keys []string
 	for key, k := range h.known {
-		if len(k.unsaved) > 0 || k.saved != nil {
+		if k.saved != nil || h.worthSaving(k) {
 			keys = append(keys, key)
 		}
 	}
@@ -227,7 +256,7 @@ func (h *Hosts) Settle(ctx context.Context, key string) error {
 	h.mu.Lock()
 	var saved chan struct{}
 	if k, ok := h.known[key]; ok {
-		if len(k.unsaved) > 0 {
+		if h.worthSaving(k) {
 			h.begin(key, k)
 		}
 		saved = k.saved
