@@ -90,6 +90,12 @@ func (u unsaved) plain() bool {
 	return len(u) == 0 || len(u) == 1 && u[0].Apply == nil && u[0].seen.Failures == 0
 }
 
+// uncounted reports whether u leaves a state as it is.
+func (u unsaved) uncounted(s circuit.State, r circuit.Rules, now time.Time) bool {
+	after, _, _ := u.apply(s, r, now)
+	return after == s
+}
+
 // worthSaving reports whether what was learnt of a server changes its state.
 // Successes that change nothing are kept back: they say what a later failure
 // weighs, and are worth no write until then. Late answers of a server that is
@@ -178,6 +184,12 @@ func (h *Hosts) save(ctx context.Context, key string, k *host) (err error) {
 		saved, err = h.share(ctx, base, saving)
 		h.mu.Lock()
 		if err == nil {
+			if last := saving[len(saving)-1:]; k.unsaved.plain() && last.plain() && last.uncounted(saved, h.rules, h.now()) {
+				for _, l := range k.unsaved {
+					last = last.with(l)
+				}
+				k.unsaved, k.began = last, h.now()
+			}
 			k.stored = saved
 		} else {
 			for _, l := range k.unsaved {

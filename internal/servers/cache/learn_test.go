@@ -123,7 +123,12 @@ func TestLessonsAndAttemptsKeepTheirOrder(t *testing.T) {
 				if err := h.Flush(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if got := s.states[key]; got.Phase != circuit.Recovering || (got.Window.Total == 1) != after {
+				// A success alone is not written: a failure tells what it weighs.
+				h.Observe(target, outcome.Outcome{Class: outcome.Retry, Status: 500})
+				if err := h.Flush(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if got := s.states[key]; got.Phase != circuit.Recovering || (got.Window.Total == 2) != after {
 					t.Errorf("%s with %d attempts counted", got.Phase, got.Window.Total)
 				}
 			})
