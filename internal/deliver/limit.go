@@ -3,7 +3,9 @@ package deliver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -28,7 +30,8 @@ func (u *unit) limit(ctx context.Context) error {
 			byHost[j.host] = append(byHost[j.host], j)
 		}
 	}
-	for host, js := range byHost {
+	for _, host := range slices.Sorted(maps.Keys(byHost)) {
+		js := byHost[host]
 		times, err := u.Limiter.Reserve(ctx, host, len(js))
 		if err != nil {
 			return fmt.Errorf("reserve rate of %s: %w", host, err)

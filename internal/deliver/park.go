@@ -2,6 +2,8 @@ package deliver
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/message"
@@ -30,7 +32,8 @@ func (u *unit) park(ctx context.Context) error {
 			holds[j.lot] = j.hold
 		}
 	}
-	for key, ps := range lots {
+	for _, key := range slices.Sorted(maps.Keys(lots)) {
+		ps := lots[key]
 		if err := u.parkUnder(ctx, key, holds[key], ps); err != nil {
 			return err
 		}

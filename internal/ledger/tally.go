@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -167,7 +169,8 @@ func (t *tally) look(ctx context.Context, chunks []Chunk) (map[place]bool, error
 // lookInGroups finds ordered deliveries, whose spots have a sequence that only
 // their messages tell.
 func (t *tally) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]bool) error {
-	for host, places := range groups {
+	for _, host := range slices.Sorted(maps.Keys(groups)) {
+		places := groups[host]
 		wanted := make(map[place]bool, len(places))
 		for _, p := range places {
 			wanted[p] = true

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"fedpost/internal/engine/queue"
@@ -46,7 +48,8 @@ func (r Reviver) send(ctx context.Context, ls []DeadLetter) (sent []DeadLetter, 
 		byQueue[name] = append(byQueue[name], l)
 	}
 	var errs []error
-	for name, group := range byQueue {
+	for _, name := range slices.Sorted(maps.Keys(byQueue)) {
+		group := byQueue[name]
 		ms := make([]queue.Message, len(group))
 		for i, l := range group {
 			m, err := r.message(name, l)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -44,7 +46,8 @@ func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
 		return err
 	}
 	var errs []error
-	for name, ms := range byQueue {
+	for _, name := range slices.Sorted(maps.Keys(byQueue)) {
+		ms := byQueue[name]
 		for _, err := range u.Queues(name).SendBatch(ctx, ms) {
 			// What no queue takes has its dead letter in the table, where it can be
 			// seen, retried and dropped.

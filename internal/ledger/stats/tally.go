@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -109,7 +110,8 @@ func (t *Tally) write(ctx context.Context) error {
 	clear(t.dirty)
 	t.written = now
 	t.mu.Unlock()
-	for day, counts := range totals {
+	for _, day := range slices.Sorted(maps.Keys(totals)) {
+		counts := totals[day]
 		at, err := time.Parse(time.DateOnly, day)
 		if err != nil {
 			return fmt.Errorf("write counts: %w", err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -56,7 +58,8 @@ func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, err
 	}
 	var sent []Parked
 	var errs []error
-	for name, group := range byQueue {
+	for _, name := range slices.Sorted(maps.Keys(byQueue)) {
+		group := byQueue[name]
 		ms := make([]queue.Message, len(group))
 		for i, p := range group {
 			m, err := l.message(name, p, how)

@@ -1,7 +1,11 @@
 package faults
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
 	"time"
 
 	"fedpost/internal/engine/table"
@@ -20,18 +24,25 @@ func (t *faultyTable) call(op string, entries int, about string) Call {
 	return Call{Target: t.name, Op: op, Entries: entries, About: about}
 }
 
-// about names the item that comes first, in whatever order they were listed.
+// about names items, in whatever order they were listed: the first, and all
+// others by a digest.
 func about(keys []table.Key) string {
-	if len(keys) == 0 {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.PK + " " + k.SK
+	}
+	slices.Sort(names)
+	switch len(names) {
+	case 0:
 		return ""
+	case 1:
+		return names[0]
 	}
-	first := keys[0]
-	for _, k := range keys {
-		if k.PK+" "+k.SK < first.PK+" "+first.SK {
-			first = k
-		}
+	h := fnv.New32a()
+	for _, n := range names[1:] {
+		h.Write([]byte(n))
 	}
-	return first.PK + " " + first.SK
+	return fmt.Sprintf("%s +%08x", names[0], h.Sum32())
 }
 
 func (t *faultyTable) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
@@ -40,7 +51,7 @@ func (t *faultyTable) Get(ctx context.Context, keys ...table.Key) (map[table.Key
 
 func (t *faultyTable) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
 	var more bool
-	items, err := result(ctx, t.in, t.call("Query", 1, r.PK+" "+r.From), func() (items []table.Item, err error) {
+	items, err := result(ctx, t.in, t.call("Query", 1, r.PK+" "+r.From+" "+r.To), func() (items []table.Item, err error) {
 		items, more, err = t.next.Query(ctx, r)
 		return items, err
 	})
@@ -55,11 +66,14 @@ func (t *faultyTable) Delete(ctx context.Context, k table.Key, cond table.Cond) 
 	return t.in.Intercept(ctx, t.call("Delete", 1, about([]table.Key{k})), func(Fault) error { return t.next.Delete(ctx, k, cond) })
 }
 
+// PutAll writes in the order of keys, so that half of the items are the same ones
+// each time.
 func (t *faultyTable) PutAll(ctx context.Context, items []table.Item) error {
 	keys := make([]table.Key, len(items))
 	for i, it := range items {
 		keys[i] = it.Key
 	}
+	items = slices.SortedFunc(slices.Values(items), func(a, b table.Item) int { return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK)) })
 	return t.in.Intercept(ctx, t.call("PutAll", len(items), about(keys)), func(f Fault) error {
 		return t.next.PutAll(ctx, items[:f.half(len(items))])
 	})

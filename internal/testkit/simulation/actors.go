@@ -1,0 +1,86 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"fedpost/internal/app/local"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/testkit/faults"
+)
+
+// worker receives from a queue and works, batch by batch, as one invocation of
+// the deliver function after another does.
+func (p *process) worker(n queue.Name, number int) {
+	name := fmt.Sprintf("%s/%s%d", p.spec.Name, n, number)
+	q := topology.Of(n)
+	pause := time.Second
+	for !p.dead.Load() && !p.over.Load() {
+		m := local.Mapping{
+			Queue: p.ports.Queue(n), Name: n, ARN: arns[n], BatchSize: q.BatchSize, Timeout: topology.Deliver.Timeout,
+			Handler: p.work, Log: slog.New(slog.DiscardHandler),
+		}
+		if _, err := m.PollOnce(as(context.Background(), name)); err != nil && !p.dead.Load() && !p.over.Load() {
+			p.wait(name, pause)
+			pause = min(2*pause, 10*time.Second)
+			continue
+		}
+		pause = time.Second
+	}
+}
+
+var arns = func() map[queue.Name]string {
+	m := map[queue.Name]string{}
+	for arn, n := range local.Sources() {
+		m[n] = arn
+	}
+	return m
+}()
+
+// schedule runs the scheduled function in each minute in which it finds anything,
+// and every few hours in any case. What stays due although it was run is looked
+// at less and less often, up to hourly: that only spares the simulation work.
+func (p *process) schedule() {
+	last, idle := time.Now(), 0
+	for !p.dead.Load() && !p.over.Load() {
+		began, pause := last, time.Minute<<min(idle, 6)
+		p.hold(&held{Call: faults.Call{Target: "schedule", Op: "run"}, actor: p.spec.Name, proc: p, when: func() time.Time {
+			at := began.Add(6 * time.Hour)
+			if due := p.engine.NextDue(); !due.IsZero() && due.Add(-p.skew).Before(at) {
+				at = due.Add(-p.skew)
+			}
+			at = at.Add(time.Minute - 1).Truncate(time.Minute)
+			if next := began.Truncate(time.Minute).Add(pause); at.Before(next) {
+				at = next
+			}
+			return at
+		}})
+		if p.dead.Load() || p.over.Load() {
+			return
+		}
+		last = time.Now()
+		before := p.engine.NextDue()
+		run := func() {
+			ctx, cancel := context.WithTimeout(as(context.Background(), p.spec.Name+"/schedule"), topology.HealthCheck.Timeout)
+			defer cancel()
+			_ = p.check(ctx) // what fails is logged, and done by a later run
+		}
+		if p.scenario.Overlap {
+			p.goes(run)
+			continue
+		}
+		run()
+		if idle++; !before.Equal(p.engine.NextDue()) {
+			idle = 0
+		}
+	}
+}
+
+// wait lets time pass for whoever calls it.
+func (s *sim) wait(actor string, d time.Duration) {
+	at := time.Now().Add(d)
+	s.hold(&held{Call: faults.Call{Target: "time", Op: "wait"}, actor: actor, when: func() time.Time { return at }})
+}

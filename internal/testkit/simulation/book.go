@@ -1,0 +1,315 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
+	"fedpost/internal/testkit/faults"
+)
+
+// book is what those outside know: what was submitted and answered, what reached
+// whom, and what it cost. Promises are held against it.
+type book struct {
+	*sim
+	posts     map[int]*posted
+	byID      map[activity.ID]*posted
+	hosts     map[string]*hostBook
+	deadlines []time.Duration
+	violation *Violation
+	requests  int
+	receives  int
+	writes    int
+}
+
+// posted is what became of a post.
+type posted struct {
+	Post
+	// began is when it was submitted in the try that was answered with 202 first.
+	began, answeredAt time.Time
+	ids               []activity.ID
+	settled           bool // its caller has done with it
+	unsure            bool // a try ended without an answer
+	inboxes           map[string]*delivery
+	receives          int
+}
+
+// delivery is a post to one inbox.
+type delivery struct {
+	accepted []*acceptance
+}
+
+// acceptance is a request that a server took.
+type acceptance struct {
+	at time.Time
+	by *process
+	// excused: it may come again, as it was left in the gap.
+	excused  bool
+	recorded bool
+}
+
+// hostBook is what a host got lately.
+type hostBook struct {
+	posts   []time.Time // POSTs since it last accepted, of the last day
+	good    time.Time   // it last accepted
+	writes  []time.Time // of its state, of the last minute
+	dropped int
+}
+
+func newBook(s *sim) *book {
+	b := &book{sim: s, posts: map[int]*posted{}, byID: map[activity.ID]*posted{}, hosts: map[string]*hostBook{}}
+	for _, a := range s.scenario.Acts {
+		if a.Post == nil {
+			continue
+		}
+		p := &posted{Post: *a.Post, inboxes: map[string]*delivery{}}
+		for _, r := range a.Post.Recipients {
+			p.inboxes[r.url()] = &delivery{}
+		}
+		b.posts[p.N] = p
+	}
+	return b
+}
+
+func (b *book) post(p Post) *posted { return b.posts[p.N] }
+
+func (b *book) spec(n int) Post {
+	if p := b.posts[n]; p != nil {
+		return p.Post
+	}
+	// It was left out of the story.
+	b.posts[n] = &posted{Post: Post{N: n}, settled: true, inboxes: map[string]*delivery{}}
+	return b.posts[n].Post
+}
+
+func (b *book) host(name string) *hostBook {
+	h := b.hosts[name]
+	if h == nil {
+		h = &hostBook{good: b.began}
+		b.hosts[name] = h
+	}
+	return h
+}
+
+// answered notes the answer to a try of a post.
+func (b *book) answered(p *posted, began time.Time, status int, body string) {
+	switch {
+	case status == 0:
+		p.unsure = true
+	case status != http.StatusAccepted:
+		b.story.tell("post %d is answered %d %.200s", p.N, status, body)
+		if b.calm() && status != http.StatusConflict {
+			b.fail("refused", "post %d is answered %d although it is in order: %.300s", p.N, status, body)
+		}
+		if status >= 500 || status == http.StatusConflict {
+			p.unsure = true
+		}
+	default:
+		id, _ := accepted(body)
+		if len(p.ids) == 0 {
+			p.began, p.answeredAt = began, time.Now()
+			b.story.tell("post %d is accepted: %d recipients, ordering key %q, %s", p.N, len(p.Recipients), p.Ordering, id)
+		} else if p.ids[0] != id {
+			b.fail("two ids", "post %d with deduplication key %q was accepted as %s and as %s", p.N, p.Dedup, p.ids[0], id)
+		}
+		p.ids = append(p.ids, id)
+		b.byID[id] = p
+	}
+}
+
+// requested notes a request that reached a server, and what it makes of it.
+func (b *book) requested(p *process, s *server, r request, a Answer) {
+	b.requests++
+	if !r.post {
+		return
+	}
+	h, now := b.host(r.host), time.Now()
+	b.story.tell("%s POSTs %d to %s%s: %s", p.name(), r.n, r.host, r.path, a)
+	if a.Kind == Accepts || a.Kind == Swallows || a.refuses() {
+		h.good, h.posts = now, nil
+		return
+	}
+	h.posts = append(h.posts, now)
+	for len(h.posts) > 0 && now.Sub(h.posts[0]) > 24*time.Hour {
+		h.posts = h.posts[1:]
+	}
+	if now.Sub(h.good) > 24*time.Hour && len(h.posts) > mostPosts {
+		b.fail("posts", "%s got %d POSTs within a day in which it took none (at most %d)", r.host, len(h.posts), mostPosts)
+	}
+}
+
+// accepted notes that a server took a post.
+func (b *book) accepted(p *process, s *server, r request, lost bool) {
+	of := b.posts[r.n]
+	if of == nil {
+		b.fail("body", "%s got what nobody has posted: %.200q", r.host, r.body)
+		return
+	}
+	if string(r.body) != of.body() {
+		b.fail("body", "post %d arrived changed at %s: %.300q instead of %.300q", r.n, r.host, r.body, of.body())
+	}
+	d := of.inboxes["https://"+r.host+r.path]
+	if d == nil {
+		b.fail("stranger", "post %d arrived at https://%s%s, which is none of its recipients", r.n, r.host, r.path)
+		return
+	}
+	for _, before := range d.accepted {
+		if b.look(before, of, r.path, r.host); !before.excused {
+			b.fail("doubled", "https://%s%s took post %d twice: at %s and now", r.host, r.path, r.n, clock(before.at.Sub(b.began)))
+		}
+	}
+	if len(d.accepted) == 0 {
+		b.inOrder(of, r.host)
+	}
+	a := &acceptance{at: time.Now(), by: p, excused: lost || p.dead.Load()}
+	d.accepted = append(d.accepted, a)
+	if !a.excused {
+		b.goes(func() {
+			b.wait("record of "+strconv.Itoa(r.n), b.gap())
+			if !b.over.Load() {
+				b.look(a, of, r.path, r.host)
+			}
+		})
+	}
+}
+
+// dropped notes that a server answered 202 to a form that it does not take.
+func (b *book) dropped(p *process, s *server, r request) {
+	h := b.host(r.host)
+	if h.dropped++; h.dropped > mostDropped {
+		b.fail("form", "%s, which takes RFC 9421 only, got %d activities in the other form and dropped them", r.host, h.dropped)
+	}
+}
+
+// gap is how long it may take until what a server accepted is recorded: a second,
+// and what the calls take.
+func (b *book) gap() time.Duration {
+	return 2*time.Second + 30*b.scenario.Latency.Typical
+}
+
+// look finds out whether an acceptance is recorded. One that is not by the time
+// that the gap allows has to be excused by trouble of ours.
+func (b *book) look(a *acceptance, of *posted, path, host string) {
+	if a.excused || a.recorded {
+		return
+	}
+	if len(of.ids) == 0 {
+		a.excused = of.unsure
+		return
+	}
+	a.recorded = b.delivered(of.ids[0], "https://"+host+path)
+	switch since := time.Since(a.at); {
+	case a.recorded:
+	case a.by.dead.Load(), a.by.troubled.After(a.at), b.stale(a):
+		a.excused = true
+	case since >= b.gap():
+		b.fail("gap", "https://%s%s took post %d %s ago, which is not recorded", host, path, of.N, since)
+		a.excused = true
+	}
+}
+
+// stale: the clocks were set back, and nobody knows how long anything takes.
+func (b *book) stale(a *acceptance) bool { return a.by.skew != a.by.spec.Skew }
+
+// delivered reports whether the ledger says so.
+func (b *book) delivered(id activity.ID, inbox string) bool {
+	v, err := b.view(id)
+	if err != nil {
+		// What is forgotten was recorded as long as that mattered.
+		return errors.Is(err, ledger.ErrNotFound) && time.Since(b.byID[id].answeredAt) > b.settings.Limits.Retention
+	}
+	for _, r := range v.Recipients {
+		if r.Inbox == inbox {
+			return r.State == activity.Delivered
+		}
+	}
+	return false
+}
+
+func (b *book) view(id activity.ID) (ledger.View, error) {
+	return ledger.ViewOf(context.Background(), b.raw, b.raw, id, "", 1000, time.Now())
+}
+
+// died looks at what a process leaves in the gap: no more than the gap allows.
+func (b *book) died(p *process) {
+	for _, of := range b.posts {
+		for inbox, d := range of.inboxes {
+			for _, a := range d.accepted {
+				if a.by != p || a.excused || a.recorded || len(of.ids) == 0 {
+					continue
+				}
+				if a.recorded = b.delivered(of.ids[0], inbox); a.recorded {
+					continue
+				}
+				if since := time.Since(a.at); since > b.gap() && !a.by.troubled.After(a.at) {
+					b.fail("gap", "%s took post %d %s before a crash, and that was not recorded", inbox, of.N, since)
+				}
+				a.excused = true
+			}
+		}
+	}
+}
+
+// troubled notes until when a call of a process goes wrong, or takes long.
+func (b *book) troubled(p *process, f fate) {
+	if until := time.Now().Add(f.before + f.after + 1); (f.fault.Kind != 0 || f.before+f.after > time.Second) && until.After(p.troubled) {
+		p.troubled = until
+	}
+}
+
+// called notes a call to a port.
+func (b *book) called(p *process, c faults.Call) {
+	if c.Target != "table" {
+		return
+	}
+	switch c.Op {
+	case "Put", "Delete", "PutAll", "DeleteAll", "Transact":
+		b.writes += c.Entries
+		b.wroteServer(c)
+	}
+}
+
+// wroteServer counts writes of a host's state.
+func (b *book) wroteServer(c faults.Call) {
+	if !strings.HasPrefix(c.About, "S#") {
+		return
+	}
+	_, key, _ := strings.Cut(c.About, " ")
+	h, now := b.host(key), time.Now()
+	h.writes = append(h.writes, now)
+	for now.Sub(h.writes[0]) > time.Minute {
+		h.writes = h.writes[1:]
+	}
+	if most := mostServerWrites * len(b.scenario.Processes); len(h.writes) > most {
+		b.fail("writes", "the state of %s was written %d times within a minute (at most %d)", key, len(h.writes), most)
+	}
+}
+
+// counted is a queue whose receives are counted.
+type counted struct {
+	queue.Queue
+	book *book
+	name queue.Name
+}
+
+var inMessage = regexp.MustCompile(`\\"sim\\":(\d+),`)
+
+// Receive implements queue.Queue.
+func (c counted) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+	got, err := c.Queue.Receive(ctx, o)
+	for _, m := range got {
+		c.book.receives++
+		if found := inMessage.FindStringSubmatch(m.Body); found != nil {
+			n, _ := strconv.Atoi(found[1])
+			c.book.post(c.book.spec(n)).receives++
+		}
+	}
+	return got, err
+}

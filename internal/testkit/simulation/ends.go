@@ -1,0 +1,122 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
+)
+
+// expectAll has each post looked at when it has to be over, inbox by inbox.
+func (s *sim) expectAll() {
+	for _, a := range s.scenario.Acts {
+		if a.Post == nil {
+			continue
+		}
+		p := s.book.post(*a.Post)
+		due := a.At + a.Post.Delay + time.Duration(30*a.Post.Patience)*time.Second
+		whens := map[time.Duration]map[string]bool{}
+		for _, r := range a.Post.Recipients {
+			e := s.expect(*a.Post, r, due)
+			for _, revival := range s.scenario.Acts {
+				if revival.Do == RetryDead && revival.At+giveUp+slow > e.by {
+					e = expectation{by: revival.At + giveUp + slow}
+				}
+			}
+			if whens[e.by] == nil {
+				whens[e.by] = map[string]bool{}
+			}
+			whens[e.by][r.url()] = e.must
+			s.book.deadlines = append(s.book.deadlines, e.by)
+		}
+		for _, by := range slices.Sorted(maps.Keys(whens)) {
+			s.goes(func() {
+				s.wait(fmt.Sprintf("look at %d %s", p.N, by), by)
+				if !s.over.Load() {
+					s.checkPost(p, whens[by])
+				}
+			})
+		}
+	}
+}
+
+// checkPost looks at what became of a post at some inboxes, which is final by now.
+func (s *sim) checkPost(p *posted, must map[string]bool) {
+	if len(p.ids) == 0 {
+		return // nothing was promised
+	}
+	v, err := s.book.view(p.ids[0])
+	if forget := p.answeredAt.Add(p.Delay + s.settings.Limits.Retention); errors.Is(err, ledger.ErrNotFound) && time.Now().After(forget) {
+		// It is forgotten by right. What had to be delivered was.
+		for inbox, delivered := range must {
+			if delivered && len(p.inboxes[inbox].accepted) == 0 {
+				s.fail("lost", "post %d is forgotten, and %s never got it", p.N, inbox)
+			}
+		}
+		return
+	}
+	if err != nil {
+		s.fail("lost", "post %d was accepted as %s, and now: %v", p.N, p.ids[0], err)
+		return
+	}
+	seen, sum := 0, 0
+	for _, n := range v.Counts {
+		sum += n
+	}
+	for _, r := range v.Recipients {
+		d := p.inboxes[r.Inbox]
+		seen++
+		delivered, ok := must[r.Inbox]
+		what := fmt.Sprintf("post %d of %s to %s is %s after %d attempts (%d %.80s %.80s)", p.N, clock(p.answeredAt.Sub(s.began)), r.Inbox, r.State, r.Attempts, r.LastStatus, r.LastError, r.Note)
+		switch {
+		case d == nil:
+			s.fail("stranger", "post %d lists %s, which is none of its recipients", p.N, r.Inbox)
+		case r.State == activity.Delivered && len(d.accepted) == 0:
+			s.fail("untrue", "%s, and the server never took it", what)
+		case !ok:
+		case !r.State.Final():
+			s.fail("late", "%s, and should be over by now; next attempt at %s", what, clock(r.NextAttemptAt.Sub(s.began)))
+		case delivered && r.State != activity.Delivered:
+			s.fail("lost", "%s, although the server has been well for long enough", what)
+		case r.State != activity.Delivered && len(d.accepted) > 0 && !d.accepted[0].excused:
+			s.fail("untrue", "%s, and the server took it at %s", what, clock(d.accepted[0].at.Sub(s.began)))
+		case r.State == activity.Dead && time.Since(p.answeredAt) < giveUp:
+			s.fail("given up", "%s, before its time", what)
+		}
+	}
+	if seen != len(p.inboxes) || sum != len(p.inboxes) {
+		s.fail("counts", "post %d has %d recipients, lists %d and counts %v", p.N, len(p.inboxes), seen, v.Counts)
+	}
+}
+
+// checkEnd looks for what is left when everything has come to rest.
+func (s *sim) checkEnd() {
+	for _, n := range queue.Names {
+		if d, err := s.engine.Queue(n).Depth(context.Background()); err == nil && n != n.DeadLetter() && d != (queue.Depth{}) {
+			s.fail("left", "queue %s is left with %+v", n, d)
+		}
+	}
+	for _, lot := range s.engine.Items("P#") {
+		s.fail("left", "a parking lot is left with %s %s", lot.PK, lot.SK)
+	}
+	for _, task := range s.engine.Items("T#") {
+		if strings.HasSuffix(task.SK, "TASK") {
+			s.fail("left", "the agenda is left with %s", task.PK)
+		}
+	}
+	if !s.calm() {
+		return
+	}
+	for _, n := range slices.Sorted(maps.Keys(s.book.posts)) {
+		if p := s.book.posts[n]; p.receives > mostReceives*max(1, len(p.Recipients)) {
+			s.fail("receives", "post %d to %d inboxes was received %d times (at most %d)", n, len(p.Recipients), p.receives, mostReceives*len(p.Recipients))
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package simulation
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// span is a time from the beginning of the story to another.
+type span struct{ from, to time.Duration }
+
+// giveUp is how long deliveries are tried, and slow how long after that, or after
+// a long outage, the daily check of a server may come.
+const (
+	giveUp = 7 * 24 * time.Hour
+	slow   = 25 * time.Hour
+)
+
+// expectation is what has to have become of a delivery by a time.
+type expectation struct {
+	by time.Duration
+	// must: it has to be delivered. Else it has to have ended.
+	must bool
+}
+
+// expect tells by when a post, which became due at a time, has to be over at an
+// inbox. A server that was in trouble is found to be well at the next check, which
+// comes within the hour and a half after a short outage and within a day after a
+// long one. If it is in trouble again by then, that counts as one outage.
+func (s *sim) expect(p Post, to Inbox, due time.Duration) expectation {
+	slack := s.slack(to.Server)
+	end := expectation{by: due + giveUp + slow + slack}
+	// Faults of another inbox may open the circuit of the host for a while: only
+	// deliveries to several inboxes tell whose fault it is.
+	var others time.Duration
+	if len(s.servers[to.Server].Inboxes) > 0 {
+		others = patience(span{to: time.Hour})
+	}
+	var outage span
+	for _, trouble := range append(s.troubles(p, to), span{1 << 62, 1 << 62}) {
+		if by := max(due, outage.to) + max(patience(outage), others) + slack; by < trouble.from {
+			if by < due+giveUp {
+				return expectation{by: by, must: !s.mayEnd(p, to)}
+			}
+			return end
+		}
+		if outage.to == 0 || outage.to+max(patience(outage), others)+slack < trouble.from {
+			outage = trouble
+		}
+		outage.to = max(outage.to, trouble.to)
+	}
+	return end
+}
+
+// patience is how long after an outage what waits for its end may take.
+func patience(outage span) time.Duration {
+	switch d := outage.to - outage.from; {
+	case d == 0:
+		return 15 * time.Minute
+	case d <= 2*time.Hour:
+		return 2 * time.Hour
+	}
+	return slow + time.Hour
+}
+
+// slack is how much longer things may take in this story.
+func (s *sim) slack(host string) time.Duration {
+	d := time.Duration(0)
+	if !s.calm() {
+		d += 2 * time.Hour
+	}
+	for _, a := range s.scenario.Acts {
+		switch {
+		case a.Do == SetBack:
+			d += a.For + 2*time.Hour
+		case a.Do == Limit && a.Host == host:
+			d += time.Duration(2*len(s.scenario.Acts)/max(1, a.Rate)) * time.Minute
+		}
+	}
+	if s.servers[host].Rate > 0 {
+		d += slow
+	}
+	return d
+}
+
+// troubles are when a delivery cannot come to its end, in order of time. An
+// ordered one waits for those before it, and so for all inboxes that they are to.
+func (s *sim) troubles(p Post, to Inbox) []span {
+	spec := s.servers[to.Server].Server
+	all := troubled(spec.Phases)
+	paths := []string{to.Path}
+	if p.Ordering != "" {
+		for _, other := range s.book.posts {
+			for _, r := range other.Recipients {
+				if other.Ordering == p.Ordering && r.Server == to.Server {
+					paths = append(paths, r.Path)
+				}
+			}
+		}
+	}
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) {
+		all = append(all, troubled(spec.Inboxes[path])...)
+	}
+	for _, a := range s.scenario.Acts {
+		if a.Do == Pause && a.Host == to.Server {
+			all = append(all, span{a.At, a.At + a.For})
+		}
+	}
+	if u := s.scenario.Faults.Until; u > 0 {
+		all = append(all, span{0, u})
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return all
+}
+
+// troubled are the times in which phases take nothing, with what they ask for on
+// top.
+func troubled(ps []Phase) []span {
+	var all []span
+	for i, p := range ps {
+		if p.Answer.Kind == Accepts || p.Answer.refuses() {
+			continue
+		}
+		end := time.Duration(1 << 61)
+		if i+1 < len(ps) {
+			end = ps[i+1].From
+		}
+		if p.Answer.Status == http.StatusTooManyRequests || p.Answer.RetryAfter != "" {
+			end += 13 * time.Hour // the longest pause
+		}
+		all = append(all, span{p.From, end})
+	}
+	return all
+}
+
+// refuses reports whether an answer ends deliveries.
+func (a Answer) refuses() bool {
+	switch a.Status {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	case http.StatusNotImplemented, http.StatusMovedPermanently, http.StatusPermanentRedirect:
+		return true
+	}
+	return a.Kind == Says && a.Status >= 400 && a.Status < 500
+}
+
+// mayEnd reports whether anything in the story ends this delivery by right.
+func (s *sim) mayEnd(p Post, to Inbox) bool {
+	spec := s.servers[to.Server].Server
+	refuses := func(ph Phase) bool { return ph.Answer.refuses() }
+	if p.Expires > 0 || slices.ContainsFunc(spec.Phases, refuses) || slices.ContainsFunc(spec.Inboxes[to.Path], refuses) {
+		return true
+	}
+	return slices.ContainsFunc(s.scenario.Acts, func(a Act) bool {
+		return a.Do == Block && a.Host == to.Server || a.Do == Cancel && a.N == p.N
+	})
+}

@@ -1,0 +1,158 @@
+package simulation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"fedpost/internal/testkit/faults"
+)
+
+// network carries a process's requests to the servers of strangers.
+type network struct{ p *process }
+
+var named = regexp.MustCompile(`"sim":(\d+),`)
+
+// RoundTrip implements http.RoundTripper.
+func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
+	p, ctx := n.p, r.Context()
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	req := request{host: r.URL.Host, path: r.URL.EscapedPath(), post: r.Method == http.MethodPost, body: body, form: r.Header.Get("Signature-Input") != ""}
+	if m := named.FindSubmatch(body); m != nil {
+		req.n, _ = strconv.Atoi(string(m[1]))
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var res *http.Response
+	call := faults.Call{Target: "http", Op: r.Method, Entries: 1, About: fmt.Sprintf("%s%s %d %t", req.host, req.path, req.n, req.form)}
+	err := p.Intercept(ctx, call, func(faults.Fault) (err error) {
+		res, err = p.servers[req.host].serve(p, req)
+		return err
+	})
+	if errors.Is(err, errHangs) {
+		h := &held{Call: faults.Call{Target: "http", Op: "hangs", About: call.About}, ctx: ctx, actor: actorOf(ctx), proc: p, when: func() time.Time { return time.Time{} }}
+		p.hold(h)
+		err = errorOr(ctx.Err(), faults.ErrDead)
+	}
+	if errors.Is(err, faults.ErrDead) {
+		return nil, net.ErrClosed
+	}
+	if err != nil {
+		return nil, err
+	}
+	res.Request = r
+	return res, nil
+}
+
+// request is one that reached a server.
+type request struct {
+	host, path string
+	post       bool
+	form       bool // signed as RFC 9421 has it
+	n          int  // of the post
+	body       []byte
+}
+
+var errHangs = errors.New("no answer")
+
+// server is a Server at work.
+type server struct {
+	Server
+	minute time.Time
+	count  int
+}
+
+func (s *server) serve(p *process, r request) (*http.Response, error) {
+	if s == nil {
+		return nil, &net.DNSError{Err: "no such host", Name: r.host, IsNotFound: true}
+	}
+	since := time.Since(p.began)
+	a := s.at(since, r.path)
+	if a.Kind == Accepts && s.Rate > 0 && r.post {
+		if now := time.Now(); now.Sub(s.minute) >= time.Minute {
+			s.minute, s.count = now, 0
+		}
+		if s.count++; s.count > s.Rate {
+			a = Answer{Kind: Says, Status: http.StatusTooManyRequests}
+		}
+	}
+	p.book.requested(p, s, r, a)
+	switch a.Kind {
+	case Accepts:
+		return s.accept(p, r)
+	case Swallows:
+		if r.post {
+			p.book.accepted(p, s, r, true)
+		}
+		return nil, syscall.ECONNRESET
+	case Refuses:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	case Resets:
+		return nil, syscall.ECONNRESET
+	case Hangs:
+		return nil, errHangs
+	case Rants:
+		// In the words of net/http, which quotes what it could not read.
+		return nil, fmt.Errorf("net/http: HTTP/1.x transport connection broken: malformed MIME header: missing colon: %q", strings.Repeat("\x1b[2J\uFFFE", 12_000))
+	case Floods:
+		return response(http.StatusInternalServerError, "", strings.Repeat("\x00\x1b\u202e\U0001F4A9\xff", 20_000)), nil
+	}
+	return response(a.Status, a.RetryAfter, "no"), nil
+}
+
+// accept takes a request, or says so.
+func (s *server) accept(p *process, r request) (*http.Response, error) {
+	if !r.post {
+		return response(http.StatusNotFound, "", ""), nil // there is no node info, but a server
+	}
+	if s.Strict && !r.form {
+		p.book.dropped(p, s, r)
+		return response(http.StatusAccepted, "", ""), nil
+	}
+	p.book.accepted(p, s, r, false)
+	return response(http.StatusAccepted, "", ""), nil
+}
+
+// at is how the server behaves to an inbox at a time.
+func (s Server) at(since time.Duration, path string) Answer {
+	if a := phaseAt(s.Phases, since); a.Kind != Accepts {
+		return a
+	}
+	return phaseAt(s.Inboxes[path], since)
+}
+
+func phaseAt(ps []Phase, since time.Duration) Answer {
+	a := Answer{Kind: Accepts}
+	for _, p := range ps {
+		if p.From <= since {
+			a = p.Answer
+		}
+	}
+	return a
+}
+
+func response(status int, retryAfter, body string) *http.Response {
+	h := http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}
+	if retryAfter != "" {
+		h.Set("Retry-After", strings.ReplaceAll(retryAfter, "DATE", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)))
+	}
+	return &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, Body: io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body)),
+	}
+}

@@ -1,0 +1,27 @@
+package simulation
+
+import "slices"
+
+// inOrder holds a post that a host takes for the first time against those of its
+// line that the host has taken already: whoever submitted it waited for the
+// answer to those before it.
+func (b *book) inOrder(of *posted, host string) {
+	if of.Ordering == "" || of.Delay > 0 || of.answeredAt.IsZero() || b.revived() {
+		return
+	}
+	for _, later := range b.posts {
+		if later.Ordering != of.Ordering || later == of || later.Delay > 0 || !later.began.After(of.answeredAt) {
+			continue
+		}
+		for _, r := range later.Recipients {
+			if d := later.inboxes[r.url()]; r.Server == host && len(d.accepted) > 0 {
+				b.fail("order", "%s took post %d of ordering key %q after post %d, which was submitted later", host, of.N, of.Ordering, later.N)
+			}
+		}
+	}
+}
+
+// revived: dead letters of this story are sent again, out of their turn.
+func (b *book) revived() bool {
+	return slices.ContainsFunc(b.scenario.Acts, func(a Act) bool { return a.Do == RetryDead })
+}

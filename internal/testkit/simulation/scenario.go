@@ -1,0 +1,210 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"fedpost/internal/testkit/faults"
+)
+
+// Scenario is what a story is made of: it is drawn from a seed, and what makes it
+// fail is found by leaving things out. All times are counted from the beginning.
+type Scenario struct {
+	Seed      uint64
+	Settings  map[string]string
+	Processes []Process
+	// Overlap lets scheduled runs overlap.
+	Overlap bool
+	Latency Latency
+	Faults  Faults
+	Servers []Server
+	Acts    []Act
+}
+
+// Process is one that runs fedpost.
+type Process struct {
+	Name string
+	// Whole: it has the engine for itself, as `up` has. Else it shares it, as a
+	// function of Lambda does.
+	Whole bool
+	// Workers of each queue, whether it runs the schedule, and how far its clock
+	// is off.
+	Workers  int
+	Schedule bool
+	Skew     time.Duration
+}
+
+// Latency is how long calls to queues and the table take.
+type Latency struct{ Typical time.Duration }
+
+// Server is one of strangers.
+type Server struct {
+	Host string
+	// Phases in order of time; before the first, it accepts.
+	Phases []Phase
+	// Inboxes with phases of their own, by path, while the server accepts.
+	Inboxes map[string][]Phase
+	// Strict takes RFC 9421 only. It answers 202 to the other form, and drops what
+	// came in it, as some servers do.
+	Strict bool
+	// Rate is how many requests a minute it takes; more are answered 429. 0: any.
+	Rate int
+}
+
+// Phase is how a server behaves from a time on.
+type Phase struct {
+	From   time.Duration
+	Answer Answer
+}
+
+// Answer is one way to behave.
+type Answer struct {
+	Kind Kind
+	// Status and header of Says.
+	Status     int
+	RetryAfter string
+}
+
+// Kind of an answer.
+type Kind string
+
+// The kinds.
+const (
+	Accepts Kind = "accepts"
+	Says    Kind = "says" // a status
+	Refuses Kind = "refuses connections"
+	Hangs   Kind = "hangs"
+	Resets  Kind = "resets connections"
+	// Swallows: it takes what it gets, and the answer is lost.
+	Swallows Kind = "accepts and resets"
+	// Rants: a malformed answer, quoted at length by net/http.
+	Rants Kind = "answers garbage"
+	// Floods: an error with a huge text of odd characters.
+	Floods Kind = "answers 500 with a huge text"
+)
+
+func (a Answer) String() string {
+	if a.Kind != Says {
+		return string(a.Kind)
+	}
+	if a.RetryAfter != "" {
+		return fmt.Sprintf("says %d, Retry-After %q", a.Status, a.RetryAfter)
+	}
+	return fmt.Sprintf("says %d", a.Status)
+}
+
+// Act is what a caller or an operator does.
+type Act struct {
+	At   time.Duration
+	Post *Post `json:",omitempty"`
+	// Do is an operator's act on Host, or a caller's on the post N.
+	Do   string        `json:",omitempty"`
+	Host string        `json:",omitempty"`
+	N    int           `json:",omitempty"`
+	For  time.Duration `json:",omitempty"`
+	Rate int           `json:",omitempty"`
+}
+
+// What can be done.
+const (
+	Block      = "block"
+	Unblock    = "unblock"
+	Pause      = "pause"
+	Limit      = "limit"
+	Cancel     = "cancel"
+	RetryDead  = "retry the dead"
+	Check      = "check"
+	Kill       = "kill"
+	SetBack    = "set the clock of all back"
+	SetForward = "set the clocks right"
+)
+
+// Post is an activity that a caller submits.
+type Post struct {
+	N          int // its name
+	Recipients []Inbox
+	Text       string
+	Actor      int
+	Ordering   string
+	// After the answer to another post of the same line, if not 0.
+	After    int
+	Delay    time.Duration
+	Expires  time.Duration
+	Dedup    string
+	Priority string
+	// Patience is how many more times it is submitted if there is no answer.
+	Patience int
+}
+
+// Inbox is a recipient's.
+type Inbox struct {
+	Server string
+	Path   string
+}
+
+func (i Inbox) url() string { return "https://" + i.Server + i.Path }
+
+// Faults are how calls go wrong: by chance, or, once they are known, where At
+// says.
+type Faults struct {
+	// Fail, Lose, Die and Late are the shares of calls that fail, whose answer is
+	// lost, that end their process, and that take long.
+	Fail, Lose, Die, Late float64
+	// Until is when they are over: nothing comes to rest before.
+	Until time.Duration
+	// At, if not nil, are all that happen.
+	At map[string]Trouble
+}
+
+// Trouble is what becomes of one call.
+type Trouble struct {
+	Kind faults.Kind
+	// Late is how long it takes, before it acts or after.
+	Late  time.Duration
+	After bool
+}
+
+func (t Trouble) String() string {
+	switch {
+	case t.Late > 0 && t.After:
+		return fmt.Sprintf("answers after %s", t.Late)
+	case t.Late > 0:
+		return fmt.Sprintf("acts after %s", t.Late)
+	}
+	return t.Kind.String()
+}
+
+func (t Trouble) apply(f fate) fate {
+	switch {
+	case t.Late > 0 && t.After:
+		f.after += t.Late
+	case t.Late > 0:
+		f.before += t.Late
+	default:
+		f.fault.Kind = t.Kind
+	}
+	return f
+}
+
+// drawn is what chance has in store for a call.
+func (f Faults) drawn(p *process, h *held) (Trouble, bool) {
+	if time.Since(p.began) > f.Until || h.Op == "Receive" || h.Target == "http" {
+		return Trouble{}, false
+	}
+	n := share(p.draw("fault", h.name))
+	switch kind := p.draw("kind", h.name); {
+	case n < f.Fail:
+		return Trouble{Kind: []faults.Kind{faults.FailBefore, faults.Refuse}[kind%2]}, true
+	case n < f.Fail+f.Lose:
+		return Trouble{Kind: faults.ActThenLose}, true
+	case n < f.Fail+f.Lose+f.Die:
+		t := Trouble{Kind: []faults.Kind{faults.DieBefore, faults.DieAfter, faults.DieHalfway}[kind%3]}
+		if t.Kind == faults.DieHalfway && h.Entries < 2 {
+			t.Kind = faults.DieAfter
+		}
+		return t, true
+	case n < f.Fail+f.Lose+f.Die+f.Late:
+		return Trouble{Late: time.Duration(1+kind%40) * time.Second, After: kind>>8%2 == 0}, true
+	}
+	return Trouble{}, false
+}

@@ -1,0 +1,201 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/testkit/faults"
+)
+
+// scheduler lets one call to a port go on at a time.
+//
+// Every goroutine of fedpost runs until it calls a port, and is held there. When
+// all are held (synctest.Wait), the scheduler chooses one by the seed, has its
+// call made, and waits until all are held again. So nothing in a story depends
+// on what Go's own scheduler does, except the order of goroutines that run
+// between two such moments without a call, which nothing may depend on anyway.
+// While nobody can go on, time passes.
+type scheduler struct {
+	seed  uint64
+	story *story
+
+	mu      sync.Mutex
+	arrived []*held // since all were held last
+	wake    chan struct{}
+
+	waiting []*held
+	counts  map[string]int // of the calls of an actor, by what they are
+	over    atomic.Bool
+	steps   int
+}
+
+// held is a call that waits for its turn.
+type held struct {
+	faults.Call
+	ctx   context.Context
+	actor string
+	proc  *process
+	// when tells the earliest time that it can go on, zero for not yet.
+	when func() time.Time
+	turn chan struct{}
+	// name is the same whenever the same scenario runs, and mostly so when a
+	// scenario was made shorter.
+	name     string
+	priority uint64
+}
+
+func newScheduler(seed uint64, s *story) *scheduler {
+	return &scheduler{seed: seed, story: s, wake: make(chan struct{}, 1), counts: map[string]int{}}
+}
+
+// hold waits for the turn of a call.
+func (s *scheduler) hold(h *held) {
+	h.turn = make(chan struct{})
+	s.mu.Lock()
+	s.arrived = append(s.arrived, h)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	<-h.turn
+}
+
+// run lets calls go on, and time pass, until a time, or until it is over.
+func (s *scheduler) run(until time.Time, after func()) {
+	for !s.over.Load() {
+		synctest.Wait()
+		s.gather()
+		now := time.Now()
+		if next := s.choose(now); next != nil {
+			s.steps++
+			s.waiting = slices.DeleteFunc(s.waiting, func(h *held) bool { return h == next })
+			close(next.turn)
+			synctest.Wait()
+			after()
+			continue
+		}
+		if !now.Before(until) {
+			return
+		}
+		s.sleep(s.next(until).Sub(now))
+	}
+}
+
+// sleep lets time pass until somebody calls.
+func (s *scheduler) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.wake:
+	}
+}
+
+// gather names the calls that have arrived, in an order of their own.
+func (s *scheduler) gather() {
+	s.mu.Lock()
+	fresh := s.arrived
+	s.arrived = nil
+	select {
+	case <-s.wake:
+	default:
+	}
+	s.mu.Unlock()
+	slices.SortStableFunc(fresh, func(a, b *held) int {
+		return cmp.Or(cmp.Compare(a.actor, b.actor), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Op, b.Op), cmp.Compare(a.About, b.About))
+	})
+	for _, h := range fresh {
+		what := h.actor + " " + h.Target + "." + h.Op
+		s.counts[what]++
+		h.name = fmt.Sprintf("%s %d", what, s.counts[what])
+		h.priority = s.draw("turn", h.name)
+		s.waiting = append(s.waiting, h)
+	}
+}
+
+// choose returns the call that goes on now, if any can.
+func (s *scheduler) choose(now time.Time) *held {
+	var best *held
+	for _, h := range s.waiting {
+		if !h.ready(now) {
+			continue
+		}
+		if best == nil || h.priority < best.priority || h.priority == best.priority && h.name < best.name {
+			best = h
+		}
+	}
+	return best
+}
+
+func (h *held) ready(now time.Time) bool {
+	if h.proc != nil && h.proc.dead.Load() || h.ctx != nil && h.ctx.Err() != nil {
+		return true
+	}
+	at := h.when()
+	return !at.IsZero() && !at.After(now)
+}
+
+// next is when the first of the waiting can go on, until at the latest.
+func (s *scheduler) next(until time.Time) time.Time {
+	for _, h := range s.waiting {
+		if at := h.when(); !at.IsZero() && at.Before(until) {
+			until = at
+		}
+		if h.ctx == nil {
+			continue
+		}
+		if end, ok := h.ctx.Deadline(); ok && end.Before(until) {
+			until = end
+		}
+	}
+	return until
+}
+
+// stop lets all calls go on at once, to fail.
+func (s *scheduler) stop() {
+	s.over.Store(true)
+	for {
+		synctest.Wait()
+		s.gather()
+		if len(s.waiting) == 0 {
+			return
+		}
+		for _, h := range s.waiting {
+			close(h.turn)
+		}
+		s.waiting = nil
+	}
+}
+
+// draw returns a number that stands for these words under this seed.
+func (s *scheduler) draw(words ...string) uint64 { return draw(s.seed, words...) }
+
+func draw(seed uint64, words ...string) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, seed)
+	for _, w := range words {
+		h.Write([]byte{0})
+		h.Write([]byte(w))
+	}
+	// FNV's high bits change little with the last letters: mix them.
+	x := h.Sum64()
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// share makes a number in [0, 1) of a draw.
+func share(n uint64) float64 { return float64(n>>11) / (1 << 53) }
+
+var errOver = errors.New("the story is over")

@@ -1,0 +1,197 @@
+// Package simulation tells stories of weeks in which fedpost does all that it
+// does, at once, while everything around it goes wrong, and finds the shortest
+// one in which a promise is broken.
+//
+// A sweep breaks each call once and finds what a single crash does. What it
+// cannot find are mixtures: a limit, a hundred ordering keys and a retry; two
+// workers at one bad moment; the thirty-eighth day of a pause. So whole
+// deployments are run here, in the manner of FoundationDB's simulation and of
+// TigerBeetle's VOPR. Four things make that useful:
+//
+// The whole of fedpost runs: the API, the deliver function, the scheduled one, as
+// package app puts them together. Only what is outside is replaced: the engine by
+// maps (package memory), other servers by a RoundTripper, time by the bubble of
+// testing/synctest, in which a week takes milliseconds.
+//
+// The same seed is the same story. Each call to a port waits for its turn, and
+// who goes on is drawn from the seed (scheduler). Every draw is made of names, not
+// of a stream of numbers, so a story from which a part was taken remains much the
+// same story.
+//
+// A seed draws what its story has at all, and how much of it (draw): swarm
+// testing (Groce et al., 2012). A mixture of everything, always, would hide what
+// needs a thing to be absent.
+//
+// What must hold is checked where it can be known: doubles and order when a server
+// accepts, gaps in records seconds later, what became of a recipient at the time
+// by which its servers' troubles allow it to be over (expect), what is left at the
+// end, and what it all cost.
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/app/config"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/keys"
+	"fedpost/internal/store"
+	"fedpost/internal/testkit/memory"
+)
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	// Kind names the promise: a shorter story has to break the same.
+	Kind string
+	Text string
+	At   time.Duration
+}
+
+// Result is how a story ended.
+type Result struct {
+	Scenario  Scenario
+	Violation *Violation
+	// Trace stands for all that happened, call by call.
+	Trace uint64
+	// Calls to ports, time that passed, requests to inboxes.
+	Calls, Requests int
+	Span            time.Duration
+	// Troubles are the calls that went wrong, and Told what happened.
+	Troubles map[string]Trouble
+	Told     []string
+}
+
+// sim is a story under way.
+type sim struct {
+	*scheduler
+	scenario  Scenario
+	settings  config.Local
+	engine    *memory.Engine
+	raw       *store.Store
+	book      *book
+	servers   map[string]*server
+	processes map[string]*process
+	began     time.Time
+	all       sync.WaitGroup
+	failed    atomic.Bool
+}
+
+// Run tells the story of a scenario. It must not run beside other tests, because
+// the random numbers of crypto/rand are those of the scenario while it does.
+func Run(t *testing.T, sc Scenario) (r Result) {
+	t.Helper()
+	// One goroutine at a time runs anyway, and is not woken across cores then.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	cryptotest.SetGlobalRandom(t, sc.Seed)
+	synctest.Test(t, func(t *testing.T) { r = run(t, sc) })
+	return r
+}
+
+// verbose has every call told.
+var verbose bool
+
+func run(t *testing.T, sc Scenario) Result {
+	told := &story{began: time.Now(), troubles: map[string]Trouble{}, verbose: verbose}
+	s := &sim{
+		scheduler: newScheduler(sc.Seed, told), scenario: sc, began: time.Now(),
+		servers: map[string]*server{}, processes: map[string]*process{},
+	}
+	if err := config.From(&s.settings, sc.Settings); err != nil {
+		t.Fatal(err)
+	}
+	// Who waits for a place is not told from who does not: none is to wait.
+	s.settings.Concurrency.PerHost, s.settings.Concurrency.Deliveries = 1<<20, 1<<20
+	s.engine = memory.New(time.Now, queueConfigs())
+	s.raw = store.New(s.engine.Table(), time.Now)
+	s.book = newBook(s)
+	for _, spec := range sc.Servers {
+		s.servers[spec.Host] = &server{Server: spec}
+	}
+	s.prepare(t)
+	for _, spec := range sc.Processes {
+		p := s.start(spec, 0)
+		s.processes[spec.Name] = p
+		p.run()
+	}
+	s.goes(s.sweeper)
+	for _, a := range sc.Acts {
+		s.goes(func() { s.act(a) })
+	}
+	s.expectAll()
+	end := s.began.Add(s.end())
+	s.scheduler.run(end, func() {
+		if s.failed.Load() {
+			s.over.Store(true)
+		}
+	})
+	if !s.failed.Load() {
+		s.checkEnd()
+	}
+	span := time.Since(s.began)
+	s.stop()
+	s.all.Wait()
+	return Result{
+		Scenario: sc, Violation: s.book.violation, Trace: told.hash, Calls: s.steps, Requests: s.book.requests,
+		Span: span, Troubles: told.troubles, Told: told.lines,
+	}
+}
+
+// goes starts an actor.
+func (s *sim) goes(f func()) { s.all.Go(f) }
+
+func queueConfigs() map[queue.Name]memory.QueueConfig {
+	m := map[queue.Name]memory.QueueConfig{}
+	for _, n := range queue.Names {
+		q := topology.Of(n)
+		m[n] = memory.QueueConfig{Visibility: q.Visibility, MaxReceives: q.MaxReceives, Retention: q.Retention}
+	}
+	return m
+}
+
+// prepare stores the keys of the actors.
+func (s *sim) prepare(t *testing.T) {
+	ring := keys.New(s.raw, plainSealer{}, keys.Options{Now: time.Now})
+	for i := range actors {
+		if _, err := ring.Put(context.Background(), keyID(i), actorKeys()[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sweeper drops what has expired, late, as DynamoDB does.
+func (s *sim) sweeper() {
+	for !s.over.Load() {
+		s.wait("sweeper", 12*time.Hour)
+		if !s.over.Load() {
+			s.engine.Sweep(time.Now().Add(-time.Hour))
+		}
+	}
+}
+
+// fail notes the first promise that was broken, with which the story ends.
+func (s *sim) fail(kind, format string, args ...any) {
+	if s.failed.Swap(true) {
+		return
+	}
+	s.book.violation = &Violation{Kind: kind, Text: fmt.Sprintf(format, args...), At: time.Since(s.began)}
+	s.story.tell("BROKEN %s: %s", kind, s.book.violation.Text)
+}
+
+// end is when everything should have come to rest.
+func (s *sim) end() time.Duration {
+	last := time.Duration(0)
+	for _, a := range s.scenario.Acts {
+		last = max(last, a.At+a.For)
+	}
+	ends := append(slices.Clone(s.book.deadlines), last+time.Hour, s.scenario.Faults.Until+time.Hour)
+	return slices.Max(ends) + time.Hour
+}

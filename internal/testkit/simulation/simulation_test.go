@@ -1,0 +1,104 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	seeds   = flag.Uint64("simulate.seeds", 0, "how many seeds TestSimulate runs")
+	from    = flag.Uint64("simulate.from", 0, "the first of them; 0 draws it")
+	runFor  = flag.Duration("simulate.for", 0, "how long TestSimulate begins new seeds, instead of a number")
+	failing = flag.Int("simulate.failing", 3, "after how many failing seeds TestSimulate stops")
+	calls   = flag.Bool("simulate.calls", false, "tell every call, and no shorter story")
+)
+
+// fixed are the seeds that every `go test` runs: always the same, so that nobody's
+// change fails by bad luck. What other seeds find is added to regressions.
+const fixed = 40
+
+// regressions are seeds that once broke a promise.
+var regressions = []uint64{}
+
+// unkept are promises that fedpost is known to break still, by issue 11. They are
+// looked at by TestSimulate.
+var unkept = []string{"late", "lost", "left", "posts", "receives", "writes", "given up"}
+
+func TestSimulation(t *testing.T) {
+	n := uint64(fixed)
+	if testing.Short() {
+		n = 8
+	}
+	for seed := range n {
+		check(t, seed)
+	}
+	for _, seed := range regressions {
+		check(t, seed)
+	}
+}
+
+func check(t *testing.T, seed uint64) {
+	t.Helper()
+	if r := Run(t, Draw(seed)); r.Violation != nil && !slices.Contains(unkept, r.Violation.Kind) {
+		t.Errorf("%s", Shrink(t, r, 30*time.Second))
+	}
+}
+
+// TestSimulate runs new seeds, for as long as it is told to.
+func TestSimulate(t *testing.T) {
+	if *seeds == 0 && *runFor == 0 {
+		t.Skip("neither -simulate.seeds nor -simulate.for is given")
+	}
+	first := *from
+	if first == 0 {
+		first = rand.Uint64N(1 << 40)
+	}
+	fmt.Printf("seeds from %d\n", first)
+	began, found := time.Now(), map[string]int{}
+	var span time.Duration
+	done, callsMade, requests := uint64(0), 0, 0
+	verbose = *calls
+	for seed := first; *seeds > done || time.Since(began) < *runFor; seed++ {
+		r := Run(t, Draw(seed))
+		done, span, callsMade, requests = done+1, span+r.Span, callsMade+r.Calls, requests+r.Requests
+		if r.Violation == nil {
+			continue
+		}
+		if verbose {
+			t.Errorf("%s", strings.Join(r.Told, "\n"))
+			continue
+		}
+		short := Shrink(t, r, 2*time.Minute)
+		found[r.Violation.Kind]++
+		t.Errorf("%d seeds and %s after the first, %d lines:\n%s", seed-first+1, time.Since(began).Round(time.Second), len(short.Told), short)
+		if len(found) >= *failing || found[r.Violation.Kind] >= *failing {
+			break
+		}
+	}
+	fmt.Printf("%d seeds, %.0f weeks, %d calls to ports, %d requests to inboxes in %s\n",
+		done, span.Hours()/24/7, callsMade, requests, time.Since(began).Round(time.Second))
+}
+
+// TestTheSameSeedIsTheSameStory, call by call, or nothing that is found could be
+// looked at twice.
+func TestTheSameSeedIsTheSameStory(t *testing.T) {
+	verbose = true
+	defer func() { verbose = false }()
+	for seed := range uint64(12) {
+		first, second := Run(t, Draw(seed)), Run(t, Draw(seed))
+		if first.Trace == second.Trace && first.Calls == second.Calls {
+			continue
+		}
+		for i, line := range first.Told {
+			if i >= len(second.Told) || line != second.Told[i] {
+				t.Errorf("seed %d, after %d lines: first\n%s\nand then\n%s", seed, i, line, strings.Join(second.Told[min(i, len(second.Told)):min(i+1, len(second.Told))], ""))
+				break
+			}
+		}
+	}
+}
