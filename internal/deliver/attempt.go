@@ -114,18 +114,11 @@ func (u *unit) recordSettled(ctx context.Context) error {
 // what is known of the host is asked again: if the host has gone down since, it
 // is spared.
 func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
-	leave, ok := u.lanes[u.a.Protocol].enter(j.host)
+	leave, ok := u.enter(ctx, j)
 	if !ok {
-		u.crowded(j, "waits for a place among those being sent")
 		return
 	}
 	defer leave()
-	perHost := u.hostSlots(j.host)
-	perHost <- struct{}{}
-	defer func() { <-perHost }()
-	u.inFlight <- struct{}{}
-	defer func() { <-u.inFlight }()
-	defer u.rooms.enter(u.from)()
 	if u.lateFor(u.longest()) {
 		j.attempt = false
 		return
@@ -144,18 +137,6 @@ func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 	case j.out.Try == outcome.Unsent:
 		j.unsent++
 	}
-}
-
-// hostSlots are the slots of a host's attempts in this invocation.
-func (v *invocation) hostSlots(host string) chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	slots, ok := v.perHost[host]
-	if !ok {
-		slots = make(chan struct{}, v.Limits.PerHost)
-		v.perHost[host] = slots
-	}
-	return slots
 }
 
 // contain runs an attempt within its time and turns a panic into its outcome.

@@ -95,20 +95,12 @@ func split(from queue.Name, batch []queue.Received) [][]int {
 // invocation is what one call of Handle shares among its messages.
 type invocation struct {
 	*Engine
-	from     queue.Name
-	inFlight chan struct{}
-	end      time.Time // zero: no deadline
-
-	mu      sync.Mutex
-	perHost map[string]chan struct{}
+	from queue.Name
+	end  time.Time // zero: no deadline
 }
 
 func (e *Engine) invocation(ctx context.Context, from queue.Name) *invocation {
-	v := &invocation{
-		Engine: e, from: from,
-		inFlight: make(chan struct{}, e.Limits.InFlight),
-		perHost:  make(map[string]chan struct{}),
-	}
+	v := &invocation{Engine: e, from: from}
 	if end, ok := ctx.Deadline(); ok {
 		// Deadlines are of the wall clock, which Now need not be.
 		v.end = e.Now().Add(time.Until(end))

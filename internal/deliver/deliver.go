@@ -18,7 +18,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message/claimcheck"
@@ -115,8 +114,7 @@ func (l Limits) complete() Limits {
 // share nothing but what it knows of hosts.
 type Engine struct {
 	Config
-	lanes map[activity.Protocol]*lane
-	rooms rooms
+	limiter *limiter
 }
 
 // New returns an engine.
@@ -138,5 +136,5 @@ func New(c Config) *Engine {
 	if c.Hosts == nil {
 		c.Hosts = cache.New(c.Servers, c.Rules, c.Limits.Cached, c.Now, c.Log)
 	}
-	return &Engine{Config: c, lanes: newLanes(c.Protocols), rooms: newRooms(c.Limits.PerQueue)}
+	return &Engine{Config: c, limiter: newLimiter()}
 }

@@ -75,3 +75,19 @@ func (v *invocation) throttled(host string, o outcome.Outcome) {
 	}
 	v.Hosts.Learn(circuit.HostKey(host), l)
 }
+
+// longestCrowded is how long a delivery stays away that found no place, or whose
+// turn it was not.
+const longestCrowded = 2 * time.Minute
+
+// crowded sends a delivery back to its queue until it may be its turn. The more
+// often it came in vain, the longer it stays away, and all come back at times of
+// their own.
+func (u *unit) crowded(j *job, note string) {
+	wait := min(u.route.Policy.Wait(u.m.ReceiveCount, u.Random()), longestCrowded)
+	j.next = u.Now().Add(u.jitter(wait))
+	if j.out.RetryAfter.After(j.next) {
+		j.next = j.out.RetryAfter
+	}
+	j.attempt, j.state, j.note, j.out = false, activity.Retrying, note, outcome.Outcome{}
+}

@@ -1,0 +1,147 @@
+package deliver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/queue"
+)
+
+// limiter bounds the attempts that this process has under way. An attempt counts
+// in several pools at once and needs a place in each.
+type limiter struct {
+	mu    sync.Mutex
+	pools map[pool]*places
+}
+
+// pool is what attempts have in common; what does not matter is empty.
+type pool struct {
+	protocol   activity.Protocol
+	host       string
+	queue      queue.Name
+	invocation *invocation
+}
+
+// bound is how many attempts of a pool are under way at once; 0 is no bound.
+type bound struct {
+	pool
+	size int
+}
+
+// places are those of one pool; users have one or wait for one.
+type places struct {
+	taken chan struct{}
+	users int
+}
+
+func newLimiter() *limiter { return &limiter{pools: map[pool]*places{}} }
+
+// enter takes a place in each pool, one after the other, which leave frees. It
+// returns false, and takes none, if ctx ends before.
+func (l *limiter) enter(ctx context.Context, bounds ...bound) (leave func(), ok bool) {
+	var entered []bound
+	leave = func() {
+		for _, b := range entered {
+			l.leave(b.pool)
+		}
+	}
+	for _, b := range bounds {
+		if b.size <= 0 {
+			continue
+		}
+		if !l.places(b).take(ctx) {
+			l.forget(b.pool)
+			leave()
+			return nil, false
+		}
+		entered = append(entered, b)
+	}
+	return leave, true
+}
+
+// take takes a place, and one that is free whatever ctx says.
+func (p *places) take(ctx context.Context) bool {
+	select {
+	case p.taken <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case p.taken <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// places counts another user of a pool in.
+func (l *limiter) places(b bound) *places {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, ok := l.pools[b.pool]
+	if !ok {
+		p = &places{taken: make(chan struct{}, b.size)}
+		l.pools[b.pool] = p
+	}
+	p.users++
+	return p
+}
+
+func (l *limiter) leave(of pool) {
+	l.mu.Lock()
+	p := l.pools[of]
+	l.mu.Unlock()
+	<-p.taken
+	l.forget(of)
+}
+
+// forget drops what nobody uses: hosts are chosen by strangers.
+func (l *limiter) forget(of pool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.pools[of]
+	if p.users--; p.users == 0 {
+		delete(l.pools, of)
+	}
+}
+
+// placeWait is how long a delivery waits for a place among those of its protocol:
+// a server that is well frees several in that time.
+const placeWait = 2 * time.Second
+
+// enter takes an attempt's place in each pool that it counts in; leave frees them.
+//
+// A protocol whose servers have no circuit has bounds of its own. Of its places one
+// host can only take a part, so a host that hangs leaves the others to the rest;
+// and whoever finds no place soon goes back to its queue, so it holds no invocation
+// either, in which others would wait for it.
+func (u *unit) enter(ctx context.Context, j *job) (leave func(), ok bool) {
+	p, r, l := u.a.Protocol, u.route, u.Limits
+	soon, cancel := context.WithTimeout(ctx, placeWait)
+	defer cancel()
+	perHost := r.PerHost
+	if perHost <= 0 || perHost > r.InFlight {
+		perHost = r.InFlight
+	}
+	leaveProtocol, ok := u.limiter.enter(soon, bound{pool{protocol: p, host: j.host}, perHost}, bound{pool{protocol: p}, r.InFlight})
+	switch {
+	case !ok && ctx.Err() != nil:
+		j.attempt = false // not begun: the process stops
+		return nil, false
+	case !ok:
+		u.crowded(j, "waits for a place among those being sent")
+		return nil, false
+	}
+	leaveAll, ok := u.limiter.enter(ctx,
+		bound{pool{invocation: u.invocation, host: j.host}, l.PerHost},
+		bound{pool{invocation: u.invocation}, l.InFlight},
+		bound{pool{queue: u.from}, l.PerQueue})
+	if !ok {
+		leaveProtocol()
+		j.attempt = false
+		return nil, false
+	}
+	return func() { leaveAll(); leaveProtocol() }, true
+}
