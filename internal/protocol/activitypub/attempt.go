@@ -15,11 +15,14 @@ import (
 
 // Attempt makes one attempt to deliver to t, within the client's timeout.
 //
-// It is one POST. A second one, to the same inbox, is sent only after 401 or
-// 403, with the other signature form; and once after 307 or 308 to the same
-// origin, signed for the new address. In both cases the server has said that it
-// did not take the first. After any other answer, and after none, a second POST
-// could deliver twice.
+// It is one POST. Another one, to the same inbox, is sent only in these cases,
+// in which the server has said that it did not take the one before:
+//   - after 401 or 403, once, with the other signature form
+//   - after 401 to that one too, or 403, if the first answer was 401 and the URL
+//     has a query: once, with a signature that leaves the query out
+//   - after 307 or 308 to the same origin, once, signed for the new address
+//
+// After any other answer, and after none, another POST could deliver twice.
 func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 	start := d.protocol.Now()
 	o := d.attempt(ctx, t)
@@ -38,14 +41,15 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.Timeout(), outbound.ErrTimeout)
 	defer cancel()
 
-	form := httpsign.Form(p.Forms.Form(t.Host()))
-	if !form.Valid() {
-		form = d.signer.First()
+	first := httpsign.Form(p.Forms.Form(t.Host()))
+	if !first.Valid() {
+		first = d.signer.First()
 	}
 	inbox, moved := t.Inbox, false
-	var first outbound.Answer // of 401 or 403
-	for {
-		a, err := d.post(ctx, inbox, form)
+	forms := httpsign.Forms(first, hasQuery(inbox))
+	var refusals []refusal
+	for n := 0; ; {
+		a, err := d.post(ctx, inbox, forms[n])
 		if err != nil {
 			return failure(err)
 		}
@@ -53,29 +57,47 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 			inbox, moved = to, true
 			continue
 		}
-		switch {
-		case first.Status != 0:
-			return p.secondAnswer(first, a, t, form)
-		case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
-			first, form = a, form.Other()
-		default:
+		if n == 0 && !refused(a) {
 			return p.judge(a, t)
+		}
+		refusals = append(refusals, refusal{forms[n], a})
+		if n++; n == len(forms) || !refused(a) || n > 1 && refusals[0].answer.Status != http.StatusUnauthorized {
+			return p.lastAnswer(refusals, t)
 		}
 	}
 }
 
-// secondAnswer judges the answer to the second form, which was sent because of
-// the first answer. If it is a refusal that tells no more than the first one,
-// which was to the form the server should know, the first one is reported.
-func (p *Protocol) secondAnswer(first, a outbound.Answer, t activity.Target, form httpsign.Form) outcome.Outcome {
-	note := fmt.Sprintf("%d to signature form %s, %d to %s", first.Status, form.Other(), a.Status, form)
-	if a.Status == http.StatusUnauthorized || a.Status == first.Status {
-		a = first
+// refused reports whether an answer may be due to the form of the signature.
+func refused(a outbound.Answer) bool {
+	return a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden
+}
+
+func hasQuery(inbox string) bool {
+	u, err := url.Parse(inbox)
+	return err == nil && u.RawQuery != ""
+}
+
+// refusal is an answer to a signature form. The last one may be none.
+type refusal struct {
+	form   httpsign.Form
+	answer outbound.Answer
+}
+
+// lastAnswer judges the answer to the last form that was tried. If it is a
+// refusal that tells no more than an earlier one, such as "no signature" of a
+// server that does not know the form, the earlier one is reported.
+func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome {
+	a, note := all[0].answer, fmt.Sprintf("%d to signature form %s", all[0].answer.Status, all[0].form)
+	for _, r := range all[1:] {
+		if r.answer.Status != http.StatusUnauthorized && r.answer.Status != a.Status {
+			a = r.answer
+		}
+		note += fmt.Sprintf(", %d to %s", r.answer.Status, r.form)
 	}
 	o := p.judge(a, t)
 	o.Note = note
 	if o.Class == outcome.Delivered {
-		p.Forms.RememberForm(t.Host(), string(form), p.Now().Add(p.FormTTL))
+		p.Forms.RememberForm(t.Host(), string(all[len(all)-1].form), p.Now().Add(p.FormTTL))
 	}
 	return o
 }

@@ -177,6 +177,56 @@ func TestSecondFormOnlyAfter401And403(t *testing.T) {
 	}
 }
 
+// TestB14PathAloneIsSignedAfter401 to a URL with a query, and after nothing else:
+// Fedify, bovine and apsig leave the query out of what they verify.
+func TestB14PathAloneIsSignedAfter401(t *testing.T) {
+	const withQuery = inboxURL + "?user=a%2Fb"
+	w := newWorld(t)
+	w.inbox.Takes(httpsign.CavagePath)
+	for _, posts := range []int{3, 1} { // then the form is known
+		before := len(w.inbox.Posts())
+		o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(withQuery))
+		if o.Class != outcome.Delivered {
+			t.Errorf("%+v", o)
+		}
+		if n := len(w.inbox.Posts()) - before; n != posts {
+			t.Errorf("%d POSTs, want %d", n, posts)
+		}
+	}
+	if f := w.forms.knows("social.example"); f != httpsign.CavagePath {
+		t.Errorf("remembered %q", f)
+	}
+	w.inbox.Takes(httpsign.Cavage, httpsign.CavagePath)
+	if o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL)); o.Class != outcome.Delivered || o.Note != "" {
+		t.Errorf("without a query it is the draft: %+v", o)
+	}
+
+	for _, c := range []struct {
+		answers []int
+		posts   int
+		status  int // reported
+	}{
+		{[]int{401, 401, 401}, 3, 401}, {[]int{401, 403, 401}, 3, 403}, {[]int{401, 401, 404}, 3, 404}, {[]int{401, 401, 503}, 3, 503},
+		{[]int{401, 404}, 2, 404}, {[]int{401, 410}, 2, 410}, {[]int{401, 429}, 2, 429}, {[]int{401, 500}, 2, 500}, {[]int{401, 202}, 2, 202},
+		{[]int{403, 401}, 2, 403}, {[]int{403, 403}, 2, 403}, {[]int{403, 202}, 2, 202},
+		{[]int{404}, 1, 404}, {[]int{410}, 1, 410}, {[]int{429}, 1, 429}, {[]int{500}, 1, 500}, {[]int{503}, 1, 503}, {[]int{202}, 1, 202},
+	} {
+		for _, key := range []string{fediverse.RSAKeyID, fediverse.Ed25519KeyID} {
+			w, posts := newWorld(t), 0
+			w.network.Add("social.example", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				posts++
+				rw.WriteHeader(append(c.answers, 500)[posts-1])
+			}))
+			a := note(`{"id":"x"}`)
+			a.KeyID = key
+			o := w.Attempt(t.Context(), a, to(withQuery))
+			if posts != c.posts || o.Status != c.status {
+				t.Errorf("%v: %d POSTs, want %d; reported %d, want %d", c.answers, posts, c.posts, o.Status, c.status)
+			}
+		}
+	}
+}
+
 func TestNoSecondPostAfterNoAnswer(t *testing.T) {
 	w := newWorld(t)
 	w.inbox.Always(fediverse.Reset())

@@ -16,9 +16,11 @@ var cavageHeaders = []string{"(request-target)", "host", "date", "digest", "cont
 // The algorithm is named rsa-sha256, which the draft deprecates in favour of
 // hs2019, because old receivers know only that name and none refuses it. An
 // Ed25519 key has no other name than hs2019.
-func (s *Signer) signCavage(r *http.Request, d Digest) error {
+//
+// target is what stands for the request target.
+func (s *Signer) signCavage(r *http.Request, d Digest, target string) error {
 	r.Header.Set("Digest", d.Header())
-	base, err := cavageBase(r, cavageHeaders)
+	base, err := cavageBase(r, target, cavageHeaders)
 	if err != nil {
 		return err
 	}
@@ -36,14 +38,13 @@ func (s *Signer) signCavage(r *http.Request, d Digest) error {
 }
 
 // cavageBase is the signing string of section 2.3 of the draft.
-func cavageBase(r *http.Request, headers []string) (string, error) {
+func cavageBase(r *http.Request, target string, headers []string) (string, error) {
 	lines := make([]string, len(headers))
 	for i, name := range headers {
 		var value string
 		switch name {
 		case "(request-target)":
-			// As it stands in the request line, so with the query.
-			value = strings.ToLower(r.Method) + " " + r.URL.RequestURI()
+			value = strings.ToLower(r.Method) + " " + target
 		case "host":
 			value = host(r)
 		default:

@@ -27,24 +27,36 @@ import (
 	"time"
 )
 
-// Form is one of the two ways to sign a request.
+// Form is one of the ways to sign a request.
 type Form string
 
 // The forms.
 const (
 	Cavage  Form = "cavage"
 	RFC9421 Form = "rfc9421"
+	// CavagePath is Cavage with a request target of the path alone, as Fedify,
+	// bovine and apsig verify it. It differs for a URL with a query only.
+	CavagePath Form = "cavage-path"
 )
 
 // Valid reports whether f is a form.
-func (f Form) Valid() bool { return f == Cavage || f == RFC9421 }
+func (f Form) Valid() bool { return f == Cavage || f == RFC9421 || f == CavagePath }
 
-// Other returns the form to try when f was not accepted.
-func (f Form) Other() Form {
-	if f == Cavage {
-		return RFC9421
+// Forms returns the forms to try on a host, in this order, each only when the
+// one before was refused: first, then the other of the draft and RFC 9421, and
+// for a URL with a query the draft without it. Each form stands there once.
+func Forms(first Form, query bool) []Form {
+	switch {
+	case first == CavagePath && query:
+		return []Form{CavagePath, Cavage, RFC9421}
+	case first == RFC9421 && query:
+		return []Form{RFC9421, Cavage, CavagePath}
+	case first == RFC9421:
+		return []Form{RFC9421, Cavage}
+	case query:
+		return []Form{Cavage, RFC9421, CavagePath}
 	}
-	return Cavage
+	return []Form{Cavage, RFC9421}
 }
 
 // ErrKey says that a key or its id cannot sign requests.
@@ -115,7 +127,9 @@ func (s *Signer) Sign(r *http.Request, f Form, d Digest, now time.Time) error {
 	r.Header.Set("Date", now.UTC().Format(http.TimeFormat))
 	switch f {
 	case Cavage:
-		return s.signCavage(r, d)
+		return s.signCavage(r, d, r.URL.RequestURI())
+	case CavagePath:
+		return s.signCavage(r, d, r.URL.EscapedPath())
 	case RFC9421:
 		return s.signRFC9421(r, d, now)
 	default:

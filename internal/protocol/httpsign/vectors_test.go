@@ -122,7 +122,8 @@ func TestCavageVectors(t *testing.T) {
 	}
 	for _, v := range file.Vectors {
 		t.Run(v.Section, func(t *testing.T) {
-			base, err := cavageBase(request(t, file.Method, file.URL, file.Headers), v.Covered)
+			r := request(t, file.Method, file.URL, file.Headers)
+			base, err := cavageBase(r, r.URL.RequestURI(), v.Covered)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,6 +31,10 @@ func (in *Inbox) verify(r *http.Request, body []byte, p *Post) error {
 	p.Form = httpsign.Cavage
 	if r.Header.Get("Signature-Input") != "" {
 		p.Form, check = httpsign.RFC9421, in.verifyRFC9421
+	} else if slices.Contains(in.forms, httpsign.CavagePath) && r.URL.RawQuery != "" {
+		p.Form = httpsign.CavagePath
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = ""
 	}
 	if !slices.Contains(in.forms, p.Form) {
 		return fmt.Errorf("signatures of form %s are not taken here", p.Form)
