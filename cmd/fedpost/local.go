@@ -109,7 +109,7 @@ type settings struct {
 }
 
 func (s settings) serve(ports app.Ports, listen string, sweep func(context.Context) error) (*local.Server, error) {
-	ports.PerQueue, ports.Keys = local.PerQueue, ports.NewRing()
+	ports.PerQueue, ports.Retrying, ports.Keys = local.PerQueue, local.Retrying, ports.NewRing()
 	api, err := app.API(s.Enqueue(), s.Access.Token, ports)
 	if err != nil {
 		return nil, err

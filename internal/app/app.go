@@ -38,6 +38,9 @@ type Ports struct {
 	// PerQueue is how many deliveries of a queue are under way at once, where one
 	// process runs many invocations; 0 is no bound beside each invocation's own.
 	PerQueue int
+	// Retrying is deliver.Limits.Retrying; nil on Lambda, where a process has one
+	// invocation at a time.
+	Retrying func(queue.Name) int
 	// Transport, if not nil, carries all requests to other servers instead of
 	// connections: a seam for servers in memory, without address guard.
 	Transport http.RoundTripper

@@ -43,6 +43,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 		Limits: deliver.Limits{
 			InFlight: c.Concurrency.Deliveries, PerQueue: p.PerQueue, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
+			Retrying:    p.Retrying,
 		},
 		Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(), Random: p.random(),
 	}), nil

@@ -114,6 +114,10 @@ func (u *unit) recordSettled(ctx context.Context) error {
 // what is known of the host is asked again: if the host has gone down since, it
 // is spared.
 func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
+	if u.isRetry(j) && !u.mayRetry() {
+		u.crowded(j, "waits until fewer retries are under way")
+		return
+	}
 	leave, ok := u.enter(ctx, j)
 	if !ok {
 		return

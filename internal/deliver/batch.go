@@ -35,6 +35,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		})
 	}
 	wg.Wait()
+	v.noMoreRetries()
 	if err := e.Hosts.Flush(ctx); err != nil {
 		// The deliveries are done and recorded; only the circuits know less.
 		e.Log.Warn("what was learnt of hosts could not be saved", "error", err)
@@ -97,6 +98,9 @@ type invocation struct {
 	*Engine
 	from queue.Name
 	end  time.Time // zero: no deadline
+
+	mu      sync.Mutex
+	retries bool // under way here; see mayRetry
 }
 
 func (e *Engine) invocation(ctx context.Context, from queue.Name) *invocation {

@@ -71,6 +71,11 @@ type Limits struct {
 	// where it has dozens, it would run out of files. Each queue has its own,
 	// so that a flood in one holds up no other. 0: no bound but InFlight.
 	PerQueue int
+	// Retrying tells in how many invocations of a queue in this process retries may
+	// be under way together. A retry to a host that hangs holds its invocation for
+	// as long as an attempt takes; in the others, first sends find a place at once.
+	// Nil or 0: no bound.
+	Retrying func(queue.Name) int
 	// PerHost attempts at once. Small servers have few workers. Default 8.
 	PerHost int
 	// Attempt is the longest that one attempt takes, unless its protocol says
@@ -114,7 +119,8 @@ func (l Limits) complete() Limits {
 // share nothing but what it knows of hosts.
 type Engine struct {
 	Config
-	limiter *limiter
+	limiter  *limiter
+	retrying retrying
 }
 
 // New returns an engine.
@@ -136,5 +142,5 @@ func New(c Config) *Engine {
 	if c.Hosts == nil {
 		c.Hosts = cache.New(c.Servers, c.Rules, c.Limits.Cached, c.Now, c.Log)
 	}
-	return &Engine{Config: c, limiter: newLimiter()}
+	return &Engine{Config: c, limiter: newLimiter(), retrying: newRetrying(c.Limits.Retrying)}
 }

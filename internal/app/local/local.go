@@ -28,6 +28,10 @@ import (
 // process have.
 const PerQueue = 512
 
+// Retrying is in how many of a queue's invocations retries may be under way. The
+// rest are for first sends, which would otherwise wait for hosts that hang.
+func Retrying(n queue.Name) int { return max(1, topology.Of(n).Concurrency/4) }
+
 // Services are fedpost's three functions.
 type Services struct {
 	API         http.Handler

@@ -105,7 +105,7 @@ func (w *World) start(s config.Local, every, timeout time.Duration) *local.Serve
 	ports := app.Ports{
 		Table:  cost.EstimateTable(w.estimated, w.ports.Table),
 		Queue:  func(n queue.Name) queue.Queue { return queues[n] },
-		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Log: log,
+		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Retrying: local.Retrying, Log: log,
 	}
 	ports.Tally, ports.Keys = ports.NewTally(), ports.NewRing()
 	api, err := app.API(s.Enqueue(), s.Access.Token, ports)
