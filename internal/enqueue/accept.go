@@ -9,6 +9,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/ledger"
 )
 
 // SendError says that a request, in order in itself, could not be handed on.
@@ -56,7 +57,7 @@ func (s *Service) accept(ctx context.Context, p *plan) (receipt, error) {
 	switch {
 	case p.key == nil:
 		return s.unkeyed(ctx, p)
-	case p.caps.NativeDeduplication && !p.later() && p.ttl <= queue.DedupWindow:
+	case p.caps.NativeDeduplication && !p.later() && p.ttl <= queue.DedupWindow && !s.o.Markers.Known(ctx, p.name()):
 		return s.native(ctx, p)
 	default:
 		return s.marked(ctx, p)
@@ -95,10 +96,13 @@ func (s *Service) unkeyed(ctx context.Context, p *plan) (receipt, error) {
 	return receipt{base: base}, nil
 }
 
-// marked is for queues that do not deduplicate, or not for as long as asked.
+// marked is for queues that do not deduplicate, or not for as long as asked. In
+// the latter case the call is known by its record, too, as calls are that ask for
+// the queue's own window (native): whoever comes second finds the first by the
+// marker or by the record, so the key has one answer.
 func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 	at := s.now()
-	base, err := activity.NewID(at, s.o.Entropy)
+	base, err := s.newID(p, at)
 	if err != nil {
 		return receipt{}, &SendError{Err: err}
 	}
@@ -116,8 +120,16 @@ func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 	}
 	// On a take-over, id and time are the first holder's: records and message
 	// come out the same.
+	from, duplicate := 0, false
+	if p.caps.NativeDeduplication {
+		from = 1
+		if duplicate, err = s.sharedRecord(ctx, p, lease); err != nil {
+			s.giveBack(ctx, p, lease)
+			return receipt{}, err
+		}
+	}
 	base, at = lease.ID(), lease.At()
-	if err := s.hand(ctx, p, base, at, 0); err != nil {
+	if err := s.hand(ctx, p, base, at, from); err != nil {
 		if !err.MaybeSent {
 			s.giveBack(ctx, p, lease)
 		}
@@ -127,7 +139,65 @@ func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 		s.o.Log.WarnContext(ctx, "activity is queued, but its deduplication key is not confirmed; a retry will find the same activity",
 			"activity", base, "error", err)
 	}
-	return receipt{base: base}, nil
+	if duplicate {
+		s.o.Markers.NativeHit()
+	}
+	return receipt{base: base, duplicate: duplicate}, nil
+}
+
+// newID returns the id of a call that turns out to be the first with its key.
+func (s *Service) newID(p *plan, at time.Time) (activity.ID, error) {
+	if p.caps.NativeDeduplication {
+		id, _ := p.periodIDs(at)
+		return id, nil
+	}
+	return activity.NewID(at, s.o.Entropy)
+}
+
+// sharedRecord creates the record of a lease's activity, unless a call that asked
+// for the queue's own window has made an activity of the same key: that one is
+// then the lease's, and the call a duplicate.
+func (s *Service) sharedRecord(ctx context.Context, p *plan, lease *dedup.Lease) (duplicate bool, err error) {
+	existing, created, err := s.createOrdered(ctx, p, lease.ID(), lease.At())
+	switch {
+	case err != nil:
+		return false, err
+	case created:
+		return false, nil
+	case existing.Fingerprint != p.fingerprint:
+		return false, s.o.Markers.NativeMismatch(existing.ID)
+	}
+	duplicate = existing.ID != lease.ID() || !lease.TakenOver
+	lease.Adopt(existing.ID, existing.CreatedAt)
+	return duplicate, nil
+}
+
+// periodIDs are the ids that stand for the plan's key in the period of five
+// minutes that a time is in, and in the one before.
+func (p *plan) periodIDs(at time.Time) (own, prev activity.ID) {
+	start, name := at.Truncate(queue.DedupWindow), p.name().Hash()
+	return activity.DerivedID(start, name), activity.DerivedID(start.Add(-queue.DedupWindow), name)
+}
+
+// createOrdered creates the first record of a call, or returns that of the call
+// with the same key that was first. With the open fallback, a table that is down
+// makes the call the first, without a record.
+func (s *Service) createOrdered(ctx context.Context, p *plan, base activity.ID, at time.Time) (existing ledger.Record, created bool, err error) {
+	first := p.records(base, at, s.o.Retention)[0]
+	_, prev := p.periodIDs(at)
+	contested := s.now().Sub(at.Truncate(queue.DedupWindow)) < contestedFor
+	brief, cancel := s.o.Markers.Brief(ctx)
+	defer cancel()
+	existing, created, err = s.o.Ledger.CreateOrdered(brief, first, prev, at.Add(-queue.DedupWindow), contested)
+	if err == nil {
+		return existing, created, nil
+	}
+	if !s.o.Markers.Open() || ctx.Err() != nil {
+		return existing, false, &SendError{Err: fmt.Errorf("record activity: %w", err)}
+	}
+	s.o.Log.DebugContext(ctx, "records cannot be read, going on without", "error", err)
+	p.unrecorded = true
+	return first, true, nil
 }
 
 // giveBack frees the key after a definite failure, within the lease. That the
@@ -141,7 +211,9 @@ func (s *Service) giveBack(ctx context.Context, p *plan, lease *dedup.Lease) {
 		s.o.Log.WarnContext(ctx, "deduplication key was not released; it can be used again when its lease ends",
 			"activity", lease.ID(), "error", err)
 	}
-	if dead {
+	// Where records are shared (sharedRecord), another call with the same key may
+	// have found this one's and sent.
+	if dead && !p.caps.NativeDeduplication {
 		s.drop(ctx, p, lease.ID())
 	}
 }
@@ -164,7 +236,7 @@ func (s *Service) drop(ctx context.Context, p *plan, base activity.ID) {
 // still be under way: API Gateway's time limit and some difference of clocks.
 const contestedFor = 35 * time.Second
 
-// native leaves the check to the queue: no marker is written or read.
+// native leaves the check to the queue: no marker is written.
 //
 // The queue drops a duplicate without saying so, so the call's record, which is
 // written anyway, is what tells: its id is derived from the key and the period
@@ -177,24 +249,15 @@ const contestedFor = 35 * time.Second
 // record and send, and the queue drops the copy if it has not.
 func (s *Service) native(ctx context.Context, p *plan) (receipt, error) {
 	at := s.now()
-	start := at.Truncate(queue.DedupWindow)
-	name := p.name().Hash()
-	base := activity.DerivedID(start, name)
-	prev := activity.DerivedID(start.Add(-queue.DedupWindow), name)
-
-	first := p.records(base, at, s.o.Retention)[0]
-	brief, cancel := s.o.Markers.Brief(ctx)
-	defer cancel()
-	existing, created, err := s.o.Ledger.CreateOrdered(brief, first, prev, at.Add(-queue.DedupWindow), at.Sub(start) < contestedFor)
-	switch {
-	case err != nil && (!s.o.Markers.Open() || ctx.Err() != nil):
-		return receipt{}, &SendError{Err: fmt.Errorf("record activity: %w", err)}
-	case err != nil:
-		if err := s.o.Markers.NativeFallback(ctx, err); err != nil {
-			return receipt{}, err
-		}
-		p.unrecorded, created = true, true
-	case !created:
+	base, _ := p.periodIDs(at)
+	existing, created, err := s.createOrdered(ctx, p, base, at)
+	if err != nil {
+		return receipt{}, err
+	}
+	if p.unrecorded {
+		s.o.Markers.NativeFallback()
+	}
+	if !created {
 		if existing.Fingerprint != p.fingerprint {
 			return receipt{}, s.o.Markers.NativeMismatch(existing.ID)
 		}

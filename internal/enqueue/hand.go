@@ -41,7 +41,9 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 	if err != nil {
 		return &SendError{Err: err}
 	}
-	missing = missing || p.unrecorded
+	if missing = missing || p.unrecorded; missing && s.o.Meter != nil {
+		s.o.Meter.Counted(Unrecorded, len(rs))
+	}
 	body, err := s.encode(ctx, p, m, rs, missing)
 	if err != nil {
 		return &SendError{Err: err}
@@ -77,9 +79,6 @@ func (s *Service) note(ctx context.Context, rs []ledger.Record, m message.Messag
 		return false, err
 	}
 	s.o.Log.DebugContext(ctx, "activity could not be recorded, its message says what is missing", "error", err)
-	if s.o.Meter != nil {
-		s.o.Meter.Counted(Unrecorded, len(rs))
-	}
 	return true, nil
 }
 

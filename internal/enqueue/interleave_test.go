@@ -388,6 +388,11 @@ func (c *caller) DropActivity(ctx context.Context, id activity.ID) error {
 	})
 }
 
+// FindMarker implements dedup.Store.
+func (c *caller) FindMarker(context.Context, string) (*dedup.Marker, error) {
+	panic("this queue is not ordered")
+}
+
 // ReserveMarker, ReplaceMarker and ReleaseMarker implement dedup.Store: the
 // real one and the model do each step, and have to agree.
 func (c *caller) ReserveMarker(ctx context.Context, k string, m dedup.Marker) (found *dedup.Marker, err error) {

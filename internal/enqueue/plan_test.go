@@ -390,7 +390,7 @@ func TestWhatAcceptingCosts(t *testing.T) {
 		"with a key":             {request(key("k")), []string{"table.Put", "table.Put", "normal.Send", "table.Put"}, 3},
 		"a chunk of recipients":  {request(key("k"), func(r *enqueue.Request) { r.Recipients = inboxes(50, 60) }), []string{"table.Put", "table.Put", "normal.Send", "table.Put"}, 3},
 		"ordered":                {request(ordered("o")), []string{"table.Put", "ordered.Send"}, 1},
-		"ordered, with a key":    {request(ordered("o"), key("k")), []string{"table.Get", "table.Put", "ordered.Send"}, 1},
+		"ordered, with a key":    {request(ordered("o"), key("k")), []string{"table.Get", "table.Get", "table.Put", "ordered.Send"}, 1},
 		"many recipients":        {request(func(r *enqueue.Request) { r.Recipients = inboxes(5000, 0) }), []string{"table.Put", "normal.Send"}, 1},
 		"delayed by the queue":   {request(delay(time.Minute)), []string{"table.Put", "normal.Send"}, 1},
 		"more than a message is": {request(func(r *enqueue.Request) { r.Recipients = inboxes(600, 2000) }), []string{"table.Put", "table.PutAll", "normal.Send"}, 0},

@@ -13,6 +13,15 @@ var _ dedup.Store = (*Store)(nil)
 
 func markerKey(key string) table.Key { return table.Key{PK: "M#" + key, SK: "MARK"} }
 
+// FindMarker implements dedup.Store.
+func (s *Store) FindMarker(ctx context.Context, key string) (*dedup.Marker, error) {
+	m, err := s.marker(ctx, key, nil)
+	if err != nil {
+		return nil, fmt.Errorf("find marker: %w", err)
+	}
+	return m, nil
+}
+
 // ReserveMarker implements dedup.Store.
 func (s *Store) ReserveMarker(ctx context.Context, key string, m dedup.Marker) (*dedup.Marker, error) {
 	it, err := markerItem(key, m)

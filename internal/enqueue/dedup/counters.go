@@ -28,6 +28,12 @@ func (g *Guard) hit() {
 	g.o.Counted(Duplicates, 1)
 }
 
+// NativeFallback counts a call whose key could not be looked up.
+func (g *Guard) NativeFallback() {
+	g.counts.fallbacks.Add(1)
+	g.o.Counted(Fallbacks, 1)
+}
+
 // NativeMismatch counts, and returns as an error, that a key which needs no
 // marker stands for a different request.
 func (g *Guard) NativeMismatch(id activity.ID) error {

@@ -67,6 +67,11 @@ func TestA10DifferentNamesHaveDifferentHashes(t *testing.T) {
 // absent is a store that cannot be reached.
 type absent struct{ calls int }
 
+func (a *absent) FindMarker(context.Context, string) (*dedup.Marker, error) {
+	a.calls++
+	return nil, errors.New("unreachable")
+}
+
 func (a *absent) ReserveMarker(context.Context, string, dedup.Marker) (*dedup.Marker, error) {
 	a.calls++
 	return nil, errors.New("unreachable")

@@ -12,10 +12,12 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Store keeps markers. Each of its methods is one conditional write, and each
-// is harmless to repeat with the same marker: a write whose answer was lost and
-// that is found to be one's own has succeeded.
+// Store keeps markers. Each of its methods but the first is one conditional
+// write, and each is harmless to repeat with the same marker: a write whose
+// answer was lost and that is found to be one's own has succeeded.
 type Store interface {
+	// FindMarker returns what is stored under key, expired or not; nil if nothing.
+	FindMarker(ctx context.Context, key string) (*Marker, error)
 	// ReserveMarker writes m if nothing unexpired is stored under key, else it
 	// returns what is. Finding m's own token is success.
 	ReserveMarker(ctx context.Context, key string, m Marker) (found *Marker, err error)
@@ -178,6 +180,21 @@ func (g *Guard) Reserve(ctx context.Context, c Claim) (*Lease, error) {
 	return g.reserve(ctx, l)
 }
 
+// Known reports whether a marker stands for the key. If that cannot be found out,
+// nothing does.
+func (g *Guard) Known(ctx context.Context, n Name) bool {
+	if g.store == nil {
+		return false
+	}
+	ctx, cancel := g.Brief(ctx)
+	defer cancel()
+	found, err := g.store.FindMarker(ctx, g.o.Prefix+n.Hash())
+	if err != nil {
+		g.o.Log.DebugContext(ctx, "deduplication markers cannot be read", "error", err)
+	}
+	return found != nil && found.Expires.After(g.o.Now())
+}
+
 // Open reports whether calls go on while the table is down.
 func (g *Guard) Open() bool { return g.o.Fallback == Open }
 
@@ -243,23 +260,13 @@ func (g *Guard) fallBack(ctx context.Context, l *Lease, cause error) (*Lease, er
 	if l.over() {
 		return nil, fmt.Errorf("reserve deduplication key: %w before it was taken: %w", ErrOver, cause)
 	}
-	if err := g.NativeFallback(ctx, cause); err != nil {
-		return nil, err
-	}
-	l.unsure = true
-	return l, nil
-}
-
-// NativeFallback counts a call whose key the table could say nothing about, and
-// returns whether it is refused: by ErrUnavailable, if the fallback is closed.
-func (g *Guard) NativeFallback(ctx context.Context, cause error) error {
-	g.counts.fallbacks.Add(1)
-	g.o.Counted(Fallbacks, 1)
+	g.NativeFallback()
 	if !g.Open() {
-		return fmt.Errorf("%w: %w", ErrUnavailable, cause)
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, cause)
 	}
 	g.o.Log.DebugContext(ctx, "deduplication is not available, going on without it", "error", cause)
-	return nil
+	l.unsure = true
+	return l, nil
 }
 
 func (g *Guard) token() (string, error) {

@@ -29,6 +29,10 @@ func (l *Lease) ID() activity.ID { return l.m.ID }
 // At is when the first holder was called.
 func (l *Lease) At() time.Time { return l.m.At }
 
+// Adopt makes the key stand for an activity that another call has made of the same
+// request. Confirm writes it.
+func (l *Lease) Adopt(id activity.ID, at time.Time) { l.m.ID, l.m.At = id, at }
+
 // start begins the lease at now.
 func (l *Lease) start(now time.Time) {
 	l.m.LeaseUntil = now.Add(l.g.o.Lease)

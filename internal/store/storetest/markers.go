@@ -46,7 +46,13 @@ var markers = group{"markers", []testCase{
 	}},
 	{"AMarkerComesBackAsItWasWritten", func(b *bed) {
 		key, m := "markers/"+string(b.newID()), b.marker(dedup.Sent)
+		if found, err := b.FindMarker(b.ctx, key); found != nil || err != nil {
+			b.t.Errorf("before it was written: %+v, %v", found, err)
+		}
 		b.reserve(key, m, nil)
+		if found, err := b.FindMarker(b.ctx, key); err != nil || found == nil || found.Token != m.Token || found.ID != m.ID || !found.Expires.Equal(m.Expires) {
+			b.t.Errorf("found %+v, %v, want %+v", found, err, m)
+		}
 		b.reserve(key, b.marker(dedup.Pending), &m)
 	}},
 	{"AnExpiredMarkerIsAsGoodAsNone", func(b *bed) {

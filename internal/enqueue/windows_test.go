@@ -1,0 +1,93 @@
+package enqueue_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"fedpost/internal/enqueue"
+	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/testkit/faults"
+)
+
+// TestB16AKeyOnTheOrderedQueueHasOneAnswer: with and without a window or a delay
+// of its own, in either order, a key stands for one activity: the second call is
+// a duplicate or, if it asks for something else, told so.
+func TestB16AKeyOnTheOrderedQueueHasOneAnswer(t *testing.T) {
+	plain, hour := request(ordered("g"), key("k")), request(ordered("g"), key("k"), ttl(time.Hour))
+	later := request(ordered("g"), key("k"), delay(time.Minute))
+	laterHour := request(ordered("g"), key("k"), delay(time.Minute), ttl(time.Hour))
+	for name, c := range map[string]struct {
+		a, b  enqueue.Request
+		apart time.Duration
+		want  string
+	}{
+		"none, then 1h":               {plain, hour, time.Second, "duplicate"},
+		"1h, then none":               {hour, plain, time.Second, "duplicate"},
+		"none, then 1h, next period":  {plain, hour, 4 * time.Minute, "duplicate"},
+		"1h, then none, next period":  {hour, plain, 4 * time.Minute, "duplicate"},
+		"1h, then none, half an hour": {hour, plain, 30 * time.Minute, "duplicate"},
+		"1h, then none, afterwards":   {hour, plain, 2 * time.Hour, "queued"},
+		"none, then 1h, afterwards":   {plain, hour, 10 * time.Minute, "queued"},
+		"none, then delay":            {plain, later, time.Second, "mismatch"},
+		"delay, then none":            {later, plain, time.Second, "mismatch"},
+		"delay, then delay and 1h":    {later, laterHour, time.Second, "duplicate"},
+		"delay and 1h, then delay":    {laterHour, later, 20 * time.Minute, "duplicate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, faults.NewPlan())
+			first := w.must(c.a, enqueue.Queued)
+			w.wait(c.apart)
+			second, err := w.enqueue(c.b)
+			var mismatch *dedup.MismatchError
+			got := string(second.Status)
+			if errors.As(err, &mismatch) {
+				got, second.ID = "mismatch", mismatch.ID
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if got != c.want || (second.ID == first) != (c.want != "queued") {
+				t.Errorf("%s of %s, want %s of %s", got, second.ID, c.want, first)
+			}
+			if c.want == "mismatch" {
+				w.must(c.a, enqueue.Duplicate)
+			}
+			w.comeToRest(time.Hour)
+			if n, want := len(ids(w.arrived())), map[bool]int{true: 2, false: 1}[c.want == "queued"]; n != want {
+				t.Errorf("%d activities arrived, want %d", n, want)
+			}
+		})
+	}
+}
+
+// TestB16ConcurrentCallsOfBothKindsAreOneActivity: at every call that one makes,
+// the other runs from beginning to end.
+func TestB16ConcurrentCallsOfBothKindsAreOneActivity(t *testing.T) {
+	plain, hour := request(ordered("g"), key("k")), request(ordered("g"), key("k"), ttl(time.Hour))
+	for name, c := range map[string][2]enqueue.Request{"a plain call, 1h in it": {plain, hour}, "1h, a plain call in it": {hour, plain}} {
+		for at := 1; at <= 7; at++ {
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, faults.NewPlan())
+				between := &between{at: at}
+				between.run = func() {
+					_, err := w.enqueue(c[1])
+					var held *dedup.HeldError
+					if err != nil && !errors.As(err, &held) {
+						t.Error(err)
+					}
+				}
+				s := w.caller(between.markers(w.store), between.ledger(w.store), between.queue(w), 42)
+				if _, err := s.Enqueue(t.Context(), c[0]); err != nil {
+					t.Fatal(err)
+				}
+				if n := len(ids(w.arrived())); n != 1 {
+					t.Errorf("with the other before call %d, %d activities arrived", at, n)
+				}
+				w.wait(time.Minute)
+				for _, r := range c {
+					w.must(r, enqueue.Duplicate)
+				}
+			})
+		}
+	}
+}
