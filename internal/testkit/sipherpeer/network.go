@@ -1,6 +1,8 @@
 package sipherpeer
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,6 +23,8 @@ type route struct {
 	// hang holds a request until its caller gives up.
 	hang bool
 	in   http.Handler
+	// body changes how the body of in's answer is read; nil: it does not.
+	body func(context.Context, io.ReadCloser) io.ReadCloser
 }
 
 // NewNetwork returns a network with these peers on it.
@@ -82,7 +86,11 @@ func (n *Network) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	case to.in != nil:
-		return serve(to.in, r)
+		res, err := serve(to.in, r)
+		if err == nil && to.body != nil {
+			res.Body, res.ContentLength = to.body(r.Context(), res.Body), -1
+		}
+		return res, err
 	}
 	moved := r.Clone(r.Context())
 	moved.Host = r.URL.Host
