@@ -90,6 +90,9 @@ func (u *unit) learn(j *job) {
 	}
 	now := u.Now()
 	switch o := j.out; {
+	case o.Class == outcome.Gone && u.a.Type == "Delete":
+		// Some servers answer 410 to a Delete of an actor that they never saw.
+		u.Hosts.Observe(j.target, o)
 	case o.Class == outcome.Gone:
 		u.Hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
 			return s.SaidGone(u.Rules, o.Err, now)

@@ -147,18 +147,93 @@ func TestABrokenInboxDoesNotStopItsHost(t *testing.T) {
 	}
 }
 
-func TestGoneFromASharedInboxEndsTheWholeServer(t *testing.T) {
+func gone(world.Request, int) outcome.Outcome {
+	return outcome.Outcome{Class: outcome.Gone, Status: 410, Err: "answered 410"}
+}
+
+func TestAServerIsGoneForADayWhenALookConfirmsIt(t *testing.T) {
 	w := world.New(t, world.Options{})
-	w.Servers.Script("gone.example", func(world.Request, int) outcome.Outcome {
-		return outcome.Outcome{Class: outcome.Gone, Status: 410, Err: "answered 410"}
-	})
+	w.Servers.Script("gone.example", gone)
 	first := w.Send(w.Activity("Create"), "https://gone.example/inbox")
-	w.Work()
+	w.Run(2*time.Minute, time.Minute)
 	second := w.Send(w.Activity("Create"), "https://gone.example/u/1", "https://gone.example/u/2")
 	w.Run(time.Minute, time.Minute)
 	w.Expect(first, map[string]activity.State{"https://gone.example/inbox": activity.Failed})
 	w.Expect(second, map[string]activity.State{"https://gone.example/u/1": activity.Failed, "https://gone.example/u/2": activity.Failed})
 	if n := len(w.Servers.Got()); n != 1 {
-		t.Errorf("%d requests to a server that is gone", n)
+		t.Errorf("%d POSTs to a server that is gone", n)
+	}
+	w.Servers.Script("gone.example", nil)
+	w.Run(6*time.Hour, time.Minute)
+	third := w.Send(w.Activity("Create"), "https://gone.example/u/1")
+	w.Work()
+	w.Expect(third, map[string]activity.State{"https://gone.example/u/1": activity.Delivered})
+}
+
+func TestOne410CondemnsNoServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		typ  string
+		look world.Script // what the server itself answers
+		want int          // looks
+	}{
+		"of an actor that is gone":              {"Create", nil, 1},
+		"to a Delete":                           {"Delete", gone, 0},
+		"from a server that answers only inbox": {"Create", world.Answers(404), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			const shared, other = "https://gts.example/inbox", "https://gts.example/u/2"
+			looks := 0
+			w.Servers.Script("gts.example", world.OneByOne(func(r world.Request, n int) outcome.Outcome {
+				if looks++; c.look == nil {
+					return world.Status(200)
+				}
+				return c.look(r, n)
+			}))
+			w.Servers.Script(shared, gone)
+			w.Servers.Script(other, world.Answers(202))
+			for range 5 {
+				w.Send(w.Activity(c.typ), shared)
+				w.Run(2*time.Minute, time.Minute)
+			}
+			id := w.Send(w.Activity("Create"), other)
+			w.Run(time.Minute, time.Minute)
+			w.Expect(id, map[string]activity.State{other: activity.Delivered})
+			if looks != c.want {
+				t.Errorf("%d looks at the server, want %d", looks, c.want)
+			}
+			if s := phase(t, w, circuit.HostKey("gts.example")); s.Phase != circuit.Healthy || !s.CheckAt.IsZero() {
+				t.Errorf("its state is %+v", s)
+			}
+		})
+	}
+}
+
+func TestAHostThatThrottlesForEverCostsFewRequests(t *testing.T) {
+	for _, asked := range []time.Duration{time.Second, 10 * time.Second, 10 * time.Minute} {
+		t.Run(asked.String(), func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			w.Servers.Script("busy.example", func(r world.Request, _ int) outcome.Outcome {
+				return outcome.Outcome{Class: outcome.Throttled, Status: 429, RetryAfter: r.At.Add(asked), Err: "answered 429"}
+			})
+			for range 200 {
+				w.Send(w.Activity("Create"), "https://busy.example/inbox")
+			}
+			last := 0
+			for d := range 3 {
+				w.Run(day, time.Second)
+				n := len(w.Servers.Got())
+				t.Logf("day %d: %d POSTs", d+1, n-last)
+				if n-last > 50 {
+					t.Errorf("%d POSTs on day %d to a host that accepts none", n-last, d+1)
+				}
+				last = n
+			}
+			w.Servers.Script("busy.example", nil)
+			w.Run(13*time.Hour, time.Minute)
+			if n := len(w.Servers.Got()) - last; n != 200 {
+				t.Errorf("%d of 200 were delivered in the half day after it accepted again: %+v", n, phase(t, w, circuit.HostKey("busy.example")))
+			}
+		})
 	}
 }

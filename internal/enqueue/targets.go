@@ -23,7 +23,9 @@ func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, disti
 
 		inbox, shared := r.Inbox, false
 		if r.SharedInbox != "" && !everyInbox {
-			inbox, shared = r.SharedInbox, true
+			// An inbox that is named as its own shared inbox is one actor's: what it
+			// answers says nothing of the whole server.
+			inbox, shared = r.SharedInbox, r.SharedInbox != r.Inbox
 		}
 		if i, ok := place[inbox]; ok {
 			targets[i].Stands++

@@ -187,7 +187,11 @@ func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error
 			return err
 		}
 	}
-	switch s.Settled(now).Phase {
+	phase := s.Settled(now).Phase
+	if s.Doubt || phase == circuit.Gone && !s.Parked {
+		return r.look(ctx, s)
+	}
+	switch phase {
 	case circuit.Unhealthy, circuit.Exhausted:
 		return r.check(ctx, s)
 	case circuit.HalfOpen:

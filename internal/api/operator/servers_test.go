@@ -179,7 +179,7 @@ func TestServersAreListedByPhaseAndProtocolAndPage(t *testing.T) {
 			w.change(key, func(s circuit.State) circuit.State { return s.Block(rules, "spam", start) })
 			want[name] = circuit.Blocked
 		case 2:
-			w.change(key, func(s circuit.State) circuit.State { return s.SaidGone(rules, "410", start) })
+			w.change(key, func(s circuit.State) circuit.State { return s.ConfirmedGone(rules, "410", start) })
 			want[name] = circuit.Gone
 		case 3:
 			w.must("PUT", server(name), `{"rateLimit":{"perMinute":6}}`, new(contract.Server))

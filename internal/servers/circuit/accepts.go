@@ -30,25 +30,39 @@ func (s State) Accepts(now time.Time) bool { return s.Decision(now) == Send }
 func (s State) Trying(now time.Time) bool { return s.Settled(now).Phase == HalfOpen }
 
 // Settled ends what ends by itself: pauses, and the belief that a server is
-// gone. What is parked is then released step by step.
+// gone. What is parked is then released step by step; after several pauses in a
+// row that began with one trial.
 func (s State) Settled(now time.Time) State {
 	switch s.Phase {
 	case "":
 		s.Phase = Healthy
 	case Paused, Gone:
-		if !s.Until.IsZero() && !now.Before(s.Until) {
-			return s.reopened(now)
+		if s.Until.IsZero() || now.Before(s.Until) {
+			return s
 		}
+		if s.Throttles > 1 {
+			return s.onTrial(now)
+		}
+		return s.reopened(now)
 	}
 	return s
 }
 
-// reopened is s as it accepts deliveries again, with nothing known against it.
+// onTrial is s after one pause too many: a single delivery decides how it goes on.
+func (s State) onTrial(now time.Time) State {
+	why := s.Why
+	s = s.reopened(now)
+	s.Phase, s.Why = HalfOpen, why
+	return s
+}
+
+// reopened is s as it accepts deliveries again, with nothing known against it but
+// the pauses it asked for.
 func (s State) reopened(now time.Time) State {
 	s.Phase, s.Since, s.Until, s.Why, s.Reason = Healthy, now, time.Time{}, "", ""
 	s.DownSince, s.Streak, s.Window, s.Checks = time.Time{}, 0, Window{}, 0
 	s.Ramp, s.Sweep, s.CheckAt = 0, Sweep{}, time.Time{}
-	s.Trials, s.Tried = 0, ""
+	s.Trials, s.Tried, s.Doubt = 0, "", false
 	if s.Parked {
 		s.Phase, s.CheckAt = Recovering, now
 	}

@@ -65,9 +65,11 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 // TrialSent says that a trial was released, to an inbox. Without news of it by
 // Rules.TrialTimeout another is sent.
 func (s State) TrialSent(r Rules, inbox string, at Sweep, now time.Time) State {
-	if s.Phase != HalfOpen {
+	t := s.Settled(now)
+	if t.Phase != HalfOpen {
 		return s
 	}
+	s = t
 	s.Trials++
 	s.Tried, s.Sweep, s.CheckAt = inboxDigest(inbox), at, now.Add(r.TrialTimeout)
 	return s.kept(r, now)
@@ -78,11 +80,13 @@ func (s State) HasTried(inbox string) bool { return s.Tried == inboxDigest(inbox
 
 // TrialPassed begins the recovery.
 func (s State) TrialPassed(r Rules, now time.Time) State {
-	if s.Phase != HalfOpen {
+	t := s.Settled(now)
+	if t.Phase != HalfOpen {
 		return s
 	}
+	s = t
 	s = s.reopened(now)
-	s.Ramp = r.rampAfter(r.Ramp[0])
+	s.Throttles, s.Ramp = 0, r.rampAfter(r.Ramp[0])
 	return s.kept(r, now)
 }
 
@@ -90,9 +94,12 @@ func (s State) TrialPassed(r Rules, now time.Time) State {
 // outcome.ReasonNone), it may be the inbox that is broken and not the host: then
 // others are tried first, as far as Rules.Trials allows.
 func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
-	switch {
-	case s.Phase != HalfOpen:
+	t := s.Settled(now)
+	if t.Phase != HalfOpen {
 		return s
+	}
+	s = t
+	switch {
 	case reason == outcome.ReasonNone && s.Trials < r.Trials:
 		return s.TrialVoid(r, now)
 	}
@@ -101,9 +108,11 @@ func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.
 
 // TrialVoid says that the trial was not made: another is due.
 func (s State) TrialVoid(r Rules, now time.Time) State {
-	if s.Phase != HalfOpen {
+	t := s.Settled(now)
+	if t.Phase != HalfOpen {
 		return s
 	}
+	s = t
 	s.CheckAt = now
 	return s.kept(r, now)
 }

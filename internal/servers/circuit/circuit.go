@@ -39,7 +39,8 @@ const (
 	// Exhausted: down for longer than the give-up time; what is parked dies,
 	// what comes is parked.
 	Exhausted Phase = "exhausted"
-	// Gone: it said 410 for the whole server; deliveries fail.
+	// Gone: a look at the server has confirmed a 410 for the whole of it;
+	// deliveries fail until State.Until.
 	Gone Phase = "gone"
 	// Blocked: an operator refuses deliveries to it.
 	Blocked Phase = "blocked"
@@ -54,6 +55,15 @@ type State struct {
 	Until  time.Time      `json:"until,omitzero"` // Paused, Gone: when it ends
 	Why    string         `json:"why,omitempty"`  // in words, for operators
 	Reason outcome.Reason `json:"reason,omitempty"`
+
+	// Throttles counts the pauses that the server has asked for in a row, without
+	// a delivery accepted in between.
+	Throttles int `json:"throttles,omitempty"`
+	// Doubt says that an inbox which many actors share has answered 410, and that
+	// a look at the server is due to tell whether it is gone; DoubtAt is when
+	// that was last asked for.
+	Doubt   bool      `json:"doubt,omitempty"`
+	DoubtAt time.Time `json:"doubtAt,omitzero"`
 
 	// DownSince is when the present outage began; zero if there is none.
 	DownSince time.Time `json:"down,omitzero"`
@@ -146,7 +156,7 @@ var ErrChanged = errors.New("server state has changed")
 // ErrCursor says that a cursor is not one that ListServers gave out.
 var ErrCursor = errors.New("no such cursor")
 
-// Store is what health needs of its storage.
+// Store is what the circuit needs of its storage.
 type Store interface {
 	// Servers returns the states that exist, by key, in one request per 100.
 	Servers(ctx context.Context, keys ...string) (map[string]State, error)

@@ -337,7 +337,14 @@ func TestAnOperatorsRateLimitStaysUntilItIsLifted(t *testing.T) {
 }
 
 func TestGoneIsBelievedForAWhile(t *testing.T) {
-	s := fresh().SaidGone(rules, "410", t0)
+	asked := fresh().SaidGone(rules, "410", t0)
+	if asked.Decision(t0) != Send || !asked.Doubt || !asked.CheckAt.Equal(t0) {
+		t.Errorf("one 410 condemns: %+v", asked)
+	}
+	if again := asked.NotGone(rules, t0).SaidGone(rules, "410", t0.Add(time.Hour)); again.Doubt || !again.CheckAt.IsZero() {
+		t.Errorf("looked at again after an hour: %+v", again)
+	}
+	s := asked.ConfirmedGone(rules, "410", t0)
 	if s.Decision(t0.Add(rules.GoneFor-1)) != Refuse || s.Decision(t0.Add(rules.GoneFor)) != Send || s.Forget.Before(s.Until) {
 		t.Errorf("%+v", s)
 	}

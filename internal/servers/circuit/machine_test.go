@@ -48,7 +48,17 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 			"429": func(t *rapid.T) {
 				change(s.Throttle(rules, now.Add(time.Duration(rapid.Int64Range(-1e9, 1e15).Draw(t, "for"))), "", now))
 			},
-			"410":     func(t *rapid.T) { change(s.SaidGone(rules, "", now)) },
+			"410": func(t *rapid.T) { change(s.SaidGone(rules, "", now)) },
+			"looked": func(t *rapid.T) {
+				if !s.Doubt && s.Settled(now).Phase != Gone {
+					return
+				}
+				if rapid.Bool().Draw(t, "gone") {
+					change(s.ConfirmedGone(rules, "", now))
+				} else {
+					change(s.NotGone(rules, now))
+				}
+			},
 			"park":    func(t *rapid.T) { change(s.Park(rules, now)) },
 			"missed":  func(t *rapid.T) { change(s.Missed(rules, now)) },
 			"hold":    func(t *rapid.T) { change(s.Hold(rules, now)) },

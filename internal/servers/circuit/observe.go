@@ -26,6 +26,12 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 			return t.InboxFault(r, now).kept(r, now)
 		}
 		return t.Fault(r, o.Reason, o.Why, now)
+	case Paused:
+		// The answer to what was under way: the server takes something, after all.
+		if o.Successes > 0 && s.Throttles > 0 {
+			s.Throttles = 0
+			return s.kept(r, now)
+		}
 	case Unhealthy, Exhausted:
 		// Late answers to what was under way. A good one is a reason to look, not
 		// to believe.
@@ -51,9 +57,9 @@ func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 }
 
 // counts reports whether an observation is worth a write. Successes alone are
-// not, unless they end a streak: a write for every batch would make the record of
+// not, unless they end a streak of failures or pauses: a write for every batch would make the record of
 // a busy server one that nobody else gets to change.
-func (s State) counts(o Observation) bool { return o.Failures > 0 || s.Streak > 0 }
+func (s State) counts(o Observation) bool { return o.Failures > 0 || s.Streak > 0 || s.Throttles > 0 }
 
 // stale reports whether the window is over.
 func (s State) stale(r Rules, now time.Time) bool {
@@ -78,7 +84,7 @@ func (s State) count(r Rules, o Observation, now time.Time) State {
 		s.Window.Inbox = joint(s.Window.Inbox, inbox)
 	}
 	if o.Successes > 0 {
-		s.Streak = 0
+		s.Streak, s.Throttles = 0, 0
 	}
 	s.Streak += o.Trailing
 	if s.Since.IsZero() {

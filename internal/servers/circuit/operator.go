@@ -5,6 +5,7 @@ import "time"
 // Block refuses all deliveries to the server until Unblock.
 func (s State) Block(r Rules, why string, now time.Time) State {
 	s = s.reopened(now)
+	s.Throttles = 0
 	s.Phase, s.Why, s.CheckAt = Blocked, clip(why), time.Time{}
 	if s.Parked {
 		s.CheckAt = now // what is parked fails
@@ -26,6 +27,7 @@ func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State 
 	if s.Phase == Blocked || (!until.IsZero() && !until.After(now)) {
 		return s
 	}
+	s.Throttles = 0
 	return s.pause(r, until, why, now)
 }
 
@@ -34,6 +36,7 @@ func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State 
 func (s State) Resume(r Rules, now time.Time) State {
 	switch s.Phase {
 	case Paused, Gone, Unhealthy, HalfOpen, Exhausted:
+		s.Throttles = 0
 		return s.reopened(now).kept(r, now)
 	}
 	return s

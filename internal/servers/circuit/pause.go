@@ -23,18 +23,32 @@ func (s State) Fault(r Rules, reason outcome.Reason, why string, now time.Time) 
 func clip(why string) string { return outcome.Clean(why, 200) }
 
 // Throttle pauses the server until a time, because it asked for it: it is alive,
-// whatever was thought of it before.
+// whatever was thought of it before. A server that asks again, without having
+// accepted anything since, gets Rules.Throttled at least, twice as much each time,
+// and one trial at the end: however short the pauses it asks for, it costs some 30
+// requests a day. An answer that prolongs the present pause by little changes
+// nothing: a server that answers a thousand requests costs one write.
 func (s State) Throttle(r Rules, until time.Time, why string, now time.Time) State {
+	t := s.Settled(now)
+	throttles := t.Throttles
+	if t.Phase != Paused {
+		throttles++
+	}
+	if least := now.Add(r.throttled(throttles)); throttles > 1 && until.Before(least) && t.Phase != Paused {
+		until = least
+	}
 	if latest := now.Add(r.MaxPause); until.After(latest) {
 		until = latest
 	}
-	switch t := s.Settled(now); {
+	switch {
 	case t.Phase == Gone, t.Phase == Blocked, !until.After(now):
 		return s
-	case t.Phase == Paused && (s.Until.IsZero() || !until.After(s.Until)):
+	case t.Phase == Paused && (s.Until.IsZero() || until.Sub(s.Until) <= max(time.Second, s.Until.Sub(now)/10)):
 		return s
 	}
-	return s.pause(r, until, why, now)
+	s = s.pause(r, until, why, now)
+	s.Throttles = throttles
+	return s
 }
 
 func (s State) pause(r Rules, until time.Time, why string, now time.Time) State {
@@ -42,19 +56,6 @@ func (s State) pause(r Rules, until time.Time, why string, now time.Time) State 
 	s.Phase, s.Until, s.Why, s.CheckAt = Paused, until, clip(why), time.Time{}
 	if s.Parked {
 		s.CheckAt = s.parkedCheck(r, now)
-	}
-	return s.kept(r, now)
-}
-
-// SaidGone records that the server says it is gone as a whole.
-func (s State) SaidGone(r Rules, why string, now time.Time) State {
-	if s.Phase == Blocked || s.Phase == Gone {
-		return s
-	}
-	s = s.reopened(now)
-	s.Phase, s.Until, s.Why, s.CheckAt = Gone, now.Add(r.GoneFor), clip(why), time.Time{}
-	if s.Parked {
-		s.CheckAt = now
 	}
 	return s.kept(r, now)
 }

@@ -145,6 +145,8 @@ func (s State) Emptied(r Rules, now time.Time) State {
 		if wait := r.wait(s.Checks, false); wait > 0 {
 			s.CheckAt = now.Add(wait)
 		}
+	case Gone:
+		s.CheckAt = s.goneCheck(r, now)
 	default:
 		s.CheckAt = time.Time{}
 	}

@@ -39,9 +39,13 @@ type Rules struct {
 
 	// MaxPause caps the pause that a server may ask for.
 	MaxPause time.Duration
-	// GoneFor is how long a server that said it is gone is believed: names
-	// change hands.
-	GoneFor time.Duration
+	// Throttled is the least pause of a server that asks for a second one without
+	// having accepted anything since the first. It doubles with each further one,
+	// up to MaxPause. Default 2 min.
+	Throttled time.Duration
+	// GoneFor is how long a server that is gone is believed, and GoneLook how
+	// often it is looked at meanwhile: names change hands. Defaults: a day, 6 h.
+	GoneFor, GoneLook time.Duration
 	// Unknown is how long the record of a server is kept after its last change
 	// while nothing is parked for it.
 	Unknown time.Duration
@@ -71,7 +75,9 @@ func (r Rules) Complete() Rules {
 	r.TrialTimeout = cmp.Or(r.TrialTimeout, 2*time.Minute)
 	r.Trials = cmp.Or(r.Trials, 3)
 	r.MaxPause = cmp.Or(r.MaxPause, 12*time.Hour)
-	r.GoneFor = cmp.Or(r.GoneFor, 30*day)
+	r.Throttled = cmp.Or(r.Throttled, 2*time.Minute)
+	r.GoneFor = cmp.Or(r.GoneFor, day)
+	r.GoneLook = cmp.Or(r.GoneLook, 6*time.Hour)
 	r.Unknown = cmp.Or(r.Unknown, day)
 	return r
 }
@@ -95,6 +101,15 @@ func (r Rules) quick(n int) bool { return n <= r.Checks }
 
 // LastQuick reports whether the n-th failed check was the last of the quick ones.
 func (r Rules) LastQuick(n int) bool { return n == r.Checks+1 }
+
+// throttled is the least pause of a server that asks for the n-th one in a row.
+func (r Rules) throttled(n int) time.Duration {
+	pause := r.Throttled
+	for i := 2; i < n && pause < r.MaxPause; i++ {
+		pause *= 2
+	}
+	return min(pause, r.MaxPause)
+}
 
 // rampAfter is the step that follows a release of n.
 func (r Rules) rampAfter(n int) int {

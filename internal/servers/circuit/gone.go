@@ -1,0 +1,64 @@
+package circuit
+
+import "time"
+
+// SaidGone records that an inbox which many actors share has answered 410. That
+// condemns nobody, since some servers answer 410 for a single actor: it only asks
+// the scheduled function for a look at the server, at most one every GoneLook.
+func (s State) SaidGone(r Rules, why string, now time.Time) State {
+	t := s.Settled(now)
+	if t.Phase != Healthy && t.Phase != Recovering || now.Sub(t.DoubtAt) < r.GoneLook {
+		return s
+	}
+	if t.Since.IsZero() {
+		t.Since = now
+	}
+	t.Doubt, t.DoubtAt, t.Why, t.CheckAt = true, now, clip(why), now
+	return t.kept(r, now)
+}
+
+// ConfirmedGone records that a look at the server was answered 410 too. The server
+// is believed for GoneFor, and looked at every GoneLook meanwhile.
+func (s State) ConfirmedGone(r Rules, why string, now time.Time) State {
+	if s.Phase == Blocked {
+		return s
+	}
+	since := s.Since
+	again := s.Phase == Gone
+	until := s.Until
+	s = s.reopened(now)
+	s.Phase, s.Until, s.Why = Gone, now.Add(r.GoneFor), clip(why)
+	if again {
+		s.Since, s.Until = since, until
+	}
+	s.CheckAt = s.goneCheck(r, now)
+	return s.kept(r, now)
+}
+
+// NotGone records that a look at the server was answered, and not with 410.
+func (s State) NotGone(r Rules, now time.Time) State {
+	switch t := s.Settled(now); {
+	case t.Phase == Gone:
+		return t.reopened(now).kept(r, now)
+	case t.Doubt:
+		t.Doubt, t.Why, t.CheckAt = false, "", time.Time{}
+		if t.Parked {
+			t.CheckAt = now
+		}
+		return t.kept(r, now)
+	}
+	return s
+}
+
+// goneCheck is when a server that is gone is looked at next: at once while
+// something is parked for it, which fails.
+func (s State) goneCheck(r Rules, now time.Time) time.Time {
+	next := now.Add(r.GoneLook)
+	switch {
+	case s.Parked:
+		return now
+	case s.Until.Before(next):
+		return s.Until
+	}
+	return next
+}
