@@ -117,7 +117,7 @@ func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []l
 	if missing {
 		unrecorded(&m, rs)
 	}
-	base, forget := rs[0].ID, rs[0].Forget
+	base, forget := rs[0].ID, rs[0].Forget.Add(agenda.Slack)
 	body, err := message.Encode(m)
 	if err != nil {
 		return "", err
@@ -192,7 +192,7 @@ func (s *Service) tell(ctx context.Context, m message.Message) error {
 // postpone notes the message for later. An error leaves open whether it was
 // noted, and then it will be sent.
 func (s *Service) postpone(ctx context.Context, p *plan, base activity.ID, body string, first ledger.Record) *SendError {
-	t := agenda.Task{ID: string(base), Queue: p.queue, Body: body, DueAt: first.DueAt, Forget: first.Forget}
+	t := agenda.Task{ID: string(base), Queue: p.queue, Body: body, DueAt: first.DueAt, Forget: first.Forget.Add(agenda.Slack)}
 	if p.caps.NativeDeduplication {
 		t.Group, t.Key = p.group(base), string(base)
 	}

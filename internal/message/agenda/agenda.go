@@ -35,7 +35,8 @@ type Task struct {
 	Group string    `json:"group,omitempty"`
 	Key   string    `json:"key,omitempty"`
 	DueAt time.Time `json:"due"`
-	// Forget is when the table may drop it, whether released or not.
+	// Forget is when the table may drop it, whether released or not: at least Slack
+	// after it is due.
 	Forget time.Time `json:"-"`
 	// Damaged is why the stored task cannot be read. Read only; of such a task
 	// only ID and Forget are set.
