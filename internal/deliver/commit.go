@@ -178,10 +178,7 @@ func (u *unit) splitOff(ctx context.Context) error {
 	var waits []time.Duration
 	for _, j := range u.jobs {
 		if j.state == activity.Retrying {
-			ds = append(ds, message.Delivery{
-				Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
-				Attempts: j.attempts, Unsent: j.unsent, Generation: u.d.Generation, Since: u.d.Since,
-			})
+			ds = append(ds, u.one(j, u.d.Generation))
 			waits = append(waits, u.delayed(j.next))
 		}
 	}

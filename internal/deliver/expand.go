@@ -10,7 +10,6 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
-	"fedpost/internal/servers/parking"
 )
 
 // expandStep is how many deliveries are planned and sent before the clock is
@@ -153,17 +152,14 @@ func (v *invocation) send(ctx context.Context, a activity.Activity, ds []message
 func (v *invocation) sendEach(ctx context.Context, a activity.Activity, ds []message.Delivery, waits []time.Duration) ([]error, error) {
 	ms := make([]queue.Message, len(ds))
 	for k, d := range ds {
-		body, err := message.Encode(message.Message{Activity: &a, Deliver: &d})
+		m, err := d.Queued(v.from, a)
 		if err != nil {
 			return nil, err
 		}
-		ms[k].Body = body
-		if v.from.FIFO() {
-			ms[k].OrderingKey = parking.GroupOf(a, d.Targets[0].Host())
-			ms[k].DeduplicationKey = parking.SendKey(a.ID, d)
-		} else if waits != nil {
-			ms[k].Delay = min(waits[k], queue.MaxDelay)
+		if !v.from.FIFO() && waits != nil {
+			m.Delay = min(waits[k], queue.MaxDelay)
 		}
+		ms[k] = m.Message
 	}
 	return v.Queues(v.from).SendBatch(ctx, ms), nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/message"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 )
@@ -23,7 +24,7 @@ func (u *unit) keepOrder(ctx context.Context, j *job, read map[string]circuit.St
 	if !read[key].Parked {
 		return nil
 	}
-	before, err := u.Lot.Spots.ParkedBefore(ctx, key, parking.GroupOf(u.a, j.host), u.a.Sequence)
+	before, err := u.Lot.Spots.ParkedBefore(ctx, key, message.GroupOf(u.a, j.host), u.a.Sequence)
 	if err != nil {
 		return fmt.Errorf("look for what is parked before: %w", err)
 	}
@@ -36,10 +37,9 @@ func (u *unit) keepOrder(ctx context.Context, j *job, read map[string]circuit.St
 // leaveGroup empties the unit's spot and releases the next of its group.
 func (u *unit) leaveGroup(ctx context.Context) error {
 	host := u.d.Targets[0].Host()
-	key, group := circuit.HostKey(host), parking.GroupOf(u.a, host)
+	key, group := circuit.HostKey(host), message.GroupOf(u.a, host)
 	spot := parking.Spot{
-		Key: key, Activity: u.a.ID, Chunk: u.d.Chunk, Position: u.d.Position, Generation: u.d.Generation,
-		Group: group, Sequence: u.a.Sequence,
+		Key: key, Unit: u.unit(), Group: group, Sequence: u.a.Sequence,
 	}
 	if err := u.Lot.Spots.Unpark(ctx, []parking.Spot{spot}); err != nil {
 		return fmt.Errorf("leave the lot: %w", err)

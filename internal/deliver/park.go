@@ -45,12 +45,9 @@ func (u *unit) park(ctx context.Context) error {
 func (u *unit) parked(j *job) parking.Parked {
 	return parking.Parked{
 		Key: j.lot, Activity: u.a,
-		Delivery: message.Delivery{
-			Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
-			Attempts: j.attempts, Unsent: j.unsent, Generation: u.spotGeneration(), Since: u.d.Since,
-		},
-		Since: u.Now(), GiveUp: u.giveUpAt(),
-		Group: parking.GroupOf(u.a, j.host), Sequence: u.a.Sequence,
+		Delivery: u.one(j, u.spotGeneration()),
+		Since:    u.Now(), GiveUp: u.giveUpAt(),
+		Group: message.GroupOf(u.a, j.host), Sequence: u.a.Sequence,
 		Attempted: j.attempts > 0,
 	}
 }

@@ -71,8 +71,14 @@ func (j *job) tries() int { return j.attempts + j.unsent }
 // single reports whether the unit is one target by itself.
 func (u *unit) single() bool { return u.d.Position != message.Whole }
 
-func (u *unit) unit() ledger.Unit {
-	return ledger.Unit{Activity: u.a.ID, Chunk: u.d.Chunk, Position: u.d.Position, Generation: u.d.Generation}
+func (u *unit) unit() message.Unit { return u.d.Unit(u.a.ID) }
+
+// one is the delivery message of a single target.
+func (u *unit) one(j *job, generation int) message.Delivery {
+	return message.Delivery{
+		Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
+		Attempts: j.attempts, Unsent: j.unsent, Generation: generation, Since: u.d.Since,
+	}
 }
 
 // deliver works on a delivery message.

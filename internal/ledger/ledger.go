@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/message"
 )
 
 // ChunkSize is how many targets one delivery message and one chunk's record
@@ -96,13 +97,9 @@ type Recipient struct {
 	Claimed time.Time
 }
 
-// Unit is what a worker claims: a whole chunk, or one position of it.
-type Unit struct {
-	Activity activity.ID
-	Chunk    int
-	Position int // message.Whole for the chunk
-	// Generation is that of the message that asks for a single position.
-	Generation int
+// Unit is what r, a recipient of an activity, is the record of.
+func (r Recipient) Unit(id activity.ID) message.Unit {
+	return message.Unit{Activity: id, Chunk: r.Chunk, Position: r.Position, Generation: r.Generation}
 }
 
 // Known is what the ledger knows about a unit when a worker takes it up.
@@ -132,7 +129,7 @@ type Known struct {
 
 // Claim is the right to work on a unit, until it lapses.
 type Claim struct {
-	Unit  Unit
+	Unit  message.Unit
 	Owner string
 	// Until is when it lapses. Moving it prolongs the claim with the next
 	// Record.
@@ -186,13 +183,13 @@ type Store interface {
 
 	// Inspect reads all that is known of a unit: one request (two at once for a
 	// whole chunk but the first).
-	Inspect(ctx context.Context, u Unit) (Known, error)
+	Inspect(ctx context.Context, u message.Unit) (Known, error)
 	// Claim takes a unit that Inspect showed as free, or returns ErrClaimed. It
 	// is idempotent for an owner, which names one attempt at one message. A
 	// single position is ErrStale if the unit's generation is behind the
 	// record's, or if its state is final; but a later generation than recorded
 	// revives one that is dead. One write of one unit and one read.
-	Claim(ctx context.Context, u Unit, k Known, owner string, until time.Time) (Claim, error)
+	Claim(ctx context.Context, u message.Unit, k Known, owner string, until time.Time) (Claim, error)
 	// Record writes what became of some of a claimed chunk's positions, or of
 	// the claimed position: one write, whatever the number. With done the claim
 	// ends. ErrClaimed, with nothing written, if the claim was lost. It may be

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/message"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 )
@@ -143,7 +144,7 @@ func (t *tally) look(ctx context.Context, chunks []Chunk) (map[place]bool, error
 				at.position = wholeChunk
 			}
 			for _, key := range []string{circuit.HostKey(target.Host()), circuit.InboxKey(target.Inbox)} {
-				spots[parking.Spot{Key: key, Activity: t.record.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration}] = at
+				spots[parking.Spot{Key: key, Unit: message.Unit{Activity: t.record.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration}}] = at
 			}
 			if !listed {
 				break
@@ -175,7 +176,7 @@ func (t *tally) lookInGroups(ctx context.Context, groups map[string][]place, par
 		for _, p := range places {
 			wanted[p] = true
 		}
-		group := parking.GroupOf(activity.Activity{OrderingKey: t.record.OrderingKey}, host)
+		group := message.GroupOf(activity.Activity{OrderingKey: t.record.OrderingKey}, host)
 		spots, err := t.lot.GroupSpots(ctx, circuit.HostKey(host), group)
 		if err != nil {
 			return err

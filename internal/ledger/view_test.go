@@ -11,6 +11,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 )
@@ -87,9 +88,9 @@ func (b *book) set(i int, r ledger.Recipient) {
 // park parks the i-th target under one of its keys, unrecorded.
 func (b *book) park(i int, key func(inbox string) string) {
 	c, p := i/b.record.Chunk, i%b.record.Chunk
-	s := parking.Spot{Key: key(b.chunks[c].Targets[p].Inbox), Activity: b.record.ID, Chunk: c, Position: p, Generation: parking.FirstGeneration}
+	s := parking.Spot{Key: key(b.chunks[c].Targets[p].Inbox), Unit: message.Unit{Activity: b.record.ID, Chunk: c, Position: p, Generation: parking.FirstGeneration}}
 	if b.record.OrderingKey != "" {
-		s.Group = parking.GroupOf(activity.Activity{OrderingKey: b.record.OrderingKey}, b.chunks[c].Targets[p].Host())
+		s.Group = message.GroupOf(activity.Activity{OrderingKey: b.record.OrderingKey}, b.chunks[c].Targets[p].Host())
 		s.Sequence = "00000000000000000042"
 	}
 	b.spots[s] = true

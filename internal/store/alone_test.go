@@ -37,7 +37,7 @@ func TestClaimsOfADeadProcessAreNotWaitedFor(t *testing.T) {
 	}
 	until := time.Now().Add(time.Minute)
 	for _, position := range []int{message.Whole, 0} {
-		u := ledger.Unit{Activity: id, Chunk: 7, Position: position}
+		u := message.Unit{Activity: id, Chunk: 7, Position: position}
 		if position == 0 {
 			u.Chunk = 8
 		}

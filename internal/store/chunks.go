@@ -8,6 +8,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message"
 )
 
 // PlanChunks implements ledger.Store.
@@ -69,7 +70,7 @@ func (s *Store) chunk(r ledger.Record, n int, items map[table.Key]table.Item) (l
 	} else if from := n * r.Chunk; from < len(r.Inline) {
 		c.Targets = r.Inline[from:min(from+r.Chunk, len(r.Inline))]
 	}
-	state, _, err := s.chunkState(items, ledger.Unit{Activity: r.ID, Chunk: n})
+	state, _, err := s.chunkState(items, message.Unit{Activity: r.ID, Chunk: n})
 	if err != nil {
 		return c, err
 	}

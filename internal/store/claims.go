@@ -30,7 +30,7 @@ func (s *Store) forget(r ledger.Record) time.Time {
 // and then looks for the other's: whichever comes second sees the first. The
 // chunk's worker leaves such a position alone; the position's worker backs off
 // and its message comes again.
-func (s *Store) Claim(ctx context.Context, u ledger.Unit, k ledger.Known, owner string, until time.Time) (ledger.Claim, error) {
+func (s *Store) Claim(ctx context.Context, u message.Unit, k ledger.Known, owner string, until time.Time) (ledger.Claim, error) {
 	b, ok := k.Basis.(*basis)
 	if !ok {
 		return ledger.Claim{}, fmt.Errorf("claim of activity %s, chunk %d: not inspected", u.Activity, u.Chunk)
@@ -92,7 +92,7 @@ func (s *Store) claimOne(ctx context.Context, c *ledger.Claim, b basis) error {
 }
 
 // stale reports whether a unit's message is too late for what is recorded.
-func stale(r ledger.Recipient, u ledger.Unit) bool {
+func stale(r ledger.Recipient, u message.Unit) bool {
 	if r.State == activity.Dead && u.Generation > r.Generation {
 		return false
 	}
@@ -130,7 +130,7 @@ func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, 
 }
 
 // checkChunk looks for a worker of the whole chunk who may be at the position.
-func (s *Store) checkChunk(ctx context.Context, u ledger.Unit) error {
+func (s *Store) checkChunk(ctx context.Context, u message.Unit) error {
 	key := stateKey(u.Activity, u.Chunk)
 	items, err := s.t.Get(ctx, key)
 	if err != nil {

@@ -30,7 +30,7 @@ func (b *basis) holds(owner string, now time.Time) bool {
 }
 
 // Inspect implements ledger.Store.
-func (s *Store) Inspect(ctx context.Context, u ledger.Unit) (ledger.Known, error) {
+func (s *Store) Inspect(ctx context.Context, u message.Unit) (ledger.Known, error) {
 	var k ledger.Known
 	items, err := s.read(ctx, u)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) Inspect(ctx context.Context, u ledger.Unit) (ledger.Known, error
 	return k, err
 }
 
-func (s *Store) inspectOne(k *ledger.Known, u ledger.Unit, items map[table.Key]table.Item, chunk chunkState) error {
+func (s *Store) inspectOne(k *ledger.Known, u message.Unit, items map[table.Key]table.Item, chunk chunkState) error {
 	key := ownKey(u.Activity, u.Chunk, u.Position)
 	it, cond := s.live(items, key)
 	b := &basis{cond: cond}
@@ -89,7 +89,7 @@ func (s *Store) inspectOne(k *ledger.Known, u ledger.Unit, items map[table.Key]t
 }
 
 // read fetches the items of a unit.
-func (s *Store) read(ctx context.Context, u ledger.Unit) (map[table.Key]table.Item, error) {
+func (s *Store) read(ctx context.Context, u message.Unit) (map[table.Key]table.Item, error) {
 	record, pk := recordKey(u.Activity), activityPK(u.Activity)
 	if u.Position != message.Whole {
 		return s.t.Get(ctx, record, stateKey(u.Activity, u.Chunk), ownKey(u.Activity, u.Chunk, u.Position))
@@ -125,7 +125,7 @@ func (s *Store) query(ctx context.Context, r table.Range) (map[table.Key]table.I
 
 // chunkState returns the state of u's chunk and the condition of the write that
 // replaces it.
-func (s *Store) chunkState(items map[table.Key]table.Item, u ledger.Unit) (chunkState, table.Cond, error) {
+func (s *Store) chunkState(items map[table.Key]table.Item, u message.Unit) (chunkState, table.Cond, error) {
 	var c chunkState
 	it, cond := s.live(items, stateKey(u.Activity, u.Chunk))
 	if it == nil {

@@ -150,7 +150,7 @@ func distinct(set map[table.Key]bool) []table.Key {
 // putRecipient records r, of which items has what was read, and reports whether
 // it stands so.
 func (s *Store) putRecipient(ctx context.Context, id activity.ID, r ledger.Recipient, items map[table.Key]table.Item, forget time.Time) (bool, error) {
-	u := ledger.Unit{Activity: id, Chunk: r.Chunk, Position: r.Position, Generation: r.Generation}
+	u := r.Unit(id)
 	key := ownKey(id, r.Chunk, r.Position)
 	for range conflictTries {
 		chunk, _, err := s.chunkState(items, u)

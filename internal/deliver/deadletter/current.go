@@ -8,11 +8,12 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message"
 )
 
 // Inspector looks a recipient up; ledger.Store is one.
 type Inspector interface {
-	Inspect(ctx context.Context, u ledger.Unit) (ledger.Known, error)
+	Inspect(ctx context.Context, u message.Unit) (ledger.Known, error)
 }
 
 // Current is a store that shows only letters of what is dead still. A delivery
@@ -57,9 +58,7 @@ func (c Current) DeadLetters(ctx context.Context, f Filter, cursor string, limit
 // dead reports whether l is of the last life of its recipient. One that the
 // ledger does not say is dead is so in a moment: letters are written first.
 func (c Current) dead(ctx context.Context, l DeadLetter) (bool, error) {
-	k, err := c.Ledger.Inspect(ctx, ledger.Unit{
-		Activity: l.Activity.ID, Chunk: l.Last.Chunk, Position: l.Last.Position, Generation: l.Last.Generation,
-	})
+	k, err := c.Ledger.Inspect(ctx, l.Last.Unit(l.Activity.ID))
 	if err != nil {
 		return false, err
 	}

@@ -39,16 +39,13 @@ func (l DeadLetter) Host() string { return l.Last.Target.Host() }
 // Name identifies a letter. Burying a delivery again on the same day gives the
 // same name.
 type Name struct {
-	Day        string // of the death, in UTC: 2026-11-21
-	Activity   activity.ID
-	Chunk      int
-	Position   int
-	Generation int
+	Day string // of the death, in UTC: 2026-11-21
+	message.Unit
 }
 
 // Name is how l is found again.
 func (l DeadLetter) Name() Name {
-	return Name{l.Died.UTC().Format(time.DateOnly), l.Activity.ID, l.Last.Chunk, l.Last.Position, l.Last.Generation}
+	return Name{l.Died.UTC().Format(time.DateOnly), l.Last.Unit(l.Activity.ID)}
 }
 
 // String is the name as clients see it.
@@ -68,7 +65,7 @@ func ParseName(s string) (Name, error) {
 	}
 	_, errDay := time.Parse(time.DateOnly, f[0])
 	id, errID := activity.ParseID(f[1])
-	n := Name{Day: f[0], Activity: id}
+	n := Name{Day: f[0], Unit: message.Unit{Activity: id}}
 	errs := []error{errDay, errID}
 	for i, p := range []*int{&n.Chunk, &n.Position, &n.Generation} {
 		var err error

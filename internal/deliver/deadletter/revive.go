@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
-	"fedpost/internal/servers/parking"
 )
 
 // Reviver sends dead deliveries anew.
@@ -42,46 +39,34 @@ func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int)
 }
 
 func (r Reviver) send(ctx context.Context, ls []DeadLetter) (sent []DeadLetter, err error) {
-	byQueue := map[queue.Name][]DeadLetter{}
-	for _, l := range ls {
-		name := parking.QueueOf(l.Activity)
-		byQueue[name] = append(byQueue[name], l)
+	ms := make([]message.Addressed, len(ls))
+	for i, l := range ls {
+		if ms[i], err = r.message(l); err != nil {
+			return nil, err
+		}
 	}
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(byQueue)) {
-		group := byQueue[name]
-		ms := make([]queue.Message, len(group))
-		for i, l := range group {
-			m, err := r.message(name, l)
-			if err != nil {
-				return sent, err
-			}
-			ms[i] = m
+	for i, err := range message.Send(ctx, r.Queues, ms) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("send %s to %s: %w", ls[i].Name(), ms[i].Queue, err))
+			continue
 		}
-		for i, err := range r.Queues(name).SendBatch(ctx, ms) {
-			if err != nil {
-				errs = append(errs, fmt.Errorf("send %s to %s: %w", group[i].Name(), name, err))
-				continue
-			}
-			sent = append(sent, group[i])
-		}
+		sent = append(sent, ls[i])
 	}
 	return sent, errors.Join(errs...)
 }
 
 // message is l as a message that begins anew: all of its tries and of its time.
-func (r Reviver) message(name queue.Name, l DeadLetter) (queue.Message, error) {
+func (r Reviver) message(l DeadLetter) (message.Addressed, error) {
 	d := l.Delivery
 	d.Attempts, d.Trial, d.Since = 0, false, r.Now()
 	d.Generation = max(d.Generation, l.Last.Generation+1)
-	body, err := message.Encode(message.Message{Activity: &l.Activity, Deliver: &d})
+	m, err := d.Queued(message.QueueOf(l.Activity), l.Activity)
 	if err != nil {
-		return queue.Message{}, fmt.Errorf("revive %s: %w", l.Name(), err)
+		return m, fmt.Errorf("revive %s: %w", l.Name(), err)
 	}
-	m := queue.Message{Body: body}
-	if name.FIFO() {
-		m.OrderingKey = parking.GroupOf(l.Activity, l.Host())
-		m.DeduplicationKey = "revived/" + parking.SendKey(l.Activity.ID, d)
+	if m.Queue.FIFO() {
+		m.DeduplicationKey = "revived/" + m.DeduplicationKey
 	}
 	return m, nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -13,7 +11,6 @@ import (
 	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
-	"fedpost/internal/servers/parking"
 )
 
 // Undertaker buries what the delivery engine gives up: as a letter in the table,
@@ -32,28 +29,23 @@ type Writer struct {
 // Bury implements deliver.Undertaker.
 func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
 	letters := make([]DeadLetter, len(ds))
-	byQueue := map[queue.Name][]queue.Message{}
+	ms := make([]message.Addressed, len(ds))
 	for i, d := range ds {
 		letters[i] = u.deadLetter(d)
-		m, err := notice(letters[i])
-		if err != nil {
+		var err error
+		if ms[i], err = notice(letters[i]); err != nil {
 			return err
 		}
-		name := parking.QueueOf(d.Activity).DeadLetter()
-		byQueue[name] = append(byQueue[name], m)
 	}
 	if err := u.Store.AddDeadLetters(ctx, letters); err != nil {
 		return err
 	}
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(byQueue)) {
-		ms := byQueue[name]
-		for _, err := range u.Queues(name).SendBatch(ctx, ms) {
-			// What no queue takes has its dead letter in the table, where it can be
-			// seen, retried and dropped.
-			if err != nil && !queue.Refused(err) {
-				errs = append(errs, fmt.Errorf("send to %s: %w", name, err))
-			}
+	for i, err := range message.Send(ctx, u.Queues, ms) {
+		// What no queue takes has its dead letter in the table, where it can be
+		// seen, retried and dropped.
+		if err != nil && !queue.Refused(err) {
+			errs = append(errs, fmt.Errorf("send to %s: %w", ms[i].Queue, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -76,18 +68,18 @@ func (u Writer) deadLetter(d deliver.Death) DeadLetter {
 
 // notice is a letter as a message of the queue of dead letters. It is the very
 // message that delivers it anew, so the queue's own redrive revives it, too.
-func notice(l DeadLetter) (queue.Message, error) {
-	body, err := message.Encode(message.Message{Activity: &l.Activity, Deliver: &l.Delivery})
+func notice(l DeadLetter) (message.Addressed, error) {
+	source := message.QueueOf(l.Activity)
+	m, err := l.Delivery.Queued(source.DeadLetter(), l.Activity)
 	if err != nil {
-		return queue.Message{}, fmt.Errorf("bury %s: %w", l.Name(), err)
+		return m, fmt.Errorf("bury %s: %w", l.Name(), err)
 	}
-	m := queue.Message{Body: body, Attributes: map[string]string{
+	m.Attributes = map[string]string{
 		deliver.AttributeReason: l.Reason, deliver.AttributeError: outcome.Clean(l.Last.LastError, longestError),
-		deliver.AttributeSource: string(parking.QueueOf(l.Activity)),
-	}}
-	if l.Activity.Ordered() {
-		m.OrderingKey = parking.GroupOf(l.Activity, l.Host())
-		m.DeduplicationKey = "dead/" + parking.SendKey(l.Activity.ID, l.Delivery)
+		deliver.AttributeSource: string(source),
+	}
+	if m.Queue.FIFO() {
+		m.DeduplicationKey = "dead/" + m.DeduplicationKey
 	}
 	return m, nil
 }

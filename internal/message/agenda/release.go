@@ -76,38 +76,27 @@ type pass struct {
 }
 
 func (p *pass) send(ctx context.Context, ts []Task) {
-	byQueue := map[queue.Name][]Task{}
-	var names []queue.Name
+	var tasks []Task
+	var ms []message.Addressed
 	for _, t := range ts {
-		if t.Damaged != nil {
+		switch {
+		case t.Damaged != nil:
 			p.setAside(ctx, t, t.Damaged)
-			continue
+		case p.Queues[t.Queue] == nil:
+			p.stuck, p.errs = true, append(p.errs, fmt.Errorf("no queue %q", t.Queue))
+		default:
+			tasks, ms = append(tasks, t), append(ms, message.Addressed{Queue: t.Queue, Message: messageOf(t)})
 		}
-		if byQueue[t.Queue] == nil {
-			names = append(names, t.Queue)
-		}
-		byQueue[t.Queue] = append(byQueue[t.Queue], t)
 	}
-	for _, name := range names {
-		q, ok := p.Queues[name]
-		if !ok {
-			p.stuck, p.errs = true, append(p.errs, fmt.Errorf("no queue %q", name))
-			continue
-		}
-		tasks := byQueue[name]
-		ms := make([]queue.Message, len(tasks))
-		for i, t := range tasks {
-			ms[i] = messageOf(t)
-		}
-		for i, err := range q.SendBatch(ctx, ms) {
-			switch {
-			case err == nil:
-				p.sent = append(p.sent, tasks[i])
-			case queue.Refused(err):
-				p.repair(ctx, q, tasks[i], err)
-			default:
-				p.failed(ctx, tasks[i], err)
-			}
+	queues := func(n queue.Name) queue.Sender { return p.Queues[n] }
+	for i, err := range message.Send(ctx, queues, ms) {
+		switch {
+		case err == nil:
+			p.sent = append(p.sent, tasks[i])
+		case queue.Refused(err):
+			p.repair(ctx, queues(tasks[i].Queue), tasks[i], err)
+		default:
+			p.failed(ctx, tasks[i], err)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func delivery(n int, group string) parking.Parked {
 	}
 	if group != "" {
 		p.Activity.OrderingKey = group
-		p.Group, p.Sequence = parking.GroupOf(p.Activity, "a.example"), fmt.Sprintf("%024d", n)
+		p.Group, p.Sequence = message.GroupOf(p.Activity, "a.example"), fmt.Sprintf("%024d", n)
 	}
 	return p
 }
@@ -146,7 +146,7 @@ func TestQueuesByOrderAndPriority(t *testing.T) {
 		{activity.Activity{Priority: activity.Low}, queue.Low},
 		{activity.Activity{Priority: activity.High, OrderingKey: "k"}, queue.Ordered},
 	} {
-		if got := parking.QueueOf(c.a); got != c.want {
+		if got := message.QueueOf(c.a); got != c.want {
 			t.Errorf("%+v travels on %s", c.a, got)
 		}
 	}

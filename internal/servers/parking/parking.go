@@ -41,17 +41,14 @@ const FirstGeneration = 1
 
 // Spot names a place in the lot.
 type Spot struct {
-	Key             string
-	Activity        activity.ID
-	Chunk           int
-	Position        int
-	Generation      int
+	Key string
+	message.Unit
 	Group, Sequence string
 }
 
 // Spot is where p stands.
 func (p Parked) Spot() Spot {
-	return Spot{p.Key, p.Activity.ID, p.Delivery.Chunk, p.Delivery.Position, p.Delivery.Generation, p.Group, p.Sequence}
+	return Spot{p.Key, p.Delivery.Unit(p.Activity.ID), p.Group, p.Sequence}
 }
 
 // Store is what parking needs of its storage.

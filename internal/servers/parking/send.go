@@ -4,36 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
 )
-
-// GroupOf is the group of an ordered delivery: what must stay in order.
-func GroupOf(a activity.Activity, host string) string {
-	if !a.Ordered() {
-		return ""
-	}
-	return a.OrderingKey + "\n" + host
-}
-
-// QueueOf is the queue that deliveries of an activity travel on.
-func QueueOf(a activity.Activity) queue.Name {
-	switch {
-	case a.Ordered():
-		return queue.Ordered
-	case a.Priority == activity.High:
-		return queue.High
-	case a.Priority == activity.Low:
-		return queue.Low
-	}
-	return queue.Normal
-}
 
 // Release says how parked deliveries are sent.
 type Release struct {
@@ -51,56 +27,38 @@ type Release struct {
 // their spots: the caller empties those of unordered ones, which comes second so
 // that a crash in between sends one twice and loses none.
 func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, error) {
-	byQueue := map[queue.Name][]Parked{}
-	for _, p := range ps {
-		name := QueueOf(p.Activity)
-		byQueue[name] = append(byQueue[name], p)
+	ms := make([]message.Addressed, len(ps))
+	for i, p := range ps {
+		var err error
+		if ms[i], err = l.message(p, how); err != nil {
+			return nil, err
+		}
 	}
 	var sent []Parked
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(byQueue)) {
-		group := byQueue[name]
-		ms := make([]queue.Message, len(group))
-		for i, p := range group {
-			m, err := l.message(name, p, how)
-			if err != nil {
-				return sent, err
-			}
-			ms[i] = m
+	for i, err := range message.Send(ctx, l.Queues, ms) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("release %s to %s: %w", ps[i].Activity.ID, ms[i].Queue, err))
+			continue
 		}
-		for i, err := range l.Queues(name).SendBatch(ctx, ms) {
-			if err != nil {
-				errs = append(errs, fmt.Errorf("release %s to %s: %w", group[i].Activity.ID, name, err))
-				continue
-			}
-			sent = append(sent, group[i])
-		}
+		sent = append(sent, ps[i])
 	}
 	return sent, errors.Join(errs...)
 }
 
-func (l *Lot) message(name queue.Name, p Parked, how Release) (queue.Message, error) {
+func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 	d := p.Delivery
 	d.Trial = how.Trial
-	body, err := message.Encode(message.Message{Activity: &p.Activity, Deliver: &d})
-	if err != nil {
-		return queue.Message{}, fmt.Errorf("release %s: %w", p.Activity.ID, err)
+	m, err := d.Queued(message.QueueOf(p.Activity), p.Activity)
+	switch {
+	case err != nil:
+		return m, fmt.Errorf("release %s: %w", p.Activity.ID, err)
+	case !m.Queue.FIFO():
+		m.Delay = min(time.Duration(float64(how.Spread)*l.Random()), queue.MaxDelay)
+	case !how.Once:
+		m.DeduplicationKey += "/" + strconv.FormatInt(l.Now().UnixNano(), 36)
 	}
-	m := queue.Message{Body: body}
-	if name.FIFO() {
-		m.OrderingKey, m.DeduplicationKey = p.Group, SendKey(p.Activity.ID, d)
-		if !how.Once {
-			m.DeduplicationKey += "/" + strconv.FormatInt(l.Now().UnixNano(), 36)
-		}
-		return m, nil
-	}
-	m.Delay = min(time.Duration(float64(how.Spread)*l.Random()), queue.MaxDelay)
 	return m, nil
-}
-
-// SendKey names the sending of one delivery: sending it again is the same.
-func SendKey(id activity.ID, d message.Delivery) string {
-	return fmt.Sprintf("%s/%d/%d/%d", id, d.Chunk, d.Position, d.Generation)
 }
 
 // Unparked empties the spots of those that do not keep theirs.

@@ -17,7 +17,7 @@ var activities = group{"activities", []testCase{
 		r.DueAt, r.ExpiresAt, r.Fingerprint, r.OrderingKey = b.in(time.Hour), b.in(2*time.Hour), "print", "thread 7"
 		b.must(b.CreateActivity(b.ctx, r))
 		b.same(r, b.record(r.ID))
-		k, err := b.Inspect(b.ctx, ledger.Unit{Activity: r.ID, Position: message.Whole})
+		k, err := b.Inspect(b.ctx, message.Unit{Activity: r.ID, Position: message.Whole})
 		b.must(err)
 		if !k.Found {
 			b.t.Error("Inspect does not find the record")
@@ -56,7 +56,7 @@ var activities = group{"activities", []testCase{
 		if err := b.CancelActivity(b.ctx, r.ID); !errors.Is(err, ledger.ErrNotFound) {
 			b.t.Errorf("CancelActivity: %v", err)
 		}
-		k, err := b.Inspect(b.ctx, ledger.Unit{Activity: r.ID, Position: message.Whole})
+		k, err := b.Inspect(b.ctx, message.Unit{Activity: r.ID, Position: message.Whole})
 		b.must(err)
 		if k.Found {
 			b.t.Error("Inspect finds an expired record")
@@ -68,7 +68,7 @@ var activities = group{"activities", []testCase{
 		r := b.created(3)
 		b.must(b.CancelActivity(b.ctx, r.ID))
 		b.must(b.CancelActivity(b.ctx, r.ID))
-		k, err := b.Inspect(b.ctx, ledger.Unit{Activity: r.ID, Position: 1})
+		k, err := b.Inspect(b.ctx, message.Unit{Activity: r.ID, Position: 1})
 		b.must(err)
 		if !k.Record.Cancelled {
 			b.t.Error("Inspect does not show the cancellation")

@@ -194,9 +194,9 @@ var claims = group{"claims", []testCase{
 }}
 
 // units are the two kinds there are: a chunk, and a position of it.
-var units = []func(w *work) ledger.Unit{
+var units = []func(w *work) message.Unit{
 	(*work).chunk,
-	func(w *work) ledger.Unit { return w.one(1, 1) },
+	func(w *work) message.Unit { return w.one(1, 1) },
 }
 
 // work is one chunk of an activity, and what its workers do.
@@ -211,15 +211,15 @@ func (b *bed) work(targets int) *work {
 	return &work{bed: b, id: b.created(targets).ID}
 }
 
-func (w *work) chunk() ledger.Unit {
-	return ledger.Unit{Activity: w.id, Chunk: w.number, Position: message.Whole}
+func (w *work) chunk() message.Unit {
+	return message.Unit{Activity: w.id, Chunk: w.number, Position: message.Whole}
 }
 
-func (w *work) one(position, generation int) ledger.Unit {
-	return ledger.Unit{Activity: w.id, Chunk: w.number, Position: position, Generation: generation}
+func (w *work) one(position, generation int) message.Unit {
+	return message.Unit{Activity: w.id, Chunk: w.number, Position: position, Generation: generation}
 }
 
-func (w *work) inspect(u ledger.Unit) ledger.Known {
+func (w *work) inspect(u message.Unit) ledger.Known {
 	w.t.Helper()
 	k, err := w.Inspect(w.ctx, u)
 	w.must(err)
@@ -227,7 +227,7 @@ func (w *work) inspect(u ledger.Unit) ledger.Known {
 }
 
 // try inspects and claims a unit.
-func (w *work) try(ctx context.Context, u ledger.Unit, owner string) (ledger.Claim, error) {
+func (w *work) try(ctx context.Context, u message.Unit, owner string) (ledger.Claim, error) {
 	k, err := w.Inspect(ctx, u)
 	if err != nil {
 		return ledger.Claim{}, err
@@ -235,7 +235,7 @@ func (w *work) try(ctx context.Context, u ledger.Unit, owner string) (ledger.Cla
 	return w.Claim(ctx, u, k, owner, w.in(lease))
 }
 
-func (w *work) claim(u ledger.Unit, owner string) ledger.Claim {
+func (w *work) claim(u message.Unit, owner string) ledger.Claim {
 	w.t.Helper()
 	c, err := w.try(w.ctx, u, owner)
 	if err != nil {
@@ -244,7 +244,7 @@ func (w *work) claim(u ledger.Unit, owner string) ledger.Claim {
 	return c
 }
 
-func (w *work) refused(u ledger.Unit, owner string, want error) {
+func (w *work) refused(u message.Unit, owner string, want error) {
 	w.t.Helper()
 	if _, err := w.try(w.ctx, u, owner); !errors.Is(err, want) {
 		w.t.Errorf("claim of %+v by %q: %v, want %v", u, owner, err, want)

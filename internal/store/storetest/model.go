@@ -44,7 +44,7 @@ type reference struct {
 
 // sight is what a worker saw of a unit.
 type sight struct {
-	unit  ledger.Unit
+	unit  message.Unit
 	known ledger.Known
 	fresh bool // nothing has happened since
 }
@@ -66,7 +66,7 @@ type ownAccount struct {
 func (m *reference) live(w *worker) bool { return !w.lost && w.claim.Until.After(m.Now()) }
 
 // holder returns who holds a unit, if anyone does.
-func (m *reference) holder(u ledger.Unit) *worker {
+func (m *reference) holder(u message.Unit) *worker {
 	for _, w := range m.workers {
 		if w.claim.Unit.Position == u.Position && m.live(w) {
 			return w
@@ -96,7 +96,7 @@ func (m *reference) recipient(p int) (ledger.Recipient, bool) {
 }
 
 // outdated reports whether a unit's message is too late.
-func (m *reference) outdated(u ledger.Unit) bool {
+func (m *reference) outdated(u message.Unit) bool {
 	r, ok := m.recipient(u.Position)
 	if !ok || r.State == activity.Dead && u.Generation > r.Generation {
 		return false
@@ -105,7 +105,7 @@ func (m *reference) outdated(u ledger.Unit) bool {
 }
 
 // blocked reports whether a unit is held, or a position's chunk may be at it.
-func (m *reference) blocked(u ledger.Unit) bool {
+func (m *reference) blocked(u message.Unit) bool {
 	if m.holder(u) != nil {
 		return true
 	}

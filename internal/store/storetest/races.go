@@ -7,23 +7,24 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message"
 )
 
 var races = group{"races", []testCase{
 	{"OneOf64WorkersGetsAChunk", func(b *bed) {
 		w := b.work(3)
-		w.contend(func(int) ledger.Unit { return w.chunk() })
+		w.contend(func(int) message.Unit { return w.chunk() })
 	}},
 	{"OneOf64WorkersGetsAPosition", func(b *bed) {
 		w := b.work(3)
-		w.contend(func(int) ledger.Unit { return w.one(1, 0) })
+		w.contend(func(int) message.Unit { return w.one(1, 0) })
 	}},
 	{"OneOf64WorkersTakesOverALapsedClaim", func(b *bed) {
 		for _, unit := range units {
 			w := b.work(3)
 			slow := w.claim(unit(w), "slow")
 			b.advance(lease)
-			w.contend(func(int) ledger.Unit { return unit(w) })
+			w.contend(func(int) message.Unit { return unit(w) })
 			err := b.Record(b.ctx, &slow, []ledger.Recipient{w.outcomeOf(1, activity.Delivered, 1)}, true)
 			if !errors.Is(err, ledger.ErrClaimed) {
 				b.t.Errorf("Record by the slow worker: %v", err)
@@ -33,7 +34,7 @@ var races = group{"races", []testCase{
 	{"AChunkAndItsPositionAreNeverBothAtOneTarget", func(b *bed) {
 		for range 20 {
 			w := b.work(2)
-			units := []ledger.Unit{w.chunk(), w.one(1, 0), w.one(1, 0), w.chunk()}
+			units := []message.Unit{w.chunk(), w.one(1, 0), w.one(1, 0), w.chunk()}
 			at := make([]bool, len(units)) // whether this worker may attempt position 1
 			errs := make([]error, len(units))
 			var wg sync.WaitGroup
@@ -86,7 +87,7 @@ var races = group{"races", []testCase{
 }}
 
 // contend has 64 workers claim units at once: one succeeds.
-func (w *work) contend(unit func(i int) ledger.Unit) {
+func (w *work) contend(unit func(i int) message.Unit) {
 	w.t.Helper()
 	const workers = 64
 	errs := make([]error, workers)

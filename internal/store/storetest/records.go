@@ -11,6 +11,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message"
 	"fedpost/internal/store"
 )
 
@@ -192,7 +193,7 @@ var records = group{"records", []testCase{
 		w := b.work(4)
 		deaf := &deafTable{Table: b.table}
 		st := store.New(deaf, b.Now)
-		for _, u := range []ledger.Unit{w.chunk(), w.one(1, 1)} {
+		for _, u := range []message.Unit{w.chunk(), w.one(1, 1)} {
 			for _, done := range []bool{false, true} {
 				k := w.inspect(u)
 				deaf.next = true

@@ -6,6 +6,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 )
@@ -30,7 +31,7 @@ func (w *World) States(id activity.ID) map[string]ledger.Recipient {
 			if !ok {
 				rec = ledger.Recipient{Target: t, State: activity.Queued}
 				// One that was parked before any attempt has only a spot.
-				spot := parking.Spot{Key: circuit.HostKey(t.Host()), Activity: id, Chunk: c.Number, Position: p, Generation: 1}
+				spot := parking.Spot{Key: circuit.HostKey(t.Host()), Unit: message.Unit{Activity: id, Chunk: c.Number, Position: p, Generation: 1}}
 				taken, err := w.raw.IsParked(ctx, []parking.Spot{spot})
 				if err != nil {
 					w.T.Fatal(err)

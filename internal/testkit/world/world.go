@@ -242,7 +242,7 @@ func (w *World) Send(a activity.Activity, inboxes ...string) activity.ID {
 		m.FanOut = &message.FanOut{Targets: targets}
 	}
 	out := queue.Message{Body: Encode(w.T, m)}
-	name := parking.QueueOf(a)
+	name := message.QueueOf(a)
 	if name.FIFO() {
 		out.OrderingKey, out.DeduplicationKey = a.OrderingKey, string(a.ID)
 	}
