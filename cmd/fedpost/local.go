@@ -18,7 +18,6 @@ import (
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
-	"fedpost/internal/keys"
 )
 
 // fedpost is a running server and what has to be closed after it.
@@ -66,17 +65,16 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	sealer, err := keys.OpenLocalSealer(filepath.Join(dir, "sealing.key"))
-	if err != nil {
-		return nil, err
-	}
 	engine, err := sqlite.Open(ctx, filepath.Join(dir, "fedpost.db"), sqlite.Options{Queues: queues()})
 	if err != nil {
 		return nil, err
 	}
 	ports := app.Ports{
-		Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, AllowPrivate: allowPrivate,
+		Table: engine.Table(), Queue: engine.Queue, AllowPrivate: allowPrivate,
 		Alone: rand.Text()[:8], Log: log,
+	}
+	if err := ports.SealIn(ctx, filepath.Join(dir, "sealing.key")); err != nil {
+		return nil, errors.Join(err, engine.Close())
 	}
 	if err := engine.Recall(ctx); err != nil {
 		return nil, errors.Join(err, engine.Close())

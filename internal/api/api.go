@@ -69,6 +69,10 @@ type Options struct {
 	// Routes of other packages.
 	Routes []Route
 
+	// Writable reports whether anything can be written. /healthz asks it at most
+	// once in HealthEvery, whoever calls; nil is always well.
+	Writable func(context.Context) error
+
 	// Token, if not empty, has to be presented as Bearer token on all routes but
 	// public ones.
 	Token string
@@ -104,7 +108,7 @@ func New(o Options) *API {
 		{Pattern: "POST /v1/keys", Handler: Func(a.postKey)},
 		{Pattern: "PUT /v1/keys/{id}", Handler: Func(a.putKey)},
 		{Pattern: "GET /v1/keys/{id}", Handler: Func(a.getKey)},
-		{Pattern: "GET /healthz", Handler: Func(healthz), Public: true},
+		{Pattern: healthRoute, Handler: Func((&health{o: o}).serve), Public: true},
 	}, o.Routes...)
 	for _, r := range a.routes {
 		a.mux.Handle(r.Pattern, r.Handler)
@@ -183,7 +187,3 @@ type discard struct {
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
-
-func healthz(w http.ResponseWriter, r *http.Request) error {
-	return answer(w, r, http.StatusOK, map[string]string{"status": "ok"})
-}

@@ -94,9 +94,10 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 
 // ours reports whether a status says that something is wrong with us. On a public
 // route a stranger can bring about a 502, by the server that they name, and a
-// 503, by asking too much at once.
+// 503, by asking too much at once. Nobody but us can bring about that nothing can
+// be written.
 func (a *API) ours(route string, status int) bool {
-	return status == http.StatusInternalServerError || status > http.StatusInternalServerError && !a.public[route]
+	return status == http.StatusInternalServerError || status > http.StatusInternalServerError && (!a.public[route] || route == healthRoute)
 }
 
 // presentable reports whether a client's request id can go into headers and

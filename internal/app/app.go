@@ -8,6 +8,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -84,6 +85,17 @@ func (p Ports) ring() *keys.Ring {
 // NewRing returns a key ring for a process.
 func (p Ports) NewRing() *keys.Ring {
 	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now()})
+}
+
+// SealIn sets the sealer of a process without KMS: by a key in a file, which is
+// made for a table that has never had one.
+func (p *Ports) SealIn(ctx context.Context, file string) error {
+	s, err := keys.OpenLocalSealerOf(ctx, file, p.store())
+	if err != nil {
+		return err
+	}
+	p.Sealer = s
+	return nil
 }
 
 func (p Ports) sender(n queue.Name) queue.Sender { return p.Queue(n) }

@@ -39,6 +39,11 @@ func OpenLocalSealer(path string) (*LocalSealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read sealing key: %w", err)
 	}
+	return newLocalSealer(key)
+}
+
+// newLocalSealer seals with key, which it clears.
+func newLocalSealer(key []byte) (*LocalSealer, error) {
 	defer clear(key)
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -51,6 +51,7 @@ type world struct {
 type broken struct {
 	table.Table
 	down *bool
+	puts *int // how often somebody tried to put an item
 }
 
 var errDown = errors.New("the table is out of reach")
@@ -70,6 +71,7 @@ func (b broken) Query(ctx context.Context, r table.Range) ([]table.Item, bool, e
 }
 
 func (b broken) Put(ctx context.Context, it table.Item, cond table.Cond) error {
+	*b.puts++
 	if *b.down {
 		return errDown
 	}
@@ -98,7 +100,7 @@ func newWorld(t testing.TB) *world {
 		}
 	})
 	w.store = store.New(w.engine.Table(), now)
-	w.broken = broken{w.engine.Table(), new(bool)}
+	w.broken = broken{w.engine.Table(), new(bool), new(int)}
 	sealer, err := keys.OpenLocalSealer(filepath.Join(t.TempDir(), "sealing.key"))
 	if err != nil {
 		t.Fatal(err)

@@ -202,3 +202,48 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	}
 	openAt(t, path, Options{})
 }
+
+// TestB19ASecondProcessIsRefusedThroughASymlink: the lock stands beside the file
+// itself.
+func TestB19ASecondProcessIsRefusedThroughASymlink(t *testing.T) {
+	for about, c := range map[string]struct{ first, second string }{
+		"a link to the file":            {"data/fedpost.db", "other/file.db"},
+		"the file behind a link":        {"other/file.db", "data/fedpost.db"},
+		"a relative link":               {"data/fedpost.db", "other/relative.db"},
+		"a link to a link":              {"other/twice.db", "other/relative.db"},
+		"a directory that is a link":    {"data/fedpost.db", "linked/fedpost.db"},
+		"a link in a linked directory":  {"linked/inside.db", "data/fedpost.db"},
+		"a path with dots":              {"data/fedpost.db", "other/../data/fedpost.db"},
+		"two links, and no file before": {"other/twice.db", "linked/inside.db"},
+	} {
+		root := t.TempDir()
+		at := func(path string) string { return filepath.Join(root, path) }
+		for _, dir := range []string{"data", "other"} {
+			if err := os.Mkdir(at(dir), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, link := range [][2]string{
+			{at("data/fedpost.db"), "other/file.db"}, {"../data/fedpost.db", "other/relative.db"}, {"relative.db", "other/twice.db"},
+			{at("data"), "linked"}, {"fedpost.db", "data/inside.db"},
+		} {
+			if err := os.Symlink(link[0], at(link[1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := Open(t.Context(), at(c.first), Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", about, err)
+		}
+		second, err := Open(t.Context(), at(c.second), Options{})
+		if err == nil {
+			err = second.Close()
+			t.Errorf("%s: %s and %s are open at once (%v)", about, c.first, c.second, err)
+		} else if !strings.Contains(err.Error(), "in use by another fedpost") {
+			t.Errorf("%s: %v", about, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

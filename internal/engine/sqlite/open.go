@@ -36,6 +36,9 @@ func (e *Engine) open(ctx context.Context, path string) error {
 	source := "file::memory:?" + options(pragmas...)
 	if path != Memory {
 		var err error
+		if path, err = real(path); err != nil {
+			return err
+		}
 		if e.release, err = lock(ctx, path); err != nil {
 			return err
 		}
@@ -115,6 +118,29 @@ func lock(ctx context.Context, path string) (release func() error, err error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db.Close, nil
+}
+
+// real returns the path that symbolic links lead to, also if there is no file
+// yet: the lock stands beside the file itself, whichever way a process takes to
+// it.
+func real(path string) (string, error) {
+	resolved, err := filepath.EvalSymlinks(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return resolved, err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, filepath.Base(path))
+	target, err := os.Readlink(path)
+	if err != nil {
+		return path, nil // there is nothing, not even a link
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(dir, target)
+	}
+	return real(target)
 }
 
 // create makes the file at path if it is missing, for its owner's eyes only:

@@ -1,0 +1,70 @@
+package keys
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
+
+// proofID is where a store keeps the proof of its sealing key. No signing key has
+// it: CheckID refuses an empty id.
+const proofID = ""
+
+var proof = []byte("fedpost")
+
+// Errors of OpenLocalSealerOf. A store in both cases has keys that nobody can open.
+var (
+	ErrSealingKeyGone  = errors.New("the sealing key is missing")
+	ErrSealingKeyOther = errors.New("this is not the sealing key that the stored keys were sealed with")
+)
+
+// OpenLocalSealerOf is OpenLocalSealer for a store: it makes a sealing key only
+// for a store that has never had one. The store keeps a proof, a known text
+// sealed with its sealing key, so that a file that has vanished or was replaced is
+// noticed at start, and not when the first delivery cannot be signed. It returns
+// an error that wraps ErrSealingKeyGone or ErrSealingKeyOther then.
+func OpenLocalSealerOf(ctx context.Context, path string, store Store) (*LocalSealer, error) {
+	stored, err := store.Key(ctx, proofID)
+	if errors.Is(err, ErrNotFound) {
+		return firstSealer(ctx, path, store)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
+	}
+	key, err := readSealingKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: the stored signing keys were sealed with %s. Restore the file from the backup that the database is of; "+
+			"if it is lost, move the database away, too, begin anew, and store the signing keys again", ErrSealingKeyGone, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read sealing key: %w", err)
+	}
+	s, err := newLocalSealer(key)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := s.Open(ctx, proofID, stored.Private)
+	if err != nil || !bytes.Equal(opened, proof) {
+		return nil, fmt.Errorf("%w: %s. Restore the file from the backup that the database is of", ErrSealingKeyOther, path)
+	}
+	return s, nil
+}
+
+// firstSealer opens the sealing key of a store without a proof, and writes one.
+func firstSealer(ctx context.Context, path string, store Store) (*LocalSealer, error) {
+	s, err := OpenLocalSealer(path)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := s.Seal(ctx, proofID, proof)
+	if err != nil {
+		return nil, fmt.Errorf("seal the proof of the sealing key: %w", err)
+	}
+	if err := store.PutKey(ctx, Sealed{ID: proofID, Private: sealed, CreatedAt: time.Now().UTC()}, false); err != nil {
+		return nil, fmt.Errorf("store the proof of the sealing key: %w", err)
+	}
+	return s, nil
+}
