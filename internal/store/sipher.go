@@ -11,8 +11,8 @@ import (
 )
 
 // Sipher is the storage of the Sipher protocol: registry, block list, follows
-// and the schedule of health checks. It is a view of a Store with verbs of its
-// own, as the protocol's servers are not the engine's hosts.
+// and the schedule of health checks. Its verbs stand apart from those of the Store,
+// because the protocol keeps its own registry of servers beside the engine's hosts.
 type Sipher struct{ s *Store }
 
 var (
@@ -25,13 +25,14 @@ var (
 // Sipher returns the Sipher protocol's storage in s.
 func (s *Store) Sipher() Sipher { return Sipher{s} }
 
-// sipherTries bounds read-modify-writes of these records. It is generous,
-// because the count of a server's checks must not be lost to overlapping runs,
-// and cheap, because a conflict brings the newer item along.
+// sipherTries bounds the read-modify-writes of a record. It is high, because no
+// count of a failed check may be lost to overlapping runs, and a further try is
+// cheap, because a conflict brings the newer item along.
 const sipherTries = 100
 
-// update applies f to the item of a key, until nobody comes in between. f gets
-// nil if there is none, and returns the item to write, or nil to leave it.
+// update applies f to the item of a key, again as long as others change the item in
+// between. f gets nil if there is no item; it returns the item to write, or nil to
+// write none.
 func (x Sipher) update(ctx context.Context, k table.Key, f func(*table.Item) (*table.Item, error)) error {
 	items, err := x.s.t.Get(ctx, k)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // One shard is enough: checks are as many as unhealthy servers.
 const sipherCheckShard = "sipher-check"
 
-// checkKept is how long after its time a check is kept that nobody runs, say
-// because the scheduled function was switched off.
+// checkKept is how long an overdue check is kept, in case the scheduled function was
+// switched off.
 const checkKept = 30 * 24 * time.Hour
 
 func sipherCheckKey(c peers.Check) table.Key { return table.Key{PK: "SIPHER#" + c.ID(), SK: "CHECK"} }

@@ -10,9 +10,9 @@ import (
 	"fedpost/internal/protocol/sipher/follow"
 )
 
-// Follows are spread over sixteen partitions, by the first digit of their
-// digest: a server that announces a great many at once must not run into the
-// limit of one.
+// followShards spreads follows over sixteen partitions, by the first digit of their
+// digest, so that a server that announces many at once does not meet the write limit
+// of one partition.
 const (
 	sipherFollowsPK = "SIPHER#FOLLOWS#"
 	followShards    = "0123456789abcdef"

@@ -130,7 +130,7 @@ func (x Sipher) ForgetStranger(ctx context.Context, url string) error {
 	if err := decode(it, &r); err != nil || !r.Stranger {
 		return err
 	}
-	// A conflict means that somebody has just had to do with the server: it stays.
+	// After a conflict the record stays, because it has just been changed.
 	if err := x.s.t.Delete(ctx, k, table.Fenced(it.Fence)); err != nil && !errors.Is(err, table.ErrConflict) {
 		return fmt.Errorf("forget sipher server: %w", err)
 	}

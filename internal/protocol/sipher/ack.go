@@ -37,8 +37,9 @@ func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) 
 	defer cancel()
 	effect, err := follow.Apply(ctx, d.store, d.payload.Following, d.a.ServerURL, content, d.now())
 	if err != nil {
-		// The server has it, and a second POST would only be told so: an outage
-		// of our storage costs the effect, not the delivery.
+		// The server has the follow, and would answer a second POST with 409 only. So
+		// an outage of our storage costs the effect of the acknowledgement, not the
+		// delivery.
 		d.log.ErrorContext(ctx, "sipher acknowledgement could not be stored", "id", d.a.ID, "target", d.target, "error", err)
 		return "the acknowledgement could not be stored", nil
 	}
@@ -83,14 +84,14 @@ func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) 
 // asideTime bounds what is noted beside a delivery.
 const asideTime = 5 * time.Second
 
-// aside returns a context for what must be noted even if the attempt's own time
-// is up or it is being stopped.
+// aside returns a context for notes that must be taken even if the attempt's time
+// is up or the process stops.
 func aside(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), asideTime)
 }
 
-// The notes below are taken beside a delivery: that one cannot be taken harms no
-// job.
+// The functions below take notes beside a delivery. A note that fails is logged and
+// harms no job.
 
 func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
 	ctx, cancel := aside(ctx)
@@ -100,7 +101,8 @@ func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
 	}
 }
 
-// answered draws its conclusions from the target's own answer.
+// answered notes that the target itself answered: it hangs no longer, and a 2xx
+// makes it due for a check.
 func (d *delivery) answered(ctx context.Context, a peers.Answer) {
 	if a.Status/100 == 4 && d.server.Unannounced {
 		if err := d.discovery.Announce(ctx, d.server.URL); err != nil {

@@ -75,7 +75,7 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 	return d.judge(ctx, answer)
 }
 
-// findServer looks the server up, and asks it who it is if nobody knows.
+// findServer reads the server's record, or discovers a server that has none.
 func (d *delivery) findServer(ctx context.Context) (outcome.Outcome, bool) {
 	var err error
 	d.server, err = d.store.Server(ctx, d.a.ServerURL)
@@ -85,8 +85,8 @@ func (d *delivery) findServer(ctx context.Context) (outcome.Outcome, bool) {
 	if !errors.Is(err, peers.ErrUnknown) {
 		return later(fmt.Errorf("read the registry: %w", err)), false
 	}
-	// Without an identity the delivery is refused below whatever the server
-	// says, so it is not asked.
+	// Without an identity the delivery is refused below in any case, so asking the
+	// server would be pointless.
 	if err := d.identity.Ready(); err != nil {
 		return refused(err, keep), false
 	}
@@ -116,21 +116,21 @@ func (d *delivery) seal() (string, outcome.Outcome, bool) {
 	return body, outcome.Outcome{}, true
 }
 
-// unreachable is row 6 without an answer: the server is marked, and another one
-// asked to pass the delivery on if the reason is of that kind. If that fails
-// too, the direct attempt's error stands.
+// unreachable is row 6 without an answer: it marks the server unhealthy and, where
+// the policy of the reason allows it, asks a proxy to pass the delivery on. If the
+// proxy fails too, the error of the direct attempt stands.
 func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time, f *peers.Fault) outcome.Outcome {
 	o := outcome.Outcome{Class: outcome.Retry, Reason: f.Class, Err: f.Error()}
 	switch {
 	case f.Stopped:
-		// It says nothing of the host, and costs no try.
+		// Our own stop says nothing of the host and costs no try.
 		o.Reason, o.Try = outcome.ReasonNone, outcome.Untried
 		return o
 	case !f.Host:
 		o.Class, o.Try = outcome.Refused, outcome.Untried
 		return o
 	case ctx.Err() != nil && time.Since(asked) < Timeout-time.Second:
-		// The attempt as a whole ran out of time; the server had little of it.
+		// The attempt ran out of time before the server had its Timeout.
 		return o
 	}
 	d.mark(ctx, f.Reason)
@@ -204,8 +204,8 @@ func unsent(err error) outcome.Outcome {
 	return o
 }
 
-// undiscovered is what a failed discovery amounts to: a try, unless it failed on
-// our side, by an outage of the storage or because we stop.
+// undiscovered is the outcome of a failed discovery: it costs a try, unless our own
+// side failed (an outage of the storage, a stop).
 func undiscovered(ctx context.Context, err error) outcome.Outcome {
 	var f *peers.Fault
 	if ctx.Err() != nil || errors.Is(err, peers.ErrStore) || errors.As(err, &f) && f.Stopped {
@@ -214,7 +214,7 @@ func undiscovered(ctx context.Context, err error) outcome.Outcome {
 	return unsent(err)
 }
 
-// later is to be tried again and costs no try: it says nothing of the server.
+// later is the outcome of a fault of our own: tried again, at the cost of no try.
 func later(err error) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Retry, Err: err.Error(), Try: outcome.Untried}
 }

@@ -25,15 +25,15 @@ func (b *bed) asked(prefix string) int {
 
 // However many jobs wait for a server that shows no keys, the server is asked a
 // few times a minute, and every job is tried again.
-func TestAServerThatShowsNoKeysIsAskedABoundedNumberOfTimesAnHour(t *testing.T) {
+func TestAServerThatShowsNoKeysIsAskedABoundedNumberOfTimes(t *testing.T) {
 	b := newBed(t)
 	b.b.Discover(sipherpeer.Discovery{Status: 404})
-	for range 3600 {
+	for range 600 {
 		want{class: outcome.Retry, unattempted: true, tried: true, says: "answered 404"}.check(t, b.attempt(postJob(), 1))
 		b.advance(time.Second)
 	}
-	if n, most := b.asked("GET "+urlB), int(time.Hour/peers.FailureAge); n > most || n < most/2 {
-		t.Errorf("asked %d times an hour, at most %d", n, most)
+	if n, most := b.asked("GET "+urlB), int(10*time.Minute/peers.FailureAge); n > most || n < most/2 {
+		t.Errorf("asked %d times in ten minutes, at most %d", n, most)
 	}
 	b.b.Discover(sipherpeer.Discovery{})
 	b.advance(peers.FailureAge)
@@ -41,15 +41,15 @@ func TestAServerThatShowsNoKeysIsAskedABoundedNumberOfTimesAnHour(t *testing.T) 
 }
 
 // A server that refuses every delivery does not get a registration with each.
-func TestAServerThatDoesNotRegisterUsIsAskedABoundedNumberOfTimesAnHour(t *testing.T) {
+func TestAServerThatDoesNotRegisterUsIsAskedABoundedNumberOfTimes(t *testing.T) {
 	b := newBed(t)
 	b.b.Discover(sipherpeer.Discovery{RefuseRegistration: true})
-	for range 3600 {
+	for range 600 {
 		want{class: outcome.Retry, says: "400"}.check(t, b.attempt(postJob(), 1))
 		b.advance(time.Second)
 	}
-	if n, most := b.asked("POST "+urlB+"/discover"), 60*peers.AnnounceRate+peers.AnnounceBurst+1; n > most || n < most/2 {
-		t.Errorf("asked to register us %d times an hour, at most %d", n, most)
+	if n, most := b.asked("POST "+urlB+"/discover"), 10*peers.AnnounceRate+peers.AnnounceBurst+1; n > most || n < most/2 {
+		t.Errorf("asked to register us %d times in ten minutes, at most %d", n, most)
 	}
 }
 
@@ -76,11 +76,11 @@ func TestEmergencySweepsAreBoundedInWidthAndNumber(t *testing.T) {
 			t.Errorf("a server we know was left out for a stranger: %d", i)
 		}
 	}
-	for range 360 { // an hour
+	for range 60 { // ten minutes
 		b.attempt(postJob(), 1)
 		b.advance(10 * time.Second)
 	}
-	if n, most := b.asked("GET https://s0.example/"), int(time.Hour/peers.SweepEvery)+1; n > most || n < most/2 {
-		t.Errorf("one server was swept %d times an hour, at most %d", n, most)
+	if n, most := b.asked("GET https://s0.example/"), int(10*time.Minute/peers.SweepEvery)+1; n > most || n < most/2 {
+		t.Errorf("one server was swept %d times in ten minutes, at most %d", n, most)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// turnEvery is how often a delivery to a server that hangs is tried, over all
-// workers: each holds one of them for the whole of Timeout, so about eight are
-// held at most, however many deliveries wait. A few deliveries never notice.
+// turnEvery is the time between two deliveries to a server that hangs, over all
+// workers. Each delivery holds a worker for Timeout (15 s), so at most about eight
+// workers are held, however many deliveries wait.
 const turnEvery = 2 * time.Second
 
-// turn waits for its turn where the server hangs. Without the protocol's other
-// failures, which end at once, a server that hangs would hold up all workers
-// with nothing but its backlog.
+// turn takes a turn to deliver where the server hangs; ok is false if another
+// delivery has it. Without turns the backlog of one server that hangs would hold
+// all workers.
 func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 	if d.server.TurnAt.IsZero() {
 		return outcome.Outcome{}, true
@@ -32,7 +32,7 @@ func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 	}, false
 }
 
-// endTurns lets everybody go again: the server answers.
+// endTurns ends the turns, because the server has answered.
 func (d *delivery) endTurns(ctx context.Context) {
 	if d.server.TurnAt.IsZero() {
 		return

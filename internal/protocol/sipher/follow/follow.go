@@ -1,9 +1,8 @@
 // Package follow is the local record of the follows that were sent out, and
 // what their acknowledgements change in it.
 //
-// The record is written when the job is enqueued, before anything is sent: an
-// acknowledgement comes within the very request that announces the follow, so
-// later would be too late.
+// The record is written when the job is enqueued, before anything is sent, because
+// the acknowledgement comes as the answer to the request that announces the follow.
 package follow
 
 import (
@@ -29,9 +28,9 @@ type Follow struct {
 	UpdatedAt          time.Time `json:"updatedAt"`
 }
 
-// Key is what an acknowledgement is matched by. ServerURL is the follow's
-// followerServerUrl, which in this protocol names the server that the follow
-// is announced to: the job's serverUrl.
+// Key matches an acknowledgement with a follow. ServerURL is the canonical form of
+// the follow's followerServerUrl, which in this protocol names the server that the
+// follow is announced to: the job's serverUrl.
 type Key struct{ FollowerID, FollowingID, ServerURL string }
 
 // Key returns the key of f.
@@ -42,24 +41,23 @@ var ErrCursor = errors.New("malformed cursor")
 
 // Store is what follows need of their storage.
 type Store interface {
-	// RecordFollow writes f unless it is there with the same id: recording one
-	// twice changes nothing, a new follow between the same two takes the place
-	// of the old one.
+	// RecordFollow writes f. A record of the same key and id stays as it is; one of
+	// the same key and another id is replaced.
 	RecordFollow(ctx context.Context, f Follow) error
 	// AcceptFollow sets Accepted, and nothing else but UpdatedAt; found is false
 	// if there is no such follow.
 	AcceptFollow(ctx context.Context, k Key, at time.Time) (found bool, err error)
 	// AcknowledgeFollow sets Acknowledged likewise.
 	AcknowledgeFollow(ctx context.Context, k Key, at time.Time) (found bool, err error)
-	// Follows pages through all follows, in no meaningful order. The cursor of
-	// the first page is empty, and so is next after the last. One that is none
-	// of ours gives ErrCursor.
+	// Follows pages through all follows, in no meaningful order. An empty cursor
+	// asks for the first page; an empty next says that this is the last. A cursor
+	// that Follows did not give out is ErrCursor.
 	Follows(ctx context.Context, cursor string, limit int) (fs []Follow, next string, err error)
 }
 
-// Record writes the local record that belongs to an activity, before it is
-// sent. Activities other than follows, and payloads about no follow, have none;
-// nor have those that can never be sent, which delivery will say.
+// Record writes the local record of a follow job before the job is sent. It writes
+// none for other jobs, for payloads without a follow, and for payloads that can
+// never be sent, which the delivery will refuse.
 func Record(ctx context.Context, store Store, a activity.Activity, now time.Time) error {
 	if a.Protocol != activity.Sipher || a.Job != wire.DeliverFollow {
 		return nil
@@ -84,9 +82,9 @@ type Effect string
 const (
 	Accepted     Effect = "follow accepted"
 	Acknowledged Effect = "follow acknowledged"
-	// Foreign: it names another follow than the job's. The protocol does not
-	// bind an acknowledgement to a request, so without this check any server we
-	// send to could accept any follow.
+	// Foreign: the acknowledgement names another follow than the job's. The protocol
+	// does not bind an acknowledgement to a request, so without this check any server
+	// that we send to could accept any follow.
 	Foreign Effect = "acknowledgement names another follow and was ignored"
 	// NoFollow: there is no record of the follow.
 	NoFollow Effect = "no local follow for this acknowledgement"

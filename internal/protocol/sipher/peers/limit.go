@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// RateLimit allows each caller Burst requests at once and Rate a minute over
-// time. It keeps what it knows in memory: on Lambda each instance has its own,
-// and the gateway's throttle is the limit over all of them.
+// RateLimit allows each key a number of requests at once and a rate a minute over
+// time. It keeps its state in memory: on Lambda each instance has its own, and the
+// gateway's throttle is the limit over all instances.
 type RateLimit struct {
 	interval  time.Duration
 	tolerance time.Duration
 	now       func() time.Time
 
 	mu sync.Mutex
-	// free is when a caller's next request would be due if they came evenly
-	// spaced (GCRA's theoretical arrival time); callers in the past are dropped.
+	// free is GCRA's theoretical arrival time by key: when the next request would
+	// be due if requests came evenly spaced. Keys whose time has passed are dropped.
 	free    map[string]time.Time
 	cleaned time.Time
 }
 
-// maxCallers bounds the memory: more callers than that in one interval are a
-// flood, and are made to wait.
+// maxCallers bounds the memory. While so many keys are known, a new one has to wait
+// for an interval.
 const maxCallers = 10_000
 
 // NewRateLimit returns a limit of rate requests a minute with that burst.

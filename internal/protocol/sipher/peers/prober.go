@@ -26,8 +26,8 @@ type Prober struct {
 }
 
 const (
-	// lease is how long a run may take over one check before others may: more
-	// than its time-out and the writes around it.
+	// lease is how long one run has a check for itself: more than ProbeTimeout and
+	// the writes around it.
 	lease = time.Minute
 	// batch is how many due checks one run takes up.
 	batch = 100
@@ -36,7 +36,7 @@ const (
 )
 
 // MarkUnhealthy records that a server could not be reached and schedules its
-// first check. A server that is not registered is nobody's business.
+// first check. It ignores servers that are not registered.
 func (p *Prober) MarkUnhealthy(ctx context.Context, url string, reason Reason) error {
 	now := p.Now()
 	err := p.Registry.MarkUnhealthy(ctx, url, reason, now)
@@ -59,10 +59,10 @@ func (p *Prober) MarkHealthy(ctx context.Context, url string) error {
 	return nil
 }
 
-// Answered is told of an unhealthy server that answered a delivery. That only
-// schedules a check, as one late answer does not make a server well; but where
-// the policy forbids to check directly, the answer is all the proof there will
-// ever be.
+// Answered is told that a server answered a delivery with 2xx. An unhealthy server
+// gets a check, because one answer does not prove that it is healthy. Where the
+// policy forbids direct checks, there will be no better proof, and the server is
+// healthy at once.
 func (p *Prober) Answered(ctx context.Context, s Server) error {
 	if s.IsHealthy {
 		return nil
@@ -73,9 +73,9 @@ func (p *Prober) Answered(ctx context.Context, s Server) error {
 	return p.schedule(ctx, s.URL, 0, p.Now())
 }
 
-// Registered is told of a server that registered again: what was known of it is
-// in s. An unhealthy server's next check is made due now. The registration
-// itself changes no health, by the protocol.
+// Registered is told that server s registered again. It makes the next check of an
+// unhealthy server due now. By the protocol the registration itself changes no
+// health.
 func (p *Prober) Registered(ctx context.Context, s Server) error {
 	if s.IsHealthy || !p.Policies.For(s.Reason).DirectHealthCheckable {
 		return nil
@@ -97,16 +97,15 @@ func (p *Prober) schedule(ctx context.Context, url string, attempt int, now time
 
 // Report counts what one run did.
 type Report struct {
-	Checked   int // asked
-	Healthy   int // of these, back
-	Exhausted int // of these, given up
-	Skipped   int // not asked: unknown, healthy or not to be checked directly
+	Checked   int // servers asked
+	Healthy   int // servers that answered with 2xx
+	Exhausted int // servers whose last check failed
+	Skipped   int // servers not asked: unknown, healthy, or not to be checked directly
 }
 
 // Check runs the checks that are due. It stops taking up new ones when the time
-// of ctx runs short; what is left is due again at the next run. Runs may
-// overlap. The error joins what went wrong with single checks on our side: a
-// server that does not answer is no error.
+// of ctx runs short; the next run takes up the rest. Runs may overlap. The error
+// joins the faults on our own side; a server that does not answer is no error.
 func (p *Prober) Check(ctx context.Context) (Report, error) {
 	due, err := p.Schedule.DueChecks(ctx, p.Now(), batch)
 	if err != nil {
@@ -166,8 +165,8 @@ func (p *Prober) take(ctx context.Context, c Check) (Report, error) {
 	return r, p.conclude(ctx, c, next)
 }
 
-// conclude schedules the next check before it removes this one, so that a crash
-// between the two leaves a server with a check too many, never with none.
+// conclude schedules the next check before it removes this one: a crash between the
+// two leaves one check too many, never none.
 func (p *Prober) conclude(ctx context.Context, c Check, next *Check) error {
 	if next != nil && next.ID() == c.ID() {
 		_, err := p.Schedule.PostponeCheck(ctx, c, next.DueAt)
@@ -181,8 +180,8 @@ func (p *Prober) conclude(ctx context.Context, c Check, next *Check) error {
 	return ignoreTaken(p.Schedule.FinishCheck(ctx, c))
 }
 
-// ignoreTaken drops the error of a run that outlived its lease: the other run
-// brings the check to its end.
+// ignoreTaken drops the error that says that this run has outlived its lease. The
+// run that took the check over finishes it.
 func ignoreTaken(err error) error {
 	if errors.Is(err, ErrTaken) {
 		return nil
@@ -190,8 +189,8 @@ func ignoreTaken(err error) error {
 	return err
 }
 
-// run asks the server, unless there is no point in it, and returns the check
-// that should follow.
+// run asks the server, unless it is unknown, healthy or not to be checked directly,
+// and returns the check to schedule next.
 func (p *Prober) run(ctx context.Context, c Check) (Report, *Check, error) {
 	log := p.Log.With("server", c.ServerURL, "check", c.ID())
 	s, err := p.Registry.Server(ctx, c.ServerURL)

@@ -20,18 +20,18 @@ type Server struct {
 	Exhausted bool   `json:"exhausted,omitempty"`
 	Reason    Reason `json:"unhealthyReason,omitempty"`
 
-	// Stranger marks a server that registered itself and to which nothing was
-	// ever sent. Its record lapses Forget after it was last seen, so that nobody
-	// can fill the registry for good by registering made-up servers; of the
-	// others the keys stay pinned for ever.
+	// Stranger marks a server that registered itself and that we never sent
+	// anything to. Its record expires Forget after the server was last seen, and
+	// there are MaxStrangers at most, so that nobody can fill the registry with
+	// made-up servers. The keys of all other servers stay pinned for ever.
 	Stranger bool `json:"stranger,omitempty"`
 
-	// TurnAt is set while the server hangs: from then on the next delivery may be
-	// tried. See TakeTurn.
+	// TurnAt is the time of the next delivery to a server that hangs (see TakeTurn);
+	// zero for any other server.
 	TurnAt time.Time `json:"turnAt,omitzero"`
 
 	// Unannounced marks a server that we discovered and that did not register
-	// us: should it refuse deliveries, that is why.
+	// us, which explains why it refuses deliveries.
 	Unannounced bool `json:"unannounced,omitempty"`
 }
 
@@ -74,20 +74,20 @@ var (
 	ErrKeyChanged = errors.New("server shows another key than it is registered with")
 )
 
-// Store is what the registry needs of its storage. Every change of an existing
-// record is atomic: of concurrent ones none is lost. Those of a server without
-// a record return ErrUnknown.
+// Store is what the registry needs of its storage. Every change of a record is
+// atomic: concurrent changes do not lose each other. A change of a server without a
+// record returns ErrUnknown.
 type Store interface {
 	// Server returns a record, or ErrUnknown.
 	Server(ctx context.Context, url string) (Server, error)
 	// Servers returns all records, in no order.
 	Servers(ctx context.Context) ([]Server, error)
-	// Insert adds a record, unless there is one: then it returns that, and
+	// Insert adds a record. If the server has one, Insert returns that record and
 	// changes nothing.
 	Insert(ctx context.Context, s Server) (existing Server, inserted bool, err error)
 	// Seen sets LastSeen and UpdatedAt, and nothing else.
 	Seen(ctx context.Context, url string, at time.Time) error
-	// Befriend marks a server as no stranger: its record stays.
+	// Befriend makes a stranger a known server, whose record does not expire.
 	Befriend(ctx context.Context, url string) error
 	// ForgetStranger removes the record of a server that is still a stranger. None
 	// is no error.
@@ -100,10 +100,11 @@ type Store interface {
 
 	// TakeTurn asks for a turn to deliver to a server that hangs, that is, one
 	// that has given no answer since it was marked unhealthy with TimedOut.
-	// The zero time means that the caller has it, and the next may be taken after
-	// every; else it is when there may be one. Others have no turns: all may go.
+	// The zero time means that the caller may deliver now, and that the next turn
+	// comes after every; any other time is when to ask again. A server that does not
+	// hang has no turns: the answer is always the zero time.
 	TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error)
-	// EndTurns notes that the server answers, healthy or not yet.
+	// EndTurns notes that the server answers, and so does not hang any more.
 	EndTurns(ctx context.Context, url string) error
 
 	// MarkUnhealthy sets the reason and resets the count of checks.
