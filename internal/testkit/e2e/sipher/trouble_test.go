@@ -83,25 +83,47 @@ func TestD9AnOutageOfTheRegistryHarmsNoJob(t *testing.T) {
 	}
 }
 
-// TestD9AFollowThatCannotBeRecordedIsNotAccepted: its acknowledgement would come
-// to nothing.
-func TestD9AFollowThatCannotBeRecordedIsNotAccepted(t *testing.T) {
-	s := &sick{}
-	runWith(t, options{table: func(t table.Table) table.Table { s.Table = t; return s }}, func(t *testing.T, w *world) {
-		w.acquainted(w.b)
-		s.breaks("SIPHER#FOLLOWS")
-		var p *client.Problem
-		if _, err := w.Submit(t.Context(), followJob()); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
-			t.Errorf("answered %v", err)
+// TestD9AFollowThatCannotBeRecordedIsNotSent: its acknowledgement would come to
+// nothing. The closed fallback refuses the job; with the open one the follow is
+// recorded before the first attempt.
+func TestD9AFollowThatCannotBeRecordedIsNotSent(t *testing.T) {
+	for _, fallback := range []string{"closed", "open"} {
+		s := &sick{}
+		o := options{
+			table:    func(t table.Table) table.Table { s.Table = t; return s },
+			settings: map[string]string{"DEDUPLICATION_FALLBACK": fallback},
 		}
-		if _, err := w.Submit(t.Context(), postJob()); err != nil {
-			t.Errorf("a post, which has none: %v", err)
-		}
-		s.heal()
-		if r := w.ends(w.send(followJob())); r.State != "delivered" {
-			t.Errorf("%+v", r)
-		}
-	})
+		runWith(t, o, func(t *testing.T, w *world) {
+			w.acquainted(w.b)
+			s.breaks("SIPHER#FOLLOWS")
+			if fallback == "closed" {
+				var p *client.Problem
+				if _, err := w.Submit(t.Context(), followJob()); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+					t.Errorf("answered %v", err)
+				}
+				if _, err := w.Submit(t.Context(), postJob()); err != nil {
+					t.Errorf("a post, which has none: %v", err)
+				}
+				s.heal()
+				if r := w.ends(w.send(followJob())); r.State != "delivered" {
+					t.Errorf("%+v", r)
+				}
+				return
+			}
+			id := w.send(followJob())
+			pass(time.Minute)
+			if got := w.b.Deliveries(); len(got) > 0 {
+				t.Errorf("sent without a record: %+v", got)
+			}
+			s.heal()
+			if r := w.ends(id); r.State != "delivered" || r.Attempts != 1 {
+				t.Errorf("%+v", r)
+			}
+			if f := w.follows(); len(f) != 1 || !f[0].Accepted {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
 }
 
 // TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered: B has the post, and the
