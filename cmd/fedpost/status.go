@@ -70,9 +70,9 @@ func showStatus(out io.Writer, s client.Status) error {
 	}
 	rows := make([][]string, len(s.Recipients))
 	for i, r := range s.Recipients {
-		rows[i] = []string{r.State, count(r.Attempts), count(r.LastStatus), when(r.NextAttemptAt), r.Inbox, r.LastError}
+		rows[i] = []string{r.State, count(r.Attempts), count(r.LastStatus), when(r.NextAttemptAt), r.Inbox, r.WaitsFor, r.LastError}
 	}
-	return table(out, []string{"STATE", "ATTEMPTS", "STATUS", "NEXT", "INBOX", "ERROR"}, rows)
+	return table(out, []string{"STATE", "ATTEMPTS", "STATUS", "NEXT", "INBOX", "WAITS FOR", "ERROR"}, rows)
 }
 
 func showCounts(out io.Writer, s client.Status) error {

@@ -113,7 +113,7 @@ func statusOf(v ledger.View) contract.Status {
 		s.Recipients[i] = contract.RecipientStatus{
 			Inbox: r.Inbox, State: string(r.State), Recipients: r.Recipients, Attempts: r.Attempts,
 			LastStatus: r.LastStatus, LastError: r.LastError, Response: r.Response, Note: r.Note,
-			NextAttemptAt: r.NextAttemptAt, UpdatedAt: r.UpdatedAt, By: string(r.By),
+			WaitsFor: r.WaitsFor, NextAttemptAt: r.NextAttemptAt, UpdatedAt: r.UpdatedAt, By: string(r.By),
 		}
 	}
 	return s

@@ -17,5 +17,9 @@ type activities struct {
 
 // View implements api.Activities.
 func (a activities) View(ctx context.Context, id activity.ID, cursor string, limit int) (ledger.View, error) {
-	return ledger.ViewOf(ctx, a.Store, a.Store, id, cursor, limit, a.now())
+	v, err := ledger.ViewOf(ctx, a.Store, a.Store, id, cursor, limit, a.now())
+	if err != nil {
+		return v, err
+	}
+	return v, ledger.Explain(ctx, a.Store, v.Recipients, a.now())
 }

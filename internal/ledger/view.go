@@ -39,12 +39,14 @@ type RecipientView struct {
 	Inbox string
 	State activity.State
 	// Recipients is how many the inbox stands for, if more than one.
-	Recipients    int
-	Attempts      int
-	LastStatus    int
-	LastError     string
-	Response      string
-	Note          string
+	Recipients int
+	Attempts   int
+	LastStatus int
+	LastError  string
+	Response   string
+	Note       string
+	// WaitsFor is the host or inbox that holds a parked one; Explain fills it in.
+	WaitsFor      string
 	NextAttemptAt time.Time
 	UpdatedAt     time.Time
 	By            activity.ID

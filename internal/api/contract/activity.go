@@ -136,7 +136,11 @@ type RecipientStatus struct {
 	LastError string `json:"lastError,omitempty"`
 	Response  string `json:"response,omitempty"`
 	Note      string `json:"note,omitempty"`
-	// NextAttemptAt is unset for a final state.
+	// WaitsFor is the host, or "inbox:" and the URL, whose circuit, pause or limit
+	// holds a parked one.
+	WaitsFor string `json:"waitsFor,omitempty"`
+	// NextAttemptAt is unset for a final state. For a parked one it is when what it
+	// waits for is looked at next.
 	NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"`
 	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
 	// By is the activity that made this one redundant or superseded it.

@@ -37,7 +37,7 @@ func TestAHostIsShownAsTheWorkersSeeIt(t *testing.T) {
 	w.change(circuit.HostKey("down.example:8443"), func(s circuit.State) circuit.State { return down(s).Park(rules, start) })
 	v := w.server("down.example:8443")
 	if v.Phase != circuit.Unhealthy || v.Reason != "refused" || v.Why != "connection refused" || !v.DownSince.Equal(start) || !v.Parked ||
-		!v.NextCheckAt.Equal(start.Add(5*time.Minute)) {
+		!v.NextCheckAt.Equal(start.Add(time.Minute)) {
 		t.Errorf("a host that is down is %+v", v)
 	}
 	w.change(circuit.HostKey("asks.example"), func(s circuit.State) circuit.State {

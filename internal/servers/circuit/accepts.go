@@ -48,6 +48,16 @@ func (s State) Settled(now time.Time) State {
 	return s
 }
 
+// LooksAt is when somebody looks at the server next: for a check, a release or the
+// end of a pause; zero if nobody does.
+func (s State) LooksAt(now time.Time) time.Time {
+	s = s.Settled(now)
+	if s.CheckAt.IsZero() && s.Phase == Paused {
+		return s.Until
+	}
+	return s.CheckAt
+}
+
 // onTrial is s after one pause too many: a single delivery decides how it goes on.
 func (s State) onTrial(now time.Time) State {
 	why := s.Why

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"fedpost/internal/testkit/fediverse"
@@ -22,7 +23,7 @@ func fourServers(t *testing.T, w *World) {
 	if r := recipient(t, status, g); r.Attempts != 1 || r.LastStatus != 410 {
 		t.Errorf("the server that is gone: %+v", r)
 	}
-	if r := recipient(t, status, h); r.State != "parked" || r.LastError == "" || r.Attempts < 3 {
+	if r := recipient(t, status, h); r.State != "parked" || r.LastError == "" || r.Attempts < 3 || !strings.Contains("inbox:"+h, r.WaitsFor) || r.WaitsFor == "" || r.NextAttemptAt.IsZero() {
 		t.Errorf("the server that hangs: %+v", r)
 	}
 	if n := len(gone.Posts()); n != 1 {
