@@ -155,9 +155,14 @@ func TestB23NobodyHoldsAConnectionForEver(t *testing.T) {
 func TestB23ASlowSenderIsCutOff(t *testing.T) {
 	serving(t, func(p pipes) {
 		c := p.dial("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
-		defer c.Close()
 		began := time.Now()
+		ended := make(chan struct{})
+		defer func() {
+			c.Close() // or the sender would wait for ever
+			<-ended
+		}()
 		go func() {
+			defer close(ended)
 			for {
 				if _, err := io.WriteString(c, "x"); err != nil {
 					return
