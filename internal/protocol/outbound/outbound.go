@@ -48,6 +48,7 @@ func New(c Config) (*Client, error) {
 	if c.UserAgent == "" || !httpguts.ValidHeaderFieldValue(c.UserAgent) {
 		return nil, fmt.Errorf("user agent %q cannot be sent; use the form fedpost/1.2 (+https://example.com/)", c.UserAgent)
 	}
+	quieten()
 	client := &Client{
 		transport: c.Transport,
 		userAgent: c.UserAgent,
