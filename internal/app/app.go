@@ -42,6 +42,9 @@ type Ports struct {
 	// Retrying is deliver.Limits.Retrying; nil on Lambda, where a process has one
 	// invocation at a time.
 	Retrying func(queue.Name) int
+	// Flush is deliver.Limits.Flush; 0 is its default. A test that counts writes
+	// sets it high: how many a slow machine adds says nothing.
+	Flush time.Duration
 	// Transport, if not nil, carries all requests to other servers instead of
 	// connections: a seam for servers in memory, without address guard.
 	Transport http.RoundTripper

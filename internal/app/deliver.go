@@ -44,6 +44,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 			InFlight: c.Concurrency.Deliveries, PerQueue: p.PerQueue, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
 			Retrying:    p.Retrying,
+			Flush:       p.Flush,
 		},
 		Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(), Random: p.random(),
 	}), nil

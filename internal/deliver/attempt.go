@@ -9,15 +9,12 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/ledger"
 	"fedpost/internal/protocol"
 )
 
 // attemptAll makes the attempts of a unit, all at once as far as the caps allow,
-// and decides what becomes of each. While some are slow, those that are settled
-// are recorded within Limits.Flush of their answers: that bounds the time in which
-// a crash would send them again. Nothing in this loop waits for anything but the
-// record, as all answers wait for the loop.
+// and decides what becomes of each. Nothing in this loop waits for a queue or a
+// table, as all answers wait for the loop.
 func (u *unit) attemptAll(ctx context.Context) {
 	results := make(chan *job)
 	running := 0
@@ -35,44 +32,10 @@ func (u *unit) attemptAll(ctx context.Context) {
 			u.attempt(ctx, try, j)
 		}()
 	}
-	for running > 0 {
-		select {
-		case j := <-results:
-			running--
-			u.classify(j)
-			u.hasSettled(j)
-		case <-u.recordAt:
-			u.recordSettled(ctx)
-		}
-	}
-}
-
-// hasSettled sets when the outcome of j is recorded at the latest, unless an older
-// outcome is due before.
-func (u *unit) hasSettled(j *job) {
-	if j.settled() && u.recordAt == nil {
-		u.recordAt = time.After(u.Limits.Flush - time.Since(j.answered))
-	}
-}
-
-// meanwhile runs f, and records in time what is settled while f takes long.
-func (u *unit) meanwhile(ctx context.Context, f func() error) error {
-	end := make(chan error, 1)
-	go func() {
-		defer func() {
-			if r := recover(); r != nil {
-				end <- panicked(r)
-			}
-		}()
-		end <- f()
-	}()
-	for {
-		select {
-		case err := <-end:
-			return err
-		case <-u.recordAt:
-			u.recordSettled(ctx)
-		}
+	for range running {
+		j := <-results
+		u.classify(j)
+		u.journal.add(u, j)
 	}
 }
 
@@ -83,31 +46,6 @@ func (j *job) settled() bool {
 		return true
 	}
 	return false
-}
-
-// recordSettled records what is settled before the unit is finished. If that
-// fails, it is tried again after another Limits.Flush, and at the unit's end.
-func (u *unit) recordSettled(ctx context.Context) error {
-	u.recordAt = nil
-	var rs []ledger.Recipient
-	var js []*job
-	for _, j := range u.jobs {
-		if j.settled() && !j.stored {
-			rs, js = append(rs, u.recipient(j)), append(js, j)
-		}
-	}
-	if len(rs) == 0 {
-		return nil
-	}
-	if err := u.record(ctx, rs, false); err != nil {
-		u.recordAt = time.After(u.Limits.Flush)
-		u.Log.Warn("outcomes could not be recorded while others are awaited", "activity", u.a.ID, "error", err)
-		return err
-	}
-	for _, j := range js {
-		j.stored = true
-	}
-	return nil
 }
 
 // attempt makes one attempt when its turn has come. Its turn may come late, so
@@ -165,6 +103,3 @@ func (u *unit) contain(ctx context.Context, try protocol.Attempt, j *job) (o out
 	}
 	return o
 }
-
-// panicked is a panic as an error.
-func panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }

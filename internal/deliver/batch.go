@@ -20,8 +20,8 @@ var ErrUnnamed = errors.New("a message without an id failed: the whole batch has
 // messages that are not done: those come back by the queue's visibility
 // timeout. The list is never nil. A fault of a remote server is never an error.
 func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Received) ([]string, error) {
-	v := e.invocation(ctx, from)
 	batch = distinct(batch)
+	v := e.invocation(ctx, from, batch)
 	groups := split(from, batch)
 	kept := make([][]int, len(groups))
 
@@ -36,6 +36,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	}
 	wg.Wait()
 	v.noMoreRetries()
+	v.journal.close()
 	if err := e.Hosts.Flush(ctx); err != nil {
 		// The deliveries are done and recorded; only the circuits know less.
 		e.Log.Warn("what was learnt of hosts could not be saved", "error", err)
@@ -99,12 +100,15 @@ type invocation struct {
 	from queue.Name
 	end  time.Time // zero: no deadline
 
+	journal *journal
+
 	mu      sync.Mutex
 	retries bool // under way here; see mayRetry
 }
 
-func (e *Engine) invocation(ctx context.Context, from queue.Name) *invocation {
+func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.Received) *invocation {
 	v := &invocation{Engine: e, from: from}
+	v.journal = v.newJournal(ctx, batch)
 	if end, ok := ctx.Deadline(); ok {
 		// Deadlines are of the wall clock, which Now need not be.
 		v.end = e.Now().Add(time.Until(end))

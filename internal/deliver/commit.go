@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -14,34 +15,16 @@ import (
 )
 
 // commit does what was decided about the targets of a claimed unit, and then
-// records it. What is settled does not wait for that: see meanwhile.
+// records it. What is settled does not wait for that: the journal has it.
 func (u *unit) commit(ctx context.Context) (disposition, error) {
-	forget := u.claim.Known.Record.Forget
-	err := u.meanwhile(ctx, func() error {
-		u.settleHosts(ctx)
-		err := errors.Join(u.park(ctx), u.addDeadLetters(ctx), u.splitOff(ctx), u.note(ctx))
-		if err == nil {
-			forget = u.keep(ctx, forget)
-		}
-		return err
-	})
+	u.settleHosts(ctx)
+	if err := errors.Join(u.park(ctx), u.addDeadLetters(ctx), u.splitOff(ctx), u.note(ctx)); err != nil {
+		// The claim is left to lapse: whoever comes next begins with what is noted.
+		return disposition{}, err
+	}
+	u.keep(ctx)
+	begun, err := u.record(ctx)
 	if err != nil {
-		// The claim is left to lapse: whoever comes next begins with what is
-		// recorded so far.
-		return disposition{}, errors.Join(err, u.recordSettled(ctx))
-	}
-	rs := []ledger.Recipient{}
-	begun := true
-	for _, j := range u.jobs {
-		switch {
-		case j.state == "":
-			begun = false
-		case !j.stored:
-			rs = append(rs, u.recipient(j))
-		}
-	}
-	u.claim.Known.Record.Forget = forget
-	if err := u.record(ctx, rs, true); err != nil {
 		if errors.Is(err, ledger.ErrClaimed) {
 			u.Log.Warn("a claim was lost to another worker before its outcomes were recorded", "activity", u.a.ID, "chunk", u.d.Chunk)
 		}
@@ -78,44 +61,47 @@ func (u *unit) settleHosts(ctx context.Context) {
 }
 
 // keep sets how long an activity to one target can still be looked up, if its
-// protocol says so, and returns until when the chunk's own record has to be there,
-// which is forget or later. A failure is logged: the end is recorded all the same.
-func (u *unit) keep(ctx context.Context, forget time.Time) time.Time {
-	if len(u.jobs) != 1 || u.known.Record.Targets != 1 || !u.jobs[0].state.Final() {
-		return forget
+// protocol says so. A failure is logged: the end is recorded all the same.
+func (u *unit) keep(ctx context.Context) {
+	r := &u.claim.Known.Record
+	if len(u.jobs) != 1 || r.Targets != 1 || !u.jobs[0].state.Final() {
+		return
 	}
 	keep := u.route.KeepFailed
 	if u.jobs[0].state == activity.Delivered {
 		keep = u.route.KeepDelivered
 	}
 	if keep == 0 {
-		return forget
+		return
 	}
 	until := u.Now().Add(keep)
 	if err := u.Ledger.KeepActivity(ctx, u.a.ID, until); err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		u.Log.Warn("a record is kept for another time than its protocol says", "activity", u.a.ID, "error", err)
-		return forget
+		return
 	}
-	if until.After(forget) {
-		return until
+	if until.After(r.Forget) {
+		r.Forget = until // the chunk's own record must not end before
 	}
-	return forget
 }
 
-// recordTries is how often a record is tried to be written: each failure widens
-// the gap in which a crash sends something twice.
-const recordTries = 3
-
-func (u *unit) record(ctx context.Context, rs []ledger.Recipient, done bool) error {
-	for try := 1; ; try++ {
-		err := u.Ledger.Record(ctx, &u.claim, rs, done)
-		if err == nil {
-			u.Meter.Recorded(rs)
+// record records all that was decided and ends the claim. It returns false if some
+// targets have not been begun.
+func (u *unit) record(ctx context.Context) (begun bool, err error) {
+	rs := []ledger.Recipient{}
+	begun = true
+	for _, j := range u.jobs {
+		if j.state == "" {
+			begun = false
+			continue
 		}
-		if err == nil || errors.Is(err, ledger.ErrClaimed) || ctx.Err() != nil || try == recordTries {
-			return err
-		}
+		rs = append(rs, u.recipient(j))
 	}
+	if err := u.repeated(ctx, func() error { return u.Ledger.Record(ctx, &u.claim, rs, true) }); err != nil {
+		return begun, err
+	}
+	noted := u.journal.end(u)
+	u.Meter.Recorded(slices.DeleteFunc(rs, func(r ledger.Recipient) bool { return noted[r.Position] }))
+	return begun, nil
 }
 
 // recipient is the record of j.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/ledger"
@@ -41,8 +42,10 @@ func TestWhatIsRecordedIsCountedWhenItIs(t *testing.T) {
 	} {
 		m := &recordMeter{}
 		last := c.errs[len(c.errs)-1]
-		u := &unit{invocation: &invocation{Engine: &Engine{Config: Config{Ledger: &failingLedger{errs: c.errs}, Meter: m}}}}
-		if err := u.record(t.Context(), []ledger.Recipient{{State: activity.Delivered}}, true); !errors.Is(err, last) {
+		v := &invocation{Engine: &Engine{Config: Config{Ledger: &failingLedger{errs: c.errs}, Meter: m, Now: time.Now}}}
+		v.journal = v.newJournal(t.Context(), nil)
+		u := &unit{invocation: v, jobs: []*job{{state: activity.Delivered}}}
+		if _, err := u.record(t.Context()); !errors.Is(err, last) {
 			t.Errorf("%v: error %v", c.errs, err)
 		}
 		if m.recorded != c.want {

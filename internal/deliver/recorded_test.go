@@ -26,8 +26,13 @@ type slowTable struct {
 	recorded func()
 }
 
+// ofLedger reports whether an item is of an activity or of a journal.
+func ofLedger(k table.Key) bool {
+	return strings.HasPrefix(k.PK, "A#") || strings.HasPrefix(k.PK, "J#")
+}
+
 func (s slowTable) wait(k table.Key) {
-	if !strings.HasPrefix(k.PK, "A#") {
+	if !ofLedger(k) {
 		time.Sleep(s.takes) // virtual
 	}
 }
@@ -35,7 +40,7 @@ func (s slowTable) wait(k table.Key) {
 func (s slowTable) Put(ctx context.Context, it table.Item, c table.Cond) error {
 	s.wait(it.Key)
 	err := s.Table.Put(ctx, it, c)
-	if strings.HasPrefix(it.PK, "A#") {
+	if ofLedger(it.Key) {
 		s.recorded()
 	}
 	return err

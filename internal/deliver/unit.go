@@ -26,9 +26,6 @@ type unit struct {
 	known ledger.Known
 	claim ledger.Claim
 	jobs  []*job
-	// recordAt ticks when the oldest outcome without a record has to get one; nil
-	// if all that are settled have one.
-	recordAt <-chan time.Time
 }
 
 // job is one target of a unit that has something to be done about it.
@@ -52,7 +49,6 @@ type job struct {
 	lot    string    // health key to park under
 	hold   bool      // park as the head of an ordered group
 	reason string    // of its death
-	stored bool      // in the ledger
 }
 
 // claimedElsewhere is how long a message waits for another worker's claim before
@@ -182,6 +178,7 @@ func (u *unit) needsClaim() bool {
 // hold claims the unit. What others did since it was inspected is no longer to
 // be done. It returns false if the message's fate is decided.
 func (u *unit) hold(ctx context.Context) (disposition, bool, error) {
+	u.known.Journal = u.journal.name
 	claim, err := u.Ledger.Claim(ctx, u.unit(), u.known, u.owner(), u.lease())
 	switch {
 	case errors.Is(err, ledger.ErrStale):

@@ -102,6 +102,13 @@ func (r Recipient) Unit(id activity.ID) message.Unit {
 	return message.Unit{Activity: id, Chunk: r.Chunk, Position: r.Position, Generation: r.Generation}
 }
 
+// Note is what became of some positions of a claimed unit that is not recorded
+// yet.
+type Note struct {
+	Unit       message.Unit
+	Recipients []Recipient
+}
+
 // Known is what the ledger knows about a unit when a worker takes it up.
 type Known struct {
 	Record Record
@@ -121,6 +128,10 @@ type Known struct {
 	// the targets that are retrying and not Own, messages have to be sent again,
 	// with the next generation.
 	Lapsed bool
+
+	// Journal names where whoever claims the unit will note outcomes before it
+	// records them. The claimant sets it; empty if it notes none.
+	Journal string
 
 	// Basis is what the store read, so that its writes are compare-and-swap on
 	// it. Nobody else looks into it.
@@ -195,6 +206,11 @@ type Store interface {
 	// ends. ErrClaimed, with nothing written, if the claim was lost. It may be
 	// called several times with more, and repeated after an error.
 	Record(ctx context.Context, c *Claim, rs []Recipient, done bool) error
+	// Note keeps what became of positions of any number of claimed units, as the
+	// n-th item of a journal, until the units are recorded: one write for all. If a
+	// unit's claim lapses, whoever inspects the unit finds what was noted; of long
+	// errors only the beginning, of answers nothing. A journal has one writer.
+	Note(ctx context.Context, journal string, n int, notes []Note) error
 	// PutRecipients records what became of single positions that nobody holds
 	// (parked deliveries that died). It leaves alone those that are final
 	// otherwise, held, or of a later generation, and returns those that now are

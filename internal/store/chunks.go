@@ -50,9 +50,9 @@ func (s *Store) Chunks(ctx context.Context, r ledger.Record, first, last int) ([
 		}
 		byChunk[n][it.Key] = it
 	}
-	chunks := make([]ledger.Chunk, 0, last-first+1)
+	chunks, read := make([]ledger.Chunk, 0, last-first+1), journals{}
 	for n := first; n <= last; n++ {
-		c, err := s.chunk(r, n, byChunk[n])
+		c, err := s.chunk(ctx, read, r, n, byChunk[n])
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (s *Store) Chunks(ctx context.Context, r ledger.Record, first, last int) ([
 	return chunks, nil
 }
 
-func (s *Store) chunk(r ledger.Record, n int, items map[table.Key]table.Item) (ledger.Chunk, error) {
+func (s *Store) chunk(ctx context.Context, read journals, r ledger.Record, n int, items map[table.Key]table.Item) (ledger.Chunk, error) {
 	c := ledger.Chunk{Number: n}
 	if it, ok := items[planKey(r.ID, n)]; ok {
 		if err := activityPacking.unpack(it, &c.Targets); err != nil {
@@ -72,6 +72,9 @@ func (s *Store) chunk(r ledger.Record, n int, items map[table.Key]table.Item) (l
 	}
 	state, _, err := s.chunkState(items, message.Unit{Activity: r.ID, Chunk: n})
 	if err != nil {
+		return c, err
+	}
+	if err := s.fold(ctx, read, message.Unit{Activity: r.ID, Chunk: n, Position: message.Whole}, &state); err != nil {
 		return c, err
 	}
 	for i, name := range state.Texts {

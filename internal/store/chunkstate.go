@@ -18,6 +18,8 @@ type chunkState struct {
 	// answer to its last write finds that it was done.
 	Owner string `json:"o,omitempty"`
 	Until int64  `json:"u,omitempty"` // 0: the claim has ended
+	// Journal is where the owner notes outcomes before it records them.
+	Journal string `json:"j,omitempty"`
 	// Texts names the items that errors and answers were moved to.
 	Texts []string `json:"x,omitempty"`
 	Since int64    `json:"b,omitempty"` // what the rows' times count from

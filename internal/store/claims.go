@@ -53,7 +53,7 @@ func (s *Store) Claim(ctx context.Context, u message.Unit, k ledger.Known, owner
 
 func (s *Store) claimChunk(ctx context.Context, c *ledger.Claim, b basis) error {
 	u := c.Unit
-	b.state.Owner, b.state.Until = c.Owner, millis(c.Until)
+	b.state.Owner, b.state.Until, b.state.Journal = c.Owner, millis(c.Until), c.Known.Journal
 	if err := s.writeClaim(ctx, stateKey(u.Activity, u.Chunk), c, &b, b.state.chunkState); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Store) claimChunk(ctx context.Context, c *ledger.Claim, b basis) error 
 func (s *Store) claimOne(ctx context.Context, c *ledger.Claim, b basis) error {
 	u := c.Unit
 	before := b
-	b.state.Owner, b.state.Until, b.state.Generation = c.Owner, millis(c.Until), u.Generation
+	b.state.Owner, b.state.Until, b.state.Journal, b.state.Generation = c.Owner, millis(c.Until), c.Known.Journal, u.Generation
 	if r := c.Known.Recipients[u.Position]; len(b.state.Rows) > 0 || b.chunk != nil {
 		if r.State == activity.Dead {
 			r.State, r.Attempts = activity.Retrying, 0

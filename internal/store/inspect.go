@@ -47,6 +47,13 @@ func (s *Store) Inspect(ctx context.Context, u message.Unit) (ledger.Known, erro
 	if err != nil {
 		return k, err
 	}
+	if chunk.claimed(s.now()).IsZero() {
+		whole := u
+		whole.Position = message.Whole
+		if err := s.fold(ctx, journals{}, whole, &chunk); err != nil {
+			return k, err
+		}
+	}
 	if u.Position == message.Whole {
 		k.Basis = &basis{cond: cond, state: ownState{chunkState: chunk}}
 		k.Claimed = chunk.claimed(s.now())
@@ -54,11 +61,11 @@ func (s *Store) Inspect(ctx context.Context, u message.Unit) (ledger.Known, erro
 		k.Recipients, err = s.merge(chunk, items, u.Activity, u.Chunk, k.Record)
 		return k, err
 	}
-	err = s.inspectOne(&k, u, items, chunk)
+	err = s.inspectOne(ctx, &k, u, items, chunk)
 	return k, err
 }
 
-func (s *Store) inspectOne(k *ledger.Known, u message.Unit, items map[table.Key]table.Item, chunk chunkState) error {
+func (s *Store) inspectOne(ctx context.Context, k *ledger.Known, u message.Unit, items map[table.Key]table.Item, chunk chunkState) error {
 	key := ownKey(u.Activity, u.Chunk, u.Position)
 	it, cond := s.live(items, key)
 	b := &basis{cond: cond}
@@ -67,6 +74,11 @@ func (s *Store) inspectOne(k *ledger.Known, u message.Unit, items map[table.Key]
 			return err
 		}
 		s.revoke(&b.state.chunkState)
+		if b.state.claimed(s.now()).IsZero() {
+			if err := s.fold(ctx, journals{}, u, &b.state.chunkState); err != nil {
+				return err
+			}
+		}
 	}
 	if r, ok := chunk.recipient(u.Position); ok {
 		b.chunk = &r
@@ -78,6 +90,9 @@ func (s *Store) inspectOne(k *ledger.Known, u message.Unit, items map[table.Key]
 	k.Recipients = make(map[int]ledger.Recipient, 1)
 	if r, ok := recipients[u.Position]; ok {
 		k.Recipients[u.Position] = r
+	}
+	if r, ok := b.state.recipient(u.Position); ok && r.State.Final() && !k.Recipients[u.Position].State.Final() {
+		k.Recipients[u.Position] = b.state.merged(u.Position, b.chunk, s.now()) // noted, and not recorded
 	}
 	k.Claimed = b.state.claimed(s.now())
 	k.Lapsed = b.state.Until != 0 && k.Claimed.IsZero()

@@ -34,7 +34,7 @@ func (s *Store) Record(ctx context.Context, c *ledger.Claim, rs []ledger.Recipie
 		next := *b
 		next.state.Owner, next.state.Until = c.Owner, millis(c.Until)
 		if done {
-			next.state.Until = 0
+			next.state.Until, next.state.Journal = 0, ""
 		}
 		next.state.Rows = slices.Clone(b.state.Rows)
 		next.state.put(rs)
@@ -158,7 +158,7 @@ func (s *Store) putRecipient(ctx context.Context, id activity.ID, r ledger.Recip
 			return false, err
 		}
 		var k ledger.Known
-		if err := s.inspectOne(&k, u, items, chunk); err != nil {
+		if err := s.inspectOne(ctx, &k, u, items, chunk); err != nil {
 			return false, err
 		}
 		if old, ok := k.Recipients[r.Position]; ok && stale(old, u) {

@@ -244,6 +244,18 @@ func (w *work) claim(u message.Unit, owner string) ledger.Claim {
 	return c
 }
 
+// claimNoting is claim by an owner who notes outcomes in a journal.
+func (w *work) claimNoting(u message.Unit, owner, journal string) ledger.Claim {
+	w.t.Helper()
+	k := w.inspect(u)
+	k.Journal = journal
+	c, err := w.Claim(w.ctx, u, k, owner, w.in(lease))
+	if err != nil {
+		w.t.Fatalf("claim of %+v by %q: %v", u, owner, err)
+	}
+	return c
+}
+
 func (w *work) refused(u message.Unit, owner string, want error) {
 	w.t.Helper()
 	if _, err := w.try(w.ctx, u, owner); !errors.Is(err, want) {

@@ -157,6 +157,67 @@ var records = group{"records", []testCase{
 			b.t.Errorf("inspecting a chunk of long answers costs %+v", state)
 		}
 	}},
+	{"WhatWasNotedIsFoundWhenTheClaimHasLapsed", func(b *bed) {
+		w, other, single := b.work(4), b.work(4), b.work(4)
+		journal := string(b.newID())
+		chunk, one, foreign := w.chunk(), single.one(3, 1), other.chunk()
+		long := w.outcome(2, activity.Failed)
+		long.LastError, long.Response = strings.Repeat("e", 1000), "response"
+		w.claimNoting(chunk, "chunk", journal)
+		single.claimNoting(one, "position", journal)
+		other.claimNoting(foreign, "other", journal)
+		note := func(u message.Unit, rs ...ledger.Recipient) ledger.Note { return ledger.Note{Unit: u, Recipients: rs} }
+		for range 2 { // repeating it is harmless
+			b.costs("note", cost{writes: 1, writeUnits: 1}, func() {
+				b.must(b.Note(b.ctx, journal, 0, []ledger.Note{
+					note(chunk, w.outcome(0, activity.Delivered)), note(foreign, other.outcome(1, activity.Delivered)),
+				}))
+			})
+			b.must(b.Note(b.ctx, journal, 1, []ledger.Note{note(chunk, long), note(one, single.outcomeOf(3, activity.Delivered, 1))}))
+		}
+		chunks, err := b.Chunks(b.ctx, b.record(w.id), 0, 0)
+		b.must(err)
+		if got := chunks[0].Recipients; got[0].State != activity.Delivered || got[2].State != activity.Failed {
+			b.t.Errorf("while the claim holds, a view shows %q and %q", got[0].State, got[2].State)
+		}
+		b.advance(lease)
+		if k := w.inspect(w.chunk()); !k.Lapsed {
+			b.t.Error("the chunk's claim has not lapsed")
+		}
+		k := single.inspect(one)
+		if !k.Lapsed || k.Recipients[3].State != activity.Delivered {
+			b.t.Errorf("the position is %q; its claim has lapsed: %t", k.Recipients[3].State, k.Lapsed)
+		}
+		if _, err := b.Claim(b.ctx, one, k, "late", b.in(lease)); !errors.Is(err, ledger.ErrStale) {
+			b.t.Errorf("a position that was noted as delivered is claimed again: %v", err)
+		}
+		b.same([]int{1}, sorted(other.inspect(other.chunk()).Recipients))
+
+		// The next claim has what was noted of the last, and another journal.
+		c := w.claimNoting(chunk, "next", "another of "+journal)
+		for p, state := range map[int]activity.State{0: activity.Delivered, 2: activity.Failed} {
+			if got := c.Known.Recipients[p]; got.State != state || len(got.LastError) > 100 || got.Response != "" {
+				b.t.Errorf("position %d is %q with an error of %d bytes", p, got.State, len(got.LastError))
+			}
+		}
+		b.advance(lease)
+		c = w.claim(w.chunk(), "third")
+		w.record(&c, w.outcome(1, activity.Delivered))
+		b.same([]int{0, 1, 2}, sorted(w.inspect(w.chunk()).Recipients))
+	}},
+	{"WhatWasNotedAndThenRecordedIsReadAsRecorded", func(b *bed) {
+		w := b.work(2)
+		u, journal := w.chunk(), string(b.newID())
+		c := w.claimNoting(u, "chunk", journal)
+		noted := w.outcome(0, activity.Failed)
+		b.must(b.Note(b.ctx, journal, 0, []ledger.Note{{Unit: u, Recipients: []ledger.Recipient{noted}}}))
+		recorded := noted
+		recorded.Response = "the whole answer"
+		w.record(&c, recorded)
+		if got := w.inspect(w.chunk()).Recipients[0]; got.Response != recorded.Response {
+			b.t.Errorf("the answer is %q", got.Response)
+		}
+	}},
 	{"TextsTooLargeForAnItemAreDroppedAndOutcomesNever", func(b *bed) {
 		w := b.work(50)
 		rs := w.deliveries(50)

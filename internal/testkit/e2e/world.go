@@ -43,6 +43,8 @@ type Options struct {
 	Settings map[string]string
 	// Every is the period of the scheduled function; 0 is half a second.
 	Every time.Duration
+	// Flush is app.Ports.Flush.
+	Flush time.Duration
 }
 
 // World is fedpost on an engine, with a client of its API.
@@ -76,7 +78,7 @@ func Open(t testing.TB, e Engine, o Options) *World {
 	// Time for an attempt, for another, and for what the engine keeps back to
 	// write records.
 	timeout := 2*settings.Outbound.Timeout + 5*time.Second
-	server := w.start(settings, o.Every, timeout)
+	server := w.start(settings, o, timeout)
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	w.Client = &client.Client{Base: server.URL, HTTP: &http.Client{Transport: transport}}
 	t.Cleanup(func() {
@@ -91,7 +93,7 @@ func Open(t testing.TB, e Engine, o Options) *World {
 	return w
 }
 
-func (w *World) start(s config.Local, every, timeout time.Duration) *local.Server {
+func (w *World) start(s config.Local, o Options, timeout time.Duration) *local.Server {
 	w.t.Helper()
 	sealer, err := keys.OpenLocalSealer(filepath.Join(w.t.TempDir(), "sealing.key"))
 	if err != nil {
@@ -105,7 +107,7 @@ func (w *World) start(s config.Local, every, timeout time.Duration) *local.Serve
 	ports := app.Ports{
 		Table:  cost.EstimateTable(w.estimated, w.ports.Table),
 		Queue:  func(n queue.Name) queue.Queue { return queues[n] },
-		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Retrying: local.Retrying, Log: log,
+		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Retrying: local.Retrying, Flush: o.Flush, Log: log,
 	}
 	ports.Tally, ports.Keys = ports.NewTally(), ports.NewRing()
 	api, err := app.API(s.Enqueue(), s.Access.Token, ports)
@@ -129,7 +131,7 @@ func (w *World) start(s config.Local, every, timeout time.Duration) *local.Serve
 			return errors.Join(w.ports.Sweep(ctx), ports.Tally.Settle(ctx))
 		},
 		Services: local.Services{API: api, Deliver: sqsevent.Handler{Worker: deliver, Sources: local.Sources()}.Handle, HealthCheck: health.Run},
-		Timeout:  timeout, Every: every, Concurrency: w.Engine.Pollers, Log: log,
+		Timeout:  timeout, Every: o.Every, Concurrency: w.Engine.Pollers, Log: log,
 	})
 	if err != nil {
 		w.t.Fatal(err)

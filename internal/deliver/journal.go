@@ -1,0 +1,137 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
+)
+
+// journal keeps the outcomes of an invocation that are settled and not recorded
+// yet, because the unit that they belong to awaits slower servers, or a queue or
+// table. Within Limits.Flush of its answer each is noted, in one write for all
+// units of the invocation: a unit's record is a write of its own, and with slow
+// servers most of the cost of a delivery would be records of a few outcomes each.
+type journal struct {
+	v    *invocation
+	ctx  context.Context
+	name string
+
+	// writing is held while notes are written, and never waited for by who adds
+	// outcomes.
+	writing sync.Mutex
+	written int
+	noted   map[*unit]map[int]bool // by position
+
+	mu      sync.Mutex
+	waiting map[*unit][]ledger.Recipient
+	timer   *time.Timer // nil: nothing waits
+}
+
+// newJournal names the journal of an invocation after the receipt of its first
+// message, which no other invocation has.
+func (v *invocation) newJournal(ctx context.Context, batch []queue.Received) *journal {
+	name := ""
+	if len(batch) > 0 {
+		name = v.Worker + batch[0].ID + "." + strconv.Itoa(batch[0].ReceiveCount)
+	}
+	return &journal{
+		v: v, ctx: ctx, name: name,
+		noted: map[*unit]map[int]bool{}, waiting: map[*unit][]ledger.Recipient{},
+	}
+}
+
+// add takes the outcome of a job of u up, if it is settled.
+func (n *journal) add(u *unit, j *job) {
+	if !j.settled() {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waiting[u] = append(n.waiting[u], u.recipient(j))
+	if n.timer == nil {
+		n.timer = time.AfterFunc(n.v.Limits.Flush-time.Since(j.answered), n.write)
+	}
+}
+
+// write notes what waits. What cannot be noted waits on.
+func (n *journal) write() {
+	n.writing.Lock()
+	defer n.writing.Unlock()
+	n.mu.Lock()
+	waiting := n.waiting
+	n.waiting = map[*unit][]ledger.Recipient{}
+	n.timer = nil
+	n.mu.Unlock()
+	if len(waiting) == 0 {
+		return
+	}
+	notes := make([]ledger.Note, 0, len(waiting))
+	for u, rs := range waiting {
+		notes = append(notes, ledger.Note{Unit: u.unit(), Recipients: rs})
+	}
+	err := n.v.repeated(n.ctx, func() error { return n.v.Ledger.Note(n.ctx, n.name, n.written, notes) })
+	if err != nil {
+		n.v.Log.Warn("outcomes could not be noted while others are awaited", "queue", n.v.from, "error", err)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for u, rs := range waiting {
+			n.waiting[u] = append(rs, n.waiting[u]...)
+		}
+		if n.timer == nil && n.ctx.Err() == nil {
+			n.timer = time.AfterFunc(n.v.Limits.Flush, n.write)
+		}
+		return
+	}
+	n.written++
+	for u, rs := range waiting {
+		if n.noted[u] == nil {
+			n.noted[u] = map[int]bool{}
+		}
+		for _, r := range rs {
+			n.noted[u][r.Position] = true
+		}
+		n.v.Meter.Recorded(rs)
+	}
+}
+
+// end forgets a unit, which is recorded as a whole, and returns which of its
+// positions were noted and so counted.
+func (n *journal) end(u *unit) (noted map[int]bool) {
+	n.writing.Lock()
+	defer n.writing.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	noted = n.noted[u]
+	delete(n.noted, u)
+	delete(n.waiting, u)
+	return noted
+}
+
+// close notes what is left, of units that could not be recorded.
+func (n *journal) close() {
+	n.write()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.timer != nil {
+		n.timer.Stop()
+	}
+}
+
+// recordTries is how often a record is tried to be written: each failure widens
+// the gap in which a crash sends something twice.
+const recordTries = 3
+
+// repeated repeats a write that may help on the next try.
+func (v *invocation) repeated(ctx context.Context, write func() error) error {
+	for try := 1; ; try++ {
+		err := write()
+		if err == nil || errors.Is(err, ledger.ErrClaimed) || ctx.Err() != nil || try == recordTries {
+			return err
+		}
+	}
+}

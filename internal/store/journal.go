@@ -1,0 +1,85 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+)
+
+// noted is what a journal's item says of one unit.
+type noted struct {
+	Activity activity.ID `json:"i"`
+	Chunk    int         `json:"n"`
+	Position int         `json:"w"`
+	chunkState
+}
+
+func journalPK(name string) string { return "J#" + name }
+
+// longestNote is how much of an error is kept in a journal, in bytes: an item of
+// it has the outcomes of many units, and the record that follows has the whole
+// text.
+const longestNote = 100
+
+// Note implements ledger.Store.
+func (s *Store) Note(ctx context.Context, journal string, n int, notes []ledger.Note) error {
+	all := make([]noted, len(notes))
+	for i, note := range notes {
+		all[i] = noted{Activity: note.Unit.Activity, Chunk: note.Unit.Chunk, Position: note.Unit.Position}
+		all[i].put(note.Recipients)
+		for k, w := range all[i].Rows {
+			all[i].Rows[k].text = text{Error: outcome.Clean(w.Error, longestNote)}
+		}
+	}
+	data, err := outcomePacking.pack(all)
+	if err != nil {
+		return err
+	}
+	it := table.Item{Key: table.Key{PK: journalPK(journal), SK: fmt.Sprintf("%06d", n)}, Data: data, Expires: s.now().Add(orphanLife)}
+	if err := s.t.Put(ctx, it, table.Cond{}); err != nil {
+		return fmt.Errorf("note outcomes in journal %s: %w", journal, err)
+	}
+	return nil
+}
+
+// journals are those read so far, by name.
+type journals map[string][]noted
+
+// fold adds to a unit's state what its worker has noted of it, if that has not
+// ended its claim: then there may be notes that no record followed.
+func (s *Store) fold(ctx context.Context, read journals, u message.Unit, c *chunkState) error {
+	if c.Journal == "" || c.Until == 0 {
+		return nil
+	}
+	notes, ok := read[c.Journal]
+	if !ok {
+		items, _, err := s.t.Query(ctx, table.Range{PK: journalPK(c.Journal)})
+		if err != nil {
+			return fmt.Errorf("read journal %s: %w", c.Journal, err)
+		}
+		for _, it := range items {
+			var more []noted
+			if err := outcomePacking.unpack(it, &more); err != nil {
+				return err
+			}
+			notes = append(notes, more...)
+		}
+		read[c.Journal] = notes
+	}
+	for _, n := range notes {
+		if n.Activity != u.Activity || n.Chunk != u.Chunk || n.Position != u.Position {
+			continue
+		}
+		for _, r := range n.recipients() {
+			if _, recorded := c.recipient(r.Position); !recorded || u.Position != message.Whole {
+				c.put([]ledger.Recipient{r})
+			}
+		}
+	}
+	return nil
+}
