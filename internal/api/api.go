@@ -30,6 +30,13 @@ type Enqueuer interface {
 	CheckBatch(ctx context.Context, r enqueue.BatchRequest) ([]enqueue.Fault, error)
 }
 
+// Keys keeps signing keys.
+type Keys interface {
+	Put(ctx context.Context, id, privatePEM string) (keys.Public, error)
+	Generate(ctx context.Context, id string, t keys.Type) (keys.Public, error)
+	Public(ctx context.Context, id string) (keys.Public, error)
+}
+
 // Activities shows and stops what was accepted.
 type Activities interface {
 	// View returns an activity with up to limit of its recipients from cursor
@@ -56,7 +63,7 @@ const MaxRequest = 10 << 20
 // Options of the API.
 type Options struct {
 	Enqueuer   Enqueuer
-	Keys       *keys.Ring
+	Keys       Keys
 	Activities Activities
 	Protocols  protocol.Set
 	// Routes of other packages.

@@ -18,7 +18,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message/claimcheck"
@@ -26,7 +25,6 @@ import (
 	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
-	"fedpost/internal/servers/ratelimit"
 )
 
 // Config is what an Engine works with. The fields up to Lot are required.
@@ -43,12 +41,9 @@ type Config struct {
 	// Hosts is what this process knows of servers; default: what Servers tells.
 	Hosts *cache.Hosts
 
-	// Coalesce tells which deliveries need not be sent; it is asked about
-	// activities that were submitted with coalesce. Limiter keeps deliveries to a
-	// host below its rate; it is asked about hosts whose state says that they have
-	// one. Nil: nobody is asked.
-	Coalesce *coalesce.Filter
-	Limiter  *ratelimit.Limiter
+	// Redundancy and Limiter are asked if they are there.
+	Coalesce Coalescer
+	Limiter  Limiter
 
 	// Worker begins the names of owners of claims: it tells this process from
 	// earlier ones where claims of those are not to be waited for.

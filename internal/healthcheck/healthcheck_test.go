@@ -244,6 +244,24 @@ func TestATrialThatFailsOnABrokenInboxIsTriedOnAnother(t *testing.T) {
 	}
 }
 
+// Found by the simulation: an inbox that resets connections was
+// first in line at every check, and held its whole server until it was given up.
+func TestAnInboxThatBreaksConnectionsHoldsItsServerForOneCheckOnly(t *testing.T) {
+	for name, ordering := range map[string]string{"ordered": "actor", "unordered": ""} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			w.Servers.Script("https://a.example/broken", world.Down)
+			a := w.Activity("Create")
+			a.OrderingKey = ordering
+			w.Send(a, "https://a.example/broken")
+			w.Run(2*time.Minute, time.Second)
+			fine := w.Send(w.Activity("Create"), "https://a.example/fine")
+			w.Run(2*time.Hour, time.Minute)
+			w.Expect(fine, map[string]activity.State{"https://a.example/fine": activity.Delivered})
+		})
+	}
+}
+
 func TestWhatIsParkedForABlockedServerFails(t *testing.T) {
 	w, ids := outage(t, 30)
 	_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {

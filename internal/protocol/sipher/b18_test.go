@@ -10,7 +10,6 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/protocol/retry"
 	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/testkit/sipherpeer"
@@ -37,7 +36,7 @@ func TestB18NothingThatAProxyMakesUpEndsADelivery(t *testing.T) {
 				b.blockedFromUs(notFound)
 				b.acquainted(b.p)
 				b.p.Behave(answer)
-				for n := 1; n <= retry.Sipher().Tries; n++ {
+				for n := 1; n <= sipher.Tries; n++ {
 					want{class: outcome.Retry, says: "no such host"}.check(t, b.attempt(a, n))
 				}
 				untouched(t, b)

@@ -25,7 +25,9 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 	if !s.Parked {
 		return s.reopened(now).kept(r, now)
 	}
-	s.Phase, s.Since, s.Trials, s.Tried = HalfOpen, now, 0, ""
+	// Tried stays: an inbox that broke the connection at the last check is not first
+	// in line again while others wait.
+	s.Phase, s.Since, s.Trials = HalfOpen, now, 0
 	s.CheckAt = now.Add(r.TrialTimeout)
 	return s.kept(r, now)
 }

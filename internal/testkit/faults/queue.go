@@ -9,8 +9,11 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Queue wraps q under a name. Capabilities is not counted as a call: it asks no
-// server.
+// Sender wraps s under a name. Capabilities is not counted as a call: it asks
+// no server.
+func Sender(in Interceptor, name string, s queue.Sender) queue.Sender { return &sender{in, name, s} }
+
+// Queue wraps q under a name.
 func Queue(in Interceptor, name string, q queue.Queue) queue.Queue {
 	return &faultyQueue{sender{in, name, q}, q}
 }

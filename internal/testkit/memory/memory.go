@@ -86,6 +86,7 @@ func (e *Engine) Recall() {
 	defer e.mu.Unlock()
 	now := e.now()
 	for _, q := range e.queues {
+		q.stirred = true
 		for _, m := range q.all {
 			if m.receives > 0 && m.visible.After(now) {
 				m.visible = now
@@ -102,21 +103,22 @@ func (e *Engine) Recall() {
 func (e *Engine) Receivable(n queue.Name) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var first time.Time
 	q := e.queues[n]
-	if n.FIFO() {
-		for _, g := range q.groups {
-			if first.IsZero() || g.free.Before(first) {
-				first = g.free
-			}
+	if !q.stirred {
+		return q.first
+	}
+	var first time.Time
+	for _, g := range q.groups {
+		if first.IsZero() || g.free.Before(first) {
+			first = g.free
 		}
-		return first
 	}
 	for _, m := range q.all {
-		if first.IsZero() || m.visible.Before(first) {
+		if !n.FIFO() && (first.IsZero() || m.visible.Before(first)) {
 			first = m.visible
 		}
 	}
+	q.first, q.stirred = first, false
 	return first
 }
 

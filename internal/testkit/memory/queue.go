@@ -22,6 +22,10 @@ type mq struct {
 	groups  map[string]*group
 	windows map[string]time.Time
 	bell    chan struct{} // closed when something has changed
+	// first is when something is first to be had, unless the queue was stirred
+	// since.
+	first   time.Time
+	stirred bool
 }
 
 // stored is a message.
@@ -97,7 +101,7 @@ func (q *mq) insert(m queue.Message) {
 }
 
 func (q *mq) add(s *stored, now time.Time) {
-	q.all[s.seq] = s
+	q.all[s.seq], q.stirred = s, true
 	if !q.name.FIFO() {
 		return
 	}
@@ -111,6 +115,7 @@ func (q *mq) add(s *stored, now time.Time) {
 
 func (q *mq) drop(s *stored) {
 	delete(q.all, s.seq)
+	q.stirred = true
 	if g := q.groups[s.OrderingKey]; g != nil {
 		g.messages = slices.DeleteFunc(g.messages, func(o *stored) bool { return o == s })
 		q.settle(s.OrderingKey)
@@ -177,6 +182,7 @@ func (q *mq) take(o queue.ReceiveOptions) ([]queue.Received, <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now().UTC().Round(0)
+	q.stirred = true
 	var got []queue.Received
 	if q.name.FIFO() {
 		for len(got) < o.Max {
@@ -315,7 +321,7 @@ func (q *mq) ChangeVisibility(ctx context.Context, handle string, d time.Duratio
 	case now.Add(d).After(m.received.Add(queue.MaxVisibility)):
 		return fmt.Errorf("%w: message %d would be hidden for over %s", queue.ErrInvalid, seq, queue.MaxVisibility)
 	}
-	m.visible = now.Add(d)
+	m.visible, q.stirred = now.Add(d), true
 	q.settle(m.OrderingKey)
 	q.ring()
 	return nil

@@ -81,6 +81,5 @@ func (p *process) schedule() {
 
 // wait lets time pass for whoever calls it.
 func (s *sim) wait(actor string, d time.Duration) {
-	at := time.Now().Add(d)
-	s.hold(&held{Call: faults.Call{Target: "time", Op: "wait"}, actor: actor, when: func() time.Time { return at }})
+	s.hold(&held{Call: faults.Call{Target: "time", Op: "wait"}, actor: actor, at: time.Now().Add(d)})
 }

@@ -3,8 +3,10 @@ package simulation
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,18 +34,28 @@ type book struct {
 // posted is what became of a post.
 type posted struct {
 	Post
-	// began is when it was submitted in the try that was answered with 202 first.
+	// began is when it was submitted first, answeredAt when that was answered with
+	// 202 first.
 	began, answeredAt time.Time
-	ids               []activity.ID
-	settled           bool // its caller has done with it
-	unsure            bool // a try ended without an answer
+	tries             int
+	ids               []activity.ID // distinct
+	settled           bool          // its caller has done with it
+	unsure            bool          // a try ended without an answer
 	inboxes           map[string]*delivery
+	lookAt            time.Time // of the last acceptances that will be looked for
 	receives          int
 }
 
 // delivery is a post to one inbox.
 type delivery struct {
 	accepted []*acceptance
+	// dropped: the server said that it took it.
+	dropped bool
+}
+
+// forgotten: its record may be gone by right.
+func (p *posted) forgotten(s *sim) bool {
+	return !p.answeredAt.IsZero() && time.Since(p.answeredAt) > p.Delay+s.settings.Limits.Retention
 }
 
 // acceptance is a request that a server took.
@@ -99,7 +111,7 @@ func (b *book) host(name string) *hostBook {
 }
 
 // answered notes the answer to a try of a post.
-func (b *book) answered(p *posted, began time.Time, status int, body string) {
+func (b *book) answered(p *posted, status int, body string) {
 	switch {
 	case status == 0:
 		p.unsure = true
@@ -114,14 +126,22 @@ func (b *book) answered(p *posted, began time.Time, status int, body string) {
 	default:
 		id, _ := accepted(body)
 		if len(p.ids) == 0 {
-			p.began, p.answeredAt = began, time.Now()
+			p.answeredAt = time.Now()
 			b.story.tell("post %d is accepted: %d recipients, ordering key %q, %s", p.N, len(p.Recipients), p.Ordering, id)
-		} else if p.ids[0] != id {
+		} else if !slices.Contains(p.ids, id) && !b.unguarded(p) {
 			b.fail("two ids", "post %d with deduplication key %q was accepted as %s and as %s", p.N, p.Dedup, p.ids[0], id)
 		}
-		p.ids = append(p.ids, id)
+		if !slices.Contains(p.ids, id) {
+			p.ids = append(p.ids, id)
+		}
 		b.byID[id] = p
 	}
+}
+
+// unguarded reports whether a post may have been accepted twice by right: it was
+// submitted again, and where no marker can be written fedpost goes on without.
+func (b *book) unguarded(p *posted) bool {
+	return p.tries > 1 && !b.calm() && b.settings.Deduplication.Fallback == "open"
 }
 
 // requested notes a request that reached a server, and what it makes of it.
@@ -160,8 +180,11 @@ func (b *book) accepted(p *process, s *server, r request, lost bool) {
 		b.fail("stranger", "post %d arrived at https://%s%s, which is none of its recipients", r.n, r.host, r.path)
 		return
 	}
+	if len(d.accepted) > 0 {
+		b.look(of)
+	}
 	for _, before := range d.accepted {
-		if b.look(before, of, r.path, r.host); !before.excused {
+		if !before.excused && !b.unguarded(of) {
 			b.fail("doubled", "https://%s%s took post %d twice: at %s and now", r.host, r.path, r.n, clock(before.at.Sub(b.began)))
 		}
 	}
@@ -170,18 +193,22 @@ func (b *book) accepted(p *process, s *server, r request, lost bool) {
 	}
 	a := &acceptance{at: time.Now(), by: p, excused: lost || p.dead.Load()}
 	d.accepted = append(d.accepted, a)
-	if !a.excused {
+	if !a.excused && !of.lookAt.Equal(a.at) {
+		of.lookAt = a.at
 		b.goes(func() {
 			b.wait("record of "+strconv.Itoa(r.n), b.gap())
 			if !b.over.Load() {
-				b.look(a, of, r.path, r.host)
+				b.look(of)
 			}
 		})
 	}
 }
 
 // dropped notes that a server answered 202 to a form that it does not take.
-func (b *book) dropped(p *process, s *server, r request) {
+func (b *book) dropped(s *server, r request) {
+	if of := b.posts[r.n]; of != nil && of.inboxes["https://"+r.host+r.path] != nil {
+		of.inboxes["https://"+r.host+r.path].dropped = true
+	}
 	h := b.host(r.host)
 	if h.dropped++; h.dropped > mostDropped {
 		b.fail("form", "%s, which takes RFC 9421 only, got %d activities in the other form and dropped them", r.host, h.dropped)
@@ -194,43 +221,53 @@ func (b *book) gap() time.Duration {
 	return 2*time.Second + 30*b.scenario.Latency.Typical
 }
 
-// look finds out whether an acceptance is recorded. One that is not by the time
-// that the gap allows has to be excused by trouble of ours.
-func (b *book) look(a *acceptance, of *posted, path, host string) {
-	if a.excused || a.recorded {
-		return
-	}
-	if len(of.ids) == 0 {
-		a.excused = of.unsure
-		return
-	}
-	a.recorded = b.delivered(of.ids[0], "https://"+host+path)
-	switch since := time.Since(a.at); {
-	case a.recorded:
-	case a.by.dead.Load(), a.by.troubled.After(a.at), b.stale(a):
-		a.excused = true
-	case since >= b.gap():
-		b.fail("gap", "https://%s%s took post %d %s ago, which is not recorded", host, path, of.N, since)
-		a.excused = true
+// look finds out which acceptances of a post are recorded. One that is not by the
+// time that the gap allows has to be excused by trouble of ours.
+func (b *book) look(of *posted) {
+	var recorded map[string]bool
+	for inbox, d := range of.inboxes {
+		for _, a := range d.accepted {
+			if a.excused || a.recorded {
+				continue
+			}
+			if len(of.ids) == 0 {
+				a.excused = of.unsure
+				continue
+			}
+			if recorded == nil {
+				recorded = b.delivered(of)
+			}
+			a.recorded = recorded[inbox]
+			switch since := time.Since(a.at); {
+			case a.recorded:
+			case a.by.dead.Load(), a.by.troubled.After(a.at), b.stale(a):
+				a.excused = true
+			case since >= b.gap():
+				b.fail("gap", "%s took post %d %s ago, which is not recorded", inbox, of.N, since)
+			}
+		}
 	}
 }
 
 // stale: the clocks were set back, and nobody knows how long anything takes.
 func (b *book) stale(a *acceptance) bool { return a.by.skew != a.by.spec.Skew }
 
-// delivered reports whether the ledger says so.
-func (b *book) delivered(id activity.ID, inbox string) bool {
-	v, err := b.view(id)
-	if err != nil {
-		// What is forgotten was recorded as long as that mattered.
-		return errors.Is(err, ledger.ErrNotFound) && time.Since(b.byID[id].answeredAt) > b.settings.Limits.Retention
-	}
-	for _, r := range v.Recipients {
-		if r.Inbox == inbox {
-			return r.State == activity.Delivered
+// delivered are the inboxes of which the ledger says so.
+func (b *book) delivered(of *posted) map[string]bool {
+	all := map[string]bool{}
+	for _, id := range of.ids {
+		v, err := b.view(id)
+		if errors.Is(err, ledger.ErrNotFound) && of.forgotten(b.sim) {
+			// What is forgotten was recorded as long as that mattered.
+			for inbox := range of.inboxes {
+				all[inbox] = true
+			}
+		}
+		for _, r := range v.Recipients {
+			all[r.Inbox] = all[r.Inbox] || r.State == activity.Delivered
 		}
 	}
-	return false
+	return all
 }
 
 func (b *book) view(id activity.ID) (ledger.View, error) {
@@ -239,19 +276,28 @@ func (b *book) view(id activity.ID) (ledger.View, error) {
 
 // died looks at what a process leaves in the gap: no more than the gap allows.
 func (b *book) died(p *process) {
-	for _, of := range b.posts {
+	for _, n := range slices.Sorted(maps.Keys(b.posts)) {
+		of := b.posts[n]
+		mine := false
+		for _, d := range of.inboxes {
+			for _, a := range d.accepted {
+				mine = mine || a.by == p && !a.excused && !a.recorded
+			}
+		}
+		if !mine {
+			continue
+		}
+		recorded := b.delivered(of)
 		for inbox, d := range of.inboxes {
 			for _, a := range d.accepted {
-				if a.by != p || a.excused || a.recorded || len(of.ids) == 0 {
+				if a.by != p || a.excused || a.recorded {
 					continue
 				}
-				if a.recorded = b.delivered(of.ids[0], inbox); a.recorded {
-					continue
-				}
-				if since := time.Since(a.at); since > b.gap() && !a.by.troubled.After(a.at) {
+				a.recorded = recorded[inbox]
+				if since := time.Since(a.at); !a.recorded && since > b.gap() && len(of.ids) > 0 && !p.troubled.After(a.at) {
 					b.fail("gap", "%s took post %d %s before a crash, and that was not recorded", inbox, of.N, since)
 				}
-				a.excused = true
+				a.excused = !a.recorded
 			}
 		}
 	}

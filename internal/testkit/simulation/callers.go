@@ -13,6 +13,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/app/topology"
+	"fedpost/internal/testkit/faults"
 )
 
 // act does what is to be done at its time.
@@ -24,6 +25,15 @@ func (s *sim) act(a Act) {
 	}
 	switch {
 	case a.Post != nil:
+		for twin := range a.Post.Twins {
+			twin := fmt.Sprintf("%s twin %d", name, twin+1)
+			s.goes(func() {
+				if n := s.draw("twin", twin); n%2 == 0 {
+					s.wait(twin, time.Duration(n%45)*time.Second)
+				}
+				s.submit(*a.Post, twin)
+			})
+		}
 		s.submit(*a.Post, name)
 	case a.Do == Kill:
 		if p := s.pick(name); p != nil {
@@ -74,9 +84,11 @@ func (s *sim) submit(p Post, name string) {
 		}
 	}
 	for try := 0; try <= p.Patience && !s.over.Load(); try++ {
-		began := time.Now()
+		if at.tries++; at.tries == 1 {
+			at.began = time.Now()
+		}
 		status, body := s.call(fmt.Sprintf("%s try %d", name, try), http.MethodPost, "/v1/activities", p.request())
-		s.book.answered(at, began, status, body)
+		s.book.answered(at, status, body)
 		if status == http.StatusAccepted || status >= 400 && status < 500 && status != http.StatusConflict {
 			break
 		}
@@ -124,26 +136,44 @@ func (p Post) urls() []string {
 	return all
 }
 
-// call makes a call to the API; status 0 is no answer.
+// call makes a call to the API; status 0 is no answer. A function is stopped when
+// its time is over. `up` goes on, and sees its client leave.
 func (s *sim) call(actor, method, path, body string) (int, string) {
 	p := s.pick(actor)
 	if p == nil {
 		return 0, ""
 	}
-	ctx, cancel := context.WithTimeout(as(context.Background(), actor), topology.Enqueue.Timeout)
-	defer cancel()
+	ctx, leave := context.WithCancel(as(context.Background(), actor))
+	if !p.spec.Whole {
+		ctx, leave = context.WithTimeout(as(context.Background(), actor), topology.Enqueue.Timeout)
+	}
 	r := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(ctx)
 	r.Host = "localhost"
 	if body != "" || method == http.MethodPost || method == http.MethodPut {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	w := httptest.NewRecorder()
-	p.api.ServeHTTP(w, r)
-	if p.dead.Load() || s.over.Load() || ctx.Err() != nil {
+	began, done := time.Now(), false
+	s.goes(func() {
+		p.api.ServeHTTP(w, r)
+		done = true
+	})
+	s.hold(&held{Call: faults.Call{Target: "api", Op: method}, actor: actor, when: func() time.Time {
+		if done || p.dead.Load() {
+			return began
+		}
+		return began.Add(clientPatience)
+	}})
+	answered := done && !p.dead.Load() && !s.over.Load() && ctx.Err() == nil
+	leave()
+	if !answered {
 		return 0, ""
 	}
 	return w.Code, w.Body.String()
 }
+
+// clientPatience is how long a client waits for an answer.
+const clientPatience = 30 * time.Second
 
 // operate does what an operator does, until it is done.
 func (s *sim) operate(a Act, name string) {
@@ -174,6 +204,9 @@ func (s *sim) operate(a Act, name string) {
 	for try := range 8 {
 		var status int
 		if status, answer = s.call(fmt.Sprintf("%s try %d", name, try), method, path, body); status >= 200 && status < 300 || s.over.Load() {
+			return
+		}
+		if status == http.StatusNotFound && a.Do == Cancel && s.book.posts[a.N].forgotten(s) || status == http.StatusConflict && strings.Contains(answer, "blocked") {
 			return
 		}
 		if status >= 400 && status < 500 && status != http.StatusConflict {

@@ -47,7 +47,7 @@ func Draw(seed uint64) Scenario {
 	}
 	d := &drawing{chances: c, has: has, span: c.between(30*minute, 10*day)}
 	d.Seed, d.Settings = seed, map[string]string{}
-	if has["closed"] {
+	if has["closed"] || has["twins"] && c.is(0.7) {
 		d.Settings["DEDUPLICATION_FALLBACK"] = "closed"
 	}
 	if has["forgetful"] {
@@ -64,7 +64,7 @@ func Draw(seed uint64) Scenario {
 
 // features are what a story may have.
 var features = []string{
-	"ordered", "manykeys", "fanout", "delays", "expiry", "keys", "text", "burst", "closed", "forgetful", "lambda", "overlap",
+	"ordered", "manykeys", "fanout", "twins", "busy", "storms", "delays", "expiry", "keys", "text", "burst", "closed", "forgetful", "lambda", "overlap",
 	"outages", "throttling", "hanging", "garbage", "unauthorized", "forbidden", "refusing", "inboxes", "strict", "limited", "rate",
 	"pauses", "long pauses", "blocks", "cancels", "revivals", "kills", "failures", "lost", "deaths", "late", "latency", "skew", "setback",
 }
@@ -102,7 +102,12 @@ func (d *drawing) servers() {
 		if d.has["inboxes"] && d.is(0.5) {
 			s.Inboxes = map[string][]Phase{"/u1/inbox": d.phases(), "/u2/inbox": d.phases()}
 		}
-		s.Strict = d.has["strict"] && d.is(0.5)
+		if d.has["strict"] && d.is(0.5) {
+			// One passing refusal of the form that it takes; more would be reason to
+			// believe that it takes the other.
+			s.Strict = true
+			s.Phases = []Phase{{d.within(d.span), Answer{Kind: Says, Status: pick(d.chances, 401, 403), Once: true}}}
+		}
 		if d.has["limited"] && d.is(0.3) {
 			s.Rate = pick(d.chances, 10, 30, 100)
 		}
@@ -154,7 +159,7 @@ func (d *drawing) inbox() Inbox {
 
 func (d *drawing) recipients() []Inbox {
 	n := 1 + d.IntN(4)
-	if d.has["fanout"] && d.is(0.1) {
+	if d.has["fanout"] && d.is(0.25) {
 		n = 45 + d.IntN(80)
 	}
 	seen := map[Inbox]bool{}
@@ -199,8 +204,14 @@ func (d *drawing) posts() {
 		}
 		if d.has["keys"] && d.is(0.6) {
 			p.Dedup, p.Patience = fmt.Sprint("key ", d.n), 1+d.IntN(4)
+			if d.has["twins"] && d.is(0.5) {
+				p.Twins = 1 + d.IntN(3)
+			}
 		}
 		d.Acts = append(d.Acts, Act{At: at, Post: p})
+	}
+	if d.has["busy"] {
+		d.busy()
 	}
 	// Those of a line are submitted one after another.
 	slices.SortStableFunc(d.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
@@ -208,6 +219,18 @@ func (d *drawing) posts() {
 		if a.Post.Ordering != "" {
 			a.Post.After, last[a.Post.Ordering] = last[a.Post.Ordering], a.Post.N
 		}
+	}
+}
+
+// busy is a server that gets something all the time.
+func (d *drawing) busy() {
+	host := d.Servers[d.IntN(len(d.Servers))].Host
+	at, every := d.within(d.span), time.Duration(1+d.IntN(40))*time.Second
+	for range 50 + d.IntN(200) {
+		d.n++
+		at += d.within(every)
+		p := &Post{N: d.n, Recipients: []Inbox{{host, pick(d.chances, "/inbox", "/u1/inbox")}}, Text: "hello"}
+		d.Acts = append(d.Acts, Act{At: at, Post: p})
 	}
 }
 
@@ -268,5 +291,11 @@ func (d *drawing) troubles() {
 	d.Faults = Faults{Fail: rate("failures"), Lose: rate("lost"), Die: rate("deaths") / 10, Late: rate("late")}
 	if d.Faults.Fail+d.Faults.Lose+d.Faults.Die+d.Faults.Late > 0 {
 		d.Faults.Until = d.span
+		if d.has["storms"] {
+			for range 1 + d.IntN(4) {
+				from := d.within(d.span)
+				d.Faults.Storms = append(d.Faults.Storms, Span{from, from + d.between(10*time.Second, hour)})
+			}
+		}
 	}
 }

@@ -49,21 +49,24 @@ func (s *sim) expectAll() {
 
 // checkPost looks at what became of a post at some inboxes, which is final by now.
 func (s *sim) checkPost(p *posted, must map[string]bool) {
-	if len(p.ids) == 0 {
-		return // nothing was promised
+	for _, id := range p.ids {
+		s.checkActivity(p, id, must)
 	}
-	v, err := s.book.view(p.ids[0])
-	if forget := p.answeredAt.Add(p.Delay + s.settings.Limits.Retention); errors.Is(err, ledger.ErrNotFound) && time.Now().After(forget) {
+}
+
+func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
+	v, err := s.book.view(id)
+	if errors.Is(err, ledger.ErrNotFound) && p.forgotten(s) {
 		// It is forgotten by right. What had to be delivered was.
 		for inbox, delivered := range must {
-			if delivered && len(p.inboxes[inbox].accepted) == 0 {
+			if delivered && len(p.inboxes[inbox].accepted) == 0 && !p.inboxes[inbox].dropped {
 				s.fail("lost", "post %d is forgotten, and %s never got it", p.N, inbox)
 			}
 		}
 		return
 	}
 	if err != nil {
-		s.fail("lost", "post %d was accepted as %s, and now: %v", p.N, p.ids[0], err)
+		s.fail("lost", "post %d was accepted as %s, and now: %v", p.N, id, err)
 		return
 	}
 	seen, sum := 0, 0
@@ -78,7 +81,7 @@ func (s *sim) checkPost(p *posted, must map[string]bool) {
 		switch {
 		case d == nil:
 			s.fail("stranger", "post %d lists %s, which is none of its recipients", p.N, r.Inbox)
-		case r.State == activity.Delivered && len(d.accepted) == 0:
+		case r.State == activity.Delivered && len(d.accepted) == 0 && !d.dropped:
 			s.fail("untrue", "%s, and the server never took it", what)
 		case !ok:
 		case !r.State.Final():
@@ -91,7 +94,12 @@ func (s *sim) checkPost(p *posted, must map[string]bool) {
 			s.fail("given up", "%s, before its time", what)
 		}
 	}
-	if seen != len(p.inboxes) || sum != len(p.inboxes) {
+	for state := range v.Counts {
+		if seen == 0 && !state.Final() {
+			s.fail("late", "post %d of %s is not even planned: %v", p.N, clock(p.answeredAt.Sub(s.began)), v.Counts)
+		}
+	}
+	if seen != len(p.inboxes) && seen != 0 || sum != len(p.inboxes) {
 		s.fail("counts", "post %d has %d recipients, lists %d and counts %v", p.N, len(p.inboxes), seen, v.Counts)
 	}
 }

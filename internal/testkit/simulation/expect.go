@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// span is a time from the beginning of the story to another.
-type span struct{ from, to time.Duration }
-
 // giveUp is how long deliveries are tried, and slow how long after that, or after
 // a long outage, the daily check of a server may come.
 const (
@@ -35,27 +32,27 @@ func (s *sim) expect(p Post, to Inbox, due time.Duration) expectation {
 	// deliveries to several inboxes tell whose fault it is.
 	var others time.Duration
 	if len(s.servers[to.Server].Inboxes) > 0 {
-		others = patience(span{to: time.Hour})
+		others = patience(Span{To: time.Hour})
 	}
-	var outage span
-	for _, trouble := range append(s.troubles(p, to), span{1 << 62, 1 << 62}) {
-		if by := max(due, outage.to) + max(patience(outage), others) + slack; by < trouble.from {
+	var outage Span
+	for _, trouble := range append(s.troubles(p, to), Span{1 << 62, 1 << 62}) {
+		if by := max(due, outage.To) + max(patience(outage), others) + slack; by < trouble.From {
 			if by < due+giveUp {
 				return expectation{by: by, must: !s.mayEnd(p, to)}
 			}
 			return end
 		}
-		if outage.to == 0 || outage.to+max(patience(outage), others)+slack < trouble.from {
+		if outage.To == 0 || outage.To+max(patience(outage), others)+slack < trouble.From {
 			outage = trouble
 		}
-		outage.to = max(outage.to, trouble.to)
+		outage.To = max(outage.To, trouble.To)
 	}
 	return end
 }
 
 // patience is how long after an outage what waits for its end may take.
-func patience(outage span) time.Duration {
-	switch d := outage.to - outage.from; {
+func patience(outage Span) time.Duration {
+	switch d := outage.To - outage.From; {
 	case d == 0:
 		return 15 * time.Minute
 	case d <= 2*time.Hour:
@@ -86,7 +83,7 @@ func (s *sim) slack(host string) time.Duration {
 
 // troubles are when a delivery cannot come to its end, in order of time. An
 // ordered one waits for those before it, and so for all inboxes that they are to.
-func (s *sim) troubles(p Post, to Inbox) []span {
+func (s *sim) troubles(p Post, to Inbox) []Span {
 	spec := s.servers[to.Server].Server
 	all := troubled(spec.Phases)
 	paths := []string{to.Path}
@@ -105,22 +102,22 @@ func (s *sim) troubles(p Post, to Inbox) []span {
 	}
 	for _, a := range s.scenario.Acts {
 		if a.Do == Pause && a.Host == to.Server {
-			all = append(all, span{a.At, a.At + a.For})
+			all = append(all, Span{a.At, a.At + a.For})
 		}
 	}
 	if u := s.scenario.Faults.Until; u > 0 {
-		all = append(all, span{0, u})
+		all = append(all, Span{0, u})
 	}
-	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	return all
 }
 
 // troubled are the times in which phases take nothing, with what they ask for on
 // top.
-func troubled(ps []Phase) []span {
-	var all []span
+func troubled(ps []Phase) []Span {
+	var all []Span
 	for i, p := range ps {
-		if p.Answer.Kind == Accepts || p.Answer.refuses() {
+		if p.Answer.Kind == Accepts || p.Answer.Once || p.Answer.refuses() {
 			continue
 		}
 		end := time.Duration(1 << 61)
@@ -130,7 +127,7 @@ func troubled(ps []Phase) []span {
 		if p.Answer.Status == http.StatusTooManyRequests || p.Answer.RetryAfter != "" {
 			end += 13 * time.Hour // the longest pause
 		}
-		all = append(all, span{p.From, end})
+		all = append(all, Span{p.From, end})
 	}
 	return all
 }
@@ -143,7 +140,7 @@ func (a Answer) refuses() bool {
 	case http.StatusNotImplemented, http.StatusMovedPermanently, http.StatusPermanentRedirect:
 		return true
 	}
-	return a.Kind == Says && a.Status >= 400 && a.Status < 500
+	return a.Kind == Says && !a.Once && a.Status >= 400 && a.Status < 500
 }
 
 // mayEnd reports whether anything in the story ends this delivery by right.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"regexp"
@@ -75,6 +76,8 @@ type server struct {
 	Server
 	minute time.Time
 	count  int
+	// once are the answers that were given once.
+	once map[Phase]bool
 }
 
 func (s *server) serve(p *process, r request) (*http.Response, error) {
@@ -83,6 +86,11 @@ func (s *server) serve(p *process, r request) (*http.Response, error) {
 	}
 	since := time.Since(p.began)
 	a := s.at(since, r.path)
+	if phase := (Phase{since.Truncate(day), a}); a.Once && s.once[phase] {
+		a = Answer{Kind: Accepts}
+	} else if a.Once && r.post {
+		s.once[phase] = true
+	}
 	if a.Kind == Accepts && s.Rate > 0 && r.post {
 		if now := time.Now(); now.Sub(s.minute) >= time.Minute {
 			s.minute, s.count = now, 0
@@ -108,11 +116,21 @@ func (s *server) serve(p *process, r request) (*http.Response, error) {
 		return nil, errHangs
 	case Rants:
 		// In the words of net/http, which quotes what it could not read.
-		return nil, fmt.Errorf("net/http: HTTP/1.x transport connection broken: malformed MIME header: missing colon: %q", strings.Repeat("\x1b[2J\uFFFE", 12_000))
+		return nil, fmt.Errorf("net/http: HTTP/1.x transport connection broken: malformed MIME header: missing colon: %q", s.rant(p))
 	case Floods:
 		return response(http.StatusInternalServerError, "", strings.Repeat("\x00\x1b\u202e\U0001F4A9\xff", 20_000)), nil
 	}
 	return response(a.Status, a.RetryAfter, "no"), nil
+}
+
+// rant is 64 KiB of anything, which no compression makes small.
+func (s *server) rant(p *process) string {
+	b := make([]byte, 64<<10)
+	r := rand.New(rand.NewPCG(p.draw("rant", s.Host, fmt.Sprint(p.book.requests)), 1))
+	for i := range b {
+		b[i] = byte(' ' + r.IntN(95))
+	}
+	return "\x1b[2J\uFFFE" + string(b)
 }
 
 // accept takes a request, or says so.
@@ -121,7 +139,7 @@ func (s *server) accept(p *process, r request) (*http.Response, error) {
 		return response(http.StatusNotFound, "", ""), nil // there is no node info, but a server
 	}
 	if s.Strict && !r.form {
-		p.book.dropped(p, s, r)
+		p.book.dropped(s, r)
 		return response(http.StatusAccepted, "", ""), nil
 	}
 	p.book.accepted(p, s, r, false)

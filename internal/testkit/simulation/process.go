@@ -149,8 +149,11 @@ func (p *process) Intercept(ctx context.Context, c faults.Call, act func(faults.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	h := &held{Call: c, ctx: ctx, actor: actorOf(ctx), proc: p}
-	h.when = p.eligible(c)
+	h := &held{Call: c, ctx: ctx, actor: actorOf(ctx), proc: p, at: time.Now()}
+	if c.Op == "Receive" {
+		// A receive waits for something to receive, as a long poll does.
+		h.when = func() time.Time { return p.engine.Receivable(queue.Name(c.Target)) }
+	}
 	p.hold(h)
 	if p.dead.Load() || p.over.Load() {
 		return faults.ErrDead
@@ -191,18 +194,7 @@ func errorOr(err, other error) error {
 
 // again holds a call for a time that it takes.
 func (p *process) again(h *held, d time.Duration) {
-	at := time.Now().Add(d)
-	p.hold(&held{Call: faults.Call{Target: h.Target, Op: h.Op + "…"}, ctx: h.ctx, actor: h.actor, proc: p, when: func() time.Time { return at }})
-}
-
-// eligible tells when a call can be made: at once, except that a receive waits
-// for something to receive, as a long poll does.
-func (p *process) eligible(c faults.Call) func() time.Time {
-	if c.Op == "Receive" {
-		return func() time.Time { return p.engine.Receivable(queue.Name(c.Target)) }
-	}
-	now := time.Now()
-	return func() time.Time { return now }
+	p.hold(&held{Call: faults.Call{Target: h.Target, Op: h.Op + "…"}, ctx: h.ctx, actor: h.actor, proc: p, at: time.Now().Add(d)})
 }
 
 // fate draws how a call goes.

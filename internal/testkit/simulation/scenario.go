@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"fedpost/internal/testkit/faults"
@@ -63,6 +64,8 @@ type Answer struct {
 	// Status and header of Says.
 	Status     int
 	RetryAfter string
+	// Once: after one such answer it accepts.
+	Once bool
 }
 
 // Kind of an answer.
@@ -86,6 +89,9 @@ const (
 func (a Answer) String() string {
 	if a.Kind != Says {
 		return string(a.Kind)
+	}
+	if a.Once {
+		return fmt.Sprintf("says %d once", a.Status)
 	}
 	if a.RetryAfter != "" {
 		return fmt.Sprintf("says %d, Retry-After %q", a.Status, a.RetryAfter)
@@ -132,8 +138,9 @@ type Post struct {
 	Expires  time.Duration
 	Dedup    string
 	Priority string
-	// Patience is how many more times it is submitted if there is no answer.
-	Patience int
+	// Patience is how many more times it is submitted if there is no answer, and
+	// Twins how many more callers submit it at about the same time.
+	Patience, Twins int
 }
 
 // Inbox is a recipient's.
@@ -150,6 +157,8 @@ type Faults struct {
 	// Fail, Lose, Die and Late are the shares of calls that fail, whose answer is
 	// lost, that end their process, and that take long.
 	Fail, Lose, Die, Late float64
+	// Storms are times in which any call may go wrong so, far more often.
+	Storms []Span
 	// Until is when they are over: nothing comes to rest before.
 	Until time.Duration
 	// At, if not nil, are all that happen.
@@ -192,6 +201,9 @@ func (f Faults) drawn(p *process, h *held) (Trouble, bool) {
 		return Trouble{}, false
 	}
 	n := share(p.draw("fault", h.name))
+	if slices.ContainsFunc(f.Storms, func(s Span) bool { return s.has(time.Since(p.began)) }) {
+		n /= 20
+	}
 	switch kind := p.draw("kind", h.name); {
 	case n < f.Fail:
 		return Trouble{Kind: []faults.Kind{faults.FailBefore, faults.Refuse}[kind%2]}, true
@@ -208,3 +220,8 @@ func (f Faults) drawn(p *process, h *held) (Trouble, bool) {
 	}
 	return Trouble{}, false
 }
+
+// Span is a time from one to another.
+type Span struct{ From, To time.Duration }
+
+func (s Span) has(at time.Duration) bool { return s.From <= at && at < s.To }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -31,10 +32,13 @@ type scheduler struct {
 	arrived []*held // since all were held last
 	wake    chan struct{}
 
-	waiting []*held
-	counts  map[string]int // of the calls of an actor, by what they are
-	over    atomic.Bool
-	steps   int
+	// waiting are those that something else than time may let go on; sleeping only
+	// wait for their time, the first of them first.
+	waiting  []*held
+	sleeping sleepers
+	counts   map[string]int // of the calls of an actor, by what they are
+	over     atomic.Bool
+	steps    int
 }
 
 // held is a call that waits for its turn.
@@ -43,8 +47,9 @@ type held struct {
 	ctx   context.Context
 	actor string
 	proc  *process
-	// when tells the earliest time that it can go on, zero for not yet.
+	// when tells the earliest time that it can go on, zero for not yet; nil: at.
 	when func() time.Time
+	at   time.Time
 	turn chan struct{}
 	// name is the same whenever the same scenario runs, and mostly so when a
 	// scenario was made shorter.
@@ -118,12 +123,19 @@ func (s *scheduler) gather() {
 		s.counts[what]++
 		h.name = fmt.Sprintf("%s %d", what, s.counts[what])
 		h.priority = s.draw("turn", h.name)
+		if h.when == nil && h.ctx == nil && h.proc == nil {
+			heap.Push(&s.sleeping, h)
+			continue
+		}
 		s.waiting = append(s.waiting, h)
 	}
 }
 
 // choose returns the call that goes on now, if any can.
 func (s *scheduler) choose(now time.Time) *held {
+	for len(s.sleeping) > 0 && !s.sleeping[0].at.After(now) {
+		s.waiting = append(s.waiting, heap.Pop(&s.sleeping).(*held))
+	}
 	var best *held
 	for _, h := range s.waiting {
 		if !h.ready(now) {
@@ -140,14 +152,24 @@ func (h *held) ready(now time.Time) bool {
 	if h.proc != nil && h.proc.dead.Load() || h.ctx != nil && h.ctx.Err() != nil {
 		return true
 	}
-	at := h.when()
+	at := h.time()
 	return !at.IsZero() && !at.After(now)
+}
+
+func (h *held) time() time.Time {
+	if h.when == nil {
+		return h.at
+	}
+	return h.when()
 }
 
 // next is when the first of the waiting can go on, until at the latest.
 func (s *scheduler) next(until time.Time) time.Time {
+	if len(s.sleeping) > 0 && s.sleeping[0].at.Before(until) {
+		until = s.sleeping[0].at
+	}
 	for _, h := range s.waiting {
-		if at := h.when(); !at.IsZero() && at.Before(until) {
+		if at := h.time(); !at.IsZero() && at.Before(until) {
 			until = at
 		}
 		if h.ctx == nil {
@@ -166,6 +188,7 @@ func (s *scheduler) stop() {
 	for {
 		synctest.Wait()
 		s.gather()
+		s.waiting, s.sleeping = append(s.waiting, s.sleeping...), nil
 		if len(s.waiting) == 0 {
 			return
 		}
@@ -199,3 +222,18 @@ func draw(seed uint64, words ...string) uint64 {
 func share(n uint64) float64 { return float64(n>>11) / (1 << 53) }
 
 var errOver = errors.New("the story is over")
+
+// sleepers are a heap by time, and by name at one time.
+type sleepers []*held
+
+func (s sleepers) Len() int { return len(s) }
+func (s sleepers) Less(i, j int) bool {
+	return cmp.Or(s[i].at.Compare(s[j].at), cmp.Compare(s[i].name, s[j].name)) < 0
+}
+func (s sleepers) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
+func (s *sleepers) Push(h any)   { *s = append(*s, h.(*held)) }
+func (s *sleepers) Pop() any {
+	last := (*s)[len(*s)-1]
+	*s = (*s)[:len(*s)-1]
+	return last
+}

@@ -91,7 +91,7 @@ func (sc Scenario) parts() []string {
 		for j := range a.Post.Recipients {
 			add("act %d recipient %d", i, j)
 		}
-		for _, field := range []string{"text", "ordering", "delay", "expires", "key", "priority"} {
+		for _, field := range []string{"text", "ordering", "delay", "expires", "key", "priority", "twins"} {
 			add("act %d %s", i, field)
 		}
 	}
@@ -191,7 +191,10 @@ func (p Post) without(is func(part string) bool) Post {
 		p.Expires = 0
 	}
 	if is("key") {
-		p.Dedup, p.Patience = "", 0
+		p.Dedup, p.Patience, p.Twins = "", 0, 0
+	}
+	if is("twins") {
+		p.Twins = 0
 	}
 	if is("priority") {
 		p.Priority = ""

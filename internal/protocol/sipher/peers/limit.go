@@ -33,8 +33,7 @@ func NewRateLimit(rate, burst int, now func() time.Time) *RateLimit {
 	}
 }
 
-// Allow returns how long a caller has to wait before its next request; 0: it may
-// make it now.
+// Allow implements Limiter.
 func (l *RateLimit) Allow(caller string) time.Duration {
 	now := l.now()
 	l.mu.Lock()

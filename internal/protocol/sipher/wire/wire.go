@@ -16,9 +16,11 @@ import (
 	"fmt"
 )
 
-// DeliverFollow is the one job name that the protocol gives a meaning to. Others,
-// such as deliver-post, are delivered too.
-const DeliverFollow = "deliver-follow"
+// Job names that the protocol gives a meaning to. Others are delivered too.
+const (
+	DeliverFollow = "deliver-follow"
+	DeliverPost   = "deliver-post"
+)
 
 // Method is what a payload asks its receiver to do.
 type Method string
