@@ -100,7 +100,8 @@ type Limits struct {
 	MaxReceives func(queue.Name) int
 }
 
-func (l Limits) complete() Limits {
+// Complete returns l with defaults for what is zero.
+func (l Limits) Complete() Limits {
 	l.Messages = cmp.Or(l.Messages, 16)
 	l.InFlight = cmp.Or(l.InFlight, 256)
 	l.PerHost = cmp.Or(l.PerHost, 8)
@@ -125,7 +126,7 @@ type Engine struct {
 
 // New returns an engine.
 func New(c Config) *Engine {
-	c.Limits = c.Limits.complete()
+	c.Limits = c.Limits.Complete()
 	c.Rules = c.Rules.Complete()
 	if c.Now == nil {
 		c.Now = time.Now

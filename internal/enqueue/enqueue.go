@@ -11,6 +11,7 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -66,6 +67,15 @@ type Limits struct {
 	Delay   time.Duration // default 30 days
 }
 
+// Complete returns l with defaults for what is zero.
+func (l Limits) Complete() Limits {
+	l.Body = cmp.Or(l.Body, 256<<10)
+	l.Inboxes = cmp.Or(l.Inboxes, 50_000)
+	l.Batch = cmp.Or(l.Batch, 100)
+	l.Delay = cmp.Or(l.Delay, 30*24*time.Hour)
+	return l
+}
+
 // DefaultRetention is how long records are kept after an activity is due.
 const DefaultRetention = 30 * 24 * time.Hour
 
@@ -102,18 +112,7 @@ type Service struct {
 
 // New returns a service.
 func New(o Options) *Service {
-	if o.Limits.Body <= 0 {
-		o.Limits.Body = 256 << 10
-	}
-	if o.Limits.Inboxes <= 0 {
-		o.Limits.Inboxes = 50_000
-	}
-	if o.Limits.Batch <= 0 {
-		o.Limits.Batch = 100
-	}
-	if o.Limits.Delay <= 0 {
-		o.Limits.Delay = 30 * 24 * time.Hour
-	}
+	o.Limits = o.Limits.Complete()
 	if o.Retention <= 0 {
 		o.Retention = DefaultRetention
 	}

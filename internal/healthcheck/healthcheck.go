@@ -40,6 +40,9 @@ type Releaser interface {
 // Meter counts for metrics.
 type Meter interface{ Counted(name string, n int) }
 
+// DefaultProbes is how many probes are under way at once.
+const DefaultProbes = 64
+
 // Config is what a Runner works with. Agenda may be nil.
 type Config struct {
 	Servers circuit.Store
@@ -76,7 +79,7 @@ type Runner struct{ Config }
 // New returns a runner.
 func New(c Config) *Runner {
 	c.Rules = c.Rules.Complete()
-	c.Probes = cmp.Or(c.Probes, 64)
+	c.Probes = cmp.Or(c.Probes, DefaultProbes)
 	c.Steps = cmp.Or(c.Steps, 8)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 8*time.Second)
 	c.Due = cmp.Or(c.Due, 1000)

@@ -53,6 +53,7 @@ func concerns(cfg any) []reflect.Value {
 type checker interface{ check(*report) }
 
 func load(concern reflect.Value, environ map[string]string, faulty map[string]bool) []Fault {
+	preset(concern)
 	r := newReport(concern.Type().Elem(), environ, faulty)
 	err := env.ParseWithOptions(concern.Interface(), env.Options{Environment: environ, FuncMap: parsers})
 	r.parsed(err)
@@ -105,6 +106,7 @@ type field struct {
 // one that has not is a mistake in this package.
 func fields(t reflect.Type) []field {
 	var all []field
+	preset := preset(reflect.New(t)).Elem()
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := f.Tag
@@ -112,6 +114,9 @@ func fields(t reflect.Type) []field {
 			Name: tag.Get("env"), Concern: t.Name(), Default: tag.Get("envDefault"), Help: tag.Get("help"),
 			Required: tag.Get("must") == "set", Secret: tag.Get("secret") == "true",
 			Min: tag.Get("min"), Max: tag.Get("max"),
+		}
+		if s.Default == "" && !preset.Field(i).IsZero() {
+			s.Default = written(preset.Field(i).Interface())
 		}
 		if s.Name == "" || s.Help == "" {
 			panic(fmt.Sprintf("config: %s.%s has no variable or no help text", t.Name(), f.Name))

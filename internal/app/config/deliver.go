@@ -53,15 +53,15 @@ func (c *Retry) check(r *report) {
 
 // Circuit is when a server counts as down, and how it is found to be back.
 type Circuit struct {
-	Streak   int           `env:"CIRCUIT_STREAK" envDefault:"5" min:"1" max:"1000" help:"how many failures in a row open a server's circuit: 1 to 1000"`
-	Share    float64       `env:"CIRCUIT_SHARE" envDefault:"0.7" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
-	Sample   int           `env:"CIRCUIT_SAMPLE" envDefault:"10" min:"1" max:"10000" help:"how many deliveries in the window are needed to judge by their share: 1 to 10000"`
-	Window   time.Duration `env:"CIRCUIT_WINDOW" envDefault:"5m" min:"10s" max:"1h" help:"the window in which failures are counted: 10s to 1h"`
-	First    time.Duration `env:"CHECK_FIRST" envDefault:"5m" min:"1s" max:"1d" help:"how long after the first check, which comes a minute after the circuit opened (sooner if this is shorter), a server is checked again: 1s to 1d"`
-	Step     time.Duration `env:"CHECK_STEP" envDefault:"10m" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
-	Slow     time.Duration `env:"CHECK_SLOW" envDefault:"1d" min:"1s" max:"7d" help:"the waits between checks after the fifth, while something is parked: 1s to 7d"`
-	Ramp     time.Duration `env:"RELEASE_EVERY" envDefault:"1m" min:"1s" max:"1h" help:"the time between the steps in which a server that is back gets what was parked for it: 1s to 1h"`
-	MaxPause time.Duration `env:"RETRY_AFTER_MAX" envDefault:"12h" min:"1m" max:"7d" help:"the longest pause that is granted to a server that asks for one (Retry-After): 1m to 7d"`
+	Streak   int           `env:"CIRCUIT_STREAK" min:"1" max:"1000" help:"how many failures in a row open a server's circuit: 1 to 1000"`
+	Share    float64       `env:"CIRCUIT_SHARE" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
+	Sample   int           `env:"CIRCUIT_SAMPLE" min:"1" max:"10000" help:"how many deliveries in the window are needed to judge by their share: 1 to 10000"`
+	Window   time.Duration `env:"CIRCUIT_WINDOW" min:"10s" max:"1h" help:"the window in which failures are counted: 10s to 1h"`
+	First    time.Duration `env:"CHECK_FIRST" min:"1s" max:"1d" help:"how long after the first check, which comes a minute after the circuit opened (sooner if this is shorter), a server is checked again: 1s to 1d"`
+	Step     time.Duration `env:"CHECK_STEP" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
+	Slow     time.Duration `env:"CHECK_SLOW" min:"1s" max:"7d" help:"the waits between checks after the fifth, while something is parked: 1s to 7d"`
+	Ramp     time.Duration `env:"RELEASE_EVERY" min:"1s" max:"1h" help:"the time between the steps in which a server that is back gets what was parked for it: 1s to 1h"`
+	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that is granted to a server that asks for one (Retry-After): 1m to 7d"`
 }
 
 // Rules returns the rules of the circuit, for deliveries that are given up
@@ -109,9 +109,9 @@ func (e notPrefix) Error() string { return "not a list of CIDR prefixes because 
 
 // Concurrency is how much one invocation does at a time.
 type Concurrency struct {
-	Deliveries int `env:"DELIVERY_CONCURRENCY" envDefault:"256" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
-	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" envDefault:"8" min:"1" max:"100" help:"how many of them to one server: 1 to 100"`
-	Probes     int `env:"PROBE_CONCURRENCY" envDefault:"64" min:"1" max:"256" help:"how many servers the health check probes at a time: 1 to 256"`
+	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
+	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them to one server: 1 to 100"`
+	Probes     int `env:"PROBE_CONCURRENCY" min:"1" max:"256" help:"how many servers the health check probes at a time: 1 to 256"`
 }
 
 func (c *Concurrency) check(r *report) {

@@ -10,8 +10,8 @@ import (
 // Deduplication is how a repeated request is told from a new one.
 type Deduplication struct {
 	Fallback string        `env:"DEDUPLICATION_FALLBACK" envDefault:"open" help:"open, to accept a request with a deduplication key when no marker can be written, or closed, to refuse it"`
-	TTL      time.Duration `env:"DEDUPLICATION_TTL" envDefault:"1h" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the request does not say: 1s to 30d"`
-	Prefix   string        `env:"DEDUPLICATION_PREFIX" envDefault:"fedpost" help:"what comes before every deduplication marker in the table, so that several installations can share one: up to 64 letters, digits, - and _"`
+	TTL      time.Duration `env:"DEDUPLICATION_TTL" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the request does not say: 1s to 30d"`
+	Prefix   string        `env:"DEDUPLICATION_PREFIX" help:"what comes before every deduplication marker in the table, so that several installations can share one: up to 64 letters, digits, - and _"`
 }
 
 func (d *Deduplication) check(r *report) {
@@ -21,11 +21,11 @@ func (d *Deduplication) check(r *report) {
 
 // Limits bound what one request may ask for.
 type Limits struct {
-	ActivityBytes int           `env:"MAX_ACTIVITY_BYTES" envDefault:"262144" min:"1024" max:"307200" help:"the size of the largest activity, in bytes: 1024 to 307200, as a parked delivery must fit into one table item of 400 KB"`
-	Recipients    int           `env:"MAX_RECIPIENTS" envDefault:"50000" min:"1" max:"100000" help:"the most inboxes of one activity after shared-inbox collapse: 1 to 100000"`
-	Batch         int           `env:"MAX_BATCH" envDefault:"100" min:"1" max:"100" help:"the most activities of one batch: 1 to 100"`
-	Delay         time.Duration `env:"MAX_DELAY" envDefault:"30d" min:"0s" max:"365d" help:"the longest delay of an activity: 0s to 365d"`
-	Retention     time.Duration `env:"RECORD_RETENTION" envDefault:"30d" min:"1d" max:"365d" help:"how long records of activities and their recipients are kept: 1d to 365d"`
+	ActivityBytes int           `env:"MAX_ACTIVITY_BYTES" min:"1024" max:"307200" help:"the size of the largest activity, in bytes: 1024 to 307200, as a parked delivery must fit into one table item of 400 KB"`
+	Recipients    int           `env:"MAX_RECIPIENTS" min:"1" max:"100000" help:"the most inboxes of one activity after shared-inbox collapse: 1 to 100000"`
+	Batch         int           `env:"MAX_BATCH" min:"1" max:"100" help:"the most activities of one batch: 1 to 100"`
+	Delay         time.Duration `env:"MAX_DELAY" min:"0s" max:"365d" help:"the longest delay of an activity: 0s to 365d"`
+	Retention     time.Duration `env:"RECORD_RETENTION" min:"1d" max:"365d" help:"how long records of activities and their recipients are kept: 1d to 365d"`
 }
 
 // Priorities choose the queue of an activity that does not say its priority.

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"fedpost/internal/deliver"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/healthcheck"
+	"fedpost/internal/servers/circuit"
+)
+
+// Where a package of the domain has a default of its own, that is the setting's:
+// it stands once. All other defaults are in the settings' tags.
+
+// defaulter is a concern whose defaults are those of the domain.
+type defaulter interface{ defaults() }
+
+// preset gives a concern the domain's defaults, which parsing leaves alone unless a
+// variable is set.
+func preset(concern reflect.Value) reflect.Value {
+	if d, ok := concern.Interface().(defaulter); ok {
+		d.defaults()
+	}
+	return concern
+}
+
+func (c *Circuit) defaults() {
+	r := circuit.Default()
+	*c = Circuit{
+		Streak: r.OpenAfter, Share: r.OpenShare, Sample: r.OpenSample, Window: r.Window,
+		First: r.CheckFirst, Step: r.CheckStep, Slow: r.CheckSlow, Ramp: r.RampEvery, MaxPause: r.MaxPause,
+	}
+}
+
+func (c *Concurrency) defaults() {
+	l := deliver.Limits{}.Complete()
+	*c = Concurrency{Deliveries: l.InFlight, PerHost: l.PerHost, Probes: healthcheck.DefaultProbes}
+}
+
+func (l *Limits) defaults() {
+	d := enqueue.Limits{}.Complete()
+	*l = Limits{
+		ActivityBytes: d.Body, Recipients: d.Inboxes, Batch: d.Batch, Delay: d.Delay, Retention: enqueue.DefaultRetention,
+	}
+}
+
+func (d *Deduplication) defaults() { d.TTL, d.Prefix = dedup.DefaultTTL, dedup.DefaultPrefix }
+
+// written is a default as operators write it.
+func written(value any) string {
+	d, ok := value.(time.Duration)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	const day = 24 * time.Hour
+	if d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	s := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}
