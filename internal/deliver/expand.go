@@ -4,17 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
+	"fedpost/internal/message/agenda"
+	"fedpost/internal/message/claimcheck"
 )
 
 // expandStep is how many deliveries are planned and sent before the clock is
 // looked at again.
-const expandStep = 100
+const expandStep = 25
+
+// expandTurn is how many deliveries of fan-outs a message is expanded into before
+// the rest goes to the end of its queue: large fan-outs take turns with each other
+// and with whatever else arrives. A small activity waits for one turn of each
+// large one before it (50 deliveries of 50 recipients), and not for all that they
+// have to send.
+const expandTurn = 50
 
 // defaultForget is how long records of an activity are kept that has no record
 // of its own, which would say.
@@ -25,6 +35,7 @@ type expansion struct {
 	*invocation
 	m     queue.Received
 	items []item
+	sent  int // deliveries of fan-outs
 }
 
 // expand turns a fan-out, a batch or a claim check into deliveries. Expanding
@@ -74,6 +85,9 @@ func (x *expansion) resume(ctx context.Context, i *item) error {
 // step plans and sends the next deliveries.
 func (x *expansion) step(ctx context.Context, i *item) error {
 	first, n := i.cursor, min(expandStep, i.left())
+	if i.single == nil {
+		x.sent += n
+	}
 	ds := make([]message.Delivery, n)
 	lists := make([][]activity.Target, n)
 	for k := range ds {
@@ -164,6 +178,54 @@ func (v *invocation) sendEach(ctx context.Context, a activity.Activity, ds []mes
 	return v.Queues(v.from).SendBatch(ctx, ms), nil
 }
 
+// turnOver reports whether other messages are to have their turn. On the ordered
+// queue nothing may go ahead of what is left.
+func (x *expansion) turnOver(i *item) bool {
+	return i.single == nil && x.sent >= expandTurn && !x.from.FIFO()
+}
+
+// storeAbove is the size of a message in bytes from which on its rest is stored
+// and goes by claim check: SQS charges each 64 KiB as a request, every turn.
+const storeAbove = 64 << 10
+
+// storable reports whether the rest of msg is worth storing, and whether a cursor
+// for all of msg tells how far the expansion has come.
+func (x *expansion) storable(msg message.Message) bool {
+	for _, part := range msg.Batch {
+		if part.Ref != nil {
+			return false // has a cursor of its own
+		}
+	}
+	return len(x.m.Body) > storeAbove
+}
+
+// store stores msg as it was before anything of it was sent, and returns a claim
+// check for what is left.
+func (x *expansion) store(ctx context.Context, msg message.Message) (message.Message, error) {
+	whole := msg
+	if msg.FanOut != nil {
+		whole.FanOut = &message.FanOut{Targets: msg.FanOut.Targets}
+	}
+	whole.Batch = slices.Clone(msg.Batch)
+	for k, part := range whole.Batch {
+		if part.FanOut != nil {
+			whole.Batch[k].FanOut = &message.FanOut{Targets: part.FanOut.Targets}
+		}
+	}
+	body, err := message.Encode(whole)
+	if err != nil {
+		return message.Message{}, err
+	}
+	ref := message.Ref{ID: string(x.items[0].activity.ID) + "/rest"}
+	if ref.Parts, err = claimcheck.Put(ctx, x.Payloads, ref.ID, body, x.Now().Add(agenda.Slack)); err != nil {
+		return message.Message{}, fmt.Errorf("store the rest of an expansion: %w", err)
+	}
+	for _, i := range x.items {
+		ref.Cursor += i.cursor
+	}
+	return message.Message{Ref: &ref}, nil
+}
+
 // goOnLater hands the rest of an expansion to a later invocation.
 func (x *expansion) goOnLater(ctx context.Context, msg message.Message) (disposition, error) {
 	if x.from.FIFO() {
@@ -178,6 +240,11 @@ func (x *expansion) goOnLater(ctx context.Context, msg message.Message) (disposi
 			ref.Cursor += i.cursor
 		}
 		rest.Ref = &ref
+	case x.storable(msg):
+		var err error
+		if rest, err = x.store(ctx, msg); err != nil {
+			return disposition{}, err
+		}
 	default:
 		for _, i := range x.items {
 			if i.left() > 0 {

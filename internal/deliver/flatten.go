@@ -116,7 +116,7 @@ func (x *expansion) item(ctx context.Context, i *item) (finished bool, err error
 		return false, err
 	}
 	for i.left() > 0 {
-		if x.late() {
+		if x.late() || x.turnOver(i) {
 			return false, nil
 		}
 		if err := x.step(ctx, i); err != nil {
