@@ -2,11 +2,7 @@ package enqueue
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
-	"hash"
 	"slices"
 	"strconv"
 	"time"
@@ -157,46 +153,4 @@ func (p *plan) message(rs []ledger.Record) message.Message {
 		return ms[0]
 	}
 	return message.Message{Version: message.Version, Batch: ms}
-}
-
-// fingerprint tells requests apart that come with the same key: all that the
-// caller asked for, but for the key itself. The order of recipients is no
-// difference.
-func fingerprint(p *plan) string {
-	h := sha256.New()
-	text(h, p.operation)
-	number(h, int64(len(p.items)))
-	for _, it := range p.items {
-		for _, s := range []string{
-			string(it.Protocol), *it.Body, it.KeyID, it.Job, it.ServerURL, it.OrderingKey,
-			string(it.Priority), string(it.Coalesce), strconv.FormatBool(it.CoalesceCreate),
-		} {
-			text(h, s)
-		}
-		number(h, int64(it.Delay))
-		number(h, int64(it.ExpiresIn))
-		inboxes := make([]string, len(it.targets))
-		for i, t := range it.targets {
-			inboxes[i] = t.Inbox
-		}
-		slices.Sort(inboxes)
-		number(h, int64(len(inboxes)))
-		for _, inbox := range inboxes {
-			text(h, inbox)
-		}
-	}
-	// 128 bits are plenty to tell a client's requests apart, and they are stored
-	// with every record.
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
-}
-
-func text(h hash.Hash, s string) {
-	number(h, int64(len(s)))
-	h.Write([]byte(s))
-}
-
-func number(h hash.Hash, n int64) {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(n))
-	h.Write(b[:])
 }

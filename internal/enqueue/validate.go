@@ -46,6 +46,9 @@ func (s *Service) check(ctx context.Context, req Request, f faults) (item, error
 	}
 	s.checkRecipients(&it, f)
 	s.checkOptions(req, f)
+	if it.Coalesce == activity.CoalesceNone {
+		it.Coalesce = "" // the default, said aloud
+	}
 	checkKey(req.DeduplicationKey, req.DeduplicationTTL, f)
 	return it, nil
 }

@@ -1,0 +1,83 @@
+package enqueue
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"reflect"
+	"slices"
+)
+
+// said says of every field of Request what it adds to the fingerprint. A field
+// that is missing here fails a test.
+var said = map[string]adds{
+	"Protocol": itself, "Body": itself, "KeyID": itself, "Job": itself, "ServerURL": itself,
+	"OrderingKey": itself, "Delay": itself, "Priority": itself, "ExpiresIn": itself,
+	"Coalesce": itself, "CoalesceCreate": itself,
+	// In any order and spelling, and as the shared inboxes that they collapse into.
+	"Recipients": inboxes, "EveryInbox": nothing,
+	// The key is what the fingerprint is kept under, and its window is no part of
+	// what is to be done.
+	"DeduplicationKey": nothing, "DeduplicationTTL": nothing,
+}
+
+// adds is what a field of Request adds to the fingerprint.
+type adds int
+
+const (
+	itself adds = iota + 1
+	inboxes
+	nothing
+)
+
+// fingerprint tells requests apart that come with the same key: by all that the
+// caller asked for, after defaults. Fields that are empty add nothing, so that a
+// new field leaves the fingerprints of requests without it as they were.
+func fingerprint(p *plan) string {
+	h := sha256.New()
+	text(h, p.operation)
+	number(h, int64(len(p.items)))
+	for _, it := range p.items {
+		r := reflect.ValueOf(it.Request)
+		for _, field := range reflect.VisibleFields(r.Type()) {
+			switch v := r.FieldByIndex(field.Index); said[field.Name] {
+			case inboxes:
+				text(h, field.Name)
+				sumInboxes(h, it)
+			case itself:
+				if !v.IsZero() {
+					text(h, field.Name)
+					text(h, fmt.Sprint(reflect.Indirect(v)))
+				}
+			}
+		}
+	}
+	// 128 bits are plenty to tell a client's requests apart, and they are stored
+	// with every record.
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}
+
+func sumInboxes(h hash.Hash, it item) {
+	all := make([]string, len(it.targets))
+	for i, t := range it.targets {
+		all[i] = t.Inbox
+	}
+	slices.Sort(all)
+	number(h, int64(len(all)))
+	for _, inbox := range all {
+		text(h, inbox)
+	}
+}
+
+func text(h hash.Hash, s string) {
+	number(h, int64(len(s)))
+	h.Write([]byte(s))
+}
+
+func number(h hash.Hash, n int64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	h.Write(b[:])
+}
