@@ -119,18 +119,6 @@ func TestADuplicateMessageIDIsWorkedOnOnce(t *testing.T) {
 	}
 }
 
-func TestB2AnItemThatAWorkerHasTakenIsSentByNoOther(t *testing.T) {
-	f := newFixture(t, queue.Normal)
-	f.add("m1", "", fine)
-	f.addBody("m2", "", f.event.Records[0].Body)
-	if got := f.failures(t.Context()); len(got) > 1 {
-		t.Errorf("failed %v", got)
-	}
-	if n := len(f.Servers.Got()); n != 1 {
-		t.Errorf("sent %d times", n)
-	}
-}
-
 func TestAMessageWithoutAnIDCannotBeReportedByName(t *testing.T) {
 	f := newFixture(t, queue.Normal)
 	f.add("", "", fine)
@@ -342,33 +330,6 @@ func TestAPanicFailsItsTargetOnly(t *testing.T) {
 	}
 	if w.Servers.Accepted()[id][fine] != 1 {
 		t.Error("its neighbour was sent to again")
-	}
-}
-
-func TestB5InvocationsShareNoStateButWhatIsKnownOfHosts(t *testing.T) {
-	w := world.New(t, world.Options{})
-	var ids []activity.ID
-	for range 40 {
-		ids = append(ids, w.Send(w.Activity("Note"), inboxes(20)...))
-	}
-	done := make(chan struct{})
-	for range 4 {
-		go func() {
-			for w.Poll(queue.Normal) > 0 {
-			}
-			done <- struct{}{}
-		}()
-	}
-	for range 4 {
-		<-done
-	}
-	accepted := w.Servers.Accepted()
-	for _, id := range ids {
-		for _, in := range inboxes(20) {
-			if accepted[id][in] != 1 {
-				t.Fatalf("%s got %s %d times", in, id, accepted[id][in])
-			}
-		}
 	}
 }
 

@@ -269,31 +269,3 @@ func TestARateIsLearntFromA429(t *testing.T) {
 		t.Errorf("%d requests over the limit", refused)
 	}
 }
-
-func TestB6HighIsNotBehindAFloodOfLow(t *testing.T) {
-	w := world.New(t, world.Options{})
-	for range 1000 {
-		a := w.Activity("Like")
-		a.Priority = activity.Low
-		w.Send(a, "https://busy.example/inbox")
-	}
-	high := map[activity.ID]bool{}
-	for range 10 {
-		a := w.Activity("Delete")
-		a.Priority = activity.High
-		high[w.Send(a, "https://busy.example/inbox")] = true
-	}
-	w.Work()
-	for i, r := range w.Servers.Got() {
-		if high[r.Activity.ID] {
-			delete(high, r.Activity.ID)
-		}
-		if len(high) == 0 {
-			if i > 30 {
-				t.Errorf("the last urgent one came after %d others", i-10)
-			}
-			return
-		}
-	}
-	t.Errorf("%d urgent ones were not sent", len(high))
-}

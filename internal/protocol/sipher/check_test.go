@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,15 +178,32 @@ func TestD6PolicyOverrideAllowsAndForbidsChecks(t *testing.T) {
 
 func TestD6AHundredFailuresScheduleOneCheck(t *testing.T) {
 	b := newBed(t)
-	b.down()
-	var wg sync.WaitGroup
+	b.acquainted(b.b)
+	b.net.Fail(urlB, dialError(errRefused))
+	// None goes on before all have begun, so that each finds a healthy server and
+	// has a failure of its own to tell of.
+	var begun, ended sync.WaitGroup
+	begun.Add(100)
+	var failed atomic.Int32
 	for range 100 {
-		wg.Go(func() { b.proto.Attempt(t.Context(), postJob(), target(postJob()), 1) })
+		ended.Go(func() {
+			begun.Done()
+			begun.Wait()
+			if o := b.proto.Attempt(t.Context(), postJob(), target(postJob()), 1); o.Class == outcome.Retry {
+				failed.Add(1)
+			}
+		})
 	}
-	wg.Wait()
+	ended.Wait()
+	if failed.Load() != 100 || len(b.net.Asked()) < 2 {
+		t.Errorf("%d of 100 failed, %d by asking the server", failed.Load(), len(b.net.Asked()))
+	}
 	due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 1000)
 	if err != nil || len(due) != 1 {
-		t.Errorf("%d checks, %v", len(due), err)
+		t.Fatalf("%d checks, %v", len(due), err)
+	}
+	if want := b.Now().Add(5 * time.Minute); due[0].ServerURL != urlB || due[0].Attempt != 0 || !due[0].DueAt.Equal(want) {
+		t.Errorf("%+v, want the first check of %s at %s", due[0], urlB, want)
 	}
 }
 
