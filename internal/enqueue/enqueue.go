@@ -3,11 +3,10 @@
 // a queue.
 //
 // Each call is one queue message, however many recipients or activities it has,
-// so accepting is one atomic send, and the order of everything around that send
-// is chosen for the process dying at any point: what is written before it is
-// garbage that expires if the send never happens, and what is written after it
-// can be repeated. A caller that gets no answer retries with the same key and
-// reaches the same activity.
+// so accepting is one atomic send. The process may die at any point: whatever is
+// written before the send expires if the send never happens, and whatever is
+// written after the send can be repeated. A caller that gets no answer retries
+// with the same key and reaches the same activity.
 package enqueue
 
 import (

@@ -4,9 +4,9 @@
 // The SDK retries by itself and then reports the last attempt only. That is not
 // enough to tell a definite failure from an ambiguous one: a first attempt that
 // was carried out and whose answer was lost, followed by a second that was
-// throttled, looks like a call that never happened. Who would roll back on such
-// an error loses or doubles an activity; so the attempts are looked at one by
-// one.
+// throttled, looks like a call that never happened. A caller that rolled back on
+// such an error would lose or double an activity. The log therefore keeps the
+// result of each attempt.
 package awssdk
 
 import (

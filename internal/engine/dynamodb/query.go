@@ -77,7 +77,7 @@ func (t *Table) Due(ctx context.Context, shard string, by time.Time, limit int) 
 	return items, nil
 }
 
-// place is where an item lies relative to a range.
+// place is the position of an item relative to a range: before, inside or after.
 type place int
 
 const (

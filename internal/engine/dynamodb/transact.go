@@ -28,7 +28,7 @@ func (t *Table) Transact(ctx context.Context, ops []table.Op) error {
 	var keys []table.Key // of items
 	for _, op := range ops {
 		if op.Check != nil && op.Cond.Always() {
-			continue // holds anyway, and DynamoDB wants an expression
+			continue // an empty condition always holds, and DynamoDB refuses empty ones
 		}
 		item, key := t.transactItem(op)
 		items, keys = append(items, item), append(keys, key)
@@ -72,9 +72,9 @@ func (t *Table) transactItem(op table.Op) (types.TransactWriteItem, table.Key) {
 	}
 }
 
-// cancellation says why a transaction was cancelled: a condition that failed
-// outweighs the rest, as another try would not mend it. Nil if only reasons
-// that pass were given.
+// cancellation returns why a transaction was cancelled. A failed condition takes
+// precedence, because another try would fail, too. Nil means that all reasons are
+// temporary, such as throttling.
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 func cancellation(c *types.TransactionCanceledException, keys []table.Key) error {
 	var other error

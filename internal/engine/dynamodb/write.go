@@ -26,7 +26,7 @@ func (t *Table) Put(ctx context.Context, it table.Item, cond table.Cond) error {
 		}, record(log))
 		return err
 	}, func(found *table.Item) bool {
-		// Fences are drawn for every write, so nobody else writes this one.
+		// Every write has a new random fence, so an item with this fence is ours.
 		return found != nil && it.Fence != "" && found.Fence == it.Fence
 	})
 }
@@ -47,9 +47,9 @@ func (t *Table) Delete(ctx context.Context, k table.Key, cond table.Cond) error 
 	}, func(found *table.Item) bool { return found == nil })
 }
 
-// write runs one conditional write. A conflict on a retry is no conflict if the
-// item is as an earlier attempt of the same call, whose answer was lost, would
-// have left it: that is what ours tells.
+// write runs one conditional write. If the SDK retried after a lost answer, the
+// retry may conflict with the call's own first attempt. The function ours reports
+// whether the stored item is what this call wrote; then the write has succeeded.
 func (t *Table) write(ctx context.Context, verb string, k table.Key, do func(*awssdk.AttemptLog) error, ours func(found *table.Item) bool) error {
 	what := fmt.Sprintf("%s %s %s", verb, k.PK, k.SK)
 	inDoubt := false

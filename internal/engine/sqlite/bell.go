@@ -14,8 +14,8 @@ type bell struct {
 
 func newBell() *bell { return &bell{rooms: make(map[queue.Name]chan struct{})} }
 
-// listen returns a channel that is closed at the next ring of a queue. Listen
-// first and look at the queue then: nothing is missed in between.
+// listen returns a channel that is closed at the queue's next ring. Call listen
+// before reading the queue: a message that arrives in between then still rings.
 func (b *bell) listen(n queue.Name) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// bury moves m to the dead letters, where it can be received at once. A
-// standard message keeps its time of sending and so the rest of its retention;
-// that of a FIFO queue starts anew.
+// bury moves m to the dead-letter queue, where it can be received at once. As on
+// SQS, a standard message keeps its sending time and so its remaining retention;
+// the retention of a FIFO message starts again.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
 func (t *taking) bury(m stored) error {
 	dead := t.name.DeadLetter()

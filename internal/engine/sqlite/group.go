@@ -4,16 +4,16 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// openGroup makes sure that a group with a new message is known. A group that
-// is there already stays as it is: if it is held, the message waits with it.
+// openGroup adds the group of a new message to the list of groups. An existing
+// entry stays unchanged: if the group is held, the new message waits, too.
 func openGroup(s *session, n queue.Name, group string, now int64) error {
 	return s.exec(`INSERT INTO fifo_group (queue, grp, free) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		string(n), group, now)
 }
 
-// settleGroup brings a group's entry in line with its messages, after one of
-// them was received, hidden, shown, moved or deleted. A group that is free goes
-// to the end of the line of free groups, so that a busy one starves no other.
+// settleGroup updates a group's entry after one of its messages was received,
+// hidden, shown, moved or deleted. A group that becomes free goes to the end of
+// the list of free groups, so that a busy group starves no other.
 func settleGroup(s *session, n queue.Name, group string, now int64) error {
 	var head int64
 	found, err := s.one(`SELECT visible FROM message WHERE queue = ? AND grp = ? AND fifo = 1 ORDER BY seq LIMIT 1`,

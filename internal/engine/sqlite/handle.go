@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// handle names one receipt of a message. Like SQS's it does not fence: it is
-// the message that counts, the receipt only makes handles differ.
+// handle names one receipt of a message. As on SQS, a handle does not fence: an old
+// handle still deletes the message, although it was received again.
 type handle struct {
 	queue   queue.Name
 	seq     int64

@@ -93,7 +93,7 @@ func (e *Engine) session(ctx context.Context, source string) (*session, error) {
 
 // lock makes sure that one process has the file at path: a second writer
 // goroutine would be safe, thanks to SQLite's own locks, but its receivers would
-// sleep through what the first one sends. The lock is an exclusive transaction
+// not wake up for messages that the first process sends. The lock is an exclusive transaction
 // on an empty database beside the file: it works on every system that SQLite
 // knows, and it goes with the process however that ends.
 func lock(ctx context.Context, path string) (release func() error, err error) {

@@ -40,8 +40,8 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 	}
 }
 
-// sleep waits until there may be something to receive that was not there when
-// the queue was looked at, at most left.
+// sleep waits, for at most left, until a message may have become receivable since
+// the queue was last read.
 func (q *mq) sleep(ctx context.Context, rung <-chan struct{}, looked int64, left time.Duration) error {
 	next, err := q.next(ctx, looked)
 	if err != nil {
@@ -60,8 +60,8 @@ func (q *mq) sleep(ctx context.Context, rung <-chan struct{}, looked int64, left
 	return nil
 }
 
-// next returns how long it is until a message becomes visible that was hidden
-// when the queue was looked at. It may be by now: nobody rings for that.
+// next returns how long it is until the next hidden message becomes visible. The
+// wait may be over already: the bell does not ring when a visibility timeout ends.
 func (q *mq) next(ctx context.Context, looked int64) (time.Duration, error) {
 	query := `SELECT min(visible) FROM message WHERE queue = ? AND visible > ?`
 	if q.name.FIFO() {
@@ -130,9 +130,9 @@ func (t *taking) standard() error {
 		string(t.name), t.now, t.oldest())
 }
 
-// all hands out what a query finds, until there are enough: dead letters among
-// them make room for others. What is handed out is not found again, since it is
-// hidden from then on.
+// all hands out the messages that a query finds until the receive is full. A
+// message that goes to the dead letters takes no place. A message that was handed
+// out is hidden, so the query does not find it again.
 func (t *taking) all(where string, args ...any) error {
 	for len(t.got) < t.max {
 		want := t.max - len(t.got)
@@ -177,7 +177,7 @@ func (t *taking) ordered() error {
 
 // run takes from one free group, which it leaves held or gone.
 func (t *taking) run(group string) error {
-	// What outlived its retention would keep its group in the line for ever.
+	// An expired message would keep its group in the list of groups for ever.
 	if err := discard(t.s, `queue = ? AND grp = ? AND fifo = 1 AND sent <= ?`, string(t.name), group, t.oldest()); err != nil {
 		return err
 	}

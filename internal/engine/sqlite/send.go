@@ -157,8 +157,8 @@ func (r row) insert(s *session) error {
 	return nil
 }
 
-// hashed makes an id of any strings, as the AWS engine must do too because SQS
-// takes only 128 characters of a small set.
+// hashed derives an id from any strings. The AWS engine does the same, because SQS
+// takes at most 128 characters of a small set.
 func hashed(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -8,15 +8,15 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Grace is how long expired items stay in the table. DynamoDB takes days to
-// drop them, so callers must cope with seeing them; with none at all here they
-// would never have to until production.
+// Grace is how long expired items stay in the table. DynamoDB takes days to drop
+// them, so callers must cope with expired items; the embedded engine keeps them
+// for a while so that tests show whether callers do.
 const Grace = time.Hour
 
 // sweepStep is how many rows Sweep drops in one transaction.
 const sweepStep = 500
 
-// Sweep drops what has had its time (items expired for longer than Grace,
+// Sweep drops expired data (items expired for longer than Grace,
 // messages past their retention, deduplication ids past their window) and gives
 // free space back to the disk. Call it every few minutes.
 func (e *Engine) Sweep(ctx context.Context) error {

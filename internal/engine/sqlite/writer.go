@@ -18,8 +18,8 @@ var errUncertain = errors.New("the outcome of the write is not known")
 // writer is the one goroutine that writes.
 type writer struct {
 	session *session
-	// jobs has no buffer: a caller that gives up before its job was taken knows
-	// for sure that nothing happened, and one whose job was taken waits for it.
+	// jobs has no buffer: a caller that gives up before the writer took its job
+	// knows that nothing happened; a caller whose job was taken waits for the end.
 	jobs    chan *job
 	stopped chan struct{}
 	done    chan struct{}
@@ -81,8 +81,8 @@ func (w *writer) run() {
 	}
 }
 
-// gather adds the jobs that are waiting now. While a commit syncs, callers pile
-// up; that alone makes groups grow with the load, with no timer to tune.
+// gather adds the jobs that wait now. Callers queue up while a commit syncs, so
+// the size of a group grows with the load without a timer to tune.
 func (w *writer) gather(group []*job) []*job {
 	for len(group) < maxGroup {
 		select {

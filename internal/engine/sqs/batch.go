@@ -81,7 +81,7 @@ func (q *Queue) sendGroups(ctx context.Context, ms []queue.Message, pending []in
 			case inWave[group]:
 				later = append(later, i)
 			case errs[i] != nil:
-				failed[group] = true // found unfit before
+				failed[group] = true // refused by Check
 			case failed[group]:
 				errs[i] = fmt.Errorf("send to the %s queue: %w: an earlier message of its group failed", q.name, queue.ErrNotSent)
 			default:
@@ -147,7 +147,7 @@ func (q *Queue) readAnswer(out *sqs.SendMessageBatchOutput, batch []int, maybe m
 			maybe[i] = true
 			errs[i] = fmt.Errorf("send to the %s queue: it may or may not be sent: the answer does not mention it", q.name)
 		default:
-			// The service's own faults may leave the message half-way in.
+			// After a fault of the service itself, the message may be on the queue.
 			maybe[i] = maybe[i] || !f.SenderFault && !throttled(aws.ToString(f.Code))
 			kind := queue.ErrNotSent
 			if aws.ToString(f.Code) == (&types.InvalidMessageContents{}).ErrorCode() {
@@ -163,13 +163,13 @@ func (q *Queue) readAnswer(out *sqs.SendMessageBatchOutput, batch []int, maybe m
 	return again
 }
 
-// entryError takes the promise that nothing was sent away from err if some
-// try may have sent the message.
+// entryError returns err without the promise that nothing was sent (queue.NotSent)
+// if an earlier try may have sent the message.
 func (q *Queue) entryError(maybe bool, err error) error {
 	if !maybe || !queue.NotSent(err) {
 		return err
 	}
-	// Its text only: wrapped, it would still make the promise.
+	// Only the text of err: wrapped with %w, err would still make the promise.
 	return fmt.Errorf("it may or may not be sent: an earlier try is in doubt, the last said: %s", err)
 }
 

@@ -66,8 +66,8 @@ func checkReceive(o queue.ReceiveOptions) error {
 	return queue.CheckVisibility(o.Visibility)
 }
 
-// patient returns the client's HTTP client with a time-out that a long poll
-// fits in. It is made once per queue, as it has connections of its own.
+// patient returns the client's HTTP client with a time-out longer than a long
+// poll. Each queue makes one and keeps it, because it has its own connections.
 func patient(client *sqs.Client) aws.HTTPClient {
 	c := client.Options().HTTPClient
 	if b, ok := c.(*awshttp.BuildableClient); ok && b.GetTimeout() > 0 {

@@ -1,12 +1,12 @@
 // Package dedup lets one of many concurrent callers with the same
 // deduplication key through, and tells the others why they are not.
 //
-// A marker that is merely set before a send and left there swallows the
-// caller's retry if the process dies in between; one that is set after the send
-// lets two callers through. So a marker is a lease: pending, under a token and
-// until a time, then sent. Who finds a lapsed lease takes it over together with
-// the activity's id, and because everything behind the queue is idempotent by
-// that id, it does not matter whether the first holder got as far as sending.
+// A marker that is set before the send and never taken back would swallow the
+// caller's retry if the process died in between. A marker that is set after the
+// send would let two callers through. A marker is therefore a lease: pending, with
+// a token and an end, then sent. A caller that finds a lapsed lease takes it over
+// together with the activity's id. Whether the first holder had sent does not
+// matter, because all work behind the queue is idempotent by that id.
 //
 // The rule that keeps it so: once an id may have been sent, the key never
 // stands for another id within its window.
@@ -38,8 +38,8 @@ type Marker struct {
 	LeaseUntil time.Time `json:"lease"`
 	// ID is the activity that the key stands for.
 	ID activity.ID `json:"id"`
-	// At is when the key's first holder was called: who takes over puts the same
-	// message together.
+	// At is when the key's first holder was called: a caller that takes over builds
+	// the same message from it.
 	At time.Time `json:"at"`
 	// Fingerprint tells whether the key is used for the same request.
 	Fingerprint string `json:"fp,omitempty"`

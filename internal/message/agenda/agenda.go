@@ -3,10 +3,9 @@
 // queue, which delays whole groups or nothing.
 //
 // A task is one finished queue message with a date. The scheduled function
-// sends what is due and then forgets it. If it dies in between, or two runs
-// overlap, the message is sent twice: it carries the same activity id, by which
-// everything behind the queue is idempotent, so no lock is needed that could
-// itself be left behind.
+// sends each due task and then drops it. If the function dies in between, or two
+// runs overlap, the message is sent twice. Both copies carry the same activity id,
+// by which all work behind the queue is idempotent, so the agenda needs no lock.
 package agenda
 
 import (
