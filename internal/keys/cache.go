@@ -15,8 +15,8 @@ type cache[V any] struct {
 	now   func() time.Time
 	order *list.List // front: used last
 	at    map[string]*list.Element
-	// drops counts, so that a value read before its key was replaced is not
-	// kept after it.
+	// drops counts calls of drop. putIf compares it, so that a value which was
+	// read from the store before its key was replaced is not kept.
 	drops int
 }
 
@@ -52,14 +52,15 @@ func (c *cache[V]) put(id string, v V) {
 	c.insert(id, v)
 }
 
-// generation is to be taken before a value is read that putIf is to keep.
+// generation returns what putIf takes. Callers ask for it before they read the
+// value from the store.
 func (c *cache[V]) generation() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.drops
 }
 
-// putIf keeps v unless an id was dropped since generation.
+// putIf keeps v unless any id was dropped since generation was returned.
 func (c *cache[V]) putIf(id string, v V, generation int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +69,8 @@ func (c *cache[V]) putIf(id string, v V, generation int) {
 	}
 }
 
-// update changes the value of an id that is still held, for as long as it was
-// to be held anyway.
+// update changes the value of an id that is held. The value expires when it
+// would have expired without the change.
 func (c *cache[V]) update(id string, change func(*V)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -113,6 +113,52 @@ func TestAConnectionThatHasEndedIsNotUsed(t *testing.T) {
 	}
 }
 
+// deaf is a connection whose other side has gone before a write.
+type deaf struct{ net.Conn }
+
+func (d deaf) Write([]byte) (int, error) {
+	d.Close()
+	return 0, &net.OpError{Op: "write", Err: syscall.EPIPE}
+}
+
+// TestARequestOfWhichNothingWentOutIsSentOnAnotherConnection: the host cannot
+// have seen it. A new connection is no reason to try again and again.
+func TestARequestOfWhichNothingWentOutIsSentOnAnotherConnection(t *testing.T) {
+	var taken atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && len(body) > 0 {
+			taken.Add(1)
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer s.Close()
+	client := trial(t, nil)
+	p := client.transport.(*pool)
+	if _, err := post(t, client, s.URL); err != nil {
+		t.Fatal(err)
+	}
+	k := p.idle.Front().Value.(*kept)
+	k.wire.Conn = deaf{k.wire.Conn}
+	if _, err := post(t, client, s.URL); err != nil || taken.Load() != 2 {
+		t.Errorf("%d requests were taken, want 2: %v", taken.Load(), err)
+	}
+
+	dials := 0
+	dial := p.transport.DialContext
+	p.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials++
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			conn.(*wire).Conn = deaf{conn.(*wire).Conn}
+		}
+		return conn, err
+	}
+	p.closeIdle()
+	if _, err := post(t, client, s.URL); err == nil || dials != 1 || taken.Load() != 2 {
+		t.Errorf("%d new connections, %d requests were taken: %v", dials, taken.Load(), err)
+	}
+}
+
 // frames serves HTTP/2 connections frame by frame: answer gets each stream that
 // is opened, with the number of its connection.
 func frames(t *testing.T, answer func(f *http2.Framer, connection int, stream uint32)) (url string, client *Client, requests *atomic.Int32) {

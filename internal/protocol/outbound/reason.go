@@ -14,8 +14,8 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// InvalidAnswerError says that something came back that is not HTTP, or more of
-// a header than is read.
+// InvalidAnswerError says that the host's answer is not HTTP, or that its header
+// is longer than Client reads (64 KiB).
 type InvalidAnswerError struct{ Err error }
 
 func (e *InvalidAnswerError) Error() string { return "invalid answer: " + e.Err.Error() }
@@ -27,7 +27,7 @@ type trace struct{ resolving, sent atomic.Bool }
 func (t *trace) attach(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart: func(httptrace.DNSStartInfo) { t.resolving.Store(true) },
-		// A look-up that is given up because time is up is done, too.
+		// DNSDone also runs when a look-up is given up: resolving stays true then.
 		DNSDone:      func(i httptrace.DNSDoneInfo) { t.resolving.Store(i.Err != nil) },
 		WroteHeaders: func() { t.sent.Store(true) },
 	})
@@ -61,8 +61,8 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 	return err
 }
 
-// full reports whether err is of this machine's limits. A resolver's error has
-// lost its type.
+// full reports whether err says that this machine is out of files, ports or
+// memory. An error of the resolver has lost its type and is known by its text.
 func full(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		var dns *net.DNSError
@@ -83,8 +83,9 @@ type streamError struct {
 
 func (e streamError) Error() string { return fmt.Sprintf("stream reset with code %d", e.Code) }
 
-// ReasonOf classifies an error of Client.Do. For ErrStopped, which is nobody's
-// fault, it has no reason of its own: look for that first.
+// ReasonOf classifies an error of Client.Do. An error that wraps ErrStopped is
+// nobody's fault: callers check for it first, as ReasonOf has only OtherTrouble
+// for it.
 func ReasonOf(err error) outcome.Reason {
 	var (
 		blocked *BlockedError
@@ -108,7 +109,7 @@ func ReasonOf(err error) outcome.Reason {
 	case errors.As(err, &invalid):
 		return outcome.InvalidAnswer
 	case errors.As(err, &dns):
-		// A resolver that does not answer is a resolver's failure too.
+		// Before the time-outs: a resolver that does not answer is a DNS failure.
 		return outcome.DNS
 	case errors.Is(err, ErrTimeout):
 		return outcome.Timeout
@@ -116,8 +117,8 @@ func ReasonOf(err error) outcome.Reason {
 		return outcome.ConnRefused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		errors.Is(err, syscall.ECONNABORTED), errors.Is(err, syscall.ETIMEDOUT):
-		// The system gives a connection up (ETIMEDOUT) long after our own
-		// timeouts, so only one that had been working can end so.
+		// ETIMEDOUT of the system comes minutes after Client's own time-outs, so
+		// the connection had been established before.
 		return outcome.ConnReset
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return outcome.Timeout
