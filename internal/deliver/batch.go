@@ -128,17 +128,17 @@ func (v *invocation) lateFor(longest time.Duration) bool {
 // that and those behind it.
 func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int) []int {
 	for n, i := range g {
-		fate := v.contained(ctx, batch[i])
-		if fate.done {
+		d := v.contained(ctx, batch[i])
+		if d.done {
 			continue
 		}
-		// What follows in the group comes back with it. The last goes first, and
-		// none at once: so the one that failed is the last to become visible, and
-		// whoever receives it receives those behind it after it. SQS would hold
-		// them in any case; others that call themselves SQS do not.
-		fate.after = v.together(fate.after)
+		// The messages behind it in the group come back with it. They are told so
+		// from the last to the first, and none becomes visible at once: so the
+		// message that failed is received first again. SQS holds a group in any
+		// case, while some servers that speak its API do not.
+		d.after = v.together(d.after)
 		for _, j := range slices.Backward(g[n:]) {
-			v.comeBack(ctx, batch[j], fate)
+			v.comeBack(ctx, batch[j], d)
 		}
 		return g[n:]
 	}

@@ -137,8 +137,8 @@ func (u *unit) judge(j *job) {
 	}})
 }
 
-// void asks for another trial if one has ended without deciding: what was sent
-// to try the server was cancelled, say, or had been delivered already.
+// void asks for another trial if one has ended without a verdict, because the
+// delivery that was to try the server was cancelled or delivered meanwhile, say.
 func (v *invocation) void(ctx context.Context, a activity.Activity, t activity.Target) error {
 	u := &unit{invocation: v, a: a}
 	if _, err := v.Hosts.LoadFor(ctx, false, []activity.Target{t, u.signed(t)}); err != nil {

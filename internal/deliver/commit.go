@@ -115,8 +115,7 @@ func (u *unit) recipient(j *job) ledger.Recipient {
 		r.Note = j.note
 	}
 	if j.out.Discard && j.state.Final() {
-		// The protocol has the record removed. That it came to an end, and to
-		// which, is recorded of everybody.
+		// The protocol keeps no details. The final state is recorded all the same.
 		r.LastStatus, r.LastError, r.Response, r.Note = 0, "", "", ""
 		if j.state == activity.Failed {
 			r.Note = discarded
@@ -132,10 +131,10 @@ func (u *unit) recipient(j *job) ledger.Recipient {
 	return r
 }
 
-// discarded is the note of a failure whose record the protocol has removed.
+// discarded is the note of a failure whose details the protocol does not keep.
 const discarded = "removed by its protocol; the log has the error"
 
-// bury gives the dead to the undertaker.
+// addDeadLetters writes a dead letter for each delivery that is given up.
 func (u *unit) addDeadLetters(ctx context.Context) error {
 	var ds []Death
 	for _, j := range u.jobs {
@@ -147,7 +146,7 @@ func (u *unit) addDeadLetters(ctx context.Context) error {
 		return nil
 	}
 	if err := u.DeadLetters.Add(ctx, ds); err != nil {
-		return fmt.Errorf("bury: %w", err)
+		return fmt.Errorf("add dead letters: %w", err)
 	}
 	u.Meter.Counted("Dead", len(ds))
 	return nil
@@ -177,7 +176,7 @@ func (u *unit) splitOff(ctx context.Context) error {
 	return nil
 }
 
-// note tells the redundancy rules what was delivered.
+// note tells the coalescer which inboxes now have this activity.
 func (u *unit) note(ctx context.Context) error {
 	if u.Coalesce == nil || u.a.Coalesce != activity.CoalesceLatest {
 		return nil
@@ -197,8 +196,8 @@ func (u *unit) note(ctx context.Context) error {
 	return nil
 }
 
-// leave empties the spot that the unit was released from and kept, and lets the
-// next of its group go.
+// leave gives up the parking spot that an ordered delivery has kept since its
+// release, and releases the next delivery of its group.
 func (u *unit) leave(ctx context.Context) error {
 	if !u.a.Ordered() || u.d.Generation == 0 || !u.single() {
 		return nil
@@ -206,7 +205,7 @@ func (u *unit) leave(ctx context.Context) error {
 	return u.leaveGroup(ctx)
 }
 
-// giveUp buries a message's targets without attempting them.
+// giveUp writes dead letters for all targets of a message, without an attempt.
 func (v *invocation) giveUp(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery, reason, why string) (disposition, error) {
 	u, f, err := v.take(ctx, m, a, d)
 	if u == nil || err != nil {

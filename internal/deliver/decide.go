@@ -10,7 +10,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// triage decides about what need not be attempted, without claiming anything.
+// decide finds out which targets need no attempt, without claiming anything.
 func (u *unit) decide(ctx context.Context) error {
 	now := u.Now()
 	if !now.Before(u.giveUpAt()) {
@@ -46,7 +46,7 @@ func (u *unit) giveUpAt() time.Time {
 	return begin.Add(u.route.Policy.GiveUp)
 }
 
-// look meets each target's server as its state says.
+// look decides about each target by the state of its server.
 func (u *unit) look(ctx context.Context) error {
 	fresh := u.a.Ordered() || u.d.Trial
 	read, err := u.Hosts.LoadFor(ctx, fresh, append(u.targets(), u.signedTargets()...))
@@ -84,9 +84,9 @@ func (u *unit) meet(j *job) {
 	}
 }
 
-// wait has a target parked, until the server that s is of takes it. An ordered
-// one waits under its host in any case, where the others of its group look for
-// it.
+// wait has a target parked under the key of s, whose server does not accept
+// deliveries now. An ordered target is parked under its host in any case, because
+// the other deliveries of its group look for it there.
 func (u *unit) wait(j *job, s circuit.State) {
 	j.state, j.lot = activity.Parked, s.Key
 	if u.a.Ordered() {
@@ -102,14 +102,14 @@ func refusal(s circuit.State) string {
 	return "server is gone: " + s.Why
 }
 
-// needless drops what redundancy rules say need not be sent.
+// needless drops what the coalescer says need not be sent.
 func (u *unit) needless(ctx context.Context) error {
 	if u.Coalesce == nil || u.a.Coalesce != activity.CoalesceLatest {
 		return nil
 	}
 	found, err := u.Coalesce.Needless(ctx, u.a, u.targets())
 	if err != nil {
-		return fmt.Errorf("look for what is redundant: %w", err)
+		return fmt.Errorf("look for redundant deliveries: %w", err)
 	}
 	for i, n := range found {
 		j := u.jobs[i]

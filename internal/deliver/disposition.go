@@ -7,7 +7,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// fate is what becomes of a queue message.
+// disposition is what becomes of a queue message.
 type disposition struct {
 	done bool
 	// after is when it comes back if it is not done; negative leaves that to the
@@ -38,8 +38,9 @@ func (v *invocation) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*v.Random()))
 }
 
-// together makes a wait long enough for all messages of a group to be told of it: a
-// second on the ordered queue, which is the shortest that SQS knows beside none.
+// together makes a wait long enough for all messages of a FIFO group to be given
+// that wait before the first of them is visible: at least a second, which is the
+// shortest visibility timeout of SQS but none.
 func (v *invocation) together(wait time.Duration) time.Duration {
 	if v.from.FIFO() && wait >= 0 {
 		return max(wait, time.Second)
@@ -47,8 +48,8 @@ func (v *invocation) together(wait time.Duration) time.Duration {
 	return wait
 }
 
-// comeBack tells the queue when a message becomes visible. If that fails it
-// does so when its visibility timeout ends: later, but no less surely.
+// comeBack tells the queue when a message becomes visible again. If that call
+// fails, the message becomes visible when its present visibility timeout ends.
 func (v *invocation) comeBack(ctx context.Context, m queue.Received, f disposition) {
 	if f.after < 0 {
 		return

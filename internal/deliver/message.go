@@ -61,9 +61,9 @@ const (
 	AttributeSource = "source"
 )
 
-// reject sends a message that nothing can be done with to the dead-letter queue
-// at once, with the reason, instead of letting it come back until the queue
-// gives it up.
+// reject moves a message that cannot be worked on to the dead-letter queue at
+// once, with the reason, instead of letting it come back until the queue gives it
+// up.
 func (v *invocation) reject(ctx context.Context, m queue.Received, reason string, why error) (disposition, error) {
 	dead := queue.Message{
 		Body: m.Body,
@@ -84,9 +84,9 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 	return done, nil
 }
 
-// renew puts a message that would soon be given up by the queue on it anew. Its
-// receives were not failures: it waited, or we had an outage. What the attempts
-// have come to is in the ledger, so nothing is forgotten by that.
+// renew replaces a message that the queue would soon give up by a fresh copy. Its
+// receives were no failures: the message waited, or we had an outage. Attempts are
+// counted in the ledger, so the copy loses nothing.
 func (v *invocation) renew(ctx context.Context, m queue.Received, f disposition, cause error) (disposition, error) {
 	if cause != nil {
 		f = v.trouble(m)
@@ -100,10 +100,10 @@ func (v *invocation) renew(ctx context.Context, m queue.Received, f disposition,
 	return done, nil
 }
 
-// lastChance takes a message that the queue hands out for the last time. The
-// receipt before would have renewed it, if it had come to its end; so it is
-// likely that this message ends processes. It is not worked on again, but given
-// up in order, with records, where the queue would only move it.
+// lastChance gives up a message that the queue hands out for the last time, with
+// records and dead letters, where the queue would only move the message. The
+// receipt before would have renewed the message, had it come to its end: so the
+// message probably kills processes, and is not worked on again.
 func (v *invocation) lastChance(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	why := errors.New("received " + strconv.Itoa(m.ReceiveCount) + " times without being finished")
 	if msg.Deliver == nil {

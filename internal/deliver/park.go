@@ -60,8 +60,8 @@ func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parkin
 	}
 	mark := func(s circuit.State) circuit.State { return s.Park(u.Rules, u.Now()) }
 	if !whole && known.Accepts(u.Now()) {
-		// The host takes deliveries and this inbox does not: the fault is the
-		// inbox's, and it gets a circuit of its own.
+		// The host accepts deliveries and this inbox does not: so the inbox gets a
+		// circuit of its own.
 		j := u.jobOf(ps[0].Delivery.Position)
 		err := u.Hosts.Change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State { return s.InboxFault(u.Rules, u.Now()) })
 		if err != nil {

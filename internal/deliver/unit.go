@@ -101,7 +101,7 @@ func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.A
 }
 
 // take looks a unit up and lists what is to be done. It returns nil if the
-// message's fate is decided.
+// message's disposition is decided.
 func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (*unit, disposition, error) {
 	p, ok := v.Protocols.Of(a.Protocol)
 	if !ok {
@@ -125,7 +125,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		return nil, done, u.leave(ctx)
 	}
 	if j := u.jobs[0]; u.single() && j.last.State == activity.Retrying && j.last.NextAttemptAt.Sub(v.Now()) > time.Second {
-		// A copy of the message that waits for the next attempt.
+		// This is a second copy of the message that waits for the next attempt.
 		return nil, again(v.delayed(j.last.NextAttemptAt)), nil
 	}
 	return u, disposition{}, nil
@@ -176,7 +176,7 @@ func (u *unit) needsClaim() bool {
 }
 
 // hold claims the unit. What others did since it was inspected is no longer to
-// be done. It returns false if the message's fate is decided.
+// be done. It returns false if the message's disposition is decided.
 func (u *unit) hold(ctx context.Context) (disposition, bool, error) {
 	u.known.Journal = u.journal.name
 	claim, err := u.Ledger.Claim(ctx, u.unit(), u.known, u.owner(), u.lease())

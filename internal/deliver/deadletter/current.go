@@ -16,19 +16,18 @@ type Inspector interface {
 	Inspect(ctx context.Context, u message.Unit) (ledger.Known, error)
 }
 
-// Current is a store that shows only letters of what is dead still. A delivery
-// that the queue's own redrive has revived leaves its letter behind, because
-// nobody asks the table then; and one that a slow worker delivered after all was
-// buried in vain.
+// Current is a store that hides dead letters whose recipient is not dead any more.
+// The queue's own redrive revives a delivery without removing its dead letter from
+// the table, and a slow worker may have delivered after all what another gave up.
 type Current struct {
 	Store
 	Ledger Inspector
 }
 
-// inspections is how many letters are looked up at a time.
+// inspections is how many dead letters are looked up at a time.
 const inspections = 16
 
-// Letters implements Store. Beside the letters it reads the ledger once for each.
+// DeadLetters implements Store. It reads the ledger once for each dead letter.
 func (c Current) DeadLetters(ctx context.Context, f Filter, cursor string, limit int) ([]DeadLetter, string, error) {
 	ls, next, err := c.Store.DeadLetters(ctx, f, cursor, limit)
 	if err != nil {
@@ -55,8 +54,8 @@ func (c Current) DeadLetters(ctx context.Context, f Filter, cursor string, limit
 	return still, next, nil
 }
 
-// dead reports whether l is of the last life of its recipient. One that the
-// ledger does not say is dead is so in a moment: letters are written first.
+// dead reports whether the recipient of l has not been revived since. The ledger
+// may not say yet that the recipient is dead, as dead letters are written first.
 func (c Current) dead(ctx context.Context, l DeadLetter) (bool, error) {
 	k, err := c.Ledger.Inspect(ctx, l.Last.Unit(l.Activity.ID))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"fedpost/internal/message"
 )
 
-// Letter is a dead delivery, complete enough to be sent anew.
+// DeadLetter is a delivery that was given up, complete enough to be sent anew.
 type DeadLetter struct {
 	Activity activity.Activity
 	// Delivery is the message, of one target, that sends it anew.
@@ -29,15 +29,15 @@ type DeadLetter struct {
 	// Reason in a word: why it was given up.
 	Reason string
 	Died   time.Time
-	// Forget is when the letter may be dropped.
+	// Forget is when the dead letter may be dropped.
 	Forget time.Time
 }
 
-// Host is the authority of the server that it was for.
+// Host is the authority of the server that l was for.
 func (l DeadLetter) Host() string { return l.Last.Target.Host() }
 
-// Name identifies a letter. Burying a delivery again on the same day gives the
-// same name.
+// Name identifies a dead letter. Adding the same delivery again on the same day
+// gives the same name.
 type Name struct {
 	Day string // of the death, in UTC: 2026-11-21
 	message.Unit
@@ -53,11 +53,10 @@ func (n Name) String() string {
 	return fmt.Sprintf("%s.%s.%d.%d.%d", n.Day, n.Activity, n.Chunk, n.Position, n.Generation)
 }
 
-// ErrNotFound says that there is no letter of that name, any more or at all.
+// ErrNotFound says that there is no dead letter of that name.
 var ErrNotFound = errors.New("no such dead letter")
 
-// ParseName reads a name as a client sent it. The error wraps ErrNotFound:
-// what is no name names nothing.
+// ParseName reads a name as a client sent it. Its error wraps ErrNotFound.
 func ParseName(s string) (Name, error) {
 	f := strings.Split(s, ".")
 	if len(f) != 5 {
@@ -78,7 +77,7 @@ func ParseName(s string) (Name, error) {
 	return n, nil
 }
 
-// Filter selects letters: those that match all that is set.
+// Filter selects the dead letters that match all fields that are set.
 type Filter struct {
 	Name     Name
 	Host     string
@@ -97,19 +96,19 @@ func (f Filter) Matches(l DeadLetter) bool {
 		!l.Died.Before(f.Since)
 }
 
-// Store keeps letters.
+// Store keeps dead letters.
 type Store interface {
-	// Bury keeps letters. Repeating it is harmless.
+	// AddDeadLetters keeps dead letters. Repeating it is harmless.
 	AddDeadLetters(ctx context.Context, ls []DeadLetter) error
-	// Letters returns up to limit letters that f selects, day by day from
-	// f.Since on, after a cursor. A page may have fewer, even none, and still a
-	// next: each call reads only so much. The error wraps ErrBadCursor.
+	// DeadLetters returns up to limit dead letters that f selects, day by day from
+	// f.Since on, after a cursor. A page may be shorter, even empty, and not be the
+	// last: each call reads a bounded amount. The error wraps ErrBadCursor.
 	DeadLetters(ctx context.Context, f Filter, cursor string, limit int) (ls []DeadLetter, next string, err error)
-	// Exhume removes letters. Removing one that is not there is no error.
+	// RemoveDeadLetters removes dead letters. Removing a missing one is no error.
 	RemoveDeadLetters(ctx context.Context, names []Name) error
 }
 
-// Longest is the longest time that letters are kept, and so how far back a
+// Longest is the longest time that dead letters are kept, and so how far back a
 // list without a beginning goes.
 const Longest = 60 * 24 * time.Hour
 

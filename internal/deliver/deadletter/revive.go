@@ -17,11 +17,11 @@ type Reviver struct {
 	Now    func() time.Time
 }
 
-// Revive sends the letters that f selects, up to limit of them, and removes
-// those that were sent. It returns how many, and a cursor if there may be more.
+// Revive sends up to limit deliveries whose dead letters f selects, and removes
+// the dead letters of those that were sent. It returns how many, and a cursor if there may be more.
 //
-// Sending comes first: dying before the removal leaves a letter that can be
-// revived again, and the second message finds what became of the first.
+// Sending comes first: a crash before the removal leaves a dead letter that can be
+// revived again, and the second message finds the outcome of the first.
 func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int) (revived int, next string, err error) {
 	ls, next, err := r.Store.DeadLetters(ctx, f, cursor, limit)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r Reviver) send(ctx context.Context, ls []DeadLetter) (sent []DeadLetter, 
 	return sent, errors.Join(errs...)
 }
 
-// message is l as a message that begins anew: all of its tries and of its time.
+// message is the delivery of l with all of its tries and all of its time again.
 func (r Reviver) message(l DeadLetter) (message.Addressed, error) {
 	d := l.Delivery
 	d.Attempts, d.Trial, d.Since = 0, false, r.Now()

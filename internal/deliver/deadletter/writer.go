@@ -13,31 +13,31 @@ import (
 	"fedpost/internal/message"
 )
 
-// Undertaker buries what the delivery engine gives up: as a letter in the table,
-// and as a message in the queue of dead letters.
+// Writer keeps each delivery that the engine gives up twice: as a dead letter in
+// the table, and as a message in the dead-letter queue.
 //
-// The letter comes first, because burying is repeated after a crash and a letter
-// written twice is one, where a message sent twice is two. The ledger says that
-// the recipient is dead only after both, so neither can be missing then.
+// The table comes first: Add is repeated after a crash, and a dead letter written
+// twice is one, where a message sent twice is two. The ledger says that the
+// recipient is dead only after both.
 type Writer struct {
 	Store  Store
 	Queues func(queue.Name) queue.Sender
-	// Keep is how long letters are kept, at most Longest.
+	// Keep is how long dead letters are kept, at most Longest.
 	Keep time.Duration
 }
 
-// Bury implements deliver.Undertaker.
+// Add implements deliver.DeadLetterWriter.
 func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
-	letters := make([]DeadLetter, len(ds))
+	dead := make([]DeadLetter, len(ds))
 	ms := make([]message.Addressed, len(ds))
 	for i, d := range ds {
-		letters[i] = u.deadLetter(d)
+		dead[i] = u.deadLetter(d)
 		var err error
-		if ms[i], err = notice(letters[i]); err != nil {
+		if ms[i], err = notice(dead[i]); err != nil {
 			return err
 		}
 	}
-	if err := u.Store.AddDeadLetters(ctx, letters); err != nil {
+	if err := u.Store.AddDeadLetters(ctx, dead); err != nil {
 		return err
 	}
 	var errs []error
@@ -51,9 +51,9 @@ func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
 	return errors.Join(errs...)
 }
 
-// letter is a dead delivery with the message that begins it anew. Its generation
-// is above that of the record of its death, which marks it as revived, and its
-// time counts from its death on.
+// deadLetter is d with the message that sends it anew. The generation of that
+// message is above the one that died, which marks it as revived, and its time
+// counts from the death on.
 func (u Writer) deadLetter(d deliver.Death) DeadLetter {
 	r := d.Recipient
 	return DeadLetter{
@@ -66,13 +66,13 @@ func (u Writer) deadLetter(d deliver.Death) DeadLetter {
 	}
 }
 
-// notice is a letter as a message of the queue of dead letters. It is the very
-// message that delivers it anew, so the queue's own redrive revives it, too.
+// notice is l as a message of the dead-letter queue. Its body is the message that
+// delivers l anew, so the queue's own redrive revives it, too.
 func notice(l DeadLetter) (message.Addressed, error) {
 	source := message.QueueOf(l.Activity)
 	m, err := l.Delivery.Queued(source.DeadLetter(), l.Activity)
 	if err != nil {
-		return m, fmt.Errorf("bury %s: %w", l.Name(), err)
+		return m, fmt.Errorf("dead letter %s: %w", l.Name(), err)
 	}
 	m.Attributes = map[string]string{
 		deliver.AttributeReason: l.Reason, deliver.AttributeError: outcome.Clean(l.Last.LastError, longestError),

@@ -187,13 +187,13 @@ func newRandom(seed uint64) func() float64 {
 	}
 }
 
-// Grave is an undertaker who only remembers.
+// DeadLetters is a deliver.DeadLetterWriter that only remembers.
 type DeadLetters struct {
 	mu     sync.Mutex
 	Deaths []deliver.Death
 }
 
-// Bury implements deliver.Undertaker.
+// Add implements deliver.DeadLetterWriter.
 func (g *DeadLetters) Add(_ context.Context, ds []deliver.Death) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
