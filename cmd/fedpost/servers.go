@@ -27,7 +27,7 @@ type serversCommand struct {
 // named is a server by its name.
 type named struct {
 	remote
-	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL."`
+	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL. To block subdomains, too, put \"*.\" before the host."`
 }
 
 func (n named) act(ctx context.Context, out io.Writer, method, act string, body any) error {

@@ -101,6 +101,9 @@ func filter(s contract.Selection) (deadletter.Filter, map[string]string) {
 		if err != nil {
 			faults["host"] = "is not a host name, with a port if it is not 443"
 		}
+		if _, many := circuit.FamilyOf(n.Key); many {
+			faults["host"] = "is of a host with its subdomains; name one host"
+		}
 		if f.Host = activity.HostOf(n.URL); f.Host == "" {
 			f.Host, _ = circuit.HostOf(n.Key)
 		}

@@ -162,7 +162,7 @@ func serverProblem(err error) error {
 	switch {
 	case errors.Is(err, registry.ErrName):
 		return contract.NewProblem(http.StatusBadRequest, "The server in the path is not usable: "+err.Error()+
-			`. Give a host such as social.example, "inbox:" and the URL of an inbox, or a Sipher server's URL, percent-encoded whole.`).Because(err)
+			`. Give a host such as social.example, "*.social.example" to block its subdomains too, "inbox:" and the URL of an inbox, or a Sipher server's URL, percent-encoded whole.`).Because(err)
 	case errors.Is(err, registry.ErrBadCursor):
 		return api.BadCursor()
 	case errors.Is(err, registry.ErrUnknown):

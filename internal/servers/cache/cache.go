@@ -146,6 +146,9 @@ func (h *Hosts) LoadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 	hosts := map[string]bool{}
 	for _, t := range ts {
 		hosts[circuit.HostKey(t.Host())] = true
+		for _, key := range circuit.Families(t.Host()) {
+			hosts[key] = true
+		}
 	}
 	read, err := h.load(ctx, fresh, slices.Collect(maps.Keys(hosts))...)
 	if err != nil {
@@ -163,9 +166,14 @@ func (h *Hosts) LoadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 	return read, err
 }
 
-// Decision returns how a target is to be met, and the state that says so: its
-// host's or, if that accepts, its inbox's.
+// Decision returns how a target is to be met, and the state that says so: the
+// block of a domain above its host, its host's or, if that accepts, its inbox's.
 func (h *Hosts) Decision(t activity.Target, now time.Time) (circuit.State, circuit.Decision) {
+	for _, key := range circuit.Families(t.Host()) {
+		if s := h.State(key); s.Phase == circuit.Blocked {
+			return s, circuit.Refuse
+		}
+	}
 	s := h.State(circuit.HostKey(t.Host()))
 	if stance := s.Decision(now); stance != circuit.Send || !s.InboxesUntil.After(now) {
 		return s, stance

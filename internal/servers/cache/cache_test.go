@@ -53,3 +53,61 @@ func TestAFreshLookIsNotLostToALateAnswer(t *testing.T) {
 		}
 	})
 }
+
+// kept are states in memory, and the keys of each read.
+type kept struct {
+	circuit.Store
+	states map[string]circuit.State
+	reads  [][]string
+}
+
+func (k *kept) Servers(_ context.Context, keys ...string) (map[string]circuit.State, error) {
+	k.reads = append(k.reads, keys)
+	found := map[string]circuit.State{}
+	for _, key := range keys {
+		if s, ok := k.states[key]; ok {
+			found[key] = s
+		}
+	}
+	return found, nil
+}
+
+// TestB21ABlockOfADomainRefusesItsSubdomains, at the price of one more key in the
+// read that is made anyway, and of none for a host with no domain above it.
+func TestB21ABlockOfADomainRefusesItsSubdomains(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	k := &kept{states: map[string]circuit.State{
+		circuit.FamilyKey("bad.example"): {Key: circuit.FamilyKey("bad.example"), Phase: circuit.Blocked, Why: "spam"},
+		circuit.FamilyKey("was.example"): {Key: circuit.FamilyKey("was.example"), Phase: circuit.Healthy},
+	}}
+	h := New(k, circuit.Rules{}.Complete(), time.Minute, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	want := map[string]circuit.Decision{
+		"https://a.bad.example/inbox":      circuit.Refuse,
+		"https://a.b.bad.example/inbox":    circuit.Refuse,
+		"https://a.bad.example:8443/inbox": circuit.Refuse,
+		"https://bad.example:8443/inbox":   circuit.Refuse,
+		"https://notbad.example/inbox":     circuit.Send,
+		"https://bad.example.org/inbox":    circuit.Send,
+		"https://a.was.example/inbox":      circuit.Send,
+		"https://good.example/inbox":       circuit.Send,
+	}
+	var ts []activity.Target
+	for inbox := range want {
+		ts = append(ts, activity.Target{Inbox: inbox})
+	}
+	for range 2 {
+		if _, err := h.LoadFor(t.Context(), false, ts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, target := range ts {
+		if s, d := h.Decision(target, now); d != want[target.Inbox] || d == circuit.Refuse && s.Why != "spam" {
+			t.Errorf("%s: %v by %+v", target.Inbox, d, s)
+		}
+	}
+	// Eight hosts, and the domains b.bad, bad, a.bad (of the one with a port), was
+	// and example.org.
+	if len(k.reads) != 1 || len(k.reads[0]) != 13 {
+		t.Errorf("%d reads, the first of %d keys: %v", len(k.reads), len(k.reads[0]), k.reads)
+	}
+}

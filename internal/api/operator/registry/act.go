@@ -13,13 +13,24 @@ func (s *Service) Get(ctx context.Context, n Name) (contract.Server, error) {
 }
 
 // Block refuses all deliveries to a server, and what waits for it fails. Workers
-// that have looked a moment ago still send for some seconds.
+// that have looked a moment ago still send for some seconds. A URL, which may be
+// pasted from a browser, blocks its host for every protocol.
 func (s *Service) Block(ctx context.Context, n Name, why string) (contract.Server, error) {
+	if n.ByURL() {
+		if _, err := (hosts{s}).block(ctx, n.ofHost(), why); err != nil {
+			return contract.Server{}, err
+		}
+	}
 	return s.of(n).block(ctx, n, why)
 }
 
 // Unblock undoes Block. What failed meanwhile stays failed.
 func (s *Service) Unblock(ctx context.Context, n Name) (contract.Server, error) {
+	if n.ByURL() {
+		if _, err := (hosts{s}).unblock(ctx, n.ofHost()); err != nil {
+			return contract.Server{}, err
+		}
+	}
 	return s.of(n).unblock(ctx, n)
 }
 

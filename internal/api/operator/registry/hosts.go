@@ -100,13 +100,22 @@ func (s hosts) view(st circuit.State) contract.Server {
 }
 
 func (s hosts) block(ctx context.Context, n Name, why string) (contract.Server, error) {
-	if err := whole(n, "blocking"); err != nil {
+	if host, ok := circuit.FamilyOf(n.Key); ok {
+		if _, err := s.block(ctx, Name{Key: circuit.HostKey(host)}, why); err != nil {
+			return contract.Server{}, err
+		}
+	} else if err := whole(n, "blocking"); err != nil {
 		return contract.Server{}, err
 	}
 	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.Block(s.Rules, why, s.Now()) })
 }
 
 func (s hosts) unblock(ctx context.Context, n Name) (contract.Server, error) {
+	if host, ok := circuit.FamilyOf(n.Key); ok {
+		if _, err := s.unblock(ctx, Name{Key: circuit.HostKey(host)}); err != nil {
+			return contract.Server{}, err
+		}
+	}
 	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.Unblock(s.Rules, s.Now()) })
 }
 
@@ -118,10 +127,16 @@ func (s hosts) pause(ctx context.Context, n Name, until time.Time, why string) (
 }
 
 func (s hosts) resume(ctx context.Context, n Name) (contract.Server, error) {
+	if err := single(n, "resuming"); err != nil {
+		return contract.Server{}, err
+	}
 	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.Resume(s.Rules, s.Now()) })
 }
 
 func (s hosts) check(ctx context.Context, n Name) (contract.Server, error) {
+	if err := single(n, "checking"); err != nil {
+		return contract.Server{}, err
+	}
 	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.CheckNow(s.Rules, s.Now()) })
 }
 
@@ -146,6 +161,15 @@ func (hosts) pin(context.Context, Name, contract.SipherKeys) (contract.Server, e
 func whole(n Name, what string) error {
 	if _, ok := n.host(); !ok {
 		return fmt.Errorf("%s %w to a single inbox: name its host", what, ErrNotApplicable)
+	}
+	return single(n, what)
+}
+
+// single refuses what is done to one host for a host with all its subdomains,
+// which can be blocked and nothing else.
+func single(n Name, what string) error {
+	if host, ok := circuit.FamilyOf(n.Key); ok {
+		return fmt.Errorf("%s %w to subdomains, which can be blocked only: name one host, such as %s", what, ErrNotApplicable, host)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -27,6 +28,7 @@ var ErrName = errors.New("names no server")
 const inboxMark = "inbox:"
 
 // ParseName reads a name: "social.example", "social.example:8443",
+// "*.social.example" (the host with all its subdomains, to block them),
 // "inbox:https://social.example/users/frida/inbox", or a Sipher server's URL,
 // "https://sipher.example". Its error wraps ErrName.
 func ParseName(s string) (Name, error) {
@@ -47,7 +49,14 @@ func ParseName(s string) (Name, error) {
 		}
 		return Name{URL: server}, nil
 	}
-	host, err := authority(s)
+	host, family := strings.CutPrefix(s, "*.")
+	host, err := authority(host)
+	if family && err == nil && !blockable(host) {
+		return Name{}, fmt.Errorf("%w: %q is not a domain of at least two labels, without a port", ErrName, s)
+	}
+	if family && err == nil {
+		return Name{Key: circuit.FamilyKey(host)}, nil
+	}
 	if err != nil {
 		return Name{}, fmt.Errorf("%w: %q is no host name, with a port if it is not 443: %w", ErrName, s, err)
 	}
@@ -69,16 +78,26 @@ func authority(s string) (string, error) {
 	return activity.Authority(u)
 }
 
+// blockable reports whether a host may be blocked with its subdomains. A block of
+// a top-level domain would be looked up for every delivery there is.
+func blockable(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err != nil && strings.Contains(host, ".") && !strings.Contains(host, ":")
+}
+
 // nameOf is the name of the circuit with a key.
 func nameOf(key string) string {
 	if host, whole := circuit.HostOf(key); whole {
 		return host
 	}
-	return key // health.InboxKey writes it as operators do
+	return key // circuit.InboxKey writes it as operators do
 }
 
 // ByURL reports whether it names a Sipher server.
 func (n Name) ByURL() bool { return n.URL != "" }
+
+// ofHost names the host of a URL.
+func (n Name) ofHost() Name { return Name{Key: circuit.HostKey(activity.HostOf(n.URL))} }
 
 // String is the name as ParseName reads it.
 func (n Name) String() string {

@@ -16,6 +16,7 @@ func TestANameIsOfAHostAnInboxOrASipherServer(t *testing.T) {
 		"social.example:8443": {Key: circuit.HostKey("social.example:8443")},
 		"[2001:DB8::1]":       {Key: circuit.HostKey("[2001:db8::1]")},
 		"127.0.0.1:8080":      {Key: circuit.HostKey("127.0.0.1:8080")},
+		"*.Social.Example":    {Key: circuit.FamilyKey("social.example")},
 		"inbox:https://social.example/users/Frida/inbox": {
 			Key: circuit.InboxKey("https://social.example/users/Frida/inbox")},
 		"Ｍünchen.Example:0443": {Key: circuit.HostKey("xn--mnchen-3ya.example")},

@@ -1,0 +1,56 @@
+package operator_test
+
+import (
+	"testing"
+
+	"fedpost/internal/api/contract"
+	"fedpost/internal/servers/circuit"
+)
+
+// TestB21APastedURLBlocksItsHost: what stands in a browser's address bar names a
+// host. It blocked nothing, and said blocked.
+func TestB21APastedURLBlocksItsHost(t *testing.T) {
+	for _, pasted := range []string{"https://bad.example", "https://bad.example/", "https://Bad.Example:443/@frida", "https://bad.example/about", "http://bad.example/"} {
+		w := newWorld(t)
+		var v contract.Server
+		w.must("POST", server(pasted)+"/block", `{"reason":"spam"}`, &v)
+		if v.Phase != circuit.Blocked {
+			t.Errorf("%s: %+v", pasted, v)
+		}
+		if v := w.server("bad.example"); v.Phase != circuit.Blocked || v.Why != "spam" {
+			t.Errorf("blocking %s leaves the host %+v", pasted, v)
+		}
+		w.must("POST", server(pasted)+"/unblock", "", &v)
+		if v := w.server("bad.example"); v.Phase != circuit.Healthy {
+			t.Errorf("unblocking %s leaves the host %+v", pasted, v)
+		}
+	}
+}
+
+// TestB21AStarBlocksSubdomains, as a block of a domain does in Mastodon.
+func TestB21AStarBlocksSubdomains(t *testing.T) {
+	w := newWorld(t)
+	var v contract.Server
+	w.must("POST", server("*.Bad.Example")+"/block", `{"reason":"spam"}`, &v)
+	if v.Name != "*.bad.example" || v.Phase != circuit.Blocked || v.Why != "spam" {
+		t.Errorf("%+v", v)
+	}
+	if v := w.server("bad.example"); v.Phase != circuit.Blocked {
+		t.Errorf("the host itself is %+v", v)
+	}
+	if all := w.listed(circuit.Blocked, "", 10); len(all) != 2 {
+		t.Errorf("listed are %+v", all)
+	}
+	for _, act := range []string{"/pause", "/resume", "/check"} {
+		w.refused(409, "subdomains", "POST", server("*.bad.example")+act, "")
+	}
+	w.refused(409, "subdomains", "PUT", server("*.bad.example"), `{"rateLimit":{"perMinute":6}}`)
+	w.refused(400, "subdomains", "GET", "/v1/dead-letters?host=*.bad.example", "")
+	for _, name := range []string{"*.example", "*.", "*", "*.bad.example:8443", "*.127.0.0.1", "*.*.example", "a.*.example", "*.bad..example"} {
+		w.refused(400, "not usable", "POST", server(name)+"/block", "")
+	}
+	w.must("POST", server("*.bad.example")+"/unblock", "", &v)
+	if all := w.listed(circuit.Blocked, "", 10); len(all) != 0 {
+		t.Errorf("still blocked are %+v", all)
+	}
+}
