@@ -36,7 +36,7 @@ func parser(c *commands, out io.Writer, options ...kong.Option) (*kong.Kong, err
 	return kong.New(c, append([]kong.Option{
 		kong.Name("fedpost"),
 		kong.Description("A delivery queue for federated servers. Settings: docs/configuration.md."),
-		kong.ShortUsageOnError(), kong.BindTo(out, (*io.Writer)(nil)),
+		kong.ShortUsageOnError(), kong.BindTo(screen{out}, (*io.Writer)(nil)),
 	}, options...)...)
 }
 
@@ -68,7 +68,7 @@ func main() {
 	err = k.Run(log)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "fedpost:", err)
+		fmt.Fprintln(screen{os.Stderr}, "fedpost:", err)
 		os.Exit(1)
 	}
 }

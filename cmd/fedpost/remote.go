@@ -98,10 +98,14 @@ func list[T any](ctx context.Context, r remote, out io.Writer, path string, quer
 }
 
 func printJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print answer: %w", err)
+	}
+	if _, err := io.WriteString(out, escaped(b.String())); err != nil {
 		return fmt.Errorf("print answer: %w", err)
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 )
 
 // table prints rows in columns, each as wide as it has to be.
@@ -50,11 +49,10 @@ func facts(out io.Writer, pairs ...string) error {
 	return w.Flush()
 }
 
-// plain takes out of a text what a terminal would obey: what servers of strangers
-// answer is in it.
+// plain takes line breaks and tabs out of a text, too: a cell is one line.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.In(r, unicode.Cf) {
+		if obeyed(r) || r == '\n' || r == '\t' {
 			return ' '
 		}
 		return r

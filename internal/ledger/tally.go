@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/message"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
@@ -23,6 +24,8 @@ type tally struct {
 	counted int // recipients
 	touched bool
 	page    []RecipientView
+	size    int  // of page in JSON, at most
+	full    bool // the page may grow no more
 	unread  bool // a chunk on the page is not planned yet
 }
 
@@ -45,12 +48,22 @@ func (t *tally) add(ctx context.Context, chunks []Chunk) error {
 			r.State = t.state(c, r, recorded)
 			t.counts[r.State] += target.Stands
 			t.counted += target.Stands
-			if i := c.Number*t.record.Chunk + p; i >= t.from && i < t.to && !t.unread {
-				t.page = append(t.page, viewOf(target, r))
+			if i := c.Number*t.record.Chunk + p; i >= t.from && i < t.to && !t.unread && !t.full {
+				t.list(viewOf(target, r))
 			}
 		}
 	}
 	return nil
+}
+
+// list puts a recipient on the page, if there is room for its texts.
+func (t *tally) list(v RecipientView) {
+	// JSON writes a quote in two bytes, and names and numbers take some.
+	v.LastError, v.Response, v.Note = outcome.Text(v.LastError), outcome.Text(v.Response), outcome.Text(v.Note)
+	t.size += 2*(len(v.Inbox)+len(v.LastError)+len(v.Response)+len(v.Note)) + rowSize
+	if t.full = t.size > MaxPage && len(t.page) > 0; !t.full {
+		t.page = append(t.page, v)
+	}
 }
 
 // state is what r is shown as: nobody who is not being sent to at this moment

@@ -69,6 +69,14 @@ type Lot interface {
 // ErrBadCursor says that a cursor is not one that was given out.
 var ErrBadCursor = errors.New("no such cursor")
 
+// MaxPage bounds a page of recipients in JSON, in bytes: their texts are what
+// strangers' servers have answered, and a thousand of them make megabytes. A page
+// that would be longer ends earlier, and its cursor goes on from there.
+const MaxPage = 900 << 10
+
+// rowSize is what a recipient takes in JSON beside its texts, at most.
+const rowSize = 512
+
 // viewStep is how many chunks a view reads at a time, which bounds its memory.
 const viewStep = 200
 

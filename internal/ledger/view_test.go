@@ -2,8 +2,10 @@ package ledger_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -294,5 +296,40 @@ func TestViewRefusesCursorsOfOthers(t *testing.T) {
 	}
 	if _, err := ledger.ViewOf(t.Context(), b, b, "other", "", 10, now); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("another activity: %v", err)
+	}
+}
+
+// TestB3APageStaysUnderAMegabyte, whatever strangers' servers have answered, and
+// following the cursors skips nothing and repeats nothing.
+func TestB3APageStaysUnderAMegabyte(t *testing.T) {
+	const targets = 1000
+	b := newBook(targets, 50)
+	for i := range targets {
+		b.set(i, ledger.Recipient{
+			State: activity.Retrying, LastError: strings.Repeat(`"`, 64<<10), Response: strings.Repeat(`\`, 64<<10) + "\x1b[2J", Note: strings.Repeat("🐘", 64<<10),
+		})
+	}
+	seen := map[string]bool{}
+	for cursor, pages := "", 0; ; pages++ {
+		v := b.view(t, cursor, targets)
+		text, err := json.Marshal(v)
+		if err != nil || len(text) > 1<<20 {
+			t.Errorf("page %d has %d recipients in %d bytes, %v", pages, len(v.Recipients), len(text), err)
+		}
+		for _, r := range v.Recipients {
+			if seen[r.Inbox] {
+				t.Errorf("%s comes twice", r.Inbox)
+			}
+			seen[r.Inbox] = true
+			if strings.ContainsRune(r.Response, '\x1b') || len(r.Response) > 1024 {
+				t.Errorf("the response is %q", r.Response)
+			}
+		}
+		if cursor = v.NextCursor; cursor == "" || pages > targets {
+			break
+		}
+	}
+	if len(seen) != targets {
+		t.Errorf("%d of %d recipients are listed", len(seen), targets)
 	}
 }

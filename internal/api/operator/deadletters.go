@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/api"
 	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
@@ -36,7 +37,7 @@ func shown(l deadletter.DeadLetter) contract.DeadLetter {
 	d := contract.DeadLetter{
 		ID: l.Name().String(), Activity: string(l.Activity.ID), Protocol: string(l.Activity.Protocol), Type: l.Activity.Type, Job: l.Activity.Job,
 		Inbox: l.Last.Target.Inbox, Host: l.Host(), Reason: l.Reason, Attempts: l.Last.Attempts,
-		LastStatus: l.Last.LastStatus, LastError: l.Last.LastError, Response: l.Last.Response, DiedAt: l.Died,
+		LastStatus: l.Last.LastStatus, LastError: outcome.Text(l.Last.LastError), Response: outcome.Text(l.Last.Response), DiedAt: l.Died,
 	}
 	if n := l.Last.Target.Stands; n > 1 {
 		d.Recipients = n
