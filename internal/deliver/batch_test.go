@@ -326,7 +326,7 @@ func TestAPanicFailsItsTargetOnly(t *testing.T) {
 	w.Run(2*time.Minute, time.Second)
 	w.Expect(id, map[string]activity.State{fine: activity.Delivered, poison: activity.Parked})
 	if r := w.States(id)[poison]; !strings.Contains(r.LastError, "internal error: poison") || r.Attempts != 5 {
-		t.Errorf("%+v", r)
+		t.Errorf("%s", world.Brief(r))
 	}
 	if w.Servers.Accepted()[id][fine] != 1 {
 		t.Error("its neighbour was sent to again")

@@ -31,18 +31,18 @@ func TestC2EveryTryIsRecordedWithItsAnswer(t *testing.T) {
 	w.Work()
 	r := w.States(id)["https://a.example/inbox"]
 	if r.State != activity.Retrying || r.Attempts != 1 || r.LastStatus != 500 || r.LastError != "answered 500" || r.Response != "<h1>oops</h1>" {
-		t.Errorf("after the first try: %+v", r)
+		t.Errorf("after the first try: %s", world.Brief(r))
 	}
 	if wait := r.NextAttemptAt.Sub(w.Clock.Now()); wait < 4*time.Second || wait > 6*time.Second {
 		t.Errorf("the next is due in %s", wait)
 	}
 	w.Run(7*time.Second, time.Second)
 	if r = w.States(id)["https://a.example/inbox"]; r.Attempts != 2 || r.LastStatus != 0 || r.LastError != "no answer in time" {
-		t.Errorf("after the second: %+v", r)
+		t.Errorf("after the second: %s", world.Brief(r))
 	}
 	w.Run(20*time.Second, time.Second)
 	if r = w.States(id)["https://a.example/inbox"]; r.State != activity.Delivered || r.Attempts != 3 || r.LastStatus != 201 || r.Note != "second signature form" {
-		t.Errorf("after the third: %+v", r)
+		t.Errorf("after the third: %s", world.Brief(r))
 	}
 }
 
@@ -68,10 +68,10 @@ func TestC4BackOffGrowsByTheFactorAndExhaustionIsRecordedWith408(t *testing.T) {
 	}
 	w.Expect(id, map[string]activity.State{silent: activity.Dead, angry: activity.Failed}) // every answer is final
 	if r := w.States(id)[silent]; r.LastStatus != 408 || r.Attempts != 4 {
-		t.Errorf("%+v", r)
+		t.Errorf("%s", world.Brief(r))
 	}
 	if len(w.DeadLetters.Deaths) != 1 || w.DeadLetters.Deaths[0].Reason != "exhausted" {
-		t.Errorf("buried: %+v", w.DeadLetters.Deaths)
+		t.Errorf("given up: %s", world.Brief(w.DeadLetters.Deaths))
 	}
 	log := w.Log.String()
 	if !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "target="+silent) || !strings.Contains(log, "tries=4") {
@@ -205,7 +205,7 @@ func TestWhatHasExpiredIsNotSent(t *testing.T) {
 		t.Error("what had expired before it was tried was sent")
 	}
 	if len(w.DeadLetters.Deaths) > 0 {
-		t.Errorf("expired deliveries are no dead letters: %+v", w.DeadLetters.Deaths)
+		t.Errorf("expired deliveries are no dead letters: %s", world.Brief(w.DeadLetters.Deaths))
 	}
 	w.Quiet()
 }
@@ -227,7 +227,7 @@ func TestAMessageThatEndsProcessesIsGivenUpInOrder(t *testing.T) {
 	w.Work()
 	w.Expect(id, map[string]activity.State{"https://a.example/inbox": activity.Dead, "https://b.example/inbox": activity.Dead})
 	if len(w.DeadLetters.Deaths) != 2 || w.DeadLetters.Deaths[0].Reason != "receives" {
-		t.Errorf("buried: %+v", w.DeadLetters.Deaths)
+		t.Errorf("given up: %s", world.Brief(w.DeadLetters.Deaths))
 	}
 	if n := len(w.Servers.Got()); n > 0 {
 		t.Errorf("%d attempts", n)

@@ -99,7 +99,7 @@ func TestCostAndHerdOfAnOutageWithTenThousandParked(t *testing.T) {
 	w.Send(w.Activity("Create"), "https://down.example/0")
 	w.Run(2*time.Minute, time.Second)
 	if s := phase(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Unhealthy {
-		t.Fatalf("%+v", s)
+		t.Fatalf("%s", world.Brief(s))
 	}
 	to := make([]string, 50)
 	before := len(p.Calls())

@@ -112,7 +112,7 @@ func TestWhatWaitsForAPausedServerEndsAtItsGiveUpTime(t *testing.T) {
 				t.Errorf("after 8 days: %v, %d dead letters", got, len(w.DeadLetters.Deaths))
 			}
 			if s := phase(t, w, circuit.HostKey("p.example")); s.Phase != circuit.Paused {
-				t.Errorf("the pause has ended: %+v", s)
+				t.Errorf("the pause has ended: %s", world.Brief(s))
 			}
 			// Whatever is parked after that does not wait longer either.
 			late := w.Send(w.Activity("Create"), "https://p.example/inbox")
@@ -133,6 +133,6 @@ func TestARestartOfAServerCostsAMinuteOrTwo(t *testing.T) {
 	w.Servers.Script("s.example", nil)
 	w.Run(3*time.Minute, time.Second)
 	if got := counts(w, ids); got[activity.Delivered] != len(ids) {
-		t.Errorf("three minutes after a restart of 12 s: %v; %+v", got, phase(t, w, circuit.HostKey("s.example")))
+		t.Errorf("three minutes after a restart of 12 s: %v; %s", got, world.Brief(phase(t, w, circuit.HostKey("s.example"))))
 	}
 }

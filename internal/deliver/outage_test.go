@@ -39,7 +39,7 @@ func TestC6AServerThatIsBackGetsEverythingItMissed(t *testing.T) {
 				t.Errorf("%d attempts at a server that is down", attempts)
 			}
 			if s := phase(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Unhealthy || !s.Parked {
-				t.Fatalf("its state is %+v", s)
+				t.Fatalf("its state is %s", world.Brief(s))
 			}
 			w.Servers.Script("down.example", nil)
 			w.Run(25*time.Hour, time.Minute)
@@ -52,7 +52,7 @@ func TestC6AServerThatIsBackGetsEverythingItMissed(t *testing.T) {
 				}
 			}
 			if s := phase(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Healthy || s.Parked || !s.CheckAt.IsZero() {
-				t.Errorf("in the end its state is %+v", s)
+				t.Errorf("in the end its state is %s", world.Brief(s))
 			}
 			if len(w.DeadLetters.Deaths) > 0 {
 				t.Errorf("%d deaths", len(w.DeadLetters.Deaths))
@@ -92,7 +92,7 @@ func TestAfterSevenDaysTheDeliveriesOfADeadServerAreDead(t *testing.T) {
 	}
 	w.Run(40*day, 6*time.Hour)
 	if s := phase(t, w, circuit.HostKey("dead.example")); s.Version != "" {
-		t.Errorf("the state of a host that nobody waits for is kept: %+v", s)
+		t.Errorf("the state of a host that nobody waits for is kept: %s", world.Brief(s))
 	}
 }
 
@@ -132,10 +132,10 @@ func TestABrokenInboxDoesNotStopItsHost(t *testing.T) {
 		w.Expect(id, map[string]activity.State{good: activity.Delivered})
 	}
 	if s := phase(t, w, circuit.InboxKey(bad)); s.Phase != circuit.Unhealthy || !s.Parked {
-		t.Errorf("the inbox's state is %+v", s)
+		t.Errorf("the inbox's state is %s", world.Brief(s))
 	}
 	if s := phase(t, w, circuit.HostKey("mixed.example")); !s.Accepts(w.Clock.Now()) {
-		t.Errorf("the host's state is %+v", s)
+		t.Errorf("the host's state is %s", world.Brief(s))
 	}
 	w.Servers.Script(bad, nil)
 	w.Run(26*time.Hour, time.Minute)
@@ -203,7 +203,7 @@ func TestOne410CondemnsNoServer(t *testing.T) {
 				t.Errorf("%d looks at the server, want %d", looks, c.want)
 			}
 			if s := phase(t, w, circuit.HostKey("gts.example")); s.Phase != circuit.Healthy || !s.CheckAt.IsZero() {
-				t.Errorf("its state is %+v", s)
+				t.Errorf("its state is %s", world.Brief(s))
 			}
 		})
 	}
@@ -232,7 +232,7 @@ func TestAHostThatThrottlesForEverCostsFewRequests(t *testing.T) {
 			w.Servers.Script("busy.example", nil)
 			w.Run(13*time.Hour, time.Minute)
 			if n := len(w.Servers.Got()) - last; n != 200 {
-				t.Errorf("%d of 200 were delivered in the half day after it accepted again: %+v", n, phase(t, w, circuit.HostKey("busy.example")))
+				t.Errorf("%d of 200 were delivered in the half day after it accepted again: %s", n, world.Brief(phase(t, w, circuit.HostKey("busy.example"))))
 			}
 		})
 	}

@@ -58,7 +58,7 @@ func TestATryWithoutARequestCountsAgainstThePolicyAndNotInTheRecord(t *testing.T
 	}
 	r := w.States(id)[inboxA]
 	if r.State != activity.Dead || r.Attempts != 0 || r.LastError != "nothing was sent" || r.Note != "5 tries failed" {
-		t.Errorf("%+v", r)
+		t.Errorf("%s", world.Brief(r))
 	}
 	w.Quiet()
 }
@@ -79,7 +79,7 @@ func TestTriesWithAndWithoutARequestAreCountedTogether(t *testing.T) {
 		t.Errorf("attempts were numbered %v", numbers)
 	}
 	if r := w.States(id)[inboxA]; r.State != activity.Dead || r.Attempts != 2 || r.Unsent != 3 {
-		t.Errorf("%+v", r)
+		t.Errorf("%s", world.Brief(r))
 	}
 }
 
@@ -95,7 +95,7 @@ func TestAFaultOfOursCostsNoTryWhateverThePolicy(t *testing.T) {
 	id := w.Send(w.Activity("Create"), inboxA)
 	w.Run(6*time.Hour, 5*time.Second)
 	if r := w.States(id)[inboxA]; r.State != activity.Delivered || r.Attempts != 1 || r.Unsent != 0 {
-		t.Errorf("after %d calls: %+v", calls, r)
+		t.Errorf("after %d calls: %s", calls, world.Brief(r))
 	}
 }
 
@@ -117,7 +117,7 @@ func TestASplitOffMessageCarriesTheTriesItWasLeft(t *testing.T) {
 	}
 	w.Work()
 	if r := w.States(a.ID)[inboxA]; r.State != activity.Dead || r.Attempts != 1 || r.Unsent != 4 {
-		t.Errorf("%+v", r)
+		t.Errorf("%s", world.Brief(r))
 	}
 }
 
@@ -135,7 +135,7 @@ func TestAProtocolThatSentNothingIsBelievedAtTheTimeOut(t *testing.T) {
 			w.Poll(queue.Normal)
 			r := w.States(id)[inboxA]
 			if r.State != activity.Retrying || r.Attempts != 0 || (r.Unsent == 1) != tried {
-				t.Errorf("tried %v: %+v", tried, r)
+				t.Errorf("tried %v: %s", tried, world.Brief(r))
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestARouteSaysHowLongItsAttemptsTake(t *testing.T) {
 			}
 		}
 		if r := w.States(id)[inboxA]; took != 45*time.Second || r.Attempts != 1 {
-			t.Errorf("took %s; %+v", took, r)
+			t.Errorf("took %s; %s", took, world.Brief(r))
 		}
 	})
 }
@@ -191,7 +191,7 @@ func TestADiscardedRecordKeepsItsEndOnly(t *testing.T) {
 		r := w.States(id)[inboxA]
 		got := ledger.Recipient{State: r.State, LastStatus: r.LastStatus, LastError: r.LastError, Response: r.Response, Note: r.Note}
 		if got != want || r.Attempts != 1 {
-			t.Errorf("%s: %+v", class, r)
+			t.Errorf("%s: %s", class, world.Brief(r))
 		}
 	}
 }
@@ -291,7 +291,7 @@ func TestALaneBoundsAProcessAndAHangingHostTakesAPartOfIt(t *testing.T) {
 		for _, id := range well {
 			for inbox, r := range w.States(id) {
 				if r.State != activity.Delivered || r.Attempts != 1 {
-					t.Errorf("%s: %+v", inbox, r)
+					t.Errorf("%s: %s", inbox, world.Brief(r))
 				}
 			}
 		}

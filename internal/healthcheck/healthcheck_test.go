@@ -47,7 +47,7 @@ func outage(t *testing.T, n int) (*world.World, []activity.ID) {
 	}
 	w.Work()
 	if s := state(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Unhealthy || !s.Parked {
-		t.Fatalf("%+v", s)
+		t.Fatalf("%s", world.Brief(s))
 	}
 	return w, ids
 }
@@ -240,7 +240,7 @@ func TestATrialThatFailsOnABrokenInboxIsTriedOnAnother(t *testing.T) {
 	w.Run(15*minut, time.Second)
 	w.Expect(ids[4], map[string]activity.State{good: activity.Delivered})
 	if s := state(t, w, circuit.HostKey("mixed.example")); !s.Accepts(w.Clock.Now()) {
-		t.Errorf("the host is held back by one inbox: %+v", s)
+		t.Errorf("the host is held back by one inbox: %s", world.Brief(s))
 	}
 }
 
@@ -274,11 +274,11 @@ func TestWhatIsParkedForABlockedServerFails(t *testing.T) {
 	for _, id := range ids {
 		w.Expect(id, map[string]activity.State{down: activity.Failed})
 		if r := w.States(id)[down]; !strings.Contains(r.LastError, "blocked: spam") {
-			t.Errorf("%+v", r)
+			t.Errorf("%s", world.Brief(r))
 		}
 	}
 	if s := state(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Blocked || s.Parked {
-		t.Errorf("%+v", s)
+		t.Errorf("%s", world.Brief(s))
 	}
 	w.Quiet()
 }
@@ -323,7 +323,7 @@ func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
 	w.Run(9*24*time.Hour, time.Hour)
 	w.Expect(id, map[string]activity.State{down: activity.Dead})
 	if len(w.DeadLetters.Deaths) != 1 {
-		t.Errorf("buried: %+v", w.DeadLetters.Deaths)
+		t.Errorf("given up: %s", world.Brief(w.DeadLetters.Deaths))
 	}
 }
 
@@ -438,7 +438,7 @@ func TestPhasesThatNeedNothingAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := state(t, w, s.Key); !s.CheckAt.IsZero() || p.n.Load() > 0 {
-		t.Errorf("%d probes: %+v", p.n.Load(), s)
+		t.Errorf("%d probes: %s", p.n.Load(), world.Brief(s))
 	}
 	if slices.Contains([]circuit.Phase{circuit.Unhealthy, circuit.HalfOpen}, state(t, w, s.Key).Phase) {
 		t.Error("its phase changed")
