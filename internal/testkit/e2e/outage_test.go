@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"fedpost/internal/api/client"
 	"fedpost/internal/testkit/fediverse"
@@ -36,10 +37,19 @@ func outage(t *testing.T, w *World) {
 	}
 }
 
-// goneServer answers 410 at the shared inbox: nothing more is sent to that
-// server, at any inbox.
+// goneServer answers 410 at the shared inbox, and to the look that is taken at it
+// then: nothing more is sent to that server, at any inbox.
 func goneServer(t *testing.T, w *World) {
-	gone, other := w.Remote(), w.Remote()
+	other := w.Remote()
+	gone := w.RemoteBehind(func(inbox http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				rw.WriteHeader(http.StatusGone)
+				return
+			}
+			inbox.ServeHTTP(rw, r)
+		})
+	})
 	gone.Always(fediverse.Status(http.StatusGone))
 	last := submission(note("last"), "", other.URL("/inbox"))
 	last.Recipients = append(last.Recipients, client.Recipient{Inbox: gone.URL("/users/1/inbox"), SharedInbox: gone.URL("/inbox")})
@@ -47,11 +57,22 @@ func goneServer(t *testing.T, w *World) {
 	if r := recipient(t, s, gone.URL("/inbox")); r.LastStatus != http.StatusGone {
 		t.Errorf("recipient %+v", r)
 	}
-	s = w.Ends(w.Send(note("next"), gone.URL("/users/2/inbox"), other.URL("/inbox")), map[string]int{"failed": 1, "delivered": 1})
+	Await(t, w.Patience(30*time.Second), "the server to be known as gone", func() (bool, string) {
+		var server client.Server
+		if err := w.Do(t.Context(), "GET", "/v1/servers/"+escape(gone.Host), nil, &server); err != nil {
+			return false, err.Error()
+		}
+		return server.Phase == "gone", fmt.Sprint(server.Phase, " ", server.Why)
+	})
+	// What a process knows of a host is a few seconds old at most.
+	n := 0
+	Await(t, w.Patience(30*time.Second), "deliver to know it, too", func() (bool, string) {
+		n++
+		before := len(gone.Posts())
+		s = w.Ends(w.Send(note(fmt.Sprint("next", n)), gone.URL("/users/2/inbox"), other.URL("/inbox")), map[string]int{"failed": 1, "delivered": 1})
+		return len(gone.Posts()) == before, fmt.Sprintf("%d POSTs after %d activities", len(gone.Posts()), 1+n)
+	})
 	if r := recipient(t, s, gone.URL("/users/2/inbox")); r.LastError == "" {
 		t.Errorf("recipient %+v", r)
-	}
-	if n := len(gone.Posts()); n != 1 {
-		t.Errorf("%d POSTs to the server that is gone", n)
 	}
 }
