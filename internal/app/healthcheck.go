@@ -9,6 +9,7 @@ import (
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/message/agenda"
 	"fedpost/internal/protocol/outbound"
+	"fedpost/internal/servers/ratelimit"
 )
 
 // probeTimeout is how long a server that is probed may take to answer.
@@ -39,7 +40,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 		Servers: s, Lot: p.lot(circuit),
 		Prober:    healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
 		Agenda:    &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, SetAside: aside.SetAside, Log: p.Log},
-		Protocols: protocols,
-		Rules:     circuit, Log: p.Log, Meter: p.Metrics, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
+		Protocols: protocols, Limits: ratelimit.Limiter{Store: s, Now: p.now()},
+		Rules: circuit, Log: p.Log, Meter: p.Metrics, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
 	}), nil
 }

@@ -70,9 +70,11 @@ func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 			return
 		}
 	}
-	u.Hosts.Sent(j.host)
 	j.out = u.contain(ctx, try, j)
 	j.answered = time.Now()
+	if j.out.Class == outcome.Delivered {
+		u.Hosts.Accepted(j.host)
+	}
 	switch {
 	case j.out.Try == outcome.Made:
 		j.attempts++

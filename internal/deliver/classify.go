@@ -54,6 +54,8 @@ func (u *unit) postpone(j *job) {
 		j.state, j.next = activity.Retrying, now.Add(wait)
 	case policy.Park && u.a.Ordered():
 		j.state, j.lot, j.hold = activity.Parked, circuit.HostKey(j.host), true
+		j.due = now.Add(u.Rules.HeldWait(j.tries() - policy.Tries))
+		j.next = j.due
 	case policy.Park && j.out.Class == outcome.Unverified:
 		j.state, j.lot = activity.Parked, circuit.InboxKey(u.signed(j.target).Inbox)
 	case policy.Park:

@@ -91,7 +91,14 @@ func (u *unit) wait(j *job, s circuit.State) {
 	j.state, j.lot = activity.Parked, s.Key
 	if u.a.Ordered() {
 		j.lot = circuit.HostKey(j.host)
-		j.hold = j.lot != s.Key
+		if j.hold = j.lot != s.Key; j.hold {
+			// Its inbox is down and its host is not: after the inbox's next check.
+			j.due = u.Now().Add(u.Rules.CheckFirst)
+			if s.CheckAt.After(u.Now()) {
+				j.due = s.CheckAt.Add(u.Rules.RampEvery)
+			}
+			j.next = j.due
+		}
 	}
 }
 

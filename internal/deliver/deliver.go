@@ -122,6 +122,7 @@ type Engine struct {
 	Config
 	limiter  *limiter
 	retrying retrying
+	slots    *ratelimit.Stash
 }
 
 // New returns an engine.
@@ -143,5 +144,8 @@ func New(c Config) *Engine {
 	if c.Hosts == nil {
 		c.Hosts = cache.New(c.Servers, c.Rules, c.Limits.Cached, c.Now, c.Log)
 	}
-	return &Engine{Config: c, limiter: newLimiter(), retrying: newRetrying(c.Limits.Retrying)}
+	return &Engine{
+		Config: c, limiter: newLimiter(), retrying: newRetrying(c.Limits.Retrying),
+		slots: &ratelimit.Stash{Booker: c.Limiter, Now: c.Now},
+	}
 }

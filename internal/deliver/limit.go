@@ -12,47 +12,95 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/ratelimit"
 )
 
-// patience is how long a delivery waits on the queue for its turn under a rate
-// limit. Those whose turn is later wait in the lot, which costs nothing, and are
-// released at the rate.
-const patience = time.Minute
+// slotSlack is how long after its slot a delivery may still go without asking for
+// another: a queue that lags does not park everything again.
+const slotSlack = 2 * time.Minute
 
-// limit makes deliveries wait that are over the rate of their host.
+// hasSlot reports whether the rate limit has been asked for this attempt.
+func (u *unit) hasSlot(j *job) bool {
+	return !u.d.Slot.IsZero() && j.attempts == u.d.Attempts && u.Now().Sub(u.d.Slot) < slotSlack
+}
+
+// limit parks what is over the rate of its host: at once, and without a receive
+// that waits for its turn. It is released at the rate.
 func (u *unit) limit(ctx context.Context) error {
 	if u.Limiter == nil {
 		return nil
 	}
 	byHost := map[string][]*job{}
 	for _, j := range u.jobs {
-		if j.attempt && u.Hosts.State(circuit.HostKey(j.host)).Limited(u.Now()) > 0 {
+		if j.attempt && !u.hasSlot(j) && u.Hosts.State(circuit.HostKey(j.host)).Limited(u.Now()) > 0 {
 			byHost[j.host] = append(byHost[j.host], j)
 		}
 	}
 	for _, host := range slices.Sorted(maps.Keys(byHost)) {
 		js := byHost[host]
-		times, err := u.Limiter.Reserve(ctx, host, len(js))
-		if err != nil {
-			return fmt.Errorf("reserve rate of %s: %w", host, err)
+		times := make([]time.Time, len(js))
+		if u.backlog(host) {
+			for i := range times {
+				times[i] = u.Now().Add(u.Rules.RampEvery)
+			}
+		} else {
+			var err error
+			if times, err = u.Limiter.Reserve(ctx, host, len(js)); err != nil {
+				return fmt.Errorf("reserve rate of %s: %w", host, err)
+			}
 		}
 		for i, j := range js {
-			if times[i].After(u.Now()) {
-				u.takeTurn(j, times[i])
+			if !times[i].After(u.Now()) {
+				continue
+			}
+			if err := u.overLimit(ctx, j, times[i]); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// takeTurn has a target wait until at.
-func (u *unit) takeTurn(j *job, at time.Time) {
+// backlog reports whether others are being released to host at its rate: whoever
+// comes now goes behind them, and takes no turn of theirs.
+func (u *unit) backlog(host string) bool {
+	s := u.Hosts.State(circuit.HostKey(host))
+	return !u.a.Ordered() && u.route.Policy.Park && s.Parked && s.Settled(u.Now()).Phase == circuit.Recovering
+}
+
+// overLimit has a target wait for its turn: an unordered one for the releases of
+// its host, an ordered one for a slot of its own, so that the others of its group
+// go behind it. Without parking it waits on its queue until at.
+func (u *unit) overLimit(ctx context.Context, j *job, at time.Time) error {
 	j.attempt, j.note = false, "waits for the rate limit of its server"
-	if u.route.Policy.Park && !u.a.Ordered() && u.delayed(at) > patience {
-		j.state, j.lot = activity.Parked, circuit.HostKey(j.host)
-		return
+	if !u.route.Policy.Park {
+		j.state, j.next = activity.Retrying, at
+		return nil
 	}
-	j.state, j.next = activity.Retrying, at
+	j.state, j.lot = activity.Parked, circuit.HostKey(j.host)
+	if !u.a.Ordered() {
+		return nil
+	}
+	slot, due, err := u.turn(ctx, j.host)
+	if err != nil {
+		return err
+	}
+	j.hold, j.slot, j.due, j.next = true, slot, due, due
+	return nil
+}
+
+// turn takes a slot under the rate limit of host, and returns when to come for it.
+// If none is free as far ahead as slots are given, slot is zero and due is when to
+// ask again.
+func (v *invocation) turn(ctx context.Context, host string) (slot, due time.Time, err error) {
+	slot, ok, err := v.slots.Slot(ctx, host)
+	if err != nil {
+		return slot, due, fmt.Errorf("reserve rate of %s: %w", host, err)
+	}
+	if !ok {
+		return time.Time{}, v.Now().Add(ratelimit.Horizon), nil
+	}
+	return slot, slot, nil
 }
 
 // throttled pauses a host that asked for it, and learns its rate if it said that

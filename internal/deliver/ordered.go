@@ -3,6 +3,7 @@ package deliver
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/message"
@@ -34,6 +35,10 @@ func (u *unit) keepOrder(ctx context.Context, j *job, read map[string]circuit.St
 	return nil
 }
 
+// soon is how far ahead a turn may be for a delivery to wait for it on the ordered
+// queue, where it is received twice, and not in the lot.
+const soon = 10 * time.Minute
+
 // leaveGroup empties the unit's spot and releases the next of its group.
 func (u *unit) leaveGroup(ctx context.Context) error {
 	host := u.d.Targets[0].Host()
@@ -44,15 +49,32 @@ func (u *unit) leaveGroup(ctx context.Context) error {
 	if err := u.Lot.Spots.Unpark(ctx, []parking.Spot{spot}); err != nil {
 		return fmt.Errorf("leave the lot: %w", err)
 	}
-	if !u.Hosts.State(key).Accepts(u.Now()) {
-		return nil // the next goes when the server is back
-	}
 	next, _, err := u.Lot.Spots.ParkedOf(ctx, key, group, "", 1)
 	if err != nil {
 		return fmt.Errorf("look for the next of the group: %w", err)
 	}
-	if len(next) == 0 {
+	s := u.Hosts.State(key)
+	if len(next) == 0 || !next[0].Due.IsZero() {
 		return nil
+	}
+	switch {
+	case next[0].IsOverdue(u.Now()):
+		// It is given up, whatever its server does.
+	case s.Decision(u.Now()) == circuit.Wait:
+		return nil // the next goes when the server is back
+	case u.Limiter != nil && s.Accepts(u.Now()) && s.Limited(u.Now()) > 0:
+		slot, due, err := u.turn(ctx, host)
+		if err != nil {
+			return err
+		}
+		next[0].Delivery.Slot = slot
+		if due.Sub(u.Now()) > soon {
+			next[0].Due = due
+			if err := u.Lot.Spots.Park(ctx, next); err != nil {
+				return fmt.Errorf("let the next of the group wait for its turn: %w", err)
+			}
+			return nil
+		}
 	}
 	if _, err := u.Lot.Send(ctx, next, parking.Release{Once: true}); err != nil {
 		return fmt.Errorf("let the next of the group go: %w", err)

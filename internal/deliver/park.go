@@ -46,7 +46,7 @@ func (u *unit) parked(j *job) parking.Parked {
 	return parking.Parked{
 		Key: j.lot, Activity: u.a,
 		Delivery: u.one(j, u.spotGeneration()),
-		Since:    u.Now(), GiveUp: u.giveUpAt(),
+		Since:    u.Now(), GiveUp: u.giveUpAt(), Due: j.due,
 		Group: message.GroupOf(u.a, j.host), Sequence: u.a.Sequence,
 		Attempted: j.attempts > 0,
 	}

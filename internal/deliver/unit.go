@@ -47,7 +47,9 @@ type job struct {
 	note   string
 	next   time.Time // of the next attempt
 	lot    string    // health key to park under
-	hold   bool      // park as the head of an ordered group
+	hold   bool      // park as a part of an ordered group whose host accepts others
+	due    time.Time // when it is released from there; zero: behind others
+	slot   time.Time // reserved for it under a rate limit
 	reason string    // of its death
 }
 
@@ -73,7 +75,7 @@ func (u *unit) unit() message.Unit { return u.d.Unit(u.a.ID) }
 func (u *unit) one(j *job, generation int) message.Delivery {
 	return message.Delivery{
 		Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
-		Attempts: j.attempts, Unsent: j.unsent, Generation: generation, Since: u.d.Since,
+		Attempts: j.attempts, Unsent: j.unsent, Generation: generation, Since: u.d.Since, Slot: j.slot,
 	}
 }
 
@@ -123,6 +125,10 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 	u.list()
 	if len(u.jobs) == 0 {
 		return nil, done, u.leave(ctx)
+	}
+	if wait := d.Slot.Sub(v.Now()); wait > time.Second {
+		// The ordered queue cannot delay a message, so it comes early.
+		return nil, again(wait), nil
 	}
 	if j := u.jobs[0]; u.single() && j.last.State == activity.Retrying && j.last.NextAttemptAt.Sub(v.Now()) > time.Second {
 		// This is a second copy of the message that waits for the next attempt.

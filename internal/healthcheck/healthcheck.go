@@ -23,6 +23,7 @@ import (
 	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
+	"fedpost/internal/servers/ratelimit"
 )
 
 // Prober asks whether a host is there.
@@ -49,6 +50,8 @@ type Config struct {
 	Lot     *parking.Lot
 	Prober  Prober
 	Agenda  Releaser
+	// Limits, if not nil, tells when deliveries to hosts with a rate limit go.
+	Limits ratelimit.Booker
 	// Protocols have work of their own to be done every minute.
 	Protocols protocol.Set
 
@@ -127,7 +130,10 @@ func (r *Runner) Run(ctx context.Context) error {
 			wg.Go(func() { fail(p.Upkeep.Check(ctx, now)) })
 		}
 	}
-	wg.Go(func() { fail(r.servers(ctx, now)) })
+	wg.Go(func() {
+		fail(r.heads(ctx, now))
+		fail(r.servers(ctx, now))
+	})
 	wg.Wait()
 	return errors.Join(errs...)
 }

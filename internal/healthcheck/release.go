@@ -35,7 +35,7 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	case err != nil:
 		return err
 	case p == nil && !waiting:
-		return r.drained(ctx, s)
+		return r.ifEmpty(ctx, s, nil)
 	case p == nil:
 		// What was released above keeps its spots until it is final.
 		_, _, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })

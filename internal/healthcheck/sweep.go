@@ -3,6 +3,9 @@ package healthcheck
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"time"
 
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
@@ -81,22 +84,84 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	if err != nil {
 		return err
 	}
-	if err := r.send(ctx, ps, parking.Release{Spread: r.Rules.RampEvery}); err != nil {
+	// A head with a due time of its own is released by that.
+	ps = slices.DeleteFunc(ps, func(p parking.Parked) bool { return !p.Due.IsZero() })
+	waiting := len(ps)
+	if ps, err = r.turns(ctx, s, ps); err != nil {
+		return err
+	}
+	heads, loose := apart(ps)
+	err = errors.Join(r.send(ctx, heads, parking.Release{Once: true}), r.send(ctx, loose, parking.Release{Spread: r.Rules.RampEvery}))
+	if err != nil {
 		return err
 	}
 	if len(ps) > 0 {
 		r.Log.Info("released parked deliveries", "server", s.Key, "released", len(ps), "of", n, "end", end)
 	}
+	if len(ps) < waiting {
+		return nil // the others are found in the same place at the next step
+	}
 	if !end {
 		_, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Swept(r.Rules, at, r.Now()) })
 		return err
 	}
+	any := true
+	if at.Left {
+		if any, err = r.Lot.AnyLoose(ctx, s.Key); err != nil {
+			return err
+		}
+	}
 	return r.ifEmpty(ctx, s, func(s circuit.State) circuit.State {
-		if at.Left {
+		if !any {
 			return s.Stuck(r.Rules, r.Now())
 		}
 		return s.Swept(r.Rules, circuit.Sweep{}, r.Now())
 	})
+}
+
+// apart returns first the deliveries with a due time of their own.
+func apart(ps []parking.Parked) (due, others []parking.Parked) {
+	for _, p := range ps {
+		if p.Due.IsZero() {
+			others = append(others, p)
+		} else {
+			due = append(due, p)
+		}
+	}
+	return due, others
+}
+
+// turns gives deliveries that are to be released their turns under the rate limit
+// of their server, if there is one, and returns those that have one within this
+// step: at least one, so that turns taken far ahead by others stop none for good.
+// The head of an ordered group keeps its spot, with its turn as its due time.
+func (r *Runner) turns(ctx context.Context, s circuit.State, ps []parking.Parked) ([]parking.Parked, error) {
+	host, _ := circuit.HostOf(s.Key)
+	if len(ps) == 0 || r.Limits == nil || s.Limited(r.Now()) == 0 {
+		return ps, nil
+	}
+	slots, err := r.Limits.Book(ctx, host, len(ps), r.Rules.RampEvery)
+	if err != nil {
+		return nil, fmt.Errorf("book turns: %w", err)
+	}
+	if len(slots) == 0 {
+		slots = []time.Time{r.Now().Add(r.Rules.RampEvery)}
+	}
+	ps = ps[:min(len(ps), len(slots))]
+	var heads []parking.Parked
+	for i := range ps {
+		ps[i].Delivery.Slot = slots[i]
+		if ps[i].Group != "" {
+			ps[i].Due = slots[i]
+			heads = append(heads, ps[i])
+		}
+	}
+	if len(heads) > 0 {
+		if err := r.Lot.Spots.Park(ctx, heads); err != nil {
+			return nil, fmt.Errorf("give ordered groups their turns: %w", err)
+		}
+	}
+	return ps, nil
 }
 
 // ifEmpty notes that the lot of s is empty, if it is, and applies otherwise if

@@ -81,6 +81,10 @@ type Delivery struct {
 	// activity: a dead delivery that is revived has all of it again.
 	Since time.Time `json:"since,omitzero"`
 
+	// Slot is when the delivery may be sent under the rate limit of its host, if
+	// that time was reserved for it.
+	Slot time.Time `json:"slot,omitzero"`
+
 	// Trial marks the half-open delivery that decides whether a circuit closes.
 	Trial bool `json:"trial,omitempty"`
 }

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
@@ -24,7 +26,11 @@ type parkedItem struct {
 	Group     string            `json:"group,omitempty"`
 	Sequence  string            `json:"sequence,omitempty"`
 	Body      int               `json:"bodyParts,omitempty"`
+	// Key is there if the item is in the due index, which tells no key.
+	Key string `json:"key,omitempty"`
 }
+
+func headShard(shard int) string { return fmt.Sprintf("head#%d", shard) }
 
 func lotPK(key string, shard int) string { return fmt.Sprintf("P#%s#%d", keyName(key), shard) }
 
@@ -52,11 +58,18 @@ func (s *Store) Park(ctx context.Context, ps []parking.Parked) error {
 	all := make([]carrier, len(ps))
 	for i, p := range ps {
 		all[i] = carrier{p.Activity, p.GiveUp, func(a activity.Activity, bodyParts int) (table.Item, error) {
-			data, err := parkedPacking.pack(parkedItem{
+			i := parkedItem{
 				Activity: a, Delivery: p.Delivery, Since: millis(p.Since), GiveUp: millis(p.GiveUp),
 				Attempted: p.Attempted, Group: p.Group, Sequence: p.Sequence, Body: bodyParts,
-			})
-			return table.Item{Key: spotKey(p.Spot()), Data: data}, err
+			}
+			it := table.Item{Key: spotKey(p.Spot())}
+			if !p.Due.IsZero() {
+				i.Key = p.Key
+				it.Due = table.Due{Shard: headShard(shard(p.Key, parking.Shards)), At: p.Due}
+			}
+			var err error
+			it.Data, err = parkedPacking.pack(i)
+			return it, err
 		}}
 	}
 	if err := s.putCarriers(ctx, all); err != nil {
@@ -88,6 +101,25 @@ func (s *Store) parkedIn(ctx context.Context, key string, r table.Range) ([]park
 	if more {
 		next = list[len(list)-1].SK
 	}
+	ps, err := s.unpackParked(ctx, key, list)
+	return ps, next, err
+}
+
+// DueHeads implements parking.Store.
+func (s *Store) DueHeads(ctx context.Context, shard int, by time.Time, limit int) ([]parking.Parked, error) {
+	list, err := s.t.Due(ctx, headShard(shard), by, limit)
+	if err != nil {
+		return nil, fmt.Errorf("find heads of groups that are due: %w", err)
+	}
+	ps, err := s.unpackParked(ctx, "", list)
+	if err != nil {
+		return nil, fmt.Errorf("read heads of groups that are due: %w", err)
+	}
+	return ps, nil
+}
+
+// unpackParked reads parked deliveries of a lot, or of those that they name.
+func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item) ([]parking.Parked, error) {
 	ps := make([]parking.Parked, 0, len(list))
 	apart := make(map[activity.ID]int)
 	for _, it := range list {
@@ -96,20 +128,24 @@ func (s *Store) parkedIn(ctx context.Context, key string, r table.Range) ([]park
 		}
 		var i parkedItem
 		if err := parkedPacking.unpack(it, &i); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if i.Body > 0 {
 			apart[i.Activity.ID] = i.Body
 		}
-		ps = append(ps, parking.Parked{
-			Key: key, Activity: i.Activity, Delivery: i.Delivery,
+		p := parking.Parked{
+			Key: cmp.Or(key, i.Key), Activity: i.Activity, Delivery: i.Delivery,
 			Since: fromMillis(i.Since), GiveUp: fromMillis(i.GiveUp),
 			Attempted: i.Attempted, Group: i.Group, Sequence: i.Sequence,
-		})
+		}
+		if it.Due.Shard != "" {
+			p.Due = it.Due.At
+		}
+		ps = append(ps, p)
 	}
 	bodies, err := s.bodies(ctx, apart)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for i, p := range ps {
 		if apart[p.Activity.ID] == 0 || p.Activity.Body != "" {
@@ -117,12 +153,12 @@ func (s *Store) parkedIn(ctx context.Context, key string, r table.Range) ([]park
 		}
 		body, ok := bodies[p.Activity.ID]
 		if !ok && p.GiveUp.After(s.now()) {
-			return nil, "", errNoBody(p.Activity.ID)
+			return nil, errNoBody(p.Activity.ID)
 		}
 		// Without its body, one that is overdue can still come to its end.
 		ps[i].Activity.Body = body
 	}
-	return ps, next, nil
+	return ps, nil
 }
 
 // ParkedBefore implements parking.Store.

@@ -6,12 +6,12 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// leastRate is how many requests a minute this process has to have sent to a host
-// for that to say anything about the rate at which all processes do.
-const leastRate = 60
+// leastRate is how many deliveries of this process a host has to have accepted in a
+// minute for that to say anything about the rate that it accepts.
+const leastRate = 10
 
-// Sent counts a request to a host.
-func (h *Hosts) Sent(name string) {
+// Accepted counts a delivery that a host accepted.
+func (h *Hosts) Accepted(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
@@ -22,8 +22,8 @@ func (h *Hosts) Sent(name string) {
 	k.count++
 }
 
-// Rate returns how many requests a host was sent in a minute lately, or 0 if that
-// is not known.
+// Rate returns how many deliveries of this process a host accepted in a minute
+// lately, or 0 if that is not known.
 func (h *Hosts) Rate(name string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

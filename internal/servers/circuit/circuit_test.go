@@ -368,21 +368,54 @@ func TestASignOfLifeOnlyBringsTheCheckForward(t *testing.T) {
 	}
 }
 
-func TestAHeldGroupIsTriedAtTheTimesOfChecks(t *testing.T) {
+func TestALotOfHeldGroupsIsLookedAtNowAndThen(t *testing.T) {
 	s := fresh().Hold(rules, t0)
-	if s.Phase != Healthy || !s.Parked || s.CheckAt.Sub(t0) != 5*time.Minute {
+	if s.Phase != Healthy || !s.Parked || s.CheckAt.Sub(t0) != rules.CheckSlow {
 		t.Fatalf("%+v", s)
 	}
 	now := s.CheckAt
 	for i, want := range []time.Duration{5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, day, day} {
+		if got := rules.HeldWait(i); got != want {
+			t.Errorf("the head of a group waits %s after %d waits, want %s", got, i, want)
+		}
 		_, s = s.NextRelease(rules, now)
 		if s = s.Stuck(rules, now); s.Phase != Healthy || s.CheckAt.Sub(now) != want {
-			t.Fatalf("attempt %d: next after %s, want %s", i, s.CheckAt.Sub(now), want)
+			t.Fatalf("look %d: next after %s, want %s", i, s.CheckAt.Sub(now), want)
 		}
 		now = s.CheckAt
 	}
-	if s = s.Hold(rules, now.Add(-time.Hour)); s.CheckAt.After(now.Add(-time.Hour).Add(5 * time.Minute)) {
-		t.Errorf("another group waits for the first: %+v", s)
+	if again := s.Hold(rules, now); again != s {
+		t.Errorf("another group changes the state: %+v", again)
+	}
+}
+
+func TestAServerThatThrottlesAgainAndAgainIsPausedForLonger(t *testing.T) {
+	s, now := fresh(), t0
+	var pauses []time.Duration
+	for range 12 {
+		s = s.Throttle(rules, now.Add(time.Second), "429", now)
+		if late := s.Throttle(rules, now.Add(time.Second), "429", now.Add(time.Second/2)); late != s {
+			t.Fatalf("a late answer counts: %+v", late)
+		}
+		pauses = append(pauses, s.Until.Sub(now))
+		now = s.Until
+		if got, want := s.Trying(now), len(pauses) > 1; got != want {
+			t.Fatalf("after %d pauses: on trial %v", len(pauses), got)
+		}
+	}
+	for i, want := range []time.Duration{time.Second, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute} {
+		if pauses[i] != want {
+			t.Errorf("pause %d takes %s, want %s", i, pauses[i], want)
+		}
+	}
+	if last := pauses[len(pauses)-1]; last != rules.MaxPause {
+		t.Errorf("the last pause takes %s", last)
+	}
+	if s = s.TrialPassed(rules, now); s.Throttles != 0 || !s.Accepts(now) {
+		t.Errorf("after a success: %+v", s)
+	}
+	if s = s.Throttle(rules, now.Add(time.Second), "429", now); s.Until.Sub(now) != time.Second {
+		t.Errorf("after a success it is paused until %s", s.Until)
 	}
 }
 

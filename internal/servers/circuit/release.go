@@ -45,14 +45,14 @@ func (s State) parkedCheck(r Rules, now time.Time) time.Time {
 	return look
 }
 
-// Hold says that a delivery stays parked under a server that accepts others:
-// the head of an ordered group that does not get through. It is tried again at
-// the times of checks.
+// Hold says that something stays parked under a server that accepts others: an
+// ordered group whose head does not get through, or waits for its turn. The head
+// has a due time of its own; the server's lot is looked at every CheckSlow.
 func (s State) Hold(r Rules, now time.Time) State {
 	s = s.Settled(now)
 	s.Parked = true
-	if at := now.Add(r.wait(1, true)); s.CheckAt.IsZero() || (s.Phase == Healthy && s.CheckAt.After(at)) {
-		s.CheckAt = at
+	if s.CheckAt.IsZero() {
+		s.CheckAt = now.Add(r.CheckSlow)
 	}
 	if s.Since.IsZero() {
 		s.Since = now
@@ -83,14 +83,15 @@ func (s State) NextRelease(r Rules, now time.Time) (int, State) {
 	return n, t.kept(r, now)
 }
 
-// perStep is how many deliveries the server's rate limit allows in the time of a
-// step; 0 if it has none.
+// perStep is how many deliveries are looked at in a step for a server that has a
+// rate limit, 0 if it has none: more than the limit allows in that time, as a learnt
+// one grows. How many of them go is up to the limit.
 func (s State) perStep(r Rules, now time.Time) int {
 	limit := s.Limited(now)
 	if limit == 0 {
 		return 0
 	}
-	return max(1, int(float64(limit)*r.RampEvery.Minutes()))
+	return max(1, int(4*float64(limit)*r.RampEvery.Minutes()))
 }
 
 // Swept records how far releases have come.
@@ -104,7 +105,8 @@ func (s State) Swept(r Rules, at Sweep, now time.Time) State {
 
 // Stuck says that a whole sweep has found only heads of ordered groups, which
 // keep their spots until they get through. Each group goes on by itself once
-// its head does, so there is no hurry.
+// its head does, so there is no hurry: the lot is looked at again at the intervals
+// of checks, to see when it is empty.
 func (s State) Stuck(r Rules, now time.Time) State {
 	if s.Phase != Recovering {
 		return s

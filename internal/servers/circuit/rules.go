@@ -102,6 +102,10 @@ func (r Rules) quick(n int) bool { return n <= r.Checks }
 // LastQuick reports whether the n-th failed check was the last of the quick ones.
 func (r Rules) LastQuick(n int) bool { return n == r.Checks+1 }
 
+// HeldWait is how long the head of an ordered group that does not get through to a
+// server that accepts others waits for its next try, after n such waits.
+func (r Rules) HeldWait(n int) time.Duration { return r.wait(max(0, n)+1, true) }
+
 // throttled is the least pause of a server that asks for the n-th one in a row.
 func (r Rules) throttled(n int) time.Duration {
 	pause := r.Throttled

@@ -122,7 +122,7 @@ func TestAHeldGroupLeavesItsServerOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s := w.state(); !s.Accepts(now) || !s.Parked || s.CheckAt.Sub(now) != rules.CheckFirst {
+	if s := w.state(); !s.Accepts(now) || !s.Parked || s.CheckAt.Sub(now) != rules.CheckSlow {
 		t.Errorf("%+v", s)
 	}
 	known := w.state()

@@ -31,6 +31,10 @@ type Parked struct {
 	GiveUp time.Time
 	// Group and Sequence keep the order of ordered deliveries; empty otherwise.
 	Group, Sequence string
+	// Due is when the head of an ordered group is released although nothing
+	// releases the others of its lot: its own next try, or its turn under a rate
+	// limit. Zero: it waits for its server.
+	Due time.Time
 	// Attempted says whether the recipient has a record in the ledger.
 	Attempted bool
 }
@@ -67,6 +71,9 @@ type Store interface {
 	// ParkedOf returns up to limit deliveries of one group that are parked under
 	// key, by sequence, after a cursor.
 	ParkedOf(ctx context.Context, key, group, cursor string, limit int) (ps []Parked, next string, err error)
+	// DueHeads returns deliveries of a shard whose Due is at or before a time,
+	// earliest first. It may lag behind writes.
+	DueHeads(ctx context.Context, shard int, by time.Time, limit int) ([]Parked, error)
 	// IsParked returns those of the spots that are taken.
 	IsParked(ctx context.Context, spots []Spot) (map[Spot]bool, error)
 	// Unpark empties spots.

@@ -54,7 +54,15 @@ func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 	case err != nil:
 		return m, fmt.Errorf("release %s: %w", p.Activity.ID, err)
 	case !m.Queue.FIFO():
-		m.Delay = min(time.Duration(float64(how.Spread)*l.Random()), queue.MaxDelay)
+		m.Delay = time.Duration(float64(how.Spread) * l.Random())
+		if !d.Slot.IsZero() {
+			m.Delay = d.Slot.Sub(l.Now())
+		}
+		m.Delay = min(max(0, m.Delay), queue.MaxDelay)
+	case how.Once && !p.Due.IsZero():
+		// Its spot stays due until it is final: what is sent for the same time is
+		// the same.
+		m.DeduplicationKey += "/due" + strconv.FormatInt(p.Due.UnixMilli(), 36)
 	case !how.Once:
 		m.DeduplicationKey += "/" + strconv.FormatInt(l.Now().UnixNano(), 36)
 	}

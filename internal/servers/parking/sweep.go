@@ -3,6 +3,7 @@ package parking
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"fedpost/internal/servers/circuit"
@@ -36,6 +37,25 @@ func (l *Lot) Next(ctx context.Context, key string, at circuit.Sweep, n int) (ps
 func (l *Lot) Empty(ctx context.Context, key string) (bool, error) {
 	ps, _, _, err := l.Next(ctx, key, circuit.Sweep{}, 1)
 	return len(ps) == 0, err
+}
+
+// AnyLoose reports whether a delivery in no ordered group is parked under key.
+func (l *Lot) AnyLoose(ctx context.Context, key string) (bool, error) {
+	for shard := range Shards {
+		for cursor := ""; ; {
+			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, overduePage)
+			if err != nil {
+				return false, fmt.Errorf("look into the lot of %s: %w", key, err)
+			}
+			if slices.ContainsFunc(page, func(p Parked) bool { return p.Group == "" }) {
+				return true, nil
+			}
+			if cursor = next; next == "" {
+				break
+			}
+		}
+	}
+	return false, nil
 }
 
 // All calls do with everything that is parked under key, up to n deliveries at a

@@ -42,7 +42,22 @@ func (r Limiter) Reserve(ctx context.Context, host string, n int) ([]time.Time, 
 	return times, nil
 }
 
-// Learn notes that host answered 429 while it was sent perMinute deliveries a
+// Book reserves up to n deliveries to host for times of their own, none later than
+// horizon from now, and returns those times. One read, and one write if the host
+// has a limit.
+func (r Limiter) Book(ctx context.Context, host string, n int, horizon time.Duration) ([]time.Time, error) {
+	var slots []time.Time
+	_, err := r.change(ctx, host, func(l Limit) (after Limit) {
+		slots, after = l.Book(n, horizon, r.Now())
+		return after
+	})
+	if err != nil {
+		return nil, fmt.Errorf("book slots of a rate limit: %w", err)
+	}
+	return slots, nil
+}
+
+// Learn notes that host answered 429 while it accepted perMinute deliveries a
 // minute (0: not known), and returns the limit that holds from now on.
 func (r Limiter) Learn(ctx context.Context, host string, perMinute int) (Limit, error) {
 	l, err := r.change(ctx, host, func(l Limit) Limit { return l.Learn(perMinute, r.Now()) })

@@ -24,9 +24,12 @@ type Limit struct {
 	// LearntAt is when the limit was last learnt from the host; zero if an
 	// operator set it.
 	LearntAt time.Time `json:"learnt,omitzero"`
-	// Until is when a learnt limit ends: servers change, and a limit is never
-	// unlearnt otherwise. Zero: it does not.
+	// Until is when a learnt limit ends: servers change. Zero: it does not.
 	Until time.Time `json:"until,omitzero"`
+	// Step is what a learnt limit grows by for each minute in which it was used
+	// and no 429 came, and GrownAt when it last did.
+	Step    int       `json:"step,omitempty"`
+	GrownAt time.Time `json:"grown,omitzero"`
 	// Arrival is GCRA's theoretical arrival time.
 	Arrival time.Time `json:"arrival,omitzero"`
 
@@ -51,6 +54,38 @@ func (l Limit) burst() int {
 	return max(1, l.PerMinute/12)
 }
 
+// Book reserves up to n deliveries at now for times of their own, none of them
+// later than horizon after now. It returns those times, earliest first, and l as
+// it is after that. What is booked and not used is lost.
+func (l Limit) Book(n int, horizon time.Duration, now time.Time) (slots []time.Time, after Limit) {
+	if !l.InForce(now) {
+		for range n {
+			slots = append(slots, now)
+		}
+		return slots, l
+	}
+	arrival, gap := l.Arrival, l.gap()
+	if arrival.Before(now) {
+		arrival = now
+	}
+	early := time.Duration(l.burst()-1) * gap
+	for range n {
+		at := arrival.Add(-early)
+		if at.Before(now) {
+			at = now
+		}
+		if at.Sub(now) > horizon {
+			break
+		}
+		slots, arrival = append(slots, at), arrival.Add(gap)
+	}
+	if len(slots) > 0 {
+		l.Arrival = arrival
+		l = l.grown(now)
+	}
+	return slots, l
+}
+
 // Take takes up to n deliveries at now. It returns how many may go at once, l as
 // it is after that, and for the others when each may be worth another try. Those
 // times are no reservation: a delivery that comes back takes anew, so that one
@@ -71,51 +106,12 @@ func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []tim
 	arrival = arrival.Add(time.Duration(granted) * l.gap())
 	if granted > 0 {
 		l.Arrival = arrival
+		l = l.grown(now)
 	}
 	for i := range n - granted {
 		later = append(later, arrival.Add(time.Duration(i)*l.gap()-early))
 	}
 	return granted, l, later
-}
-
-// Bounds of what is learnt.
-const (
-	// LearntFor is how long a learnt limit holds after the last 429.
-	LearntFor = time.Hour
-	// relearn is how long a limit is left alone after it was learnt: the answers
-	// to what was sent before do not count against it.
-	relearn = time.Minute
-	// firstGuess is assumed where it is not known how fast the host was sent to.
-	firstGuess = 60
-)
-
-// Learn returns l after the host answered 429 at now, while it was sent perMinute
-// deliveries a minute (0: not known). Half of what was too much is allowed from
-// then on, for LearntFor; each further 429 halves it again. A limit that an
-// operator set stays.
-func (l Limit) Learn(perMinute int, now time.Time) Limit {
-	if l.InForce(now) && l.LearntAt.IsZero() {
-		return l
-	}
-	if l.InForce(now) {
-		l.Until = now.Add(LearntFor)
-		l.Forget = l.Until
-		if now.Sub(l.LearntAt) < relearn {
-			return l
-		}
-		if perMinute == 0 || perMinute > l.PerMinute {
-			perMinute = l.PerMinute
-		}
-	} else {
-		l.Burst, l.Arrival = 0, time.Time{}
-	}
-	if perMinute == 0 {
-		perMinute = firstGuess
-	}
-	l.PerMinute, l.LearntAt = max(1, perMinute/2), now
-	l.Until = now.Add(LearntFor)
-	l.Forget = l.Until
-	return l
 }
 
 // Set returns l as an operator sets it: perMinute 0 ends it.

@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func TestNoMoreThanBurstAndRateIsGranted(t *testing.T) {
 	})
 }
 
-func TestA429HalvesWhatIsSent(t *testing.T) {
+func TestALimitStartsFromWhatWorkedHalvesAndGrows(t *testing.T) {
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	first := ratelimit.Limit{}.Learn(300, start)
 	for _, c := range []struct {
@@ -111,14 +112,13 @@ func TestA429HalvesWhatIsSent(t *testing.T) {
 		perMinute int
 		until     time.Time
 	}{
-		{"first", first, 150, at(time.Hour)},
+		{"first", first, 300, at(time.Hour)},
 		{"rate not known", ratelimit.Limit{}.Learn(0, start), 30, at(time.Hour)},
-		{"answer to what was sent before", first.Learn(300, at(30*time.Second)), 150, at(time.Hour + 30*time.Second)},
-		{"second", first.Learn(140, at(2*time.Minute)), 70, at(time.Hour + 2*time.Minute)},
-		{"second, rate not known", first.Learn(0, at(2*time.Minute)), 75, at(time.Hour + 2*time.Minute)},
-		{"second, more sent than allowed", first.Learn(400, at(2*time.Minute)), 75, at(time.Hour + 2*time.Minute)},
-		{"never below one", ratelimit.Limit{}.Learn(1, start), 1, at(time.Hour)},
-		{"after it ended", first.Learn(500, at(2*time.Hour)), 250, at(3 * time.Hour)},
+		{"answer to what was sent before", first.Learn(300, at(30*time.Second)), 300, at(time.Hour)},
+		{"second", first.Learn(140, at(2*time.Minute)), 150, at(time.Hour + 2*time.Minute)},
+		{"second, rate not known", first.Learn(0, at(2*time.Minute)), 150, at(time.Hour + 2*time.Minute)},
+		{"never below one", ratelimit.Limit{}.Learn(1, start).Learn(1, at(2*time.Minute)), 1, at(time.Hour + 2*time.Minute)},
+		{"after it ended", first.Learn(500, at(2*time.Hour)), 500, at(3 * time.Hour)},
 		{"set by an operator", ratelimit.Limit{PerMinute: 10}.Learn(300, start), 10, time.Time{}},
 	} {
 		if c.got.PerMinute != c.perMinute || !c.got.Until.Equal(c.until) || !c.got.Forget.Equal(c.until) {
@@ -127,6 +127,82 @@ func TestA429HalvesWhatIsSent(t *testing.T) {
 	}
 	if first.InForce(at(time.Hour)) || !first.InForce(at(time.Hour-1)) {
 		t.Error("a learnt limit does not end when it says")
+	}
+	// It grows by the same step each minute in which it is used.
+	l := ratelimit.Limit{}.Learn(30, start)
+	for minute, want := range []int{30, 33, 36, 39} {
+		_, l, _ = l.Take(1, at(time.Duration(minute)*time.Minute))
+		if l.PerMinute != want {
+			t.Errorf("%d a minute after %d minutes, want %d", l.PerMinute, minute, want)
+		}
+	}
+	if _, idle, _ := l.Take(0, at(10*time.Minute)); idle.PerMinute != 39 {
+		t.Errorf("it grew to %d without use", idle.PerMinute)
+	}
+	if _, set, _ := (ratelimit.Limit{PerMinute: 10}).Take(1, at(time.Hour)); set.PerMinute != 10 {
+		t.Errorf("an operator's limit grew to %d", set.PerMinute)
+	}
+}
+
+func TestBookedSlotsAreDistinctAndKeepTheRate(t *testing.T) {
+	l := ratelimit.Limit{PerMinute: 60, Burst: 2}
+	seen := map[time.Time]int{}
+	for i := range 5 {
+		var slots []time.Time
+		slots, l = l.Book(10, time.Minute, start)
+		for _, s := range slots {
+			seen[s]++
+		}
+		if i < 5 && len(slots) != 10 {
+			t.Errorf("booking %d got %d slots", i, len(slots))
+		}
+	}
+	for at, n := range seen {
+		if at.After(start) && n > 1 || n > 2 {
+			t.Errorf("%d deliveries share %s", n, at.Sub(start))
+		}
+	}
+	if slots, after := l.Book(100, time.Minute, start); len(slots) != 12 || slots[11].Sub(start) != time.Minute {
+		t.Errorf("%d slots up to the horizon; then %+v", len(slots), after)
+	}
+	if slots, after := l.Book(1, 0, start); len(slots) != 0 || after != l {
+		t.Errorf("%v beyond the horizon", slots)
+	}
+}
+
+// booked counts bookings.
+type booked struct{ n int }
+
+func (b *booked) Book(_ context.Context, _ string, n int, _ time.Duration) ([]time.Time, error) {
+	b.n++
+	var slots []time.Time
+	for i := range n {
+		slots = append(slots, start.Add(time.Duration(b.n*100+i)*time.Second))
+	}
+	return slots, nil
+}
+
+func TestAStashBooksForManyAndForgetsHosts(t *testing.T) {
+	b := &booked{}
+	s := &ratelimit.Stash{Booker: b, Now: func() time.Time { return start }}
+	seen := map[time.Time]bool{}
+	for range 100 {
+		at, ok, err := s.Slot(t.Context(), "a.example")
+		if err != nil || !ok || seen[at] {
+			t.Fatalf("%s, %v, %v", at, ok, err)
+		}
+		seen[at] = true
+	}
+	if b.n != 10 {
+		t.Errorf("%d bookings for 100 slots", b.n)
+	}
+	for i := range 10_000 {
+		if _, _, err := s.Slot(t.Context(), fmt.Sprintf("h%d.example", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.Hosts(); n > 1000 {
+		t.Errorf("slots of %d hosts are kept", n)
 	}
 }
 
@@ -191,7 +267,7 @@ func TestReserveTakesForAWholeBatchInOneWrite(t *testing.T) {
 func TestLimitsAreSetLearntAndShown(t *testing.T) {
 	c := &contested{}
 	r := ratelimit.Limiter{Store: c, Now: func() time.Time { return start }}
-	if l, err := r.Learn(t.Context(), "a.example", 100); err != nil || l.PerMinute != 50 {
+	if l, err := r.Learn(t.Context(), "a.example", 100); err != nil || l.PerMinute != 100 {
 		t.Errorf("Learn: %+v, %v", l, err)
 	}
 	if l, err := r.Set(t.Context(), "a.example", 12, 0); err != nil || l.PerMinute != 12 {

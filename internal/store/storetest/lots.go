@@ -111,6 +111,33 @@ var lots = group{"parking", []testCase{
 			b.t.Errorf("%d deliveries, want %d", n, len(ps))
 		}
 	}},
+	{"HeadsAreFoundWhenTheyAreDue", func(b *bed) {
+		key := b.newLot()
+		p, other := b.ordered(key, "group", 7), b.ordered(key, "another", 1)
+		p.Due, p.Delivery.Slot = b.in(time.Hour), b.in(time.Hour)
+		b.must(b.Park(b.ctx, []parking.Parked{p, other, b.parked(key, b.newID(), 0)}))
+		due := func(by time.Time) (found []parking.Parked) {
+			for shard := range parking.Shards {
+				ps, err := b.DueHeads(b.ctx, shard, by, 100)
+				b.must(err)
+				for _, p := range ps {
+					if p.Key == key {
+						found = append(found, p)
+					}
+				}
+			}
+			return found
+		}
+		b.same([]parking.Parked(nil), due(b.in(59*time.Minute)))
+		b.same([]parking.Parked{p}, due(b.in(time.Hour)))
+		p.Due, p.Delivery.Slot = time.Time{}, time.Time{}
+		b.must(b.Park(b.ctx, []parking.Parked{p}))
+		b.same([]parking.Parked(nil), due(b.in(2*time.Hour)))
+		p.Due = b.in(time.Minute)
+		b.must(b.Park(b.ctx, []parking.Parked{p}))
+		b.must(b.Unpark(b.ctx, []parking.Spot{p.Spot()}))
+		b.same([]parking.Parked(nil), due(b.in(2*time.Hour)))
+	}},
 	{"AnEarlierOneOfTheGroupIsSeen", func(b *bed) {
 		key := b.newLot()
 		p := b.ordered(key, "group", 7)

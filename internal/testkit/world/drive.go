@@ -11,6 +11,7 @@ import (
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 // Mapping is the event source of a queue.
@@ -132,6 +133,16 @@ func (w *World) firstDue() time.Time {
 		}
 		if len(due) > 0 && due[0].CheckAt.Before(first) {
 			first = due[0].CheckAt
+		}
+	}
+	for shard := range parking.Shards {
+		heads, err := w.raw.DueHeads(context.Background(), shard, first, 1)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		// A turn under a rate limit is sent a step ahead.
+		if len(heads) > 0 && heads[0].Due.Add(-time.Minute).Before(first) {
+			first = heads[0].Due.Add(-time.Minute)
 		}
 	}
 	return first

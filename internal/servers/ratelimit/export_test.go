@@ -1,0 +1,8 @@
+package ratelimit
+
+// Hosts returns how many hosts a stash keeps slots of.
+func (s *Stash) Hosts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.slots)
+}

@@ -1,0 +1,68 @@
+package ratelimit
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Booker books slots of a host's limit.
+type Booker interface {
+	Book(ctx context.Context, host string, n int, horizon time.Duration) ([]time.Time, error)
+}
+
+// Stash hands out slots one at a time and books several at once, so that a
+// delivery that needs one costs a tenth of a write. It is safe for concurrent use.
+type Stash struct {
+	Booker Booker
+	Now    func() time.Time
+
+	mu    sync.Mutex
+	slots map[string][]time.Time // by host, earliest first
+}
+
+// Bounds of a stash.
+const (
+	// atOnce is how many slots are booked at a time. Those that nobody takes
+	// before their time are lost.
+	atOnce = 10
+	// stashed is how many hosts a stash keeps slots of.
+	stashed = 1000
+	// Horizon is how far ahead a slot may be, less than a queue can hold a
+	// message back.
+	Horizon = 10 * time.Hour
+)
+
+// Slot returns a time at which one delivery to host may be sent that no other
+// delivery gets; ok is false if all are taken as far as Horizon.
+func (s *Stash) Slot(ctx context.Context, host string) (at time.Time, ok bool, err error) {
+	if at, ok = s.take(host); ok {
+		return at, true, nil
+	}
+	slots, err := s.Booker.Book(ctx, host, atOnce, Horizon)
+	if err != nil || len(slots) == 0 {
+		return time.Time{}, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slots == nil || len(s.slots) >= stashed {
+		s.slots = make(map[string][]time.Time)
+	}
+	s.slots[host] = append(s.slots[host], slots[1:]...)
+	return slots[0], true, nil
+}
+
+func (s *Stash) take(host string) (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := s.slots[host]
+	for len(left) > 0 && left[0].Before(s.Now()) {
+		left = left[1:]
+	}
+	if len(left) == 0 {
+		delete(s.slots, host)
+		return time.Time{}, false
+	}
+	s.slots[host] = left[1:]
+	return left[0], true
+}
