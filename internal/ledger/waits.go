@@ -44,10 +44,11 @@ func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time)
 		if inbox := circuit.InboxKey(r.Inbox); inboxes[inbox].Parked || !inboxes[inbox].Accepts(now) {
 			r.WaitsFor, holds = inbox, inboxes[inbox]
 		}
-		if holds.Accepts(now) && r.NextAttemptAt.After(now) {
-			continue // the head of an ordered group has a time of its own
+		at := holds.LooksAt(now)
+		if own := r.NextAttemptAt; holds.Accepts(now) && own.After(now) && own.Before(at) {
+			at = own // the head of an ordered group has a time of its own
 		}
-		if at := holds.LooksAt(now); !at.IsZero() {
+		if !at.IsZero() {
 			r.NextAttemptAt = at
 		}
 	}
