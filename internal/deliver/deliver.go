@@ -25,6 +25,7 @@ import (
 	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
+	"fedpost/internal/servers/ratelimit"
 )
 
 // Config is what an Engine works with. The fields up to Lot are required.

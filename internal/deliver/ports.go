@@ -60,7 +60,10 @@ type Limiter interface {
 	// Reserve asks for n deliveries to host, and returns when each may be sent:
 	// the zero time is now.
 	Reserve(ctx context.Context, host string, n int) ([]time.Time, error)
-	// Learn notes that host answered 429 while it was sent perMinute deliveries a
+	// Book reserves up to n deliveries to host for times of their own, none later
+	// than horizon from now, and returns those times, earliest first.
+	Book(ctx context.Context, host string, n int, horizon time.Duration) ([]time.Time, error)
+	// Learn notes that host answered 429 while it accepted perMinute deliveries a
 	// minute (0: not known), and returns the limit from now on.
 	Learn(ctx context.Context, host string, perMinute int) (ratelimit.Limit, error)
 }
