@@ -11,17 +11,17 @@ import (
 )
 
 type dead struct {
-	List  deadList  `cmd:"" help:"List deliveries that were given up."`
-	Retry deadRetry `cmd:"" help:"Send them anew, with fresh attempts."`
+	List  deadList  `cmd:"" help:"List dead letters."`
+	Retry deadRetry `cmd:"" help:"Send dead letters again, with fresh attempts."`
 }
 
-// selection are the flags that say which dead letters are meant.
+// selection are the flags that select dead letters.
 type selection struct {
-	ID       string `help:"The one of this id."`
-	Host     string `help:"Those for this host."`
-	Activity string `help:"Those of the activity of this id."`
-	Type     string `help:"Those of activities of this type, such as Create."`
-	Since    string `help:"Those that died since: a time such as 2026-11-21T08:00:00Z, or how long ago, such as 36h or 7d."`
+	ID       string `help:"Only the dead letter of this id."`
+	Host     string `help:"Only dead letters for this host."`
+	Activity string `help:"Only dead letters of this activity id."`
+	Type     string `help:"Only dead letters of this activity type, such as Create."`
+	Since    string `help:"Only dead letters since a time such as 2026-11-21T08:00:00Z, or within a duration, such as 36h or 7d."`
 }
 
 func (s selection) selected(now time.Time) (client.Selection, error) {
@@ -45,7 +45,7 @@ func (s selection) selected(now time.Time) (client.Selection, error) {
 type deadList struct {
 	remote
 	selection
-	Limit int `help:"The most to list." default:"100"`
+	Limit int `help:"List at most this many." default:"100"`
 }
 
 // Run lists.
@@ -72,13 +72,13 @@ func showDead(out io.Writer, all []client.DeadLetter) error {
 type deadRetry struct {
 	remote
 	selection
-	Limit int `help:"The most to retry." default:"1000"`
+	Limit int `help:"Retry at most this many." default:"1000"`
 }
 
-// step is how many one call retries.
+// step is how many dead letters one call to the API retries.
 const step = 1000
 
-// Run retries, in calls of some each.
+// Run retries in several calls, so that none runs into the time limit of the API.
 func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
 	s, err := c.selected(time.Now())
 	if err != nil {

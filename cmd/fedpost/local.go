@@ -88,10 +88,11 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 	return &fedpost{server, settled(ports, engine.Close)}, nil
 }
 
-// settleTime is how long writing the last counts may take.
+// settleTime is how long writing the last counts may take at a stop.
 const settleTime = 5 * time.Second
 
-// settled is close, after what the process has counted was written.
+// settled returns a function that writes the counts of the process and then calls
+// closing.
 func settled(p app.Ports, closing func() error) func() error {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
@@ -100,7 +101,8 @@ func settled(p app.Ports, closing func() error) func() error {
 	}
 }
 
-// settings are those of the environment and what only the demo changes.
+// settings are the settings of the environment, and the period of the scheduled
+// function, which the demo shortens.
 type settings struct {
 	config.Local
 	every time.Duration

@@ -18,17 +18,17 @@ import (
 // line has.
 type commands struct {
 	Up   up   `cmd:"" help:"Run everything in one process, as a server."`
-	Demo demo `cmd:"" help:"Send real activities to sample servers that accept, stumble, vanish and hang, and watch."`
+	Demo demo `cmd:"" help:"Send activities to sample servers that accept, throttle, hang, refuse or vanish, and watch."`
 
 	Send    send           `cmd:"" help:"Hand over an activity, or a Sipher job."`
-	Status  status         `cmd:"" help:"Show what has become of an activity."`
-	Cancel  cancel         `cmd:"" help:"Stop what is not delivered yet of an activity."`
-	Dead    dead           `cmd:"" help:"List and retry deliveries that were given up."`
-	Servers serversCommand `cmd:"" help:"See and steer the servers that deliveries go to."`
-	Keys    keysCommand    `cmd:"" help:"Make, store and show keys."`
-	Stats   statsCommand   `cmd:"" help:"Show what waits, what became of the rest, and which servers are in trouble."`
+	Status  status         `cmd:"" help:"Show the state of an activity and of each recipient."`
+	Cancel  cancel         `cmd:"" help:"Cancel an activity: recipients that do not have it yet will not get it."`
+	Dead    dead           `cmd:"" help:"List and retry dead letters: deliveries that were given up."`
+	Servers serversCommand `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
+	Keys    keysCommand    `cmd:"" help:"Make, store and show signing keys."`
+	Stats   statsCommand   `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
 
-	LogLevel slog.Level `help:"Least level of log lines: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
+	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }
 
 // parser reads the command line into c, for commands that print to out.

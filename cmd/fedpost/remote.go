@@ -16,11 +16,11 @@ import (
 // remote are the flags of commands that talk to a running fedpost.
 type remote struct {
 	URL   string `help:"Address of the fedpost to talk to. Requests to API Gateway are signed with your AWS credentials." default:"http://127.0.0.1:8080" env:"FEDPOST_URL"`
-	Token string `help:"The API's token; better set the variable than the flag." env:"FEDPOST_API_TOKEN"`
+	Token string `help:"Token of the API. Prefer the environment variable: other users of the machine can see flags." env:"FEDPOST_API_TOKEN"`
 	JSON  bool   `help:"Print the answer as JSON."`
 }
 
-// patience is how long one call may take.
+// patience is the time limit of one call to the API.
 const patience = time.Minute
 
 func (r remote) client(ctx context.Context) (*client.Client, error) {
@@ -39,7 +39,7 @@ func (r remote) client(ctx context.Context) (*client.Client, error) {
 	return c, nil
 }
 
-// call makes one call, and prints the answer: as it came, or by show.
+// call makes one call and prints the answer: as JSON with --json, else by show.
 func call[T any](ctx context.Context, r remote, out io.Writer, method, path string, body any, show func(io.Writer, T) error) error {
 	c, err := r.client(ctx)
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 // send hands over one activity, or one job of the Sipher protocol.
 type send struct {
 	remote
-	File string   `arg:"" help:"File with the activity, or the payload of a Sipher job; - is the standard input." default:"-"`
-	To   []string `help:"Inbox, or target of a Sipher job; repeat it for more." required:"" sep:"none"`
+	File string   `arg:"" help:"File with the activity, or with the payload of a Sipher job; - reads the standard input." default:"-"`
+	To   []string `help:"Inbox, or target URL of a Sipher job. Repeat the flag for more inboxes." required:"" sep:"none"`
 	Key  string   `help:"Id of the key to sign with."`
 
 	Job       string `help:"Sipher: the job, such as deliver-post."`
-	ServerURL string `help:"Sipher: the server that the target is of."`
+	ServerURL string `help:"Sipher: origin of the server that the target URL belongs to."`
 
-	Priority         string   `help:"high, normal or low."`
-	OrderingKey      string   `help:"Keep the order among all activities with this key."`
-	DeduplicationKey string   `help:"Accept it only once with this key."`
-	DeduplicationTTL duration `help:"For how long the key is remembered, such as 36h or 7d."`
+	Priority         string   `help:"Priority: high, normal or low. Default: by the activity's type."`
+	OrderingKey      string   `help:"Deliver activities with the same key to each host in order."`
+	DeduplicationKey string   `help:"Deduplication key: a second call with the same key changes nothing."`
+	DeduplicationTTL duration `help:"How long the deduplication key is remembered, such as 36h or 7d."`
 	Delay            duration `help:"How long to wait before delivery, such as 30m or 7d."`
-	ExpiresIn        duration `help:"How long it is worth delivering, such as 36h or 7d."`
-	Coalesce         string   `help:"latest: leave out what a newer activity makes needless."`
+	ExpiresIn        duration `help:"Give up after this long, such as 36h or 7d."`
+	Coalesce         string   `help:"latest: skip an activity that a newer one of the same object replaces."`
 }
 
 // Run sends.

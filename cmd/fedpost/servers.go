@@ -13,18 +13,18 @@ import (
 )
 
 type serversCommand struct {
-	List    serversList    `cmd:"" help:"List the servers that anything is recorded of."`
-	Show    serversShow    `cmd:"" help:"Show what is known of a server."`
+	List    serversList    `cmd:"" help:"List servers with a record: healthy servers without faults have none."`
+	Show    serversShow    `cmd:"" help:"Show the record of a server."`
 	Block   serversBlock   `cmd:"" help:"Refuse all deliveries to a server."`
 	Unblock serversUnblock `cmd:"" help:"Undo a block."`
-	Pause   serversPause   `cmd:"" help:"Hold deliveries to a server back."`
-	Resume  serversResume  `cmd:"" help:"End a pause, an outage, or the belief that a server is gone."`
-	Check   serversCheck   `cmd:"" help:"Have a server that is down probed within a minute."`
-	Limit   serversLimit   `cmd:"" help:"Set how many deliveries a minute a server gets."`
-	Pin     serversPin     `cmd:"" help:"Pin the public keys of a Sipher server, once its operator has confirmed them."`
+	Pause   serversPause   `cmd:"" help:"Pause deliveries to a server; they wait."`
+	Resume  serversResume  `cmd:"" help:"Mark a paused, unhealthy or gone server as healthy."`
+	Check   serversCheck   `cmd:"" help:"Probe an unhealthy server within a minute."`
+	Limit   serversLimit   `cmd:"" help:"Limit the deliveries to a server per minute."`
+	Pin     serversPin     `cmd:"" help:"Pin the public keys of a Sipher server, after its operator has confirmed them."`
 }
 
-// named is a server by its name.
+// named are the flags and the argument of commands about one server.
 type named struct {
 	remote
 	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL. To block subdomains, too, put \"*.\" before the host."`
@@ -36,9 +36,9 @@ func (n named) act(ctx context.Context, out io.Writer, method, act string, body 
 
 type serversList struct {
 	remote
-	Phase    string `help:"Only those in this phase: healthy, unhealthy, half-open, recovering, paused, exhausted, gone or blocked."`
-	Protocol string `help:"Only those of activitypub or of sipher."`
-	Limit    int    `help:"The most to list." default:"100"`
+	Phase    string `help:"Only servers in this phase: healthy, unhealthy, half-open, recovering, paused, exhausted, gone or blocked."`
+	Protocol string `help:"Only servers of this protocol: activitypub or sipher."`
+	Limit    int    `help:"List at most this many." default:"100"`
 }
 
 // Run lists.
@@ -108,7 +108,7 @@ func (c serversShow) Run(ctx context.Context, out io.Writer) error {
 
 type serversBlock struct {
 	named
-	Reason string `help:"Why, for whoever looks at it later."`
+	Reason string `help:"Reason in words, shown with the server."`
 }
 
 // Run blocks.
@@ -125,9 +125,9 @@ func (c serversUnblock) Run(ctx context.Context, out io.Writer) error {
 
 type serversPause struct {
 	named
-	For    duration  `help:"For how long, such as 90m or 2d; without end if neither this nor --until is given." xor:"end"`
-	Until  time.Time `help:"Until when, such as 2026-11-21T08:00:00Z." xor:"end"`
-	Reason string    `help:"Why, for whoever looks at it later."`
+	For    duration  `help:"Length of the pause, such as 90m or 2d. Without --for and --until the pause has no end." xor:"end"`
+	Until  time.Time `help:"End of the pause, such as 2026-11-21T08:00:00Z." xor:"end"`
+	Reason string    `help:"Reason in words, shown with the server."`
 }
 
 // Run pauses.
@@ -152,7 +152,7 @@ func (c serversCheck) Run(ctx context.Context, out io.Writer) error {
 type serversLimit struct {
 	named
 	PerMinute int `arg:"" help:"Deliveries a minute; 0 for no limit."`
-	Burst     int `help:"How many of them may come at once."`
+	Burst     int `help:"How many deliveries may go out at once. Default: those of five seconds."`
 }
 
 // Run sets the limit.
@@ -166,8 +166,8 @@ func (c serversLimit) Run(ctx context.Context, out io.Writer) error {
 
 type serversPin struct {
 	named
-	PublicKey     string `help:"Ed25519, base64." required:""`
-	EncryptionKey string `help:"X25519, base64." required:""`
+	PublicKey     string `help:"Public Ed25519 key in base64." required:""`
+	EncryptionKey string `help:"Public X25519 key in base64." required:""`
 }
 
 // Run pins.

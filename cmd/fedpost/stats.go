@@ -18,7 +18,7 @@ import (
 // statsCommand shows the state of things.
 type statsCommand struct {
 	remote
-	Days int `help:"Count this many days, today included: up to 31." default:"1"`
+	Days int `help:"Number of days to count, today included, up to 31." default:"1"`
 }
 
 // Run shows.
@@ -26,7 +26,7 @@ func (c statsCommand) Run(ctx context.Context, out io.Writer) error {
 	return call(ctx, c.remote, out, http.MethodGet, fmt.Sprintf("/v1/stats?days=%d", c.Days), nil, showStats)
 }
 
-// order of queues: as work passes them.
+// order is that in which queues are shown.
 var order = []string{"high", "normal", "low", "ordered", "dead", "dead-ordered"}
 
 func showStats(out io.Writer, s client.Stats) error {

@@ -12,7 +12,7 @@ import (
 	"fedpost/internal/api/client"
 )
 
-// handed is an activity that was handed over, by its id.
+// handed are the flags and the argument of commands about one activity.
 type handed struct {
 	remote
 	ID string `arg:"" help:"The activity's id, as send prints it."`
@@ -23,7 +23,7 @@ func (a handed) path() string { return "/v1/activities/" + url.PathEscape(string
 // status shows what has become of an activity.
 type status struct {
 	handed
-	Limit int `help:"The most recipients to list." default:"50"`
+	Limit int `help:"List at most this many recipients." default:"50"`
 }
 
 // Run shows.

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// grace is how long a stop waits for deliveries that are under way.
+// grace is how long a stop waits for deliveries under way.
 const grace = 30 * time.Second
 
 type up struct {
 	Listen       string `help:"Address to listen on. Anything but loopback needs FEDPOST_API_TOKEN." default:"127.0.0.1:8080"`
-	Data         string `help:"Directory for the database and the key that seals signing keys." default:"./data" type:"path"`
-	AllowPrivate bool   `help:"Deliver to plain-http and private addresses too: for trials."`
+	Data         string `help:"Directory of the database and of sealing.key, which seals signing keys. Back up both." default:"./data" type:"path"`
+	AllowPrivate bool   `help:"Allow plain http and private addresses, for trials."`
 }
 
 // Run serves until it is told to stop.

@@ -11,10 +11,10 @@ import (
 	"fedpost/internal/enqueue/dedup"
 )
 
-// retryAfter is when to try again after a fault of ours.
+// retryAfter is the Retry-After of a 503.
 const retryAfter = 5 * time.Second
 
-// enqueueProblem says what an error of the enqueue package means for a client.
+// enqueueProblem translates an error of package enqueue for a client.
 func enqueueProblem(err error, keyed bool) error {
 	var invalidErr *enqueue.InvalidError
 	if errors.As(err, &invalidErr) {

@@ -79,14 +79,14 @@ func (in Input) Object(name string) *Input {
 // Fault notes what is wrong with a field.
 func (in Input) Fault(name, format string, args ...any) { in.o.fault(name, format, args...) }
 
-// Sound reports whether no fault was noted so far.
+// Sound reports whether the request has no fault so far.
 func (in Input) Sound() bool { return in.o.faults.none() }
 
-// Done notes fields that nobody has taken as unknown. It ends an object within
-// another.
+// Done notes every field that was not taken as unknown. Call it for an object
+// inside another; Check does the same for the whole request.
 func (in Input) Done() { in.o.done() }
 
-// Check is Done for the whole. Its error is the answer if there were faults.
+// Check calls Done. Its error, if there were faults, is the answer.
 func (in Input) Check() error {
 	in.o.done()
 	if !in.o.faults.none() {

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/api/contract"
 )
 
-// object is a JSON object whose fields are taken out one by one, each with its
-// faults noted under its place; what nobody has taken at the end is unknown.
+// object is a JSON object whose fields are taken out one by one. A fault is noted
+// with the JSON pointer of its field; a field that is left at the end is unknown.
 //
 // encoding/json alone would stop at the first fault, take "RECIPIENTS" for
 // "recipients", and let the last of two equal keys win.
@@ -231,8 +231,9 @@ func (o *object) each(name string, f func(i int, value json.RawMessage) bool) {
 	}
 }
 
-// merge adds to the faults found while reading those found by checking what was
-// read. Where reading failed, checking finds the value missing: not twice.
+// merge joins the faults of reading and of checking. A field that could not be read
+// is missing for the checks, so a fault of checking is dropped where reading has
+// noted one for the same field.
 func merge(reading, checking []contract.FieldError) []contract.FieldError {
 	all := slices.Clone(reading)
 	for _, c := range checking {

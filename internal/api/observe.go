@@ -15,7 +15,7 @@ const headerRequestID = "X-Request-Id"
 
 type ctxKey struct{}
 
-// request is what is known of a request beside itself.
+// request holds the id of a request, and the cause of its failure for the log.
 type request struct {
 	id    string
 	cause error // why it failed, for the log

@@ -17,9 +17,9 @@ const (
 	maxPage     = 1000
 )
 
-// ReadQuery returns the query parameters of a request, which may be those named
-// and no others, each once: a misspelt filter that is ignored shows everything,
-// which looks like an answer.
+// ReadQuery returns the query parameters of a request. It refuses parameters that
+// are not in names and such as are given twice: a misspelt filter that is ignored
+// would show everything, which looks like an answer.
 func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

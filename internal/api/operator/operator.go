@@ -16,10 +16,11 @@ import (
 	"fedpost/internal/api/contract"
 )
 
-// retryAfter is when to try again after a fault of ours.
+// retryAfter is the Retry-After of a 503.
 const retryAfter = 5 * time.Second
 
-// unreachable is the problem of a fault of ours, unless err is a problem already.
+// unreachable returns err if err is a problem already, else a 503: the table or a
+// queue has failed.
 func unreachable(err error) error {
 	var p *contract.Problem
 	if errors.As(err, &p) {

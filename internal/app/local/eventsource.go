@@ -1,12 +1,3 @@
-// Package local is the local stand-in for Lambda's SQS event source
-// mapping: it receives from a queue, hands the messages to a handler as the
-// event that Lambda would send, and settles the batch as Lambda would.
-//
-// It exists so that `fedpost up` and the tests run the very handlers that
-// production runs, with the very same partial-failure contract. Its rules are
-// Lambda's, the harsh ones included: a response that names a message which was
-// not in the batch fails the whole batch.
-// https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 package local
 
 import (
@@ -25,7 +16,12 @@ import (
 // Handler is a function that takes batches of a queue, as in Lambda.
 type Handler func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)
 
-// Mapping connects one queue to a handler.
+// Mapping connects one queue to a handler, as Lambda's SQS event source mapping
+// does: it receives, calls the handler with the event that Lambda would send, and
+// deletes the messages that the handler did not report as failed. Its rules are
+// Lambda's, the harsh ones included: a response that names a message which was not
+// in the batch fails the whole batch.
+// https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 type Mapping struct {
 	Queue queue.Queue
 	Name  queue.Name

@@ -2,9 +2,9 @@
 // source for each queue, and the schedule, around the same handlers that the
 // Lambda functions run.
 //
-// It adds nothing to what they do. Whatever it would add, production would
-// lack; so its only concerns are starting in the right order, and stopping
-// such that what is under way is finished and the rest is on the queues.
+// The package adds no behaviour of its own, because production would lack it. It
+// starts the parts in the right order and stops them so that requests and
+// deliveries under way are finished and all other work stays on the queues.
 package local
 
 import (
@@ -133,8 +133,9 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop ends the server: no new calls, then what is under way is finished. What
-// is not done when ctx ends is on its queue still, and goes on at the next start.
+// Stop ends the server: it accepts no new calls and waits until those under way are
+// finished. A delivery that is not finished when ctx ends is still on its queue, and
+// is tried again after the next start.
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	s.cancel()
