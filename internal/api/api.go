@@ -30,13 +30,6 @@ type Enqueuer interface {
 	CheckBatch(ctx context.Context, r enqueue.BatchRequest) ([]enqueue.Fault, error)
 }
 
-// Keys keeps signing keys.
-type Keys interface {
-	Put(ctx context.Context, id, privatePEM string) (keys.Public, error)
-	Generate(ctx context.Context, id string, t keys.Type) (keys.Public, error)
-	Public(ctx context.Context, id string) (keys.Public, error)
-}
-
 // Activities shows and stops what was accepted.
 type Activities interface {
 	// View returns an activity with up to limit of its recipients from cursor
@@ -63,7 +56,7 @@ const MaxRequest = 10 << 20
 // Options of the API.
 type Options struct {
 	Enqueuer   Enqueuer
-	Keys       Keys
+	Keys       *keys.Ring
 	Activities Activities
 	Protocols  protocol.Set
 	// Routes of other packages.

@@ -13,6 +13,6 @@ const rememberDelivered = 30 * 24 * time.Hour
 
 // redundancy drops what a newer activity has made needless, where the caller
 // asked for that.
-func (p Ports) coalesce(policy retry.Policy) coalesce.Filter {
-	return coalesce.Filter{Store: p.store(), Now: p.now(), Pending: policy.GiveUp, Remember: rememberDelivered}
+func (p Ports) coalesce(policy retry.Policy) *coalesce.Filter {
+	return &coalesce.Filter{Store: p.store(), Now: p.now(), Pending: policy.GiveUp, Remember: rememberDelivered}
 }

@@ -86,7 +86,7 @@ func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 // contain runs an attempt within its time and turns a panic into its outcome.
 func (u *unit) contain(ctx context.Context, try protocol.Attempt, j *job) (o outcome.Outcome) {
 	start := u.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, u.longest(), outcome.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, u.route.Wait+u.longest(), outcome.ErrTimeout)
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {

@@ -18,6 +18,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message/claimcheck"
@@ -42,9 +43,12 @@ type Config struct {
 	// Hosts is what this process knows of servers; default: what Servers tells.
 	Hosts *cache.Hosts
 
-	// Redundancy and Limiter are asked if they are there.
-	Coalesce Coalescer
-	Limiter  Limiter
+	// Coalesce tells which deliveries need not be sent; it is asked about
+	// activities that were submitted with coalesce. Limiter keeps deliveries to a
+	// host below its rate; it is asked about hosts whose state says that they have
+	// one. Nil: nobody is asked.
+	Coalesce *coalesce.Filter
+	Limiter  *ratelimit.Limiter
 
 	// Worker begins the names of owners of claims: it tells this process from
 	// earlier ones where claims of those are not to be waited for.

@@ -7,10 +7,8 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
-	"fedpost/internal/servers/ratelimit"
 )
 
 // Queue is what deliver needs of a queue: to send to it, and to decide when a
@@ -37,35 +35,11 @@ type Death struct {
 	Reason string
 }
 
-// Undertaker buries deliveries: it records them as dead letters and sends them
-// to the dead-letter queue. Burying one twice is harmless. It does not write
+// DeadLetterWriter keeps deliveries that were given up as dead letters, and sends
+// them to the dead-letter queue. Adding one twice is harmless. It does not write
 // the ledger's record, which its caller does afterwards.
 type DeadLetterWriter interface {
 	Add(ctx context.Context, ds []Death) error
-}
-
-// Redundancy tells which deliveries need not be sent. It is asked only about
-// activities that were submitted with coalesce.
-type Coalescer interface {
-	// Needless returns, by index into ts, what makes sending a to that target
-	// needless.
-	Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]coalesce.Verdict, error)
-	// Delivered notes that a was delivered to ts.
-	Delivered(ctx context.Context, a activity.Activity, ts []activity.Target) error
-}
-
-// Limiter keeps deliveries to a host below its rate. It is asked only about
-// hosts whose state says that they have one.
-type Limiter interface {
-	// Reserve asks for n deliveries to host, and returns when each may be sent:
-	// the zero time is now.
-	Reserve(ctx context.Context, host string, n int) ([]time.Time, error)
-	// Book reserves up to n deliveries to host for times of their own, none later
-	// than horizon from now, and returns those times, earliest first.
-	Book(ctx context.Context, host string, n int, horizon time.Duration) ([]time.Time, error)
-	// Learn notes that host answered 429 while it accepted perMinute deliveries a
-	// minute (0: not known), and returns the limit from now on.
-	Learn(ctx context.Context, host string, perMinute int) (ratelimit.Limit, error)
 }
 
 // Meter counts for metrics and statistics.

@@ -9,16 +9,11 @@ import (
 	"fedpost/internal/protocol/outbound"
 )
 
-// Client sends one request.
-type Client interface {
-	Do(ctx context.Context, r *http.Request) (outbound.Answer, error)
-}
-
 // NodeInfo probes a host of the fediverse by the well-known address that nearly
 // all of its software serves to anybody, cheaply.
 // https://nodeinfo.diaspora.software/protocol
 type NodeInfo struct {
-	Client Client
+	Client *outbound.Client
 	// AllowHTTP tries plain http where https gets no answer: for trials.
 	AllowHTTP bool
 }

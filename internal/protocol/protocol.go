@@ -97,6 +97,9 @@ type Delivery struct {
 	// Attempt is the longest that one attempt takes, where it is more than a
 	// request.
 	Attempt time.Duration
+	// Wait is how long an attempt may wait for this machine before that time
+	// begins.
+	Wait time.Duration
 	// InFlight is how many attempts of this protocol a process has under way at
 	// once, and PerHost how many of them to one host. A delivery that finds no
 	// place soon goes back to its queue.

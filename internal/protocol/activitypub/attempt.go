@@ -38,6 +38,11 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 		return d.failed
 	}
 	p := d.protocol
+	// The host's time begins when this machine has a processor for the signature.
+	done, err := p.Client.Turn(ctx, false)
+	if err != nil {
+		return failure(err)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.Timeout(), outbound.ErrTimeout)
 	defer cancel()
 
@@ -49,7 +54,8 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 	forms := httpsign.Forms(first, hasQuery(inbox))
 	var refusals []refusal
 	for n := 0; ; {
-		a, err := d.post(ctx, inbox, forms[n])
+		a, err := d.post(ctx, inbox, forms[n], done)
+		done = nil
 		if err != nil {
 			return failure(err)
 		}
@@ -102,18 +108,34 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 	return o
 }
 
-// post sends the activity once. An error of signing wraps errSigning.
-func (d *delivery) post(ctx context.Context, inbox string, form httpsign.Form) (outbound.Answer, error) {
-	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.body)
+// post sends the activity once. done ends the turn for signing that the caller
+// has, if it has one. An error of signing wraps errSigning.
+func (d *delivery) post(ctx context.Context, inbox string, form httpsign.Form, done func()) (outbound.Answer, error) {
+	if done == nil {
+		var err error
+		if done, err = d.protocol.Client.Turn(ctx, true); err != nil {
+			return outbound.Answer{}, err
+		}
+	}
+	r, err := d.request(ctx, inbox, form)
+	done()
 	if err != nil {
 		return outbound.Answer{}, err
+	}
+	return d.protocol.Client.Do(ctx, r)
+}
+
+func (d *delivery) request(ctx context.Context, inbox string, form httpsign.Form) (*http.Request, error) {
+	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.body)
+	if err != nil {
+		return nil, err
 	}
 	r.Header.Set("Content-Type", ContentType)
 	r.Header.Set("Accept", accept)
 	if err := d.signer.Sign(r, form, d.digest, d.protocol.Now()); err != nil {
-		return outbound.Answer{}, fmt.Errorf("%w: %w", errSigning, err)
+		return nil, fmt.Errorf("%w: %w", errSigning, err)
 	}
-	return d.protocol.Client.Do(ctx, r)
+	return r, nil
 }
 
 var errSigning = errors.New("request could not be signed")

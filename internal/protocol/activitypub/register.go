@@ -6,6 +6,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/protocol"
+	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/retry"
 )
 
@@ -18,7 +19,7 @@ func Register(p *Protocol, policy retry.Policy) protocol.Protocol {
 			Body: protocol.JSON, Missing: "give the activity to deliver, a JSON object",
 			Inspector: inspector{}, Fields: []protocol.Field{protocol.KeyID},
 		},
-		Delivery: protocol.Delivery{Policy: policy},
+		Delivery: protocol.Delivery{Policy: policy, Wait: outbound.MaxWait},
 	}
 	if p != nil {
 		r.Delivery.Sender = p

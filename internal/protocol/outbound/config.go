@@ -53,7 +53,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-func newTransport(c Config, timeout time.Duration) *http.Transport {
+func newTransport(c Config, timeout time.Duration, t *turns) *http.Transport {
 	connect := min(cmp.Or(c.Connect, 7*time.Second), timeout)
 	g := guard{allow: c.Allow, private: c.AllowPrivate}
 	d := &tlsDialer{
@@ -63,6 +63,7 @@ func newTransport(c Config, timeout time.Duration) *http.Transport {
 			ControlContext: g.control,
 		},
 		timeout: min(cmp.Or(c.TLS, 7*time.Second), timeout),
+		turns:   t,
 		config: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            c.RootCAs,
@@ -82,6 +83,8 @@ func newTransport(c Config, timeout time.Duration) *http.Transport {
 		MaxResponseHeaderBytes: maxHeader,
 		// A connection that died while the process was frozen is found out by a
 		// ping instead of by the next delivery.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
+		// A host that reads nothing would hold up even the first write, which
+		// net/http makes without an eye on the request's time.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second, WriteByteTimeout: min(5*time.Second, timeout)},
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -38,6 +39,7 @@ type Client struct {
 	timeout   time.Duration
 	body      time.Duration
 	maxBody   int
+	turns     *turns
 }
 
 // New returns a client, or an error that names what is wrong with the
@@ -46,6 +48,7 @@ func New(c Config) (*Client, error) {
 	if c.UserAgent == "" || !httpguts.ValidHeaderFieldValue(c.UserAgent) {
 		return nil, fmt.Errorf("user agent %q cannot be sent; use the form fedpost/1.2 (+https://example.com/)", c.UserAgent)
 	}
+	quieten()
 	client := &Client{
 		transport: c.Transport,
 		userAgent: c.UserAgent,
@@ -53,13 +56,14 @@ func New(c Config) (*Client, error) {
 		timeout:   cmp.Or(c.Timeout, 15*time.Second),
 		body:      cmp.Or(c.Body, 3*time.Second),
 		maxBody:   cmp.Or(c.MaxBody, MaxBody),
+		turns:     newTurns(runtime.GOMAXPROCS(0)),
 	}
 	if client.transport == nil {
 		now := c.Now
 		if now == nil {
 			now = time.Now
 		}
-		client.transport = newPool(newTransport(c, client.timeout), now)
+		client.transport = newPool(newTransport(c, client.timeout, client.turns), now)
 	}
 	return client, nil
 }

@@ -238,6 +238,39 @@ func TestHTTP2SendsAgainOnlyWhatWasNotLookedAt(t *testing.T) {
 	}
 }
 
+// TestHTTP2EndsWithAHostThatReadsNothing: net/http writes the beginning of an
+// HTTP/2 connection without an eye on the request's time.
+func TestHTTP2EndsWithAHostThatReadsNothing(t *testing.T) {
+	cert, authorities := certificate(t)
+	client := trial(t, func(c *Config) { c.Timeout = 200 * time.Millisecond })
+	// A pipe has no buffer: what is written waits until it is read.
+	client.transport.(*pool).transport.DialTLSContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { theirs.Close() })
+		host := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}, SessionTicketsDisabled: true})
+		go func() { _ = host.Handshake() }()
+		conn := tls.Client(ours, &tls.Config{RootCAs: authorities, ServerName: "a.hosts.test", NextProtos: []string{"h2"}})
+		if err := conn.HandshakeContext(ctx); err != nil {
+			return nil, err
+		}
+		tell(ctx, ours, nil)
+		return conn, nil
+	}
+	done := make(chan error)
+	go func() {
+		_, err := post(t, client, "https://a.hosts.test/inbox")
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if ReasonOf(err) != outcome.Timeout {
+			t.Errorf("reason %q: %v", ReasonOf(err), err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the request has no end")
+	}
+}
+
 // TestHTTP2GivesUpAfterSomeRefusals: a host that refuses every stream does not
 // get requests without end.
 func TestHTTP2GivesUpAfterSomeRefusals(t *testing.T) {

@@ -20,6 +20,7 @@ type tlsDialer struct {
 	dialer  *net.Dialer
 	config  *tls.Config
 	timeout time.Duration
+	turns   *turns
 }
 
 // dialPlain is the DialContext of the transport.
@@ -44,12 +45,8 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 	if err != nil {
 		return nil, err
 	}
-	config := d.config.Clone()
-	config.ServerName = host
-	conn := tls.Client(raw, config)
-	hand, cancel := context.WithTimeoutCause(ctx, d.timeout, ErrTimeout)
-	defer cancel()
-	if err := conn.HandshakeContext(hand); err != nil {
+	conn, err := d.handshake(ctx, raw, host)
+	if err != nil {
 		raw.Close()
 		return nil, &TLSError{Err: err}
 	}
@@ -60,4 +57,20 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 	w := &wire{Conn: conn}
 	tell(ctx, raw, w)
 	return w, nil
+}
+
+// handshake is done when this machine has a processor for it; then its time
+// begins.
+func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, host string) (*tls.Conn, error) {
+	config := d.config.Clone()
+	config.ServerName = host
+	computing := &computing{Conn: raw, ctx: ctx, turns: d.turns}
+	conn := tls.Client(computing, config)
+	if err := computing.begin(); err != nil {
+		return nil, err
+	}
+	defer func() { computing.end(); computing.turns = nil }()
+	ctx, cancel := context.WithTimeoutCause(ctx, d.timeout, ErrTimeout)
+	defer cancel()
+	return conn, conn.HandshakeContext(ctx)
 }

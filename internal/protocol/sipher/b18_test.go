@@ -10,6 +10,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/retry"
 	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/testkit/sipherpeer"
@@ -36,7 +37,7 @@ func TestB18NothingThatAProxyMakesUpEndsADelivery(t *testing.T) {
 				b.blockedFromUs(notFound)
 				b.acquainted(b.p)
 				b.p.Behave(answer)
-				for n := 1; n <= sipher.Tries; n++ {
+				for n := 1; n <= retry.Sipher().Tries; n++ {
 					want{class: outcome.Retry, says: "no such host"}.check(t, b.attempt(a, n))
 				}
 				untouched(t, b)

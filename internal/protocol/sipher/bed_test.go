@@ -273,6 +273,6 @@ func policies(t testing.TB, overrides string) option {
 	return func(c *sipher.Config) { c.Policies = &p }
 }
 
-func limited(l peers.Limiter) option { return func(c *sipher.Config) { c.Limiter = l } }
+func limited(l *peers.RateLimit) option { return func(c *sipher.Config) { c.Limiter = l } }
 
 var _ http.RoundTripper = (*sipherpeer.Network)(nil)

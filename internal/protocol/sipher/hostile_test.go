@@ -17,6 +17,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/outbound"
+	"fedpost/internal/protocol/retry"
 	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/peers"
@@ -315,7 +316,7 @@ func TestHostileManyFieldsAtOnce(t *testing.T) {
 		} else {
 			b.net.Serve(urlB, liar(b.b))
 		}
-		o := b.attempt(followJob(), rapid.IntRange(1, sipher.Tries).Draw(rt, "try"))
+		o := b.attempt(followJob(), rapid.IntRange(1, retry.Sipher().Tries).Draw(rt, "try"))
 		sane(t, b, o)
 		if o.Class == outcome.Delivered && payloadOf(told) != payloadOf(honest) {
 			rt.Errorf("delivered by %s: %+v", told, o)
@@ -446,7 +447,7 @@ func TestHostileEndlessBodies(t *testing.T) {
 		if known {
 			b.acquainted(b.b)
 		}
-		for n := 1; n <= sipher.Tries; n++ {
+		for n := 1; n <= retry.Sipher().Tries; n++ {
 			o := b.attempt(followJob(), n)
 			sane(t, b, o)
 			if o.Class == outcome.Delivered || known && o.Class != outcome.Refused {

@@ -27,8 +27,6 @@ import (
 
 // The protocol's numbers that the engine keeps.
 const (
-	// Tries of a delivery in all, with waits of 5, 10, 20 and 40 s between.
-	Tries = 5
 	// Timeout of the request of a delivery.
 	Timeout = 15 * time.Second
 
@@ -67,7 +65,7 @@ type Config struct {
 	// peers.MaxChecks.
 	Checks int
 	// Limiter of /discover per caller; nil: none.
-	Limiter peers.Limiter
+	Limiter *peers.RateLimit
 	Log     *slog.Logger
 	Now     func() time.Time
 	// Entropy for envelopes; nil: crypto/rand.

@@ -7,10 +7,9 @@ import (
 // Prices in dollars per million, us-east-1, on demand, as of 2026.
 // https://aws.amazon.com/sqs/pricing/ https://aws.amazon.com/dynamodb/pricing/on-demand/
 const (
-	SQSRequest  = 0.40 // of 64 KiB; on a FIFO queue:
-	FIFORequest = 0.50
-	WriteUnit   = 0.625
-	ReadUnit    = 0.125
+	SQSRequest = 0.40 // of 64 KiB; 0.50 on a FIFO queue
+	WriteUnit  = 0.625
+	ReadUnit   = 0.125
 )
 
 // Price is what usage costs in dollars per million of something.

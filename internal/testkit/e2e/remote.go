@@ -57,15 +57,6 @@ func (w *World) RemoteBehind(front func(http.Handler) http.Handler) *Remote {
 	return r
 }
 
-// Serve starts a server with a handler of the test's own, for loads that a
-// verifying inbox would be too slow for.
-func Serve(t testing.TB, h http.Handler) *Remote {
-	t.Helper()
-	r := &Remote{t: t, handler: h}
-	r.start()
-	return r
-}
-
 func (r *Remote) start() {
 	r.t.Helper()
 	l := listen(r.t)

@@ -9,11 +9,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Sender wraps s under a name. Capabilities is not counted as a call: it asks
-// no server.
-func Sender(in Interceptor, name string, s queue.Sender) queue.Sender { return &sender{in, name, s} }
-
-// Queue wraps q under a name.
+// Queue wraps q under a name. Capabilities is not counted as a call: it asks no
+// server.
 func Queue(in Interceptor, name string, q queue.Queue) queue.Queue {
 	return &faultyQueue{sender{in, name, q}, q}
 }

@@ -15,7 +15,6 @@ type Step struct {
 	// hang keeps the sender waiting until it gives up; reset breaks the connection.
 	hang, reset bool
 	// gate delays the answer until it is closed.
-	gate <-chan struct{}
 }
 
 // Status answers with a status.
@@ -38,20 +37,7 @@ func Hang() Step { return Step{hang: true} }
 // whether the activity was taken.
 func Reset() Step { return Step{reset: true} }
 
-// After does s once gate is closed.
-func After(gate <-chan struct{}, s Step) Step {
-	s.gate = gate
-	return s
-}
-
 func (s Step) serve(w http.ResponseWriter, r *http.Request) {
-	if s.gate != nil {
-		select {
-		case <-s.gate:
-		case <-r.Context().Done():
-			return
-		}
-	}
 	switch {
 	case s.hang:
 		<-r.Context().Done()

@@ -152,7 +152,7 @@ func New(t testing.TB, o Options) *World {
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
 		},
 		Protocols: protocol.Set{{Name: activity.ActivityPub, Delivery: protocol.Delivery{Sender: o.Protocol, Policy: o.Policy}}},
-		Coalesce:  w.Redundancy, Limiter: w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
+		Coalesce:  &w.Redundancy, Limiter: &w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
 	}
 	w.Restart()
 	return w

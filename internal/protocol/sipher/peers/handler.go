@@ -12,12 +12,6 @@ import (
 // has about 300.
 const MaxRegistration = 4 << 10
 
-// Limiter decides whether a caller may make another request.
-type Limiter interface {
-	// Allow returns 0, or how long the caller should wait.
-	Allow(caller string) time.Duration
-}
-
 // Handler serves GET and POST /discover. Make it with NewHandler.
 type Handler struct {
 	identity  crypto.Public
@@ -25,7 +19,7 @@ type Handler struct {
 	blocks    BlockList
 	callbacks *callbacks
 	prober    *Prober
-	limiter   Limiter
+	limiter   *RateLimit
 	log       *slog.Logger
 }
 
@@ -38,7 +32,7 @@ type HandlerConfig struct {
 	// Prober is told of servers that register again.
 	Prober *Prober
 	// Limiter may be nil: no limit per caller.
-	Limiter Limiter
+	Limiter *RateLimit
 	Log     *slog.Logger
 	Now     func() time.Time
 }

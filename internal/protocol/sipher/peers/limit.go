@@ -33,7 +33,8 @@ func NewRateLimit(rate, burst int, now func() time.Time) *RateLimit {
 	}
 }
 
-// Allow implements Limiter.
+// Allow returns how long a caller has to wait before its next request; 0: it may
+// make it now.
 func (l *RateLimit) Allow(caller string) time.Duration {
 	now := l.now()
 	l.mu.Lock()

@@ -16,11 +16,9 @@ import (
 	"fmt"
 )
 
-// Job names that the protocol gives a meaning to. Others are delivered too.
-const (
-	DeliverFollow = "deliver-follow"
-	DeliverPost   = "deliver-post"
-)
+// DeliverFollow is the one job name that the protocol gives a meaning to. Others,
+// such as deliver-post, are delivered too.
+const DeliverFollow = "deliver-follow"
 
 // Method is what a payload asks its receiver to do.
 type Method string
