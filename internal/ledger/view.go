@@ -98,7 +98,7 @@ func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor strin
 	if err != nil {
 		return View{}, err
 	}
-	t := &tally{record: rec, lot: lot, now: now, from: from, to: min(from+max(1, limit), rec.Targets), counts: make(map[activity.State]int)}
+	t := &overview{record: rec, lot: lot, now: now, from: from, to: min(from+max(1, limit), rec.Targets), counts: make(map[activity.State]int)}
 	for first := 0; first < rec.Chunks(); first += viewStep {
 		chunks, err := r.Chunks(ctx, rec, first, min(first+viewStep, rec.Chunks())-1)
 		if err != nil {

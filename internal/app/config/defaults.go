@@ -10,6 +10,7 @@ import (
 	"fedpost/internal/enqueue"
 	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/healthcheck"
+	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -49,6 +50,10 @@ func (l *Limits) defaults() {
 }
 
 func (d *Deduplication) defaults() { d.TTL, d.Prefix = dedup.DefaultTTL, dedup.DefaultPrefix }
+
+func (o *Outbound) defaults() { o.Timeout = deliver.Limits{}.Complete().Attempt }
+
+func (s *Sipher) defaults() { s.Probes, s.Checks = peers.Concurrency, peers.MaxChecks }
 
 // written is a default as operators write it.
 func written(value any) string {

@@ -76,7 +76,7 @@ func (c Circuit) Rules(giveUp time.Duration) circuit.Rules {
 
 // Outbound is how requests to strangers are made.
 type Outbound struct {
-	Timeout   time.Duration `env:"DELIVERY_TIMEOUT" envDefault:"15s" min:"1s" max:"30s" help:"how long one request to an inbox may take: 1s to 30s"`
+	Timeout   time.Duration `env:"DELIVERY_TIMEOUT" min:"1s" max:"30s" help:"how long one request to an inbox may take: 1s to 30s"`
 	UserAgent string        `env:"USER_AGENT" envDefault:"fedpost/1" help:"the User-Agent of all requests, best with a page that says who you are: fedpost/1 (+https://social.example/about)"`
 	Allow     Prefixes      `env:"OUTBOUND_ALLOW" help:"networks that may be reached although they are private, as CIDR prefixes with commas between them, such as 10.1.0.0/16"`
 	PlainHTTP bool          `env:"OUTBOUND_PLAIN_HTTP" envDefault:"false" help:"true to deliver to http:// inboxes too"`

@@ -13,8 +13,8 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// tally counts and lists the recipients of an activity, chunk by chunk.
-type tally struct {
+// overview counts and lists the recipients of an activity, chunk by chunk.
+type overview struct {
 	record   Record
 	lot      Lot
 	now      time.Time
@@ -29,7 +29,7 @@ type tally struct {
 	unread  bool // a chunk on the page is not planned yet
 }
 
-func (t *tally) add(ctx context.Context, chunks []Chunk) error {
+func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 	parked, err := t.look(ctx, chunks)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (t *tally) add(ctx context.Context, chunks []Chunk) error {
 }
 
 // list puts a recipient on the page, if there is room for its texts.
-func (t *tally) list(v RecipientView) {
+func (t *overview) list(v RecipientView) {
 	// JSON writes a quote in two bytes, and names and numbers take some.
 	v.LastError, v.Response, v.Note = outcome.Text(v.LastError), outcome.Text(v.Response), outcome.Text(v.Note)
 	t.size += 2*(len(v.Inbox)+len(v.LastError)+len(v.Response)+len(v.Note)) + rowSize
@@ -68,7 +68,7 @@ func (t *tally) list(v RecipientView) {
 
 // state is what r is shown as: nobody who is not being sent to at this moment
 // will be, if the activity is cancelled or expired.
-func (t *tally) state(c Chunk, r Recipient, recorded bool) activity.State {
+func (t *overview) state(c Chunk, r Recipient, recorded bool) activity.State {
 	atIt := r.Claimed.After(t.now) || !recorded && c.Claimed.After(t.now)
 	switch {
 	case r.State.Final() || atIt:
@@ -97,7 +97,7 @@ func viewOf(target activity.Target, r Recipient) RecipientView {
 }
 
 // status also counts the recipients of chunks that are not planned yet.
-func (t *tally) status() Status {
+func (t *overview) status() Status {
 	if rest := t.record.Recipients - t.counted; rest > 0 {
 		t.counts[t.state(Chunk{}, Recipient{State: activity.Queued}, false)] += rest
 	}
@@ -132,7 +132,7 @@ const wholeChunk = -1
 // the first such target is, and stands for all: this differs from the truth only
 // while a lot is being emptied, and looking for 50,000 would cost more than
 // sending to them.
-func (t *tally) look(ctx context.Context, chunks []Chunk) (map[place]bool, error) {
+func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]bool, error) {
 	parked := make(map[place]bool)
 	spots := make(map[parking.Spot]place)
 	groups := make(map[string][]place) // by host
@@ -182,7 +182,7 @@ func (t *tally) look(ctx context.Context, chunks []Chunk) (map[place]bool, error
 
 // lookInGroups finds ordered deliveries, whose spots have a sequence that only
 // their messages tell.
-func (t *tally) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]bool) error {
+func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]bool) error {
 	for _, host := range slices.Sorted(maps.Keys(groups)) {
 		places := groups[host]
 		wanted := make(map[place]bool, len(places))
