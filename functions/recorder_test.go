@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"fedpost/internal/engine/dynamodb"
 	"fedpost/internal/testkit/template"
 )
 
@@ -27,6 +28,15 @@ type recorder struct {
 
 	mu    sync.Mutex
 	calls map[template.Grant]bool
+	// keys are the requests that name keys of the table, as IAM judges them: each
+	// with all of its partition keys.
+	keys []keyed
+}
+
+// keyed is an action and the partition keys that one request names.
+type keyed struct {
+	template.Grant
+	partitions []string
 }
 
 // services by the prefix of X-Amz-Target.
@@ -73,8 +83,34 @@ type parameters struct {
 	KeyID        string `json:"KeyId"`
 	RequestItems map[string]json.RawMessage
 	// TransactItems have one of Put, Delete, Update and ConditionCheck each.
-	TransactItems []map[string]struct{ TableName string }
+	TransactItems []map[string]json.RawMessage
 }
+
+// partitions returns the partition keys that a part of a request names: those of
+// items and keys, and that of a query's condition.
+func partitions(v any) []string {
+	var all []string
+	switch v := v.(type) {
+	case map[string]any:
+		for name, e := range v {
+			if text, ok := e.(map[string]any); ok && (name == dynamodb.PK || name == queriedPartition) {
+				if s, ok := text["S"].(string); ok {
+					all = append(all, s)
+					continue
+				}
+			}
+			all = append(all, partitions(e)...)
+		}
+	case []any:
+		for _, e := range v {
+			all = append(all, partitions(e)...)
+		}
+	}
+	return all
+}
+
+// queriedPartition is what the engine calls the partition in a query's condition.
+const queriedPartition = ":pk"
 
 // transactActions are the actions of a transaction's parts.
 var transactActions = map[string]string{
@@ -88,7 +124,7 @@ func (r *recorder) note(t *testing.T, service, operation string, body []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	add := func(action, name, index string) {
+	add := func(action, name, index string, part json.RawMessage) {
 		id, ok := r.resources[path.Base(name)]
 		if !ok {
 			t.Errorf("%s on %q, which is no resource of the stack", action, name)
@@ -96,12 +132,29 @@ func (r *recorder) note(t *testing.T, service, operation string, body []byte) {
 		if index != "" {
 			id += "/index/" + index
 		}
-		r.calls[template.Grant{Action: action, Resource: id}] = true
+		g := template.Grant{Action: action, Resource: id}
+		r.calls[g] = true
+		if service != "dynamodb" || index != "" {
+			return
+		}
+		var v any
+		if err := json.Unmarshal(part, &v); err != nil {
+			t.Errorf("%s: %v", action, err)
+		}
+		k := keyed{g, partitions(v)}
+		if len(k.partitions) == 0 {
+			t.Errorf("%s names no partition: %.200s", action, part)
+		}
+		r.keys = append(r.keys, k)
 	}
 	if operation == "TransactWriteItems" {
 		for _, item := range p.TransactItems {
-			for kind, on := range item {
-				add(transactActions[kind], on.TableName, "")
+			for kind, part := range item {
+				var on struct{ TableName string }
+				if err := json.Unmarshal(part, &on); err != nil {
+					t.Errorf("%s: %v", operation, err)
+				}
+				add(transactActions[kind], on.TableName, "", part)
 			}
 		}
 		return
@@ -109,14 +162,14 @@ func (r *recorder) note(t *testing.T, service, operation string, body []byte) {
 	for _, action := range template.Needed(service, operation) {
 		switch {
 		case p.QueueURL != "":
-			add(action, p.QueueURL, "")
+			add(action, p.QueueURL, "", nil)
 		case p.KeyID != "":
-			add(action, p.KeyID, "")
+			add(action, p.KeyID, "", nil)
 		case p.TableName != "":
-			add(action, p.TableName, p.IndexName)
+			add(action, p.TableName, p.IndexName, body)
 		default:
-			for name := range p.RequestItems {
-				add(action, name, "")
+			for name, part := range p.RequestItems {
+				add(action, name, "", part)
 			}
 		}
 	}
@@ -145,6 +198,15 @@ func (r *recorder) compare(t *testing.T, tmpl *template.Template, function strin
 		used[kind(call)] = true
 		if !slices.Contains(grants, call) {
 			t.Errorf("%s calls %s on %s, which its role does not allow", function, call.Action, call.Resource)
+		}
+	}
+	for _, k := range r.keys {
+		denied, err := tmpl.Denied(function, k.Grant, k.partitions...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if denied {
+			t.Errorf("%s calls %s on %v, which its role denies", function, k.Action, k.partitions)
 		}
 	}
 	for _, g := range grants {

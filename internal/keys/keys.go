@@ -66,6 +66,9 @@ type Store interface {
 	PutKey(ctx context.Context, k Sealed, replace bool) error
 	// Key returns a key, or ErrNotFound.
 	Key(ctx context.Context, id string) (Sealed, error)
+	// PublicKey returns the public half of a key, or ErrNotFound. It reads
+	// nothing sealed.
+	PublicKey(ctx context.Context, id string) (Public, error)
 }
 
 // Sealer encrypts private keys at rest. What was sealed for one key id does
@@ -154,11 +157,11 @@ func (r *Ring) Generate(ctx context.Context, id string, t Type) (Public, error) 
 
 // Public returns the public half of a key, or ErrNotFound.
 func (r *Ring) Public(ctx context.Context, id string) (Public, error) {
-	k, err := r.store.Key(ctx, id)
+	k, err := r.store.PublicKey(ctx, id)
 	if err != nil {
 		return Public{}, fmt.Errorf("key %s: %w", id, err)
 	}
-	return Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, nil
+	return k, nil
 }
 
 // Known reports whether there is a key of that id. A yes is remembered.

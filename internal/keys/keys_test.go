@@ -62,6 +62,11 @@ func (s *shelf) Key(_ context.Context, id string) (keys.Sealed, error) {
 	return k, s.err
 }
 
+func (s *shelf) PublicKey(ctx context.Context, id string) (keys.Public, error) {
+	k, err := s.Key(ctx, id)
+	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, err
+}
+
 type world struct {
 	*testing.T
 	shelf  *shelf

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"fedpost/internal/engine/table"
 	"fedpost/internal/keys"
@@ -11,45 +12,107 @@ import (
 
 var _ keys.Store = (*Store)(nil)
 
-func signingKey(id string) table.Key { return table.Key{PK: "K#" + id, SK: "KEY"} }
+// A signing key is two items in partitions of their own, because a role can be
+// limited by partition key and not by attribute: whoever may see the public half
+// need not be able to read the sealed one.
+const (
+	publicPrefix = "K#"
+	sealedPrefix = "KS#" // template.yaml names it
+)
 
-// PutKey implements keys.Store. A write whose answer was lost is repeated by
-// the SDK and then finds the key taken: by the same sealed bytes, which only that
-// first write can have stored.
+func publicKey(id string) table.Key { return table.Key{PK: publicPrefix + id, SK: "KEY"} }
+func sealedKey(id string) table.Key { return table.Key{PK: sealedPrefix + id, SK: "KEY"} }
+
+// shownKey is a key's public item. Version 1 of this layout had everything in
+// it; such an item has Private.
+type shownKey struct {
+	Type      keys.Type `json:"type"`
+	PublicPEM string    `json:"public"`
+	Private   []byte    `json:"sealed,omitempty"`
+	CreatedAt time.Time `json:"created"`
+}
+
+// PutKey implements keys.Store. A write whose answer was lost is repeated by the
+// SDK and then finds the key taken: by the same public item, which only that
+// first write can have stored, as each new key has another public half.
 func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
-	data, err := encode(k)
+	sealed, err := encode(k)
 	if err != nil {
 		return err
 	}
-	it := table.Item{Key: signingKey(k.ID), Data: data}
-	if replace {
-		return s.t.Put(ctx, it, table.Cond{})
-	}
-	err = s.t.Put(ctx, it, table.Cond{Absent: true})
-	if !errors.Is(err, table.ErrConflict) {
+	shown, err := encode(shownKey{Type: k.Type, PublicPEM: k.PublicPEM, CreatedAt: k.CreatedAt})
+	if err != nil {
 		return err
 	}
-	stored, getErr := s.t.Get(ctx, it.Key)
+	cond := table.Cond{Absent: true}
+	if replace {
+		cond = table.Cond{}
+	}
+	// The condition is on the public item: the API's role may not read the other,
+	// and a condition that fails returns the item that was there.
+	err = s.t.Transact(ctx, []table.Op{
+		{Put: &table.Item{Key: publicKey(k.ID), Data: shown}, Cond: cond},
+		{Put: &table.Item{Key: sealedKey(k.ID), Data: sealed}},
+	})
+	if replace || !errors.Is(err, table.ErrConflict) {
+		return err
+	}
+	stored, getErr := s.t.Get(ctx, publicKey(k.ID))
 	if getErr != nil {
 		return getErr
 	}
-	if string(stored[it.Key].Data) == string(data) {
+	if string(stored[publicKey(k.ID)].Data) == string(shown) {
 		return nil
 	}
 	return keys.ErrExists
 }
 
-// Key implements keys.Store.
+// Key implements keys.Store. It reads the public item only where there is no
+// sealed one: a key of version 1 of the layout, which is split when it is next
+// put.
 func (s *Store) Key(ctx context.Context, id string) (keys.Sealed, error) {
-	key := signingKey(id)
+	k := keys.Sealed{ID: id}
+	for range 2 {
+		found, err := s.readKey(ctx, sealedKey(id), &k)
+		if err != nil || found {
+			return k, err
+		}
+		if found, err = s.readKey(ctx, publicKey(id), &k); err != nil {
+			return k, err
+		}
+		if !found {
+			break
+		}
+		if len(k.Private) > 0 {
+			return k, nil
+		}
+		// It was put between the two reads.
+	}
+	return keys.Sealed{}, keys.ErrNotFound
+}
+
+// PublicKey implements keys.Store.
+func (s *Store) PublicKey(ctx context.Context, id string) (keys.Public, error) {
+	var k shownKey
+	found, err := s.readKey(ctx, publicKey(id), &k)
+	if err != nil {
+		return keys.Public{}, err
+	}
+	if !found {
+		return keys.Public{}, keys.ErrNotFound
+	}
+	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, nil
+}
+
+// readKey reads an item into v and reports whether there is one.
+func (s *Store) readKey(ctx context.Context, key table.Key, v any) (bool, error) {
 	items, err := s.t.Get(ctx, key)
 	if err != nil {
-		return keys.Sealed{}, fmt.Errorf("read key: %w", err)
+		return false, fmt.Errorf("read key: %w", err)
 	}
 	it, ok := items[key]
 	if !ok {
-		return keys.Sealed{}, keys.ErrNotFound
+		return false, nil
 	}
-	k := keys.Sealed{ID: id}
-	return k, decode(it, &k)
+	return true, decode(it, v)
 }

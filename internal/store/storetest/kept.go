@@ -160,6 +160,9 @@ var signingKeys = group{"keys", []testCase{
 		if _, err := b.Key(b.ctx, string(b.newID())); !errors.Is(err, keys.ErrNotFound) {
 			b.t.Errorf("got %v", err)
 		}
+		if _, err := b.PublicKey(b.ctx, string(b.newID())); !errors.Is(err, keys.ErrNotFound) {
+			b.t.Errorf("public half: got %v", err)
+		}
 	}},
 	{"AKeyDoesNotExpire", func(b *bed) {
 		k := b.key()
@@ -183,5 +186,10 @@ func (b *bed) has(want keys.Sealed) {
 	if got.ID != want.ID || got.Type != want.Type || got.PublicPEM != want.PublicPEM ||
 		!slices.Equal(got.Private, want.Private) || !got.CreatedAt.Equal(want.CreatedAt) {
 		b.t.Errorf("key is %+v, want %+v", got, want)
+	}
+	shown, err := b.PublicKey(b.ctx, want.ID)
+	b.must(err)
+	if shown != (keys.Public{ID: want.ID, Type: want.Type, PublicPEM: want.PublicPEM}) {
+		b.t.Errorf("the public half is %+v, want that of %+v", shown, want)
 	}
 }

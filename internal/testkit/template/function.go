@@ -22,28 +22,78 @@ type Grant struct {
 	Resource string
 }
 
-// Grants returns what a function's role allows, sorted.
+// Grants returns what a function's role allows, sorted, without regard to what
+// Denied takes away again.
 func (t *Template) Grants(function string) ([]Grant, error) {
-	role, err := logicalID(t.Resources[function].Properties["Role"])
+	statements, err := t.statements(function, "Allow")
 	if err != nil {
-		return nil, fmt.Errorf("%s has no role of this template: %w", function, err)
+		return nil, err
 	}
-	policies, _ := t.Resources[role].Properties["Policies"].([]any)
 	var grants []Grant
-	for _, p := range policies {
-		statements, _ := mapping(mapping(p)["PolicyDocument"])["Statement"].([]any)
-		for _, s := range statements {
-			g, err := statement(mapping(s))
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", role, err)
-			}
-			grants = append(grants, g...)
+	for _, s := range statements {
+		g, err := statement(s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", function, err)
 		}
+		grants = append(grants, g...)
 	}
 	slices.SortFunc(grants, func(a, b Grant) int {
 		return strings.Compare(a.Action+" "+a.Resource, b.Action+" "+b.Resource)
 	})
 	return slices.Compact(grants), nil
+}
+
+// statements returns those of a function's role that have an effect. One that
+// depends on a condition of the template is taken as it is where that holds.
+func (t *Template) statements(function, effect string) ([]Map, error) {
+	role, err := logicalID(t.Resources[function].Properties["Role"])
+	if err != nil {
+		return nil, fmt.Errorf("%s has no role of this template: %w", function, err)
+	}
+	policies, _ := t.Resources[role].Properties["Policies"].([]any)
+	var all []Map
+	for _, p := range policies {
+		statements, _ := mapping(mapping(p)["PolicyDocument"])["Statement"].([]any)
+		for _, s := range statements {
+			if i, ok := s.(Intrinsic); ok && i.Name == "If" {
+				s = i.Arg.([]any)[1]
+			}
+			if mapping(s)["Effect"] == effect {
+				all = append(all, mapping(s))
+			}
+		}
+	}
+	return all, nil
+}
+
+// Denied reports whether a function's role refuses an action on a resource,
+// "Table", because of one of the partition keys that the request names.
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
+func (t *Template) Denied(function string, g Grant, partitions ...string) (bool, error) {
+	statements, err := t.statements(function, "Deny")
+	if err != nil {
+		return false, err
+	}
+	for _, s := range statements {
+		denied, err := statement(s)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", function, err)
+		}
+		if !slices.Contains(denied, g) {
+			continue
+		}
+		patterns := list(mapping(mapping(s["Condition"])["ForAnyValue:StringLike"])["dynamodb:LeadingKeys"])
+		for _, p := range patterns {
+			prefix, ok := strings.CutSuffix(text1(p), "*")
+			if !ok || len(mapping(s["Condition"])) != 1 {
+				return false, fmt.Errorf("%s: statement %v has a condition that is not understood here", function, s["Sid"])
+			}
+			if slices.ContainsFunc(partitions, func(k string) bool { return strings.HasPrefix(k, prefix) }) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 func statement(s Map) ([]Grant, error) {

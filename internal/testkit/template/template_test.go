@@ -424,6 +424,39 @@ func TestKeysAreSealedAndOpenedWithTheirIDOnly(t *testing.T) {
 	}
 }
 
+// Who may do what with the partitions of signing keys: the API stores them and
+// shows public halves, deliver opens them, the health check has no use for them.
+func TestEachRoleReachesTheKeysItNeedsOnly(t *testing.T) {
+	tmpl := load(t)
+	read := []string{"GetItem", "BatchGetItem", "Query"}
+	write := []string{"PutItem", "BatchWriteItem", "DeleteItem"}
+	for _, tt := range []struct {
+		function, partition string
+		reads, writes       bool
+	}{
+		{"EnqueueFunction", "K#a", true, true}, {"EnqueueFunction", "KS#a", false, true}, {"EnqueueFunction", "A#a", true, true},
+		{"DeliverFunction", "K#a", true, false}, {"DeliverFunction", "KS#a", true, false}, {"DeliverFunction", "A#a", true, true},
+		{"HealthCheckFunction", "K#a", false, false}, {"HealthCheckFunction", "KS#a", false, false}, {"HealthCheckFunction", "A#a", true, true},
+	} {
+		for _, kind := range []struct {
+			actions []string
+			may     bool
+		}{{read, tt.reads}, {write, tt.writes}} {
+			for _, action := range kind.actions {
+				for _, partitions := range [][]string{{tt.partition}, {"A#x", tt.partition}} {
+					denied, err := tmpl.Denied(tt.function, Grant{"dynamodb:" + action, "Table"}, partitions...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if denied == kind.may {
+						t.Errorf("%s on %v of %s: denied %t", action, partitions, tt.function, denied)
+					}
+				}
+			}
+		}
+	}
+}
+
 // What an earlier stack has left is used instead of something new, by whoever
 // reads or may use it.
 func TestAStackAdoptsATableAndAKey(t *testing.T) {

@@ -1,0 +1,106 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/keys"
+	"fedpost/internal/store"
+)
+
+// watched notes the partitions that are read.
+type watched struct {
+	table.Table
+	read []string
+}
+
+func (w *watched) Get(ctx context.Context, all ...table.Key) (map[table.Key]table.Item, error) {
+	for _, k := range all {
+		w.read = append(w.read, k.PK)
+	}
+	return w.Table.Get(ctx, all...)
+}
+
+func newWatched(t *testing.T) *watched {
+	t.Helper()
+	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &watched{Table: e.Table()}
+}
+
+func sealed(id string) keys.Sealed {
+	return keys.Sealed{ID: id, Type: keys.Ed25519, PublicPEM: "public", Private: []byte("sealed"), CreatedAt: time.Unix(1, 0).UTC()}
+}
+
+// A role limited to partitions other than KS# cannot read a sealed key.
+func TestWhoeverAsksForAPublicHalfReadsNothingSealed(t *testing.T) {
+	w := newWatched(t)
+	s := store.New(w, time.Now)
+	for _, replace := range []bool{false, false, true} { // the second is refused or known again
+		if err := s.PutKey(t.Context(), sealed("a"), replace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.PublicKey(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.read) == 0 {
+		t.Error("nothing was read")
+	}
+	for _, pk := range w.read {
+		if pk != "K#a" {
+			t.Errorf("read %s", pk)
+		}
+	}
+	item, err := w.Table.Get(t.Context(), table.Key{PK: "K#a", SK: "KEY"})
+	if err != nil || strings.Contains(string(item[table.Key{PK: "K#a", SK: "KEY"}].Data), "c2VhbGVk") {
+		t.Errorf("the public item has the sealed half: %v, %v", item, err)
+	}
+}
+
+// A data folder from before keys were split goes on working.
+func TestAKeyInOneItemIsReadAndSplitWhenItIsPut(t *testing.T) {
+	w := newWatched(t)
+	s := store.New(w, time.Now)
+	old, err := json.Marshal(sealed("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Put(t.Context(), table.Item{Key: table.Key{PK: "K#a", SK: "KEY"}, Data: old}, table.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := s.Key(t.Context(), "a"); err != nil || string(k.Private) != "sealed" || k.PublicPEM != "public" {
+		t.Errorf("got %+v, %v", k, err)
+	}
+	if k, err := s.PublicKey(t.Context(), "a"); err != nil || k.PublicPEM != "public" {
+		t.Errorf("public half: got %+v, %v", k, err)
+	}
+	if err := s.PutKey(t.Context(), sealed("a"), false); !errors.Is(err, keys.ErrExists) {
+		t.Errorf("a new key over the old: %v", err)
+	}
+	next := sealed("a")
+	next.PublicPEM, next.Private = "other", []byte("next")
+	if err := s.PutKey(t.Context(), next, true); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := s.Key(t.Context(), "a"); err != nil || string(k.Private) != "next" {
+		t.Errorf("got %+v, %v", k, err)
+	}
+	item, err := w.Table.Get(t.Context(), table.Key{PK: "K#a", SK: "KEY"})
+	if err != nil || strings.Contains(string(item[table.Key{PK: "K#a", SK: "KEY"}].Data), "sealed") {
+		t.Errorf("the public item has a sealed half: %v, %v", item, err)
+	}
+}
