@@ -175,6 +175,8 @@ func TestFlushGivesUpOnATableThatHangs(t *testing.T) {
 			t.Errorf("Flush took %s", took)
 		}
 		time.Sleep(time.Minute) // virtual
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if len(s.states) != 200 {
 			t.Errorf("%d of 200 were saved in the end", len(s.states))
 		}
