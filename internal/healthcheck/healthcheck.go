@@ -77,7 +77,12 @@ type Config struct {
 }
 
 // Runner makes the runs.
-type Runner struct{ Config }
+type Runner struct {
+	Config
+
+	mu     sync.Mutex
+	latest time.Time // of the clock, as far as runs have seen
+}
 
 // New returns a runner.
 func New(c Config) *Runner {
@@ -97,7 +102,7 @@ func New(c Config) *Runner {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Runner{c}
+	return &Runner{Config: c}
 }
 
 type unmetered struct{}
@@ -131,6 +136,9 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 	}
 	wg.Go(func() {
+		if back := r.setBack(now); back > 0 {
+			fail(r.redate(ctx, now, back))
+		}
 		fail(r.heads(ctx, now))
 		fail(r.servers(ctx, now))
 	})

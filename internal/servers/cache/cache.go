@@ -42,6 +42,8 @@ type host struct {
 	// window reaches.
 	unsaved, saving unsaved
 	began           time.Time
+	// written is when the state was last saved.
+	written time.Time
 	// saved is closed when the save under way has ended; nil if there is none.
 	saved chan struct{}
 	// Requests in the minute that began at minute, and in the one before.

@@ -24,6 +24,9 @@ import (
 const (
 	// savesAtOnce is how many states are saved at a time.
 	savesAtOnce = 16
+	// saveEvery is how often one process writes the counts of one server, unless
+	// they open or close its circuit.
+	saveEvery = time.Second
 	// saveTime is the longest that saving one state takes, and the longest that
 	// Flush and Settle wait.
 	saveTime = 5 * time.Second
@@ -98,12 +101,15 @@ func (u unsaved) uncounted(s circuit.State, r circuit.Rules, now time.Time) bool
 
 // worthSaving reports whether what was learnt of a server changes its state.
 // Successes that change nothing are kept back: they say what a later failure
-// weighs, and are worth no write until then. Late answers of a server that is
-// down are dropped.
+// weighs, and are worth no write until then. Counts that decide nothing wait until
+// saveEvery after the last write. Late answers of a server that is down are
+// dropped.
 func (h *Hosts) worthSaving(k *host) bool {
-	after, _, _ := k.unsaved.apply(k.stored, h.rules, h.now())
+	now := h.now()
+	after, _, _ := k.unsaved.apply(k.stored, h.rules, now)
 	if after != k.stored {
-		return true
+		return k.unsaved.teaches() || now.Sub(k.written) >= saveEvery ||
+			after.Decision(now) != k.stored.Decision(now) || after.InboxesUntil != k.stored.InboxesUntil
 	}
 	if !k.unsaved.plain() && !k.unsaved.teaches() {
 		k.unsaved = nil
@@ -190,7 +196,7 @@ func (h *Hosts) save(ctx context.Context, key string, k *host) (err error) {
 				}
 				k.unsaved, k.began = last, h.now()
 			}
-			k.stored = saved
+			k.stored, k.written = saved, h.now()
 		} else {
 			for _, l := range k.unsaved {
 				saving = saving.with(l)

@@ -124,6 +124,7 @@ func TestLessonsAndAttemptsKeepTheirOrder(t *testing.T) {
 					t.Error(err)
 				}
 				// A success alone is not written: a failure tells what it weighs.
+				time.Sleep(saveEvery)
 				h.Observe(target, outcome.Outcome{Class: outcome.Retry, Status: 500})
 				if err := h.Flush(t.Context()); err != nil {
 					t.Error(err)

@@ -1,0 +1,52 @@
+package healthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/servers/circuit"
+)
+
+// skew is how far the clock may go back from one run to the next without anything
+// being made of it: runs overlap, and clocks are corrected by small steps.
+const skew = time.Minute
+
+// setBack returns how far the clock was set back since the last run; 0 if it was
+// not.
+func (r *Runner) setBack(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	back := r.latest.Sub(now)
+	if back > skew {
+		r.latest = now
+		return back
+	}
+	if now.After(r.latest) {
+		r.latest = now
+	}
+	return 0
+}
+
+// redate brings the steps of all servers forward by as much as the clock was set
+// back: they were planned by the clock of before, and would come that much late.
+func (r *Runner) redate(ctx context.Context, now time.Time, back time.Duration) error {
+	r.Log.Warn("the clock was set back: the steps of servers are brought forward", "by", back)
+	var errs []error
+	for shard := range circuit.Shards {
+		planned, err := r.Servers.DueServers(ctx, shard, now.Add(back+r.Rules.CheckSlow), r.Due)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("find the servers of shard %d: %w", shard, err))
+			continue
+		}
+		for _, s := range planned {
+			at := s.CheckAt.Add(-back)
+			_, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Sooner(r.Rules, at, now) })
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
