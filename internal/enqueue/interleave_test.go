@@ -111,12 +111,13 @@ type caller struct {
 	turn  chan effect
 	yield chan string // the call it wants to make; closed at the end
 
-	wants  string
-	ended  bool
-	result enqueue.Result
-	err    error
-	died   bool
-	open   bool // its fallback
+	wants    string
+	ended    bool
+	result   enqueue.Result
+	err      error
+	died     bool
+	open     bool // its fallback
+	tookOver bool
 	// released: its lease was given back after a definite failure.
 	released bool
 }
@@ -140,6 +141,9 @@ func (s *scheduler) run() {
 			e, odds := act, 3
 			if c.wants == "send" {
 				odds = 1 // that is where it matters most
+			}
+			if c.tookOver {
+				odds = 0 // rare, and so is a failure of theirs that gives back
 			}
 			if rapid.IntRange(0, odds).Draw(s.T, "trouble") == 0 {
 				e = effect(rapid.IntRange(int(refuse), int(dieAfter)).Draw(s.T, "effect"))
@@ -415,6 +419,7 @@ func (c *caller) ReplaceMarker(ctx context.Context, k, token string, m dedup.Mar
 				c.released = true
 				c.s.seen["yielded"]++
 			} else {
+				c.tookOver = true
 				c.s.seen["taken over"]++
 			}
 		}
