@@ -21,9 +21,10 @@ type journal struct {
 	ctx  context.Context
 	name string
 
-	// writing is held while notes are written, and never waited for by who adds
-	// outcomes.
-	writing sync.Mutex
+	// writing is taken while notes are written, and never waited for by who adds
+	// outcomes. It is a channel, as a call is made under it: testing/synctest takes
+	// whoever waits for a channel for idle, and whoever waits for a mutex for busy.
+	writing chan struct{}
 	written int
 	noted   map[*unit]map[int]bool // by position
 
@@ -40,7 +41,7 @@ func (v *invocation) newJournal(ctx context.Context, batch []queue.Received) *jo
 		name = v.Worker + batch[0].ID + "." + strconv.Itoa(batch[0].ReceiveCount)
 	}
 	return &journal{
-		v: v, ctx: ctx, name: name,
+		v: v, ctx: ctx, name: name, writing: make(chan struct{}, 1),
 		noted: map[*unit]map[int]bool{}, waiting: map[*unit][]ledger.Recipient{},
 	}
 }
@@ -60,8 +61,8 @@ func (n *journal) add(u *unit, j *job) {
 
 // write notes what waits. What cannot be noted waits on.
 func (n *journal) write() {
-	n.writing.Lock()
-	defer n.writing.Unlock()
+	n.writing <- struct{}{}
+	defer func() { <-n.writing }()
 	n.mu.Lock()
 	waiting := n.waiting
 	n.waiting = map[*unit][]ledger.Recipient{}
@@ -102,8 +103,8 @@ func (n *journal) write() {
 // end forgets a unit, which is recorded as a whole, and returns which of its
 // positions were noted and so counted.
 func (n *journal) end(u *unit) (noted map[int]bool) {
-	n.writing.Lock()
-	defer n.writing.Unlock()
+	n.writing <- struct{}{}
+	defer func() { <-n.writing }()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	noted = n.noted[u]

@@ -63,15 +63,9 @@ func patience(outage Span) time.Duration {
 
 // slack is how much longer things may take in this story.
 func (s *sim) slack(host string) time.Duration {
-	d := time.Duration(0)
-	if !s.calm() {
-		d += 2 * time.Hour
-	}
+	d := s.disorder()
 	for _, a := range s.scenario.Acts {
-		switch {
-		case a.Do == SetBack:
-			d += a.For + 2*time.Hour
-		case a.Do == Limit && a.Host == host:
+		if a.Do == Limit && a.Host == host {
 			d += time.Duration(2*len(s.scenario.Acts)/max(1, a.Rate)) * time.Minute
 		}
 	}

@@ -127,6 +127,7 @@ func run(t *testing.T, sc Scenario) Result {
 		s.goes(func() { s.act(a) })
 	}
 	s.expectAll()
+	s.explainAll()
 	end := s.began.Add(s.end())
 	s.scheduler.run(end, func() {
 		if s.failed.Load() {
@@ -177,9 +178,12 @@ func (s *sim) sweeper() {
 	}
 }
 
+// only, if not empty, is the one kind of promise that is looked at.
+var only string
+
 // fail notes the first promise that was broken, with which the story ends.
 func (s *sim) fail(kind, format string, args ...any) {
-	if s.failed.Swap(true) {
+	if only != "" && kind != only || s.failed.Swap(true) {
 		return
 	}
 	s.book.violation = &Violation{Kind: kind, Text: fmt.Sprintf(format, args...), At: time.Since(s.began)}

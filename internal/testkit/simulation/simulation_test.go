@@ -15,6 +15,7 @@ var (
 	from    = flag.Uint64("simulate.from", 0, "the first of them; 0 draws it")
 	runFor  = flag.Duration("simulate.for", 0, "how long TestSimulate begins new seeds, instead of a number")
 	failing = flag.Int("simulate.failing", 3, "after how many failing seeds TestSimulate stops")
+	promise = flag.String("simulate.only", "", "the one kind of promise to look at, such as doubled")
 	calls   = flag.Bool("simulate.calls", false, "tell every call of the shortened story, too")
 )
 
@@ -58,6 +59,7 @@ func TestSimulate(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
 	}
+	only = *promise
 	fmt.Printf("seeds from %d\n", first)
 	began, found := time.Now(), map[string]int{}
 	var span time.Duration

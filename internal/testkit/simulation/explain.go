@@ -1,0 +1,71 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+)
+
+// explained are the ages at which a post that is not over is looked at.
+var explained = []time.Duration{time.Hour, 26 * time.Hour, 4 * day}
+
+// explainAll has the states of all posts looked at on the way.
+func (s *sim) explainAll() {
+	for _, a := range s.scenario.Acts {
+		if a.Post == nil {
+			continue
+		}
+		p := s.book.post(*a.Post)
+		for _, age := range explained {
+			s.goes(func() {
+				s.wait(fmt.Sprintf("explain %d after %s", p.N, age), a.At+a.Post.Delay+age)
+				if !s.over.Load() {
+					s.checkExplained(p)
+				}
+			})
+		}
+	}
+}
+
+// checkExplained holds a post's state to explaining itself: what is parked says
+// what it waits for, and what waits says when it goes on: not long ago, as nobody
+// would come then, and within a day.
+func (s *sim) checkExplained(p *posted) {
+	late := 15*time.Minute + s.disorder()
+	for _, id := range p.ids {
+		v, err := s.book.view(id)
+		if err != nil {
+			continue // checkPost finds what is lost
+		}
+		if err := ledger.Explain(context.Background(), s.raw, v.Recipients, time.Now()); err != nil {
+			s.fail("unexplained", "post %d: %v", p.N, err)
+		}
+		for _, r := range v.Recipients {
+			if r.State != activity.Parked && r.State != activity.Retrying {
+				continue
+			}
+			in := time.Until(r.NextAttemptAt)
+			what := fmt.Sprintf("post %d of %s to %s is %s, waits for %q, next attempt in %s", p.N, clock(p.answeredAt.Sub(s.began)), r.Inbox, r.State, r.WaitsFor, in.Round(time.Second))
+			if r.State == activity.Parked && r.WaitsFor == "" || r.NextAttemptAt.IsZero() || in < -late || in > slow+late {
+				s.fail("unexplained", "%s", what)
+			}
+		}
+	}
+}
+
+// disorder is how much later things may be because of trouble of ours.
+func (s *sim) disorder() time.Duration {
+	d := time.Duration(0)
+	if !s.calm() {
+		d += 2 * time.Hour
+	}
+	for _, a := range s.scenario.Acts {
+		if a.Do == SetBack {
+			d += a.For + 2*time.Hour
+		}
+	}
+	return d
+}
