@@ -107,6 +107,9 @@ func (r Recipient) Unit(id activity.ID) message.Unit {
 type Note struct {
 	Unit       message.Unit
 	Recipients []Recipient
+	// Forget is that of the activity's record, zero if there is none: what is noted
+	// is to be read for as long, as nobody may have reason to record it.
+	Forget time.Time
 }
 
 // Known is what the ledger knows about a unit when a worker takes it up.

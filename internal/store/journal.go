@@ -28,10 +28,13 @@ const longestNote = 100
 
 // Note implements ledger.Store.
 func (s *Store) Note(ctx context.Context, journal string, n int, notes []ledger.Note) error {
-	all := make([]noted, len(notes))
+	all, expires := make([]noted, len(notes)), s.now().Add(orphanLife)
 	for i, note := range notes {
 		all[i] = noted{Activity: note.Unit.Activity, Chunk: note.Unit.Chunk, Position: note.Unit.Position}
 		all[i].put(note.Recipients)
+		if note.Forget.After(expires) {
+			expires = note.Forget
+		}
 		for k, w := range all[i].Rows {
 			all[i].Rows[k].text = text{Error: outcome.Clean(w.Error, longestNote)}
 		}
@@ -40,7 +43,7 @@ func (s *Store) Note(ctx context.Context, journal string, n int, notes []ledger.
 	if err != nil {
 		return err
 	}
-	it := table.Item{Key: table.Key{PK: journalPK(journal), SK: fmt.Sprintf("%06d", n)}, Data: data, Expires: s.now().Add(orphanLife)}
+	it := table.Item{Key: table.Key{PK: journalPK(journal), SK: fmt.Sprintf("%06d", n)}, Data: data, Expires: expires}
 	if err := s.t.Put(ctx, it, table.Cond{}); err != nil {
 		return fmt.Errorf("note outcomes in journal %s: %w", journal, err)
 	}

@@ -108,6 +108,7 @@ type Plan struct {
 	faults []Fault
 	calls  []Call
 	fired  int
+	next   string // the operation whose next call fails
 	dead   bool
 }
 
@@ -183,6 +184,10 @@ func (p *Plan) begin(call Call) (Call, Fault, error) {
 		return call, Fault{}, fmt.Errorf("%w (before %s)", ErrDead, call)
 	}
 	p.calls = append(p.calls, call)
+	if p.next == call.Op {
+		p.next = ""
+		p.faults = append(p.faults, Fault{Call: call.N, Kind: FailBefore})
+	}
 	i := slices.IndexFunc(p.faults, func(f Fault) bool { return f.Call == call.N })
 	if i < 0 || !p.faults[i].Fits(call) {
 		return call, Fault{}, nil
@@ -190,4 +195,11 @@ func (p *Plan) begin(call Call) (Call, Fault, error) {
 	p.fired++
 	p.dead = p.faults[i].Kind == DieBefore
 	return call, p.faults[i], nil
+}
+
+// FailNext has the next call of an operation fail before it acts.
+func (p *Plan) FailNext(op string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = op
 }
