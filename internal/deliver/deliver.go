@@ -9,7 +9,7 @@
 //
 // It knows neither SQS nor HTTP. Messages come as queue.Received, attempts are
 // made by a Protocol, and what happened to a host is shared with all other
-// workers through package health.
+// workers through package circuit.
 package deliver
 
 import (

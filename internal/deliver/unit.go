@@ -46,7 +46,7 @@ type job struct {
 	by     activity.ID
 	note   string
 	next   time.Time // of the next attempt
-	lot    string    // health key to park under
+	lot    string    // key of the server or inbox to park under
 	hold   bool      // park as a part of an ordered group whose host accepts others
 	due    time.Time // when it is released from there; zero: behind others
 	slot   time.Time // reserved for it under a rate limit

@@ -15,7 +15,7 @@ import (
 
 var _ circuit.Store = (*Store)(nil)
 
-// serverItem is health.State as it is stored: with its name, which the key may
+// serverItem is circuit.State as it is stored: with its name, which the key may
 // have only a digest of.
 type serverItem struct {
 	Name string `json:"name"`
@@ -55,7 +55,7 @@ func unpackServer(it table.Item) (circuit.State, error) {
 	return st, nil
 }
 
-// Servers implements health.Store.
+// Servers implements circuit.Store.
 func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error) {
 	wanted := make(map[table.Key]bool, len(keys))
 	for _, k := range keys {
@@ -79,7 +79,7 @@ func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit
 	return states, nil
 }
 
-// ListServers implements health.Store. The cursor is the sort key of the last
+// ListServers implements circuit.Store. The cursor is the sort key of the last
 // state listed, behind the number of its partition.
 func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (states []circuit.State, next string, err error) {
 	limit = max(limit, 1)
@@ -119,7 +119,7 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 	return states, "", nil
 }
 
-// SaveServer implements health.Store.
+// SaveServer implements circuit.Store.
 func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State, error) {
 	data, err := encode(serverItem{Name: st.Key, State: st})
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 	return st, nil
 }
 
-// DueServers implements health.Store. The index may lag: what it shows is saved
+// DueServers implements circuit.Store. The index may lag: what it shows is saved
 // with its version, so acting on a stale state fails.
 func (s *Store) DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]circuit.State, error) {
 	items, err := s.t.Due(ctx, serverShard(shard), now, limit)

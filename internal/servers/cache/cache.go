@@ -80,9 +80,9 @@ func (h *Hosts) State(key string) circuit.State {
 }
 
 // load makes sure that nothing known of the servers is older than the cache
-// allows, or at all old if fresh is set. It returns what it read: whoever asked
-// for something fresh must not look for that in the cache, where the late answer
-// to an earlier question may have replaced it.
+// allows, or at all old if fresh is set. It returns what it read. A caller that
+// asked for fresh states has to use those: another goroutine may have put an older
+// answer into the cache since.
 func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[string]circuit.State, error) {
 	now := h.now()
 	var stale []string

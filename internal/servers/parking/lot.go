@@ -10,8 +10,9 @@ import (
 )
 
 // Lot parks deliveries and sends them on their way again. Parking and releasing
-// run in different processes, so each is a sequence of steps in which whoever
-// comes second sees the other: see Park and health.State.Drained.
+// run in different processes. The steps of both are ordered such that the process
+// which writes second sees what the first has written: see Park and
+// circuit.State.Drained.
 type Lot struct {
 	Spots   Store
 	Servers circuit.Store

@@ -3,7 +3,7 @@
 // slow down.
 //
 // A server is never stored by this package. What it shows is the circuit that
-// the workers share (package health) and the registry of the Sipher protocol,
+// the workers share (package circuit) and the registry of the Sipher protocol,
 // in one vocabulary, because an operator who is called at night wants to know
 // which servers are in trouble, not which protocol they speak. What it changes,
 // it changes by the methods of those packages and with compare-and-swap, so an
