@@ -54,6 +54,7 @@ func newCloud(t *testing.T) *cloud {
 	awstest.Require(t, "SQS", "DYNAMODB")
 	endpoints, key := map[string]string{
 		"sqs": endpointOf("SQS"), "dynamodb": endpointOf("DYNAMODB"), "kms": cmp.Or(endpointOf("KMS"), endpointOf("SQS")),
+		"secretsmanager": newVault(t, identity(t)).URL,
 	}, ""
 	c := &cloud{T: t, recorders: map[string]*recorder{}, sqs: awstest.SQS(t), urls: awstest.QueueURLs(t, awstest.Settings{})}
 	table := awstest.TableName(t)
@@ -67,7 +68,8 @@ func newCloud(t *testing.T) *cloud {
 		"CHECK_FIRST", "1s", "CHECK_STEP", "1s", "RELEASE_EVERY", "1s", "CIRCUIT_STREAK", "4",
 	)
 	delete(env, "AWS_ENDPOINT_URL")
-	resources := map[string]string{table: "Table", key: "SealingKey"}
+	env["SIPHER_SECRET_ARN"] = secretARN
+	resources := map[string]string{table: "Table", key: "SealingKey", secretARN: "SipherSecretArn"}
 	for name, url := range c.urls {
 		env["QUEUE_URL_"+strings.ToUpper(strings.ReplaceAll(string(name), "-", "_"))] = url
 		resources[path.Base(url)] = logicalIDs[name]

@@ -40,7 +40,7 @@ type keyed struct {
 }
 
 // services by the prefix of X-Amz-Target.
-var services = map[string]string{"AmazonSQS": "sqs", "DynamoDB_20120810": "dynamodb", "TrentService": "kms"}
+var services = map[string]string{"AmazonSQS": "sqs", "DynamoDB_20120810": "dynamodb", "TrentService": "kms", "secretsmanager": "secretsmanager"}
 
 func newRecorder(t *testing.T, endpoints map[string]string, resources map[string]string) *recorder {
 	t.Helper()
@@ -81,6 +81,7 @@ type parameters struct {
 	TableName    string
 	IndexName    string
 	KeyID        string `json:"KeyId"`
+	SecretID     string `json:"SecretId"`
 	RequestItems map[string]json.RawMessage
 	// TransactItems have one of Put, Delete, Update and ConditionCheck each.
 	TransactItems []map[string]json.RawMessage
@@ -163,6 +164,8 @@ func (r *recorder) note(t *testing.T, service, operation string, body []byte) {
 		switch {
 		case p.QueueURL != "":
 			add(action, p.QueueURL, "", nil)
+		case p.SecretID != "":
+			add(action, p.SecretID, "", nil)
 		case p.KeyID != "":
 			add(action, p.KeyID, "", nil)
 		case p.TableName != "":

@@ -30,7 +30,8 @@ var titles = []struct{ concern, title string }{
 	{"Queues", "Queues"}, {"Table", "Table"}, {"Sealing", "Signing keys"}, {"Access", "Access to the API"},
 	{"Deduplication", "Deduplication"}, {"Limits", "Limits"}, {"Priorities", "Priorities"}, {"Retry", "Retries"},
 	{"Circuit", "Servers that are down"}, {"Outbound", "Requests to other servers"}, {"Concurrency", "Concurrency"}, {"Metrics", "Metrics"},
-	{"SipherIdentity", "Sipher: who we are"}, {"SipherSecrets", "Sipher: private keys"}, {"Sipher", "Sipher"},
+	{"SipherIdentity", "Sipher: who we are"}, {"SipherSecrets", "Sipher: private keys"},
+	{"SipherSecret", "Sipher: keys in a secret, on AWS"}, {"Sipher", "Sipher"},
 }
 
 // tables renders all settings of all programs.

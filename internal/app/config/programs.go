@@ -27,6 +27,7 @@ type Deliver struct {
 	Concurrency    Concurrency
 	SipherIdentity SipherIdentity
 	SipherSecrets  SipherSecrets
+	SipherSecret   SipherSecret
 	Sipher         Sipher
 	Metrics        Metrics
 }

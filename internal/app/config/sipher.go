@@ -2,6 +2,10 @@ package config
 
 import (
 	"errors"
+	"os"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
 
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/peers"
@@ -54,6 +58,36 @@ func (s SipherSecrets) Load(public SipherIdentity) (crypto.Identity, error) {
 func (s *SipherSecrets) check(r *report) {
 	_, err := crypto.LoadIdentity(func(name string) string { return r.env[name] })
 	r.identity(err)
+}
+
+// SipherSecret is where Lambda's deliver function has the keys of our identity
+// from. A variable of a function can be read by whoever may look at the
+// function; a secret only by those that a policy names.
+type SipherSecret struct {
+	ARN string `env:"SIPHER_SECRET_ARN" help:"the ARN of a Secrets Manager secret, a JSON object with the four FEDERATION_ settings, which then count instead of the variables"`
+}
+
+// SecretNames are the entries that the secret must have.
+var SecretNames = []string{
+	crypto.SettingPublicKey, crypto.SettingPrivateKey, crypto.SettingEncryptionKey, crypto.SettingEncryptionPrivate,
+}
+
+// LoadWithSecret is Load with the identity's keys as the secret has them. All of
+// them must be there: without any, jobs would be refused as if we were in no
+// network.
+func LoadWithSecret(cfg any, secret map[string]string) error {
+	environ := env.ToMap(os.Environ())
+	var faults []Fault
+	for _, name := range SecretNames {
+		environ[name] = secret[name]
+		if strings.TrimSpace(secret[name]) == "" {
+			faults = append(faults, Fault{name, "is not in the secret that SIPHER_SECRET_ARN names", "store all four keys there: fedpost keys sipher"})
+		}
+	}
+	if len(faults) > 0 {
+		return &Error{Faults: faults}
+	}
+	return From(cfg, environ)
 }
 
 // identity records what is wrong with an identity's settings.

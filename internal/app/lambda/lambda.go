@@ -67,16 +67,43 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 		return nil, err
 	}
 	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
-	p.Metrics = meter
-	engine, err := app.Deliver(c, p)
+	// Counts outlive an engine that is replaced.
+	p.Metrics, p.Tally = meter, p.NewTally()
+	worker, err := worker(c, p, cfg)
 	if err != nil {
 		return nil, err
 	}
-	h := sqsevent.Handler{Worker: engine, Sources: sources}
 	return func(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 		defer flush(ctx, meter, log)
-		return h.Handle(ctx, e)
+		return sqsevent.Handler{Worker: worker(ctx), Sources: sources}.Handle(ctx, e)
 	}, nil
+}
+
+// worker returns what gives each invocation its engine: always the same, or, if
+// our identity is in a secret, that of the secret's latest version.
+func worker(c config.Deliver, p app.Ports, cfg aws.Config) (func(context.Context) sqsevent.Worker, error) {
+	if c.SipherSecret.ARN == "" {
+		engine, err := app.Deliver(c, p)
+		return func(context.Context) sqsevent.Worker { return engine }, err
+	}
+	client, err := awssdk.Secrets(cfg, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	r := &rotating{
+		read: func(ctx context.Context) (map[string]string, string, error) {
+			return awssdk.ReadSecret(ctx, client, c.SipherSecret.ARN)
+		},
+		build: func(secret map[string]string) (sqsevent.Worker, error) {
+			var c config.Deliver
+			if err := config.LoadWithSecret(&c, secret); err != nil {
+				return nil, err
+			}
+			return app.Deliver(c, p)
+		},
+		log: p.Log, now: p.Now,
+	}
+	return r.current, r.start()
 }
 
 // HealthCheck is functions/healthcheck.

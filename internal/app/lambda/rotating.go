@@ -1,0 +1,90 @@
+package lambda
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"fedpost/internal/app/lambda/sqsevent"
+)
+
+const (
+	// secretEvery is how old what is known of the secret may be: so long a rotated
+	// key is used still. A process that is busy all day asks 144 times, which
+	// costs less than a tenth of a cent.
+	secretEvery = 10 * time.Minute
+	// startTime bounds the look at the secret at start, within the 10 s that
+	// Lambda gives a start, and lookTime one in an invocation, which waits for it.
+	startTime = 8 * time.Second
+	lookTime  = 2 * time.Second
+)
+
+// rotating is an engine that is built anew when the secret with our identity has
+// another version.
+//
+// A start without the secret fails: an engine that knows no identity would refuse
+// jobs for good. Later the identity that is there goes on, whatever is wrong with
+// the secret, as deliveries to the fediverse have nothing to do with it.
+type rotating struct {
+	read  func(context.Context) (secret map[string]string, version string, err error)
+	build func(secret map[string]string) (sqsevent.Worker, error)
+	log   *slog.Logger
+	now   func() time.Time
+
+	mu      sync.Mutex
+	worker  sqsevent.Worker
+	version string
+	looked  time.Time
+}
+
+func (r *rotating) start() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	secret, version, err := r.read(ctx)
+	if err != nil {
+		return fmt.Errorf("identity in the Sipher network: %w", err)
+	}
+	worker, err := r.build(secret)
+	if err != nil {
+		return fmt.Errorf("identity in the Sipher network: %w", err)
+	}
+	r.worker, r.version, r.looked = worker, version, r.now()
+	return nil
+}
+
+// current returns the engine for an invocation. One of several that begin at
+// once looks at the secret; the others go on with what there is.
+func (r *rotating) current(ctx context.Context) sqsevent.Worker {
+	r.mu.Lock()
+	worker, due := r.worker, r.now().Sub(r.looked) >= secretEvery
+	if due {
+		r.looked = r.now()
+	}
+	known := r.version
+	r.mu.Unlock()
+	if !due {
+		return worker
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	secret, version, err := r.read(ctx)
+	if err != nil {
+		r.log.WarnContext(ctx, "the secret with our Sipher identity could not be read; the identity that was read before is used", "error", err)
+		return worker
+	}
+	if version == known {
+		return worker
+	}
+	next, err := r.build(secret)
+	if err != nil {
+		r.log.ErrorContext(ctx, "the new version of the secret with our Sipher identity cannot be used; the version before is", "error", err)
+		return worker
+	}
+	r.mu.Lock()
+	r.worker, r.version = next, version
+	r.mu.Unlock()
+	r.log.InfoContext(ctx, "our Sipher identity was replaced by the secret's new version", "version", version)
+	return next
+}

@@ -1,0 +1,48 @@
+package awssdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+)
+
+// ErrBadSecret says that a secret was read and is not what it has to be.
+var ErrBadSecret = errors.New("the secret cannot be used")
+
+// Secrets returns a client for Secrets Manager.
+func Secrets(cfg aws.Config, env Getenv) (*secretsmanager.Client, error) {
+	url, err := endpoint(env, "SECRETS_MANAGER")
+	if err != nil {
+		return nil, err
+	}
+	return secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
+		if url != nil {
+			o.BaseEndpoint = url
+		}
+	}), nil
+}
+
+// SecretReader is the part of *secretsmanager.Client that ReadSecret needs.
+type SecretReader interface {
+	GetSecretValue(context.Context, *secretsmanager.GetSecretValueInput, ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error)
+}
+
+// ReadSecret returns the entries of a secret that is a JSON object of strings,
+// and the version that they are of. Its error says nothing of what is in the
+// secret; it wraps ErrBadSecret if the secret is not such an object.
+// https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
+func ReadSecret(ctx context.Context, from SecretReader, arn string) (entries map[string]string, version string, err error) {
+	out, err := from.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &arn})
+	if err != nil {
+		return nil, "", fmt.Errorf("read secret %s: %w", arn, err)
+	}
+	// The decoder's error would quote what it stumbled over.
+	if json.Unmarshal([]byte(aws.ToString(out.SecretString)), &entries) != nil || entries == nil {
+		return nil, "", fmt.Errorf("%w: %s is not a JSON object of strings: store one with the FEDERATION_ settings that fedpost keys sipher prints", ErrBadSecret, arn)
+	}
+	return entries, aws.ToString(out.VersionId), nil
+}
