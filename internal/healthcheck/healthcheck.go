@@ -204,6 +204,21 @@ func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error
 			return err
 		}
 	}
+	refused, err := r.refusedAbove(ctx, s)
+	switch {
+	case err != nil:
+		return err
+	case refused && s.Parked:
+		return r.empty(ctx, s)
+	case refused:
+		_, err := r.change(ctx, s, func(s circuit.State) circuit.State {
+			if s.Parked {
+				return s
+			}
+			return s.Idle(r.Rules, now)
+		})
+		return err
+	}
 	phase := s.Settled(now).Phase
 	if s.Doubt || phase == circuit.Gone && !s.Parked {
 		return r.look(ctx, s)

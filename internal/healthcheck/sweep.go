@@ -57,6 +57,9 @@ func (r *Runner) empty(ctx context.Context, s circuit.State) error {
 	if released > 0 {
 		r.Log.Info("released what is parked for a server that is refused", "server", s.Key, "phase", s.Phase, "released", released)
 	}
+	if err == nil && s.Phase == circuit.Blocked {
+		s, err = r.hasten(ctx, s)
+	}
 	if errors.Is(err, errLate) {
 		return nil
 	}

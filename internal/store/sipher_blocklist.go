@@ -4,27 +4,47 @@ import (
 	"context"
 	"fmt"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/servers/circuit"
 )
 
 const sipherBlocksPK = "SIPHER#BLOCKS"
 
 func sipherBlockKey(url string) table.Key { return table.Key{PK: sipherBlocksPK, SK: keyName(url)} }
 
-// Blocked implements peers.BlockList.
+// Blocked implements peers.BlockList: whoever blocks a host, or a domain with its
+// subdomains, means every protocol. All blocks are read in one request.
 func (x Sipher) Blocked(ctx context.Context, serverURL string) (*peers.Block, error) {
 	k := sipherBlockKey(serverURL)
-	items, err := x.s.t.Get(ctx, k)
+	hosts := circuit.Above(activity.HostOf(serverURL))
+	keys := []table.Key{k}
+	for _, host := range hosts {
+		keys = append(keys, serverKey(host))
+	}
+	items, err := x.s.t.Get(ctx, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("read sipher block: %w", err)
 	}
-	it, ok := items[k]
-	if !ok {
-		return nil, nil
+	if it, ok := items[k]; ok {
+		b := new(peers.Block)
+		return b, decode(it, b)
 	}
-	b := new(peers.Block)
-	return b, decode(it, b)
+	for _, host := range hosts {
+		it, ok := items[serverKey(host)]
+		if !ok || x.s.expired(it) {
+			continue
+		}
+		st, err := unpackServer(it)
+		if err != nil {
+			return nil, err
+		}
+		if st.Phase == circuit.Blocked {
+			return &peers.Block{ServerURL: serverURL, Reason: st.Why, CreatedAt: st.Since}, nil
+		}
+	}
+	return nil, nil
 }
 
 // Blocks implements peers.BlockList.

@@ -45,12 +45,19 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 	if d.payload, err = wire.ParsePayload(d.a.Body); err != nil {
 		return refused(err, discard)
 	}
-	block, err := d.store.Blocked(ctx, d.a.ServerURL)
-	if err != nil {
-		return later(fmt.Errorf("read the block list: %w", err))
+	// A job may name a target on another host than its server.
+	urls := []string{d.a.ServerURL}
+	if activity.HostOf(d.target) != activity.HostOf(d.a.ServerURL) {
+		urls = append(urls, d.target)
 	}
-	if block != nil {
-		return refused(fmt.Errorf("%s is on the block list: %s", d.a.ServerURL, block.Reason), discard)
+	for _, url := range urls {
+		block, err := d.store.Blocked(ctx, url)
+		if err != nil {
+			return later(fmt.Errorf("read the block list: %w", err))
+		}
+		if block != nil {
+			return refused(fmt.Errorf("%s is on the block list: %s", url, block.Reason), discard)
+		}
 	}
 	if o, ok := d.findServer(ctx); !ok {
 		return o

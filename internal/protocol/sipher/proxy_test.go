@@ -1,6 +1,7 @@
 package sipher_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/testkit/sipherpeer"
 )
@@ -91,6 +94,38 @@ func TestD5ProxyIsTheNewestHealthyServerThatIsNeitherTargetNorUsNorBlocked(t *te
 		if !strings.HasPrefix(asked, "POST "+urlB) && asked != "POST "+urlP+"/proxy" {
 			t.Errorf("asked %s", asked)
 		}
+	}
+}
+
+// blocking is a store in which some servers' hosts are blocked, which the list of
+// blocked servers does not say.
+type blocking struct {
+	sipher.Store
+	hosts []string
+}
+
+func (s blocking) Blocked(ctx context.Context, url string) (*peers.Block, error) {
+	if slices.Contains(s.hosts, activity.HostOf(url)) {
+		return &peers.Block{ServerURL: url, Reason: "spam"}, nil
+	}
+	return s.Store.Blocked(ctx, url)
+}
+
+func TestAServerWhoseHostIsBlockedIsNoProxyAndNoTarget(t *testing.T) {
+	b := newBed(t)
+	b.blockedFromUs(notFound)
+	b.insert(b.p, func(s *peers.Server) { s.URL, s.LastSeen = "https://newer.bad.example", b.Now() })
+	b.insert(b.p, func(s *peers.Server) { s.LastSeen = b.Now().Add(-time.Hour) })
+	proto := sipherWith(b, blocking{b.store, []string{"newer.bad.example", "target.bad.example"}})
+	if o := proto.Attempt(t.Context(), postJob(), target(postJob()), 1); o.Class != outcome.Delivered {
+		t.Fatalf("%+v, asked %v", o, b.net.Asked())
+	}
+	before := len(b.net.Asked())
+	elsewhere := target(postJob())
+	elsewhere.Inbox = "https://target.bad.example/inbox"
+	want{class: outcome.Refused, unattempted: true, discard: true, says: "block list: spam"}.check(t, proto.Attempt(t.Context(), postJob(), elsewhere, 1))
+	if n := len(b.net.Asked()); n != before {
+		t.Errorf("asked %v", b.net.Asked()[before:])
 	}
 }
 

@@ -3,6 +3,7 @@ package circuit
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -10,13 +11,28 @@ import (
 const wildcard = "*."
 
 // FamilyKey is the key of the block of a host's subdomains. Nothing but Blocked is
-// ever stored under it: subdomains have circuits of their own.
+// ever said under it: subdomains have circuits of their own. Parked means that
+// what is parked for them is still to be looked for.
 func FamilyKey(host string) string { return HostKey(wildcard + host) }
 
 // FamilyOf returns the host whose subdomains a key is of, and whether it is of
 // subdomains at all.
 func FamilyOf(key string) (host string, ok bool) {
 	return strings.CutPrefix(key, hostPrefix+wildcard)
+}
+
+// Above are the keys under which a block of host would stand: its own, and those of
+// its families.
+func Above(host string) []string { return append([]string{HostKey(host)}, Families(host)...) }
+
+// Covers reports whether a block under key refuses what is parked under other, too:
+// that of a host its inboxes, that of subdomains the hosts below and their inboxes.
+func Covers(key, other string) bool {
+	host, whole := HostOf(other)
+	if _, family := FamilyOf(other); family {
+		return false
+	}
+	return !whole && key == HostKey(host) || slices.Contains(Families(host), key)
 }
 
 // Families are the keys under which a block of host's subdomains would stand: one

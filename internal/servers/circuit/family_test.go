@@ -26,3 +26,21 @@ func TestTheDomainsAboveAHost(t *testing.T) {
 		}
 	}
 }
+
+func TestABlockCoversItsInboxesAndWhatIsBelowItsDomain(t *testing.T) {
+	family, host := circuit.FamilyKey("bad.example"), circuit.HostKey("bad.example")
+	for other, want := range map[string][2]bool{ // by family, by host
+		circuit.HostKey("a.bad.example"):                      {true, false},
+		circuit.HostKey("b.a.bad.example:8443"):               {true, false},
+		circuit.HostKey("bad.example:8443"):                   {true, false},
+		circuit.InboxKey("https://a.bad.example/inbox#key-1"): {true, false},
+		circuit.InboxKey("https://bad.example/inbox"):         {false, true},
+		circuit.HostKey("bad.example"):                        {false, false},
+		circuit.HostKey("notbad.example"):                     {false, false},
+		circuit.FamilyKey("a.bad.example"):                    {false, false},
+	} {
+		if got := [2]bool{circuit.Covers(family, other), circuit.Covers(host, other)}; got != want {
+			t.Errorf("%s: %v, want %v", other, got, want)
+		}
+	}
+}

@@ -2,9 +2,14 @@ package circuit
 
 import "time"
 
-// Block refuses all deliveries to the server until Unblock.
+// Block refuses all deliveries to the server until Unblock. What is parked for its
+// inboxes, or for the subdomains that the key is of, is not under its own key, so
+// the scheduled function always looks for it once.
 func (s State) Block(r Rules, why string, now time.Time) State {
 	s = s.reopened(now)
+	if _, family := FamilyOf(s.Key); family || s.InboxesUntil.After(now) {
+		s.Parked = true
+	}
 	s.Throttles = 0
 	s.Phase, s.Why, s.CheckAt = Blocked, clip(why), time.Time{}
 	if s.Parked {

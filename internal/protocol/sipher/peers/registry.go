@@ -124,9 +124,10 @@ type Store interface {
 
 // BlockList is the operator's list of servers not to deal with.
 type BlockList interface {
-	// Blocked returns the block of a server, nil if there is none.
+	// Blocked returns the block of a server, nil if there is none: its own, or that
+	// of its host or of a domain above that.
 	Blocked(ctx context.Context, serverURL string) (*Block, error)
-	// Blocks returns all of them, in no order.
+	// Blocks returns all that are of Sipher servers, in no order.
 	Blocks(ctx context.Context) ([]Block, error)
 	// Block adds or replaces a block.
 	Block(ctx context.Context, b Block) error

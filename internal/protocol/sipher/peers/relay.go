@@ -154,14 +154,22 @@ func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 	})
 	var down []string
 	for _, s := range all {
-		if s.IsHealthy {
-			return s.URL, nil
+		if !s.IsHealthy && (len(down) == SweepWidth || !r.Policies.For(s.Reason).DirectHealthCheckable) {
+			continue
 		}
-		if r.Policies.For(s.Reason).DirectHealthCheckable {
+		// The list above has no blocks of hosts and subdomains.
+		block, err := r.Blocks.Blocked(ctx, s.URL)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("look for a proxy: %w", err)
+		case block != nil:
+		case s.IsHealthy:
+			return s.URL, nil
+		default:
 			down = append(down, s.URL)
 		}
 	}
-	if url := r.share(ctx, down[:min(len(down), SweepWidth)]); url != "" && url != target {
+	if url := r.share(ctx, down); url != "" && url != target {
 		return url, nil
 	}
 	r.Log.ErrorContext(ctx, "stranded: no sipher server can be reached to pass a delivery on", "target", target, "swept", len(down))
