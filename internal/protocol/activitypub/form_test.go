@@ -1,0 +1,169 @@
+package activitypub_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/activitypub"
+	"fedpost/internal/protocol/httpsign"
+	"fedpost/internal/testkit/fediverse"
+)
+
+// TestSecondFormOnlyAfter401And403 goes through every status there is.
+func TestSecondFormOnlyAfter401And403(t *testing.T) {
+	for status := 200; status < 600; status++ {
+		w := newWorld(t)
+		w.inbox.Always(fediverse.Status(status))
+		o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+		want := 1
+		if status == 401 || status == 403 {
+			want = 2
+			class := map[int]outcome.Class{401: outcome.Unverified, 403: outcome.Refused}[status]
+			if o.Class != class || o.Note == "" {
+				t.Errorf("%d: class %s, want %s; note %q", status, o.Class, class, o.Note)
+			}
+		}
+		if n := len(w.inbox.Posts()); n != want {
+			t.Errorf("%d: %d POSTs, want %d", status, n, want)
+		}
+		if o.Status != status {
+			t.Errorf("%d: outcome has status %d", status, o.Status)
+		}
+		if (o.Err == "") != (o.Class == outcome.Delivered) {
+			t.Errorf("%d: class %s, error %q", status, o.Class, o.Err)
+		}
+	}
+}
+
+// TestB14PathAloneIsSignedAfter401 to a URL with a query, and after nothing else:
+// Fedify, bovine and apsig leave the query out of what they verify.
+func TestB14PathAloneIsSignedAfter401(t *testing.T) {
+	const withQuery = inboxURL + "?user=a%2Fb"
+	w := newWorld(t)
+	w.inbox.Takes(httpsign.CavagePath)
+	for _, posts := range []int{3, 1} { // then the form is known
+		before := len(w.inbox.Posts())
+		o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(withQuery))
+		if o.Class != outcome.Delivered {
+			t.Errorf("%+v", o)
+		}
+		if n := len(w.inbox.Posts()) - before; n != posts {
+			t.Errorf("%d POSTs, want %d", n, posts)
+		}
+	}
+	if f := w.forms.knows("social.example"); f != httpsign.CavagePath {
+		t.Errorf("remembered %q", f)
+	}
+	w.inbox.Takes(httpsign.Cavage, httpsign.CavagePath)
+	if o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL)); o.Class != outcome.Delivered || o.Note != "" {
+		t.Errorf("without a query it is the draft: %+v", o)
+	}
+
+	for _, c := range []struct {
+		answers []int
+		posts   int
+		status  int // reported
+	}{
+		{[]int{401, 401, 401}, 3, 401}, {[]int{401, 403, 401}, 3, 403}, {[]int{401, 401, 404}, 3, 404}, {[]int{401, 401, 503}, 3, 503},
+		{[]int{401, 404}, 2, 404}, {[]int{401, 410}, 2, 410}, {[]int{401, 429}, 2, 429}, {[]int{401, 500}, 2, 500}, {[]int{401, 202}, 2, 202},
+		{[]int{403, 401}, 2, 403}, {[]int{403, 403}, 2, 403}, {[]int{403, 202}, 2, 202},
+		{[]int{404}, 1, 404}, {[]int{410}, 1, 410}, {[]int{429}, 1, 429}, {[]int{500}, 1, 500}, {[]int{503}, 1, 503}, {[]int{202}, 1, 202},
+	} {
+		for _, key := range []string{fediverse.RSAKeyID, fediverse.Ed25519KeyID} {
+			w, posts := newWorld(t), 0
+			w.network.Add("social.example", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				posts++
+				rw.WriteHeader(append(c.answers, 500)[posts-1])
+			}))
+			a := note(`{"id":"x"}`)
+			a.KeyID = key
+			o := w.Attempt(t.Context(), a, to(withQuery))
+			if posts != c.posts || o.Status != c.status {
+				t.Errorf("%v: %d POSTs, want %d; reported %d, want %d", c.answers, posts, c.posts, o.Status, c.status)
+			}
+		}
+	}
+}
+
+// TestFormIsRememberedUntilItExpires follows one host that takes RFC 9421 only.
+func TestFormIsRememberedUntilItExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.inbox.Takes(httpsign.RFC9421)
+		send := func(posts int) {
+			t.Helper()
+			before := len(w.inbox.Posts())
+			o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+			if o.Class != outcome.Delivered {
+				t.Errorf("%+v", o)
+			}
+			if n := len(w.inbox.Posts()) - before; n != posts {
+				t.Errorf("%d POSTs, want %d", n, posts)
+			}
+		}
+		send(2) // the draft is refused
+		send(1)
+		time.Sleep(activitypub.FormTTL - time.Second)
+		send(1)
+		time.Sleep(time.Second)
+		send(2) // forgotten, so asked again
+		w.inbox.Takes(httpsign.Cavage)
+		send(2) // it changed its mind
+		send(1)
+		if f := w.forms.knows("social.example"); f != httpsign.Cavage {
+			t.Errorf("remembered %q", f)
+		}
+	})
+}
+
+func TestFirstFormDependsOnTheKey(t *testing.T) {
+	for key, want := range map[string]httpsign.Form{fediverse.RSAKeyID: httpsign.Cavage, fediverse.Ed25519KeyID: httpsign.RFC9421} {
+		w := newWorld(t)
+		a := note(`{"id":"x"}`)
+		a.KeyID = key
+		if o := w.Attempt(t.Context(), a, to(inboxURL)); o.Class != outcome.Delivered {
+			t.Errorf("%+v", o)
+		}
+		if p := w.inbox.Posts(); len(p) != 1 || p[0].Form != want {
+			t.Errorf("%s: %d POSTs, first of form %s", key, len(p), p[0].Form)
+		}
+	}
+}
+
+func TestFormIsRememberedOnlyIfItHelped(t *testing.T) {
+	w := newWorld(t)
+	w.inbox.Always(fediverse.Status(403))
+	w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+	w.inbox.Then(fediverse.Status(401), fediverse.Status(500))
+	w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+	if f := w.forms.knows("social.example"); f != "" {
+		t.Errorf("remembered %q", f)
+	}
+}
+
+// TestRefusalReportsTheAnswerThatTellsMore: a server that knows one form only
+// answers "no signature" to the other, which helps nobody.
+func TestRefusalReportsTheAnswerThatTellsMore(t *testing.T) {
+	say := func(code int, body string) fediverse.Step { return fediverse.Step{Code: code, Body: body} }
+	for _, c := range []struct {
+		first, second fediverse.Step
+		want          string
+	}{
+		{say(401, "key not found"), say(401, "no signature"), "401 key not found"},
+		{say(403, "blocked"), say(401, "no signature"), "403 blocked"},
+		{say(401, "unknown form"), say(403, "blocked"), "403 blocked"},
+		{say(403, "blocked"), say(403, "also blocked"), "403 blocked"},
+		{say(401, "unknown form"), say(404, "nobody here"), "404 nobody here"},
+	} {
+		w := newWorld(t)
+		w.inbox.Then(c.first, c.second)
+		o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+		if got := fmt.Sprint(o.Status, " ", o.Response); got != c.want || (o.Class == outcome.Unverified) != (o.Status == 401) {
+			t.Errorf("%d and then %d: %q, want %q; class %s", c.first.Code, c.second.Code, got, c.want, o.Class)
+		}
+	}
+}
