@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,6 +25,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"fedpost/internal/api"
 	"fedpost/internal/api/client"
 	"fedpost/internal/app/lambda"
 	"fedpost/internal/app/local"
@@ -292,18 +295,14 @@ func TestPartialFailuresAreHonoured(t *testing.T) {
 // eventLimit is what Lambda takes as one event, in bytes.
 const eventLimit = 6 << 20
 
-// TestTheLargestRequestFitsIntoTheFunction: 50,000 inboxes in one call, within
-// Lambda's limits and the memory that the template gives.
+// TestTheLargestRequestFitsIntoTheFunction: as many recipients as the API takes in
+// one call, within Lambda's limits and the memory that the template gives.
 func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 	c := newCloud(t)
 	if _, err := c.client.GenerateKey(t.Context(), keyID, "ed25519"); err != nil {
 		t.Fatal(err)
 	}
-	recipients := make([]string, 50_000)
-	for i := range recipients {
-		recipients[i] = fmt.Sprintf("https://server-%05d.example/users/somebody/inbox", i)
-	}
-	via := c.through(gateway.HTTP) // base64 makes the larger events
+	via := c.through(gateway.REST)
 	transport := via.HTTP.Transport.(gateway.Transport)
 	largest := 0
 	transport.Invoke = func(ctx context.Context, event []byte) ([]byte, error) {
@@ -311,11 +310,44 @@ func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 		return c.enqueue.Invoke(ctx, event)
 	}
 	via.HTTP.Transport = transport
-	began := time.Now()
-	a, err := via.Submit(t.Context(), client.Submission{
+	submission := client.Submission{
 		Activity: json.RawMessage(strings.TrimSpace(fediverse.Fixture("mastodon-create-note"))), KeyID: keyID,
-		Recipients: client.To(recipients...), Delay: client.Duration(24 * time.Hour), // accepted, recorded, and not sent in this test
-	})
+		Delay: client.Duration(24 * time.Hour), // accepted, recorded, and not sent in this test
+	}
+	// Both inboxes, long names: as many as fit, and one more.
+	bytes := func() int {
+		body, err := submission.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(string(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(text) - 2
+	}
+	recipient := func(i int) client.Recipient {
+		host := fmt.Sprintf("https://%05d.%s.example", i, strings.Repeat("social", 8))
+		return client.Recipient{Inbox: host + "/users/somebody/inbox", SharedInbox: host + "/inbox"}
+	}
+	const least = 20_000
+	for i := range least {
+		submission.Recipients = append(submission.Recipients, recipient(i))
+	}
+	for each := bytes() / least; bytes()+each+10 <= api.MaxRequest; {
+		for range max(1, (api.MaxRequest-bytes())/(2*each)) {
+			submission.Recipients = append(submission.Recipients, recipient(len(submission.Recipients)))
+		}
+	}
+	recipients := submission.Recipients
+	submission.Recipients = append(slices.Clone(recipients), recipient(len(recipients)), recipient(len(recipients)+1))
+	var p *client.Problem
+	if _, err := via.Submit(t.Context(), submission); !errors.As(err, &p) || p.Status != http.StatusRequestEntityTooLarge {
+		t.Errorf("two recipients too many: %v", err)
+	}
+	submission.Recipients, largest = recipients, 0
+	began := time.Now()
+	a, err := via.Submit(t.Context(), submission)
 	took := time.Since(began)
 	if err != nil || a.Recipients != len(recipients) {
 		t.Fatalf("got %+v, %v", a, err)
@@ -324,7 +356,7 @@ func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("event of %.1f MiB, accepted in %s, peak memory %d MiB", float64(largest)/(1<<20), took.Round(time.Millisecond), memory>>20)
+	t.Logf("%d recipients, event of %.2f MiB, accepted in %s, peak memory %d MiB", len(recipients), float64(largest)/(1<<20), took.Round(time.Millisecond), memory>>20)
 	if largest > eventLimit {
 		t.Errorf("the event has %d bytes, Lambda takes %d", largest, eventLimit)
 	}

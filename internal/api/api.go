@@ -49,10 +49,6 @@ type Route struct {
 	Public bool
 }
 
-// MaxRequest is the default limit of a request's body in bytes: API Gateway's.
-// https://docs.aws.amazon.com/apigateway/latest/developerguide/limits.html
-const MaxRequest = 10 << 20
-
 // Options of the API.
 type Options struct {
 	Enqueuer   Enqueuer
@@ -69,7 +65,7 @@ type Options struct {
 	// Token, if not empty, has to be presented as Bearer token on all routes but
 	// public ones.
 	Token string
-	// MaxRequest limits a body in bytes; 0 is MaxRequest.
+	// MaxRequest limits a body, in bytes as a string in JSON; 0 is MaxRequest.
 	MaxRequest int64
 
 	Now func() time.Time
@@ -142,7 +138,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.turnAway(w, r, a.unrouted(h, r))
 			return ""
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxRequest)
+		r.Body = newAsString(w, r.Body, a.o.MaxRequest)
 		a.mux.ServeHTTP(w, r)
 		return pattern
 	})

@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -191,6 +193,46 @@ func TestTooLargeIsSaidSo(t *testing.T) {
 	}
 	// Larger than a limit and wrong besides: the client has more to do than cut.
 	refused(t, w.do("POST", "/v1/activities", strings.Replace(large, "https://b", "ftp://b", 1)), http.StatusBadRequest, "#/activity")
+}
+
+// Lambda takes 6 MB as an event, in which the body is a string: what would not fit
+// there is refused everywhere.
+func TestWhatIsTooLargeForLambdaIsRefused(t *testing.T) {
+	w := newWorld(t).withKey()
+	event := func(body string) int {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(body); err != nil {
+			t.Fatal(err)
+		}
+		return b.Len() - len("\"\"\n")
+	}
+	// As many recipients as fit, with long names.
+	body := func(n int) string {
+		all := make([]string, n)
+		for i := range all {
+			host := fmt.Sprintf("https://%05d.%s.example", i, strings.Repeat("social", 8))
+			all[i] = fmt.Sprintf(`{"inbox":"%s/users/somebody/inbox","sharedInbox":"%[1]s/inbox"}`, host)
+		}
+		return `{"activity":` + note + `,"keyId":"` + keyID + `","recipients":[` + strings.Join(all, ",") + `]}`
+	}
+	const limit = api.MaxRequest
+	n := 50_000 * limit / event(body(50_000)) // about: all are of one length
+	for event(body(n)) > limit {
+		n--
+	}
+	t.Logf("%d recipients of %d bytes fit", n, event(body(n))/n)
+	full := body(n) + strings.Repeat(" ", limit-event(body(n)))
+	if got := event(full); got != limit || got+64<<10 > 6<<20 {
+		t.Fatalf("the largest body has %d bytes as a string", got)
+	}
+	if res := w.do("POST", "/v1/activities", full); res.Status == http.StatusRequestEntityTooLarge {
+		t.Errorf("a request that fits is too large: %s", res.Body)
+	}
+	refused(t, w.do("POST", "/v1/activities", full+" "), http.StatusRequestEntityTooLarge, "AWS Lambda")
+	// 3.5 MB that are 7 as a string.
+	refused(t, w.do("POST", "/v1/activities", `{"x":"`+strings.Repeat(`\"`, 7<<18)+`"}`), http.StatusRequestEntityTooLarge, "AWS Lambda")
 }
 
 func TestUnknownRoutesAndMethodsAreProblems(t *testing.T) {

@@ -24,7 +24,7 @@ func readObject(r *http.Request) (*object, error) {
 	switch {
 	case errors.As(err, &tooLarge):
 		return nil, contract.NewProblem(http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("The request is larger than %d bytes. Send fewer recipients or activities in one request.", tooLarge.Limit))
+			fmt.Sprintf("The request is larger than %d bytes, which is what AWS Lambda takes (quotes, backslashes and line breaks count twice). Send fewer recipients or activities in one request.", tooLarge.Limit))
 	case err != nil:
 		return nil, contract.NewProblem(http.StatusBadRequest, "The request's body could not be read to its end.").Because(err)
 	}

@@ -21,7 +21,7 @@ const (
 	// Connections is how many there are at once. More wait to be accepted.
 	Connections = 256
 	// headerTime is how long a request's header may take, readTime header and body
-	// together: a request of 10 MB at 4 Mbit/s.
+	// together: a request of 6 MB at 2.5 Mbit/s.
 	headerTime = 5 * time.Second
 	readTime   = 20 * time.Second
 	// RequestTime is how long a request may take, as on Lambda. It is shorter than
