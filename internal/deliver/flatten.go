@@ -136,6 +136,9 @@ func (x *expansion) recordOf(ctx context.Context, i *item) (err error) {
 		if _, err := x.makeUp(ctx, i.activity, targets, *i.unrecorded); err != nil {
 			return err
 		}
+		if i.single == nil {
+			i.unrecorded = nil // the rest of it need not be recorded again
+		}
 	}
 	if i.record, err = x.Ledger.Activity(ctx, i.activity.ID); err != nil {
 		if !errors.Is(err, ledger.ErrNotFound) {
@@ -155,5 +158,7 @@ func (i item) message() message.Message {
 	if i.single != nil {
 		return message.Message{Activity: &a, Deliver: i.single, Unrecorded: i.unrecorded}
 	}
-	return message.Message{Activity: &a, FanOut: &message.FanOut{Targets: i.targets, Cursor: i.cursor}}
+	return message.Message{
+		Activity: &a, FanOut: &message.FanOut{Targets: i.targets, Cursor: i.cursor}, Unrecorded: i.unrecorded,
+	}
 }

@@ -84,3 +84,27 @@ func TestB17WorkThatMayNotBeginGoesToTheAgenda(t *testing.T) {
 		})
 	}
 }
+
+// TestTheRestOfABatchSaysWhatIsNotRecordedYet: the time of an invocation ends
+// before the last activity of a batch that was accepted while the table was down.
+func TestTheRestOfABatchSaysWhatIsNotRecordedYet(t *testing.T) {
+	w := slowWorld(t)
+	to, batch := inboxes(ledger.ChunkSize+1), message.Message{}
+	for range 4 {
+		a := w.Activity("Create")
+		batch.Batch = append(batch.Batch, versioned(message.Message{
+			Activity: &a, FanOut: &message.FanOut{Targets: targets(to)},
+			Unrecorded: &message.Unrecorded{Fingerprint: "f", Forget: w.Now().Add(time.Hour)},
+		}))
+	}
+	put(t, w, queue.Normal, batch)
+	w.Work()
+	for i, m := range batch.Batch {
+		expectOnce(t, w, m.Activity.ID, to)
+		v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, m.Activity.ID, "", 200, w.Now())
+		if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != len(to) {
+			t.Errorf("activity %d: %s %v, %v", i, v.Status, v.Counts, err)
+		}
+	}
+	w.Quiet()
+}

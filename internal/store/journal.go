@@ -21,9 +21,9 @@ type noted struct {
 
 func journalPK(name string) string { return "J#" + name }
 
-// longestNote is how much of an error is kept in a journal, in bytes: an item of
-// it has the outcomes of many units, and the record that follows has the whole
-// text.
+// longestNote is how much of an error, and of a note, is kept in a journal, in
+// bytes: an item of it has the outcomes of many units, and the record that follows
+// has the whole texts.
 const longestNote = 100
 
 // Note implements ledger.Store.
@@ -36,7 +36,7 @@ func (s *Store) Note(ctx context.Context, journal string, n int, notes []ledger.
 			expires = note.Forget
 		}
 		for k, w := range all[i].Rows {
-			all[i].Rows[k].text = text{Error: outcome.Clean(w.Error, longestNote)}
+			all[i].Rows[k].text = text{Error: outcome.Clean(w.Error, longestNote), Note: outcome.Clean(w.Note, longestNote)}
 		}
 	}
 	data, err := outcomePacking.pack(all)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,18 +21,18 @@ import (
 // partition begins with what it is given.
 type sick struct {
 	table.Table
-	part atomic.Pointer[string]
+	parts atomic.Pointer[[]string]
 }
 
 var errSick = errors.New("the table is out of order")
 
 func (s *sick) fails(pk string) bool {
-	part := s.part.Load()
-	return part != nil && strings.HasPrefix(pk, *part)
+	parts := s.parts.Load()
+	return parts != nil && slices.ContainsFunc(*parts, func(part string) bool { return strings.HasPrefix(pk, part) })
 }
 
-func (s *sick) breaks(part string) { s.part.Store(&part) }
-func (s *sick) heal()              { s.part.Store(nil) }
+func (s *sick) breaks(parts ...string) { s.parts.Store(&parts) }
+func (s *sick) heal()                  { s.parts.Store(nil) }
 
 func (s *sick) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
 	for _, k := range keys {
@@ -126,29 +127,47 @@ func TestD9AFollowThatCannotBeRecordedIsNotSent(t *testing.T) {
 	}
 }
 
-// TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered: B has the post, and the
-// table goes away before we have noted it. The next tries are told that it is
-// there already.
+// TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered: B has the post, and we
+// cannot write to the activity's part of the table. What was noted of the answer
+// is known when the message comes again. Where it could not be noted either, the
+// next tries are told that the post is there already: two, as only a try that is
+// not the first of the record believes that.
 func TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered(t *testing.T) {
-	s := &sick{}
-	runWith(t, options{table: func(t table.Table) table.Table { s.Table = t; return s }}, func(t *testing.T, w *world) {
-		w.acquainted(w.b)
-		var once sync.Once
-		w.net.Serve(urlB, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			w.b.ServeHTTP(rw, r)
-			once.Do(func() { s.breaks("A#") })
-		}))
-		id := w.send(postJob())
-		pass(time.Minute)
-		s.heal()
-		r := w.ends(id)
-		if r.State != "delivered" || r.Note != "acknowledgement lost: an earlier try was received, its answer was not" {
-			t.Errorf("%+v", r)
-		}
-		if w.dead() > 0 {
-			t.Error("and a dead letter")
-		}
-	})
+	for _, c := range []struct {
+		name, note string
+		broken     []string
+		posts      int
+	}{
+		{"noted", "", []string{"A#"}, 1},
+		{"not noted", "acknowledgement lost: an earlier try was received, its answer was not", []string{"A#", "J#"}, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &sick{}
+			runWith(t, options{table: func(t table.Table) table.Table { s.Table = t; return s }}, func(t *testing.T, w *world) {
+				w.acquainted(w.b)
+				var posts atomic.Int32
+				w.net.Serve(urlB, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					w.b.ServeHTTP(rw, r)
+					if strings.HasSuffix(r.URL.Path, "/posts") && posts.Add(1) == 1 {
+						s.breaks(c.broken...)
+					}
+				}))
+				id := w.send(postJob())
+				pass(time.Minute)
+				s.heal()
+				r := w.ends(id)
+				if r.State != "delivered" || r.Note != c.note {
+					t.Errorf("%+v", r)
+				}
+				if n := int(posts.Load()); n != c.posts {
+					t.Errorf("%d posts, want %d", n, c.posts)
+				}
+				if w.dead() > 0 {
+					t.Error("and a dead letter")
+				}
+			})
+		})
+	}
 }
 
 // TestD7TenDeliveriesAtATimeAndOneServerTakesHalfAtMost, both configurable.
