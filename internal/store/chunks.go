@@ -88,7 +88,7 @@ func (s *Store) chunk(ctx context.Context, read journals, r ledger.Record, n int
 		}
 		state.restore(i, texts)
 	}
-	if c.Recipients, err = s.merge(state, items, r.ID, n, r); err != nil {
+	if c.Recipients, err = s.merge(ctx, read, state, items, r.ID, n, r); err != nil {
 		return c, err
 	}
 	c.Claimed = state.claimed(s.now())

@@ -61,7 +61,7 @@ func (s *Store) claimChunk(ctx context.Context, c *ledger.Claim, b basis) error 
 	if err != nil {
 		return fmt.Errorf("claim chunk %d of activity %s: %w", u.Chunk, u.Activity, err)
 	}
-	c.Known.Recipients, err = s.merge(b.state.chunkState, own, u.Activity, u.Chunk, c.Known.Record)
+	c.Known.Recipients, err = s.merge(ctx, nil, b.state.chunkState, own, u.Activity, u.Chunk, c.Known.Record)
 	return err
 }
 

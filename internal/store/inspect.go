@@ -58,7 +58,7 @@ func (s *Store) Inspect(ctx context.Context, u message.Unit) (ledger.Known, erro
 		k.Basis = &basis{cond: cond, state: ownState{chunkState: chunk}}
 		k.Claimed = chunk.claimed(s.now())
 		k.Lapsed = chunk.Until != 0 && k.Claimed.IsZero()
-		k.Recipients, err = s.merge(chunk, items, u.Activity, u.Chunk, k.Record)
+		k.Recipients, err = s.merge(ctx, nil, chunk, items, u.Activity, u.Chunk, k.Record)
 		return k, err
 	}
 	err = s.inspectOne(ctx, &k, u, items, chunk)
@@ -83,7 +83,7 @@ func (s *Store) inspectOne(ctx context.Context, k *ledger.Known, u message.Unit,
 	if r, ok := chunk.recipient(u.Position); ok {
 		b.chunk = &r
 	}
-	recipients, err := s.merge(chunk, items, u.Activity, u.Chunk, k.Record)
+	recipients, err := s.merge(ctx, nil, chunk, items, u.Activity, u.Chunk, k.Record)
 	if err != nil {
 		return err
 	}
@@ -152,8 +152,9 @@ func (s *Store) chunkState(items map[table.Key]table.Item, u message.Unit) (chun
 }
 
 // merge joins a chunk's state with the items of those positions of it that go
-// on by themselves.
-func (s *Store) merge(chunk chunkState, items map[table.Key]table.Item, id activity.ID, number int, record ledger.Record) (map[int]ledger.Recipient, error) {
+// on by themselves. It adds what is noted of those in journals, unless read is nil:
+// a dead worker's notes may be all that is ever written of a position's end.
+func (s *Store) merge(ctx context.Context, read journals, chunk chunkState, items map[table.Key]table.Item, id activity.ID, number int, record ledger.Record) (map[int]ledger.Recipient, error) {
 	rs := chunk.recipients()
 	for k, it := range items {
 		n, part, _, err := chunkPart(k.SK)
@@ -165,6 +166,11 @@ func (s *Store) merge(chunk chunkState, items map[table.Key]table.Item, id activ
 			return nil, err
 		}
 		s.revoke(&own.chunkState)
+		if read != nil {
+			if err := s.fold(ctx, read, message.Unit{Activity: id, Chunk: number, Position: position}, &own.chunkState); err != nil {
+				return nil, err
+			}
+		}
 		if r, ok := rs[position]; ok {
 			rs[position] = own.merged(position, &r, s.now())
 		} else {

@@ -191,6 +191,12 @@ var records = group{"records", []testCase{
 		if _, err := b.Claim(b.ctx, one, k, "late", b.in(lease)); !errors.Is(err, ledger.ErrStale) {
 			b.t.Errorf("a position that was noted as delivered is claimed again: %v", err)
 		}
+		// So nobody records it, and a view has to show it all the same.
+		chunks, err = b.Chunks(b.ctx, b.record(single.id), 0, 0)
+		b.must(err)
+		if got := chunks[0].Recipients[3]; got.State != activity.Delivered {
+			b.t.Errorf("a view shows the position that was noted as delivered as %q", got.State)
+		}
 		b.same([]int{1}, sorted(other.inspect(other.chunk()).Recipients))
 
 		// The next claim has what was noted of the last, and another journal.
