@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"fedpost/internal/app"
@@ -23,11 +24,12 @@ import (
 // fedpost is a running server and what has to be closed after it.
 type fedpost struct {
 	server *local.Server
+	engine string // what it runs on, for people
 	close  func() error
 }
 
-// start runs everything in one process: on AWS's services if an endpoint of
-// theirs is named, else on the embedded engine in dir. change adapts the
+// start runs everything in one process: on AWS's services if any of their
+// settings is there, else on the embedded engine in dir. change adapts the
 // settings that were read from the environment.
 func start(ctx context.Context, dir, listen string, allowPrivate bool, change func(*settings), log *slog.Logger) (*fedpost, error) {
 	var s settings
@@ -38,18 +40,45 @@ func start(ctx context.Context, dir, listen string, allowPrivate bool, change fu
 	if change != nil {
 		change(&s)
 	}
-	if os.Getenv("AWS_ENDPOINT_URL") != "" {
-		return s.onAWS(listen, allowPrivate, log)
+	// The demo does not touch a real account.
+	demo := change != nil && os.Getenv(endpointURL) == ""
+	if because := awsSettings(); len(because) > 0 && !demo {
+		f, err := s.onAWS(ctx, listen, allowPrivate, log)
+		if err != nil {
+			return nil, fmt.Errorf("cannot run on AWS, which is asked for by %s (without it, or them, fedpost runs on a file of its own): %w", strings.Join(because, ", "), err)
+		}
+		return f, nil
 	}
 	return s.embedded(ctx, dir, listen, allowPrivate, log)
 }
 
-func (s settings) onAWS(listen string, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
+// awsSettings are the variables that are set and ask for AWS. One is enough: on
+// half a configuration fedpost must not start with an empty file.
+func awsSettings() []string {
+	var set []string
+	for _, name := range append([]string{endpointURL}, config.Names(&config.AWS{})...) {
+		if os.Getenv(name) != "" {
+			set = append(set, name)
+		}
+	}
+	return set
+}
+
+const endpointURL = "AWS_ENDPOINT_URL"
+
+func (s settings) onAWS(ctx context.Context, listen string, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	var c config.AWS
 	if err := config.Load(&c); err != nil {
 		return nil, err
 	}
-	ports, err := lambda.Local(c, log)
+	cfg, err := awsConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := hasCredentials(ctx, cfg); err != nil {
+		return nil, err
+	}
+	ports, err := lambda.Local(c, cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -58,14 +87,18 @@ func (s settings) onAWS(listen string, allowPrivate bool, log *slog.Logger) (*fe
 	if err != nil {
 		return nil, err
 	}
-	return &fedpost{server, settled(ports, func() error { return nil })}, nil
+	engine := fmt.Sprintf("AWS, table %s in %s", c.Table.Name, cfg.Region)
+	if at := os.Getenv(endpointURL); at != "" {
+		engine += ", at " + at
+	}
+	return &fedpost{server, engine, settled(ports, func() error { return nil })}, nil
 }
 
 func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	engine, err := sqlite.Open(ctx, filepath.Join(dir, "fedpost.db"), sqlite.Options{Queues: queues()})
+	engine, err := sqlite.Open(ctx, filepath.Join(dir, database), sqlite.Options{Queues: queues()})
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +118,11 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	return &fedpost{server, settled(ports, engine.Close)}, nil
+	return &fedpost{server, "SQLite, " + filepath.Join(dir, database), settled(ports, engine.Close)}, nil
 }
+
+// database is the embedded engine's file.
+const database = "fedpost.db"
 
 // settleTime is how long writing the last counts may take at a stop.
 const settleTime = 5 * time.Second

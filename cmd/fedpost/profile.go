@@ -1,12 +1,9 @@
-// Package profile finds AWS credentials where an operator keeps them: the
-// environment, shared profiles, SSO, instance and container roles.
-//
-// It is apart from awsclients so that Lambda functions do not link it.
 package main
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -14,7 +11,9 @@ import (
 	"fedpost/internal/engine/awssdk"
 )
 
-// Config returns the configuration of the SDK's default chain.
+// awsConfig returns the configuration of the SDK's default chain, which finds
+// credentials where an operator keeps them: the environment, shared profiles,
+// SSO, roles of instances and containers. Lambda functions do not link it.
 // https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
 func awsConfig(ctx context.Context) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx)
@@ -25,4 +24,18 @@ func awsConfig(ctx context.Context) (aws.Config, error) {
 		return aws.Config{}, fmt.Errorf("no AWS region is configured: set AWS_REGION, or a region in the profile")
 	}
 	return awssdk.Tune(cfg), nil
+}
+
+// credentialsTime bounds the look for credentials at start.
+const credentialsTime = 20 * time.Second
+
+// hasCredentials fails if the chain finds no credentials. The SDK itself looks
+// for them at the first call.
+func hasCredentials(ctx context.Context, cfg aws.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, credentialsTime)
+	defer cancel()
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		return fmt.Errorf("no AWS credentials: set AWS_PROFILE (aws configure, aws sso login), AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run with a role: %w", err)
+	}
+	return nil
 }

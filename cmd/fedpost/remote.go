@@ -15,9 +15,10 @@ import (
 
 // remote are the flags of commands that talk to a running fedpost.
 type remote struct {
-	URL   string `help:"Address of the fedpost to talk to. Requests to API Gateway are signed with your AWS credentials." default:"http://127.0.0.1:8080" env:"FEDPOST_URL"`
-	Token string `help:"Token of the API. Prefer the environment variable: other users of the machine can see flags." env:"FEDPOST_API_TOKEN"`
-	JSON  bool   `help:"Print the answer as JSON."`
+	URL       string `help:"Address of the fedpost to talk to. Requests to API Gateway are signed with your AWS credentials." default:"http://127.0.0.1:8080" env:"FEDPOST_URL"`
+	AWSRegion string `name:"aws-region" help:"Sign requests with your AWS credentials for this region. An API under a domain of its own needs it; else the address says it." env:"FEDPOST_AWS_REGION"`
+	Token     string `help:"Token of the API. Prefer the environment variable: other users of the machine can see flags." env:"FEDPOST_API_TOKEN"`
+	JSON      bool   `help:"Print the answer as JSON."`
 }
 
 // patience is the time limit of one call to the API.
@@ -29,7 +30,11 @@ func (r remote) client(ctx context.Context) (*client.Client, error) {
 		return nil, fmt.Errorf("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
 	}
 	c := &client.Client{Base: strings.TrimSuffix(r.URL, "/"), Token: r.Token, HTTP: &http.Client{Timeout: patience}}
-	if region, ok := client.RegionOf(u.Hostname()); ok {
+	region, sign := client.RegionOf(u.Hostname())
+	if r.AWSRegion != "" {
+		region, sign = r.AWSRegion, true
+	}
+	if sign {
 		cfg, err := awsConfig(ctx)
 		if err != nil {
 			return nil, err

@@ -311,3 +311,23 @@ func TestRequestsToAPIGatewayAreSignedInsteadOfCarryingAToken(t *testing.T) {
 		t.Errorf("the client is %+v", c)
 	}
 }
+
+// The address of an API under a domain of its own does not say the region.
+func TestRequestsToADomainOfOnesOwnAreSignedForTheRegionThatIsSet(t *testing.T) {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
+	} {
+		t.Setenv(name, value)
+	}
+	c, err := remote{URL: "https://api.social.example/fedpost", AWSRegion: "eu-west-3", Token: token}.client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, ok := c.HTTP.Transport.(client.Transport)
+	if !ok || signer.Region != "eu-west-3" || c.Token != "" || c.Base != "https://api.social.example/fedpost" {
+		t.Errorf("the client is %+v", c)
+	}
+	if c, err = (remote{URL: "https://api.social.example/fedpost", Token: token}).client(t.Context()); err != nil || c.HTTP.Transport != nil || c.Token != token {
+		t.Errorf("without a region the client is %+v, %v", c, err)
+	}
+}

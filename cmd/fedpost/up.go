@@ -23,6 +23,7 @@ func (u *up) Run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	fmt.Println("fedpost listening on", f.server.URL)
+	fmt.Println("engine:", f.engine)
 	err = f.server.Wait(ctx)
 	return f.stop(err, grace)
 }

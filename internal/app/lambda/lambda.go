@@ -130,18 +130,22 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 
 // ports are SQS and DynamoDB, and the configuration they were made with.
 func ports(q config.Queues, t config.Table, log *slog.Logger) (app.Ports, aws.Config, error) {
-	fail := func(err error) (app.Ports, aws.Config, error) { return app.Ports{}, aws.Config{}, err }
 	cfg, err := awssdk.Config(os.Getenv)
 	if err != nil {
-		return fail(err)
+		return app.Ports{}, aws.Config{}, err
 	}
+	p, err := portsOf(cfg, q, t, log)
+	return p, cfg, err
+}
+
+func portsOf(cfg aws.Config, q config.Queues, t config.Table, log *slog.Logger) (app.Ports, error) {
 	messages, err := awssdk.SQS(cfg, os.Getenv)
 	if err != nil {
-		return fail(err)
+		return app.Ports{}, err
 	}
 	records, err := awssdk.DynamoDB(cfg, os.Getenv)
 	if err != nil {
-		return fail(err)
+		return app.Ports{}, err
 	}
 	queues := map[queue.Name]queue.Queue{}
 	for name, url := range q.URLs() {
@@ -151,7 +155,7 @@ func ports(q config.Queues, t config.Table, log *slog.Logger) (app.Ports, aws.Co
 		Table: dynamodb.New(records, t.Name),
 		Queue: func(n queue.Name) queue.Queue { return queues[n] },
 		Log:   log, Now: time.Now,
-	}, cfg, nil
+	}, nil
 }
 
 // sealer is KMS.
@@ -160,6 +164,10 @@ func sealer(s config.Sealing) (*kms.Sealer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return sealerOf(cfg, s)
+}
+
+func sealerOf(cfg aws.Config, s config.Sealing) (*kms.Sealer, error) {
 	client, err := awssdk.KMS(cfg, os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("sealing key: %w", err)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
@@ -49,14 +50,15 @@ func New(h http.Handler) Handler {
 			if err := json.Unmarshal(event, &r); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrNotAPIGateway, err)
 			}
-			r.RawPath = encodePath(withoutStage(r))
+			_, resource, _ := strings.Cut(r.RouteKey, " ")
+			r.RawPath = encodePath(withoutBase(withoutStage(r), resource, r.PathParameters))
 			return v2.ProxyWithContext(withHeaders(ctx, r.Headers), r)
 		case s.HTTPMethod != "":
 			var r events.APIGatewayProxyRequest
 			if err := json.Unmarshal(event, &r); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrNotAPIGateway, err)
 			}
-			r.Path = encodePath(r.Path)
+			r.Path = encodePath(withoutBase(r.Path, r.Resource, r.PathParameters))
 			return v1.ProxyWithContext(ctx, r)
 		}
 		return nil, ErrNotAPIGateway

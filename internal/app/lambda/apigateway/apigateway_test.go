@@ -138,6 +138,37 @@ func TestTheStageIsNoPartOfThePath(t *testing.T) {
 	}
 }
 
+// A domain of one's own may have the API under a base path.
+func TestTheBasePathIsNoPartOfThePath(t *testing.T) {
+	const greedy = "/v1/{proxy+}"
+	for _, tt := range []struct{ resource, proxy, path, want string }{
+		{"/healthz", "", "/fedpost/healthz", "/healthz"},
+		{"/healthz", "", "/healthz", "/healthz"},
+		{"/discover", "", "/a/b/discover", "/discover"},
+		{greedy, "activities", "/v1/activities", "/v1/activities"},
+		{greedy, "activities", "/fedpost/v1/activities", "/v1/activities"},
+		{greedy, "activities/batch", "/a/b/v1/activities/batch", "/v1/activities/batch"},
+		{greedy, "activities", "/v1/v1/activities", "/v1/activities"},       // the base path is v1
+		{greedy, "v1/activities", "/v1/v1/activities", "/v1/v1/activities"}, // there is no such route, and no base path
+		{greedy, "keys/https%3A%2F%2Fa.example%2Fv1%2Fu%23k", "/fedpost/v1/keys/https%3A%2F%2Fa.example%2Fv1%2Fu%23k", "/v1/keys/https://a.example/v1/u#k"},
+		{greedy, "keys/https://a.example/v1/u#k", "/fedpost/v1/keys/https%3A%2F%2Fa.example%2Fv1%2Fu%23k", "/v1/keys/https://a.example/v1/u#k"},
+		{greedy, "keys/https://a.example/v1/u#k", "/fedpost/v1/keys/https://a.example/v1/u#k", "/v1/keys/https://a.example/v1/u#k"},
+	} {
+		var parameters map[string]any
+		if tt.proxy != "" {
+			parameters = map[string]any{"proxy": tt.proxy}
+		}
+		for name, change := range map[string]map[string]any{
+			"rest-api.json": {"resource": tt.resource, "path": tt.path, "pathParameters": parameters},
+			"http-api.json": {"routeKey": "ANY " + tt.resource, "rawPath": tt.path, "pathParameters": parameters},
+		} {
+			if got := answer(t, fixture(t, name, change)).Path; got != tt.want {
+				t.Errorf("%s: %s of %s: got %s, want %s", name, tt.path, tt.resource, got, tt.want)
+			}
+		}
+	}
+}
+
 func TestAPathIsServedAsItWasSent(t *testing.T) {
 	tests := []struct{ event, path string }{
 		{"/v1/keys/plain", "/v1/keys/plain"},

@@ -22,6 +22,39 @@ func withoutStage(r events.APIGatewayV2HTTPRequest) string {
 	return path
 }
 
+// withoutBase returns the path without the base path, or mapping key, under which
+// a domain of its own has the API: API Gateway leaves it in front of the path. No
+// field of the event names it, so it is what stands before the resource that
+// API Gateway has found, such as /v1/{proxy+} or /discover, filled with the
+// path's parameters.
+// https://docs.aws.amazon.com/apigateway/latest/developerguide/rest-api-mappings.html
+func withoutBase(path, resource string, parameters map[string]string) string {
+	prefix, parameter, greedy := strings.Cut(resource, "{")
+	if !strings.HasPrefix(resource, "/") {
+		return path // an HTTP API's $default: nothing is known
+	}
+	if !greedy {
+		if strings.HasSuffix(path, resource) {
+			return resource
+		}
+		return path
+	}
+	rest, known := parameters[strings.TrimSuffix(parameter, "+}")]
+	for i := 0; known && i < len(path); i++ {
+		tail, ok := strings.CutPrefix(path[i:], prefix)
+		if !ok {
+			continue
+		}
+		if decoded, err := url.PathUnescape(tail); tail == rest || err == nil && decoded == rest {
+			return path[i:]
+		}
+	}
+	if i := strings.Index(path, prefix); i > 0 {
+		return path[i:]
+	}
+	return path
+}
+
 // Routes with a part that may hold anything: a key's id, which is the last, and a
 // server's name, behind which an act may stand.
 const (
