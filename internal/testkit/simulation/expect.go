@@ -94,6 +94,12 @@ func (s *sim) troubles(p Post, to Inbox) []Span {
 	for _, path := range slices.Compact(paths) {
 		all = append(all, troubled(spec.Inboxes[path])...)
 	}
+	// What an inbox asks for holds for its host.
+	for _, ps := range spec.Inboxes {
+		for _, trouble := range troubled(slices.DeleteFunc(slices.Clone(ps), func(p Phase) bool { return p.Answer.troubles() && !p.Answer.throttles() })) {
+			all = append(all, trouble)
+		}
+	}
 	for _, a := range s.scenario.Acts {
 		if a.Do == Pause && a.Host == to.Server {
 			all = append(all, Span{a.At, a.At + a.For})
@@ -111,19 +117,26 @@ func (s *sim) troubles(p Post, to Inbox) []Span {
 func troubled(ps []Phase) []Span {
 	var all []Span
 	for i, p := range ps {
-		if p.Answer.Kind == Accepts || p.Answer.Once || p.Answer.refuses() {
+		if !p.Answer.troubles() {
 			continue
 		}
 		end := time.Duration(1 << 61)
 		if i+1 < len(ps) {
 			end = ps[i+1].From
 		}
-		if p.Answer.Status == http.StatusTooManyRequests || p.Answer.RetryAfter != "" {
+		if p.Answer.throttles() {
 			end += 13 * time.Hour // the longest pause
 		}
 		all = append(all, Span{p.From, end})
 	}
 	return all
+}
+
+func (a Answer) troubles() bool { return a.Kind != Accepts && !a.Once && !a.refuses() }
+
+// throttles reports whether an answer asks the whole host's deliveries to wait.
+func (a Answer) throttles() bool {
+	return a.Kind == Says && (a.Status == http.StatusTooManyRequests || a.RetryAfter != "")
 }
 
 // refuses reports whether an answer ends deliveries.

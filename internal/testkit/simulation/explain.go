@@ -32,8 +32,27 @@ func (s *sim) explainAll() {
 
 // checkExplained holds a post's state to explaining itself: what is parked says
 // what it waits for, and what waits says when it goes on: not long ago, as nobody
-// would come then, and within a day.
+// would come then, and within a day. What is on its way just now may look
+// otherwise, so it is looked at twice.
 func (s *sim) checkExplained(p *posted) {
+	first := s.unexplained(p)
+	if len(first) == 0 {
+		return
+	}
+	s.wait(fmt.Sprintf("look again at %d", p.N), 5*time.Minute)
+	if s.over.Load() {
+		return
+	}
+	for inbox, what := range s.unexplained(p) {
+		if first[inbox] != "" {
+			s.fail("unexplained", "%s", what)
+		}
+	}
+}
+
+// unexplained says what is wrong with the states of a post, by inbox.
+func (s *sim) unexplained(p *posted) map[string]string {
+	wrong := map[string]string{}
 	late := 15*time.Minute + s.disorder()
 	for _, id := range p.ids {
 		v, err := s.book.view(id)
@@ -48,12 +67,13 @@ func (s *sim) checkExplained(p *posted) {
 				continue
 			}
 			in := time.Until(r.NextAttemptAt)
-			what := fmt.Sprintf("post %d of %s to %s is %s, waits for %q, next attempt in %s", p.N, clock(p.answeredAt.Sub(s.began)), r.Inbox, r.State, r.WaitsFor, in.Round(time.Second))
 			if r.State == activity.Parked && r.WaitsFor == "" || r.NextAttemptAt.IsZero() || in < -late || in > slow+late {
-				s.fail("unexplained", "%s", what)
+				wrong[r.Inbox] = fmt.Sprintf("post %d of %s to %s is %s, waits for %q, next attempt at %s",
+					p.N, clock(p.answeredAt.Sub(s.began)), r.Inbox, r.State, r.WaitsFor, r.NextAttemptAt.Format(time.DateTime))
 			}
 		}
 	}
+	return wrong
 }
 
 // disorder is how much later things may be because of trouble of ours.

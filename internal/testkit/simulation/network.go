@@ -77,7 +77,7 @@ type server struct {
 	minute time.Time
 	count  int
 	// once are the answers that were given once.
-	once map[Phase]bool
+	once map[Answer]bool
 }
 
 func (s *server) serve(p *process, r request) (*http.Response, error) {
@@ -86,10 +86,10 @@ func (s *server) serve(p *process, r request) (*http.Response, error) {
 	}
 	since := time.Since(p.began)
 	a := s.at(since, r.path)
-	if phase := (Phase{since.Truncate(day), a}); a.Once && s.once[phase] {
+	if a.Once && s.once[a] {
 		a = Answer{Kind: Accepts}
 	} else if a.Once && r.post {
-		s.once[phase] = true
+		s.once[a] = true
 	}
 	if a.Kind == Accepts && s.Rate > 0 && r.post {
 		if now := time.Now(); now.Sub(s.minute) >= time.Minute {

@@ -114,7 +114,7 @@ func run(t *testing.T, sc Scenario) Result {
 	s.raw = store.New(s.engine.Table(), time.Now)
 	s.book = newBook(s)
 	for _, spec := range sc.Servers {
-		s.servers[spec.Host] = &server{Server: spec, once: map[Phase]bool{}}
+		s.servers[spec.Host] = &server{Server: spec, once: map[Answer]bool{}}
 	}
 	s.prepare(t)
 	for _, spec := range sc.Processes {
