@@ -86,3 +86,32 @@ func (s *Store) fold(ctx context.Context, read journals, u message.Unit, c *chun
 	}
 	return nil
 }
+
+// foldOwn adds to the recipients of a chunk what was noted of single positions of
+// it. Nobody may record that any more: whoever takes such a delivery up again
+// finds that it is over.
+func (s *Store) foldOwn(ctx context.Context, read journals, id activity.ID, number int, items map[table.Key]table.Item, rs map[int]ledger.Recipient) error {
+	for k, it := range items {
+		if n, part, _, err := chunkPart(k.SK); err != nil || n != number || part != "R" || s.expired(it) {
+			continue
+		}
+		position, own, err := unpackOwn(it)
+		if err != nil {
+			return err
+		}
+		if own.Journal == "" || own.Until == 0 || rs[position].State.Final() {
+			continue
+		}
+		s.revoke(&own.chunkState)
+		u := message.Unit{Activity: id, Chunk: number, Position: position}
+		if err := s.fold(ctx, read, u, &own.chunkState); err != nil {
+			return err
+		}
+		if r, ok := own.recipient(position); ok && r.State.Final() {
+			r = own.merged(position, nil, s.now())
+			r.Chunk = number
+			rs[position] = r
+		}
+	}
+	return nil
+}

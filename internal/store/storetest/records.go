@@ -180,6 +180,11 @@ var records = group{"records", []testCase{
 		if got := chunks[0].Recipients; got[0].State != activity.Delivered || got[2].State != activity.Failed {
 			b.t.Errorf("while the claim holds, a view shows %q and %q", got[0].State, got[2].State)
 		}
+		alone, err := b.Chunks(b.ctx, b.record(single.id), 0, 0)
+		b.must(err)
+		if got := alone[0].Recipients[3]; got.State != activity.Delivered {
+			b.t.Errorf("of a single position a view shows %q", got.State)
+		}
 		b.advance(lease)
 		if k := w.inspect(w.chunk()); !k.Lapsed {
 			b.t.Error("the chunk's claim has not lapsed")
