@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -20,7 +19,7 @@ type Process struct {
 	URL string
 
 	cmd  *exec.Cmd
-	log  *bytes.Buffer
+	log  *lines
 	done chan error
 }
 
@@ -39,7 +38,7 @@ func Build(t testing.TB) string {
 // test's end at the latest.
 func Up(t testing.TB, command, data string, environ map[string]string) *Process {
 	t.Helper()
-	p := &Process{log: &bytes.Buffer{}, done: make(chan error, 1)}
+	p := &Process{log: &lines{}, done: make(chan error, 1)}
 	p.cmd = exec.Command(command, "up", "--listen", "127.0.0.1:0", "--data", data, "--allow-private")
 	// What this process was told of servers is for others than this command.
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
@@ -71,15 +70,21 @@ func Up(t testing.TB, command, data string, environ map[string]string) *Process 
 		_, url, ok := strings.Cut(strings.TrimSpace(line), "fedpost listening on ")
 		if !ok {
 			p.Kill()
-			t.Fatalf("it said %q and\n%s", line, p.log)
+			t.Fatalf("it said %q and\n%s", line, p.Log())
 		}
 		p.URL = url
 	case <-time.After(20 * time.Second):
 		p.Kill()
-		t.Fatalf("it did not come up:\n%s", p.log)
+		t.Fatalf("it did not come up:\n%s", p.Log())
 	}
 	return p
 }
+
+// PID is the id of the process, by which its memory can be looked up.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Log is the last that the process logged.
+func (p *Process) Log() []byte { return p.log.last(40) }
 
 // Kill ends the process as a power cut would: it gets no chance to tidy up.
 func (p *Process) Kill() {

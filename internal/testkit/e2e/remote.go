@@ -59,7 +59,7 @@ func (w *World) RemoteBehind(front func(http.Handler) http.Handler) *Remote {
 
 func (r *Remote) start() {
 	r.t.Helper()
-	l := listen(r.t)
+	l := Listen(r.t)
 	r.Host = l.Addr().String()
 	r.serve(l)
 	r.t.Cleanup(func() { r.Down() })
@@ -119,9 +119,9 @@ func (r *Remote) Up() {
 // addresses counts the loopback addresses that were given out.
 var addresses atomic.Uint32
 
-// listen opens a port at an address of 127.0.0.0/8 that nothing else has, or
-// where there is only 127.0.0.1, there.
-func listen(t testing.TB) net.Listener {
+// Listen opens a port at an address of 127.0.0.0/8 that nothing else has, so that
+// whoever listens there is a host of its own; where there is only 127.0.0.1, there.
+func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	n := addresses.Add(1)
 	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 64+n>>16&63, n>>8&255, n&255))

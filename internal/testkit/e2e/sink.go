@@ -29,7 +29,7 @@ func NewSink(t testing.TB, hosts, users int, delay time.Duration) *Sink {
 	t.Helper()
 	s := &Sink{got: make([]atomic.Int32, users), delay: delay}
 	for range hosts {
-		l := listen(t)
+		l := Listen(t)
 		s.hosts = append(s.hosts, l.Addr().String())
 		t.Cleanup(func() { l.Close() })
 		go s.accept(t, l)
@@ -146,7 +146,7 @@ func Hanging(t testing.TB, hosts int) []string {
 	t.Helper()
 	urls := make([]string, hosts)
 	for n := range urls {
-		l := listen(t)
+		l := Listen(t)
 		urls[n] = fmt.Sprintf("http://%s/inbox", l.Addr())
 		var mu sync.Mutex
 		var conns []net.Conn

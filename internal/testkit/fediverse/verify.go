@@ -22,6 +22,10 @@ import (
 // skew is how far a signature's date may be off; Misskey and others allow 300 s.
 const skew = 5 * time.Minute
 
+// Verify checks the signature of r without keeping a record of r, for servers
+// that get more than fits into memory. Set keys, forms and clock before.
+func (in *Inbox) Verify(r *http.Request, body []byte) error { return in.verify(r, body, &Post{}) }
+
 // verify checks the signature of r and fills in p's form and key.
 func (in *Inbox) verify(r *http.Request, body []byte, p *Post) error {
 	if ct := r.Header.Get("Content-Type"); ct != "application/activity+json" && ct != `application/ld+json; profile="https://www.w3.org/ns/activitystreams"` {
