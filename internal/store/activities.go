@@ -24,13 +24,14 @@ type recordItem struct {
 	OrderingKey string            `json:"ordering,omitempty"`
 	Fingerprint string            `json:"fingerprint,omitempty"`
 	Cancelled   bool              `json:"cancelled,omitempty"`
-	// Moved is set instead of all else: the activity has another id. See
-	// CreateOrdered.
+	// Moved, if set, is the activity's real id, and all other fields are empty.
+	// See CreateOrdered.
 	Moved  activity.ID       `json:"moved,omitempty"`
 	Inline []activity.Target `json:"inline,omitempty"`
 }
 
-// millis and fromMillis keep times in as few bytes as they are worth.
+// millis and fromMillis turn a time into milliseconds, which take few bytes, and
+// back.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -116,7 +117,8 @@ func (s *Store) Activity(ctx context.Context, id activity.ID) (ledger.Record, er
 	return r, err
 }
 
-// record reads an activity's record, by the id that it moved to if it has.
+// record reads an activity's record. If the id is a pointer (see CreateOrdered), it
+// reads the record that the pointer names.
 func (s *Store) record(ctx context.Context, id activity.ID) (ledger.Record, table.Item, error) {
 	for range 2 {
 		k := recordKey(id)
@@ -147,8 +149,8 @@ func (s *Store) KeepActivity(ctx context.Context, id activity.ID, until time.Tim
 	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Forget = until })
 }
 
-// changeRecord applies f to an activity's record, which is written only if that
-// changes whether it is cancelled or when it is forgotten.
+// changeRecord applies f to an activity's record, and writes the record only if f
+// has changed Cancelled or Forget.
 func (s *Store) changeRecord(ctx context.Context, id activity.ID, f func(*ledger.Record)) error {
 	for range conflictTries {
 		r, old, err := s.record(ctx, id)

@@ -36,9 +36,9 @@ func (s *Store) PutTask(ctx context.Context, t agenda.Task) error {
 	}, table.Cond{})
 }
 
-// DueTasks implements agenda.Store. The index names the tasks, the table holds
-// them: what a lagging index still shows but another run has released is not
-// there any more.
+// DueTasks implements agenda.Store. The index only names tasks, and may lag behind
+// the table. A task that the index still shows and the table no longer has was
+// released by another run: DueTasks leaves it out.
 func (s *Store) DueTasks(ctx context.Context, shard int, now time.Time, limit int) ([]agenda.Task, error) {
 	due, err := s.t.Due(ctx, fmt.Sprintf("agenda#%d", shard), now, limit)
 	if err != nil || len(due) == 0 {

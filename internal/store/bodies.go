@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// A large body is kept once for all items of its activity that are written
-// together, beside the activity's record, not with each of them.
+// Items of one activity that are written together share one copy of a large body.
+// The copy is stored beside the activity's record.
 
 // bodyPrefix starts the sort keys of an activity's body.
 const bodyPrefix = "BODY#"
@@ -25,9 +25,10 @@ func bodyKey(id activity.ID, n int) table.Key {
 // carrier is an item that carries an activity.
 type carrier struct {
 	activity activity.Activity
-	// until is how long the body is needed.
+	// until is the time until which the body is needed.
 	until time.Time
-	// pack returns the item with the activity as it is given.
+	// pack returns the item for activity a. bodyParts is the number of parts in
+	// which the body is stored apart; 0 if a carries the body.
 	pack func(a activity.Activity, bodyParts int) (table.Item, error)
 }
 
@@ -68,7 +69,7 @@ func (s *Store) putCarriers(ctx context.Context, all []carrier) error {
 			}
 			items[it.Key] = it
 			for _, p := range body {
-				// The body outlives all that refer to it.
+				// The body must outlive every item that refers to the body.
 				if p.Expires = c.until.Add(bodySlack); p.Expires.Before(parts[p.Key].Expires) {
 					p.Expires = parts[p.Key].Expires
 				}
@@ -76,7 +77,7 @@ func (s *Store) putCarriers(ctx context.Context, all []carrier) error {
 			}
 		}
 	}
-	// Bodies first: nothing is ever without the body it refers to.
+	// Bodies are written first, so no item ever refers to a missing body.
 	if err := s.t.PutAll(ctx, values(parts)); err != nil {
 		return fmt.Errorf("write the body of an activity: %w", err)
 	}
@@ -91,7 +92,7 @@ func values(m map[table.Key]table.Item) []table.Item {
 	return items
 }
 
-// errNoBody says that an item's activity has its body apart, and that is not there.
+// errNoBody says that the body of an item's activity is stored apart, and is missing.
 func errNoBody(id activity.ID) error {
 	return fmt.Errorf("a part of the body of activity %s is missing", id)
 }
@@ -110,8 +111,8 @@ func packBody(id activity.ID, body string) ([]table.Item, error) {
 	return parts, nil
 }
 
-// bodies returns the bodies of those activities that have theirs apart, in so
-// many parts. It leaves out a body of which a part is missing.
+// bodies returns the bodies that are stored apart. parts has the number of parts
+// for each activity. A body of which a part is missing is left out.
 func (s *Store) bodies(ctx context.Context, parts map[activity.ID]int) (map[activity.ID]string, error) {
 	var keys []table.Key
 	for id, n := range parts {

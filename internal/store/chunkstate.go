@@ -10,12 +10,12 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// chunkState is what the workers of a chunk as a whole have written: their
-// claim, and what became of the targets they attempted. Only they write it; a
-// target that goes on by itself has an item of its own from then on.
+// chunkState is the item that the workers of a whole chunk write: their claim, and
+// the outcomes of the targets that they attempted. No other worker writes it: a
+// target that gets messages of its own has an item of its own (ownState).
 type chunkState struct {
-	// Owner is kept when its claim has ended, so that an owner who lost the
-	// answer to its last write finds that it was done.
+	// Owner stays when its claim has ended. So an owner that lost the answer to its
+	// last write can see that the write happened.
 	Owner string `json:"o,omitempty"`
 	Until int64  `json:"u,omitempty"` // 0: the claim has ended
 	// Journal is where the owner notes outcomes before it records them.
@@ -26,9 +26,8 @@ type chunkState struct {
 	Rows  []row    `json:"r,omitempty"`
 }
 
-// row is one target's outcome. Its defaults are those of a delivery at first
-// try, and small numbers are written instead of times, so that fifty of them
-// make a few hundred bytes.
+// row is one target's outcome. Zero fields mean a delivery at the first try, and
+// times are small numbers of milliseconds, so fifty rows take a few hundred bytes.
 type row struct {
 	Position   int            `json:"p"`
 	State      activity.State `json:"s"`
@@ -39,12 +38,13 @@ type row struct {
 	Next       int64          `json:"n,omitempty"` // ms after Since, 0: none
 	Generation int            `json:"g,omitempty"`
 	By         activity.ID    `json:"y,omitempty"`
-	// Moved counts from 1 the item of Texts that has its text.
+	// Moved is the number, from 1, of the item of Texts that has this row's text;
+	// 0 if the text is in the row.
 	Moved int `json:"x,omitempty"`
 	text
 }
 
-// text is the wordy part of an outcome.
+// text is the part of an outcome that may be long: error, answer and note.
 type text struct {
 	Error    string `json:"e,omitempty"`
 	Response string `json:"q,omitempty"`
@@ -86,16 +86,16 @@ func (c chunkState) recipient(position int) (ledger.Recipient, bool) {
 	return r, ok
 }
 
-// ownState is the item of one position that goes on by itself. Only the workers
-// of its own messages write it.
+// ownState is the item of one position that has messages of its own. Only the
+// workers of those messages write it.
 type ownState struct {
 	chunkState
 	// Generation is that of the message that last claimed it.
 	Generation int `json:"g,omitempty"`
 }
 
-// merged joins it with what the chunk's worker wrote of the position, if
-// anything.
+// merged joins o with what the chunk's worker wrote about the position; chunk is nil
+// if that worker wrote nothing.
 func (o ownState) merged(position int, chunk *ledger.Recipient, now time.Time) ledger.Recipient {
 	r, recorded := o.recipient(position)
 	switch {
@@ -111,8 +111,8 @@ func (o ownState) merged(position int, chunk *ledger.Recipient, now time.Time) l
 	return r
 }
 
-// put replaces the rows of rs, but never one that says delivered: that is a
-// fact, whatever else is reported of the same position.
+// put replaces the rows of rs. A row that says delivered stays: the server has
+// accepted the activity, whatever else is reported about the same position.
 func (c *chunkState) put(rs []ledger.Recipient) {
 	rows := make(map[int]row, len(c.Rows)+len(rs))
 	for _, w := range c.Rows {
@@ -157,15 +157,14 @@ func (c *chunkState) rebase(since int64, rows map[int]row) {
 	c.Since = since
 }
 
-// stateRoom is how large a chunk's state may grow before its texts move out: it
-// is written again with every step of the chunk, so it is kept within one write
-// unit.
+// stateRoom is how many bytes a chunk's state may have before its texts move to
+// items of their own. Every step of the chunk writes the state again, so the state
+// has to fit in one write unit.
 const stateRoom = 900
 
 // mostTexts is how large an item of texts, or the state of a single position,
-// may be, in bytes. Beyond that the texts are dropped: an item over
-// table.MaxItem would not be written, and a delivery without a recorded outcome
-// is sent again.
+// may be, in bytes. Larger ones lose their texts. The table refuses an item over
+// table.MaxItem, and a delivery whose outcome is not recorded is sent again.
 const mostTexts = table.MaxItem - 8<<10
 
 // packOwn returns the data of the state of a single position.
@@ -215,7 +214,7 @@ func (c *chunkState) pack(k func(name string) table.Key) (data []byte, texts *ta
 	return data, texts, err
 }
 
-// restore puts back in what had moved out to the i-th item of texts.
+// restore puts the texts of the i-th item of texts back into their rows.
 func (c *chunkState) restore(i int, texts textItem) {
 	for j, w := range c.Rows {
 		if w.Moved == i+1 {

@@ -12,8 +12,8 @@ import (
 	"fedpost/internal/message"
 )
 
-// orphanLife is how long an item is kept whose activity has no record that
-// would tell: as long as a queue can hold a message.
+// orphanLife is how long an item is kept if its activity has no record, which
+// would say how long: as long as a queue can hold a message.
 const orphanLife = 14 * 24 * time.Hour
 
 func (s *Store) forget(r ledger.Record) time.Time {
@@ -25,11 +25,11 @@ func (s *Store) forget(r ledger.Record) time.Time {
 
 // Claim implements ledger.Store.
 //
-// A chunk and a single position of it are claimed in different items, so
-// neither write sees the other. Each worker therefore writes its claim first
-// and then looks for the other's: whichever comes second sees the first. The
-// chunk's worker leaves such a position alone; the position's worker backs off
-// and its message comes again.
+// A chunk and a single position of it are claimed in different items, so neither
+// write sees the other. Each worker therefore writes its own claim first and then
+// reads the other's item: the later worker sees the earlier claim. The chunk's
+// worker leaves a claimed position alone; the position's worker gives up, and its
+// message comes again.
 func (s *Store) Claim(ctx context.Context, u message.Unit, k ledger.Known, owner string, until time.Time) (ledger.Claim, error) {
 	b, ok := k.Basis.(*basis)
 	if !ok {
@@ -99,8 +99,8 @@ func stale(r ledger.Recipient, u message.Unit) bool {
 	return r.State.Final() || u.Generation < r.Generation
 }
 
-// writeClaim writes v, which carries the claim, and sets b's condition to what
-// was written.
+// writeClaim writes v, which has the claim in it, and sets b's condition for the next
+// write.
 func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, b *basis, v any) error {
 	data, err := outcomePacking.pack(v)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, 
 	it := table.Item{Key: key, Data: data, Expires: s.forget(c.Known.Record)}
 	err = s.swap(ctx, &it, b.cond)
 	if there, conflict := found(err); conflict {
-		// The owner itself may have written it and never learnt so.
+		// The owner itself may have made this write and lost the answer.
 		if there == nil {
 			return ledger.ErrClaimed
 		}
@@ -129,7 +129,8 @@ func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, 
 	return nil
 }
 
-// checkChunk looks for a worker of the whole chunk who may be at the position.
+// checkChunk returns ledger.ErrClaimed if a worker of the whole chunk may be sending
+// to the position.
 func (s *Store) checkChunk(ctx context.Context, u message.Unit) error {
 	key := stateKey(u.Activity, u.Chunk)
 	items, err := s.t.Get(ctx, key)
@@ -145,7 +146,7 @@ func (s *Store) checkChunk(ctx context.Context, u message.Unit) error {
 	case recorded && stale(r, u):
 		return ledger.ErrStale
 	case recorded, !chunk.claimed(s.now()).IsZero():
-		// At it, or just done with it: look again.
+		// The worker is sending, or has just recorded the outcome: look again.
 		return ledger.ErrClaimed
 	}
 	return nil

@@ -21,9 +21,9 @@ func subjectPK(s coalesce.Subject) string {
 	return "R#" + digest(strings.Join([]string{string(s.Group), s.Object, s.Target}, "\x00"), 16)
 }
 
-// inboxDigest is short, because there is one for every recipient, and long
-// enough that no two of a million inboxes share one by chance: sharing one would
-// keep a delivery back.
+// inboxDigest stands for an inbox. It is short, because there is one for every
+// recipient, and long enough that two of a million inboxes do not share one by
+// chance: a shared digest would suppress a delivery.
 type inboxDigest [8]byte
 
 func digestInbox(inbox string) inboxDigest {
@@ -38,7 +38,7 @@ func acceptedSK(at time.Time, rest string) string {
 	return fmt.Sprintf("A#%015d%s", at.UnixMilli(), rest)
 }
 
-// NoteAccepted implements redundancy.Store. An item is the activity as a line of
+// NoteAccepted implements coalesce.Store. An item is the activity as a line of
 // JSON and then the digests of the inboxes, sorted.
 func (s *Store) NoteAccepted(ctx context.Context, subject coalesce.Subject, a coalesce.Accepted, inboxes []string, forget time.Time) error {
 	head, err := encode(a)
@@ -64,7 +64,7 @@ func (s *Store) NoteAccepted(ctx context.Context, subject coalesce.Subject, a co
 	return s.t.PutAll(ctx, items)
 }
 
-// NewerAccepted implements redundancy.Store.
+// NewerAccepted implements coalesce.Store.
 func (s *Store) NewerAccepted(ctx context.Context, subject coalesce.Subject, after time.Time, inboxes []string) (map[string][]coalesce.Accepted, error) {
 	list, _, err := s.t.Query(ctx, table.Range{
 		PK: subjectPK(subject), From: acceptedSK(after.Add(time.Millisecond), ""), To: "A$",
@@ -120,7 +120,7 @@ func deliveredKey(subject coalesce.Subject, inbox string) table.Key {
 	return table.Key{PK: subjectPK(subject) + "#" + name[:1], SK: "D#" + name}
 }
 
-// NoteDelivered implements redundancy.Store.
+// NoteDelivered implements coalesce.Store.
 func (s *Store) NoteDelivered(ctx context.Context, subject coalesce.Subject, d coalesce.Delivered, inboxes []string, forget time.Time) error {
 	data, err := encode(d)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Store) NoteDelivered(ctx context.Context, subject coalesce.Subject, d c
 	return s.t.PutAll(ctx, items)
 }
 
-// LastDelivered implements redundancy.Store.
+// LastDelivered implements coalesce.Store.
 func (s *Store) LastDelivered(ctx context.Context, subject coalesce.Subject, inboxes []string) (map[string]coalesce.Delivered, error) {
 	keys := make(map[table.Key]bool, len(inboxes))
 	for _, inbox := range inboxes {

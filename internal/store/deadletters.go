@@ -18,7 +18,7 @@ import (
 
 var _ deadletter.Store = (*Store)(nil)
 
-// letterItem is deadletter.Letter as it is stored.
+// deadLetterItem is deadletter.DeadLetter as it is stored.
 type deadLetterItem struct {
 	Activity activity.Activity `json:"activity"`
 	Delivery message.Delivery  `json:"delivery"`
@@ -28,12 +28,12 @@ type deadLetterItem struct {
 	Body     int               `json:"bodyParts,omitempty"`
 }
 
-// letterShards is how many partitions a day has: when the last server of many
-// dies, thousands of letters come within a minute.
+// deadLetterShards is how many partitions a day has: when a large server is given
+// up, thousands of dead letters come within a minute.
 const deadLetterShards = 4
 
-// graveyard is a partition of letters. Within it they lie by activity, so that
-// those of one are a range.
+// deadLetterPartition is one partition of a day's dead letters. Its items are sorted
+// by activity, so the dead letters of one activity are a range.
 type deadLetterPartition struct {
 	day   string
 	shard int
@@ -48,7 +48,7 @@ func deadLetterKey(n deadletter.Name) table.Key {
 	}
 }
 
-// Bury implements deadletter.Store.
+// AddDeadLetters implements deadletter.Store.
 func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
 	all := make([]carrier, len(ls))
 	for i, l := range ls {
@@ -65,7 +65,7 @@ func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) 
 	return nil
 }
 
-// Exhume implements deadletter.Store.
+// RemoveDeadLetters implements deadletter.Store.
 func (s *Store) RemoveDeadLetters(ctx context.Context, names []deadletter.Name) error {
 	keys := make(map[table.Key]bool, len(names))
 	for _, n := range names {
@@ -77,10 +77,10 @@ func (s *Store) RemoveDeadLetters(ctx context.Context, names []deadletter.Name) 
 	return nil
 }
 
-// letterReads is how many letters one call looks at, of which it selects.
+// deadLetterReads is how many dead letters one call reads, whether selected or not.
 const deadLetterReads = 1000
 
-// Letters implements deadletter.Store.
+// DeadLetters implements deadletter.Store.
 func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
 	yards, err := s.deadLetterPartitions(f)
 	if err != nil {
@@ -126,15 +126,15 @@ func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor str
 	return ls, "", nil
 }
 
-// graveyards lists the partitions that can have letters f selects, oldest
-// first.
+// deadLetterPartitions lists the partitions that can have dead letters selected by
+// f, oldest first.
 func (s *Store) deadLetterPartitions(f deadletter.Filter) ([]deadLetterPartition, error) {
 	if day := f.Name.Day; day != "" {
 		return []deadLetterPartition{{day, shard(string(f.Name.Activity), deadLetterShards)}}, nil
 	}
 	since := f.Since.UTC()
 	if f.Activity != "" {
-		// Nothing dies before it was born.
+		// A dead letter is not older than its activity, whose id has the time.
 		id, err := ulid.ParseStrict(string(f.Activity))
 		if err != nil {
 			return nil, fmt.Errorf("dead letters of activity %q: %w", f.Activity, err)
@@ -159,7 +159,7 @@ func (s *Store) deadLetterPartitions(f deadletter.Filter) ([]deadLetterPartition
 	return yards, nil
 }
 
-// letters are those of a list of items that f selects.
+// deadLetters reads a list of items, and returns the dead letters that f selects.
 func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []table.Item) ([]deadletter.DeadLetter, error) {
 	var ls []deadletter.DeadLetter
 	apart := make(map[activity.ID]int)

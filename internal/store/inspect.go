@@ -16,7 +16,8 @@ import (
 
 var _ ledger.Store = (*Store)(nil)
 
-// basis is what Inspect read of a unit's own item, for the writes to come.
+// basis is what Inspect read of a unit's own item. Later writes use it as their
+// condition.
 type basis struct {
 	cond  table.Cond // of the next write
 	state ownState   // of a whole chunk, only its chunkState
@@ -151,9 +152,9 @@ func (s *Store) chunkState(items map[table.Key]table.Item, u message.Unit) (chun
 	return c, cond, err
 }
 
-// merge joins a chunk's state with the items of those positions of it that go
-// on by themselves. It adds what is noted of those in journals, unless read is nil:
-// a dead worker's notes may be all that is ever written of a position's end.
+// merge joins a chunk's state with the items of those positions that have messages of
+// their own. Unless read is nil, it adds what journals have noted of those positions: a
+// dead worker's note may be the only trace of a position's end.
 func (s *Store) merge(ctx context.Context, read journals, chunk chunkState, items map[table.Key]table.Item, id activity.ID, number int, record ledger.Record) (map[int]ledger.Recipient, error) {
 	rs := chunk.recipients()
 	for k, it := range items {

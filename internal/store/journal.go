@@ -21,9 +21,8 @@ type noted struct {
 
 func journalPK(name string) string { return "J#" + name }
 
-// longestNote is how much of an error, and of a note, is kept in a journal, in
-// bytes: an item of it has the outcomes of many units, and the record that follows
-// has the whole texts.
+// longestNote is how many bytes of an error, and of a note, a journal keeps. One item
+// has the outcomes of many units; the records that follow have the whole texts.
 const longestNote = 100
 
 // Note implements ledger.Store.
@@ -53,8 +52,9 @@ func (s *Store) Note(ctx context.Context, journal string, n int, notes []ledger.
 // journals are those read so far, by name.
 type journals map[string][]noted
 
-// fold adds to a unit's state what its worker has noted of it, if that has not
-// ended its claim: then there may be notes that no record followed.
+// fold adds to a unit's state the outcomes that its worker has noted in the journal.
+// It does so only while the worker's claim is not ended, since only then may outcomes
+// be noted and not recorded.
 func (s *Store) fold(ctx context.Context, read journals, u message.Unit, c *chunkState) error {
 	if c.Journal == "" || c.Until == 0 {
 		return nil

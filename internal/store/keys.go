@@ -12,9 +12,9 @@ import (
 
 var _ keys.Store = (*Store)(nil)
 
-// A signing key is two items in partitions of their own, because a role can be
-// limited by partition key and not by attribute: whoever may see the public half
-// need not be able to read the sealed one.
+// A signing key is two items in different partitions, because IAM can limit a role by
+// partition key but not by attribute. So a role that reads the public half need not
+// be able to read the sealed half.
 const (
 	publicPrefix = "K#"
 	sealedPrefix = "KS#" // template.yaml names it
@@ -23,8 +23,8 @@ const (
 func publicKey(id string) table.Key { return table.Key{PK: publicPrefix + id, SK: "KEY"} }
 func sealedKey(id string) table.Key { return table.Key{PK: sealedPrefix + id, SK: "KEY"} }
 
-// shownKey is a key's public item. Version 1 of this layout had everything in
-// it; such an item has Private.
+// shownKey is a key's public item. In version 1 of this layout it was the only item,
+// with the sealed half in Private.
 type shownKey struct {
 	Type      keys.Type `json:"type"`
 	PublicPEM string    `json:"public"`
@@ -48,8 +48,8 @@ func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 	if replace {
 		cond = table.Cond{}
 	}
-	// The condition is on the public item: the API's role may not read the other,
-	// and a condition that fails returns the item that was there.
+	// The condition is on the public item, because a failed condition returns the
+	// stored item, and the API's role may not read the sealed one.
 	err = s.t.Transact(ctx, []table.Op{
 		{Put: &table.Item{Key: publicKey(k.ID), Data: shown}, Cond: cond},
 		{Put: &table.Item{Key: sealedKey(k.ID), Data: sealed}},
@@ -86,7 +86,7 @@ func (s *Store) Key(ctx context.Context, id string) (keys.Sealed, error) {
 		if len(k.Private) > 0 {
 			return k, nil
 		}
-		// It was put between the two reads.
+		// The key was put between the two reads.
 	}
 	return keys.Sealed{}, keys.ErrNotFound
 }

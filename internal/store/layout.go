@@ -11,10 +11,10 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// Sort keys of an activity's partition. They are chosen so that what a worker
-// needs of the first chunk, which is all there is of most activities, lies side
-// by side and is one query: the record, then the chunk's records and state. The
-// list (P) of a chunk comes before and its texts (T) come after that.
+// Sort keys of an activity's partition. All that a worker needs of the first chunk
+// lies side by side, so that one query reads it: the record, then the chunk's target
+// records (R) and state (S). A chunk's target list (P) sorts before those, its texts
+// (T) after. Most activities have one chunk only.
 const skRecord = "META"
 
 func activityPK(id activity.ID) string { return "A#" + string(id) }

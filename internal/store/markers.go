@@ -42,7 +42,7 @@ func (s *Store) ReserveMarker(ctx context.Context, key string, m dedup.Marker) (
 		}
 		switch {
 		case found == nil || !found.Expires.After(s.now()):
-			// It left between the write and the look: the key is free.
+			// The marker expired or was released after the write: the key is free.
 			continue
 		case found.Token == m.Token:
 			return nil, nil

@@ -16,16 +16,17 @@ type slot struct {
 	record ledger.Record // of the activity; its id is another one if it moved
 	taken  bool
 	cond   table.Cond  // of a write that takes the slot
-	gone   activity.ID // what the slot's activity moved to, before that was dropped
+	gone   activity.ID // the id that a pointer names, if that id's record was dropped
 }
 
 // CreateOrdered implements ledger.Store.
 //
-// A caller after the turn of a period writes under another id than one before
-// it, so a condition on its own id does not see the other. It therefore takes
-// the previous id, too, if that is free: in one transaction it leaves there a
-// record which says where the activity went. A caller still before the turn
-// then fails on its own condition, and follows.
+// Two callers with the same key, one before and one after the turn of a period,
+// write under different ids, so a condition on its own id does not show either the
+// other. The later caller therefore takes the previous id, too, if that is free:
+// one transaction writes the record under the new id, and under the previous id a
+// pointer to it. The earlier caller then fails on its own condition, and follows
+// the pointer.
 func (s *Store) CreateOrdered(ctx context.Context, r ledger.Record, prev activity.ID, since time.Time, contested bool) (ledger.Record, bool, error) {
 	it, err := packRecord(r)
 	if err != nil {
@@ -64,8 +65,8 @@ func (s *Store) CreateOrdered(ctx context.Context, r ledger.Record, prev activit
 	return ledger.Record{}, false, errContended(recordKey(r.ID))
 }
 
-// take writes it into its own slot, and into the previous one, if free, where
-// it has gone.
+// take writes it into its own slot and, if the previous slot is free, a pointer to it
+// into that.
 func (s *Store) take(ctx context.Context, it table.Item, own slot, prev activity.ID, before slot) error {
 	if before.taken && own.gone == "" {
 		return s.swap(ctx, &it, own.cond)
@@ -92,7 +93,7 @@ func (s *Store) take(ctx context.Context, it table.Item, own slot, prev activity
 	return s.t.Transact(ctx, ops)
 }
 
-// slot tells what is under a derived id, of which items has the record.
+// slot returns what is under a derived id, whose item is in items.
 func (s *Store) slot(ctx context.Context, items map[table.Key]table.Item, id activity.ID) (slot, error) {
 	it, cond := s.live(items, recordKey(id))
 	if it == nil {
@@ -102,8 +103,8 @@ func (s *Store) slot(ctx context.Context, items map[table.Key]table.Item, id act
 	if err != nil || moved == "" {
 		return slot{record: r, taken: true, cond: cond}, err
 	}
-	// Read after the sign, so that a transaction whose one half was seen is seen
-	// whole.
+	// The record is read after the pointer: one transaction wrote both, so a caller
+	// that has seen the pointer finds the record.
 	k := recordKey(moved)
 	if items, err = s.t.Get(ctx, k); err != nil {
 		return slot{}, fmt.Errorf("read activity %s: %w", moved, err)

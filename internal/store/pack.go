@@ -13,9 +13,9 @@ import (
 )
 
 // packing is how one kind of record is packed: JSON, deflated with a preset
-// dictionary of what such records have in common. The dictionary is what makes
-// it work at this size: a few hundred bytes have not repeated themselves yet,
-// but they resemble all others of their kind.
+// dictionary of what such records have in common. Without a dictionary a record of a
+// few hundred bytes would hardly shrink: it has few repetitions of its own, but it
+// resembles all others of its kind.
 //
 // A dictionary is part of the format: packed data begins with its version, and
 // changing a dictionary means adding a version.

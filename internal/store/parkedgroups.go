@@ -41,7 +41,7 @@ func (s *Store) Heads(ctx context.Context, key string, shard int, cursor string,
 		if next == "" {
 			return heads, "", nil
 		}
-		// A group may be long, so what else there is of it is passed over unread.
+		// A group may be long, so the query goes on behind the rest of it.
 		cursor = next
 		if n := len(ps); n > 0 && ps[n-1].Group != "" {
 			cursor = groupEnd(ps[n-1].Group)

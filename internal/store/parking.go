@@ -16,8 +16,8 @@ var _ parking.Store = (*Store)(nil)
 
 // parkedItem is parking.Parked as it is stored.
 type parkedItem struct {
-	// Activity lacks its body where Body tells in how many parts that is kept
-	// apart.
+	// Activity has no body if the body is stored apart, in as many parts as Body
+	// says.
 	Activity  activity.Activity `json:"activity"`
 	Delivery  message.Delivery  `json:"delivery"`
 	Since     int64             `json:"since"`
@@ -26,7 +26,8 @@ type parkedItem struct {
 	Group     string            `json:"group,omitempty"`
 	Sequence  string            `json:"sequence,omitempty"`
 	Body      int               `json:"bodyParts,omitempty"`
-	// Key is there if the item is in the due index, which tells no key.
+	// Key is set if the item is in the due index, where the partition key is not
+	// enough to know the lot.
 	Key string `json:"key,omitempty"`
 }
 
@@ -39,7 +40,7 @@ func lotPK(key string, shard int) string { return fmt.Sprintf("P#%s#%d", keyName
 func groupPrefix(group string) string { return "O#" + digest(group, 8) + "#" }
 
 // unordered starts the sort keys of deliveries in no group. It sorts after
-// groupPrefix: those whose order is promised are released first.
+// groupPrefix, so ordered deliveries are released first.
 const unordered = "U#"
 
 func spotKey(sp parking.Spot) table.Key {
@@ -91,7 +92,7 @@ func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor s
 	return ps, next, nil
 }
 
-// parkedIn reads a range of a lot, and where to go on.
+// parkedIn reads a range of a lot. It also returns the cursor to go on from.
 func (s *Store) parkedIn(ctx context.Context, key string, r table.Range) ([]parking.Parked, string, error) {
 	list, more, err := s.t.Query(ctx, r)
 	if err != nil {
@@ -118,7 +119,8 @@ func (s *Store) DueHeads(ctx context.Context, shard int, by time.Time, limit int
 	return ps, nil
 }
 
-// unpackParked reads parked deliveries of a lot, or of those that they name.
+// unpackParked reads parked deliveries from items. key is their lot; if key is empty,
+// each item names its own.
 func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item) ([]parking.Parked, error) {
 	ps := make([]parking.Parked, 0, len(list))
 	apart := make(map[activity.ID]int)
@@ -155,7 +157,7 @@ func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item)
 		if !ok && p.GiveUp.After(s.now()) {
 			return nil, errNoBody(p.Activity.ID)
 		}
-		// Without its body, one that is overdue can still come to its end.
+		// A delivery without its body cannot be sent, but it can still be given up.
 		ps[i].Activity.Body = body
 	}
 	return ps, nil

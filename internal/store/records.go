@@ -23,7 +23,7 @@ func (s *Store) Record(ctx context.Context, c *ledger.Claim, rs []ledger.Recipie
 		return fmt.Errorf("record of activity %s, chunk %d: not claimed", u.Activity, u.Chunk)
 	}
 	if b.state.Until == 0 {
-		return ledger.ErrClaimed // it was ended with done
+		return ledger.ErrClaimed // an earlier call with done has ended the claim
 	}
 	for _, r := range rs {
 		if u.Position != message.Whole && r.Position != u.Position {
@@ -50,7 +50,7 @@ func (s *Store) Record(ctx context.Context, c *ledger.Claim, rs []ledger.Recipie
 		case there == nil:
 			return ledger.ErrClaimed
 		}
-		// The owner itself may have written it and never learnt so.
+		// The owner itself may have made this write and lost the answer.
 		mine := basis{cond: table.Fenced(there.Fence), chunk: b.chunk}
 		if err := outcomePacking.unpack(*there, &mine.state); err != nil {
 			return err
@@ -63,8 +63,9 @@ func (s *Store) Record(ctx context.Context, c *ledger.Claim, rs []ledger.Recipie
 	return errContended(stateKey(u.Activity, u.Chunk))
 }
 
-// write writes the state of a claimed unit, and before it, where they do not
-// fit in, its texts: those nobody refers to yet do no harm.
+// write writes the state of a claimed unit. Texts that do not fit into the state are
+// written first, as an item of their own: if the second write fails, the item is
+// unused and harmless.
 func (s *Store) write(ctx context.Context, c *ledger.Claim, b *basis) (table.Item, error) {
 	u, expires := c.Unit, s.forget(c.Known.Record)
 	if u.Position != message.Whole {
@@ -103,7 +104,7 @@ func unpackOwn(it table.Item) (position int, own ownState, err error) {
 	return position, own, err
 }
 
-// atOnce is how many conditional writes a verb has under way at a time.
+// atOnce is how many conditional writes a verb makes at the same time.
 const atOnce = 16
 
 // PutRecipients implements ledger.Store.
@@ -147,8 +148,8 @@ func distinct(set map[table.Key]bool) []table.Key {
 	return keys
 }
 
-// putRecipient records r, of which items has what was read, and reports whether
-// it stands so.
+// putRecipient records r, and reports whether the table then has r as given. items
+// has what was read before.
 func (s *Store) putRecipient(ctx context.Context, id activity.ID, r ledger.Recipient, items map[table.Key]table.Item, forget time.Time) (bool, error) {
 	u := r.Unit(id)
 	key := ownKey(id, r.Chunk, r.Position)

@@ -15,16 +15,16 @@ import (
 
 var _ circuit.Store = (*Store)(nil)
 
-// serverItem is circuit.State as it is stored: with its name, which the key may
-// have only a digest of.
+// serverItem is circuit.State as it is stored. It has the server's name, because the
+// table's key may have only a digest of the name.
 type serverItem struct {
 	Name string `json:"name"`
 	circuit.State
 }
 
-// serverLots is how many partitions the states are spread over: so many that
-// none runs hot when thousands of workers ask for their hosts, so few that all
-// can be listed. Changing it would lose every state.
+// serverLots is over how many partitions the states are spread. There are enough
+// that none runs hot when thousands of workers read the states of their hosts, and
+// few enough to list all. Another number would lose every stored state.
 const serverLots = 64
 
 func serverPK(lot int) string { return fmt.Sprintf("S#%02d", lot) }
@@ -110,7 +110,7 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 		}
 		switch {
 		case more:
-			// Some were expired, or the page is full.
+			// The partition has more: some items were expired, or the page is full.
 			return states, fmt.Sprintf("%d %s", lot, items[len(items)-1].SK), nil
 		case len(states) >= limit && lot+1 < serverLots:
 			return states, fmt.Sprintf("%d ", lot+1), nil
@@ -144,8 +144,8 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 	return st, nil
 }
 
-// DueServers implements circuit.Store. The index may lag: what it shows is saved
-// with its version, so acting on a stale state fails.
+// DueServers implements circuit.Store. The index may lag. States carry their version,
+// so saving a change of a stale state fails.
 func (s *Store) DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]circuit.State, error) {
 	items, err := s.t.Due(ctx, serverShard(shard), now, limit)
 	if err != nil {

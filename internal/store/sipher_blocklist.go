@@ -14,8 +14,8 @@ const sipherBlocksPK = "SIPHER#BLOCKS"
 
 func sipherBlockKey(url string) table.Key { return table.Key{PK: sipherBlocksPK, SK: keyName(url)} }
 
-// Blocked implements peers.BlockList: whoever blocks a host, or a domain with its
-// subdomains, means every protocol. All blocks are read in one request.
+// Blocked implements peers.BlockList. A block of a host, or of a domain with its
+// subdomains, holds for every protocol. One request reads all blocks.
 func (x Sipher) Blocked(ctx context.Context, serverURL string) (*peers.Block, error) {
 	k := sipherBlockKey(serverURL)
 	hosts := circuit.Above(activity.HostOf(serverURL))

@@ -10,7 +10,7 @@ import (
 	"fedpost/internal/protocol/sipher/peers"
 )
 
-// One shard is enough: checks are as many as unhealthy servers.
+// One shard is enough: there are no more checks than unhealthy servers.
 const sipherCheckShard = "sipher-check"
 
 // checkKept is how long an overdue check is kept, in case the scheduled function was

@@ -1,13 +1,13 @@
-// Package store implements the verbs that fedpost's domain packages ask of
-// their storage (claim a chunk, park a delivery, find what is due) on the
-// table port, one file per idea.
+// Package store implements the storage verbs of fedpost's domain packages (claim a
+// chunk, park a delivery, list servers that are due) on the table port, one file per
+// idea.
 //
 // The verbs are written once and run on both engines; an engine is a
 // table.Table. What every verb promises is in the interface that the domain
 // package declares, and storetest holds this package to it.
 //
-// A table bills writes by the kilobyte, so what is written often is packed: see
-// pack.
+// A table bills writes by the kilobyte, so records that are written often are packed:
+// see packing.
 package store
 
 import (
@@ -23,19 +23,19 @@ import (
 type Store struct {
 	t   table.Table
 	now func() time.Time
-	// worker begins the name of every owner of a claim that can be alive; empty
-	// if that is not known.
+	// worker is the prefix of the names of all owners that can be alive; empty if
+	// other processes work on the table, too.
 	worker string
 }
 
-// New returns a store on t. now is the clock that expiry is judged by.
+// New returns a store on t. now is the clock by which items expire.
 func New(t table.Table, now func() time.Time) *Store {
 	return &Store{t: t, now: now}
 }
 
-// Alone says that no other process works on the table, and that this one begins
-// the names of all owners with worker. A claim of anybody else was left by a
-// process that has died, and is not waited for.
+// Alone returns the store of a process that is the only one on the table, and whose
+// owners all have names that begin with worker. A claim of any other owner is of a
+// process that has died, so it counts as lapsed.
 func (s *Store) Alone(worker string) *Store {
 	c := *s
 	c.worker = worker
@@ -49,12 +49,12 @@ func (s *Store) revoke(c *chunkState) {
 	}
 }
 
-// revoked is when claims of the dead have ended: long ago, but not never, which
-// would mean that they came to their end in order.
+// revoked is the time at which claims of dead processes have ended: long ago. It is
+// not 0, which would mean that the owner itself has ended the claim.
 const revoked = 1
 
-// expired reports whether an item is past its expiry and only waits to be
-// dropped by the table.
+// expired reports whether an item is past its expiry. DynamoDB deletes such items up
+// to days later.
 func (s *Store) expired(it table.Item) bool {
 	return !it.Expires.IsZero() && !it.Expires.After(s.now())
 }

@@ -8,7 +8,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// Writable reports whether the table can be written, by writing: one item of one
+// Writable returns an error if the table cannot be written. It writes one item of one
 // unit, always the same.
 func (s *Store) Writable(ctx context.Context) error {
 	it := table.Item{Key: table.Key{PK: "H#", SK: "WRITABLE"}, Expires: s.now().Add(24 * time.Hour)}

@@ -116,7 +116,7 @@ func (b *bed) deadLetter(id activity.ID, position int) deadletter.DeadLetter {
 	}
 }
 
-// buried returns all letters that f selects, in order of death and place.
+// deadLettersOf returns all dead letters that f selects, in order of death and place.
 func (b *bed) deadLettersOf(f deadletter.Filter) []deadletter.DeadLetter {
 	b.t.Helper()
 	var all []deadletter.DeadLetter

@@ -1,6 +1,6 @@
-// Package storetest is the contract of the store's verbs as a suite. Every
-// engine runs it: the verbs are the same code everywhere, so what it shows of an
-// engine is that its conditions, its consistency and its index carry them.
+// Package storetest is the contract of the store's verbs, as a suite that every engine
+// runs. The verbs are the same code on every engine, so a failure on one engine alone
+// is a fault of that engine's conditions, consistency or index.
 package storetest
 
 import (
