@@ -128,3 +128,36 @@ func named(file, function string) error {
 	}
 	return nil
 }
+
+// TestTheTestsThatTheDocumentsNameExist, so that a promise does not outlive its
+// test. A name that ends in … is the beginning of several.
+func TestTheTestsThatTheDocumentsNameExist(t *testing.T) {
+	var code strings.Builder
+	for _, dir := range []string{"../internal", "../cmd", "../functions", "../bench", "../localstack"} {
+		err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(p, "_test.go") {
+				return err
+			}
+			code.WriteString(read(t, p))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		for _, m := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)(…?)`").FindAllStringSubmatch(read(t, file), -1) {
+			end := "("
+			if m[2] != "" {
+				end = ""
+			}
+			if !strings.Contains(code.String(), "func "+m[1]+end) {
+				t.Errorf("%s names the test %s, which does not exist", file, m[1]+m[2])
+			}
+		}
+	}
+}
