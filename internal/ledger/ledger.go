@@ -1,13 +1,14 @@
-// Package ledger keeps the account of every activity: who is to get it and
-// what has become of each of them.
+// Package ledger keeps the account of every activity: its recipients, and what has
+// become of each.
 //
-// Writing one record per recipient would cost more than everything else that
-// fedpost does, so recipients are accounted for in chunks of up to ChunkSize:
-// the list of a chunk is written once, the outcomes of a chunk once, and only
-// a recipient that fails gets a record of its own. A chunk is claimed before
-// anything of it is sent, because queues deliver twice and crashed calls are
-// taken over: the claim, not the queue, is what keeps a recipient from getting
-// the same activity from two workers.
+// One record per recipient would cost more than everything else that fedpost
+// does. So recipients are recorded in chunks of up to ChunkSize: a chunk's list is
+// written once, its outcomes are written once, and only a recipient that fails gets
+// a record of its own.
+//
+// A worker claims a chunk before it sends anything of the chunk. Queues deliver
+// messages twice, and crashed calls are taken over, so only the claim keeps two
+// workers from sending the same activity to a recipient.
 package ledger
 
 import (
@@ -19,9 +20,9 @@ import (
 	"fedpost/internal/message"
 )
 
-// ChunkSize is how many targets one delivery message and one chunk's record
-// hold: large enough that a recipient costs a few hundredths of a request,
-// small enough that one message is well within a function's time limit.
+// ChunkSize is how many targets one delivery message and one chunk's record have at
+// most. With 50 a recipient costs a few hundredths of a request, and one message is
+// done well within a function's time-out.
 const ChunkSize = 50
 
 // Record is what is known of an activity as a whole.
@@ -42,8 +43,8 @@ type Record struct {
 	// OrderingKey is the activity's, if it is ordered.
 	OrderingKey string
 
-	// Fingerprint tells whether a repeated deduplication key comes with the
-	// same request.
+	// Fingerprint is the digest of the request. A call that repeats a deduplication
+	// key with another fingerprint is refused.
 	Fingerprint string
 
 	Cancelled bool
@@ -73,8 +74,8 @@ type Recipient struct {
 	State    activity.State
 
 	Attempts int
-	// Unsent counts the tries that ended before a request was made and count
-	// against the policy's tries all the same.
+	// Unsent is the number of tries that ended before a request was made. They count
+	// against the policy's tries like attempts.
 	Unsent        int
 	LastStatus    int
 	LastError     string
@@ -89,8 +90,8 @@ type Recipient struct {
 	// By is the activity that made this one redundant or superseded it.
 	By activity.ID
 
-	// Own: a message of its own has taken the target up, so its chunk has
-	// nothing more to do with it. Read only.
+	// Own is true once a worker has claimed the target by a message of its own: the
+	// chunk's workers then leave the target alone. Read only.
 	Own bool
 	// Claimed is until when a worker holds the target by itself; zero if none.
 	// Read only.
@@ -102,42 +103,41 @@ func (r Recipient) Unit(id activity.ID) message.Unit {
 	return message.Unit{Activity: id, Chunk: r.Chunk, Position: r.Position, Generation: r.Generation}
 }
 
-// Note is what became of some positions of a claimed unit that is not recorded
-// yet.
+// Note has outcomes of a claimed unit that are in a journal and not recorded yet.
 type Note struct {
 	Unit       message.Unit
 	Recipients []Recipient
-	// Forget is that of the activity's record, zero if there is none: what is noted
-	// is to be read for as long, as nobody may have reason to record it.
+	// Forget is that of the activity's record, or zero if there is no record. A note
+	// is kept for as long as the record, because it may never be recorded.
 	Forget time.Time
 }
 
 // Known is what the ledger knows about a unit when a worker takes it up.
 type Known struct {
 	Record Record
-	// Found tells whether Record was there at all: it is not after its
-	// retention.
+	// Found is whether there is a Record. After its retention there is none.
 	Found bool
-	// Recipients holds, by position, everything recorded: by the chunk's worker
-	// and by those that took a position up by itself (Own). A position of a
-	// chunk that is missing here is the chunk's to attempt; one that is here is
-	// not. Target is set only if Record lists the targets: messages carry them.
+	// Recipients has all that is recorded, by position: by the chunk's worker, and by
+	// workers of a single position (Own). The chunk's worker attempts exactly the
+	// positions that are missing here. Target is set only if Record lists the
+	// targets; messages carry them in any case.
 	Recipients map[int]Recipient
-	// Claimed is set while another worker holds the unit, until when. A single
-	// position counts as held, too, while its chunk's worker may be at it.
+	// Claimed is the time until which another worker holds the unit; zero if none
+	// does. A single position is also held while its chunk's worker may be sending
+	// to it.
 	Claimed time.Time
-	// Lapsed: the last worker did not end its claim. It may have died between
-	// recording a target as retrying and sending that target's own message: of
-	// the targets that are retrying and not Own, messages have to be sent again,
-	// with the next generation.
+	// Lapsed is true if the last worker did not end its claim. That worker may have
+	// died between recording a target as retrying and sending the target's own
+	// message. So targets that are retrying and not Own need another message, of the
+	// next generation.
 	Lapsed bool
 
-	// Journal names where whoever claims the unit will note outcomes before it
-	// records them. The claimant sets it; empty if it notes none.
+	// Journal is the name of the journal in which the claimant notes outcomes before
+	// it records them. The claimant sets Journal; empty means that it notes none.
 	Journal string
 
-	// Basis is what the store read, so that its writes are compare-and-swap on
-	// it. Nobody else looks into it.
+	// Basis is what the store read: the condition of its next write. Only the store
+	// looks into Basis.
 	Basis any
 }
 
@@ -145,11 +145,11 @@ type Known struct {
 type Claim struct {
 	Unit  message.Unit
 	Owner string
-	// Until is when it lapses. Moving it prolongs the claim with the next
+	// Until is when the claim lapses. A later time prolongs the claim with the next
 	// Record.
 	Until time.Time
-	// Known is what had been recorded when the claim was taken: it may be more
-	// than Inspect had shown, so go by this.
+	// Known is what was recorded when the claim was taken. It may be more than
+	// Inspect had shown, so workers go by Known.
 	Known Known
 }
 
@@ -159,8 +159,8 @@ var (
 	ErrNotFound = errors.New("no such activity")
 	// ErrClaimed: another worker holds the unit or has just changed it.
 	ErrClaimed = errors.New("claimed by another worker")
-	// ErrStale: a later message of the same target exists, or the target has
-	// come to its final state: the message at hand is to be dropped.
+	// ErrStale: the message at hand has to be dropped, because a later message of the
+	// same target exists, or because the target's state is final.
 	ErrStale = errors.New("the message is out of date")
 	// ErrExists: an activity of that id is recorded already.
 	ErrExists = errors.New("activity exists")
@@ -168,17 +168,18 @@ var (
 
 // Store is what the ledger needs of its storage.
 type Store interface {
-	// CreateActivity records an activity. Repeating it with the same record is
-	// harmless and changes nothing (not even a cancellation); another one under
-	// its id is ErrExists. One write of one unit for a typical activity. Times
-	// are kept to the millisecond.
+	// CreateActivity records an activity, in one write of one unit for a typical one.
+	// Repeating it with the same record changes nothing (not even a cancellation);
+	// another record under the same id is ErrExists. Times are kept to the
+	// millisecond.
 	CreateActivity(ctx context.Context, r Record) error
-	// CreateOrdered records an activity whose id is derived from its
-	// deduplication key, unless the activity prev (the id the key had in the
-	// previous period) was created at or after since, or r.ID exists: then it
-	// returns that record and created false. Where contested is set, by callers
-	// just after the turn of a period, it is atomic with what callers still
-	// before the turn do, which costs a transaction: both agree on one id.
+	// CreateOrdered records an activity whose id is derived from its deduplication
+	// key. If the activity prev (the key's id in the previous period) was created at
+	// or after since, or if r.ID exists, it returns that record and created is false.
+	//
+	// Callers just after the turn of a period set contested. CreateOrdered then is
+	// atomic with calls from before the turn, so that all agree on one id; that costs
+	// a transaction.
 	CreateOrdered(ctx context.Context, r Record, prev activity.ID, since time.Time, contested bool) (existing Record, created bool, err error)
 	// DropActivity forgets an activity whose send definitely failed.
 	DropActivity(ctx context.Context, id activity.ID) error
@@ -186,9 +187,9 @@ type Store interface {
 	Activity(ctx context.Context, id activity.ID) (Record, error)
 	// CancelActivity marks an activity as cancelled, or ErrNotFound.
 	CancelActivity(ctx context.Context, id activity.ID) error
-	// KeepActivity sets until when an activity can be looked up, or ErrNotFound.
-	// What its chunks have recorded stays for as long as it was to: that keeps a
-	// late copy of a message from being sent.
+	// KeepActivity sets until when an activity can be looked up, or returns
+	// ErrNotFound. Its chunks' records keep their own expiry, because they keep a late
+	// copy of a message from being sent.
 	KeepActivity(ctx context.Context, id activity.ID, until time.Time) error
 
 	// PlanChunks records which targets the chunks from first on have.
@@ -198,26 +199,26 @@ type Store interface {
 	// Inspect reads all that is known of a unit: one request (two at once for a
 	// whole chunk but the first).
 	Inspect(ctx context.Context, u message.Unit) (Known, error)
-	// Claim takes a unit that Inspect showed as free, or returns ErrClaimed. It
-	// is idempotent for an owner, which names one attempt at one message. A
-	// single position is ErrStale if the unit's generation is behind the
-	// record's, or if its state is final; but a later generation than recorded
-	// revives one that is dead. One write of one unit and one read.
+	// Claim takes a unit that Inspect showed as free, or returns ErrClaimed: one write
+	// of one unit, and one read. Claim is idempotent for an owner, which is the name
+	// of one receive of one message. For a single position it returns ErrStale if the
+	// record has a later generation or a final state; a later generation than the
+	// record's revives a dead recipient.
 	Claim(ctx context.Context, u message.Unit, k Known, owner string, until time.Time) (Claim, error)
-	// Record writes what became of some of a claimed chunk's positions, or of
-	// the claimed position: one write, whatever the number. With done the claim
-	// ends. ErrClaimed, with nothing written, if the claim was lost. It may be
-	// called several times with more, and repeated after an error.
+	// Record writes outcomes of a claimed chunk, or of a claimed position, in one
+	// write whatever their number. done ends the claim. If the claim was lost, Record
+	// writes nothing and returns ErrClaimed. It may be called again with further
+	// outcomes, and repeated after an error.
 	Record(ctx context.Context, c *Claim, rs []Recipient, done bool) error
 	// Note keeps what became of positions of any number of claimed units, as the
 	// n-th item of a journal, until the units are recorded: one write for all. If a
 	// unit's claim lapses, whoever inspects the unit finds what was noted; of long
 	// errors only the beginning, of answers nothing. A journal has one writer.
 	Note(ctx context.Context, journal string, n int, notes []Note) error
-	// PutRecipients records what became of single positions that nobody holds
-	// (parked deliveries that died). It leaves alone those that are final
-	// otherwise, held, or of a later generation, and returns those that now are
-	// as given; repeating it is harmless.
+	// PutRecipients records outcomes of single positions without a claim (parked
+	// deliveries that died). It skips positions that have another final state, a
+	// claim, or a later generation, and returns those that now are as given. Repeating
+	// it is harmless.
 	PutRecipients(ctx context.Context, id activity.ID, rs []Recipient, forget time.Time) (put []Recipient, err error)
 
 	// Chunks returns, for chunks first to last inclusive, lists and records.

@@ -2,15 +2,15 @@ package ledger
 
 import "fedpost/internal/activity"
 
-// Merge joins the two accounts of one position: what the chunk's worker wrote
-// and what a worker of its own wrote. Usually the second follows the first;
-// they contradict each other where a claim lapsed under a slow worker.
+// Merge joins the two records of one position: that of the chunk's worker, and that of
+// the position's own worker. Usually the second follows the first. The two contradict
+// each other if a claim has lapsed while a slow worker was still at work.
 //
-// That it was delivered is a fact and wins. Another final state wins over one
-// that is not, except that a dead recipient may have been revived by a later
-// generation. Otherwise the later generation wins, and the position's own
-// account where they are level. The generation is the higher of the two in any
-// case, because it is what drops stale messages.
+// A delivered record wins, because the server has accepted the activity. Another
+// final state wins over one that is not final, but a later generation may have revived
+// a dead recipient. Otherwise the later generation wins; of equal generations, the
+// position's own record. The result always has the higher generation, by which stale
+// messages are dropped.
 func Merge(chunk, own Recipient) Recipient {
 	r, other := own, chunk
 	if chunkWins(chunk, own) {
@@ -33,7 +33,7 @@ func chunkWins(chunk, own Recipient) bool {
 	return chunk.Generation > own.Generation
 }
 
-// revived reports whether now is the account of a new life of what was dead.
+// revived reports whether now is of a later generation than was, which is dead.
 func revived(was, now Recipient) bool {
 	return was.State == activity.Dead && !now.State.Final() && now.Generation > was.Generation
 }

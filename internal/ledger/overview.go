@@ -66,8 +66,9 @@ func (t *overview) list(v RecipientView) {
 	}
 }
 
-// state is what r is shown as: nobody who is not being sent to at this moment
-// will be, if the activity is cancelled or expired.
+// state is the state that r is shown with. If the activity is cancelled or expired, no
+// attempt will begin any more, so a recipient without a worker is shown as cancelled
+// or expired.
 func (t *overview) state(c Chunk, r Recipient, recorded bool) activity.State {
 	atIt := r.Claimed.After(t.now) || !recorded && c.Claimed.After(t.now)
 	switch {
@@ -121,24 +122,23 @@ func (t *overview) status() Status {
 // place is a target of the activity.
 type place struct{ chunk, position int }
 
-// wholeChunk is the position of a place that stands for all those of a chunk
-// of which nothing is recorded.
+// wholeChunk is the position of a place that stands for all positions of a chunk
+// without a record.
 const wholeChunk = -1
 
-// look finds which targets are parked of which nothing is recorded. A worker
-// who finds all servers of a chunk waiting writes nothing but the spots.
+// look finds parked targets without a record. If all servers of a chunk are down, a
+// worker writes nothing but the spots.
 //
-// The targets to be listed are looked for one by one. Of the other chunks only
-// the first such target is, and stands for all: this differs from the truth only
-// while a lot is being emptied, and looking for 50,000 would cost more than
-// sending to them.
+// Targets on the page are looked up one by one. In all other chunks the first target
+// without a record stands for the rest, because looking up 50,000 spots would cost
+// more than the deliveries. The count is wrong only while a lot is being emptied.
 func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]bool, error) {
 	parked := make(map[place]bool)
 	spots := make(map[parking.Spot]place)
 	groups := make(map[string][]place) // by host
 	for _, c := range chunks {
 		if c.Claimed.After(t.now) {
-			continue // its worker is at them
+			continue // a worker is attempting these targets
 		}
 		begin := c.Number * t.record.Chunk
 		listed := begin < t.to && begin+len(c.Targets) > t.from
@@ -180,8 +180,8 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]bool, er
 	return parked, t.lookInGroups(ctx, groups, parked)
 }
 
-// lookInGroups finds ordered deliveries, whose spots have a sequence that only
-// their messages tell.
+// lookInGroups finds parked ordered deliveries. It reads whole groups, because a spot's
+// name has the delivery's sequence, which only the delivery's message has.
 func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]bool) error {
 	for _, host := range slices.Sorted(maps.Keys(groups)) {
 		places := groups[host]

@@ -12,15 +12,15 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// Status sums up what has become of an activity.
+// Status is the state of an activity as a whole.
 type Status string
 
 // The statuses of the wire contract.
 const (
 	StatusQueued     Status = "queued"     // nothing has happened yet
-	StatusDelivering Status = "delivering" // something has, and something is still to come
+	StatusDelivering Status = "delivering" // some recipients have a record, and not all are final
 	StatusDone       Status = "done"       // every recipient is in a final state
-	StatusCancelled  Status = "cancelled"  // stopped by the caller before that
+	StatusCancelled  Status = "cancelled"  // stopped by the caller before it was done
 )
 
 // View is an activity as clients see it.
@@ -38,14 +38,15 @@ type View struct {
 type RecipientView struct {
 	Inbox string
 	State activity.State
-	// Recipients is how many the inbox stands for, if more than one.
+	// Recipients is how many recipients the inbox stands for; 0 means one.
 	Recipients int
 	Attempts   int
 	LastStatus int
 	LastError  string
 	Response   string
 	Note       string
-	// WaitsFor is the host or inbox that holds a parked one; Explain fills it in.
+	// WaitsFor is the host or inbox whose circuit, pause or limit holds a parked
+	// recipient. Explain fills it in.
 	WaitsFor      string
 	NextAttemptAt time.Time
 	UpdatedAt     time.Time
@@ -58,20 +59,20 @@ type Reader interface {
 	Chunks(ctx context.Context, r Record, first, last int) ([]Chunk, error)
 }
 
-// Lot is what a view needs of the parking lot: a delivery that was parked
-// before anybody attempted it is nowhere else.
+// Lot is what a view needs of the parking lot. A delivery that was parked before its
+// first attempt has no record, only a spot.
 type Lot interface {
 	IsParked(ctx context.Context, spots []parking.Spot) (map[parking.Spot]bool, error)
 	// GroupSpots returns the spots that an ordered group has taken under key.
 	GroupSpots(ctx context.Context, key, group string) ([]parking.Spot, error)
 }
 
-// ErrBadCursor says that a cursor is not one that was given out.
+// ErrBadCursor says that a cursor was not made by fedpost.
 var ErrBadCursor = errors.New("no such cursor")
 
-// MaxPage bounds a page of recipients in JSON, in bytes: their texts are what
-// strangers' servers have answered, and a thousand of them make megabytes. A page
-// that would be longer ends earlier, and its cursor goes on from there.
+// MaxPage is how long a page of recipients may be in JSON, in bytes. Recipients have
+// texts that strangers' servers have answered, and a thousand of those are megabytes.
+// A page that would be longer ends earlier, and its cursor goes on from there.
 const MaxPage = 900 << 10
 
 // rowSize is what a recipient takes in JSON beside its texts, at most.
@@ -85,10 +86,9 @@ const viewStep = 200
 // when its chunk is planned, a moment after the activity was accepted; counts
 // have it from the start. The error wraps ErrNotFound or ErrBadCursor.
 //
-// A recipient who will never be sent to, because the activity was cancelled or
-// is past its expiry, is shown so as soon as nobody is at it, recorded or not:
-// no worker begins an attempt after that, and most activities that end so are
-// never looked at by a worker again.
+// If the activity is cancelled or expired, a recipient without a worker is shown as
+// cancelled or expired at once, recorded or not. No attempt begins any more, and most
+// such activities never come to a worker again that could record their end.
 func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor string, limit int, now time.Time) (View, error) {
 	rec, err := r.Activity(ctx, id)
 	if err != nil {
@@ -118,8 +118,8 @@ func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor strin
 	return v, nil
 }
 
-// A cursor is the number of the target to go on with, written so that nobody is
-// tempted to make one.
+// A cursor is the number of the target to go on with. It is encoded so that clients
+// do not make cursors of their own.
 const cursorPrefix = "target "
 
 func formatCursor(target int) string {

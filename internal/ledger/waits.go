@@ -14,10 +14,10 @@ type Circuits interface {
 	Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error)
 }
 
-// Explain says of each parked recipient what it waits for, and when that is
-// looked at next: the host, or the inbox whose own circuit is open ("inbox:" and
-// its URL). It takes one read request for 100 hosts, and another for 100 inboxes
-// of hosts that have inboxes in trouble.
+// Explain sets, for each parked recipient of rs, WaitsFor and NextAttemptAt: the host
+// that the recipient waits for, or the inbox whose own circuit is open ("inbox:" and
+// its URL), and when that host or inbox is checked next. It makes one read request for
+// 100 hosts, and another for 100 inboxes at hosts whose inboxes have circuits.
 func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time) error {
 	hosts, err := circuits(ctx, c, rs, func(r RecipientView) string { return circuit.HostKey(activity.HostOf(r.Inbox)) })
 	if err != nil {
@@ -46,7 +46,7 @@ func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time)
 		}
 		at := holds.LooksAt(now)
 		if own := r.NextAttemptAt; holds.Accepts(now) && own.After(now) && own.Before(at) {
-			at = own // the head of an ordered group has a time of its own
+			at = own // the head of an ordered group has a due time of its own
 		}
 		if !at.IsZero() {
 			r.NextAttemptAt = at
@@ -55,7 +55,8 @@ func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time)
 	return nil
 }
 
-// circuits reads the states that key names for the parked ones of rs.
+// circuits reads the states of the servers that key returns for the parked recipients
+// of rs.
 func circuits(ctx context.Context, c Circuits, rs []RecipientView, key func(RecipientView) string) (map[string]circuit.State, error) {
 	seen := map[string]bool{"": true}
 	var keys []string

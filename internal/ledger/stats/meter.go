@@ -9,7 +9,7 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// What is counted beside the states that recipients come to.
+// Names of counts that are no states of recipients.
 const (
 	// Accepted recipients, by the API.
 	Accepted = "accepted"
@@ -17,9 +17,10 @@ const (
 	Attempts = "attempts"
 )
 
-// Counted by package enqueue, in calls and activities and not in recipients.
+// Names of counts by package enqueue. They are of calls and activities, not of
+// recipients.
 const (
-	// Duplicates are calls that were told to be one.
+	// Duplicates are calls that were answered as duplicates.
 	Duplicates = "duplicates"
 	// Fallbacks are calls whose deduplication key could not be looked up.
 	Fallbacks = "deduplicationFallbacks"
@@ -27,7 +28,7 @@ const (
 	Unrecorded = "unrecorded"
 )
 
-// tallies are the counters of Metrics that statistics have, too.
+// tallies names the counters of Metrics that statistics have, too.
 var tallies = map[string]string{
 	"Parked": string(activity.Parked), "Duplicates": Duplicates, "DeduplicationFallbacks": Fallbacks, "Unrecorded": Unrecorded,
 }
@@ -63,11 +64,11 @@ func (m Meter) Attempted(a activity.Activity, o outcome.Outcome, s activity.Stat
 	}
 }
 
-// Recorded counts what the ledger has recorded, once it has: what was tried twice
-// because a process died is counted once.
+// Recorded counts recipients by their state, after the ledger has recorded them. So
+// work that is repeated after a crash is counted once.
 func (m Meter) Recorded(rs []ledger.Recipient) {
 	for _, r := range rs {
-		// Most that are parked have no record: see Counted.
+		// Most parked recipients have no record, so Counted counts them.
 		if r.State != activity.Parked {
 			m.Tally.Add(string(r.State), max(1, r.Target.Stands))
 		}

@@ -1,10 +1,9 @@
 // Package stats counts what becomes of recipients, for an operator's overview.
 //
-// What became of recipients is added up in the memory of each process and written
-// as one small item every few seconds at most, however many deliveries those
-// were. The price is a known error: a process that is killed loses what it counted
-// in its last seconds. An activity's end is looked up in the ledger, not in these
-// numbers.
+// Each process adds up counts in memory and writes them as one small item, every five
+// seconds at most, however many deliveries there were. The price is a known error: a
+// process that is killed loses the counts of its last seconds. The exact numbers of
+// an activity are in the ledger.
 package stats
 
 import (
@@ -35,16 +34,16 @@ func (c Counts) Add(other Counts) {
 	}
 }
 
-// Every is how often a process writes its counts at most, and so how much a
-// process that ends without a word may have counted in vain.
+// Every is how long a process waits between two writes of its counts at least. A process
+// that is killed loses the counts of that time at most.
 const Every = 5 * time.Second
 
 // Kept is how long counts are kept.
 const Kept = 32 * 24 * time.Hour
 
-// Tally is what one process counts. It writes totals, not increments, to an item
-// that is its alone: so a write may be repeated, overtaken by none, and needs no
-// condition, and a thousand processes never wait for one another.
+// Tally has the counts of one process. It writes totals, not increments, to an item
+// that no other process writes. So a write may be repeated, needs no condition, and
+// never waits for another process.
 type Tally struct {
 	store   Store
 	process string
@@ -58,7 +57,7 @@ type Tally struct {
 	writing sync.Mutex
 }
 
-// NewTally returns the tally of a process, whose name nobody else has.
+// NewTally returns the tally of a process. process is a name that no other process has.
 func NewTally(store Store, process string, now func() time.Time) *Tally {
 	return &Tally{store: store, process: process, now: now, days: map[string]Counts{}, dirty: map[string]bool{}}
 }
@@ -81,7 +80,7 @@ func (t *Tally) Add(name string, n int) {
 	t.dirty[day] = true
 }
 
-// Flush writes what was counted, unless that was done a moment ago.
+// Flush writes the counts, unless the last write is less than Every ago.
 func (t *Tally) Flush(ctx context.Context) error {
 	t.mu.Lock()
 	soon := t.now().Sub(t.written) < Every
@@ -93,7 +92,7 @@ func (t *Tally) Flush(ctx context.Context) error {
 	return t.write(ctx)
 }
 
-// Settle writes all that was counted: before it is read, and at the end.
+// Settle writes the counts at once: before they are read, and when the process ends.
 func (t *Tally) Settle(ctx context.Context) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
