@@ -42,15 +42,40 @@ aws() { "$cli" "$@"; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Whether the server keeps a route for any method, of an API that is defined as
+# template.yaml defines its own, is tried on a stack that goes again.
+cat >"$work/probe.yaml" <<'EOF'
+Resources:
+  Api:
+    Type: AWS::ApiGateway::RestApi
+    Properties:
+      Name: fedpost-probe
+      Body:
+        openapi: 3.0.1
+        info: { title: fedpost-probe, version: "1" }
+        paths:
+          /any:
+            x-amazon-apigateway-any-method:
+              responses: {}
+              x-amazon-apigateway-integration: { type: mock }
+EOF
+aws cloudformation deploy --template-file "$work/probe.yaml" --stack-name "$stack-probe" >"$work/probe.log" 2>&1 || { cat "$work/probe.log" >&2 && exit 1; }
+probe=$(aws cloudformation describe-stack-resource --stack-name "$stack-probe" --logical-resource-id Api \
+	--query StackResourceDetail.PhysicalResourceId --output text)
+kept=$(aws apigateway get-resources --rest-api-id "$probe" --query "items[?path=='/any'].resourceMethods" --output json)
+aws cloudformation delete-stack --stack-name "$stack-probe"
+methods=listed
+[[ $kept != *'"ANY"'* ]] || methods=any
+
 # In the template the functions' code is what `sam build` makes of the source.
 # Here it is what was built already: one CodeUri per function. Besides, LocalStack
-# looks for the stage, which SAM makes, before it lets SAM make it; and MiniStack
-# drops a route for any method, so the methods that there are take its place.
-awk -v dist="$root/dist/$goarch" -v allow="${OUTBOUND_ALLOW:-}" -v plain="${OUTBOUND_PLAIN_HTTP:-}" '
+# looks for the stage, which SAM makes, before it lets SAM make it. Where a route for
+# any method is dropped, the methods that there are take its place.
+awk -v methods="$methods" -v dist="$root/dist/$goarch" -v allow="${OUTBOUND_ALLOW:-}" -v plain="${OUTBOUND_PLAIN_HTTP:-}" '
 	/^  [A-Za-z]+Function:$/ { name = tolower($1); sub(/function:$/, "", name) }
 	/^  [A-Za-z]+:$/ && !/Function:$/ { name = "" }
 	any && match($0, /[^ ]/) && RSTART < 13 { print "            post: *any"; print "            put: *any"; any = 0 }
-	/^            x-amazon-apigateway-any-method:$/ { print "            get: &any"; any = 1; next }
+	methods == "listed" && /^            x-amazon-apigateway-any-method:$/ { print "            get: &any"; any = 1; next }
 	{ sub(/!Ref Api\.Stage/, "live"); print }
 	/^      Variables:$/ && allow != "" { print "        OUTBOUND_ALLOW: \"" allow "\"" }
 	/^      Variables:$/ && plain != "" { print "        OUTBOUND_PLAIN_HTTP: \"" plain "\"" }
@@ -74,4 +99,5 @@ aws cloudformation describe-stacks --stack-name "$stack" --query 'Stacks[0].Outp
 # The way to the API on this server, which has no domain of its own.
 api=$(aws cloudformation describe-stack-resource --stack-name "$stack" --logical-resource-id Api \
 	--query StackResourceDetail.PhysicalResourceId --output text)
+echo "LocalMethods=$methods"
 echo "LocalApiUrl=$endpoint/restapis/$api/live/_user_request_"

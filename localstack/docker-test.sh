@@ -6,8 +6,19 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/.."
 
-eval "$("$here/docker-up.sh")"
+# Not eval "$(…)", which does well if the command does not: without the
+# variables every test would skip itself, and nothing would have failed.
+environment=$("$here/docker-up.sh")
+eval "$environment"
+: "${FEDPOST_TEST_ENDPOINT:?docker-up.sh did not say where LocalStack is}"
+
+# Everything that runs on the AWS engine: what knows its servers, and what runs on
+# both engines.
 # shellcheck disable=SC2016 # a Go template, not the shell's
-uses='{{$p := .ImportPath}}{{range .TestImports}}{{if eq . "fedpost/internal/testkit/engines/awstest"}}{{$p}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "fedpost/internal/testkit/engines/awstest"}}{{$p}}{{"\n"}}{{end}}{{end}}'
-mapfile -t packages < <(go list -f "$uses" ./... | sort -u)
-go test -count=1 -v -timeout 30m "$@" "${packages[@]}"
+imports='{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}{{range .TestImports}}{{$p}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$p}} {{.}}{{"\n"}}{{end}}'
+packages=()
+# No mapfile: macOS has bash 3.2.
+while read -r package; do packages+=("$package"); done < <(go list -f "$imports" ./... |
+	awk '$2 == "fedpost/internal/testkit/engines" || $2 == "fedpost/internal/testkit/engines/awstest" { print $1 }' | sort -u)
+((${#packages[@]})) || { echo "error: no package uses the AWS engine" >&2; exit 1; }
+go test -count=1 -v -timeout 60m "$@" "${packages[@]}"

@@ -15,4 +15,5 @@ trap '"$here/ministack.sh" stop' EXIT
 "$here/ministack.sh" start
 outputs=$(OUTBOUND_ALLOW=127.0.0.0/8 OUTBOUND_PLAIN_HTTP=true "$here/deploy.sh" "http://127.0.0.1:$port")
 api=$(sed -n 's/^LocalApiUrl=//p' <<<"$outputs")
-FEDPOST_DEPLOYED_API=$api go test -count=1 -v "$@" ./internal/testkit/e2e/deployed
+methods=$(sed -n 's/^LocalMethods=//p' <<<"$outputs")
+FEDPOST_DEPLOYED_API=$api FEDPOST_DEPLOYED_METHODS=$methods go test -count=1 -v "$@" ./internal/testkit/e2e/deployed

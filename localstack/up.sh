@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts what the AWS suites need, without Docker, and prints the environment to
 # run them in:
-#   eval "$(localstack/up.sh)" && go test ./... ; localstack/down.sh
+#   env=$(localstack/up.sh) && eval "$env" && go test ./... ; localstack/down.sh
 # usage: up.sh [dynamodb-local] [localstack-host] [ministack] [moto]
 # Without names: dynamodb-local and localstack-host. A server named later takes
 # over the services it shares with an earlier one.

@@ -29,6 +29,9 @@ const (
 	apiURL = "FEDPOST_DEPLOYED_API"
 	// inboxHost is this machine as the functions see it; loopback by default.
 	inboxHost = "FEDPOST_DEPLOYED_INBOX_HOST"
+	// methods is "any" if the server keeps routes for any method, "listed" if
+	// localstack/deploy.sh has written the methods out.
+	methods = "FEDPOST_DEPLOYED_METHODS"
 )
 
 type stack struct {
@@ -212,4 +215,17 @@ func TestDeployedAPIRefusesUnsignedRequests(t *testing.T) {
 		t.Skipf("the server takes no authorisation from an API's definition: an unsigned request got %v", err)
 	}
 	t.Errorf("error %v, want 403", err)
+}
+
+// A method that no route takes reaches the function, whose answer says what would
+// be taken. API Gateway's own answer would be a 403.
+func TestDeployedRoutesTakeAnyMethod(t *testing.T) {
+	s := open(t)
+	if os.Getenv(methods) == "listed" {
+		t.Skip("the server drops routes for any method, so the methods were written out")
+	}
+	err := s.client.Do(t.Context(), http.MethodPatch, "/v1/activities/01ARZ3NDEKTSV4RRFFQ69G5FAV/cancel", []byte("{}"), nil)
+	if p := (*client.Problem)(nil); !errors.As(err, &p) || p.Status != http.StatusMethodNotAllowed {
+		t.Errorf("PATCH: %v, want the function's 405", err)
+	}
 }
