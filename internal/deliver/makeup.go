@@ -64,7 +64,9 @@ func (v *invocation) postpone(ctx context.Context, m queue.Received, msg message
 		}
 		t.ID, t.Group = string(first.Activity.ID), cmp.Or(first.Activity.OrderingKey, string(first.Activity.ID))
 	}
-	if t.Key = t.ID; !v.from.FIFO() {
+	// Under the key of this message the queue would drop, for five minutes, what is
+	// released.
+	if t.Key = "later/" + t.ID; !v.from.FIFO() {
 		t.Group, t.Key = "", ""
 	}
 	msg.NotBefore = time.Time{}
