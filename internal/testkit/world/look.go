@@ -56,6 +56,20 @@ func (w *World) Quiet() {
 	}
 }
 
+// Parked counts the deliveries that are parked under key.
+func (w *World) Parked(key string) int {
+	w.T.Helper()
+	n := 0
+	for shard := range parking.Shards {
+		ps, next, err := w.raw.ParkedUnder(context.Background(), key, shard, "", 1000)
+		if err != nil || next != "" {
+			w.T.Fatalf("read what is parked under %s: more than 1000: %t, %v", key, next != "", err)
+		}
+		n += len(ps)
+	}
+	return n
+}
+
 // Expect checks the state of each recipient.
 func (w *World) Expect(id activity.ID, want map[string]activity.State) {
 	w.T.Helper()
