@@ -29,8 +29,8 @@ var (
 // printed.
 const mostAge = 10 * time.Second
 
-// TestKill kills `fedpost up` with SIGKILL at random moments while callers hand
-// it activities and it delivers them. All that was ever accepted is delivered in
+// TestKill kills `fedpost up` with SIGKILL at random moments, some of them while
+// it starts, as callers hand it activities and it delivers them. All that was ever accepted is delivered in
 // the end, in order where that was asked for, and nothing twice but for what was
 // answered just before a kill.
 func TestKill(t *testing.T) {
@@ -45,8 +45,8 @@ func TestKill(t *testing.T) {
 		n = *kills
 	}
 	command, data := e2e.Build(t), t.TempDir()
-	up := func() *e2e.Process { return e2e.Up(t, command, data, map[string]string{"DELIVERY_TIMEOUT": "10s"}) }
-	p := up()
+	settings := map[string]string{"DELIVERY_TIMEOUT": "10s"}
+	p := e2e.Up(t, command, data, settings)
 	w := &victim{t: t, fleet: newFleet(t, random.Uint64(), 1, kindly(60)), accepted: map[string]sent{}}
 	w.url.Store(p.URL)
 	if _, err := w.client().PutKey(t.Context(), fediverse.Ed25519KeyID, e2e.PrivatePEM(t, fediverse.Ed25519KeyID)); err != nil {
@@ -64,7 +64,14 @@ func TestKill(t *testing.T) {
 		rest(ctx, time.Millisecond+time.Duration(random.Int64N(int64(2*time.Second))))
 		p.Kill()
 		died = append(died, time.Now())
-		p = up()
+		if random.IntN(4) == 0 {
+			// Killed again, most often before it listens.
+			early := e2e.Launch(t, command, data, settings)
+			rest(ctx, time.Millisecond+time.Duration(random.Int64N(int64(100*time.Millisecond))))
+			early.Kill()
+			died = append(died, time.Now())
+		}
+		p = e2e.Up(t, command, data, settings)
 		w.url.Store(p.URL)
 	}
 	stop()
@@ -78,8 +85,8 @@ func TestKill(t *testing.T) {
 		t.Error(fault)
 	}
 	oldest := w.explained(died)
-	t.Logf("%d kills in %s: %d activities accepted, %d deliveries, 0 lost, %d of them twice; the oldest of these was answered %s before a kill; %d calls failed",
-		n, took.Round(time.Second), len(w.accepted), deliveries, len(w.doubles), oldest.Round(time.Millisecond), w.failed.Load())
+	t.Logf("%d kills, and %d of processes that were starting, in %s: %d activities accepted, %d deliveries, 0 lost, %d of them twice; the oldest of these was answered %s before a kill; %d calls failed",
+		n, len(died)-n, took.Round(time.Second), len(w.accepted), deliveries, len(w.doubles), oldest.Round(time.Millisecond), w.failed.Load())
 }
 
 // draws is the source of what is random, of the seed that was asked for.

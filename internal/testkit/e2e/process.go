@@ -20,6 +20,7 @@ type Process struct {
 
 	cmd  *exec.Cmd
 	log  *lines
+	said chan string // the first line
 	done chan error
 }
 
@@ -33,12 +34,30 @@ func Build(t testing.TB) string {
 	return path
 }
 
-// Up starts the command on a data directory, or on the services that environ
-// names, with Hasty settings, and waits until it listens. It is killed at the
-// test's end at the latest.
+// Up starts the command as Launch does, and waits until it listens.
 func Up(t testing.TB, command, data string, environ map[string]string) *Process {
 	t.Helper()
-	p := &Process{log: &lines{}, done: make(chan error, 1)}
+	p := Launch(t, command, data, environ)
+	select {
+	case line := <-p.said:
+		_, url, ok := strings.Cut(strings.TrimSpace(line), "fedpost listening on ")
+		if !ok {
+			p.Kill()
+			t.Fatalf("it said %q and\n%s", line, p.Log())
+		}
+		p.URL = url
+	case <-time.After(20 * time.Second):
+		p.Kill()
+		t.Fatalf("it did not come up:\n%s", p.Log())
+	}
+	return p
+}
+
+// Launch starts the command on a data directory, or on the services that environ
+// names, with Hasty settings. It is killed at the test's end at the latest.
+func Launch(t testing.TB, command, data string, environ map[string]string) *Process {
+	t.Helper()
+	p := &Process{log: &lines{}, said: make(chan string, 1), done: make(chan error, 1)}
 	p.cmd = exec.Command(command, "up", "--listen", "127.0.0.1:0", "--data", data, "--allow-private")
 	// What this process was told of servers is for others than this command.
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
@@ -56,27 +75,14 @@ func Up(t testing.TB, command, data string, environ map[string]string) *Process 
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
-	lines := bufio.NewReader(out)
-	said := make(chan string, 1)
 	go func() {
+		lines := bufio.NewReader(out)
 		line, _ := lines.ReadString('\n')
-		said <- line
+		p.said <- line
 		// Until the pipe ends: Wait must not be called before.
 		_, err := io.Copy(io.Discard, lines)
 		p.done <- err
 	}()
-	select {
-	case line := <-said:
-		_, url, ok := strings.Cut(strings.TrimSpace(line), "fedpost listening on ")
-		if !ok {
-			p.Kill()
-			t.Fatalf("it said %q and\n%s", line, p.Log())
-		}
-		p.URL = url
-	case <-time.After(20 * time.Second):
-		p.Kill()
-		t.Fatalf("it did not come up:\n%s", p.Log())
-	}
 	return p
 }
 
