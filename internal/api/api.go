@@ -159,7 +159,7 @@ func (a *API) unrouted(h http.Handler, r *http.Request) *contract.Problem {
 		d := &discard{header: http.Header{}}
 		h.ServeHTTP(d, r)
 		if d.status == http.StatusMethodNotAllowed {
-			p := contract.NewProblem(http.StatusMethodNotAllowed, "This route takes "+d.header.Get("Allow")+", not "+r.Method+".")
+			p := contract.NewProblem(http.StatusMethodNotAllowed, "This route takes "+d.header.Get("Allow")+", not "+cut(r.Method)+".")
 			p.Header = http.Header{"Allow": d.header["Allow"]}
 			return p
 		}

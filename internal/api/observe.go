@@ -80,7 +80,7 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 	}()
 
 	level, attrs := slog.LevelInfo, []any{
-		"request", known.id, "method", r.Method, "route", route, "status", rec.status,
+		"request", known.id, "method", cut(r.Method), "route", route, "status", rec.status,
 		"bytes", rec.bytes, "ms", a.o.Now().Sub(start).Milliseconds(), "client", r.RemoteAddr,
 	}
 	if known.cause != nil {
@@ -91,6 +91,9 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 	}
 	a.o.Log.Log(r.Context(), level, "request", attrs...)
 }
+
+// cut shortens a method, of which net/http takes tens of kilobytes.
+func cut(method string) string { return method[:min(len(method), 20)] }
 
 // ours reports whether a status says that something is wrong with us. On a public
 // route a stranger can bring about a 502, by the server that they name, and a

@@ -219,3 +219,15 @@ func TestB23WhoIsTurnedAwayIsNotWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+func TestAMethodWithoutEndDoesNotReachTheLog(t *testing.T) {
+	w := newWorld(t)
+	method := strings.Repeat("X", 60_000)
+	res := w.do(method, "/healthz", "")
+	if n := len(w.log.String()); n > 2000 {
+		t.Errorf("a request makes %d bytes of log", n)
+	}
+	if len(res.Body) > 2000 {
+		t.Errorf("and is answered %d bytes", len(res.Body))
+	}
+}

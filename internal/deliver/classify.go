@@ -106,7 +106,7 @@ func (u *unit) learn(j *job) {
 		if u.d.Trial {
 			u.judge(j)
 		}
-		if ofInbox && o.Status >= 500 {
+		if ofInbox && o.HostFault() && o.Status != 0 {
 			return // known of the inbox, and nothing new of its host
 		}
 		u.Hosts.Observe(j.target, o)

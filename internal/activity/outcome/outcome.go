@@ -96,8 +96,8 @@ const (
 // is up, which counts against the host; any other end of it is our own doing.
 var ErrTimeout = errors.New("no answer in time")
 
-// HostFault reports whether the outcome speaks against the host as a whole
-// (network faults and 5xx) and so counts towards opening its circuit.
-func (o Outcome) HostFault() bool {
-	return o.Class == Retry && o.Try == Made && (o.Reason != ReasonNone || o.Status >= 500)
-}
+// HostFault reports whether the outcome speaks against the host as a whole, and so
+// counts towards opening its circuit: network faults, 5xx, and any other answer that
+// neither takes the activity nor refuses it (408, 425, a redirect to a login page).
+// A host that gives such answers to everything would otherwise be tried for ever.
+func (o Outcome) HostFault() bool { return o.Class == Retry && o.Try == Made }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -36,18 +37,42 @@ const (
 
 // httpServer serves the API. Without a token it answers only requests to a loopback name.
 func httpServer(o Options) *http.Server {
-	h := inTime(o.Services.API)
+	open := new(atomic.Int64)
+	h := sparing(open, inTime(o.Services.API))
 	if o.Token == "" {
 		h = loopbackOnly(h, o.Log)
 	}
 	return &http.Server{
 		Handler: h, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				open.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				open.Add(-1)
+			}
+		},
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 	}
 }
 
 // bounded is l with at most Connections under way.
 func bounded(l net.Listener) net.Listener { return netutil.LimitListener(l, Connections) }
+
+// keptConnections is how many connections their clients may keep between requests.
+const keptConnections = Connections * 3 / 4
+
+// sparing has connections closed after their request while more than
+// keptConnections are open. A request now and then would otherwise keep a connection
+// for ever, and whoever keeps them all shuts everybody else out.
+func sparing(open *atomic.Int64, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if open.Load() > keptConnections {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // inTime gives each request a deadline.
 func inTime(next http.Handler) http.Handler {

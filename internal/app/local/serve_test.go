@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,6 +174,43 @@ func TestB23ASlowSenderIsCutOff(t *testing.T) {
 		answer, err := io.ReadAll(c)
 		if took := time.Since(began); took > readTime+time.Second || err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400") {
 			t.Errorf("after %s: %q, %v", took, answer, err)
+		}
+	})
+}
+
+// TestClientsThatKeepTheirConnectionsLeaveSomeToOthers: a request now and then kept
+// a connection for as long as its client liked, and 256 of them shut everybody out.
+func TestClientsThatKeepTheirConnectionsLeaveSomeToOthers(t *testing.T) {
+	const request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	serving(t, func(p pipes) {
+		var keepers sync.WaitGroup
+		defer keepers.Wait()
+		for range 2 * Connections {
+			c := p.dial(request)
+			defer c.Close()
+			keepers.Go(func() {
+				in := bufio.NewReader(c)
+				for err := error(nil); err == nil; {
+					var res *http.Response
+					if res, err = http.ReadResponse(in, nil); err == nil {
+						_, err = io.Copy(io.Discard, res.Body)
+					}
+					if err == nil {
+						time.Sleep(idleTime - time.Second)
+						_, err = io.WriteString(c, request)
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		c := p.dial(whole)
+		defer c.Close()
+		if err := c.SetReadDeadline(time.Now().Add(10 * time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(bufio.NewReader(c))
+		if err != nil || !strings.HasSuffix(string(answer), "served") {
+			t.Errorf("while others keep their connections a request is answered %q, %v", answer, err)
 		}
 	})
 }

@@ -90,9 +90,9 @@ func TestOutcomesOutsideTheWindowDoNotCount(t *testing.T) {
 	}
 }
 
-func TestAnswersBelow500AreNoFaultOfTheHost(t *testing.T) {
+func TestRefusalsAreNoFaultOfTheHost(t *testing.T) {
 	for _, o := range []outcome.Outcome{
-		{Class: outcome.Refused, Status: 404}, {Class: outcome.Retry, Status: 408},
+		{Class: outcome.Refused, Status: 404}, {Class: outcome.Unverified, Status: 401}, {Class: outcome.Doubtful, Status: 400},
 		{Class: outcome.Retry, Reason: outcome.Timeout, Try: outcome.Untried},
 	} {
 		s := fresh()

@@ -21,8 +21,8 @@ type Observation struct {
 const several = "*"
 
 // Add returns o with the outcome of one more attempt, on an inbox, which came
-// after all of o. Any answer below 500 is a success of the host, whatever it
-// thinks of the activity.
+// after all of o. An answer that takes the activity, or refuses it for good, is a
+// success of the host: see outcome.HostFault.
 func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	switch {
 	case out.Try != outcome.Made:
