@@ -81,7 +81,8 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 func (a *API) refuse(reading []contract.FieldError, check func() ([]enqueue.Fault, error)) error {
 	found, err := check()
 	if err != nil {
-		// The caller's faults are certain; ours may be over at the next try.
+		// The request's faults are certain, so they are answered. A failure of ours may
+		// be over at the next call.
 		found = nil
 	}
 	checking, _ := fields(found)

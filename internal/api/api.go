@@ -1,10 +1,10 @@
-// Package api is fedpost's HTTP face: it reads requests strictly, hands them to
-// the domain packages, and turns what they say into answers.
+// Package api serves fedpost's HTTP API: it reads requests strictly, hands them to the
+// domain packages, and turns results and errors into answers.
 //
-// Strictly, because a misspelt field that is silently ignored is a delayed
-// activity that goes out at once; and completely, because a client's developer
-// wants all faults of a request in one answer, each with its place. The wire
-// contract is in docs/openapi.yaml, and the tests hold the handlers to it.
+// Reading is strict, because a misspelt "delay" that is silently ignored sends an
+// activity at once. Reading is complete, because a client's developer wants all faults
+// of a request in one answer, each with its place. The wire contract is
+// docs/openapi.yaml, and tests hold the handlers to it.
 package api
 
 import (
@@ -30,7 +30,7 @@ type Enqueuer interface {
 	CheckBatch(ctx context.Context, r enqueue.BatchRequest) ([]enqueue.Fault, error)
 }
 
-// Activities shows and stops what was accepted.
+// Activities shows and cancels activities.
 type Activities interface {
 	// View returns an activity with up to limit of its recipients from cursor
 	// on, or an error that wraps ledger.ErrNotFound or ledger.ErrBadCursor.
@@ -58,8 +58,8 @@ type Options struct {
 	// Routes of other packages.
 	Routes []Route
 
-	// Writable reports whether anything can be written. /healthz asks it at most
-	// once in HealthEvery, whoever calls; nil is always well.
+	// Writable returns an error if the table cannot be written. /healthz calls
+	// Writable once in HealthEvery at most; nil means that /healthz always answers 200.
 	Writable func(context.Context) error
 
 	// Token, if not empty, has to be presented as Bearer token on all routes but
@@ -144,8 +144,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// canonical reports whether ServeMux takes the path as it is; it would redirect
-// others, which a client that posts gains nothing from.
+// canonical reports whether ServeMux takes the path as it is. ServeMux redirects other
+// paths, and most clients do not follow a redirect with a POST.
 func canonical(r *http.Request) bool {
 	p := r.URL.EscapedPath()
 	return strings.HasPrefix(p, "/") && !strings.Contains(p, "//") &&
@@ -167,7 +167,7 @@ func (a *API) unrouted(h http.Handler, r *http.Request) *contract.Problem {
 	return contract.NewProblem(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
 }
 
-// discard takes an answer and keeps only what unrouted asks for.
+// discard takes ServeMux's own answer and keeps only its status and headers.
 type discard struct {
 	header http.Header
 	status int

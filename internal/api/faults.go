@@ -17,7 +17,7 @@ const (
 	maxFields = 64
 	// maxListed bounds recipients before those are counted that share an inbox.
 	maxListed = 200_000
-	// maxParts bounds a batch before its own, configured limit does.
+	// maxParts is how many activities of a batch are read, whatever limit is configured.
 	maxParts = 1000
 	// maxQuoted is how much of a request a fault repeats, in bytes.
 	maxQuoted = 300
@@ -42,7 +42,8 @@ func (f *faults) add(pointer, format string, args ...any) {
 
 func (f *faults) none() bool { return len(f.list) == 0 }
 
-// full: there are as many as an answer lists, and reading on is of no use.
+// full reports whether there are as many faults as an answer lists: then reading on is
+// useless.
 func (f *faults) full() bool { return len(f.list) >= enqueue.MaxFaults }
 
 // pointer is one step of a JSON pointer (RFC 6901).

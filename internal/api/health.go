@@ -12,16 +12,16 @@ import (
 const (
 	healthRoute = "GET /healthz"
 
-	// HealthEvery is for how long an answer of /healthz holds. The route is public:
-	// strangers must not be able to make us write as often as they like.
+	// HealthEvery is how long /healthz repeats its last result. The route is public, so
+	// strangers must not decide how often fedpost writes.
 	HealthEvery = 5 * time.Second
 	// healthTime is how long the attempt to write may take. Load balancers wait for
 	// some seconds.
 	healthTime = 3 * time.Second
 )
 
-// health serves /healthz: a process that cannot write accepts nothing, so a load
-// balancer should ask another one, and an operator should look.
+// health serves /healthz. It answers 503 if nothing can be written: such a process cannot
+// accept activities, so a load balancer should use another one.
 type health struct {
 	o Options
 
@@ -39,7 +39,7 @@ func (h *health) serve(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, r, http.StatusOK, contract.Health{Status: "ok"})
 }
 
-// check does not depend on the caller, who may hang up: the result is everybody's.
+// check goes on if its caller hangs up, because all callers share the result.
 func (h *health) check() error {
 	if h.o.Writable == nil {
 		return nil

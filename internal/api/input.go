@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Input is the JSON object that a request to a route of another package brings.
-// It is read as strictly as this package reads its own: what is taken out of it
-// field by field notes its faults, and Check answers with all of them.
+// Input is the JSON body of a request to a route of another package. Input is read as
+// strictly as this package reads its own requests: each method takes one field and notes
+// its faults, and Check returns all of them.
 type Input struct{ o *object }
 
 // ReadInput reads a request's body, which may be left out.
@@ -26,11 +26,10 @@ func ReadInput(r *http.Request) (Input, error) {
 	return Input{o}, err
 }
 
-// Text returns a string that has to say something if it is there.
+// Text returns a string; an empty one is a fault. It returns "" if the field is absent.
 func (in Input) Text(name string) string { return in.o.named(name) }
 
-// Duration returns a duration, 0 if absent; least is the smallest that makes
-// sense.
+// Duration returns a duration, 0 if absent. A duration below least is a fault.
 func (in Input) Duration(name string, least time.Duration) time.Duration {
 	return in.o.duration(name, least)
 }

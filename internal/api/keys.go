@@ -90,7 +90,7 @@ func keyProblem(err error) error {
 	return contract.NewProblem(http.StatusServiceUnavailable, "The key store cannot be reached. Try again.").Because(err).After(retryAfter)
 }
 
-// reason is what err says beyond the class it is of.
+// reason returns the text of err without that of the error class it wraps.
 func reason(err, class error) string {
 	return "is not usable: " + strings.TrimPrefix(err.Error(), class.Error()+": ")
 }

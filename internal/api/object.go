@@ -60,7 +60,7 @@ func (o *object) fault(name, format string, args ...any) {
 	o.faults.add(o.at+pointer(name), format, args...)
 }
 
-// take returns a field's raw value; null is as good as absent.
+// take returns a field's raw value, and false if the field is absent or null.
 func (o *object) take(name string) (json.RawMessage, bool) {
 	value, ok := o.fields[name]
 	delete(o.fields, name)
@@ -137,7 +137,7 @@ const (
 	low
 )
 
-// kind says what the escape that b begins with is.
+// kind returns of which kind the escape at the beginning of b is.
 func kind(b []byte) surrogate {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return neither
@@ -162,7 +162,7 @@ func (o *object) textOr(name string) string {
 	return ""
 }
 
-// named returns a string that has to say something if it is there.
+// named returns a string; an empty one is a fault. It returns "" if the field is absent.
 func (o *object) named(name string) string {
 	s := o.text(name)
 	if s == nil {
@@ -189,7 +189,7 @@ func (o *object) flag(name string, absent bool) bool {
 	return absent
 }
 
-// duration returns a duration; least is the smallest that makes sense.
+// duration returns a duration. A duration below least is a fault.
 func (o *object) duration(name string, least time.Duration) time.Duration {
 	value, ok := o.take(name)
 	if !ok {

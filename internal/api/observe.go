@@ -67,7 +67,7 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 				return
 			}
 			if v == http.ErrAbortHandler {
-				// The handler's way to break the connection off.
+				// http.ErrAbortHandler: the handler wants the connection closed.
 				panic(v)
 			}
 			a.o.Log.ErrorContext(r.Context(), "panic while serving", "request", known.id, "panic", v, "stack", string(debug.Stack()))
@@ -95,10 +95,9 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 // cut shortens a method, of which net/http takes tens of kilobytes.
 func cut(method string) string { return method[:min(len(method), 20)] }
 
-// ours reports whether a status says that something is wrong with us. On a public
-// route a stranger can bring about a 502, by the server that they name, and a
-// 503, by asking too much at once. Nobody but us can bring about that nothing can
-// be written.
+// ours reports whether a status is of a fault on fedpost's side. On a public route a
+// stranger can cause a 502, by naming a broken server, and a 503, by calling too often.
+// The 503 of /healthz, which says that nothing can be written, is always fedpost's.
 func (a *API) ours(route string, status int) bool {
 	return status == http.StatusInternalServerError || status > http.StatusInternalServerError && (!a.public[route] || route == healthRoute)
 }

@@ -17,9 +17,9 @@ const (
 	maxPage     = 1000
 )
 
-// ReadQuery returns the query parameters of a request. It refuses parameters that
-// are not in names and such as are given twice: a misspelt filter that is ignored
-// would show everything, which looks like an answer.
+// ReadQuery returns the query parameters of a request. It refuses parameters that are
+// not in names, and parameters that are given twice: if a misspelt filter were ignored,
+// a list of everything would look like its result.
 func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -83,7 +83,7 @@ func Instant(q url.Values, name string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// BadCursor is the problem of a cursor that was never given out.
+// BadCursor is the problem of a cursor that fedpost did not make.
 func BadCursor() error {
 	return badParameter("cursor", "is none that was given out as nextCursor")
 }

@@ -1,10 +1,9 @@
-// Package app puts fedpost's three functions together from settings and an
-// engine.
+// Package app builds fedpost's three functions from settings and an engine.
 //
-// It is the only place that knows how the services fit, and it knows neither
-// AWS nor SQLite: an engine comes in as Ports. So `fedpost up`, the tests and
-// the Lambda functions run the same assembly, and a Lambda binary links nothing
-// of the embedded engine.
+// No other package knows how the rooms fit together. Package app knows neither AWS nor
+// SQLite: the engine comes in as Ports. So `fedpost up`, the tests and the Lambda
+// functions run the same code, and a Lambda binary links nothing of the embedded
+// engine.
 package app
 
 import (
@@ -25,7 +24,7 @@ import (
 	"fedpost/internal/store"
 )
 
-// Ports are an engine, and what else comes from outside.
+// Ports are an engine, and everything else that package app gets from its caller.
 type Ports struct {
 	Table table.Table
 	Queue func(queue.Name) queue.Queue
@@ -33,28 +32,29 @@ type Ports struct {
 	Sealer keys.Sealer
 	// AllowPrivate permits plain http and private addresses: for trials.
 	AllowPrivate bool
-	// Alone is a name that no earlier process had, if this one has the engine for
-	// itself: then claims of earlier ones are not waited for. Empty on AWS.
+	// Alone is set by a process that has the engine for itself, to a name that no
+	// earlier process had. Claims of earlier processes then count as lapsed. Empty on
+	// AWS.
 	Alone string
-	// PerQueue is how many deliveries of a queue are under way at once, where one
-	// process runs many invocations; 0 is no bound beside each invocation's own.
+	// PerQueue is how many deliveries of a queue are under way at once in a process
+	// that runs many invocations. 0: only each invocation has a bound.
 	PerQueue int
 	// Retrying is deliver.Limits.Retrying; nil on Lambda, where a process has one
 	// invocation at a time.
 	Retrying func(queue.Name) int
-	// Flush is deliver.Limits.Flush; 0 is its default. A test that counts writes
-	// sets it high: how many a slow machine adds says nothing.
+	// Flush is deliver.Limits.Flush; 0 is its default. A test that counts writes sets
+	// it high, so that a slow machine adds none.
 	Flush time.Duration
 	// Transport, if not nil, carries all requests to other servers instead of
 	// connections: a seam for servers in memory, without address guard.
 	Transport http.RoundTripper
 	Log       *slog.Logger
-	// Metrics count for a monitoring system; nil does not.
+	// Metrics count for a monitoring system; nil: nothing is counted.
 	Metrics stats.Metrics
-	// Tally counts for statistics; nil: each function has one of its own.
+	// Tally counts for statistics; nil: each function gets a tally of its own.
 	Tally *stats.Tally
-	// Keys is the process's key ring, so that a key that the API replaces is what
-	// deliver signs with next; nil: each function has one of its own.
+	// Keys is the key ring that all functions of a process share, so that deliver signs
+	// with a replaced key at once. nil: each function gets a ring of its own.
 	Keys *keys.Ring
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -90,8 +90,8 @@ func (p Ports) NewRing() *keys.Ring {
 	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now()})
 }
 
-// SealIn sets the sealer of a process without KMS: by a key in a file, which is
-// made for a table that has never had one.
+// SealIn sets the sealer of a process without KMS, which seals with a key in a file. It
+// makes the file only for a table that has never had a sealing key.
 func (p *Ports) SealIn(ctx context.Context, file string) error {
 	s, err := keys.OpenLocalSealerOf(ctx, file, p.store())
 	if err != nil {
@@ -111,9 +111,8 @@ func (p Ports) senders() map[queue.Name]queue.Sender {
 	return m
 }
 
-// client is the HTTP client for requests to strangers. Its time-out is the
-// longest of its users'; each request has its own. Of an answer it reads maxBody
-// bytes.
+// client is the HTTP client for requests to strangers. timeout is the longest of all its
+// users; a request may have a shorter one. The client reads maxBody bytes of an answer.
 func (p Ports) client(o config.Outbound, timeout time.Duration, maxBody int) (*outbound.Client, error) {
 	c, err := outbound.New(outbound.Config{
 		UserAgent: o.UserAgent, AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow,

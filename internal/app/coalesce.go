@@ -7,12 +7,12 @@ import (
 	"fedpost/internal/protocol/retry"
 )
 
-// rememberDelivered is how long it is known what an inbox got last. After that
-// an update that brings no news is sent once more.
+// rememberDelivered is how long fedpost remembers what an inbox got last. After that, an
+// update without news is sent once more.
 const rememberDelivered = 30 * 24 * time.Hour
 
-// redundancy drops what a newer activity has made needless, where the caller
-// asked for that.
+// coalesce drops deliveries that a newer activity has made needless, if the caller has
+// asked for coalescing.
 func (p Ports) coalesce(policy retry.Policy) *coalesce.Filter {
 	return &coalesce.Filter{Store: p.store(), Now: p.now(), Pending: policy.GiveUp, Remember: rememberDelivered}
 }

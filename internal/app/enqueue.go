@@ -47,7 +47,7 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 	}), nil
 }
 
-// public are the routes that protocols serve to other servers.
+// public returns the routes that protocols serve to other servers.
 func public(s protocol.Set) (all []api.Route) {
 	for _, p := range s {
 		for pattern, h := range p.Public {

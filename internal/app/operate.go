@@ -14,8 +14,8 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// tally is what this process counts, unless the caller brings one that several
-// parts share.
+// tally returns the tally of the caller's Ports, which several functions may share, or a
+// new one.
 func (p Ports) tally() *stats.Tally {
 	if p.Tally != nil {
 		return p.Tally
@@ -30,7 +30,7 @@ func (p Ports) meter(t *stats.Tally) stats.Meter {
 // NewTally returns a tally for a process.
 func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.Text(), p.now()) }
 
-// operating are the operators' routes.
+// operating returns the operators' routes.
 func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, error) {
 	pol, err := c.Retry.Build()
 	if err != nil {

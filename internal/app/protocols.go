@@ -18,17 +18,17 @@ import (
 type federation struct {
 	outbound config.Outbound
 	sipher   config.Sipher
-	// identity in the Sipher network: as much of it as the function has use for.
+	// identity in the Sipher network: only those keys of it that the function uses.
 	identity crypto.Identity
 	policy   retry.Policy
 	// perHost is how many attempts one host may have under way.
 	perHost int
-	// hosts are what the function knows of hosts; nil where it sends nothing.
+	// hosts are the states of hosts; nil in a function that sends no deliveries.
 	hosts *cache.Hosts
 }
 
-// protocols registers what fedpost speaks, the default first. Another protocol is
-// another line.
+// protocols registers all protocols, the default first. A new protocol is one line
+// here.
 func (p Ports) protocols(f federation) (protocol.Set, error) {
 	var s protocol.Set
 	for _, register := range []func(federation) (protocol.Protocol, error){p.activityPub, p.sipher} {
@@ -53,8 +53,8 @@ func (p Ports) activityPub(f federation) (protocol.Protocol, error) {
 	return activitypub.Register(sender, f.policy), nil
 }
 
-// sipher registers the Sipher protocol. Without an identity it refuses jobs with a
-// text that names the missing settings, and everything else goes on.
+// sipher registers the Sipher protocol. Without an identity, fedpost refuses Sipher jobs
+// with an error that names the missing settings; ActivityPub works all the same.
 func (p Ports) sipher(f federation) (protocol.Protocol, error) {
 	policies, err := peers.ParsePolicies(f.sipher.Threats)
 	if err != nil {

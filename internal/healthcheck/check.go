@@ -8,8 +8,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// ProbeID names a check of an outage: the same server and number are the same
-// check, however often it is scheduled.
+// ProbeID is the name of one check of an outage, in logs: the server, and how many
+// checks have failed before.
 func ProbeID(s circuit.State) string { return fmt.Sprintf("%s_%d", s.Key, s.Checks) }
 
 // check asks whether a server that is down is back.
@@ -46,7 +46,8 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 		if ended == 0 {
 			return s
 		}
-		// Ordered deliveries keep their spots until they are final: soon.
+		// Ordered deliveries keep their spots until they are final, so the lot may be
+		// empty soon: look again before the next check.
 		return s.Sooner(r.Rules, r.Now().Add(r.Rules.CheckFirst), r.Now())
 	})
 }
@@ -79,9 +80,9 @@ func (r *Runner) followUp(ctx context.Context, before, after circuit.State, o ou
 	return nil
 }
 
-// checkInbox decides about an inbox whose fault is its own. Its host answers, so
-// a probe would tell nothing: a trial has to. While the host is down, the inbox
-// waits for it.
+// checkInbox takes the next step for an inbox with a circuit of its own. The inbox's
+// host answers, so a probe of the host would show nothing about the inbox, and a trial
+// has to decide. While the host is down, the inbox waits for the host.
 func (r *Runner) checkInbox(ctx context.Context, s circuit.State, host string) error {
 	_, h, err := circuit.Change(ctx, r.Servers, circuit.HostKey(host), func(h circuit.State) circuit.State {
 		return h.InboxFault(r.Rules, r.Now())
@@ -101,8 +102,8 @@ func (r *Runner) checkInbox(ctx context.Context, s circuit.State, host string) e
 	return r.followUp(ctx, before, after, outcome.Outcome{Class: outcome.Delivered})
 }
 
-// afterHost puts an inbox's step off until its host, which is down, has had its
-// own.
+// afterHost postpones an inbox's step until after the next step of its host, which is
+// down.
 func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 	now := r.Now()
 	until := now.Add(r.Rules.CheckFirst)

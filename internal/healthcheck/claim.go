@@ -8,14 +8,14 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// claimTries bounds how often a step is claimed while workers change the state of
-// its server. What is not claimed then stays due, and the next run claims it.
+// claimTries is how often a run tries to claim a step while workers change the state
+// of its server. After that the step stays due for the next run.
 const claimTries = 20
 
-// claim saves f(s), which moves the server's due time and so makes the step this
-// run's. It returns false if another run has taken the step, or if the step is
-// another one by now. A worker that saves the state in between, as happens all
-// the time on a busy server, is no reason to leave the step to a later run.
+// claim saves f(s), which moves the server's due time: so no other run takes the step.
+// It returns false if another run has taken the step, or if another step is due by now.
+// If a worker has saved the state in between, as workers of a busy server do all the
+// time, claim tries again.
 func (r *Runner) claim(ctx context.Context, s circuit.State, f func(circuit.State) circuit.State) (circuit.State, bool, error) {
 	phase := s.Settled(r.Now()).Phase
 	for range claimTries {
@@ -36,7 +36,8 @@ func (r *Runner) claim(ctx context.Context, s circuit.State, f func(circuit.Stat
 	return s, false, nil
 }
 
-// change applies f to a server's state, however often workers change it meanwhile.
+// change applies f to a server's state, again each time that a worker has changed the
+// state in between.
 func (r *Runner) change(ctx context.Context, s circuit.State, f func(circuit.State) circuit.State) (circuit.State, error) {
 	_, after, err := circuit.ChangeFrom(ctx, r.Servers, s, f)
 	return after, err

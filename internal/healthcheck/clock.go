@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// skew is how far the clock may go back from one run to the next without anything
-// being made of it: runs overlap, and clocks are corrected by small steps.
+// skew is how far the clock may go back from one run to the next and be ignored: runs
+// overlap, and clocks are corrected by small steps.
 const skew = time.Minute
 
 // setBack returns how far the clock was set back since the last run; 0 if it was
@@ -29,8 +29,8 @@ func (r *Runner) setBack(now time.Time) time.Duration {
 	return 0
 }
 
-// redate brings the steps of all servers forward by as much as the clock was set
-// back: they were planned by the clock of before, and would come that much late.
+// redate moves the steps of all servers forward by as much as the clock was set back.
+// The steps were planned by the earlier clock, and would be that much late.
 func (r *Runner) redate(ctx context.Context, now time.Time, back time.Duration) error {
 	r.Log.Warn("the clock was set back: the steps of servers are brought forward", "by", back)
 	var errs []error

@@ -12,17 +12,18 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// heads releases the heads of ordered groups that have a due time of their own and
-// are due. A head keeps its spot and its due time until its delivery is final or is
-// parked anew; what is released again meanwhile, for the same time, is dropped by
-// the ordered queue for five minutes and finds the group in other hands after that.
+// heads releases heads of ordered groups whose own due time has come. A head keeps its
+// spot and its due time until its delivery is final or parked anew, so it may be
+// released several times. The ordered queue drops a repetition within five minutes; a
+// later one finds the claim or the result of the first.
 func (r *Runner) heads(ctx context.Context, now time.Time) error {
 	var errs []error
 	for shard := range parking.Shards {
 		if r.late(ctx) {
 			break
 		}
-		// Turns under a rate limit are sent ahead, as they come too late otherwise.
+		// Heads with a slot under a rate limit are sent a step ahead, or they would
+		// come too late.
 		ps, err := r.Lot.Spots.DueHeads(ctx, shard, now.Add(r.Rules.RampEvery), r.Due)
 		if err != nil {
 			errs = append(errs, err)
@@ -51,8 +52,8 @@ func (r *Runner) heads(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// headsOf releases heads that are due at a server. If the server is down or paused
-// they lose their due times, and wait for it like all others.
+// headsOf releases heads that are due at a server. If the server is down or paused, the
+// heads lose their due times and wait for the server like all others.
 func (r *Runner) headsOf(ctx context.Context, s circuit.State, ps []parking.Parked) error {
 	var released, stay []parking.Parked
 	for _, p := range ps {

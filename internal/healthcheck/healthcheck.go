@@ -1,13 +1,12 @@
-// Package healthcheck is what has to happen although no message asks for it: a
-// server that is down is probed, what is parked for one that is back is
-// released, delayed work is sent when its time has come.
+// Package healthcheck does the scheduled work, for which no queue message asks: it
+// probes servers that are down, releases parked deliveries of servers that are back,
+// and sends delayed activities when they are due.
 //
-// It runs every minute. The schedule delivers at least once and a run may
-// outlast its minute, so runs overlap: each step is claimed by saving the
-// server's state with the time of the next step, compare-and-swap on what was
-// read, before anything is done. A run that finds the time moved leaves the step
-// to the run that moved it. A run that dies has moved the step to a later time,
-// not lost it.
+// It runs every minute. The schedule delivers at least once, and a run may outlast
+// its minute, so runs overlap. Therefore a run claims each step before it does
+// anything: it saves the server's state with the time of the next step, by
+// compare-and-swap on the state that it read. Of two runs only one succeeds. A run
+// that dies has moved the step to a later time, not lost it.
 package healthcheck
 
 import (
@@ -71,8 +70,8 @@ type Config struct {
 	// Reserve is kept back before the deadline: nothing is begun in it.
 	// Default 10 s.
 	Reserve time.Duration
-	// AtOnce is how many deliveries are released at once that are not to spare
-	// the server: those that will not be attempted. Default 500.
+	// AtOnce is how many deliveries that will not be attempted are released at once:
+	// overdue ones, and those of servers that are blocked or gone. Default 500.
 	AtOnce int
 }
 
@@ -109,9 +108,9 @@ type unmetered struct{}
 
 func (unmetered) Counted(string, int) {}
 
-// Run does what is due. It stops to begin things before the deadline of ctx; the
-// next run goes on. Its error joins what went wrong on the way: every part is
-// done as far as it can be.
+// Run does all steps that are due. It begins none in the last Config.Reserve before the
+// deadline of ctx; the next run goes on. A failure of one step does not keep others
+// from being done. The error joins all failures.
 func (r *Runner) Run(ctx context.Context) error {
 	now := r.Now()
 	var mu sync.Mutex
@@ -167,8 +166,8 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 		for _, s := range due {
 			slots := steps
 			if down(s) {
-				// Dead hosts take their time to be probed; those that are back do
-				// not wait behind them.
+				// A probe of a host that hangs takes long. Other steps have slots of
+				// their own, so they do not wait behind such probes.
 				slots = probes
 			}
 			wg.Go(func() {
@@ -194,7 +193,7 @@ func down(s circuit.State) bool { return s.Phase == circuit.Unhealthy || s.Phase
 // step does what is due for one server.
 func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error {
 	if !s.Parked {
-		// The run that saw the lot empty may have died before its second look.
+		// An earlier run saw the lot empty, and may have died before its second look.
 		var err error
 		if s, err = r.secondLook(ctx, s); err != nil || s.CheckAt.After(now) {
 			return err

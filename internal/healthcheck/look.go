@@ -7,8 +7,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// look asks a server of which an inbox has answered 410 whether all of it is gone,
-// and one that is gone whether it still is. No answer tells nothing.
+// look probes a server in doubt: one with an inbox that has answered 410, or one that is
+// gone. If the server answers the probe with 410, it is gone. No answer changes nothing.
 func (r *Runner) look(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.lease(), r.Now()) })
 	if !mine {

@@ -7,9 +7,10 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// trial sends the one parked delivery that decides whether a server is back. If
-// it is not heard of in time another is sent, from further on in the lot: the
-// first may be for an inbox that is broken on a server that is well.
+// trial sends the one parked delivery that decides whether a server is back. If that
+// delivery's outcome does not come in time, the next trial takes a delivery from
+// further on in the lot, because the first may be for a broken inbox on a healthy
+// server.
 func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	if host, whole := circuit.HostOf(s.Key); !whole {
 		h, err := circuit.Load(ctx, r.Servers, circuit.HostKey(host))
@@ -20,7 +21,7 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 			return r.afterHost(ctx, s, h)
 		}
 	}
-	// One that is given up decides nothing.
+	// An overdue delivery makes no attempt, so it cannot be the trial.
 	if _, err := r.endOverdue(ctx, s); err != nil {
 		return err
 	}
@@ -37,7 +38,8 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	case p == nil && !waiting:
 		return r.ifEmpty(ctx, s, nil)
 	case p == nil:
-		// What was released above keeps its spots until it is final.
+		// Overdue ordered deliveries, released above, keep their spots until they are
+		// final.
 		_, _, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })
 		return err
 	}
@@ -50,13 +52,13 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	return r.send(ctx, []parking.Parked{*p}, parking.Release{Trial: true})
 }
 
-// candidates are how many parked deliveries are looked at to find one for
-// another inbox than the last trial's.
+// candidates is among how many parked deliveries a trial looks for one to another
+// inbox than the last trial's.
 const candidates = 20
 
-// candidate finds a delivery for a trial, from a place in the lot on, and the
-// place after it. Without one, waiting reports whether the lot holds any that are
-// being given up.
+// candidate finds a delivery for a trial, from a place in the lot on. at is the place
+// to go on from. If p is nil, waiting reports whether the lot has overdue deliveries
+// that are being given up.
 func (r *Runner) candidate(ctx context.Context, s circuit.State, from circuit.Sweep) (p *parking.Parked, at circuit.Sweep, waiting bool, err error) {
 	ps, at, _, err := r.Lot.Next(ctx, s.Key, from, candidates)
 	if err != nil {
@@ -75,7 +77,7 @@ func (r *Runner) candidate(ctx context.Context, s circuit.State, from circuit.Sw
 	return p, at, waiting || p != nil, nil
 }
 
-// wait takes out of the lot of a paused server what is too old.
+// wait releases overdue deliveries of a paused server, so that they are given up.
 func (r *Runner) wait(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.CheckSlow, r.Now()) })
 	if !mine {

@@ -14,9 +14,9 @@ import (
 // errLate ends a walk through a lot: the next run goes on.
 var errLate = errors.New("it is too late to go on")
 
-// endOverdue releases what has become too old to wait for its server, so that
-// deliver gives it up, and returns how many deliveries that were. Sending one
-// again within minutes is harmless: the ordered queue drops the second message.
+// endOverdue releases deliveries that are too old to wait for their server, so that
+// package deliver gives them up. It returns how many. An ordered delivery that is
+// released again within minutes is harmless: the queue drops the second message.
 func (r *Runner) endOverdue(ctx context.Context, s circuit.State) (int, error) {
 	if !s.Parked {
 		return 0, nil
@@ -38,9 +38,9 @@ func (r *Runner) endOverdue(ctx context.Context, s circuit.State) (int, error) {
 	return ended, err
 }
 
-// empty releases all that is parked for a server that is blocked or gone: each
-// delivery fails where every delivery comes to its end. Ordered ones go all at
-// once too, since none of them is sent and there is no order to keep.
+// empty releases all deliveries that are parked for a server that is blocked or gone,
+// so that package deliver fails them. Ordered ones are released all at once, too: none
+// of them is sent, so there is no order to keep.
 func (r *Runner) empty(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })
 	if !mine {
@@ -87,7 +87,7 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	if err != nil {
 		return err
 	}
-	// A head with a due time of its own is released by that.
+	// The method heads releases heads that have a due time of their own.
 	ps = slices.DeleteFunc(ps, func(p parking.Parked) bool { return !p.Due.IsZero() })
 	waiting := len(ps)
 	if ps, err = r.turns(ctx, s, ps); err != nil {
@@ -134,10 +134,11 @@ func apart(ps []parking.Parked) (due, others []parking.Parked) {
 	return due, others
 }
 
-// turns gives deliveries that are to be released their turns under the rate limit
-// of their server, if there is one, and returns those that have one within this
-// step: at least one, so that turns taken far ahead by others stop none for good.
-// The head of an ordered group keeps its spot, with its turn as its due time.
+// turns books slots under the server's rate limit, if there is one, for deliveries
+// that are to be released. It returns the deliveries whose slots are within this step.
+// At least one gets a slot, so that slots booked far ahead by others cannot stop the
+// release for good. The head of an ordered group keeps its spot, with the slot as its
+// due time.
 func (r *Runner) turns(ctx context.Context, s circuit.State, ps []parking.Parked) ([]parking.Parked, error) {
 	host, _ := circuit.HostOf(s.Key)
 	if len(ps) == 0 || r.Limits == nil || s.Limited(r.Now()) == 0 {
@@ -167,8 +168,8 @@ func (r *Runner) turns(ctx context.Context, s circuit.State, ps []parking.Parked
 	return ps, nil
 }
 
-// ifEmpty notes that the lot of s is empty, if it is, and applies otherwise if
-// it is not.
+// ifEmpty saves that the lot of s is empty. If the lot is not empty, it applies
+// otherwise to the state instead, unless otherwise is nil.
 func (r *Runner) ifEmpty(ctx context.Context, s circuit.State, otherwise func(circuit.State) circuit.State) error {
 	empty, err := r.Lot.Empty(ctx, s.Key)
 	switch {
@@ -183,10 +184,10 @@ func (r *Runner) ifEmpty(ctx context.Context, s circuit.State, otherwise func(ci
 	return err
 }
 
-// drained notes that the lot of s was seen empty. Somebody may be parking just
-// now: they look at the state after they have taken their spot, and here the lot
-// is looked at after the state is saved, so one of both sees the other. A step
-// stays due until that second look has succeeded.
+// drained saves that the lot of s was seen empty. A worker may be parking at this
+// moment: it takes its spot and then reads the state; drained saves the state and then
+// looks into the lot again. So at least one of the two sees the other. A step stays due
+// until the second look has succeeded.
 func (r *Runner) drained(ctx context.Context, s circuit.State) error {
 	s, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Drained(r.Rules, r.Now()) })
 	if err != nil {
@@ -200,8 +201,8 @@ func (r *Runner) drained(ctx context.Context, s circuit.State) error {
 	return err
 }
 
-// secondLook looks into a lot that the state of its server says to be empty, and
-// makes a release due if it is not.
+// secondLook looks into a lot whose server's state says that it is empty. If it is not,
+// secondLook makes a release due.
 func (r *Runner) secondLook(ctx context.Context, s circuit.State) (circuit.State, error) {
 	empty, err := r.Lot.Empty(ctx, s.Key)
 	if err != nil || empty {
@@ -210,7 +211,7 @@ func (r *Runner) secondLook(ctx context.Context, s circuit.State) (circuit.State
 	return r.change(ctx, s, func(s circuit.State) circuit.State { return s.Missed(r.Rules, r.Now()) })
 }
 
-// send releases deliveries and empties the spots of those that do not keep them.
+// send releases deliveries, and empties the spots of unordered ones.
 func (r *Runner) send(ctx context.Context, ps []parking.Parked, how parking.Release) error {
 	if len(ps) == 0 {
 		return nil

@@ -1,8 +1,3 @@
-// Package client signs the requests of an operator's command line with the
-// credentials of AWS, which is how API Gateway knows who is calling.
-//
-// A Bearer token would be one more secret to hand around, where everybody who
-// may operate an installation on AWS has an identity there already.
 package client
 
 import (
@@ -32,7 +27,9 @@ func RegionOf(host string) (region string, ok bool) {
 	return labels[2], true
 }
 
-// Transport signs requests (Signature Version 4) and passes them on.
+// Transport signs requests with AWS credentials (Signature Version 4), by which API
+// Gateway knows the caller, and passes them on. A Bearer token would be one more secret,
+// and whoever operates an installation on AWS has an identity there already.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 type Transport struct {
 	Credentials aws.CredentialsProvider

@@ -1,6 +1,6 @@
-// Package client talks to fedpost's HTTP API as any server that hands it
-// activities would. The command line, the demo and the end-to-end tests use it,
-// so what they see is what a user sees: no back door into the engine.
+// Package client is a client of fedpost's HTTP API. The command line, the demo and the
+// end-to-end tests use it, so they see what a user sees, without a back door into the
+// engine.
 package client
 
 import (

@@ -2,7 +2,7 @@ package client
 
 import "fedpost/internal/api/contract"
 
-// What travels, under the client's name: callers need one import.
+// The types of package contract, so that callers of this package need one import.
 type (
 	Problem         = contract.Problem
 	Submission      = contract.Submission

@@ -31,8 +31,8 @@ type DeadLetters struct {
 	NextCursor  string       `json:"nextCursor,omitempty"`
 }
 
-// Selection is the body of POST /v1/dead-letters/retry: those dead letters are
-// meant that match all that is set. Limit 0 is 1,000.
+// Selection is the body of POST /v1/dead-letters/retry. It selects the dead letters that
+// match all fields that are set. Limit 0 is 1,000.
 type Selection struct {
 	ID       string    `json:"id,omitempty"`
 	Host     string    `json:"host,omitempty"`

@@ -42,8 +42,8 @@ var fraction = regexp.MustCompile(`(\d)[.]\d+([A-Z])$`)
 // ISO is a duration as ISO 8601 writes it.
 type ISO = duration.Duration
 
-// ParseISO reads ISO 8601 into its units: what a month is worth is the caller's
-// to decide. Its errors are ErrDuration.
+// ParseISO reads ISO 8601 into its units; the caller decides how long a month is. Its
+// errors are ErrDuration.
 func ParseISO(s string) (*ISO, error) {
 	whole := fraction.ReplaceAllString(s, "$1$2")
 	if !grammar.MatchString(whole) || strings.HasSuffix(whole, "P") || strings.HasSuffix(whole, "T") {

@@ -18,8 +18,8 @@ const ProblemType = "application/problem+json"
 // route and a crash. It is an error: handlers return it, and the client does.
 // https://www.rfc-editor.org/rfc/rfc9457
 type Problem struct {
-	// Type tells kinds apart for programs: a URI, or "about:blank" where the
-	// status says it all.
+	// Type is a URI by which programs tell kinds of problems apart, or "about:blank" if
+	// the status is enough.
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -47,7 +47,7 @@ type FieldError struct {
 	Detail  string `json:"detail"`
 }
 
-// NewProblem returns a problem that its status describes.
+// NewProblem returns a problem of type "about:blank".
 func NewProblem(status int, detail string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
@@ -92,8 +92,8 @@ func (p *Problem) Error() string {
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Cause }
 
-// ProblemOf returns the problem that err is, or a 500 that hides what it is: an
-// error of ours may name hosts, tables or worse.
+// ProblemOf returns err as a problem. An err that is no problem becomes a 500 without
+// its text, because an internal error may name hosts, tables or secrets.
 func ProblemOf(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {

@@ -7,8 +7,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Server is what there is to know of one server: a host of the fediverse, a
-// single inbox of one, or a Sipher server.
+// Server is the state of one server: a host of the fediverse, a single inbox of a host,
+// or a Sipher server.
 type Server struct {
 	Name     string            `json:"server"`
 	Protocol activity.Protocol `json:"protocol"`
@@ -24,7 +24,7 @@ type Server struct {
 	Window      *Window   `json:"window,omitempty"`
 	Checks      int       `json:"failedChecks,omitempty"` // of the present outage
 	NextCheckAt time.Time `json:"nextCheckAt,omitzero"`   // or next release
-	// Parked: deliveries may wait for it.
+	// Parked is true if deliveries may be parked for the server.
 	Parked bool `json:"parked,omitempty"`
 
 	SignatureForm string     `json:"signatureForm,omitempty"`
@@ -43,7 +43,7 @@ type Servers struct {
 	NextCursor string   `json:"nextCursor,omitempty"`
 }
 
-// Window is what deliveries to a server came to lately.
+// Window counts the outcomes of recent deliveries to a server.
 type Window struct {
 	Start    time.Time `json:"start"`
 	Attempts int       `json:"attempts"`

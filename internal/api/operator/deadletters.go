@@ -16,8 +16,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// DeadLetterRoutes are the routes of dead letters. now bounds how long a retry
-// may take.
+// DeadLetterRoutes are the routes of dead letters. now is the clock by which a long
+// retry is ended.
 func DeadLetterRoutes(d deadletter.Current, r deadletter.Reviver, now func() time.Time) []api.Route {
 	h := deadHandlers{d, r, now}
 	return []api.Route{
@@ -118,8 +118,8 @@ const (
 	retryMost    = 10_000
 	// retryStep is how many dead letters are in memory at a time.
 	retryStep = 100
-	// retryTime is after how long a retry ends although there is more: callers
-	// wait for the answer.
+	// retryTime is how long a retry may take, because its caller waits. After that it
+	// answers that there is more.
 	retryTime = 15 * time.Second
 )
 

@@ -1,10 +1,10 @@
-// Package operator is the operators' half of the HTTP API: what goes wrong, on
-// which servers, and what to do about it.
+// Package operator serves the operators' routes of the HTTP API: servers, dead letters
+// and statistics.
 //
-// It is apart from package api, which accepts activities, because it has other
-// users: a person with a terminal, or a page, not a server that hands over work.
-// It adds routes and the words of its refusals; what they do is in servers,
-// deadletter, stats and the Sipher protocol.
+// It is apart from package api, which accepts activities, because it has other users: a
+// person with a terminal or a web page, not a server that hands over work. This package
+// has the routes and the texts of refusals; the work is done by operator/registry,
+// deliver/deadletter, ledger/stats and the Sipher protocol.
 package operator
 
 import (

@@ -29,9 +29,8 @@ type aged interface {
 	Oldest(ctx context.Context) (time.Time, error)
 }
 
-// Reporter makes reports. Nothing is counted for a report that is not counted
-// anyway: queues count themselves, servers are listed, and package stats counts
-// what becomes of recipients.
+// Reporter makes reports. A report needs no counters of its own: queues count their
+// messages, servers are listed, and package stats counts recipients by state.
 type Reporter struct {
 	Queues  func(queue.Name) Queue
 	Store   stats.Store
@@ -50,7 +49,7 @@ const (
 	mostListed  = 20
 )
 
-// always are counted from the beginning, so that a page can show them.
+// always lists the counts that a report shows even if they are 0.
 var always = []string{stats.Accepted, stats.Attempts, string(activity.Delivered), string(activity.Failed), string(activity.Dead), stats.Duplicates, stats.Fallbacks}
 
 // Report returns the state of things, with the counts of a number of days, of

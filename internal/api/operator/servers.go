@@ -55,11 +55,11 @@ func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, http.StatusOK, contract.Servers{Servers: vs, NextCursor: next})
 }
 
-// act is what to do about a server.
+// act is an action on a server.
 type act func(ctx context.Context, n registry.Name) (contract.Server, error)
 
-// about handles a request about one server: read takes what the act needs from
-// the body, and what is left there is a fault.
+// about handles a request about one server. read takes the act's fields from the body; a
+// field that is left is a fault.
 func (h serverHandlers) about(read func(n registry.Name, in api.Input) act) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		n, err := registry.ParseName(r.PathValue("host"))
@@ -85,12 +85,12 @@ func (h serverHandlers) about(read func(n registry.Name, in api.Input) act) func
 	}
 }
 
-// plain is an act that takes nothing from the body.
+// plain is an act without fields in the body.
 func plain(do act) func(registry.Name, api.Input) act {
 	return func(registry.Name, api.Input) act { return do }
 }
 
-// longestWhy is what a server's record has room for.
+// longestWhy is how long a reason may be, in bytes, to fit into a server's record.
 const longestWhy = 200
 
 func why(in api.Input) string {
@@ -122,8 +122,7 @@ func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
 	}
 }
 
-// put sets what an operator may set of a server, all of it: what is left out is
-// not set.
+// put replaces all settings of a server. A setting that the body leaves out ends.
 func (h serverHandlers) put(n registry.Name, in api.Input) act {
 	if n.ByURL() {
 		k := contract.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}

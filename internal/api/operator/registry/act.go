@@ -12,8 +12,8 @@ func (s *Service) Get(ctx context.Context, n Name) (contract.Server, error) {
 	return s.of(n).get(ctx, n)
 }
 
-// Block refuses all deliveries to a server, and what waits for it fails. Workers
-// that have looked a moment ago still send for some seconds. A URL, which may be
+// Block refuses all deliveries to a server; those parked for it fail. Workers cache a
+// server's state, so they may still send for some seconds. A URL, which may be
 // pasted from a browser, blocks its host for every protocol.
 func (s *Service) Block(ctx context.Context, n Name, why string) (contract.Server, error) {
 	if n.ByURL() {
@@ -34,33 +34,33 @@ func (s *Service) Unblock(ctx context.Context, n Name) (contract.Server, error) 
 	return s.of(n).unblock(ctx, n)
 }
 
-// Pause holds deliveries to a host back until a time, or until Resume if that is
-// zero.
+// Pause holds deliveries to a host back until a time. If until is zero, the pause lasts
+// until Resume.
 func (s *Service) Pause(ctx context.Context, n Name, until time.Time, why string) (contract.Server, error) {
 	return s.of(n).pause(ctx, n, until, why)
 }
 
-// Resume ends a pause, an outage, or the belief that a server is gone: an
-// operator knows better. What waits is released step by step.
+// Resume ends a pause, an outage, or the phase gone, at an operator's word. Parked
+// deliveries are released step by step.
 func (s *Service) Resume(ctx context.Context, n Name) (contract.Server, error) {
 	return s.of(n).resume(ctx, n)
 }
 
-// Check has a server that is down probed at the next run of the schedule,
-// within a minute. It is also what an application calls when it has heard from a
-// server: a sign of life is a reason to look, and no proof.
+// Check makes a probe of a server that is down due at the next run of the schedule,
+// within a minute. Applications call Check when they have heard from a server. Such a
+// sign of life only leads to a probe, because it could be forged.
 func (s *Service) Check(ctx context.Context, n Name) (contract.Server, error) {
 	return s.of(n).check(ctx, n)
 }
 
-// Limit sets how many deliveries a minute a host gets; 0 ends that. burst is how
-// many of them may come at once, 0 for those of five seconds.
+// Limit sets how many deliveries a minute a host gets; 0 ends the limit. burst is how
+// many deliveries may come at once; 0 means those of five seconds.
 func (s *Service) Limit(ctx context.Context, n Name, perMinute, burst int) (contract.Server, error) {
 	return s.of(n).limit(ctx, n, perMinute, burst)
 }
 
-// Pin sets the keys that a Sipher server is known by from now on, after its
-// operator has confirmed them by another way. The server is added if it is new.
+// Pin replaces the pinned keys of a Sipher server, after its operator has confirmed them
+// by another way. The server is added if it is new.
 func (s *Service) Pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error) {
 	return s.of(n).pin(ctx, n, k)
 }

@@ -81,7 +81,7 @@ func limitOf(l ratelimit.Limit) *contract.RateLimit {
 	return &contract.RateLimit{PerMinute: l.PerMinute, Burst: l.Burst, Learnt: !l.LearntAt.IsZero(), Until: l.Until}
 }
 
-// view is a circuit as it stands now: a pause that is over is not shown as one.
+// view is the state of a circuit now: a pause that is over is not shown as a pause.
 func (s hosts) view(st circuit.State) contract.Server {
 	now := s.Now()
 	st = st.Settled(now)
@@ -156,8 +156,9 @@ func (hosts) pin(context.Context, Name, contract.SipherKeys) (contract.Server, e
 	return contract.Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
 }
 
-// whole refuses what is done to whole hosts only: the record of an inbox is
-// looked at only while its host says that it has one.
+// whole returns an error unless n is a whole host. what names an action that inboxes
+// cannot have: workers read an inbox's record only while its host's record says that
+// there is one.
 func whole(n Name, what string) error {
 	if _, ok := n.host(); !ok {
 		return fmt.Errorf("%s %w to a single inbox: name its host", what, ErrNotApplicable)
@@ -165,8 +166,8 @@ func whole(n Name, what string) error {
 	return single(n, what)
 }
 
-// single refuses what is done to one host for a host with all its subdomains,
-// which can be blocked and nothing else.
+// single returns an error if n is a host with all its subdomains, which can only be
+// blocked. what names the action.
 func single(n Name, what string) error {
 	if host, ok := circuit.FamilyOf(n.Key); ok {
 		return fmt.Errorf("%s %w to subdomains, which can be blocked only: name one host, such as %s", what, ErrNotApplicable, host)
@@ -174,8 +175,7 @@ func single(n Name, what string) error {
 	return nil
 }
 
-// change applies f to a circuit. Unless blocked is set, one that an operator has
-// blocked is left alone.
+// change applies f to a circuit. A blocked circuit is changed only if blocked is set.
 func (s hosts) change(ctx context.Context, n Name, blocked bool, f func(circuit.State) circuit.State) (contract.Server, error) {
 	_, after, err := circuit.Change(ctx, s.Hosts, n.Key, func(st circuit.State) circuit.State {
 		if st.Phase == circuit.Blocked && !blocked {

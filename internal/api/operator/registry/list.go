@@ -29,9 +29,9 @@ var Phases = []circuit.Phase{
 // many servers takes several calls.
 const mostReads = 50
 
-// List pages through the servers that anything is recorded of: hosts and
-// inboxes in no order, then Sipher servers by URL. A page may be shorter than
-// limit and not the last; next is empty after the last.
+// List pages through all servers with a record: hosts and inboxes in no order, then
+// Sipher servers by URL. A page may be shorter than limit and not be the last; next is
+// empty after the last page.
 func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) (vs []contract.Server, next string, err error) {
 	at, err := parseCursor(cursor)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) 
 	return vs, "", nil
 }
 
-// place is where a list goes on: after a cursor of the directory, which for Sipher
-// servers is a URL.
+// place is where a list goes on: a directory, and that directory's own cursor, which
+// for Sipher servers is a URL.
 type place struct {
 	directory int
 	after     string
@@ -70,7 +70,7 @@ type place struct {
 // marks tell the directories apart in a cursor.
 var marks = []string{"c ", "s "}
 
-// String is a cursor, written so that nobody is tempted to make one.
+// String is p as a cursor, encoded so that clients do not make cursors of their own.
 func (p place) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(marks[p.directory] + p.after))
 }

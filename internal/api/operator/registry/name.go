@@ -65,8 +65,8 @@ func ParseName(s string) (Name, error) {
 
 var errAuthority = errors.New("no authority")
 
-// authority returns s as the keys of circuits have it: in lower case, without the
-// port that goes without saying.
+// authority returns s in the form of the keys of circuits: lower case, without the
+// default port.
 func authority(s string) (string, error) {
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`/?#@\%`, r) }) {
 		return "", errAuthority
@@ -93,7 +93,7 @@ func nameOf(key string) string {
 	return key // circuit.InboxKey writes it as operators do
 }
 
-// ByURL reports whether it names a Sipher server.
+// ByURL reports whether n names a Sipher server.
 func (n Name) ByURL() bool { return n.URL != "" }
 
 // ofHost names the host of a URL.
@@ -107,5 +107,5 @@ func (n Name) String() string {
 	return nameOf(n.Key)
 }
 
-// host returns the host of a circuit, and whether it is of the whole host.
+// host returns the host of a circuit, and whether the circuit is of the whole host.
 func (n Name) host() (string, bool) { return circuit.HostOf(n.Key) }

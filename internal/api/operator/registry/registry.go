@@ -1,13 +1,11 @@
-// Package registry is what an operator sees of the servers that deliveries go
-// to, and what they can do about one: refuse it, hold it back, ask after it,
-// slow down.
+// Package registry shows operators the servers that deliveries go to, and lets them
+// block, pause, check and limit a server.
 //
-// A server is never stored by this package. What it shows is the circuit that
-// the workers share (package circuit) and the registry of the Sipher protocol,
-// in one vocabulary, because an operator who is called at night wants to know
-// which servers are in trouble, not which protocol they speak. What it changes,
-// it changes by the methods of those packages and with compare-and-swap, so an
-// operator never undoes what a worker has just learnt.
+// The package stores nothing itself. It shows circuits (package circuit) and the registry
+// of the Sipher protocol in one vocabulary, because an operator who is called at night
+// asks which servers are in trouble, not which protocol they speak. All changes go
+// through the methods of those packages, by compare-and-swap, so an operator never undoes
+// what a worker has just saved.
 package registry
 
 import (
@@ -25,14 +23,14 @@ import (
 
 // Errors of the service.
 var (
-	// ErrUnknown: there is no such Sipher server. A host is never unknown: one
-	// that nothing is recorded of is healthy.
+	// ErrUnknown: there is no such Sipher server. A host is never unknown: a host
+	// without a record is healthy.
 	ErrUnknown = errors.New("no such server")
 	// ErrBlocked: that cannot be done to a server that is blocked.
 	ErrBlocked = errors.New("server is blocked: unblock it first")
 	// ErrNotApplicable: that cannot be done to a server of this kind.
 	ErrNotApplicable = errors.New("does not apply")
-	// ErrBadCursor: a cursor is none that was given out.
+	// ErrBadCursor: a cursor was not made by fedpost.
 	ErrBadCursor = errors.New("no such cursor")
 )
 
@@ -52,8 +50,8 @@ type Service struct {
 	Now    func() time.Time
 }
 
-// directory is the servers whose states are kept in one way: the circuits of hosts
-// and inboxes, or the registry that a protocol has of its own.
+// directory is one kind of servers: hosts and inboxes, which have circuits, or the
+// servers in a protocol's own registry.
 type directory interface {
 	// protocol is what its servers are shown as.
 	protocol() activity.Protocol
@@ -82,7 +80,7 @@ func (s *Service) of(n Name) directory {
 	return hosts{s}
 }
 
-// Protocols lists what servers are shown as.
+// Protocols lists the protocols that servers are shown with.
 func (s *Service) Protocols() []activity.Protocol {
 	var all []activity.Protocol
 	for _, d := range s.directories() {

@@ -151,8 +151,8 @@ func (s siphers) resume(ctx context.Context, n Name) (contract.Server, error) {
 	return s.one(ctx, url)
 }
 
-// checkSipher makes the next check of an unhealthy server due now. It counts as
-// the check it stands for.
+// check makes the next check of an unhealthy server due now. The check counts like a
+// scheduled one.
 func (s siphers) check(ctx context.Context, n Name) (contract.Server, error) {
 	url := n.URL
 	v, err := s.one(ctx, url)
