@@ -1,9 +1,9 @@
 // Package keys keeps the private keys that activities are signed with.
 //
-// A private key goes in and never comes out: it is sealed before it is stored,
-// opened only in the memory of a process that signs, and every interface to
-// the outside deals in public halves. Messages on queues name a key by its id,
-// so that a dead-letter queue or a log is never a leak of an actor's identity.
+// A private key goes in and never comes out: it is sealed before it is stored, and
+// opened only in the memory of a process that signs. The API shows public halves only.
+// Messages on queues name a key by its id, so neither a dead-letter queue nor a log can
+// leak an actor's identity.
 package keys
 
 import (
@@ -54,9 +54,9 @@ var (
 	// ErrExists: a key of that id is there already, and making a new one would
 	// invalidate what its actor has published.
 	ErrExists = errors.New("key exists")
-	// ErrBadKey: what was given is no private key that can be used.
+	// ErrBadKey: the text is not a private key that fedpost can use.
 	ErrBadKey = errors.New("unusable private key")
-	// ErrBadID: what was given cannot name a key.
+	// ErrBadID: the text cannot be a key's id; see CheckID.
 	ErrBadID = errors.New("unusable key id")
 )
 
@@ -71,8 +71,8 @@ type Store interface {
 	PublicKey(ctx context.Context, id string) (Public, error)
 }
 
-// Sealer encrypts private keys at rest. What was sealed for one key id does
-// not open for another, so a stored key cannot be passed off as someone else's.
+// Sealer encrypts private keys at rest. A key that was sealed for one id does not open
+// for another, so nobody can store one actor's key under another actor's id.
 type Sealer interface {
 	Seal(ctx context.Context, keyID string, plaintext []byte) ([]byte, error)
 	Open(ctx context.Context, keyID string, sealed []byte) ([]byte, error)
@@ -82,11 +82,12 @@ type Sealer interface {
 type Options struct {
 	// CacheSize is how many opened keys are held in memory; default 256.
 	CacheSize int
-	// CacheTTL is how long; default 5 minutes. Then a key is unsealed again,
-	// which with KMS is a call that costs and that an operator can forbid.
+	// CacheTTL is how long an opened key is held; default 5 minutes. After that the
+	// key is unsealed again: with KMS a call that costs, and that an operator can
+	// forbid.
 	CacheTTL time.Duration
-	// Recheck is how often it is looked up whether another process has replaced
-	// a key that is in use; default 5 seconds.
+	// Recheck is after how long a Ring looks whether another process has replaced a
+	// key that is in use; default 5 seconds.
 	Recheck time.Duration
 
 	Now func() time.Time
@@ -105,8 +106,8 @@ type Ring struct {
 // held is an opened key.
 type held struct {
 	signer crypto.Signer
-	// sealed is what it was opened from, and checked when that was last found in
-	// the store.
+	// sealed is the stored form of the key; checked is when the store was last found
+	// to have that form.
 	sealed  []byte
 	checked time.Time
 }
@@ -129,8 +130,8 @@ func New(store Store, sealer Sealer, o Options) *Ring {
 	}
 }
 
-// Put stores the private key in privatePEM under id, replacing one that is
-// there. Its error wraps ErrBadKey or ErrBadID if the caller is to blame.
+// Put stores the private key in privatePEM under id, in place of a key that is there.
+// Its error wraps ErrBadKey or ErrBadID if an argument is wrong.
 func (r *Ring) Put(ctx context.Context, id, privatePEM string) (Public, error) {
 	if err := CheckID(id); err != nil {
 		return Public{}, err
@@ -164,7 +165,7 @@ func (r *Ring) Public(ctx context.Context, id string) (Public, error) {
 	return k, nil
 }
 
-// Known reports whether there is a key of that id. A yes is remembered.
+// Known reports whether there is a key of that id. True is cached, false is not.
 func (r *Ring) Known(ctx context.Context, id string) (bool, error) {
 	if CheckID(id) != nil {
 		return false, nil
@@ -205,8 +206,8 @@ func (r *Ring) SigningKey(ctx context.Context, id string) (crypto.Signer, error)
 	}
 }
 
-// Doubt makes the next SigningKey of that id look into the store: something
-// suggests that the key is not the one that its actor publishes.
+// Doubt makes the next SigningKey of that id look into the store. Callers use Doubt when
+// a server's answer suggests that the actor publishes another key.
 func (r *Ring) Doubt(id string) {
 	r.opened.update(id, func(h *held) { h.checked = time.Time{} })
 }

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 )
 
-// formatLocal is the first byte of what LocalSealer seals, so that another
-// format can follow it.
+// formatLocal is the first byte of everything that LocalSealer seals. It makes another
+// format possible later.
 const formatLocal = 1
 
 const sealingKeySize = 32
@@ -74,9 +74,9 @@ func readSealingKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// makeSealingKey writes the key under another name and links it into place:
-// the file is whole or not there, and of two processes that make it at the same
-// time one wins and both use its key.
+// makeSealingKey writes the key to a temporary file and links that file into place. So
+// the key file is either complete or missing, and two processes that make it at the same
+// time both use the file of the first.
 func makeSealingKey(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

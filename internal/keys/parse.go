@@ -114,10 +114,9 @@ func public(s crypto.Signer) (Type, string, error) {
 	return t, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), nil
 }
 
-// CheckID reports whether id can name a key: it becomes a header parameter of
-// every signature, so it is of visible ASCII characters and holds no quotes.
-// What is let through here fails when something is to be signed, for every
-// recipient. Its error wraps ErrBadID.
+// CheckID returns an error that wraps ErrBadID if id cannot name a key. An id is a header
+// parameter of every signature, so it has visible ASCII characters only, and no quotes.
+// With any other id, signing would fail for every recipient.
 func CheckID(id string) error {
 	switch {
 	case id == "":

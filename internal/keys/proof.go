@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// proofID is where a store keeps the proof of its sealing key. No signing key has
-// it: CheckID refuses an empty id.
+// proofID is the id under which a store keeps the proof of its sealing key. No signing
+// key can have this id, because CheckID refuses an empty one.
 const proofID = ""
 
 var proof = []byte("fedpost")
 
-// Errors of OpenLocalSealerOf. A store in both cases has keys that nobody can open.
+// Errors of OpenLocalSealerOf. Both say that the store has keys that the file cannot
+// open.
 var (
 	ErrSealingKeyGone  = errors.New("the sealing key is missing")
 	ErrSealingKeyOther = errors.New("this is not the sealing key that the stored keys were sealed with")

@@ -1,10 +1,10 @@
 // Package message is the format of what travels on fedpost's queues.
 //
-// One call to the API is one message, so that accepting it is one atomic send:
-// there is no half-accepted activity to repair. A message is small work
-// (deliver this activity to these few inboxes), large work to be split (fan
-// out), several activities at once (a batch), or a claim check for a payload
-// that is too large for the queue and waits in the store.
+// One call to the API is one message, so accepting a call is one atomic send, and no
+// activity is ever half accepted. A message is a delivery (this activity to these few
+// inboxes), a fan-out (an activity whose recipients have to be split), a batch (several
+// activities), or a claim check (the message itself is in the store, because it is too
+// large for the queue).
 //
 // Messages outlive deployments: a newer version reads every older one, and an
 // unknown version is an error that sends the message to the dead-letter queue
@@ -35,16 +35,16 @@ type Message struct {
 	Batch    []Message          `json:"batch,omitempty"`
 	Ref      *Ref               `json:"ref,omitempty"`
 
-	// Unrecorded comes with an activity that may have no record.
+	// Unrecorded is set if the activity may have no record.
 	Unrecorded *Unrecorded `json:"unrecorded,omitempty"`
-	// NotBefore is when the work may begin, if that is later than the queue could
-	// hold the message back and the agenda could not be written. Zero: at once.
+	// NotBefore is when the work may begin; zero: at once. It is set if the delay is
+	// longer than the queue's longest and the agenda could not be written.
 	NotBefore time.Time `json:"notBefore,omitzero"`
 }
 
-// Unrecorded is what the record of an activity says beyond its message. The
-// table could not be written when the activity was accepted, so whoever works on
-// the message first writes the record.
+// Unrecorded is what the record of an activity says and its message does not. The table
+// could not be written when the activity was accepted, so the first worker that gets the
+// message writes the record.
 type Unrecorded struct {
 	Fingerprint string    `json:"fp,omitempty"`
 	DueAt       time.Time `json:"due,omitzero"`
@@ -67,22 +67,22 @@ type Delivery struct {
 	// Targets are the chunk's targets, or the single one.
 	Targets []activity.Target `json:"targets"`
 
-	// Attempts counts the requests made before this message was sent, and Unsent
-	// the tries that ended before there was one.
+	// Attempts counts the requests made before this message was sent. Unsent counts
+	// the tries that ended before a request was made.
 	Attempts int `json:"attempts,omitempty"`
 	Unsent   int `json:"unsent,omitempty"`
 
-	// Generation fences a target's messages: only the one whose generation is
-	// at least the record's is acted on, so that a message which was sent twice
-	// or revived cannot run beside its successor.
+	// Generation fences a target's messages: a message is dropped if its generation is
+	// below the record's. So a message that was sent twice, or that was replaced, cannot
+	// run beside its successor.
 	Generation int `json:"gen,omitempty"`
 
-	// Since is when the time that the delivery may take began, if not with its
-	// activity: a dead delivery that is revived has all of it again.
+	// Since is when the give-up time began to count; zero: with the activity. A dead
+	// delivery that is revived gets the whole give-up time again.
 	Since time.Time `json:"since,omitzero"`
 
-	// Slot is when the delivery may be sent under the rate limit of its host, if
-	// that time was reserved for it.
+	// Slot is the time that was booked for this delivery under the rate limit of its
+	// host; zero if none was booked.
 	Slot time.Time `json:"slot,omitzero"`
 
 	// Trial marks the half-open delivery that decides whether a circuit closes.
@@ -96,26 +96,25 @@ type FanOut struct {
 	Cursor int `json:"cursor,omitempty"`
 }
 
-// Ref is a claim check: the message it stands for is kept in the store in
-// Parts parts under ID.
+// Ref is a claim check: the store has the message under ID, in Parts parts.
 type Ref struct {
 	ID    string `json:"id"`
 	Parts int    `json:"parts"`
-	// Cursor is where a fan-out of the stored message goes on.
+	// Cursor is the first chunk of the stored fan-out that is not expanded yet.
 	Cursor int `json:"cursor,omitempty"`
 }
 
-// ErrMalformed says that a queue message is not one of ours, or from a newer
-// version. Trying again will not help.
+// ErrMalformed says that a queue message was not made by fedpost, or by a newer version
+// of it. Trying again does not help.
 var ErrMalformed = errors.New("malformed queue message")
 
-// noncharacters are the two that JSON takes as they are and SQS refuses, as it
-// refuses whatever XML 1.0 cannot carry.
+// noncharacters escapes the two characters that are valid in JSON and that SQS refuses,
+// because XML 1.0 does not have them.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 var noncharacters = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)
 
-// Encode returns m as it goes on a queue: JSON in characters that SQS takes.
-// Decode gives back the very bytes of every text in m, if they are UTF-8.
+// Encode returns m as JSON for a queue, in characters that SQS takes. Decode returns
+// every text of m byte for byte, if the text is UTF-8.
 func Encode(m Message) (string, error) {
 	m.Version = Version
 	if len(m.Batch) > 0 {

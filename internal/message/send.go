@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// GroupOf is the group of an ordered delivery: what must stay in order. It is
-// empty for others.
+// GroupOf returns the FIFO group of an ordered delivery, in which deliveries stay in
+// order. It is empty for deliveries without an ordering key.
 func GroupOf(a activity.Activity, host string) string {
 	if !a.Ordered() {
 		return ""
@@ -31,8 +31,8 @@ func QueueOf(a activity.Activity) queue.Name {
 	return queue.Normal
 }
 
-// Queued is d, a delivery of a, as a message for a queue. On a FIFO queue it is in
-// the group of its first target, and sending it again is the same.
+// Queued returns d, a delivery of a, as a message for a queue. On a FIFO queue the
+// message is in the group of its first target, and the queue drops a second copy.
 func (d Delivery) Queued(name queue.Name, a activity.Activity) (Addressed, error) {
 	body, err := Encode(Message{Activity: &a, Deliver: &d})
 	if err != nil {

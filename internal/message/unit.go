@@ -19,8 +19,8 @@ type Unit struct {
 // Unit is what d, a delivery of an activity, is about.
 func (d Delivery) Unit(id activity.ID) Unit { return Unit{id, d.Chunk, d.Position, d.Generation} }
 
-// String names a unit in one word, such as the sending of its message: sending it
-// again is the same.
+// String is the unit's name in one word. It is also the deduplication key of the unit's
+// message, so that a FIFO queue drops a second copy.
 func (u Unit) String() string {
 	return fmt.Sprintf("%s/%d/%d/%d", u.Activity, u.Chunk, u.Position, u.Generation)
 }

@@ -1,9 +1,8 @@
 // Package kms seals private keys with a KMS key.
 //
-// The encryption context binds what is sealed to the id of the signing key: a
-// sealed key that is copied under another id in the table does not open, and
-// CloudTrail shows which key was opened when. The KMS key itself never leaves
-// KMS, so a copy of the table is worth nothing.
+// The encryption context binds a sealed key to its id: a sealed key that is copied to
+// another id in the table does not open, and CloudTrail shows which key was opened when.
+// The KMS key never leaves KMS, so sealed keys in a copy of the table are useless.
 package kms
 
 import (
@@ -60,12 +59,11 @@ func (s *Sealer) Seal(ctx context.Context, keyID string, plaintext []byte) ([]by
 	return out.CiphertextBlob, nil
 }
 
-// Open implements keys.Sealer. Its error wraps keyring.ErrCannotOpen if what
-// is sealed does not belong to this id or this KMS key, and not if KMS could not
-// be asked.
+// Open implements keys.Sealer. Its error wraps keys.ErrCannotOpen if the sealed key is of
+// another id or of another KMS key; other errors say that KMS could not be reached.
 func (s *Sealer) Open(ctx context.Context, keyID string, sealed []byte) ([]byte, error) {
 	out, err := s.client.Decrypt(ctx, &kms.DecryptInput{
-		// Naming the key refuses what some other key of the account has sealed.
+		// With KeyId, KMS refuses what another key of the account has sealed.
 		KeyId:             aws.String(s.key),
 		CiphertextBlob:    sealed,
 		EncryptionContext: map[string]string{contextKey: keyID},

@@ -1,6 +1,6 @@
-// Package agenda keeps queue messages for later, where the queue itself cannot:
-// beyond the longest delay of a standard queue, and for any delay on an ordered
-// queue, which delays whole groups or nothing.
+// Package agenda keeps queue messages until they are due, if the queue itself cannot: for
+// longer than a standard queue's longest delay, and for any delay on an ordered queue,
+// because SQS cannot delay a single message of a FIFO queue.
 //
 // A task is one finished queue message with a date. The scheduled function
 // sends each due task and then drops it. If the function dies in between, or two
@@ -24,7 +24,8 @@ const Shards = 4
 
 // Task is a message to send when it is due.
 type Task struct {
-	// ID is the activity's, or the batch's: putting it twice makes one task.
+	// ID is the activity's, or that of a batch's first activity. A task that is put
+	// twice is one task.
 	ID    string     `json:"-"`
 	Queue queue.Name `json:"queue"`
 	// Body is the encoded message, at most what fits an item when deflated.
@@ -42,8 +43,8 @@ type Task struct {
 	Damaged error `json:"-"`
 }
 
-// Shard is where t lies. A group's tasks lie together, because their order is
-// that of one shard.
+// Shard is the shard of t. Tasks of one ordering group are in the same shard, because
+// tasks are released in order within a shard.
 func (t Task) Shard() int {
 	name := t.Group
 	if name == "" {
@@ -54,9 +55,9 @@ func (t Task) Shard() int {
 	return int(h.Sum32() % Shards)
 }
 
-// Slack is how long a task, and the payload that it refers to, is kept after it was
-// due: as long as the schedule may stand still without losing anything. No setting
-// shortens it.
+// Slack is how long a task, and the payload that it refers to, is kept after its due
+// time. If the schedule does not run for less than Slack, nothing is lost. No setting
+// shortens Slack.
 const Slack = 30 * 24 * time.Hour
 
 // Fit returns the encoded message body as a task can hold it: body itself, or a
@@ -80,9 +81,9 @@ func Fit(ctx context.Context, s claimcheck.Store, id, body string, forget time.T
 type Store interface {
 	// PutTask notes t, replacing one of the same id.
 	PutTask(ctx context.Context, t Task) error
-	// DueTasks returns up to limit tasks of a shard that are due at now, the
-	// earliest first, and none that has been dropped before the call. One that
-	// cannot be read is Damaged and does not keep the others from being returned.
+	// DueTasks returns up to limit tasks of a shard that are due at now, the earliest
+	// first. Tasks that were dropped before the call are left out. A task that cannot
+	// be read is returned with Damaged set.
 	DueTasks(ctx context.Context, shard int, now time.Time, limit int) ([]Task, error)
 	// DropTasks forgets tasks.
 	DropTasks(ctx context.Context, ts []Task) error

@@ -14,14 +14,15 @@ import (
 // page is how many tasks are read at a time: several sends, one query.
 const page = 50
 
-// Releaser sends what is due.
+// Releaser sends tasks that are due.
 type Releaser struct {
 	Store  Store
 	Queues map[queue.Name]queue.Sender
 	// Released, if set, is told of every message that was sent.
 	Released func(ctx context.Context, t Task)
-	// SetAside ends a task that no queue will ever take, and records its end;
-	// then the task is forgotten. Nil keeps such a task, which holds up others.
+	// SetAside gives up a task that a queue refuses for good, and records the end of
+	// its recipients; then the task is dropped. If SetAside is nil, such a task stays
+	// and holds up others.
 	SetAside func(ctx context.Context, t Task, why error) error
 	Log      *slog.Logger
 }

@@ -1,10 +1,10 @@
-// Package claimcheck is the claim check for payloads that are too large for a queue
-// message or a table item: they are deflated, cut into parts that fit an item
-// each, and a reference travels in their place.
+// Package claimcheck stores payloads that are too large for a queue message or a table
+// item. It deflates a payload and cuts it into parts that each fit into an item; a
+// reference travels in the payload's place.
 //
-// A list of 50,000 inboxes is a few MiB of very similar URLs, which deflate to
-// a tenth; so the table, which every deployment has anyway, holds it in a
-// handful of items, and no further service is needed.
+// A list of 50,000 inboxes is a few MiB of very similar URLs, which deflate to a tenth.
+// So the table, which every deployment has anyway, keeps the list in a handful of items,
+// and fedpost needs no further service such as S3.
 package claimcheck
 
 import (
@@ -84,7 +84,7 @@ func Pack(payload string) ([][]byte, error) {
 	return append(parts, packed), nil
 }
 
-// Unpack puts together what Pack took apart. Its error wraps ErrDamaged.
+// Unpack returns the payload whose parts Pack made. Its error wraps ErrDamaged.
 func Unpack(parts [][]byte) (string, error) {
 	readers := make([]io.Reader, len(parts))
 	for i, p := range parts {

@@ -1,8 +1,9 @@
-// Package cache is what one process knows of other servers: their shared states,
-// cached for seconds, and what the process has learnt itself and not shared yet.
+// Package cache is what one process knows of other servers: their shared states, cached
+// for seconds, and what the process itself has learnt and not saved yet.
 //
-// Strangers choose the hosts, so the cache is bounded; and a delivery must know at
-// once what the one before it has learnt, so what is not saved yet counts here.
+// Strangers choose the hosts, so the cache is bounded. What the process has learnt counts
+// at once, before it is saved, so that the next delivery to a host that has just failed
+// is spared.
 package cache
 
 import (
@@ -18,10 +19,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Hosts is what this process knows of servers: their shared states, cached for
-// seconds, and what it has learnt itself and not shared yet. The latter counts
-// at once here, so a host that goes down in the middle of a batch is spared from
-// then on, and is saved as one sum per batch.
+// Hosts has the states of servers as this process knows them. It is safe for concurrent
+// use.
 type Hosts struct {
 	store circuit.Store
 	rules circuit.Rules
@@ -37,9 +36,9 @@ type Hosts struct {
 type host struct {
 	stored circuit.State
 	loaded time.Time
-	// unsaved is what was learnt and is not being saved yet, saving what is. Of
-	// successes alone, unsaved holds those since began, as far as the circuit's
-	// window reaches.
+	// unsaved is what was learnt and waits to be saved; saving is what is being saved.
+	// If unsaved has successes only, they are those since began, within the circuit's
+	// window.
 	unsaved, saving unsaved
 	began           time.Time
 	// written is when the state was last saved.
@@ -51,7 +50,7 @@ type host struct {
 	count, last int
 }
 
-// mostHosts bounds the cache: hosts are chosen by strangers.
+// mostHosts is how many hosts the cache holds. Strangers choose the hosts.
 const mostHosts = 20_000
 
 // TTL is how long a host's state is trusted without another look, by default.
@@ -141,9 +140,9 @@ func (h *Hosts) Set(s circuit.State) {
 	h.put(s.Key, s, h.now())
 }
 
-// LoadFor loads the states of the targets' hosts and, where a host is known to
-// have inboxes with states of their own, of the targets' inboxes. It
-// returns what it read of the hosts.
+// LoadFor loads the states of the targets' hosts. If a host has inboxes with states of
+// their own, it loads the states of the targets' inboxes, too. With fresh nothing comes
+// from the cache. LoadFor returns the states of hosts that it has read.
 func (h *Hosts) LoadFor(ctx context.Context, fresh bool, ts []activity.Target) (map[string]circuit.State, error) {
 	hosts := map[string]bool{}
 	for _, t := range ts {
@@ -168,8 +167,9 @@ func (h *Hosts) LoadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 	return read, err
 }
 
-// Decision returns how a target is to be met, and the state that says so: the
-// block of a domain above its host, its host's or, if that accepts, its inbox's.
+// Decision returns what a delivery to a target has to do, and the state that decides: the
+// block of a domain above its host, or the host's state or, if the host accepts
+// deliveries, the inbox's.
 func (h *Hosts) Decision(t activity.Target, now time.Time) (circuit.State, circuit.Decision) {
 	for _, key := range circuit.Families(t.Host()) {
 		if s := h.State(key); s.Phase == circuit.Blocked {

@@ -6,15 +6,15 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Form returns the signature form that a host is known to take, or "". It is a
-// part of the host's shared state, so that what one process has learnt by being
-// refused once, none has to learn again.
+// Form returns the signature form that a host is known to take, or "". The form is a part
+// of the host's shared state, so that not every process has to be refused once to learn
+// it.
 func (h *Hosts) Form(host string) string {
 	return h.State(circuit.HostKey(host)).FormAt(h.now())
 }
 
-// RememberForm notes that a host has accepted a form after it had refused the
-// expected one. After the second such delivery the form is kept until a time.
+// RememberForm notes that a host has refused the expected form and then accepted another.
+// After the second such delivery the host is sent that other form, until the given time.
 func (h *Hosts) RememberForm(host, form string, until time.Time) {
 	now, key, kind := h.now(), circuit.HostKey(host), "form"
 	if h.State(key).MaybeForm != form {

@@ -32,10 +32,10 @@ const (
 	saveTime = 5 * time.Second
 )
 
-// Lesson is something that the shared state of a server is to say.
+// Lesson is a change of a server's shared state that a delivery has led to.
 type Lesson struct {
-	// Kind in one word. Of one kind only the latest lesson is kept until it is
-	// saved, so a server that never stops talking fills no memory.
+	// Kind in one word. Of each kind only the latest unsaved lesson is kept, so a server
+	// that leads to many lessons fills no memory.
 	Kind string
 	// Apply returns the changed state. It is applied to whatever the state is
 	// when it is saved, possibly several times.
@@ -45,8 +45,8 @@ type Lesson struct {
 	Before func(context.Context) (func(circuit.State) circuit.State, error)
 }
 
-// unsaved is what was learnt of a server, in order: there is at most one lesson
-// of a kind, and attempts that follow each other are summed up.
+// unsaved is what was learnt of a server, in order. It has at most one lesson of a kind,
+// and one sum for attempts that follow each other.
 type unsaved []step
 
 // step is a lesson or, if that has no Apply, a sum of attempts.
@@ -55,8 +55,8 @@ type step struct {
 	seen circuit.Observation
 }
 
-// apply returns what s becomes. blamed is the last sum of attempts by which an
-// inbox turned out to be at fault and not its host, and culprit that inbox.
+// apply returns s after all steps. If failures turned out to be those of one inbox and
+// not of its host, culprit is that inbox, and blamed the last sum of its attempts.
 func (u unsaved) apply(s circuit.State, r circuit.Rules, now time.Time) (after circuit.State, culprit string, blamed circuit.Observation) {
 	for _, l := range u {
 		if l.Apply != nil {
@@ -93,7 +93,7 @@ func (u unsaved) plain() bool {
 	return len(u) == 0 || len(u) == 1 && u[0].Apply == nil && u[0].seen.Failures == 0
 }
 
-// uncounted reports whether u leaves a state as it is.
+// uncounted reports whether u does not change a state.
 func (u unsaved) uncounted(s circuit.State, r circuit.Rules, now time.Time) bool {
 	after, _, _ := u.apply(s, r, now)
 	return after == s
@@ -117,7 +117,7 @@ func (h *Hosts) worthSaving(k *host) bool {
 	return k.unsaved.teaches()
 }
 
-// teaches reports whether u has a lesson.
+// teaches reports whether u has a lesson, and not only sums of attempts.
 func (u unsaved) teaches() bool {
 	return slices.ContainsFunc(u, func(s step) bool { return s.Apply != nil })
 }
@@ -154,8 +154,8 @@ func (h *Hosts) Learn(key string, l Lesson) {
 	h.begin(key, k)
 }
 
-// begin saves what was learnt of a server, in the background. One goroutine at a
-// time does so for a server, for all.
+// begin saves what was learnt of a server, in the background. At most one goroutine saves
+// a server's state at a time.
 func (h *Hosts) begin(key string, k *host) {
 	if k.saved != nil {
 		return
@@ -167,14 +167,14 @@ func (h *Hosts) begin(key string, k *host) {
 		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
 		defer cancel()
 		if err := h.save(ctx, key, k); err != nil {
-			// The deliveries are recorded all the same; only the circuits know less.
+			// Deliveries are recorded all the same. Only the circuit has fewer outcomes.
 			h.log.Warn("what was learnt of a host could not be saved", "key", key, "error", err)
 		}
 	}()
 }
 
-// save saves until nothing is left to be saved. What could not be saved is kept
-// for the next time.
+// save saves until nothing is left to be saved. After an error the rest is kept for the
+// next save.
 func (h *Hosts) save(ctx context.Context, key string, k *host) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -247,9 +247,9 @@ func (h *Hosts) share(ctx context.Context, base circuit.State, u unsaved) (circu
 	return saved, err
 }
 
-// Flush saves what has been learnt, and waits for that: the process may be frozen
-// afterwards. It gives up after 5 s. What could not be saved is kept for the next
-// time, and logged.
+// Flush saves everything that was learnt, and waits for that, because the process may be
+// frozen afterwards. It gives up after 5 s; the rest is logged, and kept for the next
+// time.
 func (h *Hosts) Flush(ctx context.Context) error {
 	h.mu.Lock()
 	var keys []string

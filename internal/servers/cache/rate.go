@@ -6,8 +6,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// leastRate is how many deliveries of this process a host has to have accepted in a
-// minute for that to say anything about the rate that it accepts.
+// leastRate is how many deliveries of this process a host must have accepted in a minute
+// for Rate to return that number.
 const leastRate = 10
 
 // Accepted counts a delivery that a host accepted.

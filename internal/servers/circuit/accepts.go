@@ -29,9 +29,9 @@ func (s State) Accepts(now time.Time) bool { return s.Decision(now) == Send }
 // Trying reports whether a trial decides about the server at now.
 func (s State) Trying(now time.Time) bool { return s.Settled(now).Phase == HalfOpen }
 
-// Settled ends what ends by itself: pauses, and the belief that a server is
-// gone. What is parked is then released step by step; after several pauses in a
-// row that began with one trial.
+// Settled returns s at now, after phases that end by themselves: Paused and Gone. Parked
+// deliveries are then released step by step. After several pauses in a row, one trial
+// comes first.
 func (s State) Settled(now time.Time) State {
 	switch s.Phase {
 	case "":
@@ -48,8 +48,8 @@ func (s State) Settled(now time.Time) State {
 	return s
 }
 
-// LooksAt is when somebody looks at the server next: for a check, a release or the
-// end of a pause; zero if nobody does.
+// LooksAt is when the scheduled function looks at the server next, for a check, a release
+// or the end of a pause; zero if it does not.
 func (s State) LooksAt(now time.Time) time.Time {
 	s = s.Settled(now)
 	if s.CheckAt.IsZero() && s.Phase == Paused {
@@ -58,7 +58,7 @@ func (s State) LooksAt(now time.Time) time.Time {
 	return s.CheckAt
 }
 
-// onTrial is s after one pause too many: a single delivery decides how it goes on.
+// onTrial is s after several pauses in a row: half-open, so that one delivery decides.
 func (s State) onTrial(now time.Time) State {
 	why := s.Why
 	s = s.reopened(now)
@@ -66,8 +66,8 @@ func (s State) onTrial(now time.Time) State {
 	return s
 }
 
-// reopened is s as it accepts deliveries again, with nothing known against it but
-// the pauses it asked for.
+// reopened is s with a closed circuit: it accepts deliveries, all counts of failures are
+// zero, and only the number of pauses in a row stays.
 func (s State) reopened(now time.Time) State {
 	s.Phase, s.Since, s.Until, s.Why, s.Reason = Healthy, now, time.Time{}, "", ""
 	s.DownSince, s.Streak, s.Window, s.Checks = time.Time{}, 0, Window{}, 0
@@ -79,10 +79,10 @@ func (s State) reopened(now time.Time) State {
 	return s
 }
 
-// kept sets how long the record lives. What an operator said lives for ever, and
-// so does the record of a server for which something is parked: it is the only
-// thing that leads the scheduled function to the lot, which empties the lot in
-// the end and so lets the record go. Every other record lives for a while.
+// kept sets when the record expires. A record with an operator's setting never expires,
+// nor does that of a server with parked deliveries: without the record the scheduled
+// function would not find the lot. The scheduled function empties every lot in the end.
+// All other records expire Rules.Unknown after their last change.
 func (s State) kept(r Rules, now time.Time) State {
 	if s.Parked || s.Phase == Blocked || (s.Phase == Paused && s.Until.IsZero()) || (s.Rate > 0 && !s.RateLearnt) {
 		s.Forget = time.Time{}

@@ -6,14 +6,13 @@ import (
 	"fmt"
 )
 
-// changeTries bounds how often Change starts over. Workers that lose to others
-// have at least seen that the state was written a moment ago.
+// changeTries is how often Change starts over.
 const changeTries = 12
 
-// Change loads the state of key, applies f and saves the result, as often as it
-// takes to do so without losing what others saved meanwhile. It returns the
-// state before and after. If f returns its argument nothing is written. The
-// error wraps ErrChanged if others never stopped.
+// Change loads the state of key, applies f and saves the result by compare-and-swap. If
+// another worker has saved the state in between, Change starts over. It returns the state
+// before and after. If f returns its argument, nothing is written. After changeTries the
+// error wraps ErrChanged.
 func Change(ctx context.Context, st Store, key string, f func(State) State) (before, after State, err error) {
 	s, err := Load(ctx, st, key)
 	if err != nil {
@@ -22,7 +21,7 @@ func Change(ctx context.Context, st Store, key string, f func(State) State) (bef
 	return ChangeFrom(ctx, st, s, f)
 }
 
-// ChangeFrom is Change without the first look, from a state loaded before.
+// ChangeFrom is Change from a state that the caller has loaded.
 func ChangeFrom(ctx context.Context, st Store, s State, f func(State) State) (before, after State, err error) {
 	for try := 0; ; try++ {
 		next := f(s)

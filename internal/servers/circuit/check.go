@@ -6,8 +6,8 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Begin returns the state as the scheduled function saves it before it does
-// what is due: until lease is over no other run will do the same.
+// Begin returns the state that the scheduled function saves before it takes a step. For
+// the time of lease no other run takes the same step.
 func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
 	s.CheckAt = now.Add(lease)
 	if s.Phase == Paused && s.Until.After(now) && s.Until.Before(s.CheckAt) {
@@ -16,8 +16,8 @@ func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// CheckPassed says that the server answered a probe. With something parked a
-// trial decides; without, there is nothing to hold against it.
+// CheckPassed says that the server answered a probe. If deliveries are parked, a trial
+// decides; otherwise the circuit closes.
 func (s State) CheckPassed(r Rules, now time.Time) State {
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
@@ -56,7 +56,8 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 	s.CheckAt = time.Time{}
 	if wait := r.wait(s.Checks, s.Parked); wait > 0 {
 		s.CheckAt = now.Add(wait)
-		// Exhaustion is noticed when it comes, not up to a day later.
+		// The next check is at the give-up time, so that exhaustion is noticed at once
+		// and not up to a day later.
 		if end := s.DownSince.Add(r.GiveUp); now.Before(end) && end.Before(s.CheckAt) {
 			s.CheckAt = end
 		}
@@ -64,8 +65,8 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 	return s.kept(r, now)
 }
 
-// TrialSent says that a trial was released, to an inbox. Without news of it by
-// Rules.TrialTimeout another is sent.
+// TrialSent says that a trial to an inbox was released. If its outcome does not come
+// within Rules.TrialTimeout, another trial is released.
 func (s State) TrialSent(r Rules, inbox string, at Sweep, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
@@ -134,8 +135,8 @@ func (s State) Sooner(r Rules, at, now time.Time) State {
 	return s
 }
 
-// Contact says that there is a sign of life of the server, such as a message
-// from it. It only brings the next check forward: anyone can claim to be it.
+// Contact says that an application has heard from the server. Contact only brings the next
+// check forward, because anyone can claim to be the server.
 func (s State) Contact(r Rules, now time.Time) State {
 	if s.Phase == Unhealthy || s.Phase == Exhausted {
 		return s.Sooner(r, now, now)
@@ -143,7 +144,7 @@ func (s State) Contact(r Rules, now time.Time) State {
 	return s
 }
 
-// Idle says that nothing is to be done for the server.
+// Idle says that no step is due for the server.
 func (s State) Idle(r Rules, now time.Time) State {
 	s = s.Settled(now)
 	s.CheckAt = time.Time{}

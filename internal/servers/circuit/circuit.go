@@ -1,12 +1,11 @@
-// Package circuit is the state of a remote server as all workers share it: the
-// circuit that decides whether deliveries go out, wait, or are given up.
+// Package circuit is the state of a remote server, shared by all workers: the circuit that
+// decides whether deliveries are sent, parked or failed.
 //
-// It is a pure state machine over a clock. Workers load a State, apply what
-// they saw with one of its methods, and save it back with compare-and-swap;
-// so a thousand concurrent functions agree on one circuit, no increment is
-// lost, and days of outage are tested in microseconds. A healthy host has no
-// record at all and costs nothing; the records of hosts that were never any
-// good expire, so a hostile list of hosts cannot grow the table for ever.
+// It is a pure state machine over a clock. Workers load a State, apply an event with one
+// of its methods, and save the State by compare-and-swap. So a thousand concurrent
+// functions agree on one circuit, no count is lost, and tests of days of outage take
+// microseconds. A healthy host has no record and costs nothing. Records of hosts that
+// never worked expire, so a hostile list of hosts cannot grow the table for ever.
 package circuit
 
 import (
@@ -36,17 +35,17 @@ const (
 	Recovering Phase = "recovering"
 	// Paused: the server asked for a pause until State.Until.
 	Paused Phase = "paused"
-	// Exhausted: down for longer than the give-up time; what is parked dies,
-	// what comes is parked.
+	// Exhausted: down for longer than the give-up time. Parked deliveries that are
+	// overdue die, new ones are parked.
 	Exhausted Phase = "exhausted"
-	// Gone: a look at the server has confirmed a 410 for the whole of it;
-	// deliveries fail until State.Until.
+	// Gone: the server has answered a probe with 410, too. Deliveries fail until
+	// State.Until.
 	Gone Phase = "gone"
 	// Blocked: an operator refuses deliveries to it.
 	Blocked Phase = "blocked"
 )
 
-// State is the record of one server, or of one inbox whose fault is its own.
+// State is the record of one server, or of one inbox that fails while its host works.
 type State struct {
 	// Key is "host:<authority>" or "inbox:<url>".
 	Key    string         `json:"-"`
@@ -59,9 +58,9 @@ type State struct {
 	// Throttles counts the pauses that the server has asked for in a row, without
 	// a delivery accepted in between.
 	Throttles int `json:"throttles,omitempty"`
-	// Doubt says that an inbox which many actors share has answered 410, and that
-	// a look at the server is due to tell whether it is gone; DoubtAt is when
-	// that was last asked for.
+	// Doubt says that a shared inbox has answered 410, and that a probe is due to show
+	// whether the server is gone. DoubtAt is when a shared inbox last led to such a
+	// probe.
 	Doubt   bool      `json:"doubt,omitempty"`
 	DoubtAt time.Time `json:"doubtAt,omitzero"`
 
@@ -80,12 +79,12 @@ type State struct {
 	Tried  string `json:"tried,omitempty"`
 	// Ramp is the number released at the next step of a recovery.
 	Ramp int `json:"ramp,omitempty"`
-	// CheckAt is when the scheduled function has something to do for this
-	// server: a probe, the end of a pause, the next release. Zero: nothing.
+	// CheckAt is when the scheduled function takes the next step for this server: a
+	// probe, the end of a pause, a release. Zero: no step is due.
 	CheckAt time.Time `json:"-"`
 
-	// Parked says that deliveries may be parked under Key: set before the first
-	// is parked, cleared when the lot was seen empty.
+	// Parked says that deliveries may be parked under Key. It is set before the first
+	// one is parked, and cleared when the lot was seen empty.
 	Parked bool `json:"parked,omitempty"`
 	// Sweep is how far the releases of the present recovery have come.
 	Sweep Sweep `json:"sweep,omitzero"`
@@ -123,13 +122,13 @@ type Window struct {
 	Inbox string `json:"inbox,omitempty"`
 }
 
-// Sweep is a place in a lot that is being released: everything before it has
-// been looked at since the sweep began.
+// Sweep is a place in a lot that is being released. All deliveries before this place were
+// looked at since the sweep began.
 type Sweep struct {
 	Shard int    `json:"shard,omitempty"`
 	After string `json:"after,omitempty"`
-	// Left says that something was left in place on the way: the head of an
-	// ordered group, which keeps its spot until it is final.
+	// Left says that the sweep has left spots behind: those of heads of ordered groups,
+	// which keep their spots until they are final.
 	Left bool `json:"left,omitempty"`
 }
 
@@ -142,7 +141,8 @@ const (
 	inboxPrefix = "inbox:"
 )
 
-// HostOf returns the host that a key is of, and whether it is of the whole host.
+// HostOf returns the host of a key. whole is true for a host's key, and false for that of
+// an inbox.
 func HostOf(key string) (host string, whole bool) {
 	if host, ok := strings.CutPrefix(key, hostPrefix); ok {
 		return host, true
@@ -164,8 +164,8 @@ type Store interface {
 	// is empty) and returns it with its new version, else ErrChanged.
 	SaveServer(ctx context.Context, s State) (State, error)
 	// ListServers pages through all states, in no meaningful order. The cursor of
-	// the first page is empty, and so is next after the last; a page may be
-	// shorter than limit and not the last. One that is none of ours gives
+	// the first page is empty, and so is next after the last; a page may be shorter
+	// than limit and not be the last. A cursor that fedpost did not make is
 	// ErrCursor.
 	ListServers(ctx context.Context, cursor string, limit int) (states []State, next string, err error)
 	// DueServers returns states of a shard whose CheckAt is at or before now.
