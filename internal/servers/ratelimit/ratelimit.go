@@ -114,11 +114,17 @@ func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []tim
 	return granted, l, later
 }
 
-// Set returns l as an operator sets it: perMinute 0 ends it.
+// Set returns l as an operator sets it: perMinute 0 ends it. What is booked takes
+// no longer at a higher rate than it would have taken from the start: otherwise
+// whoever comes after a backlog that was booked for hours would wait for those.
 func (l Limit) Set(perMinute, burst int, now time.Time) Limit {
 	set := Limit{Host: l.Host, PerMinute: perMinute, Burst: burst, Arrival: l.Arrival, Version: l.Version}
-	if perMinute == 0 {
+	switch {
+	case perMinute == 0:
 		set.Arrival, set.Forget = time.Time{}, now
+	case perMinute > l.PerMinute && l.PerMinute > 0 && l.Arrival.After(now):
+		booked := float64(l.Arrival.Sub(now)) / float64(l.gap())
+		set.Arrival = now.Add(time.Duration(booked * float64(set.gap())))
 	}
 	return set
 }

@@ -280,3 +280,22 @@ func TestLimitsAreSetLearntAndShown(t *testing.T) {
 		t.Errorf("Limit of another: %v, %v", ok, err)
 	}
 }
+
+// TestAHigherLimitIsFeltAtOnce, although slots were booked for hours at the rate of
+// before.
+func TestAHigherLimitIsFeltAtOnce(t *testing.T) {
+	slots, l := ratelimit.Limit{PerMinute: 1}.Book(600, ratelimit.Horizon, start)
+	if len(slots) != 600 {
+		t.Fatalf("%d slots", len(slots))
+	}
+	for _, c := range []struct {
+		perMinute int
+		wait      time.Duration
+	}{{600, time.Minute}, {60, 10 * time.Minute}, {1, 10 * time.Hour}} {
+		set := l.Set(c.perMinute, 1, start)
+		next, _ := set.Book(1, 2*ratelimit.Horizon, start)
+		if at := next[0].Sub(start); at > c.wait {
+			t.Errorf("set to %d a minute, the next delivery goes after %s, want %s at most", c.perMinute, at, c.wait)
+		}
+	}
+}
