@@ -12,9 +12,9 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// attemptAll makes the attempts of a unit, all at once as far as the caps allow,
-// and decides what becomes of each. Nothing in this loop waits for a queue or a
-// table, as all answers wait for the loop.
+// attemptAll makes the attempts of a unit, as many at once as the limiter allows, and
+// classifies each. Its loop waits for no queue or table, because all answers wait for the
+// loop.
 func (u *unit) attemptAll(ctx context.Context) {
 	results := make(chan *job)
 	running := 0
@@ -48,9 +48,8 @@ func (j *job) settled() bool {
 	return false
 }
 
-// attempt makes one attempt when its turn has come. Its turn may come late, so
-// what is known of the host is asked again: if the host has gone down since, it
-// is spared.
+// attempt makes one attempt when there is a place for it. That may take a while, so attempt
+// asks again for the host's state, and spares a host that has gone down meanwhile.
 func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 	if u.isRetry(j) && !u.mayRetry() {
 		u.crowded(j, "waits until fewer retries are under way")
@@ -94,13 +93,13 @@ func (u *unit) contain(ctx context.Context, try protocol.Attempt, j *job) (o out
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			o = outcome.Outcome{Class: outcome.Retry, Err: fmt.Sprintf("internal error: %v", r)}
 		}
-		o = o.Cleaned() // whatever the protocol lets a stranger say
+		o = o.Cleaned() // strangers' text, whatever the protocol has let through
 		o.Took = u.Now().Sub(start)
 	}()
 	o = try(ctx, j.target, j.attempts+1)
 	if o.Class == outcome.Retry && o.Status == 0 && o.Try == outcome.Made && errors.Is(context.Cause(ctx), outcome.ErrTimeout) {
-		// The time for one attempt is the host's to keep, whatever the protocol
-		// makes of a context that has ended.
+		// The host has used up the time of the attempt, whatever error the protocol
+		// makes of the ended context.
 		o.Reason = outcome.Timeout
 	}
 	return o

@@ -12,8 +12,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// ErrUnnamed says that a message without an id failed. A response cannot name
-// it, so the whole batch has to come back, which is safe as all work is.
+// ErrUnnamed says that a message without an id failed. A response cannot name such a
+// message, so the whole batch has to come back, which is harmless.
 var ErrUnnamed = errors.New("a message without an id failed: the whole batch has to come back")
 
 // Handle works on a batch received from a queue and returns the ids of the
@@ -38,7 +38,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	v.noMoreRetries()
 	v.journal.close()
 	if err := e.Hosts.Flush(ctx); err != nil {
-		// The deliveries are done and recorded; only the circuits know less.
+		// Deliveries are recorded all the same. Only the circuits have fewer outcomes.
 		e.Log.Warn("what was learnt of hosts could not be saved", "error", err)
 	}
 	e.Meter.Flush(ctx)
@@ -116,10 +116,10 @@ func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.
 	return v
 }
 
-// late reports whether it is too late to begin anything.
+// late reports whether too little time is left to begin an attempt.
 func (v *invocation) late() bool { return v.lateFor(v.Limits.Attempt) }
 
-// lateFor reports whether it is too late to begin what may take that long.
+// lateFor reports whether too little time is left to begin work that may take longest.
 func (v *invocation) lateFor(longest time.Duration) bool {
 	return !v.end.IsZero() && !v.Now().Before(v.end.Add(-longest-v.Limits.Reserve))
 }

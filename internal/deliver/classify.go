@@ -44,7 +44,7 @@ func (u *unit) postpone(j *job) {
 		wait = asked
 	}
 	if policy.Circuit {
-		if s, stance := u.decision(j.target); stance == circuit.Wait && policy.Park {
+		if s, decision := u.decision(j.target); decision == circuit.Wait && policy.Park {
 			u.wait(j, s)
 			return
 		}
@@ -107,13 +107,13 @@ func (u *unit) learn(j *job) {
 			u.judge(j)
 		}
 		if ofInbox && o.HostFault() && o.Status != 0 {
-			return // known of the inbox, and nothing new of its host
+			return // the inbox's own circuit has this, and the host's learns nothing new
 		}
 		u.Hosts.Observe(j.target, o)
 	}
 }
 
-// triesInbox reports whether j is the trial of an inbox whose fault is its own.
+// triesInbox reports whether j is the trial of an inbox with a circuit of its own.
 func (u *unit) triesInbox(j *job) bool {
 	s, _ := u.decision(j.target)
 	_, whole := circuit.HostOf(s.Key)
@@ -139,8 +139,8 @@ func (u *unit) judge(j *job) {
 	}})
 }
 
-// void asks for another trial if one has ended without a verdict, because the
-// delivery that was to try the server was cancelled or delivered meanwhile, say.
+// void asks for another trial if a trial has ended without an attempt, for example because
+// its delivery was cancelled meanwhile.
 func (v *invocation) void(ctx context.Context, a activity.Activity, t activity.Target) error {
 	u := &unit{invocation: v, a: a}
 	if _, err := v.Hosts.LoadFor(ctx, false, []activity.Target{t, u.signed(t)}); err != nil {
@@ -153,8 +153,8 @@ func (v *invocation) void(ctx context.Context, a activity.Activity, t activity.T
 	return v.Hosts.Change(ctx, s.Key, func(s circuit.State) circuit.State { return s.TrialVoid(v.Rules, v.Now()) })
 }
 
-// report logs and counts an attempt: one line for each, with all that is to be
-// known of it, so that protocols need not write any.
+// report logs an attempt in one line, and counts it. The line has everything about the
+// attempt, so protocols log none of their own.
 func (u *unit) report(j *job) {
 	u.Meter.Attempted(u.a, j.out, j.state)
 	args := []any{

@@ -14,12 +14,12 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// commit does what was decided about the targets of a claimed unit, and then
-// records it. What is settled does not wait for that: the journal has it.
+// commit carries out what was decided about the targets of a claimed unit, and then
+// records it. Outcomes that are final do not wait for that: the journal has them.
 func (u *unit) commit(ctx context.Context) (disposition, error) {
 	u.settleHosts(ctx)
 	if err := errors.Join(u.park(ctx), u.addDeadLetters(ctx), u.splitOff(ctx), u.note(ctx)); err != nil {
-		// The claim is left to lapse: whoever comes next begins with what is noted.
+		// The claim is left to lapse. The next worker begins with what the journal has.
 		return disposition{}, err
 	}
 	u.keep(ctx)
@@ -46,9 +46,9 @@ func (u *unit) commit(ctx context.Context) (disposition, error) {
 	return done, nil
 }
 
-// settleHosts waits until what this unit has learnt of its hosts is saved: the
-// shared state has to say why deliveries are parked before it says that they are,
-// or the scheduled function would release them at once.
+// settleHosts waits until the lessons of this unit about its hosts are saved. A host's
+// shared state has to have an open circuit before it says that deliveries are parked, or
+// the scheduled function would release them at once.
 func (u *unit) settleHosts(ctx context.Context) {
 	if !u.route.Policy.Circuit {
 		return
@@ -60,8 +60,8 @@ func (u *unit) settleHosts(ctx context.Context) {
 	}
 }
 
-// keep sets how long an activity to one target can still be looked up, if its
-// protocol says so. A failure is logged: the end is recorded all the same.
+// keep sets how long an activity to one target can still be looked up, if its protocol says
+// so. A failure is only logged; the final state is recorded all the same.
 func (u *unit) keep(ctx context.Context) {
 	r := &u.claim.Known.Record
 	if len(u.jobs) != 1 || r.Targets != 1 || !u.jobs[0].state.Final() {
@@ -84,8 +84,8 @@ func (u *unit) keep(ctx context.Context) {
 	}
 }
 
-// record records all that was decided and ends the claim. It returns false if some
-// targets have not been begun.
+// record records all decisions and ends the claim. begun is false if the unit has targets
+// whose attempts have not begun.
 func (u *unit) record(ctx context.Context) (begun bool, err error) {
 	rs := []ledger.Recipient{}
 	begun = true

@@ -33,8 +33,8 @@ func (u *unit) decide(ctx context.Context) error {
 	return u.limit(ctx)
 }
 
-// giveUpAt is when the delivery is too old. The time that the caller had it
-// delayed for does not count, nor does a former life.
+// giveUpAt is when the delivery is too old. The caller's delay does not count, nor does the
+// time before a dead delivery was revived.
 func (u *unit) giveUpAt() time.Time {
 	begin := u.a.CreatedAt
 	if due := u.known.Record.DueAt; due.After(begin) {
@@ -73,26 +73,27 @@ func (u *unit) targets() []activity.Target {
 
 // meet decides whether a target is attempted, parked or refused.
 func (u *unit) meet(j *job) {
-	s, stance := u.decision(j.target)
+	s, decision := u.decision(j.target)
 	switch {
-	case stance == circuit.Refuse:
+	case decision == circuit.Refuse:
 		j.attempt, j.state = false, activity.Failed
 		j.out = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: refusal(s)}
-	case stance == circuit.Wait && !(u.d.Trial && s.Trying(u.Now())):
+	case decision == circuit.Wait && !(u.d.Trial && s.Trying(u.Now())):
 		j.attempt = false
 		u.wait(j, s)
 	}
 }
 
-// wait has a target parked under the key of s, whose server does not accept
-// deliveries now. An ordered target is parked under its host in any case, because
-// the other deliveries of its group look for it there.
+// wait decides that a target is parked under the key of s, whose server does not accept
+// deliveries now. An ordered target is always parked under its host, because the other
+// deliveries of its group look for it there.
 func (u *unit) wait(j *job, s circuit.State) {
 	j.state, j.lot = activity.Parked, s.Key
 	if u.a.Ordered() {
 		j.lot = circuit.HostKey(j.host)
 		if j.hold = j.lot != s.Key; j.hold {
-			// Its inbox is down and its host is not: after the inbox's next check.
+			// The inbox is down and its host is not: try again after the inbox's next
+			// check.
 			j.due = u.Now().Add(u.Rules.CheckFirst)
 			if s.CheckAt.After(u.Now()) {
 				j.due = s.CheckAt.Add(u.Rules.RampEvery)

@@ -1,15 +1,14 @@
 // Package deliver takes queue messages to inboxes.
 //
-// It is the engine between at-least-once queues and servers of strangers. A
-// queue may hand out a message twice, the process may die between any two
-// calls, and a server may hang, refuse or vanish; still every recipient gets an
-// activity once and ends in a state that can be looked up. What makes that hold
-// is an order of steps in which every prefix can be repeated: see
-// docs/architecture.md, "Deliver".
+// It stands between at-least-once queues and servers of strangers. A queue may hand out
+// a message twice, the process may die between any two calls, and a server may hang,
+// refuse or vanish. Still every recipient gets an activity once, and ends in a state that
+// can be looked up, because the steps are in an order in which any first few can be
+// repeated: see docs/architecture.md, "Deliver".
 //
-// It knows neither SQS nor HTTP. Messages come as queue.Received, attempts are
-// made by a Protocol, and what happened to a host is shared with all other
-// workers through package circuit.
+// The package knows neither SQS nor HTTP. Messages come as queue.Received, a
+// protocol.Sender makes attempts, and all workers share the states of hosts through
+// package circuit.
 package deliver
 
 import (
@@ -40,18 +39,18 @@ type Config struct {
 	DeadLetters DeadLetterWriter
 	Lot         *parking.Lot
 
-	// Hosts is what this process knows of servers; default: what Servers tells.
+	// Hosts is what this process knows of servers; default: a cache of Servers.
 	Hosts *cache.Hosts
 
-	// Coalesce tells which deliveries need not be sent; it is asked about
-	// activities that were submitted with coalesce. Limiter keeps deliveries to a
-	// host below its rate; it is asked about hosts whose state says that they have
-	// one. Nil: nobody is asked.
+	// Coalesce says which deliveries of activities that were submitted with coalesce
+	// need not be sent. Limiter keeps deliveries to a host below its rate, if the host's
+	// state says that it has one. Both may be nil.
 	Coalesce *coalesce.Filter
 	Limiter  *ratelimit.Limiter
 
-	// Worker begins the names of owners of claims: it tells this process from
-	// earlier ones where claims of those are not to be waited for.
+	// Worker is the prefix of the names of this process's owners of claims. On the
+	// embedded engine it tells this process from earlier ones, whose claims have
+	// lapsed.
 	Worker string
 
 	Rules  circuit.Rules
@@ -90,9 +89,9 @@ type Limits struct {
 	// deadline: nothing is begun unless an attempt and the reserve still fit.
 	// Default 5 s.
 	Reserve time.Duration
-	// Flush is how long after its answer an outcome is recorded at the latest,
-	// while others are awaited: it bounds the gap in which a crash sends something
-	// twice. Default 0.9 s, which leaves a tenth of a second for the write.
+	// Flush is how long after its answer an outcome is noted in the journal at the
+	// latest. It bounds the gap in which a crash leads to a second send. Default 0.9 s,
+	// which leaves a tenth of a second for the write.
 	Flush time.Duration
 	// Cached is how long a host's state is trusted without another look.
 	// Default cache.TTL.
@@ -121,8 +120,8 @@ func (l Limits) Complete() Limits {
 	return l
 }
 
-// Engine delivers. It is safe for concurrent use by several invocations, which
-// share nothing but what it knows of hosts.
+// Engine delivers. It is safe for concurrent use by several invocations, which share only
+// Hosts and the limiter.
 type Engine struct {
 	Config
 	limiter  *limiter

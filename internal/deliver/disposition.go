@@ -10,8 +10,8 @@ import (
 // disposition is what becomes of a queue message.
 type disposition struct {
 	done bool
-	// after is when it comes back if it is not done; negative leaves that to the
-	// queue.
+	// after is when the message comes back if it is not done. Negative: when its
+	// visibility timeout ends.
 	after time.Duration
 }
 
@@ -20,9 +20,10 @@ var done = disposition{done: true}
 func again(after time.Duration) disposition { return disposition{after: max(0, after)} }
 
 // trouble is the disposition of a message that failed through a fault of ours, such as
-// an outage of the table: longer waits the longer it lasts. A standard message is
-// renewed before it is received too often. An ordered one cannot be, as it would
-// lose its place; its waits grow so far that its receives last for days.
+// an outage of the table: waits that grow with the number of receives. A standard message
+// is replaced by a fresh copy before its last receive. An ordered message cannot be
+// replaced, because a copy would lose the message's place; so its waits grow until its
+// receives last for days.
 func (v *invocation) trouble(m queue.Received) disposition {
 	longest := 5 * time.Minute
 	if v.from.FIFO() {
@@ -38,9 +39,9 @@ func (v *invocation) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*v.Random()))
 }
 
-// together makes a wait long enough for all messages of a FIFO group to be given
-// that wait before the first of them is visible: at least a second, which is the
-// shortest visibility timeout of SQS but none.
+// together returns a wait of at least a second, the shortest visibility timeout of SQS
+// above 0. In that time all messages of a FIFO group get their new timeout before the
+// first of them is visible.
 func (v *invocation) together(wait time.Duration) time.Duration {
 	if v.from.FIFO() && wait >= 0 {
 		return max(wait, time.Second)

@@ -19,18 +19,17 @@ import (
 // looked at again.
 const expandStep = 25
 
-// expandTurn is how many deliveries of fan-outs a message is expanded into before
-// the rest goes to the end of its queue: large fan-outs take turns with each other
-// and with whatever else arrives. A small activity waits for one turn of each
-// large one before it (50 deliveries of 50 recipients), and not for all that they
-// have to send.
+// expandTurn is into how many deliveries a message's fan-outs are expanded before the
+// rest goes to the end of its queue. So large fan-outs take turns with each other and
+// with new messages: a small activity waits for one turn of each large one before it (50
+// deliveries of 50 recipients), not for all of their deliveries.
 const expandTurn = 50
 
-// defaultForget is how long records of an activity are kept that has no record
-// of its own, which would say.
+// defaultForget is how long items of an activity are kept if the activity has no record,
+// which would say how long.
 const defaultForget = 14 * 24 * time.Hour
 
-// expansion is a large message on its way to becoming small ones.
+// expansion is the state of one call of expand.
 type expansion struct {
 	*invocation
 	m     queue.Received
@@ -57,9 +56,9 @@ func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.M
 	return done, nil
 }
 
-// resume finds where an earlier run on the ordered queue stopped. There a fan-out
-// cannot be continued by another message, behind which its successors would
-// overtake it, so it carries no cursor: what is planned tells.
+// resume finds where an earlier run on the ordered queue stopped. On that queue a second
+// message cannot carry on a fan-out, because later activities would overtake it. So the
+// message has no cursor, and resume looks which chunks are planned.
 func (x *expansion) resume(ctx context.Context, i *item) error {
 	if !x.from.FIFO() || x.m.ReceiveCount < 2 || i.left() <= expandStep {
 		return nil
@@ -77,7 +76,7 @@ func (x *expansion) resume(ctx context.Context, i *item) error {
 			high = mid
 		}
 	}
-	// The last step may have been planned and not sent.
+	// The last planned step may not have been sent.
 	i.cursor = max(i.cursor, low-expandStep)
 	return nil
 }
@@ -110,8 +109,8 @@ func (x *expansion) step(ctx context.Context, i *item) error {
 	return nil
 }
 
-// sendSound sends deliveries and gives up those that the queue will never take,
-// so that they hold up neither the others nor their ordered group.
+// sendSound sends deliveries. It gives up those that the queue refuses for good, so that
+// they hold up neither other deliveries nor their ordered group.
 func (x *expansion) sendSound(ctx context.Context, a activity.Activity, ds []message.Delivery) error {
 	for {
 		errs, err := x.sendEach(ctx, a, ds, nil)
@@ -143,8 +142,9 @@ func (x *expansion) sendSound(ctx context.Context, a activity.Activity, ds []mes
 	}
 }
 
-// sequence places an activity in its ordering key's line: by its message, and
-// within a batch by its place. All are of one length, to compare as strings.
+// sequence is an activity's place in the order of its ordering key: the sequence number of
+// its message, then its place in a batch. All have the same length, so they compare as
+// strings.
 func (x *expansion) sequence(i *item) string {
 	place := 0
 	for k := range x.items {
@@ -178,14 +178,14 @@ func (v *invocation) sendEach(ctx context.Context, a activity.Activity, ds []mes
 	return v.Queues(v.from).SendBatch(ctx, ms), nil
 }
 
-// turnOver reports whether other messages are to have their turn. On the ordered
-// queue nothing may go ahead of what is left.
+// turnOver reports whether the rest of the expansion goes to the end of the queue. On the
+// ordered queue it never does, because no later message may overtake it.
 func (x *expansion) turnOver(i *item) bool {
 	return i.single == nil && x.sent >= expandTurn && !x.from.FIFO()
 }
 
-// storeAbove is the size of a message in bytes from which on its rest is stored
-// and goes by claim check: SQS charges each 64 KiB as a request, every turn.
+// storeAbove is the size in bytes above which the rest of a message goes by claim check:
+// SQS bills each 64 KiB as a request, at every turn.
 const storeAbove = 64 << 10
 
 // storable reports whether the rest of msg is worth storing, and whether a cursor
@@ -193,14 +193,14 @@ const storeAbove = 64 << 10
 func (x *expansion) storable(msg message.Message) bool {
 	for _, part := range msg.Batch {
 		if part.Ref != nil {
-			return false // has a cursor of its own
+			return false // this part has a cursor of its own
 		}
 	}
 	return len(x.m.Body) > storeAbove
 }
 
-// store stores msg as it was before anything of it was sent, and returns a claim
-// check for what is left.
+// store stores the whole msg, and returns a claim check with a cursor for the rest of
+// it.
 func (x *expansion) store(ctx context.Context, msg message.Message) (message.Message, error) {
 	whole := msg
 	if msg.FanOut != nil {

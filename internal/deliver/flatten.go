@@ -41,7 +41,8 @@ func (i item) delivery(chunk int) message.Delivery {
 	from := chunk * i.chunk
 	d := message.Delivery{Chunk: chunk, Position: message.Whole, Targets: i.targets[from:min(from+i.chunk, len(i.targets))]}
 	if i.activity.Ordered() {
-		// Each target waits in a group of its own, so it is a unit of its own.
+		// On the ordered queue each host has a group of its own, so each target is a
+		// unit of its own.
 		d.Position = 0
 	}
 	return d
@@ -91,7 +92,8 @@ func (x *expansion) flatten(ctx context.Context, msg message.Message, depth int)
 	return nil
 }
 
-// skip passes over the first n deliveries, which were sent before.
+// skip moves the cursors behind the first n deliveries, which were sent by an earlier
+// run.
 func skip(items []item, n int) {
 	for i := range items {
 		step := min(n, items[i].left())
@@ -137,7 +139,7 @@ func (x *expansion) recordOf(ctx context.Context, i *item) (err error) {
 			return err
 		}
 		if i.single == nil {
-			i.unrecorded = nil // the rest of it need not be recorded again
+			i.unrecorded = nil // the record is written now
 		}
 	}
 	if i.record, err = x.Ledger.Activity(ctx, i.activity.ID); err != nil {

@@ -11,11 +11,11 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// journal keeps the outcomes of an invocation that are settled and not recorded
-// yet, because the unit that they belong to awaits slower servers, or a queue or
-// table. Within Limits.Flush of its answer each is noted, in one write for all
-// units of the invocation: a unit's record is a write of its own, and with slow
-// servers most of the cost of a delivery would be records of a few outcomes each.
+// journal keeps outcomes of an invocation that are final and not recorded yet, because
+// their unit waits for slower servers, or for a queue or table. Each outcome is noted
+// within Limits.Flush of its answer, in one write for all units of the invocation. A
+// record would be one write per unit, so with slow servers most of a delivery's cost
+// would be records of a few outcomes each.
 type journal struct {
 	v    *invocation
 	ctx  context.Context
@@ -33,7 +33,7 @@ type journal struct {
 	timer   *time.Timer // nil: nothing waits
 }
 
-// newJournal names the journal of an invocation after the receipt of its first
+// newJournal returns the journal of an invocation. Its name is the receipt of the first
 // message, which no other invocation has.
 func (v *invocation) newJournal(ctx context.Context, batch []queue.Received) *journal {
 	name := ""
@@ -46,7 +46,7 @@ func (v *invocation) newJournal(ctx context.Context, batch []queue.Received) *jo
 	}
 }
 
-// add takes the outcome of a job of u up, if it is settled.
+// add takes the outcome of j, a job of u, if it is settled.
 func (n *journal) add(u *unit, j *job) {
 	if !j.settled() {
 		return
@@ -59,7 +59,7 @@ func (n *journal) add(u *unit, j *job) {
 	}
 }
 
-// write notes what waits. What cannot be noted waits on.
+// write notes all waiting outcomes. After an error they stay waiting.
 func (n *journal) write() {
 	n.writing <- struct{}{}
 	defer func() { <-n.writing }()
@@ -100,8 +100,8 @@ func (n *journal) write() {
 	}
 }
 
-// end forgets a unit, which is recorded as a whole, and returns which of its
-// positions were noted and so counted.
+// end drops a unit that is recorded as a whole. It returns the positions that were noted,
+// which are counted already.
 func (n *journal) end(u *unit) (noted map[int]bool) {
 	n.writing <- struct{}{}
 	defer func() { <-n.writing }()
@@ -113,7 +113,7 @@ func (n *journal) end(u *unit) (noted map[int]bool) {
 	return noted
 }
 
-// close notes what is left, of units that could not be recorded.
+// close notes the outcomes of units that could not be recorded.
 func (n *journal) close() {
 	n.write()
 	n.mu.Lock()
@@ -123,8 +123,8 @@ func (n *journal) close() {
 	}
 }
 
-// recordTries is how often a record is tried to be written: each failure widens
-// the gap in which a crash sends something twice.
+// recordTries is how often a record is tried to be written. Each failure widens the gap in
+// which a crash leads to a second send.
 const recordTries = 3
 
 // repeated repeats a write that may help on the next try.

@@ -15,8 +15,8 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// slotSlack is how long after its slot a delivery may still go without asking for
-// another: a queue that lags does not park everything again.
+// slotSlack is how long after its slot a delivery may still use it, so that a queue that
+// lags does not lead to parking everything again.
 const slotSlack = 2 * time.Minute
 
 // hasSlot reports whether the rate limit has been asked for this attempt.
@@ -24,8 +24,8 @@ func (u *unit) hasSlot(j *job) bool {
 	return !u.d.Slot.IsZero() && j.attempts == u.d.Attempts && u.Now().Sub(u.d.Slot) < slotSlack
 }
 
-// limit parks what is over the rate of its host: at once, and without a receive
-// that waits for its turn. It is released at the rate.
+// limit parks deliveries over their host's rate limit, at once, so that no receive waits
+// for a turn. The scheduled function releases them at the rate.
 func (u *unit) limit(ctx context.Context) error {
 	if u.Limiter == nil {
 		return nil
@@ -61,16 +61,16 @@ func (u *unit) limit(ctx context.Context) error {
 	return nil
 }
 
-// backlog reports whether others are being released to host at its rate: whoever
-// comes now goes behind them, and takes no turn of theirs.
+// backlog reports whether parked deliveries are being released to host at its rate. New
+// deliveries are then parked behind, and take none of their slots.
 func (u *unit) backlog(host string) bool {
 	s := u.Hosts.State(circuit.HostKey(host))
 	return !u.a.Ordered() && u.route.Policy.Park && s.Parked && s.Settled(u.Now()).Phase == circuit.Recovering
 }
 
-// overLimit has a target wait for its turn: an unordered one for the releases of
-// its host, an ordered one for a slot of its own, so that the others of its group
-// go behind it. Without parking it waits on its queue until at.
+// overLimit parks a target over the rate limit. An unordered target waits for the releases
+// of its host; an ordered one takes a slot of its own, and the others of its group park
+// behind it. If the protocol does not park, the target waits on its queue until at.
 func (u *unit) overLimit(ctx context.Context, j *job, at time.Time) error {
 	j.attempt, j.note = false, "waits for the rate limit of its server"
 	if !u.route.Policy.Park {
@@ -89,9 +89,8 @@ func (u *unit) overLimit(ctx context.Context, j *job, at time.Time) error {
 	return nil
 }
 
-// turn takes a slot under the rate limit of host, and returns when to come for it.
-// If none is free as far ahead as slots are given, slot is zero and due is when to
-// ask again.
+// turn takes a slot under the rate limit of host; due is the slot's time. If no slot is
+// free within ratelimit.Horizon, slot is zero, and due is when to ask again.
 func (v *invocation) turn(ctx context.Context, host string) (slot, due time.Time, err error) {
 	slot, ok, err := v.slots.Slot(ctx, host)
 	if err != nil {
@@ -124,13 +123,12 @@ func (v *invocation) throttled(host string, o outcome.Outcome) {
 	v.Hosts.Learn(circuit.HostKey(host), l)
 }
 
-// longestCrowded is how long a delivery stays away that found no place, or whose
-// turn it was not.
+// longestCrowded is after how long, at most, a delivery comes back that found no place in
+// the limiter.
 const longestCrowded = 2 * time.Minute
 
-// crowded sends a delivery back to its queue until it may be its turn. The more
-// often it came in vain, the longer it stays away, and all come back at times of
-// their own.
+// crowded sends a delivery that found no place back to its queue. The wait grows with the
+// number of receives, and has jitter, so that deliveries do not come back all at once.
 func (u *unit) crowded(j *job, note string) {
 	wait := min(u.route.Policy.Wait(u.m.ReceiveCount, u.Random()), longestCrowded)
 	j.next = u.Now().Add(u.jitter(wait))

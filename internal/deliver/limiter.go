@@ -16,7 +16,8 @@ type limiter struct {
 	pools map[pool]*places
 }
 
-// pool is what attempts have in common; what does not matter is empty.
+// pool names a set of attempts by what they have in common. Fields that do not matter for
+// the pool are empty.
 type pool struct {
 	protocol   activity.Protocol
 	host       string
@@ -61,7 +62,7 @@ func (l *limiter) enter(ctx context.Context, bounds ...bound) (leave func(), ok 
 	return leave, true
 }
 
-// take takes a place, and one that is free whatever ctx says.
+// take takes a place. A free place is taken even if ctx has ended.
 func (p *places) take(ctx context.Context) bool {
 	select {
 	case p.taken <- struct{}{}:
@@ -76,7 +77,7 @@ func (p *places) take(ctx context.Context) bool {
 	}
 }
 
-// places counts another user of a pool in.
+// places returns the places of a pool, with one more user.
 func (l *limiter) places(b bound) *places {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +98,7 @@ func (l *limiter) leave(of pool) {
 	l.forget(of)
 }
 
-// forget drops what nobody uses: hosts are chosen by strangers.
+// forget drops a pool without users. Strangers choose the hosts, so pools must not pile up.
 func (l *limiter) forget(of pool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,10 +114,10 @@ const placeWait = 2 * time.Second
 
 // enter takes an attempt's place in each pool that it counts in; leave frees them.
 //
-// A protocol whose servers have no circuit has bounds of its own. Of its places one
-// host can only take a part, so a host that hangs leaves the others to the rest;
-// and whoever finds no place soon goes back to its queue, so it holds no invocation
-// either, in which others would wait for it.
+// A protocol whose servers have no circuit has bounds of its own. One host can take only a
+// part of the protocol's places, so a host that hangs leaves places for others. A delivery
+// that finds no place within placeWait goes back to its queue, so it does not hold up its
+// invocation.
 func (u *unit) enter(ctx context.Context, j *job) (leave func(), ok bool) {
 	p, r, l := u.a.Protocol, u.route, u.Limits
 	soon, cancel := context.WithTimeout(ctx, placeWait)

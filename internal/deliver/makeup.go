@@ -19,9 +19,9 @@ type Agenda interface {
 	PutTask(ctx context.Context, t agenda.Task) error
 }
 
-// makeUp writes what could not be written when the activity was accepted, because
-// the table was down: its record, and what its protocol records before a first
-// attempt. Both are harmless to repeat. It returns the record.
+// makeUp writes what could not be written when the activity was accepted and the table was
+// down: the activity's record, and what its protocol records before a first attempt. Both
+// writes may be repeated. makeUp returns the record.
 func (v *invocation) makeUp(ctx context.Context, a activity.Activity, targets []activity.Target, u message.Unrecorded) (ledger.Record, error) {
 	r := ledger.Record{
 		ID: a.ID, Protocol: a.Protocol, Type: a.Type, CreatedAt: a.CreatedAt, DueAt: u.DueAt, ExpiresAt: a.ExpiresAt,
@@ -51,8 +51,8 @@ func (v *invocation) makeUp(ctx context.Context, a activity.Activity, targets []
 	return r, nil
 }
 
-// postpone moves a message to the agenda whose work may not begin yet. It went on
-// the queue because the agenda could not be written.
+// postpone moves a message that is not due yet to the agenda. The message is on the queue
+// because the agenda could not be written when it was accepted.
 func (v *invocation) postpone(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	t := agenda.Task{Queue: v.from, DueAt: msg.NotBefore, Forget: msg.NotBefore.Add(agenda.Slack)}
 	switch first := msg; {

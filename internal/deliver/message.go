@@ -84,9 +84,9 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 	return done, nil
 }
 
-// renew replaces a message that the queue would soon give up by a fresh copy. Its
-// receives were no failures: the message waited, or we had an outage. Attempts are
-// counted in the ledger, so the copy loses nothing.
+// renew replaces a message that the queue would soon give up by a fresh copy. Its receives
+// were no failures: the message waited, or the table was down. The ledger counts attempts,
+// so the copy loses nothing.
 func (v *invocation) renew(ctx context.Context, m queue.Received, f disposition, cause error) (disposition, error) {
 	if cause != nil {
 		f = v.trouble(m)
@@ -100,10 +100,10 @@ func (v *invocation) renew(ctx context.Context, m queue.Received, f disposition,
 	return done, nil
 }
 
-// lastChance gives up a message that the queue hands out for the last time, with
-// records and dead letters, where the queue would only move the message. The
-// receipt before would have renewed the message, had it come to its end: so the
-// message probably kills processes, and is not worked on again.
+// lastChance gives up a message at its last receive, with records and dead letters; the
+// queue would only move the message. The receive before would have renewed the message if
+// its process had lived. So the message probably kills processes, and is not worked on
+// again.
 func (v *invocation) lastChance(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	why := errors.New("received " + strconv.Itoa(m.ReceiveCount) + " times without being finished")
 	if msg.Deliver == nil {

@@ -11,15 +11,15 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// Ordered deliveries are received in order, one of a group at a time: the FIFO
-// queue sees to that, retries included, because a message that waits for its
-// next attempt holds its group. What the queue cannot see is the lot. A parked
-// delivery of the group keeps its spot until it is final, and whatever is
-// received of the group meanwhile looks for it, always at the table and never at
-// a cache, and parks behind it. Each that leaves the lot lets the next go.
+// The FIFO queue keeps ordered deliveries in order, retries included: it hands out one
+// message of a group at a time, and a message that waits for its next attempt holds its
+// group. But the queue does not know of the parking lot. So a parked delivery keeps its
+// spot until it is final. Every delivery of a group looks for a parked predecessor, always
+// in the table and never in a cache, and parks behind it. A delivery that leaves the lot
+// releases the next one.
 
-// keepOrder makes a target wait behind what is parked of its group. The states
-// are those that were read for this unit.
+// keepOrder parks a target if an earlier delivery of its group is parked. read has the
+// states that were read for this unit.
 func (u *unit) keepOrder(ctx context.Context, j *job, read map[string]circuit.State) error {
 	key := circuit.HostKey(j.host)
 	if !read[key].Parked {
@@ -35,8 +35,8 @@ func (u *unit) keepOrder(ctx context.Context, j *job, read map[string]circuit.St
 	return nil
 }
 
-// soon is how far ahead a turn may be for a delivery to wait for it on the ordered
-// queue, where it is received twice, and not in the lot.
+// soon is how far ahead the slot of a delivery may be to wait for it on the ordered queue,
+// where it is received twice, and not in the lot.
 const soon = 10 * time.Minute
 
 // leaveGroup empties the unit's spot and releases the next of its group.
@@ -59,7 +59,7 @@ func (u *unit) leaveGroup(ctx context.Context) error {
 	}
 	switch {
 	case next[0].IsOverdue(u.Now()):
-		// It is given up, whatever its server does.
+		// The next delivery is overdue, so it is given up whatever its server does.
 	case s.Decision(u.Now()) == circuit.Wait:
 		return nil // the next goes when the server is back
 	case u.Limiter != nil && s.Accepts(u.Now()) && s.Limited(u.Now()) > 0:

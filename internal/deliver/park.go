@@ -11,10 +11,10 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// spotGeneration is that of the spot a delivery of this unit is parked in, and so
-// of the message it is released by. An unordered delivery that is parked again
-// gets another spot each time, so that a release which empties the old one late
-// does not lose it. An ordered one keeps its spot until it is final.
+// spotGeneration is the generation of the spot in which a delivery of this unit is parked,
+// and of the message that releases it. An unordered delivery that is parked again gets
+// another spot, so that a release that empties the old spot late does not remove the new
+// one. An ordered delivery keeps its spot until it is final.
 func (u *unit) spotGeneration() int {
 	if u.a.Ordered() {
 		return max(1, u.d.Generation)

@@ -19,8 +19,8 @@ func newRetrying(most func(queue.Name) int) retrying {
 	return r
 }
 
-// mayRetry reports whether retries may be under way in this invocation, which then
-// counts among those that have some until it ends.
+// mayRetry reports whether this invocation may make retries. If so, it counts as an
+// invocation with retries until it ends.
 func (v *invocation) mayRetry() bool {
 	places, bounded := v.retrying[v.from]
 	if !bounded {
@@ -45,9 +45,9 @@ func (v *invocation) noMoreRetries() {
 	}
 }
 
-// isRetry reports whether a target's turn can wait for the benefit of first sends.
-// One that is to show whether its server is back decides about many others, and
-// one on a FIFO queue, where each receive counts, holds up its own group only.
+// isRetry reports whether a target is a retry that may wait so that first sends go ahead. A
+// trial may not, because it decides about many other deliveries. A retry on a FIFO queue
+// may not, because each receive counts there, and it holds up its own group only.
 func (u *unit) isRetry(j *job) bool {
 	return u.single() && j.tries() > 0 && !u.d.Trial && !u.from.FIFO()
 }

@@ -28,7 +28,7 @@ type unit struct {
 	jobs  []*job
 }
 
-// job is one target of a unit that has something to be done about it.
+// job is one target of a unit that is not done.
 type job struct {
 	target   activity.Target
 	position int
@@ -50,13 +50,13 @@ type job struct {
 	hold   bool      // park as a part of an ordered group whose host accepts others
 	due    time.Time // when it is released from there; zero: behind others
 	slot   time.Time // reserved for it under a rate limit
-	reason string    // of its death
+	reason string    // of its dead letter
 }
 
-// claimedElsewhere is how long a message waits for another worker's claim before
-// it looks again. Most claims end long before they lapse: a message that was
-// split off may even come before its chunk is recorded. So it looks soon, and
-// then less and less often, not to use its receives up on a worker that died.
+// claimedElsewhere is how long a message waits before it looks again whether another
+// worker's claim has ended. Most claims end long before they lapse; a message that was
+// split off may even come before its chunk is recorded. So the first wait is short, and
+// later ones grow, so that a worker that died does not use up the message's receives.
 func (u *unit) claimedElsewhere(until time.Time) time.Duration {
 	const most = 30 * time.Second
 	wait := time.Second << min(max(0, u.m.ReceiveCount-1), 5)
@@ -81,9 +81,9 @@ func (u *unit) one(j *job, generation int) message.Delivery {
 
 // deliver works on a delivery message.
 //
-// Everything that happens outside the ledger (spots taken, messages sent on,
-// dead letters) happens before the record that says so: dying in between
-// repeats it, which is harmless, where the other order would lose it.
+// All effects outside the ledger (spots, messages, dead letters) come before the record
+// that speaks of them. A crash in between repeats the effects, which is harmless; in the
+// other order a crash would lose them.
 func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (disposition, error) {
 	u, f, err := v.take(ctx, m, a, d)
 	if u == nil || err != nil {
@@ -102,8 +102,8 @@ func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.A
 	return u.commit(ctx)
 }
 
-// take looks a unit up and lists what is to be done. It returns nil if the
-// message's disposition is decided.
+// take looks a unit up in the ledger and lists its jobs. It returns nil if the message's
+// disposition is decided.
 func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (*unit, disposition, error) {
 	p, ok := v.Protocols.Of(a.Protocol)
 	if !ok {
@@ -116,7 +116,8 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		return nil, disposition{}, err
 	}
 	if u.known.Record.Cancelled || a.Expired(v.Now()) {
-		// Nothing is written: the record says so of all that is not final.
+		// Nothing is written. The activity's record shows that it is cancelled or
+		// expired, and so are all recipients that are not final.
 		return nil, done, u.leave(ctx)
 	}
 	if until := u.known.Claimed; until.After(v.Now()) {
@@ -127,7 +128,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		return nil, done, u.leave(ctx)
 	}
 	if wait := d.Slot.Sub(v.Now()); wait > time.Second {
-		// The ordered queue cannot delay a message, so it comes early.
+		// The message comes early, because the ordered queue cannot delay a message.
 		return nil, again(wait), nil
 	}
 	if j := u.jobs[0]; u.single() && j.last.State == activity.Retrying && j.last.NextAttemptAt.Sub(v.Now()) > time.Second {
@@ -137,10 +138,9 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 	return u, disposition{}, nil
 }
 
-// list makes jobs of what the ledger does not know to be in other hands. A
-// chunk's targets with a record are: their own messages were sent before that
-// was written. A single target's message is out of date if the record is of a
-// later generation.
+// list makes a job of each target that this message is for. A chunk's targets with a record
+// have messages of their own, which were sent before that record was written. A single
+// target's message is stale if the record is of a later generation.
 func (u *unit) list() {
 	u.jobs = nil
 	for i, t := range u.d.Targets {
@@ -166,13 +166,13 @@ func (u *unit) list() {
 	}
 }
 
-// needsClaim reports whether anything but parking for the first time is to be
-// done. That alone is done without a claim, for one write a delivery: the spot
-// says all there is to say.
+// needsClaim reports whether the unit has to be claimed. A unit whose targets are all
+// parked for the first time is not claimed and gets no record: the spots say everything,
+// for one write each.
 func (u *unit) needsClaim() bool {
 	for _, j := range u.jobs {
 		if j.lot == circuit.InboxKey(u.signed(j.target).Inbox) {
-			return true // nobody would look for its spot there
+			return true // without a record, a view would not look for this spot
 		}
 		if j.state != activity.Parked || j.recorded || (u.d.Generation > 0 && !u.a.Ordered()) {
 			return true
@@ -181,8 +181,8 @@ func (u *unit) needsClaim() bool {
 	return false
 }
 
-// hold claims the unit. What others did since it was inspected is no longer to
-// be done. It returns false if the message's disposition is decided.
+// hold claims the unit, and drops jobs that other workers have taken since the unit was
+// inspected. It returns false if the message's disposition is decided.
 func (u *unit) hold(ctx context.Context) (disposition, bool, error) {
 	u.known.Journal = u.journal.name
 	claim, err := u.Ledger.Claim(ctx, u.unit(), u.known, u.owner(), u.lease())

@@ -8,14 +8,14 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// A 401 is about the signing key: the server could not fetch it, or knows another
-// one. The deliveries of one key to an inbox that keeps answering 401 therefore
-// have a circuit and a lot of their own. In those of the inbox they would hold up
-// the deliveries of all other actors: one actor whose key cannot be fetched, such
-// as a deleted one, would close every shared inbox for all.
+// A 401 is about the signing key: the server could not fetch the key, or knows another
+// one. So deliveries with one key to an inbox that keeps answering 401 have a circuit and a
+// lot of their own. In the inbox's own lot they would hold up the deliveries of all other
+// actors: a single actor whose key cannot be fetched, such as a deleted actor, would close
+// every shared inbox for all.
 
-// signed is t as the deliveries signed with this activity's key see it: the
-// digest of the key as a fragment, which no inbox has, makes a state of its own.
+// signed returns t with the digest of this activity's key as the fragment of its inbox. No
+// inbox has a fragment, so the result has a state of its own.
 func (u *unit) signed(t activity.Target) activity.Target {
 	sum := sha256.Sum256([]byte(u.a.KeyID))
 	t.Inbox += "#key-" + hex.EncodeToString(sum[:6])
@@ -30,8 +30,8 @@ func (u *unit) signedTargets() []activity.Target {
 	return ts
 }
 
-// decision returns how a target is met, and the state that says so: its host's,
-// its inbox's, or that of its inbox for this signing key.
+// decision returns what a delivery to a target has to do, and the state that decides: the
+// host's, the inbox's, or that of the inbox and this signing key.
 func (u *unit) decision(t activity.Target) (circuit.State, circuit.Decision) {
 	now := u.Now()
 	if s, d := u.Hosts.Decision(t, now); d != circuit.Send {

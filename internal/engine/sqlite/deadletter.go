@@ -7,11 +7,11 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// bury moves m to the dead-letter queue, where it can be received at once. As on
+// moveToDead moves m to the dead-letter queue, where it can be received at once. As on
 // SQS, a standard message keeps its sending time and so its remaining retention;
 // the retention of a FIFO message starts again.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
-func (t *taking) bury(m stored) error {
+func (t *taking) moveToDead(m stored) error {
 	dead := t.name.DeadLetter()
 	sent := m.got.SentAt.UnixMilli()
 	if t.name.FIFO() {

@@ -223,7 +223,7 @@ func (t *taking) load(query string, args ...any) ([]stored, error) {
 func (t *taking) hand(m stored) error {
 	if t.config.MaxReceives > 0 && m.receives >= t.config.MaxReceives {
 		t.dead = true
-		return t.bury(m)
+		return t.moveToDead(m)
 	}
 	if err := t.s.exec(`UPDATE message SET visible = ?, receives = receives + 1, received = ? WHERE seq = ?`,
 		t.now+ceilMilli(t.visibility), t.now, m.seq); err != nil {

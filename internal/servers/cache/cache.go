@@ -177,8 +177,8 @@ func (h *Hosts) Decision(t activity.Target, now time.Time) (circuit.State, circu
 		}
 	}
 	s := h.State(circuit.HostKey(t.Host()))
-	if stance := s.Decision(now); stance != circuit.Send || !s.InboxesUntil.After(now) {
-		return s, stance
+	if decision := s.Decision(now); decision != circuit.Send || !s.InboxesUntil.After(now) {
+		return s, decision
 	}
 	s = h.State(circuit.InboxKey(t.Inbox))
 	return s, s.Decision(now)
