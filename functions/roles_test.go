@@ -143,7 +143,7 @@ func (c *cloud) cancelled(server string) {
 	}
 }
 
-// malformed messages are buried.
+// malformed messages go to the dead-letter queue.
 func (c *cloud) malformed() {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		m := queue.Message{Body: "not ours"}
@@ -153,7 +153,7 @@ func (c *cloud) malformed() {
 		if err := sqs.New(c.sqs, c.urls[name], name).Send(c.Context(), m); err != nil {
 			c.Fatal(err)
 		}
-		c.until("the message is buried", func() bool {
+		c.until("the message is in the dead-letter queue", func() bool {
 			d, err := sqs.New(c.sqs, c.urls[name.DeadLetter()], name.DeadLetter()).Depth(c.Context())
 			return err == nil && d.Visible > 0
 		})

@@ -32,8 +32,7 @@ func (c *capable) Send(_ context.Context, m queue.Message) error {
 	return nil
 }
 
-// markers are the calls that are about markers: the first Put of a keyed call
-// and its last.
+// hasMarker reports whether the table has the marker of a deduplication key.
 func (w *world) hasMarker(queueName queue.Name, k string) bool {
 	w.Helper()
 	pk := "M#" + dedup.DefaultPrefix + dedup.Name{Queue: queueName, Operation: "activities", Key: k}.Hash()

@@ -244,9 +244,9 @@ func TestRevivingTwiceDeliversOnce(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostWhateverCallFailsOnTheWayToTheGraveAndBack breaks every call
+// TestNothingIsLostWhateverCallFailsWhileDyingAndReviving breaks every call
 // of a life with death and revival.
-func TestNothingIsLostWhateverCallFailsOnTheWayToTheGraveAndBack(t *testing.T) {
+func TestNothingIsLostWhateverCallFailsWhileDyingAndReviving(t *testing.T) {
 	var doubles atomic.Int64
 	t.Cleanup(func() {
 		t.Logf("%d requests were sent twice, each in the gap between an answer and its record", doubles.Load())

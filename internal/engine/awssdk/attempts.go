@@ -1,12 +1,3 @@
-// Package awssdk records what became of each attempt that the AWS SDK made
-// for one call.
-//
-// The SDK retries by itself and then reports the last attempt only. That is not
-// enough to tell a definite failure from an ambiguous one: a first attempt that
-// was carried out and whose answer was lost, followed by a second that was
-// throttled, looks like a call that never happened. A caller that rolled back on
-// such an error would lose or double an activity. The log therefore keeps the
-// result of each attempt.
 package awssdk
 
 import (
@@ -21,8 +12,13 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Log is the record of one call. Its zero value is ready; add it to the call's
-// APIOptions.
+// AttemptLog has the result of each attempt that the SDK made for one call. Its zero value
+// is ready; add it to the call's APIOptions.
+//
+// The SDK retries by itself and reports the last attempt only, which does not tell a
+// definite failure from an ambiguous one. If a first attempt was carried out, its answer
+// was lost, and a second attempt was throttled, the call looks as if it never happened. A
+// caller that rolls back on such an error would lose or double an activity.
 type AttemptLog struct {
 	mu       sync.Mutex
 	attempts []attempt

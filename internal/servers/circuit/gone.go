@@ -2,9 +2,9 @@ package circuit
 
 import "time"
 
-// SaidGone records that an inbox which many actors share has answered 410. That
-// condemns nobody, since some servers answer 410 for a single actor: it only asks
-// the scheduled function for a look at the server, at most one every GoneLook.
+// SaidGone records that a shared inbox has answered 410. Some servers answer 410 for a
+// single actor, so the server is not gone yet: SaidGone only makes a probe due, at most one
+// every Rules.GoneLook.
 func (s State) SaidGone(r Rules, why string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != Healthy && t.Phase != Recovering || now.Sub(t.DoubtAt) < r.GoneLook {
@@ -17,8 +17,8 @@ func (s State) SaidGone(r Rules, why string, now time.Time) State {
 	return t.kept(r, now)
 }
 
-// ConfirmedGone records that a look at the server was answered 410 too. The server
-// is believed for GoneFor, and looked at every GoneLook meanwhile.
+// ConfirmedGone records that the server has answered a probe with 410, too. It is gone for
+// Rules.GoneFor, and is probed every Rules.GoneLook in that time.
 func (s State) ConfirmedGone(r Rules, why string, now time.Time) State {
 	if s.Phase == Blocked {
 		return s

@@ -27,14 +27,15 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 		}
 		return t.Fault(r, o.Reason, o.Why, now)
 	case Paused:
-		// The answer to what was under way: the server takes something, after all.
+		// A late success of an attempt that was under way: the server accepts
+		// deliveries, after all.
 		if o.Successes > 0 && s.Throttles > 0 {
 			s.Throttles = 0
 			return s.kept(r, now)
 		}
 	case Unhealthy, Exhausted:
-		// Late answers to what was under way. A good one is a reason to look, not
-		// to believe.
+		// Late outcomes of attempts that were under way. A success makes a check due,
+		// and does not close the circuit.
 		if o.Successes > 0 {
 			return s.Sooner(r, now, now)
 		}

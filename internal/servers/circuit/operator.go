@@ -2,9 +2,9 @@ package circuit
 
 import "time"
 
-// Block refuses all deliveries to the server until Unblock. What is parked for its
-// inboxes, or for the subdomains that the key is of, is not under its own key, so
-// the scheduled function always looks for it once.
+// Block refuses all deliveries to the server until Unblock. Deliveries that are parked for
+// its inboxes, or for subdomains, are under other keys, so the scheduled function always
+// looks for those once.
 func (s State) Block(r Rules, why string, now time.Time) State {
 	s = s.reopened(now)
 	if _, family := FamilyOf(s.Key); family || s.InboxesUntil.After(now) {
@@ -36,8 +36,7 @@ func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State 
 	return s.pause(r, until, why, now)
 }
 
-// Resume ends a pause, an outage or the belief that the server is gone: an
-// operator knows better.
+// Resume ends a pause, an outage or the phase Gone, at an operator's word.
 func (s State) Resume(r Rules, now time.Time) State {
 	switch s.Phase {
 	case Paused, Gone, Unhealthy, HalfOpen, Exhausted:

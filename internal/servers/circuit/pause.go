@@ -22,12 +22,12 @@ func (s State) Fault(r Rules, reason outcome.Reason, why string, now time.Time) 
 // clip bounds what a stranger's words add to the record of its server.
 func clip(why string) string { return outcome.Clean(why, 200) }
 
-// Throttle pauses the server until a time, because it asked for it: it is alive,
-// whatever was thought of it before. A server that asks again, without having
-// accepted anything since, gets Rules.Throttled at least, twice as much each time,
-// and one trial at the end: however short the pauses it asks for, it costs some 30
-// requests a day. An answer that prolongs the present pause by little changes
-// nothing: a server that answers a thousand requests costs one write.
+// Throttle pauses the server until a time that it asked for. A server that asks is alive,
+// so an outage ends. A server that asks again without having accepted anything since is
+// paused for at least Rules.Throttled, twice as long each time, with one trial at the end;
+// so it costs some 30 requests a day, however short the pauses it asks for. An answer that
+// prolongs the present pause by little changes nothing, so a thousand answers cost one
+// write.
 func (s State) Throttle(r Rules, until time.Time, why string, now time.Time) State {
 	t := s.Settled(now)
 	throttles := t.Throttles

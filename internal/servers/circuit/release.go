@@ -2,8 +2,8 @@ package circuit
 
 import "time"
 
-// Park says that a delivery is about to be parked under the server, so that
-// something will be done about it in time. It is s itself if that is known.
+// Park says that a delivery is about to be parked under the server, and sees to it that a
+// step is due. It returns s itself if s has both already.
 func (s State) Park(r Rules, now time.Time) State {
 	if s.Parked && !s.CheckAt.IsZero() {
 		return s
@@ -16,8 +16,8 @@ func (s State) Park(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Missed says that a delivery was parked under the server while that recovered,
-// so that the last release may not have seen it: another is due now.
+// Missed says that a delivery was parked while the server was recovering. The last release
+// may not have seen that delivery, so another release is due now.
 func (s State) Missed(r Rules, now time.Time) State {
 	if s.Parked && (!s.Accepts(now) || (s.Phase == Recovering && !s.CheckAt.After(now.Add(r.RampEvery)))) {
 		return s
@@ -31,9 +31,8 @@ func (s State) Missed(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// parkedCheck is when something has to be done about a lot that is not empty. A
-// paused server is looked at every CheckSlow, because what is parked grows too old
-// while the pause lasts.
+// parkedCheck is when the next step is due for a server whose lot is not empty. A paused
+// server has one every CheckSlow, because parked deliveries become overdue during a pause.
 func (s State) parkedCheck(r Rules, now time.Time) time.Time {
 	if s.Phase != Paused {
 		return now
@@ -45,9 +44,9 @@ func (s State) parkedCheck(r Rules, now time.Time) time.Time {
 	return look
 }
 
-// Hold says that something stays parked under a server that accepts others: an
-// ordered group whose head does not get through, or waits for its turn. The head
-// has a due time of its own; the server's lot is looked at every CheckSlow.
+// Hold says that an ordered group stays parked under a server that accepts other
+// deliveries, because the group's head does not get through or waits for its slot. The head
+// has a due time of its own; a look at the lot is due every CheckSlow.
 func (s State) Hold(r Rules, now time.Time) State {
 	s = s.Settled(now)
 	s.Parked = true
@@ -103,10 +102,9 @@ func (s State) Swept(r Rules, at Sweep, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Stuck says that a whole sweep has found only heads of ordered groups, which
-// keep their spots until they get through. Each group goes on by itself once
-// its head does, so there is no hurry: the lot is looked at again at the intervals
-// of checks, to see when it is empty.
+// Stuck says that a whole sweep has found only heads of ordered groups, which keep their
+// spots until they are final. Each group goes on by itself after its head, so the lot is
+// only looked at again at the intervals of checks, to see when it is empty.
 func (s State) Stuck(r Rules, now time.Time) State {
 	if s.Phase != Recovering {
 		return s
@@ -117,10 +115,10 @@ func (s State) Stuck(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Drained says that the lot was seen empty. Whoever parks next sets Parked
-// again; the caller looks into the lot once more after saving this, and saves
-// Emptied or Missed. Until then a step stays due, so that a second look which a
-// crash has prevented is made up for.
+// Drained says that the lot was seen empty. The next worker that parks sets Parked again.
+// The caller saves this state, looks into the lot once more, and then saves Emptied or
+// Missed. A step stays due until then, so that a later run makes the second look if the
+// caller dies.
 func (s State) Drained(r Rules, now time.Time) State {
 	s.Parked, s.Sweep = false, Sweep{}
 	switch s = s.Settled(now); s.Phase {
@@ -134,15 +132,15 @@ func (s State) Drained(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Emptied says that the second look into the lot, after Drained was saved, has
-// found it empty too. It is s itself if somebody has parked since.
+// Emptied says that the second look, after Drained was saved, has found the lot empty, too.
+// It returns s itself if a worker has parked since.
 func (s State) Emptied(r Rules, now time.Time) State {
 	if s.Parked {
 		return s
 	}
 	switch s = s.Settled(now); s.Phase {
 	case Unhealthy, Exhausted:
-		// Nobody waits: the slow checks end, the first few go on.
+		// Nothing is parked, so the daily checks end. The first few checks go on.
 		s.CheckAt = time.Time{}
 		if wait := r.wait(s.Checks, false); wait > 0 {
 			s.CheckAt = now.Add(wait)

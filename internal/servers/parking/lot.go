@@ -25,13 +25,13 @@ type Lot struct {
 // Change is a change of a server's state.
 type Change func(circuit.State) circuit.State
 
-// Park puts deliveries into the lot of key. The server's state says so before
-// the first spot is taken, by way of mark; known is what the caller believes the
-// state to be, which saves a look if it says so already. Afterwards the state is
-// read again: if it lets deliveries out by then, the release that let them out
-// may have looked into the lot too early, and another is made due.
+// Park puts deliveries into the lot of known.Key, in three steps. mark sets Parked on the
+// server's state; known is the state in the caller's cache, and if mark does not change it,
+// nothing is written. Then the spots are written. Then the state is read again: if the
+// server accepts deliveries by then, the last release may have seen the lot before the
+// spots were there, so another release is made due.
 //
-// It returns the state as it is in the end.
+// Park returns the state after the last step.
 func (l *Lot) Park(ctx context.Context, known circuit.State, mark Change, ps []Parked) (circuit.State, error) {
 	if marked := mark(known); marked != known {
 		if _, _, err := circuit.Change(ctx, l.Servers, known.Key, mark); err != nil {
@@ -53,8 +53,8 @@ func (l *Lot) Park(ctx context.Context, known circuit.State, mark Change, ps []P
 	return after, nil
 }
 
-// Hold puts the head of an ordered group, which does not get through to a server
-// that accepts others, into the lot, or what has to stay behind it.
+// Hold parks the head of an ordered group that does not get through to a server that
+// accepts other deliveries, or deliveries that have to stay behind such a head.
 func (l *Lot) Hold(ctx context.Context, known circuit.State, ps []Parked) error {
 	hold := func(s circuit.State) circuit.State {
 		if s.Parked && !s.CheckAt.IsZero() {

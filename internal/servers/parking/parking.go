@@ -1,10 +1,10 @@
 // Package parking holds deliveries to servers that are down.
 //
-// A delivery that waits in a queue costs requests for as long as it waits,
-// burns attempts on a host that is known to be down, and reaches the queue's
-// own limits within days. Parked under its server in the table it costs one
-// write, nothing while it waits, and comes out in order when one probe, not
-// ten thousand retries, has found the server back.
+// A delivery that waits on a queue costs requests for as long as it waits, makes attempts
+// on a host that is known to be down, and reaches the queue's limits within days. A
+// delivery that is parked in the table, under its server, costs one write and nothing while
+// it waits. One probe finds out that the server is back, in place of ten thousand retries;
+// then parked deliveries are released in order.
 package parking
 
 import (
@@ -27,13 +27,13 @@ type Parked struct {
 	Activity activity.Activity
 	Delivery message.Delivery // of one target
 	Since    time.Time
-	// GiveUp is when it is dead rather than released.
+	// GiveUp is the time from which on the delivery is given up when it is released.
 	GiveUp time.Time
 	// Group and Sequence keep the order of ordered deliveries; empty otherwise.
 	Group, Sequence string
-	// Due is when the head of an ordered group is released although nothing
-	// releases the others of its lot: its own next try, or its turn under a rate
-	// limit. Zero: it waits for its server.
+	// Due is when the head of an ordered group is released by itself, for its own next
+	// try or at its slot under a rate limit. Zero: the delivery waits for its server like
+	// all others of the lot.
 	Due time.Time
 	// Attempted says whether the recipient has a record in the ledger.
 	Attempted bool
@@ -43,14 +43,14 @@ type Parked struct {
 // a delivery that is parked before anybody has attempted it.
 const FirstGeneration = 1
 
-// Spot names a place in the lot.
+// Spot is the name of a delivery's place in a lot.
 type Spot struct {
 	Key string
 	message.Unit
 	Group, Sequence string
 }
 
-// Spot is where p stands.
+// Spot returns the place of p.
 func (p Parked) Spot() Spot {
 	return Spot{p.Key, p.Delivery.Unit(p.Activity.ID), p.Group, p.Sequence}
 }

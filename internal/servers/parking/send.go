@@ -23,9 +23,9 @@ type Release struct {
 	Once bool
 }
 
-// Send sends deliveries on their way and returns those that were sent. They keep
-// their spots: the caller empties those of unordered ones, which comes second so
-// that a crash in between sends one twice and loses none.
+// Send sends deliveries to their queues and returns those that were sent. Spots stay: the
+// caller empties those of unordered deliveries afterwards (Unparked). A crash in between
+// sends a delivery twice; in the other order it would lose one.
 func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, error) {
 	ms := make([]message.Addressed, len(ps))
 	for i, p := range ps {
@@ -60,8 +60,8 @@ func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 		}
 		m.Delay = min(max(0, m.Delay), queue.MaxDelay)
 	case how.Once && !p.Due.IsZero():
-		// Its spot stays due until it is final: what is sent for the same time is
-		// the same.
+		// An ordered spot stays due until it is final. Messages for the same due time
+		// have the same deduplication key.
 		m.DeduplicationKey += "/due" + strconv.FormatInt(p.Due.UnixMilli(), 36)
 	case !how.Once:
 		m.DeduplicationKey += "/" + strconv.FormatInt(l.Now().UnixNano(), 36)
@@ -69,7 +69,7 @@ func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 	return m, nil
 }
 
-// Unparked empties the spots of those that do not keep theirs.
+// Unparked empties the spots of unordered deliveries; ordered ones keep theirs.
 func (l *Lot) Unparked(ctx context.Context, ps []Parked) error {
 	var spots []Spot
 	for _, p := range ps {

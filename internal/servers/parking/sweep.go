@@ -9,9 +9,9 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Next returns up to n deliveries of a lot that may be released, from a place on,
-// the place after them, and whether that is the lot's end. Of an ordered group
-// it is only ever the first: each lets the next go.
+// Next returns up to n deliveries of a lot that may be released, from a place on; the place
+// after them; and whether that is the lot's end. Of an ordered group Next returns the first
+// delivery only, because each delivery releases the next of its group.
 func (l *Lot) Next(ctx context.Context, key string, at circuit.Sweep, n int) (ps []Parked, next circuit.Sweep, end bool, err error) {
 	for len(ps) < n {
 		if at.Shard >= Shards {
@@ -83,7 +83,7 @@ func (l *Lot) All(ctx context.Context, key string, n int, do func([]Parked) erro
 // overduePage is how many deliveries Overdue reads at a time.
 const overduePage = 100
 
-// IsOverdue reports whether p is no longer to wait at now: too old, or expired.
+// IsOverdue reports whether p is too old or expired at now, and so must not wait any more.
 func (p Parked) IsOverdue(now time.Time) bool { return !p.GiveUp.After(now) || p.Activity.Expired(now) }
 
 // Overdue calls do with every delivery under key that is no longer to wait for
@@ -123,8 +123,7 @@ func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do 
 	return b.flush()
 }
 
-// tooYoung reports whether nothing that was parked after the last of page can be
-// overdue by its age.
+// tooYoung reports whether no delivery after the last of page can be overdue by its age.
 func (l *Lot) tooYoung(page []Parked, now time.Time) bool {
 	if len(page) == 0 || page[0].Group != "" {
 		return false

@@ -89,7 +89,8 @@ func (r Limiter) Limit(ctx context.Context, host string) (l Limit, ok bool, err 
 // tries bounds how often change starts over. Each round some worker succeeds.
 const tries = 100
 
-// change applies f to the limit of host until nobody else has in between.
+// change applies f to the limit of host and saves the result by compare-and-swap, again if
+// another worker has saved the limit in between.
 func (r Limiter) change(ctx context.Context, host string, f func(Limit) Limit) (Limit, error) {
 	for range tries {
 		found, err := r.Store.Limits(ctx, host)

@@ -1,24 +1,25 @@
-// Package cost counts what the calls of the queue and table ports would
-// cost on AWS, whatever engine is behind them.
+// Package cost counts the requests and capacity that AWS would bill, in two ways that
+// have to agree.
 //
-// It is how a budget can be asserted in every test run, without a server that
-// meters: the rules by which SQS and DynamoDB bill are few and depend on sizes
-// that the ports know. What DynamoDB itself says it used (package awscalls)
-// confirms them where there is such a server.
+// An Estimate counts the calls of the queue and table ports by AWS's rules, whatever
+// engine is behind the ports. It needs no server, so every test run can assert a budget:
+// the rules by which SQS and DynamoDB bill are few, and depend on sizes that the ports
+// know. A Meter counts the requests of AWS clients, those of the SDK's own retries
+// included, and the capacity that DynamoDB reports for them.
 package cost
 
 import (
 	"sync"
 )
 
-// Counter counts the calls of all ports that are wrapped with it. It is safe for
+// Estimate counts the calls of all ports that are wrapped with it. It is safe for
 // concurrent use.
 type Estimate struct {
 	mu    sync.Mutex
 	usage Snapshot
 }
 
-// NewCounter returns a counter that stands at zero.
+// NewEstimate returns an Estimate with all counts at zero.
 func NewEstimate() *Estimate { return &Estimate{usage: Snapshot{}} }
 
 // Snapshot returns what was used so far, by the operations that the AWS engine
@@ -42,5 +43,5 @@ func (c *Estimate) add(service, operation string, u Usage) {
 	c.usage[op] = sum
 }
 
-// units is how many units of a size so many bytes begin: at least one.
+// unitsBegun is how many billed units of a size a number of bytes takes: at least one.
 func unitsBegun(bytes, size int) int { return max(1, (bytes+size-1)/size) }

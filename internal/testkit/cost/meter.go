@@ -1,8 +1,3 @@
-// Package cost counts what the AWS engine asks of AWS, in the units that
-// AWS bills: so the cost of a delivery is measured, not believed.
-//
-// It is middleware of the SDK and sees every request, those of the SDK's own
-// retries included. Nothing is counted unless a client is built with it.
 package cost
 
 import (
@@ -32,17 +27,17 @@ type Usage struct {
 	ReadUnits, WriteUnits float64
 }
 
-// Counter counts the calls of all clients it is installed in. It is safe for
-// concurrent use.
+// Meter counts the calls of all clients that it is installed in, as middleware of the SDK,
+// in the units that AWS bills. It is safe for concurrent use.
 type Meter struct {
 	mu    sync.Mutex
 	usage map[Op]Usage
 }
 
-// NewCounter returns a counter that stands at zero.
+// NewMeter returns a Meter with all counts at zero.
 func NewMeter() *Meter { return &Meter{usage: make(map[Op]Usage)} }
 
-// Install adds the counter to a client: append it to aws.Config.APIOptions.
+// Install adds the meter to a client: append Install to aws.Config.APIOptions.
 func (c *Meter) Install(stack *middleware.Stack) error {
 	if err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("fedpost.CountCall", c.call), middleware.Before); err != nil {
 		return err

@@ -11,10 +11,10 @@ import (
 // https://aws.amazon.com/sqs/pricing/
 const payloadUnit = 64 << 10
 
-// Queue counts the calls of q as requests to SQS.
+// EstimateQueue counts the calls of q as requests to SQS.
 //
-// Receives that bring nothing are not counted: they cost the same however much
-// is delivered, and on AWS it is Lambda that makes them.
+// Receives without messages are not counted: their number does not depend on the
+// deliveries, and on AWS Lambda's event sources make them.
 func EstimateQueue(c *Estimate, q queue.Queue) queue.Queue { return &countedQueue{q, c} }
 
 type countedQueue struct {

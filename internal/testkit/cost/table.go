@@ -23,7 +23,7 @@ const (
 	maxPage   = 1 << 20
 )
 
-// Table counts the calls of t as requests to DynamoDB. A write whose condition
+// EstimateTable counts the calls of t as requests to DynamoDB. A write whose condition
 // fails is billed like one that succeeds.
 //
 // Of an item that leaves the due index, the port does not know: its deletion

@@ -166,7 +166,7 @@ func (w *World) know(k client.Key) {
 	w.keys[k.ID] = public
 }
 
-// PrivatePEM is one of aptest's keys as PKCS#8.
+// PrivatePEM is one of the keys of testkit/fediverse as PKCS#8.
 func PrivatePEM(t testing.TB, id string) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(fediverse.NewKeys()[id])

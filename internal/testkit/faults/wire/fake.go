@@ -1,6 +1,3 @@
-// Package wire stands in for an AWS service in tests of what real servers do
-// too seldom to be tested with: fail one entry of a batch, leave items
-// unprocessed, cancel a transaction for contention.
 package wire
 
 import (

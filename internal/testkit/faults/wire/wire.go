@@ -1,10 +1,10 @@
-// Package wire breaks requests to AWS on the wire, below the SDK's
-// retries: where real ones break.
+// Package wire breaks requests to AWS on the wire, below the SDK's retries, and stands in
+// for an AWS service that answers as real ones seldom do: one entry of a batch fails, items
+// are unprocessed, a transaction is cancelled for contention.
 //
-// Faults that are injected into the ports test fedpost's own code, but not what
-// the SDK makes of a fault: a retry that meets its own work, a send that is
-// reported as refused after an earlier attempt of it went through. Those live
-// between the adapter and the wire, so that is where this package stands.
+// Faults at the ports test fedpost's own code, but not the SDK's reaction to a fault: a
+// retry that conflicts with its own first attempt, or a send that is reported as refused
+// after an earlier attempt succeeded. Only faults below the SDK show those.
 package wire
 
 import (
