@@ -41,14 +41,14 @@ func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, err
 		Hosts: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(),
 		Rules: c.Circuit.Rules(pol.GiveUp).Complete(), Now: now,
 	}
-	letters := deadletter.Current{Store: s, Ledger: s}
+	deadLetters := deadletter.Current{Store: s, Ledger: s}
 	report := &operator.Reporter{
 		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
 		Store:  s, Servers: known, Tally: tally, Now: now,
 	}
 	return slices.Concat(
 		operator.ServerRoutes(known, now),
-		operator.DeadLetterRoutes(letters, deadletter.Reviver{Store: letters, Queues: p.sender, Now: now}, now),
+		operator.DeadLetterRoutes(deadLetters, deadletter.Reviver{Store: deadLetters, Queues: p.sender, Now: now}, now),
 		operator.StatsRoutes(report),
 		operator.FollowRoutes(s.Sipher()),
 	), nil

@@ -80,7 +80,7 @@ func TestAfterSevenDaysTheDeliveriesOfADeadServerAreDead(t *testing.T) {
 		}
 	}
 	if len(w.DeadLetters.Deaths) != len(to) {
-		t.Errorf("%d were buried, want %d", len(w.DeadLetters.Deaths), len(to))
+		t.Errorf("%d were given up, want %d", len(w.DeadLetters.Deaths), len(to))
 	}
 	for _, d := range w.DeadLetters.Deaths {
 		if d.Reason != "age" {

@@ -32,8 +32,8 @@ type deadLetter struct {
 	DiedAt     time.Time   `json:"diedAt"`
 }
 
-// bury has a delivery die now.
-func (w *world) bury(typ, host string) deadletter.DeadLetter {
+// giveUp has a delivery die now.
+func (w *world) giveUp(typ, host string) deadletter.DeadLetter {
 	w.Helper()
 	target := activity.Target{Inbox: "https://" + host + "/inbox", Stands: 2}
 	l := deadletter.DeadLetter{
@@ -69,11 +69,11 @@ func (w *world) deadLetters(query url.Values) (all []deadLetter) {
 
 func TestB6DeadLettersAreListedByWhatIsAskedFor(t *testing.T) {
 	w := newWorld(t)
-	old := w.bury("Create", "a.example")
+	old := w.giveUp("Create", "a.example")
 	w.clock = start.Add(24 * time.Hour)
 	var young []deadletter.DeadLetter
 	for i := range 5 {
-		young = append(young, w.bury([]string{"Create", "Like"}[i%2], fmt.Sprintf("h%d.example:8443", i%2)))
+		young = append(young, w.giveUp([]string{"Create", "Like"}[i%2], fmt.Sprintf("h%d.example:8443", i%2)))
 	}
 	yesterday := start.Add(time.Hour).Format(time.RFC3339)
 	for name, c := range map[string]struct {
@@ -117,9 +117,9 @@ func (w *world) retry(body string) (n int, more bool) {
 
 func TestB6C3DeadLettersAreRetriedByIDHostActivityAndTime(t *testing.T) {
 	w := newWorld(t)
-	one, two, three := w.bury("Create", "a.example"), w.bury("Create", "b.example"), w.bury("Like", "c.example")
+	one, two, three := w.giveUp("Create", "a.example"), w.giveUp("Create", "b.example"), w.giveUp("Like", "c.example")
 	w.clock = start.Add(time.Hour)
-	w.bury("Like", "d.example")
+	w.giveUp("Like", "d.example")
 	for body, host := range map[string]string{
 		`{"id":"` + one.Name().String() + `"}`:              "a.example",
 		`{"host":"b.example"}`:                              "b.example",
@@ -161,7 +161,7 @@ func TestB6C3DeadLettersAreRetriedByIDHostActivityAndTime(t *testing.T) {
 func TestARetryIsBoundedAndGoesOn(t *testing.T) {
 	w := newWorld(t)
 	for range 230 {
-		w.bury("Create", "a.example")
+		w.giveUp("Create", "a.example")
 	}
 	left := 230
 	for _, limit := range []int{1, 150, 1000} {
@@ -199,7 +199,7 @@ func TestWhatIsWrongWithARequestAboutDeadLettersIsSaid(t *testing.T) {
 		w.refused(http.StatusBadRequest, c.says, c.method, c.path, c.body)
 	}
 	w.unsupported("POST", "/v1/dead-letters/retry", "no Content-Type")
-	w.bury("Create", "a.example")
+	w.giveUp("Create", "a.example")
 	w.outage(func() {
 		w.refused(http.StatusServiceUnavailable, "cannot be reached", "GET", "/v1/dead-letters", "")
 		w.refused(http.StatusServiceUnavailable, "0 were", "POST", "/v1/dead-letters/retry", `{"host":"a.example"}`)

@@ -17,7 +17,7 @@ import (
 
 var died = time.Date(2026, 11, 21, 23, 59, 0, 0, time.UTC)
 
-func letter(id activity.ID, host string) deadletter.DeadLetter {
+func newDeadLetter(id activity.ID, host string) deadletter.DeadLetter {
 	t := activity.Target{Inbox: "https://" + host + "/inbox", Stands: 1}
 	return deadletter.DeadLetter{
 		Activity: activity.Activity{ID: id, Type: "Create", Protocol: activity.ActivityPub, Body: "{}", CreatedAt: died.Add(-7 * 24 * time.Hour)},
@@ -33,7 +33,7 @@ const (
 )
 
 func TestANameIsReadAsItIsWritten(t *testing.T) {
-	n := letter(id1, "a.example").Name()
+	n := newDeadLetter(id1, "a.example").Name()
 	if s := n.String(); s != "2026-11-21.01M7YQZXC038A60FQ34D193H4C.2.7.3" {
 		t.Errorf("written %s", s)
 	}
@@ -52,7 +52,7 @@ func TestANameIsReadAsItIsWritten(t *testing.T) {
 }
 
 func FuzzParseName(f *testing.F) {
-	f.Add(letter(id1, "a.example").Name().String())
+	f.Add(newDeadLetter(id1, "a.example").Name().String())
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := deadletter.ParseName(s)
 		if err == nil && n.String() != s {
@@ -62,7 +62,7 @@ func FuzzParseName(f *testing.F) {
 }
 
 func TestAFilterSelectsWhatMatchesAllOfIt(t *testing.T) {
-	l := letter(id1, "a.example")
+	l := newDeadLetter(id1, "a.example")
 	other := l.Name()
 	other.Position++
 	for _, c := range []struct {
@@ -90,16 +90,16 @@ func TestAFilterSelectsWhatMatchesAllOfIt(t *testing.T) {
 	}
 }
 
-// shelf is a store of letters on one page.
+// shelf is a store of dead letters on one page.
 type shelf struct {
-	letters []deadletter.DeadLetter
-	gone    []deadletter.Name
+	kept []deadletter.DeadLetter
+	gone []deadletter.Name
 }
 
 func (y *shelf) AddDeadLetters(context.Context, []deadletter.DeadLetter) error { return nil }
 
 func (y *shelf) DeadLetters(_ context.Context, f deadletter.Filter, _ string, limit int) (ls []deadletter.DeadLetter, next string, err error) {
-	for _, l := range y.letters {
+	for _, l := range y.kept {
 		if f.Matches(l) && len(ls) < limit {
 			ls = append(ls, l)
 		}
@@ -141,11 +141,11 @@ func (b box) Send(ctx context.Context, m queue.Message) error {
 func (b box) Capabilities() queue.Capabilities { return queue.Capabilities{} }
 
 func TestRevivingSendsAnewAndRemovesWhatWasSent(t *testing.T) {
-	a, b, c, ordered := letter(id1, "a.example"), letter(id2, "b.example"), letter(id2, "c.example"), letter(id1, "a.example")
+	a, b, c, ordered := newDeadLetter(id1, "a.example"), newDeadLetter(id2, "b.example"), newDeadLetter(id2, "c.example"), newDeadLetter(id1, "a.example")
 	b.Activity.Priority = activity.High
 	ordered.Activity.OrderingKey = "thread"
 	ordered.Delivery.Generation = 9
-	y := &shelf{letters: []deadletter.DeadLetter{a, b, c, ordered}}
+	y := &shelf{kept: []deadletter.DeadLetter{a, b, c, ordered}}
 	sent := map[queue.Name][]queue.Message{}
 	now := died.Add(time.Hour)
 	r := deadletter.Reviver{

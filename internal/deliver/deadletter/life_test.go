@@ -19,10 +19,10 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// afterlife is a world that buries its dead.
+// afterlife is a world that writes dead letters and revives them.
 type afterlife struct {
 	*world.World
-	grave   deadletter.Writer
+	writer  deadletter.Writer
 	reviver deadletter.Reviver
 }
 
@@ -34,7 +34,7 @@ func newAfterlife(t *testing.T, o world.Options) *afterlife {
 	w := &afterlife{World: world.New(t, o)}
 	w.Servers.Spare()
 	queues := func(n queue.Name) queue.Sender { return w.Config().Queues(n) }
-	w.grave = deadletter.Writer{Store: w.Store, Queues: queues, Keep: 30 * 24 * time.Hour}
+	w.writer = deadletter.Writer{Store: w.Store, Queues: queues, Keep: 30 * 24 * time.Hour}
 	w.reviver = deadletter.Reviver{Store: deadletter.Current{Store: w.Store, Ledger: w.Store}, Queues: queues, Now: w.Clock.Now}
 	return w
 }
@@ -44,7 +44,7 @@ func newAfterlife(t *testing.T, o world.Options) *afterlife {
 func (w *afterlife) pass(d time.Duration) {
 	w.T.Helper()
 	config := w.Config()
-	config.DeadLetters = w.grave
+	config.DeadLetters = w.writer
 	const step = 30 * time.Second
 	for range int(d / step) {
 		for busy := true; busy; {
@@ -77,9 +77,9 @@ func (w *afterlife) dead(f deadletter.Filter) (ls []deadletter.DeadLetter) {
 	w.T.Helper()
 	// Beside the plan: looking is not what it is to break.
 	beside := store.New(w.Engine.Table(), w.Clock.Now)
-	letters := deadletter.Current{Store: beside, Ledger: beside}
+	list := deadletter.Current{Store: beside, Ledger: beside}
 	for cursor := ""; ; {
-		page, next, err := letters.DeadLetters(context.Background(), f, cursor, 100)
+		page, next, err := list.DeadLetters(context.Background(), f, cursor, 100)
 		if err != nil {
 			w.T.Fatal(err)
 		}
@@ -131,11 +131,11 @@ func TestB6WhatIsGivenUpIsALetterAndAMessageWithItsReason(t *testing.T) {
 		w.Expect(id, map[string]activity.State{sickInbox: activity.Dead, noInbox: activity.Failed})
 		ls := w.dead(deadletter.Filter{})
 		if len(ls) != 1 {
-			t.Fatalf("%d letters", len(ls))
+			t.Fatalf("%d dead letters", len(ls))
 		}
 		if l := ls[0]; l.Activity.ID != id || l.Host() != "sick.example" || l.Reason != "exhausted" || l.Last.Attempts != 2 ||
 			l.Last.LastStatus != 500 || l.Last.State != activity.Dead || !l.Forget.Equal(l.Died.Add(30*24*time.Hour)) {
-			t.Errorf("the letter is %+v", l)
+			t.Errorf("the dead letter is %+v", l)
 		}
 		from := queue.Normal
 		if key != "" {
@@ -182,7 +182,7 @@ func TestB6ARevivedDeliveryBeginsAnew(t *testing.T) {
 			}
 		}
 		if ls := w.dead(deadletter.Filter{}); len(ls) != 0 {
-			t.Errorf("letters left: %+v", ls)
+			t.Errorf("dead letters left: %+v", ls)
 		}
 	}
 }
@@ -206,9 +206,9 @@ func TestB6TheQueuesOwnRedriveRevivesToo(t *testing.T) {
 		}
 		w.pass(time.Minute)
 		w.Expect(id, map[string]activity.State{sickInbox: activity.Delivered})
-		// The letter stayed behind; it is not shown, and reviving it is harmless.
+		// The dead letter stayed behind. Lists leave it out, and reviving it is harmless.
 		if ls := w.dead(deadletter.Filter{}); len(ls) != 0 {
-			t.Errorf("letters of the living: %+v", ls)
+			t.Errorf("dead letters of recipients that are alive: %+v", ls)
 		}
 		blind := w.reviver
 		blind.Store = w.Store
@@ -233,7 +233,7 @@ func TestRevivingTwiceDeliversOnce(t *testing.T) {
 		if n, _, err := w.reviver.Revive(t.Context(), deadletter.Filter{Activity: id}, "", 10); n != 1 || err != nil {
 			t.Fatalf("revived %d, %v", n, err)
 		}
-		// As if the process had died before the letter was removed.
+		// As if the process had died before the dead letter was removed.
 		if err := w.Store.AddDeadLetters(t.Context(), ls); err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func TestNothingIsLostWhateverCallFailsWhileDyingAndReviving(t *testing.T) {
 		w.pass(15 * time.Minute)
 		w.Expect(id, map[string]activity.State{sickInbox: activity.Delivered})
 		if ls := w.dead(deadletter.Filter{}); len(ls) != 0 {
-			t.Errorf("letters left: %+v", ls)
+			t.Errorf("dead letters left: %+v", ls)
 		}
 		doubles.Add(int64(w.Doubles()))
 	})
@@ -277,7 +277,7 @@ func TestNothingIsLostWhateverCallFailsWhileDyingAndReviving(t *testing.T) {
 func TestAFailedBurialLeavesTheLedgerAlone(t *testing.T) {
 	w := newAfterlife(t, world.Options{})
 	w.sicken()
-	w.grave.Queues = func(n queue.Name) queue.Sender { return box{n, map[queue.Name][]queue.Message{}, "sick.example"} }
+	w.writer.Queues = func(n queue.Name) queue.Sender { return box{n, map[queue.Name][]queue.Message{}, "sick.example"} }
 	id := w.Send(w.Activity("Create"), sickInbox)
 	w.pass(time.Minute)
 	if s := w.States(id)[sickInbox].State; s == activity.Dead {

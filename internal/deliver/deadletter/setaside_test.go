@@ -19,7 +19,7 @@ import (
 // repeating makes no second one.
 func TestB1DelayedWorkThatNoQueueTakesEndsWithRecordsAndDeadLetters(t *testing.T) {
 	w := newAfterlife(t, world.Options{})
-	aside := deadletter.Aside{Writer: w.grave, Ledger: w.Store, Payloads: w.Store, Now: w.Now}
+	aside := deadletter.Aside{Writer: w.writer, Ledger: w.Store, Payloads: w.Store, Now: w.Now}
 	small, large := w.Activity("Create"), w.Activity("Create")
 	var to []activity.Target
 	for i := range 120 {
@@ -56,7 +56,7 @@ func TestB1DelayedWorkThatNoQueueTakesEndsWithRecordsAndDeadLetters(t *testing.T
 
 func TestB1ATaskThatCannotBeReadLeavesAMessageForOperators(t *testing.T) {
 	w := newAfterlife(t, world.Options{})
-	aside := deadletter.Aside{Writer: w.grave, Ledger: w.Store, Payloads: w.Store, Now: w.Now}
+	aside := deadletter.Aside{Writer: w.writer, Ledger: w.Store, Payloads: w.Store, Now: w.Now}
 	for _, task := range []agenda.Task{
 		{ID: "a", Damaged: errors.New("bits")},
 		{ID: "a", Body: "{"},

@@ -98,7 +98,7 @@ var deadLetters = group{"dead letters", []testCase{
 		}
 		c := b.table.of(func() { b.must(b.AddDeadLetters(b.ctx, ls)) })
 		if c.writeUnits > 100 {
-			b.t.Errorf("50 letters of one activity cost %+v", c)
+			b.t.Errorf("50 dead letters of one activity cost %+v", c)
 		}
 		b.same(ls, b.deadLettersOf(deadletter.Filter{Activity: id}))
 	}},

@@ -94,6 +94,6 @@ var deadLetterCases = []testCase{
 		if got[0].ReceiveCount != 1 || got[0].Attributes["a"] != "b" {
 			c.Errorf("redriven message is %+v, want a fresh one with its attributes", got[0])
 		}
-		c.none(c.Dead, "its letter went back")
+		c.none(c.Dead, "its dead letter went back")
 	}},
 }
