@@ -6,7 +6,7 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Intake is what a protocol says of requests to deliver something by it.
+// Intake says which requests a protocol accepts.
 type Intake struct {
 	// Body is the field of a request that holds what is delivered.
 	Body Body
@@ -18,8 +18,8 @@ type Intake struct {
 	// Fields are the fields of a request that not every protocol has. Those of
 	// this protocol are required, others are refused.
 	Fields []Field
-	// Signs says how it signs where that is not with a key of the request, such as
-	// "with the server's own identity".
+	// Signs says how the protocol signs if not with a key that the request names, such
+	// as "with the server's own identity".
 	Signs string
 	// Single: a delivery has exactly one target, which is no shared inbox.
 	Single bool
@@ -62,8 +62,8 @@ type Fault struct {
 	Detail  string
 }
 
-// Recorder writes what has to be there when the answer to a delivery arrives.
-// Recording twice is harmless. An error refuses the request, as a failure of
+// Recorder writes records that must exist before the answer to a delivery arrives.
+// Recording twice is harmless. After an error the request is refused as a failure of
 // ours.
 type Recorder interface {
 	Record(ctx context.Context, a activity.Activity, t activity.Target) error

@@ -29,7 +29,7 @@ type Protocol struct {
 	Public map[string]http.Handler
 }
 
-// Upkeep is work that is due although nobody asks for it.
+// Upkeep is a protocol's scheduled work.
 type Upkeep interface {
 	Check(ctx context.Context, now time.Time) error
 }
@@ -89,22 +89,22 @@ type Sender interface {
 // called concurrently.
 type Attempt func(ctx context.Context, t activity.Target, n int) outcome.Outcome
 
-// Delivery is how activities of a protocol are delivered. Zero bounds are those
-// that the engine has for all.
+// Delivery says how activities of a protocol are delivered. A zero bound means the
+// engine's own bound.
 type Delivery struct {
 	Sender Sender
 	Policy retry.Policy
 	// Attempt is the longest that one attempt takes, where it is more than a
 	// request.
 	Attempt time.Duration
-	// Wait is how long an attempt may wait for this machine before that time
-	// begins.
+	// Wait is how long an attempt may wait for a processor of this machine before the
+	// time of Attempt begins.
 	Wait time.Duration
 	// InFlight is how many attempts of this protocol a process has under way at
 	// once, and PerHost how many of them to one host. A delivery that finds no
 	// place soon goes back to its queue.
 	InFlight, PerHost int
-	// KeepDelivered and KeepFailed are how long the record of an activity to one
-	// target is kept after its end; 0: as long as any.
+	// KeepDelivered and KeepFailed are how long the record of an activity to one target
+	// is kept after its end; 0: as long as all other records.
 	KeepDelivered, KeepFailed time.Duration
 }

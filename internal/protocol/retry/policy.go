@@ -26,26 +26,25 @@ type Policy struct {
 	// Jitter spreads each wait by ± this fraction, so that the recipients of a
 	// failed host do not come back as a herd.
 	Jitter float64
-	// Park: after the quick tries the delivery waits for its server to come
-	// back. Without, it is exhausted.
+	// Park says that a delivery is parked after the quick tries. Otherwise it is
+	// exhausted then.
 	Park bool
 	// GiveUp is the age at which a parked delivery is dead.
 	GiveUp time.Duration
-	// NetworkOnly: only time-outs and connection errors are tried again, every
-	// answer is final.
+	// NetworkOnly says that only time-outs and connection errors are tried again, and
+	// that every answer is final.
 	NetworkOnly bool
 	// Circuit: the shared state of the host decides whether to try at all.
 	Circuit bool
 	// Timeout of one attempt; 0 is the client's own.
 	Timeout time.Duration
-	// ExhaustedStatus is the status that exhaustion is recorded with where no
-	// answer ever came; 0 records none.
+	// ExhaustedStatus is the status that is recorded when a delivery is exhausted and
+	// no answer ever came; 0 records none.
 	ExhaustedStatus int
 }
 
-// MaxWait is the longest wait a queue can hold as a delay (queue.MaxDelay): a
-// policy whose waits exceed it would be silently shortened by the queue, so no
-// wait does.
+// MaxWait is the longest wait of a policy: the longest delay of a queue
+// (queue.MaxDelay). The queue would silently shorten longer waits.
 const MaxWait = 15 * time.Minute
 
 // Wait returns how long to wait after the given number of failed attempts (1
