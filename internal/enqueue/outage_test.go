@@ -29,8 +29,8 @@ func (o *outage) Intercept(_ context.Context, _ faults.Call, act func(faults.Fau
 }
 
 // Known implements enqueue.Keys on that table.
-func (o *outage) Known(context.Context, string) (bool, error) {
-	return !o.down, o.Intercept(nil, faults.Call{}, func(faults.Fault) error { return nil })
+func (o *outage) Known(ctx context.Context, _ string) (bool, error) {
+	return !o.down, o.Intercept(ctx, faults.Call{}, func(faults.Fault) error { return nil })
 }
 
 // without is a service whose table is down, and the meter that it counts with.

@@ -24,8 +24,6 @@ func (e *BlockedError) Error() string {
 type guard struct {
 	allow   []netip.Prefix
 	private bool
-	// embeds: the address carries one of IPv4, which may be where it leads.
-	embeds bool
 }
 
 // control is a net.Dialer's ControlContext: it runs for every address that is

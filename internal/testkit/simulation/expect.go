@@ -96,9 +96,7 @@ func (s *sim) troubles(p Post, to Inbox) []Span {
 	}
 	// What an inbox asks for holds for its host.
 	for _, ps := range spec.Inboxes {
-		for _, trouble := range troubled(slices.DeleteFunc(slices.Clone(ps), func(p Phase) bool { return p.Answer.troubles() && !p.Answer.throttles() })) {
-			all = append(all, trouble)
-		}
+		all = append(all, troubled(slices.DeleteFunc(slices.Clone(ps), func(p Phase) bool { return p.Answer.troubles() && !p.Answer.throttles() }))...)
 	}
 	for _, a := range s.scenario.Acts {
 		if a.Do == Pause && a.Host == to.Server {

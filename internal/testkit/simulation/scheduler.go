@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -220,8 +219,6 @@ func draw(seed uint64, words ...string) uint64 {
 
 // share makes a number in [0, 1) of a draw.
 func share(n uint64) float64 { return float64(n>>11) / (1 << 53) }
-
-var errOver = errors.New("the story is over")
 
 // sleepers are a heap by time, and by name at one time.
 type sleepers []*held
