@@ -48,6 +48,8 @@ func TestSoak(t *testing.T) {
 	settings := map[string]string{"RECORD_RETENTION": "1d", "RETRY_GIVE_UP": giveUp.String()}
 	var usage *gauge
 	if *full {
+		// Its scheduled function runs each minute, so releases are as far apart.
+		settings["RELEASE_EVERY"] = "1m"
 		data := t.TempDir()
 		p := e2e.Up(t, e2e.Build(t), data, settings)
 		s.client = &client.Client{Base: p.URL, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}}
