@@ -83,6 +83,13 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	if !mine || !s.Parked {
 		return err
 	}
+	if s.Limited(r.Now()) > 0 {
+		// An overdue delivery makes no attempt. If it took a turn under the limit, a lot
+		// that is older than deliveries may wait would use up all turns for nothing.
+		if _, err := r.endOverdue(ctx, s); err != nil {
+			return err
+		}
+	}
 	ps, at, end, err := r.Lot.Next(ctx, s.Key, s.Sweep, n)
 	if err != nil {
 		return err
