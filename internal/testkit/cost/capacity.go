@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// askForCapacity returns in with a request to report what it costs. It is a
-// copy: the caller's input is not ours to change.
+// askForCapacity returns a copy of the input in that asks DynamoDB to report the
+// consumed capacity. The caller's input stays unchanged.
 func askForCapacity(in any) any {
 	const total = types.ReturnConsumedCapacityTotal
 	switch p := in.(type) {
@@ -49,8 +49,8 @@ func askForCapacity(in any) any {
 	return in
 }
 
-// unitsOf reads an answer. The total is of one kind: no operation both reads
-// and writes.
+// unitsOf returns the capacity units in an answer: read units or write units,
+// never both, because no operation both reads and writes.
 func unitsOf(result any) (read, write float64) {
 	switch r := result.(type) {
 	case *dynamodb.GetItemOutput:
@@ -73,8 +73,9 @@ func unitsOf(result any) (read, write float64) {
 	return 0, 0
 }
 
-// leastOf is what a request costs at least. DynamoDB Local reports a
-// transaction's items of equal cost as one; each of them costs two units or more.
+// leastOf returns the minimum of write units that a request costs. DynamoDB Local
+// reports several items of a transaction as one if they cost the same; on AWS every
+// item of a transaction costs two units or more.
 func leastOf(in any) (write float64) {
 	if p, ok := in.(*dynamodb.TransactWriteItemsInput); ok {
 		return 2 * float64(len(p.TransactItems))
@@ -82,8 +83,8 @@ func leastOf(in any) (write float64) {
 	return 0
 }
 
-// unitsOfFailure is what a failed write is billed: one unit for the item whose
-// condition did not hold, two for each item of a transaction.
+// unitsOfFailure returns the write units billed for a failed write: one for an item
+// whose condition did not hold, two for each item of a transaction.
 func unitsOfFailure(err error) float64 {
 	var failed *types.ConditionalCheckFailedException
 	if errors.As(err, &failed) {

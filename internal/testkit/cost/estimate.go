@@ -43,5 +43,6 @@ func (c *Estimate) add(service, operation string, u Usage) {
 	c.usage[op] = sum
 }
 
-// unitsBegun is how many billed units of a size a number of bytes takes: at least one.
+// unitsBegun returns how many units of a size are billed for a number of bytes. Every
+// unit that is begun counts, and the least is one.
 func unitsBegun(bytes, size int) int { return max(1, (bytes+size-1)/size) }

@@ -13,17 +13,18 @@ type Op struct{ Service, Operation string }
 
 // Usage is what calls of an operation used.
 type Usage struct {
-	// Requests is how often it was asked, retries included.
+	// Requests is the number of requests, retries included.
 	Requests int
-	// Failures is how many of them failed, conditions that did not hold included.
+	// Failures is the number of failed requests. A condition that did not hold is a
+	// failure.
 	Failures int
 	// PayloadUnits is how many requests SQS bills: one for every 64 KiB sent or
 	// received, begun ones included. 0 for other services.
 	// https://aws.amazon.com/sqs/pricing/
 	PayloadUnits int
 	// ReadUnits and WriteUnits are DynamoDB's capacity units, indexes included.
-	// Of a write whose condition failed DynamoDB does not say how much it used:
-	// it counts as one unit, which is right up to 1 KB.
+	// DynamoDB does not report the units of a write whose condition failed: such a
+	// write counts as one unit, which is right for items up to 1 KB.
 	ReadUnits, WriteUnits float64
 }
 
@@ -45,8 +46,8 @@ func (c *Meter) Install(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("fedpost.CountRequest", c.request), "Retry", middleware.After)
 }
 
-// call sees a call once: it asks DynamoDB for the capacity and reads it from
-// the answer.
+// call runs once per call of the SDK, whatever the retries. It asks DynamoDB for the
+// consumed capacity and reads the capacity from the answer.
 func (c *Meter) call(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
 	middleware.InitializeOutput, middleware.Metadata, error,
 ) {
@@ -70,7 +71,7 @@ func (c *Meter) call(ctx context.Context, in middleware.InitializeInput, next mi
 
 type sentKey struct{}
 
-// request sees every request of a call.
+// request runs once per request of a call, retries included.
 func (c *Meter) request(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
 	middleware.FinalizeOutput, middleware.Metadata, error,
 ) {

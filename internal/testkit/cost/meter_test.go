@@ -20,7 +20,8 @@ import (
 
 var ctx = context.Background()
 
-// serve answers with fixed capacities, and only if they were asked for.
+// serve answers with fixed capacities. A request that does not ask for its capacity
+// fails the test.
 func serve(t *testing.T) func(operation string, body []byte) wire.Answer {
 	capacity := func(units float64) map[string]any { return map[string]any{"TableName": "t", "CapacityUnits": units} }
 	return func(operation string, body []byte) wire.Answer {
@@ -176,7 +177,7 @@ func TestTablePerRecipient(t *testing.T) {
 	}
 }
 
-// On a real server the units must be those that AWS documents.
+// TestCapacityOfARealServer: a real server must report the units that AWS documents.
 func TestCapacityOfARealServer(t *testing.T) {
 	awstest.Require(t, "DYNAMODB")
 	name, c := awstest.TableName(t), cost.NewMeter()

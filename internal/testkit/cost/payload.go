@@ -6,7 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// payloadSent is how many bytes of messages a request to SQS carries.
+// payloadSent returns the bytes of messages in a request to SQS.
 func payloadSent(in any) int {
 	switch p := in.(type) {
 	case *sqs.SendMessageInput:
@@ -21,8 +21,8 @@ func payloadSent(in any) int {
 	return 0
 }
 
-// payloadReceived is how many bytes of messages an answer of SQS carries, if it
-// is one that can.
+// payloadReceived returns the bytes of messages in an answer of SQS; ok is false for
+// an operation whose answers carry no messages.
 func payloadReceived(result any) (bytes int, ok bool) {
 	r, ok := result.(*sqs.ReceiveMessageOutput)
 	if !ok {

@@ -15,8 +15,8 @@ const (
 // Price is what usage costs in dollars per million of something.
 type Price struct{ SQS, Writes, Reads float64 }
 
-// PriceOf returns what each of n things costs, a million times, with all queues
-// priced as standard ones.
+// PriceOf returns the price of a million things, if n things used s. Requests to FIFO
+// queues are priced as those to standard queues.
 func PriceOf(s Snapshot, n int) Price {
 	sqs, dynamodb := s.Service("SQS"), s.Service("DynamoDB")
 	per := 1 / float64(n)
@@ -25,7 +25,7 @@ func PriceOf(s Snapshot, n int) Price {
 	}
 }
 
-// Total is the sum.
+// Total returns the sum of the three prices.
 func (p Price) Total() float64 { return p.SQS + p.Writes + p.Reads }
 
 func (p Price) String() string {

@@ -7,14 +7,14 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// payloadUnit is what SQS bills as one request.
+// payloadUnit is the number of bytes that SQS bills as one request.
 // https://aws.amazon.com/sqs/pricing/
 const payloadUnit = 64 << 10
 
 // EstimateQueue counts the calls of q as requests to SQS.
 //
-// Receives without messages are not counted: their number does not depend on the
-// deliveries, and on AWS Lambda's event sources make them.
+// A receive that returns no message is not counted: the number of such receives does
+// not depend on the deliveries, and on AWS the event sources of Lambda make them.
 func EstimateQueue(c *Estimate, q queue.Queue) queue.Queue { return &countedQueue{q, c} }
 
 type countedQueue struct {
@@ -36,7 +36,7 @@ func (q *countedQueue) Send(ctx context.Context, m queue.Message) error {
 	return err
 }
 
-// SendBatch counts as many requests as the limits of a batch make necessary.
+// SendBatch counts one request per batch that fits within the limits of SQS.
 func (q *countedQueue) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	errs := q.Queue.SendBatch(ctx, ms)
 	n, bytes := 0, 0

@@ -9,17 +9,17 @@ import (
 	"text/tabwriter"
 )
 
-// Snapshot is what was used up to a moment, or between two.
+// Snapshot is the usage up to a moment, or between two moments.
 type Snapshot map[Op]Usage
 
-// Snapshot returns what was used so far.
+// Snapshot returns the usage so far.
 func (c *Meter) Snapshot() Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Snapshot(maps.Clone(c.usage))
 }
 
-// Since returns what was used between earlier and s.
+// Since returns the usage between the snapshots earlier and s.
 func (s Snapshot) Since(earlier Snapshot) Snapshot {
 	d := make(Snapshot)
 	for op, u := range s {
@@ -30,7 +30,8 @@ func (s Snapshot) Since(earlier Snapshot) Snapshot {
 	return d
 }
 
-// Service returns the sum over the operations of a service; "" is all.
+// Service returns the sum over the operations of a service, or of all services if name
+// is empty.
 func (s Snapshot) Service(name string) Usage {
 	var sum Usage
 	for op, u := range s {
@@ -48,8 +49,7 @@ func (s Snapshot) Ops() []Op {
 	})
 }
 
-// Per formats s as a table of what was used for each of n things, such as
-// recipients.
+// Per formats s as a table of the usage per thing, for n things such as recipients.
 func (s Snapshot) Per(n int, thing string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -7,16 +7,17 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// What DynamoDB bills: writes by the kilobyte begun, twice that in a
-// transaction, and once more for an item in the due index; strongly consistent
-// reads by four kilobytes, a query by what it read in all.
+// How DynamoDB bills: a write costs one unit per kilobyte begun, twice that in a
+// transaction, and the same once more for an item in the due index. A strongly
+// consistent read costs one unit per four kilobytes; a query is billed for the sum of
+// the items that it read.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html
 const (
 	writeUnit = 1 << 10
 	readUnit  = 4 << 10
 )
 
-// Requests that DynamoDB wants cut to size.
+// DynamoDB limits the entries of these requests.
 const (
 	maxGets   = 100
 	maxWrites = 25
@@ -26,8 +27,8 @@ const (
 // EstimateTable counts the calls of t as requests to DynamoDB. A write whose condition
 // fails is billed like one that succeeds.
 //
-// Of an item that leaves the due index, the port does not know: its deletion
-// there is not counted.
+// The deletion of an item from the due index is not counted: the port does not see
+// when an item leaves the index.
 func EstimateTable(c *Estimate, t table.Table) table.Table { return &countedTable{t, c} }
 
 type countedTable struct {
@@ -50,7 +51,7 @@ func (t *countedTable) call(operation string, u Usage, err error) {
 	t.c.add("DynamoDB", operation, u)
 }
 
-// put is what writing an item uses.
+// put returns the write units for one item.
 func put(it table.Item) int {
 	n := unitsBegun(it.Size(), writeUnit)
 	if it.Due.Shard != "" {

@@ -17,12 +17,12 @@ import (
 	"fedpost/internal/testkit/faults/wire"
 )
 
-// AWS is SQS and DynamoDB at whatever servers the environment names (see
-// awstest), with the SDK's retries as in production.
+// AWS returns the engine of SQS and DynamoDB at the servers that the environment names
+// (see awstest). The SDK retries as in production.
 func AWS() Engine { return remote("aws", nil, faults.ActThenLose) }
 
-// AWSWithoutRetries is AWS with each request made once, so that one broken
-// request is a call that failed for good.
+// AWSWithoutRetries returns the engine AWS without retries of the SDK, so that one
+// broken request makes its call fail.
 func AWSWithoutRetries() Engine {
 	retryer := func() aws.Retryer { return aws.NopRetryer{} }
 	return remote("aws-without-retries", retryer, faults.FailBefore, faults.ActThenLose, faults.DieAfter)
@@ -49,7 +49,7 @@ func remote(name string, retryer func() aws.Retryer, kinds ...faults.Kind) Engin
 	}
 }
 
-// hidden is how long servers hide messages: longer than any test.
+// hidden is the visibility timeout of the servers' queues: longer than any test runs.
 const hidden = 2 * time.Hour
 
 // services is an instance of the AWS engine.
@@ -61,7 +61,7 @@ type services struct {
 	queues  map[queue.Name]*virtual
 }
 
-// opener opens a queue for a client.
+// opener returns a function that opens the queue n with a client.
 func (s *services) opener(client *sqs.Client, n queue.Name) opener {
 	return sync.OnceValues(func() (queue.Queue, error) {
 		url, err := s.urls[n]()

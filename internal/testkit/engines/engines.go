@@ -1,12 +1,14 @@
-// Package engines opens the engines that a test can stand on: the embedded
-// one and, where servers for it are named, SQS and DynamoDB. A test that is
-// written against an Instance runs on each of them, with the same code.
+// Package engines opens the engines that a test can run on: the embedded engine and,
+// if the environment names servers, SQS and DynamoDB. A test that is written against an
+// Instance runs on every engine with the same code.
 //
-// What makes that possible for tests about days is that both keep the test's
-// time. The embedded engine takes a clock; a server does not, so its queues are
-// wrapped in one that waits in the test's time instead of the server's (see
-// virtual). And both can be put under a plan of faults: the embedded engine at
-// its ports, the other on the wire, below the SDK, where real calls break.
+// Tests that span days need engines that follow the test's clock. The embedded engine
+// takes a clock. A server does not, so each of a server's queues is wrapped in a queue
+// that keeps delays and visibility timeouts by the test's clock (see virtual).
+//
+// A plan of faults can break the calls of every engine: those of the embedded engine at
+// the ports, those of SQS and DynamoDB on the wire, below the SDK, where real requests
+// break.
 package engines
 
 import (
@@ -20,7 +22,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// Engine opens instances. The zero value is the embedded one.
+// Engine opens instances. The zero value is the embedded engine.
 type Engine struct {
 	Name string
 	// Remote: every call goes to another server.
@@ -35,10 +37,11 @@ type Engine struct {
 type Options struct {
 	// Now is the test's clock.
 	Now func() time.Time
-	// Queues are the queues' settings. Of engines that are servers, only
-	// Visibility is kept: what no test with one fault comes to, is not imitated.
+	// Queues are the queues' settings. Engines on servers heed only Visibility: no
+	// test with a single fault needs the others.
 	Queues map[queue.Name]sqlite.QueueConfig
-	// Path is the data file of an engine that has one; in memory if empty.
+	// Path is the data file of the embedded engine; if Path is empty, the data is in
+	// memory. Other engines ignore Path.
 	Path string
 }
 
@@ -46,13 +49,13 @@ type Options struct {
 type Instance interface {
 	Queue(n queue.Name) queue.Queue
 	Table() table.Table
-	// Under returns the same queues and table with calls that a plan counts and
-	// breaks.
+	// Under returns the same queues and table under a plan, which counts and breaks
+	// their calls.
 	Under(p *faults.Plan) (func(queue.Name) queue.Queue, table.Table)
 }
 
-// Open opens an instance, or skips the test if the engine needs servers and none
-// are named.
+// Open opens an instance. It skips the test if the engine needs servers and the
+// environment names none.
 func (e Engine) Open(t testing.TB, o Options) Instance {
 	t.Helper()
 	if e.open == nil {
@@ -62,10 +65,11 @@ func (e Engine) Open(t testing.TB, o Options) Instance {
 	return e.open(t, o)
 }
 
-// Sweep is faults.Sweep on every engine, as subtests by its name. On the wire it
-// tries the kinds that can come out in another way there: a request that fails,
-// one that acts and whose answer is lost, and the last that a process makes; and
-// of those that the SDK retries the one whose retry meets its own work.
+// Sweep runs faults.Sweep on every engine, in a subtest with the engine's name. On the
+// wire it tries only the kinds of fault whose result can differ from a fault at the
+// ports. Without retries of the SDK these are: a request that fails, a request that acts
+// but whose answer is lost, and a request after which the process dies. With retries it
+// is the lost answer, because the retry meets the work of the first attempt.
 func Sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
 	t.Helper()
 	for _, e := range []Engine{Embedded(), AWS(), AWSWithoutRetries()} {

@@ -11,7 +11,7 @@ import (
 	"fedpost/internal/testkit/engines"
 )
 
-// clock is moved by hand.
+// clock stands still until advance moves it.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -29,7 +29,8 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// left is what queues in a test's time do not do, as no sweep is about it.
+// left names the cases of the contract that queues on the test's clock do not keep; no
+// sweep depends on them.
 var left = map[string]string{
 	"MessageReceivedTooOftenIsADeadLetter":           "messages are never given up",
 	"DeadLetterIsNotInTheWayOfOthers":                "messages are never given up",
@@ -44,7 +45,8 @@ var left = map[string]string{
 	"Depth": "the server counts a delayed message as visible until it is looked for",
 }
 
-// A server's queues in a test's time keep the contract of queues, days included.
+// TestQueuesOfAServerKeepTheTestsTime: a server's queues, wrapped to follow the test's
+// clock, keep the contract of queues over days.
 func TestQueuesOfAServerKeepTheTestsTime(t *testing.T) {
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 		const visibility = 10 * time.Second

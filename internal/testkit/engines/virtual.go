@@ -10,11 +10,11 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// virtual is a server's queue in a test's time. Delays, visibility timeouts and
-// the deduplication window are kept here: the server gets messages without a
-// delay, hides those that were received for longer than a test takes, and is
-// told when their time is over. All the rest is the server's: what is in the
-// queue, in which order, and what it does with a request that broke.
+// virtual is a server's queue that follows a test's clock. It keeps delays, visibility
+// timeouts and the deduplication window itself: it sends messages without a delay, has
+// the server hide received messages for longer than a test runs, and makes a message
+// visible again when its visibility timeout is over. The server decides the rest: which
+// messages the queue holds, in which order, and what a broken request does.
 type virtual struct {
 	capabilities queue.Capabilities
 	server       opener // beside any plan
@@ -22,37 +22,36 @@ type virtual struct {
 	visibility   time.Duration
 
 	mu sync.Mutex
-	// held are messages that the server hides, by their id.
+	// held are the messages that the server hides, by message id.
 	held map[string]*receipt
-	// notBefore is when a delayed body may be received. Of several sends of a
-	// body the last counts, as nobody knows which of them were carried out:
-	// late is allowed, early is not.
+	// notBefore is the time, by body, from which a delayed message may be received.
+	// If a body is sent several times, the last send counts, because a send may
+	// have failed unseen: a message may come late, but never early.
 	notBefore map[string]time.Time
-	// windows are those of deduplication keys.
+	// windows are the deduplication windows, by deduplication key.
 	windows map[string]window
-	// quiet: the server has nothing to receive, as far as it was asked since the
-	// last call that could have changed it. A queue that nothing was ever sent to
-	// is not even made.
+	// quiet: the last receive brought nothing, and no call since then can have
+	// changed that. The server's queue is made only when something is sent to it.
 	quiet bool
 }
 
-// opener opens a server's queue. At the first call for a queue that makes it, as
-// most tests use few of them.
+// opener opens a server's queue. The first call makes the queue on the server, because
+// most tests use few of the queues.
 type opener func() (queue.Queue, error)
 
 // receipt is a message that the server hides.
 type receipt struct {
 	handle string
 	until  time.Time
-	// waits: nobody has received it yet.
+	// waits: the test has not received the message yet.
 	waits bool
-	// back: the server does not hide it any more.
+	// back: the server does not hide the message any more.
 	back bool
-	// own counts the receives that were not the test's.
+	// own counts the receives that virtual made for itself.
 	own int
 }
 
-// window is one of deduplication.
+// window is the deduplication window of one key.
 type window struct {
 	number int
 	end    time.Time
@@ -68,7 +67,8 @@ func newVirtual(c queue.Capabilities, server opener, now func() time.Time, visib
 	}
 }
 
-// through is a virtual queue whose sends and deletes go by another way.
+// through is a virtual queue whose sends and deletes go through another client, such
+// as one under a plan of faults.
 type through struct {
 	*virtual
 	way opener
@@ -121,7 +121,7 @@ func (t through) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	return q.SendBatch(ctx, sent)
 }
 
-// stir notes that the server may have something to receive.
+// stir notes that the server may have a message to receive.
 func (v *virtual) stir() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -137,7 +137,7 @@ func (t through) Delete(ctx context.Context, handle string) error {
 	err = q.Delete(ctx, handle)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.quiet = false // its group may go on
+	t.quiet = false // the next message of its group may be received
 	if err == nil {
 		for id, r := range t.held {
 			if r.handle == handle {
@@ -170,12 +170,13 @@ func (t through) ChangeVisibility(ctx context.Context, handle string, d time.Dur
 	return nil
 }
 
-// timeless notes the times of a message that is to be sent, and takes them off.
+// timeless notes the delay and the deduplication window of a message to be sent, and
+// returns the message without them.
 func (v *virtual) timeless(m queue.Message) queue.Message {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if m.Check(v.capabilities.NativeDeduplication) != nil {
-		return m // to be refused
+		return m // the server refuses it
 	}
 	if m.Delay > 0 {
 		v.notBefore[m.Body] = v.now().Add(m.Delay)
@@ -192,7 +193,8 @@ func (v *virtual) timeless(m queue.Message) queue.Message {
 	return m
 }
 
-// Receive implements queue.Queue. It does not wait: time stands still meanwhile.
+// Receive implements queue.Queue. It does not wait for messages: the test's clock stands
+// still during a call.
 func (v *virtual) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -219,8 +221,8 @@ func (v *virtual) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.
 	return got, nil
 }
 
-// hold notes that the server hides a message, and reports whether its time to be
-// received has come.
+// hold notes that the server hides a message, and reports whether the message may be
+// received by the test's clock.
 func (v *virtual) hold(r *queue.Received, visibility time.Duration) bool {
 	h := v.held[r.ID]
 	if h == nil {
@@ -238,8 +240,8 @@ func (v *virtual) hold(r *queue.Received, visibility time.Duration) bool {
 	return true
 }
 
-// awake returns the server's queue with all visible that should be; nil if it has
-// nothing at all.
+// awake makes all messages visible whose time has come by the test's clock and returns
+// the server's queue; nil if the queue has no messages.
 func (v *virtual) awake(ctx context.Context) (queue.Queue, error) {
 	if v.quiet && len(v.held) == 0 {
 		return nil, nil
@@ -253,8 +255,9 @@ func (v *virtual) awake(ctx context.Context) (queue.Queue, error) {
 			continue
 		}
 		if err := server.ChangeVisibility(ctx, r.handle, 0); err != nil {
-			// It was deleted by a request whose answer was lost. Were it still
-			// there, the server would go on hiding it, and Depth tell of it.
+			// A request whose answer was lost has deleted the message. If the
+			// message still existed, the server would hide it and Depth would
+			// count it.
 			delete(v.held, id)
 			continue
 		}
@@ -263,8 +266,9 @@ func (v *virtual) awake(ctx context.Context) (queue.Queue, error) {
 	return server, nil
 }
 
-// Depth implements queue.Queue. The server is asked only if it may have
-// something that was not seen yet: tests ask after every step of their time.
+// Depth implements queue.Queue. It asks the server only if the server may have messages
+// that no receive has brought yet, because tests call Depth after every step of their
+// clock.
 func (v *virtual) Depth(ctx context.Context) (queue.Depth, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

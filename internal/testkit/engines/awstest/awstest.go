@@ -1,8 +1,9 @@
-// Package awstest makes queues and tables for tests on whatever server the
-// environment names: DynamoDB Local, LocalStack and its like, or AWS itself.
-// Without one, tests that ask for it are skipped, and say how to get one.
+// Package awstest makes queues and tables for tests on the server that the
+// environment names: DynamoDB Local, LocalStack, a similar server, or AWS itself. If the
+// environment names no server, the tests that need a server are skipped, and the skip
+// message says how to start one.
 //
-// Everything made here is fresh, named at random and dropped at the test's end,
+// Every queue and table made here has a random name and is deleted at the test's end,
 // so suites can run side by side on one server.
 package awstest
 
@@ -25,13 +26,15 @@ import (
 	"fedpost/internal/engine/awssdk"
 )
 
-// Endpoint is the variable that names one server for all services. A service's
-// own AWS_ENDPOINT_URL_… goes first, and AWS_ENDPOINT_URL last.
+// Endpoint is the variable that names one server for all services. A service's own
+// variable, AWS_ENDPOINT_URL_…, has precedence over Endpoint, and Endpoint has
+// precedence over AWS_ENDPOINT_URL.
 const Endpoint = "FEDPOST_TEST_ENDPOINT"
 
-// Env is the environment for tests: that of the process, with Endpoint for
-// services that have none of their own, and with a region and credentials that
-// local servers take but AWS does not.
+// Env returns a variable of the environment for tests. It is the environment of the
+// process with two additions: Endpoint serves every service without an endpoint of its
+// own, and the defaults of region and credentials are accepted by local servers but not
+// by AWS.
 func Env(name string) string {
 	value := os.Getenv(name)
 	switch name {
@@ -45,8 +48,8 @@ func Env(name string) string {
 	return value
 }
 
-// Require skips the test unless an endpoint is named for every one of the
-// services, by the name they have in AWS_ENDPOINT_URL_….
+// Require skips the test unless the environment names an endpoint for every one of the
+// services. A service is called as in AWS_ENDPOINT_URL_….
 func Require(t testing.TB, services ...string) {
 	t.Helper()
 	for _, s := range services {
@@ -60,8 +63,8 @@ func endpoint(service string) string {
 	return cmp.Or(Env("AWS_ENDPOINT_URL_"+service), Env("AWS_ENDPOINT_URL"))
 }
 
-// Local reports whether a service's server is on this machine: a single
-// process, which sees at once what was written to it, as AWS does not.
+// Local reports whether a service's server runs on this machine. Such a server is a
+// single process, so a read sees every earlier write at once; on AWS it may not.
 func Local(service string) bool {
 	u, err := url.Parse(endpoint(service))
 	if err != nil {
@@ -71,8 +74,9 @@ func Local(service string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Config is the configuration for Env, for tests that add middleware to it. It
-// gives slow stand-ins on busy machines more time than production gives AWS.
+// Config returns the configuration of clients for Env, for tests that add middleware
+// to the configuration. Its time-outs are longer than in production, because local
+// servers on busy machines are slower than AWS.
 func Config(t testing.TB) aws.Config {
 	t.Helper()
 	cfg, err := awssdk.Config(Env)
@@ -89,7 +93,7 @@ func SQS(t testing.TB) *sqs.Client {
 	return SQSOf(t, Config(t))
 }
 
-// SQSOf is SQS with a configuration that was made from Config.
+// SQSOf is like SQS, with a configuration that was made from Config.
 func SQSOf(t testing.TB, cfg aws.Config) *sqs.Client {
 	t.Helper()
 	Require(t, "SQS")
@@ -106,7 +110,7 @@ func DynamoDB(t testing.TB) *dynamodb.Client {
 	return DynamoDBOf(t, Config(t))
 }
 
-// DynamoDBOf is DynamoDB with a configuration that was made from Config.
+// DynamoDBOf is like DynamoDB, with a configuration that was made from Config.
 func DynamoDBOf(t testing.TB, cfg aws.Config) *dynamodb.Client {
 	t.Helper()
 	Require(t, "DYNAMODB")
@@ -117,10 +121,11 @@ func DynamoDBOf(t testing.TB, cfg aws.Config) *dynamodb.Client {
 	return client
 }
 
-// name is one that nothing else has.
+// name returns a new random name for a queue or table.
 func name() string { return "fedpost-test-" + strings.ToLower(rand.Text()[:12]) }
 
-// cleanup runs f at the test's end with a context that is still alive then.
+// cleanup runs f at the test's end. The test's own context is cancelled by then, so f
+// gets a context that is not.
 func cleanup(t testing.TB, what string, f func(ctx context.Context) error) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -131,7 +136,7 @@ func cleanup(t testing.TB, what string, f func(ctx context.Context) error) {
 	})
 }
 
-// Wait lets d pass. The servers keep their own time, so there is no other way.
+// Wait sleeps for d. The servers have their own clocks, which a test cannot set.
 func Wait(t testing.TB, d time.Duration) {
 	t.Helper()
 	select {

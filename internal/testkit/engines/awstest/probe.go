@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// gap is a point that some servers get wrong. Which ones is asked of the server
-// itself, by its plain API: a name would go on excusing a server that has
-// learnt it, and would not excuse the next one that has not.
+// gap is a rule of AWS that some local servers break. A probe finds out whether the
+// server at hand breaks the rule. A list of servers' names would not do: a later version
+// of a listed server may keep the rule, and an unlisted server may break it.
 type gap[C any] struct {
 	reason string
 	cases  []string
-	// has finds out. An error counts as no: then the case runs, and tells more.
+	// has probes the server. If has fails, the gap counts as absent: the case runs,
+	// and its failure tells more.
 	has func(ctx context.Context, client C) (bool, error)
 }
 
-// lacks returns why a case cannot pass. Each gap is probed at most once, when
-// its first case asks.
+// lacks returns a function that says why a case cannot pass on the server, or "". Each
+// gap is probed at most once, for the first case that asks.
 func lacks[C any](t testing.TB, client C, gaps []gap[C]) func(name string) string {
 	reasons := make(map[string]func() string)
 	for _, g := range gaps {

@@ -65,7 +65,8 @@ func withQueue(ctx context.Context, client *sqs.Client, fifo bool, f func(scratc
 	return f(scratch{client, made.QueueUrl})
 }
 
-// send sends to a standard queue if key is empty.
+// send sends a message with a group key to a FIFO queue, or, if key is empty, to a
+// standard queue.
 func (s scratch) send(ctx context.Context, key, body string) (*sqs.SendMessageOutput, error) {
 	in := &sqs.SendMessageInput{QueueUrl: s.url, MessageBody: &body}
 	if key != "" {
@@ -74,7 +75,7 @@ func (s scratch) send(ctx context.Context, key, body string) (*sqs.SendMessageOu
 	return s.SendMessage(ctx, in, func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })
 }
 
-// receive returns the one message there must be.
+// receive returns the only message on the queue; any other number is an error.
 func (s scratch) receive(ctx context.Context) (types.Message, error) {
 	out, err := s.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: s.url, WaitTimeSeconds: 1, VisibilityTimeout: 600, MessageSystemAttributeNames: []types.MessageSystemAttributeName{"All"},

@@ -12,8 +12,8 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// TableLacks returns tabletest.Harness.Lacks for the DynamoDB server that has
-// the table of a name.
+// TableLacks returns tabletest.Harness.Lacks for the DynamoDB server. The table name
+// must exist there.
 func TableLacks(t testing.TB, name string) func(name string) string {
 	return lacks(t, probed{DynamoDB(t), name}, tableGaps)
 }

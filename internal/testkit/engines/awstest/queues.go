@@ -18,7 +18,7 @@ import (
 	sqsqueue "fedpost/internal/engine/sqs"
 )
 
-// Settings change what topology says about the source queues.
+// Settings replace topology's settings of the queues other than dead-letter queues.
 type Settings struct {
 	Visibility  time.Duration // 0: topology's
 	MaxReceives int           // 0: topology's
@@ -35,20 +35,20 @@ func Queues(t testing.TB, s Settings) map[queue.Name]queue.Queue {
 	return queues
 }
 
-// QueueURLs is Queues for programs that are given URLs.
+// QueueURLs is like Queues and returns the queues' URLs.
 func QueueURLs(t testing.TB, s Settings) map[queue.Name]string {
 	t.Helper()
 	client, prefix := SQS(t), name()
 	urls, arns := make(map[queue.Name]string), make(map[queue.Name]string)
-	// Dead letters first: the others name them.
+	// The dead-letter queues come first: the attributes of the other queues name them.
 	for _, n := range []queue.Name{queue.Dead, queue.DeadOrdered, queue.High, queue.Normal, queue.Low, queue.Ordered} {
 		urls[n], arns[n] = makeQueue(t, client, prefix, n, s, arns[n.DeadLetter()])
 	}
 	return urls
 }
 
-// LoneQueueURL makes a single queue, which never gives a message up. It may be
-// called from any goroutine of a test.
+// LoneQueueURL makes a single queue without a dead-letter queue and returns its URL. It
+// may be called from any goroutine of a test.
 func LoneQueueURL(t testing.TB, n queue.Name, visibility time.Duration) (string, error) {
 	client, err := awssdk.SQS(Config(t), Env)
 	if err != nil {
@@ -72,7 +72,7 @@ func makeQueue(t testing.TB, client *sqs.Client, prefix string, n queue.Name, s 
 	return url, got.Attributes[string(types.QueueAttributeNameQueueArn)]
 }
 
-// create makes a queue, which is dropped at the test's end.
+// create makes a queue and deletes the queue at the test's end.
 func create(t testing.TB, client *sqs.Client, prefix string, n queue.Name, attributes map[string]string) (url string, err error) {
 	name := prefix + "-" + string(n)
 	if n.FIFO() {

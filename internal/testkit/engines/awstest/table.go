@@ -19,7 +19,7 @@ func Table(t testing.TB) table.Table {
 	return dynamotable.New(DynamoDB(t), TableName(t))
 }
 
-// TableName is Table for programs that are given a name.
+// TableName is like Table and returns the table's name.
 func TableName(t testing.TB) string {
 	t.Helper()
 	name := TimelessTable(t)
@@ -33,8 +33,8 @@ func TableName(t testing.TB) string {
 	return name
 }
 
-// TimelessTable makes a table in which nothing expires by the server's clock,
-// for tests with a clock of their own, and returns its name.
+// TimelessTable makes a table without a time to live and returns its name. Items in the
+// table never expire by the server's clock, as tests with a clock of their own need it.
 func TimelessTable(t testing.TB) string {
 	t.Helper()
 	client, name := DynamoDB(t), name()
