@@ -2,17 +2,17 @@ package circuit
 
 import "time"
 
-// Decision is what a delivery to a server has to do now.
+// Decision says whether a delivery to a server is sent, parked or failed now.
 type Decision int
 
 // The decisions.
 const (
-	Send   Decision = iota // go out
-	Wait                   // be parked
-	Refuse                 // fail for good
+	Send   Decision = iota // the delivery is sent
+	Wait                   // the delivery is parked
+	Refuse                 // the delivery fails for good
 )
 
-// Decision returns what a delivery to the server has to do at now.
+// Decision says whether a delivery to the server is sent, parked or failed at now.
 func (s State) Decision(now time.Time) Decision {
 	switch s.Settled(now).Phase {
 	case Unhealthy, HalfOpen, Paused, Exhausted:
@@ -29,9 +29,9 @@ func (s State) Accepts(now time.Time) bool { return s.Decision(now) == Send }
 // Trying reports whether a trial decides about the server at now.
 func (s State) Trying(now time.Time) bool { return s.Settled(now).Phase == HalfOpen }
 
-// Settled returns s at now, after phases that end by themselves: Paused and Gone. Parked
-// deliveries are then released step by step. After several pauses in a row, one trial
-// comes first.
+// Settled returns s as it is at now. Paused and Gone end by themselves at s.Until; after
+// their end the parked deliveries are released step by step. After several pauses in a
+// row a trial decides first.
 func (s State) Settled(now time.Time) State {
 	switch s.Phase {
 	case "":
@@ -49,7 +49,7 @@ func (s State) Settled(now time.Time) State {
 }
 
 // LooksAt is when the scheduled function looks at the server next, for a check, a release
-// or the end of a pause; zero if it does not.
+// or the end of a pause; zero if nothing is scheduled.
 func (s State) LooksAt(now time.Time) time.Time {
 	s = s.Settled(now)
 	if s.CheckAt.IsZero() && s.Phase == Paused {

@@ -25,8 +25,8 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 	if !s.Parked {
 		return s.reopened(now).kept(r, now)
 	}
-	// Tried stays: an inbox that broke the connection at the last check is not first
-	// in line again while others wait.
+	// Tried stays, so that the inbox whose trial failed at the last check is not tried
+	// first again while other inboxes wait.
 	s.Phase, s.Since, s.Trials = HalfOpen, now, 0
 	s.CheckAt = now.Add(r.TrialTimeout)
 	return s.kept(r, now)
@@ -81,7 +81,7 @@ func (s State) TrialSent(r Rules, inbox string, at Sweep, now time.Time) State {
 // HasTried reports whether the last trial went to inbox.
 func (s State) HasTried(inbox string) bool { return s.Tried == inboxDigest(inbox) }
 
-// TrialPassed begins the recovery.
+// TrialPassed says that the server accepted the trial: the recovery begins.
 func (s State) TrialPassed(r Rules, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
@@ -93,9 +93,10 @@ func (s State) TrialPassed(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// TrialFailed counts as a failed check. But if the host has answered (reason is
-// outcome.ReasonNone), it may be the inbox that is broken and not the host: then
-// others are tried first, as far as Rules.Trials allows.
+// TrialFailed says that the trial failed, which counts as a failed check. If the host has
+// answered (reason is outcome.ReasonNone), the inbox may be broken and not the host, so up
+// to Rules.Trials trials are made, to other inboxes if possible, before the check counts
+// as failed.
 func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
@@ -109,7 +110,7 @@ func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.
 	return s.failed(r, reason, why, now)
 }
 
-// TrialVoid says that the trial was not made: another is due.
+// TrialVoid says that the trial was not made, so another trial is due now.
 func (s State) TrialVoid(r Rules, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {

@@ -18,7 +18,7 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Phase is where a server stands.
+// Phase is the phase of a server's circuit.
 type Phase string
 
 // The phases.
@@ -35,13 +35,13 @@ const (
 	Recovering Phase = "recovering"
 	// Paused: the server asked for a pause until State.Until.
 	Paused Phase = "paused"
-	// Exhausted: down for longer than the give-up time. Parked deliveries that are
-	// overdue die, new ones are parked.
+	// Exhausted: the server is down for longer than the give-up time. Overdue parked
+	// deliveries become dead letters; new deliveries are parked.
 	Exhausted Phase = "exhausted"
-	// Gone: the server has answered a probe with 410, too. Deliveries fail until
-	// State.Until.
+	// Gone: a shared inbox of the server has answered 410, and so has a probe. Deliveries
+	// fail until State.Until.
 	Gone Phase = "gone"
-	// Blocked: an operator refuses deliveries to it.
+	// Blocked: an operator has blocked the server, so deliveries fail.
 	Blocked Phase = "blocked"
 )
 
@@ -67,29 +67,30 @@ type State struct {
 	// DownSince is when the present outage began; zero if there is none.
 	DownSince time.Time `json:"down,omitzero"`
 
-	// Streak counts failures in a row; Window the last five minutes' outcomes.
+	// Streak counts failures in a row. Window counts the outcomes of a few minutes
+	// (Rules.Window).
 	Streak int    `json:"streak,omitempty"`
 	Window Window `json:"window,omitzero"`
 
 	// Checks counts the failed checks of this outage.
 	Checks int `json:"checks,omitempty"`
-	// Trials counts the trials of the present check, and Tried is a digest of the
-	// inbox that the last one went to.
+	// Trials counts the trials since the server became half-open. Tried is a digest of
+	// the inbox that the last trial went to.
 	Trials int    `json:"trials,omitempty"`
 	Tried  string `json:"tried,omitempty"`
-	// Ramp is the number released at the next step of a recovery.
+	// Ramp is how many parked deliveries the next step of a recovery releases.
 	Ramp int `json:"ramp,omitempty"`
 	// CheckAt is when the scheduled function takes the next step for this server: a
 	// probe, the end of a pause, a release. Zero: no step is due.
 	CheckAt time.Time `json:"-"`
 
-	// Parked says that deliveries may be parked under Key. It is set before the first
-	// one is parked, and cleared when the lot was seen empty.
+	// Parked says that deliveries may be parked under Key. Parked is set before the first
+	// delivery is parked, and cleared after the lot was seen empty.
 	Parked bool `json:"parked,omitempty"`
 	// Sweep is how far the releases of the present recovery have come.
 	Sweep Sweep `json:"sweep,omitzero"`
-	// InboxesUntil: single inboxes of this host may have states of their own
-	// until then. Zero: none has.
+	// InboxesUntil is until when single inboxes of this host may have states of their
+	// own. Zero: no inbox has one.
 	InboxesUntil time.Time `json:"inboxes,omitzero"`
 
 	// Form is the signature form the host is known to take, until FormUntil.
@@ -100,9 +101,9 @@ type State struct {
 	MaybeForm   string    `json:"maybeForm,omitempty"`
 	MaybeFormAt time.Time `json:"maybeFormAt,omitzero"`
 
-	// Rate is the allowed deliveries per minute, set by an operator or, until
-	// RateUntil, learnt; 0: no limit. How much of it is used is in package
-	// ratelimit.
+	// Rate is the rate limit in deliveries per minute; 0: no limit. An operator has set
+	// it, or fedpost has learnt it (RateLearnt) and keeps it until RateUntil. Package
+	// ratelimit counts how much of the limit is used.
 	Rate       int       `json:"rate,omitempty"`
 	RateLearnt bool      `json:"rateLearnt,omitempty"`
 	RateUntil  time.Time `json:"rateUntil,omitzero"`
@@ -118,7 +119,8 @@ type Window struct {
 	Start    time.Time `json:"start,omitzero"`
 	Total    int       `json:"total,omitempty"`
 	Failures int       `json:"failures,omitempty"`
-	// Inbox is a digest of the one that all failures came from; "*" if several.
+	// Inbox is a digest of the inbox that all failures came from; "*" if there are
+	// several such inboxes.
 	Inbox string `json:"inbox,omitempty"`
 }
 
@@ -127,8 +129,8 @@ type Window struct {
 type Sweep struct {
 	Shard int    `json:"shard,omitempty"`
 	After string `json:"after,omitempty"`
-	// Left says that the sweep has left spots behind: those of heads of ordered groups,
-	// which keep their spots until they are final.
+	// Left says that the sweep has left spots behind. Only heads of ordered groups are
+	// left: a head keeps its spot until its delivery is final.
 	Left bool `json:"left,omitempty"`
 }
 
@@ -141,8 +143,8 @@ const (
 	inboxPrefix = "inbox:"
 )
 
-// HostOf returns the host of a key. whole is true for a host's key, and false for that of
-// an inbox.
+// HostOf returns the host of a key. whole is true for the key of a host, and false for the
+// key of an inbox.
 func HostOf(key string) (host string, whole bool) {
 	if host, ok := strings.CutPrefix(key, hostPrefix); ok {
 		return host, true
@@ -153,22 +155,22 @@ func HostOf(key string) (host string, whole bool) {
 // ErrChanged says that a state was saved by another worker since it was loaded.
 var ErrChanged = errors.New("server state has changed")
 
-// ErrCursor says that a cursor is not one that ListServers gave out.
+// ErrCursor says that ListServers did not give out the cursor.
 var ErrCursor = errors.New("no such cursor")
 
 // Store is what the circuit needs of its storage.
 type Store interface {
 	// Servers returns the states that exist, by key, in one request per 100.
 	Servers(ctx context.Context, keys ...string) (map[string]State, error)
-	// SaveServer writes s if the stored version is s.Version (or none, if that
-	// is empty) and returns it with its new version, else ErrChanged.
+	// SaveServer writes s and returns s with its new version. If the stored version is
+	// not s.Version (empty: no record is stored), SaveServer returns ErrChanged.
 	SaveServer(ctx context.Context, s State) (State, error)
-	// ListServers pages through all states, in no meaningful order. The cursor of
-	// the first page is empty, and so is next after the last; a page may be shorter
-	// than limit and not be the last. A cursor that fedpost did not make is
-	// ErrCursor.
+	// ListServers pages through all states, in no meaningful order. An empty cursor asks
+	// for the first page; an empty next says that this page is the last. A page may be
+	// shorter than limit without being the last. A cursor that ListServers did not give
+	// out is ErrCursor.
 	ListServers(ctx context.Context, cursor string, limit int) (states []State, next string, err error)
-	// DueServers returns states of a shard whose CheckAt is at or before now.
+	// DueServers returns up to limit states of a shard whose CheckAt is at or before now.
 	DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]State, error)
 }
 

@@ -23,8 +23,8 @@ func fault(status int) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Retry, Status: status, Err: "answered"}
 }
 
-// see applies attempts one by one, a second apart: a letter is an inbox that
-// fails, an upper-case one an inbox that succeeds.
+// see applies attempts one by one, a second apart. A lower-case letter is an inbox that
+// fails, and an upper-case letter an inbox that succeeds.
 func see(s State, attempts string, now time.Time) (State, time.Time) {
 	for _, c := range attempts {
 		o, inbox := fault(500), string(c)
@@ -63,7 +63,7 @@ func TestTheCircuitOpensOnFailuresInARowOrByShare(t *testing.T) {
 	}
 }
 
-func TestFiveInARowAreCountedHoweverTheyAreSummedUp(t *testing.T) {
+func TestFiveFailuresInARowAreCountedAcrossObservations(t *testing.T) {
 	a, b := Observation{}, Observation{}
 	for range 2 {
 		a = a.Add("x", fault(0))
@@ -120,7 +120,7 @@ func TestAHealthyServerHasNoRecord(t *testing.T) {
 	}
 }
 
-func TestTheCulpritIsNamedWhenItIsAnInbox(t *testing.T) {
+func TestTheInboxThatFailsAloneIsTheCulprit(t *testing.T) {
 	const bad = "https://a.example/a"
 	s, now := see(fresh(), "aXaaaa", t0)
 	o := Observation{}.Add(bad, fault(500))
@@ -419,7 +419,7 @@ func TestAServerThatThrottlesAgainAndAgainIsPausedForLonger(t *testing.T) {
 	}
 }
 
-func TestWhoParksWhileTheServerRecoversIsNotMissed(t *testing.T) {
+func TestADeliveryParkedWhileTheServerRecoversIsReleased(t *testing.T) {
 	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
 	if got := s.Missed(rules, t0); got != s {
 		t.Errorf("still down: %+v", got)
@@ -431,7 +431,7 @@ func TestWhoParksWhileTheServerRecoversIsNotMissed(t *testing.T) {
 	}
 }
 
-func TestKeysTellTheirHost(t *testing.T) {
+func TestHostOfAKey(t *testing.T) {
 	if h, whole := HostOf(HostKey("a.example:8443")); h != "a.example:8443" || !whole {
 		t.Error(h, whole)
 	}

@@ -7,26 +7,27 @@ import (
 	"strings"
 )
 
-// wildcard begins the name of a block of a host with all its subdomains.
+// wildcard is the beginning of a name that stands for a host with all its subdomains.
 const wildcard = "*."
 
-// FamilyKey is the key of the block of a host's subdomains. Nothing but Blocked is
-// ever said under it: subdomains have circuits of their own. Parked means that
-// what is parked for them is still to be looked for.
+// FamilyKey is the key of the record that blocks a host's subdomains. The record holds
+// the block only, because each subdomain has a circuit of its own. Parked in that record
+// means that the scheduled function has still to look for deliveries that are parked for
+// the subdomains.
 func FamilyKey(host string) string { return HostKey(wildcard + host) }
 
-// FamilyOf returns the host whose subdomains a key is of, and whether it is of
-// subdomains at all.
+// FamilyOf returns the host of a FamilyKey. ok is false if key is not a FamilyKey.
 func FamilyOf(key string) (host string, ok bool) {
 	return strings.CutPrefix(key, hostPrefix+wildcard)
 }
 
-// Above are the keys under which a block of host would stand: its own, and those of
-// its families.
+// Above returns all keys whose block refuses deliveries to host: the key of host, and the
+// Families of host.
 func Above(host string) []string { return append([]string{HostKey(host)}, Families(host)...) }
 
-// Covers reports whether a block under key refuses what is parked under other, too:
-// that of a host its inboxes, that of subdomains the hosts below and their inboxes.
+// Covers reports whether a block under key also refuses deliveries that are parked under
+// the key other. The block of a host covers the host's inboxes. The block of subdomains
+// covers the hosts below and the inboxes of these hosts.
 func Covers(key, other string) bool {
 	host, whole := HostOf(other)
 	if _, family := FamilyOf(other); family {
@@ -35,15 +36,15 @@ func Covers(key, other string) bool {
 	return !whole && key == HostKey(host) || slices.Contains(Families(host), key)
 }
 
-// Families are the keys under which a block of host's subdomains would stand: one
-// for each domain above it, but for the top-level one, which cannot be blocked.
-// So a host such as social.example costs no look-up beside its own.
+// Families returns the FamilyKey of each domain above host, except for the top-level
+// domain, which cannot be blocked. So a host such as social.example, which has only a
+// top-level domain above, costs no further look-up.
 func Families(host string) (keys []string) {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 		if _, err := netip.ParseAddr(h); err != nil && strings.Contains(h, ".") {
-			keys = append(keys, FamilyKey(h)) // its block is of one port, the family's of all
+			keys = append(keys, FamilyKey(h)) // the block of host is for one port, the block of the family for all ports
 		}
 	}
 	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {

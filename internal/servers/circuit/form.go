@@ -2,18 +2,18 @@ package circuit
 
 import "time"
 
-// A server is believed to take another signature form only after it has refused
-// the usual one and accepted the other on two deliveries, at least formApart and
-// at most formTogether from each other. One passing 403 shows nothing, and a
-// wrong belief is dear: some servers answer 200 to RFC 9421 and drop the activity.
+// fedpost switches to another signature form for a server only after the server has, on
+// two deliveries, refused the usual form and accepted the other. The two deliveries are at
+// least formApart and at most formTogether apart. One 403 may be a passing fault, and a
+// wrong switch loses activities: some servers answer 200 to RFC 9421 and drop the activity.
 const (
 	formApart    = time.Minute
 	formTogether = 24 * time.Hour
 )
 
-// TookForm notes at now that the server has accepted a delivery in a signature
-// form, after it had refused the one that it was expected to take. On the second
-// such delivery the form is kept until a time.
+// TookForm records that the server has accepted a delivery in the signature form, after it
+// had refused the form that it was expected to take. From the second such delivery on, the
+// form is used for the server until the time given.
 func (s State) TookForm(r Rules, form string, until, now time.Time) State {
 	since := now.Sub(s.MaybeFormAt)
 	switch {

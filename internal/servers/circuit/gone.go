@@ -35,7 +35,7 @@ func (s State) ConfirmedGone(r Rules, why string, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// NotGone records that a look at the server was answered, and not with 410.
+// NotGone records that the server has answered a probe with another status than 410.
 func (s State) NotGone(r Rules, now time.Time) State {
 	switch t := s.Settled(now); {
 	case t.Phase == Gone:
@@ -50,8 +50,8 @@ func (s State) NotGone(r Rules, now time.Time) State {
 	return s
 }
 
-// goneCheck is when a server that is gone is looked at next: at once while
-// something is parked for it, which fails.
+// goneCheck is when the next step is due for a server that is gone. While deliveries are
+// parked for the server, the step is due at once, so that these deliveries fail.
 func (s State) goneCheck(r Rules, now time.Time) time.Time {
 	next := now.Add(r.GoneLook)
 	switch {

@@ -17,7 +17,7 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 		inbox := rapid.SampledFrom([]string{"https://a.example/1", "https://a.example/2", "https://a.example/3"})
 		change := func(next State) {
 			if next != s && !next.Forget.IsZero() && !next.Forget.After(now) {
-				t.Fatalf("a state is saved that is forgotten already: %+v", next)
+				t.Fatalf("the saved state has expired already: %+v", next)
 			}
 			s = next
 		}
@@ -130,13 +130,13 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 			"": func(t *rapid.T) {
 				switch {
 				case s.Parked && s.CheckAt.IsZero():
-					t.Fatalf("something is parked and nothing will be done about it: %+v", s)
+					t.Fatalf("a delivery is parked and no step is scheduled: %+v", s)
 				case s.Parked && !s.Forget.IsZero() && s.Forget.Before(s.CheckAt):
-					t.Fatalf("the record is forgotten before the lot is looked after: %+v", s)
+					t.Fatalf("the record expires before the next look at the lot: %+v", s)
 				case s.Phase == Unhealthy && s.DownSince.IsZero():
-					t.Fatalf("down, and nobody knows since when: %+v", s)
+					t.Fatalf("the server is down without a start of its outage: %+v", s)
 				case s.Phase == Unhealthy && s.CheckAt.IsZero() && s.Checks < rules.Checks:
-					t.Fatalf("down, and never checked: %+v", s)
+					t.Fatalf("the server is down without a scheduled check: %+v", s)
 				case s.Streak >= rules.OpenAfter:
 					t.Fatalf("%d failures in a row, and the circuit is closed: %+v", s.Streak, s)
 				case s.Phase == Paused && !s.Until.IsZero() && s.Until.Sub(s.Since) > max(rules.MaxPause, time.Hour):

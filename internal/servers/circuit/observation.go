@@ -4,13 +4,14 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Observation sums up attempts on one server. The zero value is none.
+// Observation sums up attempts on one server. The zero value means that no attempt was
+// made.
 type Observation struct {
 	Successes, Failures int
 	// Trailing counts the failures since the last success.
 	Trailing int
-	// Inbox is the one that all failures came from; several if there are more, or
-	// if one was of a kind that no inbox can be blamed for.
+	// Inbox is the inbox that all failures came from. It is several if there is more than
+	// one such inbox, or if a failure was the host's: DNS, refused connection or TLS.
 	Inbox string
 	// Reason and Why of the last failure.
 	Reason outcome.Reason
@@ -20,9 +21,9 @@ type Observation struct {
 // several stands for more than one inbox.
 const several = "*"
 
-// Add returns o with the outcome of one more attempt, on an inbox, which came
-// after all of o. An answer that takes the activity, or refuses it for good, is a
-// success of the host: see outcome.HostFault.
+// Add returns o with the outcome of one more attempt, made on inbox after all attempts of
+// o. An answer that accepts the activity, or refuses it for good, is a success of the host:
+// see outcome.HostFault.
 func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	switch {
 	case out.Try != outcome.Made:

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Observe returns the state after attempts were made, which is s itself if they
-// change nothing: so a healthy server has no record and costs no write.
+// Observe returns the state after the attempts that o sums up. If they change nothing,
+// Observe returns s itself, so that a healthy server has no record and costs no write.
 func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	if o.Successes+o.Failures == 0 {
 		return s
@@ -27,15 +27,15 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 		}
 		return t.Fault(r, o.Reason, o.Why, now)
 	case Paused:
-		// A late success of an attempt that was under way: the server accepts
-		// deliveries, after all.
+		// An attempt that was under way when the pause began has succeeded, so the
+		// server accepts deliveries.
 		if o.Successes > 0 && s.Throttles > 0 {
 			s.Throttles = 0
 			return s.kept(r, now)
 		}
 	case Unhealthy, Exhausted:
-		// Late outcomes of attempts that were under way. A success makes a check due,
-		// and does not close the circuit.
+		// These attempts were under way when the circuit opened. A success makes a
+		// check due, and does not close the circuit.
 		if o.Successes > 0 {
 			return s.Sooner(r, now, now)
 		}
@@ -43,9 +43,9 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	return s
 }
 
-// Culprit returns the inbox whose own fault it is if attempts fail so often that
-// a circuit has to open, while others of its host succeed: then its circuit does
-// and not the host's. It is empty otherwise.
+// Culprit returns the inbox whose circuit has to open, or "". An inbox is the culprit if
+// the failures suffice to open a circuit, all of them come from this inbox, and other
+// attempts on the same host succeed. The circuit of the host then stays closed.
 func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 	t := s.Settled(now)
 	if t.Phase != Healthy && t.Phase != Recovering || !t.counts(o) {
@@ -57,9 +57,9 @@ func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 	return ""
 }
 
-// counts reports whether an observation is worth a write. Successes alone are
-// not, unless they end a streak of failures or pauses: a write for every batch would make the record of
-// a busy server one that nobody else gets to change.
+// counts reports whether an observation is worth a write. Successes alone are not, unless
+// they end a streak of failures or pauses: with a write for every batch, workers that want
+// to change the record of a busy server would keep failing with ErrChanged.
 func (s State) counts(o Observation) bool { return o.Failures > 0 || s.Streak > 0 || s.Throttles > 0 }
 
 // stale reports whether the window is over.
@@ -103,7 +103,7 @@ func (s State) failing(r Rules) bool {
 // accepted something else meanwhile.
 func (w Window) culprit() bool { return w.Inbox != "" && w.Inbox != several && w.Total > w.Failures }
 
-// inboxDigest keeps the states of hosts with long inbox names small.
+// inboxDigest stands for an inbox in a state, because the URL of an inbox can be long.
 func inboxDigest(inbox string) string {
 	sum := sha256.Sum256([]byte(inbox))
 	return hex.EncodeToString(sum[:4])

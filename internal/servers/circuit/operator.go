@@ -2,9 +2,9 @@ package circuit
 
 import "time"
 
-// Block refuses all deliveries to the server until Unblock. Deliveries that are parked for
-// its inboxes, or for subdomains, are under other keys, so the scheduled function always
-// looks for those once.
+// Block refuses all deliveries to the server until Unblock. Deliveries for single inboxes
+// or for subdomains may be parked under other keys, so Block sets Parked for a host with
+// such inboxes and for subdomains: the scheduled function then looks under those keys.
 func (s State) Block(r Rules, why string, now time.Time) State {
 	s = s.reopened(now)
 	if _, family := FamilyOf(s.Key); family || s.InboxesUntil.After(now) {
@@ -13,12 +13,12 @@ func (s State) Block(r Rules, why string, now time.Time) State {
 	s.Throttles = 0
 	s.Phase, s.Why, s.CheckAt = Blocked, clip(why), time.Time{}
 	if s.Parked {
-		s.CheckAt = now // what is parked fails
+		s.CheckAt = now // the scheduled function fails the parked deliveries
 	}
 	return s.kept(r, now)
 }
 
-// Unblock undoes Block, and nothing else.
+// Unblock undoes Block. Any other phase stays as it is.
 func (s State) Unblock(r Rules, now time.Time) State {
 	if s.Phase != Blocked {
 		return s
@@ -26,8 +26,8 @@ func (s State) Unblock(r Rules, now time.Time) State {
 	return s.reopened(now).kept(r, now)
 }
 
-// Pause holds deliveries back until a time, or until Resume if it is zero. It
-// is an operator's, so no cap applies.
+// Pause parks deliveries until a time, or until Resume if until is zero. Rules.MaxPause
+// does not apply, because an operator asks for this pause.
 func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State {
 	if s.Phase == Blocked || (!until.IsZero() && !until.After(now)) {
 		return s
@@ -36,7 +36,7 @@ func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State 
 	return s.pause(r, until, why, now)
 }
 
-// Resume ends a pause, an outage or the phase Gone, at an operator's word.
+// Resume ends a pause, an outage or the phase Gone, because an operator says so.
 func (s State) Resume(r Rules, now time.Time) State {
 	switch s.Phase {
 	case Paused, Gone, Unhealthy, HalfOpen, Exhausted:
@@ -46,8 +46,8 @@ func (s State) Resume(r Rules, now time.Time) State {
 	return s
 }
 
-// CheckNow makes the next step due now, if there is one to make. Asking again
-// before that is done changes nothing.
+// CheckNow makes the next step due now, if the server is down or has parked deliveries. If
+// a step is due already, CheckNow changes nothing.
 func (s State) CheckNow(r Rules, now time.Time) State {
 	due := !s.CheckAt.IsZero() && !s.CheckAt.After(now)
 	if !due && (s.Parked || s.Phase == Unhealthy || s.Phase == Exhausted) {
@@ -57,9 +57,9 @@ func (s State) CheckNow(r Rules, now time.Time) State {
 	return s
 }
 
-// LimitTo says that deliveries to the server are limited to a rate a minute by an
-// operator; 0 ends that. How much of the rate is used is kept elsewhere, see
-// package ratelimit: this is what tells workers to ask there.
+// LimitTo sets an operator's rate limit, in deliveries per minute; 0 ends the limit. The
+// state only tells workers that there is a limit; package ratelimit counts how much of the
+// limit is used.
 func (s State) LimitTo(r Rules, perMinute int, now time.Time) State {
 	if s.Rate == perMinute && !s.RateLearnt {
 		return s

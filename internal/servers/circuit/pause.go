@@ -6,7 +6,7 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Fault opens the circuit at once.
+// Fault opens the circuit at once. It changes a Healthy or Recovering server only.
 func (s State) Fault(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	switch s = s.Settled(now); s.Phase {
 	case Healthy, Recovering:
@@ -19,15 +19,16 @@ func (s State) Fault(r Rules, reason outcome.Reason, why string, now time.Time) 
 	return s.kept(r, now)
 }
 
-// clip bounds what a stranger's words add to the record of its server.
+// clip cuts a text to 200 bytes and cleans it, because it may quote a stranger's server.
 func clip(why string) string { return outcome.Clean(why, 200) }
 
-// Throttle pauses the server until a time that it asked for. A server that asks is alive,
-// so an outage ends. A server that asks again without having accepted anything since is
-// paused for at least Rules.Throttled, twice as long each time, with one trial at the end;
-// so it costs some 30 requests a day, however short the pauses it asks for. An answer that
-// prolongs the present pause by little changes nothing, so a thousand answers cost one
-// write.
+// Throttle pauses the server until the time that the server asked for, at most for
+// Rules.MaxPause. A server that asks for a pause is alive, so an outage ends. A server that
+// asks again, without having accepted a delivery since, is paused for at least
+// Rules.Throttled, which doubles with each further pause, and a trial decides at the end of
+// each pause. So such a server costs about 30 requests a day, however short the pauses that
+// it asks for. An answer changes nothing if it makes the present pause longer by a second
+// at most, or by a tenth of the time left at most, so a thousand answers cost one write.
 func (s State) Throttle(r Rules, until time.Time, why string, now time.Time) State {
 	t := s.Settled(now)
 	throttles := t.Throttles
@@ -60,11 +61,11 @@ func (s State) pause(r Rules, until time.Time, why string, now time.Time) State 
 	return s.kept(r, now)
 }
 
-// InboxFault notes in a host's state that an inbox of it has one of its own,
-// which may live for as long as deliveries do.
+// InboxFault records in a host's state that an inbox of the host has a state of its own.
+// The note outlasts the give-up time, because the inbox's state may.
 func (s State) InboxFault(r Rules, now time.Time) State {
 	until := now.Add(r.GiveUp + 2*r.CheckSlow)
-	// Written at most once an hour, however many inboxes fail.
+	// The note is written at most once an hour, however many inboxes fail.
 	if until.Sub(s.InboxesUntil) < time.Hour {
 		return s
 	}
@@ -73,8 +74,8 @@ func (s State) InboxFault(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// LearnRate notes the rate that was learnt from the server's own answers, which
-// holds until a time. What an operator set stays.
+// LearnRate records a rate limit, in deliveries per minute, that was learnt from the
+// server's answers and holds until the time given. A limit that an operator has set stays.
 func (s State) LearnRate(r Rules, perMinute int, until, now time.Time) State {
 	if s.Rate > 0 && !s.RateLearnt || s.Rate == perMinute && s.RateUntil.Equal(until) {
 		return s
@@ -84,8 +85,7 @@ func (s State) LearnRate(r Rules, perMinute int, until, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Limited returns the deliveries per minute that the server takes at now; 0 if it
-// has no limit.
+// Limited returns the server's rate limit at now, in deliveries per minute; 0: no limit.
 func (s State) Limited(now time.Time) int {
 	if s.RateLearnt && !now.Before(s.RateUntil) {
 		return 0

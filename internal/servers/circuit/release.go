@@ -2,8 +2,8 @@ package circuit
 
 import "time"
 
-// Park says that a delivery is about to be parked under the server, and sees to it that a
-// step is due. It returns s itself if s has both already.
+// Park says that a delivery is about to be parked for the server. Park sets Parked and
+// schedules a step; if both are set already, Park returns s itself.
 func (s State) Park(r Rules, now time.Time) State {
 	if s.Parked && !s.CheckAt.IsZero() {
 		return s
@@ -59,9 +59,8 @@ func (s State) Hold(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// NextRelease returns how many parked deliveries may be released now, and the
-// state to save before they are: zero if the server is not in a state to take
-// any.
+// NextRelease returns how many parked deliveries may be released now, and the state to
+// save before the release. The number is 0 if the server is not recovering.
 func (s State) NextRelease(r Rules, now time.Time) (int, State) {
 	t := s.Settled(now)
 	if t.Phase == Healthy && t.Parked {
@@ -82,9 +81,9 @@ func (s State) NextRelease(r Rules, now time.Time) (int, State) {
 	return n, t.kept(r, now)
 }
 
-// perStep is how many deliveries are looked at in a step for a server that has a
-// rate limit, 0 if it has none: more than the limit allows in that time, as a learnt
-// one grows. How many of them go is up to the limit.
+// perStep is how many parked deliveries one step looks at for a server with a rate limit;
+// 0: the server has no limit. That is four times what the limit allows in the time of a
+// step, because a learnt limit grows. The rate limit decides how many of them are sent.
 func (s State) perStep(r Rules, now time.Time) int {
 	limit := s.Limited(now)
 	if limit == 0 {
@@ -93,7 +92,7 @@ func (s State) perStep(r Rules, now time.Time) int {
 	return max(1, int(4*float64(limit)*r.RampEvery.Minutes()))
 }
 
-// Swept records how far releases have come.
+// Swept records how far the sweep through the lot has come.
 func (s State) Swept(r Rules, at Sweep, now time.Time) State {
 	if s.Sweep == at {
 		return s
@@ -123,7 +122,7 @@ func (s State) Drained(r Rules, now time.Time) State {
 	s.Parked, s.Sweep = false, Sweep{}
 	switch s = s.Settled(now); s.Phase {
 	case Healthy, Recovering, HalfOpen:
-		// What was seen lately still tells a broken inbox from a broken host.
+		// The recent outcomes are kept: they tell a broken inbox from a broken host.
 		w, streak := s.Window, s.Streak
 		s = s.reopened(now)
 		s.Window, s.Streak = w, streak
@@ -132,8 +131,8 @@ func (s State) Drained(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Emptied says that the second look, after Drained was saved, has found the lot empty, too.
-// It returns s itself if a worker has parked since.
+// Emptied says that the lot was empty at the second look, too, which follows the save of
+// Drained. If a worker has parked a delivery since, Emptied returns s itself.
 func (s State) Emptied(r Rules, now time.Time) State {
 	if s.Parked {
 		return s

@@ -8,10 +8,11 @@ import (
 
 // Rules are the numbers of the state machine. Zero fields mean the default.
 type Rules struct {
-	// OpenAfter failures in a row open the circuit.
+	// OpenAfter failures in a row open the circuit. Default 5.
 	OpenAfter int
-	// OpenShare of failures among at least OpenSample outcomes within Window
-	// opens it too: a host that answers now and then is down for most.
+	// The circuit also opens if at least OpenSample outcomes came within Window and the
+	// share of failures among them is at least OpenShare: a host that answers only now
+	// and then is down for most deliveries. Defaults: 0.7, 10, 5 min.
 	OpenShare  float64
 	OpenSample int
 	Window     time.Duration
@@ -24,36 +25,38 @@ type Rules struct {
 	CheckFirst, CheckStep time.Duration
 	Checks                int
 	CheckSlow             time.Duration
-	// GiveUp is how long a server may be down before it is exhausted.
+	// GiveUp is how long a server may be down before it is exhausted. Default 7 days.
 	GiveUp time.Duration
 
-	// Ramp lists how many parked deliveries are released at the steps of a
-	// recovery, RampEvery apart; the first is the trial, the last repeats.
+	// Ramp lists how many parked deliveries each step of a recovery releases. The steps
+	// are RampEvery apart; the first step is the trial, the last repeats. Defaults:
+	// 1, 10, 50, 250, 1000; a minute.
 	Ramp      []int
 	RampEvery time.Duration
-	// TrialTimeout is how long a trial may be under way before another is sent:
-	// its message may have been lost to a crash, or be cancelled.
+	// TrialTimeout is how long a trial may be under way before another trial is sent: the
+	// trial's message may be lost in a crash, or be cancelled. Default 2 min.
 	TrialTimeout time.Duration
-	// Trials of a check while the host answers them with errors.
+	// Trials is how many trials are made, while the host answers them with errors, before
+	// the check counts as failed. Default 3.
 	Trials int
 
-	// MaxPause caps the pause that a server may ask for.
+	// MaxPause is the longest pause that a server may ask for. Default 12 h.
 	MaxPause time.Duration
 	// Throttled is the least pause of a server that asks for a second one without
 	// having accepted anything since the first. It doubles with each further one,
 	// up to MaxPause. Default 2 min.
 	Throttled time.Duration
-	// GoneFor is how long a server that is gone is believed, and GoneLook how
-	// often it is looked at meanwhile: names change hands. Defaults: a day, 6 h.
+	// GoneFor is how long a server counts as gone. In that time the server is probed every
+	// GoneLook, because names change hands. Defaults: a day, 6 h.
 	GoneFor, GoneLook time.Duration
-	// Unknown is how long the record of a server is kept after its last change
-	// while nothing is parked for it.
+	// Unknown is how long the record of a server is kept after its last change, if nothing
+	// is parked for the server. Default a day.
 	Unknown time.Duration
 }
 
 const day = 24 * time.Hour
 
-// Default returns the rules that fedpost is documented with.
+// Default returns the rules with all defaults.
 func Default() Rules { return Rules{}.Complete() }
 
 // Complete returns r with defaults for what is zero.
@@ -82,8 +85,9 @@ func (r Rules) Complete() Rules {
 	return r
 }
 
-// wait is how long after the n-th failed check of an outage (0: its beginning)
-// the next is due; 0 if there is no next unless something is parked.
+// wait is the time from the n-th failed check of an outage (0: the beginning of the outage)
+// to the next check. 0 means that no further check comes: the quick checks are over and
+// nothing is parked.
 func (r Rules) wait(n int, parked bool) time.Duration {
 	switch {
 	case n == 0:
@@ -102,11 +106,11 @@ func (r Rules) quick(n int) bool { return n <= r.Checks }
 // LastQuick reports whether the n-th failed check was the last of the quick ones.
 func (r Rules) LastQuick(n int) bool { return n == r.Checks+1 }
 
-// HeldWait is how long the head of an ordered group that does not get through to a
-// server that accepts others waits for its next try, after n such waits.
+// HeldWait is the back-off of the head of an ordered group that fails at a server which
+// accepts other deliveries. n counts the waits that the head has had before.
 func (r Rules) HeldWait(n int) time.Duration { return r.wait(max(0, n)+1, true) }
 
-// throttled is the least pause of a server that asks for the n-th one in a row.
+// throttled is the least pause of a server that asks for its n-th pause in a row.
 func (r Rules) throttled(n int) time.Duration {
 	pause := r.Throttled
 	for i := 2; i < n && pause < r.MaxPause; i++ {
@@ -115,7 +119,7 @@ func (r Rules) throttled(n int) time.Duration {
 	return min(pause, r.MaxPause)
 }
 
-// rampAfter is the step that follows a release of n.
+// rampAfter is how many deliveries the step after a release of n deliveries releases.
 func (r Rules) rampAfter(n int) int {
 	if i := slices.IndexFunc(r.Ramp, func(step int) bool { return step > n }); i >= 0 {
 		return r.Ramp[i]
