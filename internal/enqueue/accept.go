@@ -12,11 +12,13 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// SendError says that a request, in order in itself, could not be handed on.
+// SendError says that a valid request could not be put on a queue or in the
+// agenda.
 type SendError struct {
 	Err error
-	// MaybeSent: nothing is known, because an answer was lost. A caller without
-	// a deduplication key that tries again may cause a duplicate.
+	// MaybeSent: the answer to the send was lost, so the activity may be queued.
+	// A caller without a deduplication key that tries again may cause a
+	// duplicate.
 	MaybeSent bool
 }
 
@@ -46,7 +48,8 @@ func (r receipt) results(p *plan) []Result {
 	return rs
 }
 
-// accept takes one of three ways, by what the queue can do itself.
+// accept runs the call as the queue's capabilities and the request's key demand:
+// without a key, with a marker, or with the queue's own deduplication.
 func (s *Service) accept(ctx context.Context, p *plan) (receipt, error) {
 	ctx, done := detach(ctx)
 	defer done()
@@ -74,11 +77,11 @@ func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	return detached, func() {}
 }
 
-// afterTimeout is how long tidying up after a failed call may take, when the
-// call's own deadline may have passed.
+// afterTimeout bounds the clean-up after a failed call, whose own deadline may
+// have passed.
 const afterTimeout = 5 * time.Second
 
-// now is the time to the millisecond, which is what ids and records keep.
+// now is the time cut to the millisecond, the precision of ids and records.
 func (s *Service) now() time.Time { return s.o.Now().UTC().Truncate(time.Millisecond) }
 
 func (s *Service) unkeyed(ctx context.Context, p *plan) (receipt, error) {
@@ -96,10 +99,11 @@ func (s *Service) unkeyed(ctx context.Context, p *plan) (receipt, error) {
 	return receipt{base: base}, nil
 }
 
-// marked is for queues that do not deduplicate, or not for as long as asked. In
-// the latter case the call is known by its record, too, as calls are that ask for
-// the queue's own window (native): whoever comes second finds the first by the
-// marker or by the record, so the key has one answer.
+// marked takes a lease on the key. It serves queues that do not deduplicate, and
+// ordered queues when the request asks for a longer window than the queue's own.
+// On an ordered queue the call writes the record of native calls as well: a call
+// with the same key finds the first call by the marker or by the record, so the
+// key stands for one activity.
 func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 	at := s.now()
 	base, err := s.newID(p, at)
@@ -118,8 +122,8 @@ func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 	case err != nil:
 		return receipt{}, err
 	}
-	// On a take-over, id and time are the first holder's: records and message
-	// come out the same.
+	// After a take-over, id and time are the first holder's, so that records and
+	// message come out the same.
 	from, duplicate := 0, false
 	if p.caps.NativeDeduplication {
 		from = 1
@@ -145,7 +149,8 @@ func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 	return receipt{base: base, duplicate: duplicate}, nil
 }
 
-// newID returns the id of a call that turns out to be the first with its key.
+// newID returns the activity id that the call uses if it is the first with its
+// key.
 func (s *Service) newID(p *plan, at time.Time) (activity.ID, error) {
 	if p.caps.NativeDeduplication {
 		id, _ := p.periodIDs(at)
@@ -154,9 +159,9 @@ func (s *Service) newID(p *plan, at time.Time) (activity.ID, error) {
 	return activity.NewID(at, s.o.Entropy)
 }
 
-// sharedRecord creates the record of a lease's activity, unless a call that asked
-// for the queue's own window has made an activity of the same key: that one is
-// then the lease's, and the call a duplicate.
+// sharedRecord creates the record of the lease's activity. If a native call with
+// the same key has already made an activity, the lease adopts that activity, and
+// this call is its duplicate.
 func (s *Service) sharedRecord(ctx context.Context, p *plan, lease *dedup.Lease) (duplicate bool, err error) {
 	existing, created, err := s.createOrdered(ctx, p, lease.ID(), lease.At())
 	switch {
@@ -172,16 +177,16 @@ func (s *Service) sharedRecord(ctx context.Context, p *plan, lease *dedup.Lease)
 	return duplicate, nil
 }
 
-// periodIDs are the ids that stand for the plan's key in the period of five
-// minutes that a time is in, and in the one before.
+// periodIDs returns the ids that stand for the plan's key in two periods of five
+// minutes: own in the period that holds at, prev in the period before.
 func (p *plan) periodIDs(at time.Time) (own, prev activity.ID) {
 	start, name := at.Truncate(queue.DedupWindow), p.name().Hash()
 	return activity.DerivedID(start, name), activity.DerivedID(start.Add(-queue.DedupWindow), name)
 }
 
-// createOrdered creates the first record of a call, or returns that of the call
-// with the same key that was first. With the open fallback, a table that is down
-// makes the call the first, without a record.
+// createOrdered creates the first record of a call, or returns the record of an
+// earlier call with the same key. If the table is down and the fallback is open,
+// the call goes on as the first, without a record.
 func (s *Service) createOrdered(ctx context.Context, p *plan, base activity.ID, at time.Time) (existing ledger.Record, created bool, err error) {
 	first := p.records(base, at, s.o.Retention)[0]
 	_, prev := p.periodIDs(at)
@@ -200,9 +205,9 @@ func (s *Service) createOrdered(ctx context.Context, p *plan, base activity.ID, 
 	return first, true, nil
 }
 
-// giveBack frees the key after a definite failure, within the lease. That the
-// key comes first matters: only when no other call can have taken it over are
-// the records nobody's.
+// giveBack frees the key after a definite failure, while the lease lasts. The key
+// is freed before the records are removed: only a key that no other call has
+// taken over shows that nobody else uses the records.
 func (s *Service) giveBack(ctx context.Context, p *plan, lease *dedup.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(afterTimeout, lease.Left()))
 	defer cancel()
@@ -211,8 +216,8 @@ func (s *Service) giveBack(ctx context.Context, p *plan, lease *dedup.Lease) {
 		s.o.Log.WarnContext(ctx, "deduplication key was not released; it can be used again when its lease ends",
 			"activity", lease.ID(), "error", err)
 	}
-	// Where records are shared (sharedRecord), another call with the same key may
-	// have found this one's and sent.
+	// On an ordered queue (sharedRecord) another call with the same key may have
+	// found this call's record and sent its activity.
 	if dead && !p.caps.NativeDeduplication {
 		s.drop(ctx, p, lease.ID())
 	}
@@ -232,21 +237,22 @@ func (s *Service) drop(ctx context.Context, p *plan, base activity.ID) {
 	}
 }
 
-// contestedFor is how long after the turn of a period a call from before it may
-// still be under way: API Gateway's time limit and some difference of clocks.
+// contestedFor is how long after the start of a period a call that began in the
+// period before may still run: API Gateway's limit of 29 s and some difference of
+// clocks.
 const contestedFor = 35 * time.Second
 
-// native leaves the check to the queue: no marker is written.
+// native leaves deduplication to the queue and writes no marker.
 //
-// The queue drops a duplicate without saying so, so the call's record, which is
-// written anyway, is what tells: its id is derived from the key and the period
-// of five minutes, and a record of the period before counts while it is younger
-// than the queue's window. That id, and not the bare key, is what the queue
-// deduplicates by: the queue would otherwise drop a new activity whose key was
-// last re-sent less than five minutes ago.
+// The queue drops a duplicate without saying so, so the call's record tells
+// duplicates from first calls. The record's id is derived from the key and the
+// current period of five minutes; a record of the period before counts while it
+// is younger than the queue's window. The queue deduplicates by that id and not
+// by the bare key: by the bare key it would drop a new activity whose key was
+// last sent again less than five minutes ago.
 //
 // A duplicate is sent again all the same: the first call may have died between
-// record and send, and the queue drops the copy if it has not.
+// record and send. If it has not, the queue drops the copy.
 func (s *Service) native(ctx context.Context, p *plan) (receipt, error) {
 	at := s.now()
 	base, _ := p.periodIDs(at)
@@ -263,9 +269,10 @@ func (s *Service) native(ctx context.Context, p *plan) (receipt, error) {
 		}
 		base, at = existing.ID, existing.CreatedAt
 	}
-	// After a failure the record stays, even a definite one: a concurrent call
-	// with the same key may have found it and sent. It expires, and a retry with
-	// the key finds it and sends.
+	// The record stays after every failure, definite ones included: a concurrent
+	// call with the same key may have found the record and sent its activity. The
+	// record expires, and until then a retry with the key finds the record and
+	// sends.
 	if err := s.hand(ctx, p, base, at, 1); err != nil {
 		return receipt{}, err
 	}

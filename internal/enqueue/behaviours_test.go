@@ -18,7 +18,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// capable is a queue that says of itself what a test wants.
+// capable is a queue that reports the capabilities that a test wants.
 type capable struct {
 	queue.Sender
 	caps queue.Capabilities
@@ -145,9 +145,9 @@ func TestA3TheNativeWindowIsFiveMinutesWhereverItsPeriodTurns(t *testing.T) {
 }
 
 // TestA3AKeyThatWasSentAgainLateIsNotSwallowed: the queue counts its window from
-// when a message got onto it. If the first call died before that and a retry
-// sent late in the window, the key's next activity comes while the queue still
-// remembers that retry.
+// the time a message got onto it. The first call dies before its send, and a
+// retry sends late in the window. The key's next activity comes while the queue
+// still remembers that retry.
 func TestA3AKeyThatWasSentAgainLateIsNotSwallowed(t *testing.T) {
 	r := request(ordered("o"), key("k"))
 	w := newWorld(t, faults.NewPlan(faults.Fault{Call: sendOf(t, r), Kind: faults.DieBefore}))
@@ -182,7 +182,8 @@ func TestA4AKeyIsSkippedInsideItsWindowAndWorksAfterIt(t *testing.T) {
 			if again := w.must(r, enqueue.Duplicate); again != first {
 				t.Errorf("duplicate of %s, want %s", again, first)
 			}
-			// The expired item is still in the table: only its time says so.
+			// The expired item is still in the table: only its expiry time shows
+			// that it no longer counts.
 			w.wait(time.Second)
 			if second := w.must(r, enqueue.Queued); second == first {
 				t.Error("after the window it is still the same activity")
@@ -304,7 +305,8 @@ func TestA8ABatchHasOneKeyAndIsAllOrNothing(t *testing.T) {
 	if got := ids(w.arrived()); len(got) != 3 || len(seen) != 3 {
 		t.Errorf("arrived %v of %v", got, seen)
 	}
-	// The key belongs to the operation: a single call with it is another.
+	// The key counts per operation: a single call with the batch's key is another
+	// activity.
 	w.must(request(key("k")), enqueue.Queued)
 
 	batch.Requests[1].DeduplicationKey = ptr("own")

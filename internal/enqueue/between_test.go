@@ -11,7 +11,7 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// between runs something before the at-th call that a service makes.
+// between runs a function before the at-th call that a service makes.
 type between struct {
 	at, made int
 	run      func()

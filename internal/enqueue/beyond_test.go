@@ -15,8 +15,8 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// TestA10ATakeOverThatFailsKeepsTheID: what the first holder has done is not
-// known, so the key must not be free for another id.
+// TestA10ATakeOverThatFailsKeepsTheID: the first holder may have sent, so the key
+// must not become free for another id.
 func TestA10ATakeOverThatFailsKeepsTheID(t *testing.T) {
 	w := newWorld(t, faults.NewPlan(
 		faults.Fault{Call: 3, Kind: faults.DieAfter}, // sent, not confirmed
@@ -31,7 +31,7 @@ func TestA10ATakeOverThatFailsKeepsTheID(t *testing.T) {
 	if _, err := w.enqueue(request(key("k"))); !queue.NotSent(err) {
 		t.Fatalf("got %v after %v", err, w.plan.Calls())
 	}
-	// No lease is in the way of the next one.
+	// The next caller need not wait for a lease.
 	if again := w.must(request(key("k")), enqueue.Queued); again != first {
 		t.Errorf("activity %s, want %s", again, first)
 	}
@@ -82,7 +82,7 @@ func TestA10ADifferentRequestUnderTheSameKeyIsToldSo(t *testing.T) {
 				t.Errorf("another %s: %v", what, err)
 			}
 		}
-		// The order of recipients, and the window, are no difference.
+		// Another order of recipients or another window is no different request.
 		w.must(request(key("k"), ordered(o), func(r *enqueue.Request) {
 			slices.Reverse(r.Recipients)
 			r.DeduplicationTTL = 2 * time.Minute

@@ -1,12 +1,12 @@
-// Package enqueue accepts activities: it validates a request whole, makes sure
-// that it is the only one of its deduplication key, records it, and hands it to
-// a queue.
+// Package enqueue accepts activities: it validates the whole request, makes sure
+// that no other request with the same deduplication key is accepted, records the
+// request, and puts it on a queue.
 //
 // Each call is one queue message, however many recipients or activities it has,
-// so accepting is one atomic send. The process may die at any point: whatever is
-// written before the send expires if the send never happens, and whatever is
-// written after the send can be repeated. A caller that gets no answer retries
-// with the same key and reaches the same activity.
+// so accepting is one atomic send. The process may die at any point: what is
+// written before the send expires if the send never happens, and what is written
+// after the send can be repeated. A caller that gets no answer retries with the
+// same key and reaches the same activity.
 package enqueue
 
 import (
@@ -35,7 +35,7 @@ type Ledger interface {
 	DropActivity(ctx context.Context, id activity.ID) error
 }
 
-// Agenda takes what no queue can delay for long enough.
+// Agenda keeps activities that are due later than a queue can delay them.
 type Agenda interface {
 	PutTask(ctx context.Context, t agenda.Task) error
 }
@@ -45,13 +45,14 @@ type Keys interface {
 	Known(ctx context.Context, id string) (bool, error)
 }
 
-// Noter is told of every activity that has a type once it is on a queue, so that
-// older ones it makes superfluous are not sent. Repeating a note is harmless.
+// Noter is told of every activity that has a type, once the activity is on a
+// queue, so that older activities made superfluous by it are not sent. Repeating
+// a call is harmless.
 type Noter interface {
 	Note(ctx context.Context, a activity.Activity, targets []activity.Target) error
 }
 
-// Meter counts recipients as they are accepted, and other things by name.
+// Meter counts accepted recipients, and other events by name.
 type Meter interface {
 	Counted(name string, n int)
 	Flush(ctx context.Context)
@@ -60,10 +61,10 @@ type Meter interface {
 
 // Limits bound one request.
 type Limits struct {
-	Body    int           // bytes of an activity; default 256 KiB
-	Inboxes int           // after collapse; default 50,000
+	Body    int           // bytes of one activity; default 256 KiB
+	Inboxes int           // targets after the shared-inbox collapse; default 50,000
 	Batch   int           // activities in a batch; default 100
-	Delay   time.Duration // default 30 days
+	Delay   time.Duration // longest delay; default 30 days
 }
 
 // Complete returns l with defaults for what is zero.
@@ -93,8 +94,8 @@ type Options struct {
 	Limits    Limits
 	Retention time.Duration
 
-	// Priorities by activity type (or Sipher job), for requests that do not say;
-	// Priority for all other types, by default normal.
+	// Priorities maps activity types and Sipher jobs to priorities, for requests
+	// that name none. Priority applies to all other types; its default is normal.
 	Priorities map[string]activity.Priority
 	Priority   activity.Priority
 
@@ -106,7 +107,7 @@ type Options struct {
 // Service accepts requests.
 type Service struct {
 	o          Options
-	maxMessage int // larger ones go by claim check
+	maxMessage int // larger messages go by claim check
 }
 
 // New returns a service.
@@ -118,16 +119,17 @@ func New(o Options) *Service {
 	if !o.Priority.Valid() {
 		o.Priority = activity.Normal
 	}
-	// Within a process ids grow even inside a millisecond, so that delayed work
-	// of one ordering key that is due at the same time goes out as it came.
+	// Ids grow even within a millisecond of one process, so that delayed
+	// activities of one ordering key that are due at the same time are released
+	// in the order of their calls.
 	o.Entropy = &ulid.LockedMonotonicReader{MonotonicReader: ulid.Monotonic(o.Entropy, 0)}
 	return &Service{o, maxMessage}
 }
 
-// Enqueue accepts one activity. It returns a *InvalidError if the request is
-// wrong, *dedup.HeldError or *dedup.MismatchError if its key is in use,
-// dedup.ErrUnavailable if its key cannot be honoured, and a *SendError if it
-// could not be handed on.
+// Enqueue accepts one activity. It returns an *InvalidError if the request is
+// wrong, a *dedup.HeldError or *dedup.MismatchError if its key is in use,
+// dedup.ErrUnavailable if the key's marker cannot be written and the fallback is
+// closed, and a *SendError if the activity could not be put on a queue.
 func (s *Service) Enqueue(ctx context.Context, req Request) (Result, error) {
 	var list []Fault
 	it, err := s.check(ctx, req, faults{list: &list})
@@ -145,8 +147,8 @@ func (s *Service) Enqueue(ctx context.Context, req Request) (Result, error) {
 	return s.accepted(ctx, r, p)[0], nil
 }
 
-// EnqueueBatch accepts several activities, all or none. Its errors are those of
-// Enqueue.
+// EnqueueBatch accepts all activities of a batch or none. Its errors are
+// Enqueue's.
 func (s *Service) EnqueueBatch(ctx context.Context, req BatchRequest) ([]Result, error) {
 	var list []Fault
 	f := faults{list: &list}
@@ -165,8 +167,8 @@ func (s *Service) EnqueueBatch(ctx context.Context, req BatchRequest) ([]Result,
 	return s.accepted(ctx, r, p), nil
 }
 
-// accepted returns the results of a call that was accepted, and counts those that
-// are no duplicates.
+// accepted returns the results of an accepted call, and counts the recipients of
+// those that are no duplicates.
 func (s *Service) accepted(ctx context.Context, r receipt, p *plan) []Result {
 	results := r.results(p)
 	if s.o.Meter == nil {
@@ -193,7 +195,7 @@ func (s *Service) Check(ctx context.Context, req Request) ([]Fault, error) {
 	return list, err
 }
 
-// CheckBatch is Check for a batch.
+// CheckBatch does for a batch what Check does for one request.
 func (s *Service) CheckBatch(ctx context.Context, req BatchRequest) ([]Fault, error) {
 	var list []Fault
 	_, err := s.checkBatch(ctx, req, faults{list: &list})
@@ -212,7 +214,8 @@ func (s *Service) checkBatch(ctx context.Context, req BatchRequest, f faults) ([
 			at.add("/deduplicationKey", "is not for a part of a batch, which has one key for the whole; for a key each, make single calls")
 			r.DeduplicationKey, r.DeduplicationTTL = nil, 0
 		}
-		// A batch is one message, and a message has one place and one time.
+		// A batch is one message, so all its parts share one queue and one due
+		// time.
 		if first := req.Requests[0]; r.OrderingKey != first.OrderingKey {
 			at.add("/orderingKey", "differs from the first activity's; a batch has one orderingKey or none")
 		} else if r.Delay != first.Delay {
@@ -227,8 +230,8 @@ func (s *Service) checkBatch(ctx context.Context, req BatchRequest, f faults) ([
 	return items, nil
 }
 
-// refusal turns what a check found into an error. The caller's faults come
-// first: they stay when ours is over.
+// refusal turns the outcome of a check into an error. The caller's faults come
+// before an outage of ours, because they remain when the outage is over.
 func refusal(list []Fault, err error) error {
 	if len(list) > 0 {
 		return &InvalidError{Faults: list}

@@ -1,5 +1,5 @@
 package enqueue
 
-// LimitMessages makes messages of more than some bytes go by claim check, so
-// that tests of it need not be as large as a queue's limit.
+// LimitMessages lowers the size above which messages go by claim check, so that
+// tests need no message as large as a queue's limit.
 func LimitMessages(s *Service, bytes int) { s.maxMessage = bytes }

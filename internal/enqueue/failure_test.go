@@ -42,7 +42,8 @@ func TestA9DefiniteFailureReleasesTheMarker(t *testing.T) {
 			if n := w.guard.Counts().Releases; n != 1 {
 				t.Errorf("%d releases", n)
 			}
-			// At once. On the ordered queue the record of the first call is left.
+			// The retry is accepted at once. On the ordered queue the first
+			// call's record is still there.
 			w.must(r, map[bool]enqueue.Status{true: enqueue.Duplicate, false: enqueue.Queued}[r.OrderingKey != ""])
 			w.only()
 		})
@@ -70,8 +71,8 @@ func TestA9DefiniteFailureDropsTheRecord(t *testing.T) {
 }
 
 // TestA9ARecordThatAnotherCallMayHaveSentStays: on the ordered queue two calls
-// with one key share a record, so the failure of one must not take it from the
-// other.
+// with one key share a record, so the failure of one call must not remove the
+// other's record.
 func TestA9ARecordThatAnotherCallMayHaveSentStays(t *testing.T) {
 	for _, r := range []enqueue.Request{request(key("k"), ordered("o")), request(key("k"), ordered("o"), ttl(time.Hour))} {
 		testRecordStays(t, r)
@@ -181,7 +182,7 @@ func sendOf(t *testing.T, r enqueue.Request) int {
 	return 0
 }
 
-// recording notes what happens to records.
+// recording lists the records created and dropped.
 type recording struct {
 	enqueue.Ledger
 	created, dropped []activity.ID

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a request.
+// Fault is one fault of a request.
 type Fault struct {
 	// Pointer is the JSON pointer (RFC 6901) of the field, as the API names it.
 	Pointer string
 	Detail  string
-	// TooLarge: the field is sound, but over a size limit.
+	// TooLarge: the field is well formed, but over a size limit.
 	TooLarge bool
 }
 
-// MaxFaults is how many faults are listed: a list of 50,000 recipients may have
-// as many.
+// MaxFaults is how many faults are listed. A list of 50,000 recipients may have
+// 50,000.
 const MaxFaults = 100
 
-// InvalidError says that a request was refused, and everything that is wrong
-// with it. Nothing has been stored.
+// InvalidError says that a request was refused, and lists its faults. Nothing has
+// been stored.
 type InvalidError struct{ Faults []Fault }
 
 func (e *InvalidError) Error() string {
@@ -30,7 +30,7 @@ func (e *InvalidError) Error() string {
 	return "invalid request: " + strings.Join(all, "; ")
 }
 
-// faults collects what is wrong below a pointer.
+// faults collects the faults of the fields below a JSON pointer.
 type faults struct {
 	at   string
 	list *[]Fault
@@ -46,5 +46,5 @@ func (f faults) tooLarge(pointer, format string, args ...any) {
 	*f.list = append(*f.list, Fault{Pointer: f.at + pointer, Detail: fmt.Sprintf(format, args...), TooLarge: true})
 }
 
-// below returns f for a part of the request.
+// below returns a collector for one part of the request that adds to f.
 func (f faults) below(pointer string) faults { return faults{f.at + pointer, f.list} }

@@ -15,8 +15,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// stalled is a queue that lets something else happen in place of sending, and
-// then refuses.
+// stalled is a queue that runs a function in place of sending, and then refuses.
 type stalled struct {
 	queue.Sender
 	meanwhile func()
@@ -41,8 +40,8 @@ func (s noReplacement) ReplaceMarker(ctx context.Context, key, token string, m d
 	return s.Store.ReplaceMarker(ctx, key, token, m)
 }
 
-// caller is a service in a process of its own, with the open fallback. It sends to
-// q, or to the engine if that is nil.
+// caller is a service in a process of its own, with the open fallback. The
+// service sends to q, or to the engine if q is nil.
 func (w *world) caller(markers dedup.Store, l enqueue.Ledger, q queue.Sender, seed byte) *enqueue.Service {
 	entropy := mrand.NewChaCha8([32]byte{seed})
 	queues := map[queue.Name]queue.Sender{}
@@ -58,10 +57,11 @@ func (w *world) caller(markers dedup.Store, l enqueue.Ledger, q queue.Sender, se
 	})
 }
 
-// TestB2AHolderWhoseLeaseIsOverUndoesNothing: caller A stalls past its lease; B
+// TestB2AHolderWhoseLeaseIsOverUndoesNothing: caller A stalls past its lease. B
 // takes over, but its one write of the marker fails, so B goes on (open fallback)
-// under A's id; then A fails for good and gives its lease back. What B was told
-// to be queued must keep its record, and the key must go on standing for it.
+// under A's id. Then A fails for good and gives its lease back. The activity that
+// B reported as queued must keep its record, and the key must go on standing for
+// it.
 func TestB2AHolderWhoseLeaseIsOverUndoesNothing(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	b := w.caller(noReplacement{w.store, new(bool)}, w.store, nil, 77)
@@ -88,8 +88,8 @@ func TestB2AHolderWhoseLeaseIsOverUndoesNothing(t *testing.T) {
 	}
 }
 
-// TestB2ALeaseIsNotGivenBackLate: what another call has found meanwhile is not
-// known, so the marker stays, free to be taken over with its id.
+// TestB2ALeaseIsNotGivenBackLate: another call may have found the marker
+// meanwhile, so the marker stays and may be taken over with its id.
 func TestB2ALeaseIsNotGivenBackLate(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"in its lease": 20 * time.Second, "shortly before its end": 29 * time.Second, "after it": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestB2ALeaseIsNotGivenBackLate(t *testing.T) {
 	}
 }
 
-// deadlines notes how long a call's context leaves it.
+// deadlines records how much time each call's context leaves.
 type deadlines struct {
 	enqueue.Ledger
 	left *[]time.Duration
@@ -134,7 +134,7 @@ func (l deadlines) CreateOrdered(ctx context.Context, r ledger.Record, prev acti
 	return l.Ledger.CreateOrdered(ctx, r, prev, since, contested)
 }
 
-// TestB2ARequestEndsBeforeItsLease, whatever its caller does.
+// TestB2ARequestEndsBeforeItsLease: whatever deadline its caller set.
 func TestB2ARequestEndsBeforeItsLease(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	var left []time.Duration

@@ -6,10 +6,10 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Counts is how often what has happened since the process started.
+// Counts holds how often each event has happened since the process started.
 type Counts struct {
-	Hits       int64 `json:"hits"`       // duplicates told so
-	Held       int64 `json:"held"`       // callers told to come back
+	Hits       int64 `json:"hits"`       // calls answered as duplicates
+	Held       int64 `json:"held"`       // calls told to retry, as another holds the lease
 	Mismatches int64 `json:"mismatches"` // keys used for another request
 	TakeOvers  int64 `json:"takeOvers"`  // lapsed leases continued
 	Releases   int64 `json:"releases"`   // leases given back
@@ -20,7 +20,7 @@ type counters struct {
 	hits, held, mismatches, takeOvers, releases, fallbacks atomic.Int64
 }
 
-// NativeHit counts a duplicate that was found without a marker.
+// NativeHit counts a duplicate that was found by its record, without a marker.
 func (g *Guard) NativeHit() { g.hit() }
 
 func (g *Guard) hit() {
@@ -34,8 +34,8 @@ func (g *Guard) NativeFallback() {
 	g.o.Counted(Fallbacks, 1)
 }
 
-// NativeMismatch counts, and returns as an error, that a key which needs no
-// marker stands for a different request.
+// NativeMismatch counts a native key that stands for a different request, and
+// returns the *MismatchError.
 func (g *Guard) NativeMismatch(id activity.ID) error {
 	g.counts.mismatches.Add(1)
 	return &MismatchError{ID: id}

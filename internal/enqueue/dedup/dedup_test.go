@@ -45,8 +45,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestA10DifferentNamesHaveDifferentHashes, however their parts run into each
-// other, and any store or queue takes them.
+// TestA10DifferentNamesHaveDifferentHashes: also where the parts of two names
+// join to the same text. Any store or queue accepts the hashes.
 func TestA10DifferentNamesHaveDifferentHashes(t *testing.T) {
 	charset := regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 	name := rapid.Custom(func(t *rapid.T) dedup.Name {
@@ -94,8 +94,8 @@ func newGuard(s dedup.Store, f dedup.Fallback) *dedup.Guard {
 	})
 }
 
-// TestALeaseWithoutAMarkerIsNeverDead: whether the marker was written is not
-// known, so what was sent under its id may be sent again by another.
+// TestALeaseWithoutAMarkerIsNeverDead: the marker may have been written, so
+// another call may send under the lease's id.
 func TestALeaseWithoutAMarkerIsNeverDead(t *testing.T) {
 	l, err := newGuard(&absent{}, dedup.Open).Reserve(t.Context(), dedup.Claim{ID: "id", At: noon})
 	if err != nil {
@@ -122,7 +122,8 @@ func TestWithoutAStoreALeaseIsOnlyTheCallers(t *testing.T) {
 	}
 }
 
-// TestACallerThatHasGoneIsNoOutage: an open fallback must not go on for it.
+// TestACallerThatHasGoneIsNoOutage: an open fallback must not go on when the
+// caller's context has ended.
 func TestACallerThatHasGoneIsNoOutage(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -12,26 +12,29 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Store keeps markers. Each of its methods but the first is one conditional
-// write, and each is harmless to repeat with the same marker: a write whose
-// answer was lost and that is found to be one's own has succeeded.
+// Store keeps markers. FindMarker reads; each other method is one conditional
+// write. Every write may be repeated with the same marker: a write whose answer
+// was lost succeeds when repeated, because the store finds the writer's own
+// marker.
 type Store interface {
-	// FindMarker returns what is stored under key, expired or not; nil if nothing.
+	// FindMarker returns the marker stored under key, expired or not, or nil.
 	FindMarker(ctx context.Context, key string) (*Marker, error)
-	// ReserveMarker writes m if nothing unexpired is stored under key, else it
-	// returns what is. Finding m's own token is success.
+	// ReserveMarker writes m if no unexpired marker is stored under key;
+	// otherwise it returns the stored marker. A stored marker with m's own token
+	// counts as success.
 	ReserveMarker(ctx context.Context, key string, m Marker) (found *Marker, err error)
 	// ReplaceMarker writes m in place of the marker that carries token, or
-	// returns ErrLost. Finding m already there is success.
+	// returns ErrLost. Finding m already stored is success.
 	ReplaceMarker(ctx context.Context, key, token string, m Marker) error
 	// ReleaseMarker removes the marker that carries token, or returns ErrLost.
 	ReleaseMarker(ctx context.Context, key, token string) error
 }
 
-// ErrLost says that a marker carries another's token, or is gone.
+// ErrLost says that the marker carries another holder's token, or has been
+// removed.
 var ErrLost = errors.New("deduplication marker is another's")
 
-// Fallback is what to do with a key if no marker can be written.
+// Fallback says what happens to a call with a key when no marker can be written.
 type Fallback string
 
 // The fallbacks.
@@ -51,13 +54,13 @@ const (
 	DefaultLease = 30 * time.Second
 )
 
-// margin is how long before the end of its lease a holder stops: calls that are
-// under way then still come to their end in it, and clocks may differ by some.
+// margin is how long before the end of its lease a holder stops. Calls under way
+// then end within the lease, even if the processes' clocks differ a little.
 const margin = 2 * time.Second
 
-// pendingGrace is how long a pending marker stays to be taken over at least,
-// even if the caller asked for a shorter window: it must outlive its lease, or
-// an ambiguous send could be repeated under a new id.
+// pendingGrace is how long a pending marker is kept at least, even if the caller
+// asked for a shorter window. The marker must outlive its lease: otherwise an
+// ambiguous send could be repeated under a new id.
 const pendingGrace = 10 * time.Minute
 
 // Options of a Guard.
@@ -67,8 +70,8 @@ type Options struct {
 	Fallback Fallback      // DEDUPLICATION_FALLBACK; default Open
 	Lease    time.Duration // default DefaultLease
 
-	// Counted, if set, is told of what happens, by the names Duplicates and
-	// Fallbacks.
+	// Counted, if set, is called with Duplicates or Fallbacks for each such
+	// event.
 	Counted func(what string, n int)
 
 	Now     func() time.Time
@@ -76,14 +79,14 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// What Options.Counted is told.
+// The names that Options.Counted is called with.
 const (
-	Duplicates = "Duplicates"             // calls that were told so
+	Duplicates = "Duplicates"             // calls answered as duplicates
 	Fallbacks  = "DeduplicationFallbacks" // calls whose key no marker could be written for
 )
 
-// TablePatience is how long a call to the table may take where the open fallback
-// can do without it: a table that is down must not use up the request's time.
+// TablePatience bounds a call to the table where the open fallback can go on
+// without the answer: a table that is down must not use up the request's time.
 const TablePatience = 5 * time.Second
 
 // Guard hands out leases on keys.
@@ -93,8 +96,8 @@ type Guard struct {
 	counts counters
 }
 
-// New returns a guard on store, which may be nil: then every key is a case for
-// the fallback.
+// New returns a guard on store. With a nil store every call with a key takes the
+// fallback.
 func New(store Store, o Options) *Guard {
 	if o.TTL <= 0 {
 		o.TTL = DefaultTTL
@@ -114,20 +117,20 @@ func New(store Store, o Options) *Guard {
 	return &Guard{store: store, o: o}
 }
 
-// Patience is how long a request may take from its beginning on, so that it never
-// outlives the lease that it takes: 28 s unless Options.Lease says otherwise.
+// Patience is how long a request may take from its start, so that a request never
+// outlives its lease: 28 s unless Options.Lease is set.
 func (g *Guard) Patience() time.Duration { return max(g.o.Lease-margin, g.o.Lease/2) }
 
-// Claim is a caller's wish to be the one.
+// Claim is one caller's request for the lease on a key.
 type Claim struct {
 	Name        Name
-	ID          activity.ID // if it becomes the first
-	At          time.Time   // likewise
+	ID          activity.ID // the activity's id if this call is the first with the key
+	At          time.Time   // the time of the call, used in the same case
 	Fingerprint string
-	// Delay is how much later than now the activity is due: the window of the
-	// key starts then.
+	// Delay is how much later than now the activity is due. The key's window
+	// starts at the due time.
 	Delay time.Duration
-	// TTL is the length of the window; 0 is the guard's own.
+	// TTL is the length of the window; 0 means Options.TTL.
 	TTL time.Duration
 }
 
@@ -141,7 +144,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("another call with this deduplication key is in progress, or ended without saying how; try again in %s", e.RetryAfter)
 }
 
-// DuplicateError says that the key has been used, and for which activity.
+// DuplicateError says that the key has been used, and names the activity it
+// stands for.
 type DuplicateError struct{ ID activity.ID }
 
 func (e *DuplicateError) Error() string { return "duplicate of activity " + string(e.ID) }
@@ -157,7 +161,7 @@ func (e *MismatchError) Error() string {
 // closed.
 var ErrUnavailable = errors.New("deduplication is not available")
 
-// errNoStore is the cause where no table is configured.
+// errNoStore is the cause of the fallback where no table is configured.
 var errNoStore = errors.New("no table is configured")
 
 // Reserve takes the key's lease, or says by its error (*HeldError,
@@ -180,8 +184,8 @@ func (g *Guard) Reserve(ctx context.Context, c Claim) (*Lease, error) {
 	return g.reserve(ctx, l)
 }
 
-// Known reports whether a marker stands for the key. If that cannot be found out,
-// nothing does.
+// Known reports whether a marker stands for the key. It reports false if the
+// table cannot be read.
 func (g *Guard) Known(ctx context.Context, n Name) bool {
 	if g.store == nil {
 		return false
@@ -195,11 +199,12 @@ func (g *Guard) Known(ctx context.Context, n Name) bool {
 	return found != nil && found.Expires.After(g.o.Now())
 }
 
-// Open reports whether calls go on while the table is down.
+// Open reports whether calls go on while the table is down
+// (DEDUPLICATION_FALLBACK=open).
 func (g *Guard) Open() bool { return g.o.Fallback == Open }
 
-// Brief returns the context of a call to the table: with TablePatience, if the
-// fallback is open.
+// Brief returns the context for one call to the table: bounded by TablePatience
+// if the fallback is open, else ctx's own deadline.
 func (g *Guard) Brief(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !g.Open() {
 		return ctx, func() {}
@@ -230,10 +235,10 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 		g.counts.held.Add(1)
 		return nil, &HeldError{ID: found.ID, RetryAfter: found.LeaseUntil.Sub(now)}
 	case Lapsed:
-		// What its holder has done is not known, so the id stays.
+		// The first holder may have sent, so the id stays.
 		l.m.ID, l.m.At, l.TakenOver = found.ID, found.At, true
 	case Free:
-		// It has expired since the store looked.
+		// The marker has expired since the store looked.
 	}
 	err = g.store.ReplaceMarker(brief, l.key, found.Token, l.m)
 	switch {
@@ -249,10 +254,10 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 	return l, nil
 }
 
-// fallBack decides what becomes of a call whose marker could not be written.
-// The write may have happened all the same, so an open fallback goes on under
-// the very id and token that it tried to write: whoever takes that marker over
-// then repeats this activity instead of making another.
+// fallBack decides whether a call goes on whose marker could not be written. The
+// write may have happened although its answer was lost, so an open fallback keeps
+// the id and token of that write: a call that takes the marker over then repeats
+// this activity instead of making another.
 func (g *Guard) fallBack(ctx context.Context, l *Lease, cause error) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reserve deduplication key: %w", err)

@@ -9,28 +9,28 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Lease is the right to send under a key. It ends with Confirm, with GiveBack
-// or by itself.
+// Lease is the right to send under a key. A lease ends with Confirm, with
+// GiveBack or when its time is up.
 type Lease struct {
-	// TakenOver: another call held it before and may have sent.
+	// TakenOver: another call held the lease before and may have sent.
 	TakenOver bool
 
 	g   *Guard
 	key string
 	m   Marker
 	ttl time.Duration
-	// unsure: it is not known whether the marker was written.
+	// unsure: the write of the marker failed or its answer was lost.
 	unsure bool
 }
 
 // ID is the activity id to send under: the first holder's.
 func (l *Lease) ID() activity.ID { return l.m.ID }
 
-// At is when the first holder was called.
+// At is the time of the first holder's call.
 func (l *Lease) At() time.Time { return l.m.At }
 
-// Adopt makes the key stand for an activity that another call has made of the same
-// request. Confirm writes it.
+// Adopt makes the key stand for an activity that another call has made of the
+// same request. Confirm writes the change.
 func (l *Lease) Adopt(id activity.ID, at time.Time) { l.m.ID, l.m.At = id, at }
 
 // start begins the lease at now.
@@ -45,14 +45,14 @@ func (l *Lease) Left() time.Duration {
 	return max(0, l.m.LeaseUntil.Sub(l.g.o.Now())-(l.g.o.Lease-l.g.Patience()))
 }
 
-// over reports whether l has ended, or is about to: then another call may hold
+// over reports whether l has ended or is about to end. Another call may then hold
 // the key, and may go on under the same id although its own marker could not be
-// written. The stored marker does not show that.
+// written, which the stored marker does not show.
 func (l *Lease) over() bool { return l.Left() == 0 }
 
-// Confirm marks the key as used. The send has happened by now, so a failure
-// changes nothing for the caller: the marker stays pending, and who takes it
-// over repeats the send under the same id.
+// Confirm marks the key as used. A failure changes nothing for the caller, whose
+// send has already happened: the marker stays pending, and a call that takes the
+// marker over repeats the send under the same id.
 func (l *Lease) Confirm(ctx context.Context) error {
 	if l.g.store == nil {
 		return nil
@@ -72,9 +72,9 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// confirmOver is for a call that went on without a marker of its own. If there is
-// none, m becomes the marker; and a marker that stands for the same activity is
-// confirmed in its holder's place, who has less to tell: m's call has sent.
+// confirmOver confirms for a call that went on without a marker of its own. If no
+// marker is stored, m becomes the marker. A pending marker for the same activity
+// is replaced by m, because m's call knows that it has sent.
 func (l *Lease) confirmOver(ctx context.Context, m Marker) error {
 	found, err := l.g.store.ReserveMarker(ctx, l.key, m)
 	switch {
@@ -88,14 +88,15 @@ func (l *Lease) confirmOver(ctx context.Context, m Marker) error {
 	return l.g.store.ReplaceMarker(ctx, l.key, found.Token, m)
 }
 
-// GiveBack ends the lease after a definite failure to send, so that a retry
-// need not wait for it to lapse. It reports whether the id is dead: nobody has
-// sent or will send under it, and its records may go. The caller's context ends
-// with the lease (Guard.Patience).
+// GiveBack ends the lease after a definite failure to send, so that a retry need
+// not wait for the lease's end. It reports whether the id is dead: nobody has
+// sent or will send under a dead id, and its records may be removed. The caller's
+// context ends with the lease (Guard.Patience).
 //
-// A lease that was taken over is not dead, since its first holder may have
-// sent: its marker stays and keeps the id, free to be taken over at once. Nor is
-// a lease that is over, whose marker may be another call's by now.
+// The id of a lease that was taken over is not dead, since the first holder may
+// have sent: the marker stays, keeps the id and may be taken over at once. Nor is
+// the id dead when the lease is over (ErrOver): the marker may be another call's
+// by then.
 func (l *Lease) GiveBack(ctx context.Context) (dead bool, err error) {
 	if l.g.store == nil {
 		return true, nil
@@ -115,14 +116,14 @@ func (l *Lease) GiveBack(ctx context.Context) (dead bool, err error) {
 		l.g.counts.releases.Add(1)
 		return !l.TakenOver, nil
 	case errors.Is(err, ErrLost) && l.unsure:
-		// The marker was never written, or another call has taken it over: which
-		// one is not known, so the id's records stay.
+		// Either the marker was never written or another call has taken it over.
+		// The second is possible, so the id's records stay.
 		return false, nil
 	default:
 		return false, fmt.Errorf("release deduplication marker: %w", err)
 	}
 }
 
-// ErrOver says that a lease ended before it was given back: its marker stays and
-// is free to be taken over.
+// ErrOver says that a lease ended before GiveBack: the marker stays, and another
+// call may take it over.
 var ErrOver = errors.New("the lease is over")

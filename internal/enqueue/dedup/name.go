@@ -8,21 +8,22 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Name is a deduplication key with the namespace it counts in: the same key on
-// another queue, or for another operation, is another key.
+// Name is a deduplication key with its namespace: the same key on another queue,
+// or for another operation, is another key.
 type Name struct {
 	Queue     queue.Name
 	Operation string
 	Key       string
 }
 
-// Hash is a short stand-in for the name that any store or queue takes: 43
-// characters of the URL-safe alphabet. The key itself may be any string, and
-// may well be something that has no business in a table's keys.
+// Hash returns 43 characters of the URL-safe alphabet that stand for the name in
+// stores and queues. The key itself may be any string, also one that a queue
+// refuses or that should not be readable in a table.
 func (n Name) Hash() string {
 	h := sha256.New()
 	for _, part := range []string{string(n.Queue), n.Operation, n.Key} {
-		// Lengths go in too: ("a", "bc") is not ("ab", "c").
+		// The lengths are hashed too, so that ("a", "bc") differs from ("ab",
+		// "c").
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		h.Write(size[:])
