@@ -95,29 +95,26 @@ func (g *gauge) flat() {
 		g.t.Logf("%10s %10d %10.0f %10.1f %10.1f", s.at.Round(time.Second), s.done, float64(s.done-before.done)/max(0.001, (s.at-before.at).Seconds()), mega(s.memory), mega(s.file))
 		before = s
 	}
-	memory := func(from, to int) float64 {
+	mean := func(quarter int, of func(sample) float64) float64 {
 		sum, n := 0.0, 0.0
 		for _, s := range g.samples {
-			if s.done >= last.done*from/4 && s.done <= last.done*to/4 {
-				sum, n = sum+mega(s.memory), n+1
+			if s.done >= last.done*(quarter-1)/4 && s.done <= last.done*quarter/4 {
+				sum, n = sum+of(s), n+1
 			}
 		}
 		return sum / max(1, n)
 	}
-	file := func(from, to int) float64 {
-		a, b := g.at(last.done*from/4), g.at(last.done*to/4)
-		return float64(b.file-a.file) / max(1, float64(b.done-a.done))
-	}
 	for _, v := range []struct {
-		name        string
-		second, end float64
+		name string
+		of   func(sample) float64
 	}{
-		{"MB of memory", memory(1, 2), memory(3, 4)},
-		{"bytes stored of a delivery", file(1, 2), file(3, 4)},
+		{"MB of memory", func(s sample) float64 { return mega(s.memory) }},
+		{"bytes of file for each delivery so far", func(s sample) float64 { return float64(s.file) / max(1, float64(s.done)) }},
 	} {
-		g.t.Logf("%s: %.1f in the second quarter, %.1f in the last (%.2f times)", v.name, v.second, v.end, v.end/v.second)
-		if v.end > grown*v.second {
-			g.t.Errorf("%s grew from %.1f in the second quarter to %.1f in the last", v.name, v.second, v.end)
+		second, end := mean(2, v.of), mean(4, v.of)
+		g.t.Logf("%s: %.1f in the second quarter, %.1f in the last (%.2f times)", v.name, second, end, end/second)
+		if end > grown*second {
+			g.t.Errorf("%s grew from %.1f in the second quarter to %.1f in the last", v.name, second, end)
 		}
 	}
 }
