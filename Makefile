@@ -9,7 +9,7 @@ GOARCH ?= arm64
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 
 .PHONY: help build $(FUNCTIONS) build-EnqueueFunction build-DeliverFunction build-HealthCheckFunction \
-	fedpost transform demo test race simulate lint ci localstack test-localstack localstack-down clean
+	fedpost transform demo test race simulate simulate-mutants lint ci localstack test-localstack localstack-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ SEEDS ?= 1000
 FROM ?= 0
 simulate: ## weeks of trouble, seed by seed: SEEDS=100000 for all night, FROM=n to begin with one
 	go test ./internal/testkit/simulation -count=1 -timeout 0 -v -run 'TestSimulate$$' -simulate.seeds $(SEEDS) -simulate.from $(FROM)
+
+simulate-mutants: ## brings mended defects back, one at a time: the simulation has to find each
+	internal/testkit/simulation/testdata/mutants.sh
 
 lint: ## vet, staticcheck, govulncheck, cfn-lint, shellcheck
 	.ci/run lint

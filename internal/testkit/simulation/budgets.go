@@ -11,6 +11,8 @@ const (
 	// mostDropped activities in a signature form that a host never asked for: while
 	// it says 403 to the form that it takes, it cannot be known.
 	mostDropped = 3
+	// mostCalls one after another between an answer and its record.
+	mostCalls = 5
 	// mostReceives of a delivery where only servers make trouble.
 	mostReceives = 25
 )

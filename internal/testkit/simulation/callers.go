@@ -224,7 +224,7 @@ func (s *sim) operate(a Act, name string) {
 func (s *sim) calm() bool {
 	f := s.scenario.Faults
 	kills := slices.ContainsFunc(s.scenario.Acts, func(a Act) bool { return a.Do == Kill })
-	return f.Fail+f.Lose+f.Die+f.Late == 0 && len(f.At) == 0 && !kills
+	return f.Fail+f.Lose+f.Die+f.Late+f.Stuck == 0 && len(f.At) == 0 && !kills
 }
 
 // accepted reads the id of an answer.

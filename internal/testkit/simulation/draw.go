@@ -58,6 +58,7 @@ func Draw(seed uint64) Scenario {
 	d.posts()
 	d.operators()
 	d.troubles()
+	d.rare()
 	slices.SortStableFunc(d.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	return d.Scenario
 }

@@ -157,6 +157,9 @@ type Faults struct {
 	// Fail, Lose, Die and Late are the shares of calls that fail, whose answer is
 	// lost, that end their process, and that take long.
 	Fail, Lose, Die, Late float64
+	// Stuck is the share of calls that fail after a minute or less, as connections
+	// do that nobody answers.
+	Stuck float64
 	// Storms are times in which any call may go wrong so, far more often.
 	Storms []Span
 	// Until is when they are over: nothing comes to rest before.
@@ -175,6 +178,8 @@ type Trouble struct {
 
 func (t Trouble) String() string {
 	switch {
+	case t.Late > 0 && t.Kind != 0:
+		return fmt.Sprintf("fails after %s", t.Late)
 	case t.Late > 0 && t.After:
 		return fmt.Sprintf("answers after %s", t.Late)
 	case t.Late > 0:
@@ -189,6 +194,7 @@ func (t Trouble) apply(f fate) fate {
 		f.after += t.Late
 	case t.Late > 0:
 		f.before += t.Late
+		f.fault.Kind = t.Kind
 	default:
 		f.fault.Kind = t.Kind
 	}
@@ -217,6 +223,8 @@ func (f Faults) drawn(p *process, h *held) (Trouble, bool) {
 		return t, true
 	case n < f.Fail+f.Lose+f.Die+f.Late:
 		return Trouble{Late: time.Duration(1+kind%40) * time.Second, After: kind>>8%2 == 0}, true
+	case n < f.Fail+f.Lose+f.Die+f.Late+f.Stuck:
+		return Trouble{Kind: faults.Refuse, Late: time.Duration(10+kind%50) * time.Second}, true
 	}
 	return Trouble{}, false
 }

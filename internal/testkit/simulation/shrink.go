@@ -60,6 +60,19 @@ func Shrink(t *testing.T, r Result, within time.Duration) Result {
 	return best
 }
 
+// events counts what happens in a scenario: acts, servers that change, and calls
+// that go wrong.
+func (sc Scenario) events() int {
+	n := len(sc.Acts) + len(sc.Faults.At)
+	for _, s := range sc.Servers {
+		n += len(s.Phases)
+		for _, ps := range s.Inboxes {
+			n += len(ps)
+		}
+	}
+	return n
+}
+
 // parts lists what can be left out, by name.
 func (sc Scenario) parts() []string {
 	var all []string

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -16,6 +17,8 @@ var (
 	runFor  = flag.Duration("simulate.for", 0, "how long TestSimulate begins new seeds, instead of a number")
 	failing = flag.Int("simulate.failing", 3, "after how many failing seeds TestSimulate stops")
 	promise = flag.String("simulate.only", "", "the one kind of promise to look at, such as doubled")
+	without = flag.String("simulate.without", "", "kinds of promises not to look at, such as doubled,late")
+	shrink  = flag.Duration("simulate.shrink", 2*time.Minute, "how long TestSimulate shortens a story")
 	calls   = flag.Bool("simulate.calls", false, "tell every call of the shortened story, too")
 )
 
@@ -59,7 +62,7 @@ func TestSimulate(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
 	}
-	only = *promise
+	only, ignored = *promise, strings.Split(*without, ",")
 	fmt.Printf("seeds from %d\n", first)
 	began, found := time.Now(), map[string]int{}
 	var span time.Duration
@@ -70,20 +73,31 @@ func TestSimulate(t *testing.T) {
 		if r.Violation == nil {
 			continue
 		}
-		short := Shrink(t, r, 2*time.Minute)
+		spent := processorTime()
+		short := Shrink(t, r, *shrink)
 		if *calls {
 			verbose = true
 			t.Logf("%s", strings.Join(Run(t, short.Scenario).Told, "\n"))
 			verbose = false
 		}
 		found[r.Violation.Kind]++
-		t.Errorf("%d seeds and %s after the first, %d lines:\n%s", seed-first+1, time.Since(began).Round(time.Second), len(short.Told), short)
+		t.Errorf("%s in seed %d, %d seeds and %s of processor time after the first, %d events:\n%s",
+			r.Violation.Kind, seed, seed-first+1, spent.Round(time.Second), short.Scenario.events(), short)
 		if len(found) >= *failing || found[r.Violation.Kind] >= *failing {
 			break
 		}
 	}
 	fmt.Printf("%d seeds, %.0f weeks, %d calls to ports, %d requests to inboxes in %s\n",
 		done, span.Hours()/24/7, callsMade, requests, time.Since(began).Round(time.Second))
+}
+
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestTheSameSeedIsTheSameStory, call by call, or nothing that is found could be
