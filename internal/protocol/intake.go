@@ -8,32 +8,34 @@ import (
 
 // Intake says which requests a protocol accepts.
 type Intake struct {
-	// Body is the field of a request that holds what is delivered.
+	// Body names the field of a request that holds the content to deliver.
 	Body Body
-	// Missing says what to give in that field, for requests that lack it.
+	// Missing tells the caller what to give in the field Body. It is the error text for
+	// requests without that field.
 	Missing string
-	// Inspector looks at what is to be delivered before it is accepted; nil: the
-	// protocol takes any text.
+	// Inspector checks the content before the request is accepted; nil: the protocol
+	// accepts any text.
 	Inspector Inspector
-	// Fields are the fields of a request that not every protocol has. Those of
-	// this protocol are required, others are refused.
+	// Fields are the fields that this protocol requires and that not every protocol has.
+	// A request with such a field of another protocol is refused.
 	Fields []Field
-	// Signs says how the protocol signs if not with a key that the request names, such
-	// as "with the server's own identity".
+	// Signs completes "signs …" in errors, such as "with the server's own identity". It
+	// is set if the protocol does not sign with a key that the request names.
 	Signs string
-	// Single: a delivery has exactly one target, which is no shared inbox.
+	// Single: a request has exactly one target, which is not a shared inbox.
 	Single bool
-	// Recorder is told of each activity before it is sent; nil: nobody is.
+	// Recorder is called for each activity before it is sent; nil: the protocol keeps no
+	// records of its own.
 	Recorder Recorder
 }
 
-// Body is a field of a request.
+// Body names the field of a request that holds the content to deliver.
 type Body string
 
 const (
 	// JSON is delivered as the caller wrote it, byte for byte.
 	JSON Body = "activity"
-	// Text is the content of a string.
+	// Text is a JSON string, whose decoded text is delivered.
 	Text Body = "payload"
 	// None: callers of the API cannot ask for a delivery by this protocol.
 	None Body = ""
@@ -49,22 +51,22 @@ const (
 	ServerURL Field = "serverUrl" // the server that the target belongs to
 )
 
-// Inspector looks at what is to be delivered.
+// Inspector checks the content of a request before the request is accepted.
 type Inspector interface {
-	// Inspect returns the type of an activity, "" if it has none, and what is
-	// wrong with it.
+	// Inspect returns the type of the activity ("": none) and the faults of the
+	// activity.
 	Inspect(body string) (kind string, faults []Fault)
 }
 
-// Fault is one thing that is wrong with what is to be delivered.
+// Fault is one thing that is wrong with the content of a request.
 type Fault struct {
 	Pointer string // JSON pointer (RFC 6901) below the body's field
 	Detail  string
 }
 
 // Recorder writes records that must exist before the answer to a delivery arrives.
-// Recording twice is harmless. After an error the request is refused as a failure of
-// ours.
+// Record may be called twice for one activity. If Record returns an error, the request is
+// refused as a failure of fedpost, not of the caller.
 type Recorder interface {
 	Record(ctx context.Context, a activity.Activity, t activity.Target) error
 }

@@ -1,9 +1,9 @@
-// Package protocol is what the rest of fedpost knows of a protocol that it speaks.
+// Package protocol defines what the rest of fedpost knows about a protocol.
 //
-// A protocol is one package below this one and one registration of type Protocol.
-// The registration says all that the API, the delivery engine and the scheduled
-// function need, so that none of them asks which protocol it has before it: a
-// protocol is added by its package and one line in package app.
+// A protocol is one package below this one and one registration of type Protocol. The
+// registration holds all that the API, the delivery engine and the scheduled function
+// need, so that no code outside of the protocol's package branches on a protocol's name.
+// To add a protocol, add a package and one line in package app.
 package protocol
 
 import (
@@ -24,8 +24,8 @@ type Protocol struct {
 	Delivery Delivery
 	// Upkeep is the protocol's part of the scheduled work; nil: it has none.
 	Upkeep Upkeep
-	// Public serves what other servers ask for, without authentication, by pattern
-	// of http.ServeMux.
+	// Public holds the handlers of routes that other servers call without
+	// authentication, by pattern of http.ServeMux.
 	Public map[string]http.Handler
 }
 
@@ -79,14 +79,14 @@ func (s Set) With(f Field) []activity.Protocol {
 
 // Sender sends activities.
 type Sender interface {
-	// Prepare does once what all recipients of an activity share, such as
-	// loading a key and computing a digest. It cannot fail: what goes wrong is
-	// the outcome of every attempt.
+	// Prepare does the work that all recipients of an activity share, such as loading
+	// a key and computing a digest. Prepare returns no error: if the work fails, the
+	// failure is the outcome of every attempt.
 	Prepare(ctx context.Context, a activity.Activity) Attempt
 }
 
-// Attempt makes one attempt to deliver to t; it is the n-th, from 1. It is
-// called concurrently.
+// Attempt makes the n-th attempt, counted from 1, to deliver to t. It is called
+// concurrently.
 type Attempt func(ctx context.Context, t activity.Target, n int) outcome.Outcome
 
 // Delivery says how activities of a protocol are delivered. A zero bound means the
@@ -94,17 +94,17 @@ type Attempt func(ctx context.Context, t activity.Target, n int) outcome.Outcome
 type Delivery struct {
 	Sender Sender
 	Policy retry.Policy
-	// Attempt is the longest that one attempt takes, where it is more than a
-	// request.
+	// Attempt is the longest that one attempt takes. It is set if an attempt is more
+	// than one request.
 	Attempt time.Duration
 	// Wait is how long an attempt may wait for a processor of this machine before the
 	// time of Attempt begins.
 	Wait time.Duration
-	// InFlight is how many attempts of this protocol a process has under way at
-	// once, and PerHost how many of them to one host. A delivery that finds no
-	// place soon goes back to its queue.
+	// InFlight is how many attempts of this protocol a process makes at once, and
+	// PerHost how many of these go to one host. A delivery that gets no place soon goes
+	// back to its queue.
 	InFlight, PerHost int
-	// KeepDelivered and KeepFailed are how long the record of an activity to one target
-	// is kept after its end; 0: as long as all other records.
+	// KeepDelivered and KeepFailed are how long the record of an activity with one target
+	// is kept after the delivery has succeeded or failed; 0: as long as other records.
 	KeepDelivered, KeepFailed time.Duration
 }

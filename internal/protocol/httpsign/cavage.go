@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// cavageHeaders are what Mastodon signs in a POST, in its order, because what
-// Mastodon sends is what every other server was tested with. Misskey and
-// PeerTube insist on the first four; Mastodon on date and digest.
+// cavageHeaders are the headers that Mastodon signs in a POST, in Mastodon's order: every
+// other server was tested with them. Misskey and PeerTube require the first four,
+// Mastodon requires date and digest.
 var cavageHeaders = []string{"(request-target)", "host", "date", "digest", "content-type"}
 
-// signCavage signs as draft-cavage-http-signatures-12 has it.
+// signCavage signs r as draft-cavage-http-signatures-12 says. target is the text to sign
+// as the request target.
 //
-// The algorithm is named rsa-sha256, which the draft deprecates in favour of
-// hs2019, because old receivers know only that name and none refuses it. An
-// Ed25519 key has no other name than hs2019.
-//
-// target is what stands for the request target.
+// For an RSA key the algorithm is named rsa-sha256. The draft deprecates this name in
+// favour of hs2019, but old receivers know only rsa-sha256, and no receiver refuses it.
+// For an Ed25519 key the draft has only the name hs2019.
 func (s *Signer) signCavage(r *http.Request, d Digest, target string) error {
 	r.Header.Set("Digest", d.Header())
 	base, err := cavageBase(r, target, cavageHeaders)
@@ -59,8 +58,8 @@ func cavageBase(r *http.Request, target string, headers []string) (string, error
 	return strings.Join(lines, "\n"), nil
 }
 
-// joined combines the values of a header as both forms want it: trimmed, and
-// separated by a comma and a space.
+// joined combines the values of a header as the draft and RFC 9421 require: each value is
+// trimmed, and a comma and a space separate the values.
 func joined(values []string) string {
 	trimmed := make([]string, len(values))
 	for i, v := range values {

@@ -1,17 +1,17 @@
-// Package httpsign signs outgoing requests so that other servers believe who
-// sent them. It knows the two forms the fediverse speaks: the draft that nearly
-// everything verifies (draft-cavage-http-signatures-12) and the standard that
-// replaced it (RFC 9421 with the Content-Digest of RFC 9530), which Mastodon
-// verifies since 4.5 and some servers demand.
+// Package httpsign signs outgoing requests, so that the receiving server can verify who
+// sent them. It knows the two forms in use in the fediverse: the draft that nearly every
+// server verifies (draft-cavage-http-signatures-12), and the standard that replaced the
+// draft (RFC 9421 with the Content-Digest of RFC 9530), which Mastodon verifies since 4.5
+// and some servers require.
 //
-// It is our own code because signing is what fedpost exists for, and because a
-// general library decides late what has to be decided here: which components
-// are covered is fixed, to exactly what every receiver is known to take, and
-// the body's digest is computed once per activity and not once per recipient.
-// Verification is left out on purpose: fedpost never receives.
+// fedpost has its own code for this, because signing is what fedpost exists for, and
+// because general libraries lack two things: the signed components are fixed to those
+// that every receiver is known to accept, and the body's digest is computed once per
+// activity and not once per recipient. The package does not verify signatures: fedpost
+// receives no activities.
 //
-// The draft's header Collection-Synchronization (FEP-8fcf) is not sent: it
-// depends on who follows whom on each server, which only the caller knows.
+// The header Collection-Synchronization (FEP-8fcf) is not sent: its value depends on who
+// follows whom on each server, which only the caller knows.
 package httpsign
 
 import (
@@ -34,17 +34,17 @@ type Form string
 const (
 	Cavage  Form = "cavage"
 	RFC9421 Form = "rfc9421"
-	// CavagePath is Cavage with a request target of the path alone, as Fedify,
-	// bovine and apsig verify it. It differs for a URL with a query only.
+	// CavagePath is Cavage with the path alone as the request target, as Fedify, bovine
+	// and apsig verify it. CavagePath differs from Cavage only for a URL with a query.
 	CavagePath Form = "cavage-path"
 )
 
 // Valid reports whether f is a form.
 func (f Form) Valid() bool { return f == Cavage || f == RFC9421 || f == CavagePath }
 
-// Forms returns the forms to try on a host, in this order, each only when the
-// one before was refused: first, then the other of the draft and RFC 9421, and
-// for a URL with a query the draft without it. Each form stands there once.
+// Forms returns the forms to try on a host, in this order; each form is tried only after
+// the host has refused the form before. The order is: first, then the other of Cavage and
+// RFC9421, then, for a URL with a query, CavagePath. Each form is listed once.
 func Forms(first Form, query bool) []Form {
 	switch {
 	case first == CavagePath && query:
@@ -69,9 +69,9 @@ type Signer struct {
 	rsa   bool
 }
 
-// New returns a signer for an RSA or Ed25519 key. The keyID is what receivers
-// look the public key up by, usually a URL such as
-// https://example.com/users/alice#main-key. Its error wraps ErrKey.
+// New returns a signer for an RSA or Ed25519 key. Receivers find the public key by keyID,
+// which is usually a URL such as https://example.com/users/alice#main-key. The error
+// wraps ErrKey.
 //
 // Ed25519 keys are published as FEP-521a describes; few servers verify them.
 func New(key crypto.Signer, keyID string) (*Signer, error) {
@@ -88,13 +88,13 @@ func New(key crypto.Signer, keyID string) (*Signer, error) {
 	}
 }
 
-// First returns the form to try on a host we know nothing of.
+// First returns the form to try first on a host whose form is not known.
 //
-// For RSA it is the draft: a server that takes only RFC 9421 says so with a
-// 401, but some that take only the draft answer 200 to the other form and drop
-// the activity in silence (https://github.com/pixelfed/pixelfed/issues/6590).
-// For Ed25519 it is RFC 9421, which names that algorithm; of the draft's
-// verifiers some fail on such a key with a 500.
+// For an RSA key that is Cavage: a server that verifies only RFC 9421 answers 401 to the
+// draft, but some servers that verify only the draft answer 200 to RFC 9421 and silently
+// drop the activity (https://github.com/pixelfed/pixelfed/issues/6590). For an Ed25519
+// key that is RFC9421, which defines this algorithm; some servers that verify the draft
+// answer 500 to such a key.
 func (s *Signer) First() Form {
 	if s.rsa {
 		return Cavage
@@ -102,8 +102,8 @@ func (s *Signer) First() Form {
 	return RFC9421
 }
 
-// CheckKeyID returns an error, which wraps ErrKey, for an id that cannot stand
-// between quotes in a signature header without changing its meaning.
+// CheckKeyID returns an error, which wraps ErrKey, for an empty id and for an id that
+// needs escaping inside the quotes of a signature header.
 func CheckKeyID(id string) error {
 	if id == "" {
 		return fmt.Errorf("%w: the key id is empty", ErrKey)
@@ -116,10 +116,10 @@ func CheckKeyID(id string) error {
 	return nil
 }
 
-// Sign signs r, whose body has digest d, as sent at now. It sets Date, the
-// digest and the signature headers and removes those of the other form, so a
-// request may be signed again. Content-Type has to be set before, and neither
-// URL nor any covered header may change afterwards.
+// Sign signs r in form f. d is the digest of r's body, and now the time of sending. Sign
+// sets the Date header and the headers of f, and removes the headers of the other forms,
+// so that a request can be signed again. Set Content-Type before; do not change the URL or
+// a signed header afterwards.
 func (s *Signer) Sign(r *http.Request, f Form, d Digest, now time.Time) error {
 	for _, h := range []string{"Signature", "Signature-Input", "Digest", "Content-Digest"} {
 		r.Header.Del(h)

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// rfc9421Components are what Mastodon requires of a POST, no more: each further
-// component is one more that a proxy in front of a receiver may rewrite.
+// rfc9421Components are the components that Mastodon requires of a POST, and no more: a
+// proxy in front of the receiver may rewrite any further component.
 // https://docs.joinmastodon.org/spec/security/#http-message-signatures
 var rfc9421Components = []string{"@method", "@target-uri", "content-digest"}
 
-// signRFC9421 signs as RFC 9421 has it. The algorithm is named although it may
-// be left out, since an RSA key alone does not tell PKCS#1 v1.5 from PSS and
-// libraries guess differently (section 3.2 forbids only to contradict the key).
+// signRFC9421 signs r as RFC 9421 says. The algorithm is optional there, but fedpost
+// names it: an RSA key does not say whether the signature is PKCS#1 v1.5 or PSS, and
+// libraries guess differently (section 3.2 requires only that the name fits the key).
 func (s *Signer) signRFC9421(r *http.Request, d Digest, now time.Time) error {
 	r.Header.Set("Content-Digest", d.ContentHeader())
 	alg := "ed25519"
 	if s.rsa {
 		alg = "rsa-v1_5-sha256"
 	}
-	// CheckKeyID has refused all that would need escaping in these strings.
+	// New has called CheckKeyID, so nothing in these strings needs escaping.
 	params := fmt.Sprintf(`("%s");created=%d;keyid="%s";alg="%s"`,
 		strings.Join(rfc9421Components, `" "`), now.Unix(), s.keyID, alg)
 	base, err := rfc9421Base(r, rfc9421Components, params)
@@ -79,8 +79,8 @@ func component(r *http.Request, name string) (string, error) {
 	return joined(values), nil
 }
 
-// authority is the host in lower case without the scheme's own port, as section
-// 2.2.3 has it and as receivers put the target URI together again.
+// authority is the host in lower case, without the scheme's default port (section 2.2.3).
+// Receivers rebuild the target URI in the same way.
 func authority(r *http.Request) string {
 	h := strings.ToLower(host(r))
 	switch r.URL.Scheme {

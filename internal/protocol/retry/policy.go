@@ -1,11 +1,10 @@
 // Package retry decides when a failed delivery is tried again, and when it is
 // given up.
 //
-// A policy is data, not code: a few quick tries on the queue with growing
-// waits, and then either the parking lot for days (ActivityPub, where servers
-// go away for a week-end and come back) or the end (Sipher, LDP). That keeps
-// the engine free of special cases and lets an operator write a policy of
-// their own in configuration.
+// A policy is data, not code. A delivery gets a few quick tries on the queue, with a
+// growing back-off. After them the delivery is either parked for days (ActivityPub, where
+// a server may be down for a week-end) or fails for good (Sipher, LDP). So the engine has
+// no special cases, and operators can configure policies of their own.
 package retry
 
 import (
@@ -20,36 +19,36 @@ type Policy struct {
 	Name string
 	// Tries is the number of quick attempts on the queue, the first included.
 	Tries int
-	// First is the wait after the first failure; each next is Factor times it.
+	// First is the wait after the first failure; each further wait is Factor times the
+	// wait before.
 	First  time.Duration
 	Factor float64
-	// Jitter spreads each wait by ± this fraction, so that the recipients of a
-	// failed host do not come back as a herd.
+	// Jitter is the fraction of each wait, plus or minus, by which the wait varies at
+	// random, so that the deliveries to one failed host do not all return at once.
 	Jitter float64
-	// Park says that a delivery is parked after the quick tries. Otherwise it is
-	// exhausted then.
+	// Park: a delivery is parked after the quick tries. Without Park it is exhausted
+	// then.
 	Park bool
-	// GiveUp is the age at which a parked delivery is dead.
+	// GiveUp is the age at which a parked delivery becomes a dead letter.
 	GiveUp time.Duration
-	// NetworkOnly says that only time-outs and connection errors are tried again, and
-	// that every answer is final.
+	// NetworkOnly: only time-outs and connection errors are tried again; every answer is
+	// final.
 	NetworkOnly bool
-	// Circuit: the shared state of the host decides whether to try at all.
+	// Circuit: a delivery is sent only if the circuit of the host is closed.
 	Circuit bool
-	// Timeout of one attempt; 0 is the client's own.
+	// Timeout is the time for one attempt; 0: the timeout of the HTTP client.
 	Timeout time.Duration
-	// ExhaustedStatus is the status that is recorded when a delivery is exhausted and
-	// no answer ever came; 0 records none.
+	// ExhaustedStatus is the HTTP status to record for a delivery that is exhausted
+	// without any answer; 0: no status is recorded.
 	ExhaustedStatus int
 }
 
-// MaxWait is the longest wait of a policy: the longest delay of a queue
-// (queue.MaxDelay). The queue would silently shorten longer waits.
+// MaxWait is the longest wait of a policy. It equals queue.MaxDelay, the longest delay of
+// a queue, because a queue would silently shorten a longer wait.
 const MaxWait = 15 * time.Minute
 
-// Wait returns how long to wait after the given number of failed attempts (1
-// after the first), given a random number in [0, 1). It is never longer than
-// MaxWait and never negative.
+// Wait returns the back-off after a number of failed attempts, counted from 1. random is
+// a random number in [0, 1) for the jitter. The result is between 0 and MaxWait.
 func (p Policy) Wait(attempts int, random float64) time.Duration {
 	if attempts < 1 {
 		attempts = 1
@@ -59,23 +58,23 @@ func (p Policy) Wait(attempts int, random float64) time.Duration {
 	if math.IsNaN(wait) || wait < 0 {
 		return 0
 	}
-	// Compared as float: a product beyond the range of a Duration would wrap.
+	// The comparison is in floats, because a large wait would overflow a Duration.
 	if wait > float64(MaxWait) {
 		return MaxWait
 	}
 	return time.Duration(wait)
 }
 
-// doubts is how often a delivery is tried whose outcomes are Doubtful: now, and
-// with the waits of ActivityPub after half a minute and after another minute.
+// doubts is how often a delivery with Doubtful outcomes is tried. With the waits of
+// ActivityPub these are a try at once, one after half a minute, and one a minute later.
 const doubts = 3
 
-// doubtful is how many times as long as others a delivery waits whose outcome is
-// Doubtful: whatever the other server lacks, it has to fetch it first.
+// doubtful multiplies the wait after a Doubtful outcome, because the other server may
+// have to fetch something, such as the actor, before it can accept the activity.
 const doubtful = 6
 
-// Again reports whether an outcome, after a number of tries, is worth another
-// one at all.
+// Again reports whether a delivery with this outcome, after a number of tries, may be
+// tried again.
 func (p Policy) Again(o outcome.Outcome, tries int) bool {
 	if p.NetworkOnly && (o.Status != 0 || o.Reason == outcome.ReasonNone) {
 		return false
@@ -89,7 +88,7 @@ func (p Policy) Again(o outcome.Outcome, tries int) bool {
 	return false
 }
 
-// WaitAfter is Wait after the given outcome.
+// WaitAfter is Wait, made longer after a Doubtful outcome, up to MaxWait.
 func (p Policy) WaitAfter(o outcome.Outcome, attempts int, random float64) time.Duration {
 	wait := p.Wait(attempts, random)
 	if o.Class == outcome.Doubtful {

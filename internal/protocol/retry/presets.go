@@ -10,9 +10,9 @@ import (
 // ErrPolicy says that a policy cannot work as configured.
 var ErrPolicy = errors.New("retry policy")
 
-// ActivityPub is the default: five tries within a minute and a half, then the
-// lot for up to a week, which is what servers on the fediverse grant each other
-// (Mastodon gives up on a host after seven days).
+// ActivityPub is the default policy: five tries within a minute and a half, after which
+// the delivery is parked for up to a week. A week is usual in the fediverse: Mastodon
+// gives up on a host after seven days.
 func ActivityPub() Policy {
 	return Policy{
 		Name: "activitypub", Tries: 5, First: 5 * time.Second, Factor: 2, Jitter: 0.2,
@@ -20,17 +20,17 @@ func ActivityPub() Policy {
 	}
 }
 
-// Sipher tries five times, waits of just 5, 10, 20 and 40 s between, and then
-// gives up. The circuit is not asked: the protocol has its own way around a server
-// that is down, through other servers.
+// Sipher tries five times, with waits of 5, 10, 20 and 40 s and without jitter, and then
+// gives up. It uses no circuits, because the protocol reaches a server that is down
+// through other servers.
 func Sipher() Policy {
 	return Policy{
 		Name: "sipher", Tries: 5, First: 5 * time.Second, Factor: 2, GiveUp: 7 * 24 * time.Hour,
 	}
 }
 
-// LDP tries four times, 0.5, 1 and 2 s apart (factor · 2^(n-1) from half a
-// second), repeats only what never got an answer, and records 408 for it.
+// LDP tries four times, with waits of 0.5, 1 and 2 s. It tries a delivery again only if no
+// answer came, and records status 408 if no answer ever came.
 func LDP() Policy {
 	return Policy{
 		Name: "ldp", Tries: 4, First: 500 * time.Millisecond, Factor: 2,
@@ -54,7 +54,8 @@ func Preset(name string) (Policy, error) {
 	return Policy{}, fmt.Errorf("%w: no preset %q; there are %v", ErrPolicy, name, Names)
 }
 
-// Validate reports what about p cannot work. Its error wraps ErrPolicy.
+// Validate returns an error, which wraps ErrPolicy, if p cannot work. The error names the
+// first wrong field.
 func (p Policy) Validate() error {
 	checks := []struct {
 		bad bool
@@ -66,7 +67,7 @@ func (p Policy) Validate() error {
 		{p.Jitter < 0 || p.Jitter >= 1, "jitter must be at least 0 and below 1"},
 		{p.GiveUp <= 0, "give-up time must be positive"},
 		{p.Timeout < 0, "timeout must not be negative"},
-		{p.Park && !p.Circuit, "parking needs the circuit, which is what releases it"},
+		{p.Park && !p.Circuit, "parking needs the circuit, which releases parked deliveries"},
 	}
 	if i := slices.IndexFunc(checks, func(c struct {
 		bad bool
