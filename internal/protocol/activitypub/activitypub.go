@@ -1,11 +1,11 @@
 // Package activitypub delivers an activity to an inbox as ActivityPub servers
-// do it (https://www.w3.org/TR/activitypub/#delivery): one signed POST, whose
-// answer is final, asks for another try, or asks for a pause.
+// do it (https://www.w3.org/TR/activitypub/#delivery): with one signed POST. The answer
+// is final, asks for another try, or asks for a pause.
 //
-// It is all of the protocol and none of the engine: it neither waits nor
-// repeats, and knows nothing of queues or tables. What it shares between the
-// recipients of an activity (key, digest) is prepared once; the signature is
-// made at send time, because receivers refuse one that has grown old.
+// The package has all of the protocol and none of the engine: it makes one attempt, and
+// knows no waits, retries, queues or tables. The key and the digest are prepared once for
+// all recipients of an activity. The signature is made at send time, because receivers
+// refuse old signatures.
 package activitypub
 
 import (
@@ -23,49 +23,49 @@ import (
 	"fedpost/internal/protocol/outbound"
 )
 
-// ContentType is what Mastodon, Lemmy, PeerTube and Pixelfed send, and what
-// every server takes for the equal application/ld+json with its profile, which
-// some proxies and parsers stumble over (ActivityPub, section 3.2).
+// ContentType is the media type that Mastodon, Lemmy, PeerTube and Pixelfed send. Every
+// server treats it like application/ld+json with the ActivityStreams profile
+// (ActivityPub, section 3.2), which some proxies and parsers cannot handle.
 const ContentType = "application/activity+json"
 
-// accept asks for errors that a program can read.
+// accept is the Accept header: it asks for errors in JSON.
 const accept = "application/activity+json, application/ld+json, application/json"
 
 // KeySource finds signing keys; *keys.Ring is one.
 type KeySource interface {
-	// SigningKey returns the private key of an id: RSA or Ed25519. Its error
-	// wraps keys.ErrNotFound if there is none.
+	// SigningKey returns the private key of an id: RSA or Ed25519. The error wraps
+	// keys.ErrNotFound if there is no such key.
 	SigningKey(ctx context.Context, keyID string) (crypto.Signer, error)
-	// Doubt has the next SigningKey look for a newer key: a server could not
-	// verify a signature of this one.
+	// Doubt says that a server could not verify a signature of the key. The next call
+	// of SigningKey then looks for a newer key.
 	Doubt(keyID string)
 }
 
-// FormMemory remembers which signature form a host takes. It is asked before
-// every request and told only when a host refused the form it was expected to
-// take and accepted the other. It is used concurrently.
+// FormMemory remembers which signature form a host accepts. Form is called before every
+// request. RememberForm is called only when a host has refused the expected form and
+// accepted another. Both are called concurrently.
 type FormMemory interface {
-	// Form returns the name of an httpsign.Form that a host (an authority, as
-	// activity.Target.Host returns it) is known to take, or "".
+	// Form returns the httpsign.Form that a host is known to accept, or "". The host is
+	// an authority, as activity.Target.Host returns it.
 	Form(host string) string
-	// RememberForm says that host has accepted form after it had refused the one
-	// it was expected to take. A memory should want to hear that twice before it
-	// keeps form until a time: one refusal may have passed by itself.
+	// RememberForm says that host has refused the expected form and then accepted form.
+	// The memory keeps form until the time given. It should do so only after a second
+	// such call, because one refusal may have been a passing fault.
 	RememberForm(host, form string, until time.Time)
 }
 
-// FormTTL is how long a host's signature form is remembered by default. After
-// that the form that all servers know is tried again, at the price of one more
-// request if it is still refused.
+// FormTTL is how long a host's signature form is remembered by default. After that time
+// the usual form is tried again, which costs one more request if the host still refuses
+// the usual form.
 const FormTTL = 7 * 24 * time.Hour
 
 // Config is what a Protocol needs. Keys and Client are required.
 type Config struct {
 	Keys   KeySource
 	Client *outbound.Client
-	// Forms remembers; nil remembers nothing.
+	// Forms remembers signature forms; nil: no form is remembered.
 	Forms FormMemory
-	// FormTTL is how long; default FormTTL.
+	// FormTTL is how long a form is remembered; default FormTTL (7 days).
 	FormTTL time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -94,13 +94,13 @@ type delivery struct {
 	digest   httpsign.Digest
 	keyID    string
 	signer   *httpsign.Signer
-	// failed is how every attempt ends if there is no signer.
+	// failed is the outcome of every attempt if there is no signer.
 	failed outcome.Outcome
 }
 
-// Prepare loads the key and computes the digest of a. If the key cannot be had,
-// every attempt of the delivery says so without sending anything: for good if
-// it does not exist, as one to be repeated if it could not be loaded.
+// Prepare loads the key and computes the digest of a. Without the key no attempt sends
+// anything: each attempt is Refused if the key does not exist or cannot sign, and Retry
+// if the key could not be loaded.
 func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) protocol.Attempt {
 	return p.prepare(ctx, a).Attempt
 }

@@ -15,14 +15,15 @@ import (
 
 // Attempt makes one attempt to deliver to t, within the client's timeout.
 //
-// It is one POST. Another one, to the same inbox, is sent only in these cases,
-// in which the server has said that it did not take the one before:
-//   - after 401 or 403, once, with the other signature form
-//   - after 401 to that one too, or 403, if the first answer was 401 and the URL
-//     has a query: once, with a signature that leaves the query out
-//   - after 307 or 308 to the same origin, once, signed for the new address
+// An attempt is one POST. A further POST is sent only in these cases, in which the
+// server has said that it did not accept the activity:
+//   - after 401 or 403: once, with the other signature form
+//   - after 401 or 403 to the second form, if the first answer was 401 and the URL has a
+//     query: once, with a signature that leaves the query out
+//   - after 307 or 308 to the same origin: once, signed for the new address
 //
-// After any other answer, and after none, another POST could deliver twice.
+// After any other answer, or without an answer, another POST could deliver the activity
+// twice.
 func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 	start := d.protocol.Now()
 	o := d.attempt(ctx, t)
@@ -38,7 +39,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 		return d.failed
 	}
 	p := d.protocol
-	// The host's time begins when this machine has a processor for the signature.
+	// The host's time-out begins when this machine has a processor for the signature.
 	done, err := p.Client.Turn(ctx, false)
 	if err != nil {
 		return failure(err)
@@ -73,7 +74,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 	}
 }
 
-// refused reports whether an answer may be due to the form of the signature.
+// refused reports whether the form of the signature may be the cause of an answer.
 func refused(a outbound.Answer) bool {
 	return a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden
 }
@@ -83,15 +84,16 @@ func hasQuery(inbox string) bool {
 	return err == nil && u.RawQuery != ""
 }
 
-// refusal is an answer to a signature form. The last one may be none.
+// refusal is a signature form and the answer to it. In a list of refusals the last answer
+// may be a success.
 type refusal struct {
 	form   httpsign.Form
 	answer outbound.Answer
 }
 
-// lastAnswer judges the answer to the last form that was tried. If it is a
-// refusal that tells no more than an earlier one, such as "no signature" of a
-// server that does not know the form, the earlier one is reported.
+// lastAnswer judges the answer to the last form that was tried. If the last answer is a
+// refusal that says no more than an earlier one, the earlier refusal is reported: a server
+// that does not know the last form may just say "no signature".
 func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome {
 	a, note := all[0].answer, fmt.Sprintf("%d to signature form %s", all[0].answer.Status, all[0].form)
 	for _, r := range all[1:] {
@@ -108,8 +110,8 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 	return o
 }
 
-// post sends the activity once. done ends the turn for signing that the caller
-// has, if it has one. An error of signing wraps errSigning.
+// post sends the activity once. done ends the caller's turn for signing, if the caller
+// has one. If signing fails, the error wraps errSigning.
 func (d *delivery) post(ctx context.Context, inbox string, form httpsign.Form, done func()) (outbound.Answer, error) {
 	if done == nil {
 		var err error
@@ -140,7 +142,7 @@ func (d *delivery) request(ctx context.Context, inbox string, form httpsign.Form
 
 var errSigning = errors.New("request could not be signed")
 
-// judge reads an answer.
+// judge turns an answer into an outcome.
 func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
 	o := outcome.Outcome{Status: a.Status, Response: a.Excerpt()}
 	o.Class, o.RetryAfter = OfStatus(a.Status, t.Shared, a.Header, p.Now())
@@ -154,11 +156,12 @@ func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
 	return o
 }
 
-// failure reads an error: no answer came.
+// failure turns an error of a request without an answer into an outcome.
 func failure(err error) outcome.Outcome {
 	o := outcome.Outcome{Class: outcome.Retry, Err: outcome.Text(err.Error())}
 	if errors.Is(err, errSigning) || errors.Is(err, outbound.ErrStopped) {
-		// Not the host's fault, so neither its circuit nor the tries suffer.
+		// The host is not at fault: its circuit does not count the failure, and the
+		// delivery loses no try.
 		o.Try = outcome.Untried
 		return o
 	}
@@ -169,8 +172,9 @@ func failure(err error) outcome.Outcome {
 	return o
 }
 
-// sameOrigin returns where a asks to repeat the POST, if it does (RFC 9110,
-// sections 15.4.8 and 15.4.9) and if that is on the same server.
+// sameOrigin returns the URL to which a redirects the POST (307 or 308: RFC 9110, sections
+// 15.4.8 and 15.4.9). It returns false if a is no
+// such redirect, or leads to another origin.
 func sameOrigin(inbox string, a outbound.Answer) (string, bool) {
 	if a.Status != http.StatusTemporaryRedirect && a.Status != http.StatusPermanentRedirect {
 		return "", false

@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/protocol/retry"
 )
 
-// Register returns the protocol's registration. p may be nil where nothing is
-// sent.
+// Register returns the protocol's registration. p may be nil in processes that send
+// nothing.
 func Register(p *Protocol, policy retry.Policy) protocol.Protocol {
 	r := protocol.Protocol{
 		Name: activity.ActivityPub,
@@ -42,17 +42,17 @@ func (inspector) Inspect(body string) (kind string, faults []protocol.Fault) {
 	return h.Type, faults
 }
 
-// head is what fedpost wants to know of an activity. The rest is opaque.
+// head holds the members of an activity that fedpost reads. All others are opaque.
 type head struct {
 	Type     string
 	HasActor bool
 }
 
-// readHead reads an activity's type and actor without touching its bytes. It
-// reports false if body is not a JSON object.
+// readHead reads an activity's type and actor without changing the activity's bytes. It
+// returns false if body is not a JSON object.
 //
-// Keys are compared exactly: encoding/json would take "TYPE" for "type", and
-// JSON-LD would not.
+// Names of members must match exactly, as in JSON-LD: encoding/json would accept "TYPE"
+// for "type".
 func readHead(body string) (h head, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader([]byte(body)))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -80,7 +80,7 @@ func readHead(body string) (h head, ok bool) {
 	return h, true
 }
 
-// firstString returns a string, or the first of a list of them.
+// firstString returns value if it is a string, or the first string if value is a list.
 func firstString(value json.RawMessage) string {
 	var one string
 	if json.Unmarshal(value, &one) == nil {
@@ -97,8 +97,8 @@ func firstString(value json.RawMessage) string {
 	return ""
 }
 
-// namesSomething reports whether value is an id, an object with one, or a list
-// that begins with such.
+// namesSomething reports whether value is an id, an object with an id, or a list whose
+// first element is one of these.
 func namesSomething(value json.RawMessage) bool {
 	var v any
 	if json.Unmarshal(value, &v) != nil {

@@ -7,16 +7,15 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// OfStatus says what an HTTP status from an inbox means; h is the answer's
-// header, shared says that the inbox is a server's shared one. The time is the
-// earliest next try, zero if the host named none.
+// OfStatus returns the class of an HTTP status from an inbox. h is the answer's header;
+// shared says that the inbox is a shared inbox. The time returned is the earliest next
+// try; zero: the host named none.
 //
-// A 401 or 403 is judged as it is after all signatures were tried that the host
-// might take.
+// For 401 and 403 all signature forms that the host might accept must have been tried.
 //
 //	2xx                          Delivered
-//	301, 308                     Refused: the inbox has moved, the caller has to learn it
-//	other 3xx                    Retry: login walls and maintenance pages pass
+//	301, 308                     Refused: the inbox has moved, so the caller has to act
+//	other 3xx                    Retry: login walls and maintenance pages end some time
 //	400                          Doubtful
 //	401                          Unverified
 //	408, 425                     Retry
@@ -25,7 +24,7 @@ import (
 //	                             else for DefaultPause
 //	other 4xx                    Refused
 //	503                          Throttled until Retry-After, without it Retry
-//	501                          Refused: it will not learn the method meanwhile
+//	501                          Refused: a retry does not make the server know POST
 //	other 5xx, and no status     Retry
 func OfStatus(status int, shared bool, h http.Header, now time.Time) (outcome.Class, time.Time) {
 	switch {
