@@ -7,15 +7,15 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Interceptor stands between an object that was wrapped and its user: it has a
-// call made, by running act once at most, or breaks it. A Plan breaks calls by
-// their number; a simulation says when each call is made, too.
+// Interceptor stands between a wrapped object and its user. For each call it runs act
+// once at most, or breaks the call. A Plan breaks calls by their number; a simulation
+// also decides when each call is made.
 type Interceptor interface {
 	Intercept(ctx context.Context, c Call, act func(Fault) error) error
 }
 
-// Run makes a call that has this fault, or none. It reports whether the process
-// has died of it.
+// Run makes a call with the fault f, or without a fault if f is zero. It reports whether
+// the fault has ended the process.
 func (f Fault) Run(c Call, act func(Fault) error) (died bool, err error) {
 	switch f.Kind {
 	case FailBefore:

@@ -43,7 +43,8 @@ func newWorld(t *testing.T, p *Plan) *world {
 	}
 }
 
-// bodies looks at what really is on a queue, beside the plan.
+// bodies returns the messages on a queue. It reads them without the plan, so that the
+// plan neither counts nor breaks the read.
 func (w *world) bodies(n queue.Name) []string {
 	w.Helper()
 	got, err := w.engine.Queue(n).Receive(w.Context(), queue.ReceiveOptions{Max: 10})

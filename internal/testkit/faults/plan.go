@@ -2,10 +2,10 @@
 // and other servers, one at a time, so that a test can show that the work
 // survives every one of them.
 //
-// Crash safety is lost one new call at a time: somebody adds a write between
-// two others, and the gap around it is in nobody's list of crash points. So the
-// points are not listed here; Sweep runs the work once to see which calls it
-// makes, and then once for each call and each way it can go wrong.
+// A fixed list of crash points goes stale: somebody adds a write between two others, and
+// nobody adds the new crash point to the list. So Sweep finds the points itself: it runs
+// the work once to see which calls the work makes, and then once for each call and each
+// kind of fault.
 package faults
 
 import (
@@ -23,7 +23,8 @@ var ErrInjected = errors.New("injected fault")
 // ErrRefused accompanies ErrInjected where the fault is Refuse.
 var ErrRefused = errors.New("refused")
 
-// ErrDead is what all calls return after the process "died", until Revive.
+// ErrDead is the error of all calls after the simulated death of the process, until
+// Revive.
 var ErrDead = errors.New("injected crash: the process is dead")
 
 // Kind is how a call goes wrong.
@@ -33,7 +34,7 @@ const (
 	// FailBefore: the call does nothing and returns ErrInjected, so that the
 	// caller cannot tell it from ActThenLose.
 	FailBefore Kind = iota + 1
-	// Refuse: the call does nothing; of a send the error promises so, with
+	// Refuse: the call does nothing. The error of a send says so with
 	// queue.ErrNotSent.
 	Refuse
 	// ActThenLose: the call does its work, but its answer is lost.
@@ -45,9 +46,9 @@ const (
 	// FailEntry: one entry of a SendBatch is refused, the others are sent. Any
 	// other call is not affected.
 	FailEntry
-	// DieHalfway: the process dies when the first half of what a SendBatch,
-	// PutAll or DeleteAll is about was done: they are many requests. Any other
-	// call is not affected.
+	// DieHalfway: the process dies when a SendBatch, PutAll or DeleteAll has handled
+	// the first half of its entries, because these calls make many requests. Any
+	// other call is not affected.
 	DieHalfway
 )
 
@@ -82,7 +83,7 @@ func (f Fault) Fits(c Call) bool {
 	return true
 }
 
-// half returns how many of n entries are done under f.
+// half returns how many of n entries a call with the fault f handles.
 func (f Fault) half(n int) int {
 	if f.Kind == DieHalfway {
 		return n / 2
@@ -95,7 +96,7 @@ type Call struct {
 	N       int    // from 1, over all objects of the plan
 	Target  string // the name that the object was wrapped with
 	Op      string // the method
-	Entries int    // how many messages, items or keys it was about
+	Entries int    // number of messages, items or keys of the call
 	About   string // the first of them
 }
 
@@ -151,8 +152,8 @@ func (p *Plan) Revive() {
 	p.dead = false
 }
 
-// Do makes one call through the plan, for what this package has no wrapper for.
-// On an error the caller must not use anything that act returned by the side.
+// Do makes one call through the plan, for objects without a wrapper in this package.
+// After an error the caller must ignore every result that act has stored.
 func (p *Plan) Do(target, op string, act func() error) error {
 	return p.Intercept(context.Background(), Call{Target: target, Op: op, Entries: 1}, func(Fault) error { return act() })
 }
@@ -167,15 +168,16 @@ func (p *Plan) Intercept(_ context.Context, call Call, act func(Fault) error) er
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead && !died {
-		// Another goroutine's call was the last: this answer reaches nobody.
+		// The process died in another goroutine's call while this call was under way, so
+		// the answer of this call reaches nobody.
 		return fmt.Errorf("%w (during %s)", ErrDead, call)
 	}
 	p.dead = p.dead || died
 	return err
 }
 
-// begin counts a call and returns the fault it has, or the error that keeps it
-// from acting at all.
+// begin counts a call and returns its fault. It returns an error if the process is dead:
+// then the call must not act.
 func (p *Plan) begin(call Call) (Call, Fault, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -47,7 +47,7 @@ func (s *sender) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	return errs
 }
 
-// digest names messages by what is in them.
+// digest identifies messages by their content.
 func digest(ms ...queue.Message) string {
 	h := fnv.New32a()
 	for _, m := range ms {
@@ -56,8 +56,8 @@ func digest(ms ...queue.Message) string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// without sends all but the entry of a fault and, as the contract of a FIFO
-// queue has it, what follows that in its group.
+// without sends all messages except the fault's entry and, by the contract of a FIFO
+// queue, the later messages of that entry's group.
 func (s *sender) without(ctx context.Context, ms []queue.Message, f Fault) []error {
 	fifo := s.next.Capabilities().NativeDeduplication
 	errs := make([]error, len(ms))

@@ -12,15 +12,15 @@ import (
 // the plan, let the system come to rest, and check what must hold. It must make
 // the same calls each time until the fault comes.
 //
-// With -short it breaks every call in one way only, a different one from call to
-// call: that is for the race detector, under which a whole sweep takes minutes
-// and finds no other races.
+// With -short, Sweep breaks every call in one way only, with another kind of fault from
+// call to call. Runs under the race detector use -short, because a whole sweep would take
+// minutes there and would find no other races.
 func Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 	t.Helper()
 	Sweeper{}.Sweep(t, run)
 }
 
-// Sweeper is how to sweep, where that is not as usual.
+// Sweeper is a Sweep with options. The zero value sweeps as the function Sweep does.
 type Sweeper struct {
 	// Kinds are the only ones to try; all if nil.
 	Kinds []Kind
@@ -29,7 +29,7 @@ type Sweeper struct {
 	Parallel bool
 }
 
-// Sweep is like the function of its name.
+// Sweep is like the function Sweep, with the options of s.
 func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 	t.Helper()
 	whole := NewPlan()

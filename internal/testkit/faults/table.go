@@ -24,8 +24,8 @@ func (t *faultyTable) call(op string, entries int, about string) Call {
 	return Call{Target: t.name, Op: op, Entries: entries, About: about}
 }
 
-// about names items, in whatever order they were listed: the first, and all
-// others by a digest.
+// about identifies items, whatever their order: the first by its key, the others by a
+// digest.
 func about(keys []table.Key) string {
 	names := make([]string, len(keys))
 	for i, k := range keys {

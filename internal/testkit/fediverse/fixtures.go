@@ -15,8 +15,8 @@ import (
 var testdata embed.FS
 
 // Fixtures returns activities as Mastodon, Lemmy, Pixelfed, PeerTube and Misskey
-// emit them, by name. Their bytes are chosen to be damaged by whoever parses
-// and writes JSON again: HTML and U+2028 unescaped, slashes and umlauts escaped
+// emit them, by name. Their bytes change if a program parses the JSON and writes it
+// again: HTML and U+2028 unescaped, slashes and umlauts escaped
 // as PHP does, indentation, a trailing newline, 200 KB.
 func Fixtures() map[string]string {
 	names, err := fs.Glob(testdata, "testdata/*.json")
@@ -44,9 +44,9 @@ func Fixture(name string) string {
 	return string(b)
 }
 
-// PeerTubeVideo returns a Create of a Video of some 200 KB: a long stream with
-// a file per resolution, captions in many languages and many chapters, as
-// PeerTube's largest real ones.
+// PeerTubeVideo returns a Create of a Video of some 200 KB, as large as the largest real
+// ones of PeerTube: a long stream with a file per resolution, captions in many languages
+// and many chapters.
 func PeerTubeVideo() string {
 	const host = "https://peertube.example"
 	const id = host + "/videos/watch/8c0b1f4e-55a4-4f0c-9c53-2f7f1c9a77d1"

@@ -83,14 +83,14 @@ func (in *Inbox) Always(s Step) *Inbox {
 	return in
 }
 
-// Posts returns all POSTs so far, in the order in which they came.
+// Posts returns all POSTs so far, in order of arrival.
 func (in *Inbox) Posts() []Post {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return slices.Clone(in.posts)
 }
 
-// Accepted returns those that were answered 2xx.
+// Accepted returns the POSTs that were answered 2xx, in order of arrival.
 func (in *Inbox) Accepted() []Post {
 	return slices.DeleteFunc(in.Posts(), func(p Post) bool { return p.Status < 200 || p.Status > 299 })
 }

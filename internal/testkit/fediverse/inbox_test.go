@@ -34,8 +34,8 @@ func delivery(t *testing.T, key string, form httpsign.Form, at time.Time) *http.
 	return r
 }
 
-// TestInboxRefusesWhatRealServersRefuse: an inbox that takes everything would
-// make every test above it pass.
+// TestInboxRefusesWhatRealServersRefuse: if the inbox accepted every request, tests that
+// use the inbox would pass with wrong signatures.
 func TestInboxRefusesWhatRealServersRefuse(t *testing.T) {
 	now := time.Now()
 	for _, key := range []string{RSAKeyID, Ed25519KeyID} {

@@ -51,7 +51,7 @@ func (s Step) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(s.Code)
 	if s.Body != "" {
-		// The sender may be gone, which is its own affair.
+		// An error only means that the sender has closed the connection.
 		_, _ = w.Write([]byte(s.Body))
 	}
 }
@@ -68,7 +68,7 @@ func reset(w http.ResponseWriter) {
 		return
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		// It fails only if the other side was faster.
+		// SetLinger fails only if the other side has closed the connection first.
 		_ = tcp.SetLinger(0)
 	}
 	conn.Close()

@@ -53,8 +53,8 @@ func (in *Inbox) key(id string) (crypto.PublicKey, error) {
 	return nil, fmt.Errorf("no key %q is known here", id)
 }
 
-// verifyCavage verifies with go-fed/httpsig and requires what the strictest of
-// Mastodon, Misskey and PeerTube do.
+// verifyCavage verifies with go-fed/httpsig and applies the strictest of the rules of
+// Mastodon, Misskey and PeerTube.
 func (in *Inbox) verifyCavage(r *http.Request, body []byte, p *Post) error {
 	for _, name := range []string{"(request-target)", "host", "date", "digest"} {
 		if !slices.Contains(signedHeaders(r), name) {
@@ -72,7 +72,7 @@ func (in *Inbox) verifyCavage(r *http.Request, body []byte, p *Post) error {
 	if want := "SHA-256=" + base64.StdEncoding.EncodeToString(sum[:]); r.Header.Get("Digest") != want {
 		return fmt.Errorf("digest %q, the body has %q", r.Header.Get("Digest"), want)
 	}
-	// go-fed verifies the decoded path, where the draft has it as it was sent.
+	// go-fed verifies the decoded path; the draft signs the path as it was sent.
 	sent := r.Clone(r.Context())
 	sent.URL = &url.URL{Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery}
 	v, err := httpsig.NewVerifier(sent)
@@ -97,7 +97,7 @@ func signedHeaders(r *http.Request) []string {
 	return strings.Fields(list)
 }
 
-// verifyRFC9421 requires what Mastodon does.
+// verifyRFC9421 applies Mastodon's rules.
 func (in *Inbox) verifyRFC9421(r *http.Request, body []byte, p *Post) error {
 	s, err := rfc9421.Verify(r, body, in.key)
 	p.KeyID = s.KeyID

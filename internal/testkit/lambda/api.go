@@ -52,8 +52,9 @@ func newAPI() *api {
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// next blocks until there is an event. Asking for the next while one is under
-// way ends that one without an answer, so the slot is simply taken over.
+// next blocks until there is an event. If the process asks for the next event while an
+// invocation is under way, that invocation ends without an answer and the new one takes
+// its place.
 func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	a.first.Do(func() { a.ready <- time.Now() })
 	var in invocation
@@ -84,7 +85,7 @@ func traceID(id string, at time.Time) string {
 	return fmt.Sprintf("Root=1-%08x-%s;Parent=%s;Sampled=0", at.Unix(), hex[:24], hex[16:32])
 }
 
-// settle returns the invocation that id names, once.
+// settle returns the invocation that the request's id names, at most once per id.
 func (a *api) settle(w http.ResponseWriter, r *http.Request) (invocation, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +122,8 @@ func (a *api) response(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// trailerError is an error that came up while the response was being written.
+// trailerError returns an error that the function met while it wrote the response; the
+// function sends such an error in the trailers.
 func trailerError(kind, body string) error {
 	b, err := base64.StdEncoding.DecodeString(body)
 	if err != nil {

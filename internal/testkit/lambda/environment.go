@@ -48,7 +48,7 @@ func start(ctx context.Context, o Options, logs io.Writer) (*environment, error)
 		return nil, errors.Join(err, e.server.Close())
 	}
 	go func() {
-		// How it ended is in ProcessState; the error only repeats it.
+		// ProcessState says how the process ended; the error only repeats it.
 		_ = e.cmd.Wait()
 		close(e.done)
 	}()
@@ -135,7 +135,7 @@ func (e *environment) exited() bool {
 	}
 }
 
-// exitError tells how the process ended and what it said last.
+// exitError says how the process ended and what the process printed last.
 func (e *environment) exitError() error {
 	return fmt.Errorf("%w (%s): %s", ErrExited, e.cmd.ProcessState, e.tail)
 }
@@ -153,8 +153,8 @@ func (e *environment) stop() error {
 	return errors.Join(killed, e.server.Close())
 }
 
-// tail passes on what a process prints and keeps the end of it, which says
-// best why a process has ended.
+// tail passes on the output of a process and keeps the end of that output, which
+// usually says why the process ended.
 type tail struct {
 	w    io.Writer
 	last bytes.Buffer
@@ -173,9 +173,9 @@ func (t *tail) Write(b []byte) (int, error) {
 // String is only called when the process has ended and nobody writes any more.
 func (t *tail) String() string { return strings.TrimSpace(t.last.String()) }
 
-// peakMemory reads the high-water mark of a process's resident memory. The
-// resource usage of an ended child would not do: at exec it inherits the mark
-// of its parent, the test.
+// peakMemory reads the high-water mark of a process's resident memory from /proc. The
+// resource usage of an ended child process would be wrong: at exec a child inherits the
+// mark of its parent, the test.
 func peakMemory(pid int) (int64, error) {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

@@ -2,12 +2,11 @@
 // deployed, without Lambda: it starts the `bootstrap` and serves the Runtime
 // API that it asks for events.
 //
-// It exists for tests, because what is linked, how long a start takes, how a
-// bad configuration shows and what a response looks like on the wire are
-// properties of the binary that no test of a handler can see. It keeps Lambda's
-// rules, the harsh ones included: one environment handles one event at a time,
-// an environment that exits or overruns its time fails the event and is gone,
-// and an event that finds no idle environment starts a new one.
+// A test of a handler cannot see the properties of the binary: which packages are linked,
+// how long a start takes, how a bad configuration shows, how a response looks on the wire.
+// This package shows them, and keeps Lambda's rules: one environment handles one event at
+// a time; an environment that exits or overruns its time fails the event and ends; an
+// event that finds no idle environment starts a new one.
 // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
 package lambda
 
@@ -104,7 +103,7 @@ func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	return nil, errors.Join(err, e.stop())
 }
 
-// Starts returns the starts so far, the first first.
+// Starts returns the starts so far, the oldest first.
 func (f *Function) Starts() []Start {
 	f.mu.Lock()
 	defer f.mu.Unlock()

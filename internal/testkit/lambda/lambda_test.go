@@ -185,7 +185,7 @@ func TestConcurrentEventsHaveEnvironmentsOfTheirOwn(t *testing.T) {
 	f := function(t, Options{Timeout: time.Second})
 	var wg sync.WaitGroup
 	for range 3 {
-		// They wait for their deadline, so all are under way at once.
+		// Each event waits for its deadline, so all three are under way at once.
 		wg.Go(func() {
 			if _, err := f.Invoke(t.Context(), []byte(`{"do":"wait"}`)); err != nil && !errors.Is(err, ErrTimeout) {
 				t.Error(err)

@@ -1,12 +1,11 @@
-// Package memory is an engine of maps and slices: queues with the semantics of
-// SQS and a table with those of DynamoDB, as the suites queuetest and tabletest
-// have them, and nothing else.
+// Package memory is an engine of maps and slices for the simulation: queues with the
+// semantics of SQS and a table with those of DynamoDB, as the suites queuetest and
+// tabletest require.
 //
-// The simulation stands on it. It has no goroutine, no file and no clock of its
-// own, so a call is over at once and its result depends on nothing but the calls
-// before it; and it is fifty times as fast as SQLite, which is fifty times as
-// many stories a second. It tells when it next has something to hand out, so that
-// idle weeks are skipped instead of polled through.
+// The engine has no goroutine, no file and no clock of its own, so the result of a call
+// depends only on the calls before it. The engine is fifty times as fast as SQLite, so
+// the simulation runs fifty times as many stories a second. The engine says when a message
+// or an item becomes due next, so the simulation skips idle weeks instead of polling.
 package memory
 
 import (
@@ -38,8 +37,9 @@ type Engine struct {
 	seq     int64
 }
 
-// New returns an engine on a clock. Queues that configs leaves out hide for 30 s,
-// keep for 14 days and give up after 10 receives.
+// New returns an engine on a clock. The defaults of a queue that configs leaves out are a
+// visibility timeout of 30 s, a retention of 14 days and 10 receives before a message
+// becomes a dead letter.
 func New(now func() time.Time, configs map[queue.Name]QueueConfig) *Engine {
 	e := &Engine{
 		now: now, queues: map[queue.Name]*mq{},
@@ -79,8 +79,8 @@ func (e *Engine) Queue(n queue.Name) queue.Queue {
 // Table returns the table.
 func (e *Engine) Table() table.Table { return &tbl{e} }
 
-// Recall makes visible what is in flight, for a process that has the engine to
-// itself and starts anew.
+// Recall makes all messages in flight visible, for a restarted process that is the only
+// user of the engine.
 func (e *Engine) Recall() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,8 +98,8 @@ func (e *Engine) Recall() {
 	}
 }
 
-// Receivable returns when a queue next has something to receive: not after now if
-// it has already, zero if nothing is on it.
+// Receivable returns the time from which a queue has a message to receive: a time not
+// after now if it has one already, zero if the queue is empty.
 func (e *Engine) Receivable(n queue.Name) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -22,8 +22,8 @@ type mq struct {
 	groups  map[string]*group
 	windows map[string]time.Time
 	bell    chan struct{} // closed when something has changed
-	// first is when something is first to be had, unless the queue was stirred
-	// since.
+	// first is the time from which a message can be received, unless the queue has
+	// changed since.
 	first   time.Time
 	stirred bool
 }
@@ -39,8 +39,9 @@ type stored struct {
 	receives int
 }
 
-// group is one of a FIFO queue: its messages in order, and when the first of them
-// is to be had. Who became free first is served first.
+// group is a message group of a FIFO queue: its messages in order, and the time from
+// which its first message can be received. The group that has been free for the longest
+// is served first.
 type group struct {
 	messages []*stored
 	free     time.Time
@@ -243,7 +244,8 @@ func (q *mq) run(name string, o queue.ReceiveOptions, now time.Time, got []queue
 	return got
 }
 
-// hand gives m out or, if that was done too often, to the dead letters.
+// hand returns got with m appended. If m was received too often, hand moves m to the
+// dead-letter queue instead.
 func (q *mq) hand(m *stored, o queue.ReceiveOptions, now time.Time, got []queue.Received) []queue.Received {
 	if q.config.MaxReceives > 0 && m.receives >= q.config.MaxReceives {
 		q.drop(m)
@@ -349,7 +351,7 @@ func (q *mq) Depth(ctx context.Context) (queue.Depth, error) {
 	return d, nil
 }
 
-// Redrive moves dead letters that are not in flight back to where they came from.
+// Redrive moves dead letters that are not in flight back to their source queue.
 func (e *Engine) Redrive(dead queue.Name) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -203,7 +203,7 @@ func (t *tbl) index(k table.Key, d table.Due) {
 	}
 }
 
-// copied shares nothing with it that the caller could change.
+// copied returns a deep copy of it, so that the caller cannot change stored items.
 func copied(it table.Item) table.Item {
 	it.Data = bytes.Clone(it.Data)
 	if it.Data == nil {
@@ -220,7 +220,8 @@ func copied(it table.Item) table.Item {
 	return it
 }
 
-// Sweep drops items that expired before a time, and what queues keep no longer.
+// Sweep deletes the items that expired before a time, and the messages whose retention
+// has ended.
 func (e *Engine) Sweep(before time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

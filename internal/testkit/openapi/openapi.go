@@ -37,7 +37,7 @@ type Operation struct {
 	node         map[string]any
 }
 
-// methods are those that a path item may have.
+// methods are the methods that a path item may have.
 var methods = []string{"get", "put", "post", "delete", "patch"}
 
 // Load reads a description in YAML.
@@ -193,7 +193,7 @@ func (o *Operation) checkContent(content map[string]any, at, contentType string,
 	return nil
 }
 
-// object returns v as a map, empty if it is none.
+// object returns v as a map; the map is empty if v is not a map.
 func object(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
@@ -216,8 +216,8 @@ func (d *Document) deref(v any) any {
 	}
 }
 
-// target is the JSON pointer to v, which stands at a pointer or refers to
-// another place.
+// target returns the JSON pointer to v: the reference in v, or the pointer at if v is
+// not a reference.
 func (d *Document) target(v any, at string) string {
 	if ref, ok := object(v)["$ref"].(string); ok {
 		return strings.TrimPrefix(ref, "#")
@@ -225,7 +225,7 @@ func (d *Document) target(v any, at string) string {
 	return at
 }
 
-// normal turns what YAML decodes to into what JSON decodes to.
+// normal turns a value decoded from YAML into the types that JSON decodes to.
 func normal(v any) any {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -238,7 +238,8 @@ func normal(v any) any {
 	return out
 }
 
-// decode keeps numbers as they are written: an activity may hold any.
+// decode keeps numbers as written, because an activity may hold a number that no Go type
+// holds.
 func decode(text []byte) (v any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

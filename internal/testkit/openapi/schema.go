@@ -19,7 +19,7 @@ func compiler(root map[string]any) (*jsonschema.Compiler, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	// The handlers know better what a URL of theirs looks like.
+	// The handlers check URLs by stricter rules than the format "uri".
 	for _, name := range []string{"uri", "uri-reference"} {
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
 	}
@@ -50,8 +50,8 @@ func pointerTo(pointer string, steps ...string) string {
 	return pointer
 }
 
-// misspelt returns an error for the first keyword, in any schema below v, that
-// is none of keywords.
+// misspelt returns an error for the first keyword, in any schema below v, that is not
+// in keywords.
 func misspelt(v any) error {
 	s := object(v)
 	for name, rule := range s {

@@ -19,8 +19,8 @@ import (
 
 const token = "a token of the test"
 
-// TestTheDescriptionIsOfTheWholeAPI: every route that is served is described,
-// and the other way round, whichever package it is from.
+// TestTheDescriptionIsOfTheWholeAPI: every served route is described and every described
+// route is served, whichever package serves the route.
 func TestTheDescriptionIsOfTheWholeAPI(t *testing.T) {
 	d, err := openapi.Load("../../../docs/openapi.yaml")
 	if err != nil {
@@ -57,8 +57,8 @@ func TestTheDescriptionIsOfTheWholeAPI(t *testing.T) {
 	var served []string
 	for _, p := range handler.(interface{ Patterns() []string }).Patterns() {
 		if strings.HasPrefix(p, "/") {
-			// A handler that looks at the method itself: what is described of it is
-			// asked for below.
+			// A handler without a method in its pattern checks the method itself. The
+			// requests below try the methods that the description lists.
 			for _, op := range d.Operations() {
 				if op.Path == p {
 					served = append(served, op.String())

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// acknowledge answers a delivery that was taken in.
+// acknowledge answers a delivery that was stored.
 func (p *Peer) acknowledge(w http.ResponseWriter, b Behavior, d delivery) {
 	status := cmp.Or(b.Status, http.StatusOK)
 	switch {

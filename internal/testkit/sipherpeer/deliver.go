@@ -33,7 +33,7 @@ func drop(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// deliver treats one delivery as a real server would, apart from b.
+// deliver handles one delivery as a real server would, except for the deviations in b.
 func (p *Peer) deliver(w http.ResponseWriter, r *http.Request, b Behavior, got Received) {
 	if b.Hang || b.Reset {
 		p.record(got)
@@ -139,8 +139,8 @@ func (p *Peer) open(got *Received) delivery {
 	return delivery{from: sender, method: inner.Method, plaintext: got.Plaintext, following: inner.Following, post: inner.Post}
 }
 
-// takeIn stores what was delivered and returns the code of a conflict if it was
-// there.
+// takeIn stores the delivered object. If the object is stored already, takeIn returns
+// the code of the conflict.
 func (p *Peer) takeIn(d delivery) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 )
 
 // hsalsa20 is HSalsa20 with sixteen zero bytes of input, as "Extending the
-// Salsa20 nonce" (Bernstein, 2011, section 2) defines it. It is written out
-// because the library's is the one under test.
+// Salsa20 nonce" (Bernstein, 2011, section 2) defines it. This
+// second implementation exists because the one of the library is under test.
 func hsalsa20(key []byte) []byte {
 	var x [16]uint32
 	for i, at := range []int{0, 5, 10, 15} {

@@ -46,8 +46,8 @@ func (d *dripping) Read(p []byte) (int, error) {
 	return d.ReadCloser.Read(p[:min(len(p), 1)])
 }
 
-// Endless puts a server on the network whose answers never end, and returns the
-// count of the bytes that were read of them.
+// Endless puts a server on the network whose answers never end, and returns a counter of
+// the bytes that callers have read from these answers.
 func (n *Network) Endless(server string) *atomic.Int64 {
 	read := new(atomic.Int64)
 	accept := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Network is a transport on which servers go by any URL, such as
-// https://b.example, wherever they listen, and on which servers can be cut off.
+// Network is an HTTP transport that reaches servers by made-up URLs such as
+// https://b.example, wherever the servers listen, and can cut servers off.
 type Network struct {
 	mu     sync.Mutex
 	routes map[string]route
@@ -20,10 +20,10 @@ type Network struct {
 type route struct {
 	to  *url.URL
 	err error
-	// hang holds a request until its caller gives up.
+	// hang holds a request until the caller cancels the request.
 	hang bool
 	in   http.Handler
-	// body changes how the body of in's answer is read; nil: it does not.
+	// body wraps the body of in's answer; nil leaves the body as it is.
 	body func(context.Context, io.ReadCloser) io.ReadCloser
 }
 

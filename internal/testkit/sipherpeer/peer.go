@@ -1,11 +1,11 @@
 // Package sipherpeer is a Sipher server for tests: the target of deliveries, the
 // proxy that passes them on, and the peer that discovers and registers.
 //
-// It is written a second time from the protocol, with the standard library and
-// golang.org/x/crypto only and without importing any of our packages, and opens
-// what we send in its own way. A mistake shared by both sides of a test would
-// otherwise pass it, and the likeliest mistake in this protocol is just that: a
-// sender and a receiver that understand each other and nobody else.
+// It is a second implementation of the protocol, written with the standard library and
+// golang.org/x/crypto only: it imports no package of fedpost and opens envelopes with its
+// own code. A test in which both sides share code would not notice a mistake in that code,
+// and the likeliest mistake in this protocol is a sender and a receiver that understand
+// only each other.
 package sipherpeer
 
 import (
@@ -26,8 +26,8 @@ const (
 
 // Peer is a running server.
 type Peer struct {
-	// URL is the name it goes by, which need not be where it listens: see
-	// Network.
+	// URL is the peer's URL in the protocol. The peer may listen at another address:
+	// see Network.
 	URL string
 
 	keys   keys
@@ -43,9 +43,10 @@ type Peer struct {
 	received   []Received
 }
 
-// New makes a server that goes by url and listens nowhere: a Network reaches it,
-// also where time is fake, which passes only while nobody listens. It accepts
-// everything that is correct, and acknowledges it in the wrapped form.
+// New makes a server with the URL url that opens no socket: only a Network reaches the
+// server. It works in a testing/synctest bubble, whose fake time would stand still while
+// a goroutine waits on a socket. The server accepts every correct delivery and
+// acknowledges it in the wrapped form.
 func New(tb testing.TB, url string) *Peer {
 	tb.Helper()
 	return &Peer{
@@ -54,8 +55,8 @@ func New(tb testing.TB, url string) *Peer {
 	}
 }
 
-// Start runs a server like that of New on a socket until the test ends. It goes
-// by url, or by its own address if that is empty.
+// Start runs a server like that of New on a socket until the test ends. Its URL is url,
+// or the socket's address if url is empty.
 func Start(tb testing.TB, url string) *Peer {
 	tb.Helper()
 	p := New(tb, url)
@@ -71,8 +72,8 @@ func Start(tb testing.TB, url string) *Peer {
 	return p
 }
 
-// Through makes the peer's own requests (to call back who registers, to pass on
-// as a proxy) go through rt.
+// Through makes the peer's own requests go through rt: the call-back to a server that
+// registers, and the requests that the peer passes on as a proxy.
 func (p *Peer) Through(rt http.RoundTripper) { p.client = &http.Client{Transport: rt} }
 
 // PublicKey returns the Ed25519 public key in base64.
@@ -93,7 +94,7 @@ func (p *Peer) Rotate(tb testing.TB) {
 	p.keys = k
 }
 
-// Know registers a server without its asking.
+// Know registers a server that has not asked for it.
 func (p *Peer) Know(url, publicKey, encryptionKey string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,11 +132,11 @@ type Received struct {
 	Body   string
 	// Plaintext is what a delivery's envelope held, empty if it did not open.
 	Plaintext string
-	// Signed says that its signature is the sender's.
+	// Signed says that the signature is the sender's.
 	Signed bool
-	// Faults lists what a correct request would have had otherwise.
+	// Faults lists the mistakes in the request.
 	Faults []string
-	// Proxied says that it came sealed through a proxy.
+	// Proxied says that the request came sealed through a proxy.
 	Proxied bool
 }
 
@@ -168,7 +169,7 @@ func (p *Peer) record(r Received) {
 	p.received = append(p.received, r)
 }
 
-// behavior returns the one for the next delivery.
+// behavior returns the Behavior for the next delivery.
 func (p *Peer) behavior() Behavior {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +207,7 @@ func (p *Peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// The test has gone if this fails.
+	// Encode fails only if the client has closed the connection.
 	_ = json.NewEncoder(w).Encode(v)
 }
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// serveProxy is both ends of a detour: the proxy that is asked to pass an
-// envelope on, and the target it is passed to.
+// serveProxy plays both ends of a detour: the proxy that passes an envelope on, and the
+// target that receives the envelope.
 func (p *Peer) serveProxy(w http.ResponseWriter, r *http.Request, got Received) {
 	var m struct {
 		Method        string          `json:"method"`
@@ -130,7 +130,7 @@ func (p *Peer) targeted(w http.ResponseWriter, r *http.Request, got Received, ra
 		header.Set(name, v)
 	}
 	b := p.behavior()
-	// What goes back through a proxy is the bare acknowledgement.
+	// An acknowledgement through a proxy is sent bare, without an envelope.
 	if b.Form == Wrapped {
 		b.Form = Inline
 	}

@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// serve answers a client's request by a handler. One that ends the connection
-// resets it, and who has given up gets no answer.
+// serve answers a client's request with a handler. If the handler ends the connection,
+// the client gets a connection reset. If the client has cancelled the request, it gets no
+// answer.
 func serve(h http.Handler, r *http.Request) (res *http.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {

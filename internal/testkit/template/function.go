@@ -43,8 +43,8 @@ func (t *Template) Grants(function string) ([]Grant, error) {
 	return slices.Compact(grants), nil
 }
 
-// statements returns those of a function's role that have an effect. One that
-// depends on a condition of the template is taken as it is where that holds.
+// statements returns the statements of a function's role with an effect, "Allow" or
+// "Deny". A statement under a condition of the template counts as if the condition held.
 func (t *Template) statements(function, effect string) ([]Map, error) {
 	role, err := logicalID(t.Resources[function].Properties["Role"])
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEveryAlarmIsExplained: whoever is woken by one finds out what to do, and
-// finds no alarm explained that there is not.
+// TestEveryAlarmIsExplained: docs/operations.md says for every alarm what to do, and
+// explains no alarm that the template lacks.
 func TestEveryAlarmIsExplained(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile(path)

@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/app/config"
 )
 
-// CloudFormation would write a resolved secret into what it makes, for everybody
-// to read who may describe it.
+// TestNoSecretIsInTheTemplate: CloudFormation would write a resolved secret into the
+// resource, where everybody with the right to describe the resource could read it.
 func TestNoSecretIsInTheTemplate(t *testing.T) {
 	tmpl := load(t)
 	for id, r := range tmpl.Resources {
@@ -31,7 +31,7 @@ func TestNoSecretIsInTheTemplate(t *testing.T) {
 	}
 }
 
-// The secret is deliver's alone.
+// TestOnlyDeliverMayReadTheSecret: no other function needs the secret.
 func TestOnlyDeliverMayReadTheSecret(t *testing.T) {
 	tmpl := load(t)
 	for id := range functions {
@@ -100,8 +100,8 @@ func TestEveryQueueRefusesRequestsWithoutTLS(t *testing.T) {
 	}
 }
 
-// A grant of KMS that does not ask for the context would open a sealed key under
-// another key's id.
+// TestKeysAreSealedAndOpenedWithTheirIDOnly: a grant of KMS without a condition on the
+// encryption context would open a sealed key under another key's id.
 func TestKeysAreSealedAndOpenedWithTheirIDOnly(t *testing.T) {
 	tmpl := load(t)
 	found := 0
@@ -123,8 +123,8 @@ func TestKeysAreSealedAndOpenedWithTheirIDOnly(t *testing.T) {
 	}
 }
 
-// Who may do what with the partitions of signing keys: the API stores them and
-// shows public halves, deliver opens them, the health check has no use for them.
+// TestEachRoleReachesTheKeysItNeedsOnly: the API stores signing keys and shows their
+// public halves, deliver opens them, and the health check has no access to them.
 func TestEachRoleReachesTheKeysItNeedsOnly(t *testing.T) {
 	tmpl := load(t)
 	read := []string{"GetItem", "BatchGetItem", "Query"}

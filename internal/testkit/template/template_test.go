@@ -59,8 +59,8 @@ func TestEveryVariableThatIsSetIsReadAndEveryOneThatMustBeIsSet(t *testing.T) {
 	}
 }
 
-// Settings of an identity may be left out, so nothing else would notice that the
-// template forgets one or mixes two up.
+// TestTheAPIShowsTheIdentityAndDeliverReadsItsSecret: the settings of an identity are
+// optional, so no other test would notice a forgotten or mixed-up setting.
 func TestTheAPIShowsTheIdentityAndDeliverReadsItsSecret(t *testing.T) {
 	tmpl := load(t)
 	for function, want := range map[string]map[string]string{
@@ -269,7 +269,8 @@ func TestTheTableHasTheKeysOfTheEngine(t *testing.T) {
 	}
 }
 
-// A dashboard that is no JSON is refused only at the end of a deployment.
+// TestTheDashboardShowsMetricsThatThereAre: AWS refuses a dashboard with invalid JSON
+// only at the end of a deployment.
 func TestTheDashboardShowsMetricsThatThereAre(t *testing.T) {
 	tmpl := load(t)
 	body := text1(tmpl.Resources["Dashboard"].Properties["DashboardBody"].(Intrinsic).Arg)
@@ -320,7 +321,8 @@ func TestEveryReferenceHasATarget(t *testing.T) {
 	walk("Outputs", tmpl.Outputs)
 }
 
-// SAM makes a second stage, called Stage, for an API without a version.
+// TestTheAPIHasOneStage: SAM makes a second stage, called Stage, for an API without a
+// version.
 func TestTheAPIHasOneStage(t *testing.T) {
 	for id, r := range load(t).Resources {
 		if r.Type == "AWS::ApiGateway::Stage" && r.Properties["StageName"] != "live" {
@@ -329,8 +331,8 @@ func TestTheAPIHasOneStage(t *testing.T) {
 	}
 }
 
-// What an earlier stack has left is used instead of something new, by whoever
-// reads or may use it.
+// TestAStackAdoptsATableAndAKey: if a table or a key of an earlier stack is adopted, every
+// reference and every grant names the adopted one.
 func TestAStackAdoptsATableAndAKey(t *testing.T) {
 	tmpl := load(t)
 	for id, condition := range map[string]string{"Table": "NewTable", "SealingKey": "NewKey"} {

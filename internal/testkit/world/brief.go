@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Brief says of a value what a failing test has to, in a line or a few: a dump of
-// all fields of a recipient or a server's state fills a screen with zeros.
+// Brief describes a value for the message of a failing test in one line or a few. A dump
+// of all fields of a recipient or of a server's state would fill the screen with zeros.
 func Brief(v any) string {
 	switch v := v.(type) {
 	case ledger.Recipient:

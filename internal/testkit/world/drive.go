@@ -34,8 +34,8 @@ func (w *World) Poll(n queue.Name) int {
 	return got
 }
 
-// polled receives beside the plan, which has nothing to learn from polls that
-// find nothing, and settles by it.
+// polled receives without the plan, because breaking an empty poll shows nothing, and
+// makes the calls that settle a message under the plan.
 type polled struct {
 	queue.Queue
 	settle queue.Queue
@@ -44,8 +44,8 @@ type polled struct {
 // Delete implements queue.Queue.
 func (p polled) Delete(ctx context.Context, handle string) error { return p.settle.Delete(ctx, handle) }
 
-// reincarnate follows a run of a function: it notes what the run has left in the
-// gap and, if the plan has let the process die, starts it again.
+// reincarnate is called after a run of a function. It notes the deliveries that the run
+// has left in the gap and, if the plan has let the process die, starts it again.
 func (w *World) reincarnate() {
 	if w.plan == nil {
 		return
@@ -75,9 +75,8 @@ func (w *World) Work() {
 	w.T.Fatal("the queues never become empty")
 }
 
-// Run lets time pass. While messages are delayed or in flight it does so in
-// steps; else it goes straight to the next minute in which the schedule has
-// something to do.
+// Run lets the time d pass. While messages are delayed or in flight, Run advances the
+// clock in steps; otherwise it jumps to the next minute in which scheduled work is due.
 func (w *World) Run(d, step time.Duration) {
 	w.T.Helper()
 	end := w.Clock.Now().Add(d)
@@ -110,8 +109,9 @@ type schedule struct {
 	at    time.Time
 }
 
-// due is when the schedule has something to do. It is looked up again only when
-// the plan has seen calls since, as on some engines every look is a request.
+// due returns the time at which scheduled work is due next. It asks the engine only if
+// the plan has seen calls since the last time, because on some engines every look-up is a
+// request.
 func (w *World) due() time.Time {
 	w.T.Helper()
 	if w.plan == nil {

@@ -6,10 +6,9 @@ import (
 	"fedpost/internal/activity"
 )
 
-// gap is what may be sent a second time: what a server had accepted, and no
-// record told of, when the run of a function ended in which a call broke. It is
-// the one gap that nothing can close, as a server's answer and our record of it
-// are two steps.
+// gap holds the deliveries that may be sent a second time: a server had accepted them,
+// but no record said so, when a run of a function with a broken call ended. Nothing can
+// close this gap, because a server's answer and the record of the answer are two steps.
 type gap struct {
 	fired int
 	sent  map[sent]bool
@@ -21,7 +20,7 @@ type sent struct {
 	inbox    string
 }
 
-// noteGap adds to the gap, if a call broke since it was asked last.
+// noteGap adds to the gap if a call broke since the last noteGap.
 func (w *World) noteGap() {
 	w.T.Helper()
 	fired := w.plan.Fired()
@@ -42,7 +41,7 @@ func (w *World) noteGap() {
 	}
 }
 
-// delivered lists the inboxes that the ledger has as delivered.
+// delivered lists the inboxes whose recipients are delivered according to the ledger.
 func (w *World) delivered(id activity.ID) map[string]bool {
 	w.T.Helper()
 	ctx := context.Background()
@@ -65,9 +64,9 @@ func (w *World) delivered(id activity.ID) map[string]bool {
 	return all
 }
 
-// Doubles checks that a server accepted a second request for the same thing only
-// if the first was left in the gap, and never a third. It returns how many came
-// twice.
+// Doubles checks that a server accepted an activity a second time only if the first
+// delivery was left in the gap, and never a third time. It returns the number of
+// activities that were accepted twice.
 func (w *World) Doubles() int {
 	w.T.Helper()
 	doubles := 0

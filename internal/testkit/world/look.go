@@ -30,7 +30,8 @@ func (w *World) States(id activity.ID) map[string]ledger.Recipient {
 			rec, ok := c.Recipients[p]
 			if !ok {
 				rec = ledger.Recipient{Target: t, State: activity.Queued}
-				// One that was parked before any attempt has only a spot.
+				// A recipient that was parked before any attempt has no record, only
+				// its place in the parking lot.
 				spot := parking.Spot{Key: circuit.HostKey(t.Host()), Unit: message.Unit{Activity: id, Chunk: c.Number, Position: p, Generation: 1}}
 				taken, err := w.raw.IsParked(ctx, []parking.Spot{spot})
 				if err != nil {

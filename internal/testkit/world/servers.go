@@ -163,7 +163,8 @@ func Down(Request, int) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnRefused, Err: "connection refused"}
 }
 
-// Then answers n times as first does and from then on as rest does; nil accepts.
+// Then answers the first n requests as first does and all later ones as rest does. A nil
+// script accepts.
 func Then(n int, first, rest Script) Script {
 	return func(r Request, i int) outcome.Outcome {
 		if i <= n {
@@ -176,7 +177,7 @@ func Then(n int, first, rest Script) Script {
 	}
 }
 
-// OneByOne has a script that remembers things called by one request at a time.
+// OneByOne calls a script for one request at a time, as a script with state needs it.
 func OneByOne(script Script) Script {
 	var mu sync.Mutex
 	return func(r Request, n int) outcome.Outcome {

@@ -1,7 +1,7 @@
-// Package world is a world for the delivery engine to be tested in: the
-// embedded engine on a clock that is moved by hand, servers of strangers in
-// memory, and a loop that stands in for Lambda and its schedule. Days of an
-// outage pass in it within a second, and every run is the same.
+// Package world is a world in which to test the delivery engine: the embedded engine on a
+// clock that the test moves, other people's servers in memory, and a loop in place of
+// Lambda and its schedule. An outage of days takes less than a second, and every run is
+// the same.
 package world
 
 import (
@@ -37,7 +37,7 @@ import (
 // Start is when every world begins.
 var Start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Clock is moved by hand.
+// Clock stands still until Advance moves it.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -99,7 +99,7 @@ type Options struct {
 	Table func(table.Table) table.Table
 	// Plan counts and breaks the calls of the engine and the schedule.
 	Plan *faults.Plan
-	// Engine is what the world stands on.
+	// Engine is the engine under the world.
 	Engine engines.Engine
 	// Path of the database; in memory if empty.
 	Path string
@@ -158,7 +158,7 @@ func New(t testing.TB, o Options) *World {
 	return w
 }
 
-// Restart throws away what the process knew.
+// Restart starts the process anew: everything in its memory is lost.
 func (w *World) Restart() {
 	w.Deliver = deliver.New(w.config)
 	w.Checks = healthcheck.New(healthcheck.Config{
@@ -166,7 +166,7 @@ func (w *World) Restart() {
 	})
 }
 
-// Config is what the world's engine is made of.
+// Config returns the configuration of the world's delivery engine.
 func (w *World) Config() deliver.Config { return w.config }
 
 type lockedWriter struct{ w *World }
@@ -262,7 +262,7 @@ func Encode(t testing.TB, m message.Message) string {
 	return body
 }
 
-// ARN is that of a queue in events.
+// ARN returns the ARN of a queue, as events name it.
 func ARN(n queue.Name) string { return "arn:aws:sqs:local:000000000000:fedpost-" + string(n) }
 
 // Sources maps ARNs to queues.

@@ -27,7 +27,7 @@ func injected(k Kind, err error) error {
 	return &smithyhttp.RequestSendError{Err: fmt.Errorf("%w: %s: %w", faults.ErrInjected, k, err)}
 }
 
-// throttleCode is how a service says that it is asked too much.
+// throttleCode returns the error code with which a service throttles requests.
 func throttleCode(service string) string {
 	switch service {
 	case "DynamoDB":

@@ -16,9 +16,9 @@ import (
 // On the wire the plan's kinds are: FailBefore a Timeout, Refuse an answer 400,
 // ActThenLose a DropResponse. Append the result to aws.Config.APIOptions.
 //
-// The SDK's retries are requests of their own: a sweep with the retries of
-// production shows that one broken request heals, one with aws.NopRetryer what
-// becomes of a call that does not.
+// The SDK's retries are separate requests. A sweep with the retries of production shows
+// that a retry makes up for one broken request; a sweep with aws.NopRetryer shows the
+// result of a call that fails.
 func Plan(p *faults.Plan) func(*middleware.Stack) error {
 	return func(stack *middleware.Stack) error {
 		return install(stack, "fedpost.Plan", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (

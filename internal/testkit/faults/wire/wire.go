@@ -30,15 +30,16 @@ type Kind int
 const (
 	// FailBefore: no connection; nothing was sent.
 	FailBefore Kind = iota + 1
-	// Delay: it takes Fault.Delay longer, and works.
+	// Delay: the request takes Fault.Delay longer and succeeds.
 	Delay
-	// Timeout: it was sent, but did not arrive; the client gives up waiting.
+	// Timeout: the request is sent but does not arrive; the client stops waiting.
 	Timeout
 	// DropResponse: the server acts, and the connection breaks before it answers.
 	DropResponse
-	// Throttle: the server refuses it for now, without acting.
+	// Throttle: the server refuses the request for now, without acting.
 	Throttle
-	// Break: the server answers 500, without acting, which nobody can know.
+	// Break: the server answers 500 without acting. A client cannot know that the
+	// server did not act.
 	Break
 	// DieAfter: the server acts, and the process dies before the answer comes:
 	// this and all later requests fail with faults.ErrDead, until Revive.
@@ -60,7 +61,7 @@ type Fault struct {
 	Service, Operation string
 	// Request is the number of the first one that goes wrong, from 1.
 	Request int
-	// Times is how many in a row do; 0 counts as 1.
+	// Times is how many requests in a row go wrong; 0 counts as 1.
 	Times int
 	Kind  Kind
 	Delay time.Duration // of Kind Delay
@@ -97,7 +98,8 @@ func install(stack *middleware.Stack, id string, f func(context.Context, middlew
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc(id, f), middleware.After)
 }
 
-// Fired returns how many requests went wrong by a fault's own doing.
+// Fired returns how many requests the faults have broken. Requests of a dead process do
+// not count.
 func (w *Wire) Fired() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Of structured fields (RFC 9651) this parses what signatures use:
-// dictionaries whose members are inner lists of strings or byte sequences.
+// This parser knows the structured fields (RFC 9651) that signatures use: dictionaries
+// whose members are inner lists of strings or byte sequences.
 
 type params []param
 

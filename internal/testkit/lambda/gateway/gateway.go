@@ -1,7 +1,7 @@
 // Package gateway stands in for API Gateway: an http.RoundTripper that turns
 // requests into the events of a REST API or an HTTP API and the function's
-// answers into responses. With it the client that users have talks to a Lambda
-// function, without a gateway in between.
+// answers into responses. The users' client can then talk to a Lambda function without a
+// gateway.
 package gateway
 
 import (
@@ -34,8 +34,8 @@ type Transport struct {
 	Invoke func(ctx context.Context, event []byte) ([]byte, error)
 }
 
-// RoundTrip implements http.RoundTripper. A function that fails is a 502, as it
-// is behind API Gateway, with its error as the body.
+// RoundTrip implements http.RoundTripper. If the function fails, the response is a 502 as
+// from API Gateway, with the function's error as the body.
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	event, err := t.event(r)
 	if err != nil {
@@ -100,7 +100,7 @@ func (t Transport) event(r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// restEvent: the path as it was sent, the body as text.
+// restEvent makes an event of a REST API: it has the path as sent and the body as text.
 func restEvent(r *http.Request, body []byte) events.APIGatewayProxyRequest {
 	e := events.APIGatewayProxyRequest{
 		Resource: "/v1/{proxy+}", Path: r.URL.EscapedPath(), HTTPMethod: r.Method,
@@ -122,7 +122,8 @@ func restEvent(r *http.Request, body []byte) events.APIGatewayProxyRequest {
 	return e
 }
 
-// httpEvent: the path decoded, the body in base64, headers joined with commas.
+// httpEvent makes an event of an HTTP API: it has the path decoded, the body in base64
+// and the values of a header joined with commas.
 func httpEvent(r *http.Request, body []byte) events.APIGatewayV2HTTPRequest {
 	e := events.APIGatewayV2HTTPRequest{
 		Version: "2.0", RouteKey: "ANY /v1/{proxy+}", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery,
