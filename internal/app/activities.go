@@ -9,7 +9,7 @@ import (
 	"fedpost/internal/store"
 )
 
-// activities are what the API shows of the ledger.
+// activities serves the API's view of activities from the ledger.
 type activities struct {
 	*store.Store
 	now func() time.Time

@@ -1,9 +1,9 @@
 // Package app builds fedpost's three functions from settings and an engine.
 //
-// No other package knows how the rooms fit together. Package app knows neither AWS nor
-// SQLite: the engine comes in as Ports. So `fedpost up`, the tests and the Lambda
-// functions run the same code, and a Lambda binary links nothing of the embedded
-// engine.
+// Only package app knows how the rooms fit together. Package app imports neither
+// AWS nor SQLite: the caller passes the engine as Ports. So `fedpost up`, the
+// tests and the Lambda functions run the same code, and a Lambda binary links
+// nothing of the embedded engine.
 package app
 
 import (
@@ -24,7 +24,7 @@ import (
 	"fedpost/internal/store"
 )
 
-// Ports are an engine, and everything else that package app gets from its caller.
+// Ports are the engine and everything else that package app gets from its caller.
 type Ports struct {
 	Table table.Table
 	Queue func(queue.Name) queue.Queue
@@ -36,22 +36,23 @@ type Ports struct {
 	// earlier process had. Claims of earlier processes then count as lapsed. Empty on
 	// AWS.
 	Alone string
-	// PerQueue is how many deliveries of a queue are under way at once in a process
-	// that runs many invocations. 0: only each invocation has a bound.
+	// PerQueue bounds the deliveries of one queue under way at once, in a process
+	// that runs many invocations. 0: each invocation has its own bound only.
 	PerQueue int
 	// Retrying is deliver.Limits.Retrying; nil on Lambda, where a process has one
 	// invocation at a time.
 	Retrying func(queue.Name) int
-	// Flush is deliver.Limits.Flush; 0 is its default. A test that counts writes sets
-	// it high, so that a slow machine adds none.
+	// Flush is deliver.Limits.Flush; 0 means its default. A test that counts
+	// writes sets Flush high, so that a slow machine adds no writes.
 	Flush time.Duration
-	// Transport, if not nil, carries all requests to other servers instead of
-	// connections: a seam for servers in memory, without address guard.
+	// Transport, if not nil, carries all requests to other servers in place of
+	// network connections, for tests with servers in memory. It has no address
+	// guard.
 	Transport http.RoundTripper
 	Log       *slog.Logger
-	// Metrics count for a monitoring system; nil: nothing is counted.
+	// Metrics count for a monitoring system; nil counts nothing.
 	Metrics stats.Metrics
-	// Tally counts for statistics; nil: each function gets a tally of its own.
+	// Tally counts for statistics; nil gives each function a tally of its own.
 	Tally *stats.Tally
 	// Keys is the key ring that all functions of a process share, so that deliver signs
 	// with a replaced key at once. nil: each function gets a ring of its own.
@@ -111,8 +112,9 @@ func (p Ports) senders() map[queue.Name]queue.Sender {
 	return m
 }
 
-// client is the HTTP client for requests to strangers. timeout is the longest of all its
-// users; a request may have a shorter one. The client reads maxBody bytes of an answer.
+// client is the HTTP client for requests to other servers. timeout is the longest
+// that any caller needs; a request may set a shorter one. The client reads at
+// most maxBody bytes of an answer.
 func (p Ports) client(o config.Outbound, timeout time.Duration, maxBody int) (*outbound.Client, error) {
 	c, err := outbound.New(outbound.Config{
 		UserAgent: o.UserAgent, AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow,

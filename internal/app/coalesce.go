@@ -7,12 +7,12 @@ import (
 	"fedpost/internal/protocol/retry"
 )
 
-// rememberDelivered is how long fedpost remembers what an inbox got last. After that, an
-// update without news is sent once more.
+// rememberDelivered is how long fedpost remembers what was delivered last to an
+// inbox. After that time an unchanged update is sent once more.
 const rememberDelivered = 30 * 24 * time.Hour
 
-// coalesce drops deliveries that a newer activity has made needless, if the caller has
-// asked for coalescing.
+// coalesce drops deliveries that a newer activity makes needless, for requests
+// that ask for coalescing.
 func (p Ports) coalesce(policy retry.Policy) *coalesce.Filter {
 	return &coalesce.Filter{Store: p.store(), Now: p.now(), Pending: policy.GiveUp, Remember: rememberDelivered}
 }

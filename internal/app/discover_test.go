@@ -18,7 +18,7 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-// served is the API as functions/enqueue puts it together, and its log.
+// served returns the API as functions/enqueue builds it, and the API's log.
 func served(t *testing.T, settings map[string]string, transport http.RoundTripper) (http.Handler, *bytes.Buffer) {
 	t.Helper()
 	environ := map[string]string{"TABLE_NAME": "fedpost", "KMS_KEY_ID": "alias/fedpost"}
@@ -68,7 +68,8 @@ func worst(t *testing.T, log *bytes.Buffer) slog.Level {
 	return most
 }
 
-// public leaves out the private keys, as the template does for the function.
+// public returns the settings without the private keys, as the template sets them
+// for the function.
 func public(peer *sipherpeer.Peer) map[string]string {
 	settings := peer.Settings()
 	maps.DeleteFunc(settings, func(name, _ string) bool { return strings.Contains(name, "PRIVATE") })
@@ -101,8 +102,8 @@ func TestTheAPIShowsWhoWeAreAndRegistersOthersWithoutPrivateKeys(t *testing.T) {
 	}
 }
 
-// A stranger's request must not look like trouble of ours in the log, whatever
-// the stranger asks for.
+// No request of a stranger is logged as a warning or an error, because it is no
+// trouble of ours.
 func TestAStrangerAtDiscoverIsNoErrorOfOurs(t *testing.T) {
 	us, other := sipherpeer.New(t, "https://social.example"), sipherpeer.New(t, "https://b.example")
 	network := sipherpeer.NewNetwork()

@@ -16,11 +16,11 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
-// API is the HTTP interface, which functions/enqueue serves. token, if not
-// empty, is what clients authenticate with.
+// API is the HTTP interface that functions/enqueue serves. If token is not empty,
+// clients must send token to authenticate.
 func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 	keys := p.ring()
-	// It shows who we are and signs nothing.
+	// The API shows our identity and signs nothing.
 	who, err := c.SipherIdentity.Load()
 	if err != nil {
 		return nil, fmt.Errorf("identity in the Sipher network: %w", err)

@@ -12,7 +12,7 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// probeTimeout is how long a server that is probed may take to answer.
+// probeTimeout bounds one probe of a server.
 const probeTimeout = 8 * time.Second
 
 // HealthCheck is the scheduled work that functions/healthcheck runs.
@@ -25,7 +25,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its checks ask who others are and say nothing of us.
+	// The checks ask other servers who they are and tell nothing about us.
 	protocols, err := p.protocols(federation{outbound: c.Outbound, sipher: c.Sipher, policy: pol})
 	if err != nil {
 		return nil, err

@@ -14,21 +14,24 @@ import (
 	"fedpost/internal/servers/cache"
 )
 
-// federation is what a function gives to the protocols.
+// federation holds the arguments of protocols, which differ between the
+// functions.
 type federation struct {
 	outbound config.Outbound
 	sipher   config.Sipher
-	// identity in the Sipher network: only those keys of it that the function uses.
+	// identity is our identity in the Sipher network, with those keys only that
+	// the function uses.
 	identity crypto.Identity
 	policy   retry.Policy
-	// perHost is how many attempts one host may have under way.
+	// perHost is how many attempts to one host may be under way.
 	perHost int
-	// hosts are the states of hosts; nil in a function that sends no deliveries.
+	// hosts holds the states of hosts; nil in a function that sends no
+	// deliveries.
 	hosts *cache.Hosts
 }
 
-// protocols registers all protocols, the default first. A new protocol is one line
-// here.
+// protocols registers all protocols, the default first. A new protocol is one
+// more line here.
 func (p Ports) protocols(f federation) (protocol.Set, error) {
 	var s protocol.Set
 	for _, register := range []func(federation) (protocol.Protocol, error){p.activityPub, p.sipher} {

@@ -16,14 +16,15 @@ var said = map[string]adds{
 	"Protocol": itself, "Body": itself, "KeyID": itself, "Job": itself, "ServerURL": itself,
 	"OrderingKey": itself, "Delay": itself, "Priority": itself, "ExpiresIn": itself,
 	"Coalesce": itself, "CoalesceCreate": itself,
-	// In any order and spelling, and as the shared inboxes that they collapse into.
+	// Recipients count as a set, in canonical spelling, after the shared-inbox
+	// collapse.
 	"Recipients": inboxes, "EveryInbox": nothing,
-	// The key is what the fingerprint is kept under, and its window is no part of
-	// what is to be done.
+	// The fingerprint is stored under the key, and the key's window changes
+	// nothing about the delivery.
 	"DeduplicationKey": nothing, "DeduplicationTTL": nothing,
 }
 
-// adds is what a field of Request adds to the fingerprint.
+// adds says what a field of Request contributes to the fingerprint.
 type adds int
 
 const (
@@ -32,9 +33,9 @@ const (
 	nothing
 )
 
-// fingerprint tells requests apart that come with the same key: by all that the
-// caller asked for, after defaults. Fields that are empty add nothing, so that a
-// new field leaves the fingerprints of requests without it as they were.
+// fingerprint tells apart requests that come with the same key, by all that the
+// caller asked for, after defaults. Empty fields add nothing, so a new field does
+// not change the fingerprints of requests that leave it empty.
 func fingerprint(p *plan) string {
 	h := sha256.New()
 	text(h, p.operation)
@@ -54,8 +55,8 @@ func fingerprint(p *plan) string {
 			}
 		}
 	}
-	// 128 bits are plenty to tell a client's requests apart, and they are stored
-	// with every record.
+	// 128 bits suffice to tell one client's requests apart, and keep each record
+	// small.
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 

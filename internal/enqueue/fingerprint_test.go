@@ -7,8 +7,8 @@ import (
 	"fedpost/internal/activity"
 )
 
-// TestEveryFieldOfARequestCountsOrDoesNot: whoever adds a field says whether it
-// tells requests of one deduplication key apart.
+// TestEveryFieldOfARequestCountsOrDoesNot: a new field of Request must say
+// whether it tells apart requests with one deduplication key.
 func TestEveryFieldOfARequestCountsOrDoesNot(t *testing.T) {
 	fields := map[string]bool{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Request]()) {
@@ -24,7 +24,7 @@ func TestEveryFieldOfARequestCountsOrDoesNot(t *testing.T) {
 	}
 }
 
-// TestEachFieldThatCountsChangesTheFingerprint, and no other does.
+// TestEachFieldThatCountsChangesTheFingerprint: and no other field changes it.
 func TestEachFieldThatCountsChangesTheFingerprint(t *testing.T) {
 	print := func(change func(*Request)) string {
 		body := "body"

@@ -16,20 +16,20 @@ import (
 	"fedpost/internal/message/claimcheck"
 )
 
-// maxMessage is the largest encoded message that goes on a queue: the limit
-// counts attributes, too.
+// maxMessage is the largest encoded message in bytes that goes on a queue.
+// Message attributes count towards SQS's limit too.
 const maxMessage = queue.MaxBytes - 1<<10
 
-// attribute is the one message attribute: operators and redrive tools find an
-// activity by it without parsing the body.
+// attribute is the one message attribute: by it operators and redrive tools find
+// an activity without parsing the body.
 const attribute = "activity"
 
 // recordsAtOnce is how many records of a batch are written concurrently.
 const recordsAtOnce = 8
 
-// hand records the call and hands it to the queue, or to the agenda if it is
-// for later than the queue can hold it. The records before from are there
-// already. A nil result means that it is on its way.
+// hand records the call and puts it on the queue, or in the agenda if the delay
+// is longer than the queue's. The first from records exist already. A nil result
+// means that the activity will be delivered.
 //
 // With the open fallback a table that cannot be written stops nothing: the
 // message carries what the table would have said (message.Unrecorded,
@@ -65,8 +65,8 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 	return s.send(ctx, p, m, base, body, later, missing)
 }
 
-// note records the call and tells its protocols. It reports whether some of that
-// is missing, which only the open fallback allows.
+// note writes the records of the call and tells its protocols. missing reports
+// that a write failed and that the open fallback lets the call go on.
 func (s *Service) note(ctx context.Context, rs []ledger.Record, m message.Message) (missing bool, err error) {
 	brief, cancel := s.o.Markers.Brief(ctx)
 	defer cancel()
@@ -82,7 +82,7 @@ func (s *Service) note(ctx context.Context, rs []ledger.Record, m message.Messag
 	return true, nil
 }
 
-// Unrecorded is what Meter counts activities by that were accepted without a
+// Unrecorded is the Meter's name for activities that were accepted without a
 // record.
 const Unrecorded = "Unrecorded"
 
@@ -103,7 +103,7 @@ func (s *Service) send(ctx context.Context, p *plan, m message.Message, base act
 	return nil
 }
 
-// group is the message group on a queue that has groups.
+// group is the message group on a FIFO queue.
 func (p *plan) group(base activity.ID) string {
 	if p.ordering != "" {
 		return p.ordering
@@ -111,8 +111,8 @@ func (p *plan) group(base activity.ID) string {
 	return string(base)
 }
 
-// encode returns what goes on the queue: the message, or if that is too large a
-// claim check for it.
+// encode returns the body of the queue message: the message, or a claim check if
+// the message is too large.
 func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []ledger.Record, missing bool) (string, error) {
 	if missing {
 		unrecorded(&m, rs)
@@ -135,7 +135,7 @@ func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []l
 	return message.Encode(message.Message{Ref: &message.Ref{ID: string(base), Parts: parts}})
 }
 
-// unrecorded adds to a message what its records would say beyond it.
+// unrecorded adds to a message what only its records would say.
 func unrecorded(m *message.Message, rs []ledger.Record) {
 	add := func(m *message.Message, r ledger.Record) {
 		m.Unrecorded = &message.Unrecorded{Fingerprint: r.Fingerprint, DueAt: r.DueAt, Forget: r.Forget}
@@ -149,8 +149,8 @@ func unrecorded(m *message.Message, rs []ledger.Record) {
 	}
 }
 
-// holdBack writes into an encoded message when its work may begin, for a message
-// that goes on the queue before that.
+// holdBack writes the due time into an encoded message that goes on the queue
+// before that time.
 func holdBack(body string, due time.Time) (string, error) {
 	m, err := message.Decode(body)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Service) record(ctx context.Context, rs []ledger.Record) error {
 	return g.Wait()
 }
 
-// tell tells each activity's protocol of it, before it is sent.
+// tell gives each activity to its protocol's recorder, before the send.
 func (s *Service) tell(ctx context.Context, m message.Message) error {
 	for _, part := range parts(m) {
 		a := part.Activity
@@ -189,8 +189,8 @@ func (s *Service) tell(ctx context.Context, m message.Message) error {
 	return nil
 }
 
-// postpone notes the message for later. An error leaves open whether it was
-// noted, and then it will be sent.
+// postpone puts the message into the agenda. After an error the task may still
+// have been written, and then the activity will be sent.
 func (s *Service) postpone(ctx context.Context, p *plan, base activity.ID, body string, first ledger.Record) *SendError {
 	t := agenda.Task{ID: string(base), Queue: p.queue, Body: body, DueAt: first.DueAt, Forget: first.Forget.Add(agenda.Slack)}
 	if p.caps.NativeDeduplication {

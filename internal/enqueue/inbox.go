@@ -8,13 +8,13 @@ import (
 	"fedpost/internal/activity"
 )
 
-// maxURL is the longest URL in bytes: longer ones are not seen in the wild, and
-// the targets of a chunk must fit one item of the table.
+// maxURL is the longest URL in bytes. Longer ones are not seen in practice, and
+// the targets of a chunk must fit in one item of the table.
 const maxURL = 2048
 
-// canonical returns the one spelling of a URL of a request, or why it cannot be
-// posted to. Whether its address is a public one is asked when it is dialled: a
-// name that is public now may not be then.
+// canonical returns the one spelling of a URL of a request, or says why fedpost
+// cannot post to the URL. Whether the host's address is public is checked on
+// dialling: a name that is public now may not be public then.
 func canonical(s string, spell func(string) (string, error)) (string, error) {
 	switch {
 	case len(s) > maxURL:
@@ -31,5 +31,6 @@ func canonical(s string, spell func(string) (string, error)) (string, error) {
 	return c, err
 }
 
-// canonicalInbox is canonical for an inbox or another URL that is posted to.
+// canonicalInbox does what canonical does, for an inbox or another URL that
+// fedpost posts to.
 func canonicalInbox(s string) (string, error) { return canonical(s, activity.CanonicalURL) }

@@ -13,8 +13,8 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// wait offers a call to the scheduler and returns what it makes of it. A call
-// that comes to its turn when its context has ended is not made.
+// wait offers a call to the scheduler and returns the effect that the scheduler
+// gives it. A call whose context has ended by its turn is not made.
 func (c *caller) wait(ctx context.Context, op string) (effect, error) {
 	end := c.s.end(ctx)
 	c.yield <- op
@@ -26,7 +26,7 @@ func (c *caller) wait(ctx context.Context, op string) (effect, error) {
 	return e, nil
 }
 
-// call makes one call as the scheduler wants it.
+// call makes one call with the effect that the scheduler chose.
 func (c *caller) call(ctx context.Context, op string, do func()) error {
 	e, err := c.wait(ctx, op)
 	if err != nil {
@@ -103,8 +103,8 @@ func (c *caller) FindMarker(context.Context, string) (*dedup.Marker, error) {
 	panic("this queue is not ordered")
 }
 
-// ReserveMarker, ReplaceMarker and ReleaseMarker implement dedup.Store: the
-// real one and the model do each step, and have to agree.
+// ReserveMarker, ReplaceMarker and ReleaseMarker implement dedup.Store: each runs
+// on the real store and on the model, and both must agree.
 func (c *caller) ReserveMarker(ctx context.Context, k string, m dedup.Marker) (found *dedup.Marker, err error) {
 	lost := c.call(ctx, "reserve", func() {
 		found, err = c.s.store.ReserveMarker(ctx, k, m)

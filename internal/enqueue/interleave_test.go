@@ -44,7 +44,7 @@ func TestInterleavings(t *testing.T) {
 			s.run()
 		})
 	}
-	// A run in which something never happens shows nothing about it.
+	// A run in which some event never happens shows nothing about that event.
 	for _, what := range []string{"queued", "duplicate", "held", "mismatch", "taken over", "given back", "yielded", "not sent", "maybe sent", "unavailable", "too late", "died"} {
 		if seen[what] < 5 {
 			t.Errorf("%q happened %d times only", what, seen[what])
@@ -60,13 +60,13 @@ const window = 20 * time.Minute
 // Lambda does.
 const patience = 5 * time.Minute
 
-// effect is what the scheduler does to a call.
+// effect is how the scheduler lets a call end.
 type effect int
 
 const (
 	act effect = iota
 	refuse
-	lose // acts, but the answer is lost
+	lose // the call acts, but its answer is lost
 	dieBefore
 	dieAfter
 )
@@ -89,8 +89,8 @@ type scheduler struct {
 	failure string
 }
 
-// wrong notes what is wrong. Callers cannot fail the test: it ends in the
-// goroutine of the scheduler.
+// wrong records a failure. A caller cannot fail the test itself: only the
+// scheduler's goroutine may.
 func (s *scheduler) wrong(format string, args ...any) {
 	if s.failure == "" {
 		s.failure = fmt.Sprintf(format, args...)
@@ -99,7 +99,7 @@ func (s *scheduler) wrong(format string, args ...any) {
 
 func (s *scheduler) now() time.Time { return s.clock }
 
-// caller is one call in its own process.
+// caller is one call of the service, in a process of its own.
 type caller struct {
 	s       *scheduler
 	request enqueue.Request
@@ -116,7 +116,7 @@ type caller struct {
 	died     bool
 	open     bool // its fallback
 	tookOver bool
-	// released: its lease was given back after a definite failure.
+	// released: the caller gave its lease back after a definite failure.
 	released bool
 }
 
@@ -138,10 +138,10 @@ func (s *scheduler) run() {
 			c := rapid.SampledFrom(live).Draw(s.T, "caller")
 			e, odds := act, 3
 			if c.wants == "send" {
-				odds = 1 // that is where it matters most
+				odds = 1 // trouble matters most there
 			}
 			if c.tookOver {
-				odds = 0 // rare, and so is a failure of theirs that gives back
+				odds = 0 // take-overs are rare, and a take-over that fails and gives the lease back is rarer
 			}
 			if rapid.IntRange(0, odds).Draw(s.T, "trouble") == 0 {
 				e = effect(rapid.IntRange(int(refuse), int(dieAfter)).Draw(s.T, "effect"))
@@ -155,8 +155,8 @@ func (s *scheduler) run() {
 	s.client()
 }
 
-// client is the last caller, in good times: whatever has happened before, it
-// gets through once no lease is in its way.
+// client is the last caller, with no faults: whatever has happened before, its
+// call succeeds once no lease is in the way.
 func (s *scheduler) client() {
 	for range 3 {
 		s.start(false, false)
@@ -208,14 +208,14 @@ func (s *scheduler) start(other, open bool) {
 	s.callers = append(s.callers, c)
 	go func() {
 		defer close(c.yield)
-		c.died = true // unless it comes to an end
+		c.died = true // until the call returns
 		res, err := c.service.Enqueue(context.Background(), c.request)
 		c.result, c.err, c.died = res, err, false
 	}()
 	s.await(c)
 }
 
-// await lets c run until it wants to make a call, or ends.
+// await lets c run until it wants to make its next call, or ends.
 func (s *scheduler) await(c *caller) {
 	var more bool
 	c.wants, more = <-c.yield
@@ -241,7 +241,7 @@ func (s *scheduler) step(c *caller, e effect) {
 	s.await(c)
 }
 
-// killAll ends what a failed run leaves behind.
+// killAll ends the callers that a failed run leaves behind.
 func (s *scheduler) killAll() {
 	for _, c := range s.live() {
 		c.turn <- dieBefore
@@ -249,7 +249,7 @@ func (s *scheduler) killAll() {
 	}
 }
 
-// judge holds a caller's answer against what has really happened.
+// judge compares a caller's answer with what has really happened.
 func (s *scheduler) judge(c *caller) {
 	if c.err == nil {
 		s.seen[string(c.result.Status)]++
@@ -305,14 +305,14 @@ func (s *scheduler) arrive(m queue.Message) {
 	}
 }
 
-// model is the reference: one marker, as the documentation has it.
+// model is the reference: one marker that behaves as dedup.Store documents.
 type model struct {
 	marker dedup.Marker // none if its token is empty
 }
 
-// expected is what the model says a call returns.
+// expected is what the model says a call must return.
 type expected struct {
-	found string // token
+	found string // the token of the marker found
 	err   error
 }
 
@@ -344,7 +344,7 @@ func (m *model) release(token string) expected {
 	return expected{}
 }
 
-// agree checks that the real store did what the model did.
+// agree checks that the real store did the same as the model.
 func (s *scheduler) agree(op string, found *dedup.Marker, err error, want expected) {
 	m := &s.model.marker
 	got := expected{err: err}

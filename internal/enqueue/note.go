@@ -10,13 +10,12 @@ import (
 	"fedpost/internal/message/claimcheck"
 )
 
-// Notes tells a Noter of what is now on a queue: a Service does so itself, and
-// the agenda, which sends what was delayed, is given Released. A note comes
-// after the send, because an activity that was never sent must not make another
-// superfluous; and it may be missed, which only means that more is sent than
-// necessary.
+// Notes tells a Noter which activities are now on a queue. A Service does so
+// itself; for delayed activities the agenda calls Released. Noting follows the
+// send, because an activity that was never sent must not make another
+// superfluous. A note may be lost: then more is sent than necessary.
 type Notes struct {
-	Noter    Noter // nil: there is nobody to tell
+	Noter    Noter // nil: nothing is noted
 	Payloads claimcheck.Store
 	Log      *slog.Logger
 }
@@ -27,7 +26,7 @@ func (n Notes) sent(ctx context.Context, m message.Message) {
 	}
 	for _, part := range parts(m) {
 		if part.Activity.Type == "" {
-			continue // it makes nothing superfluous
+			continue // an activity without a type makes nothing superfluous
 		}
 		if err := n.Noter.Note(ctx, *part.Activity, targets(part)); err != nil {
 			n.Log.WarnContext(ctx, "activity is queued, but not noted: older ones that it makes superfluous will be sent",
@@ -36,7 +35,7 @@ func (n Notes) sent(ctx context.Context, m message.Message) {
 	}
 }
 
-// Released is for a task that the agenda has sent.
+// Released notes the activities of a task that the agenda has sent.
 func (n Notes) Released(ctx context.Context, t agenda.Task) {
 	if n.Noter == nil {
 		return
@@ -55,7 +54,7 @@ func (n Notes) Released(ctx context.Context, t agenda.Task) {
 	n.sent(ctx, m)
 }
 
-// parts are the messages that m is made of.
+// parts returns the parts of a batch, or m itself.
 func parts(m message.Message) []message.Message {
 	if m.Batch != nil {
 		return m.Batch
@@ -63,7 +62,7 @@ func parts(m message.Message) []message.Message {
 	return []message.Message{m}
 }
 
-// targets are those of a single message.
+// targets returns the targets of a single message.
 func targets(m message.Message) []activity.Target {
 	if m.FanOut != nil {
 		return m.FanOut.Targets

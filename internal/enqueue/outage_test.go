@@ -16,7 +16,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// outage is a table that is down as a whole.
+// outage is a table on which every call fails.
 type outage struct{ down bool }
 
 var errDown = errors.New("the table is down")
@@ -33,7 +33,7 @@ func (o *outage) Known(ctx context.Context, _ string) (bool, error) {
 	return !o.down, o.Intercept(ctx, faults.Call{}, func(faults.Fault) error { return nil })
 }
 
-// without is a service whose table is down, and the meter that it counts with.
+// without returns a service whose table is down, and the service's meter.
 func (w *world) without(o *outage, f dedup.Fallback) (*enqueue.Service, *counted) {
 	s := store.New(faults.Table(o, "table", w.engine.Table()), w.now)
 	entropy := mrand.NewChaCha8([32]byte{99})
@@ -104,7 +104,8 @@ func TestB17ABatchNeedsNoTable(t *testing.T) {
 	}
 }
 
-// TestB17WithTheTableAMessageCarriesNothingMore than before.
+// TestB17WithTheTableAMessageCarriesNothingMore: Unrecorded and NotBefore stay
+// empty.
 func TestB17WithTheTableAMessageCarriesNothingMore(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	for _, r := range []enqueue.Request{request(key("k")), request(ordered("o"), key("k")), request(delay(time.Hour))} {

@@ -14,14 +14,14 @@ import (
 	"fedpost/internal/message"
 )
 
-// The operations that deduplication keys count in.
+// The operations: a deduplication key counts per operation.
 const (
 	opSingle = "activities"
 	opBatch  = "batch"
 )
 
-// plan is what one call is going to do, but for the ids, which deduplication
-// has a say in.
+// plan is what one call is going to do. The activity's id is not part of it:
+// deduplication may replace the id.
 type plan struct {
 	items     []item
 	operation string
@@ -36,11 +36,11 @@ type plan struct {
 	ordering string
 	delay    time.Duration
 
-	// unrecorded: the table could not say whether the call has a record.
+	// unrecorded: the table was down, so the call may have no record.
 	unrecorded bool
 }
 
-// plan resolves the queue and everything that follows from it.
+// plan chooses the queue and fills in what follows from that choice.
 func (s *Service) plan(items []item, operation string, key *string, ttl time.Duration) (*plan, error) {
 	first := items[0]
 	p := &plan{
@@ -73,8 +73,8 @@ func (s *Service) priority(it item) activity.Priority {
 	return s.o.Priority
 }
 
-// mostUrgent returns the queue of the most urgent of items: a batch waits no
-// longer than any of its parts would.
+// mostUrgent returns the queue of the most urgent of items, so that no part of a
+// batch waits longer than it would alone.
 func mostUrgent(items []item) queue.Name {
 	for _, p := range activity.Priorities {
 		if slices.ContainsFunc(items, func(it item) bool { return it.Priority == p }) {
@@ -84,17 +84,17 @@ func mostUrgent(items []item) queue.Name {
 	return queue.Normal
 }
 
-// name is the deduplication key in its namespace.
+// name is the deduplication key with its namespace.
 func (p *plan) name() dedup.Name {
 	return dedup.Name{Queue: p.queue, Operation: p.operation, Key: *p.key}
 }
 
-// later reports whether the queue cannot hold the message back for as long as
-// the caller wants.
+// later reports whether the delay is longer than the queue can hold a message
+// back.
 func (p *plan) later() bool { return p.delay > p.caps.MaxDelay }
 
-// id is the id of the i-th activity of a call whose first one is base: derived,
-// so that remembering base is remembering all.
+// id is the id of the i-th activity of a call. base is the first activity's id;
+// all others are derived from base, so a marker stores base only.
 func (p *plan) id(base activity.ID, i int) activity.ID {
 	if i == 0 {
 		return base
@@ -102,8 +102,8 @@ func (p *plan) id(base activity.ID, i int) activity.ID {
 	return activity.DerivedID(base.Time(), string(base)+"#"+strconv.Itoa(i))
 }
 
-// records are the ledger's records of the call. Whoever puts them together for
-// the same base and time gets the same.
+// records returns the ledger's records of the call. The same base and time always
+// give the same records.
 func (p *plan) records(base activity.ID, at time.Time, retention time.Duration) []ledger.Record {
 	rs := make([]ledger.Record, len(p.items))
 	for i, it := range p.items {
@@ -131,7 +131,7 @@ func (p *plan) records(base activity.ID, at time.Time, retention time.Duration) 
 	return rs
 }
 
-// message is the queue message that stands for the call.
+// message returns the queue message for the whole call.
 func (p *plan) message(rs []ledger.Record) message.Message {
 	ms := make([]message.Message, len(p.items))
 	for i, it := range p.items {

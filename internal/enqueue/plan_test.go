@@ -19,7 +19,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// bodies that a careless encoder changes.
+// bodies holds JSON that a careless encoder would change.
 var bodies = map[string]string{
 	"html":             `{"actor":"a","content":"<p>a & b > c</p>"}`,
 	"line separators":  "{\"actor\":\"a\",\"content\":\"\u2028\u2029\"}",
@@ -80,7 +80,7 @@ func TestTheMessageAndTheRecordSayTheSame(t *testing.T) {
 	if !a.CreatedAt.Equal(accepted) || !r.CreatedAt.Equal(accepted) || !r.DueAt.Equal(due) {
 		t.Errorf("created %s and %s, due %s", a.CreatedAt, r.CreatedAt, r.DueAt)
 	}
-	// An activity is worth delivering for as long as asked after it is due.
+	// An activity expires ExpiresIn after its due time.
 	if want := due.Add(time.Hour); !a.ExpiresAt.Equal(want) || !r.ExpiresAt.Equal(want) {
 		t.Errorf("expires %s and %s, want %s", a.ExpiresAt, r.ExpiresAt, want)
 	}
@@ -153,7 +153,8 @@ func TestB6PrioritiesByTypeAndByRequest(t *testing.T) {
 			t.Errorf("%s: on queue %s, want %s", name, got.Queue, c.want)
 		}
 	}
-	// A batch goes where its most urgent part goes; the parts keep their own.
+	// A batch goes to the queue of its most urgent part; each part keeps its own
+	// priority.
 	if _, err := w.service.EnqueueBatch(t.Context(), enqueue.BatchRequest{Requests: []enqueue.Request{
 		request(of(`"Like"`)), request(of(`"Follow"`)), request(of(`"Create"`)),
 	}}); err != nil {
@@ -366,7 +367,8 @@ func TestAHangUpInTheMiddleDoesNotStopWhatHasBegun(t *testing.T) {
 			if _, err := w.service.Enqueue(ctx, request(key("k"))); !errors.Is(err, answer) {
 				t.Fatalf("got %v", err)
 			}
-			// The key is confirmed or free: no lease is in the way.
+			// The key is confirmed or free: a second call need not wait for a
+			// lease.
 			w.must(request(key("k")), map[bool]enqueue.Status{true: enqueue.Duplicate, false: enqueue.Queued}[answer == nil])
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// noncharacters is a body that holds the two characters that SQS refuses and JSON
-// does not.
+// noncharacters is a body that holds the two characters that JSON allows and SQS
+// refuses.
 const noncharacters = `{"actor":"x","content":"` + "\ufffe\uffff" + `"}`
 
 // releaseAll lets the agenda run once.
@@ -55,8 +55,8 @@ func TestB1NoncharactersBehindAClaimCheck(t *testing.T) {
 	}
 }
 
-// TestB1WhatAnEarlierVersionStoredIsRepaired: its tasks hold the characters as
-// they are.
+// TestB1WhatAnEarlierVersionStoredIsRepaired: an earlier version's tasks hold the
+// two characters unescaped.
 func TestB1WhatAnEarlierVersionStoredIsRepaired(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	ids := map[activity.ID]bool{}

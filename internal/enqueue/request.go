@@ -16,7 +16,7 @@ type Recipient struct {
 // Request asks for one activity to be delivered.
 type Request struct {
 	Protocol activity.Protocol
-	// Body is the exact bytes to deliver: the activity's JSON as the caller
+	// Body holds the exact bytes to deliver: the activity's JSON as the caller
 	// wrote it or, for Sipher, the payload to encrypt. Nil if missing.
 	Body *string
 
@@ -33,9 +33,9 @@ type Request struct {
 
 	OrderingKey string
 	Delay       time.Duration
-	Priority    activity.Priority // empty: by type
-	// ExpiresIn is how long after it is due the activity is worth delivering;
-	// 0: as long as the retry policy tries.
+	Priority    activity.Priority // empty: Options.Priorities decides by type
+	// ExpiresIn is how long after its due time the activity is still worth
+	// delivering. 0: as long as the retry policy tries.
 	ExpiresIn time.Duration
 
 	// EveryInbox turns the shared-inbox collapse off.
@@ -52,7 +52,7 @@ type BatchRequest struct {
 	DeduplicationTTL time.Duration
 }
 
-// Status is what has become of a request.
+// Status says whether a request was queued or is a duplicate.
 type Status string
 
 // The statuses of the wire contract.

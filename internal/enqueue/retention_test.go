@@ -9,9 +9,9 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// TestB15NoSettingForgetsWorkThatIsNotDone: however short the time that records
-// are kept for, delayed work and the payloads of claim checks outlive a schedule
-// that stands still for weeks.
+// TestB15NoSettingForgetsWorkThatIsNotDone: with the shortest record retention,
+// delayed activities and the payloads of claim checks are still kept while the
+// schedule stands still for weeks.
 func TestB15NoSettingForgetsWorkThatIsNotDone(t *testing.T) {
 	crowd := func(r *enqueue.Request) { r.Recipients = inboxes(100, 0) }
 	for name, r := range map[string]enqueue.Request{

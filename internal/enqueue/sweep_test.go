@@ -17,7 +17,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// scenarios are the ways that a call can take.
+// scenarios holds one request for each way that a call can take.
 func scenarios() map[string]enqueue.BatchRequest {
 	one := func(change ...func(*enqueue.Request)) enqueue.BatchRequest {
 		r := request(change...)
@@ -64,7 +64,8 @@ func (w *world) submit(b enqueue.BatchRequest) ([]enqueue.Result, error) {
 }
 
 // Every call that accepting makes to queue or table is broken in every way:
-// nothing accepted is lost, one key is one activity, and no key swallows a retry.
+// nothing accepted is lost, one key stands for one activity, and no key swallows
+// a retry.
 func TestNothingAcceptedIsLostNorDoubledWhateverCallFails(t *testing.T) {
 	for name, b := range scenarios() {
 		t.Run(name, func(t *testing.T) {
@@ -103,8 +104,8 @@ func (w *world) submitUntilAccepted(b enqueue.BatchRequest) []enqueue.Result {
 		case err != nil && !errors.As(err, &send):
 			w.Fatalf("an error that tells the client nothing: %v", err)
 		case b.DeduplicationKey == nil:
-			// The client cannot retry safely. If it was told for certain that
-			// nothing was queued, that has to be true.
+			// Without a key the client cannot retry safely. If the error said for
+			// certain that nothing was queued, nothing must be on the queue.
 			w.comeToRest(b.Requests[0].Delay)
 			if n := len(w.arrived()); send != nil && !send.MaybeSent && !died && n > 0 {
 				w.Errorf("%d activities arrived after %v", n, err)
@@ -116,7 +117,8 @@ func (w *world) submitUntilAccepted(b enqueue.BatchRequest) []enqueue.Result {
 	return nil
 }
 
-// comeToRest lets delays pass and runs the scheduled function until it is done.
+// comeToRest lets delays pass and runs the scheduled function until no work is
+// left.
 func (w *world) comeToRest(delay time.Duration) {
 	w.Helper()
 	w.wait(delay + time.Minute)
@@ -130,7 +132,7 @@ func (w *world) comeToRest(delay time.Duration) {
 	w.Fatal("the agenda does not get released")
 }
 
-// checkArrivals holds what arrived against what was answered.
+// checkArrivals compares what arrived with what was answered.
 func (w *world) checkArrivals(b enqueue.BatchRequest, results []enqueue.Result) {
 	w.Helper()
 	arrived := map[activity.ID]arrival{}
@@ -154,7 +156,7 @@ func (w *world) checkArrivals(b enqueue.BatchRequest, results []enqueue.Result) 
 		}
 		r, err := w.truth.Activity(w.Context(), res.ID)
 		if u := a.Message.Unrecorded; err != nil && u != nil && !u.Forget.IsZero() {
-			// Whoever works on the message first makes up for it.
+			// The first worker on the message writes the missing record.
 		} else if err != nil {
 			w.Errorf("record of activity %d: %v", i, err)
 		} else if r.Targets != len(b.Requests[i].Recipients) || !r.CreatedAt.Equal(a.Message.Activity.CreatedAt) {
@@ -164,8 +166,8 @@ func (w *world) checkArrivals(b enqueue.BatchRequest, results []enqueue.Result) 
 	if b.DeduplicationKey == nil {
 		return
 	}
-	// A last retry, to another process, reaches the same activities: they are
-	// duplicates or, if the first call could not confirm, sent once more.
+	// A last retry, to another process, reaches the same activities: the retry is
+	// a duplicate or, if the first call could not confirm, sends them once more.
 	w.restart(faults.NewPlan())
 	if b.DeduplicationTTL == 0 && b.Requests[0].OrderingKey != "" && b.Requests[0].Delay == 0 {
 		return // the queue's own window of five minutes may be over by now
@@ -178,8 +180,7 @@ func (w *world) checkArrivals(b enqueue.BatchRequest, results []enqueue.Result) 
 	}
 }
 
-// Every call of a release with several tasks due, on both kinds of queue, is
-// broken.
+// Breaks every call of a release with several tasks due, on both kinds of queue.
 func TestReleasedOnceWhateverCallFails(t *testing.T) {
 	engines.Sweep(t, func(t *testing.T, e engines.Engine, p *faults.Plan) {
 		w := newWorldOn(t, e, faults.NewPlan())

@@ -2,14 +2,14 @@ package enqueue
 
 import "fedpost/internal/activity"
 
-// collapse turns recipients into targets in their order: duplicates go, and
-// recipients that have a shared inbox in common become one target, unless every
-// inbox is wanted. It also returns the number of distinct recipients. The URLs
-// are in their canonical spelling.
+// collapse turns recipients into targets, in the recipients' order: duplicates
+// are dropped, and recipients with the same shared inbox become one target,
+// unless every inbox is wanted. It also returns the number of distinct
+// recipients. URLs are expected in their canonical spelling.
 //
-// A shared inbox exists so that a server with a thousand followers of the
-// sender is told once; who on that server gets to see the activity is its own
-// business, by the activity's addressing.
+// With a shared inbox a server that has a thousand followers of the sender gets
+// the activity once. The server decides by the activity's addressing which of its
+// users see the activity.
 // https://www.w3.org/TR/activitypub/#shared-inbox-delivery
 func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, distinct int) {
 	place := make(map[string]int, len(rs)) // in targets, by URL
@@ -23,8 +23,8 @@ func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, disti
 
 		inbox, shared := r.Inbox, false
 		if r.SharedInbox != "" && !everyInbox {
-			// An inbox that is named as its own shared inbox is one actor's: what it
-			// answers says nothing of the whole server.
+			// An inbox that is named as its own shared inbox belongs to one
+			// actor: its answer says nothing about the whole server.
 			inbox, shared = r.SharedInbox, r.SharedInbox != r.Inbox
 		}
 		if i, ok := place[inbox]; ok {

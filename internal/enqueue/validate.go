@@ -13,9 +13,10 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// maxEscaped is how many bytes a body may take in a queue message of 1 MiB that
-// has to hold a chunk's targets, too. Only bodies made of control characters,
-// which no JSON document may hold, are within the body limit and over this one.
+// maxEscaped is how many bytes a body may take in a queue message of 1 MiB, which
+// must hold a chunk's targets too. Only a body full of control characters can be
+// within the body limit and over this one, and no JSON document may hold control
+// characters.
 const maxEscaped = 640 << 10
 
 // maxOrderingKey is the longest ordering key in bytes.
@@ -24,7 +25,7 @@ const maxOrderingKey = 1024
 // maxTTL is the longest deduplication window a request may ask for.
 const maxTTL = 30 * 24 * time.Hour
 
-// item is a request that is in order.
+// item is a request that has been checked.
 type item struct {
 	Request
 	typ        string
@@ -32,8 +33,8 @@ type item struct {
 	recipients int
 }
 
-// check returns req as an item and adds what is wrong with it to f. The item is
-// of use only if nothing is.
+// check returns req as an item and adds its faults to f. The item may be used
+// only if there are no faults.
 func (s *Service) check(ctx context.Context, req Request, f faults) (item, error) {
 	it := item{Request: req}
 	if p, ok := s.o.Protocols.Of(cmp.Or(req.Protocol, s.o.Protocols.Default())); ok {
@@ -47,13 +48,13 @@ func (s *Service) check(ctx context.Context, req Request, f faults) (item, error
 	s.checkRecipients(&it, f)
 	s.checkOptions(req, f)
 	if it.Coalesce == activity.CoalesceNone {
-		it.Coalesce = "" // the default, said aloud
+		it.Coalesce = "" // "none" is the default
 	}
 	checkKey(req.DeduplicationKey, req.DeduplicationTTL, f)
 	return it, nil
 }
 
-// checkProtocol checks what the protocol has a say in.
+// checkProtocol checks the fields that depend on the protocol.
 func (s *Service) checkProtocol(ctx context.Context, it *item, p protocol.Protocol, f faults) error {
 	s.checkDelivered(it, p.Intake, f)
 	if p.Intake.Single {
@@ -71,8 +72,8 @@ func (s *Service) checkProtocol(ctx context.Context, it *item, p protocol.Protoc
 	return nil
 }
 
-// expects reports whether a field belongs to a protocol. If not, it has to be
-// empty.
+// expects reports whether a protocol uses a field. A field that the protocol does
+// not use must be empty.
 func (s *Service) expects(p protocol.Protocol, field protocol.Field, value string, f faults) bool {
 	if slices.Contains(p.Intake.Fields, field) {
 		return true
@@ -87,7 +88,7 @@ func (s *Service) expects(p protocol.Protocol, field protocol.Field, value strin
 	return false
 }
 
-// checkDelivered checks what is to be delivered, and takes its type.
+// checkDelivered checks the body and reads the activity's type from it.
 func (s *Service) checkDelivered(it *item, in protocol.Intake, f faults) {
 	pointer := "/" + string(in.Body)
 	switch {
@@ -112,7 +113,8 @@ func (s *Service) checkKeyID(ctx context.Context, id string, f faults) error {
 	known, err := s.o.Keys.Known(brief, id)
 	switch {
 	case err != nil && s.o.Markers.Open() && ctx.Err() == nil:
-		// A key that is missing shows in the outcomes of the deliveries.
+		// A key that is missing after all shows in the outcomes of the
+		// deliveries.
 		s.o.Log.DebugContext(ctx, "the signing key could not be looked for, going on without", "key", id, "error", err)
 	case err != nil:
 		return fmt.Errorf("look for key: %w", err)
@@ -131,7 +133,7 @@ func checkJob(job string, f faults) {
 	}
 }
 
-// checkServer returns the one spelling of a server's URL.
+// checkServer returns the canonical URL of a Sipher server.
 func checkServer(url string, f faults) string {
 	server, err := canonical(url, activity.CanonicalServer)
 	switch {
@@ -154,7 +156,7 @@ func checkSingle(it *item, name activity.Protocol, f faults) {
 	}
 }
 
-// checkBody reports whether the body can be carried.
+// checkBody reports whether a body of that size can be carried.
 func (s *Service) checkBody(pointer, body string, f faults) bool {
 	switch {
 	case len(body) > s.o.Limits.Body:
@@ -175,7 +177,7 @@ func (s *Service) checkRecipients(it *item, f faults) {
 		return
 	}
 	before := len(*f.list)
-	rs := make([]Recipient, len(it.Recipients)) // the caller keeps its list
+	rs := make([]Recipient, len(it.Recipients)) // a copy: the caller's list stays unchanged
 	for i, r := range it.Recipients {
 		var err error
 		if rs[i].Inbox, err = canonicalInbox(r.Inbox); err != nil {
@@ -222,8 +224,8 @@ func (s *Service) checkOptions(req Request, f faults) {
 	}
 }
 
-// checkKey accepts any string but the empty one, which is a client's mistake:
-// all its requests would count as one.
+// checkKey accepts any string but the empty one. An empty key is a client's
+// mistake: all of the client's requests would count as one.
 func checkKey(key *string, ttl time.Duration, f faults) {
 	if key != nil && *key == "" {
 		f.add("/deduplicationKey", "is empty; leave it out or give a key")

@@ -177,7 +177,7 @@ func TestRecipientsUpToTheLimitAfterCollapse(t *testing.T) {
 	if f := got["/recipients"]; !strings.Contains(f.Detail, "makes 101 inboxes") {
 		t.Errorf("one too many: %v", got)
 	}
-	// Many recipients behind few shared inboxes are few.
+	// Many recipients behind few shared inboxes count as few targets.
 	crowd := inboxes(1000, 0)
 	for i := range crowd {
 		crowd[i].SharedInbox = fmt.Sprintf("https://social-%d.example/inbox", i%100)
@@ -212,7 +212,7 @@ func TestAnOutageOfTheKeyStoreIsOursAndNotTheCallers(t *testing.T) {
 	if !errors.As(err, &send) || send.MaybeSent || !errors.Is(err, outage) {
 		t.Errorf("got %v", err)
 	}
-	// What is wrong with the request is worth saying all the same.
+	// The request's own faults are reported even during the outage.
 	faultsOf(t, second(w.enqueue(request(body("[]")))))
 }
 
@@ -302,7 +302,7 @@ func TestEveryRecipientIsStoodForOnce(t *testing.T) {
 	})
 }
 
-// TestB21AnInboxHasOneSpelling: five spellings of an inbox are one POST.
+// TestB21AnInboxHasOneSpelling: five spellings of an inbox lead to one POST.
 func TestB21AnInboxHasOneSpelling(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	res, err := w.enqueue(request(inbox("https://münchen.example/inbox", "https://xn--mnchen-3ya.example/inbox", "https://MÜNCHEN.example:0443/inbox",

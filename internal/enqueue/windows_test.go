@@ -11,8 +11,8 @@ import (
 )
 
 // TestB16AKeyOnTheOrderedQueueHasOneAnswer: with and without a window or a delay
-// of its own, in either order, a key stands for one activity: the second call is
-// a duplicate or, if it asks for something else, told so.
+// of its own, in either order, a key stands for one activity. The second call is
+// a duplicate or, if it asks for something else, a mismatch.
 func TestB16AKeyOnTheOrderedQueueHasOneAnswer(t *testing.T) {
 	plain, hour := request(ordered("g"), key("k")), request(ordered("g"), key("k"), ttl(time.Hour))
 	later := request(ordered("g"), key("k"), delay(time.Minute))
@@ -60,8 +60,8 @@ func TestB16AKeyOnTheOrderedQueueHasOneAnswer(t *testing.T) {
 	}
 }
 
-// TestB16ConcurrentCallsOfBothKindsAreOneActivity: at every call that one makes,
-// the other runs from beginning to end.
+// TestB16ConcurrentCallsOfBothKindsAreOneActivity: before each call that one
+// service makes, the other runs from beginning to end.
 func TestB16ConcurrentCallsOfBothKindsAreOneActivity(t *testing.T) {
 	plain, hour := request(ordered("g"), key("k")), request(ordered("g"), key("k"), ttl(time.Hour))
 	for name, c := range map[string][2]enqueue.Request{"a plain call, 1h in it": {plain, hour}, "1h, a plain call in it": {hour, plain}} {

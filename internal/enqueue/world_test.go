@@ -40,8 +40,7 @@ var (
 	sending = []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered}
 )
 
-// protocols are those that fedpost speaks. The Sipher protocol records nothing
-// here.
+// protocols holds fedpost's protocols. The Sipher protocol has no recorder here.
 var protocols = protocol.Set{
 	activitypub.Register(nil, retry.ActivityPub()),
 	withRecorder(siphers.Register(nil, siphers.Bounds{}), nil),
@@ -52,16 +51,16 @@ func withRecorder(p protocol.Protocol, r protocol.Recorder) protocol.Protocol {
 	return p
 }
 
-// world is the service on an engine, all of its calls counted and breakable by a
-// plan.
+// world is the service on an engine. A plan counts all calls and can break each
+// of them.
 type world struct {
 	*testing.T
 	engine  engines.Instance
 	plan    *faults.Plan
-	cost    *cost.Estimate // since the last restart
+	cost    *cost.Estimate // AWS requests since the last restart
 	clock   time.Time
-	store   *store.Store // through the plan
-	truth   *store.Store // beside it
+	store   *store.Store // its calls go through the plan
+	truth   *store.Store // its calls bypass the plan
 	guard   *dedup.Guard
 	service *enqueue.Service
 	release *agenda.Releaser
@@ -74,16 +73,17 @@ type keys map[string]bool
 
 func (k keys) Known(_ context.Context, id string) (bool, error) { return k[id], nil }
 
-// option changes a world before it is put together.
+// option changes a world before its service is built.
 type option func(*settings)
 
 type settings struct {
 	dedup     dedup.Options
 	enqueue   enqueue.Options
 	noMarkers bool
-	// maxMessage, if set, is the size up to which messages need no claim check.
+	// maxMessage, if set, is the size in bytes up to which messages need no claim
+	// check.
 	maxMessage int
-	ledger     enqueue.Ledger // instead of the store
+	ledger     enqueue.Ledger // nil: the store
 }
 
 func newWorld(t *testing.T, p *faults.Plan, change ...option) *world {
@@ -99,7 +99,7 @@ func newWorldOn(t *testing.T, e engines.Engine, p *faults.Plan, change ...option
 	return w
 }
 
-// restart puts everything but the engine together anew, around another plan.
+// restart builds everything but the engine anew, around another plan.
 func (w *world) restart(p *faults.Plan) {
 	w.plan, w.cost = p, cost.NewEstimate()
 	queues, items := w.engine.Under(p)
@@ -136,7 +136,7 @@ func (w *world) now() time.Time { return w.clock }
 
 func (w *world) wait(d time.Duration) { w.clock = w.clock.Add(d) }
 
-// request is a sound one.
+// request returns a valid request.
 func request(change ...func(*enqueue.Request)) enqueue.Request {
 	r := enqueue.Request{
 		Protocol: activity.ActivityPub, Body: ptr(note), KeyID: keyID,
@@ -174,7 +174,7 @@ func (w *world) enqueue(r enqueue.Request) (enqueue.Result, error) {
 	return w.service.Enqueue(w.Context(), r)
 }
 
-// must enqueues what has to be accepted.
+// must enqueues a request that has to be accepted.
 func (w *world) must(r enqueue.Request, want enqueue.Status) activity.ID {
 	w.Helper()
 	res, err := w.enqueue(r)
@@ -187,14 +187,14 @@ func (w *world) must(r enqueue.Request, want enqueue.Status) activity.ID {
 	return res.ID
 }
 
-// arrival is one single activity on a queue.
+// arrival is one activity that arrived on a queue.
 type arrival struct {
 	Queue   queue.Name
-	Message message.Message // what a claim check stands for; never a batch
+	Message message.Message // with the claim check resolved; never a batch
 	Raw     queue.Received
 }
 
-// arrived takes everything visible off the queues, past the plan.
+// arrived takes all visible messages off the queues, bypassing the plan.
 func (w *world) arrived() []arrival {
 	w.Helper()
 	var all []arrival
@@ -220,7 +220,7 @@ func (w *world) arrived() []arrival {
 	return all
 }
 
-// open returns the single activities that a message stands for.
+// open returns the activities that a message carries, one each.
 func (w *world) open(text string) []message.Message {
 	w.Helper()
 	m, err := message.Decode(text)
@@ -257,7 +257,7 @@ func ids(all []arrival) map[activity.ID]int {
 	return n
 }
 
-// only returns the one activity that arrived, however often.
+// only returns the one activity that arrived, once or more often.
 func (w *world) only() activity.ID {
 	w.Helper()
 	got := ids(w.arrived())

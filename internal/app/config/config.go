@@ -1,15 +1,15 @@
-// Package config reads fedpost's settings from the environment, once, at
-// start, and refuses to start on any that cannot be right.
+// Package config reads fedpost's settings from the environment, once, at start,
+// and refuses to start with a setting that cannot be right.
 //
-// A function that is wrongly configured and starts anyway fails later, on
-// somebody's activity. So everything that can be checked is checked before the
-// first one, and all faults are reported together, each with the variable's
-// name, what is wrong with it and what to do: one deployment to find out, one
-// to repair.
+// A function that starts with a wrong setting fails later, on somebody's
+// activity. So package config checks all that it can before the first activity,
+// and reports all faults together, each with the variable's name, what is wrong
+// with the value and what to do. One deployment finds all faults, and one repairs
+// them.
 //
-// There is one struct for each concern. What a program reads is the struct
-// that lists its concerns (Enqueue, Deliver, HealthCheck, Local), so it can be
-// listed, documented, and compared with what template.yaml sets.
+// There is one struct for each concern. A program's settings are a struct that
+// lists the program's concerns (Enqueue, Deliver, HealthCheck, Local), so tests
+// can list and document them and compare them with template.yaml.
 package config
 
 import (
@@ -22,11 +22,11 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Load fills cfg, a pointer to a struct whose fields are structs of this
-// package, from the process's environment. Its error is an *Error.
+// Load fills cfg, a pointer to a struct whose fields are structs of this package,
+// from the process's environment. An error is an *Error.
 func Load(cfg any) error { return From(cfg, env.ToMap(os.Environ())) }
 
-// From is Load from an environment that is given.
+// From does what Load does, from the given environment.
 func From(cfg any, environ map[string]string) error {
 	var faults []Fault
 	faulty := map[string]bool{}
@@ -49,7 +49,7 @@ func concerns(cfg any) []reflect.Value {
 	return all
 }
 
-// checker is a concern with rules that a single variable cannot show.
+// checker is a concern with rules that involve more than one variable.
 type checker interface{ check(*report) }
 
 func load(concern reflect.Value, environ map[string]string, faulty map[string]bool) []Fault {
@@ -64,7 +64,7 @@ func load(concern reflect.Value, environ map[string]string, faulty map[string]bo
 	return r.faults
 }
 
-// Setting is one variable as operators know it.
+// Setting is one variable, described for operators.
 type Setting struct {
 	Name     string
 	Concern  string // the struct it belongs to
@@ -95,15 +95,15 @@ func Names(cfg any) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// field is a Setting and the struct field behind it.
+// field is a Setting together with its struct field.
 type field struct {
 	Setting
 	index int
 	name  string
 }
 
-// fields reads the tags of a concern. Every field has a name and a help text;
-// one that has not is a mistake in this package.
+// fields reads the tags of a concern. Every field must have a name and a help
+// text; a missing one is a mistake in this package.
 func fields(t reflect.Type) []field {
 	var all []field
 	preset := preset(reflect.New(t)).Elem()

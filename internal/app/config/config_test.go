@@ -140,7 +140,7 @@ func TestNoSecretIsInAnError(t *testing.T) {
 	}
 }
 
-// What answers strangers, or only asks them, has no private key to lose.
+// Programs that only answer strangers or send them requests read no private key.
 func TestOnlyWhatSignsReadsSecrets(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  any
@@ -190,7 +190,8 @@ func TestAnIdentityIsKnownWithoutItsPrivateKeys(t *testing.T) {
 	}
 }
 
-// Halves of an identity are in two concerns, yet each fault is reported once.
+// Each half of an identity is a concern of its own, yet each fault is reported
+// once.
 func TestD9EveryFaultOfAnIdentityIsReportedOnce(t *testing.T) {
 	other := member(t)
 	env := member(t,

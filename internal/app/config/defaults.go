@@ -14,14 +14,14 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Where a package of the domain has a default of its own, that is the setting's:
-// it stands once. All other defaults are in the settings' tags.
+// A default that a package of the domain defines is used from there, so that it
+// stands once. All other defaults are in the settings' tags.
 
-// defaulter is a concern whose defaults are those of the domain.
+// defaulter is a concern that takes defaults from the domain.
 type defaulter interface{ defaults() }
 
-// preset gives a concern the domain's defaults, which parsing leaves alone unless a
-// variable is set.
+// preset gives a concern the domain's defaults. Parsing changes only settings
+// whose variable is set.
 func preset(concern reflect.Value) reflect.Value {
 	if d, ok := concern.Interface().(defaulter); ok {
 		d.defaults()

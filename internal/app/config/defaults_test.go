@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A default in a tag beside one of the domain's would be a second place to be
-// wrong in: the two drift apart, and nobody knows which holds.
+// With a default both in a tag and in the domain the two would drift apart, and
+// nobody would know which one holds.
 func TestADefaultStandsOnce(t *testing.T) {
 	for _, p := range programs {
 		for _, concern := range concerns(p.cfg) {

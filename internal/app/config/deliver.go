@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Retry is when a failed delivery of ActivityPub is tried again. Sipher's
-// retries are a part of its protocol.
+// Retry says when a failed ActivityPub delivery is tried again. The Sipher
+// protocol defines its own retries.
 type Retry struct {
 	Policy string         `env:"RETRY_POLICY" envDefault:"activitypub" help:"activitypub (five tries, then it waits up to 7 days for its server), ldp (four tries, of network errors only) or sipher (five tries); the settings below, where set, replace one of its values each"`
 	Tries  *int           `env:"RETRY_TRIES" min:"1" max:"20" help:"the number of quick tries, the first included: 1 to 20"`
@@ -33,7 +33,7 @@ func (c Retry) Build() (retry.Policy, error) {
 	replace(&p.Jitter, c.Jitter)
 	replace(&p.GiveUp, c.GiveUp)
 	if replace(&p.Park, c.Park); p.Park {
-		p.Circuit = true // which is what releases parked deliveries
+		p.Circuit = true // only the circuit releases parked deliveries
 	}
 	return p, p.Validate()
 }
@@ -51,7 +51,8 @@ func (c *Retry) check(r *report) {
 	}
 }
 
-// Circuit is when a server counts as down, and how it is found to be back.
+// Circuit says when a server counts as down, and how fedpost finds out that the
+// server is back.
 type Circuit struct {
 	Streak   int           `env:"CIRCUIT_STREAK" min:"1" max:"1000" help:"how many failures in a row open a server's circuit: 1 to 1000"`
 	Share    float64       `env:"CIRCUIT_SHARE" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
@@ -64,8 +65,8 @@ type Circuit struct {
 	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that is granted to a server that asks for one (Retry-After): 1m to 7d"`
 }
 
-// Rules returns the rules of the circuit, for deliveries that are given up
-// after a time.
+// Rules returns the circuit's rules, for deliveries that are given up after the
+// given time.
 func (c Circuit) Rules(giveUp time.Duration) circuit.Rules {
 	return circuit.Rules{
 		OpenAfter: c.Streak, OpenShare: c.Share, OpenSample: c.Sample, Window: c.Window,
@@ -74,7 +75,7 @@ func (c Circuit) Rules(giveUp time.Duration) circuit.Rules {
 	}.Complete()
 }
 
-// Outbound is how requests to strangers are made.
+// Outbound says how requests to other servers are made.
 type Outbound struct {
 	Timeout   time.Duration `env:"DELIVERY_TIMEOUT" min:"1s" max:"30s" help:"how long one request to an inbox may take: 1s to 30s"`
 	UserAgent string        `env:"USER_AGENT" envDefault:"fedpost/1" help:"the User-Agent of all requests, best with a page that says who you are: fedpost/1 (+https://social.example/about)"`
@@ -107,7 +108,7 @@ type notPrefix string
 
 func (e notPrefix) Error() string { return "not a list of CIDR prefixes because of " + string(e) }
 
-// Concurrency is how much one invocation does at a time.
+// Concurrency bounds what one invocation does at a time.
 type Concurrency struct {
 	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
 	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them to one server: 1 to 100"`

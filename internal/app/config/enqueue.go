@@ -7,7 +7,7 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Deduplication is how a repeated request is told from a new one.
+// Deduplication says how a repeated request is recognized.
 type Deduplication struct {
 	Fallback string        `env:"DEDUPLICATION_FALLBACK" envDefault:"open" help:"open, to accept a request with a deduplication key when no marker can be written, or closed, to refuse it"`
 	TTL      time.Duration `env:"DEDUPLICATION_TTL" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the request does not say: 1s to 30d"`
@@ -28,7 +28,7 @@ type Limits struct {
 	Retention     time.Duration `env:"RECORD_RETENTION" min:"1d" max:"365d" help:"how long records of activities and their recipients are kept: 1d to 365d"`
 }
 
-// Priorities choose the queue of an activity that does not say its priority.
+// Priorities choose the queue of an activity whose request names no priority.
 type Priorities struct {
 	High    Words  `env:"PRIORITY_HIGH_TYPES" envDefault:"Delete,Undo,Block,Flag,Accept,Reject,Follow" help:"the types of activities that go to the high queue, with commas between them"`
 	Low     Words  `env:"PRIORITY_LOW_TYPES" envDefault:"Like,Dislike,EmojiReact,View,Listen,Read" help:"the types of activities that go to the low queue, with commas between them"`
@@ -48,7 +48,8 @@ func (p *Priorities) check(r *report) {
 	}
 }
 
-// ByType returns the priority of each type that has one of its own.
+// ByType returns the activity types that have a priority of their own, and those
+// priorities.
 func (p Priorities) ByType() map[string]activity.Priority {
 	m := map[string]activity.Priority{}
 	for _, t := range p.High {

@@ -11,7 +11,7 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Fault is what is wrong with one variable.
+// Fault says what is wrong with one variable.
 type Fault struct {
 	Variable string
 	Wrong    string // "is not set", "is \"1 hour\", which is not a duration"
@@ -32,8 +32,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// LogValue implements slog.LogValuer: a list, which is easier to read in a log
-// than a text with line breaks in it.
+// LogValue implements slog.LogValuer: a list is easier to read in a log than a
+// text with line breaks.
 func (e *Error) LogValue() slog.Value {
 	lines := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -42,8 +42,8 @@ func (e *Error) LogValue() slog.Value {
 	return slog.AnyValue(lines)
 }
 
-// report collects the faults of one concern. Which variables have one is known
-// to all: some concerns look at each other's.
+// report collects the faults of one concern. The variables with a fault are known
+// to all concerns, because some concerns check each other's variables.
 type report struct {
 	fields []field
 	env    map[string]string
@@ -56,7 +56,7 @@ func newReport(t reflect.Type, environ map[string]string, faulty map[string]bool
 }
 
 // add records a fault, unless the variable has one already: a value that could
-// not be read breaks other rules too, and those are no news.
+// not be parsed breaks other rules too, and those faults tell nothing new.
 func (r *report) add(variable, wrong, fix string) {
 	if r.faulty[variable] {
 		return
@@ -65,14 +65,16 @@ func (r *report) add(variable, wrong, fix string) {
 	r.faults = append(r.faults, Fault{variable, wrong, fix})
 }
 
-// parsed records what the parser complained about, and what is missing.
+// parsed records the values that could not be parsed and the variables that are
+// missing.
 func (r *report) parsed(err error) {
 	unread := map[string]error{}
 	if all, ok := errors.AsType[env.AggregateError](err); ok {
 		for _, one := range all.Errors {
 			p, ok := errors.AsType[env.ParseError](one)
 			if !ok {
-				// Everything else speaks of a tag that this package got wrong.
+				// Every other error of the parser is about a tag that this
+				// package got wrong.
 				panic(fmt.Sprintf("config: %v", one))
 			}
 			unread[p.Name] = p.Err
@@ -88,7 +90,7 @@ func (r *report) parsed(err error) {
 	}
 }
 
-// shown is a variable's value for a message; secrets are not shown.
+// shown is a variable's value for a message, or a placeholder for a secret.
 func (r *report) shown(f field) string {
 	if f.Secret {
 		return "has a value"
@@ -96,7 +98,7 @@ func (r *report) shown(f field) string {
 	return fmt.Sprintf("is %q", r.env[f.Name])
 }
 
-// bounds checks the variables that have a least or greatest value.
+// bounds checks the variables that have a minimum or maximum.
 func (r *report) bounds(v reflect.Value) {
 	for _, f := range r.fields {
 		got := v.Field(f.index)
@@ -115,7 +117,7 @@ func (r *report) bounds(v reflect.Value) {
 	}
 }
 
-// oneOf checks a variable that is one of a few words.
+// oneOf checks a variable that must be one of a few words.
 func (r *report) oneOf(variable, got string, words ...string) {
 	if slices.Contains(words, got) {
 		return
@@ -124,7 +126,7 @@ func (r *report) oneOf(variable, got string, words ...string) {
 	r.add(variable, fmt.Sprintf("is %q", got), "set it to "+strings.Join(words[:last], ", ")+" or "+words[last])
 }
 
-// token checks a variable that becomes a part of names.
+// token checks a variable that becomes part of a name.
 func (r *report) token(variable, got string, most int) {
 	outside := func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'

@@ -13,8 +13,8 @@ import (
 	"fedpost/internal/api/contract"
 )
 
-// parsers replace the library's own, whose errors speak of Go functions. Their
-// errors complete the sentence "X is …, which is …".
+// parsers replace the library's own, whose errors name Go functions. An error of
+// theirs completes the sentence "X is …, which is …".
 var parsers = map[reflect.Type]env.ParserFunc{
 	reflect.TypeFor[int]():           func(s string) (any, error) { return parseInt(s) },
 	reflect.TypeFor[bool]():          func(s string) (any, error) { return parseBool(s) },
@@ -92,7 +92,7 @@ func parseAnyDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// less and more compare a value with a bound as it is written in a tag.
+// less and more compare a value with a bound, which is written as in a tag.
 func less(v reflect.Value, bound string) bool { return number(v) < boundOf(v, bound) }
 func more(v reflect.Value, bound string) bool { return number(v) > boundOf(v, bound) }
 

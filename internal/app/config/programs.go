@@ -85,14 +85,15 @@ func (l Local) HealthCheck() HealthCheck {
 	}
 }
 
-// AWS is what `fedpost up` reads beside Local to run on AWS's services.
+// AWS is what `fedpost up` reads in addition to Local when it runs on AWS's
+// services.
 type AWS struct {
 	Queues  Queues
 	Table   Table
 	Sealing Sealing
 }
 
-// Access is who may use the API of `fedpost up`. On AWS that is IAM's business.
+// Access says who may use the API of `fedpost up`. On AWS, IAM decides.
 type Access struct {
 	Token string `env:"FEDPOST_API_TOKEN" secret:"true" help:"a secret of at least 16 characters that clients send as Bearer token; needed to listen on anything but loopback"`
 }
@@ -104,7 +105,7 @@ func (a *Access) check(r *report) {
 	}
 }
 
-// Metrics is how what happens is counted on AWS.
+// Metrics says how events are counted on AWS.
 type Metrics struct {
 	Namespace string `env:"METRICS_NAMESPACE" envDefault:"fedpost" help:"the CloudWatch namespace of metrics, one for each installation: up to 255 letters, digits, - and _"`
 }

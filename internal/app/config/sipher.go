@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/protocol/sipher/peers"
 )
 
-// SipherIdentity is who we are in a Sipher network, as far as everybody may know
-// it. It is needed to be found. The names are those Sipher servers use.
+// SipherIdentity is the public half of our identity in a Sipher network. Other
+// servers need it to find us. The names are those that Sipher servers use.
 type SipherIdentity struct {
 	Origin              string `env:"BETTER_AUTH_URL" help:"our own origin, such as https://social.example, without a slash at the end"`
 	PublicKey           string `env:"FEDERATION_PUBLIC_KEY" help:"our Ed25519 public key, 32 bytes in base64"`
@@ -33,16 +33,17 @@ func (s *SipherIdentity) check(r *report) {
 	r.identity(err)
 }
 
-// SipherSecrets are the private halves of our identity. Only what signs and
-// decrypts reads them, so that nothing else can lose them. A program that reads
-// them reads SipherIdentity before: all of both, or nothing, is set.
+// SipherSecrets are the private halves of our identity's keys. Only programs that
+// sign or decrypt read them, so that no other program can lose them. A program
+// that reads SipherSecrets reads SipherIdentity first. Either all variables of
+// both are set or none.
 type SipherSecrets struct {
 	PrivateKey           string `env:"FEDERATION_PRIVATE_KEY" secret:"true" help:"our Ed25519 private key, 64 bytes (seed and public key) in base64"`
 	EncryptionPrivateKey string `env:"FEDERATION_ENCRYPTION_PRIVATE_KEY" secret:"true" help:"our X25519 private key, 32 bytes in base64"`
 }
 
-// Load returns the identity to send with, of which public is the other half. Its
-// error joins *crypto.SettingFault.
+// Load returns the identity to send with; public is the identity's public half.
+// Its error joins *crypto.SettingFault.
 func (s SipherSecrets) Load(public SipherIdentity) (crypto.Identity, error) {
 	return crypto.LoadIdentity(func(name string) string {
 		switch name {
@@ -60,21 +61,21 @@ func (s *SipherSecrets) check(r *report) {
 	r.identity(err)
 }
 
-// SipherSecret is where Lambda's deliver function has the keys of our identity
-// from. A variable of a function can be read by whoever may look at the
-// function; a secret only by those that a policy names.
+// SipherSecret says from which secret Lambda's deliver function reads the keys of
+// our identity. Everybody who may look at a function can read its variables; only
+// those whom a policy names can read a secret.
 type SipherSecret struct {
 	ARN string `env:"SIPHER_SECRET_ARN" help:"the ARN of a Secrets Manager secret, a JSON object with the four FEDERATION_ settings, which then count instead of the variables"`
 }
 
-// SecretNames are the entries that the secret must have.
+// SecretNames are the entries that the secret must contain.
 var SecretNames = []string{
 	crypto.SettingPublicKey, crypto.SettingPrivateKey, crypto.SettingEncryptionKey, crypto.SettingEncryptionPrivate,
 }
 
-// LoadWithSecret is Load with the identity's keys as the secret has them. All of
-// them must be there: without any, jobs would be refused as if we were in no
-// network.
+// LoadWithSecret does what Load does, with the identity's keys taken from the
+// secret. The secret must contain all of them: without keys, jobs would be
+// refused as if fedpost were in no network.
 func LoadWithSecret(cfg any, secret map[string]string) error {
 	environ := env.ToMap(os.Environ())
 	var faults []Fault
@@ -90,7 +91,7 @@ func LoadWithSecret(cfg any, secret map[string]string) error {
 	return From(cfg, environ)
 }
 
-// identity records what is wrong with an identity's settings.
+// identity records the faults of an identity's settings.
 func (r *report) identity(err error) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -103,7 +104,7 @@ func (r *report) identity(err error) {
 	}
 }
 
-// Sipher is how the protocol is spoken.
+// Sipher holds the settings of the Sipher protocol.
 type Sipher struct {
 	Threats      string `env:"SIPHER_THREAT_POLICIES" help:"a JSON object that changes what is done about a reason for which a server is unhealthy, such as {\"TIMEOUT\":{\"proxyEligible\":true,\"directHealthCheckable\":true}}"`
 	Deliveries   int    `env:"SIPHER_DELIVERY_CONCURRENCY" envDefault:"10" min:"1" max:"256" help:"how many Sipher jobs one process delivers at a time, of which one server takes at most half: 1 to 256"`

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// A setting that nothing reads is a promise to operators that is not kept.
+// A setting that no code reads promises operators an effect that it does not
+// have.
 func TestEverySettingIsRead(t *testing.T) {
 	var code strings.Builder
 	for _, dir := range []string{".", "..", "../lambda", "../../../cmd/fedpost"} {
@@ -45,8 +46,9 @@ func TestEverySettingIsRead(t *testing.T) {
 	}
 }
 
-// TestEachProgramReadsAllOfItsConcerns: what a function does not read must not
-// be listed as read by it, or the template could set it to no effect.
+// TestEachProgramReadsAllOfItsConcerns: a concern that a function does not read
+// must not be listed as read, or the template could set its variables without
+// effect.
 func TestEachProgramReadsAllOfItsConcerns(t *testing.T) {
 	used := map[string]map[string]bool{}
 	for _, dir := range []string{"..", "../lambda"} {
@@ -76,8 +78,8 @@ func TestEachProgramReadsAllOfItsConcerns(t *testing.T) {
 	}
 }
 
-// selections notes the fields that a function selects of its variables and
-// parameters of types of this package.
+// selections collects the fields that a function reads of variables and
+// parameters whose type is of this package.
 func selections(fn *ast.FuncDecl, used map[string]map[string]bool) {
 	programOf := map[string]string{}
 	bind := func(names []*ast.Ident, of ast.Expr) {

@@ -1,10 +1,10 @@
-// Package lambda puts fedpost's functions together on AWS: settings and
-// clients from a Lambda function's environment, around the assembly that all
-// engines share.
+// Package lambda builds fedpost's functions on AWS: it reads settings from the
+// Lambda function's environment, makes the AWS clients and passes both to package
+// app.
 //
-// It is the only thing the Lambda functions import, and it imports nothing of
-// the embedded engine, so that no SQLite is linked into them; a test of the
-// binaries' dependencies holds it to that.
+// The Lambda functions import only this package, and this package imports nothing
+// of the embedded engine, so that no Lambda binary links SQLite. A test checks
+// the binaries' dependencies.
 package lambda
 
 import (
@@ -29,7 +29,7 @@ import (
 	"fedpost/internal/keys/kms"
 )
 
-// Enqueue is functions/enqueue. IAM has authenticated who calls it.
+// Enqueue is functions/enqueue. IAM has authenticated the caller.
 func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 	var c config.Enqueue
 	if err := config.Load(&c); err != nil {
@@ -67,7 +67,7 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 		return nil, err
 	}
 	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
-	// Counts outlive an engine that is replaced.
+	// The counters are kept when the engine is replaced.
 	p.Metrics, p.Tally = meter, p.NewTally()
 	worker, err := worker(c, p, cfg)
 	if err != nil {
@@ -79,8 +79,9 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 	}, nil
 }
 
-// worker returns what gives each invocation its engine: always the same, or, if
-// our identity is in a secret, that of the secret's latest version.
+// worker returns a function that gives each invocation its engine: always the
+// same engine or, if our identity is in a secret, the engine built from the
+// secret's latest version.
 func worker(c config.Deliver, p app.Ports, cfg aws.Config) (func(context.Context) sqsevent.Worker, error) {
 	if c.SipherSecret.ARN == "" {
 		engine, err := app.Deliver(c, p)
@@ -128,7 +129,8 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 	}, nil
 }
 
-// ports are SQS and DynamoDB, and the configuration they were made with.
+// ports returns SQS and DynamoDB as app.Ports, and the AWS configuration of their
+// clients.
 func ports(q config.Queues, t config.Table, log *slog.Logger) (app.Ports, aws.Config, error) {
 	cfg, err := awssdk.Config(os.Getenv)
 	if err != nil {
@@ -158,7 +160,7 @@ func portsOf(cfg aws.Config, q config.Queues, t config.Table, log *slog.Logger) 
 	}, nil
 }
 
-// sealer is KMS.
+// sealer seals signing keys with KMS.
 func sealer(s config.Sealing) (*kms.Sealer, error) {
 	cfg, err := awssdk.Config(os.Getenv)
 	if err != nil {
@@ -175,8 +177,8 @@ func sealerOf(cfg aws.Config, s config.Sealing) (*kms.Sealer, error) {
 	return kms.New(client, s.KMSKey), nil
 }
 
-// flush prints the counts of an invocation. That it could not is no reason to
-// have the invocation repeated.
+// flush prints the counts of an invocation. A failure is only logged, because it
+// is no reason to repeat the invocation.
 func flush(ctx context.Context, m *metrics.Meter, log *slog.Logger) {
 	if err := m.Flush(); err != nil {
 		log.ErrorContext(ctx, "counts of this invocation are lost", "error", err)

@@ -11,22 +11,24 @@ import (
 )
 
 const (
-	// secretEvery is how old what is known of the secret may be: so long a rotated
-	// key is used still. A process that is busy all day asks 144 times, which
-	// costs less than a tenth of a cent.
+	// secretEvery is how often the secret is read again, so a key that was
+	// rotated out is used for at most 10 minutes more. A process that is busy all
+	// day reads the secret 144 times, which costs less than a tenth of a cent.
 	secretEvery = 10 * time.Minute
-	// startTime bounds the look at the secret at start, within the 10 s that
-	// Lambda gives a start, and lookTime one in an invocation, which waits for it.
+	// startTime bounds reading the secret at start, within the 10 s that Lambda
+	// gives a start. lookTime bounds reading it in an invocation, which waits for
+	// the answer.
 	startTime = 8 * time.Second
 	lookTime  = 2 * time.Second
 )
 
 // rotating is an engine that is built anew when the secret with our identity has
-// another version.
+// a new version.
 //
-// A start without the secret fails: an engine that knows no identity would refuse
-// jobs for good. Later the identity that is there goes on, whatever is wrong with
-// the secret, as deliveries to the fediverse have nothing to do with it.
+// A start without the secret fails, because an engine without an identity would
+// refuse Sipher jobs for good. Later, a secret that cannot be read or used
+// changes nothing: the engine keeps the identity that it has, because deliveries
+// to the fediverse do not need the secret.
 type rotating struct {
 	read  func(context.Context) (secret map[string]string, version string, err error)
 	build func(secret map[string]string) (sqsevent.Worker, error)
@@ -54,8 +56,8 @@ func (r *rotating) start() error {
 	return nil
 }
 
-// current returns the engine for an invocation. One of several that begin at
-// once looks at the secret; the others go on with what there is.
+// current returns the engine for an invocation. When several invocations begin at
+// once, one reads the secret, and the others use the engine that is there.
 func (r *rotating) current(ctx context.Context) sqsevent.Worker {
 	r.mu.Lock()
 	worker, due := r.worker, r.now().Sub(r.looked) >= secretEvery

@@ -13,12 +13,12 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// built is an engine that knows what it was built with.
+// built is an engine that records the secret that it was built from.
 type built struct{ secret string }
 
 func (built) Handle(context.Context, queue.Name, []queue.Received) ([]string, error) { return nil, nil }
 
-// vault is a secret that can be rotated and taken away.
+// vault is a secret that can be rotated or become unreadable.
 type vault struct {
 	mu            sync.Mutex
 	text, version string

@@ -9,9 +9,9 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Sources tells the queues that the deliver function reads by their ARN, which
-// is how an event names where it comes from. The ARNs follow from the URLs, so
-// there is no second set of settings that could disagree with the first.
+// Sources maps the ARN of each queue that the deliver function reads to the
+// queue's name, because an event names its queue by ARN. The ARNs are derived
+// from the URLs, so no second set of settings can disagree with the first.
 func Sources(region string, urls map[queue.Name]string) (map[string]queue.Name, error) {
 	sources := map[string]queue.Name{}
 	for _, name := range topology.Sources {
@@ -24,8 +24,9 @@ func Sources(region string, urls map[queue.Name]string) (map[string]queue.Name, 
 	return sources, nil
 }
 
-// queueARN is the ARN of the queue at a URL, whose last two parts are account
-// and name.
+// queueARN returns the ARN of the queue at a URL. The last two parts of the URL
+// are the account and the name.
+//
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html
 func queueARN(region, rawURL string) (string, error) {
 	u, err := url.Parse(rawURL)
@@ -40,7 +41,8 @@ func queueARN(region, rawURL string) (string, error) {
 	return "arn:" + partition(region) + ":sqs:" + region + ":" + account + ":" + name, nil
 }
 
-// partition is the part of AWS's world that a region is in.
+// partition returns the AWS partition of a region.
+//
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
 func partition(region string) string {
 	switch {

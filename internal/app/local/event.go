@@ -10,7 +10,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// event is the batch as Lambda would send it.
+// event returns the batch as Lambda would send it.
+//
 // https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html#example-standard-queue-message-event
 func (m Mapping) event(batch []queue.Received) events.SQSEvent {
 	e := events.SQSEvent{Records: make([]events.SQSMessage, 0, len(batch))}
@@ -21,7 +22,7 @@ func (m Mapping) event(batch []queue.Received) events.SQSEvent {
 }
 
 func (m Mapping) record(msg queue.Received) events.SQSMessage {
-	sum := md5.Sum([]byte(msg.Body)) // part of SQS's record format, no security
+	sum := md5.Sum([]byte(msg.Body)) // SQS's record format has an MD5; it protects nothing
 	attributes := map[string]string{
 		"ApproximateReceiveCount": strconv.Itoa(msg.ReceiveCount),
 		"SentTimestamp":           strconv.FormatInt(msg.SentAt.UnixMilli(), 10),

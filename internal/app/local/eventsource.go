@@ -13,7 +13,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Handler is a function that takes batches of a queue, as in Lambda.
+// Handler is a function that takes batches of a queue, as a Lambda function does.
 type Handler func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)
 
 // Mapping connects one queue to a handler, as Lambda's SQS event source mapping
@@ -25,14 +25,15 @@ type Handler func(context.Context, events.SQSEvent) (events.SQSEventResponse, er
 type Mapping struct {
 	Queue queue.Queue
 	Name  queue.Name
-	// ARN is what the handler sees as the records' eventSourceARN.
+	// ARN is the eventSourceARN of the records that the handler gets.
 	ARN string
 	// BatchSize is the most messages of one invocation, up to queue.MaxBatch.
 	BatchSize int
-	// Concurrency is how many invocations run at once. Each queue has its own,
-	// which is what keeps a flood in one from starving another.
+	// Concurrency is how many invocations run at once. Each queue has its own
+	// number, so that a flood in one queue does not starve another.
 	Concurrency int
-	// Timeout is the function's: the deadline that the handler's context carries.
+	// Timeout is the deadline that the handler's context carries, like the Lambda
+	// function's timeout.
 	Timeout time.Duration
 	Handler Handler
 	Log     *slog.Logger
@@ -41,9 +42,9 @@ type Mapping struct {
 // pollWait is SQS's longest long poll.
 const pollWait = 20 * time.Second
 
-// Run serves the mapping until ctx ends, then lets the invocations that are
-// under way finish. A queue that cannot be read is tried again with a growing
-// pause: an outage of the store must not end the process.
+// Run serves the mapping until ctx ends, then waits for the invocations under
+// way. After a queue could not be read, Run tries again with growing pauses: an
+// outage of the store must not end the process.
 func (m Mapping) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range m.Concurrency {
@@ -69,8 +70,8 @@ func (m Mapping) worker(ctx context.Context) {
 	}
 }
 
-// PollOnce receives one batch without waiting, runs the handler and settles.
-// It reports how many messages there were.
+// PollOnce receives one batch without waiting, runs the handler and deletes the
+// messages that are done. It returns the number of messages received.
 func (m Mapping) PollOnce(ctx context.Context) (int, error) { return m.pollN(ctx, 0) }
 
 func (m Mapping) poll(ctx context.Context, wait time.Duration) error {
@@ -86,8 +87,8 @@ func (m Mapping) pollN(ctx context.Context, wait time.Duration) (int, error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
-	// A stop must not cut off deliveries that are under way: they have the
-	// function's own deadline.
+	// A stop must not cut off deliveries under way, which have the function's own
+	// deadline.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Timeout)
 	defer cancel()
 	response, err := m.invoke(call, m.event(batch))
@@ -97,8 +98,8 @@ func (m Mapping) pollN(ctx context.Context, wait time.Duration) (int, error) {
 	return len(batch), m.settle(call, batch, response)
 }
 
-// invoke contains a panic as Lambda does: the batch fails, the process that
-// serves other queues goes on.
+// invoke catches a panic as Lambda does: the batch fails, and the process goes on
+// serving other queues.
 func (m Mapping) invoke(ctx context.Context, e events.SQSEvent) (r events.SQSEventResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -120,14 +121,15 @@ func (m Mapping) settle(ctx context.Context, batch []queue.Received, r events.SQ
 			continue
 		}
 		if err := m.Queue.Delete(ctx, msg.Handle); err != nil {
-			// It comes back after its visibility timeout, and is known as done.
+			// The message comes back after its visibility timeout, and is then
+			// recognized as done.
 			errs = append(errs, fmt.Errorf("delete %s: %w", msg.ID, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// failures reads a response by Lambda's rules.
+// failures reads the handler's response by Lambda's rules.
 func failures(batch []queue.Received, r events.SQSEventResponse) (map[string]bool, error) {
 	known := make(map[string]bool, len(batch))
 	for _, msg := range batch {

@@ -3,8 +3,8 @@
 // Lambda functions run.
 //
 // The package adds no behaviour of its own, because production would lack it. It
-// starts the parts in the right order and stops them so that requests and
-// deliveries under way are finished and all other work stays on the queues.
+// starts the parts in the right order. On a stop it finishes the requests and
+// deliveries under way, and all other work stays on the queues.
 package local
 
 import (
@@ -28,8 +28,9 @@ import (
 // process have.
 const PerQueue = 512
 
-// Retrying is in how many of a queue's invocations retries may be under way. The
-// rest are for first sends, which would otherwise wait for hosts that hang.
+// Retrying is how many invocations of one queue may work on retries at once. The
+// remaining invocations are kept for first sends, which would otherwise wait for
+// hosts that hang.
 func Retrying(n queue.Name) int { return max(1, topology.Of(n).Concurrency/4) }
 
 // Services are fedpost's three functions.
@@ -41,14 +42,14 @@ type Services struct {
 
 // Options of a server.
 type Options struct {
-	// Listen is a host:port.
+	// Listen is the address to listen on, host:port.
 	Listen string
-	// Token is set if clients have to authenticate. Listening on anything but
-	// loopback needs it.
+	// Token is the token that clients authenticate with; empty: none. Listening
+	// on an address other than loopback needs a token.
 	Token string
 
 	Queue func(queue.Name) queue.Queue
-	// Sweep, if not nil, drops what has expired; it is called every minute.
+	// Sweep, if not nil, drops expired data; it is called every minute.
 	Sweep func(context.Context) error
 
 	Services Services
@@ -58,14 +59,15 @@ type Options struct {
 	// Every is the period of the scheduled function: a minute in production.
 	Every time.Duration
 	// Concurrency, if not 0, is how many invocations run at once for each queue,
-	// instead of what production has: a stand-in for SQS answers few polls at once.
+	// in place of production's number: a stand-in for SQS answers few polls at
+	// once.
 	Concurrency int
 	Log         *slog.Logger
 }
 
 // Server is a running fedpost.
 type Server struct {
-	// URL is where it listens.
+	// URL is the address that the server listens on.
 	URL string
 
 	http   *http.Server
@@ -74,10 +76,11 @@ type Server struct {
 	failed chan error
 }
 
-// ErrNotLoopback refuses to offer an API without authentication to a network.
+// ErrNotLoopback says that an API without authentication must not be offered to a
+// network.
 var ErrNotLoopback = errors.New("listening on an address that is not loopback needs authentication")
 
-// Start begins to serve.
+// Start starts serving.
 func Start(o Options) (*Server, error) {
 	if o.Token == "" && !loopback(o.Listen) {
 		return nil, fmt.Errorf("%w: set FEDPOST_API_TOKEN to a secret that clients send as Bearer token, or listen on 127.0.0.1 instead of %s", ErrNotLoopback, o.Listen)
@@ -111,7 +114,7 @@ func Start(o Options) (*Server, error) {
 	return s, nil
 }
 
-// arn is what handlers see as the event source's ARN.
+// arn is the event source's ARN that handlers get.
 func arn(n queue.Name) string { return "arn:aws:sqs:local:000000000000:fedpost-" + string(n) }
 
 // Sources maps the event sources' ARNs to queues, for the handler.
@@ -166,7 +169,7 @@ func every(ctx context.Context, period time.Duration, name string, log *slog.Log
 	}
 }
 
-// loopback reports whether address names this machine only.
+// loopback reports whether address can be reached from this machine only.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

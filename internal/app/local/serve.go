@@ -16,20 +16,23 @@ import (
 	"fedpost/internal/api/contract"
 )
 
-// Bounds of the HTTP server. None of them depends on what a client does: one that
-// sends slowly, reads slowly or does nothing gives its connection back in time.
+// Bounds of the HTTP server. They hold whatever a client does: a client that
+// sends slowly, reads slowly or does nothing loses its connection in time.
 const (
-	// Connections is how many there are at once. More wait to be accepted.
+	// Connections is how many connections are served at once. Further ones wait
+	// to be accepted.
 	Connections = 256
 	// headerTime is how long a request's header may take, readTime header and body
 	// together: a request of 6 MB at 2.5 Mbit/s.
 	headerTime = 5 * time.Second
 	readTime   = 20 * time.Second
-	// RequestTime is how long a request may take, as on Lambda. It is shorter than
-	// the lease on a deduplication key (dedup.DefaultLease), which begins later: so
-	// whoever takes a lapsed lease over meets no request that still runs.
+	// RequestTime is how long a request may take, as on Lambda. It is shorter
+	// than the lease on a deduplication key (dedup.DefaultLease), which begins
+	// later: when another caller takes over a lapsed lease, the first request has
+	// ended.
 	RequestTime = 29 * time.Second
-	// writeTime is RequestTime and the time for the answer to be read.
+	// writeTime is RequestTime plus the time that a client has to read the
+	// answer.
 	writeTime = RequestTime + 16*time.Second
 	idleTime  = 30 * time.Second
 	maxHeader = 64 << 10
@@ -56,15 +59,15 @@ func httpServer(o Options) *http.Server {
 	}
 }
 
-// bounded is l with at most Connections under way.
+// bounded is l limited to Connections open connections.
 func bounded(l net.Listener) net.Listener { return netutil.LimitListener(l, Connections) }
 
-// keptConnections is how many connections their clients may keep between requests.
+// keptConnections is how many connections clients may keep open between requests.
 const keptConnections = Connections * 3 / 4
 
-// sparing has connections closed after their request while more than
-// keptConnections are open. A request now and then would otherwise keep a connection
-// for ever, and whoever keeps them all shuts everybody else out.
+// sparing closes a connection after its request while more than keptConnections
+// are open. Otherwise clients that send a request now and then could keep all
+// connections for ever and shut everybody else out.
 func sparing(open *atomic.Int64, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if open.Load() > keptConnections {
@@ -84,9 +87,9 @@ func inTime(next http.Handler) http.Handler {
 }
 
 // loopbackOnly refuses requests whose Host is not a name of this machine. A web
-// page can have the name of its own server resolve to 127.0.0.1 (DNS rebinding):
-// then the browser lets the page read and write here, but sends the page's name
-// as Host.
+// page can let the name of its own server resolve to 127.0.0.1 (DNS rebinding).
+// The browser then lets the page read and write here, but sends the page's server
+// name as Host.
 func loopbackOnly(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if loopbackName(r.Host) {
@@ -103,8 +106,8 @@ func loopbackOnly(next http.Handler, log *slog.Logger) http.Handler {
 	})
 }
 
-// loopbackName reports whether a Host header names this machine and nothing else
-// can: an address, or the one name that browsers resolve by themselves (RFC 6761,
+// loopbackName reports whether a Host header can name this machine only: a
+// loopback address, or localhost, which browsers resolve themselves (RFC 6761,
 // section 6.3).
 func loopbackName(hostport string) bool {
 	host := hostport

@@ -43,8 +43,8 @@ func TestB20WithoutATokenOnlyLoopbackNamesAreAnswered(t *testing.T) {
 	}
 }
 
-// TestNoRequestOutlivesItsLease holds two numbers together: a caller may take a
-// lapsed lease over, so the request that had it must be over.
+// TestNoRequestOutlivesItsLease compares two numbers: another caller may take
+// over a lapsed lease, so the request that held the lease must have ended.
 func TestNoRequestOutlivesItsLease(t *testing.T) {
 	if RequestTime >= dedup.DefaultLease || topology.Enqueue.Timeout >= dedup.DefaultLease {
 		t.Errorf("a request takes up to %s here and %s on Lambda, the lease on its key ends after %s", RequestTime, topology.Enqueue.Timeout, dedup.DefaultLease)
@@ -62,7 +62,7 @@ func TestNoRequestOutlivesItsLease(t *testing.T) {
 	}
 }
 
-// pipes is a listener of connections in memory, for the test's own time.
+// pipes is a listener for connections in memory, which work in a synctest bubble.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -79,7 +79,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p.done); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
 
-// dial connects and begins to send; what is left of text is not sent.
+// dial connects and starts to send text; the rest is dropped when the server closes the connection.
 func (p pipes) dial(text string) net.Conn {
 	client, server := net.Pipe()
 	go func() {
@@ -116,8 +116,8 @@ func serving(t *testing.T, f func(p pipes)) {
 
 const whole = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-// TestB23NobodyHoldsAConnectionForEver: 370 connections with slow bodies stopped
-// the server.
+// TestB23NobodyHoldsAConnectionForEver: 370 connections with slow bodies once
+// stopped the server.
 func TestB23NobodyHoldsAConnectionForEver(t *testing.T) {
 	for about, text := range map[string]string{
 		"nothing is sent":             "",
@@ -142,8 +142,8 @@ func TestB23NobodyHoldsAConnectionForEver(t *testing.T) {
 			if err != nil || !strings.HasSuffix(string(answer), "served") {
 				t.Errorf("%s: %d connections, then a request is answered %q, %v", about, len(slow), answer, err)
 			}
-			// Each place is taken twice before it is this request's turn, and net/http
-			// lingers for half a second when it closes.
+			// Each connection is taken twice before this request gets one, and
+			// net/http lingers for half a second when it closes a connection.
 			if most := 2 * (max(readTime, writeTime, idleTime) + time.Second); waited > most {
 				t.Errorf("%s: a request waited %s, more than %s", about, waited, most)
 			}
@@ -151,15 +151,15 @@ func TestB23NobodyHoldsAConnectionForEver(t *testing.T) {
 	}
 }
 
-// TestB23ASlowSenderIsCutOff, however it drips: it is the whole request that has
-// a deadline, not each byte.
+// TestB23ASlowSenderIsCutOff: the whole request has a deadline, not each byte, so
+// slow dripping does not help the sender.
 func TestB23ASlowSenderIsCutOff(t *testing.T) {
 	serving(t, func(p pipes) {
 		c := p.dial("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
 		began := time.Now()
 		ended := make(chan struct{})
 		defer func() {
-			c.Close() // or the sender would wait for ever
+			c.Close() // otherwise the sender would wait for ever
 			<-ended
 		}()
 		go func() {
@@ -178,8 +178,9 @@ func TestB23ASlowSenderIsCutOff(t *testing.T) {
 	})
 }
 
-// TestClientsThatKeepTheirConnectionsLeaveSomeToOthers: a request now and then kept
-// a connection for as long as its client liked, and 256 of them shut everybody out.
+// TestClientsThatKeepTheirConnectionsLeaveSomeToOthers: clients that sent a
+// request now and then kept their connections as long as they liked, and 256 of
+// them shut everybody else out.
 func TestClientsThatKeepTheirConnectionsLeaveSomeToOthers(t *testing.T) {
 	const request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	serving(t, func(p pipes) {

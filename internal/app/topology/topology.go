@@ -1,12 +1,12 @@
-// Package topology is the one place for the numbers that the infrastructure
-// and the code must agree on: how long a message stays hidden, how often it is
+// Package topology is the one place for the numbers on which the infrastructure
+// and the code must agree: how long a message stays hidden, how often it is
 // received, how long the functions may run.
 //
-// These numbers hold each other: a visibility timeout shorter than a function
-// makes it deliver twice, a dead-letter queue that keeps messages no longer
-// than its source loses them. On AWS they live in template.yaml, locally the
-// embedded engine sets them up by itself; a test reads the template and fails
-// if it says anything else than this package.
+// The numbers depend on each other. With a visibility timeout shorter than its
+// function's run, a message is delivered twice. A dead-letter queue that keeps
+// messages no longer than its source queue loses them. On AWS the numbers are in
+// template.yaml, and a test fails if the template differs from this package. The
+// embedded engine is configured from this package.
 package topology
 
 import (
@@ -27,21 +27,21 @@ type Function struct {
 
 // The functions.
 var (
-	// Enqueue answers an API call. API Gateway gives up after 29 s, so running
-	// longer could only do work whose answer nobody gets. The memory is for
-	// the largest request (6 MB of JSON with 50,000 recipients) and, more than
-	// that, for CPU: parsing it is what the caller waits for.
+	// Enqueue answers an API call. API Gateway gives up after 29 s, and nobody
+	// would get an answer that comes later. The memory is for the largest request
+	// (6 MB of JSON with 50,000 recipients) and, above all, for its share of CPU:
+	// the caller waits while the request is parsed.
 	Enqueue = Function{Name: "enqueue", Timeout: 29 * time.Second, Memory: 512}
 
-	// Deliver works off a batch. Up to 500 inboxes may come in one, and the
-	// slowest of each round may take its whole 15 s: four rounds fit. Almost
-	// all of that is waiting, which costs memory but no CPU; the share of a
-	// core that 512 MB brings signs 50 requests with RSA-2048 in well under a
-	// second, where 128 MB would need ten milliseconds and more for each.
+	// Deliver works through a batch of up to 500 inboxes. The slowest inbox of
+	// each round may take its whole 15 s, and four rounds fit. Almost all of that
+	// time is waiting, which needs memory but no CPU. The share of a core that
+	// comes with 512 MB signs 50 requests with RSA-2048 in well under a second;
+	// with 128 MB each signature would take ten milliseconds or more.
 	Deliver = Function{Name: "deliver", Timeout: 60 * time.Second, Memory: 512}
 
-	// HealthCheck runs every minute and stops by itself before its deadline,
-	// which is short of a minute so that runs seldom overlap.
+	// HealthCheck runs every minute and stops by itself before its deadline. The
+	// deadline is short of a minute, so that runs seldom overlap.
 	HealthCheck = Function{Name: "healthcheck", Timeout: 55 * time.Second, Memory: 256}
 )
 
@@ -51,21 +51,21 @@ var Functions = []Function{Enqueue, Deliver, HealthCheck}
 // HealthCheckEvery is the schedule of HealthCheck.
 const HealthCheckEvery = time.Minute
 
-// Queue is what an operator would set on an SQS queue and its event source.
+// Queue holds the settings of an SQS queue and its event source.
 type Queue struct {
 	// Visibility is how long a received message stays hidden.
 	Visibility time.Duration
 	// Retention is how long a message is kept.
 	Retention time.Duration
-	// MaxReceives is how often a message is received before it goes to the
-	// dead-letter queue; 0 if this is one.
+	// MaxReceives is how often a message is received before it moves to the
+	// dead-letter queue; 0 for a dead-letter queue.
 	MaxReceives int
-	// BatchSize is the most messages of one invocation; 0 if no function reads
-	// this queue.
+	// BatchSize is the largest number of messages per invocation; 0 if no
+	// function reads this queue.
 	BatchSize int
-	// Concurrency is how many invocations run at once for this queue. Every
-	// queue has its own pollers, so this is also a share that no flood in
-	// another queue can take away.
+	// Concurrency is how many invocations run at once for this queue. Every queue
+	// has its own pollers, so a flood in another queue cannot take this share
+	// away.
 	Concurrency int
 }
 
@@ -79,18 +79,19 @@ const day = 24 * time.Hour
 
 var queues = map[queue.Name]Queue{
 	// A standard queue's limit of receives is a back-stop against messages that
-	// kill the function, not the retry policy: that counts for itself, and its
-	// few tries, lost claims and throttled polls must all fit below.
+	// kill the function. It is not the retry policy, which counts tries itself:
+	// the policy's few tries, lost claims and throttled polls must all fit below
+	// the limit.
 	queue.High:   {BatchSize: 10, Concurrency: 20, MaxReceives: 25},
 	queue.Normal: {BatchSize: 10, Concurrency: 40, MaxReceives: 25},
 	queue.Low:    {BatchSize: 10, Concurrency: 10, MaxReceives: 25},
-	// On the ordered queue everything behind a failed message of its group is
-	// handed back, and each time counts as a receive. A low limit would drag
-	// healthy messages into the dead-letter queue behind a sick one.
+	// When a message of a group on the ordered queue fails, all messages of the
+	// group behind it are handed back, and each hand-back counts as a receive. A
+	// low limit would move healthy messages to the dead-letter queue.
 	queue.Ordered: {BatchSize: 10, Concurrency: 20, MaxReceives: 200},
-	// A message that moves to a standard dead-letter queue keeps its age, so
-	// that queue must keep messages for longer than its sources do. 14 days is
-	// the most that SQS allows.
+	// A message that moves to a standard dead-letter queue keeps its age, so the
+	// dead-letter queue must keep messages for longer than its source queues. 14
+	// days is the most that SQS allows.
 	queue.Dead:        {Retention: 14 * day, Visibility: 30 * time.Second},
 	queue.DeadOrdered: {Retention: 14 * day, Visibility: 30 * time.Second},
 }

@@ -1,12 +1,12 @@
 // Package apigateway lets a net/http handler serve the events that API Gateway
-// sends to a Lambda function: those of REST APIs and HTTP APIs, payload format
-// 1.0 and 2.0, told apart by what they look like.
+// sends to a Lambda function: those of REST APIs (payload format 1.0) and HTTP
+// APIs (2.0), recognized by their fields.
 //
-// The translation itself is the library's. What is here repairs what is lost
-// on the way, so that a handler sees the request as it was sent: an HTTP API
-// decodes the path, which turns a key id such as https://a.example/u#main-key
-// into a path with slashes and a fragment, and the library splits headers at
-// commas, which would cut an Idempotency-Key in two.
+// A library translates the event. This package repairs what is lost on the way,
+// so that the handler sees the request as it was sent. An HTTP API decodes the
+// path, which turns a key id such as https://a.example/u#main-key into a path
+// with slashes and a fragment. The library splits headers at commas, which would
+// cut an Idempotency-Key in two.
 package apigateway
 
 import (
@@ -24,8 +24,8 @@ import (
 // Handler answers one event of either format.
 type Handler func(ctx context.Context, event json.RawMessage) (any, error)
 
-// ErrNotAPIGateway says that an event is of neither format: the function has
-// been connected to something else.
+// ErrNotAPIGateway says that an event has neither format: the function is
+// connected to something other than API Gateway.
 var ErrNotAPIGateway = errors.New("the event is not one of API Gateway")
 
 // shape is what tells the formats apart. A REST API's events name no version.

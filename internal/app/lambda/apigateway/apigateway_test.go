@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// echo answers with what it saw of the request.
+// echo answers with a description of the request that it got.
 type echo struct {
 	Method, Path, Escaped, Cursor, Idempotency, Host, Body string
 }
@@ -27,14 +27,14 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Add("Retry-After", "7")
 	w.WriteHeader(http.StatusAccepted)
-	// The test fails on an answer that is not whole.
+	// An answer that is cut off fails the test.
 	_ = json.NewEncoder(w).Encode(echo{
 		r.Method, r.URL.Path, r.URL.EscapedPath(), r.URL.Query().Get("cursor"), r.Header.Get("Idempotency-Key"), r.Host, string(body),
 	})
 }
 
-// answer runs one event and reads the answer, which both formats have in the
-// same fields.
+// answer runs one event and reads the answer, which has the same fields in both
+// formats.
 func answer(t *testing.T, event map[string]any) echo {
 	t.Helper()
 	raw, err := json.Marshal(event)
@@ -100,7 +100,7 @@ func TestBothFormatsGiveTheSameRequest(t *testing.T) {
 	}
 }
 
-// unifyColon: a colon may be encoded in a path or not.
+// unifyColon decodes encoded colons: a path may hold a colon either way.
 func unifyColon(s string) string {
 	if len(s) > 14 && s[14] == ':' {
 		return s[:14] + "%3A" + s[15:]
@@ -138,7 +138,7 @@ func TestTheStageIsNoPartOfThePath(t *testing.T) {
 	}
 }
 
-// A domain of one's own may have the API under a base path.
+// A custom domain may serve the API under a base path.
 func TestTheBasePathIsNoPartOfThePath(t *testing.T) {
 	const greedy = "/v1/{proxy+}"
 	for _, tt := range []struct{ resource, proxy, path, want string }{
@@ -149,7 +149,7 @@ func TestTheBasePathIsNoPartOfThePath(t *testing.T) {
 		{greedy, "activities", "/fedpost/v1/activities", "/v1/activities"},
 		{greedy, "activities/batch", "/a/b/v1/activities/batch", "/v1/activities/batch"},
 		{greedy, "activities", "/v1/v1/activities", "/v1/activities"},       // the base path is v1
-		{greedy, "v1/activities", "/v1/v1/activities", "/v1/v1/activities"}, // there is no such route, and no base path
+		{greedy, "v1/activities", "/v1/v1/activities", "/v1/v1/activities"}, // no base path, and no such route
 		{greedy, "keys/https%3A%2F%2Fa.example%2Fv1%2Fu%23k", "/fedpost/v1/keys/https%3A%2F%2Fa.example%2Fv1%2Fu%23k", "/v1/keys/https://a.example/v1/u#k"},
 		{greedy, "keys/https://a.example/v1/u#k", "/fedpost/v1/keys/https%3A%2F%2Fa.example%2Fv1%2Fu%23k", "/v1/keys/https://a.example/v1/u#k"},
 		{greedy, "keys/https://a.example/v1/u#k", "/fedpost/v1/keys/https://a.example/v1/u#k", "/v1/keys/https://a.example/v1/u#k"},

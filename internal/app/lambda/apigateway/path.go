@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// withoutStage returns the path without the name of the stage, which an HTTP
-// API puts in front of it unless the stage is $default.
+// withoutStage returns the path without the stage's name. An HTTP API puts the
+// name in front of the path unless the stage is $default.
 func withoutStage(r events.APIGatewayV2HTTPRequest) string {
 	path := r.RawPath
 	if path == "" {
@@ -31,7 +31,7 @@ func withoutStage(r events.APIGatewayV2HTTPRequest) string {
 func withoutBase(path, resource string, parameters map[string]string) string {
 	prefix, parameter, greedy := strings.Cut(resource, "{")
 	if !strings.HasPrefix(resource, "/") {
-		return path // an HTTP API's $default: nothing is known
+		return path // an HTTP API's $default route, which does not show the base path
 	}
 	if !greedy {
 		if strings.HasSuffix(path, resource) {
@@ -64,10 +64,10 @@ const (
 
 var acts = []string{"/block", "/unblock", "/pause", "/resume", "/check"}
 
-// encodePath returns a path that a URL can be made with. A REST API passes it
-// on as it was sent, percent-encoded; an HTTP API decodes it once. Which of
-// them it was cannot be known, but it need not be: a path that could not have
-// been sent like this has been decoded.
+// encodePath returns a path that a URL can hold. A REST API passes the path on
+// percent-encoded, as it was sent; an HTTP API decodes the path once. The event
+// does not say which of the two happened, but the path shows it: a path that
+// could not have been sent in this form has been decoded.
 func encodePath(path string) string {
 	if id, ok := strings.CutPrefix(path, keys); ok {
 		return keys + encodePart(id)
@@ -86,7 +86,7 @@ func encodePath(path string) string {
 	return (&url.URL{Path: path}).EscapedPath()
 }
 
-// encodePart is encodePath for one part of a path.
+// encodePart does what encodePath does, for one part of a path.
 func encodePart(part string) string {
 	if !encoded(part) || strings.Contains(part, "/") {
 		return url.PathEscape(part)
@@ -94,7 +94,8 @@ func encodePart(part string) string {
 	return part
 }
 
-// encoded reports whether a path could have come over the wire as it is.
+// encoded reports whether a request could have been sent with this path as it
+// stands.
 func encoded(path string) bool {
 	for i := 0; i < len(path); i++ {
 		switch c := path[i]; {

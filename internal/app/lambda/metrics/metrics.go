@@ -2,10 +2,11 @@
 // CloudWatch's embedded metric format, a line of log from which CloudWatch makes
 // metrics.
 //
-// That costs no request and no time, and nothing at all while there is nothing
-// to count. A custom metric costs $0.30 a month for each combination of
-// dimensions, so there are none, above all not the host: which host is in
-// trouble is in the log line of each outcome and in the registry.
+// Printing costs no request and no time, and with nothing to count nothing is
+// printed. A custom metric costs $0.30 a month for each combination of
+// dimensions, so the metrics have no dimensions, above all none for the host. The
+// log line of each outcome and the registry show which host is in trouble.
+//
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 package metrics
 
@@ -22,18 +23,18 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Names of what is counted here. Other packages add their own: "Parked",
+// Names of the counters of this package. Other packages add their own: "Parked",
 // "Dead", "Released", "Probes", "Exhausted".
 const (
 	Attempts  = "Attempts"  // requests made
-	Delivered = "Delivered" // recipients that have it
+	Delivered = "Delivered" // recipients whose server answered 2xx
 	Failed    = "Failed"    // recipients that refused it for good
 	Retried   = "Retried"   // attempts that will be followed by another
 	Throttled = "Throttled" // answers that asked for a pause
 )
 
-// Meter counts. It implements the meters of packages deliver and healthcheck
-// and is safe for concurrent use: invocations that share a process share it.
+// Meter counts events. It implements the meters of packages deliver and
+// healthcheck and is safe for concurrent use by the invocations of one process.
 type Meter struct {
 	namespace string
 	out       io.Writer
@@ -43,7 +44,7 @@ type Meter struct {
 	counts map[string]int
 }
 
-// New returns a meter that prints metrics of a namespace to out.
+// New returns a meter that prints to out, in the given CloudWatch namespace.
 func New(namespace string, out io.Writer, now func() time.Time) *Meter {
 	return &Meter{namespace: namespace, out: out, now: now, counts: map[string]int{}}
 }
@@ -58,7 +59,7 @@ func (m *Meter) Counted(name string, n int) {
 	m.counts[name] += n
 }
 
-// Attempted counts an attempt and what it led to.
+// Attempted counts an attempt and its outcome.
 func (m *Meter) Attempted(_ activity.Activity, o outcome.Outcome, s activity.State) {
 	if o.Try == outcome.Made {
 		m.Counted(Attempts, 1)
@@ -88,8 +89,8 @@ type directive struct {
 	Metrics    []metric
 }
 
-// Flush prints what was counted since the last time, if anything. It is called
-// at the end of an invocation, before Lambda freezes the process.
+// Flush prints what was counted since the last Flush, if anything. Call it at the
+// end of an invocation, before Lambda freezes the process.
 func (m *Meter) Flush() error {
 	m.mu.Lock()
 	counts := m.counts
@@ -109,7 +110,7 @@ func (m *Meter) Flush() error {
 	if err != nil {
 		return fmt.Errorf("print metrics: %w", err)
 	}
-	// One write, so that lines of concurrent invocations do not mix.
+	// The line is one write, so that lines of concurrent invocations do not mix.
 	if _, err := m.out.Write(append(b, '\n')); err != nil {
 		return fmt.Errorf("print metrics: %w", err)
 	}

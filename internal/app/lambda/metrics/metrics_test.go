@@ -81,7 +81,7 @@ func TestNoCountIsLostOrDoubledUnderConcurrency(t *testing.T) {
 	}
 }
 
-// lines keeps each write as it came.
+// lines keeps each write separately.
 type lines struct {
 	mu  sync.Mutex
 	all [][]byte

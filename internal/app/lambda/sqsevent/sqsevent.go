@@ -1,10 +1,10 @@
-// Package sqsevent translates between the event that Lambda hands a function
-// for a batch of an SQS queue and fedpost's own vocabulary, so that the engine
-// behind it knows nothing of Lambda.
+// Package sqsevent translates between Lambda's event for a batch of an SQS queue
+// and fedpost's own types, so that the engine knows nothing of Lambda.
 //
-// The contract of partial failures is strict: an unknown or empty identifier, or
-// null in place of the list, fails the whole batch, and the rest of it is then
-// delivered again.
+// The contract for partial failures is strict: an unknown or empty identifier, or
+// null in place of the list, fails the whole batch, and then all of its messages
+// are delivered again.
+//
 // https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 package sqsevent
 
@@ -19,8 +19,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Worker works on a batch of a queue and returns the ids of the messages that
-// are not done.
+// Worker works on a batch of a queue and returns the ids of the messages that are
+// not done.
 type Worker interface {
 	Handle(ctx context.Context, from queue.Name, batch []queue.Received) ([]string, error)
 }
@@ -28,12 +28,13 @@ type Worker interface {
 // Handler is a Lambda function on an SQS event source.
 type Handler struct {
 	Worker Worker
-	// Sources tells which queue an event source's ARN is of.
+	// Sources maps the ARN of an event source to its queue.
 	Sources map[string]queue.Name
 }
 
-// Handle implements the function. Its error is never a fault of a remote server:
-// it says that the function is wrongly configured, and the batch comes back.
+// Handle implements the function. An error means that the function is wrongly
+// configured, never that a remote server failed; SQS then delivers the batch
+// again.
 func (h Handler) Handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 	response := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	byQueue := map[queue.Name][]queue.Received{}
@@ -60,8 +61,8 @@ func (h Handler) Handle(ctx context.Context, e events.SQSEvent) (events.SQSEvent
 	return response, nil
 }
 
-// received reads a record. Numbers that are missing are those of a first
-// receipt: an event made by hand is no reason to fail.
+// received reads a record. Missing numbers get the values of a first receipt, so
+// that an event made by hand works too.
 func received(r events.SQSMessage) queue.Received {
 	m := queue.Received{
 		ID:     r.MessageId,
