@@ -126,7 +126,7 @@ func (u *unit) recipient(j *job) ledger.Recipient {
 		r.LastStatus, r.LastError, r.Response = j.last.LastStatus, j.last.LastError, j.last.Response
 	}
 	if j.state == activity.Parked {
-		r.Generation = u.spotGeneration()
+		r.Generation, r.Lot = u.spotGeneration(), ledger.LotName(j.target.Inbox, j.lot)
 	}
 	return r
 }

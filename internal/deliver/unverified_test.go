@@ -2,11 +2,13 @@ package deliver_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/ledger"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/world"
 )
@@ -68,6 +70,29 @@ func TestB13A401HoldsUpNoOtherKey(t *testing.T) {
 	}
 	if s := phase(t, w, circuit.InboxKey(inbox)); s.Phase != circuit.Healthy {
 		t.Errorf("the inbox is %s for all", s.Phase)
+	}
+}
+
+// TestADeliveryParkedAfterA401SaysWhenItsInboxIsLookedAt: it lies in the lot of its
+// inbox and signing key, which has checks of its own while the host accepts others.
+func TestADeliveryParkedAfterA401SaysWhenItsInboxIsLookedAt(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const inbox = "https://m.example/inbox"
+	w.Servers.Script("m.example", func(world.Request, int) outcome.Outcome { return world.Status(401) })
+	a := w.Activity("Create")
+	a.KeyID = "https://us.example/u#main-key"
+	id := w.Send(a, inbox)
+	w.Run(time.Hour, time.Second)
+	v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, id, "", 10, w.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.Explain(t.Context(), w.Store, v.Recipients, w.Now()); err != nil {
+		t.Fatal(err)
+	}
+	r := v.Recipients[0]
+	if in := r.NextAttemptAt.Sub(w.Now()); r.State != activity.Parked || !strings.HasPrefix(r.WaitsFor, circuit.InboxKey(inbox)+"#key-") || in <= 0 || in > day {
+		t.Errorf("%s, waits for %q, looked at in %s", r.State, r.WaitsFor, in)
 	}
 }
 

@@ -83,6 +83,8 @@ type Recipient struct {
 	Note          string
 	NextAttemptAt time.Time
 	UpdatedAt     time.Time
+	// Lot names the lot that a parked target lies in; see LotName.
+	Lot string
 
 	// Generation fences the target's messages; see message.Delivery.
 	Generation int

@@ -41,8 +41,12 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 			r, recorded := c.Recipients[p]
 			if !recorded {
 				r = Recipient{State: activity.Queued}
-				if parked[place{c.Number, p}] || parked[place{c.Number, wholeChunk}] {
-					r.State = activity.Parked
+				spot, here := parked[place{c.Number, p}]
+				if !here {
+					spot, here = parked[place{c.Number, wholeChunk}]
+				}
+				if here {
+					r.State, r.Lot, r.NextAttemptAt = activity.Parked, LotName(target.Inbox, spot.key), spot.due
 				}
 			}
 			r.State = t.state(c, r, recorded)
@@ -94,6 +98,9 @@ func viewOf(target activity.Target, r Recipient) RecipientView {
 	if !r.State.Final() {
 		v.NextAttemptAt = r.NextAttemptAt
 	}
+	if r.State == activity.Parked {
+		v.Lot = lotKey(target.Inbox, r.Lot)
+	}
 	return v
 }
 
@@ -122,6 +129,12 @@ func (t *overview) status() Status {
 // place is a target of the activity.
 type place struct{ chunk, position int }
 
+// lain says where a parked target without a record lies, and when it is due by itself.
+type lain struct {
+	key string
+	due time.Time
+}
+
 // wholeChunk is the position of a place that stands for all positions of a chunk
 // without a record.
 const wholeChunk = -1
@@ -132,8 +145,8 @@ const wholeChunk = -1
 // Targets on the page are looked up one by one. In all other chunks the first target
 // without a record stands for the rest, because looking up 50,000 spots would cost
 // more than the deliveries. The count is wrong only while a lot is being emptied.
-func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]bool, error) {
-	parked := make(map[place]bool)
+func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, error) {
+	parked := make(map[place]lain)
 	spots := make(map[parking.Spot]place)
 	groups := make(map[string][]place) // by host
 	for _, c := range chunks {
@@ -174,15 +187,16 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]bool, er
 			return nil, err
 		}
 		for s := range taken {
-			parked[spots[s]] = true
+			parked[spots[s]] = lain{key: s.Key}
 		}
 	}
 	return parked, t.lookInGroups(ctx, groups, parked)
 }
 
 // lookInGroups finds parked ordered deliveries. It reads whole groups, because a spot's
-// name has the delivery's sequence, which only the delivery's message has.
-func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]bool) error {
+// name has the delivery's sequence, which only the delivery's message has. What stands
+// behind the head of its group is due when the head is.
+func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]lain) error {
 	for _, host := range slices.Sorted(maps.Keys(groups)) {
 		places := groups[host]
 		wanted := make(map[place]bool, len(places))
@@ -194,9 +208,15 @@ func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, 
 		if err != nil {
 			return err
 		}
-		for _, s := range spots {
+		var first time.Time
+		for _, due := range spots {
+			if !due.IsZero() && (first.IsZero() || due.Before(first)) {
+				first = due
+			}
+		}
+		for s := range spots {
 			if p := (place{s.Chunk, s.Position}); s.Activity == t.record.ID && wanted[p] {
-				parked[p] = true
+				parked[p] = lain{s.Key, first}
 			}
 		}
 	}

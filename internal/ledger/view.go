@@ -51,6 +51,8 @@ type RecipientView struct {
 	NextAttemptAt time.Time
 	UpdatedAt     time.Time
 	By            activity.ID
+	// Lot is the key of the server or inbox under which a parked recipient lies.
+	Lot string
 }
 
 // Reader is what a view needs of the ledger's storage.
@@ -63,8 +65,9 @@ type Reader interface {
 // first attempt has no record, only a spot.
 type Lot interface {
 	IsParked(ctx context.Context, spots []parking.Spot) (map[parking.Spot]bool, error)
-	// GroupSpots returns the spots that an ordered group has taken under key.
-	GroupSpots(ctx context.Context, key, group string) ([]parking.Spot, error)
+	// GroupSpots returns the spots that an ordered group has taken under key, each with
+	// its due time, which is zero if it has none.
+	GroupSpots(ctx context.Context, key, group string) (map[parking.Spot]time.Time, error)
 }
 
 // ErrBadCursor says that a cursor was not made by fedpost.

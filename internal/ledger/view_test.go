@@ -25,6 +25,7 @@ type book struct {
 	record ledger.Record
 	chunks []ledger.Chunk
 	spots  map[parking.Spot]bool
+	dues   map[parking.Spot]time.Time
 	asked  int // spots looked for
 }
 
@@ -70,11 +71,11 @@ func (b *book) IsParked(_ context.Context, spots []parking.Spot) (map[parking.Sp
 	return taken, nil
 }
 
-func (b *book) GroupSpots(_ context.Context, key, group string) ([]parking.Spot, error) {
-	var taken []parking.Spot
+func (b *book) GroupSpots(_ context.Context, key, group string) (map[parking.Spot]time.Time, error) {
+	taken := map[parking.Spot]time.Time{}
 	for s := range b.spots {
 		if s.Key == key && s.Group == group {
-			taken = append(taken, s)
+			taken[s] = b.dues[s]
 		}
 	}
 	return taken, nil
@@ -229,6 +230,37 @@ func TestViewFindsWhatIsParkedInOrder(t *testing.T) {
 	want := []activity.State{activity.Queued, activity.Parked, activity.Queued}
 	if d := cmp.Diff(want, states(b.view(t, "", 10))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestViewSaysWhichLotAParkedRecipientLiesIn(t *testing.T) {
+	b := newBook(4, 50)
+	b.park(0, byHost)
+	b.park(1, byInbox)
+	signed := circuit.InboxKey(b.chunks[0].Targets[2].Inbox) + "#key-0123456789ab"
+	b.set(2, ledger.Recipient{State: activity.Parked, Lot: ledger.LotName(b.chunks[0].Targets[2].Inbox, signed)})
+	b.set(3, ledger.Recipient{State: activity.Parked, Lot: ledger.LotName(b.chunks[0].Targets[3].Inbox, "host:h3.example")})
+	want := []string{"host:h0.example", "inbox:https://h1.example/inbox", signed, "host:h3.example"}
+	for i, r := range b.view(t, "", 10).Recipients {
+		if r.State != activity.Parked || r.Lot != want[i] {
+			t.Errorf("%s is %s in the lot of %q, want %q", r.Inbox, r.State, r.Lot, want[i])
+		}
+	}
+}
+
+// An ordered delivery that waits for its turn under a rate limit before any attempt has
+// no record, but its spot has a due time.
+func TestAnOrderedDeliveryWithoutARecordShowsWhenItsGroupIsDue(t *testing.T) {
+	b := newBook(3, 1)
+	b.record.OrderingKey = "thread 7"
+	b.park(1, byHost)
+	b.dues = map[parking.Spot]time.Time{}
+	for s := range b.spots {
+		b.dues[s] = now.Add(time.Hour)
+	}
+	got := b.view(t, "", 10).Recipients
+	if !got[1].NextAttemptAt.Equal(now.Add(time.Hour)) || !got[0].NextAttemptAt.IsZero() {
+		t.Errorf("next attempts at %s and %s, want none and in an hour", got[0].NextAttemptAt, got[1].NextAttemptAt)
 	}
 }
 

@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"fedpost/internal/activity"
@@ -14,22 +16,32 @@ type Circuits interface {
 	Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error)
 }
 
+// LotName is what a record keeps of the key of the lot that a parked target lies in:
+// nothing for the lot of the target's host, ofInbox for that of its inbox, and what
+// distinguishes a signing key behind that. Fifty rows of a chunk stay small by it.
+func LotName(inbox, key string) string {
+	if rest, ok := strings.CutPrefix(key, circuit.InboxKey(inbox)); ok {
+		return ofInbox + rest
+	}
+	return ""
+}
+
+const ofInbox = "inbox"
+
+// lotKey is the key of a lot that LotName has named.
+func lotKey(inbox, name string) string {
+	if rest, ok := strings.CutPrefix(name, ofInbox); ok {
+		return circuit.InboxKey(inbox) + rest
+	}
+	return circuit.HostKey(activity.HostOf(inbox))
+}
+
 // Explain sets, for each parked recipient of rs, WaitsFor and NextAttemptAt: the host
 // that the recipient waits for, or the inbox whose own circuit is open ("inbox:" and
-// its URL), and when that host or inbox is checked next. It makes one read request for
-// 100 hosts, and another for 100 inboxes at hosts whose inboxes have circuits.
+// its URL, and "#key-…" if it is open for one signing key only), and when that host or
+// inbox is looked at next. It makes one read request for 100 hosts and inboxes.
 func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time) error {
-	hosts, err := circuits(ctx, c, rs, func(r RecipientView) string { return circuit.HostKey(activity.HostOf(r.Inbox)) })
-	if err != nil {
-		return err
-	}
-	inboxes, err := circuits(ctx, c, rs, func(r RecipientView) string {
-		host := hosts[circuit.HostKey(activity.HostOf(r.Inbox))]
-		if !host.Accepts(now) || host.Limited(now) > 0 || !host.InboxesUntil.After(now) {
-			return "" // the host holds it, or no inbox of the host has a circuit
-		}
-		return circuit.InboxKey(r.Inbox)
-	})
+	states, err := circuits(ctx, c, rs)
 	if err != nil {
 		return err
 	}
@@ -38,35 +50,51 @@ func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time)
 		if r.State != activity.Parked {
 			continue
 		}
-		host := activity.HostOf(r.Inbox)
-		holds := hosts[circuit.HostKey(host)]
-		r.WaitsFor = host
-		if inbox := circuit.InboxKey(r.Inbox); inboxes[inbox].Parked || !inboxes[inbox].Accepts(now) {
-			r.WaitsFor, holds = inbox, inboxes[inbox]
+		name := activity.HostOf(r.Inbox)
+		host, lot := states[circuit.HostKey(name)], states[r.lot()]
+		r.WaitsFor = name
+		if _, whole := circuit.HostOf(r.lot()); !whole && host.Accepts(now) {
+			r.WaitsFor = r.lot()
 		}
-		at := holds.LooksAt(now)
-		if own := r.NextAttemptAt; holds.Accepts(now) && own.After(now) && own.Before(at) {
-			at = own // the head of an ordered group has a due time of its own
-		}
-		if !at.IsZero() {
-			r.NextAttemptAt = at
-		}
+		r.NextAttemptAt = next(host, lot, r.NextAttemptAt, now)
 	}
 	return nil
 }
 
-// circuits reads the states of the servers that key returns for the parked recipients
-// of rs.
-func circuits(ctx context.Context, c Circuits, rs []RecipientView, key func(RecipientView) string) (map[string]circuit.State, error) {
-	seen := map[string]bool{"": true}
+// next is when a recipient that lies in a lot of host is looked at; own is the due time
+// of the recipient itself, which the head of an ordered group has. It is zero if nobody
+// would look, which must not be.
+func next(host, lot circuit.State, own, now time.Time) time.Time {
+	at := lot.LooksAt(now)
+	switch look := host.LooksAt(now); {
+	case !host.Accepts(now) && !look.IsZero():
+		return look // an inbox is not looked at before its host
+	case host.Accepts(now) && own.After(now) && (at.IsZero() || own.Before(at)):
+		return own
+	case at.IsZero() && !lot.Parked:
+		return now // the lot is empty: the recipient's message is on its queue
+	}
+	return at
+}
+
+// lot is the key of the lot that a parked recipient lies in.
+func (r RecipientView) lot() string {
+	return cmp.Or(r.Lot, circuit.HostKey(activity.HostOf(r.Inbox)))
+}
+
+// circuits reads the states of the hosts and lots of the parked recipients of rs.
+func circuits(ctx context.Context, c Circuits, rs []RecipientView) (map[string]circuit.State, error) {
+	seen := map[string]bool{}
 	var keys []string
 	for _, r := range rs {
 		if r.State != activity.Parked {
 			continue
 		}
-		if k := key(r); !seen[k] {
-			seen[k] = true
-			keys = append(keys, k)
+		for _, k := range []string{circuit.HostKey(activity.HostOf(r.Inbox)), r.lot()} {
+			if !seen[k] {
+				seen[k] = true
+				keys = append(keys, k)
+			}
 		}
 	}
 	if len(keys) == 0 {

@@ -38,6 +38,7 @@ type row struct {
 	Next       int64          `json:"n,omitempty"` // ms after Since, 0: none
 	Generation int            `json:"g,omitempty"`
 	By         activity.ID    `json:"y,omitempty"`
+	Lot        string         `json:"l,omitempty"`
 	// Moved is the number, from 1, of the item of Texts that has this row's text;
 	// 0 if the text is in the row.
 	Moved int `json:"x,omitempty"`
@@ -67,7 +68,7 @@ func (c chunkState) recipients() map[int]ledger.Recipient {
 		r := ledger.Recipient{
 			Position: w.Position, State: w.State, Attempts: w.Attempts + 1, Unsent: w.Unsent, LastStatus: w.Status,
 			LastError: w.Error, Response: w.Response, Note: w.Note,
-			Generation: w.Generation, By: w.By,
+			Generation: w.Generation, By: w.By, Lot: w.Lot,
 		}
 		if w.At >= 0 {
 			r.UpdatedAt = fromMillis(c.Since + w.At)
@@ -129,7 +130,7 @@ func (c *chunkState) put(rs []ledger.Recipient) {
 		}
 		w := row{
 			Position: r.Position, State: r.State, Attempts: r.Attempts - 1, Unsent: r.Unsent, Status: r.LastStatus,
-			At: -1, Generation: r.Generation, By: r.By,
+			At: -1, Generation: r.Generation, By: r.By, Lot: r.Lot,
 			text: text{Error: r.LastError, Response: r.Response, Note: r.Note},
 		}
 		if !r.UpdatedAt.IsZero() {

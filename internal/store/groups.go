@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
@@ -14,13 +15,13 @@ import (
 var _ ledger.Lot = (*Store)(nil)
 
 // GroupSpots implements ledger.Lot.
-func (s *Store) GroupSpots(ctx context.Context, key, group string) ([]parking.Spot, error) {
+func (s *Store) GroupSpots(ctx context.Context, key, group string) (map[parking.Spot]time.Time, error) {
 	prefix := groupPrefix(group)
 	list, _, err := s.t.Query(ctx, table.Prefix(lotPK(key, shard(group, parking.Shards)), prefix))
 	if err != nil {
 		return nil, fmt.Errorf("read what is parked of group %q: %w", group, err)
 	}
-	var spots []parking.Spot
+	spots := make(map[parking.Spot]time.Time, len(list))
 	for _, it := range list {
 		if s.expired(it) {
 			continue
@@ -34,7 +35,10 @@ func (s *Store) GroupSpots(ctx context.Context, key, group string) ([]parking.Sp
 		if _, err := fmt.Sscanf(strings.Join(fields[2:], " "), "%d %d %d", &sp.Chunk, &sp.Position, &sp.Generation); err != nil {
 			return nil, fmt.Errorf("%q is not the key of a parking spot: %w", it.SK, err)
 		}
-		spots = append(spots, sp)
+		spots[sp] = time.Time{}
+		if it.Due.Shard != "" {
+			spots[sp] = it.Due.At
+		}
 	}
 	return spots, nil
 }

@@ -12,10 +12,11 @@ var views = group{"views", []testCase{
 	{"AGroupsSpotsAreFound", func(b *bed) {
 		key := b.newLot()
 		one, two := b.ordered(key, "group", 7), b.ordered(key, "group", 12)
+		one.Due = b.in(time.Hour)
 		b.must(b.Park(b.ctx, []parking.Parked{two, one, b.ordered(key, "another", 1), b.parked(key, b.newID(), 0)}))
 		got, err := b.GroupSpots(b.ctx, key, "group")
 		b.must(err)
-		b.same([]parking.Spot{one.Spot(), two.Spot()}, got)
+		b.same(map[parking.Spot]time.Time{one.Spot(): one.Due, two.Spot(): {}}, got)
 	}},
 	{"AnActivityIsSeenThroughItsStages", func(b *bed) {
 		w := b.work(4)
@@ -31,6 +32,22 @@ var views = group{"views", []testCase{
 		b.counted(w.id, map[activity.State]int{activity.Delivered: 2, activity.Dead: 1, activity.Failed: 1}, ledger.StatusDone)
 		b.must(b.CancelActivity(b.ctx, w.id))
 		b.counted(w.id, map[activity.State]int{activity.Delivered: 2, activity.Dead: 1, activity.Failed: 1}, ledger.StatusDone)
+	}},
+	{"AParkedRecipientsLotIsKept", func(b *bed) {
+		w := b.work(2)
+		c := w.claim(w.chunk(), "chunk")
+		parked := w.outcomeOf(1, activity.Parked, 1)
+		parked.Lot = "inbox#key-0123456789ab"
+		w.record(&c, w.outcome(0, activity.Delivered), parked)
+		k, err := b.Inspect(b.ctx, w.one(1, 1))
+		b.must(err)
+		b.same(parked.Lot, k.Recipients[1].Lot)
+		one := w.claim(w.one(1, 1), "position")
+		parked.Lot = ""
+		w.record(&one, parked)
+		k, err = b.Inspect(b.ctx, w.one(1, 1))
+		b.must(err)
+		b.same("", k.Recipients[1].Lot)
 	}},
 	{"WhatProcessesCountAddsUpDayByDay", func(b *bed) {
 		// Days that no other test has.

@@ -45,6 +45,7 @@ var arns = func() map[queue.Name]string {
 // at less and less often, up to hourly: that only spares the simulation work.
 func (p *process) schedule() {
 	last, idle := time.Now(), 0
+	var before time.Time // what was due first before the last run
 	for !p.dead.Load() && !p.over.Load() {
 		began, pause := last, time.Minute<<min(idle, 6)
 		p.hold(&held{Call: faults.Call{Target: "schedule", Op: "run"}, actor: p.spec.Name, proc: p, when: func() time.Time {
@@ -53,6 +54,9 @@ func (p *process) schedule() {
 				at = due.Add(-p.skew)
 			}
 			at = at.Add(time.Minute - 1).Truncate(time.Minute)
+			if !before.Equal(p.engine.NextDue()) {
+				pause = time.Minute // a worker has done since what the run had begun
+			}
 			if next := began.Truncate(time.Minute).Add(pause); at.Before(next) {
 				at = next
 			}
@@ -62,7 +66,9 @@ func (p *process) schedule() {
 			return
 		}
 		last = time.Now()
-		before := p.engine.NextDue()
+		if due := p.engine.NextDue(); !before.Equal(due) {
+			before, idle = due, 0
+		}
 		run := func() {
 			ctx, cancel := context.WithTimeout(as(context.Background(), p.spec.Name+"/schedule"), topology.HealthCheck.Timeout)
 			defer cancel()

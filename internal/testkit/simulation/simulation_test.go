@@ -31,7 +31,7 @@ var regressions = []uint64{}
 
 // unkept are promises that fedpost is known to break still, by issue 11. They are
 // looked at by TestSimulate.
-var unkept = []string{"unexplained"}
+var unkept = []string{}
 
 func TestSimulation(t *testing.T) {
 	n := uint64(fixed)
