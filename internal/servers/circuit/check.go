@@ -1,6 +1,7 @@
 package circuit
 
 import (
+	"strings"
 	"time"
 
 	"fedpost/internal/activity/outcome"
@@ -96,15 +97,14 @@ func (s State) TrialPassed(r Rules, now time.Time) State {
 // TrialFailed says that the trial failed, which counts as a failed check. If the host has
 // answered (reason is outcome.ReasonNone), the inbox may be broken and not the host, so up
 // to Rules.Trials trials are made, to other inboxes if possible, before the check counts
-// as failed.
+// as failed. The lot of an inbox has no other inbox, so its first failed trial counts.
 func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
 		return s
 	}
 	s = t
-	switch {
-	case reason == outcome.ReasonNone && s.Trials < r.Trials:
+	if reason == outcome.ReasonNone && s.Trials < r.Trials && !strings.HasPrefix(s.Key, inboxPrefix) {
 		return s.TrialVoid(r, now)
 	}
 	return s.failed(r, reason, why, now)

@@ -232,6 +232,11 @@ func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
 func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
 	open := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
 	trial := open.CheckPassed(rules, t0).TrialSent(rules, "a", Sweep{}, t0)
+	ofInbox := trial
+	ofInbox.Key = InboxKey("https://m.example/inbox")
+	if s := ofInbox.TrialFailed(rules, outcome.ReasonNone, "answered 401", t0); s.Phase != Unhealthy || s.Checks != 1 {
+		t.Errorf("an inbox is tried again in the same check, where there is no other to try: %+v", s)
+	}
 	if s := trial.TrialFailed(rules, outcome.Timeout, "slow", t0); s.Phase != Unhealthy || s.Checks != 1 || s.CheckAt.Sub(t0) != 5*time.Minute {
 		t.Errorf("%+v", s)
 	}

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
@@ -69,7 +70,9 @@ type acceptance struct {
 
 // hostBook is what a host got lately.
 type hostBook struct {
-	posts   []time.Time // POSTs since it last accepted, of the last day
+	// posts are the POSTs since it last accepted, of the last day, by what they are
+	// counted against: the host or, if it said 401, its inbox and the signing key.
+	posts   map[string][]time.Time
 	good    time.Time   // it last accepted
 	writes  []time.Time // of its state, of the last minute
 	dropped int
@@ -156,12 +159,22 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 		h.good, h.posts = now, nil
 		return
 	}
-	h.posts = append(h.posts, now)
-	for len(h.posts) > 0 && now.Sub(h.posts[0]) > 24*time.Hour {
-		h.posts = h.posts[1:]
+	of := r.host
+	if a.Status == 401 {
+		// A 401 opens the circuit of an inbox and signing key, and no other: the budget
+		// of a host grows with both.
+		of = fmt.Sprintf("%s%s with key %d", r.host, r.path, b.spec(r.n).Actor)
 	}
-	if now.Sub(h.good) > 24*time.Hour && len(h.posts) > mostPosts {
-		b.fail("posts", "%s got %d POSTs within a day in which it took none (at most %d)", r.host, len(h.posts), mostPosts)
+	if h.posts == nil {
+		h.posts = map[string][]time.Time{}
+	}
+	posts := append(h.posts[of], now)
+	for len(posts) > 0 && now.Sub(posts[0]) > 24*time.Hour {
+		posts = posts[1:]
+	}
+	h.posts[of] = posts
+	if now.Sub(h.good) > 24*time.Hour && len(posts) > mostPosts {
+		b.fail("posts", "%s got %d POSTs within a day in which it took none (at most %d)", of, len(posts), mostPosts)
 	}
 }
 
