@@ -1,9 +1,9 @@
-// Package coalesce decides which deliveries need not be sent: because a newer
-// activity says it better, or because the inbox has this state already.
+// Package coalesce decides which deliveries need not be sent: those that a newer
+// activity supersedes, and those that would tell an inbox what it knows already.
 //
-// The rules are three, applied in this order when a delivery is about to be
-// sent. They compare what activities say (Statement), never their text, so a
-// body is parsed once and the rest is comparing keys and digests.
+// The three rules are applied in this order when a delivery is about to be sent.
+// They compare what activities say (Statement), not their text: a body is parsed
+// once, and then only keys and digests are compared.
 //
 //   - Superseded: a strictly newer activity was accepted for the same inbox, of
 //     the same group and about the same object (and target). So the newest of a
@@ -13,7 +13,8 @@
 //   - Already known: an add or remove is of the type that was delivered last to
 //     that inbox for that object and target.
 //
-// Delivered means answered with 2xx: a failed attempt makes nothing redundant.
+// Delivered means answered with 2xx: a failed attempt makes no delivery
+// redundant.
 package coalesce
 
 import (
@@ -22,7 +23,7 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Group is a set of activity types that supersede each other.
+// Group is a set of activity types that can supersede each other.
 type Group string
 
 // The groups. Other types are never redundant.
@@ -31,27 +32,28 @@ const (
 	Membership Group = "membership" // add, remove
 )
 
-// groups by type, lower-cased.
+// groups maps lower-cased activity types to their group.
 var groups = map[string]Group{
 	"create": Lifecycle, "update": Lifecycle, "delete": Lifecycle, "creation": Lifecycle, "deletion": Lifecycle,
 	"add": Membership, "remove": Membership,
 }
 
-// Subject is what activities have to share to supersede each other.
+// Subject is what activities must have in common to supersede each other.
 type Subject struct {
 	Group  Group
 	Object string // id
-	// Target is the id of where something is added to or removed from; empty in
-	// Lifecycle, and if the activity has neither target nor origin.
+	// Target is the id of the collection that something is added to or removed
+	// from. It is empty in Lifecycle, and if the activity has neither target nor
+	// origin.
 	Target string
 }
 
-// Statement is what an activity says.
+// Statement is what an activity says about a subject.
 type Statement struct {
 	Subject
 	Type string // lower-cased
-	// Content is a digest of the object, equal for objects that are deeply equal
-	// but for the order of keys; empty if the object is a mere id.
+	// Content is a digest of the object, equal for objects that differ only in
+	// the order of keys; empty if the object is only an id.
 	Content string
 }
 
@@ -62,11 +64,11 @@ type Accepted struct {
 	ID   activity.ID `json:"id"`
 	At   time.Time   `json:"at"`
 	Type string      `json:"type"` // lower-cased
-	// CoalesceCreate: its caller lets updates supersede creates.
+	// CoalesceCreate: the caller of the activity lets updates supersede creates.
 	CoalesceCreate bool `json:"create,omitempty"`
 }
 
-// Delivered is the activity that was delivered last to an inbox about a subject.
+// Delivered is the activity about a subject that was delivered last to an inbox.
 type Delivered struct {
 	ID      activity.ID `json:"id"`
 	Type    string      `json:"type"` // lower-cased
@@ -79,9 +81,9 @@ type Verdict struct {
 	By    activity.ID    // the activity that made it so
 }
 
-// Judge returns whether the delivery of own, which says s, to some inbox is
-// needless: newer are the activities accepted for that inbox about the same
-// subject, and last is what was delivered to it last, if anything was.
+// Judge reports whether own, which says s, need not be sent to an inbox, and why.
+// newer holds the activities about the same subject accepted for that inbox; last
+// is the activity delivered last to it, nil if there is none.
 func Judge(own Accepted, s Statement, newer []Accepted, last *Delivered) (Verdict, bool) {
 	var newest *Accepted
 	for i, n := range newer {
@@ -102,9 +104,9 @@ func Judge(own Accepted, s Statement, newer []Accepted, last *Delivered) (Verdic
 	return Verdict{}, false
 }
 
-// mayReplace reports whether a newer activity may stand in for own. An update
-// may not for a create, which the receiver then never saw and without which many
-// receivers drop the update, unless either caller says that they do not.
+// mayReplace reports whether a newer activity may supersede own. An update must
+// not supersede a create unless either caller allows it: the receiver would never
+// see the create, and many receivers drop an update without the create.
 func mayReplace(newer, own Accepted, s Statement) bool {
 	return newer.Type != "update" || !s.creates() || newer.CoalesceCreate || own.CoalesceCreate
 }

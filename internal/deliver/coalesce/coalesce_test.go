@@ -118,8 +118,8 @@ func TestTheRulesApplyInOrder(t *testing.T) {
 	}
 }
 
-// Whatever the order in which a burst is sent, and whoever is delayed, each
-// delivery that is dropped has a newer one that is not.
+// In whatever order a burst is sent, and whichever delivery is delayed: for each
+// delivery that is dropped, a newer one is sent.
 func TestSomethingOfABurstIsAlwaysSent(t *testing.T) {
 	types := []string{"create", "update", "delete", "creation", "deletion"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,30 +8,32 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Store keeps what was accepted and delivered, by subject and inbox.
+// Store keeps, by subject and inbox, which activities were accepted and
+// delivered.
 type Store interface {
-	// NoteAccepted notes that a was accepted for inboxes. Repeating it is
-	// harmless. One write for about a hundred inboxes.
+	// NoteAccepted records that a was accepted for inboxes. Repeating the call is
+	// harmless. It takes one write per about a hundred inboxes.
 	NoteAccepted(ctx context.Context, s Subject, a Accepted, inboxes []string, forget time.Time) error
-	// NewerAccepted returns, by inbox, what was accepted after a time about s.
+	// NewerAccepted returns, by inbox, the activities about s that were accepted
+	// after a time.
 	NewerAccepted(ctx context.Context, s Subject, after time.Time, inboxes []string) (map[string][]Accepted, error)
-	// NoteDelivered notes d as what was delivered last to inboxes about s. One
-	// write each.
+	// NoteDelivered records d as the activity about s that was delivered last to
+	// inboxes. It takes one write per inbox.
 	NoteDelivered(ctx context.Context, s Subject, d Delivered, inboxes []string, forget time.Time) error
-	// LastDelivered returns, by inbox, what was delivered last about s, if it is
-	// known.
+	// LastDelivered returns, by inbox, the activity about s that was delivered
+	// last, where it is known.
 	LastDelivered(ctx context.Context, s Subject, inboxes []string) (map[string]Delivered, error)
 }
 
-// Filter applies the rules to activities that were submitted with
-// coalesce "latest"; others it neither drops nor notes.
+// Filter applies the rules to activities that were submitted with coalesce
+// "latest". It neither drops nor records other activities.
 type Filter struct {
 	Store Store
 	Now   func() time.Time
-	// Pending is how long an accepted activity can still be on its way, and so
+	// Pending is how long an accepted activity may still wait for delivery and so
 	// supersede another: the retry policy's time to give up.
 	Pending time.Duration
-	// Remember is how long it is known what an inbox got last.
+	// Remember is how long the Store keeps what was delivered last to an inbox.
 	Remember time.Duration
 }
 
@@ -54,7 +56,7 @@ func inboxes(ts []activity.Target) []string {
 	return urls
 }
 
-// Note notes that a was accepted for ts.
+// Note records that a was accepted for ts.
 func (f Filter) Note(ctx context.Context, a activity.Activity, ts []activity.Target) error {
 	s, ok := statement(a)
 	if !ok || len(ts) == 0 {
@@ -70,7 +72,7 @@ func (f Filter) Note(ctx context.Context, a activity.Activity, ts []activity.Tar
 	return nil
 }
 
-// Needless returns, by index into ts, why sending a to that target is needless.
+// Needless returns, by index into ts, why a need not be sent to that target.
 func (f Filter) Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]Verdict, error) {
 	s, ok := statement(a)
 	if !ok || len(ts) == 0 {
@@ -99,7 +101,7 @@ func (f Filter) Needless(ctx context.Context, a activity.Activity, ts []activity
 	return needless, nil
 }
 
-// Delivered notes that a was delivered to ts.
+// Delivered records that a was delivered to ts.
 func (f Filter) Delivered(ctx context.Context, a activity.Activity, ts []activity.Target) error {
 	s, ok := statement(a)
 	if !ok || len(ts) == 0 {

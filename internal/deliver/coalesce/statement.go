@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Read returns what the activity with this body says; ok is false if activities
-// of its kind are never redundant, which includes those without an object's id.
+// Read returns what the activity with this body says. ok is false if such an
+// activity is never redundant: its type is in no group, or its object has no id.
 func Read(body string) (s Statement, ok bool) {
 	var a map[string]any
 	if err := unmarshal(body, &a); err != nil {
@@ -31,14 +31,14 @@ func Read(body string) (s Statement, ok bool) {
 	if s.Group == Membership {
 		if target := first(a, "target", "origin"); target != nil {
 			if s.Target = idOf(target); s.Target == "" {
-				return Statement{}, false // somewhere, but who knows where
+				return Statement{}, false // the target is given, but without an id
 			}
 		}
 	}
 	return s, true
 }
 
-// unmarshal decodes one JSON value, with numbers as they are written.
+// unmarshal decodes one JSON value and keeps numbers as they are written.
 func unmarshal(text string, v any) error {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -51,7 +51,7 @@ func unmarshal(text string, v any) error {
 	return nil
 }
 
-// first returns the value of the first of the names that has one.
+// first returns the value of the first of the names that is present.
 func first(m map[string]any, names ...string) any {
 	for _, n := range names {
 		if v := m[n]; v != nil {
@@ -61,7 +61,8 @@ func first(m map[string]any, names ...string) any {
 	return nil
 }
 
-// idOf returns the id of a value: itself if it is a string, empty if it has none.
+// idOf returns the id of a value: a string itself, or an object's id; empty if
+// there is none.
 func idOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -73,20 +74,20 @@ func idOf(v any) string {
 	return ""
 }
 
-// digest is the same for values that are deeply equal, in whatever order their
-// keys are and however their numbers are written.
+// digest is equal for values that are deeply equal, whatever the order of their
+// keys and the spelling of their numbers.
 func digest(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b) // sorts keys
 	if err := enc.Encode(canonical(v)); err != nil {
-		return "" // cannot be: it was JSON; and empty equals nothing
+		return "" // cannot happen, as v was decoded from JSON; an empty digest equals no other
 	}
 	sum := sha256.Sum256(b.Bytes())
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// maxNumber bounds the length of numbers that are compared by value, because
-// 1e999999999 as a fraction would fill the memory.
+// maxNumber bounds the length of numbers that are compared by value: 1e999999999
+// as a fraction would fill the memory.
 const maxNumber = 30
 
 func canonical(v any) any {
@@ -113,7 +114,7 @@ func canonical(v any) any {
 		}
 		return v
 	case string:
-		return "text " + v // never the same as a number
+		return "text " + v // text: differs from every number
 	}
 	return v
 }

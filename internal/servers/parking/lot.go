@@ -9,9 +9,9 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Lot parks deliveries and sends them on their way again. Parking and releasing
-// run in different processes. The steps of both are ordered such that the process
-// which writes second sees what the first has written: see Park and
+// Lot parks deliveries and releases them again. Parking and releasing run in
+// different processes. The order of their steps makes sure that the process which
+// writes second sees what the first has written: see Park and
 // circuit.State.Drained.
 type Lot struct {
 	Spots   Store

@@ -90,7 +90,7 @@ func TestTheStateSaysSoBeforeTheFirstSpotIsTaken(t *testing.T) {
 	if err != nil || !after.Parked || after.Phase != circuit.Unhealthy || !after.CheckAt.Equal(open.CheckAt) {
 		t.Errorf("%+v, %v", after, err)
 	}
-	// Known to be parked: nothing is written again.
+	// The state says Parked already: nothing is written again.
 	again, err := w.Park(t.Context(), after, park, []parking.Parked{delivery(2, "")})
 	if err != nil || again != after {
 		t.Errorf("%+v, %v", again, err)
@@ -105,7 +105,7 @@ func TestWhoeverComesSecondSeesTheOther(t *testing.T) {
 	} {
 		w := newWorld(t)
 		known := w.save(park(circuit.State{Key: key}.Fault(rules, outcome.Timeout, "", now)))
-		w.save(meanwhile(known)) // after the parker has looked
+		w.save(meanwhile(known)) // after Park has read the state
 		if _, err := w.Park(t.Context(), known, park, []parking.Parked{delivery(1, "")}); err != nil {
 			t.Fatal(err)
 		}

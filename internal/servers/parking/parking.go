@@ -15,19 +15,20 @@ import (
 	"fedpost/internal/message"
 )
 
-// Shards is how many partitions one server's lot has: a table partition takes
-// 1,000 writes a second, and a large server going down is a flood. A group of
-// ordered deliveries stays in one.
+// Shards is how many partitions one server's lot has. A table partition takes
+// 1,000 writes a second, and more may come when a large server goes down. All
+// deliveries of an ordered group are in one shard.
 const Shards = 4
 
 // Parked is one waiting delivery: a single target of an activity.
 type Parked struct {
-	// Key is the key of the server's or inbox's state that it waits for.
+	// Key names the state, of a server or an inbox, that the delivery waits for.
 	Key      string
 	Activity activity.Activity
 	Delivery message.Delivery // of one target
 	Since    time.Time
-	// GiveUp is the time from which on the delivery is given up when it is released.
+	// GiveUp is the time from which a release gives the delivery up instead of
+	// sending it.
 	GiveUp time.Time
 	// Group and Sequence keep the order of ordered deliveries; empty otherwise.
 	Group, Sequence string
@@ -39,31 +40,32 @@ type Parked struct {
 	Attempted bool
 }
 
-// FirstGeneration is that of the spot, and of the message it is released by, of
-// a delivery that is parked before anybody has attempted it.
+// FirstGeneration is the generation of the spot, and of the message that a
+// release sends, for a delivery that is parked before its first attempt.
 const FirstGeneration = 1
 
-// Spot is the name of a delivery's place in a lot.
+// Spot names a delivery's place in a lot.
 type Spot struct {
 	Key string
 	message.Unit
 	Group, Sequence string
 }
 
-// Spot returns the place of p.
+// Spot returns the name of p's place.
 func (p Parked) Spot() Spot {
 	return Spot{p.Key, p.Delivery.Unit(p.Activity.ID), p.Group, p.Sequence}
 }
 
 // Store is what parking needs of its storage.
 type Store interface {
-	// Park puts deliveries in their spots. Parking one twice is harmless.
-	// One write each.
+	// Park writes deliveries to their spots, one write each. Parking a delivery
+	// twice is harmless.
 	Park(ctx context.Context, ps []Parked) error
 	// ParkedUnder returns up to limit deliveries of one shard of a lot in order
 	// (ordered ones by group and sequence, the others by age), after a cursor.
 	ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) (ps []Parked, next string, err error)
-	// Heads is ParkedUnder with only the first delivery of each ordered group.
+	// Heads does what ParkedUnder does, with only the first delivery of each
+	// ordered group.
 	Heads(ctx context.Context, key string, shard int, cursor string, limit int) (ps []Parked, next string, err error)
 	// ParkedBefore reports whether a delivery of the group with a lower sequence
 	// is parked under key.
@@ -71,10 +73,10 @@ type Store interface {
 	// ParkedOf returns up to limit deliveries of one group that are parked under
 	// key, by sequence, after a cursor.
 	ParkedOf(ctx context.Context, key, group, cursor string, limit int) (ps []Parked, next string, err error)
-	// DueHeads returns deliveries of a shard whose Due is at or before a time,
-	// earliest first. It may lag behind writes.
+	// DueHeads returns the deliveries of a shard whose Due is at or before a
+	// time, earliest first. The answer may lag behind writes.
 	DueHeads(ctx context.Context, shard int, by time.Time, limit int) ([]Parked, error)
-	// IsParked returns those of the spots that are taken.
+	// IsParked returns those of the spots that hold a delivery.
 	IsParked(ctx context.Context, spots []Spot) (map[Spot]bool, error)
 	// Unpark empties spots.
 	Unpark(ctx context.Context, spots []Spot) error

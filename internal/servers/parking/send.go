@@ -13,19 +13,23 @@ import (
 
 // Release says how parked deliveries are sent.
 type Release struct {
-	// Trial marks them as the ones that decide about their server.
+	// Trial marks the deliveries as those whose outcome decides about their
+	// server.
 	Trial bool
-	// Spread is the time over which they become visible, at random, so that a
-	// server that is back is not met by a herd. The ordered queue has no delays.
+	// Spread is the time over which the deliveries become visible, each at a
+	// random time, so that a server that is back does not get them all at once.
+	// The ordered queue has no delays.
 	Spread time.Duration
-	// Once: the ordered queue may drop a delivery that it remembers to have been
-	// sent in the last minutes. Otherwise it is sent in any case.
+	// Once lets the ordered queue drop a delivery if it remembers the same
+	// release from the last minutes. Without Once the delivery is sent in any
+	// case.
 	Once bool
 }
 
-// Send sends deliveries to their queues and returns those that were sent. Spots stay: the
-// caller empties those of unordered deliveries afterwards (Unparked). A crash in between
-// sends a delivery twice; in the other order it would lose one.
+// Send sends deliveries to their queues and returns those that were sent. Their
+// spots stay; the caller empties the spots of unordered deliveries afterwards
+// (Unparked). A crash between the two sends a delivery twice; in the opposite
+// order a crash would lose a delivery.
 func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, error) {
 	ms := make([]message.Addressed, len(ps))
 	for i, p := range ps {
@@ -60,8 +64,9 @@ func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 		}
 		m.Delay = min(max(0, m.Delay), queue.MaxDelay)
 	case how.Once && !p.Due.IsZero():
-		// An ordered spot stays due until it is final. Messages for the same due time
-		// have the same deduplication key.
+		// The spot of an ordered delivery stays due until the delivery has its
+		// final outcome. Messages for the same due time have the same
+		// deduplication key.
 		m.DeduplicationKey += "/due" + strconv.FormatInt(p.Due.UnixMilli(), 36)
 	case !how.Once:
 		m.DeduplicationKey += "/" + strconv.FormatInt(l.Now().UnixNano(), 36)
@@ -69,7 +74,8 @@ func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 	return m, nil
 }
 
-// Unparked empties the spots of unordered deliveries; ordered ones keep theirs.
+// Unparked empties the spots of unordered deliveries; ordered deliveries keep
+// theirs.
 func (l *Lot) Unparked(ctx context.Context, ps []Parked) error {
 	var spots []Spot
 	for _, p := range ps {

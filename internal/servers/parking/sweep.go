@@ -9,9 +9,10 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Next returns up to n deliveries of a lot that may be released, from a place on; the place
-// after them; and whether that is the lot's end. Of an ordered group Next returns the first
-// delivery only, because each delivery releases the next of its group.
+// Next returns up to n deliveries of a lot that may be released, starting at a
+// place; the place after them; and whether the lot ends there. Of an ordered
+// group Next returns only the first delivery, because each delivery releases the
+// next of its group.
 func (l *Lot) Next(ctx context.Context, key string, at circuit.Sweep, n int) (ps []Parked, next circuit.Sweep, end bool, err error) {
 	for len(ps) < n {
 		if at.Shard >= Shards {
@@ -58,8 +59,8 @@ func (l *Lot) AnyLoose(ctx context.Context, key string) (bool, error) {
 	return false, nil
 }
 
-// All calls do with everything that is parked under key, up to n deliveries at a
-// time, until do fails.
+// All calls do with all deliveries parked under key, up to n at a time, until do
+// fails.
 func (l *Lot) All(ctx context.Context, key string, n int, do func([]Parked) error) error {
 	for shard := range Shards {
 		for cursor := ""; ; {
@@ -83,15 +84,16 @@ func (l *Lot) All(ctx context.Context, key string, n int, do func([]Parked) erro
 // overduePage is how many deliveries Overdue reads at a time.
 const overduePage = 100
 
-// IsOverdue reports whether p is too old or expired at now, and so must not wait any more.
+// IsOverdue reports whether p is too old or expired at now, and so must not wait
+// any longer.
 func (p Parked) IsOverdue(now time.Time) bool { return !p.GiveUp.After(now) || p.Activity.Expired(now) }
 
-// Overdue calls do with every delivery under key that is no longer to wait for
-// its server, up to n at a time, until do fails. An ordered delivery that stands
-// behind one which may still wait is left to the turn of its group. Unordered
-// deliveries lie in order of age, so the search of a shard ends with the first
-// page that is too young as a whole; one on a later page that the caller let
-// expire early is judged when it is released.
+// Overdue calls do with every delivery under key that must not wait for its
+// server any longer, up to n at a time, until do fails. An ordered delivery
+// behind one that may still wait is left until its group's turn. Unordered
+// deliveries are stored by age, so the search of a shard ends with the first page
+// on which all deliveries are too young. A delivery on a later page whose caller
+// set an early expiry is checked on release.
 func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do func([]Parked) error) error {
 	b := batch{most: max(1, n), do: do}
 	for shard := range Shards {
@@ -123,7 +125,8 @@ func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do 
 	return b.flush()
 }
 
-// tooYoung reports whether no delivery after the last of page can be overdue by its age.
+// tooYoung reports whether no delivery after the last of page is old enough to be
+// overdue.
 func (l *Lot) tooYoung(page []Parked, now time.Time) bool {
 	if len(page) == 0 || page[0].Group != "" {
 		return false
@@ -131,7 +134,7 @@ func (l *Lot) tooYoung(page []Parked, now time.Time) bool {
 	return page[len(page)-1].Activity.CreatedAt.Add(l.Rules.GiveUp).After(now)
 }
 
-// overdueOf adds the deliveries at the head of a group that are overdue.
+// overdueOf adds the overdue deliveries at the head of a group.
 func (l *Lot) overdueOf(ctx context.Context, key, group string, now time.Time, b *batch) error {
 	for cursor := ""; ; {
 		page, next, err := l.Spots.ParkedOf(ctx, key, group, cursor, overduePage)
@@ -152,7 +155,7 @@ func (l *Lot) overdueOf(ctx context.Context, key, group string, now time.Time, b
 	}
 }
 
-// batch collects deliveries and hands on so many at a time.
+// batch collects deliveries and passes them on in groups of n.
 type batch struct {
 	most int
 	do   func([]Parked) error

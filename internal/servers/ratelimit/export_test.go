@@ -1,6 +1,6 @@
 package ratelimit
 
-// Hosts returns how many hosts a stash keeps slots of.
+// Hosts returns how many hosts a stash holds slots for.
 func (s *Stash) Hosts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,26 +2,30 @@ package ratelimit
 
 import "time"
 
-// A limit is learnt as TCP learns a rate: it starts from what was seen to work, is
-// halved when the host says 429 again, and grows by a little each minute that it is
-// used and the host does not (additive increase, multiplicative decrease).
+// A limit is learnt as TCP learns a rate (additive increase, multiplicative
+// decrease). A limit starts from the rate that was seen to work. It is halved
+// when the host answers 429 again, and grows by a step each minute in which it is
+// used without a 429.
+//
 // https://en.wikipedia.org/wiki/Additive_increase/multiplicative_decrease
 
-// Bounds of what is learnt.
+// Bounds of learnt limits.
 const (
 	// LearntFor is how long a learnt limit holds after the last 429.
 	LearntFor = time.Hour
-	// relearn is how long a limit is left alone after it was learnt: the answers
-	// to what was sent before do not count against it.
+	// relearn is how long a limit stays unchanged after it was learnt: 429s to
+	// deliveries that were sent before do not count against it.
 	relearn = time.Minute
-	// firstGuess, a minute, is where a limit starts of which nothing is known.
+	// firstGuess is the first limit, in deliveries a minute, when no working rate
+	// is known.
 	firstGuess = 30
-	// growth: a limit grows by a tenth of what it started from, and by 3 at least.
+	// growth: a limit's step is a tenth of its starting value, at least 3.
 	growth, leastStep = 10, 3
 )
 
-// Learn returns l after the host answered 429 at now, while it accepted perMinute
-// deliveries a minute (0: not known). A limit that an operator set stays.
+// Learn returns l after the host answered 429 at now while it accepted perMinute
+// deliveries a minute (0: not known). A limit that an operator set stays
+// unchanged.
 func (l Limit) Learn(perMinute int, now time.Time) Limit {
 	inForce := l.InForce(now)
 	switch {
@@ -42,7 +46,7 @@ func (l Limit) Learn(perMinute int, now time.Time) Limit {
 	return l
 }
 
-// grown returns a learnt limit as it is after use at now.
+// grown returns a learnt limit after it was used at now.
 func (l Limit) grown(now time.Time) Limit {
 	if l.Step > 0 && now.Sub(l.GrownAt) >= time.Minute {
 		l.PerMinute, l.GrownAt = l.PerMinute+l.Step, now

@@ -1,11 +1,12 @@
 // Package ratelimit keeps deliveries to a host below the rate that an operator
-// has set or that the host itself has taught us with a 429.
+// has set or that was learnt from the host's 429 answers.
 //
-// It is GCRA, the leaky bucket as a single time: all there is to store is when
-// the bucket will be empty (the theoretical arrival time), so a thousand
-// functions share one limit through one small item, and a worker takes for a
-// whole batch at once, in one conditional write. Hosts without a limit, which is
-// nearly all of them, have no item and cost nothing.
+// The algorithm is GCRA, which stores a leaky bucket as one time: when the bucket
+// will be empty (the theoretical arrival time). So a thousand functions share a
+// limit through one small item, and a worker reserves for a whole batch in one
+// conditional write. Nearly all hosts have no limit; they have no item and cost
+// nothing.
+//
 // https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm
 package ratelimit
 
@@ -13,33 +14,34 @@ import (
 	"time"
 )
 
-// Limit is the limit of one host, and how much of it is used.
+// Limit is the limit of one host, and how much of the limit is used.
 type Limit struct {
 	Host string `json:"-"`
-	// PerMinute is how many deliveries a minute are allowed; 0: any number.
+	// PerMinute is how many deliveries a minute are allowed; 0: no limit.
 	PerMinute int `json:"rate"`
-	// Burst is how many of them may go at once after a pause; 0: those of five
-	// seconds, at least one.
+	// Burst is how many deliveries may go at once after a pause; 0: as many as
+	// five seconds allow, at least one.
 	Burst int `json:"burst,omitempty"`
 	// LearntAt is when the limit was last learnt from the host; zero if an
 	// operator set it.
 	LearntAt time.Time `json:"learnt,omitzero"`
-	// Until is when a learnt limit ends: servers change. Zero: it does not.
+	// Until is when a learnt limit ends, because servers change. Zero: the limit
+	// does not end.
 	Until time.Time `json:"until,omitzero"`
-	// Step is what a learnt limit grows by for each minute in which it was used
-	// and no 429 came, and GrownAt when it last did.
+	// Step is by how much a learnt limit grows for each minute in which it was
+	// used without a 429. GrownAt is when the limit grew last.
 	Step    int       `json:"step,omitempty"`
 	GrownAt time.Time `json:"grown,omitzero"`
 	// Arrival is GCRA's theoretical arrival time.
 	Arrival time.Time `json:"arrival,omitzero"`
 
-	// Version fences saves; empty if there is no record yet.
+	// Version fences saves; empty if nothing is stored yet.
 	Version string `json:"-"`
 	// Forget is when the record may be dropped; zero for never.
 	Forget time.Time `json:"-"`
 }
 
-// InForce reports whether there is a limit at now.
+// InForce reports whether the limit applies at now.
 func (l Limit) InForce(now time.Time) bool {
 	return l.PerMinute > 0 && (l.Until.IsZero() || now.Before(l.Until))
 }
@@ -54,9 +56,9 @@ func (l Limit) burst() int {
 	return max(1, l.PerMinute/12)
 }
 
-// Book reserves up to n deliveries at now for times of their own, none of them
-// later than horizon after now. It returns those times, earliest first, and l as
-// it is after that. What is booked and not used is lost.
+// Book reserves up to n deliveries at now, each for a time of its own, at most
+// horizon after now. It returns those times, earliest first, and l with the
+// bookings added. A booked time that is not used is lost.
 func (l Limit) Book(n int, horizon time.Duration, now time.Time) (slots []time.Time, after Limit) {
 	if !l.InForce(now) {
 		for range n {
@@ -86,10 +88,10 @@ func (l Limit) Book(n int, horizon time.Duration, now time.Time) (slots []time.T
 	return slots, l
 }
 
-// Take takes up to n deliveries at now. It returns how many may go at once, l as
-// it is after that, and for the others when each may be worth another try. Those
-// times are no reservation: a delivery that comes back takes anew, so that one
-// which never does leaves no hole.
+// Take takes up to n deliveries at now. It returns how many may go at once, l
+// with those added, and for each of the others when to try again. Those times are
+// no reservation: a delivery that comes back calls Take anew, so a delivery that
+// never comes back leaves no unused slot.
 func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []time.Time) {
 	if !l.InForce(now) {
 		return n, l, nil
@@ -98,7 +100,7 @@ func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []tim
 	if arrival.Before(now) {
 		arrival = now
 	}
-	// A delivery may come as much too early as the burst allows.
+	// The burst allows a delivery to come up to this much early.
 	early := time.Duration(l.burst()-1) * l.gap()
 	if room := early - arrival.Sub(now); room >= 0 {
 		granted = min(n, int(room/l.gap())+1)
@@ -114,9 +116,10 @@ func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []tim
 	return granted, l, later
 }
 
-// Set returns l as an operator sets it: perMinute 0 ends it. What is booked takes
-// no longer at a higher rate than it would have taken from the start: otherwise
-// whoever comes after a backlog that was booked for hours would wait for those.
+// Set returns l with an operator's limit; perMinute 0 removes the limit. At a
+// higher rate the booked deliveries take only as long as they would have taken at
+// that rate from the start. Otherwise new deliveries would wait for hours behind
+// a backlog that was booked at the lower rate.
 func (l Limit) Set(perMinute, burst int, now time.Time) Limit {
 	set := Limit{Host: l.Host, PerMinute: perMinute, Burst: burst, Arrival: l.Arrival, Version: l.Version}
 	switch {

@@ -85,7 +85,8 @@ func TestNoMoreThanBurstAndRateIsGranted(t *testing.T) {
 				}
 			}
 			if len(later) > 0 {
-				// Nothing is refused without need: at its time one may go.
+				// The retry time is not too late: at that time one delivery may
+				// go.
 				if g, _, _ := l.Take(1, later[0]); g != 1 {
 					t.Fatalf("refused at the time that was given: %v", later[0])
 				}
@@ -128,7 +129,7 @@ func TestALimitStartsFromWhatWorkedHalvesAndGrows(t *testing.T) {
 	if first.InForce(at(time.Hour)) || !first.InForce(at(time.Hour-1)) {
 		t.Error("a learnt limit does not end when it says")
 	}
-	// It grows by the same step each minute in which it is used.
+	// The limit grows by the same step each minute in which it is used.
 	l := ratelimit.Limit{}.Learn(30, start)
 	for minute, want := range []int{30, 33, 36, 39} {
 		_, l, _ = l.Take(1, at(time.Duration(minute)*time.Minute))
@@ -170,7 +171,7 @@ func TestBookedSlotsAreDistinctAndKeepTheRate(t *testing.T) {
 	}
 }
 
-// booked counts bookings.
+// booked is a Booker that counts its bookings.
 type booked struct{ n int }
 
 func (b *booked) Book(_ context.Context, _ string, n int, _ time.Duration) ([]time.Time, error) {
@@ -216,7 +217,7 @@ func TestAnOperatorsLimitReplacesWhatWasLearnt(t *testing.T) {
 	}
 }
 
-// contested is a store of one limit that others change between every load and
+// contested is a store of one limit that other workers change between load and
 // save, up to n times.
 type contested struct {
 	limit  ratelimit.Limit
@@ -250,7 +251,7 @@ func TestReserveTakesForAWholeBatchInOneWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two of the five went to others meanwhile.
+	// Other workers have taken two of the five meanwhile.
 	for i, want := range []int{0, 0, 0, 1, 2, 3} {
 		if want == 0 && !times[i].IsZero() || want > 0 && !times[i].Equal(start.Add(time.Duration(want)*time.Second)) {
 			t.Errorf("delivery %d may go at %v", i, times[i])
@@ -281,8 +282,8 @@ func TestLimitsAreSetLearntAndShown(t *testing.T) {
 	}
 }
 
-// TestAHigherLimitIsFeltAtOnce, although slots were booked for hours at the rate of
-// before.
+// TestAHigherLimitIsFeltAtOnce: although slots were booked for hours at the lower
+// rate.
 func TestAHigherLimitIsFeltAtOnce(t *testing.T) {
 	slots, l := ratelimit.Limit{PerMinute: 1}.Book(600, ratelimit.Horizon, start)
 	if len(slots) != 600 {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Booker books slots of a host's limit.
+// Booker books slots under a host's limit.
 type Booker interface {
 	Book(ctx context.Context, host string, n int, horizon time.Duration) ([]time.Time, error)
 }
 
 // Stash hands out slots one at a time and books several at once, so that a
-// delivery that needs one costs a tenth of a write. It is safe for concurrent use.
+// delivery's slot costs a tenth of a write. It is safe for concurrent use.
 type Stash struct {
 	Booker Booker
 	Now    func() time.Time
@@ -23,18 +23,18 @@ type Stash struct {
 
 // Bounds of a stash.
 const (
-	// atOnce is how many slots are booked at a time. Those that nobody takes
-	// before their time are lost.
+	// atOnce is how many slots are booked at a time. A slot that no delivery
+	// takes before its time is lost.
 	atOnce = 10
-	// stashed is how many hosts a stash keeps slots of.
+	// stashed is for how many hosts a stash holds slots.
 	stashed = 1000
-	// Horizon is how far ahead a slot may be, less than a queue can hold a
-	// message back.
+	// Horizon is how far ahead a slot may be: less than a queue can delay a
+	// message.
 	Horizon = 10 * time.Hour
 )
 
-// Slot returns a time at which one delivery to host may be sent that no other
-// delivery gets; ok is false if all are taken as far as Horizon.
+// Slot returns a time at which one delivery to host may be sent; no other
+// delivery gets the same slot. ok is false if all slots up to Horizon are taken.
 func (s *Stash) Slot(ctx context.Context, host string) (at time.Time, ok bool, err error) {
 	if at, ok = s.take(host); ok {
 		return at, true, nil
