@@ -12,8 +12,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// AttemptLog has the result of each attempt that the SDK made for one call. Its zero value
-// is ready; add it to the call's APIOptions.
+// AttemptLog records the result of each attempt that the SDK makes for one call.
+// The zero value is ready to use; add it to the call's APIOptions.
 //
 // The SDK retries by itself and reports the last attempt only, which does not tell a
 // definite failure from an ambiguous one. If a first attempt was carried out, its answer
@@ -29,8 +29,8 @@ type attempt struct {
 	err  error
 }
 
-// AddTo returns a call's APIOptions with the log. It copies them: the slice is
-// the client's, which other calls share.
+// AddTo returns a call's APIOptions with the log added. It copies the slice,
+// which belongs to the client and is shared by other calls.
 func (l *AttemptLog) AddTo(options []func(*middleware.Stack) error) []func(*middleware.Stack) error {
 	return append(slices.Clone(options), l.install)
 }
@@ -73,8 +73,8 @@ func (l *AttemptLog) MayHaveActed() bool {
 	return false
 }
 
-// EarlierMayHaveActed is MayHaveActed of all attempts but the last: what the
-// last one met may be the work of an earlier one.
+// EarlierMayHaveActed does what MayHaveActed does, for all attempts but the last:
+// what the last attempt found may be an earlier attempt's work.
 func (l *AttemptLog) EarlierMayHaveActed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,9 +90,11 @@ func (a attempt) mayHaveActed() bool {
 	return a.err == nil || a.sent && !refused(a.err)
 }
 
-// refused reports whether the service answered that it does not do it. AWS
-// answers 4xx for what it has not begun: invalid requests, missing resources,
-// conditions that fail, throttling. A 5xx may come from half-way.
+// refused reports whether the service answered that it did not carry out the
+// call. AWS answers 4xx to calls that it has not begun: invalid requests, missing
+// resources, conditions that fail, throttling. A 5xx may come from a call that is
+// half done.
+//
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
 func refused(err error) bool {
 	var answer *smithyhttp.ResponseError

@@ -1,5 +1,5 @@
-// Package awssdk builds the clients of the AWS engine from the environment, and records
-// what became of each attempt of a call (AttemptLog).
+// Package awssdk builds the clients of the AWS engine from the environment, and
+// records the result of each attempt of a call (AttemptLog).
 //
 // It does not use the SDK's config package, because a Lambda function finds region,
 // credentials and endpoints in its environment only; other sources (profiles, SSO,
@@ -30,8 +30,8 @@ import (
 
 const (
 	// attemptTimeout bounds one attempt of a call. All calls but long polls
-	// answer within tens of milliseconds; one that does not is better tried
-	// again on a new connection than waited for.
+	// answer within tens of milliseconds. Trying a slow call again on a new
+	// connection is quicker than waiting for it.
 	attemptTimeout = 4 * time.Second
 	dialTimeout    = 2 * time.Second
 
@@ -42,7 +42,7 @@ const (
 	longestWait = time.Second
 )
 
-// Getenv looks a variable up as os.Getenv does.
+// Getenv looks up a variable, as os.Getenv does.
 type Getenv func(string) string
 
 // Config returns the configuration that the environment names: AWS_REGION,
@@ -67,13 +67,14 @@ func Config(env Getenv) (aws.Config, error) {
 	}
 	cfg := aws.Config{
 		Region: region,
-		// They hold for as long as the execution environment lives.
+		// The credentials are valid for as long as the execution environment
+		// lives.
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return credentials, nil }),
 	}
 	return Tune(cfg), nil
 }
 
-// Tune sets what fedpost needs of any configuration: bounded time-outs and
+// Tune sets what fedpost needs in any configuration: bounded time-outs and
 // retries, kept connections.
 func Tune(cfg aws.Config) aws.Config {
 	cfg.HTTPClient = awshttp.NewBuildableClient().
@@ -83,8 +84,8 @@ func Tune(cfg aws.Config) aws.Config {
 			t.MaxIdleConnsPerHost = 32
 			t.TLSHandshakeTimeout = dialTimeout
 		})
-	// One budget of retries for all services, as one throttled or broken
-	// network is what it protects.
+	// All services share one budget of retries, because they share one network,
+	// which may be throttled or broken.
 	retryer := retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) { return backOff(attempt), nil })

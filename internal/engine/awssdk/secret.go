@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
-// ErrBadSecret says that a secret was read and is not what it has to be.
+// ErrBadSecret says that a secret was read and does not have the required form.
 var ErrBadSecret = errors.New("the secret cannot be used")
 
 // Secrets returns a client for Secrets Manager.
@@ -31,16 +31,17 @@ type SecretReader interface {
 	GetSecretValue(context.Context, *secretsmanager.GetSecretValueInput, ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error)
 }
 
-// ReadSecret returns the entries of a secret that is a JSON object of strings,
-// and the version that they are of. Its error says nothing of what is in the
-// secret; it wraps ErrBadSecret if the secret is not such an object.
+// ReadSecret returns the entries of a secret, which must be a JSON object of
+// strings, and the secret's version. Errors never quote the secret. An error
+// wraps ErrBadSecret if the secret is not such an object.
+//
 // https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
 func ReadSecret(ctx context.Context, from SecretReader, arn string) (entries map[string]string, version string, err error) {
 	out, err := from.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &arn})
 	if err != nil {
 		return nil, "", fmt.Errorf("read secret %s: %w", arn, err)
 	}
-	// The decoder's error would quote what it stumbled over.
+	// The decoder's error is dropped, because it would quote the secret.
 	if json.Unmarshal([]byte(aws.ToString(out.SecretString)), &entries) != nil || entries == nil {
 		return nil, "", fmt.Errorf("%w: %s is not a JSON object of strings: store one with the FEDERATION_ settings that fedpost keys sipher prints", ErrBadSecret, arn)
 	}

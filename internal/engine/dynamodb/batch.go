@@ -19,7 +19,7 @@ const (
 	maxBatchWrite = 25
 
 	// maxBatchBytes is a quarter of what DynamoDB takes: a request of 10 MB may
-	// not be through before it is given up as lost.
+	// not be through before its time-out.
 	maxBatchBytes = 4 << 20
 
 	// parallel is how many batches are under way at once.
@@ -28,7 +28,7 @@ const (
 
 // Get implements table.Table.
 func (t *Table) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
-	// DynamoDB refuses a key that is asked for twice.
+	// DynamoDB refuses a batch that names a key twice.
 	seen := make(map[table.Key]bool, len(keys))
 	var distinct []table.Key
 	for _, k := range keys {

@@ -13,7 +13,7 @@ type expression struct {
 }
 
 // condition translates c. A comparison with an attribute that an item lacks is
-// false, as the port asks for.
+// false, as the table port requires.
 func condition(c table.Cond) expression {
 	if c.Always() {
 		return expression{}

@@ -1,9 +1,9 @@
 // Package dynamodb is the table port on Amazon DynamoDB.
 //
-// What it adds to the SDK is what the SDK leaves to its users: requests cut to
-// size, unprocessed rests sent again, transactions told apart by why they were
-// cancelled, and writes recognised that succeeded although their answer was
-// lost and the SDK's retry then met its own work.
+// The adapter does what the SDK leaves to its users. It cuts requests to the
+// allowed size, sends unprocessed items again, tells cancelled transactions apart
+// by their reasons, and recognizes a write that succeeded although its answer was
+// lost and the SDK's retry then found the write's own result.
 //
 // The table has a partition key pk and a sort key sk, time to live on expires,
 // and the sparse index "due" on dueShard and dueAt with all attributes.
@@ -19,7 +19,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// The attributes, which template.yaml repeats.
+// The names of the attributes; template.yaml repeats them.
 const (
 	PK       = "pk"
 	SK       = "sk"
@@ -38,21 +38,22 @@ type Table struct {
 	client *dynamodb.Client
 	name   string
 
-	// pause waits between tries that the SDK does not make itself.
+	// pause waits between those tries that the SDK does not make itself.
 	pause func(ctx context.Context, try int) error
 }
 
 var _ table.Table = (*Table)(nil)
 
-// New returns the table with a name or ARN.
+// New returns the table with the given name or ARN.
 func New(client *dynamodb.Client, name string) *Table {
 	return &Table{client: client, name: name, pause: pause}
 }
 
-// tries is how often work that DynamoDB turned away for now is sent.
+// tries is how often a request is sent that DynamoDB throttles or rejects for
+// contention.
 const tries = 8
 
-// again calls f until it reports that it is done, with a growing wait between.
+// again calls f until f reports that it is done, with growing pauses in between.
 func (t *Table) again(ctx context.Context, what string, f func() (done bool, err error)) error {
 	for try := 1; ; try++ {
 		done, err := f()
@@ -68,9 +69,9 @@ func (t *Table) again(ctx context.Context, what string, f func() (done bool, err
 	}
 }
 
-// ceilSeconds and floorSeconds are epoch seconds of a time. An item's expiry is
-// rounded up and the time that a condition compares it with down, so that
-// nothing counts as expired early.
+// ceilSeconds and floorSeconds are a time in epoch seconds. An item's expiry is
+// rounded up and the time compared with it is rounded down, so that no item
+// counts as expired early.
 func ceilSeconds(t time.Time) int64 {
 	s := t.Unix()
 	if t.Nanosecond() > 0 {

@@ -71,8 +71,8 @@ func (s *store) serve(operation string, body []byte) wire.Answer {
 	return wire.Answer{}
 }
 
-// The SDK sends a write again when its answer is lost, and the second finds the
-// first one's work. That is success, not a conflict with a stranger.
+// After a lost answer the SDK sends a write again, and the second attempt finds
+// the first attempt's item. The adapter must report success, not a conflict.
 func TestRetryThatMeetsItsOwnWorkIsNoConflict(t *testing.T) {
 	lost := wire.Fault{Request: 1, Kind: wire.DropResponse}
 	t.Run("put", func(t *testing.T) {
@@ -101,7 +101,8 @@ func TestRetryThatMeetsAStrangersWorkIsAConflict(t *testing.T) {
 			return tab.Put(t.Context(), table.Item{Key: key, Fence: "new"}, table.Fenced("old"))
 		}, []wire.Fault{timeout}},
 		"delete, in doubt": {func(tab *Table) error { return tab.Delete(t.Context(), key, table.Fenced("old")) }, []wire.Fault{timeout}},
-		// Without a retry in doubt, even an equal fence is not ours.
+		// Without a retry after a lost answer, even an item with an equal fence
+		// is another writer's.
 		"put with the fence that is there": {func(tab *Table) error {
 			return tab.Put(t.Context(), table.Item{Key: key, Fence: "stranger"}, table.Fenced("old"))
 		}, nil},
@@ -184,8 +185,8 @@ func TestConditionOutweighsContention(t *testing.T) {
 	if !errors.As(err, &conflict) || requests != 1 {
 		t.Fatalf("error %v after %d requests", err, requests)
 	}
-	// The second item on the wire is the third op: a check that always holds is
-	// not sent.
+	// The second item on the wire is the third op, because a check that always
+	// holds is not sent.
 	if conflict.Key.SK != "2" || conflict.Found == nil || conflict.Found.SK != "found" {
 		t.Errorf("conflict at %v with %v", conflict.Key, conflict.Found)
 	}
@@ -198,7 +199,7 @@ func TestTransactionThatIsWrongFails(t *testing.T) {
 	}
 }
 
-// An item that a transaction of somebody else holds is free again in a moment.
+// An item that another writer's transaction holds is free again in a moment.
 func TestSingleWriteWaitsForATransaction(t *testing.T) {
 	requests := 0
 	tab := open(t, func(string, []byte) wire.Answer {
@@ -314,7 +315,7 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// An expiry in whole seconds must never count as reached before it is.
+// An expiry, kept in whole seconds, must never count as reached early.
 func TestNothingExpiresEarly(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		expires := time.Unix(rapid.Int64Range(1, 4e9).Draw(rt, "s"), rapid.Int64Range(0, 999_999_999).Draw(rt, "ns"))

@@ -86,9 +86,9 @@ const (
 	after
 )
 
-// page runs a query over its pages until limit items are inside the range (0:
-// all) or one is after it. It asks for one item more than the limit, which is
-// the only way to know whether there is one.
+// page reads a query's pages until limit items are inside the range (0: all) or
+// an item comes after the range. It asks for one item more than limit, because
+// only that item shows whether there are more.
 func (t *Table) page(ctx context.Context, in *dynamodb.QueryInput, limit int, where func(table.Item) place) (items []table.Item, more bool, err error) {
 	for {
 		if limit > 0 {

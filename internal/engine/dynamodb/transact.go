@@ -13,7 +13,7 @@ import (
 )
 
 // Transact implements table.Table. A single write goes without a transaction,
-// which would cost twice.
+// which would cost twice as much.
 func (t *Table) Transact(ctx context.Context, ops []table.Op) error {
 	if err := table.CheckOps(ops); err != nil {
 		return err

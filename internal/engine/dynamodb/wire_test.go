@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/testkit/faults/wire"
 )
 
-// On a real server, with each kind of fault at each operation's first request:
-// the SDK's retry or the adapter's own must bring the write to its end, once.
+// On a real server, each kind of fault hits each operation's first request: the
+// SDK's retry or the adapter's own must complete the write, once.
 func TestWritesSurviveOneBrokenRequest(t *testing.T) {
 	awstest.Require(t, "DYNAMODB")
 	name := awstest.TableName(t)

@@ -26,7 +26,8 @@ func (t *Table) Put(ctx context.Context, it table.Item, cond table.Cond) error {
 		}, record(log))
 		return err
 	}, func(found *table.Item) bool {
-		// Every write has a new random fence, so an item with this fence is ours.
+		// Every write has a new random fence, so an item with this fence is this
+		// call's work.
 		return found != nil && it.Fence != "" && found.Fence == it.Fence
 	})
 }
@@ -48,8 +49,8 @@ func (t *Table) Delete(ctx context.Context, k table.Key, cond table.Cond) error 
 }
 
 // write runs one conditional write. If the SDK retried after a lost answer, the
-// retry may conflict with the call's own first attempt. The function ours reports
-// whether the stored item is what this call wrote; then the write has succeeded.
+// retry may conflict with the call's own first attempt. ours reports whether the
+// stored item is what this call wrote; if so, the write has succeeded.
 func (t *Table) write(ctx context.Context, verb string, k table.Key, do func(*awssdk.AttemptLog) error, ours func(found *table.Item) bool) error {
 	what := fmt.Sprintf("%s %s %s", verb, k.PK, k.SK)
 	inDoubt := false

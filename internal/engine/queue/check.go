@@ -7,14 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// MaxAttributes is how many attributes SQS lets a message have.
+// MaxAttributes is how many attributes a message may have on SQS.
 const MaxAttributes = 10
 
-// attributeType is what an attribute's type costs: SQS counts names, types and
-// values, and ours are all of type String.
+// attributeType is the type of all attributes. It counts towards the size,
+// because SQS counts names, types and values.
 const attributeType = "String"
 
-// Size is what m counts towards MaxBytes: body and attributes.
+// Size is how many bytes of MaxBytes m uses: body and attributes.
+//
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html
 func (m Message) Size() int {
 	n := len(m.Body)
@@ -24,10 +25,9 @@ func (m Message) Size() int {
 	return n
 }
 
-// Check reports whether a queue takes m, a FIFO queue or a standard one. The
-// rules are here, not in the engines, so that a message which one engine takes
-// is never refused by the other. The error is ErrTooLarge or ErrInvalid with
-// what is wrong.
+// Check returns an error if a queue, FIFO or standard, must refuse m: ErrTooLarge
+// or ErrInvalid, wrapped with the reason. Both engines call Check, so that one
+// engine never refuses a message that the other takes.
 func (m Message) Check(fifo bool) error {
 	switch {
 	case m.Body == "":
@@ -83,7 +83,7 @@ func allowed(s string) bool {
 	for i, r := range s {
 		switch {
 		case r == utf8.RuneError:
-			// A real U+FFFD takes three bytes, an encoding error one.
+			// A real U+FFFD takes three bytes; an encoding error takes one.
 			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
 				return false
 			}
@@ -95,7 +95,7 @@ func allowed(s string) bool {
 	return true
 }
 
-// CheckVisibility reports whether d is a visibility timeout that SQS takes.
+// CheckVisibility returns an error unless SQS takes d as a visibility timeout.
 func CheckVisibility(d time.Duration) error {
 	if d < 0 || d > MaxVisibility {
 		return invalid("the visibility timeout %s is not between 0 and %s", d, MaxVisibility)

@@ -41,8 +41,9 @@ func (n Name) DeadLetter() Name {
 	return Dead
 }
 
-// Limits of SQS that every engine keeps, so that nothing works locally that
+// Limits of SQS, which every engine keeps, so that nothing works locally that
 // would fail in production.
+//
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 const (
 	MaxBytes      = 1 << 20          // a message, and the sum of a batch, bodies and attributes
@@ -72,12 +73,13 @@ type Message struct {
 	Body string
 	// Delay before the message becomes visible: up to Capabilities.MaxDelay.
 	Delay time.Duration
-	// OrderingKey is the message group. Required on a FIFO queue, where messages
-	// of one group are received in the order they were sent; on a standard queue
-	// it marks the tenant of a fair queue. Any string: engines hash it.
+	// OrderingKey is the message group, any string: engines hash it. A FIFO queue
+	// requires the key, and the messages of one group are received in the order
+	// they were sent. On a standard queue the key names the tenant of a fair
+	// queue.
 	OrderingKey string
-	// DeduplicationKey is required on a FIFO queue and refused on a standard
-	// one. Any string: engines hash it.
+	// DeduplicationKey is any string: engines hash it. A FIFO queue requires the
+	// key, a standard queue refuses it.
 	DeduplicationKey string
 	// Attributes are string attributes that consumers and operators can read
 	// without parsing the body.
@@ -123,10 +125,10 @@ type Sender interface {
 type Queue interface {
 	Sender
 	Receive(ctx context.Context, o ReceiveOptions) ([]Received, error)
-	// Delete removes a message by a handle. It does not fence: an old handle of
-	// a message that was received again is accepted, as on SQS.
+	// Delete removes a message by a receipt handle. Handles do not fence: an old
+	// handle still deletes a message that was received again, as on SQS.
 	Delete(ctx context.Context, handle string) error
-	// ChangeVisibility makes the receipt's message visible d from now.
+	// ChangeVisibility makes the message visible d from now.
 	ChangeVisibility(ctx context.Context, handle string, d time.Duration) error
 	Depth(ctx context.Context) (Depth, error)
 }
@@ -134,8 +136,8 @@ type Queue interface {
 // ErrNotSent marks a definite failure: the message is not on the queue.
 var ErrNotSent = errors.New("message was not sent")
 
-// NotSent reports whether err promises that nothing was sent. A nil error and
-// an ambiguous one (a time-out, a lost response) do not.
+// NotSent reports whether err promises that nothing was sent. It is false for nil
+// and for an ambiguous error (a time-out, a lost response).
 func NotSent(err error) bool { return errors.Is(err, ErrNotSent) }
 
 // ErrTooLarge says that a message is over MaxBytes. It wraps ErrNotSent.
@@ -144,7 +146,7 @@ var ErrTooLarge = notSentError("message exceeds 1 MiB")
 // ErrInvalid says that a message breaks a rule of its queue. It wraps ErrNotSent.
 var ErrInvalid = notSentError("message breaks a rule of the queue")
 
-// Refused reports whether err says that the queue will never take that message,
+// Refused reports whether err says that the queue will never take the message,
 // however often it is sent.
 func Refused(err error) bool { return errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge) }
 

@@ -12,7 +12,7 @@ import (
 
 var benchBody = strings.Repeat("x", 2<<10)
 
-// BenchmarkSend is one caller: each send waits for its own sync.
+// BenchmarkSend has one caller: each send waits for its own sync.
 func BenchmarkSend(b *testing.B) {
 	q := openAt(b, file(b), Options{}).Queue(queue.Normal)
 	for b.Loop() {
@@ -22,7 +22,7 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-// BenchmarkSendParallel is 64 callers a core, who share syncs.
+// BenchmarkSendParallel has 64 callers per core, which share syncs.
 func BenchmarkSendParallel(b *testing.B) {
 	q := openAt(b, file(b), Options{}).Queue(queue.Normal)
 	b.SetParallelism(64)
@@ -93,7 +93,7 @@ func BenchmarkReceiveBehindAStuckGroup(b *testing.B) {
 	}
 }
 
-// BenchmarkPutParallel is 64 callers a core who claim keys.
+// BenchmarkPutParallel has 64 callers per core, which claim keys.
 func BenchmarkPutParallel(b *testing.B) {
 	t := openAt(b, file(b), Options{}).Table()
 	var n atomic.Int64

@@ -18,7 +18,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// crashEnv makes the test binary a writer on the file it names.
+// crashEnv names the file on which the test binary runs as a writer.
 const crashEnv = "FEDPOST_CRASH_TEST_FILE"
 
 func TestMain(m *testing.M) {
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeForever sends and puts from several goroutines, and prints the name of
-// everything that was acknowledged.
+// writeForever sends and puts from several goroutines, and prints each name whose
+// writes were acknowledged.
 func writeForever(path string) error {
 	ctx := context.Background()
 	e, err := Open(ctx, path, Options{})
@@ -58,8 +58,8 @@ func writeForever(path string) error {
 	return <-errs
 }
 
-// writeOnce leaves three traces of name: a standard and a FIFO message, and two
-// items of one transaction.
+// writeOnce writes name three times: in a standard message, in a FIFO message,
+// and in two items of one transaction.
 func writeOnce(ctx context.Context, e *Engine, name string) error {
 	if err := e.Queue(queue.Normal).Send(ctx, queue.Message{Body: name}); err != nil {
 		return err
@@ -76,8 +76,7 @@ func crashItem(pk, name string) table.Item {
 }
 
 // TestWhatWasAcknowledgedSurvivesKill9 kills a writer at random moments, again
-// and again on one file, and looks for everything that it had been told was
-// written.
+// and again on one file, and then looks for every write that was acknowledged.
 func TestWhatWasAcknowledgedSurvivesKill9(t *testing.T) {
 	path := file(t)
 	var acknowledged []string
@@ -128,7 +127,7 @@ func TestWhatWasAcknowledgedSurvivesKill9(t *testing.T) {
 }
 
 // killWriter runs a writer until it has acknowledged n names, kills it in the
-// middle of what it does then, and returns all the names it acknowledged.
+// middle of its work, and returns all names that it acknowledged.
 func killWriter(t *testing.T, path string, n int) []string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -203,8 +202,8 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	openAt(t, path, Options{})
 }
 
-// TestB19ASecondProcessIsRefusedThroughASymlink: the lock stands beside the file
-// itself.
+// TestB19ASecondProcessIsRefusedThroughASymlink: the lock is beside the file that
+// the link leads to.
 func TestB19ASecondProcessIsRefusedThroughASymlink(t *testing.T) {
 	for about, c := range map[string]struct{ first, second string }{
 		"a link to the file":            {"data/fedpost.db", "other/file.db"},

@@ -30,17 +30,18 @@ func (t *taking) moveToDead(m stored) error {
 // redriveStep is how many messages Redrive moves in one transaction.
 const redriveStep = 100
 
-// Redrive moves the dead letters that are not in flight back to the queues they
-// came from, oldest first, and returns how many it moved. As on SQS they are
-// new messages there, with a new time of sending and no receives, and messages
-// that were sent to the queue of dead letters directly stay.
+// Redrive moves the dead letters that are not in flight back to their source
+// queues, oldest first, and returns how many it moved. As on SQS, a redriven
+// message is a new message, with a new sending time and no receives, and messages
+// that were sent to the dead-letter queue directly stay there.
+//
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
 func (e *Engine) Redrive(ctx context.Context, dead queue.Name) (int, error) {
 	return e.redriveAll(ctx, dead, "")
 }
 
-// RedriveTo is Redrive with a destination: it moves all dead letters there,
-// those that were sent to the queue of dead letters directly, too.
+// RedriveTo moves all dead letters to one destination, also those that were sent
+// to the dead-letter queue directly.
 func (e *Engine) RedriveTo(ctx context.Context, dead, to queue.Name) (int, error) {
 	if to.DeadLetter() != dead {
 		return 0, fmt.Errorf("redrive: dead letters of %q are not in %q", to, dead)
@@ -74,7 +75,8 @@ func (e *Engine) redriveAll(ctx context.Context, dead, to queue.Name) (int, erro
 	}
 }
 
-// redrive moves a step's messages to a queue, or back to theirs if it is empty.
+// redrive moves one step's messages to the queue to, or to their source queues if
+// to is empty.
 func (e *Engine) redrive(s *session, dead, to queue.Name, moved map[queue.Name]int) (int, error) {
 	now := e.now().UnixMilli()
 	var seqs []int64

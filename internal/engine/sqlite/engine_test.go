@@ -238,8 +238,8 @@ func TestFilesAreTheirOwnersOnly(t *testing.T) {
 	}
 }
 
-// TestFullDisk stands in for a full disk by SQLite's own limit of a file, which
-// fails in the same way.
+// TestFullDisk uses SQLite's limit on the size of a file, which fails in the same
+// way as a full disk.
 func TestFullDisk(t *testing.T) {
 	e := openAt(t, file(t), Options{})
 	q := e.Queue(queue.Normal)
@@ -260,7 +260,8 @@ func TestFullDisk(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "closed") {
 			t.Errorf("error %v", err)
 		}
-		// What was promised holds: nothing was sent. An uncertain error says less.
+		// Where the error promised that nothing was sent, nothing was. An
+		// uncertain error promises nothing.
 		if n := rows(t, e, "body"); n != 1 {
 			t.Errorf("%d bodies after error %v", n, err)
 		}

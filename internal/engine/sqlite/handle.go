@@ -72,7 +72,7 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 	if err != nil {
 		return fmt.Errorf("change the visibility of a message of %s: %w", q.name, err)
 	}
-	// A receiver that waits must learn of the new time, later or sooner.
+	// A waiting receiver must learn of the new time, whether later or sooner.
 	q.wake.ring(q.name)
 	return nil
 }
@@ -122,7 +122,7 @@ func (q *mq) Depth(ctx context.Context) (queue.Depth, error) {
 	return d, nil
 }
 
-// discard deletes the messages that match a condition, bodies included.
+// discard deletes the messages that match a condition, with their bodies.
 func discard(s *session, where string, args ...any) error {
 	if err := s.exec(`DELETE FROM body WHERE seq IN (SELECT seq FROM message WHERE `+where+`)`, args...); err != nil {
 		return err
@@ -130,8 +130,8 @@ func discard(s *session, where string, args ...any) error {
 	return s.exec(`DELETE FROM message WHERE `+where, args...)
 }
 
-// Oldest returns when the oldest message was sent that is visible or in flight,
-// zero if there is none. SQS tells that to CloudWatch only.
+// Oldest returns the sending time of the oldest message that is visible or in
+// flight, zero if there is none. SQS reports this time only through CloudWatch.
 func (q *mq) Oldest(ctx context.Context) (time.Time, error) {
 	var sent int64
 	err := q.read(ctx, func(s *session) error {

@@ -55,9 +55,9 @@ func put(s *session, it table.Item) error {
 		it.PK, it.SK, it.Fence, data, expires, shard, due)
 }
 
-// nanos is t as it is stored. Times that 64 bits do not hold, before 1678 and
-// after 2261, are kept as the first or last that they do: an expiry in the far
-// future must not wrap around and lie in the past.
+// nanos is t as it is stored. 64 bits hold the years 1678 to 2261; an earlier or
+// later time is stored as the first or last of these, so that an expiry in the
+// far future does not wrap around into the past.
 func nanos(t time.Time) int64 {
 	switch y := t.UTC().Year(); {
 	case y > 2261:

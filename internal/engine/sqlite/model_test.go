@@ -11,7 +11,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// model is what SQS promises of a queue, in the plainest terms.
+// model is a plain implementation of what SQS promises.
 type model struct {
 	fifo     bool
 	receives int // the most there are
@@ -32,12 +32,12 @@ func (m *model) inFlight(x *modelled, now time.Time) bool {
 	return !x.deleted && x.receives > 0 && x.visible.After(now)
 }
 
-// exhausted messages go to the dead letters when a receive comes across them.
+// An exhausted message becomes a dead letter when a receive finds it.
 func (m *model) exhausted(x *modelled, now time.Time) bool {
 	return !x.deleted && x.receives >= m.receives && !x.visible.After(now)
 }
 
-// offered lists what may be received now, in order of sending.
+// offered lists the messages that may be received now, in the order of sending.
 func (m *model) offered(now time.Time) []*modelled {
 	held := make(map[string]bool) // by one in flight before
 	var all []*modelled
@@ -110,7 +110,7 @@ func modelRun(t *rapid.T, name queue.Name) {
 			t.Fatalf("received %d, want %d of %d offered", len(got), limit, len(offered))
 		}
 		for _, r := range got {
-			// On a FIFO queue it has to be the first of its group.
+			// On a FIFO queue the message must be the first of its group.
 			i := slices.IndexFunc(offered, func(x *modelled) bool { return x.body == r.Body })
 			if i < 0 {
 				t.Fatalf("received %s, which is not offered", r.Body)
@@ -129,8 +129,8 @@ func modelRun(t *rapid.T, name queue.Name) {
 		}
 		return len(got)
 	}
-	// handle draws one that was given out, of a message that is not exhausted:
-	// whether that has moved yet is the engine's business.
+	// handle draws a handle of a message that is not exhausted: an engine may
+	// move exhausted messages sooner or later.
 	handle := func(t *rapid.T) (string, *modelled) {
 		var all []string
 		for _, x := range m.messages {
@@ -198,7 +198,8 @@ func modelRun(t *rapid.T, name queue.Name) {
 		},
 		"": func(t *rapid.T) { m.checkDepth(t, q, c.Now()) },
 	})
-	// At the end everything that is left is received until it is a dead letter.
+	// At the end every message that is left is received until it becomes a dead
+	// letter.
 	left := 0
 	for _, x := range m.messages {
 		if !x.deleted {

@@ -18,9 +18,10 @@ import (
 // readSessions is how many reads run at a time beside the writer.
 const readSessions = 4
 
-// pragmas of every connection. FULL makes each commit wait for the disk, which
-// is the whole point; the fullfsync ones do the same where fsync does not reach
-// the platter (macOS). Space of deleted messages goes back to the disk in Sweep.
+// pragmas of every connection. FULL makes each commit wait for the disk, on which
+// every 202 relies. The fullfsync pragmas do the same on macOS, where fsync does
+// not reach the platter. Sweep gives the space of deleted messages back to the
+// disk.
 var pragmas = []string{
 	"busy_timeout(5000)",
 	"auto_vacuum(incremental)",
@@ -120,9 +121,9 @@ func lock(ctx context.Context, path string) (release func() error, err error) {
 	return db.Close, nil
 }
 
-// real returns the path that symbolic links lead to, also if there is no file
-// yet: the lock stands beside the file itself, whichever way a process takes to
-// it.
+// real returns the path that symbolic links lead to, also if the file does not
+// exist yet: the lock must be beside the file itself, by whichever path a process
+// opens the file.
 func real(path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -143,10 +144,10 @@ func real(path string) (string, error) {
 	return real(target)
 }
 
-// create makes the file at path if it is missing, for its owner's eyes only:
-// SQLite itself would let everybody read other people's posts. Its other files
-// take after this one. A file that is there is not even opened: closing it
-// would drop the POSIX locks that this process has on it.
+// create makes the file at path if it is missing, readable by its owner only:
+// SQLite itself would let everybody read other people's posts. SQLite's other
+// files inherit the permissions. An existing file is not even opened, because
+// closing it would drop the POSIX locks that this process holds on it.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -158,7 +159,7 @@ func create(path string) error {
 	return f.Close()
 }
 
-// uri names a file for SQLite, whatever characters its path has.
+// uri is a file's name for SQLite, whatever characters its path has.
 func uri(path string, pragmas ...string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

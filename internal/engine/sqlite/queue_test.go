@@ -267,7 +267,8 @@ func TestRedrive(t *testing.T) {
 	if moved, err := e.Redrive(t.Context(), queue.DeadOrdered); err != nil || moved != 2 {
 		t.Errorf("moved %d, error %v", moved, err)
 	}
-	// The deduplication window has not passed, and must not swallow them.
+	// The deduplication window has not ended, and must not swallow the redriven
+	// messages.
 	got := receive(t, e.Queue(queue.Ordered), queue.ReceiveOptions{})
 	if bodies(got) != "g1 g2" || got[0].ReceiveCount != 1 || !got[0].SentAt.Equal(c.Now()) {
 		t.Errorf("received %+v", got)
@@ -368,7 +369,7 @@ func rows(t fataler, e *Engine, name string) int {
 	return n
 }
 
-// fataler is what *testing.T and *rapid.T share.
+// fataler is the part of *testing.T and *rapid.T that the helpers use.
 type fataler interface {
 	Helper()
 	Context() context.Context

@@ -7,11 +7,11 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Recall makes visible what is in flight on all queues. It is for the start of a
-// program whose earlier run may have been killed: as a file has one process at a
-// time, whoever had received it is gone, and nobody is left to delete it.
-// Waiting for the visibility timeout, which is made for functions that may still
-// be running, would only hold deliveries up for minutes after a crash.
+// Recall makes all messages in flight visible, on all queues. It is for the start
+// of a program whose earlier run may have been killed: one process at a time has
+// the file, so the receivers of those messages are gone. The visibility timeout
+// is for functions that may still be running; waiting for it would only delay
+// deliveries by minutes after a crash.
 func (e *Engine) Recall(ctx context.Context) error {
 	now := e.now().UnixMilli()
 	err := e.write(ctx, func(s *session) error {

@@ -8,8 +8,8 @@ import (
 )
 
 // TestRecallBringsBackWhatADeadProcessHadReceived opens a file again while
-// messages on it are in flight: their receiver is gone, so they are not waited
-// for. What was delayed by its sender stays so.
+// messages on it are in flight: their receiver is gone, so they are visible at
+// once. Messages that their sender delayed stay delayed.
 func TestRecallBringsBackWhatADeadProcessHadReceived(t *testing.T) {
 	path := file(t)
 	e := openAt(t, path, Options{})

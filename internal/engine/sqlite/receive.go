@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Receive implements queue.Queue. Waiting is in real time, whatever the clock:
-// with a manual clock, receive without Wait.
+// Receive implements queue.Queue. It waits in real time whatever the clock is;
+// with a manual clock, call Receive without Wait.
 func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
 	if o.Max < 1 || o.Max > queue.MaxBatch {
 		return nil, fmt.Errorf("receive from %s: %w: %d messages, it is 1 to %d", q.name, queue.ErrInvalid, o.Max, queue.MaxBatch)
@@ -152,11 +152,11 @@ func (t *taking) all(where string, args ...any) error {
 	return nil
 }
 
-// ordered takes runs of groups, each from its first message to the first in
-// flight, as SQS does: a message is held by those before it that are in flight,
-// and not by those behind it. The messages of one group that a single receive
-// returns are in order; everything behind them is held until they are deleted or
-// back.
+// ordered takes messages of each free group, from the group's first message to
+// the first one in flight, as SQS does: a message is held by messages before it
+// that are in flight, not by those behind it. The messages of a group that one
+// receive returns are in order. All later messages of the group are held until
+// the returned ones are deleted or visible again.
 func (t *taking) ordered() error {
 	for len(t.got) < t.max {
 		groups, err := freeGroups(t.s, t.name, t.now, t.max)
@@ -193,7 +193,7 @@ func (t *taking) run(group string) error {
 	return settleGroup(t.s, t.name, group, t.now)
 }
 
-// oldest is the time of sending up to which messages are past their retention.
+// oldest is the sending time up to which messages are past their retention.
 func (t *taking) oldest() int64 { return t.now - t.config.Retention.Milliseconds() }
 
 func (t *taking) load(query string, args ...any) ([]stored, error) {
@@ -218,8 +218,8 @@ func (t *taking) load(query string, args ...any) ([]stored, error) {
 	return found, err
 }
 
-// hand gives m to the receiver or, if it was received too often, to the dead
-// letters.
+// hand gives m to the receiver, or to the dead-letter queue if m was received too
+// often.
 func (t *taking) hand(m stored) error {
 	if t.config.MaxReceives > 0 && m.receives >= t.config.MaxReceives {
 		t.dead = true

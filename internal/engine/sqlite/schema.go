@@ -6,11 +6,11 @@ import "fmt"
 // fedpost refuses the file of a newer one.
 const schemaVersion = 1
 
-// All times are Unix times: of queues in milliseconds, as SQS has them, of the
-// table in nanoseconds, as callers give them.
+// All times are Unix times: in queues in milliseconds, as on SQS; in the table in
+// nanoseconds, as callers pass them.
 //
 // Bodies have a table of their own because SQLite rewrites a whole row when one
-// column changes, and every receive changes a message.
+// column changes, and every receive changes a message's row.
 const schema = `
 CREATE TABLE message (
   seq        INTEGER PRIMARY KEY AUTOINCREMENT, -- order of sending; never used twice

@@ -35,8 +35,8 @@ func (q *mq) Send(ctx context.Context, m queue.Message) error {
 	return q.insert(ctx, []queue.Message{m})
 }
 
-// SendBatch implements queue.Sender. Messages are written in portions as SQS
-// would take them, so that a long batch does not hold up other writers.
+// SendBatch implements queue.Sender. Messages are written in portions of SQS's
+// size, so that a long batch does not hold up other writers.
 func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	errs := make([]error, len(ms))
 	broken := make(map[string]bool) // groups of which a message failed

@@ -7,11 +7,12 @@ import (
 	"fmt"
 )
 
-// session is one connection with the statements prepared on it. It is used by
-// one goroutine at a time.
+// session is one connection with the statements prepared on it. One goroutine at
+// a time uses it.
 //
-// Statements run without the caller's context: interrupting one would make the
-// driver discard the connection, and with it the transaction of other callers.
+// Statements run without the caller's context: interrupting a statement would
+// make the driver discard the connection, and with it the transaction of other
+// callers.
 type session struct {
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
@@ -90,7 +91,7 @@ func (s *session) each(query string, args []any, row func(scan func(...any) erro
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// script runs several statements that are needed once.
+// script runs several statements that are needed only once.
 func (s *session) script(statements string) error {
 	_, err := s.conn.ExecContext(context.Background(), statements)
 	return err

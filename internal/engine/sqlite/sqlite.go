@@ -1,15 +1,14 @@
-// Package sqlite is the engine that needs nothing but a file: queues with the
-// semantics of SQS and a table with those of DynamoDB, on one SQLite database.
-// It is what `fedpost up` and the tests run on, and it is meant to be good
-// enough to run a small server for real.
+// Package sqlite is the embedded engine: queues with the semantics of SQS and a
+// table with those of DynamoDB, in one SQLite file. `fedpost up` and the tests
+// run on it, and it is meant to be good enough to run a small server for real.
 //
 // Durability comes first: a 202 is given only after a commit that was synced to
-// the disk (WAL with synchronous=FULL), so neither kill -9 nor a power cut takes
-// back what was accepted. What makes that affordable is group commit: all
-// writes go through one goroutine, which puts those that wait together into one
-// transaction, each behind its own savepoint, and pays one sync for all.
+// the disk (WAL with synchronous=FULL), so neither kill -9 nor a power cut loses
+// an accepted activity. Group commit makes that affordable: all writes go through
+// one goroutine, which puts the writes that wait into one transaction, each
+// behind its own savepoint, and syncs once for all of them.
 //
-// The limits of AWS are kept even where SQLite has none, so that nothing works
+// The engine keeps AWS's limits even where SQLite has none, so that nothing works
 // here that would fail in production. The suites queuetest and tabletest hold
 // both engines to the same contract.
 package sqlite
@@ -26,14 +25,14 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// Memory is the path of an engine that lives in memory and dies with it.
+// Memory is the path of an engine that is kept in memory and lost on Close.
 const Memory = ":memory:"
 
-// ErrClosed says that the engine was closed before the call was begun: the
-// call did nothing.
+// ErrClosed says that the engine was closed before the call began: the call did
+// nothing.
 var ErrClosed = errors.New("the embedded engine is closed")
 
-// QueueConfig is what an operator sets on a queue.
+// QueueConfig holds the settings of a queue.
 type QueueConfig struct {
 	// Visibility is how long a received message stays hidden. 0: 30 s, as on SQS.
 	Visibility time.Duration
@@ -48,9 +47,8 @@ type QueueConfig struct {
 type Options struct {
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// Queues configures queues by name. A queue that is not here has the
-	// defaults of QueueConfig, and MaxReceives of 10 unless it is itself a
-	// queue of dead letters.
+	// Queues holds the settings of queues by name. Other queues have the defaults
+	// of QueueConfig, and a MaxReceives of 10 unless they are dead-letter queues.
 	Queues map[queue.Name]QueueConfig
 }
 
@@ -69,9 +67,9 @@ type Engine struct {
 	closeErr error
 }
 
-// Open opens the engine on the file at path, which it makes if it is missing
-// (but not the directory it is in), or in memory if path is Memory. Only one
-// process can have a file open.
+// Open opens the engine on the file at path, or in memory if path is Memory. It
+// creates a missing file, but not a missing directory. Only one process at a time
+// can have a file open.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e := &Engine{now: o.Now, configs: configure(o.Queues), wake: newBell()}
 	if e.now == nil {
@@ -105,7 +103,7 @@ func configure(given map[queue.Name]QueueConfig) map[queue.Name]QueueConfig {
 	return all
 }
 
-// Queue returns the queue of a name of package queue.
+// Queue returns the queue with the given name.
 func (e *Engine) Queue(name queue.Name) queue.Queue {
 	c, ok := e.configs[name]
 	if !ok {
@@ -117,7 +115,7 @@ func (e *Engine) Queue(name queue.Name) queue.Queue {
 // Table returns the table.
 func (e *Engine) Table() table.Table { return &tbl{e} }
 
-// Close finishes the writes that have begun and closes the file. Calls after it
+// Close finishes the writes that have begun and closes the file. Later calls
 // return ErrClosed.
 func (e *Engine) Close() error {
 	e.close.Do(func() {
@@ -144,13 +142,13 @@ func (e *Engine) Close() error {
 	return e.closeErr
 }
 
-// write runs do in a transaction and returns after its commit reached the disk.
-// An error that is not errUncertain means that do changed nothing.
+// write runs do in a transaction and returns after the commit reached the disk.
+// After any error but errUncertain, do has changed nothing.
 func (e *Engine) write(ctx context.Context, do func(*session) error) error {
 	return e.writer.submit(ctx, do)
 }
 
-// read runs do, which must not write, on what is committed.
+// read runs do, which must not write, on the committed data.
 func (e *Engine) read(ctx context.Context, do func(*session) error) error {
 	if e.readers == nil {
 		return e.writer.submit(ctx, do)

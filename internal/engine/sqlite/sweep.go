@@ -55,8 +55,8 @@ func (e *Engine) drop(ctx context.Context, query string, before int64) error {
 	}
 }
 
-// outdated deletes messages past their retention. They are looked for beside
-// the writer, since that reads through the whole queue.
+// outdated deletes messages past their retention. It looks for them on a read
+// connection, because the search reads the whole queue and would hold up writers.
 func (e *Engine) outdated(ctx context.Context, n queue.Name, now time.Time) error {
 	oldest := now.Add(-e.configs[n].Retention).UnixMilli()
 	for {
@@ -95,8 +95,8 @@ func (e *Engine) outdated(ctx context.Context, n queue.Name, now time.Time) erro
 	}
 }
 
-// shrink gives a few megabytes of free pages back to the disk: not more at a
-// time, because writers wait while it moves pages.
+// shrink gives a few megabytes of free pages back to the disk. It gives back no
+// more at a time, because writers wait while SQLite moves pages.
 func (e *Engine) shrink(ctx context.Context) error {
 	err := e.write(ctx, func(s *session) error {
 		return s.each(`PRAGMA incremental_vacuum(1000)`, nil, func(func(...any) error) error { return nil })

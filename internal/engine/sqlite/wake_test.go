@@ -9,9 +9,9 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// TestAMessageThatBecomesVisibleBetweenTwoLooksIsNotSleptThrough has the clock
-// move on each time that it is read: a message is still hidden when the receiver
-// looks for messages, and not any more when it looks for how long to sleep.
+// TestAMessageThatBecomesVisibleBetweenTwoLooksIsNotSleptThrough moves the clock
+// on at each reading. So a message is still hidden when the receiver looks for
+// messages, and visible when the receiver computes how long to sleep.
 func TestAMessageThatBecomesVisibleBetweenTwoLooksIsNotSleptThrough(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		for hidden := 5 * time.Millisecond; hidden < 100*time.Millisecond; hidden += 10 * time.Millisecond {

@@ -7,19 +7,20 @@ import (
 	"sync"
 )
 
-// maxGroup bounds how many writes share a commit, and so how long the first of
-// them waits for the others.
+// maxGroup bounds how many writes share a commit, and so how long the first write
+// of a group waits for the others.
 const maxGroup = 256
 
-// errUncertain marks an error after which a write may or may not have
-// happened: the commit itself failed.
+// errUncertain marks an error of the commit itself, after which a write may or
+// may not have happened.
 var errUncertain = errors.New("the outcome of the write is not known")
 
 // writer is the one goroutine that writes.
 type writer struct {
 	session *session
-	// jobs has no buffer: a caller that gives up before the writer took its job
-	// knows that nothing happened; a caller whose job was taken waits for the end.
+	// jobs has no buffer. A caller that gives up before the writer took its job
+	// knows that the job was not run; a caller whose job was taken waits for its
+	// end.
 	jobs    chan *job
 	stopped chan struct{}
 	done    chan struct{}
@@ -38,7 +39,7 @@ func newWriter(s *session) *writer {
 	return w
 }
 
-// stop lets the commit under way finish, and refuses everything after it.
+// stop lets the commit under way finish, and refuses all later jobs.
 func (w *writer) stop() {
 	w.once.Do(func() { close(w.stopped) })
 	<-w.done
@@ -81,8 +82,8 @@ func (w *writer) run() {
 	}
 }
 
-// gather adds the jobs that wait now. Callers queue up while a commit syncs, so
-// the size of a group grows with the load without a timer to tune.
+// gather adds the jobs that are waiting. Callers queue up while a commit syncs,
+// so groups grow with the load, and no timer needs tuning.
 func (w *writer) gather(group []*job) []*job {
 	for len(group) < maxGroup {
 		select {
@@ -112,8 +113,8 @@ func (w *writer) commit(group []*job) error {
 	return nil
 }
 
-// attempt runs one job behind a savepoint. Its own failure is kept in the job;
-// an error is one of the transaction.
+// attempt runs one job behind a savepoint. The job's own failure is kept in the
+// job; a returned error is the transaction's.
 func (w *writer) attempt(j *job) error {
 	if err := w.session.exec("SAVEPOINT job"); err != nil {
 		return fmt.Errorf("savepoint: %w", err)

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// parallel is how many batches of a standard queue are under way at once.
+	// parallel is how many batches of a standard queue are sent at once.
 	parallel = 8
-	// tries is how often entries that SQS failed on are sent.
+	// tries is how often an entry is sent that fails through SQS's own fault.
 	tries = 4
 )
 
@@ -48,8 +48,8 @@ func (q *Queue) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	return errs
 }
 
-// split cuts the messages at the indices into batches that SQS takes: by count
-// and by bytes, keeping their order.
+// split cuts the messages at the indices into batches that SQS takes, by count
+// and by bytes, and keeps their order.
 func split(ms []queue.Message, indices []int) [][]int {
 	var batches [][]int
 	var batch []int
@@ -67,10 +67,10 @@ func split(ms []queue.Message, indices []int) [][]int {
 	return batches
 }
 
-// sendGroups sends to a FIFO queue. As SQS may fail one entry of a batch and
-// take a later one, no request carries two messages of one group: a failed
-// message is known before its successor is on its way. Messages of different
-// groups still share requests.
+// sendGroups sends to a FIFO queue. SQS may fail one entry of a batch and take a
+// later one, so no request carries two messages of one group: a message is sent
+// only when its predecessor's result is known. Messages of different groups share
+// requests.
 func (q *Queue) sendGroups(ctx context.Context, ms []queue.Message, pending []int, errs []error) {
 	failed := make(map[string]bool)
 	for len(pending) > 0 {
@@ -99,10 +99,10 @@ func (q *Queue) sendGroups(ctx context.Context, ms []queue.Message, pending []in
 	}
 }
 
-// sendOne sends the messages at the indices in one request, and those that SQS
-// failed on through no fault of theirs again. It sets their errors.
+// sendOne sends the messages at the indices in one request, and sends those again
+// that failed through SQS's own fault. It sets their errors.
 func (q *Queue) sendOne(ctx context.Context, ms []queue.Message, batch []int, errs []error) {
-	maybe := make(map[int]bool) // some try may have sent it
+	maybe := make(map[int]bool) // entries that an earlier try may have sent
 	for try := 1; ; try++ {
 		in := &sqs.SendMessageBatchInput{QueueUrl: &q.url}
 		for _, i := range batch {
@@ -126,7 +126,7 @@ func (q *Queue) sendOne(ctx context.Context, ms []queue.Message, batch []int, er
 	}
 }
 
-// readAnswer sets the errors of a batch's entries and returns those worth
+// readAnswer sets the errors of a batch's entries and returns the entries worth
 // another try.
 func (q *Queue) readAnswer(out *sqs.SendMessageBatchOutput, batch []int, maybe map[int]bool, errs []error) (again []int) {
 	sent := make(map[string]bool, len(out.Successful))
@@ -163,13 +163,13 @@ func (q *Queue) readAnswer(out *sqs.SendMessageBatchOutput, batch []int, maybe m
 	return again
 }
 
-// entryError returns err without the promise that nothing was sent (queue.NotSent)
-// if an earlier try may have sent the message.
+// entryError returns err. If an earlier try may have sent the message, the error
+// no longer promises that nothing was sent (queue.NotSent).
 func (q *Queue) entryError(maybe bool, err error) error {
 	if !maybe || !queue.NotSent(err) {
 		return err
 	}
-	// Only the text of err: wrapped with %w, err would still make the promise.
+	// Only err's text is used: wrapped with %w, err would still make the promise.
 	return fmt.Errorf("it may or may not be sent: an earlier try is in doubt, the last said: %s", err)
 }
 

@@ -53,7 +53,8 @@ func record(log *awssdk.AttemptLog) func(*sqs.Options) {
 	return func(o *sqs.Options) { o.APIOptions = log.AddTo(o.APIOptions) }
 }
 
-// sendError says whether a failed request may have sent something.
+// sendError wraps err so that queue.NotSent tells whether a failed request may
+// have sent something.
 func (q *Queue) sendError(err error, log *awssdk.AttemptLog) error {
 	switch {
 	case err == nil:

@@ -23,7 +23,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// entry is one entry of a request, as it came over the faulty.
+// entry is one entry of a request, as it was sent.
 type entry struct {
 	ID      string `json:"Id"`
 	Body    string `json:"MessageBody"`
@@ -32,7 +32,7 @@ type entry struct {
 	Delay   int    `json:"DelaySeconds"`
 }
 
-// service is an SQS that fails entries as it is told.
+// service is an SQS server that fails the entries that a test chooses.
 type service struct {
 	mu       sync.Mutex
 	requests [][]entry
@@ -213,8 +213,8 @@ func count(all []string, one string) (n int) {
 	return n
 }
 
-// Whatever fails, a message of a group is never sent after one before it failed
-// or is in doubt.
+// Whatever fails, no message of a group is sent after an earlier message of the
+// group has failed or is in doubt.
 func TestBatchOnAFIFOQueueNeverOvertakes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var ms []queue.Message
@@ -256,7 +256,7 @@ func TestBatchOnAFIFOQueueNeverOvertakes(t *testing.T) {
 	})
 }
 
-// Every batch must be one that SQS takes, and nothing may be lost or doubled.
+// SQS must be able to take every batch, and no message may be lost or doubled.
 func TestBatchesKeepTheLimitsOfSQS(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{1, 1000, 100 << 10, 200 << 10, 512 << 10, queue.MaxBytes - 1, queue.MaxBytes}), 0, 40).Draw(rt, "sizes")
@@ -319,7 +319,7 @@ func TestDelayIsRoundedUp(t *testing.T) {
 	}
 }
 
-// A long poll takes up to 20 s; other calls that take so long are broken.
+// A long poll takes up to 20 s. Any other call that takes so long is broken.
 func TestOnlyLongPollsArePatient(t *testing.T) {
 	client := sqs.NewFromConfig(wire.Start(t, (&service{}).serve))
 	timeout := func(c sqs.HTTPClient) time.Duration { return c.(*awshttp.BuildableClient).GetTimeout() }
@@ -328,8 +328,8 @@ func TestOnlyLongPollsArePatient(t *testing.T) {
 	}
 }
 
-// TestB1ContentsThatSQSRefusesAreRefusedForGood: should SQS ever refuse
-// characters that Check lets pass, trying again would not help either.
+// TestB1ContentsThatSQSRefusesAreRefusedForGood: if SQS refuses characters that
+// Check allows, another try would not help either.
 func TestB1ContentsThatSQSRefusesAreRefusedForGood(t *testing.T) {
 	s := &service{fails: func(e entry, _ int) string {
 		if e.Body == "bad" {

@@ -1,9 +1,9 @@
 // Package sqs is the queue port on Amazon SQS.
 //
-// Two things need care here and are the reason for most of the code: whether a
-// send that failed may have happened all the same, which decides if a caller
-// may roll back; and which messages may share a request, as SQS refuses a batch
-// over 1 MiB whole and lets entries of a batch fail one by one.
+// Most of the code answers two questions. May a send that failed have happened
+// all the same? A caller may roll back only if not. And which messages may share
+// a request? SQS refuses a whole batch over 1 MiB, and lets the entries of a
+// batch fail one by one.
 package sqs
 
 import (
@@ -30,13 +30,14 @@ type Queue struct {
 
 	polling aws.HTTPClient // for Receive
 
-	// pause waits between tries of entries that SQS failed on.
+	// pause waits between tries of entries that failed through SQS's own fault.
 	pause func(ctx context.Context, try int) error
 }
 
 var _ queue.Queue = (*Queue)(nil)
 
-// New returns the queue at a URL. Its name says whether it is FIFO.
+// New returns the queue at a URL. The name decides whether the queue is a FIFO
+// queue.
 func New(client *sqs.Client, url string, name queue.Name) *Queue {
 	return &Queue{client: client, url: url, name: name, polling: patient(client), pause: pause}
 }
@@ -50,10 +51,10 @@ func (q *Queue) Capabilities() queue.Capabilities {
 	return c
 }
 
-// groupID and deduplicationID hash any string into what SQS takes: at most 128
-// characters of a small set. The deduplication id covers the group too, since
-// on a high-throughput queue its scope is the group, on others the queue: so it
-// means the same on both.
+// groupID and deduplicationID hash any string into an id that SQS takes: at most
+// 128 characters of a small set. The deduplication id covers the group too: a
+// high-throughput queue deduplicates per group, other queues per queue, and so
+// the id means the same on both.
 func groupID(key string) string { return digest(key) }
 
 func deduplicationID(group, key string) string {
@@ -65,7 +66,8 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// seconds rounds up to what SQS counts in: a message may come late, never early.
+// seconds rounds up to whole seconds, SQS's unit: a message may come late, never
+// early.
 func seconds(d time.Duration) int32 {
 	return int32((d + time.Second - 1) / time.Second)
 }

@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/testkit/faults/wire"
 )
 
-// On a real server: one broken request of a send or a receive heals by itself,
-// and on the FIFO queue nothing is doubled by that.
+// On a real server: a retry repairs one broken request of a send or a receive,
+// and on the FIFO queue the retry doubles no message.
 func TestCallsSurviveOneBrokenRequest(t *testing.T) {
 	awstest.Require(t, "SQS")
 	for _, kind := range []wire.Kind{wire.FailBefore, wire.Timeout, wire.DropResponse, wire.Throttle, wire.Break} {

@@ -107,7 +107,8 @@ var concurrencyCases = []testCase{
 					}
 					held[r.OrderingKey] = true
 					mu.Unlock()
-					// Between these two any other receiver would be noticed.
+					// Between these two lines another receiver of the group would
+					// be noticed.
 					mu.Lock()
 					order[r.OrderingKey] = append(order[r.OrderingKey], r.Sequence)
 					held[r.OrderingKey] = false

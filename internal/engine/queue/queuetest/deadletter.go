@@ -6,7 +6,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// exhaust receives the next message as often as it may be.
+// exhaust receives the next message as often as MaxReceives allows.
 func (c *check) exhaust(q queue.Queue, body string) queue.Received {
 	c.Helper()
 	var last queue.Received

@@ -1,11 +1,11 @@
 // Package queuetest is the contract of package queue as a suite of tests. Every
-// engine runs it, so that what is built on one engine works on the other; where
-// SQS and intuition differ, SQS is right.
+// engine runs the suite, so that code built on one engine works on the other.
+// Where the behaviour of SQS is a surprise, the suite follows SQS.
 //
 // The suite knows nothing of engines. A server that stands in for SQS may get a
-// point wrong: its harness finds out by probing the server itself, not through
-// the engine under test, and says so in Lacks; then that case alone is skipped,
-// with the reason.
+// point wrong. Its harness finds that out by probing the server directly, not
+// through the engine under test, and names the case in Lacks; then that case
+// alone is skipped, with the reason.
 package queuetest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Harness is what an engine brings to one case: fresh, empty queues.
+// Harness is what an engine gives to one case: fresh, empty queues.
 type Harness struct {
 	// Standard and FIFO have the dead letters Dead and DeadOrdered.
 	Standard, FIFO, Dead, DeadOrdered queue.Queue
@@ -29,22 +29,22 @@ type Harness struct {
 	// MaxReceives of Standard and FIFO, 2 or 3.
 	MaxReceives int
 
-	// Advance lets d pass: it moves a manual clock, or waits.
+	// Advance lets d pass: it moves a manual clock or waits.
 	Advance func(d time.Duration)
-	// Patient is the longest Advance that can be had, 0 if there is no limit.
+	// Patient is the longest time that Advance can pass, 0 if there is no limit.
 	Patient time.Duration
-	// Now is the clock that SentAt is of; time.Now if nil.
+	// Now is the clock of SentAt; time.Now if nil.
 	Now func() time.Time
-	// Wait is the Wait of a receive that looks whether there is a message, 0
-	// if the engine sees at once what was sent.
+	// Wait is how long a receive waits that checks whether there is a message; 0
+	// if the engine sees a message as soon as it is sent.
 	Wait time.Duration
 
-	// Redrive moves the letters of a queue of dead letters back to where they
-	// came from; nil if the engine leaves that to operators.
+	// Redrive moves the dead letters of a queue back to their source queues; nil
+	// if the engine leaves redrives to operators.
 	Redrive func(ctx context.Context, dead queue.Name) error
 
-	// Lacks returns why the server behind the engine cannot pass a case, by the
-	// case's name (those of Cases), or "". Nil: it lacks nothing.
+	// Lacks returns why the server behind the engine cannot pass the case of that
+	// name (see Cases), or "". Nil: the server passes all cases.
 	Lacks func(name string) string
 }
 
@@ -87,7 +87,7 @@ func cases() []testCase {
 	return slices.Concat(standardCases, visibilityCases, batchCases, ruleCases, fifoCases, dedupCases, deadLetterCases, concurrencyCases)
 }
 
-// check is one case under way.
+// check is one case that is running.
 type check struct {
 	*testing.T
 	Harness
@@ -109,14 +109,15 @@ func (c *check) send(q queue.Queue, ms ...queue.Message) {
 	}
 }
 
-// receive returns n messages, which it may take several receives to get, and
-// hides them for longer than any case takes.
+// receive returns n messages, in several receives if need be, and hides them for
+// longer than any case takes.
 func (c *check) receive(q queue.Queue, n int) []queue.Received {
 	c.Helper()
 	return c.receiveFor(q, n, 10*time.Minute)
 }
 
-// receiveFor hides what it receives for a time, 0 for the queue's own.
+// receiveFor hides the received messages for the given time, 0 for the queue's
+// own.
 func (c *check) receiveFor(q queue.Queue, n int, visibility time.Duration) []queue.Received {
 	c.Helper()
 	var got []queue.Received
@@ -172,7 +173,7 @@ func (c *check) hide(q queue.Queue, d time.Duration, rs ...queue.Received) {
 	}
 }
 
-// wait lets d pass, and skips the case if that takes too long here.
+// wait lets d pass, and skips the case if the harness cannot wait that long.
 func (c *check) wait(d time.Duration) {
 	c.Helper()
 	if c.Patient > 0 && d > c.Patient {

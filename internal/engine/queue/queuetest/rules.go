@@ -9,7 +9,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// exact are bodies that a careless engine would change.
+// exact holds bodies that a careless engine would change.
 var exact = map[string]string{
 	"html":       `{"content":"<p>a &amp; b &lt; \"c\"</p>", "x" : 1.0 }`,
 	"unicode":    "Grüße, мир, 世界, 🎉👩‍👩‍👧, e\u0301 is not \u00e9",
