@@ -19,9 +19,9 @@ build: $(FUNCTIONS) ## the three functions for GOARCH (arm64 by default), in dis
 $(FUNCTIONS):
 	GOARCH=$(GOARCH) $(GOBUILD) -o dist/$(GOARCH)/$@/bootstrap ./functions/$@
 
-# What `sam build` calls; it says where to, in ARTIFACTS_DIR. It does not say for
-# which architecture, so that is read from its command line: x86-64 if that sets
-# the parameter Architecture to x86_64.
+# `sam build` calls these targets and names the output folder in ARTIFACTS_DIR. It does
+# not name the architecture, so the recipe reads the command line of `sam build`: x86-64
+# if the command line sets the parameter Architecture to x86_64.
 SAM_ARGS = $(shell ps -o args= -p $$(ps -o ppid= -p $$PPID))
 SAM_GOARCH = $(if $(and $(findstring Architecture,$(SAM_ARGS)),$(findstring x86_64,$(SAM_ARGS))),amd64,$(GOARCH))
 build-EnqueueFunction:
@@ -31,8 +31,9 @@ build-DeliverFunction:
 build-HealthCheckFunction:
 	GOARCH=$(SAM_GOARCH) $(GOBUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./functions/healthcheck
 
-# The template's tests read it as CloudFormation gets it. The Python with the
-# transform is that of the SAM command line; .ci/run template installs one.
+# The template's tests read the template as CloudFormation gets it, after SAM's
+# transform. The Python with the transform comes with the SAM command line; `.ci/run
+# template` installs one.
 SAM_PYTHON ?= .tools/linters/bin/python
 transform: ## template.yaml as CloudFormation gets it, for the tests, after each change to it
 	$(SAM_PYTHON) deploy/transform.py >internal/testkit/template/testdata/transformed.json

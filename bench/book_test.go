@@ -9,7 +9,7 @@ import (
 // delivery is one activity to one user.
 type delivery struct{ activity, user int }
 
-// again is a delivery that a server took twice.
+// again is a delivery that a server accepted twice.
 type again struct {
 	delivery
 	first, second time.Time
@@ -27,7 +27,8 @@ type book struct {
 	refused map[string]int // signatures that did not hold, by error
 }
 
-// orderedAt is where order holds. The ordering key is the caller's number.
+// orderedAt is a host and an ordering key, within which order holds. The ordering key is
+// the caller's number.
 type orderedAt struct {
 	caller int
 	host   int

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// grown is by how much what should be flat may grow: the mean of the last quarter
-// of a soak is at most so many times that of the second, the first being for
+// grown bounds the growth of a figure that should be flat: the mean of the last quarter of
+// a soak is at most grown times the mean of the second quarter. The first quarter is for
 // warming up.
 const grown = 1.2
 

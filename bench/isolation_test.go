@@ -128,8 +128,8 @@ func (s *side) deliver() time.Duration {
 	return time.Since(begin)
 }
 
-// spared checks that the hosts which hang have been found out: what is sent to
-// them waits in the lot, and nobody waits for them.
+// spared checks that the circuits of the hanging hosts are open: deliveries to these hosts
+// wait in the parking lot, and no worker waits for the hosts.
 func (s *side) spared(hanging int) {
 	s.t.Helper()
 	s.world.Ends(s.last, map[string]int{"delivered": s.hosts, "parked": hanging})

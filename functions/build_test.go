@@ -130,7 +130,7 @@ func TestStartsAreQuickAndSmall(t *testing.T) {
 		var memory int64
 		for range 7 {
 			fn := start(t, f, deployed())
-			// What is no event is refused at once, by a function that has started.
+			// A started function refuses an invalid event at once.
 			_, err := fn.Invoke(t.Context(), []byte(`"no event"`))
 			if _, own := errors.AsType[*lambda.Error](err); !own {
 				t.Fatalf("%s: %v", f.Name, err)

@@ -178,10 +178,9 @@ func (r *recorder) note(t *testing.T, service, operation string, body []byte) {
 	}
 }
 
-// compare holds the calls against a role: nothing may be missing, and nothing
-// may be granted that was not used, but for what is excused, by action. Queues
-// count as one: that one of several had nothing to do is no reason not to allow
-// it.
+// compare compares the calls with a role. The role must grant every call and no action
+// that was not called, except for the excused actions. All queues count as one resource,
+// because a run need not use every queue.
 func (r *recorder) compare(t *testing.T, tmpl *template.Template, function string, excused map[string]string) {
 	t.Helper()
 	grants, err := tmpl.Grants(function)

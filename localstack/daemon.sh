@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Starts and stops one background server per name, for the scripts beside this
-# file (sourced, not run). What was started here is what is stopped here: a
-# process is known by its id and its start time, so a recycled id is never hit.
+# file (sourced, not run). It stops only servers that it has started: it knows a process
+# by its id and its start time, so it never stops another process with a recycled id.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TOOLS=${FEDPOST_TOOLS:-$ROOT/.tools}
@@ -24,7 +24,7 @@ daemon_pid() {
 	printf '%s\n' "$pid"
 }
 
-# answers URL: whether something speaks HTTP there, whatever it says.
+# answers URL: succeeds if a server at URL answers HTTP, with any status.
 answers() { curl -s -o /dev/null --max-time 5 "$1"; }
 
 # daemon_start NAME URL SECONDS COMMAND...: runs the command in a process group

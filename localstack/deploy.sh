@@ -42,8 +42,8 @@ aws() { "$cli" "$@"; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Whether the server keeps a route for any method, of an API that is defined as
-# template.yaml defines its own, is tried on a stack that goes again.
+# Some servers drop the route for any method (ANY) from an API like that of
+# template.yaml. A small stack, deleted afterwards, shows whether this server does.
 cat >"$work/probe.yaml" <<'EOF'
 Resources:
   Api:
@@ -67,10 +67,10 @@ aws cloudformation delete-stack --stack-name "$stack-probe"
 methods=listed
 [[ $kept != *'"ANY"'* ]] || methods=any
 
-# In the template the functions' code is what `sam build` makes of the source.
-# Here it is what was built already: one CodeUri per function. Besides, LocalStack
-# looks for the stage, which SAM makes, before it lets SAM make it. Where a route for
-# any method is dropped, the methods that there are take its place.
+# Changes to the template for this server: each function's CodeUri names its built
+# binary instead of the source for `sam build`. References to the stage are replaced,
+# because LocalStack resolves them before SAM makes the stage. If the server drops the
+# route for any method, one route per method takes its place.
 awk -v methods="$methods" -v dist="$root/dist/$goarch" -v allow="${OUTBOUND_ALLOW:-}" -v plain="${OUTBOUND_PLAIN_HTTP:-}" '
 	/^  [A-Za-z]+Function:$/ { name = tolower($1); sub(/function:$/, "", name) }
 	/^  [A-Za-z]+:$/ && !/Function:$/ { name = "" }
@@ -96,7 +96,7 @@ aws cloudformation deploy --template-file "$work/packaged.yaml" --stack-name "$s
 aws cloudformation describe-stacks --stack-name "$stack" --query 'Stacks[0].Outputs[].[OutputKey, OutputValue]' --output text |
 	sed 's/\t/=/'
 
-# The way to the API on this server, which has no domain of its own.
+# The API's URL on this server, where the API has no domain of its own.
 api=$(aws cloudformation describe-stack-resource --stack-name "$stack" --logical-resource-id Api \
 	--query StackResourceDetail.PhysicalResourceId --output text)
 echo "LocalMethods=$methods"

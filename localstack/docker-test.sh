@@ -6,14 +6,14 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/.."
 
-# Not eval "$(…)", which does well if the command does not: without the
-# variables every test would skip itself, and nothing would have failed.
+# Not eval "$(…)": eval succeeds even if the command in it fails. Without the
+# variables every test would skip itself, and the run would pass.
 environment=$("$here/docker-up.sh")
 eval "$environment"
 : "${FEDPOST_TEST_ENDPOINT:?docker-up.sh did not say where LocalStack is}"
 
-# Everything that runs on the AWS engine: what knows its servers, and what runs on
-# both engines.
+# All packages with tests on the AWS engine: those that import awstest, and those whose
+# tests run on both engines.
 # shellcheck disable=SC2016 # a Go template, not the shell's
 imports='{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}{{range .TestImports}}{{$p}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$p}} {{.}}{{"\n"}}{{end}}'
 packages=()

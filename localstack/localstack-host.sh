@@ -46,7 +46,8 @@ lend_dynamodb_local() {
 
 start_it() {
 	install_it
-	# It takes some sandboxes for its own container and would write to the root.
+	# LocalStack mistakes some sandboxes for its own container and would then write
+	# to the root folder.
 	# No look-ups beyond this machine: no telemetry, no certificate download, no
 	# DNS server. Queue URLs name 127.0.0.1 instead of a domain that only an
 	# outside name server could resolve. Its default server, twisted, ignores the
@@ -58,7 +59,8 @@ start_it() {
 		LS_LOG="${LS_LOG:-warning}" \
 		AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test \
 		"$DIR/venv/bin/python" -m localstack.runtime.main
-	# It loads a service at the first call and only then finds out whether it can.
+	# LocalStack loads a service at the first call; a service that cannot be loaded
+	# fails only then.
 	if ! lists_queues; then
 		tail -n 5 "$RUN/localstack-host.log" >&2
 		stop_it

@@ -15,7 +15,7 @@ import (
 	"fedpost/internal/app/config"
 )
 
-// operator is a shell without anything of AWS in it but what is given.
+// operator sets the given variables and removes every other variable of AWS.
 func operator(t *testing.T, set ...string) {
 	t.Helper()
 	home := t.TempDir()
@@ -121,7 +121,7 @@ func TestUpRunsOnAWSWithTheCredentialsOfAProfile(t *testing.T) {
 		t.Errorf("a request is signed %q", got)
 	}
 	close(end)
-	// What was counted cannot be written there; that is the error.
+	// The error comes from the counts, which cannot be written to that table.
 	_ = f.stop(nil, 5*time.Second)
 }
 

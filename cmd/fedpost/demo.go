@@ -21,7 +21,7 @@ type demo struct{}
 
 // Run shows fedpost at work on a database that is thrown away.
 //
-// Its log is off: servers that fail are what it is about, and the table tells.
+// The log is off: the demo's servers fail on purpose, and the table shows the failures.
 func (demo) Run(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "fedpost-demo-")
 	if err != nil {
@@ -45,7 +45,7 @@ func (demo) Run(ctx context.Context) (err error) {
 	return f.stop(err, 5*time.Second)
 }
 
-// hasten shortens what would take minutes.
+// hasten shortens the waits that would take minutes.
 func hasten(s *settings) {
 	s.every = time.Second
 	s.Outbound.Timeout = time.Second

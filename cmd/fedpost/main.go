@@ -40,8 +40,8 @@ func parser(c *commands, out io.Writer, options ...kong.Option) (*kong.Kong, err
 	}, options...)...)
 }
 
-// parse reads the command line, or ends the process with what is wrong with it:
-// on the error output, as the other may be somebody's input.
+// parse reads the command line. If the command line is wrong, parse prints the mistake on
+// standard error and ends the process; standard output may be another program's input.
 func parse(p *kong.Kong, args []string) *kong.Context {
 	if len(args) == 0 {
 		args = []string{"--help"}

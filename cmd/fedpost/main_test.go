@@ -29,8 +29,8 @@ func parsed(t *testing.T, args ...string) (out, errs string, code ended) {
 	return "", "", -1
 }
 
-// TestAMistakeIsSaidShortlyAndNotOnTheOutput: what is wrong is not lost below a
-// page of flags, nor piped into another program.
+// TestAMistakeIsSaidShortlyAndNotOnTheOutput: the message stands alone, not below a page
+// of flags, and goes to standard error, not into a pipe.
 func TestAMistakeIsSaidShortlyAndNotOnTheOutput(t *testing.T) {
 	for says, args := range map[string][]string{
 		"missing flags: --to":            {"send", "note.json"},

@@ -312,7 +312,7 @@ func TestRequestsToAPIGatewayAreSignedInsteadOfCarryingAToken(t *testing.T) {
 	}
 }
 
-// The address of an API under a domain of its own does not say the region.
+// The region cannot be read from the address of an API with a custom domain.
 func TestRequestsToADomainOfOnesOwnAreSignedForTheRegionThatIsSet(t *testing.T) {
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",

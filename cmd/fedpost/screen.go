@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// screen is an output that a terminal may show: what servers of strangers have
-// answered is in it, and a terminal obeys some characters.
+// screen is an output for terminals. It escapes control characters, because the output
+// holds answers of other people's servers and a terminal obeys control characters.
 type screen struct{ w io.Writer }
 
 // Write implements io.Writer. A text is written whole, never in the middle of a

@@ -85,7 +85,7 @@ func (c send) read(stdin io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// recipients is so many of them.
+// recipients formats a number of recipients.
 func recipients(n int) string {
 	if n == 1 {
 		return "1 recipient"

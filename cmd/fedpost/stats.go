@@ -15,7 +15,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// statsCommand shows the state of things.
+// statsCommand shows the state of queues, deliveries and servers.
 type statsCommand struct {
 	remote
 	Days int `help:"Number of days to count, today included, up to 31." default:"1"`
@@ -26,7 +26,7 @@ func (c statsCommand) Run(ctx context.Context, out io.Writer) error {
 	return call(ctx, c.remote, out, http.MethodGet, fmt.Sprintf("/v1/stats?days=%d", c.Days), nil, showStats)
 }
 
-// order is that in which queues are shown.
+// order is the order in which queues are shown.
 var order = []string{"high", "normal", "low", "ordered", "dead", "dead-ordered"}
 
 func showStats(out io.Writer, s client.Stats) error {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestColumnsAreAlignedWhereTheLastCellsAreEmpty: a row that ends early does not
-// let the rows above and below fall apart.
+// TestColumnsAreAlignedWhereTheLastCellsAreEmpty: the columns above and below a row with
+// empty last cells stay aligned.
 func TestColumnsAreAlignedWhereTheLastCellsAreEmpty(t *testing.T) {
 	var out strings.Builder
 	err := table(&out, []string{"STATE", "INBOX", "ERROR"}, [][]string{

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Await looks until look reports that it is done, and fails the test with what
-// look said last if that takes longer than within.
+// Await calls look until look reports done. If that takes longer than within, Await
+// fails the test and prints the last seen.
 func Await(t testing.TB, within time.Duration, what string, look func() (done bool, seen string)) {
 	t.Helper()
 	// Looking costs what is looked at: often at first, more seldom later, and

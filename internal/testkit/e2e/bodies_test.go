@@ -8,8 +8,8 @@ import (
 )
 
 // byteExact submits activities as real servers emit them, up to 200 KB, and
-// compares what arrives byte for byte. The JSON text around a body is none of
-// it, so white space at its ends is not.
+// compares what arrives byte for byte. White space
+// at the ends of a body belongs to the request, not to the activity.
 func byteExact(t *testing.T, w *World) {
 	for name, body := range fediverse.Fixtures() {
 		r := w.Remote()

@@ -13,8 +13,8 @@ import (
 )
 
 // TestCostsOnTheEmbeddedEngine asserts the budget on what the calls of the ports
-// would cost; on the AWS engine it is what DynamoDB says, and the estimate is
-// held against that.
+// would cost. On the AWS engine the budget is asserted on DynamoDB's own figures, and the
+// estimate is compared with them.
 func TestCostsOnTheEmbeddedEngine(t *testing.T) { costs(t, Embedded()) }
 
 func TestCostsOnTheAWSEngine(t *testing.T) { costs(t, AWS()) }

@@ -44,8 +44,8 @@ func deduplication(t *testing.T, w *World) {
 	concurrent(t, w)
 }
 
-// concurrent sends one request many times at once: whoever is not told that the
-// first is under way is told its id.
+// concurrent sends one request many times at once. Every answer either gives the id of
+// the first request's activity or says that the first request is in progress.
 func concurrent(t *testing.T, w *World) {
 	r := w.Remote()
 	s := submission(note("at-once"), KeyID, r.URL("/inbox"))

@@ -9,7 +9,7 @@ import (
 	"fedpost/internal/api/client"
 )
 
-// scenario is something that users may rely on, whatever the engine.
+// scenario is a promise to users that holds on every engine.
 type scenario struct {
 	name    string
 	options Options

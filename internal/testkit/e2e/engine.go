@@ -3,10 +3,9 @@
 // inboxes that verify signatures with a library that is not ours say what came
 // out.
 //
-// Nothing is reached through a back door, so a scenario says what a user may
-// rely on, and it can say so of any engine: every scenario runs on the embedded
-// engine and, where servers for it are named, on SQS and DynamoDB, with the same
-// code. What goes on inside is only counted, in units that AWS bills.
+// The scenarios use no back door, so each shows a promise to users. Every scenario runs on
+// the embedded engine and, if the environment names servers, on SQS and DynamoDB, with the
+// same code. Internal calls are only counted, in units that AWS bills.
 package e2e
 
 import (
@@ -31,7 +30,7 @@ import (
 	"fedpost/internal/testkit/engines/awstest"
 )
 
-// Engine is what a world can stand on.
+// Engine is the engine under a world.
 type Engine struct {
 	Name string
 	// Remote: queues and table are on another server, and slower for it.

@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/testkit/fediverse"
 )
 
-// outage takes a host away, sends to it until its deliveries are parked, and
-// brings it back: it gets everything that it missed, once.
+// outage takes a host away, sends to the host until its deliveries are parked, and brings
+// the host back. The host then gets every missed activity once.
 func outage(t *testing.T, w *World) {
 	const missed = 40
 	host, other := w.Remote(), w.Remote()
@@ -37,8 +37,8 @@ func outage(t *testing.T, w *World) {
 	}
 }
 
-// goneServer answers 410 at the shared inbox, and to the look that is taken at it
-// then: nothing more is sent to that server, at any inbox.
+// goneServer is a server that answers 410 at the shared inbox and to the check
+// that follows. Nothing more is sent to any inbox of that server.
 func goneServer(t *testing.T, w *World) {
 	other := w.Remote()
 	gone := w.RemoteBehind(func(inbox http.Handler) http.Handler {

@@ -59,7 +59,7 @@ func Launch(t testing.TB, command, data string, environ map[string]string) *Proc
 	t.Helper()
 	p := &Process{log: &lines{}, said: make(chan string, 1), done: make(chan error, 1)}
 	p.cmd = exec.Command(command, "up", "--listen", "127.0.0.1:0", "--data", data, "--allow-private")
-	// What this process was told of servers is for others than this command.
+	// The command must not see this process's variables that name servers.
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
 	for _, settings := range []map[string]string{Hasty, environ} {
 		for name, value := range settings {

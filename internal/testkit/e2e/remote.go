@@ -38,7 +38,7 @@ func (w *World) Remote() *Remote {
 	return w.RemoteBehind(func(h http.Handler) http.Handler { return h })
 }
 
-// RemoteBehind is Remote with something between it and the network.
+// RemoteBehind is like Remote, with a handler between the server and the network.
 func (w *World) RemoteBehind(front func(http.Handler) http.Handler) *Remote {
 	w.t.Helper()
 	w.mu.Lock()

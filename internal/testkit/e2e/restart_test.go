@@ -23,9 +23,8 @@ const (
 )
 
 // TestC3WhatWasAcceptedSurvivesKill9 kills `fedpost up` at random moments while
-// activities are handed to it and delivered. All that it has ever accepted has
-// to be delivered in the end, and nothing twice but for what was answered just
-// before a kill.
+// activities are submitted and delivered. In the end every accepted activity is delivered,
+// and no delivery happens twice unless a server answered it just before a kill.
 func TestC3WhatWasAcceptedSurvivesKill9(t *testing.T) { crash(t, Embedded(), 4, 2*time.Second) }
 
 // slow is how long one inbox of each fan-out takes to answer: longer than outcomes

@@ -34,8 +34,8 @@ func order(t *testing.T, w *World) {
 	t.Logf("%d failures in between", failures)
 }
 
-// orderThroughOutage does so while the server is down for so long that they are
-// parked, and are released when it is back.
+// orderThroughOutage sends the same activities while the server is down for so long that
+// they are parked. They are released, in order, when the server is back.
 func orderThroughOutage(t *testing.T, w *World) {
 	const notes = 4
 	r, steady := w.Remote(), w.Remote()
@@ -87,7 +87,7 @@ func inOrder(t *testing.T, notes int, remotes ...*Remote) {
 	}
 }
 
-// delay has an activity wait, and one that is due at once pass it.
+// delay sends an activity with a delay: a later activity without a delay overtakes it.
 func delay(t *testing.T, w *World) {
 	const wait = 3 * time.Second
 	r := w.Remote()
@@ -110,8 +110,8 @@ func delay(t *testing.T, w *World) {
 	}
 }
 
-// throttled lets a server answer 429: it is left alone for as long as it asks,
-// for everybody, and then gets all.
+// throttled lets a server answer 429 with a Retry-After. No delivery goes to the server
+// until that time is over; then the server gets every activity.
 func throttled(t *testing.T, w *World) {
 	const pause = 3 * time.Second
 	r := w.Remote()

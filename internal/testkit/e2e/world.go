@@ -196,7 +196,8 @@ func (w *World) Accept(s client.Submission) client.Accepted {
 	return a
 }
 
-// Patience is how long to wait for what takes an engine in memory d.
+// Patience returns how long to wait on this engine for work that takes an engine in
+// memory d.
 func (w *World) Patience(d time.Duration) time.Duration {
 	if w.Engine.Remote {
 		return 4 * d

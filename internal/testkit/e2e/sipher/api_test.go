@@ -32,7 +32,7 @@ func TestD1ThePayloadArrivesByteForByteThroughQueueAndTable(t *testing.T) {
 					}
 					s.OrderingKey = ordering
 					if r := w.ends(w.send(s)); r.State != "delivered" || r.Attempts != 2 {
-						t.Errorf("%+v", r)
+						t.Errorf("recipient: %s", brief(r))
 					}
 					got := w.b.Deliveries()
 					if len(got) != 2 || got[0].Plaintext != payload || got[1].Plaintext != payload || !got[1].Signed || len(got[1].Faults) > 0 {

@@ -14,7 +14,7 @@ import (
 
 var notFound = &net.DNSError{Err: "no such host", Name: "b.example", IsNotFound: true}
 
-// censored makes B unreachable for us and for nobody else.
+// censored makes B unreachable for A only.
 func (w *world) censored() {
 	w.acquainted(w.b)
 	others := sipherpeer.NewNetwork()
@@ -29,20 +29,20 @@ func TestD5ACensoredDeliveryGoesThroughAProxyWithinItsAttempt(t *testing.T) {
 		w.acquainted(w.p)
 		r := w.ends(w.send(followJob()))
 		if r.State != "delivered" || r.Attempts != 1 {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		if got, want := w.net.Asked(), []string{followB, "POST " + urlP + "/proxy"}; !slices.Equal(got, want) {
 			t.Errorf("asked %v, want %v", got, want)
 		}
 		got := w.b.Deliveries()
 		if len(got) != 1 || !got[0].Proxied || got[0].Plaintext != followPayload || !got[0].Signed || len(got[0].Faults) > 0 {
-			t.Errorf("B saw %+v", got)
+			t.Errorf("B saw %s", brief(got))
 		}
 		if f := w.follows(); len(f) != 1 || !f[0].Accepted {
-			t.Errorf("%+v", f)
+			t.Errorf("follow: %s", brief(f))
 		}
 		if s := w.server(urlB); s.Phase != circuit.Unhealthy || s.Reason != string(peers.DNSBlocked) {
-			t.Errorf("%+v", s)
+			t.Errorf("server: %s", brief(s))
 		}
 	})
 }
@@ -55,13 +55,13 @@ func TestD5AnEmergencySweepFindsAProxyAmongTheUnhealthy(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := w.ends(w.send(postJob())); r.State != "delivered" || r.Attempts != 1 {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		if got, want := w.net.Asked(), []string{postB, "GET " + urlP + "/discover", "POST " + urlP + "/proxy"}; !slices.Equal(got, want) {
 			t.Errorf("asked %v, want %v", got, want)
 		}
 		if s := w.server(urlP); s.Phase != circuit.Healthy {
-			t.Errorf("%+v", s)
+			t.Errorf("server: %s", brief(s))
 		}
 	})
 }
@@ -71,7 +71,7 @@ func TestD5StrandedDeliveriesAreTriedFiveTimesAndKeepTheirOwnError(t *testing.T)
 		w.censored()
 		r := w.ends(w.send(postJob()))
 		if r.State != "dead" || r.Attempts != 5 || !strings.Contains(r.LastError, "no such host") {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		if n := len(w.logged("stranded: no sipher server can be reached to pass a delivery on")); n != 5 {
 			t.Errorf("logged %d times", n)
@@ -86,7 +86,7 @@ func TestD5AProxyThatFailsCostsTheTryAndTheNextTryFindsAnother(t *testing.T) {
 		w.p.Behave(sipherpeer.Behavior{ProxyStatus: 502}, sipherpeer.Behavior{})
 		r := w.ends(w.send(postJob()))
 		if r.State != "delivered" || r.Attempts != 2 {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		if got := w.b.Deliveries(); len(got) != 1 {
 			t.Errorf("B saw %d", len(got))
@@ -107,7 +107,7 @@ func TestD5AWholeAttemptFitsItsInvocation(t *testing.T) {
 		id := w.send(postJob())
 		pass(20 * time.Second) // in the middle of the proxy's time
 		if r := w.look(id); r.State != "queued" || r.Attempts != 0 {
-			t.Errorf("while the first attempt runs: %+v", r)
+			t.Errorf("while the first attempt runs: %s", brief(r))
 		}
 		r := w.ends(id)
 		if r.State != "dead" || r.Attempts != 5 || len(w.b.Deliveries()) != 5 || !strings.Contains(r.LastError, "no answer in time") {

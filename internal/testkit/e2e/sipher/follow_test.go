@@ -27,12 +27,12 @@ func TestD2TheLocalFollowIsThereBeforeTheDeliveryAndShowsItsAcknowledgement(t *t
 					ID: "f1", FollowerID: "alice", FollowingID: "bob", FollowerServerURL: urlB, CreatedAt: "2026-05-06T14:17:40.000Z",
 				}
 				if got := w.follows(); len(got) != 1 || plain(got[0]) != want {
-					t.Errorf("when the job is accepted: %+v", got)
+					t.Errorf("when the job is accepted: %s", brief(got))
 				}
 				w.ends(id)
 				want.Accepted, want.Acknowledged = c.isAccepted, c.isAcknowledged
 				if got := w.follows(); len(got) != 1 || plain(got[0]) != want {
-					t.Errorf("when it is delivered: %+v", got)
+					t.Errorf("when it is delivered: %s", brief(got))
 				}
 			})
 		})
@@ -55,15 +55,15 @@ func TestD2AnAckOfAnotherFollowAcceptsNeitherThroughTheWholeEngine(t *testing.T)
 		other.Payload = strings.NewReplacer("alice", "carol", `"f1"`, `"f2"`).Replace(other.Payload)
 		w.ends(w.send(other))
 		if r := w.ends(w.send(followJob())); r.State != "delivered" {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		got := w.follows()
 		if len(got) != 2 {
-			t.Errorf("%+v", got)
+			t.Errorf("got: %s", brief(got))
 		}
 		for _, f := range got {
 			if f.Accepted || f.Acknowledged {
-				t.Errorf("changed: %+v", f)
+				t.Errorf("changed: %s", brief(f))
 			}
 		}
 	})
@@ -90,7 +90,7 @@ func TestADuplicateFollowMakesNoSecondRecordNorDelivery(t *testing.T) {
 			}
 			pass(time.Minute)
 			if got := w.follows(); len(got) != 1 || !got[0].Accepted {
-				t.Errorf("%+v", got)
+				t.Errorf("got: %s", brief(got))
 			}
 			if got := w.b.Deliveries(); len(got) != 1 {
 				t.Errorf("%d deliveries", len(got))
@@ -127,12 +127,12 @@ func TestEveryFollowOfABatchIsRecorded(t *testing.T) {
 		}
 		for _, a := range answer.Activities {
 			if r := w.ends(a.ID); r.State != "delivered" {
-				t.Errorf("%+v", r)
+				t.Errorf("recipient: %s", brief(r))
 			}
 		}
 		for _, f := range w.follows() {
 			if !f.Accepted {
-				t.Errorf("%+v", f)
+				t.Errorf("follow: %s", brief(f))
 			}
 		}
 	})
@@ -161,7 +161,7 @@ func TestWhatIsRefusedOfASipherJobAtTheAPI(t *testing.T) {
 			}
 		}
 		if got := w.follows(); len(got) != 0 {
-			t.Errorf("refused jobs left follows: %+v", got)
+			t.Errorf("refused jobs left follows: %s", brief(got))
 		}
 	})
 }

@@ -22,7 +22,7 @@ func TestD6ChecksRunOnScheduleUntilTheyAreExhausted(t *testing.T) {
 		begin := time.Now()
 		w.ends(w.send(postJob()))
 		if s := w.server(urlB); s.Phase != circuit.Unhealthy || s.Reason != string(peers.ConnRefused) || s.Checks != 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("server: %s", brief(s))
 		}
 		before := len(w.net.Asked())
 		var at []time.Duration
@@ -38,7 +38,7 @@ func TestD6ChecksRunOnScheduleUntilTheyAreExhausted(t *testing.T) {
 			t.Errorf("checked after %v, want %v", at, want)
 		}
 		if s := w.server(urlB); s.Phase != circuit.Exhausted || s.Checks != 5 {
-			t.Errorf("%+v", s)
+			t.Errorf("server: %s", brief(s))
 		}
 		if lines := w.logged("sipher health checks exhausted"); len(lines) != 1 || lines[0]["level"] != "WARN" || lines[0]["server"] != urlB {
 			t.Errorf("%v", lines)
@@ -61,13 +61,13 @@ func TestD6AServerThatIsBackIsHealthyAgainAndDelivered(t *testing.T) {
 		w.net.Join(w.b)
 		pass(4 * time.Minute)
 		if s := w.server(urlB); s.Phase != circuit.Healthy {
-			t.Errorf("%+v", s)
+			t.Errorf("server: %s", brief(s))
 		}
 		if got := w.b.Sequence(); !slices.Equal(got, []string{"GET /discover"}) {
 			t.Errorf("B saw %v", got)
 		}
 		if r := w.ends(w.send(nthPost(2))); r.State != "delivered" {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestD6AHundredFailuresAreOneCheck(t *testing.T) {
 		}
 		for _, id := range ids {
 			if r := w.ends(id); r.State != "dead" || r.Attempts != 5 {
-				t.Errorf("%+v", r)
+				t.Errorf("recipient: %s", brief(r))
 			}
 		}
 		pass(15 * time.Minute)
@@ -110,17 +110,17 @@ func TestD6AnOperatorBlocksAndUnblocksASipherServer(t *testing.T) {
 		}
 		do("/block")
 		if s := w.server(urlB); s.Phase != circuit.Blocked {
-			t.Errorf("%+v", s)
+			t.Errorf("server: %s", brief(s))
 		}
 		if r := w.ends(w.send(nthPost(1))); r.State != "failed" || r.Attempts != 0 {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		if status, _, err := w.b.RegisterWith(urlA); err != nil || status != http.StatusForbidden {
 			t.Errorf("a blocked server registered: %d, %v", status, err)
 		}
 		do("/unblock")
 		if r := w.ends(w.send(nthPost(2))); r.State != "delivered" {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestD3AServerThatPresentsANewKeyIsRefusedAndShownToTheOperator(t *testing.T
 		}
 		s := w.server(urlB)
 		if *s.Keys != *pinned || s.RefusedKeys == nil || s.RefusedKeys.Signing != w.b.PublicKey() || s.RefusedKeys.Count != 1 {
-			t.Errorf("%+v", s)
+			t.Errorf("server: %s", brief(s))
 		}
 		if err := w.Do(t.Context(), http.MethodGet, "/v1/servers/https%3A%2F%2FB.example%3A443%2F", nil, nil); err != nil {
 			t.Errorf("another spelling is the same server: %v", err)

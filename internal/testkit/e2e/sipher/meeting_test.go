@@ -39,7 +39,7 @@ func TestD3TwoServersThatUseFedpostRegisterEachOther(t *testing.T) {
 		peerB.Know(urlA, peerA.PublicKey(), peerA.EncryptionKey())
 
 		if r := a.ends(a.send(followJob())); r.State != "delivered" || r.Attempts != 1 {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		// A asks B, registers, is asked back, and delivers.
 		want := []string{"GET " + urlB + "/discover", "POST " + urlB + "/discover", "GET " + urlA + "/discover", followB}
@@ -61,13 +61,13 @@ func TestD3TwoServersThatUseFedpostRegisterEachOther(t *testing.T) {
 		back.ServerURL, back.Recipients = urlA, client.To(urlA+sipherpeer.PostsPath)
 		back.Payload = strings.ReplaceAll(back.Payload, urlA, urlB)
 		if r := b.ends(b.send(back)); r.State != "delivered" {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		if got := net.Asked(); len(got) != 5 || got[4] != "POST "+urlA+sipherpeer.PostsPath {
 			t.Errorf("asked %v", got)
 		}
 		if got := peerA.Deliveries(); len(got) != 1 || !got[0].Signed || len(got[0].Faults) > 0 || got[0].Plaintext != back.Payload {
-			t.Errorf("A got %+v", got)
+			t.Errorf("A got %s", brief(got))
 		}
 		// Each lists the other to third servers.
 		for url, f := range map[string]*fedpost{urlB: a, urlA: b} {

@@ -14,7 +14,7 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-// row is one row of the outcome table: what a job comes to.
+// row is one row of the outcome table: a job and its outcome.
 type row struct {
 	name     string
 	settings map[string]string
@@ -213,6 +213,6 @@ func (c row) record(t *testing.T, r recipient) {
 		return
 	}
 	if r.LastError != "" || r.LastStatus != 0 || r.Response != "" || (r.Note != "") != (c.state == "failed") {
-		t.Errorf("the record is not removed: %+v", r)
+		t.Errorf("the record is not removed: %s", brief(r))
 	}
 }

@@ -85,7 +85,7 @@ func TestD4FiveTriesWithWaitsOf5_10_20And40Seconds(t *testing.T) {
 					t.Errorf("asked after %v, want %v", got, c.at)
 				}
 				if r.State != "dead" || r.Attempts != c.attempts || r.Note != "5 tries failed" {
-					t.Errorf("%+v", r)
+					t.Errorf("recipient: %s", brief(r))
 				}
 				pass(5 * time.Minute)
 				if got := seen.since(begin); len(got) != 5 {
@@ -105,7 +105,7 @@ func TestD4AnExhaustedRecordIsMarkedFailedNeverLeftPending(t *testing.T) {
 		id := w.send(postJob())
 		r := w.ends(id)
 		if r.State != "dead" || r.LastStatus != 502 || r.LastError != "answered 502" || !strings.Contains(r.Response, "BUSY") {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		v, err := w.Activity(t.Context(), id, "")
 		if err != nil || v.Status != "done" || v.Counts["dead"] != 1 || len(v.Counts) != 1 {
@@ -122,7 +122,7 @@ func TestD4AnExhaustedRecordIsMarkedFailedNeverLeftPending(t *testing.T) {
 		}
 		pass(time.Minute)
 		if r := w.ends(id); r.State != "delivered" || r.Attempts != 3 {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 	})
 }
@@ -136,13 +136,13 @@ func TestD1ADiscoveryThatFailsAtFirstCostsATryAndNoAttempt(t *testing.T) {
 		pass(time.Second)
 		r := w.look(id)
 		if r.State != "retrying" || r.Attempts != 0 || !strings.Contains(r.LastError, "503") || r.NextAttemptAt.Sub(begin).Round(time.Second) != 5*time.Second {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		pass(5 * time.Second)
 		w.b.Discover(sipherpeer.Discovery{CallBack: true})
 		w.b.Behave(sipherpeer.Behavior{Status: 500}, sipherpeer.Behavior{Status: 500}, sipherpeer.Behavior{Status: 500})
 		if r := w.ends(id); r.State != "dead" || r.Attempts != 3 || r.Note != "5 tries failed" {
-			t.Errorf("%+v", r)
+			t.Errorf("recipient: %s", brief(r))
 		}
 		if got, want := seen.since(begin), seconds(0, 5, 15, 15, 15, 35, 75); !slices.Equal(got, want) {
 			t.Errorf("asked after %v, want %v", got, want)
@@ -166,7 +166,7 @@ func TestD4DeliveredRecordsAreKept24HoursAndFailedOnes7Days(t *testing.T) {
 					c.prepare(w)
 					id := w.send(postJob())
 					if r := w.ends(id); r.State != state {
-						t.Fatalf("%+v", r)
+						t.Fatalf("recipient: %s", brief(r))
 					}
 					w.stop() // days of polling would take seconds
 					pass(c.kept - time.Minute)

@@ -17,8 +17,8 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-// sick is a table of which a part can be out of order: the items of which the
-// partition begins with what it is given.
+// sick is a table that can fail in part: the calls on items whose partition key begins
+// with a given prefix fail.
 type sick struct {
 	table.Table
 	parts atomic.Pointer[[]string]
@@ -57,8 +57,8 @@ func (s *sick) Query(ctx context.Context, r table.Range) ([]table.Item, bool, er
 	return s.Table.Query(ctx, r)
 }
 
-// TestD9AnOutageOfTheRegistryHarmsNoJob: for longer than five tries take, the
-// protocol's part of the table cannot be reached. That costs no try.
+// TestD9AnOutageOfTheRegistryHarmsNoJob: the protocol's part of the table is out of reach
+// for longer than five tries take. The outage costs no try.
 func TestD9AnOutageOfTheRegistryHarmsNoJob(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		s := &sick{}
@@ -71,14 +71,14 @@ func TestD9AnOutageOfTheRegistryHarmsNoJob(t *testing.T) {
 			id := w.send(postJob())
 			pass(15 * time.Minute)
 			if r := w.look(id); r.State != "retrying" || r.Attempts != 0 || !strings.Contains(r.LastError, "out of order") {
-				t.Errorf("%+v", r)
+				t.Errorf("recipient: %s", brief(r))
 			}
 			if got := w.b.Deliveries(); len(got) > 0 {
 				t.Errorf("B got %d deliveries", len(got))
 			}
 			s.heal()
 			if r := w.ends(id); r.State != "delivered" || r.Attempts != 1 {
-				t.Errorf("%+v", r)
+				t.Errorf("recipient: %s", brief(r))
 			}
 		})
 	}
@@ -107,31 +107,31 @@ func TestD9AFollowThatCannotBeRecordedIsNotSent(t *testing.T) {
 				}
 				s.heal()
 				if r := w.ends(w.send(followJob())); r.State != "delivered" {
-					t.Errorf("%+v", r)
+					t.Errorf("recipient: %s", brief(r))
 				}
 				return
 			}
 			id := w.send(followJob())
 			pass(time.Minute)
 			if got := w.b.Deliveries(); len(got) > 0 {
-				t.Errorf("sent without a record: %+v", got)
+				t.Errorf("sent without a record: %s", brief(got))
 			}
 			s.heal()
 			if r := w.ends(id); r.State != "delivered" || r.Attempts != 1 {
-				t.Errorf("%+v", r)
+				t.Errorf("recipient: %s", brief(r))
 			}
 			if f := w.follows(); len(f) != 1 || !f[0].Accepted {
-				t.Errorf("%+v", f)
+				t.Errorf("follow: %s", brief(f))
 			}
 		})
 	}
 }
 
-// TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered: B has the post, and we
-// cannot write to the activity's part of the table. What was noted of the answer
-// is known when the message comes again. Where it could not be noted either, the
-// next tries are told that the post is there already: two, as only a try that is
-// not the first of the record believes that.
+// TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered: B has the post, and the activity's
+// part of the table refuses writes. If the outcome was written to the journal, fedpost
+// reads the outcome there when the message comes again. If it was not, B answers the next
+// tries that the post exists already. Two such tries are needed, because only a try that
+// is not the first of its record takes that answer for a success.
 func TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered(t *testing.T) {
 	for _, c := range []struct {
 		name, note string
@@ -157,7 +157,7 @@ func TestD4AnAnswerThatCouldNotBeRecordedEndsAsDelivered(t *testing.T) {
 				s.heal()
 				r := w.ends(id)
 				if r.State != "delivered" || r.Note != c.note {
-					t.Errorf("%+v", r)
+					t.Errorf("recipient: %s", brief(r))
 				}
 				if n := int(posts.Load()); n != c.posts {
 					t.Errorf("%d posts, want %d", n, c.posts)
@@ -200,7 +200,7 @@ func TestD7TenDeliveriesAtATimeAndOneServerTakesHalfAtMost(t *testing.T) {
 			}
 			for _, id := range ids {
 				if r := w.ends(id); r.State != "delivered" || r.Attempts != 1 {
-					t.Errorf("%+v", r)
+					t.Errorf("recipient: %s", brief(r))
 				}
 			}
 			if m.most != c.all {
@@ -267,7 +267,7 @@ func TestD7AServerThatHangsDelaysNoOtherAndNoProducer(t *testing.T) {
 				t.Errorf("the API took %s", took)
 			}
 			if r := w.ends(id); r.State != "delivered" || r.Attempts != 1 {
-				t.Errorf("%+v", r)
+				t.Errorf("recipient: %s", brief(r))
 			}
 			if took := time.Since(begin); took > time.Second && begin.Sub(began) > learning || took > 16*time.Second {
 				t.Errorf("after %s a job for a healthy server took %s", begin.Sub(began), took)

@@ -37,6 +37,7 @@ import (
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/store"
 	"fedpost/internal/testkit/sipherpeer"
+	engineworld "fedpost/internal/testkit/world"
 )
 
 const (
@@ -45,7 +46,7 @@ const (
 	urlP = "https://p.example"
 )
 
-// world is a server of ours with a target B and a proxy P on one network.
+// world is fedpost as server A, a target B and a proxy P on one network.
 type world struct {
 	*fedpost
 	a, b, p *sipherpeer.Peer // a is who we are: it has our keys
@@ -212,6 +213,9 @@ func (f *fedpost) work(settings config.Local, ports app.Ports, o options) {
 	}
 }
 
+// brief describes a value for a failing test within a few lines.
+func brief(v any) string { return engineworld.Brief(v) }
+
 // pass lets time pass.
 func pass(d time.Duration) { <-time.After(d) }
 
@@ -284,7 +288,7 @@ func (f *fedpost) ends(id string) recipient {
 		}
 		pass(100 * time.Millisecond)
 	}
-	f.t.Fatalf("job %s never ends: %+v", id, f.look(id))
+	f.t.Fatalf("job %s never ends: %s", id, brief(f.look(id)))
 	return recipient{}
 }
 
