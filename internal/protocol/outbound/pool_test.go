@@ -113,10 +113,17 @@ func TestAConnectionThatHasEndedIsNotUsed(t *testing.T) {
 	}
 }
 
-// deaf is a connection whose other side has gone before a write.
-type deaf struct{ net.Conn }
+// deaf is a connection whose other side has gone before a write, from the moment
+// that gone is set.
+type deaf struct {
+	net.Conn
+	gone *atomic.Bool
+}
 
-func (d deaf) Write([]byte) (int, error) {
+func (d deaf) Write(b []byte) (int, error) {
+	if !d.gone.Load() {
+		return d.Conn.Write(b)
+	}
 	d.Close()
 	return 0, &net.OpError{Op: "write", Err: syscall.EPIPE}
 }
@@ -134,28 +141,34 @@ func TestARequestOfWhichNothingWentOutIsSentOnAnotherConnection(t *testing.T) {
 	defer s.Close()
 	client := trial(t, nil)
 	p := client.transport.(*pool)
-	if _, err := post(t, client, s.URL); err != nil {
-		t.Fatal(err)
-	}
-	k := p.idle.Front().Value.(*kept)
-	k.wire.Conn = deaf{k.wire.Conn}
-	if _, err := post(t, client, s.URL); err != nil || taken.Load() != 2 {
-		t.Errorf("%d requests were taken, want 2: %v", taken.Load(), err)
-	}
-
 	dials := 0
+	var kept, fresh atomic.Bool // which connections are deaf
 	dial := p.transport.DialContext
 	p.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials++
 		conn, err := dial(ctx, network, address)
 		if err == nil {
-			conn.(*wire).Conn = deaf{conn.(*wire).Conn}
+			gone := &kept
+			if dials++; dials > 1 {
+				gone = &fresh
+			}
+			w := conn.(*wire)
+			w.Conn = deaf{w.Conn, gone}
 		}
 		return conn, err
 	}
+	if _, err := post(t, client, s.URL); err != nil {
+		t.Fatal(err)
+	}
+	kept.Store(true)
+	if _, err := post(t, client, s.URL); err != nil || taken.Load() != 2 || dials != 2 {
+		t.Errorf("%d requests were taken on %d connections, want 2 on 2: %v", taken.Load(), dials, err)
+	}
+
+	dials = 1
+	fresh.Store(true)
 	p.closeIdle()
-	if _, err := post(t, client, s.URL); err == nil || dials != 1 || taken.Load() != 2 {
-		t.Errorf("%d new connections, %d requests were taken: %v", dials, taken.Load(), err)
+	if _, err := post(t, client, s.URL); err == nil || dials != 2 || taken.Load() != 2 {
+		t.Errorf("%d new connections, %d requests were taken: %v", dials-1, taken.Load(), err)
 	}
 }
 
