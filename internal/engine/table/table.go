@@ -2,12 +2,12 @@
 // conditional writes, as DynamoDB has them and as a local SQLite file can.
 //
 // The store's verbs (claim a chunk, park a delivery, …) are written once, in
-// package store, on these eight operations, so both engines run the very same
-// key layout and the very same conditions. What an engine has to get right is
-// only what is here, and the suite in tabletest holds it to that. The one
-// condition is a fence: an item is replaced only if it still carries the token
-// that the writer read. Every state machine above is compare-and-swap on that,
-// so there is no update expression to keep in step between two engines.
+// package store, on these eight operations, so both engines run the same key
+// layout and the same conditions. An engine must implement only this contract,
+// and the suite in tabletest checks it. The one condition is a fence: an item is
+// replaced only if it still carries the token that the writer read. Every state
+// machine of the store is a compare-and-swap on the fence, so the engines need no
+// update expressions that would have to agree.
 package table
 
 import (
@@ -26,15 +26,17 @@ type Item struct {
 	Fence string
 	// Data is the content, opaque to the table.
 	Data []byte
-	// Expires is when the table may drop the item; zero keeps it for ever.
-	// Dropping happens any time later: on DynamoDB days later.
+	// Expires is when the table may drop the item; zero keeps the item for ever.
+	// The table may drop it any time later: DynamoDB, days later.
+	//
 	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html
 	Expires time.Time
 	// Due puts the item into the due index.
 	Due Due
 }
 
-// Due is an item's place in the due index: none if Shard is empty.
+// Due is an item's place in the due index; an item with an empty Shard is not in
+// the index.
 type Due struct {
 	Shard string
 	At    time.Time
@@ -43,25 +45,26 @@ type Due struct {
 // MaxItem is DynamoDB's limit of an item, in bytes, names and values together.
 const MaxItem = 400 << 10
 
-// Cond is what must hold of the stored item for a write to happen. The zero
-// value always holds. With several alternatives set, one is enough.
+// Cond is what must hold of the stored item for a write to happen. The zero value
+// always holds. If several fields are set, one that holds is enough.
 type Cond struct {
 	// Absent: there is no item.
 	Absent bool
-	// ExpiredBy: the item's Expires is not after this time: it may still lie in
-	// the table, but it counts as gone.
+	// ExpiredBy: the item's Expires is not after this time. An expired item
+	// counts as gone although it may still be in the table.
 	ExpiredBy time.Time
-	// Fence: the item carries this fence. Empty is not compared.
+	// Fence: the item carries this fence. An empty Fence is not compared.
 	Fence string
 }
 
-// Free returns the condition of a key nobody holds at now.
+// Free returns the condition that the key has no item, or one that has expired by
+// now.
 func Free(now time.Time) Cond { return Cond{Absent: true, ExpiredBy: now} }
 
 // Fenced returns the condition that the item still carries fence.
 func Fenced(fence string) Cond { return Cond{Fence: fence} }
 
-// Op is one part of a transaction: a put, a delete or a mere check.
+// Op is one part of a transaction: a put, a delete or only a check.
 type Op struct {
 	Put    *Item
 	Delete *Key
@@ -87,22 +90,23 @@ func Prefix(pk, prefix string) Range {
 	return Range{PK: pk, From: prefix, To: string(end)}
 }
 
-// Table is the port. Reads are strongly consistent, except Due. Expired items
-// are returned like others until they are dropped: callers look at Expires.
+// Table is the port. Reads are strongly consistent, except Due. Expired items are
+// returned like all others until the table drops them, so callers check Expires.
 type Table interface {
-	// Get returns those of the keys that exist. Any number of keys.
+	// Get returns those of the keys' items that exist, for any number of keys.
 	Get(ctx context.Context, keys ...Key) (map[Key]Item, error)
-	// Query returns a range in ascending order of SK, and whether Limit cut it.
+	// Query returns a range in ascending order of SK, and whether Limit cut the
+	// range short.
 	Query(ctx context.Context, r Range) (items []Item, more bool, err error)
 	// Put writes an item if cond holds, else returns a *ConflictError.
 	Put(ctx context.Context, it Item, cond Cond) error
 	// Delete removes an item if cond holds, else returns a *ConflictError.
-	// Deleting what is not there without a condition is no error.
+	// Deleting a missing item without a condition is no error.
 	Delete(ctx context.Context, k Key, cond Cond) error
-	// PutAll writes items without conditions, in as few requests as possible,
-	// each atomically, not all together. Keys must be distinct.
+	// PutAll writes items without conditions, in as few requests as possible.
+	// Each write is atomic, all of them together are not. Keys must be distinct.
 	PutAll(ctx context.Context, items []Item) error
-	// DeleteAll is PutAll's counterpart.
+	// DeleteAll deletes items as PutAll writes them.
 	DeleteAll(ctx context.Context, keys []Key) error
 	// Transact does all ops or, if one condition fails, none; up to 100 ops on
 	// distinct keys. The error is a *ConflictError.
@@ -122,7 +126,7 @@ var ErrTooLarge = errors.New("item exceeds 400 KiB")
 // ConflictError says that a condition did not hold.
 type ConflictError struct {
 	Key Key
-	// Found is the item that was there, nil if none or if not known.
+	// Found is the stored item, nil if there is none or if it is not known.
 	Found *Item
 }
 

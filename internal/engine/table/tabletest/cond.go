@@ -6,7 +6,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// A condition is tried against each of these.
+// The states of an item: each condition is tried against each state.
 const (
 	absent   = "absent"
 	expired  = "expired"  // an hour ago
@@ -15,7 +15,7 @@ const (
 	eternal  = "eternal"  // never expires
 )
 
-// states are all of the above; items in them carry the fence "mine".
+// states lists all of these. An item in any of them carries the fence "mine".
 var states = []string{absent, expired, expiring, alive, eternal}
 
 // prepare puts an item in a state and returns it, nil if absent.
@@ -38,7 +38,7 @@ func (c *check) prepare(sk, state string) *table.Item {
 	return &it
 }
 
-// matrix says of which states a condition holds.
+// matrix lists, for each condition, the states in which it holds.
 func (c *check) matrix() []struct {
 	name  string
 	cond  table.Cond
@@ -70,8 +70,8 @@ func (c *check) matrix() []struct {
 	}
 }
 
-// try runs write on an item in every state under every condition and checks
-// what came of it: want is what is stored if the condition held.
+// try runs write on an item in every state under every condition and checks the
+// result: want is what must be stored if the condition held.
 func (c *check) try(write func(sk string, cond table.Cond) error, want func(sk string, before *table.Item) *table.Item) {
 	for _, m := range c.matrix() {
 		for _, state := range states {

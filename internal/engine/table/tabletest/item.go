@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// allBytes has every byte, and every pair of neighbours a careless conversion
-// to text would change.
+// allBytes has every byte, and every pair of neighbours that a careless
+// conversion to text would change.
 func allBytes() []byte {
 	var b []byte
 	for i := range 256 {
@@ -127,7 +127,7 @@ var itemCases = []testCase{
 		if err := c.Table.PutAll(c.ctx, items); err != nil {
 			c.Fatal(err)
 		}
-		// A key that is asked for twice is no error.
+		// Asking for a key twice is no error.
 		got, err := c.Table.Get(c.ctx, append(keys, keys[5])...)
 		if err != nil || len(got) != len(items) {
 			c.Fatalf("%d items, error %v, want %d", len(got), err, len(items))

@@ -8,7 +8,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// one checks that of all writes one won and the others had a conflict.
+// one checks that one of all writes won and that all others had a conflict.
 func (c *check) one(write func(i int) error) {
 	c.Helper()
 	var won atomic.Int32
@@ -42,7 +42,8 @@ var raceCases = []testCase{
 		c.one(func(int) error { return c.Table.Delete(c.ctx, c.key("a"), table.Fenced("start")) })
 	}},
 	{"RaceOfTransactions", func(c *check) {
-		// Each takes the lock and leaves a trace; the losers must leave none.
+		// Each transaction takes the lock and writes a trace; the losers must
+		// leave no trace.
 		c.one(func(i int) error {
 			lock, trace := c.item("lock", fmt.Sprint(i)), c.item(fmt.Sprintf("trace %02d", i), "1")
 			return c.Table.Transact(c.ctx, []table.Op{{Put: &trace}, {Put: &lock, Cond: table.Cond{Absent: true}}})
@@ -53,7 +54,8 @@ var raceCases = []testCase{
 		}
 	}},
 	{"RaceToCount", func(c *check) {
-		// Read, add one, compare and swap, until it worked: no count is lost.
+		// Each goroutine reads, adds one and writes by compare-and-swap until
+		// that succeeds: no increment may be lost.
 		c.put(table.Item{Key: c.key("n"), Fence: "0"})
 		together(func(i int) {
 			for c.ctx.Err() == nil {

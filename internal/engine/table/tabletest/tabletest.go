@@ -1,9 +1,9 @@
 // Package tabletest is the contract of package table as a suite of tests, which
-// every engine runs. The store's state machines lean on nothing but these
-// conditions, so an engine that passes runs the whole store correctly.
+// every engine runs. The store's state machines rely only on these conditions, so
+// an engine that passes the suite runs the whole store correctly.
 //
-// The suite knows nothing of engines, and shares a table with its own cases and
-// with other runs: each case keeps to keys of its own.
+// The suite knows nothing of engines. Each case uses keys of its own, so that
+// cases and other runs can share a table.
 package tabletest
 
 import (
@@ -19,15 +19,16 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// Harness is what an engine brings to one case.
+// Harness is what an engine gives to one case.
 type Harness struct {
 	Table table.Table
 	// Settle waits until the due index has caught up with the writes; nil if it
 	// never lags.
 	Settle func()
-	// Lacks returns why the server behind the engine cannot pass a case, by the
-	// case's name (those of Cases), or "": found by probing the server, not
-	// through the engine under test. Nil: it lacks nothing.
+	// Lacks returns why the server behind the engine cannot pass the case of that
+	// name (see Cases), or "". The harness finds the reason by probing the server
+	// directly, not through the engine under test. Nil: the server passes all
+	// cases.
 	Lacks func(name string) string
 }
 
@@ -53,8 +54,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			// Times that every engine can keep: an expiry has whole seconds on
-			// DynamoDB, a due time milliseconds.
+			// Times that every engine can store exactly: DynamoDB keeps an expiry
+			// in whole seconds and a due time in milliseconds.
 			now := time.Now().UTC().Truncate(time.Second)
 			c.run(&check{T: t, Harness: h, ctx: ctx, now: now, pk: c.name + "/" + rand.Text()})
 		})
@@ -70,7 +71,7 @@ func cases() []testCase {
 	return slices.Concat(itemCases, condCases, transactCases, queryCases, bulkCases, dueCases, raceCases)
 }
 
-// check is one case under way.
+// check is one case that is running.
 type check struct {
 	*testing.T
 	Harness
@@ -81,7 +82,7 @@ type check struct {
 
 func (c *check) key(sk string) table.Key { return table.Key{PK: c.pk, SK: sk} }
 
-// item is one with all fields set but Due.
+// item returns an item with all fields set but Due.
 func (c *check) item(sk, fence string) table.Item {
 	return table.Item{Key: c.key(sk), Fence: fence, Data: []byte("data of " + sk + " " + fence), Expires: c.now.Add(time.Hour)}
 }

@@ -23,7 +23,7 @@ var transactCases = []testCase{
 		c.holds("checked", &kept)
 	}},
 	{"TransactDoesAllOrNone", func(c *check) {
-		// Whichever op fails, first, middle or last, nothing happens.
+		// Whichever op fails, first, middle or last, none of the ops happens.
 		for bad := range 3 {
 			name := func(s string) string { return fmt.Sprintf("%s %d", s, bad) }
 			old, kept := c.item(name("old"), "1"), c.item(name("checked"), "1")
