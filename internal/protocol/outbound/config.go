@@ -13,41 +13,42 @@ import (
 // maxHeader bounds an answer's header, in bytes.
 const maxHeader = 64 << 10
 
-// Config says how to talk to strangers. The zero value is safe and complete but
-// for UserAgent.
+// Config configures a Client. Only UserAgent is required; the zero values of all other
+// fields are safe.
 type Config struct {
-	// UserAgent is sent with each request. Servers block the anonymous, so it
-	// names the software and a page: fedpost/1.2 (+https://example.com/).
+	// UserAgent is sent with each request. It names the software and a page, such as
+	// fedpost/1.2 (+https://example.com/), because servers block anonymous clients.
 	UserAgent string
 
-	// AllowPrivate permits plain http and private, loopback and shared (CGNAT)
-	// addresses: for trials. Link-local ones, where clouds keep their
-	// credentials, stay refused.
+	// AllowPrivate permits plain http, and private, loopback and shared (CGNAT)
+	// addresses, for local trials. Link-local addresses stay refused, because clouds
+	// serve credentials there.
 	AllowPrivate bool
 	// AllowHTTP permits plain http.
 	AllowHTTP bool
-	// Allow lists networks that may be dialled whatever they are.
+	// Allow lists networks that may be dialled although they are not public. Metadata
+	// services of clouds stay refused.
 	Allow []netip.Prefix
 
-	// Timeout bounds a request from its start to the end of the answer; default
-	// 15 s. Body bounds the reading of the answer's body, as the status alone
-	// decides most; default 3 s.
+	// Timeout is the time for a request, from its start to the end of the answer;
+	// default 15 s. Body is the time for reading the answer's body; default 3 s. Body is
+	// short because the status alone decides most outcomes.
 	Timeout time.Duration
 	Body    time.Duration
 	// MaxBody is how much of an answer's body is read, in bytes; default
 	// MaxBody. Protocols whose answers carry content need more than the default.
 	MaxBody int
-	// Connect and TLS bound the first steps: look-up and connection, and
+	// Connect is the time for the DNS look-up and the connection, TLS the time for the
 	// handshake; default 7 s each.
 	Connect, TLS time.Duration
 
-	// Resolver looks names up; nil is the system's.
+	// Resolver looks names up; nil: the system's resolver.
 	Resolver *net.Resolver
-	// RootCAs are the trusted certificate authorities; nil are the system's.
+	// RootCAs are the trusted certificate authorities; nil: the system's.
 	RootCAs *x509.CertPool
 
-	// Transport replaces all that concerns connections: a seam for servers in
-	// memory, without address guard.
+	// Transport replaces the connections and the address guard. Tests set it to talk to
+	// servers in memory.
 	Transport http.RoundTripper
 	// Now is the wall clock; default time.Now.
 	Now func() time.Time
@@ -81,10 +82,9 @@ func newTransport(c Config, timeout time.Duration, t *turns) *http.Transport {
 		Protocols:              protocols,
 		DisableCompression:     true, // a small answer must not become a large one
 		MaxResponseHeaderBytes: maxHeader,
-		// A connection that died while the process was frozen is found out by a
-		// ping instead of by the next delivery.
-		// A host that reads nothing would hold up even the first write, which
-		// net/http makes without an eye on the request's time.
+		// The ping finds a connection that died while the process was frozen, before
+		// a delivery uses that connection. The time for writes is for hosts that read
+		// nothing: net/http does not apply the request's time to its first write.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second, WriteByteTimeout: min(5*time.Second, timeout)},
 	}
 }

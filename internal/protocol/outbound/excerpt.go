@@ -6,9 +6,9 @@ import "fedpost/internal/activity/outcome"
 // outcome.MaxText bytes.
 func (a Answer) Excerpt() string { return outcome.Text(string(a.Body)) }
 
-// brief returns err with a text that is fit for records and logs (outcome.Text),
-// however it is wrapped: net/http quotes malformed headers of up to 64 KB, and
-// crypto/x509 all the names of a certificate.
+// brief returns err with a text that is cut and cleaned for records and logs
+// (outcome.Text): net/http quotes malformed headers of up to 64 KB, and crypto/x509 quotes
+// all names of a certificate.
 func brief(err error) error { return &briefError{err, outcome.Text(err.Error())} }
 
 type briefError struct {

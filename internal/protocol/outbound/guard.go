@@ -7,10 +7,9 @@ import (
 	"syscall"
 )
 
-// BlockedError says that an address was not dialled because of what it is. It
-// is found when the name is resolved and not before, so a public name that
-// points to a private address is caught too, also when it changes between two
-// look-ups.
+// BlockedError says that an address was not dialled because it is not public. The address
+// is checked after the name was resolved, so a public name that points to a private
+// address is refused too, even if the name changes between two look-ups.
 type BlockedError struct {
 	Addr netip.Addr
 	Why  string
@@ -54,18 +53,19 @@ func (g guard) check(addr netip.Addr) error {
 	return &BlockedError{Addr: addr, Why: k.why}
 }
 
-// kind is why an address is not for strangers; the zero value is a public one.
+// kind says why an address may not be dialled; the zero value stands for a public address.
 type kind struct {
 	why string
-	// private: a machine of one's own may have it, so trials may use it.
+	// private: the operator's own machines may have the address, so AllowPrivate permits
+	// it.
 	private bool
-	// embeds: the address carries one of IPv4, which may be where it leads.
+	// embeds: the address contains an IPv4 address, to which packets may be forwarded.
 	embeds bool
 }
 
-// metadata lists the services at which a machine in a cloud finds its
-// credentials. They are refused whatever the configuration allows: an operator
-// who allows a network around them means other machines.
+// metadata lists the services from which a machine in a cloud gets its credentials. These
+// addresses are refused whatever the configuration allows: an operator who allows a
+// network that contains such an address means the other machines in it.
 var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("169.254.169.254"):    true, // AWS, Azure, Google and most others
 	netip.MustParseAddr("169.254.170.2"):      true, // AWS, credentials of containers
@@ -81,8 +81,8 @@ var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("fd00:42::42"):        true, // Scaleway
 }
 
-// isMetadata judges an address, and the IPv4 addresses that translators and
-// tunnels find in it.
+// isMetadata reports whether addr is a metadata service, or contains the IPv4 address of
+// one that a translator or tunnel would forward to.
 func isMetadata(addr netip.Addr) bool {
 	if metadata[addr] {
 		return true
@@ -156,10 +156,10 @@ var special = []struct {
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), kind{why: "IPv4-translated", embeds: true}},
 	{netip.MustParsePrefix("64:ff9b:1::/48"), kind{why: "local NAT64", embeds: true}},
 	{netip.MustParsePrefix("100::/64"), kind{why: "discard-only"}},
-	// Teredo, ORCHID and benchmarking among them: tunnels to who knows where.
+	// This prefix includes Teredo, ORCHID and benchmarking: tunnels with unknown ends.
 	{netip.MustParsePrefix("2001::/23"), kind{why: "protocol assignments"}},
 	{netip.MustParsePrefix("2001:db8::/32"), kind{why: "documentation"}},
-	// Nobody legitimate is left on 6to4 (RFC 7526), and it embeds any IPv4.
+	// 6to4 is obsolete (RFC 7526), and a 6to4 address contains any IPv4 address.
 	{netip.MustParsePrefix("2002::/16"), kind{why: "6to4", embeds: true}},
 	{netip.MustParsePrefix("3fff::/20"), kind{why: "documentation"}},
 	{netip.MustParsePrefix("fd00:ec2::/32"), kind{why: "metadata"}},

@@ -4,5 +4,5 @@ package outbound
 
 import "net"
 
-// hungUp cannot look here without taking what has come.
+// hungUp reports false: on this system it cannot look without reading from the connection.
 func hungUp(net.Conn) bool { return false }

@@ -7,11 +7,10 @@ import (
 	"syscall"
 )
 
-// hungUp reports whether something has come on a connection on which nothing is
-// due: the end of the connection, a reset, or a farewell of TLS or HTTP/2. The
-// reading goroutine finds that out too, but may not have had a processor yet,
-// least of all after the process was frozen; a request that is written before
-// would be lost.
+// hungUp reports whether something has arrived on an unused connection, on which no data
+// is expected: the end of the connection, a reset, or the closing message of TLS or
+// HTTP/2. The reading goroutine notices this too, but may not have run yet, especially
+// after the process was frozen. A request on such a connection would be lost.
 func hungUp(c net.Conn) bool {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

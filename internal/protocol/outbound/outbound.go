@@ -1,15 +1,14 @@
-// Package outbound is the HTTP client for talking to strangers. Everything that
-// it sends goes to an address that somebody else chose, and everything that it
-// reads was written by somebody else, so it trusts neither.
+// Package outbound is the HTTP client for requests to strangers' servers. Somebody else
+// chose the address of each request, and somebody else wrote each answer, so the client
+// trusts neither.
 //
-// The address is judged when it is dialled, after the name was resolved. Every
-// wait has an end and every read a limit. Nothing is followed: a signature
-// covers the address that it was made for, so a redirect would have to be
-// signed again by whoever asked for it. No cookies, no proxy from the
-// environment, no decompression.
+// The client checks an address when it dials, after the name was resolved. Every wait has
+// an end and every read a limit. The client follows no redirects: a signature covers the
+// address that it was made for, so the caller has to sign again. The client uses no
+// cookies, no proxy from the environment, and no decompression.
 //
-// It is made for many hosts and few requests to each: connections and TLS
-// sessions are kept for a while, but never many.
+// The client is made for many hosts with few requests each: it keeps a bounded number of
+// connections and TLS sessions for a short time.
 package outbound
 
 import (
@@ -27,11 +26,11 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// MaxBody is how much of an answer's body is read unless configured, in bytes.
+// MaxBody is the default of Config.MaxBody, in bytes.
 const MaxBody = 64 << 10
 
-// Client sends requests to strangers. It is safe for concurrent use; make one
-// and keep it, as it holds the connections.
+// Client sends requests to strangers' servers. It is safe for concurrent use. Use one
+// Client for a process, because the Client holds the connections.
 type Client struct {
 	transport http.RoundTripper
 	userAgent string
@@ -42,8 +41,7 @@ type Client struct {
 	turns     *turns
 }
 
-// New returns a client, or an error that names what is wrong with the
-// configuration.
+// New returns a client, or an error that says what is wrong with the configuration.
 func New(c Config) (*Client, error) {
 	if c.UserAgent == "" || !httpguts.ValidHeaderFieldValue(c.UserAgent) {
 		return nil, fmt.Errorf("user agent %q cannot be sent; use the form fedpost/1.2 (+https://example.com/)", c.UserAgent)
@@ -71,17 +69,17 @@ func New(c Config) (*Client, error) {
 // Timeout is the longest that Do takes.
 func (c *Client) Timeout() time.Duration { return c.timeout }
 
-// ErrTimeout is the cause of a request's end when its time was up. Callers that
-// bound several requests together end their context with this cause to have
-// that counted as the host's fault.
+// ErrTimeout says that a request ran out of time, which counts as the host's fault. A
+// caller with one time limit for several requests cancels its context with ErrTimeout as
+// the cause, so that the end of this time counts as the host's fault, too.
 var ErrTimeout = outcome.ErrTimeout
 
-// ErrStopped says that the caller's context ended first: that says nothing
-// about the host.
+// ErrStopped says that the caller's context ended before the answer came, which says
+// nothing about the host.
 var ErrStopped = errors.New("stopped before an answer came")
 
-// ErrNoRoom says that this machine has no file, port or memory left for another
-// connection, which says nothing about the host either. It wraps ErrStopped.
+// ErrNoRoom says that this machine has no file descriptor, port or memory left for another
+// connection, which says nothing about the host. ErrNoRoom wraps ErrStopped.
 var ErrNoRoom = fmt.Errorf("%w: this machine has no room for another connection", ErrStopped)
 
 // Answer is what a host answered.
@@ -90,8 +88,8 @@ type Answer struct {
 	Header http.Header
 	// Body is the beginning of the body, at most Config.MaxBody bytes.
 	Body []byte
-	// BodyErr says why Body is not the whole body: ErrTooLong, or what went
-	// wrong while it was read. The status holds all the same.
+	// BodyErr says why Body is not the whole body: ErrTooLong, or the error of reading
+	// the body. The status is valid all the same.
 	BodyErr error
 	// Proto is the protocol's version, such as HTTP/2.0.
 	Proto string
@@ -100,11 +98,11 @@ type Answer struct {
 // ErrTooLong says that a body is longer than Config.MaxBody.
 var ErrTooLong = errors.New("body is longer than is read")
 
-// Do sends r, made by NewRequest, and reads the answer. An error means that no
-// answer came, and ReasonOf classifies it; any status is an answer, redirects
-// included, also if the rest of the answer cannot be read (Answer.BodyErr). A
-// request is never sent twice, except where the host cannot have looked at the
-// first: nothing of it was written, or an HTTP/2 server said so.
+// Do sends r, made by NewRequest, and reads the answer. An error means that no answer
+// came; ReasonOf classifies the error. Any status is an answer, redirects included, even if
+// the rest of the answer cannot be read (Answer.BodyErr). Do sends a request a second time
+// only if the host cannot have read the first: no byte was written, or an HTTP/2 server
+// said that it did not process the request.
 func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	if err := c.check(r); err != nil {
 		return Answer{}, brief(err)

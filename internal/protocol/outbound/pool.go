@@ -11,14 +11,14 @@ import (
 
 // Bounds of the connections that are kept while no request is under way on them.
 const (
-	// keepIdle is the longest that a connection is kept unused: many servers
-	// close theirs after a minute, and a request that meets a connection while
-	// the server closes it is lost.
+	// keepIdle is the longest that an unused connection is kept. Many servers close
+	// unused connections after a minute, and a request that is sent while the server
+	// closes the connection is lost.
 	keepIdle = 30 * time.Second
-	// maxIdle bounds them all: fedpost talks to thousands of hosts now and then,
-	// and a Lambda has 1,024 file descriptors.
+	// maxIdle is the number of unused connections to all hosts: fedpost sends to
+	// thousands of hosts, and a Lambda has 1,024 file descriptors.
 	maxIdle = 256
-	// maxIdlePerHost bounds those to one host.
+	// maxIdlePerHost is the number of unused connections to one host.
 	maxIdlePerHost = 2
 )
 
@@ -74,7 +74,7 @@ func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh 
 	}
 	k, err = p.dial(ctx, scheme, address)
 	if full(err) {
-		// Kept connections may be what takes all the files.
+		// The kept connections may use up the file descriptors.
 		p.closeIdle()
 		k, err = p.dial(ctx, scheme, address)
 	}
@@ -89,9 +89,9 @@ func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh 
 }
 
 // take lends a kept connection to the host, or returns nil if there is none.
-// Connections that have been unused for too long are closed on the way; their
-// age is of the wall clock, because timers and the monotonic clock stand still
-// while a Lambda is frozen.
+// take closes the connections that it finds unused for too long. The age of a connection
+// is measured by the wall clock, because timers and the monotonic clock stop while a
+// Lambda is frozen.
 func (p *pool) take(host string) *kept {
 	p.mu.Lock()
 	old := p.sweep()
@@ -176,7 +176,7 @@ func (p *pool) closeIdle() {
 	closeAll(all)
 }
 
-// tick closes what has become too old while no request came.
+// tick closes connections that became too old while no request came.
 func (p *pool) tick() {
 	p.mu.Lock()
 	old := p.sweep()
@@ -202,7 +202,7 @@ func (p *pool) sweep() (old []*kept) {
 	return old
 }
 
-// retire lets no more requests have k. p.mu is held.
+// retire removes k from the connections that requests can get. The caller holds p.mu.
 func (p *pool) retire(k *kept) {
 	k.out = true
 	p.unlist(k)

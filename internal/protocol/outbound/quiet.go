@@ -9,12 +9,13 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// unasked begins what net/http writes to the standard logger, with up to 4 KiB
-// of it, when a host sends more than its answer. There is no way to turn that off.
+// unasked is the beginning of the line that net/http writes to the standard logger when a
+// host sends more than its answer. The line quotes up to 4 KiB from the host, and net/http
+// has no setting against it.
 const unasked = "Unsolicited response received on idle HTTP channel"
 
-// quiet is an output of the standard logger on which strangers have no say: such
-// lines are dropped, and others cut and cleaned.
+// quiet keeps strangers' text out of the standard logger: it drops lines that begin with
+// unasked, and cuts and cleans all others.
 type quiet struct{ io.Writer }
 
 func (q quiet) Write(line []byte) (int, error) {

@@ -21,7 +21,7 @@ type InvalidAnswerError struct{ Err error }
 func (e *InvalidAnswerError) Error() string { return "invalid answer: " + e.Err.Error() }
 func (e *InvalidAnswerError) Unwrap() error { return e.Err }
 
-// trace learns how far a request got, which net/http's errors do not tell.
+// trace records how far a request got, which net/http's errors do not say.
 type trace struct{ resolving, sent atomic.Bool }
 
 func (t *trace) attach(ctx context.Context) context.Context {
@@ -61,8 +61,8 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 	return err
 }
 
-// full reports whether err says that this machine is out of files, ports or
-// memory. An error of the resolver has lost its type and is known by its text.
+// full reports whether err says that this machine is out of file descriptors, ports or
+// memory. An error of the resolver has no type for this, so its text is compared.
 func full(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		var dns *net.DNSError
@@ -73,8 +73,8 @@ func full(err error) bool {
 	return false
 }
 
-// streamError is net/http's unexported error for an HTTP/2 stream that was
-// reset, which lends itself to errors.As with any struct of the same fields.
+// streamError stands for net/http's unexported error for an HTTP/2 stream that was reset.
+// errors.As fills any struct that has the same fields from that error.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -83,9 +83,8 @@ type streamError struct {
 
 func (e streamError) Error() string { return fmt.Sprintf("stream reset with code %d", e.Code) }
 
-// ReasonOf classifies an error of Client.Do. An error that wraps ErrStopped is
-// nobody's fault: callers check for it first, as ReasonOf has only OtherTrouble
-// for it.
+// ReasonOf classifies an error of Client.Do. Check for ErrStopped first: an error that
+// wraps ErrStopped is nobody's fault, and ReasonOf returns OtherTrouble for it.
 func ReasonOf(err error) outcome.Reason {
 	var (
 		blocked *BlockedError
@@ -109,7 +108,8 @@ func ReasonOf(err error) outcome.Reason {
 	case errors.As(err, &invalid):
 		return outcome.InvalidAnswer
 	case errors.As(err, &dns):
-		// Before the time-outs: a resolver that does not answer is a DNS failure.
+		// This case comes before the time-outs: a resolver that does not answer is a
+		// DNS failure.
 		return outcome.DNS
 	case errors.Is(err, ErrTimeout):
 		return outcome.Timeout
@@ -117,13 +117,13 @@ func ReasonOf(err error) outcome.Reason {
 		return outcome.ConnRefused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		errors.Is(err, syscall.ECONNABORTED), errors.Is(err, syscall.ETIMEDOUT):
-		// ETIMEDOUT of the system comes minutes after Client's own time-outs, so
-		// the connection had been established before.
+		// The system reports ETIMEDOUT minutes after Client's own time-outs, so the
+		// connection was established long before.
 		return outcome.ConnReset
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return outcome.Timeout
 	case errors.As(err, &hand), errors.As(err, &op) && op.Op == "remote error":
-		// "remote error" is crypto/tls for an alert of the other side.
+		// crypto/tls says "remote error" for an alert that the host has sent.
 		return outcome.TLS
 	case errors.As(err, &stream), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return outcome.ConnReset

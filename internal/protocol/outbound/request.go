@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/activity"
 )
 
-// RequestError says that a request cannot be made as asked: nothing was sent,
-// and asking again will not help.
+// RequestError says that the request is not valid: nothing was sent, and a retry does not
+// help.
 type RequestError struct{ What string }
 
 func (e *RequestError) Error() string { return "cannot make request: " + e.What }
@@ -21,9 +21,9 @@ func refuse(format string, args ...any) error {
 	return &RequestError{What: fmt.Sprintf(format, args...)}
 }
 
-// NewRequest returns a request to the canonical spelling of rawURL
-// (activity.CanonicalURL), which goes on the wire as it stands: signatures rely
-// on it. Its error is a *RequestError.
+// NewRequest returns a request to the canonical form of rawURL (activity.CanonicalURL).
+// Exactly that form goes on the wire, because the signature covers it. The error is a
+// *RequestError.
 func NewRequest(ctx context.Context, method, rawURL, body string) (*http.Request, error) {
 	canonical, err := activity.CanonicalURL(rawURL)
 	if err != nil {
@@ -36,8 +36,8 @@ func NewRequest(ctx context.Context, method, rawURL, body string) (*http.Request
 	return r, nil
 }
 
-// check refuses whatever could make more than one request, or a header, out of
-// one: net/http checks most of it too, but not the query.
+// check refuses characters by which one request could become two requests, or get another
+// header. net/http checks most parts of a request for this, but not the query.
 func (c *Client) check(r *http.Request) error {
 	switch {
 	case r.URL.Scheme == "http" && !c.plainHTTP:

@@ -12,15 +12,15 @@ import (
 	"sync/atomic"
 )
 
-// resends bounds how often a request goes to another connection after one that
-// surely did not carry it.
+// resends is how often a request may be sent on another connection after a connection on
+// which the host cannot have read the request.
 const resends = 3
 
-// RoundTrip implements http.RoundTripper. A request goes out a second time only
-// if the host cannot have looked at the first: see unseen.
+// RoundTrip implements http.RoundTripper. A request is sent a second time only if the host
+// cannot have read the first: see unseen.
 //
-// After a request was written every error raises the question whether the host
-// has taken it all the same, for then a retry is a second send. For HTTP/1:
+// If an error comes after a request was written, the host may have accepted the request
+// all the same, and a retry would deliver twice. For HTTP/1:
 //
 //	what happened                        the host answered?     and so
 //	status line came, rest is broken,    yes, with that status  an answer with that status
@@ -46,8 +46,8 @@ const resends = 3
 //	  PROTOCOL_ERROR                                              send again on PROTOCOL_ERROR)
 //	connection ended, ping unanswered    cannot be known        reset
 //
-// What cannot be known counts as not delivered: the activity's id lets the host
-// notice the second send.
+// Where the table says "cannot be known", the activity counts as not delivered: a host that
+// gets it twice can tell by the activity's id.
 func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	address := net.JoinHostPort(r.URL.Hostname(), port(r.URL.Scheme, r.URL.Port()))
 	for n := 0; ; n++ {
@@ -66,12 +66,12 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// unseenError says that the host has not looked at the request.
+// unseenError says that the host has not read the request.
 type unseenError struct{ error }
 
 func (e *unseenError) Unwrap() error { return e.error }
 
-// send sends r on k, and hands k back when the answer's body is closed.
+// send sends r on k, and returns k to the pool when the answer's body is closed.
 func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 	var headers atomic.Bool
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
@@ -92,7 +92,7 @@ func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 	res, err := k.conn.RoundTrip(r)
 	switch {
 	case err == nil && res.StatusCode == http.StatusSwitchingProtocols:
-		// The body would be the connection itself, without end and deaf to the
+		// The body would be the connection itself, which has no end and ignores the
 		// request's context.
 		_ = res.Body.Close()
 		res.Body = http.NoBody
@@ -120,8 +120,8 @@ func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// unseen marks an error of HTTP/2 that says that the host has not looked at the
-// request.
+// unseen wraps err in an unseenError if err is an error of HTTP/2 which says that the host
+// has not read the request.
 func unseen(err error, wrote bool) error {
 	var stream streamError
 	if !wrote || errors.As(err, &stream) && stream.Code == refusedStream || err.Error() == goneAway {
@@ -137,8 +137,8 @@ const (
 	goneAway = "http2: Transport received Server's graceful shutdown GOAWAY"
 )
 
-// theirs reports whether err tells of the connection or of the other side. What
-// else ends a request without an answer comes from this side.
+// theirs reports whether the connection or the host is the cause of err. All other errors
+// of a request without an answer have their cause on this machine.
 func theirs(err error) bool {
 	if errors.Is(err, net.ErrClosed) {
 		return false
@@ -150,7 +150,7 @@ func theirs(err error) bool {
 // closedByServer is the text of an error of net/http that has no type.
 const closedByServer = "http: server closed idle connection"
 
-// answered is an answer of which no more than the status is known.
+// answered returns an answer of which only the status is known.
 func answered(r *http.Request, status int, err error) *http.Response {
 	return &http.Response{
 		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -163,7 +163,7 @@ type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
-// lease hands a connection back when the answer's body is closed.
+// lease returns a connection to the pool when the answer's body is closed.
 type lease struct {
 	io.ReadCloser
 	once sync.Once
@@ -194,14 +194,15 @@ func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) 
 		return nil, err
 	}
 	if err := conn.Reserve(); err != nil {
-		// The host closed the connection, or wants no request on it.
+		// The host closed the connection, or accepts no request on it.
 		_ = conn.Close()
 		return nil, fmt.Errorf("%w: %w", err, io.EOF)
 	}
 	return &kept{conn: conn, wire: d.wire, raw: d.raw, users: 1}, nil
 }
 
-// dialled takes what the dialers know of a connection past net/http.
+// dialled passes what the dialers know about a connection to the pool; net/http does not
+// pass it on.
 type dialled struct {
 	raw  net.Conn
 	wire *wire
@@ -209,7 +210,7 @@ type dialled struct {
 
 type dialledKey struct{}
 
-// tell hands a new connection to the pool.
+// tell tells the pool about a new connection.
 func tell(ctx context.Context, raw net.Conn, w *wire) {
 	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
 		d.raw, d.wire = raw, w

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TLSError says that the handshake failed or the certificate does not hold.
-// crypto/tls has no type of its own for most of that, so the handshake is done
-// here, where it is known to be the handshake that fails.
+// TLSError says that the TLS handshake failed or that the certificate is not valid.
+// crypto/tls has no type for most of these errors, so this package makes the handshake
+// itself and wraps its errors.
 type TLSError struct{ Err error }
 
 func (e *TLSError) Error() string { return "TLS: " + e.Err.Error() }
@@ -35,7 +35,7 @@ func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net
 }
 
 // DialContext is the DialTLSContext of the transport. A connection that speaks
-// HTTP/2 is returned as a *tls.Conn, by which net/http knows it.
+// HTTP/2 is returned as a *tls.Conn, because net/http recognises HTTP/2 by that type.
 func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -59,8 +59,8 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 	return w, nil
 }
 
-// handshake is done when this machine has a processor for it; then its time
-// begins.
+// handshake waits until this machine has a processor for the handshake. Only then the time
+// for the handshake begins.
 func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, host string) (*tls.Conn, error) {
 	config := d.config.Clone()
 	config.ServerName = host

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// turns gives out the processors for what takes long: signatures and TLS
-// handshakes. Without it 500 of them share a fraction of a processor, as a
-// Lambda of 512 MB has, each takes as long as all of them, and all run into the
-// time-outs of hosts that answered at once.
+// turns limits how many signatures and TLS handshakes are computed at once, to one for
+// each processor. Without that limit 500 of them would share the fraction of a processor
+// that a Lambda of 512 MB has; each would take as long as all of them together, and
+// deliveries to hosts that answered at once would time out.
 //
-// A turn lasts for computing only: who waits for the network gives it back, so a
-// host that hangs holds up nobody. Who has begun comes before who has not, so
-// that little is under way whose time is running.
+// An attempt holds a turn only while it computes and gives the turn back while it waits
+// for the network, so a host that hangs delays nobody else. Attempts that have begun get a
+// turn before new attempts, because the time of an attempt runs once it has begun.
 type turns struct {
 	mu     sync.Mutex
 	free   int
@@ -26,8 +26,8 @@ type turns struct {
 
 func newTurns(n int) *turns { return &turns{free: max(n, 1)} }
 
-// take waits for a turn, which give ends. begun says that the work of which this
-// is a part has begun.
+// take waits for a turn; give ends the turn. begun says that the attempt that needs the
+// turn has begun already.
 func (t *turns) take(ctx context.Context, begun bool) error {
 	t.mu.Lock()
 	if t.free > 0 {
@@ -71,10 +71,10 @@ func (t *turns) give() {
 	t.free++
 }
 
-// Turn waits until this machine has a processor for another signature, at most
-// for MaxWait, and returns what gives it back. begun says that the attempt of
-// which the signature is a part has begun, so that its time is running. An error
-// wraps ErrStopped: that a machine is busy says nothing about a host.
+// Turn waits until this machine has a processor for another signature, at most for
+// MaxWait. Call done to give the processor back. begun says that the attempt that needs
+// the signature has begun already, so that the attempt's time is running. The error wraps
+// ErrStopped, because a busy machine says nothing about a host.
 func (c *Client) Turn(ctx context.Context, begun bool) (done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxWait)
 	defer cancel()
@@ -87,8 +87,8 @@ func (c *Client) Turn(ctx context.Context, begun bool) (done func(), err error) 
 // MaxWait is the longest that an attempt waits for a processor.
 const MaxWait = 15 * time.Second
 
-// computing is a connection during the TLS handshake: it holds a turn, but for
-// the time in which it waits for the other side.
+// computing is a connection during the TLS handshake. It holds a turn, but gives the turn
+// back while it waits for the other side.
 type computing struct {
 	net.Conn
 	ctx   context.Context

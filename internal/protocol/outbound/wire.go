@@ -11,15 +11,15 @@ import (
 	"syscall"
 )
 
-// wire is an HTTP/1 connection that knows what net/http's errors do not tell:
-// whether any of a request went out, and what status was answered.
+// wire is an HTTP/1 connection that records what net/http's errors do not say: whether any
+// byte of a request was written, and which status the host answered.
 type wire struct {
 	net.Conn // TCP, or TLS above it
 
 	mu      sync.Mutex
 	busy    bool // a request is under way
-	wrote   bool // some of the request went out
-	heard   bool // some of an answer came
+	wrote   bool // a part of the request was written
+	heard   bool // a part of an answer came
 	broken  bool // a write failed
 	answers statusReader
 }
@@ -57,7 +57,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.busy {
-		// Nobody asked for it. net/http would write it to the log.
+		// The host sent this without a request. net/http would write it to the log.
 		return 0, io.EOF
 	}
 	w.heard = true
@@ -65,10 +65,10 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write hides that the host has closed the connection. A host may answer, and
-// close, before it has read all of the request; net/http gives up at the failed
-// write and does not look at the answer. The read that is under way anyway tells
-// which it was: an answer, or the end of the connection.
+// Write hides the error that the host has closed the connection. A host may answer and
+// close before it has read the whole request, and net/http would not read the answer after
+// a failed write. The read that is under way returns either the answer or the end of the
+// connection.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	w.mu.Lock()
@@ -92,7 +92,7 @@ type statusReader struct {
 	done   bool
 }
 
-// maxStatusLine is how much of a line is looked at, in bytes.
+// maxStatusLine is how many bytes of a line are searched for a status.
 const maxStatusLine = 32
 
 func (s *statusReader) read(p []byte) {
@@ -125,7 +125,7 @@ func (s *statusReader) lineEnd() {
 	s.status, s.done = status, true
 }
 
-// statusOf reads a status line (RFC 9112, section 4), 0 if it is none.
+// statusOf returns the status of a status line (RFC 9112, section 4); 0: line is none.
 func statusOf(line []byte) int {
 	version, rest, ok := bytes.Cut(line, []byte(" "))
 	if _, _, valid := http.ParseHTTPVersion(string(version)); !ok || !valid {
