@@ -37,7 +37,7 @@ func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) 
 	defer cancel()
 	effect, err := follow.Apply(ctx, d.store, d.payload.Following, d.a.ServerURL, content, d.now())
 	if err != nil {
-		// The server has the follow, and would answer a second POST with 409 only. So
+		// The server has the follow, and would answer a second POST with 409. So
 		// an outage of our storage costs the effect of the acknowledgement, not the
 		// delivery.
 		d.log.ErrorContext(ctx, "sipher acknowledgement could not be stored", "id", d.a.ID, "target", d.target, "error", err)
@@ -57,11 +57,10 @@ func (d *delivery) verify(ack wire.Ack, plaintext string) error {
 	return nil
 }
 
-// proxiedAck accepts only what the target itself has sealed to us and signed:
-// the proxy could have made up everything else, a status and a post's
-// acknowledgement included. It returns what to note. The protocol binds no
-// acknowledgement to a request, so a proxy can still replay one that the same
-// target gave to an earlier post.
+// proxiedAck accepts only an acknowledgement that the target has sealed to us and signed,
+// and returns the note for the record. The proxy could invent everything else, such as a
+// status or a post's acknowledgement. The protocol binds no acknowledgement to a request,
+// so a proxy can still replay an acknowledgement that the same target gave earlier.
 func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) {
 	ack, err := wire.ParseAck(body)
 	if err != nil {
@@ -81,7 +80,7 @@ func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) 
 	return note, err
 }
 
-// asideTime bounds what is noted beside a delivery.
+// asideTime is the time for writing notes beside a delivery.
 const asideTime = 5 * time.Second
 
 // aside returns a context for notes that must be taken even if the attempt's time
@@ -101,8 +100,8 @@ func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
 	}
 }
 
-// answered notes that the target itself answered: it hangs no longer, and a 2xx
-// makes it due for a check.
+// answered records that the target itself answered: the target does not hang, and after
+// a 2xx a check of the target is due.
 func (d *delivery) answered(ctx context.Context, a peers.Answer) {
 	if a.Status/100 == 4 && d.server.Unannounced {
 		if err := d.discovery.Announce(ctx, d.server.URL); err != nil {

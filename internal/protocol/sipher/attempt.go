@@ -159,7 +159,7 @@ func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time
 	}
 }
 
-// judge reads an answer: rows 6 (not 2xx), 7 and 8.
+// judge turns an answer into an outcome: rows 6 (not 2xx), 7 and 8 of the outcome table.
 func (d *delivery) judge(ctx context.Context, a peers.Answer) outcome.Outcome {
 	o := outcome.Outcome{Status: a.Status, Response: a.Excerpt}
 	if !a.OK() {
@@ -199,12 +199,12 @@ const (
 	discard record = true
 )
 
-// refused is final and made no request to the target.
+// refused is a final outcome without a request to the target.
 func refused(err error, r record) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Refused, Err: err.Error(), Try: outcome.Untried, Discard: r == discard}
 }
 
-// unsent is a try that failed before a request to the target was made.
+// unsent is the outcome of a try that failed before a request to the target was made.
 func unsent(err error) outcome.Outcome {
 	o := later(err)
 	o.Try = outcome.Unsent
@@ -221,7 +221,8 @@ func undiscovered(ctx context.Context, err error) outcome.Outcome {
 	return unsent(err)
 }
 
-// later is the outcome of a fault of our own: tried again, at the cost of no try.
+// later is the outcome of a fault on our side: the delivery is tried again and loses no
+// try.
 func later(err error) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Retry, Err: err.Error(), Try: outcome.Untried}
 }

@@ -20,8 +20,8 @@ const (
 
 // Bounds are what an installation allows the protocol.
 type Bounds struct {
-	// InFlight is how many jobs a process delivers at once; 0: no bound but those
-	// for all.
+	// InFlight is how many jobs a process delivers at once; 0: only the bounds for all
+	// protocols apply.
 	InFlight int
 	// PerHost is how many attempts one host may have under way, whatever its
 	// protocol.
@@ -30,8 +30,8 @@ type Bounds struct {
 
 // Register returns the protocol's registration.
 //
-// It has its own bounds, because the protocol has no circuits: a server that hangs
-// is tried for each of its jobs, and takes half of the places at most.
+// The registration has bounds of its own, because the protocol has no circuits: each job
+// for a server that hangs is tried, so these jobs get half of the places at most.
 func Register(p *Protocol, b Bounds) protocol.Protocol {
 	return protocol.Protocol{
 		Name: activity.Sipher,

@@ -30,10 +30,10 @@ const (
 	// Timeout of the request of a delivery.
 	Timeout = 15 * time.Second
 
-	// Budget is the longest an attempt takes: to an unknown server that then
-	// cannot be reached, by a proxy that has to be looked for. The engine should
-	// start none with less time left; one that runs out of time all the same is
-	// not held against the server.
+	// Budget is the longest that an attempt takes: the server has to be discovered,
+	// cannot be reached, and a proxy has to be found by a sweep. The engine should start
+	// no attempt with less time left. An attempt that runs out of time all the same does
+	// not count against the server.
 	Budget = peers.DiscoveryTimeout + peers.RegisterTimeout + Timeout + peers.SweepTimeout + peers.RelayTimeout + time.Second
 
 	// MaxAnswer is how much of an answer the HTTP client should read, in bytes: a
@@ -51,8 +51,9 @@ type Store interface {
 
 // Config is what a Protocol is made of.
 type Config struct {
-	// Identity is who we are. Handler needs its public part, RecordFollow and
-	// Check nothing of it: whoever makes no attempts gives no private keys.
+	// Identity is our own identity. Attempts need all of it, Handler needs the public
+	// part, RecordFollow and Check need none: a process that makes no attempts should
+	// get no private keys.
 	Identity crypto.Identity
 	Store    Store
 	// HTTP sends requests; its address guard is the only one there is.

@@ -34,8 +34,8 @@ type Envelope struct {
 // ErrRecipient says that the recipient's public key cannot be sealed to.
 var ErrRecipient = errors.New("unusable encryption key")
 
-// ErrOpen says that an envelope cannot be opened: malformed, meant for
-// somebody else, or altered. Which of these is not told apart on purpose.
+// ErrOpen says that an envelope cannot be opened: it is malformed, meant for somebody
+// else, or altered. Callers cannot tell these cases apart, on purpose.
 var ErrOpen = errors.New("envelope does not open")
 
 // Seal encrypts plaintext to the X25519 public key of its recipient. It reads
@@ -46,8 +46,8 @@ func Seal(entropy io.Reader, recipient []byte, plaintext string) (Envelope, erro
 	if err != nil {
 		return Envelope{}, fmt.Errorf("%w: %d bytes instead of %d", ErrRecipient, len(recipient), KeySize)
 	}
-	// The secret is read here because the library's own generation ignores the
-	// reader it is given, and the vectors need theirs.
+	// The secret is read here because the library's key generation ignores the reader
+	// that it gets, and the test vectors need fixed entropy.
 	var random [KeySize + ivSize]byte
 	if _, err := io.ReadFull(entropy, random[:]); err != nil {
 		return Envelope{}, fmt.Errorf("read entropy for an envelope: %w", err)
@@ -82,8 +82,8 @@ func Open(secret []byte, e Envelope) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: ephemeralPublicKey: %w", ErrOpen, err)
 	}
-	// X25519 ignores the top bit, so an envelope with it set would open as
-	// well. No honest sender sets it: one envelope, one spelling.
+	// X25519 ignores the top bit, so an envelope with this bit set would open too. No
+	// honest sender sets the bit, so each envelope has one spelling only.
 	if ephemeral[KeySize-1]&0x80 != 0 {
 		return "", fmt.Errorf("%w: ephemeralPublicKey is not canonical", ErrOpen)
 	}
@@ -117,8 +117,7 @@ func Open(secret []byte, e Envelope) (string, error) {
 // cipherFor derives the content key both sides share. It fails on low-order
 // points, with which anybody could know the key.
 func cipherFor(secret *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, error) {
-	// NaCl agrees on a key with such points too and does not say so; only this
-	// does.
+	// NaCl silently agrees on a key with such points too; X25519 returns an error.
 	if _, err := secret.ECDH(public); err != nil {
 		return nil, fmt.Errorf("agree on a key: %w", err)
 	}
@@ -149,10 +148,9 @@ func contentKey(secret, public *[KeySize]byte) ([]byte, error) {
 	return k, nil
 }
 
-// ParseEnvelope reads an envelope as a remote server wrote it. Names are matched
-// exactly, unlike encoding/json does; what else the object holds is ignored.
-// The error wraps ErrOpen: to the protocol, an envelope that is none and one
-// that does not open are the same.
+// ParseEnvelope reads an envelope that a remote server wrote. Names must match exactly,
+// unlike in encoding/json; unknown members are ignored. The error wraps ErrOpen, because
+// the protocol treats malformed envelopes like envelopes that do not open.
 func ParseEnvelope(raw []byte) (Envelope, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {

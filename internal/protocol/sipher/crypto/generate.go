@@ -36,8 +36,7 @@ func GenerateIdentity(entropy io.Reader, origin string) (Settings, error) {
 		{Name: SettingEncryptionKey, Value: Encode(secret.PublicKey().Bytes())},
 		{Name: SettingEncryptionPrivate, Value: Encode(secret.Bytes()), Secret: true},
 	}
-	// What is printed is what will be loaded: a bad origin is refused here, not
-	// at the next start.
+	// The settings are loaded here as at a start, so that a bad origin is refused now.
 	if _, err := LoadIdentity(s.Get); err != nil {
 		return nil, err
 	}

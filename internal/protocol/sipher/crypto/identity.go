@@ -29,8 +29,7 @@ type Public struct {
 	PublicKey, EncryptionKey string
 }
 
-// Identity is a server's own identity. The zero value is that of a server that
-// was never told who it is.
+// Identity is a server's own identity. The zero value is an identity without settings.
 type Identity struct {
 	Public
 
@@ -52,14 +51,14 @@ func newPrivate(signing ed25519.PrivateKey, encryption []byte) *private {
 	}
 }
 
-// ErrNotConfigured says that settings are missing which the work at hand needs.
+// ErrNotConfigured says that required settings of the identity are missing.
 var ErrNotConfigured = errors.New("sipher identity is not configured")
 
-// Ready returns nil if p can be shown to others, else an error that wraps
-// ErrNotConfigured and names the settings that are missing.
+// Ready returns nil if p is complete enough for GET /discover, else an error that wraps
+// ErrNotConfigured and names the missing settings.
 func (p Public) Ready() error { return notConfigured(p.missing()) }
 
-// Is reports whether a server's URL is our own, however either is written.
+// Is reports whether a server's URL is our own origin, in whatever spelling.
 func (p Public) Is(server string) bool {
 	return activity.ServerName(server) == activity.ServerName(p.Origin)
 }

@@ -26,8 +26,7 @@ func Encode(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 // Its error wraps ErrEncoding and does not repeat the text, which may be a
 // private key.
 func Decode(s string) ([]byte, error) {
-	// The library skips line breaks, which would make texts differ and bytes
-	// agree.
+	// The library skips line breaks, so two different texts would decode to one key.
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, fmt.Errorf("%w: line break inside", ErrEncoding)
 	}

@@ -36,7 +36,7 @@ type Key struct{ FollowerID, FollowingID, ServerURL string }
 // Key returns the key of f.
 func (f Follow) Key() Key { return Key{f.FollowerID, f.FollowingID, f.FollowerServerURL} }
 
-// ErrCursor says that a cursor is not one that Follows gave out.
+// ErrCursor says that Follows did not give out the cursor.
 var ErrCursor = errors.New("malformed cursor")
 
 // Store is what follows need of their storage.
@@ -44,10 +44,10 @@ type Store interface {
 	// RecordFollow writes f. A record of the same key and id stays as it is; one of
 	// the same key and another id is replaced.
 	RecordFollow(ctx context.Context, f Follow) error
-	// AcceptFollow sets Accepted, and nothing else but UpdatedAt; found is false
-	// if there is no such follow.
+	// AcceptFollow sets Accepted and UpdatedAt only; found is false if there is no such
+	// follow.
 	AcceptFollow(ctx context.Context, k Key, at time.Time) (found bool, err error)
-	// AcknowledgeFollow sets Acknowledged likewise.
+	// AcknowledgeFollow sets Acknowledged and UpdatedAt only; found as above.
 	AcknowledgeFollow(ctx context.Context, k Key, at time.Time) (found bool, err error)
 	// Follows pages through all follows, in no meaningful order. An empty cursor
 	// asks for the first page; an empty next says that this is the last. A cursor
@@ -90,8 +90,7 @@ const (
 	NoFollow Effect = "no local follow for this acknowledgement"
 )
 
-// Apply applies a verified acknowledgement to the follow of the job that it
-// answers, sent to serverURL.
+// Apply applies a verified acknowledgement to the follow whose job was sent to serverURL.
 func Apply(ctx context.Context, store Store, job *wire.Following, serverURL string, ack wire.FollowAck, now time.Time) (Effect, error) {
 	if job == nil {
 		return NoFollow, nil

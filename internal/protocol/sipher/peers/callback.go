@@ -15,19 +15,19 @@ import (
 	"fedpost/internal/protocol/sipher/wire"
 )
 
-// Every registration makes us send a request to a server that a stranger chose.
-// These bounds keep strangers from making us a weapon against that server, and
-// from shutting each other out. Each process keeps them for itself.
+// For every registration we send a request to a server that a stranger chose. These bounds
+// keep strangers from attacking that server through us, and from using up the places of
+// other callers. Each process counts for itself.
 const (
 	// MaxCallbacks is how many servers are called back at once.
 	MaxCallbacks = 32
 	// MaxOfCaller is how many registrations of one caller are worked on at once.
 	MaxOfCaller = 4
 
-	// A server is called back TargetRate times a minute, and TargetBurst times at
-	// once; all servers of one site, which is a registrable domain or an address,
-	// SiteRate times. Others that register a server within CardAge are told by its
-	// last answer.
+	// A server is called back at most TargetRate times a minute, and TargetBurst times
+	// at once. All servers of one site (a registrable domain or an address) together are
+	// called back at most SiteRate times a minute. Who registers a server within CardAge
+	// after its last answer gets the result of that answer.
 	TargetRate  = 2
 	TargetBurst = 3
 	SiteRate    = 10
@@ -37,18 +37,19 @@ const (
 	maxTargets = 1000
 )
 
-// errBusy is the refusal of a registration that has nothing to do with it.
+// errBusy refuses a registration because a bound is reached, whatever the registration
+// says.
 type errBusy struct {
 	why  string
 	wait time.Duration
-	// mine: the caller itself, or the server that it registers, is the cause.
+	// mine: the caller, or the server that the caller registers, has reached the bound.
 	mine bool
 }
 
 func (e *errBusy) Error() string { return e.why }
 
-// callbacks asks servers that register themselves for their cards, because
-// anybody can claim to be anybody.
+// callbacks asks servers that register themselves for their cards, because anybody can
+// register any URL.
 type callbacks struct {
 	http    Exchange
 	now     func() time.Time
@@ -120,11 +121,12 @@ func (c *callbacks) call(ctx context.Context, server string) (wire.Card, error) 
 	if wait := c.sites.Allow(siteOf(server)); wait > 0 {
 		return wire.Card{}, &errBusy{"too many registrations of servers of this site", wait, true}
 	}
-	// A caller that hangs up must not make the answer worthless for all others.
+	// The request goes on if the caller hangs up, because other callers use its answer.
 	return fetch(context.WithoutCancel(ctx), c.http, server)
 }
 
-// enter counts a registration of a caller in, and returns how to count it out.
+// enter counts a registration of a caller as under way. The function returned ends the
+// count.
 func (c *callbacks) enter(caller string) (leave func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,8 +143,8 @@ func (c *callbacks) enter(caller string) (leave func(), ok bool) {
 	}, true
 }
 
-// target returns the record of a server. Where there are too many, the oldest
-// that nobody works on makes room.
+// target returns the record of a server. If there are too many records, the oldest one
+// that no caller uses is removed.
 func (c *callbacks) target(server string) *target {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,8 +165,8 @@ func (c *callbacks) target(server string) *target {
 	return t
 }
 
-// siteOf names what one owner usually has many of: all hosts of a registrable
-// domain, all ports of an address, all addresses of a /64 of IPv6.
+// siteOf names the site of a host, because one owner usually has all of a site: all hosts
+// of a registrable domain, all ports of an address, all addresses of an IPv6 /64.
 func siteOf(server string) string {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -179,8 +181,8 @@ func siteOf(server string) string {
 	return cmp.Or(domain, host)
 }
 
-// network names an address, or the /64 around one of IPv6: whoever has one of
-// these has them all. Any other text stays as it is.
+// network returns an IPv4 address as it is, and the /64 of an IPv6 address, because one
+// owner has the whole /64. Any other text stays as it is.
 func network(host string) string {
 	addr, err := netip.ParseAddr(host)
 	if err != nil {

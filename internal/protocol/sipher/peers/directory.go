@@ -29,16 +29,16 @@ const (
 	// registry is read once in that time.
 	AnswerAge = 5 * time.Second
 
-	// evictions bounds the records that one registration removes: more than one is
-	// to be removed only where other processes have added some, or an earlier
-	// version of fedpost, which kept any number.
+	// evictions is how many records one registration may remove. More than one has to go
+	// only if other processes have added records, or if an earlier version of fedpost,
+	// which had no bound, has stored too many.
 	evictions = 100
 	// listing bounds one read of the registry, which many requests may wait for.
 	listing = 10 * time.Second
 )
 
-// directory is the registry as strangers see it: a cached answer to GET
-// /discover, and a bounded number of places for those who register themselves.
+// directory is the registry as strangers see it: a cached answer to GET /discover, and a
+// bounded number of places for servers that register themselves.
 type directory struct {
 	identity crypto.Public
 	store    Store
@@ -83,7 +83,7 @@ func (d *directory) list(ctx context.Context) ([]Server, error) {
 		return servers, nil
 	}
 	read := d.reads.DoChan("", func() (any, error) {
-		// Others wait for this read, too: it must not end with its first caller.
+		// Other callers wait for this read, too, so it goes on if the first caller ends.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listing)
 		defer cancel()
 		return d.read(ctx)
@@ -192,7 +192,7 @@ func (d *directory) makeRoom(ctx context.Context, url string) error {
 	return nil
 }
 
-// replace puts s in the place of a server's cached record, or removes that.
+// replace puts s in the place of a server's cached record, or removes that record.
 func (d *directory) replace(url string, s *Server) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -34,7 +34,7 @@ const (
 	// maxFailures bounds the failures that are remembered.
 	maxFailures = 1000
 
-	// settle is what remains for the registry beside the two requests.
+	// settle is the time for the registry, in addition to the two requests.
 	settle = 5 * time.Second
 )
 
@@ -54,7 +54,7 @@ type Discovery struct {
 	failures map[string]failure
 }
 
-// failure is how a discovery ended a moment ago.
+// failure is the error of a recent discovery.
 type failure struct {
 	err error
 	at  time.Time

@@ -73,15 +73,15 @@ func (x Exchange) do(ctx context.Context, method, url string, headers []wire.Hea
 	return Answer{Status: got.Status, Body: got.Body, Excerpt: got.Excerpt()}, nil
 }
 
-// Fault says that no answer came, and whose fault that is. Only a fault of the
-// other server may mark it unhealthy: not a refusal of our address guard, around
-// which no detour may lead either, and not our own shutting down.
+// Fault says that no answer came, and whose fault that is. Only a fault of the other
+// server may mark that server unhealthy. A refusal of our address guard does not, and no
+// proxy may be used to get around such a refusal. Our own shutdown does not either.
 type Fault struct {
 	Err error
 	// Class is the fault as records show it, Reason as the registry does.
 	Class  outcome.Reason
 	Reason Reason
-	// Stopped: our own caller ended the request. It says nothing of the host.
+	// Stopped: our own caller ended the request, which says nothing about the host.
 	Stopped bool
 	// Host: the fault speaks against the other server.
 	Host bool
@@ -119,7 +119,7 @@ func FaultOf(err error) *Fault {
 	return &Fault{Err: err, Class: outcome.OtherTrouble, Reason: Unknown, Host: true}
 }
 
-// StatusError is an answer that is no success where only a success will do.
+// StatusError is the error for an answer other than 2xx.
 func StatusError(what string, a Answer) error {
 	return fmt.Errorf("%s answered %d: %s", what, a.Status, outcome.Clean(a.Excerpt, 200))
 }

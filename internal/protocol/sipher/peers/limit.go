@@ -33,8 +33,8 @@ func NewRateLimit(rate, burst int, now func() time.Time) *RateLimit {
 	}
 }
 
-// Allow returns how long a caller has to wait before its next request; 0: it may
-// make it now.
+// Allow returns how long a caller has to wait before its next request; 0: the caller may
+// make a request now.
 func (l *RateLimit) Allow(caller string) time.Duration {
 	now := l.now()
 	l.mu.Lock()

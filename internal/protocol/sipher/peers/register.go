@@ -82,9 +82,9 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 	}
 }
 
-// refusal is what a caller is told of a server that does not confirm its claim;
-// status 0 means that it does. Whether the server is down, slow, speaks no TLS or
-// answers with an error is not told apart, or anybody could have us scan ports.
+// refusal returns the answer to a registration whose server does not confirm the claim;
+// status 0: the server confirms. The answer is the same whether the server is down, slow,
+// speaks no TLS or answers with an error, or strangers could scan ports through us.
 func refusal(claim, card wire.Card, err error) (status int, detail string) {
 	var (
 		fault    *Fault

@@ -116,7 +116,7 @@ type Store interface {
 	// healthy.
 	CountCheck(ctx context.Context, url string, limit int, at time.Time) (int, error)
 
-	// RecordKeyChange adds to a server's record of refused keys.
+	// RecordKeyChange records that a server showed keys that were refused.
 	RecordKeyChange(ctx context.Context, c KeyChange) error
 	// KeyChanges returns all of them, in no order.
 	KeyChanges(ctx context.Context) ([]KeyChange, error)
@@ -124,13 +124,13 @@ type Store interface {
 
 // BlockList is the operator's list of servers not to deal with.
 type BlockList interface {
-	// Blocked returns the block of a server, nil if there is none: its own, or that
-	// of its host or of a domain above that.
+	// Blocked returns the block that applies to a server: of its URL, of its host, or of
+	// a domain above its host; nil: the server is not blocked.
 	Blocked(ctx context.Context, serverURL string) (*Block, error)
-	// Blocks returns all that are of Sipher servers, in no order.
+	// Blocks returns all blocks of Sipher servers, in no order.
 	Blocks(ctx context.Context) ([]Block, error)
 	// Block adds or replaces a block.
 	Block(ctx context.Context, b Block) error
-	// Unblock removes one; none is no error.
+	// Unblock removes a block. It is no error if there is none.
 	Unblock(ctx context.Context, serverURL string) error
 }

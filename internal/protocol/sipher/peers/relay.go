@@ -24,18 +24,18 @@ const (
 	RelayTimeout = 12 * time.Second
 	// SweepTimeout is how long the servers have to answer an emergency sweep.
 	SweepTimeout = 2 * time.Second
-	// SweepWidth is how many servers one sweep asks: those that we know before
-	// strangers, the last seen first.
+	// SweepWidth is how many servers one sweep asks: first known servers, then
+	// strangers, each group by when a server was last seen, newest first.
 	SweepWidth = 64
-	// SweepEvery is the least time between two sweeps of a process. Deliveries that
-	// fail in between find nobody; those that fail during a sweep share it.
+	// SweepEvery is the least time between two sweeps of a process. Deliveries that fail
+	// between two sweeps find no proxy; deliveries that fail during a sweep share it.
 	SweepEvery = 30 * time.Second
 )
 
 // ErrStranded says that no server can be asked to pass a delivery on.
 var ErrStranded = errors.New("no proxy is left")
 
-// ErrProxyRefused says that the proxy did not pass it on.
+// ErrProxyRefused says that the proxy did not pass the delivery on.
 var ErrProxyRefused = errors.New("proxy did not deliver")
 
 // Relay finds proxies and asks them.
@@ -92,8 +92,8 @@ func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (Answer, erro
 		return Answer{}, err
 	}
 	if a.Status == http.StatusBadGateway && !r.Policies.For(d.Reason).DirectHealthCheckable {
-		// Elsewhere the proxy's word would end the health checks that our own
-		// error has started.
+		// A 502 of the proxy replaces our own reason only if that reason forbids direct
+		// checks: otherwise a proxy could end the health checks that our own error started.
 		r.mark(ctx, d.Target.URL, InvalidResponse)
 	}
 	if !a.OK() {
@@ -122,7 +122,8 @@ func (r *Relay) request(d Delivery) (string, error) {
 	})
 }
 
-// mark notes a server's trouble. That it cannot be noted harms no delivery.
+// mark marks a server unhealthy. If that fails, mark only logs the error, because the
+// delivery can go on.
 func (r *Relay) mark(ctx context.Context, url string, reason Reason) {
 	if err := r.Prober.MarkUnhealthy(ctx, url, reason); err != nil {
 		r.Log.ErrorContext(ctx, "cannot note that a sipher server is unhealthy", "server", url, "error", err)
@@ -183,8 +184,8 @@ func rank(s Server) int {
 	return 0
 }
 
-// share sweeps, or waits for the sweep that is under way. It returns "" where the
-// last sweep was a moment ago.
+// share starts a sweep, or waits for the sweep that is under way. It returns "" if the last
+// sweep began less than SweepEvery ago.
 func (r *Relay) share(ctx context.Context, servers []string) string {
 	if len(servers) == 0 {
 		return ""

@@ -76,8 +76,8 @@ func (p Policies) For(r Reason) Policy {
 }
 
 // ParsePolicies returns the defaults with the overrides of a JSON object, such as
-// {"TIMEOUT":{"proxyEligible":true}}. What it does not name stays. The empty
-// text overrides nothing. The error names every unknown reason.
+// {"TIMEOUT":{"proxyEligible":true}}. Reasons and members that the object does not name
+// keep their defaults; an empty text keeps all. The error names every unknown reason.
 func ParsePolicies(overrides string) (Policies, error) {
 	p := DefaultPolicies()
 	if strings.TrimSpace(overrides) == "" {

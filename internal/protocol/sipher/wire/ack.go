@@ -51,9 +51,9 @@ func ParseAck(body []byte) (Ack, error) {
 	return Ack{}, ErrNoAck
 }
 
-// NamesAck reports whether the body of a 2xx answer calls itself a wrapped
-// acknowledgement by payload.method, whatever else is in it. That is all that
-// Sipher servers ask of acknowledgements which they do not inspect.
+// NamesAck reports whether payload.method in the body of a 2xx answer is that of an
+// acknowledgement; all other content is ignored. Sipher servers check no more than that in
+// acknowledgements which they do not inspect.
 func NamesAck(body []byte) bool {
 	outer, err := object(body)
 	if err != nil {

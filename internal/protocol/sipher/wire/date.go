@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// dateLayouts are the forms of ISO 8601 that servers written in JavaScript
-// produce and accept; Go reads fractions of a second in each of them.
+// dateLayouts are the forms of ISO 8601 that servers written in JavaScript produce and
+// accept. Go accepts fractions of a second in each of these layouts.
 var dateLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly,
 }

@@ -34,8 +34,8 @@ var ErrPayload = errors.New("invalid sipher payload")
 // ParsePayload checks a job's plaintext. Every error wraps ErrPayload and says
 // what to change.
 func ParsePayload(plaintext string) (Payload, error) {
-	// The receiver verifies the signature over decoded text; bytes that are no
-	// UTF-8 would reach it altered.
+	// The receiver verifies the signature over decoded text, and decoding changes bytes
+	// that are no UTF-8.
 	if !utf8.ValidString(plaintext) {
 		return Payload{}, fmt.Errorf("%w: it is not UTF-8", ErrPayload)
 	}
@@ -56,8 +56,8 @@ func ParsePayload(plaintext string) (Payload, error) {
 	return p, nil
 }
 
-// following reads the member of that name. A payload without the two ids is
-// about no follow that an acknowledgement could be matched with.
+// following reads the member "following". It returns nil if one of the two ids is missing,
+// because no acknowledgement could then be matched with the follow.
 func following(raw []byte) *Following {
 	m, err := object(raw)
 	if err != nil {

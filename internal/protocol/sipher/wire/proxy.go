@@ -13,8 +13,8 @@ func ProxyHeaders(origin string) []Header {
 	}
 }
 
-// ProxiedDelivery is the plaintext that a proxy passes on sealed: the whole
-// delivery request, for the target to replay to itself.
+// ProxiedDelivery is the whole delivery request, which the target handles as if it had
+// come directly. A proxy passes it on sealed.
 func ProxiedDelivery(origin, targetURL, body string) (string, error) {
 	// A struct, because the order and the exact case of the names are part of
 	// the signed text.
@@ -32,15 +32,15 @@ func ProxiedDelivery(origin, targetURL, body string) (string, error) {
 	}{targetURL, "POST", headers{"application/json", origin, origin, targetURL}, body})
 }
 
-// ProxyRequest is what a proxy is asked: where to pass the envelope on to, and
-// our keys, for a target that does not know us yet.
+// ProxyRequest tells a proxy where to pass the envelope on to. It also holds our keys, for
+// a target that does not know us yet.
 type ProxyRequest struct {
 	// Server is the target's server URL.
 	Server string
 	// PublicKey and EncryptionKey are our own.
 	PublicKey, EncryptionKey string
 	Sealed                   crypto.Envelope
-	// Signature is of the sealed plaintext.
+	// Signature is our signature of the plaintext that is sealed.
 	Signature string
 }
 

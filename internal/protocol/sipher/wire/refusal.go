@@ -2,7 +2,7 @@ package wire
 
 import "net/http"
 
-// The codes with which a receiver says that it has the thing already.
+// The codes with which a receiver says that it has the post or follow already.
 const (
 	followExists = "FOLLOW_ALREADY_EXISTS"
 	postExists   = "FEDERATED_POST_ALREADY_EXISTS"
