@@ -43,14 +43,14 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 	o.each("activities", func(i int, value json.RawMessage) bool {
 		if i == maxParts {
 			o.fault("activities", "has more than %d entries", maxParts)
-			req.Requests = nil // what else is wrong with them does not matter
+			req.Requests = nil // further faults of these requests do not matter
 			return false
 		}
 		at := fmt.Sprintf("/activities/%d", i)
 		part, ok := newObject(at, value, o.faults)
 		if !ok {
 			o.faults.add(at, "is not an object")
-			// Keep the others at their places.
+			// The other requests keep their places in the list.
 			req.Requests = append(req.Requests, enqueue.Request{})
 			return !o.faults.full()
 		}
@@ -76,13 +76,13 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, r, http.StatusAccepted, out)
 }
 
-// refuse answers a request that could not be read whole: with the faults found
-// so far and with those that checking the rest brings up.
+// refuse answers a request that could not be read completely, with the faults of reading
+// and the faults of checking the fields that were read.
 func (a *API) refuse(reading []contract.FieldError, check func() ([]enqueue.Fault, error)) error {
 	found, err := check()
 	if err != nil {
-		// The request's faults are certain, so they are answered. A failure of ours may
-		// be over at the next call.
+		// The answer lists the faults of the request, because they are certain. A failure
+		// on our side may be over at the next call.
 		found = nil
 	}
 	checking, _ := fields(found)

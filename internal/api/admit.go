@@ -11,14 +11,14 @@ import (
 	"fedpost/internal/api/contract"
 )
 
-// crossOrigin tells the requests that a browser sends for a page of another site.
+// crossOrigin recognises requests that a browser sends for a page of another site.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// admit decides by its headers whether a request is served. Its error is the
-// answer.
+// admit decides by the headers of a request whether the request is served. The error is
+// the answer.
 func (a *API) admit(r *http.Request, public bool) error {
-	// A page of any site can make a browser send a request to 127.0.0.1, with no
-	// body or one of text. Such a request must not steer anything.
+	// A page of any site can make a browser send a request to 127.0.0.1, without a body
+	// or with a body of plain text. Such a request must not change anything.
 	if err := crossOrigin.Check(r); err != nil {
 		return contract.NewProblem(http.StatusForbidden,
 			"A page of another site has sent this request: the browser says so (Sec-Fetch-Site, Origin). Such requests are refused.").Because(err)
@@ -29,21 +29,21 @@ func (a *API) admit(r *http.Request, public bool) error {
 	if p := a.authenticate(r); p != nil {
 		return p
 	}
-	// A form cannot send JSON, so the media type is asked for on every route, also
-	// where a body would not be looked at.
+	// A form in a browser cannot send JSON. So every route requires the media type JSON,
+	// even a route that ignores the body.
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && (r.ContentLength != 0 || r.Header.Get("Content-Type") != "") {
 		return checkMediaType(r.Header)
 	}
 	return nil
 }
 
-// turnAway refuses a request whose body was not read, and closes the connection:
-// the client may take its time with the body, and would keep the connection.
+// turnAway refuses a request whose body was not read. It closes the connection, because
+// the client could keep the connection open by sending the body slowly.
 func (a *API) turnAway(w http.ResponseWriter, r *http.Request, err error) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")
-		// net/http would read up to 256 KB of the body before it closes. There is no
-		// connection to do this to on Lambda.
+		// net/http would read up to 256 KB of the body before it closes the connection.
+		// On Lambda there is no connection, so this call fails.
 		if err := http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			a.o.Log.DebugContext(r.Context(), "cannot stop reading a refused request", "error", err)
 		}
@@ -51,8 +51,8 @@ func (a *API) turnAway(w http.ResponseWriter, r *http.Request, err error) {
 	Fail(w, r, err)
 }
 
-// authenticate checks the Bearer token, if one is asked for. Digests are
-// compared because their length gives nothing away.
+// authenticate checks the Bearer token, if Options.Token is set. It compares digests,
+// because all digests have the same length and so do not reveal the length of the token.
 // https://www.rfc-editor.org/rfc/rfc6750
 func (a *API) authenticate(r *http.Request) *contract.Problem {
 	if a.o.Token == "" {

@@ -40,12 +40,12 @@ type Activities interface {
 	CancelActivity(ctx context.Context, id activity.ID) error
 }
 
-// Route is one more thing to serve.
+// Route is a route that another package serves.
 type Route struct {
 	// Pattern is one of http.ServeMux, such as "GET /v1/servers/{host}".
 	Pattern string
 	Handler http.Handler
-	// Public: without authentication.
+	// Public: the route needs no authentication.
 	Public bool
 }
 
@@ -62,14 +62,14 @@ type Options struct {
 	// Writable once in HealthEvery at most; nil means that /healthz always answers 200.
 	Writable func(context.Context) error
 
-	// Token, if not empty, has to be presented as Bearer token on all routes but
+	// Token, if not empty, is the Bearer token that all routes require, except for
 	// public ones.
 	Token string
 	// MaxRequest limits a body, in bytes as a string in JSON; 0 is MaxRequest.
 	MaxRequest int64
 
 	Now func() time.Time
-	// RequestID makes the id of a request that brings none.
+	// RequestID makes an id for a request without one.
 	RequestID func() string
 	Log       *slog.Logger
 }
@@ -115,8 +115,8 @@ func (a *API) Patterns() []string {
 	return ps
 }
 
-// Func makes a handler of a function whose error is the answer: a
-// *contract.Problem as it is, any other as a 500.
+// Func makes a handler of a function. If the function returns an error, the error is the
+// answer: a *contract.Problem as it is, any other error as a 500.
 func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := f(w, r); err != nil {
@@ -152,8 +152,8 @@ func canonical(r *http.Request) bool {
 		!strings.Contains(p+"/", "/./") && !strings.Contains(p+"/", "/../")
 }
 
-// unrouted is the problem of a request that no route takes. ServeMux knows
-// which methods the path has and says so in its own answer.
+// unrouted is the problem of a request without a route. The methods that the path allows
+// are taken from ServeMux's own answer.
 func (a *API) unrouted(h http.Handler, r *http.Request) *contract.Problem {
 	if canonical(r) {
 		d := &discard{header: http.Header{}}
@@ -167,7 +167,8 @@ func (a *API) unrouted(h http.Handler, r *http.Request) *contract.Problem {
 	return contract.NewProblem(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
 }
 
-// discard takes ServeMux's own answer and keeps only its status and headers.
+// discard is a ResponseWriter that keeps the status and the headers of an answer and drops
+// the body.
 type discard struct {
 	header http.Header
 	status int

@@ -89,7 +89,7 @@ func checkJSON(body []byte) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		// Offset counts the bytes read, a wrong one included.
+		// Offset counts the bytes read, including the wrong byte.
 		offset := int(syntax.Offset)
 		if offset < len(body) || !strings.HasPrefix(syntax.Error(), "unexpected end") {
 			offset--
@@ -119,7 +119,7 @@ func answer(w http.ResponseWriter, r *http.Request, status int, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if _, err := w.Write(b.Bytes()); err != nil {
-		// The client has hung up: there is nobody to tell but the log.
+		// The client has hung up, so the error can only go to the log.
 		if known := requestOf(r.Context()); known != nil {
 			known.cause = err
 		}

@@ -9,13 +9,13 @@ import (
 	"fedpost/internal/enqueue"
 )
 
-// Bounds on what is read of a request. A request with more is refused for that
-// and not read on: 800,000 unknown fields would otherwise cost seconds and
-// hundreds of megabytes.
+// Bounds on a request. Reading stops at such a bound, and the request is refused: 800,000
+// unknown fields would otherwise cost seconds and hundreds of megabytes.
 const (
 	// maxFields is three times what the largest object of a request has.
 	maxFields = 64
-	// maxListed bounds recipients before those are counted that share an inbox.
+	// maxListed is how many recipients a request may list, before recipients that share
+	// an inbox are counted as one.
 	maxListed = 200_000
 	// maxParts is how many activities of a batch are read, whatever limit is configured.
 	maxParts = 1000
@@ -23,13 +23,13 @@ const (
 	maxQuoted = 300
 )
 
-// faults are what is wrong with a request, up to enqueue.MaxFaults of them.
+// faults lists what is wrong with a request, up to enqueue.MaxFaults faults.
 type faults struct {
 	list []contract.FieldError
 	more bool
 }
 
-// add notes what is wrong at a place. Both may quote the request, so both are cut.
+// add notes what is wrong, and where. Both texts may quote the request, so both are cut.
 func (f *faults) add(pointer, format string, args ...any) {
 	if f.full() {
 		f.more = true
@@ -42,7 +42,7 @@ func (f *faults) add(pointer, format string, args ...any) {
 
 func (f *faults) none() bool { return len(f.list) == 0 }
 
-// full reports whether there are as many faults as an answer lists: then reading on is
+// full reports whether there are as many faults as an answer lists, so that reading on is
 // useless.
 func (f *faults) full() bool { return len(f.list) >= enqueue.MaxFaults }
 

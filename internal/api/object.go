@@ -104,8 +104,8 @@ func text(value json.RawMessage) (s, fault string) {
 	return s, ""
 }
 
-// loneSurrogate reports whether a JSON string escapes half a surrogate pair:
-// decoding would silently replace it, and bodies are to stay as they are.
+// loneSurrogate reports whether a JSON string has an escape for half a surrogate pair.
+// Decoding would silently replace such a half, but bodies must not change.
 func loneSurrogate(value []byte) bool {
 	for i := 0; i+1 < len(value); i++ {
 		if value[i] != '\\' {
@@ -137,7 +137,7 @@ const (
 	low
 )
 
-// kind returns of which kind the escape at the beginning of b is.
+// kind returns the kind of the escape at the beginning of b.
 func kind(b []byte) surrogate {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return neither
@@ -207,8 +207,8 @@ func (o *object) duration(name string, least time.Duration) time.Duration {
 	return d
 }
 
-// each calls f with the elements of an array, one by one until f returns false.
-// An element is f's for the length of the call.
+// each calls f with the elements of an array, one by one, until f returns false. f must
+// not keep an element after the call.
 func (o *object) each(name string, f func(i int, value json.RawMessage) bool) {
 	list, ok := o.take(name)
 	if !ok {
@@ -244,7 +244,7 @@ func merge(reading, checking []contract.FieldError) []contract.FieldError {
 	return all
 }
 
-// overlap reports whether one pointer is the other, or leads into it.
+// overlap reports whether two pointers are equal, or one is inside the other.
 func overlap(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }

@@ -26,7 +26,7 @@ func requestOf(ctx context.Context) *request {
 	return r
 }
 
-// Fail answers r with the problem that err is.
+// Fail answers r with err as a problem; see contract.ProblemOf.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := contract.ProblemOf(err)
 	known := requestOf(r.Context())
@@ -92,11 +92,11 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 	a.o.Log.Log(r.Context(), level, "request", attrs...)
 }
 
-// cut shortens a method, of which net/http takes tens of kilobytes.
+// cut shortens a method for the log: net/http accepts methods of tens of kilobytes.
 func cut(method string) string { return method[:min(len(method), 20)] }
 
-// ours reports whether a status is of a fault on fedpost's side. On a public route a
-// stranger can cause a 502, by naming a broken server, and a 503, by calling too often.
+// ours reports whether fedpost is the cause of a status. On a public route a stranger can
+// cause a 502, by naming a broken server, and a 503, by calling too often.
 // The 503 of /healthz, which says that nothing can be written, is always fedpost's.
 func (a *API) ours(route string, status int) bool {
 	return status == http.StatusInternalServerError || status > http.StatusInternalServerError && (!a.public[route] || route == healthRoute)
@@ -108,14 +108,14 @@ func presentable(id string) bool {
 	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// recorder notes what is answered.
+// recorder records the status and the size of an answer.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
 }
 
-// Unwrap lets http.ResponseController reach what is below.
+// Unwrap gives http.ResponseController the ResponseWriter below.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *recorder) WriteHeader(status int) {

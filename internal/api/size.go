@@ -5,29 +5,29 @@ import (
 	"net/http"
 )
 
-// A request reaches Lambda as a string in a JSON document, its event, of which
-// Lambda takes 6 MB. A larger one is refused wherever fedpost runs, so that what
-// works with `fedpost up` works on AWS.
+// On AWS a request reaches Lambda as a string in a JSON document, the event, and Lambda
+// accepts events of up to 6 MB. fedpost refuses larger requests wherever it runs, so that
+// a request that works with `fedpost up` works on AWS, too.
 // https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 const (
 	maxEvent = 6 << 20
-	// envelope is for the rest of the event: headers, of which API Gateway takes
-	// 10 KB and which it names twice, path, query and context.
+	// envelope is the space for the rest of the event: path, query, context, and the
+	// headers, of which API Gateway accepts 10 KB and lists each twice.
 	envelope = 64 << 10
 	// MaxRequest is the default limit of a request's body, in bytes as a string in
 	// JSON.
 	MaxRequest = maxEvent - envelope
 )
 
-// asString is a request's body of which at most limit bytes are read, counted as
-// in a string in JSON. Beyond that the error is an *http.MaxBytesError.
+// asString reads a request's body up to a limit. It counts bytes as they are written in a
+// JSON string. Beyond the limit the error is an *http.MaxBytesError.
 type asString struct {
 	io.ReadCloser
 	left, limit int64
 }
 
 func newAsString(w http.ResponseWriter, body io.ReadCloser, limit int64) *asString {
-	// MaxBytesReader has the connection closed, instead of reading the rest.
+	// MaxBytesReader makes net/http close the connection and not read the rest.
 	return &asString{http.MaxBytesReader(w, body, limit), limit, limit}
 }
 
@@ -42,7 +42,7 @@ func (s *asString) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// width is how many bytes a byte takes in a string in JSON (RFC 8259, section 7).
+// width is how many bytes a JSON string needs for a byte (RFC 8259, section 7).
 func width(c byte) int64 {
 	switch {
 	case c == '"', c == '\\', c == '\n', c == '\r', c == '\t', c == '\b', c == '\f':

@@ -30,8 +30,8 @@ func (a *API) readSubmission(o *object) contract.Submission {
 	}
 	shared := o.flag("preferSharedInbox", true)
 	s.PreferSharedInbox = &shared
-	// Each protocol has its own field for what is delivered; another's is left
-	// in place, and so reported as unknown.
+	// Each protocol has its own field for the content to deliver. The field of another
+	// protocol is not taken, so it is reported as unknown.
 	p, known := a.o.Protocols.Of(activity.Protocol(s.Protocol))
 	if known && p.Intake.Body == protocol.None {
 		o.fault("protocol", "is not for requests of others; it is one of %q", a.o.Protocols.Offered())
@@ -68,7 +68,7 @@ func readRecipients(o *object) (all []contract.Recipient) {
 	o.each("recipients", func(i int, value json.RawMessage) bool {
 		if i == maxListed {
 			o.fault("recipients", "has more than %d entries", maxListed)
-			all = nil // what else is wrong with them does not matter
+			all = nil // further faults of the recipients do not matter
 			return false
 		}
 		at := o.at + "/recipients/" + strconv.Itoa(i)
@@ -95,12 +95,12 @@ func readRecipient(at string, raw json.RawMessage, faults *faults) (r contract.R
 	return r, true
 }
 
-// accepted is what became of a submission.
+// accepted is the answer to a submission.
 func accepted(r enqueue.Result) contract.Accepted {
 	return contract.Accepted{ID: string(r.ID), Status: string(r.Status), Recipients: r.Recipients}
 }
 
-// statusOf is an activity as it is shown.
+// statusOf is the status of an activity as callers see it.
 func statusOf(v ledger.View) contract.Status {
 	s := contract.Status{
 		ID: string(v.ID), Status: string(v.Status), Counts: make(map[string]int, len(v.Counts)),

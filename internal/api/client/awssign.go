@@ -27,9 +27,9 @@ func RegionOf(host string) (region string, ok bool) {
 	return labels[2], true
 }
 
-// Transport signs requests with AWS credentials (Signature Version 4), by which API
-// Gateway knows the caller, and passes them on. A Bearer token would be one more secret,
-// and whoever operates an installation on AWS has an identity there already.
+// Transport signs requests with AWS credentials (Signature Version 4) and passes them on;
+// API Gateway recognises the caller by the signature. A Bearer token would be one more
+// secret, and an operator of an installation on AWS has an identity there already.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 type Transport struct {
 	Credentials aws.CredentialsProvider

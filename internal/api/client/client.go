@@ -17,7 +17,7 @@ import (
 	"fedpost/internal/api/contract"
 )
 
-// Client is a client of one fedpost.
+// Client is a client of one installation of fedpost.
 type Client struct {
 	// Base is the server's address, such as http://127.0.0.1:8080.
 	Base string
@@ -66,8 +66,8 @@ func (c *Client) PutKey(ctx context.Context, id, privatePEM string) (Key, error)
 	return k, c.Do(ctx, http.MethodPut, "/v1/keys/"+url.PathEscape(id), body, &k)
 }
 
-// Do makes one call and reads its JSON answer into out (nil: not read). An
-// answer of 400 or above is a *Problem.
+// Do makes one call and reads the JSON answer into out; nil: the answer is not read. If
+// the status is 400 or above, the error is a *Problem.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))
 	if err != nil {

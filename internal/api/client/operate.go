@@ -25,9 +25,9 @@ func (c *Client) RetryDeadLetters(ctx context.Context, s Selection) (Retried, er
 	return r, c.Do(ctx, http.MethodPost, "/v1/dead-letters/retry", body, &r)
 }
 
-// List follows the pages of a list until it has limit entries or all there are,
-// and returns them as they came. field is the list's name in the answer, and
-// most the largest page that the route gives.
+// List reads the pages of a list until it has limit entries or all entries, and returns
+// the entries as they came. field is the list's name in the answer, and most the largest
+// page that the route gives.
 func (c *Client) List(ctx context.Context, path string, query url.Values, field string, limit, most int) ([]json.RawMessage, error) {
 	all := []json.RawMessage{}
 	for len(all) < limit {

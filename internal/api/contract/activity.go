@@ -29,8 +29,8 @@ type Submission struct {
 	Delay            Duration `json:"delay,omitempty"`
 	// Priority is high, normal or low; empty is the default of the activity's type.
 	Priority string `json:"priority,omitempty"`
-	// ExpiresIn counts from when the activity is due; 0 is as long as the retry
-	// policy tries.
+	// ExpiresIn is how long the activity may be delivered, counted from when it is due;
+	// 0: as long as the retry policy tries.
 	ExpiresIn Duration `json:"expiresIn,omitempty"`
 	// PreferSharedInbox, nil for true, sends once to a shared inbox that several
 	// recipients name.
@@ -40,9 +40,8 @@ type Submission struct {
 	CoalesceCreate bool   `json:"coalesceCreate,omitempty"`
 }
 
-// Encode returns s as JSON, with the activity's bytes as they are: encoding/json
-// compacts and escapes a RawMessage, and the signature's digest is over these
-// bytes.
+// Encode returns s as JSON and keeps the activity's bytes as they are. json.Marshal would
+// compact and escape them, but the digest that is signed covers exactly these bytes.
 func (s Submission) Encode() ([]byte, error) {
 	activity := s.Activity
 	s.Activity = nil
@@ -102,8 +101,8 @@ func To(inboxes ...string) []Recipient {
 // Accepted is the answer to a Submission.
 type Accepted struct {
 	ID string `json:"id"`
-	// Status is queued, or duplicate if the deduplication key was used before:
-	// then ID is the first activity's.
+	// Status is queued, or duplicate if the deduplication key was used before. For a
+	// duplicate, ID is the id of the first activity.
 	Status     string `json:"status"`
 	Recipients int    `json:"recipients"`
 }
@@ -123,7 +122,7 @@ type Status struct {
 	NextCursor string            `json:"nextCursor,omitempty"` // empty on the last page
 }
 
-// RecipientStatus is what has become of one inbox.
+// RecipientStatus is the state of the delivery to one inbox.
 type RecipientStatus struct {
 	Inbox string `json:"inbox"`
 	State string `json:"state"`
@@ -136,14 +135,14 @@ type RecipientStatus struct {
 	LastError string `json:"lastError,omitempty"`
 	Response  string `json:"response,omitempty"`
 	Note      string `json:"note,omitempty"`
-	// WaitsFor is the host, or "inbox:" and the URL, whose circuit, pause or limit
-	// holds a parked one.
+	// WaitsFor is what a parked delivery waits for: the host, or "inbox:" and the URL,
+	// whose circuit, pause or rate limit is the cause.
 	WaitsFor string `json:"waitsFor,omitempty"`
-	// NextAttemptAt is unset for a final state. For a parked one it is when what it
-	// waits for is looked at next.
+	// NextAttemptAt is unset for a final state. For a parked delivery it is the time of
+	// the next look at the server that WaitsFor names.
 	NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"`
 	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
-	// By is the activity that made this one redundant or superseded it.
+	// By is the id of the activity that made this delivery redundant or superseded it.
 	By string `json:"by,omitempty"`
 }
 

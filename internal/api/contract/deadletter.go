@@ -59,5 +59,5 @@ func (s Selection) Query() url.Values {
 // Retried is the answer to a Selection.
 type Retried struct {
 	Retried int  `json:"retried"`
-	More    bool `json:"more"` // the same request again goes on
+	More    bool `json:"more"` // more dead letters match: repeat the request
 }

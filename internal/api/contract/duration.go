@@ -32,8 +32,8 @@ var (
 	ErrNegative = errors.New("is negative")
 )
 
-// grammar is ISO 8601's: each unit once and in order, and a fraction in the
-// smallest unit only. The library behind it takes PT1H1H for two hours.
+// grammar is the grammar of ISO 8601: each unit once and in order, and a fraction in the
+// smallest unit only. The library that is used after it would read PT1H1H as two hours.
 var grammar = regexp.MustCompile(`^-?P(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(\d+H)?(\d+M)?(\d+S)?)?$`)
 
 // fraction is behind the last number.

@@ -14,8 +14,8 @@ import (
 // ProblemType is the media type of a Problem.
 const ProblemType = "application/problem+json"
 
-// Problem is a refusal (RFC 9457): the same shape for a misspelt field, a missing
-// route and a crash. It is an error: handlers return it, and the client does.
+// Problem is a refusal (RFC 9457). A misspelt field, a missing route and a crash all have
+// this shape. Problem implements error: handlers return it, and so does the client.
 // https://www.rfc-editor.org/rfc/rfc9457
 type Problem struct {
 	// Type is a URI by which programs tell kinds of problems apart, or "about:blank" if
@@ -79,7 +79,7 @@ func (p *Problem) Error() string {
 	}
 	for _, f := range p.Errors {
 		if strings.Contains(p.Detail, f.Detail) {
-			continue // the detail tells of the first fault, and most have only one
+			continue // the detail names the first fault, and most problems have one only
 		}
 		fmt.Fprintf(&b, "; %s: %s", f.Pointer, f.Detail)
 	}

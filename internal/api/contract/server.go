@@ -30,8 +30,8 @@ type Server struct {
 	SignatureForm string     `json:"signatureForm,omitempty"`
 	RateLimit     *RateLimit `json:"rateLimit,omitempty"`
 
-	// Keys are a Sipher server's pinned ones, RefusedKeys others that it has shown
-	// since.
+	// Keys are the pinned keys of a Sipher server. RefusedKeys are other keys that the
+	// server has shown since.
 	Keys        *SipherKeys  `json:"keys,omitempty"`
 	RefusedKeys *RefusedKeys `json:"refusedKeys,omitempty"`
 	LastSeen    time.Time    `json:"lastSeen,omitzero"`
@@ -79,8 +79,8 @@ type HostSettings struct {
 	RateLimit *RateSetting `json:"rateLimit,omitempty"`
 }
 
-// RateSetting is a rate limit as an operator sets it. Burst is how many
-// deliveries may come at once; 0 is those of five seconds.
+// RateSetting is a rate limit as an operator sets it. Burst is how many deliveries may be
+// sent at once; 0: as many as the limit allows in five seconds.
 type RateSetting struct {
 	PerMinute int `json:"perMinute"`
 	Burst     int `json:"burst,omitempty"`

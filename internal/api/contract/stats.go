@@ -14,10 +14,10 @@ type Stats struct {
 	Queues map[queue.Name]QueueDepth `json:"queues"`
 	Counts map[string]int            `json:"counts"` // of all Days together
 	Days   []Day                     `json:"days"`
-	// Servers counts those that are not healthy, by phase; "inbox" counts single
-	// inboxes in trouble on servers that are well.
+	// Servers counts the servers that are not healthy, by phase; "inbox" counts single
+	// inboxes that fail on healthy servers.
 	Servers map[string]int `json:"servers"`
-	// Unhealthy lists some of them, the longest down first.
+	// Unhealthy lists some of these servers, the longest down first.
 	Unhealthy []Trouble `json:"unhealthyServers"`
 	// More: there are more servers than were counted.
 	More bool `json:"moreServers,omitempty"`
@@ -28,8 +28,8 @@ type QueueDepth struct {
 	Visible  int `json:"visible"`
 	InFlight int `json:"inFlight"`
 	Delayed  int `json:"delayed"`
-	// Oldest is the age of the oldest message in seconds, where the queue tells.
-	// SQS tells CloudWatch only.
+	// Oldest is the age of the oldest message in seconds, if the queue reports it. SQS
+	// reports it to CloudWatch only.
 	Oldest *int `json:"oldestSeconds,omitempty"`
 }
 

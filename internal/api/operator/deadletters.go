@@ -16,8 +16,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// DeadLetterRoutes are the routes of dead letters. now is the clock by which a long
-// retry is ended.
+// DeadLetterRoutes are the routes of dead letters. now is the clock by which a long retry
+// stops.
 func DeadLetterRoutes(d deadletter.Current, r deadletter.Reviver, now func() time.Time) []api.Route {
 	h := deadHandlers{d, r, now}
 	return []api.Route{
@@ -45,7 +45,8 @@ func shown(l deadletter.DeadLetter) contract.DeadLetter {
 	return d
 }
 
-// mostDeadLetters is the longest page of dead letters: each is read with its activity.
+// mostDeadLetters is the longest page of dead letters. It is short because each dead
+// letter is read with its activity.
 const mostDeadLetters = 200
 
 func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
@@ -118,8 +119,8 @@ const (
 	retryMost    = 10_000
 	// retryStep is how many dead letters are in memory at a time.
 	retryStep = 100
-	// retryTime is how long a retry may take, because its caller waits. After that it
-	// answers that there is more.
+	// retryTime is how long a retry may take, because its caller waits. A longer retry
+	// stops then, and the answer says that there is more.
 	retryTime = 15 * time.Second
 )
 

@@ -1,10 +1,10 @@
 // Package operator serves the operators' routes of the HTTP API: servers, dead letters
 // and statistics.
 //
-// It is apart from package api, which accepts activities, because it has other users: a
-// person with a terminal or a web page, not a server that hands over work. This package
-// has the routes and the texts of refusals; the work is done by operator/registry,
-// deliver/deadletter, ledger/stats and the Sipher protocol.
+// The package is separate from package api, which accepts activities, because it has other
+// users: people with a terminal or a web page, not servers that submit activities. It has
+// the routes and the texts of refusals; operator/registry, deliver/deadletter,
+// ledger/stats and the Sipher protocol do the work.
 package operator
 
 import (

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/api/operator/registry"
 )
 
-// ServerRoutes are the routes of servers. now is the clock that a pause is
-// counted by.
+// ServerRoutes are the routes of servers. now is the clock from which the length of a
+// pause is counted.
 func ServerRoutes(s *registry.Service, now func() time.Time) []api.Route {
 	h := serverHandlers{s, now}
 	return []api.Route{
@@ -58,8 +58,8 @@ func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
 // act is an action on a server.
 type act func(ctx context.Context, n registry.Name) (contract.Server, error)
 
-// about handles a request about one server. read takes the act's fields from the body; a
-// field that is left is a fault.
+// about handles a request about one server. read takes the fields of the act from the
+// body; any other field is a fault.
 func (h serverHandlers) about(read func(n registry.Name, in api.Input) act) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		n, err := registry.ParseName(r.PathValue("host"))
@@ -90,7 +90,7 @@ func plain(do act) func(registry.Name, api.Input) act {
 	return func(registry.Name, api.Input) act { return do }
 }
 
-// longestWhy is how long a reason may be, in bytes, to fit into a server's record.
+// longestWhy is the longest reason that fits into a server's record, in bytes.
 const longestWhy = 200
 
 func why(in api.Input) string {

@@ -60,8 +60,8 @@ func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) 
 	return vs, "", nil
 }
 
-// place is where a list goes on: a directory, and that directory's own cursor, which
-// for Sipher servers is a URL.
+// place is where a list goes on: a directory, and a cursor of that directory. The cursor
+// of Sipher servers is a URL.
 type place struct {
 	directory int
 	after     string

@@ -12,9 +12,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Name is how operators name what deliveries go to: a host of the fediverse, a
-// single inbox of one, or a Sipher server by its URL. The three are told apart
-// by how they are written.
+// Name is an operator's name for a host of the fediverse, for a single inbox of a host, or
+// for a Sipher server (the URL of the server). Each of the three has its own notation.
 type Name struct {
 	// Key of the circuit; empty for a Sipher server.
 	Key string
@@ -22,7 +21,7 @@ type Name struct {
 	URL string
 }
 
-// ErrName says that a text names nothing that deliveries could go to.
+// ErrName says that a text names no server and no inbox.
 var ErrName = errors.New("names no server")
 
 const inboxMark = "inbox:"
@@ -78,8 +77,8 @@ func authority(s string) (string, error) {
 	return activity.Authority(u)
 }
 
-// blockable reports whether a host may be blocked with its subdomains. A block of
-// a top-level domain would be looked up for every delivery there is.
+// blockable reports whether a host may be blocked with its subdomains. A top-level domain
+// may not: its block would have to be looked up for every delivery.
 func blockable(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err != nil && strings.Contains(host, ".") && !strings.Contains(host, ":")

@@ -26,22 +26,22 @@ var (
 	// ErrUnknown: there is no such Sipher server. A host is never unknown: a host
 	// without a record is healthy.
 	ErrUnknown = errors.New("no such server")
-	// ErrBlocked: that cannot be done to a server that is blocked.
+	// ErrBlocked: the action is not possible while the server is blocked.
 	ErrBlocked = errors.New("server is blocked: unblock it first")
-	// ErrNotApplicable: that cannot be done to a server of this kind.
+	// ErrNotApplicable: the action is not possible for a server of this kind.
 	ErrNotApplicable = errors.New("does not apply")
 	// ErrBadCursor: a cursor was not made by fedpost.
 	ErrBadCursor = errors.New("no such cursor")
 )
 
-// Sipher is what is asked of the Sipher protocol's storage.
+// Sipher is what a Service needs of the Sipher protocol's storage.
 type Sipher interface {
 	peers.Store
 	peers.BlockList
 	peers.Schedule
 }
 
-// Service does what operators ask.
+// Service shows servers to operators and changes them.
 type Service struct {
 	Hosts  circuit.Store
 	Limits ratelimit.Limiter
@@ -69,7 +69,7 @@ type directory interface {
 	pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error)
 }
 
-// directories are all there are, in the order in which they are listed.
+// directories returns all directories, in the order in which they are listed.
 func (s *Service) directories() []directory { return []directory{hosts{s}, siphers{s}} }
 
 // of is the directory of a server.

@@ -68,9 +68,8 @@ func (s siphers) one(ctx context.Context, url string) (contract.Server, error) {
 	return v, nil
 }
 
-// sipherView is a registered server in the vocabulary of circuits. It is
-// exhausted when its last check has failed: only a delivery or an operator asks
-// it again.
+// sipherView is a registered server in the vocabulary of circuits. A server is exhausted
+// when its last check has failed: only a delivery or an operator then contacts it again.
 func sipherView(r peers.Server) contract.Server {
 	v := contract.Server{
 		Name: r.URL, Protocol: activity.Sipher, Phase: circuit.Healthy, LastSeen: r.LastSeen, Since: r.CreatedAt,
@@ -196,7 +195,7 @@ func (s siphers) unblock(ctx context.Context, n Name) (contract.Server, error) {
 	}
 	v, err := s.one(ctx, n.URL)
 	if errors.Is(err, ErrUnknown) {
-		return v, nil // nothing but the block was known of it
+		return v, nil // the server had no record except for the block
 	}
 	return v, err
 }
