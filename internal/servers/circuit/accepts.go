@@ -30,8 +30,8 @@ func (s State) Accepts(now time.Time) bool { return s.Decision(now) == Send }
 func (s State) Trying(now time.Time) bool { return s.Settled(now).Phase == HalfOpen }
 
 // Settled returns s as it is at now. Paused and Gone end by themselves at s.Until; after
-// their end the parked deliveries are released step by step. After several pauses in a
-// row a trial decides first.
+// their end the parked deliveries are released step by step. After the last of several
+// pauses in a row a trial decides first.
 func (s State) Settled(now time.Time) State {
 	switch s.Phase {
 	case "":
@@ -40,7 +40,7 @@ func (s State) Settled(now time.Time) State {
 		if s.Until.IsZero() || now.Before(s.Until) {
 			return s
 		}
-		if s.Throttles > 1 {
+		if s.Phase == Paused && s.Throttles > 1 {
 			return s.onTrial(now)
 		}
 		return s.reopened(now)

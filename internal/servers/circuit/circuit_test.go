@@ -444,3 +444,20 @@ func TestHostOfAKey(t *testing.T) {
 		t.Error(h, whole)
 	}
 }
+
+// TestAServerThatWasGoneIsOnNoTrialForEarlierPauses: the end of its time as gone is not
+// the end of a pause.
+func TestAServerThatWasGoneIsOnNoTrialForEarlierPauses(t *testing.T) {
+	s := fresh()
+	for range 3 {
+		s = s.Throttle(rules, t0.Add(time.Minute), "429", t0)
+	}
+	s.Throttles = 3
+	s = s.ConfirmedGone(rules, "410", t0)
+	if got := s.Decision(t0.Add(time.Hour)); got != Refuse {
+		t.Errorf("while the server is gone the decision is %d, want Refuse", got)
+	}
+	if got := s.Decision(t0.Add(48 * time.Hour)); got != Send {
+		t.Errorf("after its time as gone the decision is %d, want Send", got)
+	}
+}
