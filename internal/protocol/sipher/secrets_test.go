@@ -70,6 +70,10 @@ func TestInvariant6NoPrivateHalfIsPrinted(t *testing.T) {
 		}
 	}
 
+	// Printed before its first request: fmt would read what its connections write.
+	say(b.proto, *b.proto)
+	slog.New(slog.NewTextHandler(&seen, nil)).Info("x", "protocol", b.proto)
+
 	b.b.Behave(sipherpeer.Behavior{Status: 500}, sipherpeer.Behavior{BadSignature: true}, sipherpeer.Behavior{Garbage: true},
 		sipherpeer.Behavior{WrongRecipient: true}, sipherpeer.Behavior{Reset: true}, sipherpeer.Behavior{})
 	for n := range 8 {
@@ -91,8 +95,8 @@ func TestInvariant6NoPrivateHalfIsPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	say(b.proto, *b.proto, id, &id, struct{ id crypto.Identity }{id}, []any{id}, map[string]any{"id": id}, string(asJSON), fmt.Errorf("wrapped: %v", id))
-	slog.New(slog.NewTextHandler(&seen, nil)).Info("x", "id", id, "protocol", b.proto, "config", sipher.Config{Identity: id})
+	say(id, &id, struct{ id crypto.Identity }{id}, []any{id}, map[string]any{"id": id}, string(asJSON), fmt.Errorf("wrapped: %v", id))
+	slog.New(slog.NewTextHandler(&seen, nil)).Info("x", "id", id, "config", sipher.Config{Identity: id})
 
 	func() {
 		defer func() { say(recover(), string(debug.Stack())) }()
