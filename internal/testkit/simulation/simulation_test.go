@@ -34,6 +34,9 @@ var regressions = []uint64{}
 var unkept = []string{}
 
 func TestSimulation(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector runs goroutines in an order of its own")
+	}
 	n := uint64(fixed)
 	if testing.Short() {
 		n = 8
@@ -55,6 +58,9 @@ func check(t *testing.T, seed uint64) {
 
 // TestSimulate runs new seeds, for as long as it is told to.
 func TestSimulate(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector runs goroutines in an order of its own")
+	}
 	if *seeds == 0 && *runFor == 0 {
 		t.Skip("neither -simulate.seeds nor -simulate.for is given")
 	}
@@ -103,6 +109,9 @@ func processorTime() time.Duration {
 // TestTheSameSeedIsTheSameStory, call by call, or nothing that is found could be
 // looked at twice.
 func TestTheSameSeedIsTheSameStory(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector runs goroutines in an order of its own")
+	}
 	verbose = true
 	defer func() { verbose = false }()
 	for seed := range uint64(6) {
