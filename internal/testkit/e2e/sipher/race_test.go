@@ -1,6 +1,6 @@
 //go:build race
 
-package whole_test
+package sipher_test
 
 import "testing"
 
