@@ -1,0 +1,168 @@
+package healthcheck_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/healthcheck"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/world"
+)
+
+func TestWhatIsParkedForABlockedServerFails(t *testing.T) {
+	w, ids := outage(t, 30)
+	_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
+		return s.Block(circuit.Default(), "spam", w.Clock.Now())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Run(5*minut, time.Second)
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{down: activity.Failed})
+		if r := w.States(id)[down]; !strings.Contains(r.LastError, "blocked: spam") {
+			t.Errorf("%s", world.Brief(r))
+		}
+	}
+	if s := state(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Blocked || s.Parked {
+		t.Errorf("%s", world.Brief(s))
+	}
+	w.Quiet()
+}
+
+func TestABlockOfSubdomainsEndsWhatIsParkedForThem(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const (
+		one, two = "https://one.bad.example/inbox", "https://deep.two.bad.example:8443/inbox"
+		other    = "https://other.example/inbox"
+	)
+	inboxes := []string{one, two, other}
+	for _, inbox := range inboxes {
+		w.Servers.Script(activity.HostOf(inbox), world.Down)
+	}
+	ids := []activity.ID{w.Send(w.Activity("Create"), inboxes...)}
+	ordered := w.Activity("Create")
+	ordered.OrderingKey = "k"
+	ids = append(ids, w.Send(ordered, one))
+	w.Run(3*time.Hour, minut)
+	for range 5 {
+		ids = append(ids, w.Send(w.Activity("Create"), one, two))
+	}
+	w.Work()
+	if s := state(t, w, circuit.HostKey("one.bad.example")); !s.Parked || s.CheckAt.Before(w.Clock.Now().Add(10*minut)) {
+		t.Fatalf("%s", world.Brief(s))
+	}
+	if _, _, err := circuit.Change(t.Context(), w.Store, circuit.FamilyKey("bad.example"), func(s circuit.State) circuit.State {
+		return s.Block(circuit.Default(), "spam", w.Clock.Now())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got := len(w.Servers.Got())
+	p := &counting{}
+	r := runner(w, p, func(c *healthcheck.Config) { c.AtOnce, c.Due = 2, 2 })
+	for range 4 {
+		w.Clock.Advance(minut)
+		if err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Work()
+	}
+	for _, id := range ids {
+		for inbox, rec := range w.States(id) {
+			want := activity.Failed
+			if inbox == other {
+				want = activity.Parked
+			}
+			if rec.State != want {
+				t.Errorf("%s at %s is %s, want %s: %+v", id, inbox, rec.State, want, rec)
+			}
+		}
+	}
+	if n := len(w.Servers.Got()) - got; n != 0 {
+		t.Errorf("%d requests after the block", n)
+	}
+	w.Clock.Advance(24 * time.Hour)
+	p.n.Store(0)
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.n.Load(); n != 1 {
+		t.Errorf("%d probes a day later, want one of %s", n, other)
+	}
+	for _, key := range []string{circuit.HostKey("one.bad.example"), circuit.HostKey("deep.two.bad.example:8443"), circuit.FamilyKey("bad.example")} {
+		if s := state(t, w, key); s.Parked || !s.CheckAt.IsZero() {
+			t.Errorf("something is still due: %s", world.Brief(s))
+		}
+	}
+}
+
+func TestABlockOfAHostEndsWhatIsParkedForItsInboxes(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const broken, well = "https://down.example/broken", "https://down.example/inbox"
+	w.Servers.Script(broken, world.Answers(500))
+	var ids []activity.ID
+	for range 30 {
+		ids = append(ids, w.Send(w.Activity("Create"), broken))
+		w.Send(w.Activity("Create"), well)
+		w.Run(10*time.Second, time.Second)
+	}
+	w.Run(3*minut, time.Second)
+	if s := state(t, w, circuit.InboxKey(broken)); !s.Parked {
+		t.Fatalf("%s", world.Brief(s))
+	}
+	if _, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
+		return s.Block(circuit.Default(), "spam", w.Clock.Now())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.Run(3*minut, time.Second)
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{broken: activity.Failed})
+	}
+}
+
+func TestAnOperatorsPauseHoldsUntilItIsEnded(t *testing.T) {
+	w := world.New(t, world.Options{})
+	rules, key := circuit.Default(), circuit.HostKey("down.example")
+	change := func(f func(circuit.State) circuit.State) {
+		t.Helper()
+		if _, _, err := circuit.Change(t.Context(), w.Store, key, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(s circuit.State) circuit.State { return s.Pause(rules, time.Time{}, "maintenance", w.Clock.Now()) })
+	var ids []activity.ID
+	for range 5 {
+		ids = append(ids, w.Send(w.Activity("Create"), down))
+	}
+	w.Run(3*24*time.Hour, minut)
+	if n := len(w.Servers.Got()); n > 0 {
+		t.Errorf("%d requests in the pause", n)
+	}
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{down: activity.Parked})
+	}
+	change(func(s circuit.State) circuit.State { return s.Resume(rules, w.Clock.Now()) })
+	w.Run(5*minut, time.Second)
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{down: activity.Delivered})
+	}
+}
+
+func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
+	w := world.New(t, world.Options{})
+	_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
+		return s.Pause(circuit.Default(), time.Time{}, "", w.Clock.Now())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := w.Send(w.Activity("Create"), down)
+	w.Run(9*24*time.Hour, time.Hour)
+	w.Expect(id, map[string]activity.State{down: activity.Dead})
+	if len(w.DeadLetters.Deaths) != 1 {
+		t.Errorf("given up: %s", world.Brief(w.DeadLetters.Deaths))
+	}
+}
