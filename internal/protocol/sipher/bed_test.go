@@ -1,9 +1,7 @@
 package sipher_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -39,7 +37,7 @@ type bed struct {
 	net   *sipherpeer.Network
 	store sipher.Store
 	proto *sipher.Protocol
-	log   *syncBuffer
+	log   *sipherpeer.Log
 
 	mu  sync.Mutex
 	now time.Time
@@ -74,7 +72,7 @@ func newBedOf(t testing.TB, ps threePeers, opts ...option) *bed {
 	t.Helper()
 	b := &bed{
 		t: t, a: ps.a, b: ps.b, p: ps.p,
-		log: &syncBuffer{}, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		log: &sipherpeer.Log{}, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 	}
 	b.net = sipherpeer.NewNetwork(b.b, b.p)
 	for _, p := range []*sipherpeer.Peer{b.a, b.b, b.p} {
@@ -234,34 +232,7 @@ func (w want) check(t testing.TB, o outcome.Outcome) {
 // logged returns the log's lines with a message.
 func (b *bed) logged(message string) []map[string]any {
 	b.t.Helper()
-	var found []map[string]any
-	for line := range strings.Lines(b.log.String()) {
-		var m map[string]any
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			b.t.Fatal(err)
-		}
-		if m["msg"] == message {
-			found = append(found, m)
-		}
-	}
-	return found
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
+	return b.log.Lines(b.t, message)
 }
 
 func policies(t testing.TB, overrides string) option {

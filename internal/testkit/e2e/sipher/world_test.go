@@ -7,9 +7,7 @@
 package sipher_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -107,13 +105,13 @@ type fedpost struct {
 	api    http.Handler
 	engine *sqlite.Engine
 	store  *store.Store
-	log    *syncBuffer
+	log    *sipherpeer.Log
 	stop   func() // ends event sources and schedule; the API goes on
 }
 
 func start(t testing.TB, network http.RoundTripper, o options) *fedpost {
 	t.Helper()
-	f := &fedpost{t: t, log: &syncBuffer{}}
+	f := &fedpost{t: t, log: &sipherpeer.Log{}}
 	var settings config.Local
 	if err := config.From(&settings, o.settings); err != nil {
 		t.Fatal(err)
@@ -324,32 +322,5 @@ func (f *fedpost) dead() int {
 // logged returns the log's lines with a message.
 func (f *fedpost) logged(message string) []map[string]any {
 	f.t.Helper()
-	var found []map[string]any
-	for line := range strings.Lines(f.log.String()) {
-		var m map[string]any
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			f.t.Fatal(err)
-		}
-		if m["msg"] == message {
-			found = append(found, m)
-		}
-	}
-	return found
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
+	return f.log.Lines(f.t, message)
 }
