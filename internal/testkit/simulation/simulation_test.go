@@ -27,7 +27,7 @@ var (
 const fixed = 30
 
 // regressions are seeds that once broke a promise.
-var regressions = []uint64{}
+var regressions = []uint64{257770807733}
 
 // unkept are promises that fedpost is known to break still, by issue 11. They are
 // looked at by TestSimulate.
