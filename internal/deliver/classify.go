@@ -134,6 +134,8 @@ func (u *unit) judge(j *job) {
 			return s.TrialVoid(u.Rules, now)
 		case o.HostFault(), unverified:
 			return s.TrialFailed(u.Rules, o.Reason, o.Err, now)
+		case o.Class == outcome.Unverified:
+			return s.TrialAnswered(u.Rules, now)
 		}
 		return s.TrialPassed(u.Rules, now)
 	}})

@@ -24,6 +24,21 @@ func (u *unit) hasSlot(j *job) bool {
 	return !u.d.Slot.IsZero() && j.attempts == u.d.Attempts && u.Now().Sub(u.d.Slot) < slotSlack
 }
 
+// lateSlot reports whether a delivery that has come too late for its slot may use another.
+// If it were parked again, a queue that steadily lags would never let it through. The new
+// slot is at most slotSlack ahead, so that all deliveries together keep to the rate: the
+// releases of parked deliveries get fewer slots meanwhile.
+func (u *unit) lateSlot(ctx context.Context, j *job) (bool, error) {
+	if u.d.Slot.IsZero() || j.attempts != u.d.Attempts {
+		return false, nil
+	}
+	slots, err := u.Limiter.Book(ctx, j.host, 1, slotSlack)
+	if err != nil {
+		return false, fmt.Errorf("reserve rate of %s: %w", j.host, err)
+	}
+	return len(slots) > 0, nil
+}
+
 // limit parks deliveries over their host's rate limit, at once, so that no receive waits
 // for a turn. The scheduled function releases them at the rate.
 func (u *unit) limit(ctx context.Context) error {
@@ -32,7 +47,12 @@ func (u *unit) limit(ctx context.Context) error {
 	}
 	byHost := map[string][]*job{}
 	for _, j := range u.jobs {
-		if j.attempt && !u.hasSlot(j) && u.Hosts.State(circuit.HostKey(j.host)).Limited(u.Now()) > 0 {
+		if !j.attempt || u.hasSlot(j) || u.Hosts.State(circuit.HostKey(j.host)).Limited(u.Now()) == 0 {
+			continue
+		}
+		if ok, err := u.lateSlot(ctx, j); err != nil {
+			return err
+		} else if !ok {
 			byHost[j.host] = append(byHost[j.host], j)
 		}
 	}

@@ -90,8 +90,23 @@ func (s State) TrialPassed(r Rules, now time.Time) State {
 	}
 	s = t
 	s = s.reopened(now)
-	s.Throttles, s.Ramp = 0, r.rampAfter(r.Ramp[0])
+	s.Throttles, s.Unproven, s.Ramp = 0, 0, r.rampAfter(r.Ramp[0])
 	return s.kept(r, now)
+}
+
+// TrialAnswered begins the recovery, too, after an answer that is about the signing key of
+// the trial and shows nothing about others, such as a 401. The next outage or pause goes on
+// from the counts of the present one unless the server accepts something before: otherwise
+// a 401 now and then would make a server that takes none cost the quick checks each time.
+func (s State) TrialAnswered(r Rules, now time.Time) State {
+	t := s.Settled(now)
+	if t.Phase != HalfOpen {
+		return s
+	}
+	throttles, checks := t.Throttles, max(t.Checks, t.Unproven)
+	s = t.TrialPassed(r, now)
+	s.Throttles, s.Unproven = throttles, checks
+	return s
 }
 
 // TrialFailed says that the trial failed, which counts as a failed check. If the host has

@@ -58,6 +58,10 @@ type State struct {
 	// Throttles counts the pauses that the server has asked for in a row, without
 	// a delivery accepted in between.
 	Throttles int `json:"throttles,omitempty"`
+	// Unproven counts the failed checks of the outage that ended with a trial which was
+	// answered and not accepted. An outage that follows before the server has accepted
+	// anything goes on from this count.
+	Unproven int `json:"unproven,omitempty"`
 	// Doubt says that a shared inbox has answered 410, and that a probe is due to show
 	// whether the server is gone. DoubtAt is when a shared inbox last led to such a
 	// probe.

@@ -256,6 +256,63 @@ func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
 	}
 }
 
+func TestAnOutageAfterAnUnverifiedTrialGoesOnFromItsCounts(t *testing.T) {
+	down, now := see(fresh().Park(rules, t0), "abcde", t0)
+	for range 3 {
+		now = down.CheckAt
+		down = down.CheckFailed(rules, outcome.Timeout, "", now)
+	}
+	onTrial := down.CheckPassed(rules, down.CheckAt).TrialSent(rules, "https://a.example/a", Sweep{}, down.CheckAt)
+	answered := onTrial.TrialAnswered(rules, now)
+	if answered.Phase != Recovering || answered.Checks != 0 || answered.Unproven != 3 {
+		t.Fatalf("after an answered trial: %+v", answered)
+	}
+
+	again, at := see(answered, "abcde", now)
+	if wait := again.CheckAt.Sub(at.Add(-time.Second)); again.Phase != Unhealthy || wait != rules.CheckFirst+2*rules.CheckStep {
+		t.Errorf("the next outage is checked after %s, as if it were the first: %+v", wait, again)
+	}
+	accepted, at := see(answered, "A", now)
+	if accepted.Unproven != 0 {
+		t.Errorf("after a success: %+v", accepted)
+	}
+	if fresh, at := see(accepted, "abcde", at); fresh.CheckAt.Sub(at.Add(-time.Second)) != rules.CheckSoon {
+		t.Errorf("an outage after a success goes on from the counts of the one before: %+v", fresh)
+	}
+	if passed := onTrial.TrialPassed(rules, now); passed.Unproven != 0 {
+		t.Errorf("after a trial that was accepted: %+v", passed)
+	}
+	if resumed := again.Resume(rules, at); resumed.Unproven != 0 {
+		t.Errorf("after an operator said so: %+v", resumed)
+	}
+	if down.TrialAnswered(rules, now) != down {
+		t.Error("a server that is not on trial is changed")
+	}
+}
+
+func TestPausesGoOnGrowingAfterAnUnverifiedTrial(t *testing.T) {
+	s, now := fresh().Park(rules, t0), t0
+	for range 4 {
+		s = s.Throttle(rules, now.Add(time.Second), "", now)
+		now = s.Until
+	}
+	s = s.TrialAnswered(rules, now)
+	if s.Phase != Recovering {
+		t.Fatalf("%+v", s)
+	}
+	s = s.Throttle(rules, now.Add(time.Second), "", now)
+	if pause := s.Until.Sub(now); pause != 8*rules.Throttled {
+		t.Errorf("the fifth pause in a row lasts %s", pause)
+	}
+}
+
+func TestA401IsNeitherSuccessNorFailure(t *testing.T) {
+	o := Observation{}.Add("https://a.example/a", outcome.Outcome{Class: outcome.Unverified, Status: 401})
+	if o != (Observation{}) {
+		t.Errorf("%+v", o)
+	}
+}
+
 func TestAPauseHoldsUntilItsEndAndNeverLongerThanTheCap(t *testing.T) {
 	s := fresh().Throttle(rules, t0.Add(time.Hour), "429", t0)
 	if s.Accepts(t0.Add(time.Hour-1)) || !s.Accepts(t0.Add(time.Hour)) {

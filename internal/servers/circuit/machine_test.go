@@ -89,9 +89,12 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 					if rapid.Bool().Draw(t, "lost") {
 						return
 					}
-					if good {
+					switch unverified := rapid.Bool().Draw(t, "unverified"); {
+					case good && unverified:
+						change(s.TrialAnswered(rules, now))
+					case good:
 						change(s.TrialPassed(rules, now))
-					} else {
+					default:
 						change(s.TrialFailed(rules, rapid.SampledFrom([]outcome.Reason{outcome.Timeout, outcome.ReasonNone}).Draw(t, "reason"), "", now))
 					}
 				case Healthy, Recovering:

@@ -23,10 +23,11 @@ const several = "*"
 
 // Add returns o with the outcome of one more attempt, made on inbox after all attempts of
 // o. An answer that accepts the activity, or refuses it for good, is a success of the host:
-// see outcome.HostFault.
+// see outcome.HostFault. An answer about the signing key, a 401, is neither a success nor a
+// failure.
 func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	switch {
-	case out.Try != outcome.Made:
+	case out.Try != outcome.Made, out.Class == outcome.Unverified:
 	case out.HostFault():
 		if out.Reason == outcome.DNS || out.Reason == outcome.ConnRefused || out.Reason == outcome.TLS {
 			inbox = several

@@ -29,8 +29,8 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	case Paused:
 		// An attempt that was under way when the pause began has succeeded, so the
 		// server accepts deliveries.
-		if o.Successes > 0 && s.Throttles > 0 {
-			s.Throttles = 0
+		if o.Successes > 0 && (s.Throttles > 0 || s.Unproven > 0) {
+			s.Throttles, s.Unproven = 0, 0
 			return s.kept(r, now)
 		}
 	case Unhealthy, Exhausted:
@@ -58,9 +58,12 @@ func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 }
 
 // counts reports whether an observation is worth a write. Successes alone are not, unless
-// they end a streak of failures or pauses: with a write for every batch, workers that want
-// to change the record of a busy server would keep failing with ErrChanged.
-func (s State) counts(o Observation) bool { return o.Failures > 0 || s.Streak > 0 || s.Throttles > 0 }
+// they end a streak of failures or pauses, or are the first since an outage that ended
+// without one: with a write for every batch, workers that want to change the record of a
+// busy server would keep failing with ErrChanged.
+func (s State) counts(o Observation) bool {
+	return o.Failures > 0 || s.Streak > 0 || s.Throttles > 0 || s.Unproven > 0
+}
 
 // stale reports whether the window is over.
 func (s State) stale(r Rules, now time.Time) bool {
@@ -85,7 +88,7 @@ func (s State) count(r Rules, o Observation, now time.Time) State {
 		s.Window.Inbox = joint(s.Window.Inbox, inbox)
 	}
 	if o.Successes > 0 {
-		s.Streak, s.Throttles = 0, 0
+		s.Streak, s.Throttles, s.Unproven = 0, 0, 0
 	}
 	s.Streak += o.Trailing
 	if s.Since.IsZero() {

@@ -10,7 +10,7 @@ func (s State) Block(r Rules, why string, now time.Time) State {
 	if _, family := FamilyOf(s.Key); family || s.InboxesUntil.After(now) {
 		s.Parked = true
 	}
-	s.Throttles = 0
+	s.Throttles, s.Unproven = 0, 0
 	s.Phase, s.Why, s.CheckAt = Blocked, clip(why), time.Time{}
 	if s.Parked {
 		s.CheckAt = now // the scheduled function fails the parked deliveries
@@ -32,7 +32,7 @@ func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State 
 	if s.Phase == Blocked || (!until.IsZero() && !until.After(now)) {
 		return s
 	}
-	s.Throttles = 0
+	s.Throttles, s.Unproven = 0, 0
 	return s.pause(r, until, why, now)
 }
 
@@ -40,7 +40,7 @@ func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State 
 func (s State) Resume(r Rules, now time.Time) State {
 	switch s.Phase {
 	case Paused, Gone, Unhealthy, HalfOpen, Exhausted:
-		s.Throttles = 0
+		s.Throttles, s.Unproven = 0, 0
 		return s.reopened(now).kept(r, now)
 	}
 	return s

@@ -15,7 +15,9 @@ func (s State) Fault(r Rules, reason outcome.Reason, why string, now time.Time) 
 	}
 	s = s.reopened(now)
 	s.Phase, s.Reason, s.Why, s.DownSince = Unhealthy, reason, clip(why), now
-	s.CheckAt = now.Add(r.wait(0, s.Parked))
+	s.Checks = s.Unproven
+	// A delivery is parked next, so the slow checks are due as well.
+	s.CheckAt = now.Add(r.wait(s.Checks, true))
 	return s.kept(r, now)
 }
 
