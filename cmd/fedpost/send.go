@@ -19,6 +19,8 @@ type send struct {
 	To   []string `help:"Inbox, or target URL of a Sipher job. Repeat the flag for more inboxes." required:"" sep:"none"`
 	Key  string   `help:"Id of the key to sign with."`
 
+	AllowKeyOfOther bool `help:"Sign with a key that is not the activity's actor's, as for forwarding."`
+
 	Job       string `help:"Sipher: the job, such as deliver-post."`
 	ServerURL string `help:"Sipher: origin of the server that the target URL belongs to."`
 
@@ -38,7 +40,7 @@ func (c send) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	s := client.Submission{
-		KeyID: c.Key, Priority: c.Priority, OrderingKey: c.OrderingKey, DeduplicationKey: c.DeduplicationKey,
+		KeyID: c.Key, AllowKeyOfOther: c.AllowKeyOfOther, Priority: c.Priority, OrderingKey: c.OrderingKey, DeduplicationKey: c.DeduplicationKey,
 		DeduplicationTTL: client.Duration(c.DeduplicationTTL), Delay: client.Duration(c.Delay), ExpiresIn: client.Duration(c.ExpiresIn), Coalesce: c.Coalesce,
 	}
 	for _, to := range c.To {

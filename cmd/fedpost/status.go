@@ -85,12 +85,10 @@ type cancel struct{ handed }
 
 // Run stops it and shows how far it got.
 func (c cancel) Run(ctx context.Context, out io.Writer) error {
-	api, err := c.client(ctx)
-	if err != nil {
-		return err
-	}
-	if err := api.Do(ctx, http.MethodPost, c.path()+"/cancel", nil, nil); err != nil {
-		return err
-	}
-	return call(ctx, c.remote, out, http.MethodGet, c.path()+"?limit=1", nil, showCounts)
+	return call(ctx, c.remote, out, http.MethodPost, c.path()+"/cancel", nil, showCancelled)
+}
+
+func showCancelled(out io.Writer, s client.Cancelled) error {
+	_, err := fmt.Fprintf(out, "%s: %s (%s)\n", s.ID, s.Status, counts(s.Counts))
+	return err
 }

@@ -144,10 +144,29 @@ func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	v, err := a.o.Activities.View(r.Context(), id, "", 1)
+	if err != nil {
+		return activityProblem(err)
+	}
+	if v.Status == ledger.StatusDone {
+		return nothingLeft()
+	}
 	if err := a.o.Activities.CancelActivity(r.Context(), id); err != nil {
 		return activityProblem(err)
 	}
-	return answer(w, r, http.StatusOK, contract.Cancelled{ID: string(id), Status: string(ledger.StatusCancelled)})
+	if v, err = a.o.Activities.View(r.Context(), id, "", 1); err != nil {
+		return activityProblem(err)
+	}
+	if v.Status == ledger.StatusDone {
+		return nothingLeft() // the last recipient has come to its end meanwhile
+	}
+	return answer(w, r, http.StatusOK, contract.Cancelled{ID: string(id), Status: string(v.Status), Counts: counts(v)})
+}
+
+// nothingLeft is the problem of a cancellation that came too late for every recipient.
+func nothingLeft() error {
+	return contract.TypedProblem(http.StatusConflict, "nothing-to-cancel", "Nothing to cancel",
+		"Every recipient has come to its end already, so there is nothing left to cancel. GET /v1/activities/{id} shows what became of each.")
 }
 
 func pathID(r *http.Request) (activity.ID, error) {

@@ -72,7 +72,7 @@ func TestTheSubmittedBytesAreSentWhateverIsAroundThem(t *testing.T) {
 	} {
 		for _, around := range []string{`{"activity":%s,%s}`, "{%[2]s,\n \"activity\" : \t%[1]s \n}"} {
 			w := newWorld(t).withKey()
-			w.accepted(w.do("POST", "/v1/activities", fmt.Sprintf(around, text, `"keyId":"`+keyID+`","recipients":["https://a.example/i"]`)), "queued")
+			w.accepted(w.do("POST", "/v1/activities", fmt.Sprintf(around, text, `"allowKeyOfOther":true,"keyId":"`+keyID+`","recipients":["https://a.example/i"]`)), "queued")
 			if got := w.sent(queue.Normal)[0].Activity.Body; got != text {
 				t.Errorf("%q became %q", text, got)
 			}
@@ -382,6 +382,9 @@ func TestCancelIsRecordedAndRepeatable(t *testing.T) {
 		if res.Status != 200 || res.json(t)["status"] != "cancelled" || res.json(t)["id"] != id {
 			t.Errorf("answered %d %s", res.Status, res.Body)
 		}
+		if got := fmt.Sprint(res.json(t)["counts"]); got != "map[cancelled:2]" {
+			t.Errorf("counts %s", got)
+		}
 	}
 	r, err := w.store.Activity(t.Context(), activity.ID(id))
 	if err != nil || !r.Cancelled {
@@ -409,6 +412,35 @@ func TestUnreachableRecordsAreA503(t *testing.T) {
 		refused(t, res, 503, "Try again")
 		if res.Header.Get("Retry-After") == "" || strings.Contains(res.Body, "10.0.0.7") {
 			t.Errorf("answered %s, %v", res.Body, res.Header)
+		}
+	}
+}
+
+// ended is an activity that is done, from the beginning or from its cancellation on.
+type ended struct {
+	*records
+	cancelled, late bool
+}
+
+func (e *ended) View(ctx context.Context, id activity.ID, _ string, _ int) (ledger.View, error) {
+	v := ledger.View{ID: id, Status: ledger.StatusDone, Counts: map[activity.State]int{activity.Delivered: 2}}
+	if e.late && !e.cancelled {
+		v.Status = ledger.StatusDelivering
+	}
+	return v, nil
+}
+
+func (e *ended) CancelActivity(context.Context, activity.ID) error {
+	e.cancelled = true
+	return nil
+}
+
+func TestCancellingWhatIsDoneIsAConflict(t *testing.T) {
+	for _, e := range []*ended{{}, {late: true}} {
+		w := newWorld(t, func(o *api.Options) { o.Activities = e })
+		refused(t, w.do("POST", "/v1/activities/01ARZ3NDEKTSV4RRFFQ69G5FAV/cancel", ""), 409, "nothing left to cancel")
+		if e.cancelled != e.late {
+			t.Errorf("an activity that is done was cancelled: %v", e.cancelled)
 		}
 	}
 }

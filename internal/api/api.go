@@ -11,6 +11,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -164,7 +165,24 @@ func (a *API) unrouted(h http.Handler, r *http.Request) *contract.Problem {
 			return p
 		}
 	}
+	if path, slash := strings.CutSuffix(r.URL.EscapedPath(), "/"); slash && a.takes(r, path) {
+		return contract.NewProblem(http.StatusNotFound, "There is no such route: leave out the slash at the end of the path.")
+	}
 	return contract.NewProblem(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
+}
+
+// takes reports whether there is a route of that path, whatever its methods.
+func (a *API) takes(r *http.Request, path string) bool {
+	u, err := url.Parse(path)
+	if err != nil {
+		return false
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if _, pattern := a.mux.Handler(&http.Request{Method: method, URL: u, Host: r.Host}); pattern != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // discard is a ResponseWriter that keeps the status and the headers of an answer and drops

@@ -246,6 +246,8 @@ func TestUnknownRoutesAndMethodsAreProblems(t *testing.T) {
 		{"GET", "/v1", 404, ""},
 		{"GET", "/v2/activities", 404, ""},
 		{"POST", "/v1/activities/", 404, ""},
+		{"GET", "/v1/keys/x/", 404, ""},
+		{"POST", "/v1/activities/x/cancel/", 404, ""},
 		{"POST", "//v1/activities", 404, ""},
 		{"POST", "/v1/./activities", 404, ""},
 		{"POST", "/v1/keys/../activities", 404, ""},
@@ -257,6 +259,9 @@ func TestUnknownRoutesAndMethodsAreProblems(t *testing.T) {
 	} {
 		res := w.do(c.method, c.path, "")
 		refused(t, res, c.status, "")
+		if trailing := strings.HasPrefix(c.path, "/v1/") && strings.HasSuffix(c.path, "/"); trailing != strings.Contains(res.Body, "slash at the end") {
+			t.Errorf("%s: the hint is wrong: %s", c.path, res.Body)
+		}
 		if got := res.Header.Get("Allow"); got != c.allow {
 			t.Errorf("%s %s: Allow is %q, want %q", c.method, c.path, got, c.allow)
 		}

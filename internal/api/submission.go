@@ -16,8 +16,11 @@ import (
 // deduplication, which belong to the call.
 func (a *API) readSubmission(o *object) contract.Submission {
 	s := contract.Submission{
-		Protocol:       o.named("protocol"),
-		KeyID:          o.named("keyId"),
+		Protocol: o.named("protocol"),
+		KeyID:    o.named("keyId"),
+
+		AllowKeyOfOther: o.flag("allowKeyOfOther", false),
+
 		Job:            o.named("job"),
 		ServerURL:      o.named("serverUrl"),
 		OrderingKey:    o.named("orderingKey"),
@@ -48,7 +51,7 @@ func (a *API) readSubmission(o *object) contract.Submission {
 // key.
 func enqueueRequest(s contract.Submission) enqueue.Request {
 	req := enqueue.Request{
-		Protocol: activity.Protocol(s.Protocol), KeyID: s.KeyID, Job: s.Job, ServerURL: s.ServerURL,
+		Protocol: activity.Protocol(s.Protocol), KeyID: s.KeyID, AllowKeyOfOther: s.AllowKeyOfOther, Job: s.Job, ServerURL: s.ServerURL,
 		OrderingKey: s.OrderingKey, Delay: time.Duration(s.Delay), Priority: activity.Priority(s.Priority),
 		ExpiresIn: time.Duration(s.ExpiresIn), EveryInbox: !*s.PreferSharedInbox,
 		Coalesce: activity.Coalesce(s.Coalesce), CoalesceCreate: s.CoalesceCreate,
@@ -103,11 +106,8 @@ func accepted(r enqueue.Result) contract.Accepted {
 // statusOf is the status of an activity as callers see it.
 func statusOf(v ledger.View) contract.Status {
 	s := contract.Status{
-		ID: string(v.ID), Status: string(v.Status), Counts: make(map[string]int, len(v.Counts)),
+		ID: string(v.ID), Status: string(v.Status), Counts: counts(v),
 		Recipients: make([]contract.RecipientStatus, len(v.Recipients)), NextCursor: v.NextCursor,
-	}
-	for state, n := range v.Counts {
-		s.Counts[string(state)] = n
 	}
 	for i, r := range v.Recipients {
 		s.Recipients[i] = contract.RecipientStatus{
@@ -117,4 +117,13 @@ func statusOf(v ledger.View) contract.Status {
 		}
 	}
 	return s
+}
+
+// counts is how many recipients are in each state.
+func counts(v ledger.View) map[string]int {
+	all := make(map[string]int, len(v.Counts))
+	for state, n := range v.Counts {
+		all[string(state)] = n
+	}
+	return all
 }

@@ -19,6 +19,8 @@ var said = map[string]adds{
 	// Recipients count as a set, in canonical spelling, after the shared-inbox
 	// collapse.
 	"Recipients": inboxes, "EveryInbox": nothing,
+	// A permission changes nothing about the delivery.
+	"AllowKeyOfOther": nothing,
 	// The fingerprint is stored under the key, and the key's window changes
 	// nothing about the delivery.
 	"DeduplicationKey": nothing, "DeduplicationTTL": nothing,

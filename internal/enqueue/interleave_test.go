@@ -199,7 +199,7 @@ func (s *scheduler) start(other, open bool) {
 	entropy := mrand.NewChaCha8([32]byte{byte(s.made)})
 	c := &caller{s: s, started: s.clock, turn: make(chan effect), yield: make(chan string), request: request(key(s.key), ttl(window)), open: open}
 	if other {
-		c.request.Body = ptr(`{"actor":"another"}`)
+		c.request.Body, c.request.AllowKeyOfOther = ptr(`{"actor":"another"}`), true
 	}
 	fallback := dedup.Closed
 	if open {

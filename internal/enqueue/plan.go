@@ -67,7 +67,7 @@ func (s *Service) plan(items []item, operation string, key *string, ttl time.Dur
 }
 
 func (s *Service) priority(it item) activity.Priority {
-	if p, ok := s.o.Priorities[cmp.Or(it.typ, it.Job)]; ok {
+	if p, ok := s.o.Priorities[cmp.Or(it.said.Type, it.Job)]; ok {
 		return p
 	}
 	return s.o.Priority
@@ -109,7 +109,7 @@ func (p *plan) records(base activity.ID, at time.Time, retention time.Duration) 
 	for i, it := range p.items {
 		due := at.Add(p.delay)
 		r := ledger.Record{
-			ID: p.id(base, i), Protocol: it.Protocol, Type: it.typ, CreatedAt: at,
+			ID: p.id(base, i), Protocol: it.Protocol, Type: it.said.Type, CreatedAt: at,
 			Recipients: it.recipients, Targets: len(it.targets), Chunk: ledger.ChunkSize,
 			Fingerprint: p.fingerprint,
 			Forget:      due.Add(retention),
@@ -136,7 +136,7 @@ func (p *plan) message(rs []ledger.Record) message.Message {
 	ms := make([]message.Message, len(p.items))
 	for i, it := range p.items {
 		a := activity.Activity{
-			ID: rs[i].ID, Protocol: it.Protocol, Body: *it.Body, Type: it.typ,
+			ID: rs[i].ID, Protocol: it.Protocol, Body: *it.Body, Type: it.said.Type,
 			KeyID: it.KeyID, Job: it.Job, ServerURL: it.ServerURL,
 			Priority: it.Priority, OrderingKey: it.OrderingKey,
 			Coalesce: it.Coalesce, CoalesceCreate: it.CoalesceCreate,

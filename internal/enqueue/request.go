@@ -21,6 +21,9 @@ type Request struct {
 	Body *string
 
 	KeyID string // ActivityPub
+	// AllowKeyOfOther permits a key that does not belong to the activity's actor: a
+	// server that forwards an activity, or a relay, signs with its own.
+	AllowKeyOfOther bool
 
 	Job       string // Sipher
 	ServerURL string // Sipher

@@ -28,7 +28,7 @@ const maxTTL = 30 * 24 * time.Hour
 // item is a request that has been checked.
 type item struct {
 	Request
-	typ        string
+	said       protocol.Content
 	targets    []activity.Target
 	recipients int
 }
@@ -67,7 +67,10 @@ func (s *Service) checkProtocol(ctx context.Context, it *item, p protocol.Protoc
 		it.ServerURL = checkServer(it.ServerURL, f)
 	}
 	if s.expects(p, protocol.KeyID, it.KeyID, f) {
-		return s.checkKeyID(ctx, it.KeyID, f)
+		return s.checkKeyID(ctx, it, f)
+	}
+	if it.AllowKeyOfOther {
+		f.add("/allowKeyOfOther", "does not belong to protocol %q, which signs %s", p.Name, p.Intake.Signs)
 	}
 	return nil
 }
@@ -95,15 +98,16 @@ func (s *Service) checkDelivered(it *item, in protocol.Intake, f faults) {
 	case it.Body == nil:
 		f.add(pointer, "is missing; %s", in.Missing)
 	case s.checkBody(pointer, *it.Body, f) && in.Inspector != nil:
-		kind, found := in.Inspector.Inspect(*it.Body)
+		said, found := in.Inspector.Inspect(*it.Body)
 		for _, fault := range found {
 			f.add(pointer+fault.Pointer, "%s", fault.Detail)
 		}
-		it.typ = kind
+		it.said = said
 	}
 }
 
-func (s *Service) checkKeyID(ctx context.Context, id string, f faults) error {
+func (s *Service) checkKeyID(ctx context.Context, it *item, f faults) error {
+	id := it.KeyID
 	if id == "" {
 		f.add("/keyId", "is missing; give the id of the key to sign with")
 		return nil
@@ -120,6 +124,10 @@ func (s *Service) checkKeyID(ctx context.Context, id string, f faults) error {
 		return fmt.Errorf("look for key: %w", err)
 	case !known:
 		f.add("/keyId", "names no key; store it first with PUT /v1/keys/{id}, or make one with POST /v1/keys")
+		return nil
+	}
+	if actor := it.said.Actor; actor != "" && !it.AllowKeyOfOther && !keyOf(id, actor) {
+		f.add("/keyId", "is not a key of the activity's actor, so servers would refuse the activity; sign with a key of that actor, or set allowKeyOfOther to forward it for another")
 	}
 	return nil
 }
@@ -208,7 +216,7 @@ func (s *Service) checkOptions(req Request, f faults) {
 	case req.Delay < 0:
 		f.add("/delay", "is negative")
 	case req.Delay > s.o.Limits.Delay:
-		f.add("/delay", "is longer than %s", s.o.Limits.Delay)
+		f.add("/delay", "is longer than %s", days(s.o.Limits.Delay))
 	}
 	if req.ExpiresIn < 0 {
 		f.add("/expiresIn", "is negative")
@@ -235,6 +243,6 @@ func checkKey(key *string, ttl time.Duration, f faults) {
 	case key == nil:
 		f.add("/deduplicationTtl", "needs a deduplicationKey")
 	case ttl < time.Second || ttl > maxTTL:
-		f.add("/deduplicationTtl", "is %s; it is between 1s and %s", ttl, maxTTL)
+		f.add("/deduplicationTtl", "is %s; it is between 1s and %s", days(ttl), days(maxTTL))
 	}
 }

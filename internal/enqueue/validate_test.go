@@ -53,6 +53,15 @@ func TestBadInputIsNamedAndNothingIsStored(t *testing.T) {
 		"too large":                 {request(body(`{"actor":"a","x":"` + strings.Repeat("x", 256<<10) + `"}`)), "/activity", "the limit is 262144"},
 		"no key":                    {request(func(r *enqueue.Request) { r.KeyID = "" }), "/keyId", "missing"},
 		"unknown key":               {request(func(r *enqueue.Request) { r.KeyID = "https://a.example/nobody" }), "/keyId", "names no key"},
+		"key of another":            {request(ofActor("https://social.example/users/gus")), "/keyId", "not a key of the activity's actor"},
+		"key of another's name":     {request(ofActor("https://social.example/users/fri")), "/keyId", "allowKeyOfOther"},
+		"key of a host's own actor": {request(ofActor("https://social.example/")), "/keyId", "not a key of the activity's actor"},
+		"bto":                       {request(body(`{"actor":"a","bto":["https://a.example/b"]}`)), "/activity/bto", "blind recipients"},
+		"bcc":                       {request(body(`{"actor":"a","bcc":"https://a.example/b"}`)), "/activity/bcc", "leave this out"},
+		"bto of its object":         {request(body(`{"actor":"a","object":{"bto":[{"id":"b"}]}}`)), "/activity/object/bto", "blind recipients"},
+		"bcc in a list":             {request(body(`{"actor":"a","object":["x",{"as:bcc":["b"]}]}`)), "/activity/object/1/as:bcc", "blind recipients"},
+		"bto within an Undo":        {request(body(`{"actor":"a","object":{"object":{"bto":["b"]}}}`)), "/activity/object/object/bto", "blind recipients"},
+		"permission for sipher":     {sipher(func(r *enqueue.Request) { r.AllowKeyOfOther = true }), "/allowKeyOfOther", "does not belong"},
 		"no recipients":             {request(inbox()), "/recipients", "nobody"},
 		"relative inbox":            {request(inbox("https://a.example/inbox", "/inbox")), "/recipients/1/inbox", "absolute"},
 		"no scheme":                 {request(inbox("a.example/inbox")), "/recipients/0/inbox", "absolute"},
@@ -86,13 +95,14 @@ func TestBadInputIsNamedAndNothingIsStored(t *testing.T) {
 		"coalesce":                  {request(func(r *enqueue.Request) { r.Coalesce = "all" }), "/coalesce", "none and latest"},
 		"coalesceCreate":            {request(func(r *enqueue.Request) { r.CoalesceCreate = true }), "/coalesceCreate", "latest"},
 		"negative delay":            {request(delay(-time.Second)), "/delay", "negative"},
-		"delay too long":            {request(delay(30*24*time.Hour + time.Second)), "/delay", "longer than"},
+		"delay too long":            {request(delay(30*24*time.Hour + time.Second)), "/delay", "longer than 30 days"},
 		"negative expiry":           {request(func(r *enqueue.Request) { r.ExpiresIn = -1 }), "/expiresIn", "negative"},
 		"long ordering key":         {request(ordered(strings.Repeat("x", 1025))), "/orderingKey", "1025 bytes"},
 		"empty key":                 {request(key("")), "/deduplicationKey", "empty"},
 		"window without key":        {request(ttl(time.Hour)), "/deduplicationTtl", "needs a deduplicationKey"},
-		"short window":              {request(key("k"), ttl(time.Millisecond)), "/deduplicationTtl", "between"},
-		"long window":               {request(key("k"), ttl(31*24*time.Hour)), "/deduplicationTtl", "between"},
+		"short window":              {request(key("k"), ttl(time.Millisecond)), "/deduplicationTtl", "is 1ms; it is between 1s and 30 days"},
+		"long window":               {request(key("k"), ttl(31*24*time.Hour)), "/deduplicationTtl", "is 31 days; it is between"},
+		"odd window":                {request(key("k"), ttl(721*time.Hour+time.Minute)), "/deduplicationTtl", "is 721h1m;"},
 		"sipher without payload":    {sipher(func(r *enqueue.Request) { r.Body = nil }), "/payload", "missing"},
 		"sipher, payload too large": {sipher(body(strings.Repeat("x", 256<<10+1))), "/payload", "the limit is"},
 		"sipher, control chars":     {sipher(body(strings.Repeat("\x01", 256<<10))), "/payload", "control characters"},
@@ -329,5 +339,43 @@ func TestB21ASipherServerHasOneSpelling(t *testing.T) {
 	w.must(sipher(func(r *enqueue.Request) { r.ServerURL = "https://B.example:0443/" }), enqueue.Queued)
 	if got := w.one().Message.Activity.ServerURL; got != "https://b.example" {
 		t.Errorf("server %s", got)
+	}
+}
+
+// ofActor sets a body of an actor, and permits no key of another.
+func ofActor(id string) func(*enqueue.Request) {
+	return func(r *enqueue.Request) { r.Body = ptr(`{"type":"Create","actor":"` + id + `"}`) }
+}
+
+func TestAKeyBelongsToTheActorWhoseDocumentHasIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		actor, key string
+		allow      bool
+	}{
+		"a fragment":            {"https://social.example/users/frida", keyID, false},
+		"another spelling":      {"HTTPS://Social.example:443/users/frida", keyID, false},
+		"a document below":      {"https://social.example/users/frida", "https://social.example/users/frida/main-key", false},
+		"a query":               {"https://social.example/users/frida", "https://social.example/users/frida?operation=getkey", false},
+		"an actor in a query":   {"https://social.example/?author=1", "https://social.example/?author=1#main-key", false},
+		"an actor of fragments": {"https://social.example/card#me", "https://social.example/card#key", false},
+		"the host's own actor":  {"https://social.example/", "https://social.example/#main-key", false},
+		"no URL":                {"did:example:123", "did:example:123#key", false},
+		"forwarded":             {"https://other.example/users/gus", keyID, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, faults.NewPlan(), func(s *settings) { s.enqueue.Keys = keys{c.key: true} })
+			r := request(ofActor(c.actor))
+			r.KeyID, r.AllowKeyOfOther = c.key, c.allow
+			if _, err := w.enqueue(r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestEmptyListsOfBlindRecipientsTellNothing(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	if _, err := w.enqueue(request(body(`{"actor":"a","bto":[ ],"bcc":null,"object":{"bcc":[],"bto":"","to":"b"}}`))); err != nil {
+		t.Error(err)
 	}
 }

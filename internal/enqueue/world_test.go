@@ -166,8 +166,9 @@ func ttl(d time.Duration) func(*enqueue.Request) {
 	return func(r *enqueue.Request) { r.DeduplicationTTL = d }
 }
 
+// body sets a request's body, of any actor: most tests do not care about the actor.
 func body(s string) func(*enqueue.Request) {
-	return func(r *enqueue.Request) { r.Body = &s }
+	return func(r *enqueue.Request) { r.Body, r.AllowKeyOfOther = &s, r.Protocol == activity.ActivityPub }
 }
 
 func (w *world) enqueue(r enqueue.Request) (enqueue.Result, error) {

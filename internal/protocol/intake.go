@@ -53,9 +53,18 @@ const (
 
 // Inspector checks the content of a request before the request is accepted.
 type Inspector interface {
-	// Inspect returns the type of the activity ("": none) and the faults of the
-	// activity.
-	Inspect(body string) (kind string, faults []Fault)
+	// Inspect returns what the content says of itself, and its faults.
+	Inspect(body string) (Content, []Fault)
+}
+
+// Content is what an activity says of itself. Each field is empty if the activity does
+// not say it.
+type Content struct {
+	Type string // such as "Create"
+	// ID is the activity's own id, by which its author knows it.
+	ID string
+	// Actor is the id of who does it.
+	Actor string
 }
 
 // Fault is one thing that is wrong with the content of a request.

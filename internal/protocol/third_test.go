@@ -54,11 +54,11 @@ func (p *pigeon) call(format string, args ...any) {
 	p.calls = append(p.calls, fmt.Sprintf(format, args...))
 }
 
-func (p *pigeon) Inspect(body string) (string, []protocol.Fault) {
+func (p *pigeon) Inspect(body string) (protocol.Content, []protocol.Fault) {
 	if strings.TrimSpace(body) == "" {
-		return "", []protocol.Fault{{Detail: "is blank"}}
+		return protocol.Content{}, []protocol.Fault{{Detail: "is blank"}}
 	}
-	return "Letter", nil
+	return protocol.Content{Type: "Letter"}, nil
 }
 
 func (p *pigeon) Record(_ context.Context, a activity.Activity, t activity.Target) error {

@@ -9,6 +9,7 @@ type (
 	Recipient       = contract.Recipient
 	Accepted        = contract.Accepted
 	Status          = contract.Status
+	Cancelled       = contract.Cancelled
 	RecipientStatus = contract.RecipientStatus
 	NewKey          = contract.NewKey
 	PrivateKey      = contract.PrivateKey

@@ -14,6 +14,9 @@ type Submission struct {
 	Activity   json.RawMessage `json:"activity,omitempty"`
 	Recipients []Recipient     `json:"recipients"`
 	KeyID      string          `json:"keyId,omitempty"`
+	// AllowKeyOfOther permits a key that is not the activity's actor's, as for
+	// forwarding.
+	AllowKeyOfOther bool `json:"allowKeyOfOther,omitempty"`
 	// Protocol is activitypub (the default) or sipher.
 	Protocol string `json:"protocol,omitempty"`
 	// Job, ServerURL and Payload are a Sipher job's, which has no Activity.
@@ -148,6 +151,7 @@ type RecipientStatus struct {
 
 // Cancelled is the answer to POST /v1/activities/{id}/cancel.
 type Cancelled struct {
-	ID     string `json:"id"`
-	Status string `json:"status"`
+	ID     string         `json:"id"`
+	Status string         `json:"status"`
+	Counts map[string]int `json:"counts"` // recipients by state, as they stand
 }

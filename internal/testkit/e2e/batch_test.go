@@ -27,7 +27,7 @@ func batch(t *testing.T, w *World) {
 	}
 	many := r.URLs(120)
 	video := submission(fediverse.PeerTubeVideo(), KeyID, many...)
-	big := `{"activity":` + string(video.Activity) + `,"keyId":"` + KeyID + `","recipients":[` + quoted(many) + `]}`
+	big := `{"activity":` + string(video.Activity) + `,"keyId":"` + KeyID + `","allowKeyOfOther":true,"recipients":[` + quoted(many) + `]}`
 	body := `{"activities":[` + strings.Join(append(parts, big), ",") + `],"deduplicationKey":"a batch"}`
 	var first, again batchAnswer
 	for _, answer := range []*batchAnswer{&first, &again} {

@@ -148,6 +148,11 @@ func cancel(t *testing.T, w *World) {
 	w.Ends(w.Accept(marker).ID, map[string]int{"delivered": 1})
 	accepted(t, other, noteID("marker"))
 	var p *client.Problem
+	done := w.Accept(submission(note("done"), "", other.URL("/inbox"))).ID
+	w.Ends(done, map[string]int{"delivered": 1})
+	if err := w.cancel(t.Context(), done); !errors.As(err, &p) || p.Status != http.StatusConflict {
+		t.Errorf("cancelling what is done: %v", err)
+	}
 	if err := w.cancel(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV"); !errors.As(err, &p) || p.Status != http.StatusNotFound {
 		t.Errorf("cancelling what is not there: %v", err)
 	}

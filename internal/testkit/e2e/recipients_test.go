@@ -10,7 +10,7 @@ import (
 )
 
 func submission(body, key string, recipients ...string) client.Submission {
-	return client.Submission{Activity: json.RawMessage(body), Recipients: client.To(recipients...), KeyID: key}
+	return client.Submission{Activity: json.RawMessage(body), Recipients: client.To(recipients...), KeyID: key, AllowKeyOfOther: true}
 }
 
 func escape(id string) string { return url.PathEscape(id) }

@@ -179,7 +179,7 @@ func PrivatePEM(t testing.TB, id string) string {
 // Send submits an activity and returns its id.
 func (w *World) Send(body string, recipients ...string) string {
 	w.t.Helper()
-	return w.Accept(client.Submission{Activity: json.RawMessage(body), Recipients: client.To(recipients...)}).ID
+	return w.Accept(client.Submission{Activity: json.RawMessage(body), Recipients: client.To(recipients...), AllowKeyOfOther: true}).ID
 }
 
 // Accept submits s, with the world's key if it names none, and expects it to be

@@ -206,7 +206,7 @@ func (s *sim) operate(a Act, name string) {
 		if status, answer = s.call(fmt.Sprintf("%s try %d", name, try), method, path, body); status >= 200 && status < 300 || s.over.Load() {
 			return
 		}
-		if status == http.StatusNotFound && a.Do == Cancel && s.book.posts[a.N].forgotten(s) || status == http.StatusConflict && strings.Contains(answer, "blocked") {
+		if status == http.StatusNotFound && a.Do == Cancel && s.book.posts[a.N].forgotten(s) || status == http.StatusConflict && (strings.Contains(answer, "blocked") || strings.Contains(answer, "nothing-to-cancel")) {
 			return
 		}
 		if status >= 400 && status < 500 && status != http.StatusConflict {

@@ -101,7 +101,7 @@ func serve(t *testing.T, h http.Handler) string {
 // a request should.
 func (s *stack) submit(activity string, sub client.Submission) client.Accepted {
 	s.Helper()
-	sub.Activity, sub.KeyID = json.RawMessage(activity), s.keyID
+	sub.Activity, sub.KeyID, sub.AllowKeyOfOther = json.RawMessage(activity), s.keyID, true
 	sub.DeduplicationKey = cmp.Or(sub.DeduplicationKey, rand.Text())
 	a, err := s.client.Submit(s.Context(), sub)
 	if err != nil {

@@ -1,0 +1,38 @@
+package enqueue
+
+import (
+	"net/url"
+	"strings"
+
+	"fedpost/internal/activity"
+)
+
+// keyOf reports whether a key's id shows that the key is an actor's. Servers look the
+// owner up in the document that the key's id names, which is one of these:
+//
+//   - the actor's own document: https://a.example/users/frida#main-key (Mastodon, Misskey,
+//     Pleroma, Lemmy);
+//   - one below it: https://a.example/users/frida/main-key (GoToSocial), or with a query:
+//     https://a.example/users/frida?operation=getkey.
+//
+// The second does not count for an actor at the root of a host, below which everything is.
+func keyOf(key, actor string) bool {
+	key, actor = document(key), document(actor)
+	if key == actor {
+		return true
+	}
+	if u, err := url.Parse(actor); err != nil || strings.Trim(u.Path, "/") == "" {
+		return false
+	}
+	rest, below := strings.CutPrefix(key, strings.TrimSuffix(actor, "/"))
+	return below && rest != "" && (rest[0] == '/' || rest[0] == '?')
+}
+
+// document is the URL of the document that an id is in, in canonical form if it has one.
+func document(id string) string {
+	id, _, _ = strings.Cut(id, "#")
+	if c, err := activity.CanonicalURL(id); err == nil {
+		return c
+	}
+	return id
+}

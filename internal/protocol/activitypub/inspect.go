@@ -1,0 +1,163 @@
+package activitypub
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"fedpost/internal/protocol"
+)
+
+// inspector looks at activities before they are accepted.
+type inspector struct{}
+
+// Inspect implements protocol.Inspector.
+func (inspector) Inspect(body string) (protocol.Content, []protocol.Fault) {
+	h, ok := readHead(body)
+	var faults []protocol.Fault
+	switch {
+	case !ok:
+		faults = append(faults, protocol.Fault{Detail: "is not a JSON object"})
+	case h.Actor == "":
+		faults = append(faults, protocol.Fault{Pointer: "/actor", Detail: "is missing; give the id of the actor who sends it"})
+	}
+	return h.Content, append(faults, h.blind...)
+}
+
+// head holds the members of an activity that fedpost reads. All others are opaque.
+type head struct {
+	protocol.Content
+	blind []protocol.Fault
+}
+
+// deepest is how many objects within objects are searched for blind recipients: those of
+// an Undo of an Announce of a Note. Each level is decoded once more, so it is bounded.
+const deepest = 3
+
+// readHead reads what fedpost needs of an activity without changing the activity's bytes.
+// It returns false if body is not a JSON object.
+//
+// Names of members must match exactly, as in JSON-LD: encoding/json would accept "TYPE"
+// for "type".
+func readHead(body string) (h head, ok bool) {
+	ok = members([]byte(body), func(name string, value json.RawMessage) {
+		switch name {
+		case "type", "@type":
+			h.Type = firstString(value)
+		case "id", "@id":
+			h.ID = firstString(value)
+		case "actor":
+			h.Actor = identity(value)
+		case "object", "as:object":
+			h.blind = append(h.blind, searchObject("/"+name, value, deepest)...)
+		default:
+			h.blind = append(h.blind, blindMember("", name, value)...)
+		}
+	})
+	return h, ok
+}
+
+// members calls f with the members of a JSON object, and returns false if b is none.
+func members(b []byte, f func(name string, value json.RawMessage)) bool {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return false
+		}
+		name, _ := key.(string) // the name of a member is a string, or Token had failed
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return false
+		}
+		f(name, value)
+	}
+	_, err := dec.Token()
+	return err == nil
+}
+
+// mostBlind is how many faults about blind recipients are told of one list of objects.
+const mostBlind = 10
+
+// searchObject looks for blind recipients in the object of an activity, or in a list of
+// objects.
+func searchObject(at string, value json.RawMessage, levels int) (faults []protocol.Fault) {
+	if levels == 0 {
+		return nil
+	}
+	var list []json.RawMessage
+	if len(value) > 0 && value[0] == '[' && json.Unmarshal(value, &list) == nil {
+		for i, one := range list {
+			if faults = append(faults, searchObject(at+"/"+strconv.Itoa(i), one, levels-1)...); len(faults) >= mostBlind {
+				break
+			}
+		}
+		return faults
+	}
+	members(value, func(name string, inner json.RawMessage) {
+		if name == "object" || name == "as:object" {
+			faults = append(faults, searchObject(at+"/"+name, inner, levels-1)...)
+			return
+		}
+		faults = append(faults, blindMember(at, name, inner)...)
+	})
+	return faults
+}
+
+// blindMember is the fault of a member that names blind recipients. A server must remove
+// them before it delivers (https://www.w3.org/TR/activitypub/#client-to-server-interactions);
+// fedpost cannot, because it sends the bytes that it was given.
+func blindMember(at, name string, value json.RawMessage) []protocol.Fault {
+	switch name {
+	case "bto", "bcc", "as:bto", "as:bcc":
+	default:
+		return nil
+	}
+	if s := string(bytes.Join(bytes.Fields(value), nil)); s == "null" || s == "[]" || s == `""` {
+		return nil
+	}
+	return []protocol.Fault{{
+		Pointer: at + "/" + name,
+		Detail:  "would tell every recipient who the blind recipients are; list their inboxes in recipients, and leave this out of the activity",
+	}}
+}
+
+// firstString returns value if it is a string, or the first string if value is a list.
+func firstString(value json.RawMessage) string {
+	var one string
+	if json.Unmarshal(value, &one) == nil {
+		return one
+	}
+	var several []any
+	if json.Unmarshal(value, &several) == nil {
+		for _, v := range several {
+			if s, ok := v.(string); ok {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// identity returns value if it is an id, the id of an object, or the first of these in a
+// list; else nothing.
+func identity(value json.RawMessage) string {
+	var v any
+	if json.Unmarshal(value, &v) != nil {
+		return ""
+	}
+	if list, ok := v.([]any); ok && len(list) > 0 {
+		v = list[0]
+	}
+	if object, ok := v.(map[string]any); ok {
+		v = object["id"]
+		if v == nil {
+			v = object["@id"]
+		}
+	}
+	s, _ := v.(string)
+	return s
+}
