@@ -16,6 +16,7 @@ import (
 	"fedpost/internal/app/lambda"
 	"fedpost/internal/app/lambda/sqsevent"
 	"fedpost/internal/app/local"
+	"fedpost/internal/app/local/metrics"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
@@ -146,6 +147,9 @@ type settings struct {
 
 func (s settings) serve(ports app.Ports, listen string, sweep func(context.Context) error) (*local.Server, error) {
 	ports.PerQueue, ports.Retrying, ports.Keys = local.PerQueue, local.Retrying, ports.NewRing()
+	ports.Tally.Remember()
+	meter := metrics.New(ports.Tally)
+	ports.Metrics = meter
 	api, err := app.API(s.Enqueue(), s.Access.Token, ports)
 	if err != nil {
 		return nil, err
@@ -161,7 +165,7 @@ func (s settings) serve(ports app.Ports, listen string, sweep func(context.Conte
 	handler := sqsevent.Handler{Worker: deliver, Sources: local.Sources()}
 	return local.Start(local.Options{
 		Listen: listen, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep,
-		Services: local.Services{API: api, Deliver: handler.Handle, HealthCheck: health.Run},
+		Services: local.Services{API: faces(api, meter.Handler(api, ports.Log)), Deliver: handler.Handle, HealthCheck: health.Run},
 		Timeout:  topology.Deliver.Timeout, Every: s.every, Log: ports.Log,
 	})
 }

@@ -20,6 +20,7 @@ type (
 	Selection       = contract.Selection
 	Retried         = contract.Retried
 	Stats           = contract.Stats
+	History         = contract.History
 	Duration        = contract.Duration
 )
 

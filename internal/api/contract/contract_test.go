@@ -23,7 +23,7 @@ var types = map[string]any{
 	"Server": contract.Server{}, "Servers": contract.Servers{}, "SipherKeys": contract.SipherKeys{},
 	"Reason": contract.Block{}, "Pause": contract.Pause{},
 	"DeadLetter": contract.DeadLetter{}, "DeadLetters": contract.DeadLetters{}, "Selection": contract.Selection{}, "Retried": contract.Retried{},
-	"Stats": contract.Stats{}, "Follow": contract.Follow{}, "Follows": contract.Follows{}, "Problem": contract.Problem{}, "Health": contract.Health{},
+	"Stats": contract.Stats{}, "History": contract.History{}, "Follow": contract.Follow{}, "Follows": contract.Follows{}, "Problem": contract.Problem{}, "Health": contract.Health{},
 	"Discovery": nil, "Registration": nil, "Registered": nil, // the Sipher protocol's own
 }
 

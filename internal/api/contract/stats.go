@@ -48,3 +48,15 @@ type Trouble struct {
 	Reason    string            `json:"reason,omitempty"`
 	Why       string            `json:"why,omitempty"`
 }
+
+// History is the answer to GET /v1/stats/history: what the process that answers has
+// counted over time. Other processes and earlier ones are not in it.
+type History struct {
+	From        time.Time `json:"from"` // begin of the first step; the last step is under way
+	StepSeconds int       `json:"stepSeconds"`
+	// Since is when the process began to count: what was before is unknown.
+	Since time.Time `json:"since"`
+	// Counts have a number for each step, by the names of Stats.Counts. A name without a
+	// count is absent.
+	Counts map[string][]int `json:"counts"`
+}

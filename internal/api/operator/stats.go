@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"fedpost/internal/api"
 	"fedpost/internal/api/contract"
@@ -26,7 +28,36 @@ func StatsRoutes(reporter *Reporter) []api.Route {
 			return unreachable(err)
 		}
 		return api.Answer(w, r, http.StatusOK, report)
-	})}
+	}), route("GET /v1/stats/history", reporter.history)}
+}
+
+// period is a time that a history covers.
+type period string
+
+// periods are the steps of each period: as many as a chart can show.
+var periods = map[period]struct {
+	step  time.Duration
+	steps int
+}{"hour": {time.Minute, 60}, "day": {15 * time.Minute, 96}}
+
+func (s *Reporter) history(w http.ResponseWriter, r *http.Request) error {
+	q, err := api.ReadQuery(r, "period")
+	if err != nil {
+		return err
+	}
+	p, err := api.Choice(q, "period", period("hour"), "day")
+	if err != nil {
+		return err
+	}
+	of := periods[cmp.Or(p, "hour")]
+	h, ok := s.Tally.Series(of.step, of.steps)
+	if !ok {
+		return contract.TypedProblem(http.StatusNotFound, "no-history", "No history",
+			"This fedpost keeps no history: its functions come and go. On AWS, the CloudWatch dashboard that is named like the stack has it.")
+	}
+	return api.Answer(w, r, http.StatusOK, contract.History{
+		From: h.From, StepSeconds: int(h.Step.Seconds()), Since: h.Since, Counts: h.Counts,
+	})
 }
 
 // Follows are the follows that were announced to Sipher servers.

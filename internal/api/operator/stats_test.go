@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"fedpost/internal/api/contract"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger/stats"
@@ -151,4 +153,33 @@ func TestWhatIsWrongWithARequestForStatsOrFollowsIsSaid(t *testing.T) {
 		w.refused(503, "cannot be reached", "GET", "/v1/stats", "")
 		w.refused(503, "cannot be reached", "GET", "/v1/follows", "")
 	})
+}
+
+func TestAHistoryIsOfTheHourOrTheDay(t *testing.T) {
+	w := newWorld(t)
+	w.refused(404, "CloudWatch", "GET", "/v1/stats/history", "")
+	w.tally.Remember()
+	w.tally.Add("delivered", 3)
+	w.clock = start.Add(20 * time.Minute)
+	w.tally.Add("delivered", 4)
+	for query, want := range map[string]contract.History{
+		"":             {From: start.Add(-39 * time.Minute), StepSeconds: 60, Since: start, Counts: places(60, 39, 3, 59, 4)},
+		"?period=hour": {From: start.Add(-39 * time.Minute), StepSeconds: 60, Since: start, Counts: places(60, 39, 3, 59, 4)},
+		"?period=day":  {From: start.Add(-94 * 15 * time.Minute), StepSeconds: 900, Since: start, Counts: places(96, 94, 3, 95, 4)},
+	} {
+		var h contract.History
+		w.must("GET", "/v1/stats/history"+query, "", &h)
+		if diff := cmp.Diff(want, h); diff != "" {
+			t.Errorf("%q: %s", query, diff)
+		}
+	}
+	w.refused(400, "hour, day", "GET", "/v1/stats/history?period=week", "")
+	w.refused(400, "no query parameter", "GET", "/v1/stats/history?days=1", "")
+}
+
+// places are steps of which two are not zero.
+func places(steps, first, n, second, m int) map[string][]int {
+	s := make([]int, steps)
+	s[first], s[second] = n, m
+	return map[string][]int{"delivered": s}
 }

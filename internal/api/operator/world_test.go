@@ -25,6 +25,7 @@ import (
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/keys"
+	"fedpost/internal/ledger/stats"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/store"
 	"fedpost/internal/testkit/openapi"
@@ -45,6 +46,7 @@ type world struct {
 	clock  time.Time
 	api    http.Handler
 	broken broken
+	tally  *stats.Tally
 }
 
 // broken is a table that can be out of reach.
@@ -109,8 +111,9 @@ func newWorld(t testing.TB) *world {
 	if err := config.From(&settings, nil); err != nil {
 		t.Fatal(err)
 	}
+	w.tally = stats.NewTally(w.store, "of these tests", now)
 	w.api, err = app.API(settings.Enqueue(), token, app.Ports{
-		Table: w.broken, Queue: w.engine.Queue, Sealer: sealer, Now: now, Log: slog.New(slog.DiscardHandler),
+		Tally: w.tally, Table: w.broken, Queue: w.engine.Queue, Sealer: sealer, Now: now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,12 @@ var tallies = map[string]string{
 	"Parked": string(activity.Parked), "Duplicates": Duplicates, "DeduplicationFallbacks": Fallbacks, "Unrecorded": Unrecorded,
 }
 
+// Tallied reports whether a counter of Metrics is counted in the Tally, too.
+func Tallied(name string) bool {
+	_, ok := tallies[name]
+	return ok
+}
+
 // Metrics count for a monitoring system.
 type Metrics interface {
 	// Attempted is called after each attempt, with the state it led to.

@@ -50,6 +50,8 @@ type Tally struct {
 	now     func() time.Time
 
 	mu      sync.Mutex
+	totals  Counts            // since the process began
+	history *History          // nil: none is kept
 	days    map[string]Counts // totals of this process
 	dirty   map[string]bool
 	written time.Time
@@ -59,7 +61,7 @@ type Tally struct {
 
 // NewTally returns the tally of a process. process is a name that no other process has.
 func NewTally(store Store, process string, now func() time.Time) *Tally {
-	return &Tally{store: store, process: process, now: now, days: map[string]Counts{}, dirty: map[string]bool{}}
+	return &Tally{store: store, process: process, now: now, totals: Counts{}, days: map[string]Counts{}, dirty: map[string]bool{}}
 }
 
 // Day is how the day of a time is named: its date in UTC.
@@ -70,9 +72,14 @@ func (t *Tally) Add(name string, n int) {
 	if n == 0 {
 		return
 	}
-	day := Day(t.now())
+	now := t.now()
+	day := Day(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.totals[name] += n
+	if t.history != nil {
+		t.history.add(now, name, n)
+	}
 	if t.days[day] == nil {
 		t.days[day] = Counts{}
 	}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"fedpost/internal/api/client"
+)
+
+// scrape reads /metrics as Prometheus does: each sample by its name and labels.
+func (t terminal) scrape() map[string]float64 {
+	t.Helper()
+	status, body := t.get("/metrics", token)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for name, f := range families {
+		for _, m := range f.Metric {
+			var labels []string
+			for _, l := range m.Label {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			at := name + "{" + strings.Join(labels, ",") + "}"
+			all[at] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return all
+}
+
+// get makes a request with a token, or without one.
+func (t terminal) get(path, token string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, t.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// mixed runs everything that counts: deliveries that get through, are refused and die,
+// duplicates, a server that is blocked.
+func (t terminal) mixed() {
+	t.Helper()
+	inboxes := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/gone":
+			w.WriteHeader(http.StatusNotFound)
+		case "/broken":
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(inboxes.Close)
+	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+	t.run([]string{"servers", "block", "bad.example"})
+	for i := range 3 {
+		// A server of its own for what breaks, so that its circuit holds up nothing else.
+		out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--deduplication-key", fmt.Sprint(i),
+			"--to", inboxes.URL + "/ok", "--to", inboxes.URL + "/gone", "--to", inboxes.URL + "/broken", "--to", "https://bad.example/inbox"})
+		id, _, _ := strings.Cut(out, " ")
+		t.until(id+": done (2 failed, 1 dead, 1 delivered)", "status", id)
+		t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--deduplication-key", fmt.Sprint(i), "--to", inboxes.URL + "/ok",
+			"--to", inboxes.URL + "/gone", "--to", inboxes.URL + "/broken", "--to", "https://bad.example/inbox"}, "duplicate")
+	}
+}
+
+// TestMetricsStatsAndHistoryAgree after a mixed run: there is one source for the numbers.
+func TestMetricsStatsAndHistoryAgree(tt *testing.T) {
+	t := onServer(tt)
+	t.mixed()
+	metrics := t.scrape()
+	var s client.Stats
+	if err := json.Unmarshal([]byte(t.run([]string{"stats", "--json"})), &s); err != nil {
+		t.Fatal(err)
+	}
+	var h client.History
+	_, body := t.get("/v1/stats/history", token)
+	if err := json.Unmarshal([]byte(body), &h); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"accepted": 12, "attempts": 9, "delivered": 3, "failed": 6, "dead": 3, "duplicates": 3} {
+		if s.Counts[name] != want {
+			t.Errorf("stats count %d %s, want %d", s.Counts[name], name, want)
+		}
+	}
+	same := func(metric string, want int) {
+		t.Helper()
+		if got, ok := metrics[metric]; !ok || int(got) != want {
+			t.Errorf("%s is %v (%t), stats have %d", metric, got, ok, want)
+		}
+	}
+	for name, n := range s.Counts {
+		sum := 0
+		for _, m := range h.Counts[name] {
+			sum += m
+		}
+		if sum != n {
+			t.Errorf("the history of %s adds up to %d, stats have %d", name, sum, n)
+		}
+		switch name {
+		case "attempts":
+			same("fedpost_attempt_duration_seconds{protocol=activitypub}", n)
+			made := 0
+			for metric, value := range metrics {
+				if strings.HasPrefix(metric, "fedpost_attempts_total{") {
+					made += int(value)
+				}
+			}
+			if made != n {
+				t.Errorf("attempts by protocol and outcome add up to %d, stats have %d", made, n)
+			}
+		case "duplicates":
+			same("fedpost_deduplication_hits_total{}", n)
+		case "deduplicationFallbacks":
+			same("fedpost_deduplication_fallbacks_total{}", n)
+		case "unrecorded":
+			same("fedpost_unrecorded_activities_total{}", n)
+		default:
+			same("fedpost_recipients_total{state="+name+"}", n)
+		}
+	}
+	for name, q := range s.Queues {
+		same(fmt.Sprintf("fedpost_queue_messages{queue=%s,state=visible}", name), q.Visible)
+	}
+	same("fedpost_servers{phase=blocked}", s.Servers["blocked"])
+	same("fedpost_stats_up{}", 1)
+	same("fedpost_attempts_total{outcome=refused,protocol=activitypub}", 3)
+	same("fedpost_work_total{kind=dead}", 3)
+	if metrics["go_goroutines{}"] == 0 {
+		t.Error("nothing is said about Go's runtime")
+	}
+}
+
+func TestMetricsAreForThoseWhoMayRead(tt *testing.T) {
+	t := onServer(tt)
+	for _, token := range []string{"", "another token altogether"} {
+		if status, body := t.get("/metrics", token); status != http.StatusUnauthorized || !strings.Contains(body, "Send the API token") || strings.Contains(body, "fedpost_") {
+			t.Errorf("with token %q: %d %s", token, status, body)
+		}
+	}
+}
+
+func TestMetricsAreNamedAsPrometheusRecommends(tt *testing.T) {
+	t := onServer(tt)
+	t.mixed()
+	_, body := t.get("/metrics", token)
+	problems, err := promlint.New(strings.NewReader(body)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestTheDashboardAndTheAlertsNameMetricsThatExist, so that no panel stays empty and no
+// alert silent for a name.
+func TestTheDashboardAndTheAlertsNameMetricsThatExist(tt *testing.T) {
+	t := onServer(tt)
+	t.mixed()
+	_, body := t.get("/metrics", token)
+	for _, file := range []string{"dashboard.json", "alerts.yaml"} {
+		text, err := os.ReadFile("../../deploy/grafana/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := regexp.MustCompile(`\b(?:fedpost|go|process)_[a-z_]+`).FindAllString(string(text), -1)
+		if len(names) < 8 {
+			t.Errorf("%s names only %q", file, names)
+		}
+		for _, name := range names {
+			if !strings.Contains(body, "\n"+name+"{") && !strings.Contains(body, "\n"+name+" ") {
+				t.Errorf("%s names %s, which fedpost does not have", file, name)
+			}
+		}
+		if file == "dashboard.json" && !json.Valid(text) {
+			t.Error("the dashboard is not JSON")
+		}
+	}
+}

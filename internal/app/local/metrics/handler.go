@@ -1,0 +1,85 @@
+package metrics
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
+)
+
+var (
+	messages = describe("fedpost_queue_messages", "Messages in a queue: visible, in_flight or delayed.", "queue", "state")
+	oldest   = describe("fedpost_queue_oldest_seconds", "Age of a queue's oldest message, where the queue tells it. SQS tells it to CloudWatch only.", "queue")
+	servers  = describe("fedpost_servers", "Servers that are not healthy, by phase; inbox counts single inboxes in trouble on healthy servers.", "phase")
+	readable = describe("fedpost_stats_up", "1 if queues and servers could be read; 0 if the table or a queue failed, and then their metrics are missing.")
+)
+
+// phases are shown also when they are 0, so that an alert on one of them ends.
+var phases = []string{"unhealthy", "half-open", "recovering", "paused", "exhausted", "gone", "blocked", "inbox"}
+
+// Handler serves the metrics to whoever may read GET /v1/stats: the API answers that
+// request first, with the Bearer token of the caller.
+func (m *Meter) Handler(api http.Handler, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		var report state
+		err := client.InsideOf(api, token).Do(r.Context(), http.MethodGet, "/v1/stats", nil, &report.stats)
+		var p *contract.Problem
+		if errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
+			if err := p.Write(w); err != nil {
+				log.InfoContext(r.Context(), "answer of metrics", "error", err)
+			}
+			return
+		}
+		if report.known = err == nil; err != nil {
+			log.ErrorContext(r.Context(), "metrics without queues and servers", "error", err)
+		}
+		now := prometheus.NewRegistry()
+		now.MustRegister(report)
+		promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError),
+		}).ServeHTTP(w, r)
+	})
+}
+
+// state collects queues and servers as GET /v1/stats shows them.
+type state struct {
+	known bool
+	stats contract.Stats
+}
+
+// Describe implements prometheus.Collector.
+func (s state) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{messages, oldest, servers, readable} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s state) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	if !s.known {
+		gauge(readable, 0)
+		return
+	}
+	gauge(readable, 1)
+	for name, q := range s.stats.Queues {
+		gauge(messages, q.Visible, string(name), "visible")
+		gauge(messages, q.InFlight, string(name), "in_flight")
+		gauge(messages, q.Delayed, string(name), "delayed")
+		if q.Oldest != nil {
+			gauge(oldest, *q.Oldest, string(name))
+		}
+	}
+	for _, phase := range phases {
+		gauge(servers, s.stats.Servers[phase], phase)
+	}
+}

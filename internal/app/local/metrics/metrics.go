@@ -1,0 +1,91 @@
+// Package metrics serves the metrics of `fedpost up` for Prometheus.
+//
+// Counters of recipients are those of the process's stats.Tally, and depths of queues and
+// servers by phase are those of GET /v1/stats, so /metrics, /v1/stats and the operator's
+// page cannot disagree. Only attempts have counters of their own, because protocol and
+// duration are in no statistics.
+//
+// No metric has a label that a stranger can fill: hosts are in the log and the registry.
+//
+// https://prometheus.io/docs/practices/naming/
+package metrics
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/ledger/stats"
+)
+
+// buckets are the upper bounds of attempts' durations in seconds. Most servers answer
+// within half a second; an attempt ends after 15 s, Sipher's after 45 s.
+var buckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60}
+
+// kinds are shown from the start, so that the first count is a rise.
+var kinds = []string{"came_back", "dead", "exhausted", "probes", "rejected", "released"}
+
+// Meter counts what happens in a process. It implements stats.Metrics.
+type Meter struct {
+	registry *prometheus.Registry
+	attempts *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	work     *prometheus.CounterVec
+}
+
+// New returns a meter of a process whose recipients tally counts.
+func New(tally *stats.Tally) *Meter {
+	m := &Meter{
+		registry: prometheus.NewRegistry(),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fedpost_attempts_total",
+			Help: "Requests made to inboxes, by protocol and by the class of what came of it: delivered, refused, retry, doubtful, unverified, throttled or gone.",
+		}, []string{"protocol", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fedpost_attempt_duration_seconds", Buckets: buckets,
+			Help: "How long requests to inboxes took, from the first byte dialled to the end of the answer.",
+		}, []string{"protocol"}),
+		work: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fedpost_work_total",
+			Help: "What the process did beside attempts: dead, released, probes, exhausted (servers), rejected (messages that no worker can read), came_back (messages handed back after a fault of fedpost's own).",
+		}, []string{"kind"}),
+	}
+	for _, kind := range kinds {
+		m.work.WithLabelValues(kind)
+	}
+	m.registry.MustRegister(m.attempts, m.duration, m.work, recipients{tally},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Attempted implements stats.Metrics.
+func (m *Meter) Attempted(a activity.Activity, o outcome.Outcome, _ activity.State) {
+	if o.Try != outcome.Made {
+		return
+	}
+	m.attempts.WithLabelValues(string(a.Protocol), string(o.Class)).Inc()
+	m.duration.WithLabelValues(string(a.Protocol)).Observe(o.Took.Seconds())
+}
+
+// Counted implements stats.Metrics. Counts that the Tally has, too, are taken from there.
+func (m *Meter) Counted(name string, n int) {
+	if !stats.Tallied(name) {
+		m.work.WithLabelValues(snake(name)).Add(float64(n))
+	}
+}
+
+// snake writes CamelCase as Prometheus does: came_back.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
