@@ -66,8 +66,8 @@ func (e *Engine) redriveAll(ctx context.Context, dead, to queue.Name) (int, erro
 		if err != nil {
 			return total, fmt.Errorf("redrive %s: %w", dead, err)
 		}
-		for source := range moved {
-			e.wake.ring(source)
+		for source, messages := range moved {
+			e.wake.ring(source, messages)
 		}
 		if total += n; n < redriveStep {
 			return total, nil

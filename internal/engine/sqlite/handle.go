@@ -55,7 +55,7 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 		return fmt.Errorf("delete from %s: %w", q.name, err)
 	}
 	if freed {
-		q.wake.ring(q.name)
+		q.wake.ring(q.name, 1) // for the group, which one receiver gets
 	}
 	return nil
 }
@@ -72,8 +72,11 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 	if err != nil {
 		return fmt.Errorf("change the visibility of a message of %s: %w", q.name, err)
 	}
-	// A waiting receiver must learn of the new time, whether later or sooner.
-	q.wake.ring(q.name)
+	if d == 0 {
+		q.wake.ring(q.name, 1)
+	} else {
+		q.wake.shift(q.name)
+	}
 	return nil
 }
 

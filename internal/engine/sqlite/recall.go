@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"fedpost/internal/engine/queue"
 )
@@ -24,7 +25,7 @@ func (e *Engine) Recall(ctx context.Context) error {
 		return fmt.Errorf("recall messages in flight: %w", err)
 	}
 	for _, n := range queue.Names {
-		e.wake.ring(n)
+		e.wake.ring(n, math.MaxInt)
 	}
 	return nil
 }

@@ -26,15 +26,20 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 	if o.Visibility == 0 {
 		o.Visibility = q.config.Visibility
 	}
+	if o.Wait == 0 {
+		return q.take(ctx, o)
+	}
 	deadline := time.Now().Add(o.Wait)
+	w := q.wake.join(q.name)
+	defer q.wake.leave(w)
 	for {
-		rung, looked := q.wake.listen(q.name), q.now().UnixMilli()
+		looked := q.now().UnixMilli()
 		got, err := q.take(ctx, o)
 		left := time.Until(deadline)
 		if err != nil || len(got) > 0 || left <= 0 {
 			return got, err
 		}
-		if err := q.sleep(ctx, rung, looked, left); err != nil {
+		if err := q.sleep(ctx, w, looked, left); err != nil {
 			return nil, err
 		}
 	}
@@ -42,15 +47,18 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 
 // sleep waits, for at most left, until a message may have become receivable since
 // the queue was last read.
-func (q *mq) sleep(ctx context.Context, rung <-chan struct{}, looked int64, left time.Duration) error {
-	next, err := q.next(ctx, looked)
-	if err != nil {
-		return err
+func (q *mq) sleep(ctx context.Context, w *waiter, looked int64, left time.Duration) error {
+	if q.wake.watches(w) {
+		next, err := q.next(ctx, looked)
+		if err != nil {
+			return err
+		}
+		left = min(left, next)
 	}
-	timer := time.NewTimer(min(left, next))
+	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
-	case <-rung:
+	case <-w.rung:
 	case <-timer.C:
 	case <-q.writer.stopped:
 		return ErrClosed
@@ -89,9 +97,9 @@ type stored struct {
 // take receives what is visible now.
 func (q *mq) take(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
 	var got []queue.Received
-	var dead bool
+	var dead int
 	err := q.write(ctx, func(s *session) error {
-		got, dead = nil, false
+		got, dead = nil, 0
 		t := taking{mq: q, s: s, now: q.now().UnixMilli(), max: o.Max, visibility: o.Visibility}
 		var err error
 		if q.name.FIFO() {
@@ -105,8 +113,8 @@ func (q *mq) take(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received
 	if err != nil {
 		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
 	}
-	if dead {
-		q.wake.ring(q.name.DeadLetter())
+	if dead > 0 {
+		q.wake.ring(q.name.DeadLetter(), dead)
 	}
 	return got, nil
 }
@@ -119,7 +127,7 @@ type taking struct {
 	max        int
 	visibility time.Duration
 	got        []queue.Received
-	dead       bool // a message went to the dead letters
+	dead       int // messages that went to the dead letters
 }
 
 const selectStored = `SELECT m.seq, m.receives, m.grp, m.dedup, m.sent, b.body, b.attributes
@@ -222,7 +230,7 @@ func (t *taking) load(query string, args ...any) ([]stored, error) {
 // often.
 func (t *taking) hand(m stored) error {
 	if t.config.MaxReceives > 0 && m.receives >= t.config.MaxReceives {
-		t.dead = true
+		t.dead++
 		return t.moveToDead(m)
 	}
 	if err := t.s.exec(`UPDATE message SET visible = ?, receives = receives + 1, received = ? WHERE seq = ?`,

@@ -87,12 +87,26 @@ func (q *mq) insert(ctx context.Context, ms []queue.Message) error {
 	})
 	switch {
 	case err == nil:
-		q.wake.ring(q.name)
+		q.announce(ms)
 		return nil
 	case errors.Is(err, errUncertain):
 		return fmt.Errorf("send to %s: %w", q.name, err)
 	}
 	return fmt.Errorf("send to %s: %w: %w", q.name, queue.ErrNotSent, err)
+}
+
+// announce wakes receivers for messages that were written.
+func (q *mq) announce(ms []queue.Message) {
+	now := 0
+	for _, m := range ms {
+		if m.Delay == 0 {
+			now++
+		}
+	}
+	q.wake.ring(q.name, now)
+	if now < len(ms) {
+		q.wake.shift(q.name)
+	}
 }
 
 func (q *mq) insertOne(s *session, m queue.Message, now int64) error {

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,4 +45,137 @@ func ticking(t *testing.T, name queue.Name, hidden time.Duration) {
 			t.Errorf("%s, hidden for %s: received %q after %s", name, hidden, bodies(got), time.Since(begun))
 		}
 	})
+}
+
+// TestOneMessageWakesOneReceiver counts how often the receivers that wait look at the
+// queue: each look reads the clock.
+func TestOneMessageWakesOneReceiver(t *testing.T) {
+	const receivers = 40
+	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
+		synctest.Test(t, func(t *testing.T) {
+			var looks atomic.Int64
+			q := openAt(t, Memory, Options{Now: func() time.Time { looks.Add(1); return time.Now() }}).Queue(name)
+			got := make(chan string, receivers)
+			for range receivers {
+				go func() {
+					ms, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 10, Wait: 20 * time.Second})
+					if err != nil {
+						t.Error(err)
+					}
+					got <- bodies(ms)
+				}()
+			}
+			synctest.Wait()
+			for n := range 3 {
+				looks.Store(0)
+				begun := time.Now()
+				mustSend(t, q, message(name, n))
+				if b := <-got; b != fmt.Sprint(n) || time.Since(begun) > 0 {
+					t.Errorf("%s: received %q after %s", name, b, time.Since(begun))
+				}
+				synctest.Wait()
+				// A look at the queue and one at when the next message will be visible, of the
+				// receiver that was woken and of the one that watches the time in its place.
+				if n := looks.Load(); n > 8 {
+					t.Errorf("%s: one message had the clock read %d times", name, n)
+				}
+			}
+			for range receivers - 3 {
+				<-got
+			}
+		})
+	}
+}
+
+// message is one that may be sent to the queue.
+func message(name queue.Name, n int) queue.Message {
+	if name.FIFO() {
+		return ordered(fmt.Sprint(n), fmt.Sprint(n), fmt.Sprint(n))
+	}
+	return queue.Message{Body: fmt.Sprint(n)}
+}
+
+// TestAsManyMessagesWakeAsManyReceivers sends five messages to receivers that take one each.
+func TestAsManyMessagesWakeAsManyReceivers(t *testing.T) {
+	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
+		synctest.Test(t, func(t *testing.T) {
+			q := openAt(t, Memory, Options{}).Queue(name)
+			got := make(chan string, 10)
+			for range 10 {
+				go func() {
+					ms, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 1, Wait: 20 * time.Second})
+					if err != nil {
+						t.Error(err)
+					}
+					got <- bodies(ms)
+				}()
+			}
+			synctest.Wait()
+			begun := time.Now()
+			var ms []queue.Message
+			for n := range 5 {
+				ms = append(ms, message(name, n))
+			}
+			mustSend(t, q, ms...)
+			for range 5 {
+				if b := <-got; b == "" || time.Since(begun) > 0 {
+					t.Errorf("%s: received %q after %s", name, b, time.Since(begun))
+				}
+			}
+			for range 5 {
+				if b := <-got; b != "" {
+					t.Errorf("%s: received %q, a sixth message", name, b)
+				}
+			}
+		})
+	}
+}
+
+// TestTheEndOfAVisibilityTimeoutWakesAReceiver, whichever of those that wait has left in the
+// meantime, and whether the time was made shorter or longer.
+func TestTheEndOfAVisibilityTimeoutWakesAReceiver(t *testing.T) {
+	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
+		for _, change := range []time.Duration{2 * time.Second, 9 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				q := openAt(t, Memory, Options{}).Queue(name)
+				mustSend(t, q, message(name, 0))
+				held := receive(t, q, queue.ReceiveOptions{Visibility: 5 * time.Second})
+				type result struct {
+					body string
+					at   time.Duration
+				}
+				begun, got := time.Now(), make(chan result, 10)
+				for n := range 10 {
+					ctx := t.Context()
+					if n < 3 { // the first to wait are the first to leave
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, time.Second)
+						defer cancel()
+					}
+					go func() {
+						ms, err := q.Receive(ctx, queue.ReceiveOptions{Max: 10, Wait: 20 * time.Second})
+						if err != nil && ctx.Err() == nil {
+							t.Error(err)
+						}
+						got <- result{bodies(ms), time.Since(begun)}
+					}()
+					synctest.Wait()
+				}
+				if err := q.ChangeVisibility(t.Context(), held[0].Handle, change); err != nil {
+					t.Fatal(err)
+				}
+				for range 3 {
+					<-got
+				}
+				if r := <-got; r.body != "0" || r.at != change {
+					t.Errorf("%s: received %q after %s, want it after %s", name, r.body, r.at, change)
+				}
+				for range 6 {
+					if r := <-got; r.body != "" {
+						t.Errorf("%s: received %q again", name, r.body)
+					}
+				}
+			})
+		}
+	}
 }
