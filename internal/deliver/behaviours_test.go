@@ -211,13 +211,20 @@ func TestWhatHasExpiredIsNotSent(t *testing.T) {
 }
 
 // TestAMessageThatEndsProcessesIsGivenUpInOrder: the process dies in the middle
-// of each receipt, so only the queue's count of receives tells.
+// of each receipt, so only the queue's count of receives tells. If another process dies
+// while it gives the message up, the next one does so.
 func TestAMessageThatEndsProcessesIsGivenUpInOrder(t *testing.T) {
+	for _, last := range []int{0, 1, 40, 74} {
+		t.Run(fmt.Sprint(last, " receives before the last"), func(t *testing.T) { endsProcesses(t, last) })
+	}
+}
+
+func endsProcesses(t *testing.T, last int) {
 	w := world.New(t, world.Options{})
 	id := w.Send(w.Activity("Create"), "https://a.example/inbox", "https://b.example/inbox")
 	limit := topology.Of(queue.Normal).MaxReceives
 	q := w.Engine.Queue(queue.Normal)
-	for range limit - 1 {
+	for range limit - 1 - last {
 		got, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 1})
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%d received, %v", len(got), err)
@@ -236,7 +243,7 @@ func TestAMessageThatEndsProcessesIsGivenUpInOrder(t *testing.T) {
 }
 
 func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
-	w := world.New(t, world.Options{Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 3 }}})
+	w := world.New(t, world.Options{Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 82 }}})
 	w.Servers.Script("a.example", func(_ world.Request, n int) outcome.Outcome {
 		if w.Clock.Now().Before(world.Start.Add(3 * time.Hour)) {
 			return outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: "the key could not be loaded"}

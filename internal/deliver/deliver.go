@@ -100,7 +100,8 @@ type Limits struct {
 	// Default 1 min.
 	Lease time.Duration
 	// MaxReceives tells after how many receives a queue gives a message to its
-	// dead letters; nil or 0 if it never does.
+	// dead letters; nil or 0 if it never does. In the last 75 of them the engine
+	// itself gives the message up, with a record.
 	MaxReceives func(queue.Name) int
 }
 

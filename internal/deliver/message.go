@@ -20,15 +20,24 @@ func (v *invocation) message(ctx context.Context, m queue.Received) (disposition
 		return v.reject(ctx, m, "malformed", err)
 	}
 	limit := v.Limits.MaxReceives(v.from)
-	if limit > 0 && m.ReceiveCount >= limit {
+	if limit > 0 && m.ReceiveCount > limit-lastReceives {
 		return v.lastChance(ctx, m, msg)
 	}
 	f, err := v.work(ctx, m, msg)
-	if limit > 0 && m.ReceiveCount >= limit-1 && !v.from.FIFO() && (err != nil || !f.done) {
+	if limit > 0 && m.ReceiveCount > limit-lastReceives-renewals && !v.from.FIFO() && (err != nil || !f.done) {
 		return v.renew(ctx, m, f, err)
 	}
 	return f, err
 }
+
+// A message is given up at the lastReceives that a queue allows, and is renewed, if it is
+// not finished, at the renewals before them. One of each would do if processes never died
+// and calls never failed: after a death in the very last receive the queue moves the
+// message to its dead letters, and the ledger says for ever that it is retried.
+const (
+	lastReceives = 75
+	renewals     = 5
+)
 
 func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	if msg.NotBefore.After(v.Now()) {
@@ -100,9 +109,9 @@ func (v *invocation) renew(ctx context.Context, m queue.Received, f disposition,
 	return done, nil
 }
 
-// lastChance gives up a message at its last receive, with records and dead letters; the
-// queue would only move the message. The receive before would have renewed the message if
-// its process had lived. So the message probably kills processes, and is not worked on
+// lastChance gives up a message at its last receives, with records and dead letters; the
+// queue would only move the message. The receives before would have renewed the message if
+// their processes had lived. So the message probably kills processes, and is not worked on
 // again.
 func (v *invocation) lastChance(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	why := errors.New("received " + strconv.Itoa(m.ReceiveCount) + " times without being finished")

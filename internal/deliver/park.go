@@ -58,7 +58,13 @@ func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parkin
 	if hold {
 		return u.Lot.Hold(ctx, known, ps)
 	}
-	mark := func(s circuit.State) circuit.State { return s.Park(u.Rules, u.Now()) }
+	mark := func(s circuit.State) circuit.State {
+		s = s.Park(u.Rules, u.Now())
+		for _, p := range ps {
+			s = s.OtherInbox(u.Rules, p.Delivery.Targets[0].Inbox, u.Now())
+		}
+		return s
+	}
 	if !whole && known.Accepts(u.Now()) {
 		// The host accepts deliveries and this inbox does not: so the inbox gets a
 		// circuit of its own.

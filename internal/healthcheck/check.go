@@ -43,11 +43,11 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 		return nil
 	}
 	return r.ifEmpty(ctx, after, func(s circuit.State) circuit.State {
-		if ended == 0 {
-			return s
+		if ended == 0 || after.Checks <= r.Rules.Checks {
+			return s // a check that came early would use up one of the quick ones
 		}
 		// Ordered deliveries keep their spots until they are final, so the lot may be
-		// empty soon: look again before the next check.
+		// empty soon: look again before the next daily check.
 		return s.Sooner(r.Rules, r.Now().Add(r.Rules.CheckFirst), r.Now())
 	})
 }

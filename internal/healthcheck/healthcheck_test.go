@@ -262,6 +262,38 @@ func TestAnInboxThatBreaksConnectionsHoldsItsServerForOneCheckOnly(t *testing.T)
 	}
 }
 
+// Found by the simulation: when an inbox had used up the quick checks, a delivery to
+// another inbox of the server waited for the daily check.
+func TestADeliveryToAnotherInboxBringsTheDailyCheckForward(t *testing.T) {
+	w := world.New(t, world.Options{})
+	w.Servers.Script("https://a.example/broken", world.Down)
+	w.Send(w.Activity("Create"), "https://a.example/broken")
+	w.Run(4*time.Hour, minut)
+	key := circuit.HostKey("a.example")
+	if s := state(t, w, key); s.CheckAt.Sub(w.Now()) < 12*time.Hour {
+		t.Fatalf("the checks are not daily yet: %s", world.Brief(s))
+	}
+	fine := w.Send(w.Activity("Create"), "https://a.example/fine")
+	w.Run(10*minut, time.Second)
+	w.Expect(fine, map[string]activity.State{"https://a.example/fine": activity.Delivered})
+}
+
+// TestManyInboxesThatTakeNothingBringFewChecksForward: a server that answers probes and
+// takes nothing at any of 400 inboxes still costs few requests.
+func TestManyInboxesThatTakeNothingBringFewChecksForward(t *testing.T) {
+	w := world.New(t, world.Options{})
+	for n := range 400 {
+		w.Servers.Script(fmt.Sprint("https://a.example/", n), world.Down)
+	}
+	for n := range 400 {
+		w.Send(w.Activity("Create"), fmt.Sprint("https://a.example/", n))
+		w.Run(2*minut, minut)
+	}
+	if got := len(w.Servers.Got()); got > 30 {
+		t.Errorf("%d requests to inboxes in %s", got, w.Now().Sub(world.Start))
+	}
+}
+
 func TestDelayedWorkAndProtocolsOfTheirOwnHaveTheirTurn(t *testing.T) {
 	w := world.New(t, world.Options{})
 	a, c := &part{}, &part{err: errors.New("registry is down")}

@@ -40,3 +40,24 @@ func TestWhatIsOverdueTakesNoTurnUnderARateLimit(t *testing.T) {
 	}
 	w.Expect(young, map[string]activity.State{down: activity.Delivered})
 }
+
+// TestWhatExpiresUsesUpNoQuickCheck was found by the simulation: each check at which
+// something had expired brought the next one forward, so the quick checks of two hours
+// were over after half an hour, and a server that was back after an hour got nothing for a
+// day.
+func TestWhatExpiresUsesUpNoQuickCheck(t *testing.T) {
+	w := world.New(t, world.Options{})
+	w.Servers.Script("down.example", world.Down)
+	waiting := w.Send(w.Activity("Create"), down)
+	w.Run(2*minut, time.Second)
+	for range 6 {
+		a := w.Activity("Create")
+		a.ExpiresAt = w.Now().Add(4 * minut)
+		w.Send(a, down)
+		w.Run(5*minut, minut)
+	}
+	w.Run(30*minut, minut)
+	w.Servers.Script("down.example", nil)
+	w.Run(90*minut, minut)
+	w.Expect(waiting, map[string]activity.State{down: activity.Delivered})
+}

@@ -81,14 +81,15 @@ var queues = map[queue.Name]Queue{
 	// A standard queue's limit of receives is a back-stop against messages that
 	// kill the function. It is not the retry policy, which counts tries itself:
 	// the policy's few tries, lost claims and throttled polls must all fit below
-	// the limit.
-	queue.High:   {BatchSize: 10, Concurrency: 20, MaxReceives: 25},
-	queue.Normal: {BatchSize: 10, Concurrency: 40, MaxReceives: 25},
-	queue.Low:    {BatchSize: 10, Concurrency: 10, MaxReceives: 25},
+	// the limit. In the last 75 receives a message is only given up, with a record
+	// (deliver.Limits.MaxReceives).
+	queue.High:   {BatchSize: 10, Concurrency: 20, MaxReceives: 100},
+	queue.Normal: {BatchSize: 10, Concurrency: 40, MaxReceives: 100},
+	queue.Low:    {BatchSize: 10, Concurrency: 10, MaxReceives: 100},
 	// When a message of a group on the ordered queue fails, all messages of the
 	// group behind it are handed back, and each hand-back counts as a receive. A
 	// low limit would move healthy messages to the dead-letter queue.
-	queue.Ordered: {BatchSize: 10, Concurrency: 20, MaxReceives: 200},
+	queue.Ordered: {BatchSize: 10, Concurrency: 20, MaxReceives: 275},
 	// A message that moves to a standard dead-letter queue keeps its age, so the
 	// dead-letter queue must keep messages for longer than its source queues. 14
 	// days is the most that SQS allows.

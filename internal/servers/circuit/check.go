@@ -38,7 +38,19 @@ func (s State) CheckFailed(r Rules, reason outcome.Reason, why string, now time.
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
 	}
+	s.Trials = 0
 	return s.failed(r, reason, why, now)
+}
+
+// OtherInbox says that a delivery to inbox is about to be parked. If the server answered
+// the last probe and only a trial to another inbox failed, the fault may be that inbox's.
+// So the daily check comes forward to Rules.CheckFirst from now, at most Rules.Checks
+// times in an outage, which bounds what a server with many inboxes costs that takes nothing.
+func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
+	if s.Phase != Unhealthy || s.Trials == 0 || s.HasTried(inbox) || r.quick(s.Checks) || s.Checks > 2*r.Checks {
+		return s
+	}
+	return s.Sooner(r, now.Add(r.CheckFirst), now)
 }
 
 func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time) State {
