@@ -82,7 +82,7 @@ func (e *Engine) redrive(s *session, dead, to queue.Name, moved map[queue.Name]i
 	var seqs []int64
 	var rows []row
 	err := s.each(`SELECT m.seq, coalesce(nullif(?1, ''), m.source), m.grp, m.dedup, b.body, b.attributes FROM message m JOIN body b ON b.seq = m.seq
-		WHERE m.queue = ?2 AND (?1 <> '' OR m.source <> '') AND m.visible <= ?3 ORDER BY m.seq LIMIT ?4`,
+		WHERE m.queue = ?2 AND (?1 <> '' OR m.source <> '') AND m.visible <= ?3 ORDER BY m.seq LIMIT ?4 + 0`,
 		[]any{string(to), string(dead), now, redriveStep},
 		func(scan func(...any) error) error {
 			var seq int64

@@ -18,16 +18,21 @@ import (
 
 func TestEveryCommitWaitsForTheDisk(t *testing.T) {
 	e := openAt(t, file(t), Options{})
-	for pragma, want := range map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "fullfsync": "1", "checkpoint_fullfsync": "1", "auto_vacuum": "2",
-	} {
-		var got string
+	for pragma, want := range map[string]int{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1, "auto_vacuum": 2} {
+		var got int
 		if err := e.write(t.Context(), func(s *session) error {
 			_, err := s.one("PRAGMA "+pragma, nil, &got)
 			return err
 		}); err != nil || got != want {
-			t.Errorf("%s is %s, error %v, want %s", pragma, got, err, want)
+			t.Errorf("%s is %d, error %v, want %d", pragma, got, err, want)
 		}
+	}
+	var journal string
+	if err := e.write(t.Context(), func(s *session) error {
+		_, err := s.one("PRAGMA journal_mode", nil, &journal)
+		return err
+	}); err != nil || journal != "wal" {
+		t.Errorf("the journal's mode is %s, error %v", journal, err)
 	}
 }
 
@@ -289,5 +294,45 @@ func TestTimesBeyondTheRange(t *testing.T) {
 	}
 	if got, err := tb.Due(t.Context(), "s", far, 1); err != nil || len(got) != 1 {
 		t.Errorf("%v, error %v", got, err)
+	}
+}
+
+// TestNoStatementIsPlannedAnewForItsLimit looks at all statements that a session prepares:
+// SQLite plans a statement anew for each value of a limit that is a bare parameter.
+func TestNoStatementIsPlannedAnewForItsLimit(t *testing.T) {
+	e := openAt(t, Memory, Options{})
+	for _, name := range queue.Names {
+		receive(t, e.Queue(name), queue.ReceiveOptions{})
+	}
+	if err := e.Queue(queue.Ordered).Send(t.Context(), ordered("g", "k", "x")); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, e.Queue(queue.Ordered), queue.ReceiveOptions{})
+	if _, err := e.Redrive(t.Context(), queue.Dead); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []table.Range{{PK: "a", Limit: 1}, {PK: "a", From: "a", To: "b"}} {
+		if _, _, err := e.Table().Query(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.Table().Due(t.Context(), "s", time.Now(), 1); err != nil {
+		t.Fatal(err)
+	}
+	limits := 0
+	for text := range e.writer.session.stmts {
+		_, limit, ok := strings.Cut(text, "LIMIT ?")
+		if !ok {
+			continue
+		}
+		if limits++; !strings.HasSuffix(strings.TrimRight(limit, ")"), " + 0") {
+			t.Errorf("a limit that is a bare parameter: %s", text)
+		}
+	}
+	if limits < 8 {
+		t.Errorf("only %d statements with a limit were looked at", limits)
 	}
 }

@@ -32,7 +32,7 @@ func settleGroup(s *session, n queue.Name, group string, now int64) error {
 // freeGroups lists groups whose first message is visible, the longest free first.
 func freeGroups(s *session, n queue.Name, now int64, limit int) ([]string, error) {
 	var groups []string
-	err := s.each(`SELECT grp FROM fifo_group WHERE queue = ? AND free <= ? ORDER BY free LIMIT ?`,
+	err := s.each(`SELECT grp FROM fifo_group WHERE queue = ? AND free <= ? ORDER BY free LIMIT ? + 0`,
 		[]any{string(n), now, limit},
 		func(scan func(...any) error) error {
 			var g string

@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,14 +31,14 @@ var pragmas = []string{
 	"temp_store(memory)",
 }
 
-func (e *Engine) open(ctx context.Context, path string) error {
+func (e *Engine) open(path string) error {
 	source := "file::memory:?" + options(pragmas...)
 	if path != Memory {
 		var err error
 		if path, err = real(path); err != nil {
 			return err
 		}
-		if e.release, err = lock(ctx, path); err != nil {
+		if e.release, err = lock(path); err != nil {
 			return err
 		}
 		if err := create(path); err != nil {
@@ -50,7 +48,7 @@ func (e *Engine) open(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	main, err := e.session(ctx, source)
+	main, err := newSession(source)
 	if err != nil {
 		return err
 	}
@@ -61,35 +59,15 @@ func (e *Engine) open(ctx context.Context, path string) error {
 	if path == Memory {
 		return nil
 	}
-	readers := make(chan *session, readSessions)
-	for range cap(readers) {
-		s, err := e.session(ctx, source)
+	e.readers = newReaders()
+	for range readSessions {
+		s, err := newSession(source)
 		if err != nil {
-			return errors.Join(err, closeAll(readers))
+			return err
 		}
-		readers <- s
+		e.readers.add(s)
 	}
-	e.readers = readers
 	return nil
-}
-
-func closeAll(sessions chan *session) error {
-	close(sessions)
-	var errs []error
-	for s := range sessions {
-		errs = append(errs, s.close())
-	}
-	return errors.Join(errs...)
-}
-
-func (e *Engine) session(ctx context.Context, source string) (*session, error) {
-	db, err := sql.Open("sqlite", source)
-	if err != nil {
-		return nil, err
-	}
-	e.dbs = append(e.dbs, db)
-	db.SetMaxOpenConns(1)
-	return newSession(ctx, db)
 }
 
 // lock makes sure that one process has the file at path: a second writer
@@ -97,7 +75,7 @@ func (e *Engine) session(ctx context.Context, source string) (*session, error) {
 // not wake up for messages that the first process sends. The lock is an exclusive transaction
 // on an empty database beside the file: it works on every system that SQLite
 // knows, and it goes with the process however that ends.
-func lock(ctx context.Context, path string) (release func() error, err error) {
+func lock(path string) (release func() error, err error) {
 	path += ".lock"
 	if err := create(path); err != nil {
 		return nil, err
@@ -106,19 +84,23 @@ func lock(ctx context.Context, path string) (release func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("sqlite", source)
+	s, err := newSession(source)
 	if err != nil {
-		return nil, err
+		return nil, busy(err)
 	}
-	db.SetMaxOpenConns(1)
-	if _, err := db.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
-		var se *sqlite.Error
-		if errors.As(err, &se) && se.Code()&0xff == sqlite3.SQLITE_BUSY {
-			err = fmt.Errorf("it is in use by another fedpost: stop that one, or choose another data directory (%w)", err)
-		}
-		return nil, errors.Join(err, db.Close())
+	if err := s.exec("BEGIN EXCLUSIVE"); err != nil {
+		return nil, errors.Join(busy(err), s.close())
 	}
-	return db.Close, nil
+	return s.close, nil
+}
+
+// busy says what to do about an error, if it is that the file is in use.
+func busy(err error) error {
+	var se *sqlite.Error
+	if errors.As(err, &se) && se.Code()&0xff == sqlite3.SQLITE_BUSY {
+		return fmt.Errorf("it is in use by another fedpost: stop that one, or choose another data directory (%w)", err)
+	}
+	return err
 }
 
 // real returns the path that symbolic links lead to, also if the file does not

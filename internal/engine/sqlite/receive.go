@@ -134,7 +134,7 @@ const selectStored = `SELECT m.seq, m.receives, m.grp, m.dedup, m.sent, b.body, 
 	FROM message m JOIN body b ON b.seq = m.seq `
 
 func (t *taking) standard() error {
-	return t.all(`WHERE m.queue = ? AND m.visible <= ? AND m.sent > ? ORDER BY m.visible, m.receives, m.seq LIMIT ?`,
+	return t.all(`WHERE m.queue = ? AND m.visible <= ? AND m.sent > ? ORDER BY m.visible, m.receives, m.seq LIMIT ? + 0`,
 		string(t.name), t.now, t.oldest())
 }
 
@@ -194,7 +194,7 @@ func (t *taking) run(group string) error {
 		[]any{end, string(t.name), group, t.now}, &end); err != nil {
 		return err
 	}
-	if err := t.all(`WHERE m.queue = ? AND m.grp = ? AND m.fifo = 1 AND m.visible <= ? AND m.seq < ? ORDER BY m.seq LIMIT ?`,
+	if err := t.all(`WHERE m.queue = ? AND m.grp = ? AND m.fifo = 1 AND m.visible <= ? AND m.seq < ? ORDER BY m.seq LIMIT ? + 0`,
 		string(t.name), group, t.now, end); err != nil {
 		return err
 	}

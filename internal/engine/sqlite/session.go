@@ -2,28 +2,36 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+
+	"modernc.org/sqlite"
 )
 
-// session is one connection with the statements prepared on it. One goroutine at
-// a time uses it.
+// session is one connection with the statements prepared on it. One goroutine at a time
+// uses it, and best always the same one, as SQLite needs a deep stack.
 //
-// Statements run without the caller's context: interrupting a statement would
-// make the driver discard the connection, and with it the transaction of other
-// callers.
+// A session uses the driver without database/sql, whose pool, locks and conversions cost as
+// much as the statements themselves. Statements run without the caller's context:
+// interrupting one would end the transaction of other callers.
+//
+// A limit in a statement is written as an expression, LIMIT ? + 0: where the limit is a bare
+// parameter, SQLite plans a statement anew each time that its parameters change, which
+// costs as much as a read itself.
 type session struct {
-	conn  *sql.Conn
-	stmts map[string]*sql.Stmt
+	conn  driver.Conn
+	stmts map[string]driver.Stmt
 }
 
-func newSession(ctx context.Context, db *sql.DB) (*session, error) {
-	conn, err := db.Conn(ctx)
+// newSession returns a session on the database with the given name.
+func newSession(name string) (*session, error) {
+	conn, err := new(sqlite.Driver).Open(name)
 	if err != nil {
 		return nil, err
 	}
-	return &session{conn: conn, stmts: make(map[string]*sql.Stmt)}, nil
+	return &session{conn: conn, stmts: make(map[string]driver.Stmt)}, nil
 }
 
 func (s *session) close() error {
@@ -34,11 +42,11 @@ func (s *session) close() error {
 	return errors.Join(append(errs, s.conn.Close())...)
 }
 
-func (s *session) prepare(query string) (*sql.Stmt, error) {
+func (s *session) prepare(query string) (driver.Stmt, error) {
 	if stmt, ok := s.stmts[query]; ok {
 		return stmt, nil
 	}
-	stmt, err := s.conn.PrepareContext(context.Background(), query)
+	stmt, err := s.conn.Prepare(query)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %q: %w", query, err)
 	}
@@ -52,47 +60,63 @@ func (s *session) exec(query string, args ...any) error {
 }
 
 // change runs a statement and returns its result.
-func (s *session) change(query string, args ...any) (sql.Result, error) {
+func (s *session) change(query string, args ...any) (driver.Result, error) {
 	stmt, err := s.prepare(query)
 	if err != nil {
 		return nil, err
 	}
-	return stmt.ExecContext(context.Background(), args...)
+	values, err := bound(args)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", query, err)
+	}
+	return stmt.(driver.StmtExecContext).ExecContext(context.Background(), values)
 }
 
-// one scans the single row of query into dest and reports whether there is one.
+// one scans the first row of query into dest and reports whether there is one.
 func (s *session) one(query string, args []any, dest ...any) (bool, error) {
-	stmt, err := s.prepare(query)
-	if err != nil {
-		return false, err
-	}
-	err = stmt.QueryRowContext(context.Background(), args...).Scan(dest...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+	found := false
+	err := s.each(query, args, func(scan func(...any) error) error {
+		if found {
+			return nil
+		}
+		found = true
+		return scan(dest...)
+	})
+	return found && err == nil, err
 }
 
 // each calls row for every row of query. It must not write while it iterates.
-func (s *session) each(query string, args []any, row func(scan func(...any) error) error) error {
+func (s *session) each(query string, args []any, row func(scan func(...any) error) error) (err error) {
 	stmt, err := s.prepare(query)
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.QueryContext(context.Background(), args...)
+	values, err := bound(args)
+	if err != nil {
+		return fmt.Errorf("%q: %w", query, err)
+	}
+	rows, err := stmt.(driver.StmtQueryContext).QueryContext(context.Background(), values)
 	if err != nil {
 		return err
 	}
-	for rows.Next() {
-		if err := row(rows.Scan); err != nil {
-			return errors.Join(err, rows.Close())
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	columns := make([]driver.Value, len(rows.Columns()))
+	scan := func(dest ...any) error { return assign(dest, columns) }
+	for {
+		if err := rows.Next(columns); err != nil {
+			if err == io.EOF { // the driver's own, never wrapped
+				return nil
+			}
+			return err
+		}
+		if err := row(scan); err != nil {
+			return err
 		}
 	}
-	return errors.Join(rows.Err(), rows.Close())
 }
 
 // script runs several statements that are needed only once.
 func (s *session) script(statements string) error {
-	_, err := s.conn.ExecContext(context.Background(), statements)
+	_, err := s.conn.(driver.ExecerContext).ExecContext(context.Background(), statements, nil)
 	return err
 }

@@ -15,7 +15,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -58,10 +57,9 @@ type Engine struct {
 	configs map[queue.Name]QueueConfig
 
 	writer  *writer
-	readers chan *session // nil in memory: there is only the writer's connection
+	readers *readers // nil in memory: there is only the writer's connection
 	wake    *bell
 	release func() error // of the lock on the file
-	dbs     []*sql.DB
 
 	close    sync.Once
 	closeErr error
@@ -70,12 +68,12 @@ type Engine struct {
 // Open opens the engine on the file at path, or in memory if path is Memory. It
 // creates a missing file, but not a missing directory. Only one process at a time
 // can have a file open.
-func Open(ctx context.Context, path string, o Options) (*Engine, error) {
+func Open(_ context.Context, path string, o Options) (*Engine, error) {
 	e := &Engine{now: o.Now, configs: configure(o.Queues), wake: newBell()}
 	if e.now == nil {
 		e.now = time.Now
 	}
-	if err := e.open(ctx, path); err != nil {
+	if err := e.open(path); err != nil {
 		return nil, fmt.Errorf("open the data file %s: %w", path, errors.Join(err, e.Close()))
 	}
 	return e, nil
@@ -124,15 +122,10 @@ func (e *Engine) Close() error {
 			e.writer.stop()
 		}
 		if e.readers != nil {
-			for range cap(e.readers) {
-				errs = append(errs, (<-e.readers).close())
-			}
+			errs = append(errs, e.readers.stop())
 		}
 		if e.writer != nil {
 			errs = append(errs, e.writer.session.close())
-		}
-		for _, db := range e.dbs {
-			errs = append(errs, db.Close())
 		}
 		if e.release != nil {
 			errs = append(errs, e.release())
@@ -153,18 +146,5 @@ func (e *Engine) read(ctx context.Context, do func(*session) error) error {
 	if e.readers == nil {
 		return e.writer.submit(ctx, do)
 	}
-	select {
-	case <-e.writer.stopped:
-		return ErrClosed
-	default:
-	}
-	select {
-	case s := <-e.readers:
-		defer func() { e.readers <- s }()
-		return do(s)
-	case <-e.writer.stopped:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return e.readers.submit(ctx, do)
 }

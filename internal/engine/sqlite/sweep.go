@@ -21,11 +21,11 @@ const sweepStep = 500
 // free space back to the disk. Call it every few minutes.
 func (e *Engine) Sweep(ctx context.Context) error {
 	now := e.now()
-	if err := e.drop(ctx, `DELETE FROM item WHERE rowid IN (SELECT rowid FROM item WHERE expires <= ? LIMIT ?)`,
+	if err := e.drop(ctx, `DELETE FROM item WHERE rowid IN (SELECT rowid FROM item WHERE expires <= ? LIMIT ? + 0)`,
 		now.Add(-Grace).UnixNano()); err != nil {
 		return fmt.Errorf("sweep expired items: %w", err)
 	}
-	if err := e.drop(ctx, `DELETE FROM dedup WHERE (queue, id) IN (SELECT queue, id FROM dedup WHERE until <= ? LIMIT ?)`,
+	if err := e.drop(ctx, `DELETE FROM dedup WHERE (queue, id) IN (SELECT queue, id FROM dedup WHERE until <= ? LIMIT ? + 0)`,
 		now.UnixMilli()); err != nil {
 		return fmt.Errorf("sweep deduplication ids: %w", err)
 	}
@@ -63,7 +63,7 @@ func (e *Engine) outdated(ctx context.Context, n queue.Name, now time.Time) erro
 		groups := make(map[int64]string)
 		err := e.read(ctx, func(s *session) error {
 			clear(groups)
-			return s.each(`SELECT seq, grp FROM message WHERE queue = ? AND sent <= ? LIMIT ?`,
+			return s.each(`SELECT seq, grp FROM message WHERE queue = ? AND sent <= ? LIMIT ? + 0`,
 				[]any{string(n), oldest, sweepStep}, func(scan func(...any) error) error {
 					var seq int64
 					var group string

@@ -49,7 +49,7 @@ func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, err
 	if r.Limit > 0 {
 		limit = r.Limit + 1
 	}
-	items, err := t.list(ctx, query+`ORDER BY sk LIMIT ?`, append(args, limit)...)
+	items, err := t.list(ctx, query+`ORDER BY sk LIMIT ? + 0`, append(args, limit)...)
 	if err != nil {
 		return nil, false, fmt.Errorf("query %s: %w", r.PK, err)
 	}
@@ -64,7 +64,7 @@ func (t *tbl) Due(ctx context.Context, shard string, by time.Time, limit int) ([
 	if limit <= 0 {
 		limit = -1
 	}
-	items, err := t.list(ctx, selectItem+`WHERE due_shard = ? AND due_at <= ? ORDER BY due_at LIMIT ?`, shard, nanos(by), limit)
+	items, err := t.list(ctx, selectItem+`WHERE due_shard = ? AND due_at <= ? ORDER BY due_at LIMIT ? + 0`, shard, nanos(by), limit)
 	if err != nil {
 		return nil, fmt.Errorf("due items of %s: %w", shard, err)
 	}

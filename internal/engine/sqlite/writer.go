@@ -18,19 +18,10 @@ var errUncertain = errors.New("the outcome of the write is not known")
 // writer is the one goroutine that writes.
 type writer struct {
 	session *session
-	// jobs has no buffer. A caller that gives up before the writer took its job
-	// knows that the job was not run; a caller whose job was taken waits for its
-	// end.
 	jobs    chan *job
 	stopped chan struct{}
 	done    chan struct{}
 	once    sync.Once
-}
-
-type job struct {
-	do   func(*session) error
-	err  error
-	done chan struct{}
 }
 
 func newWriter(s *session) *writer {
@@ -46,19 +37,7 @@ func (w *writer) stop() {
 }
 
 func (w *writer) submit(ctx context.Context, do func(*session) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	j := &job{do: do, done: make(chan struct{})}
-	select {
-	case w.jobs <- j:
-		<-j.done
-		return j.err
-	case <-w.stopped:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return submit(ctx, w.jobs, w.stopped, do)
 }
 
 func (w *writer) run() {
