@@ -66,7 +66,6 @@ func newCloud(t *testing.T) *cloud {
 	env := deployed(
 		"AWS_REGION", awstest.Env("AWS_REGION"), "TABLE_NAME", table, "KMS_KEY_ID", key,
 		// The inboxes are on this machine, and a retry must not take the test's time.
-		"AWS_LAMBDA_LOG_LEVEL", "WARN",
 		"OUTBOUND_ALLOW", "127.0.0.0/8", "OUTBOUND_PLAIN_HTTP", "true", "RETRY_FIRST_WAIT", "1s", "RETRY_JITTER", "0",
 		"CHECK_FIRST", "1s", "CHECK_STEP", "1s", "RELEASE_EVERY", "1s", "CIRCUIT_STREAK", "4",
 	)

@@ -72,8 +72,14 @@ type Options struct {
 	Now func() time.Time
 	// RequestID makes an id for a request without one.
 	RequestID func() string
-	Log       *slog.Logger
+	// Counted, if set, is called with Faults for each answer of 500 or more that fedpost
+	// is the cause of.
+	Counted func(what string, n int)
+	Log     *slog.Logger
 }
+
+// Faults is the name that Options.Counted is called with. No stranger can cause one.
+const Faults = "Faults"
 
 // API is the handler of all routes.
 type API struct {

@@ -88,6 +88,9 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 	}
 	if a.ours(route, rec.status) {
 		level = slog.LevelError
+		if a.o.Counted != nil {
+			a.o.Counted(Faults, 1)
+		}
 	}
 	a.o.Log.Log(r.Context(), level, "request", attrs...)
 }

@@ -43,7 +43,8 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 	return api.New(api.Options{
 		Enqueuer: p.enqueuer(c, protocols, p.coalesce(pol), keys, p.meter(tally)), Keys: keys,
 		Activities: activities{p.store(), p.now()}, Protocols: protocols, Routes: slices.Concat(operating, public(protocols)),
-		Token: token, Writable: p.store().Writable, Now: p.now(), RequestID: rand.Text, Log: p.Log,
+		Token: token, Writable: p.store().Writable, Now: p.now(), RequestID: rand.Text,
+		Counted: p.meter(tally).Counted, Log: p.Log,
 	}), nil
 }
 

@@ -34,7 +34,7 @@ func (u *unit) attemptAll(ctx context.Context) {
 	}
 	for range running {
 		j := <-results
-		u.classify(j)
+		u.classify(ctx, j)
 		u.journal.add(u, j)
 	}
 }
@@ -89,7 +89,7 @@ func (u *unit) contain(ctx context.Context, try protocol.Attempt, j *job) (o out
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
-			u.Log.Error("panic in an attempt", "activity", u.a.ID, "target", j.target.Inbox,
+			u.Log.ErrorContext(ctx, "panic in an attempt", "activity", u.a.ID, "target", j.target.Inbox,
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			o = outcome.Outcome{Class: outcome.Retry, Err: fmt.Sprintf("internal error: %v", r)}
 		}

@@ -39,7 +39,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	v.journal.close()
 	if err := e.Hosts.Flush(ctx); err != nil {
 		// Deliveries are recorded all the same. Only the circuits have fewer outcomes.
-		e.Log.Warn("what was learnt of hosts could not be saved", "error", err)
+		e.Log.WarnContext(ctx, "what was learnt of hosts could not be saved", "error", err)
 	}
 	e.Meter.Flush(ctx)
 	failed := []string{}
@@ -149,7 +149,7 @@ func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int)
 func (v *invocation) contained(ctx context.Context, m queue.Received) (f disposition) {
 	defer func() {
 		if r := recover(); r != nil {
-			v.Log.Error("panic while a message was worked on", "queue", v.from, "messageId", m.ID,
+			v.Log.ErrorContext(ctx, "panic while a message was worked on", "queue", v.from, "messageId", m.ID,
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			f = v.trouble(m)
 		}
@@ -159,7 +159,7 @@ func (v *invocation) contained(ctx context.Context, m queue.Received) (f disposi
 	}
 	f, err := v.message(ctx, m)
 	if err != nil {
-		v.Log.Error("a message could not be worked on and comes back", "queue", v.from, "messageId", m.ID,
+		v.Log.ErrorContext(ctx, "a message could not be worked on and comes back", "queue", v.from, "messageId", m.ID,
 			"receives", m.ReceiveCount, "error", err)
 		return v.trouble(m)
 	}

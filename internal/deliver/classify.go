@@ -11,7 +11,7 @@ import (
 )
 
 // classify decides what becomes of a target after its attempt.
-func (u *unit) classify(j *job) {
+func (u *unit) classify(ctx context.Context, j *job) {
 	if !j.attempt {
 		return // parked or refused meanwhile, or not begun
 	}
@@ -27,15 +27,18 @@ func (u *unit) classify(j *job) {
 	case j.out.Class == outcome.Refused, j.out.Class == outcome.Gone, !policy.Again(j.out, j.tries()) && j.out.Try == outcome.Made:
 		j.state = activity.Failed
 	default:
-		u.postpone(j)
+		u.postpone(ctx, j)
 	}
-	u.report(j)
+	u.report(ctx, j)
 }
 
 // postpone decides when a target that failed for now is tried again.
-func (u *unit) postpone(j *job) {
+func (u *unit) postpone(ctx context.Context, j *job) {
 	policy, now := u.route.Policy, u.Now()
 	ours := j.out.Try == outcome.Untried
+	if ours {
+		u.Meter.Counted(cameBack, 1)
+	}
 	wait := policy.WaitAfter(j.out, max(1, j.tries()), u.Random())
 	if ours {
 		wait = max(wait, policy.Wait(u.m.ReceiveCount, u.Random()))
@@ -61,12 +64,12 @@ func (u *unit) postpone(j *job) {
 	case policy.Park:
 		j.state, j.lot = activity.Parked, circuit.InboxKey(j.target.Inbox)
 	default:
-		u.exhaust(j, "exhausted", fmt.Sprintf("%d tries failed", j.tries()))
+		u.exhaust(ctx, j, "exhausted", fmt.Sprintf("%d tries failed", j.tries()))
 	}
 }
 
 // exhaust gives a target up.
-func (u *unit) exhaust(j *job, reason, why string) {
+func (u *unit) exhaust(ctx context.Context, j *job, reason, why string) {
 	j.attempt, j.state, j.reason = false, activity.Dead, reason
 	if j.out.Err == "" {
 		j.out.Err = j.last.LastError
@@ -81,7 +84,7 @@ func (u *unit) exhaust(j *job, reason, why string) {
 		j.out.Status = u.route.Policy.ExhaustedStatus
 	}
 	j.note = why
-	u.Log.Error("a delivery is given up", "activity", u.a.ID, "target", j.target.Inbox, "host", j.host,
+	u.Log.ErrorContext(ctx, "a delivery is given up", "activity", u.a.ID, "target", j.target.Inbox, "host", j.host,
 		"attempts", j.attempts, "tries", u.route.Policy.Tries, "reason", reason, "status", j.out.Status, "error", j.out.Err)
 }
 
@@ -157,7 +160,7 @@ func (v *invocation) void(ctx context.Context, a activity.Activity, t activity.T
 
 // report logs an attempt in one line, and counts it. The line has everything about the
 // attempt, so protocols log none of their own.
-func (u *unit) report(j *job) {
+func (u *unit) report(ctx context.Context, j *job) {
 	u.Meter.Attempted(u.a, j.out, j.state)
 	args := []any{
 		"activity", u.a.ID, "type", u.a.Type, "target", j.target.Inbox, "host", j.host, "attempt", j.tries(),
@@ -170,7 +173,7 @@ func (u *unit) report(j *job) {
 		args = append(args, "method", j.out.Method)
 	}
 	if j.out.Class == outcome.Delivered {
-		u.Log.Info("delivered", args...)
+		u.Log.InfoContext(ctx, "delivered", args...)
 		return
 	}
 	remaining := u.route.Policy.Left(j.tries())
@@ -178,5 +181,5 @@ func (u *unit) report(j *job) {
 		remaining = 0
 	}
 	args = append(args, "remaining", remaining, "reason", j.out.Reason, "error", j.out.Err)
-	u.Log.Warn("attempt failed", args...)
+	u.Log.WarnContext(ctx, "attempt failed", args...)
 }

@@ -26,7 +26,7 @@ func (u *unit) commit(ctx context.Context) (disposition, error) {
 	begun, err := u.record(ctx)
 	if err != nil {
 		if errors.Is(err, ledger.ErrClaimed) {
-			u.Log.Warn("a claim was lost to another worker before its outcomes were recorded", "activity", u.a.ID, "chunk", u.d.Chunk)
+			u.Log.WarnContext(ctx, "a claim was lost to another worker before its outcomes were recorded", "activity", u.a.ID, "chunk", u.d.Chunk)
 		}
 		return disposition{}, fmt.Errorf("record outcomes: %w", err)
 	}
@@ -55,7 +55,7 @@ func (u *unit) settleHosts(ctx context.Context) {
 	}
 	for _, j := range u.jobs {
 		if err := u.Hosts.Settle(ctx, circuit.HostKey(j.host)); err != nil {
-			u.Log.Warn("the circuits of other processes know less for now", "activity", u.a.ID, "error", err)
+			u.Log.WarnContext(ctx, "the circuits of other processes know less for now", "activity", u.a.ID, "error", err)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (u *unit) keep(ctx context.Context) {
 	}
 	until := u.Now().Add(keep)
 	if err := u.Ledger.KeepActivity(ctx, u.a.ID, until); err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		u.Log.Warn("a record is kept for another time than its protocol says", "activity", u.a.ID, "error", err)
+		u.Log.WarnContext(ctx, "a record is kept for another time than its protocol says", "activity", u.a.ID, "error", err)
 		return
 	}
 	if until.After(r.Forget) {
@@ -212,7 +212,7 @@ func (v *invocation) giveUp(ctx context.Context, m queue.Received, a activity.Ac
 		return f, err
 	}
 	for _, j := range u.jobs {
-		u.exhaust(j, reason, why)
+		u.exhaust(ctx, j, reason, why)
 	}
 	if f, ok, err := u.hold(ctx); !ok || err != nil {
 		return f, err

@@ -15,7 +15,7 @@ func (u *unit) decide(ctx context.Context) error {
 	now := u.Now()
 	if !now.Before(u.giveUpAt()) {
 		for _, j := range u.jobs {
-			u.exhaust(j, "age", "not delivered within "+u.route.Policy.GiveUp.String())
+			u.exhaust(ctx, j, "age", "not delivered within "+u.route.Policy.GiveUp.String())
 		}
 		return nil
 	}

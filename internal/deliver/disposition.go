@@ -19,6 +19,10 @@ var done = disposition{done: true}
 
 func again(after time.Duration) disposition { return disposition{after: max(0, after)} }
 
+// cameBack counts messages and deliveries that are tried again because something of ours
+// failed: the table, a queue, the keys. No remote server causes one.
+const cameBack = "CameBack"
+
 // trouble is the disposition of a message that failed through a fault of ours, such as
 // an outage of the table: waits that grow with the number of receives. A standard message
 // is replaced by a fresh copy before its last receive. An ordered message cannot be
@@ -29,7 +33,7 @@ func (v *invocation) trouble(m queue.Received) disposition {
 	if v.from.FIFO() {
 		longest = time.Hour
 	}
-	v.Meter.Counted("CameBack", 1)
+	v.Meter.Counted(cameBack, 1)
 	wait := time.Duration(max(1, m.ReceiveCount)) * 15 * time.Second
 	return again(v.jitter(min(wait, longest)))
 }
@@ -56,6 +60,7 @@ func (v *invocation) comeBack(ctx context.Context, m queue.Received, f dispositi
 		return
 	}
 	if err := v.Queues(v.from).ChangeVisibility(ctx, m.Handle, min(f.after, queue.MaxVisibility)); err != nil {
-		v.Log.Warn("back-off of a message could not be set", "queue", v.from, "messageId", m.ID, "error", err)
+		v.Meter.Counted(cameBack, 1)
+		v.Log.WarnContext(ctx, "back-off of a message could not be set", "queue", v.from, "messageId", m.ID, "error", err)
 	}
 }

@@ -77,7 +77,7 @@ func (n *journal) write() {
 	}
 	err := n.v.repeated(n.ctx, func() error { return n.v.Ledger.Note(n.ctx, n.name, n.written, notes) })
 	if err != nil {
-		n.v.Log.Warn("outcomes could not be noted while others are awaited", "queue", n.v.from, "error", err)
+		n.v.Log.WarnContext(n.ctx, "outcomes could not be noted while others are awaited", "queue", n.v.from, "error", err)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		for u, rs := range waiting {

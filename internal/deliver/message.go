@@ -88,7 +88,7 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 	if err := v.Queues(v.from.DeadLetter()).Send(ctx, dead); err != nil {
 		return disposition{}, fmt.Errorf("send to dead letters: %w", err)
 	}
-	v.Log.Error("a message was moved to the dead letters", "queue", v.from, "messageId", m.ID, "reason", reason, "error", why)
+	v.Log.ErrorContext(ctx, "a message was moved to the dead letters", "queue", v.from, "messageId", m.ID, "reason", reason, "error", why)
 	v.Meter.Counted("Rejected", 1)
 	return done, nil
 }
@@ -104,7 +104,7 @@ func (v *invocation) renew(ctx context.Context, m queue.Received, f disposition,
 	if err := v.Queues(v.from).Send(ctx, fresh); err != nil {
 		return disposition{}, fmt.Errorf("renew message: %w", errors.Join(err, cause))
 	}
-	v.Log.Warn("a message was received often and was put on its queue anew", "queue", v.from, "messageId", m.ID,
+	v.Log.WarnContext(ctx, "a message was received often and was put on its queue anew", "queue", v.from, "messageId", m.ID,
 		"receives", m.ReceiveCount, "error", cause)
 	return done, nil
 }

@@ -65,17 +65,17 @@ func (r *Runner) followUp(ctx context.Context, before, after circuit.State, o ou
 		"reason", o.Reason, "error", o.Err, "parked", after.Parked, "next", after.CheckAt}
 	switch {
 	case after.Phase == circuit.HalfOpen:
-		r.Log.Info("a server answers again: one parked delivery will decide", args...)
+		r.Log.InfoContext(ctx, "a server answers again: one parked delivery will decide", args...)
 		return r.trial(ctx, after)
 	case !down(after):
-		r.Log.Info("a server answers again", args...)
+		r.Log.InfoContext(ctx, "a server answers again", args...)
 	case after.Phase == circuit.Exhausted && before.Phase != circuit.Exhausted:
-		r.Log.Error("a server is exhausted: it has been down for the whole give-up time", args...)
+		r.Log.ErrorContext(ctx, "a server is exhausted: it has been down for the whole give-up time", args...)
 		r.Meter.Counted("Exhausted", 1)
 	case r.Rules.LastQuick(after.Checks):
-		r.Log.Warn("the quick checks of a server are exhausted", args...)
+		r.Log.WarnContext(ctx, "the quick checks of a server are exhausted", args...)
 	default:
-		r.Log.Info("a server is still down", args...)
+		r.Log.InfoContext(ctx, "a server is still down", args...)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (r *Runner) setBack(now time.Time) time.Duration {
 // redate moves the steps of all servers forward by as much as the clock was set back.
 // The steps were planned by the earlier clock, and would be that much late.
 func (r *Runner) redate(ctx context.Context, now time.Time, back time.Duration) error {
-	r.Log.Warn("the clock was set back: the steps of servers are brought forward", "by", back)
+	r.Log.WarnContext(ctx, "the clock was set back: the steps of servers are brought forward", "by", back)
 	var errs []error
 	for shard := range circuit.Shards {
 		planned, err := r.Servers.DueServers(ctx, shard, now.Add(back+r.Rules.CheckSlow), r.Due)

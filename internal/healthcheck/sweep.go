@@ -30,7 +30,7 @@ func (r *Runner) endOverdue(ctx context.Context, s circuit.State) (int, error) {
 		return r.send(ctx, ps, parking.Release{Once: true})
 	})
 	if ended > 0 {
-		r.Log.Info("released what is overdue", "server", s.Key, "released", ended)
+		r.Log.InfoContext(ctx, "released what is overdue", "server", s.Key, "released", ended)
 	}
 	if errors.Is(err, errLate) {
 		err = nil
@@ -55,7 +55,7 @@ func (r *Runner) empty(ctx context.Context, s circuit.State) error {
 		return r.send(ctx, ps, parking.Release{Once: true})
 	})
 	if released > 0 {
-		r.Log.Info("released what is parked for a server that is refused", "server", s.Key, "phase", s.Phase, "released", released)
+		r.Log.InfoContext(ctx, "released what is parked for a server that is refused", "server", s.Key, "phase", s.Phase, "released", released)
 	}
 	if err == nil && s.Phase == circuit.Blocked {
 		s, err = r.hasten(ctx, s)
@@ -106,7 +106,7 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 		return err
 	}
 	if len(ps) > 0 {
-		r.Log.Info("released parked deliveries", "server", s.Key, "released", len(ps), "of", n, "end", end)
+		r.Log.InfoContext(ctx, "released parked deliveries", "server", s.Key, "released", len(ps), "of", n, "end", end)
 	}
 	if len(ps) < waiting {
 		return nil // the others are found in the same place at the next step

@@ -1,5 +1,10 @@
 package config
 
+import (
+	"errors"
+	"log/slog"
+)
+
 // Enqueue is what functions/enqueue reads.
 type Enqueue struct {
 	Queues         Queues
@@ -13,6 +18,8 @@ type Enqueue struct {
 	Outbound       Outbound
 	SipherIdentity SipherIdentity
 	Sipher         Sipher
+	Metrics        Metrics
+	Log            Log
 }
 
 // Deliver is what functions/deliver reads.
@@ -30,6 +37,7 @@ type Deliver struct {
 	SipherSecret   SipherSecret
 	Sipher         Sipher
 	Metrics        Metrics
+	Log            Log
 }
 
 // HealthCheck is what functions/healthcheck reads.
@@ -42,6 +50,7 @@ type HealthCheck struct {
 	Concurrency Concurrency
 	Sipher      Sipher
 	Metrics     Metrics
+	Log         Log
 }
 
 // Local is what `fedpost up` reads.
@@ -111,3 +120,22 @@ type Metrics struct {
 }
 
 func (m *Metrics) check(r *report) { r.token("METRICS_NAMESPACE", m.Namespace, 255) }
+
+// Log says what the functions log on AWS. `fedpost` has --log-level.
+type Log struct {
+	Level Level `env:"LOG_LEVEL" envDefault:"WARN" help:"the least level of log lines: DEBUG, INFO (one line for each delivery too), WARN or ERROR; metrics are printed at each"`
+}
+
+// Level is a level of log lines.
+type Level slog.Level
+
+// UnmarshalText implements encoding.TextUnmarshaler. It takes the four names only.
+func (l *Level) UnmarshalText(b []byte) error {
+	for _, known := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+		if string(b) == known.String() {
+			*l = Level(known)
+			return nil
+		}
+	}
+	return errors.New("none of DEBUG, INFO, WARN and ERROR")
+}

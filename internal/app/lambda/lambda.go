@@ -9,6 +9,7 @@ package lambda
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -35,6 +36,7 @@ func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 	if err := config.Load(&c); err != nil {
 		return nil, err
 	}
+	log = from(c.Log.Level, log)
 	p, _, err := ports(c.Queues, c.Table, log)
 	if err != nil {
 		return nil, err
@@ -42,11 +44,17 @@ func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 	if p.Sealer, err = sealer(c.Sealing); err != nil {
 		return nil, err
 	}
+	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
+	p.Metrics = faults{meter}
 	h, err := app.API(c, "", p)
 	if err != nil {
 		return nil, err
 	}
-	return apigateway.New(h), nil
+	serve := apigateway.New(h)
+	return func(ctx context.Context, event json.RawMessage) (any, error) {
+		defer flush(ctx, meter, log)
+		return serve(ctx, event)
+	}, nil
 }
 
 // Deliver is functions/deliver.
@@ -55,6 +63,7 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 	if err := config.Load(&c); err != nil {
 		return nil, err
 	}
+	log = from(c.Log.Level, log)
 	p, cfg, err := ports(c.Queues, c.Table, log)
 	if err != nil {
 		return nil, err
@@ -113,6 +122,7 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 	if err := config.Load(&c); err != nil {
 		return nil, err
 	}
+	log = from(c.Log.Level, log)
 	p, _, err := ports(c.Queues, c.Table, log)
 	if err != nil {
 		return nil, err
@@ -180,7 +190,7 @@ func sealerOf(cfg aws.Config, s config.Sealing) (*kms.Sealer, error) {
 // flush prints the counts of an invocation. A failure is only logged, because it
 // is no reason to repeat the invocation.
 func flush(ctx context.Context, m *metrics.Meter, log *slog.Logger) {
-	if err := m.Flush(); err != nil {
+	if err := m.Flush(ctx); err != nil {
 		log.ErrorContext(ctx, "counts of this invocation are lost", "error", err)
 	}
 }

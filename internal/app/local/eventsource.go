@@ -58,7 +58,7 @@ func (m Mapping) worker(ctx context.Context) {
 	pause := 100 * time.Millisecond
 	for ctx.Err() == nil {
 		if err := m.poll(ctx, pollWait); err != nil && ctx.Err() == nil {
-			m.Log.Error("event source", "queue", m.Name, "error", err)
+			m.Log.ErrorContext(ctx, "event source", "queue", m.Name, "error", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(pause):

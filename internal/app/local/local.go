@@ -159,7 +159,7 @@ func every(ctx context.Context, period time.Duration, name string, log *slog.Log
 	defer tick.Stop()
 	for {
 		if err := f(ctx); err != nil && ctx.Err() == nil {
-			log.Error("scheduled run", "name", name, "error", err)
+			log.ErrorContext(ctx, "scheduled run", "name", name, "error", err)
 		}
 		select {
 		case <-ctx.Done():

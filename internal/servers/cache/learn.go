@@ -168,7 +168,7 @@ func (h *Hosts) begin(key string, k *host) {
 		defer cancel()
 		if err := h.save(ctx, key, k); err != nil {
 			// Deliveries are recorded all the same. Only the circuit has fewer outcomes.
-			h.log.Warn("what was learnt of a host could not be saved", "key", key, "error", err)
+			h.log.WarnContext(ctx, "what was learnt of a host could not be saved", "key", key, "error", err)
 		}
 	}()
 }
@@ -233,7 +233,7 @@ func (h *Hosts) share(ctx context.Context, base circuit.State, u unsaved) (circu
 	}
 	if len(errs) > 0 {
 		// The state is saved; repeating that for a rate limit would not pay.
-		h.log.Warn("what was learnt of a host was saved only in part", "key", base.Key, "error", errors.Join(errs...))
+		h.log.WarnContext(ctx, "what was learnt of a host was saved only in part", "key", base.Key, "error", errors.Join(errs...))
 	}
 	if culprit == "" {
 		return saved, nil

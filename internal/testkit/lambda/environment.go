@@ -80,6 +80,7 @@ func (e *environment) variables(api string) []string {
 		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": strconv.Itoa(e.o.Memory),
 		"AWS_LAMBDA_INITIALIZATION_TYPE":  "on-demand",
 		"AWS_LAMBDA_LOG_FORMAT":           "JSON",
+		"AWS_LAMBDA_LOG_LEVEL":            "DEBUG", // as in the template
 		"AWS_EXECUTION_ENV":               "AWS_Lambda_provided.al2023",
 		"_HANDLER":                        "bootstrap",
 		"TZ":                              ":UTC",

@@ -149,8 +149,10 @@ func TestFunctionsAreAsTheCodeExpects(t *testing.T) {
 		if r.Properties["Runtime"] != "provided.al2023" || fmt.Sprint(r.Properties["Architectures"]) != "[{Ref Architecture}]" {
 			t.Errorf("%s: runtime %v on %v", id, r.Properties["Runtime"], r.Properties["Architectures"])
 		}
-		if mapping(r.Properties["LoggingConfig"])["LogFormat"] != "JSON" {
-			t.Errorf("the logs of %s are not JSON", id)
+		// At these levels Lambda drops no line: neither metrics nor its own report.
+		logging := mapping(r.Properties["LoggingConfig"])
+		if logging["LogFormat"] != "JSON" || logging["ApplicationLogLevel"] != "DEBUG" || logging["SystemLogLevel"] != "INFO" {
+			t.Errorf("the logging of %s is %v", id, logging)
 		}
 	}
 	if got := tmpl.Default("Architecture"); got != "arm64" {

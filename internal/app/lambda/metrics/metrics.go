@@ -11,13 +11,17 @@
 package metrics
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
@@ -89,9 +93,10 @@ type directive struct {
 	Metrics    []metric
 }
 
-// Flush prints what was counted since the last Flush, if anything. Call it at the
-// end of an invocation, before Lambda freezes the process.
-func (m *Meter) Flush() error {
+// Flush prints what was counted since the last Flush, if anything, with the request id
+// of the invocation. Call it at the end of an invocation, before Lambda freezes the
+// process.
+func (m *Meter) Flush(ctx context.Context) error {
 	m.mu.Lock()
 	counts := m.counts
 	m.counts = map[string]int{}
@@ -100,12 +105,18 @@ func (m *Meter) Flush() error {
 		return nil
 	}
 	d := directive{Namespace: m.namespace, Dimensions: [][]string{{}}}
-	line := map[string]any{"message": "counts of this invocation"}
+	now := m.now()
+	line := map[string]any{
+		"message": "counts of this invocation", "level": slog.LevelInfo.String(), "timestamp": now.UTC().Format(time.RFC3339Nano),
+	}
+	if lc, ok := lambdacontext.FromContext(ctx); ok {
+		line["requestId"] = lc.AwsRequestID
+	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		d.Metrics = append(d.Metrics, metric{Name: name, Unit: "Count"})
 		line[name] = counts[name]
 	}
-	line["_aws"] = map[string]any{"Timestamp": m.now().UnixMilli(), "CloudWatchMetrics": []directive{d}}
+	line["_aws"] = map[string]any{"Timestamp": now.UnixMilli(), "CloudWatchMetrics": []directive{d}}
 	b, err := json.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("print metrics: %w", err)

@@ -26,14 +26,14 @@ func TestAnInvocationPrintsOneLineThatCloudWatchReads(t *testing.T) {
 	m.Attempted(a, outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried}, activity.Retrying)
 	m.Counted("Parked", 3)
 	m.Counted("Dead", 0)
-	if err := m.Flush(); err != nil {
+	if err := m.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"Attempts":4,"Delivered":2,"Failed":1,"Parked":3,"Retried":1,"Throttled":1,` +
 		`"_aws":{"CloudWatchMetrics":[{"Namespace":"fedpost","Dimensions":[[]],"Metrics":[` +
 		`{"Name":"Attempts","Unit":"Count"},{"Name":"Delivered","Unit":"Count"},{"Name":"Failed","Unit":"Count"},` +
 		`{"Name":"Parked","Unit":"Count"},{"Name":"Retried","Unit":"Count"},{"Name":"Throttled","Unit":"Count"}]}],` +
-		`"Timestamp":1772360130123},"message":"counts of this invocation"}` + "\n"
+		`"Timestamp":1772360130123},"level":"INFO","message":"counts of this invocation","timestamp":"2026-03-01T10:15:30.123Z"}` + "\n"
 	if got := out.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -44,7 +44,7 @@ func TestNothingToCountPrintsNothing(t *testing.T) {
 	m := New("fedpost", &out, at)
 	m.Counted("Dead", 1)
 	for range 2 {
-		if err := m.Flush(); err != nil {
+		if err := m.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +61,7 @@ func TestNoCountIsLostOrDoubledUnderConcurrency(t *testing.T) {
 		wg.Go(func() {
 			for range 100 {
 				m.Counted("Dead", 1)
-				if err := m.Flush(); err != nil {
+				if err := m.Flush(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -97,7 +97,7 @@ func (l *lines) Write(b []byte) (int, error) {
 func TestAFailedWriteIsReported(t *testing.T) {
 	m := New("fedpost", broken{}, at)
 	m.Counted("Dead", 1)
-	if err := m.Flush(); err == nil {
+	if err := m.Flush(t.Context()); err == nil {
 		t.Error("no error")
 	}
 }
