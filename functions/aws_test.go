@@ -230,7 +230,7 @@ func TestTheFunctionsDeliver(t *testing.T) {
 	for i, name := range fixtures {
 		body := fediverse.Fixture(name)
 		s := client.Submission{
-			Activity: json.RawMessage(strings.TrimSpace(body)), KeyID: keyID, DeduplicationKey: name,
+			Activity: json.RawMessage(strings.TrimSpace(body)), KeyID: keyID, AllowKeyOfOther: true, DeduplicationKey: name,
 			Recipients: client.To(server.URL+"/a/"+name, server.URL+"/b/"+name),
 		}
 		want[strings.TrimSpace(body)] += 2
@@ -278,7 +278,7 @@ func TestPartialFailuresAreHonoured(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	sent, err := c.client.Submit(t.Context(), client.Submission{
-		Activity: json.RawMessage(fediverse.Fixture("mastodon-follow")), KeyID: keyID, Recipients: client.To(a.URL+"/inbox", b.URL+"/inbox"),
+		Activity: json.RawMessage(fediverse.Fixture("mastodon-follow")), KeyID: keyID, AllowKeyOfOther: true, Recipients: client.To(a.URL+"/inbox", b.URL+"/inbox"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 	}
 	via.HTTP.Transport = transport
 	submission := client.Submission{
-		Activity: json.RawMessage(strings.TrimSpace(fediverse.Fixture("mastodon-create-note"))), KeyID: keyID,
+		Activity: json.RawMessage(strings.TrimSpace(fediverse.Fixture("mastodon-create-note"))), KeyID: keyID, AllowKeyOfOther: true,
 		Delay: client.Duration(24 * time.Hour), // accepted, recorded, and not sent in this test
 	}
 	// Both inboxes, long names: as many as fit, and one more.

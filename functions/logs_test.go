@@ -8,9 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/client"
 	"fedpost/internal/engine/queue"
-	"fedpost/internal/testkit/fediverse"
 )
 
 // report is the line in which Lambda bills an invocation, in the JSON format, at the
@@ -24,10 +22,7 @@ const report = `{"time":"2026-03-01T10:15:31.000Z","type":"platform.report","rec
 func logged(t *testing.T, level string) (lines []string, activity string) {
 	s := newSite(t, "LOG_LEVEL", level)
 	lines = s.period(func() {
-		a, err := s.client.Submit(t.Context(), client.Submission{
-			Activity: json.RawMessage(fediverse.Fixture("mastodon-create-note")), KeyID: keyID,
-			Recipients: client.To(s.server.URL+"/inbox", "http://127.0.0.1:1/inbox"),
-		})
+		a, err := s.client.Submit(t.Context(), submission(s.server.URL+"/inbox", "http://127.0.0.1:1/inbox"))
 		if err != nil {
 			t.Fatal(err)
 		}

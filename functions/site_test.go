@@ -146,20 +146,28 @@ func (s *site) count(metric string, n float64) {
 
 // call makes a request to the API and counts an answer of 5xx, as API Gateway does.
 func (s *site) call(f func(*client.Client) error) {
+	s.Helper()
 	var p *client.Problem
-	if err := f(s.client); errors.As(err, &p) && p.Status >= http.StatusInternalServerError {
+	switch err := f(s.client); {
+	case errors.As(err, &p) && p.Status >= http.StatusInternalServerError:
 		s.count("AWS/ApiGateway 5XXError ApiName=AWS::StackName", 1)
+	case err != nil:
+		s.Error(err)
+	}
+}
+
+func submission(inboxes ...string) client.Submission {
+	return client.Submission{
+		Activity:   json.RawMessage(`{"type":"Create","actor":"https://social.example/users/frida","object":{"type":"Note","content":"größer"}}`),
+		KeyID:      keyID,
+		Recipients: client.To(inboxes...),
 	}
 }
 
 // submit hands an activity to the API.
 func (s *site) submit(inboxes ...string) {
-	s.call(func(c *client.Client) error {
-		_, err := c.Submit(s.Context(), client.Submission{
-			Activity: json.RawMessage(fediverse.Fixture("mastodon-create-note")), KeyID: keyID, Recipients: client.To(inboxes...),
-		})
-		return err
-	})
+	s.Helper()
+	s.call(func(c *client.Client) error { _, err := c.Submit(s.Context(), submission(inboxes...)); return err })
 }
 
 // work hands what is on the queues to the deliver function, once.
