@@ -5,7 +5,7 @@ package store
 // activityPacking is for activity records and target lists. Its dictionary is
 // the record's field names and the paths and host names of the Fediverse's
 // common software.
-var activityPacking = newPacking('1', ``+
+var activityPacking = newPacking('1', quick, ``+
 	`,"dueAt":1700000000000,"expiresAt":1700000000000,"cancelled":true,"moved":"01`+
 	`"sipher","fingerprint":"`+
 	`pixelfed.peertube.lemmy.misskey.pleroma.akkoma.friendica.gotosocial.firefish.sharkey.iceshrimp.hubzilla.mobilizon.bookwyrm.writefreely.owncast.`+
@@ -26,7 +26,7 @@ var activityPacking = newPacking('1', ``+
 	`/inbox","https://`)
 
 // outcomePacking is for chunk states, records of single recipients, and texts.
-var outcomePacking = newPacking('1', ``+
+var outcomePacking = newPacking('1', quick, ``+
 	`<!DOCTYPE html>\n<html>\n<head><title>503 Service Temporarily Unavailable</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n`+
 	`{\"error\":\"Verification failed for https://\"}{\"error\":\"Request not signed\"}{\"error\":\"Not Found\"}{\"error\":\"Gone\"}`+
 	`"target":{"i":"https://","n":1,"s":true},"target":"https://`+
@@ -38,7 +38,7 @@ var outcomePacking = newPacking('1', ``+
 	`},{"p":1,"s":"delivered","c":202,"t":`)
 
 // parkedPacking is for parked deliveries: an activity and its one target.
-var parkedPacking = newPacking('1', ``+
+var parkedPacking = newPacking('1', best, ``+
 	`https://w3id.org/security/v1 {\"Emoji\":\"toot:Emoji\",\"toot\":\"http://joinmastodon.org/ns#\",\"votersCount\":\"toot:votersCount\",\"Hashtag\":\"as:Hashtag\",\"sensitive\":\"as:sensitive\",\"quoteUrl\":\"as:quoteUrl\",\"misskey\":\"https://misskey-hub.net/ns#\",\"_misskey_quote\":\"misskey:_misskey_quote\",\"blurhash\":\"toot:blurhash\",\"focalPoint\":{\"@container\":\"@list\",\"@id\":\"toot:focalPoint\"}}`+
 	`\"type\":\"Article\",\"type\":\"Page\",\"type\":\"Image\",\"mediaType\":\"image/jpeg\",\"type\":\"Document\",\"url\":\"https://\",\"name\":\"\",\"width\":,\"height\":`+
 	`\"type\":\"Announce\",\"type\":\"Like\",\"type\":\"Follow\",\"type\":\"Undo\",\"type\":\"Accept\",\"type\":\"Delete\",\"type\":\"Tombstone\",\"type\":\"Update\",\"type\":\"Person\"`+
