@@ -71,6 +71,7 @@ func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 	}
 	j.out = u.contain(ctx, try, j)
 	j.answered = time.Now()
+	u.learnOfInbox(j)
 	if j.out.Class == outcome.Delivered {
 		u.Hosts.Accepted(j.host)
 	}

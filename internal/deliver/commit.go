@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
@@ -54,8 +55,14 @@ func (u *unit) settleHosts(ctx context.Context) {
 		return
 	}
 	for _, j := range u.jobs {
-		if err := u.Hosts.Settle(ctx, circuit.HostKey(j.host)); err != nil {
-			u.Log.WarnContext(ctx, "the circuits of other processes know less for now", "activity", u.a.ID, "error", err)
+		keys := []string{circuit.HostKey(j.host)}
+		if j.out.Class == outcome.Unverified {
+			keys = append(keys, circuit.InboxKey(u.signed(j.target).Inbox))
+		}
+		for _, key := range keys {
+			if err := u.Hosts.Settle(ctx, key); err != nil {
+				u.Log.WarnContext(ctx, "the circuits of other processes know less for now", "activity", u.a.ID, "error", err)
+			}
 		}
 	}
 }

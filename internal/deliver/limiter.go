@@ -17,7 +17,7 @@ type limiter struct {
 }
 
 // pool names a set of attempts by what they have in common. Fields that do not matter for
-// the pool are empty.
+// the pool are empty. host is the name of a host, or the key of an inbox.
 type pool struct {
 	protocol   activity.Protocol
 	host       string
@@ -126,7 +126,8 @@ func (u *unit) enter(ctx context.Context, j *job) (leave func(), ok bool) {
 	if perHost <= 0 || perHost > r.InFlight {
 		perHost = r.InFlight
 	}
-	leaveProtocol, ok := u.limiter.enter(soon, bound{pool{protocol: p, host: j.host}, perHost}, bound{pool{protocol: p}, r.InFlight})
+	bounds := append(u.unproven(j), bound{pool{protocol: p, host: j.host}, perHost}, bound{pool{protocol: p}, r.InFlight})
+	leaveProtocol, ok := u.limiter.enter(soon, bounds...)
 	switch {
 	case !ok && ctx.Err() != nil:
 		j.attempt = false // not begun: the process stops

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -28,6 +30,47 @@ func (u *unit) signedTargets() []activity.Target {
 		ts[i] = u.signed(t)
 	}
 	return ts
+}
+
+// learnOfInbox notes what an attempt says about its inbox and signing key. Ordered
+// deliveries, and all that are under way at once, would otherwise each make all their tries
+// at an inbox that verifies none.
+func (u *unit) learnOfInbox(j *job) {
+	if !u.route.Policy.Circuit || j.out.Try != outcome.Made {
+		return
+	}
+	now, inbox := u.Now(), circuit.InboxKey(j.target.Inbox)
+	signed := circuit.InboxKey(u.signed(j.target).Inbox)
+	switch j.out.Class {
+	case outcome.Unverified:
+		u.Hosts.ObserveUnder(signed, circuit.Unverified(j.out))
+		if u.Hosts.State(signed).Accepts(now) {
+			return
+		}
+		u.Hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State {
+			return s.InboxFault(u.Rules, now)
+		}})
+	case outcome.Delivered:
+		for _, key := range []string{inbox, signed} {
+			if s := u.Hosts.State(key); s.Streak > 0 || s.Unproven > 0 {
+				u.Hosts.ObserveUnder(key, circuit.Observation{Successes: 1})
+			}
+		}
+	}
+}
+
+// unproven returns the bounds of attempts at an inbox, or at an inbox with a signing key,
+// that has accepted nothing since its last outage: one at a time. If that attempt fails, the
+// others are spared; ordered deliveries come all at once after a check.
+func (u *unit) unproven(j *job) []bound {
+	var bs []bound
+	for _, t := range []activity.Target{j.target, u.signed(j.target)} {
+		key := circuit.InboxKey(t.Inbox)
+		if u.Hosts.State(key).Unproven > 0 {
+			bs = append(bs, bound{pool{host: key}, 1})
+		}
+	}
+	return bs
 }
 
 // decision returns what a delivery to a target has to do, and the state that decides: the

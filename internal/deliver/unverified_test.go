@@ -1,14 +1,18 @@
 package deliver_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/ledger"
+	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/world"
 )
@@ -71,6 +75,79 @@ func TestB13A401HoldsUpNoOtherKey(t *testing.T) {
 	if s := phase(t, w, circuit.InboxKey(inbox)); s.Phase != circuit.Healthy {
 		t.Errorf("the inbox is %s for all", s.Phase)
 	}
+}
+
+// TestManyDeliveriesToAnInboxThatVerifiesNoneCostFewPosts, whether they come at once, are
+// ordered by many keys, or both. An attempt is up to two POSTs, one for each signature form.
+func TestManyDeliveriesToAnInboxThatVerifiesNoneCostFewPosts(t *testing.T) {
+	for name, key := range map[string]func(int) string{
+		"unordered":      func(int) string { return "" },
+		"ordered":        func(i int) string { return fmt.Sprint("thread ", i) },
+		"ordered or not": func(i int) string { return strings.Repeat(fmt.Sprint("thread ", i), i%2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			const inbox, comesBack = "https://m.example/inbox", 5 * day
+			w.Servers.Script("m.example", func(r world.Request, _ int) outcome.Outcome {
+				if r.At.Sub(world.Start) < comesBack || strings.HasPrefix(r.Inbox, "probe:") {
+					return world.Status(401)
+				}
+				return world.Status(202)
+			})
+			var ids []activity.ID
+			for i := range 40 {
+				a := w.Activity("Create")
+				a.KeyID, a.OrderingKey = "https://us.example/u#key", key(i)
+				ids = append(ids, w.Send(a, inbox))
+			}
+			for day1 := range 5 {
+				before := len(w.Servers.Got())
+				w.Run(day, time.Second)
+				attempts := len(w.Servers.Got()) - before
+				t.Logf("%d attempts on day %d", attempts, day1+1)
+				if attempts > 25 {
+					t.Errorf("%d attempts on day %d at an inbox that verifies none", attempts, day1+1)
+				}
+			}
+			w.Run(25*time.Hour, time.Second)
+			for _, id := range ids {
+				w.Expect(id, map[string]activity.State{inbox: activity.Delivered})
+			}
+		})
+	}
+}
+
+// TestOrderedDeliveriesTryAnUnprovenInboxOneByOne: after each check all heads of 30
+// ordered groups come at once.
+func TestOrderedDeliveriesTryAnUnprovenInboxOneByOne(t *testing.T) {
+	sequential(t)
+	synctest.Test(t, func(t *testing.T) {
+		var attempts atomic.Int32
+		w := world.New(t, world.Options{Now: time.Now, Protocol: world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
+			return func(context.Context, activity.Target, int) outcome.Outcome {
+				attempts.Add(1)
+				time.Sleep(200 * time.Millisecond) // virtual
+				return world.Status(401)
+			}
+		})})
+		for i := range 30 {
+			a := w.Activity("Create")
+			a.KeyID, a.OrderingKey = "https://us.example/u#key", fmt.Sprint("thread ", i)
+			w.Send(a, "https://m.example/inbox")
+		}
+		for range 6 * 60 * 4 {
+			w.Work()
+			if err := w.Checks.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(15 * time.Second) // virtual
+		}
+		// Eight attempts at once, twice, before the circuit opens; one after each of the
+		// six quick checks.
+		if n := attempts.Load(); n > 25 {
+			t.Errorf("%d attempts in 6 hours at an inbox that verifies none", n)
+		}
+	})
 }
 
 // TestADeliveryParkedAfterA401SaysWhenItsInboxIsLookedAt: it lies in the lot of its

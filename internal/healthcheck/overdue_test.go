@@ -1,10 +1,13 @@
 package healthcheck_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/world"
 )
@@ -60,4 +63,58 @@ func TestWhatExpiresUsesUpNoQuickCheck(t *testing.T) {
 	w.Servers.Script("down.example", nil)
 	w.Run(90*minut, minut)
 	w.Expect(waiting, map[string]activity.State{down: activity.Delivered})
+}
+
+// TestWhatIsParkedForAnInboxOnTrialEndsAtItsGiveUpTimeWhileItsHostIsPaused for longer: no
+// trial is made during the pause.
+func TestWhatIsParkedForAnInboxOnTrialEndsAtItsGiveUpTimeWhileItsHostIsPaused(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const host, inbox = "m.example", "https://m.example/inbox"
+	w.Servers.Script(host, func(world.Request, int) outcome.Outcome { return world.Status(401) })
+	a := w.Activity("Create")
+	a.KeyID = "https://us.example/u#main-key"
+	id := w.Send(a, inbox)
+	w.Run(10*time.Minute, time.Second)
+	lot := w.States(id)[inbox].Lot
+	if lot == "" {
+		t.Fatal("not parked under its inbox")
+	}
+	change := func(key string, f func(circuit.State) circuit.State) {
+		if _, _, err := circuit.Change(t.Context(), w.Store, key, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(circuit.InboxKey(inbox)+strings.TrimPrefix(lot, "inbox"), func(s circuit.State) circuit.State { return s.CheckPassed(circuit.Default(), w.Now()) })
+	change(circuit.HostKey(host), func(s circuit.State) circuit.State {
+		return s.Pause(circuit.Default(), w.Now().Add(30*24*time.Hour), "trouble", w.Now())
+	})
+	w.Run(9*24*time.Hour, time.Minute)
+	w.Expect(id, map[string]activity.State{inbox: activity.Dead})
+}
+
+// TestATrialThatIsAnsweredWithAnErrorIsRepeatedOnOtherInboxesOnly: where there is no other
+// inbox, each check costs one attempt.
+func TestATrialThatIsAnsweredWithAnErrorIsRepeatedOnOtherInboxesOnly(t *testing.T) {
+	for inboxes, most := range map[int]int{1: 15, 5: 45} {
+		w := world.New(t, world.Options{})
+		w.Servers.Script("m.example", func(r world.Request, _ int) outcome.Outcome {
+			if strings.HasPrefix(r.Inbox, "probe:") {
+				return world.Status(200)
+			}
+			return world.Status(500)
+		})
+		for i := range 8 {
+			w.Send(w.Activity("Create"), fmt.Sprintf("https://m.example/u/%d/inbox", i%inboxes))
+		}
+		w.Run(24*time.Hour, time.Second)
+		attempts := 0
+		for _, r := range w.Servers.Got() {
+			if !strings.HasPrefix(r.Inbox, "probe:") {
+				attempts++
+			}
+		}
+		if attempts > most || inboxes > 1 && attempts <= 15 {
+			t.Errorf("%d attempts in a day at %d inboxes that answer 500", attempts, inboxes)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package healthcheck
 
 import (
+	"cmp"
 	"context"
 
 	"fedpost/internal/servers/circuit"
@@ -12,6 +13,10 @@ import (
 // further on in the lot, because the first may be for a broken inbox on a healthy
 // server.
 func (r *Runner) trial(ctx context.Context, s circuit.State) error {
+	// An overdue delivery makes no attempt, so it cannot be the trial.
+	if _, err := r.endOverdue(ctx, s); err != nil {
+		return err
+	}
 	if host, whole := circuit.HostOf(s.Key); !whole {
 		h, err := circuit.Load(ctx, r.Servers, circuit.HostKey(host))
 		if err != nil {
@@ -21,16 +26,12 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 			return r.afterHost(ctx, s, h)
 		}
 	}
-	// An overdue delivery makes no attempt, so it cannot be the trial.
-	if _, err := r.endOverdue(ctx, s); err != nil {
-		return err
-	}
 	from := s.Settled(r.Now()).Sweep
-	p, at, waiting, err := r.candidate(ctx, s, from)
+	c, err := r.candidate(ctx, s, from)
+	p, waiting := c.p, c.waiting
 	if err == nil && p == nil && from != (circuit.Sweep{}) {
-		var more bool
-		p, at, more, err = r.candidate(ctx, s, circuit.Sweep{})
-		waiting = waiting || more
+		c, err = r.candidate(ctx, s, circuit.Sweep{})
+		p, waiting = c.p, waiting || c.waiting
 	}
 	switch {
 	case err != nil:
@@ -44,7 +45,7 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 		return err
 	}
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State {
-		return s.TrialSent(r.Rules, p.Delivery.Targets[0].Inbox, at, r.Now())
+		return s.TrialSent(r.Rules, p.Delivery.Targets[0].Inbox, c.sole, c.at, r.Now())
 	})
 	if !mine || !s.Trying(r.Now()) {
 		return err
@@ -56,25 +57,38 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 // inbox than the last trial's.
 const candidates = 20
 
-// candidate finds a delivery for a trial, from a place in the lot on. at is the place
-// to go on from. If p is nil, waiting reports whether the lot has overdue deliveries
-// that are being given up.
-func (r *Runner) candidate(ctx context.Context, s circuit.State, from circuit.Sweep) (p *parking.Parked, at circuit.Sweep, waiting bool, err error) {
-	ps, at, _, err := r.Lot.Next(ctx, s.Key, from, candidates)
+// candidate is what a look for a trial has found.
+type candidate struct {
+	p  *parking.Parked // nil: no delivery can be the trial
+	at circuit.Sweep   // the place in the lot to go on from
+	// waiting reports whether the lot has deliveries, overdue ones included, which are
+	// being given up.
+	waiting bool
+	// sole reports that the whole lot was looked at, and has deliveries to one inbox only.
+	sole bool
+}
+
+// candidate finds a delivery for a trial, from a place in the lot on.
+func (r *Runner) candidate(ctx context.Context, s circuit.State, from circuit.Sweep) (candidate, error) {
+	ps, at, end, err := r.Lot.Next(ctx, s.Key, from, candidates)
 	if err != nil {
-		return nil, at, false, err
+		return candidate{}, err
 	}
+	c := candidate{at: at, waiting: len(ps) > 0, sole: end && from == (circuit.Sweep{})}
+	var tried *parking.Parked
 	for i := range ps {
-		switch other := &ps[i]; {
-		case other.IsOverdue(r.Now()):
-			waiting = true
-		case !s.HasTried(other.Delivery.Targets[0].Inbox):
-			return other, at, true, nil
-		case p == nil:
-			p = other
+		p := &ps[i]
+		c.sole = c.sole && p.Delivery.Targets[0].Inbox == ps[0].Delivery.Targets[0].Inbox
+		switch {
+		case p.IsOverdue(r.Now()):
+		case !s.HasTried(p.Delivery.Targets[0].Inbox):
+			c.p = cmp.Or(c.p, p)
+		default:
+			tried = cmp.Or(tried, p)
 		}
 	}
-	return p, at, waiting || p != nil, nil
+	c.p = cmp.Or(c.p, tried)
+	return c, nil
 }
 
 // wait releases overdue deliveries of a paused server, so that they are given up.

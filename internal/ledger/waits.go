@@ -67,6 +67,8 @@ func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time)
 func next(host, lot circuit.State, own, now time.Time) time.Time {
 	at := lot.LooksAt(now)
 	switch look := host.LooksAt(now); {
+	case !host.Accepts(now) && host.CheckAt.IsZero() && !at.IsZero():
+		return at // the host is paused: what is parked for its inboxes may become overdue
 	case !host.Accepts(now) && !look.IsZero():
 		return look // an inbox is not looked at before its host
 	case host.Accepts(now) && own.After(now) && (at.IsZero() || own.Before(at)):

@@ -43,6 +43,7 @@ func TestAParkedRecipientSaysWhatItWaitsFor(t *testing.T) {
 		"inbox:https://one.example/full#key-ab": {Phase: circuit.Unhealthy, CheckAt: at(8), Parked: true},
 		"inbox:https://one.example/back":        {Phase: circuit.Healthy},
 		"inbox:https://one.example/forgotten":   {Phase: circuit.Healthy, Parked: true},
+		"inbox:https://until.example/full":      {Phase: circuit.Unhealthy, CheckAt: at(6), Parked: true},
 		"inbox:https://down.example/full":       {Phase: circuit.Unhealthy, CheckAt: at(3), Parked: true},
 	}}
 	var rs []ledger.RecipientView
@@ -62,6 +63,7 @@ func TestAParkedRecipientSaysWhatItWaitsFor(t *testing.T) {
 		{"https://paused.example/inbox", "", 0, "paused.example", at(30)},
 		{"https://long.example/inbox", "", 0, "long.example", at(1440)},
 		{"https://until.example/inbox", "", 0, "until.example", at(40)},
+		{"https://until.example/full", "inbox:https://until.example/full", 0, "until.example", at(6)},
 		{"https://limited.example/inbox", "", 0, "limited.example", at(1)},
 		{"https://held.example/inbox", "", 20, "held.example", at(20)},
 		{"https://held.example/late", "", -20, "held.example", at(1440)},

@@ -125,7 +125,12 @@ func (u unsaved) teaches() bool {
 // Observe counts the outcome of an attempt. If that opens a circuit, the state is
 // saved at once: every second that other processes do not know costs attempts.
 func (h *Hosts) Observe(t activity.Target, out outcome.Outcome) {
-	now, key := h.now(), circuit.HostKey(t.Host())
+	h.ObserveUnder(circuit.HostKey(t.Host()), circuit.Observation{}.Add(t.Inbox, out))
+}
+
+// ObserveUnder counts attempts for the state of any key.
+func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
+	now := h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := h.view(key, now)
@@ -133,7 +138,7 @@ func (h *Hosts) Observe(t activity.Target, out outcome.Outcome) {
 	if k.unsaved.plain() && now.Sub(k.began) >= h.rules.Window {
 		k.unsaved, k.began = nil, now
 	}
-	k.unsaved = k.unsaved.with(step{seen: circuit.Observation{}.Add(t.Inbox, out)})
+	k.unsaved = k.unsaved.with(step{seen: o})
 	after := h.view(key, now)
 	if before.Decision(now) != after.Decision(now) || before.InboxesUntil != after.InboxesUntil {
 		h.begin(key, k)

@@ -72,7 +72,7 @@ func (s State) reopened(now time.Time) State {
 	s.Phase, s.Since, s.Until, s.Why, s.Reason = Healthy, now, time.Time{}, "", ""
 	s.DownSince, s.Streak, s.Window, s.Checks = time.Time{}, 0, Window{}, 0
 	s.Ramp, s.Sweep, s.CheckAt = 0, Sweep{}, time.Time{}
-	s.Trials, s.Tried, s.Doubt = 0, "", false
+	s.Trials, s.Tried, s.Sole, s.Doubt = 0, "", false, false
 	if s.Parked {
 		s.Phase, s.CheckAt = Recovering, now
 	}

@@ -1,7 +1,6 @@
 package circuit
 
 import (
-	"strings"
 	"time"
 
 	"fedpost/internal/activity/outcome"
@@ -18,13 +17,18 @@ func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
 }
 
 // CheckPassed says that the server answered a probe. If deliveries are parked, a trial
-// decides; otherwise the circuit closes.
+// decides; otherwise the circuit closes. No probe shows anything about an inbox, whose
+// ordered deliveries wait under its host: if the next of them fails, this check has failed.
 func (s State) CheckPassed(r Rules, now time.Time) State {
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
 	}
 	if !s.Parked {
-		return s.reopened(now).kept(r, now)
+		checks := max(s.Checks, s.Unproven) + 1
+		if s = s.reopened(now); s.ofInbox() {
+			s.Unproven = checks
+		}
+		return s.kept(r, now)
 	}
 	// Tried stays, so that the inbox whose trial failed at the last check is not tried
 	// first again while other inboxes wait.
@@ -78,16 +82,17 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 	return s.kept(r, now)
 }
 
-// TrialSent says that a trial to an inbox was released. If its outcome does not come
-// within Rules.TrialTimeout, another trial is released.
-func (s State) TrialSent(r Rules, inbox string, at Sweep, now time.Time) State {
+// TrialSent says that a trial to an inbox was released; sole says that deliveries to no
+// other inbox are parked. If the trial's outcome does not come within Rules.TrialTimeout,
+// another trial is released.
+func (s State) TrialSent(r Rules, inbox string, sole bool, at Sweep, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
 		return s
 	}
 	s = t
 	s.Trials++
-	s.Tried, s.Sweep, s.CheckAt = inboxDigest(inbox), at, now.Add(r.TrialTimeout)
+	s.Tried, s.Sole, s.Sweep, s.CheckAt = inboxDigest(inbox), sole, at, now.Add(r.TrialTimeout)
 	return s.kept(r, now)
 }
 
@@ -124,14 +129,14 @@ func (s State) TrialAnswered(r Rules, now time.Time) State {
 // TrialFailed says that the trial failed, which counts as a failed check. If the host has
 // answered (reason is outcome.ReasonNone), the inbox may be broken and not the host, so up
 // to Rules.Trials trials are made, to other inboxes if possible, before the check counts
-// as failed. The lot of an inbox has no other inbox, so its first failed trial counts.
+// as failed. If there is no other inbox, the first failed trial counts.
 func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
 		return s
 	}
 	s = t
-	if reason == outcome.ReasonNone && s.Trials < r.Trials && !strings.HasPrefix(s.Key, inboxPrefix) {
+	if reason == outcome.ReasonNone && s.Trials < r.Trials && !s.Sole && !s.ofInbox() {
 		return s.TrialVoid(r, now)
 	}
 	return s.failed(r, reason, why, now)

@@ -58,9 +58,9 @@ type State struct {
 	// Throttles counts the pauses that the server has asked for in a row, without
 	// a delivery accepted in between.
 	Throttles int `json:"throttles,omitempty"`
-	// Unproven counts the failed checks of the outage that ended with a trial which was
-	// answered and not accepted. An outage that follows before the server has accepted
-	// anything goes on from this count.
+	// Unproven counts the failed checks of an outage that ended although nothing was
+	// accepted: with a trial that was answered 401, or because nothing was parked for an
+	// inbox. An outage that follows before anything is accepted goes on from this count.
 	Unproven int `json:"unproven,omitempty"`
 	// Doubt says that a shared inbox has answered 410, and that a probe is due to show
 	// whether the server is gone. DoubtAt is when a shared inbox last led to such a
@@ -79,9 +79,11 @@ type State struct {
 	// Checks counts the failed checks of this outage.
 	Checks int `json:"checks,omitempty"`
 	// Trials counts the trials since the server became half-open. Tried is a digest of
-	// the inbox that the last trial went to.
+	// the inbox that the last trial went to. Sole says that deliveries to no other inbox
+	// were parked then.
 	Trials int    `json:"trials,omitempty"`
 	Tried  string `json:"tried,omitempty"`
+	Sole   bool   `json:"sole,omitempty"`
 	// Ramp is how many parked deliveries the next step of a recovery releases.
 	Ramp int `json:"ramp,omitempty"`
 	// CheckAt is when the scheduled function takes the next step for this server: a
@@ -155,6 +157,9 @@ func HostOf(key string) (host string, whole bool) {
 	}
 	return activity.HostOf(strings.TrimPrefix(key, inboxPrefix)), false
 }
+
+// ofInbox reports whether s is the state of an inbox, or of an inbox and a signing key.
+func (s State) ofInbox() bool { return strings.HasPrefix(s.Key, inboxPrefix) }
 
 // ErrChanged says that a state was saved by another worker since it was loaded.
 var ErrChanged = errors.New("server state has changed")

@@ -196,7 +196,7 @@ func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
 	if s.Phase != HalfOpen || s.Accepts(s.CheckAt) || !s.Trying(s.CheckAt) {
 		t.Fatalf("%+v", s)
 	}
-	s = s.TrialSent(rules, "https://a.example/1", Sweep{Shard: 1}, t0)
+	s = s.TrialSent(rules, "https://a.example/1", false, Sweep{Shard: 1}, t0)
 	if !s.HasTried("https://a.example/1") || s.HasTried("https://a.example/2") || s.CheckAt.Sub(t0) != rules.TrialTimeout {
 		t.Errorf("%+v", s)
 	}
@@ -231,7 +231,7 @@ func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
 
 func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
 	open := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
-	trial := open.CheckPassed(rules, t0).TrialSent(rules, "a", Sweep{}, t0)
+	trial := open.CheckPassed(rules, t0).TrialSent(rules, "a", false, Sweep{}, t0)
 	ofInbox := trial
 	ofInbox.Key = InboxKey("https://m.example/inbox")
 	if s := ofInbox.TrialFailed(rules, outcome.ReasonNone, "answered 401", t0); s.Phase != Unhealthy || s.Checks != 1 {
@@ -246,7 +246,7 @@ func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
 		if s.Phase != HalfOpen || s.CheckAt.After(t0) {
 			t.Fatalf("after %d trials: %+v", i+1, s)
 		}
-		s = s.TrialSent(rules, "b", Sweep{}, t0)
+		s = s.TrialSent(rules, "b", false, Sweep{}, t0)
 	}
 	if s = s.TrialFailed(rules, outcome.ReasonNone, "answered 500", t0); s.Phase != Unhealthy || s.Checks != 1 {
 		t.Errorf("%+v", s)
@@ -262,7 +262,7 @@ func TestAnOutageAfterAnUnverifiedTrialGoesOnFromItsCounts(t *testing.T) {
 		now = down.CheckAt
 		down = down.CheckFailed(rules, outcome.Timeout, "", now)
 	}
-	onTrial := down.CheckPassed(rules, down.CheckAt).TrialSent(rules, "https://a.example/a", Sweep{}, down.CheckAt)
+	onTrial := down.CheckPassed(rules, down.CheckAt).TrialSent(rules, "https://a.example/a", false, Sweep{}, down.CheckAt)
 	answered := onTrial.TrialAnswered(rules, now)
 	if answered.Phase != Recovering || answered.Checks != 0 || answered.Unproven != 3 {
 		t.Fatalf("after an answered trial: %+v", answered)

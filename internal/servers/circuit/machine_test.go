@@ -85,7 +85,7 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 						t.Fatalf("a failed check was not counted: %+v", s)
 					}
 				case HalfOpen:
-					change(s.TrialSent(rules, inbox.Draw(t, "inbox"), Sweep{}, now))
+					change(s.TrialSent(rules, inbox.Draw(t, "inbox"), rapid.Bool().Draw(t, "sole"), Sweep{}, now))
 					if rapid.Bool().Draw(t, "lost") {
 						return
 					}

@@ -43,6 +43,12 @@ func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	return o
 }
 
+// Unverified returns the observation, for the state of an inbox and a signing key, of one
+// attempt with the key that the inbox could not verify.
+func Unverified(out outcome.Outcome) Observation {
+	return Observation{Failures: 1, Trailing: 1, Inbox: several, Reason: out.Reason, Why: out.Err}
+}
+
 func joint(a, b string) string {
 	switch {
 	case a == "" || a == b:

@@ -97,8 +97,10 @@ func (s State) count(r Rules, o Observation, now time.Time) State {
 	return s
 }
 
+// failing reports whether the circuit has to open. One failure suffices for an inbox that
+// has accepted nothing since its last outage.
 func (s State) failing(r Rules) bool {
-	return s.Streak >= r.OpenAfter ||
+	return s.Streak >= r.OpenAfter || s.Streak > 0 && s.Unproven > 0 && s.ofInbox() ||
 		(s.Window.Total >= r.OpenSample && float64(s.Window.Failures) >= r.OpenShare*float64(s.Window.Total))
 }
 
