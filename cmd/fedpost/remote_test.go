@@ -143,6 +143,7 @@ func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
 		t.Errorf("delivered %q", got)
 	}
 	t.until(id+": done (1 dead)", "status", id)
+	t.run([]string{"retry", id, "--state", "failed"}, id+": 0 retried\n")
 	t.run([]string{"dead", "list"}, "DIED", inbox.URL+"/a,b", "Create", "exhausted", "500")
 	t.run([]string{"dead", "list", "--host", "a.example"}, "none")
 	t.run([]string{"stats"}, "dead-ordered", "1 accepted", "1 dead")
@@ -157,6 +158,31 @@ func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
 	if err := json.Unmarshal([]byte(t.run([]string{"stats", "--json"})), &s); err != nil || s.Counts["attempts"] != 2 {
 		t.Errorf("%+v, %v", s, err)
 	}
+}
+
+func TestWhatRefusedIsRetried(tt *testing.T) {
+	t := onServer(tt)
+	var mended atomic.Bool
+	inbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !mended.Load() {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer inbox.Close()
+	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+	out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", inbox.URL + "/1", "--to", inbox.URL + "/2"}, "2 recipients\n")
+	id, _, _ := strings.Cut(out, " ")
+	t.until(id+": done (2 failed)", "status", id)
+	mended.Store(true)
+	t.run([]string{"retry", id, "--inbox", inbox.URL + "/2"}, id+": 1 retried\n")
+	t.until(id+": done (1 delivered, 1 failed)", "status", id)
+	var done client.RetriedActivity
+	if err := json.Unmarshal([]byte(t.run([]string{"retry", id, "--json"})), &done); err != nil || done.ID != id || done.Retried != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	t.until(id+": done (2 delivered)", "status", id)
+	t.fails("404 Not Found", "retry", "nonsense")
+	t.fails("must be one of", "retry", id, "--state", "queued")
 }
 
 func TestAnActivityIsStopped(tt *testing.T) {

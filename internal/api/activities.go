@@ -117,7 +117,7 @@ func invalid(status int, faults []contract.FieldError) *contract.Problem {
 }
 
 func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+	id, err := PathID(r)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+	id, err := PathID(r)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,8 @@ func nothingLeft() error {
 		"Every recipient has come to its end already, so there is nothing left to cancel. GET /v1/activities/{id} shows what became of each.")
 }
 
-func pathID(r *http.Request) (activity.ID, error) {
+// PathID reads the id of an activity from the path.
+func PathID(r *http.Request) (activity.ID, error) {
 	id, err := activity.ParseID(r.PathValue("id"))
 	if err != nil {
 		return "", contract.NewProblem(http.StatusNotFound, "There is no such activity: an id has 26 letters and digits.")
@@ -179,7 +180,12 @@ func pathID(r *http.Request) (activity.ID, error) {
 
 func activityProblem(err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
-		return contract.NewProblem(http.StatusNotFound, "There is no such activity, or its records have been dropped after their retention.").Because(err)
+		return NoActivity(err)
 	}
 	return contract.NewProblem(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
+}
+
+// NoActivity is the problem of an id that no activity has.
+func NoActivity(err error) error {
+	return contract.NewProblem(http.StatusNotFound, "There is no such activity, or its records have been dropped after their retention.").Because(err)
 }

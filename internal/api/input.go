@@ -61,6 +61,39 @@ func (in Input) Number(name string, most int) int {
 	return n
 }
 
+// Texts returns a list of strings, nil if absent. An empty list, an entry that is no
+// string or empty, and more than most entries are faults.
+func (in Input) Texts(name string, most int) []string {
+	if _, given := in.o.fields[name]; !given {
+		return nil
+	}
+	list := []string{}
+	in.o.each(name, func(i int, value json.RawMessage) bool {
+		at := name + "/" + strconv.Itoa(i)
+		s, fault := text(value)
+		switch {
+		case i == most:
+			in.Fault(name, "has more than %d entries", most)
+			return false
+		case fault != "":
+			in.o.faults.add(in.o.at+"/"+at, "%s", fault)
+		case s == "":
+			in.o.faults.add(in.o.at+"/"+at, "is empty")
+		}
+		list = append(list, s)
+		return !in.o.faults.full()
+	})
+	if len(list) == 0 && in.Sound() {
+		in.Fault(name, "is empty; leave it out or name at least one")
+	}
+	return list
+}
+
+// FaultAt notes what is wrong with an entry of a list.
+func (in Input) FaultAt(name string, i int, format string, args ...any) {
+	in.o.faults.add(in.o.at+pointer(name)+"/"+strconv.Itoa(i), format, args...)
+}
+
 // Object returns an object within this one, nil if absent.
 func (in Input) Object(name string) *Input {
 	value, ok := in.o.take(name)

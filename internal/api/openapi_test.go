@@ -43,6 +43,10 @@ func (w *world) hold(method, path, contentType, body string, res response) {
 	}
 }
 
+// elsewhere are routes below these paths that package operator serves; its tests hold
+// them to the description.
+var elsewhere = []string{"POST /v1/activities/{id}/retry"}
+
 func TestEveryRouteIsDescribedAndEveryDescribedRouteServed(t *testing.T) {
 	w := newWorld(t)
 	var got []string
@@ -51,7 +55,7 @@ func TestEveryRouteIsDescribedAndEveryDescribedRouteServed(t *testing.T) {
 			got = append(got, op.String())
 		}
 	}
-	want := w.api.Patterns()
+	want := append(w.api.Patterns(), elsewhere...)
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {

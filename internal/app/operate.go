@@ -42,13 +42,15 @@ func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, err
 		Rules: c.Circuit.Rules(pol.GiveUp).Complete(), Now: now,
 	}
 	deadLetters := deadletter.Current{Store: s, Ledger: s}
+	reviver := deadletter.Reviver{Store: deadLetters, Queues: p.sender, Now: now}
 	report := &operator.Reporter{
 		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
 		Store:  s, Servers: known, Tally: tally, Now: now,
 	}
 	return slices.Concat(
 		operator.ServerRoutes(known, now),
-		operator.DeadLetterRoutes(deadLetters, deadletter.Reviver{Store: deadLetters, Queues: p.sender, Now: now}, now),
+		operator.DeadLetterRoutes(deadLetters, reviver, now),
+		operator.RetryRoutes(deadletter.Retrier{Ledger: s, Reviver: reviver}, now),
 		operator.StatsRoutes(report),
 		operator.FollowRoutes(s.Sipher()),
 	), nil

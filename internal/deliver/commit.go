@@ -19,7 +19,7 @@ import (
 // records it. Outcomes that are final do not wait for that: the journal has them.
 func (u *unit) commit(ctx context.Context) (disposition, error) {
 	u.settleHosts(ctx)
-	if err := errors.Join(u.park(ctx), u.addDeadLetters(ctx), u.splitOff(ctx), u.note(ctx)); err != nil {
+	if err := errors.Join(u.park(ctx), u.addDeadLetters(ctx), u.splitOff(ctx), u.note(ctx), u.keepForRetry(ctx, u.refused())); err != nil {
 		// The claim is left to lapse. The next worker begins with what the journal has.
 		return disposition{}, err
 	}

@@ -1,11 +1,13 @@
 package deliver_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/ledger"
 	"fedpost/internal/testkit/engines"
 	"fedpost/internal/testkit/faults"
 	"fedpost/internal/testkit/world"
@@ -37,4 +39,34 @@ func TestWhatWasNotedIsKnownAsLongAsTheActivity(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Expect(id, map[string]activity.State{"https://fine.example/inbox": activity.Delivered})
+}
+
+// A worker notes a refusal and dies before it keeps the activity for a retry. The next
+// worker has nothing to send and claims nothing, but it has the activity.
+func TestWhatRefusedIsKeptForARetryAlsoIfItWasOnlyNoted(t *testing.T) {
+	broken := false
+	plan := faults.NewPlan()
+	w := world.New(t, world.Options{Plan: plan})
+	w.Servers.Spare()
+	w.Servers.Script("refuses.example", world.Answers(404))
+	w.Servers.Script("down.example", func(world.Request, int) outcome.Outcome {
+		if !broken {
+			broken = true
+			plan.FailNext("SendBatch")
+			plan.FailNext("PutAll")
+		}
+		return world.Down(world.Request{}, 0)
+	})
+	id := w.Send(w.Activity("Create"), "https://refuses.example/inbox", "https://down.example/inbox")
+	w.Work()
+	if _, err := w.Store.Content(t.Context(), id); !errors.Is(err, ledger.ErrNoContent) {
+		t.Fatalf("the fault has not kept the activity from being kept: %v", err)
+	}
+	for range 6 {
+		w.Send(w.Activity("Create"), "https://down.example/inbox")
+	}
+	w.Run(time.Hour, time.Minute)
+	if a, err := w.Store.Content(t.Context(), id); err != nil || a.ID != id {
+		t.Errorf("kept %+v, %v", a, err)
+	}
 }

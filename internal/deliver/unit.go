@@ -124,6 +124,11 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		return nil, again(u.claimedElsewhere(until)), nil
 	}
 	u.list()
+	if u.known.Lapsed {
+		if err := u.keepForRetry(ctx, u.noted()); err != nil {
+			return nil, disposition{}, err
+		}
+	}
 	if len(u.jobs) == 0 {
 		return nil, done, u.leave(ctx)
 	}
@@ -153,7 +158,7 @@ func (u *unit) list() {
 			continue
 		}
 		if ok {
-			revived := r.State == activity.Dead && u.d.Generation > r.Generation
+			revived := r.RevivedBy(u.d.Generation)
 			if (r.State.Final() && !revived) || u.d.Generation < r.Generation {
 				continue
 			}

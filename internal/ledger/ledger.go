@@ -164,6 +164,8 @@ var (
 	// ErrStale: the message at hand has to be dropped, because a later message of the
 	// same target exists, or because the target's state is final.
 	ErrStale = errors.New("the message is out of date")
+	// ErrNoContent: the activity is not kept, or no longer.
+	ErrNoContent = errors.New("the activity is not kept")
 	// ErrExists: an activity of that id is recorded already.
 	ErrExists = errors.New("activity exists")
 )
@@ -194,6 +196,11 @@ type Store interface {
 	// copy of a message from being sent.
 	KeepActivity(ctx context.Context, id activity.ID, until time.Time) error
 
+	// KeepContent keeps an activity as it is sent, so that recipients that refused it can
+	// be tried again: one write of one unit for a typical one. Repeating it is harmless.
+	KeepContent(ctx context.Context, a activity.Activity, until time.Time) error
+	// Content returns what KeepContent has kept, or ErrNoContent.
+	Content(ctx context.Context, id activity.ID) (activity.Activity, error)
 	// PlanChunks records which targets the chunks from first on have.
 	// Idempotent.
 	PlanChunks(ctx context.Context, id activity.ID, first int, chunks [][]activity.Target, forget time.Time) error

@@ -1,6 +1,9 @@
 package ledger
 
-import "fedpost/internal/activity"
+import (
+	"fedpost/internal/activity"
+	"fedpost/internal/message"
+)
 
 // Merge joins the two records of one position: that of the chunk's worker, and that of
 // the position's own worker. Usually the second follows the first. The two contradict
@@ -8,7 +11,7 @@ import "fedpost/internal/activity"
 //
 // A delivered record wins, because the server has accepted the activity. Another
 // final state wins over one that is not final, but a later generation may have revived
-// a dead recipient. Otherwise the later generation wins; of equal generations, the
+// a recipient that was dead or, on request, one that had failed. Otherwise the later generation wins; of equal generations, the
 // position's own record. The result always has the higher generation, by which stale
 // messages are dropped.
 func Merge(chunk, own Recipient) Recipient {
@@ -33,9 +36,24 @@ func chunkWins(chunk, own Recipient) bool {
 	return chunk.Generation > own.Generation
 }
 
-// revived reports whether now is of a later generation than was, which is dead.
+// revived reports whether now follows was, which had come to its end and got fresh
+// attempts: it is not final, or has come to another end after a retry on request.
 func revived(was, now Recipient) bool {
-	return was.State == activity.Dead && !now.State.Final() && now.Generation > was.Generation
+	return was.RevivedBy(now.Generation) && (!now.State.Final() || message.LaterEpoch(now.Generation, was.Generation))
+}
+
+// RevivedBy reports whether a message of a generation gives r fresh attempts after its
+// end: any later message does so for a dead recipient, and a retry on request
+// (message.NextEpoch) also for one that has failed. A message of a failed recipient that
+// is merely late must not: the server has refused the activity.
+func (r Recipient) RevivedBy(generation int) bool {
+	switch r.State {
+	case activity.Dead:
+		return generation > r.Generation
+	case activity.Failed:
+		return message.LaterEpoch(generation, r.Generation)
+	}
+	return false
 }
 
 // weight orders states by how certain they are to stay.

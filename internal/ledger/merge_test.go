@@ -27,6 +27,11 @@ func TestMergeBelievesWhatIsMostCertain(t *testing.T) {
 		{"a dead one was not revived", r(activity.Dead, 1), r(activity.Retrying, 1), r(activity.Dead, 1)},
 		{"a dead one was sent again by the chunk", r(activity.Retrying, 2), r(activity.Dead, 1), r(activity.Retrying, 2)},
 		{"refused is more certain than dead", r(activity.Failed, 0), r(activity.Dead, 3), r(activity.Failed, 3)},
+		{"a failed one was retried on request", r(activity.Failed, 1), r(activity.Retrying, 10_000), r(activity.Retrying, 10_000)},
+		{"a failed one was not retried", r(activity.Failed, 10_000), r(activity.Retrying, 10_003), r(activity.Failed, 10_003)},
+		{"a retried one died", r(activity.Failed, 0), r(activity.Dead, 10_002), r(activity.Dead, 10_002)},
+		{"a retried one was retried again", r(activity.Failed, 0), r(activity.Failed, 20_000), r(activity.Failed, 20_000)},
+		{"a late delivery by the chunk is a fact after a retry, too", r(activity.Delivered, 0), r(activity.Failed, 10_000), r(activity.Delivered, 10_000)},
 		{"the later generation counts", r(activity.Retrying, 2), r(activity.Parked, 1), r(activity.Retrying, 2)},
 	} {
 		if got := ledger.Merge(c.chunk, c.own); got != c.want {
@@ -41,7 +46,7 @@ func TestMergeNeverForgetsADeliveryOrAGeneration(t *testing.T) {
 		activity.Dead, activity.Expired, activity.Redundant, activity.Superseded, activity.Cancelled,
 	}
 	one := rapid.Custom(func(t *rapid.T) ledger.Recipient {
-		return ledger.Recipient{State: rapid.SampledFrom(states).Draw(t, "state"), Generation: rapid.IntRange(0, 3).Draw(t, "generation")}
+		return ledger.Recipient{State: rapid.SampledFrom(states).Draw(t, "state"), Generation: rapid.SampledFrom([]int{0, 1, 2, 3, 10_000, 10_001, 20_000}).Draw(t, "generation")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := one.Draw(t, "chunk"), one.Draw(t, "own")

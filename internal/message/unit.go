@@ -24,3 +24,17 @@ func (d Delivery) Unit(id activity.ID) Unit { return Unit{id, d.Chunk, d.Positio
 func (u Unit) String() string {
 	return fmt.Sprintf("%s/%d/%d/%d", u.Activity, u.Chunk, u.Position, u.Generation)
 }
+
+// epoch is how many generations there are from one retry on request to the next. Each
+// parking takes one, and a delivery is parked once in some minutes for seven days at
+// most.
+const epoch = 10_000
+
+// NextEpoch is the generation of the message that gives a recipient fresh attempts on
+// request. No other message of the recipient has or gets such a generation, so whoever
+// sees the message knows that somebody asked for it.
+func NextEpoch(generation int) int { return (generation/epoch + 1) * epoch }
+
+// LaterEpoch reports whether somebody has asked for fresh attempts between two
+// generations.
+func LaterEpoch(now, was int) bool { return now/epoch > was/epoch }

@@ -70,8 +70,8 @@ func (s *Store) claimOne(ctx context.Context, c *ledger.Claim, b basis) error {
 	before := b
 	b.state.Owner, b.state.Until, b.state.Journal, b.state.Generation = c.Owner, millis(c.Until), c.Known.Journal, u.Generation
 	if r := c.Known.Recipients[u.Position]; len(b.state.Rows) > 0 || b.chunk != nil {
-		if r.State == activity.Dead {
-			r.State, r.Attempts = activity.Retrying, 0
+		if r.RevivedBy(u.Generation) {
+			r.State, r.Attempts, r.Unsent = activity.Retrying, 0, 0
 		}
 		r.Generation = u.Generation
 		b.state.put([]ledger.Recipient{r})
@@ -93,10 +93,7 @@ func (s *Store) claimOne(ctx context.Context, c *ledger.Claim, b basis) error {
 
 // stale reports whether a unit's message is too late for what is recorded.
 func stale(r ledger.Recipient, u message.Unit) bool {
-	if r.State == activity.Dead && u.Generation > r.Generation {
-		return false
-	}
-	return r.State.Final() || u.Generation < r.Generation
+	return r.State.Final() && !r.RevivedBy(u.Generation) || u.Generation < r.Generation
 }
 
 // writeClaim writes v, which has the claim in it, and sets b's condition for the next

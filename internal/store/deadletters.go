@@ -67,6 +67,19 @@ func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) 
 	return nil
 }
 
+// Named implements deadletter.Store.
+func (s *Store) Named(ctx context.Context, names []deadletter.Name) ([]deadletter.DeadLetter, error) {
+	keys := make(map[table.Key]bool, len(names))
+	for _, n := range names {
+		keys[deadLetterKey(n)] = true
+	}
+	found, err := s.t.Get(ctx, distinct(keys)...)
+	if err != nil {
+		return nil, fmt.Errorf("read dead letters: %w", err)
+	}
+	return s.deadLetters(ctx, deadletter.Filter{}, values(found))
+}
+
 // RemoveDeadLetters implements deadletter.Store.
 func (s *Store) RemoveDeadLetters(ctx context.Context, names []deadletter.Name) error {
 	keys := make(map[table.Key]bool, len(names))

@@ -19,6 +19,8 @@ type (
 	DeadLetter      = contract.DeadLetter
 	Selection       = contract.Selection
 	Retried         = contract.Retried
+	Retry           = contract.Retry
+	RetriedActivity = contract.RetriedActivity
 	Stats           = contract.Stats
 	History         = contract.History
 	Duration        = contract.Duration

@@ -155,3 +155,21 @@ type Cancelled struct {
 	Status string         `json:"status"`
 	Counts map[string]int `json:"counts"` // recipients by state, as they stand
 }
+
+// Retry is the body of POST /v1/activities/{id}/retry. Without states both failed and dead
+// recipients are retried; without inboxes all of them.
+type Retry struct {
+	States  []string `json:"states,omitempty"`
+	Inboxes []string `json:"inboxes,omitempty"`
+	Cursor  string   `json:"cursor,omitempty"` // the NextCursor of the answer before
+}
+
+// RetriedActivity is the answer to a Retry.
+type RetriedActivity struct {
+	ID string `json:"id"`
+	// Retried counts the inboxes that get fresh attempts; Unavailable those of which
+	// nothing is kept to send, or that are on their way by an earlier retry.
+	Retried     int    `json:"retried"`
+	Unavailable int    `json:"unavailable"`
+	NextCursor  string `json:"nextCursor,omitempty"` // set if there are more: repeat the request with it
+}

@@ -18,7 +18,7 @@ import (
 var types = map[string]any{
 	"ActivityPubSubmission": nil, "SipherSubmission": nil, // both halves of Submission
 	"Submission": contract.Submission{}, "Batch": contract.Batch{}, "Accepted": contract.Accepted{}, "AcceptedBatch": contract.AcceptedBatch{},
-	"Activity": contract.Status{}, "RecipientState": contract.RecipientStatus{}, "Cancelled": contract.Cancelled{},
+	"Activity": contract.Status{}, "RecipientState": contract.RecipientStatus{}, "Cancelled": contract.Cancelled{}, "Retry": contract.Retry{}, "RetriedActivity": contract.RetriedActivity{},
 	"NewKey": contract.NewKey{}, "PrivateKey": contract.PrivateKey{}, "Key": contract.Key{},
 	"Server": contract.Server{}, "Servers": contract.Servers{}, "SipherKeys": contract.SipherKeys{},
 	"Reason": contract.Block{}, "Pause": contract.Pause{},

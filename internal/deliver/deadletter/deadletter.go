@@ -104,6 +104,8 @@ type Store interface {
 	// f.Since on, after a cursor. A page may be shorter, even empty, and not be the
 	// last: each call reads a bounded amount. The error wraps ErrBadCursor.
 	DeadLetters(ctx context.Context, f Filter, cursor string, limit int) (ls []DeadLetter, next string, err error)
+	// Named returns those of the named dead letters that exist.
+	Named(ctx context.Context, names []Name) ([]DeadLetter, error)
 	// RemoveDeadLetters removes dead letters. Removing a missing one is no error.
 	RemoveDeadLetters(ctx context.Context, names []Name) error
 }

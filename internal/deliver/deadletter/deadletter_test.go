@@ -107,6 +107,10 @@ func (y *shelf) DeadLetters(_ context.Context, f deadletter.Filter, _ string, li
 	return ls, "next", nil
 }
 
+func (y *shelf) Named(context.Context, []deadletter.Name) ([]deadletter.DeadLetter, error) {
+	return y.kept, nil
+}
+
 func (y *shelf) RemoveDeadLetters(_ context.Context, names []deadletter.Name) error {
 	y.gone = append(y.gone, names...)
 	return nil

@@ -27,15 +27,21 @@ func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int)
 	if err != nil {
 		return 0, "", fmt.Errorf("revive dead letters: %w", err)
 	}
+	revived, err = r.revive(ctx, ls)
+	return revived, next, err
+}
+
+// revive sends ls anew, and removes those that were sent.
+func (r Reviver) revive(ctx context.Context, ls []DeadLetter) (revived int, err error) {
 	sent, errSend := r.send(ctx, ls)
 	names := make([]Name, len(sent))
 	for i, l := range sent {
 		names[i] = l.Name()
 	}
 	if err := errors.Join(errSend, r.Store.RemoveDeadLetters(ctx, names)); err != nil {
-		return len(sent), next, fmt.Errorf("revive dead letters: %w", err)
+		return len(sent), fmt.Errorf("revive dead letters: %w", err)
 	}
-	return len(sent), next, nil
+	return len(sent), nil
 }
 
 func (r Reviver) send(ctx context.Context, ls []DeadLetter) (sent []DeadLetter, err error) {

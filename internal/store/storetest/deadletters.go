@@ -22,6 +22,16 @@ var deadLetters = group{"dead letters", []testCase{
 		b.same([]deadletter.DeadLetter{l}, b.deadLettersOf(deadletter.Filter{Activity: l.Activity.ID}))
 		b.same([]deadletter.DeadLetter{l}, b.deadLettersOf(deadletter.Filter{Name: l.Name()}))
 	}},
+	{"NamedLettersAreReadAtOnce", func(b *bed) {
+		l, other, missing := b.deadLetter(b.newID(), 3), b.deadLetter(b.newID(), 4), b.deadLetter(b.newID(), 5)
+		b.must(b.AddDeadLetters(b.ctx, []deadletter.DeadLetter{l, other}))
+		b.costs("named", cost{readUnits: 3, reads: 1}, func() {
+			ls, err := b.Named(b.ctx, []deadletter.Name{other.Name(), missing.Name(), l.Name()})
+			b.must(err)
+			slices.SortFunc(ls, func(x, y deadletter.DeadLetter) int { return cmp.Compare(x.Last.Position, y.Last.Position) })
+			b.same([]deadletter.DeadLetter{l, other}, ls)
+		})
+	}},
 	{"AnExhumedLetterIsGone", func(b *bed) {
 		l, other := b.deadLetter(b.newID(), 3), b.deadLetter(b.newID(), 3)
 		b.must(b.AddDeadLetters(b.ctx, []deadletter.DeadLetter{l, other}))

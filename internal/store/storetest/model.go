@@ -98,11 +98,25 @@ func (m *reference) recipient(p int) (ledger.Recipient, bool) {
 // outdated reports whether a unit's message is too late.
 func (m *reference) outdated(u message.Unit) bool {
 	r, ok := m.recipient(u.Position)
-	if !ok || r.State == activity.Dead && u.Generation > r.Generation {
+	if !ok || revives(r, u) {
 		return false
 	}
 	return r.State.Final() || u.Generation < r.Generation
 }
+
+// revives reports whether a unit's message gives a recipient fresh attempts after its end.
+func revives(r ledger.Recipient, u message.Unit) bool {
+	switch r.State {
+	case activity.Dead:
+		return u.Generation > r.Generation
+	case activity.Failed:
+		return u.Generation/10_000 > r.Generation/10_000
+	}
+	return false
+}
+
+// generations are those of messages, of two retries on request among them.
+var generations = []int{0, 1, 2, 3, 10_000, 10_001, 20_000}
 
 // blocked reports whether a unit is held, or a position's chunk may be at it.
 func (m *reference) blocked(u message.Unit) bool {
@@ -126,7 +140,7 @@ func (m *reference) stir() {
 func (m *reference) look(t *rapid.T) {
 	u := m.work.chunk()
 	if p := rapid.IntRange(message.Whole, modelTargets-1).Draw(t, "position"); p != message.Whole {
-		u = m.one(p, rapid.IntRange(0, 3).Draw(t, "generation"))
+		u = m.one(p, rapid.SampledFrom(generations).Draw(t, "generation"))
 	}
 	k := m.inspect(u)
 	if u.Position != message.Whole && k.Claimed.IsZero() == m.blocked(u) {
@@ -206,7 +220,7 @@ func (m *reference) grant(t *rapid.T, c ledger.Claim) {
 	_, inChunk := m.chunk[u.Position]
 	if old := m.own[u.Position]; inChunk || old != nil && old.recorded != nil {
 		r, _ := m.recipient(u.Position)
-		if r.State == activity.Dead {
+		if revives(r, u) {
 			r.State, r.Attempts = activity.Retrying, 0
 		}
 		r.Generation = u.Generation
@@ -259,7 +273,7 @@ func (m *reference) record(t *rapid.T) {
 
 // die has parked deliveries die, unclaimed.
 func (m *reference) die(t *rapid.T) {
-	u := m.one(rapid.IntRange(0, modelTargets-1).Draw(t, "position"), rapid.IntRange(0, 3).Draw(t, "generation"))
+	u := m.one(rapid.IntRange(0, modelTargets-1).Draw(t, "position"), rapid.SampledFrom(generations).Draw(t, "generation"))
 	r := m.outcomeOf(u.Position, activity.Dead, u.Generation)
 	old, recorded := m.recipient(u.Position)
 	want := !m.outdated(u) && !m.blocked(u)

@@ -1,0 +1,106 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/ledger"
+)
+
+// Retrier gives recipients of an activity fresh attempts.
+type Retrier interface {
+	Retry(ctx context.Context, id activity.ID, c deadletter.Choice, cursor string, end time.Time) (deadletter.Retried, error)
+}
+
+// RetryRoutes is the route that retries recipients of an activity. now is the clock by
+// which a long retry stops.
+func RetryRoutes(r Retrier, now func() time.Time) []api.Route {
+	h := retryHandler{r, now}
+	return []api.Route{route("POST /v1/activities/{id}/retry", h.retry)}
+}
+
+type retryHandler struct {
+	retrier Retrier
+	now     func() time.Time
+}
+
+// mostInboxes is how many inboxes a retry may name.
+const mostInboxes = 1000
+
+func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
+	id, err := api.PathID(r)
+	if err != nil {
+		return err
+	}
+	if _, err := api.ReadQuery(r); err != nil {
+		return err
+	}
+	in, err := api.ReadInput(r)
+	if err != nil {
+		return err
+	}
+	choice, cursor := chosen(in), in.Text("cursor")
+	if err := in.Check(); err != nil {
+		return err
+	}
+	done, err := h.retrier.Retry(r.Context(), id, choice, cursor, h.now().Add(retryTime))
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return api.NoActivity(err)
+	case errors.Is(err, deadletter.ErrBadCursor):
+		in.Fault("cursor", "is none that was given out as nextCursor")
+		return in.Check()
+	case errors.Is(err, deadletter.ErrCancelled):
+		return over("The activity was cancelled, so none of its recipients is tried again. Send it anew.", err)
+	case errors.Is(err, deadletter.ErrExpired):
+		return over("The activity has expired (expiresIn), so none of its recipients is tried again. Send it anew.", err)
+	case err != nil:
+		return contract.NewProblem(http.StatusServiceUnavailable,
+			"Not all could be sent. Try again: a recipient that is on its way gets no second round.").Because(err).After(retryAfter)
+	}
+	return api.Answer(w, r, http.StatusAccepted, contract.RetriedActivity{
+		ID: string(id), Retried: done.Sent, Unavailable: done.Unavailable, NextCursor: done.Next,
+	})
+}
+
+func over(detail string, err error) error {
+	return contract.TypedProblem(http.StatusConflict, "activity-over", "Activity over", detail).Because(err)
+}
+
+// chosen reads which recipients to retry, and notes its faults.
+func chosen(in api.Input) deadletter.Choice {
+	var c deadletter.Choice
+	states := in.Texts("states", 2)
+	for i, s := range states {
+		switch activity.State(s) {
+		case activity.Failed:
+			c.Failed = true
+		case activity.Dead:
+			c.Dead = true
+		default:
+			in.FaultAt("states", i, "is %q; it is one of failed and dead", s)
+		}
+	}
+	if states == nil {
+		c.Failed, c.Dead = true, true
+	}
+	inboxes := in.Texts("inboxes", mostInboxes)
+	if inboxes == nil {
+		return c
+	}
+	c.Inboxes = make(map[string]bool, len(inboxes))
+	for i, inbox := range inboxes {
+		one, err := activity.CanonicalURL(inbox)
+		if err != nil {
+			in.FaultAt("inboxes", i, "%v", err)
+		}
+		c.Inboxes[one] = true
+	}
+	return c
+}
