@@ -1,15 +1,22 @@
 package main
 
-import "net/http"
+import (
+	"net/http"
 
-// faces serves the metrics beside the API. http.ServeMux would redirect paths that are
-// not canonical, which the API answers itself.
-func faces(api, metrics http.Handler) http.Handler {
+	"fedpost/internal/api/page"
+)
+
+// faces serves the page and the metrics beside the API. http.ServeMux would redirect paths
+// that are not canonical, which the API answers itself.
+func faces(api, metrics http.Handler, p *page.Page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/metrics" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		switch {
+		case r.URL.Path == "/metrics" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 			metrics.ServeHTTP(w, r)
-			return
+		case p.Serves(r):
+			p.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
 		}
-		api.ServeHTTP(w, r)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"fedpost/internal/api/page"
 	"fedpost/internal/app"
 	"fedpost/internal/app/config"
 	"fedpost/internal/app/lambda"
@@ -162,10 +163,11 @@ func (s settings) serve(ports app.Ports, listen string, sweep func(context.Conte
 	if err != nil {
 		return nil, err
 	}
+	front := page.New(page.Options{Enter: page.ByToken(api, s.Access.Token != ""), Now: time.Now, Log: ports.Log})
 	handler := sqsevent.Handler{Worker: deliver, Sources: local.Sources()}
 	return local.Start(local.Options{
 		Listen: listen, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep,
-		Services: local.Services{API: faces(api, meter.Handler(api, ports.Log)), Deliver: handler.Handle, HealthCheck: health.Run},
+		Services: local.Services{API: faces(api, meter.Handler(api, ports.Log), front), Deliver: handler.Handle, HealthCheck: health.Run},
 		Timeout:  topology.Deliver.Timeout, Every: s.every, Log: ports.Log,
 	})
 }

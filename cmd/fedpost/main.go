@@ -29,6 +29,8 @@ type commands struct {
 	Keys    keysCommand    `cmd:"" help:"Make, store and show signing keys."`
 	Stats   statsCommand   `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
 
+	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
+
 	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }
 

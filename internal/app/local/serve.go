@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -57,6 +58,32 @@ func httpServer(o Options) *http.Server {
 		},
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 	}
+}
+
+// ServeLoopback serves a handler for this machine until ctx ends, with the bounds of a
+// Server. It answers loopback names only. ready is called with the address once requests
+// are served.
+func ServeLoopback(ctx context.Context, listen string, h http.Handler, log *slog.Logger, ready func(url string) error) error {
+	if !loopback(listen) {
+		return fmt.Errorf("listen on %s: only loopback addresses are served, such as 127.0.0.1:8081", listen)
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", listen, err)
+	}
+	s := httpServer(Options{Services: Services{API: h}, Log: log})
+	failed := make(chan error, 1)
+	go func() { failed <- s.Serve(bounded(l)) }()
+	err = ready("http://" + l.Addr().String())
+	if err == nil {
+		select {
+		case err := <-failed:
+			return fmt.Errorf("serve %s: %w", listen, err)
+		case <-ctx.Done():
+		}
+	}
+	// What is under way are requests of a reader; none has to be finished.
+	return errors.Join(err, s.Close())
 }
 
 // bounded is l limited to Connections open connections.

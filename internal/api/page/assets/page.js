@@ -1,0 +1,54 @@
+// Renews what the page shows, for those who leave it open. Without it, reloading does the
+// same.
+(() => {
+  "use strict";
+  const every = Number(document.body.dataset.refresh) * 1000;
+  const main = document.getElementById("main");
+  const renewal = document.getElementById("renewal");
+  if (!every || !main || !renewal) return;
+
+  let paused = false;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "quiet";
+  const say = () => { button.textContent = paused ? "Renew again" : "Stop renewing"; };
+  button.addEventListener("click", () => { paused = !paused; say(); });
+  say();
+  renewal.textContent = "Renewed every " + every / 1000 + " seconds. ";
+  renewal.append(button);
+
+  // Somebody who types, selects or stands in the middle of the page is not disturbed.
+  const busy = () => {
+    const at = document.activeElement;
+    return (at && at !== main && main.contains(at)) || !getSelection().isCollapsed;
+  };
+
+  const renew = async () => {
+    if (paused || document.hidden || busy()) return;
+    const answer = await fetch(location.href, { headers: { "X-Requested-With": "page" } });
+    if (answer.redirected) { location.reload(); return; }
+    if (!answer.ok) throw new Error(String(answer.status));
+    const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (busy()) return;
+    const open = [...main.querySelectorAll("details[open][id]")].map((d) => d.id);
+    main.replaceChildren(...next.getElementById("main").childNodes);
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    document.title = next.title;
+    document.querySelector("footer time").replaceWith(next.querySelector("footer time"));
+    stale.hidden = true;
+  };
+
+  // What is shown is old when fedpost does not answer, and that is news by itself.
+  const stale = document.createElement("p");
+  stale.className = "note bad";
+  stale.setAttribute("role", "alert");
+  stale.hidden = true;
+  main.before(stale);
+  const old = () => {
+    if (stale.hidden) stale.textContent = "fedpost has not answered since " + new Date().toISOString().slice(11, 19) + " UTC. What is shown here is old.";
+    stale.hidden = false;
+  };
+
+  const again = () => setTimeout(() => renew().catch(old).finally(again), every);
+  again();
+})();

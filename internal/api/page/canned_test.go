@@ -1,0 +1,263 @@
+package page_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/api/page"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/servers/circuit"
+)
+
+// night is when the operator of these tests is paged.
+var night = time.Date(2026, 11, 22, 3, 7, 12, 0, time.UTC)
+
+const token = "a token of these tests"
+
+// evil is what a stranger's server answers.
+const evil = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202eevil\u2066 \"'&{{.}} "
+
+// canned is an API that answers what a test wants and notes what it is asked to change.
+type canned struct {
+	testing.TB
+	mu      sync.Mutex
+	answers map[string]any // by path without query; a status as int is a problem
+	changed []string       // method, path and body
+	asked   []string       // paths with queries that were read
+}
+
+func (c *canned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		c.Error(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.Header.Get("Authorization") != "Bearer "+token {
+		_ = contract.NewProblem(http.StatusUnauthorized, "Send the API token.").Write(w)
+		return
+	}
+	at := r.URL.EscapedPath()
+	if r.Method != http.MethodGet {
+		at = r.Method + " " + at
+		c.changed = append(c.changed, at+" "+strings.TrimSpace(string(b)))
+	} else {
+		c.asked = append(c.asked, r.URL.RequestURI())
+	}
+	answer, ok := c.answers[at+"?"+r.URL.RawQuery]
+	if !ok {
+		answer, ok = c.answers[at]
+	}
+	switch a := answer.(type) {
+	case int:
+		_ = contract.NewProblem(a, "The records cannot be reached. Try again.").Write(w)
+	case *contract.Problem:
+		_ = a.Write(w)
+	default:
+		if !ok && r.Method == http.MethodGet {
+			_ = contract.NewProblem(http.StatusNotFound, "There is no such thing.").Write(w)
+			return
+		}
+		if err := json.NewEncoder(w).Encode(a); err != nil {
+			c.Error(err)
+		}
+	}
+}
+
+// did returns what was changed since the last call.
+func (c *canned) did() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.changed
+	c.changed = nil
+	return all
+}
+
+func (c *canned) set(path string, answer any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answers[path] = answer
+}
+
+// well is an API of a fedpost that has nothing to do.
+func well(t testing.TB) *canned {
+	zero := 0
+	stats := contract.Stats{
+		At: night, Queues: map[queue.Name]contract.QueueDepth{}, Servers: map[string]int{}, Unhealthy: []contract.Trouble{},
+		Counts: map[string]int{"accepted": 0, "attempts": 0, "delivered": 0, "failed": 0, "dead": 0, "duplicates": 0, "deduplicationFallbacks": 0},
+	}
+	for _, name := range queue.Names {
+		stats.Queues[name] = contract.QueueDepth{Oldest: &zero}
+	}
+	empty := contract.History{From: night.Truncate(time.Minute).Add(-59 * time.Minute), StepSeconds: 60, Since: night.Add(-10 * time.Minute), Counts: map[string][]int{}}
+	day := contract.History{From: night.Truncate(15 * time.Minute).Add(-95 * 15 * time.Minute), StepSeconds: 900, Since: night.Add(-10 * time.Minute), Counts: map[string][]int{}}
+	return &canned{TB: t, answers: map[string]any{
+		"/v1/stats": stats, "/v1/stats/history?period=hour": empty, "/v1/stats/history?period=day": day,
+		"/v1/servers": contract.Servers{Servers: []contract.Server{}}, "/v1/dead-letters": contract.DeadLetters{DeadLetters: []contract.DeadLetter{}},
+	}}
+}
+
+// wave are numbers that rise and fall.
+func wave(steps int, high float64, from int) []int {
+	n := make([]int, steps)
+	for i := from; i < steps; i++ {
+		n[i] = int(high * (1 + math.Sin(float64(i)/7)) * (1 + 0.3*math.Sin(float64(i)*2.7)) / 2)
+	}
+	return n
+}
+
+// busy is an API of a fedpost with every kind of trouble.
+func busy(t testing.TB) *canned {
+	c := well(t)
+	s := c.answers["/v1/stats"].(contract.Stats)
+	late, old := 2340, 90000
+	s.Queues[queue.Normal] = contract.QueueDepth{Visible: 1483, InFlight: 64, Delayed: 12, Oldest: &late}
+	s.Queues[queue.Dead] = contract.QueueDepth{Visible: 31, Oldest: &old}
+	s.Counts = map[string]int{
+		"accepted": 1284703, "attempts": 1301223, "delivered": 1203380, "failed": 8023, "dead": 31, "retrying": 3120, "parked": 40112,
+		"duplicates": 12, "deduplicationFallbacks": 3, "redundant": 57,
+	}
+	s.Servers = map[string]int{"unhealthy": 14, "exhausted": 1, "paused": 2, "blocked": 3, "inbox": 1, "recovering": 1}
+	phases := []circuit.Phase{circuit.Unhealthy, circuit.HalfOpen, circuit.Exhausted, circuit.Recovering}
+	byPhase := map[circuit.Phase][]contract.Server{}
+	var all []contract.Server
+	for i, name := range []string{
+		"mastodon.down.example", "social.a-very-long-host-name-that-nobody-would-choose.but-somebody-did.example", "127.0.0.3:44321", "inbox:https://pleroma.example/users/someone/inbox",
+		"misskey.example", "https://sipher.example", "xn--mnchen-3ya.example", "friendica.example", "hub.example", "lemmy.example",
+	} {
+		one := contract.Server{
+			Name: name, Protocol: activity.ActivityPub, Phase: phases[i%4], Since: night.Add(-time.Duration(i*i+1) * time.Hour), DownSince: night.Add(-time.Duration(200-i*i*2) * time.Hour),
+			Reason: []string{"timeout", "dns", "refused", "status"}[i%4], Why: []string{"no answer in time", "no such host", "connect: connection refused", "503 " + evil}[i%4],
+			Failures: 5 + i, Checks: i, NextCheckAt: night.Add(time.Duration(i) * 17 * time.Minute), Parked: i%3 != 2,
+		}
+		if strings.HasPrefix(name, "https:") {
+			one.Protocol = activity.Sipher
+		}
+		byPhase[one.Phase] = append(byPhase[one.Phase], one)
+		all = append(all, one)
+		s.Unhealthy = append(s.Unhealthy, contract.Trouble{Server: name, Protocol: one.Protocol, Phase: one.Phase, DownSince: one.DownSince, Reason: one.Reason, Why: one.Why})
+		c.answers["/v1/servers/"+escaped(name)] = one
+	}
+	for phase, some := range byPhase {
+		c.answers["/v1/servers?limit=100&phase="+string(phase)] = contract.Servers{Servers: some}
+	}
+	limited := contract.Server{
+		Name: "limited.example", Protocol: activity.ActivityPub, Phase: circuit.Paused, Since: night.Add(-time.Hour), Until: night.Add(time.Hour), Why: "asked by mail",
+		RateLimit: &contract.RateLimit{PerMinute: 60, Burst: 5}, Window: &contract.Window{Start: night.Add(-4 * time.Minute), Attempts: 40, Failures: 3},
+		SignatureForm: "rfc9421",
+	}
+	blocked := contract.Server{Name: "*.bad.example", Protocol: activity.ActivityPub, Phase: circuit.Blocked, Since: night.Add(-300 * time.Hour), Why: "abuse, ticket 4711"}
+	gone := contract.Server{Name: "gone.example", Protocol: activity.ActivityPub, Phase: circuit.Gone, Since: night.Add(-3 * time.Hour), Until: night.Add(21 * time.Hour)}
+	peer := contract.Server{
+		Name: "https://peer.example", Protocol: activity.Sipher, Phase: circuit.Healthy, LastSeen: night.Add(-5 * time.Minute), Keys: &contract.SipherKeys{Signing: "AAAAC3NzaC1lZDI1NTE5AAAAIFoo+Bar/12345678901234567=", Encryption: "BBBBC3NzaC1lZDI1NTE5AAAAIFoo+Bar/12345678901234567="},
+		RefusedKeys: &contract.RefusedKeys{SipherKeys: contract.SipherKeys{Signing: "CCCC", Encryption: "DDDD"}, Via: "discovery", FirstSeen: night, LastSeen: night, Count: 3},
+	}
+	for _, one := range []contract.Server{limited, blocked, gone, peer} {
+		c.answers["/v1/servers/"+escaped(one.Name)] = one
+		c.answers["/v1/servers?limit=100&phase="+string(one.Phase)] = contract.Servers{Servers: []contract.Server{one}}
+		all = append(all, one)
+	}
+	c.answers["/v1/servers"] = contract.Servers{Servers: all, NextCursor: "bmV4dA"}
+	c.answers["/v1/stats"] = s
+	hour := contract.History{
+		From: night.Truncate(time.Minute).Add(-59 * time.Minute), StepSeconds: 60, Since: night.Add(-19 * time.Hour),
+		Counts: map[string][]int{"delivered": wave(60, 2200, 0), "retrying": wave(60, 40, 22), "parked": wave(60, 120, 35), "failed": wave(60, 14, 0), "dead": wave(60, 3, 50)},
+	}
+	day := contract.History{
+		From: night.Truncate(15 * time.Minute).Add(-95 * 15 * time.Minute), StepSeconds: 900, Since: night.Add(-19 * time.Hour),
+		Counts: map[string][]int{"delivered": wave(96, 20500, 20), "retrying": wave(96, 400, 62), "parked": wave(96, 900, 75), "failed": wave(96, 150, 20), "dead": wave(96, 20, 90)},
+	}
+	c.answers["/v1/stats/history?period=hour"], c.answers["/v1/stats/history?period=day"] = hour, day
+	c.answers["/v1/dead-letters"] = letters(31)
+	c.answers["/v1/activities/"+anActivity] = someActivity()
+	return c
+}
+
+const anActivity = "01KAG3J8M2Q4R6T8V0X2Z4B6D8"
+
+func letters(n int) contract.DeadLetters {
+	var l contract.DeadLetters
+	for i := range n {
+		host := []string{"mastodon.down.example", "hub.example", "127.0.0.3:44321"}[i*i%3]
+		l.DeadLetters = append(l.DeadLetters, contract.DeadLetter{
+			ID: fmt.Sprintf("%s.0.%d.2", anActivity, i), Activity: anActivity, Protocol: "activitypub", Type: []string{"Create", "Announce", "Delete"}[i%3],
+			Inbox: "https://" + host + "/users/somebody/inbox", Host: host, Recipients: i % 4, Reason: []string{"exhausted", "expired"}[i%5/4], Attempts: 5 + i,
+			LastStatus: []int{0, 503}[i%2], LastError: []string{"dial tcp: lookup " + host + ": no such host", "503 Service Unavailable: " + evil}[i%2],
+			Response: evil, DiedAt: night.Add(-time.Duration(i*i) * time.Minute),
+		})
+	}
+	return l
+}
+
+func someActivity() contract.Status {
+	a := contract.Status{ID: anActivity, Status: "delivering", Counts: map[string]int{"delivered": 4711, "parked": 203, "retrying": 12, "failed": 9, "dead": 2}, NextCursor: "bmV4dA"}
+	for i, state := range []string{"delivered", "parked", "retrying", "failed", "dead", "queued", "superseded"} {
+		r := contract.RecipientStatus{
+			Inbox: fmt.Sprintf("https://host%d.example/users/somebody-with-a-long-name/inbox", i), State: state, Recipients: i * 20, Attempts: i + 1,
+			LastStatus: []int{202, 0, 503, 404, 0, 0, 0}[i], UpdatedAt: night.Add(-time.Duration(i) * 13 * time.Minute),
+		}
+		switch state {
+		case "parked":
+			r.WaitsFor, r.NextAttemptAt, r.LastError = "mastodon.down.example", night.Add(17*time.Minute), "no answer in time"
+		case "retrying":
+			r.NextAttemptAt, r.LastError, r.Response = night.Add(40*time.Second), "503 Service Unavailable", evil+strings.Repeat("long ", 300)
+		case "superseded":
+			r.By = anActivity
+		}
+		a.Recipients = append(a.Recipients, r)
+	}
+	return a
+}
+
+func escaped(name string) string {
+	return strings.NewReplacer("/", "%2F", ":", ":", "*", "%2A").Replace(name)
+}
+
+// site is the page of an API, for browsers.
+type site struct {
+	testing.TB
+	api *canned
+	url string
+}
+
+func serve(t testing.TB, api *canned, needed bool) *site {
+	t.Helper()
+	enter := page.ByToken(api, needed)
+	if !needed {
+		// The API of these tests always wants its token.
+		enter = page.ByToken(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("Authorization", "Bearer "+token)
+			api.ServeHTTP(w, r)
+		}), false)
+	}
+	p := page.New(page.Options{Enter: enter, Now: func() time.Time { return night }, Log: slog.New(slog.DiscardHandler)})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !p.Serves(r) {
+			http.Error(w, "not the page's", http.StatusNotFound)
+			return
+		}
+		p.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return &site{t, api, s.URL}
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// serveOn serves a page and returns its address.
+func serveOn(t testing.TB, p http.Handler) string {
+	s := httptest.NewServer(p)
+	t.Cleanup(s.Close)
+	return s.URL
+}

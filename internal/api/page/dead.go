@@ -1,0 +1,161 @@
+package page
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpost/internal/api/contract"
+)
+
+// deadList is the page of dead letters: by host, or those of one host.
+type deadList struct {
+	Host    string
+	Groups  []deadGroup
+	Letters []contract.DeadLetter
+	Read    int // how many were read
+	Cut     bool
+	Next    string
+}
+
+// deadGroup is the dead letters of one host.
+type deadGroup struct {
+	Host    string
+	N       int
+	Reasons []string // with their numbers, the commonest first
+	Sample  contract.DeadLetter
+	Newest  time.Time
+}
+
+const (
+	// deadPage is the longest page of dead letters that the API answers with.
+	deadPage = 200
+	// deadPages is how many pages are read to group them.
+	deadPages = 5
+)
+
+func (p *Page) dead(v *visit) error {
+	l := deadList{Host: strings.TrimSpace(v.r.URL.Query().Get("host"))}
+	query := url.Values{}
+	if l.Host != "" {
+		query = v.query("host", "cursor")
+		query.Set("limit", "50")
+		var page contract.DeadLetters
+		if err := v.get("/v1/dead-letters", query, &page); err != nil {
+			return err
+		}
+		l.Letters, l.Read = page.DeadLetters, len(page.DeadLetters)
+		if page.NextCursor != "" {
+			l.Next = "/dead?" + url.Values{"host": {l.Host}, "cursor": {page.NextCursor}}.Encode()
+		}
+	} else {
+		all, err := v.someDead()
+		if err != nil {
+			return err
+		}
+		l.Read, l.Cut, l.Groups = len(all.DeadLetters), all.NextCursor != "", grouped(all.DeadLetters)
+	}
+	v.show(http.StatusOK, "dead", view{Title: "Dead letters", Nav: "dead", Refresh: 30, Data: l})
+	return nil
+}
+
+// someDead reads the newest dead letters, page by page up to a bound.
+func (v *visit) someDead() (all contract.DeadLetters, err error) {
+	query := url.Values{"limit": {"200"}}
+	for range deadPages {
+		var page contract.DeadLetters
+		if err := v.get("/v1/dead-letters", query, &page); err != nil {
+			return all, err
+		}
+		all.DeadLetters = append(all.DeadLetters, page.DeadLetters...)
+		if all.NextCursor = page.NextCursor; page.NextCursor == "" {
+			break
+		}
+		query.Set("cursor", page.NextCursor)
+	}
+	return all, nil
+}
+
+// grouped puts dead letters together by host, most first.
+func grouped(all []contract.DeadLetter) []deadGroup {
+	by := map[string]*deadGroup{}
+	reasons := map[string]map[string]int{}
+	for _, d := range all {
+		g := by[d.Host]
+		if g == nil {
+			g = &deadGroup{Host: d.Host, Sample: d}
+			by[d.Host], reasons[d.Host] = g, map[string]int{}
+		}
+		g.N++
+		reasons[d.Host][d.Reason]++
+		if d.DiedAt.After(g.Newest) {
+			g.Newest, g.Sample = d.DiedAt, d
+		}
+	}
+	var out []deadGroup
+	for host, g := range by {
+		n := reasons[host]
+		names := slices.SortedFunc(maps.Keys(n), func(a, b string) int { return cmp.Or(n[b]-n[a], strings.Compare(a, b)) })
+		for _, name := range names {
+			g.Reasons = append(g.Reasons, thousands(n[name])+" "+clean(name))
+		}
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(a, b deadGroup) int { return cmp.Or(b.N-a.N, strings.Compare(a.Host, b.Host)) })
+	return out
+}
+
+// selected is what an action on dead letters is about: one of a page's address.
+func (v *visit) selected(values url.Values) (contract.Selection, string) {
+	s := contract.Selection{ID: values.Get("id"), Host: values.Get("host"), Activity: values.Get("activity")}
+	switch {
+	case s.ID != "":
+		return s, "this dead letter"
+	case s.Host != "":
+		return s, "all dead letters for " + clean(s.Host)
+	}
+	return s, "all dead letters of activity " + clean(s.Activity)
+}
+
+func (p *Page) askDead(v *visit) error {
+	s, which := v.selected(v.r.URL.Query())
+	if v.r.PathValue("act") != "retry" || s == (contract.Selection{}) {
+		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+	}
+	back := "/dead"
+	if host := v.r.URL.Query().Get("host"); host != "" {
+		back += "?" + url.Values{"host": {host}}.Encode()
+	}
+	title := "Try " + which + " again?"
+	v.show(http.StatusOK, "ask", view{Title: title, Nav: "dead", Data: question{
+		Title: title, Yes: "Try again", Back: back, Where: "/dead/retry", Hidden: map[string]string{"id": s.ID, "host": s.Host, "activity": s.Activity},
+		Says: []string{"They get fresh tries and the whole give-up time again.", "If their server is still down, they wait for it like all others."},
+	}})
+	return nil
+}
+
+func (p *Page) actDead(v *visit) error {
+	if err := v.r.ParseForm(); err != nil {
+		return contract.NewProblem(http.StatusBadRequest, "The form cannot be read.")
+	}
+	s, _ := v.selected(v.r.PostForm)
+	if v.r.PathValue("act") != "retry" || s == (contract.Selection{}) {
+		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+	}
+	r, err := v.api.RetryDeadLetters(v.r.Context(), s)
+	if err != nil {
+		return err
+	}
+	done := "retry"
+	switch {
+	case r.More:
+		done = "more"
+	case r.Retried == 0:
+		done = "none"
+	}
+	return v.back("/dead", done)
+}

@@ -1,0 +1,44 @@
+package page
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+
+	"fedpost/internal/api/client"
+)
+
+// ByToken lets visitors in with a token of an API in the same process, and everybody if
+// the API needs none. What a visitor may do, the API decides at each request.
+func ByToken(api http.Handler, needed bool) func(context.Context, string) (*client.Client, error) {
+	return func(ctx context.Context, token string) (*client.Client, error) {
+		c := client.InsideOf(api, token)
+		if !needed {
+			return c, nil
+		}
+		if token == "" {
+			return nil, ErrSignIn
+		}
+		err := c.Do(ctx, http.MethodGet, "/v1/servers?limit=1", nil, nil)
+		var p *client.Problem
+		if errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
+			return nil, errors.Join(ErrSignIn, err)
+		}
+		return c, err
+	}
+}
+
+// ByLink lets those in who have a secret, to use a client that has credentials of its own:
+// the link with the secret is on the terminal of whoever has them.
+func ByLink(c *client.Client, secret string) func(context.Context, string) (*client.Client, error) {
+	want := sha256.Sum256([]byte(secret))
+	return func(_ context.Context, given string) (*client.Client, error) {
+		got := sha256.Sum256([]byte(given))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			return nil, ErrSignIn
+		}
+		return c, nil
+	}
+}

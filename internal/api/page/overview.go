@@ -1,0 +1,211 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/engine/queue"
+)
+
+// overview is the first page: what is wrong, in one line each, with the way to do
+// something about it; then the numbers.
+type overview struct {
+	Stats    contract.Stats
+	Problems []problem
+	Queues   []queueRow
+	Waiting  int // messages on queues
+	Trouble  []contract.Server
+	Sick     int // servers in trouble
+	Dead     []contract.DeadLetter
+	MoreDead bool
+	Hour     []chart
+	Day      []chart
+	// NoHistory says why there are no charts.
+	NoHistory string
+	Since     time.Time
+	LastHour  map[string]int
+}
+
+// problem is something that is wrong, the worst first.
+type problem struct {
+	Bad       bool // somebody has to act; else it is worth a look
+	Text      string
+	Do, Where string
+}
+
+type queueRow struct {
+	Name string
+	contract.QueueDepth
+	Age  time.Duration
+	Dead bool
+}
+
+// queueOrder is the order in which queues are shown.
+var queueOrder = []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered, queue.Dead, queue.DeadOrdered}
+
+// shownServers is how many servers in trouble the overview lists.
+const shownServers = 8
+
+// shownDead is how many dead letters the overview counts.
+const shownDead = 20
+
+func (p *Page) overview(v *visit) error {
+	var o overview
+	g, _ := errgroup.WithContext(v.r.Context())
+	g.Go(func() error { return v.get("/v1/stats", nil, &o.Stats) })
+	var hour, day contract.History
+	g.Go(func() error { return v.get("/v1/stats/history", url.Values{"period": {"hour"}}, &hour) })
+	g.Go(func() error { return v.get("/v1/stats/history", url.Values{"period": {"day"}}, &day) })
+	if err := g.Wait(); err != nil {
+		var none *client.Problem
+		if !errors.As(err, &none) || none.Status != http.StatusNotFound {
+			return err
+		}
+		o.NoHistory = none.Detail
+		if err := v.get("/v1/stats", nil, &o.Stats); err != nil {
+			return err
+		}
+	}
+	if err := v.details(&o); err != nil {
+		return err
+	}
+	var dead contract.DeadLetters
+	if err := v.get("/v1/dead-letters", url.Values{"limit": {strconv.Itoa(shownDead)}}, &dead); err != nil {
+		return err
+	}
+	o.Dead, o.MoreDead = dead.DeadLetters, dead.NextCursor != ""
+	o.queues()
+	o.LastHour = map[string]int{}
+	if o.NoHistory == "" {
+		o.Since = hour.Since
+		o.Hour = []chart{draw("hour-well", "Delivered", hour, wellKinds()...), draw("hour-ill", "Not delivered at once", hour, illKinds()...)}
+		o.Day = []chart{draw("day-well", "Delivered", day, wellKinds()...), draw("day-ill", "Not delivered at once", day, illKinds()...)}
+		for name, numbers := range hour.Counts {
+			for _, n := range numbers {
+				o.LastHour[name] += n
+			}
+		}
+	}
+	o.diagnose()
+	title := "All is well"
+	if n := len(o.Problems); n == 1 {
+		title = "1 problem"
+	} else if n > 1 {
+		title = fmt.Sprintf("%d problems", n)
+	}
+	v.show(http.StatusOK, "overview", view{Title: title, Nav: "overview", Refresh: 10, Data: o})
+	return nil
+}
+
+// details reads what the statistics do not say of servers in trouble: the next check.
+func (v *visit) details(o *overview) error {
+	worst := o.Stats.Unhealthy[:min(len(o.Stats.Unhealthy), shownServers)]
+	o.Trouble = make([]contract.Server, len(worst))
+	g, _ := errgroup.WithContext(v.r.Context())
+	for i, s := range worst {
+		g.Go(func() error { return v.get(client.ServerPath(s.Server), nil, &o.Trouble[i]) })
+	}
+	for _, phase := range []string{"unhealthy", "half-open", "exhausted", "inbox"} {
+		o.Sick += o.Stats.Servers[phase]
+	}
+	return g.Wait()
+}
+
+func (o *overview) queues() {
+	for _, name := range queueOrder {
+		d, ok := o.Stats.Queues[name]
+		if !ok {
+			continue
+		}
+		r := queueRow{Name: string(name), QueueDepth: d, Dead: name == queue.Dead || name == queue.DeadOrdered}
+		if d.Oldest != nil {
+			r.Age = time.Duration(*d.Oldest) * time.Second
+		}
+		if !r.Dead {
+			o.Waiting += d.Visible
+		}
+		o.Queues = append(o.Queues, r)
+	}
+}
+
+// Ages of the oldest message from which on something is wrong. Work is taken up within a
+// second; the alarms of template.yaml begin at half an hour.
+const (
+	lateAge  = 5 * time.Minute
+	stuckAge = 30 * time.Minute
+)
+
+// diagnose lists what is wrong.
+func (o *overview) diagnose() {
+	add := func(bad bool, do, where, format string, args ...any) {
+		o.Problems = append(o.Problems, problem{bad, fmt.Sprintf(format, args...), do, where})
+	}
+	for _, q := range o.Queues {
+		switch {
+		case !q.Dead && q.Age >= stuckAge:
+			add(true, "See the queues", "#queues", "A message waits in the queue %s for %s: work is not taken up.", q.Name, span(q.Age))
+		case !q.Dead && q.Age >= lateAge:
+			add(false, "See the queues", "#queues", "A message waits in the queue %s for %s.", q.Name, span(q.Age))
+		}
+	}
+	tried, ill := 0, 0
+	for _, name := range []string{"delivered", "retrying", "failed", "dead"} {
+		tried += o.LastHour[name]
+	}
+	ill = tried - o.LastHour["delivered"]
+	if tried >= 20 && 2*ill > tried {
+		add(true, "See the servers", "/servers", "%d %% of the last hour's deliveries did not get through (%s of %s). If many servers refuse, the cause is here: network, clock or signing key.",
+			100*ill/tried, thousands(ill), thousands(tried))
+	}
+	if n := o.Stats.Counts["unrecorded"]; n > 0 {
+		add(true, "", "", "%s activities were accepted today while the table was down. They are on their queues; the log says what the table's fault was.", thousands(n))
+	}
+	if n := o.Stats.Counts["deduplicationFallbacks"]; n > 0 {
+		add(false, "", "", "%s calls today were accepted without a look at their deduplication key: the table could not be written.", thousands(n))
+	}
+	if n := o.Stats.Servers["exhausted"]; n > 0 {
+		add(true, "Decide about them", "/servers?phase=exhausted", "%s been down for the whole give-up time: what waited for %s is dead.", servers(n, "has", "have"), pronoun(n))
+	}
+	if n := o.Sick - o.Stats.Servers["exhausted"]; n > 0 {
+		add(false, "See which, and why", "/servers", "%s down: what is for %s waits until a check succeeds.", servers(n, "is", "are"), pronoun(n))
+	}
+	if n := len(o.Dead); n > 0 {
+		text := thousands(n)
+		if o.MoreDead {
+			text = "More than " + text
+		}
+		add(false, "See them by server", "/dead", "%s deliveries were given up and can be tried again.", text)
+	}
+	slices.SortStableFunc(o.Problems, func(a, b problem) int {
+		switch {
+		case a.Bad == b.Bad:
+			return 0
+		case a.Bad:
+			return -1
+		}
+		return 1
+	})
+}
+
+func servers(n int, one, many string) string {
+	if n == 1 {
+		return "1 server " + one
+	}
+	return thousands(n) + " servers " + many
+}
+
+func pronoun(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
+}

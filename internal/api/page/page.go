@@ -1,0 +1,111 @@
+// Package page serves the operator's page: what is wrong, why, what happens next, and
+// what can be done about it, for somebody who was just paged.
+//
+// The page is built on the API's client and knows nothing that the API does not say. So
+// the same page is served by `fedpost up` for itself and by `fedpost dashboard` for any
+// fedpost, on the operator's own credentials, and a visitor may do on the page what their
+// token or role may do with the API.
+//
+// Pages are rendered here and need no script to be read or to act. The script renews what
+// is shown. Everything is embedded, and the Content-Security-Policy allows nothing from
+// elsewhere.
+package page
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"fedpost/internal/api/client"
+)
+
+// ErrSignIn says that a secret lets nobody in.
+var ErrSignIn = errors.New("this secret lets nobody in")
+
+// Options of the page.
+type Options struct {
+	// Enter returns the client that the requests of a visitor with a secret go through.
+	// It is called with the empty secret for visitors who have not signed in, and lets
+	// them in if it returns a client. Its error wraps ErrSignIn if the secret is wrong.
+	Enter func(ctx context.Context, secret string) (*client.Client, error)
+	// Secret is what a visitor is asked for, such as "API token".
+	Secret string
+	// Of says which fedpost the page is of, if that is not the one that serves it.
+	Of  string
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Page is the handler of the page.
+type Page struct {
+	o        Options
+	mux      *http.ServeMux
+	sessions sessions
+	open     session // of visitors who need not sign in
+	origin   *http.CrossOriginProtection
+}
+
+// New returns the page.
+func New(o Options) *Page {
+	if o.Secret == "" {
+		o.Secret = "API token"
+	}
+	p := &Page{o: o, mux: http.NewServeMux(), sessions: sessions{now: o.Now}, origin: http.NewCrossOriginProtection()}
+	p.open = session{form: secret()}
+	p.mux.HandleFunc("GET /assets/{name}", p.asset)
+	p.mux.HandleFunc("GET /sign-in", p.askSecret)
+	p.mux.HandleFunc("POST /sign-in", p.signIn)
+	p.mux.Handle("POST /sign-out", p.within(p.signOut))
+	for pattern, serve := range map[string]func(*visit) error{
+		"GET /{$}":                    p.overview,
+		"GET /servers":                p.servers,
+		"GET /servers/{name}":         p.server,
+		"GET /servers/{name}/{act}":   p.askServer,
+		"POST /servers/{name}/{act}":  p.actServer,
+		"GET /activities":             p.activities,
+		"GET /activities/{id}":        p.activity,
+		"GET /activities/{id}/{act}":  p.askActivity,
+		"POST /activities/{id}/{act}": p.actActivity,
+		"GET /dead":                   p.dead,
+		"GET /dead/{act}":             p.askDead,
+		"POST /dead/{act}":            p.actDead,
+	} {
+		p.mux.Handle(pattern, p.within(serve))
+	}
+	return p
+}
+
+// Serves reports whether a request is for the page, so that it can stand beside the API.
+func (p *Page) Serves(r *http.Request) bool {
+	_, pattern := p.mux.Handler(r)
+	return pattern != ""
+}
+
+// policy allows the page's own files and forms, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// mostForm is the longest body of a form, in bytes.
+const mostForm = 64 << 10
+
+// ServeHTTP implements http.Handler.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	// Without a Referer browsers send "Origin: null" with forms, which CrossOriginProtection
+	// refuses where they send no Sec-Fetch-Site: over plain HTTP.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if err := p.origin.Check(r); err != nil {
+		p.o.Log.WarnContext(r.Context(), "refused a form of another site", "error", err)
+		p.fail(w, r, nil, http.StatusForbidden, "A page of another site has sent this request. It was refused.")
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+	p.mux.ServeHTTP(w, r)
+}

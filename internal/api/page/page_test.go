@@ -1,0 +1,529 @@
+package page_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/api/contract"
+	"fedpost/internal/api/page"
+)
+
+// visitor is a browser without script.
+type visitor struct {
+	*site
+	http *http.Client
+	form string // the token of the forms last seen
+}
+
+func (s *site) visitor() *visitor {
+	s.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return &visitor{site: s, http: &http.Client{Jar: jar}}
+}
+
+// shown is a page as a visitor gets it.
+type shown struct {
+	*http.Response
+	text string
+}
+
+var tags = regexp.MustCompile(`<[^>]*>\s*`)
+
+var formToken = regexp.MustCompile(`name="form" value="([^"]+)"`)
+
+func (v *visitor) ask(r *http.Request) shown {
+	v.Helper()
+	resp, err := v.http.Do(r)
+	if err != nil {
+		v.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		v.Fatal(err)
+	}
+	if m := formToken.FindSubmatch(b); m != nil {
+		v.form = string(m[1])
+	}
+	return shown{resp, string(b)}
+}
+
+func (v *visitor) get(path string) shown {
+	v.Helper()
+	r, err := http.NewRequestWithContext(v.Context(), http.MethodGet, v.url+path, nil)
+	if err != nil {
+		v.Fatal(err)
+	}
+	return v.ask(r)
+}
+
+// post sends a form as a browser does, with the token of the form.
+func (v *visitor) post(path string, fields ...string) shown {
+	v.Helper()
+	values := url.Values{"form": {v.form}}
+	for i := 0; i < len(fields); i += 2 {
+		values.Set(fields[i], fields[i+1])
+	}
+	return v.ask(v.posting(path, values))
+}
+
+func (v *visitor) posting(path string, values url.Values) *http.Request {
+	v.Helper()
+	r, err := http.NewRequestWithContext(v.Context(), http.MethodPost, v.url+path, strings.NewReader(values.Encode()))
+	if err != nil {
+		v.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", v.url)
+	return r
+}
+
+// signedIn is a visitor with the right token.
+func (s *site) signedIn() *visitor {
+	s.Helper()
+	v := s.visitor()
+	if p := v.post("/sign-in", "secret", token); p.StatusCode != http.StatusOK || p.Request.URL.Path != "/" {
+		s.Fatalf("signed in: %d at %s", p.StatusCode, p.Request.URL)
+	}
+	return v
+}
+
+// says checks what a page shows.
+func (v *visitor) says(p shown, status int, words ...string) {
+	v.Helper()
+	if p.StatusCode != status {
+		v.Errorf("%s: status %d, want %d", p.Request.URL, p.StatusCode, status)
+	}
+	for _, w := range words {
+		if !strings.Contains(p.text, w) {
+			v.Errorf("%s does not say %q, but %.500q", p.Request.URL, w, tags.ReplaceAllString(p.text[strings.Index(p.text, "<main"):], " "))
+		}
+	}
+}
+
+func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.visitor()
+	for _, path := range []string{"/", "/servers", "/servers/a.example", "/servers/a.example/block", "/dead", "/dead/retry?host=a.example", "/activities", "/activities/" + anActivity} {
+		p := v.get(path)
+		if p.Request.URL.Path != "/sign-in" || strings.Contains(p.text, "down.example") {
+			t.Errorf("%s is answered by %s", path, p.Request.URL)
+		}
+	}
+	v.says(v.post("/servers/a.example/block"), 200, "Sign in")
+	v.says(v.post("/sign-in", "secret", "another token of these tests"), 403, "is not the right one")
+	v.says(v.post("/sign-in"), 403, "is not the right one")
+	if did := s.api.did(); did != nil {
+		t.Errorf("changed: %q", did)
+	}
+}
+
+func TestACookieIsASessionAndNotTheToken(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.visitor()
+	v.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	p := v.post("/sign-in", "secret", token)
+	c := p.Cookies()
+	if len(c) != 1 || !c[0].HttpOnly || c[0].SameSite != http.SameSiteStrictMode || c[0].Secure || strings.Contains(c[0].Value, token) || len(c[0].Value) < 26 {
+		t.Fatalf("cookies are %+v", c)
+	}
+	r := v.posting("/sign-in", url.Values{"secret": {token}})
+	r.Header.Set("X-Forwarded-Proto", "https")
+	other := s.visitor()
+	other.http.CheckRedirect = v.http.CheckRedirect
+	if c := other.ask(r).Cookies(); len(c) != 1 || !c[0].Secure {
+		t.Errorf("behind TLS the cookies are %+v", c)
+	}
+	v.http.CheckRedirect = nil
+	v.says(v.get("/"), 200, "Sign out")
+	v.says(v.post("/sign-out"), 200, "Sign in")
+	// The browser may have kept the cookie; the session is over.
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.http.Jar.SetCookies(at, c)
+	v.says(v.get("/"), 200, "API token")
+}
+
+// TestATokenThatIsReplacedEndsItsSessions: the API decides at each request.
+func TestATokenThatIsReplacedEndsItsSessions(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	s.api.set("/v1/stats", contract.NewProblem(http.StatusUnauthorized, "Send the API token."))
+	v.says(v.get("/"), 200, "Sign in")
+	s.api.set("/v1/stats", busy(t).answers["/v1/stats"])
+	v.says(v.get("/"), 200, "Sign in")
+}
+
+func TestFormsOfOthersChangeNothing(t *testing.T) {
+	for _, needed := range []bool{true, false} {
+		s := serve(t, busy(t), needed)
+		v := s.visitor()
+		if needed {
+			v = s.signedIn()
+		}
+		v.get("/servers/mastodon.down.example/block")
+		own := v.form
+		if own == "" {
+			t.Fatal("the form has no token")
+		}
+		block := "/servers/mastodon.down.example/block"
+		for name, r := range map[string]*http.Request{
+			"another site":          with(v.posting(block, url.Values{"form": {own}}), "Origin", "https://evil.example"),
+			"another site, fetched": with(v.posting(block, url.Values{"form": {own}}), "Sec-Fetch-Site", "cross-site"),
+			"another port":          with(v.posting(block, url.Values{"form": {own}}), "Origin", "http://127.0.0.1:1"),
+			"no token":              v.posting(block, url.Values{}),
+			"another's token":       v.posting(block, url.Values{"form": {strings.Repeat("A", len(own))}}),
+			"a token in the query":  v.posting(block+"?form="+own, url.Values{}),
+		} {
+			p := v.ask(r)
+			if p.StatusCode != http.StatusForbidden {
+				t.Errorf("%s (sign-in needed: %t): %d", name, needed, p.StatusCode)
+			}
+		}
+		if did := s.api.did(); did != nil {
+			t.Errorf("changed: %q", did)
+		}
+		v.form = own
+		v.says(v.post(block), 200, "is blocked")
+		if did := s.api.did(); len(did) != 1 {
+			t.Errorf("changed: %q", did)
+		}
+	}
+}
+
+func with(r *http.Request, name, value string) *http.Request {
+	r.Header.Set(name, value)
+	return r
+}
+
+// TestNothingFromElsewhereIsAllowed: the policy has no unsafe word, and the pages need
+// none: no inline style, script or handler.
+func TestNothingFromElsewhereIsAllowed(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	inline := regexp.MustCompile(`(?i)<script(?:>| [^>]*>[^<])|<style|\sstyle=|\son\w+=|javascript:|https?://[^"' ]*\.(?:css|js)`)
+	for _, path := range []string{"/", "/servers", "/servers/hub.example", "/servers/hub.example/block", "/dead", "/activities/" + anActivity, "/servers/nowhere.example"} {
+		p := v.get(path)
+		policy := p.Header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
+			t.Errorf("%s has the policy %q", path, policy)
+		}
+		if p.Header.Get("Cache-Control") != "no-store" || p.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s has the headers %v", path, p.Header)
+		}
+		// What strangers wrote is text by then, and may look like anything.
+		own := strings.ReplaceAll(p.text, "onerror=alert(2)", "")
+		if m := inline.FindString(own); m != "" {
+			t.Errorf("%s has %q inline", path, m)
+		}
+	}
+}
+
+func TestTextsOfStrangersAreEscapedAndCut(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	for _, path := range []string{"/", "/servers", "/servers/inbox:https:%2F%2Fpleroma.example%2Fusers%2Fsomeone%2Finbox", "/dead", "/dead?host=hub.example", "/activities/" + anActivity} {
+		p := v.get(path)
+		v.says(p, 200, "&lt;script&gt;alert(1)")
+		if strings.Contains(p.text, "<script>alert") || strings.Contains(p.text, "<img src=x") || strings.ContainsAny(p.text, "\u202e\u2066") {
+			t.Errorf("%s shows a stranger's text as it is", path)
+		}
+		if strings.Contains(p.text, strings.Repeat("long ", 100)) {
+			t.Errorf("%s shows a long text whole", path)
+		}
+	}
+	// A name in an address is a stranger's, too.
+	p := v.get("/servers/" + url.PathEscape(`"><script>alert(3)</script>`))
+	if strings.Contains(p.text, "<script>alert(3)") {
+		t.Error("a name in the address runs")
+	}
+	p = v.get("/?done=" + url.QueryEscape("call this number"))
+	if strings.Contains(p.text, "call this number") {
+		t.Error("a link makes the page say something")
+	}
+}
+
+func TestTheOverviewSaysFirstWhatIsWrong(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	p := v.get("/")
+	v.says(p, 200, "<title>5 problems", "A message waits in the queue normal for 39 min", "1 server has been down for the whole give-up time",
+		"15 servers are down", "31 deliveries were given up", "3 calls today were accepted without a look", "mastodon.down.example", "due now", "1\u202f203\u202f380")
+	if act, look := strings.Index(p.text, "Act:"), strings.Index(p.text, "Look:"); act < 0 || look < act {
+		t.Errorf("what needs somebody to act does not come first: %d, %d", act, look)
+	}
+	calm := serve(t, well(t), true)
+	v = calm.signedIn()
+	v.says(v.get("/"), 200, "<title>All is well", "Nothing is stuck")
+}
+
+func TestMostDeliveriesFailing(t *testing.T) {
+	s := serve(t, well(t), true)
+	h := s.api.answers["/v1/stats/history?period=hour"].(contract.History)
+	h.Counts = map[string][]int{"delivered": wave(60, 10, 0), "retrying": wave(60, 60, 0)}
+	s.api.set("/v1/stats/history?period=hour", h)
+	v := s.signedIn()
+	v.says(v.get("/"), 200, "of the last hour&#39;s deliveries did not get through", "network, clock or signing key")
+}
+
+// TestChartsShowTheNumbersOfTheHistory, and where nothing is known.
+func TestChartsShowTheNumbersOfTheHistory(t *testing.T) {
+	s := serve(t, well(t), true)
+	h := s.api.answers["/v1/stats/history?period=hour"].(contract.History)
+	h.Counts = map[string][]int{"delivered": make([]int, 60), "dead": make([]int, 60)}
+	h.Counts["delivered"][58], h.Counts["delivered"][59], h.Counts["dead"][59] = 1000, 234, 1
+	s.api.set("/v1/stats/history?period=hour", h)
+	v := s.signedIn()
+	p := v.get("/")
+	v.says(p, 200, "Delivered: <strong>1\u202f234</strong>", "<title>03:06: 1\u202f000 delivered</title>", "<title>03:07: 1 given up</title>",
+		`<tr><th scope="row">03:07</th><td>234</td></tr>`, `class="unknown" x="0" y="0" width="784"`)
+	// One dead letter among thousands is seen: its bar has a height.
+	if m := regexp.MustCompile(`<rect class="dead"[^>]*height="(\d+)"`).FindStringSubmatch(p.text); m == nil || m[1] == "0" {
+		t.Errorf("the bar of the dead is %q", m)
+	}
+}
+
+func TestOnAWSThePageSaysWhereTheHistoryIs(t *testing.T) {
+	s := serve(t, busy(t), true)
+	none := contract.TypedProblem(http.StatusNotFound, "no-history", "No history", "On AWS, CloudWatch has it.")
+	s.api.set("/v1/stats/history?period=hour", none)
+	s.api.set("/v1/stats/history?period=day", none)
+	v := s.signedIn()
+	p := v.get("/")
+	v.says(p, 200, "On AWS, CloudWatch has it.", "mastodon.down.example")
+	if strings.Contains(p.text, "<svg") {
+		t.Error("there are charts without numbers")
+	}
+}
+
+func TestAnOutageIsSaidInTheAPIsWords(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	s.api.set("/v1/stats", http.StatusServiceUnavailable)
+	v.says(v.get("/"), 503, "The records cannot be reached. Try again.", `role="alert"`)
+	v.says(v.get("/activities/none"), 404, "There is no such thing.")
+}
+
+func TestServersAreListedByTheirState(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	p := v.get("/servers")
+	v.says(p, 200, `aria-current="true">In trouble`, "no such host", "deliveries wait")
+	if a, b := strings.Index(p.text, "mastodon.down.example"), strings.Index(p.text, "lemmy.example"); a < 0 || a > b {
+		t.Error("the longest down is not first")
+	}
+	v.says(v.get("/servers?phase=blocked"), 200, "*.bad.example", "abuse, ticket 4711")
+	v.says(v.get("/servers?phase=all"), 200, "gone.example", `href="/servers?cursor=bmV4dA&amp;phase=all"`)
+	v.says(v.get("/servers?phase=exhausted"), 200, "127.0.0.3:44321")
+	if p = v.get("/servers?name=" + url.QueryEscape(" limited.example ")); p.Request.URL.Path != "/servers/limited.example" {
+		t.Errorf("finding leads to %s", p.Request.URL)
+	}
+}
+
+// TestEachServerOffersWhatCanBeDoneAboutIt, and nothing that the API would refuse.
+func TestEachServerOffersWhatCanBeDoneAboutIt(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	for name, want := range map[string]string{
+		"mastodon.down.example": "check resume pause limit block",
+		"limited.example":       "resume limit block",
+		"*.bad.example":         "unblock",
+		"gone.example":          "check resume pause limit block",
+		"https://peer.example":  "block",
+		"inbox:https://pleroma.example/users/someone/inbox": "",
+	} {
+		p := v.get("/servers/" + url.PathEscape(name))
+		v.says(p, 200)
+		var got []string
+		for _, m := range regexp.MustCompile(`href="/servers/[^"]*/(\w+)"`).FindAllStringSubmatch(p.text, -1) {
+			got = append(got, m[1])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s offers %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	down := "/servers/mastodon.down.example"
+	s.api.set("/v1/servers/%2A.mastodon.down.example", contract.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
+	s.api.set("POST /v1/dead-letters/retry", contract.Retried{Retried: 7})
+	for _, c := range []struct {
+		ask, says string
+		fields    []string
+		done, did string
+	}{
+		{down + "/block", "cannot be brought back", []string{"reason", " abuse "}, "The server is blocked.", `POST /v1/servers/mastodon.down.example/block {"reason":"abuse"}`},
+		{down + "/block", "(*.mastodon.down.example)", []string{"subdomains", "yes"}, "The server is blocked.", `POST /v1/servers/%2A.mastodon.down.example/block {}`},
+		{"/servers/*.bad.example/unblock", "stays failed", nil, "not blocked any more", `POST /v1/servers/%2A.bad.example/unblock`},
+		{down + "/pause", "For how long", []string{"for", "PT12H"}, "They wait.", `POST /v1/servers/mastodon.down.example/pause {"for":"PT43200S"}`},
+		{down + "/pause", "until I resume it", []string{"for", ""}, "They wait.", `POST /v1/servers/mastodon.down.example/pause {}`},
+		{down + "/resume", "released", nil, "released step by step", `POST /v1/servers/mastodon.down.example/resume`},
+		{down + "/check", "within a minute", nil, "probed within a minute", `POST /v1/servers/mastodon.down.example/check`},
+		{down + "/limit", "a minute", []string{"perMinute", "60", "burst", "5"}, "limit is set", `PUT /v1/servers/mastodon.down.example {"rateLimit":{"perMinute":60,"burst":5}}`},
+		{"/servers/limited.example/limit", `value="60"`, []string{"perMinute", "0"}, "limit is lifted", `PUT /v1/servers/limited.example {}`},
+		{"/activities/" + anActivity + "/cancel", "4\u202f711 have it already", nil, "The activity is cancelled", "POST /v1/activities/" + anActivity + "/cancel"},
+		{"/dead/retry?host=hub.example", "all dead letters for hub.example", []string{"host", "hub.example"}, "sent again", `POST /v1/dead-letters/retry {"host":"hub.example"}`},
+		{"/dead/retry?id=x.0.1.2", "this dead letter", []string{"id", "x.0.1.2"}, "sent again", `POST /v1/dead-letters/retry {"id":"x.0.1.2"}`},
+	} {
+		v.says(v.get(c.ask), 200, c.says, "Do nothing", `method="post"`)
+		if did := s.api.did(); did != nil {
+			t.Fatalf("%s is done before it is asked back: %q", c.ask, did)
+		}
+		path, _, _ := strings.Cut(c.ask, "?")
+		v.says(v.post(path, c.fields...), 200, c.done)
+		if did := s.api.did(); !slices.Equal(trimmed(did), []string{c.did}) {
+			t.Errorf("%s has done %q, want %q", c.ask, did, c.did)
+		}
+	}
+}
+
+func trimmed(all []string) []string {
+	for i, s := range all {
+		all[i] = strings.TrimSpace(s)
+	}
+	return all
+}
+
+func TestWhatTheAPIRefusesIsSaid(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	v.get("/servers/hub.example/block")
+	refusal := contract.NewProblem(http.StatusBadRequest, "The request has 1 fault.")
+	refusal.Errors = []contract.FieldError{{Pointer: "#/reason", Detail: "has 300 bytes; the most is 200"}}
+	s.api.set("POST /v1/servers/hub.example/block", refusal)
+	v.says(v.post("/servers/hub.example/block", "reason", strings.Repeat("x", 300)), 400, "That did not work", "the most is 200")
+	s.api.did()
+	v.says(v.post("/servers/hub.example/limit", "perMinute", "a lot"), 400, "whole numbers")
+	v.says(v.post("/servers/hub.example/pause", "for", "P900Y"), 400, "lengths of a pause")
+	v.says(v.post("/servers/hub.example/explode"), 404, "no such action")
+	v.says(v.get("/servers/hub.example/explode"), 404, "no such action")
+	v.says(v.post("/dead/retry"), 404, "no such action")
+	v.says(v.get("/dead/retry"), 404, "no such action")
+	v.says(v.post("/servers/hub.example/block", "reason", strings.Repeat("x", 100<<10)), 403, "reload the page")
+	if did := s.api.did(); did != nil {
+		t.Errorf("changed: %q", did)
+	}
+}
+
+func TestARetryThatIsNotOverSaysSo(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	for words, r := range map[string]contract.Retried{"There are more": {Retried: 1000, More: true}, "nothing was done": {}} {
+		s.api.set("POST /v1/dead-letters/retry", r)
+		v.says(v.post("/dead/retry", "host", "hub.example"), 200, words)
+	}
+}
+
+// TestTheNumberOfDeadLettersThatAreReadIsBounded: each is read with its activity.
+func TestTheNumberOfDeadLettersThatAreReadIsBounded(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	many := letters(200)
+	many.NextCursor = "bmV4dA"
+	s.api.set("/v1/dead-letters", many)
+	s.api.asked = nil
+	v.says(v.get("/dead"), 200, "Of the newest 1\u202f000; there are more.", "hub.example")
+	if n := len(s.api.asked); n != 5 {
+		t.Errorf("asked %d times: %q", n, s.api.asked)
+	}
+}
+
+func TestAnActivityIsFoundByItsID(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	v.says(v.get("/activities?id=+"+anActivity), 200, "4\u202f711 delivered", "203 parked", `href="/servers/mastodon.down.example"`, "in 17 min", "in 40 s", "404", "(20 recipients)",
+		`href="/activities/`+anActivity+`?cursor=bmV4dA"`)
+	v.get("/activities/" + anActivity + "?cursor=bmV4dA")
+	if last := s.api.asked[len(s.api.asked)-1]; last != "/v1/activities/"+anActivity+"?cursor=bmV4dA" {
+		t.Errorf("asked %s", last)
+	}
+}
+
+func TestSessionsAreBoundedAndEnd(t *testing.T) {
+	now := night
+	api := busy(t)
+	p := page.New(page.Options{Enter: page.ByToken(api, true), Now: func() time.Time { return now }, Log: quiet})
+	s := &site{t, api, serveOn(t, p)}
+	first := s.signedIn()
+	now = now.Add(11 * time.Hour)
+	first.says(first.get("/"), 200, "Sign out")
+	now = now.Add(11 * time.Hour) // a visit lengthens it
+	first.says(first.get("/"), 200, "Sign out")
+	now = now.Add(13 * time.Hour)
+	first.says(first.get("/"), 200, "Sign in")
+
+	first = s.signedIn()
+	now = now.Add(time.Second)
+	var last *visitor
+	for range 100 {
+		last = s.signedIn()
+	}
+	first.says(first.get("/"), 200, "Sign in")
+	last.says(last.get("/"), 200, "Sign out")
+}
+
+func TestADashboardIsForWhoHasItsLink(t *testing.T) {
+	api := busy(t)
+	open := page.ByToken(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+token)
+		api.ServeHTTP(w, r)
+	}), false)
+	c, err := open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := page.New(page.Options{Enter: page.ByLink(c, "the link's secret"), Of: "https://api.example/live", Now: func() time.Time { return night }, Log: quiet})
+	s := &site{t, api, serveOn(t, p)}
+	v := s.visitor()
+	v.says(v.get("/"), 200, "Sign in")
+	v.says(v.get("/sign-in?secret=another"), 403, "is not the right one")
+	in := v.get("/sign-in?secret=" + url.QueryEscape("the link's secret"))
+	v.says(in, 200, "mastodon.down.example", "https://api.example/live")
+	if in.Request.URL.String() != s.url+"/" {
+		t.Errorf("the secret stays in the address: %s", in.Request.URL)
+	}
+}
+
+func TestAssetsMayBeKeptForEver(t *testing.T) {
+	s := serve(t, well(t), true)
+	v := s.visitor()
+	p := v.get("/sign-in")
+	for _, m := range regexp.MustCompile(`(?:href|src)="(/assets/[^"]+)"`).FindAllStringSubmatch(p.text, -1) {
+		a := v.get(strings.ReplaceAll(m[1], "&amp;", "&"))
+		if a.StatusCode != 200 || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
+			t.Errorf("%s: %d %v", m[1], a.StatusCode, a.Header)
+		}
+	}
+	for _, path := range []string{"/assets/nothing.css", "/assets/..%2Fpage.go", "/assets/"} {
+		if a := v.get(path); a.StatusCode != 404 {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+	}
+}
+
+func TestNumbersAndTimesAreReadable(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	for since, want := range map[time.Duration]string{
+		20 * time.Second: "20 s ago", 7 * time.Minute: "7 min ago", 3*time.Hour + 5*time.Minute: "3 h 5 min ago", 26 * time.Hour: "1 d 2 h ago", 48 * time.Hour: "2 d ago", 0: "just now",
+	} {
+		s.api.set("/v1/servers/a.example", contract.Server{Name: "a.example", Phase: "unhealthy", DownSince: night.Add(-since)})
+		v.says(v.get("/servers/a.example"), 200, fmt.Sprintf(">%s</time>", want))
+	}
+}

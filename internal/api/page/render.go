@@ -1,0 +1,159 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+)
+
+//go:embed templates/*.html
+var templates embed.FS
+
+//go:embed assets
+var assets embed.FS
+
+// view is what the layout shows around a page.
+type view struct {
+	Title string
+	Nav   string // the entry of the navigation that the page belongs to
+	Error string // what went wrong
+	Done  string // what was done just now
+	// Refresh is how often the script renews the page, in seconds; 0 never.
+	Refresh int
+	Data    any
+
+	// Set by render.
+	Inside, SignedIn bool
+	Form, Of         string
+	At               time.Time
+}
+
+// pages are the templates of all pages, each with the layout.
+var pages = parse()
+
+func parse() map[string]*template.Template {
+	all := map[string]*template.Template{}
+	names, err := fs.Glob(templates, "templates/*.html")
+	if err != nil {
+		panic(err)
+	}
+	shared := template.Must(template.New("layout.html").Funcs(funcs).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
+	for _, file := range names {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if name != "layout" && name != "parts" {
+			all[name] = template.Must(template.Must(shared.Clone()).ParseFS(templates, file))
+		}
+	}
+	return all
+}
+
+// render writes a page whole or not at all.
+func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name string, shown view) {
+	shown.Of, shown.At = p.o.Of, p.o.Now()
+	if shown.Done == "" {
+		shown.Done = done[r.URL.Query().Get("done")]
+	}
+	var b bytes.Buffer
+	if err := pages[name].Execute(&b, shown); err != nil {
+		p.o.Log.ErrorContext(r.Context(), "render page", "page", name, "error", err)
+		http.Error(w, "The page could not be rendered; the log says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if _, err := w.Write(b.Bytes()); err != nil {
+		p.o.Log.DebugContext(r.Context(), "page was not read to its end", "error", err)
+	}
+}
+
+// version changes with the assets, so that browsers may keep them.
+var version = func() string {
+	sum := sha256.New()
+	for _, name := range []string{"page.css", "page.js", "icon.svg"} {
+		b, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			panic(err)
+		}
+		sum.Write(b)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12]
+}()
+
+var kinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+// asset serves the style, the script and the icon, to everybody: they say nothing.
+func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	b, err := assets.ReadFile("assets/" + name)
+	kind, known := kinds[path.Ext(name)]
+	if err != nil || !known {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
+			p.o.Log.ErrorContext(r.Context(), "asset", "error", err)
+		}
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	if r.URL.Query().Get("v") == version {
+		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
+	}
+	if _, err := w.Write(b); err != nil {
+		p.o.Log.DebugContext(r.Context(), "asset was not read to its end", "error", err)
+	}
+}
+
+// mostText is how much of a stranger's text is shown, in bytes.
+const mostText = 300
+
+var funcs = template.FuncMap{
+	"version": func() string { return version },
+	"text":    func(s string) string { return clean(s) },
+	"count":   thousands,
+	"clock":   clock,
+	"ago":     ago,
+	"in":      ahead,
+	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"exact":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"span":    span,
+	"pairs":   pairs,
+	"path":    url.PathEscape,
+	"word":    word,
+}
+
+// clean cuts what a stranger may have written, and takes out what could turn the
+// direction of the text around it. html/template escapes it.
+func clean(s string) string {
+	short := outcome.Clean(s, mostText)
+	if len(short) < len(outcome.Clean(s, mostText+1)) {
+		short += "…"
+	}
+	return short
+}
+
+// pairs makes a map of its arguments, for templates that take several.
+func pairs(args ...any) (map[string]any, error) {
+	if len(args)%2 != 0 {
+		return nil, errors.New("pairs takes names and values")
+	}
+	m := map[string]any{}
+	for i := 0; i < len(args); i += 2 {
+		name, ok := args[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("pairs: %v is no name", args[i])
+		}
+		m[name] = args[i+1]
+	}
+	return m, nil
+}

@@ -1,0 +1,193 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
+)
+
+// question asks an action back before it is done.
+type question struct {
+	Title  string
+	Says   []string // what will happen
+	Yes    string   // the button that does it
+	Where  string   // where the form goes
+	Back   string
+	Danger bool
+	Fields []field
+	Hidden map[string]string
+}
+
+// field is an input of a question.
+type field struct {
+	Name, Label, Hint, Value string
+	Kind                     string // text, number, checkbox or choice
+	Choices                  []choice
+	Disabled                 bool
+}
+
+type choice struct{ Value, Text string }
+
+// reason is the field that says why; longest is that of the API.
+var reason = field{Name: "reason", Label: "Reason (shown with the server)", Kind: "text"}
+
+// aboutServer has the question of each action on a server. Its text has to tell somebody
+// who was woken up what will happen.
+func aboutServer(act, name string) (question, bool) {
+	subdomains := field{Name: "subdomains", Label: "All of its subdomains, too", Kind: "checkbox"}
+	q, ok := map[string]question{
+		"block": {
+			Title: "Block " + name + "?", Yes: "Block", Danger: true, Fields: []field{subdomains, reason},
+			Says: []string{
+				"No delivery is made to this server until you unblock it.",
+				"What waits for it fails, and cannot be brought back by unblocking.",
+			},
+		},
+		"unblock": {
+			Title: "Unblock " + name + "?", Yes: "Unblock",
+			Says: []string{"New deliveries go out again. What failed meanwhile stays failed."},
+		},
+		"pause": {
+			Title: "Pause deliveries to " + name + "?", Yes: "Pause",
+			Says: []string{"Deliveries wait, and nothing is lost before the give-up time (7 days, if nobody has set another)."},
+			Fields: []field{{Name: "for", Label: "For how long", Kind: "choice", Value: "PT2H", Choices: []choice{
+				{"PT30M", "30 minutes"}, {"PT2H", "2 hours"}, {"PT12H", "12 hours"}, {"P1D", "1 day"}, {"P3D", "3 days"}, {"", "until I resume it"},
+			}}, reason},
+		},
+		"resume": {
+			Title: "Resume deliveries to " + name + "?", Yes: "Resume",
+			Says: []string{
+				"A pause, an outage or the belief that the server is gone ends at your word.",
+				"What waits is released: 10 in the first minute, then 50, 250 and 1000. If the server still fails, deliveries wait again.",
+			},
+		},
+		"check": {
+			Title: "Check " + name + " now?", Yes: "Check",
+			Says: []string{"The server is probed within a minute. If it answers, one delivery is tried, and the others follow."},
+		},
+		"limit": {
+			Title: "Limit the deliveries to " + name + "?", Yes: "Set the limit",
+			Says: []string{"What is over the limit waits for its turn."},
+			Fields: []field{
+				{Name: "perMinute", Label: "Deliveries a minute", Hint: "0 or empty lifts the limit", Kind: "number"},
+				{Name: "burst", Label: "At once", Hint: "empty: those of five seconds", Kind: "number"},
+			},
+		},
+	}[act]
+	return q, ok
+}
+
+func (p *Page) askServer(v *visit) error {
+	name, act := v.r.PathValue("name"), v.r.PathValue("act")
+	q, ok := aboutServer(act, clean(name))
+	if !ok {
+		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+	}
+	var s contract.Server
+	if err := v.get(client.ServerPath(name), nil, &s); err != nil {
+		return err
+	}
+	q.Back = "/servers/" + url.PathEscape(name)
+	q.Where = q.Back + "/" + act
+	if s.Parked && act != "check" {
+		q.Says = append(q.Says, "Deliveries wait for this server now.")
+	}
+	for i, f := range q.Fields {
+		switch {
+		case f.Name == "perMinute" && s.RateLimit != nil:
+			q.Fields[i].Value = strconv.Itoa(s.RateLimit.PerMinute)
+		case f.Name == "burst" && s.RateLimit != nil && s.RateLimit.Burst > 0:
+			q.Fields[i].Value = strconv.Itoa(s.RateLimit.Burst)
+		case f.Name == "subdomains":
+			host := hostOf(name)
+			q.Fields[i].Label = fmt.Sprintf("All of its subdomains, too (*.%s)", clean(host))
+			// Only a host name of at least two labels has subdomains that can be blocked.
+			q.Fields[i].Disabled = !isHost(s) || strings.ContainsAny(host, ":[") || !strings.Contains(host, ".") || strings.Trim(host, "0123456789.") == ""
+		}
+	}
+	v.show(http.StatusOK, "ask", view{Title: q.Title, Nav: "servers", Data: q})
+	return nil
+}
+
+func (p *Page) actServer(v *visit) error {
+	name, act := v.r.PathValue("name"), v.r.PathValue("act")
+	if _, ok := aboutServer(act, name); !ok {
+		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+	}
+	why := strings.TrimSpace(v.r.PostFormValue("reason"))
+	target, method, path, done := name, http.MethodPost, "/"+act, act
+	var body any
+	switch act {
+	case "block":
+		if v.r.PostFormValue("subdomains") != "" {
+			target = "*." + strings.TrimPrefix(name, "*.")
+		}
+		body = contract.Block{Reason: why}
+	case "pause":
+		length, err := pauseOf(v.r.PostFormValue("for"))
+		if err != nil {
+			return err
+		}
+		body = contract.Pause{Reason: why, For: length}
+	case "limit":
+		var settings contract.HostSettings
+		perMinute, err := numberOf(v.r, "perMinute")
+		if err != nil {
+			return err
+		}
+		burst, err := numberOf(v.r, "burst")
+		if err != nil {
+			return err
+		}
+		if done = "no-limit"; perMinute > 0 {
+			settings.RateLimit, done = &contract.RateSetting{PerMinute: perMinute, Burst: burst}, "limit"
+		}
+		method, path, body = http.MethodPut, "", settings
+	}
+	if err := v.do(method, client.ServerPath(target)+path, body, nil); err != nil {
+		return err
+	}
+	return v.back("/servers/"+url.PathEscape(target), done)
+}
+
+// pauseOf reads one of the choices of a pause.
+func pauseOf(s string) (contract.Duration, error) {
+	length, ok := map[string]time.Duration{
+		"": 0, "PT30M": 30 * time.Minute, "PT2H": 2 * time.Hour, "PT12H": 12 * time.Hour, "P1D": 24 * time.Hour, "P3D": 72 * time.Hour,
+	}[s]
+	if !ok {
+		return 0, contract.NewProblem(http.StatusBadRequest, "Choose one of the lengths of a pause.")
+	}
+	return contract.Duration(length), nil
+}
+
+// numberOf reads a number of a form; empty is 0.
+func numberOf(r *http.Request, name string) (int, error) {
+	s := strings.TrimSpace(r.PostFormValue(name))
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, contract.NewProblem(http.StatusBadRequest, "Give whole numbers, or leave them empty.")
+	}
+	return n, nil
+}
+
+// do asks the API to change something.
+func (v *visit) do(method, path string, body, out any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = contract.Encode(body); err != nil {
+			return err
+		}
+	}
+	return v.api.Do(v.r.Context(), method, path, text, out)
+}

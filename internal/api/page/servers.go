@@ -1,0 +1,186 @@
+package page
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/servers/circuit"
+)
+
+// serverList is the page of servers.
+type serverList struct {
+	Filters []filter
+	Servers []contract.Server
+	Next    string // address of the next page
+	Cut     bool   // there are more than are shown
+}
+
+// filter is a choice of what a list shows.
+type filter struct {
+	Text, Where string
+	On          bool
+}
+
+// troubled are the phases in which deliveries do not get through by a server's fault.
+var troubled = []circuit.Phase{circuit.Unhealthy, circuit.HalfOpen, circuit.Exhausted, circuit.Recovering}
+
+// perPhase is how many servers of one phase are shown together with others, and per page.
+const perPhase = 100
+
+func (p *Page) servers(v *visit) error {
+	q := v.r.URL.Query()
+	if name := strings.TrimSpace(q.Get("name")); name != "" {
+		http.Redirect(v.w, v.r, "/servers/"+url.PathEscape(name), http.StatusSeeOther)
+		return nil
+	}
+	phase := q.Get("phase")
+	l := serverList{}
+	for _, f := range []struct{ text, phase string }{
+		{"In trouble", ""}, {"Paused", "paused"}, {"Blocked", "blocked"}, {"Gone", "gone"}, {"Exhausted", "exhausted"}, {"All with a record", "all"},
+	} {
+		where := "/servers"
+		if f.phase != "" {
+			where += "?phase=" + f.phase
+		}
+		l.Filters = append(l.Filters, filter{f.text, where, f.phase == phase})
+	}
+	var err error
+	switch phase {
+	case "":
+		err = v.introuble(&l)
+	case "all":
+		err = v.serversOf(&l, phase, url.Values{})
+	default:
+		err = v.serversOf(&l, phase, url.Values{"phase": {phase}})
+	}
+	if err != nil {
+		return err
+	}
+	v.show(http.StatusOK, "servers", view{Title: "Servers", Nav: "servers", Refresh: 20, Data: l})
+	return nil
+}
+
+// introuble lists the servers of several phases, the longest down first.
+func (v *visit) introuble(l *serverList) error {
+	pages := make([]contract.Servers, len(troubled))
+	g, _ := errgroup.WithContext(v.r.Context())
+	for i, phase := range troubled {
+		g.Go(func() error {
+			return v.get("/v1/servers", url.Values{"phase": {string(phase)}, "limit": {"100"}}, &pages[i])
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, page := range pages {
+		l.Servers = append(l.Servers, page.Servers...)
+		l.Cut = l.Cut || page.NextCursor != ""
+	}
+	slices.SortFunc(l.Servers, func(a, b contract.Server) int {
+		return cmp.Or(a.DownSince.Compare(b.DownSince), strings.Compare(a.Name, b.Name))
+	})
+	return nil
+}
+
+// serversOf lists a page of servers.
+func (v *visit) serversOf(l *serverList, phase string, query url.Values) error {
+	query.Set("limit", "100")
+	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	var page contract.Servers
+	if err := v.get("/v1/servers", query, &page); err != nil {
+		return err
+	}
+	l.Servers = page.Servers
+	if page.NextCursor != "" {
+		l.Next = "/servers?" + url.Values{"phase": {phase}, "cursor": {page.NextCursor}}.Encode()
+	}
+	return nil
+}
+
+// oneServer is the page of one server.
+type oneServer struct {
+	contract.Server
+	Actions  []action
+	Dead     []contract.DeadLetter
+	MoreDead bool
+}
+
+// action is something that can be done.
+type action struct {
+	Name, Text, Where string
+	Danger            bool
+}
+
+// host reports whether the server is a host, which can be paused and limited.
+func isHost(s contract.Server) bool {
+	return !strings.Contains(s.Name, "://") && !strings.HasPrefix(s.Name, "inbox:") && !strings.HasPrefix(s.Name, "*.")
+}
+
+// actionsOn lists what can be done about a server, the likeliest first.
+func actionsOn(s contract.Server) []action {
+	var all []action
+	add := func(name, text string, danger bool) {
+		all = append(all, action{name, text, "/servers/" + url.PathEscape(s.Name) + "/" + name, danger})
+	}
+	if s.Phase == circuit.Blocked {
+		add("unblock", "Unblock", false)
+		return all
+	}
+	if !strings.HasPrefix(s.Name, "*.") {
+		switch s.Phase {
+		case circuit.Unhealthy, circuit.HalfOpen, circuit.Exhausted, circuit.Gone:
+			add("check", "Check now", false)
+			add("resume", "Resume", false)
+		case circuit.Paused:
+			add("resume", "Resume", false)
+		}
+	}
+	if isHost(s) {
+		if s.Phase != circuit.Paused {
+			add("pause", "Pause", false)
+		}
+		add("limit", "Limit rate", false)
+	}
+	if !strings.HasPrefix(s.Name, "inbox:") {
+		add("block", "Block", true)
+	}
+	return all
+}
+
+func (p *Page) server(v *visit) error {
+	var s oneServer
+	if err := v.get(client.ServerPath(v.r.PathValue("name")), nil, &s.Server); err != nil {
+		return err
+	}
+	s.Actions = actionsOn(s.Server)
+	if host := hostOf(s.Name); host != "" {
+		var dead contract.DeadLetters
+		if err := v.get("/v1/dead-letters", url.Values{"host": {host}, "limit": {"20"}}, &dead); err != nil {
+			return err
+		}
+		s.Dead, s.MoreDead = dead.DeadLetters, dead.NextCursor != ""
+	}
+	v.show(http.StatusOK, "server", view{Title: clean(s.Name), Nav: "servers", Refresh: 10, Data: s})
+	return nil
+}
+
+// hostOf is the host of a server, or empty for a block of subdomains.
+func hostOf(name string) string {
+	name = strings.TrimPrefix(name, "inbox:")
+	if strings.HasPrefix(name, "*.") {
+		return ""
+	}
+	if u, err := url.Parse(name); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return name
+}

@@ -1,0 +1,156 @@
+package page
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"fedpost/internal/api/client"
+)
+
+const (
+	cookieName = "fedpost_session"
+	// idle is how long a session lives without a request.
+	idle = 12 * time.Hour
+	// mostSessions is how many visitors may be signed in; the one that was idle for
+	// longest gives way.
+	mostSessions = 100
+)
+
+// secret returns a text that nobody can guess.
+func secret() string { return rand.Text() }
+
+// session is a visitor who has signed in. The cookie holds the session's name and not the
+// visitor's token: a browser sends a cookie to every port of a host, whoever listens there.
+type session struct {
+	api  *client.Client
+	form string // what the visitor's forms carry
+	seen time.Time
+}
+
+type sessions struct {
+	now func() time.Time
+
+	mu  sync.Mutex
+	all map[string]session
+}
+
+func (s *sessions) add(api *client.Client) (name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]session{}
+	}
+	if len(s.all) >= mostSessions {
+		oldest := ""
+		for name, one := range s.all {
+			if oldest == "" || one.seen.Before(s.all[oldest].seen) {
+				oldest = name
+			}
+		}
+		delete(s.all, oldest)
+	}
+	name = secret()
+	s.all[name] = session{api: api, form: secret(), seen: s.now()}
+	return name
+}
+
+func (s *sessions) get(name string) (session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, ok := s.all[name]
+	if !ok {
+		return session{}, false
+	}
+	now := s.now()
+	if now.Sub(one.seen) > idle {
+		delete(s.all, name)
+		return session{}, false
+	}
+	one.seen = now
+	s.all[name] = one
+	return one, true
+}
+
+func (s *sessions) drop(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, name)
+}
+
+// signedIn is the session that a request's cookie names.
+func (p *Page) signedIn(r *http.Request) (s session, name string, ok bool) {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return session{}, "", false
+	}
+	s, ok = p.sessions.get(c.Value)
+	return s, c.Value, ok
+}
+
+// sessionOf is the session of a visitor, who may not need to sign in.
+func (p *Page) sessionOf(r *http.Request) (session, bool) {
+	if s, _, ok := p.signedIn(r); ok {
+		return s, true
+	}
+	api, err := p.o.Enter(r.Context(), "")
+	if err != nil {
+		return session{}, false
+	}
+	return session{api: api, form: p.open.form}, true
+}
+
+func cookie(r *http.Request, value string, age int) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		// A proxy that ends TLS says so; a caller who lies about it harms only themselves.
+		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
+	}
+}
+
+// askSecret shows the form, or takes the secret of a link, which `fedpost dashboard`
+// prints.
+func (p *Page) askSecret(w http.ResponseWriter, r *http.Request) {
+	if s := r.URL.Query().Get("secret"); s != "" {
+		p.enter(w, r, s)
+		return
+	}
+	p.render(w, r, http.StatusOK, "sign-in", view{Title: "Sign in", Data: p.o.Secret})
+}
+
+func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
+	p.enter(w, r, r.PostFormValue("secret"))
+}
+
+func (p *Page) enter(w http.ResponseWriter, r *http.Request, given string) {
+	given = strings.TrimSpace(given)
+	api, err := p.o.Enter(r.Context(), given)
+	switch {
+	case given == "" || errors.Is(err, ErrSignIn):
+		p.render(w, r, http.StatusForbidden, "sign-in", view{Title: "Sign in", Error: "This " + p.o.Secret + " is not the right one.", Data: p.o.Secret})
+		return
+	case err != nil:
+		p.failed(w, r, nil, err)
+		return
+	}
+	http.SetCookie(w, cookie(r, p.sessions.add(api), int(idle.Seconds())))
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (p *Page) signOut(v *visit) error {
+	if _, name, ok := p.signedIn(v.r); ok {
+		p.sessions.drop(name)
+	}
+	http.SetCookie(v.w, cookie(v.r, "", -1))
+	http.Redirect(v.w, v.r, "/sign-in", http.StatusSeeOther)
+	return nil
+}
+
+// ownForm reports whether a POST comes from a form that was rendered for the session.
+func (s session) ownForm(r *http.Request) bool {
+	return subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(s.form)) == 1
+}
