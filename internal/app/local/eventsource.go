@@ -115,17 +115,22 @@ func (m Mapping) settle(ctx context.Context, batch []queue.Received, r events.SQ
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, msg := range batch {
+	// At once, because the embedded engine writes what comes together with one sync.
+	errs := make([]error, len(batch))
+	var deletes sync.WaitGroup
+	for i, msg := range batch {
 		if failed[msg.ID] {
 			continue
 		}
-		if err := m.Queue.Delete(ctx, msg.Handle); err != nil {
-			// The message comes back after its visibility timeout, and is then
-			// recognized as done.
-			errs = append(errs, fmt.Errorf("delete %s: %w", msg.ID, err))
-		}
+		deletes.Go(func() {
+			if err := m.Queue.Delete(ctx, msg.Handle); err != nil {
+				// The message comes back after its visibility timeout, and is then
+				// recognized as done.
+				errs[i] = fmt.Errorf("delete %s: %w", msg.ID, err)
+			}
+		})
 	}
+	deletes.Wait()
 	return errors.Join(errs...)
 }
 

@@ -138,7 +138,7 @@ func discard(s *session, where string, args ...any) error {
 func (q *mq) Oldest(ctx context.Context) (time.Time, error) {
 	var sent int64
 	err := q.read(ctx, func(s *session) error {
-		_, err := s.one(`SELECT coalesce(min(sent), 0) FROM message WHERE queue = ? AND (visible <= ? OR receives > 0)`,
+		_, err := s.one(`SELECT sent FROM message WHERE queue = ? AND (visible <= ? OR receives > 0) ORDER BY sent LIMIT 1`,
 			[]any{string(q.name), q.now().UnixMilli()}, &sent)
 		return err
 	})

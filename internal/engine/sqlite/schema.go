@@ -1,10 +1,13 @@
 package sqlite
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // schemaVersion is kept in the file (PRAGMA user_version), so that an older
 // fedpost refuses the file of a newer one.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // All times are Unix times: in queues in milliseconds, as on SQS; in the table in
 // nanoseconds, as callers pass them.
@@ -25,6 +28,7 @@ CREATE TABLE message (
   received   INTEGER NOT NULL DEFAULT 0 -- when it was last received
 );
 CREATE INDEX message_visible ON message (queue, visible, receives);
+CREATE INDEX message_sent ON message (queue, sent);
 CREATE INDEX message_order ON message (queue, grp, seq) WHERE fifo = 1;
 CREATE INDEX message_group ON message (queue, grp, visible) WHERE fifo = 1;
 
@@ -68,17 +72,32 @@ CREATE INDEX item_due ON item (due_shard, due_at) WHERE due_shard IS NOT NULL;
 CREATE INDEX item_expires ON item (expires) WHERE expires IS NOT NULL;
 `
 
-// migrate brings the file to schemaVersion.
+// migrations lead from each version to the next, from version 1 on.
+var migrations = []string{
+	// The oldest message of a queue, and those past their retention, are found without
+	// reading the whole queue.
+	`CREATE INDEX message_sent ON message (queue, sent);`,
+}
+
+// migrate brings the file to schemaVersion, in one transaction.
 func migrate(s *session) error {
 	var version int
 	if _, err := s.one("PRAGMA user_version", nil, &version); err != nil {
 		return fmt.Errorf("read the version of the schema: %w", err)
 	}
+	var change string
 	switch {
 	case version == schemaVersion:
 		return nil
 	case version > schemaVersion:
 		return fmt.Errorf("the file was written by a newer fedpost (schema %d, this one knows %d): use that version or another data directory", version, schemaVersion)
+	case version == 0:
+		change = schema
+	default:
+		change = strings.Join(migrations[version-1:], "\n")
 	}
-	return s.script(fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA user_version = %d; COMMIT;", schema, schemaVersion))
+	if err := s.script(fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA user_version = %d; COMMIT;", change, schemaVersion)); err != nil {
+		return fmt.Errorf("bring the file from schema %d to %d: %w", version, schemaVersion, err)
+	}
+	return nil
 }
