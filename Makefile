@@ -9,7 +9,7 @@ GOARCH ?= arm64
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 
 .PHONY: help build $(FUNCTIONS) build-EnqueueFunction build-DeliverFunction build-HealthCheckFunction \
-	fedpost transform demo test race simulate simulate-mutants lint ci localstack test-localstack localstack-down clean
+	fedpost transform demo test race measure simulate simulate-mutants lint ci localstack test-localstack localstack-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ test: ## all tests on the embedded engine
 
 race: ## the same under the race detector, the slow sweeps thinned out
 	go test -race -short -timeout 30m ./...
+
+measure: ## what a batch of 500 inboxes over TLS takes and costs at five sizes of the deliver function
+	go test ./functions -count=1 -v -run 'TestMeasureSizes$$' -measure
 
 SEEDS ?= 1000
 FROM ?= 0

@@ -2,6 +2,7 @@ package functions
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"encoding/json"
@@ -41,6 +42,7 @@ type site struct {
 
 	running map[string]*lambda.Function // by logical id
 	printed *printed
+	deliver lambda.Options // Memory and Share of the deliver function; 0: as deployed
 
 	mu       sync.Mutex
 	counts   map[string]float64 // of this period
@@ -107,9 +109,13 @@ func (s *site) function(id string) *lambda.Function {
 	defer s.mu.Unlock()
 	if s.running[id] == nil {
 		f := functionsByID[id]
-		s.running[id] = lambda.New(lambda.Options{
+		o := lambda.Options{
 			Binary: filepath.Join(binaries, f.Name), Name: id, Env: s.env, Timeout: f.Timeout, Memory: f.Memory, Logs: s.printed,
-		})
+		}
+		if id == "DeliverFunction" {
+			o.Memory, o.Share = cmp.Or(s.deliver.Memory, o.Memory), s.deliver.Share
+		}
+		s.running[id] = lambda.New(o)
 	}
 	return s.running[id]
 }

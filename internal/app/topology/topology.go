@@ -34,10 +34,9 @@ var (
 	Enqueue = Function{Name: "enqueue", Timeout: 29 * time.Second, Memory: 512}
 
 	// Deliver works through a batch of up to 500 inboxes. The slowest inbox of
-	// each round may take its whole 15 s, and four rounds fit. Almost all of that
-	// time is waiting, which needs memory but no CPU. The share of a core that
-	// comes with 512 MB signs 50 requests with RSA-2048 in well under a second;
-	// with 128 MB each signature would take ten milliseconds or more.
+	// each round may take its whole 15 s, and four rounds fit. The batch's new TLS
+	// connections and RSA signatures take 1.2 s of an x86 core, so 4 s of the share
+	// that comes with 512 MB, the template's default; docs/costs.md compares sizes.
 	Deliver = Function{Name: "deliver", Timeout: 60 * time.Second, Memory: 512}
 
 	// HealthCheck runs every minute and stops by itself before its deadline. The

@@ -5,18 +5,10 @@ package activitypub_test
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
-	"math/big"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,7 +49,8 @@ func TestABusyMachineIsNotTheHostsFault(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	const hosts = 500
-	work := encrypted(t, hosts)
+	servers := fediverse.Encrypted(t, hosts, fediverse.Accept)
+	work := busyWork{Root: servers.Root, URLs: servers.URLs}
 	data, err := json.Marshal(work)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +151,7 @@ func deliverAll(t *testing.T, file string) {
 			// What says nothing of the host is tried again, as the engine does.
 			for o.Class == "" || o.Try == outcome.Untried && time.Since(start) < 2*time.Minute {
 				ctx, cancel := context.WithTimeoutCause(t.Context(), client.Timeout()+outbound.MaxWait, outcome.ErrTimeout)
-				o = p.Attempt(ctx, note(`{"id":"x"}`), to(url))
+				o = p.Attempt(ctx, note(`{"id":"x"}`), to(url+"/inbox"))
 				cancel()
 				if o.Try == outcome.Untried {
 					mu.Lock()
@@ -186,61 +179,4 @@ func deliverAll(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	fmt.Println(string(line))
-}
-
-// encrypted starts hosts on loopback with chains like those of Let's Encrypt: each
-// a leaf of RSA 2048, an intermediate of RSA 2048 and a root of RSA 4096.
-func encrypted(t *testing.T, hosts int) busyWork {
-	t.Helper()
-	issue := func(serial int64, name string, ip net.IP, key, by *rsa.PrivateKey, parent *x509.Certificate) *x509.Certificate {
-		c := &x509.Certificate{
-			SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, BasicConstraintsValid: true, IsCA: ip == nil,
-			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		}
-		if ip != nil {
-			c.IPAddresses = []net.IP{ip}
-		}
-		if parent == nil {
-			parent = c
-		}
-		der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), by)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c, err = x509.ParseCertificate(der); err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	var keys []*rsa.PrivateKey
-	for _, bits := range []int{4096, 2048, 2048} {
-		key, err := rsa.GenerateKey(rand.Reader, bits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys = append(keys, key)
-	}
-	root := issue(1, "root", nil, keys[0], keys[0], nil)
-	intermediate := issue(2, "intermediate", nil, keys[1], keys[0], root)
-	work := busyWork{Root: root.Raw}
-	for i := range hosts {
-		ip := net.IPv4(127, 91, byte(i/250), byte(i%250+1))
-		l, err := net.Listen("tcp", ip.String()+":0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaf := issue(int64(i+3), "leaf", ip, keys[2], keys[1], intermediate)
-		s := &http.Server{
-			ErrorLog:  log.New(io.Discard, "", 0),
-			TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw, intermediate.Raw}, PrivateKey: keys[2]}}},
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				w.WriteHeader(http.StatusAccepted)
-			}),
-		}
-		go func() { _ = s.ServeTLS(l, "", "") }()
-		t.Cleanup(func() { _ = s.Close() })
-		work.URLs = append(work.URLs, "https://"+l.Addr().String()+"/inbox")
-	}
-	return work
 }

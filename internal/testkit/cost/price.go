@@ -2,6 +2,7 @@ package cost
 
 import (
 	"fmt"
+	"time"
 )
 
 // Prices in dollars per million, us-east-1, on demand, as of 2026.
@@ -11,6 +12,20 @@ const (
 	WriteUnit  = 0.625
 	ReadUnit   = 0.125
 )
+
+// Prices of Lambda on arm64, in dollars, and how much memory brings a whole core.
+// https://aws.amazon.com/lambda/pricing/
+// https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
+const (
+	GBSecond      = 0.0000133334
+	Invocation    = 0.20e-6
+	MemoryPerCore = 1769 // MB
+)
+
+// Lambda returns what an invocation of a function with memory MB costs, in dollars.
+func Lambda(memory int, took time.Duration) float64 {
+	return float64(memory)/1024*took.Seconds()*GBSecond + Invocation
+}
 
 // Price is what usage costs in dollars per million of something.
 type Price struct{ SQS, Writes, Reads float64 }

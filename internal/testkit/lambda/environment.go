@@ -58,6 +58,9 @@ func start(ctx context.Context, o Options, logs io.Writer) (*environment, error)
 	select {
 	case at := <-e.api.ready:
 		e.init = at.Sub(began)
+		if o.Share > 0 {
+			go throttle(e.cmd.Process, o.Share, e.done)
+		}
 		return e, nil
 	case err = <-e.api.initError:
 	case <-e.done:
@@ -173,6 +176,30 @@ func (t *tail) Write(b []byte) (int, error) {
 
 // String is only called when the process has ended and nobody writes any more.
 func (t *tail) String() string { return strings.TrimSpace(t.last.String()) }
+
+// processorTime reads what a process has used, from /proc: user and system time, in
+// hundredths of a second (USER_HZ, which is 100 for all of Linux's user space).
+func processorTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, fmt.Errorf("read processor time: %w", err)
+	}
+	// The name, in parentheses, may have spaces; utime and stime are the fields 14 and 15.
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, errors.New("read processor time: /proc stat is too short")
+	}
+	ticks := 0
+	for _, f := range fields[11:13] {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			return 0, fmt.Errorf("read processor time: %w", err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
+}
 
 // peakMemory reads the high-water mark of a process's resident memory from /proc. The
 // resource usage of an ended child process would be wrong: at exec a child inherits the

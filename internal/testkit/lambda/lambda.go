@@ -29,6 +29,9 @@ type Options struct {
 	// limit of memory itself is not enforced.
 	Timeout time.Duration
 	Memory  int
+	// Share is the share of a processor that each environment has, such as 0.29, by
+	// stopping it for the rest of every tenth of a second; 0: no limit. It needs Unix.
+	Share float64
 	// Logs receives what the processes print; nil discards it.
 	Logs io.Writer
 }
@@ -127,6 +130,25 @@ func (f *Function) PeakMemory() (int64, error) {
 		most = max(most, m)
 	}
 	return most, nil
+}
+
+// CPU returns the processor time, user and system, that the environments which are still
+// running have used. It needs Linux's /proc.
+func (f *Function) CPU() (time.Duration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var sum time.Duration
+	for _, e := range f.all {
+		if e.exited() {
+			continue
+		}
+		used, err := processorTime(e.cmd.Process.Pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
 }
 
 // Close stops all environments.

@@ -57,6 +57,8 @@ func sample(ctx context.Context, o order) (*seen, error) {
 		<-make(chan int)
 	case "wait":
 		<-ctx.Done()
+	case "compute": // for Size milliseconds of processor time
+		compute(time.Duration(o.Size) * time.Millisecond)
 	case "grow":
 		return &seen{Text: strings.Repeat("x", o.Size)}, nil
 	}
@@ -64,6 +66,22 @@ func sample(ctx context.Context, o order) (*seen, error) {
 		Text: o.Text, Process: os.Getpid(), RequestID: lc.AwsRequestID, ARN: lc.InvokedFunctionArn,
 		Deadline: deadline, Leaked: os.Getenv("HOME"), Env: os.Getenv("AWS_LAMBDA_FUNCTION_NAME"),
 	}, nil
+}
+
+func compute(d time.Duration) {
+	for began, sum := used(), 0; used()-began < d; {
+		for i := range 100_000 {
+			sum += i
+		}
+	}
+}
+
+func used() time.Duration {
+	d, err := processorTime(os.Getpid())
+	if err != nil {
+		panic(err)
+	}
+	return d
 }
 
 func function(t *testing.T, o Options) *Function {
@@ -213,5 +231,24 @@ func TestAClosedFunctionTakesNoEvents(t *testing.T) {
 	}
 	if _, err := invoke(t, f, order{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAShareOfAProcessor: an environment with a tenth of a processor uses about that much
+// of the time that passes, and its time is counted.
+func TestAShareOfAProcessor(t *testing.T) {
+	f := function(t, Options{Timeout: time.Minute, Share: 0.1})
+	began := time.Now()
+	if _, err := invoke(t, f, order{Do: "compute", Size: 200}); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	used, err := f.CPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A busy machine stops it late, so the bound is wide.
+	if used < 200*time.Millisecond || float64(used) > 0.8*float64(took) {
+		t.Errorf("%s of a processor's time in %s", used, took)
 	}
 }

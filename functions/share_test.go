@@ -1,0 +1,140 @@
+package functions
+
+import (
+	"encoding/pem"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/store"
+	"fedpost/internal/testkit/cost"
+	"fedpost/internal/testkit/fediverse"
+)
+
+var measure = flag.Bool("measure", false, "measure a batch at several sizes of the deliver function: make measure")
+
+// batch is one invocation with ten full messages: 500 inboxes.
+const batch = 500
+
+// run is what a batch took.
+type run struct {
+	took, cpu time.Duration
+	memory    int64
+}
+
+// encrypted makes a site whose deliver function has a share of a processor, and 500 hosts
+// that take new TLS connections with chains like those of Let's Encrypt.
+func encrypted(t *testing.T, memory int, share float64) (*site, *fediverse.Hosts) {
+	t.Helper()
+	hosts := fediverse.Encrypted(t, batch, fediverse.Accept)
+	file := filepath.Join(t.TempDir(), "root.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hosts.Root}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, "SSL_CERT_FILE", file)
+	// Most of the fediverse signs with RSA 2048.
+	if _, err := s.client.GenerateKey(t.Context(), rsaKeyID, "rsa"); err != nil {
+		t.Fatal(err)
+	}
+	s.deliver.Memory, s.deliver.Share = memory, share
+	return s, hosts
+}
+
+const rsaKeyID = "https://social.example/users/frida#rsa"
+
+// batches sends an activity to 500 hosts, and works until it is delivered.
+func (s *site) batches(hosts *fediverse.Hosts) run {
+	s.Helper()
+	var urls []string
+	for _, u := range hosts.URLs {
+		urls = append(urls, u+"/inbox")
+	}
+	sub := submission(urls...)
+	sub.KeyID = rsaKeyID
+	a, err := s.client.Submit(s.Context(), sub)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.work() // one message becomes ten
+	before, err := s.function("DeliverFunction").CPU()
+	if err != nil {
+		s.Fatal(err)
+	}
+	began := time.Now()
+	s.work()
+	r := run{took: time.Since(began)}
+	after, err := s.function("DeliverFunction").CPU()
+	if err != nil {
+		s.Fatal(err)
+	}
+	if r.memory, err = s.function("DeliverFunction").PeakMemory(); err != nil {
+		s.Fatal(err)
+	}
+	r.cpu = after - before
+	for tries := 0; ; tries++ {
+		status, err := s.client.Activity(s.Context(), a.ID, "")
+		if err != nil {
+			s.Fatal(err)
+		}
+		if status.Counts[string(activity.Delivered)] == len(urls) {
+			return r
+		}
+		if tries == 20 {
+			s.Fatalf("not all are delivered: %v", status.Counts)
+		}
+		// Deliveries that did not get their turn in time come back.
+		s.aws.advance(time.Minute)
+		s.work()
+	}
+}
+
+// TestAColdBatchFailsNoHealthyServer: 500 new TLS connections by a deliver function with
+// 0.15 of a processor, as a Lambda function of 256 MB has. All are delivered, and no
+// server is taken for one that is down.
+func TestAColdBatchFailsNoHealthyServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a quarter of a minute")
+	}
+	s, hosts := encrypted(t, 256, 0.15)
+	var r run
+	s.period(func() { r = s.batches(hosts) })
+	t.Logf("%d inboxes in %v with %v of a processor's time and %d MiB", batch, r.took, r.cpu, r.memory>>20)
+	servers, _, err := store.New(s.aws.engine.Table(), time.Now).ListServers(t.Context(), "", 2*batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, down := range servers {
+		if down.Phase != circuit.Healthy {
+			t.Errorf("%s is %s: %s", down.Key, down.Phase, down.Why)
+		}
+	}
+	if n := s.recorded["AWS::StackName Retried"]; len(n) > 0 && n[0] > s.recorded["AWS::StackName CameBack"][0] {
+		t.Errorf("%v attempts failed through the hosts' fault", n)
+	}
+	if r.cpu < 200*time.Millisecond {
+		t.Errorf("the function used %v of a processor: nothing was measured", r.cpu)
+	}
+}
+
+// TestMeasureSizes prints what a batch takes and costs at several sizes of the deliver
+// function, for docs/costs.md: run it on a machine that does nothing else.
+func TestMeasureSizes(t *testing.T) {
+	if !*measure {
+		t.Skip("make measure")
+	}
+	for _, memory := range []int{128, 256, 512, 1024, 1769} {
+		share := min(1, float64(memory)/cost.MemoryPerCore)
+		s, hosts := encrypted(t, memory, share)
+		for _, kind := range []string{"new", "kept"} {
+			r := s.batches(hosts)
+			bound := time.Duration(float64(r.cpu) / share)
+			t.Logf("%4d MB, %.2f of a core, %-4s connections: %6.2f s (%5.2f s of its share), %5.2f s of a core, %2d MiB: $%.3f per million",
+				memory, share, kind, r.took.Seconds(), bound.Seconds(), r.cpu.Seconds(), r.memory>>20, cost.Lambda(memory, bound)/batch*1e6)
+		}
+		s.stop()
+	}
+}
