@@ -9,7 +9,7 @@ GOARCH ?= arm64
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 
 .PHONY: help build $(FUNCTIONS) build-EnqueueFunction build-DeliverFunction build-HealthCheckFunction \
-	fedpost transform demo test race measure simulate simulate-mutants lint ci localstack test-localstack localstack-down clean
+	fedpost transform demo test race measure simulate simulate-mutants page-shots lint ci localstack test-localstack localstack-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ simulate: ## weeks of trouble, seed by seed: SEEDS=100000 for all night, FROM=n 
 
 simulate-mutants: ## brings mended defects back, one at a time: the simulation has to find each
 	internal/testkit/simulation/testdata/mutants.sh
+
+page-shots: ## the operator's page in a browser, with pictures of every page in bin/shots
+	FEDPOST_SHOTS=$(CURDIR)/bin/shots .ci/run page
 
 lint: ## vet, staticcheck, govulncheck, cfn-lint, shellcheck
 	.ci/run lint

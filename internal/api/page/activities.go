@@ -52,6 +52,9 @@ func (p *Page) activity(v *visit) error {
 	if a.NextCursor != "" {
 		a.Next = here + "?" + url.Values{"cursor": {a.NextCursor}}.Encode()
 	}
+	if a.Counts["failed"]+a.Counts["dead"] > 0 {
+		a.Actions = append(a.Actions, action{"retry", "Retry", here + "/retry", false})
+	}
 	if a.Open > 0 && a.Status.Status != "cancelled" {
 		a.Actions = append(a.Actions, action{"cancel", "Cancel", here + "/cancel", true})
 	}
@@ -70,35 +73,4 @@ func (v *visit) query(names ...string) url.Values {
 		}
 	}
 	return q
-}
-
-func (p *Page) askActivity(v *visit) error {
-	id := v.r.PathValue("id")
-	if v.r.PathValue("act") != "cancel" {
-		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
-	}
-	var a contract.Status
-	if err := v.get(activityPath(id), url.Values{"limit": {"1"}}, &a); err != nil {
-		return err
-	}
-	here := "/activities/" + url.PathEscape(id)
-	v.show(http.StatusOK, "ask", view{Title: "Cancel this activity?", Nav: "activities", Data: question{
-		Title: "Cancel this activity?", Yes: "Cancel the activity", Danger: true, Back: here, Where: here + "/cancel",
-		Says: []string{
-			"Recipients that do not have it yet will not get it. " + thousands(a.Counts["delivered"]) + " have it already and keep it.",
-			"It cannot be undone.",
-		},
-	}})
-	return nil
-}
-
-func (p *Page) actActivity(v *visit) error {
-	id := v.r.PathValue("id")
-	if v.r.PathValue("act") != "cancel" {
-		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
-	}
-	if err := v.do(http.MethodPost, activityPath(id)+"/cancel", nil, nil); err != nil {
-		return err
-	}
-	return v.back("/activities/"+url.PathEscape(id), "cancel")
 }

@@ -4,19 +4,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"fedpost/internal/api/contract"
 )
 
 // TestThePageInABrowser goes through every page in Chromium (browser/page.mjs). It needs
 // the folder with the script's packages in FEDPOST_BROWSER and Chromium in
 // FEDPOST_CHROMIUM: `make page-shots` installs both. Screenshots go to FEDPOST_SHOTS.
 func TestThePageInABrowser(t *testing.T) {
-	packages, shots := os.Getenv("FEDPOST_BROWSER"), os.Getenv("FEDPOST_SHOTS")
+	packages := os.Getenv("FEDPOST_BROWSER")
 	if packages == "" {
 		t.Skip("FEDPOST_BROWSER names no folder with playwright-core and axe-core: make page-shots")
-	}
-	if shots == "" {
-		shots = t.TempDir()
 	}
 	// Node looks for packages beside the script.
 	script := filepath.Join(packages, "page.mjs")
@@ -28,9 +28,27 @@ func TestThePageInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve(t, busy(t), true)
-	cmd := exec.CommandContext(t.Context(), "node", script, s.url, token, shots)
+	s.api.set("/v1/servers/%2A.mastodon.down.example", contract.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
+	s.api.set("POST /v1/dead-letters/retry", contract.Retried{Retried: 7})
+	s.api.set("POST /v1/activities/"+anActivity+"/retry", contract.RetriedActivity{Retried: 11})
+	cmd := exec.CommandContext(t.Context(), "node", script, s.url, token, os.Getenv("FEDPOST_SHOTS"))
 	cmd.Env = append(os.Environ(), "FEDPOST_ACTIVITY="+anActivity)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+	want := []string{
+		`POST /v1/servers/mastodon.down.example/check`, // without script
+		`POST /v1/servers/%2A.mastodon.down.example/block {"reason":"abuse"}`,
+		`POST /v1/servers/%2A.bad.example/unblock`,
+		`POST /v1/servers/mastodon.down.example/pause {"for":"PT43200S"}`,
+		`POST /v1/servers/mastodon.down.example/resume`,
+		`POST /v1/servers/mastodon.down.example/check`,
+		`PUT /v1/servers/mastodon.down.example {"rateLimit":{"perMinute":60}}`,
+		`POST /v1/dead-letters/retry {"host":"hub.example"}`,
+		`POST /v1/activities/` + anActivity + `/retry {}`,
+		`POST /v1/activities/` + anActivity + `/cancel`,
+	}
+	if did := trimmed(s.api.did()); !slices.Equal(did, want) {
+		t.Errorf("done in the browser: %q, want %q", did, want)
 	}
 }

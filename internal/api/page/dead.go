@@ -124,7 +124,7 @@ func (v *visit) selected(values url.Values) (contract.Selection, string) {
 func (p *Page) askDead(v *visit) error {
 	s, which := v.selected(v.r.URL.Query())
 	if v.r.PathValue("act") != "retry" || s == (contract.Selection{}) {
-		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+		return noSuchAction()
 	}
 	back := "/dead"
 	if host := v.r.URL.Query().Get("host"); host != "" {
@@ -144,7 +144,7 @@ func (p *Page) actDead(v *visit) error {
 	}
 	s, _ := v.selected(v.r.PostForm)
 	if v.r.PathValue("act") != "retry" || s == (contract.Selection{}) {
-		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+		return noSuchAction()
 	}
 	r, err := v.api.RetryDeadLetters(v.r.Context(), s)
 	if err != nil {

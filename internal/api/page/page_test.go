@@ -363,6 +363,7 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 	down := "/servers/mastodon.down.example"
 	s.api.set("/v1/servers/%2A.mastodon.down.example", contract.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
 	s.api.set("POST /v1/dead-letters/retry", contract.Retried{Retried: 7})
+	s.api.set("POST /v1/activities/"+anActivity+"/retry", contract.RetriedActivity{Retried: 11})
 	for _, c := range []struct {
 		ask, says string
 		fields    []string
@@ -378,6 +379,7 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 		{down + "/limit", "a minute", []string{"perMinute", "60", "burst", "5"}, "limit is set", `PUT /v1/servers/mastodon.down.example {"rateLimit":{"perMinute":60,"burst":5}}`},
 		{"/servers/limited.example/limit", `value="60"`, []string{"perMinute", "0"}, "limit is lifted", `PUT /v1/servers/limited.example {}`},
 		{"/activities/" + anActivity + "/cancel", "4\u202f711 have it already", nil, "The activity is cancelled", "POST /v1/activities/" + anActivity + "/cancel"},
+		{"/activities/" + anActivity + "/retry", "9 recipients that failed and 2 that are dead", nil, "They are tried again", "POST /v1/activities/" + anActivity + "/retry {}"},
 		{"/dead/retry?host=hub.example", "all dead letters for hub.example", []string{"host", "hub.example"}, "sent again", `POST /v1/dead-letters/retry {"host":"hub.example"}`},
 		{"/dead/retry?id=x.0.1.2", "this dead letter", []string{"id", "x.0.1.2"}, "sent again", `POST /v1/dead-letters/retry {"id":"x.0.1.2"}`},
 	} {
@@ -427,6 +429,26 @@ func TestARetryThatIsNotOverSaysSo(t *testing.T) {
 	for words, r := range map[string]contract.Retried{"There are more": {Retried: 1000, More: true}, "nothing was done": {}} {
 		s.api.set("POST /v1/dead-letters/retry", r)
 		v.says(v.post("/dead/retry", "host", "hub.example"), 200, words)
+	}
+}
+
+func TestARetryOfAnActivityGoesOnUntilItIsOver(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	v.get("/activities/" + anActivity + "/retry")
+	at := "POST /v1/activities/" + anActivity + "/retry"
+	for words, r := range map[string]contract.RetriedActivity{
+		"There are more":              {Retried: 500, NextCursor: "bmV4dA"},
+		"but for those":               {Retried: 5, Unavailable: 1},
+		"Nothing was tried again":     {Unavailable: 1},
+		"Nothing matched, so nothing": {},
+	} {
+		s.api.set(at, r)
+		v.says(v.post("/activities/"+anActivity+"/retry"), 200, words)
+		did := trimmed(s.api.did())
+		if r.NextCursor == "" && len(did) != 1 || r.NextCursor != "" && (len(did) != 20 || did[1] != at+` {"cursor":"bmV4dA"}`) {
+			t.Errorf("%q: %q", words, did)
+		}
 	}
 }
 

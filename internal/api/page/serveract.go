@@ -87,7 +87,7 @@ func (p *Page) askServer(v *visit) error {
 	name, act := v.r.PathValue("name"), v.r.PathValue("act")
 	q, ok := aboutServer(act, clean(name))
 	if !ok {
-		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+		return noSuchAction()
 	}
 	var s contract.Server
 	if err := v.get(client.ServerPath(name), nil, &s); err != nil {
@@ -118,7 +118,7 @@ func (p *Page) askServer(v *visit) error {
 func (p *Page) actServer(v *visit) error {
 	name, act := v.r.PathValue("name"), v.r.PathValue("act")
 	if _, ok := aboutServer(act, name); !ok {
-		return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+		return noSuchAction()
 	}
 	why := strings.TrimSpace(v.r.PostFormValue("reason"))
 	target, method, path, done := name, http.MethodPost, "/"+act, act

@@ -1,0 +1,98 @@
+package page
+
+import (
+	"net/http"
+	"net/url"
+
+	"fedpost/internal/api/contract"
+)
+
+// aboutActivity has the question of each action on an activity.
+func aboutActivity(act string, a contract.Status) (question, bool) {
+	q, ok := map[string]question{
+		"cancel": {
+			Title: "Cancel this activity?", Yes: "Cancel the activity", Danger: true,
+			Says: []string{
+				"Recipients that do not have it yet will not get it. " + thousands(a.Counts["delivered"]) + " have it already and keep it.",
+				"It cannot be undone.",
+			},
+		},
+		"retry": {
+			Title: "Try this activity again?", Yes: "Try again",
+			Says: []string{
+				thousands(a.Counts["failed"]) + " recipients that failed and " + thousands(a.Counts["dead"]) + " that are dead get fresh tries.",
+				"Who failed because their server refused the activity for good will most likely refuse it again.",
+			},
+		},
+	}[act]
+	return q, ok
+}
+
+func (p *Page) askActivity(v *visit) error {
+	id, act := v.r.PathValue("id"), v.r.PathValue("act")
+	var a contract.Status
+	if err := v.get(activityPath(id), url.Values{"limit": {"1"}}, &a); err != nil {
+		return err
+	}
+	q, ok := aboutActivity(act, a)
+	if !ok {
+		return noSuchAction()
+	}
+	q.Back = "/activities/" + url.PathEscape(id)
+	q.Where = q.Back + "/" + act
+	v.show(http.StatusOK, "ask", view{Title: q.Title, Nav: "activities", Data: q})
+	return nil
+}
+
+func noSuchAction() error {
+	return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+}
+
+func (p *Page) actActivity(v *visit) error {
+	id, act := v.r.PathValue("id"), v.r.PathValue("act")
+	back := "/activities/" + url.PathEscape(id)
+	switch act {
+	case "cancel":
+		if err := v.do(http.MethodPost, activityPath(id)+"/cancel", nil, nil); err != nil {
+			return err
+		}
+		return v.back(back, "cancel")
+	case "retry":
+		done, err := v.retryActivity(id)
+		if err != nil {
+			return err
+		}
+		return v.back(back, done)
+	}
+	return noSuchAction()
+}
+
+// retrySteps is how many requests one retry makes: the visitor waits for it.
+const retrySteps = 20
+
+// retryActivity retries page by page, and returns what to say.
+func (v *visit) retryActivity(id string) (done string, err error) {
+	var body contract.Retry
+	retried, unavailable := 0, 0
+	for range retrySteps {
+		var r contract.RetriedActivity
+		if err := v.do(http.MethodPost, activityPath(id)+"/retry", body, &r); err != nil {
+			return "", err
+		}
+		retried, unavailable = retried+r.Retried, unavailable+r.Unavailable
+		if body.Cursor = r.NextCursor; r.NextCursor == "" {
+			break
+		}
+	}
+	switch {
+	case body.Cursor != "":
+		return "more", nil
+	case retried == 0 && unavailable > 0:
+		return "unavailable", nil
+	case retried == 0:
+		return "none", nil
+	case unavailable > 0:
+		return "some", nil
+	}
+	return "again", nil
+}
