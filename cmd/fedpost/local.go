@@ -21,6 +21,7 @@ import (
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/ledger/events"
 )
 
 // fedpost is a running server and what has to be closed after it.
@@ -149,6 +150,7 @@ type settings struct {
 func (s settings) serve(ports app.Ports, listen string, sweep func(context.Context) error) (*local.Server, error) {
 	ports.PerQueue, ports.Retrying, ports.Keys = local.PerQueue, local.Retrying, ports.NewRing()
 	ports.Tally.Remember()
+	ports.Bell = new(events.Bell)
 	meter := metrics.New(ports.Tally)
 	ports.Metrics = meter
 	api, err := app.API(s.Enqueue(), s.Access.Token, ports)
@@ -166,7 +168,7 @@ func (s settings) serve(ports app.Ports, listen string, sweep func(context.Conte
 	front := page.New(page.Options{Enter: page.ByToken(api, s.Access.Token != ""), Now: time.Now, Log: ports.Log})
 	handler := sqsevent.Handler{Worker: deliver, Sources: local.Sources()}
 	return local.Start(local.Options{
-		Listen: listen, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep,
+		Listen: listen, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: ports.Bell.Stop,
 		Services: local.Services{API: faces(api, meter.Handler(api, ports.Log), front), Deliver: handler.Handle, HealthCheck: health.Run},
 		Timeout:  topology.Deliver.Timeout, Every: s.every, Log: ports.Log,
 	})

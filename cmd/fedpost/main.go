@@ -24,6 +24,7 @@ type commands struct {
 	Status  status         `cmd:"" help:"Show the state of an activity and of each recipient."`
 	Cancel  cancel         `cmd:"" help:"Cancel an activity: recipients that do not have it yet will not get it."`
 	Retry   retry          `cmd:"" help:"Give failed and dead recipients of an activity fresh attempts."`
+	Events  eventsCommand  `cmd:"" help:"List what became of deliveries and servers, or follow it."`
 	Dead    dead           `cmd:"" help:"List and retry dead letters: deliveries that were given up."`
 	Servers serversCommand `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
 	Keys    keysCommand    `cmd:"" help:"Make, store and show signing keys."`

@@ -20,6 +20,7 @@ import (
 	"fedpost/internal/protocol/outbound"
 
 	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger/events"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/store"
 )
@@ -54,6 +55,10 @@ type Ports struct {
 	Metrics stats.Metrics
 	// Tally counts for statistics; nil gives each function a tally of its own.
 	Tally *stats.Tally
+	// Bell wakes readers of the feed of events in this process; nil: they poll.
+	Bell *events.Bell
+	// keepEvents is how long events are kept; 0: the default.
+	keepEvents time.Duration
 	// Keys is the key ring that all functions of a process share, so that deliver signs
 	// with a replaced key at once. nil: each function gets a ring of its own.
 	Keys *keys.Ring
@@ -77,7 +82,9 @@ func (p Ports) random() func() float64 {
 	return p.Random
 }
 
-func (p Ports) store() *store.Store { return store.New(p.Table, p.now()).Alone(p.Alone) }
+func (p Ports) store() *store.Store {
+	return store.New(p.Table, p.now()).Alone(p.Alone).Telling(p.keepEvents, p.Bell)
+}
 
 func (p Ports) ring() *keys.Ring {
 	if p.Keys != nil {

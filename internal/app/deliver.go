@@ -16,6 +16,7 @@ import (
 
 // Deliver is the engine that functions/deliver runs.
 func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
+	p.keepEvents = c.Events.Retention
 	pol, err := c.Retry.Build()
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 	}
 	return deliver.New(deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
-		Ledger: s, Servers: s, Hosts: hosts, Agenda: s, Payloads: s, Worker: p.Alone,
+		Ledger: s, Servers: s, Hosts: hosts, Agenda: s, Payloads: s, Events: s, Worker: p.Alone,
 		Protocols:   protocols,
 		DeadLetters: p.deadLetterWriter(c.Limits), Lot: p.lot(rules),
 		Coalesce: p.coalesce(pol), Limiter: &ratelimit.Limiter{Store: s, Now: p.now()},

@@ -19,6 +19,7 @@ import (
 // API is the HTTP interface that functions/enqueue serves. If token is not empty,
 // clients must send token to authenticate.
 func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
+	p.keepEvents = c.Events.Retention
 	keys := p.ring()
 	// The API shows our identity and signs nothing.
 	who, err := c.SipherIdentity.Load()

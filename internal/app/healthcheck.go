@@ -3,10 +3,13 @@ package app
 import (
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/app/config"
+	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/healthcheck"
+	"fedpost/internal/ledger/events"
 	"fedpost/internal/message/agenda"
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/servers/ratelimit"
@@ -17,6 +20,7 @@ const probeTimeout = 8 * time.Second
 
 // HealthCheck is the scheduled work that functions/healthcheck runs.
 func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
+	p.keepEvents = c.Events.Retention
 	pol, err := c.Retry.Build()
 	if err != nil {
 		return nil, err
@@ -33,7 +37,8 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	circuit := c.Circuit.Rules(pol.GiveUp)
 	s := p.store()
 	aside := deadletter.Aside{
-		Writer: deadletter.Writer{Store: s, Queues: p.sender, Keep: deadletter.Longest}, Ledger: s, Payloads: s, Now: p.now(),
+		Writer: deadletter.Writer{Store: s, Queues: p.sender, Keep: deadletter.Longest}, Ledger: s, Payloads: s, Now: p.now(), Events: s,
+		About: func(a activity.Activity) events.About { return deliver.About(protocols, a) },
 	}
 	notes := enqueue.Notes{Noter: p.coalesce(pol), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{

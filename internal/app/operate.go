@@ -10,6 +10,7 @@ import (
 	"fedpost/internal/app/config"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger/events"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/servers/ratelimit"
 )
@@ -52,6 +53,7 @@ func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, err
 		operator.DeadLetterRoutes(deadLetters, reviver, now),
 		operator.RetryRoutes(deadletter.Retrier{Ledger: s, Reviver: reviver}, now),
 		operator.StatsRoutes(report),
+		operator.EventRoutes(events.Feed{Store: s, Bell: p.Bell}),
 		operator.FollowRoutes(s.Sipher()),
 	), nil
 }

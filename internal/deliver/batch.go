@@ -37,6 +37,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	wg.Wait()
 	v.noMoreRetries()
 	v.journal.close()
+	untold := v.tellAll(ctx)
 	if err := e.Hosts.Flush(ctx); err != nil {
 		// Deliveries are recorded all the same. Only the circuits have fewer outcomes.
 		e.Log.WarnContext(ctx, "what was learnt of hosts could not be saved", "error", err)
@@ -51,6 +52,14 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 				continue
 			}
 			failed = append(failed, batch[i].ID)
+		}
+	}
+	for _, m := range untold {
+		switch {
+		case m.ID == "":
+			err = ErrUnnamed
+		case !slices.Contains(failed, m.ID):
+			failed = append(failed, m.ID)
 		}
 	}
 	return failed, err
@@ -104,6 +113,7 @@ type invocation struct {
 
 	mu      sync.Mutex
 	retries bool // under way here; see mayRetry
+	untold  []untold
 }
 
 func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.Received) *invocation {

@@ -106,6 +106,7 @@ func (u *unit) record(ctx context.Context) (begun bool, err error) {
 	if err := u.repeated(ctx, func() error { return u.Ledger.Record(ctx, &u.claim, rs, true) }); err != nil {
 		return begun, err
 	}
+	u.tell(rs...)
 	noted := u.journal.end(u)
 	u.Meter.Recorded(slices.DeleteFunc(rs, func(r ledger.Recipient) bool { return noted[r.Position] }))
 	return begun, nil

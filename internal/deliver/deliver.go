@@ -39,6 +39,9 @@ type Config struct {
 	DeadLetters DeadLetterWriter
 	Lot         *parking.Lot
 
+	// Events is told what became of recipients; nil: nobody is.
+	Events Teller
+
 	// Hosts is what this process knows of servers; default: a cache of Servers.
 	Hosts *cache.Hosts
 

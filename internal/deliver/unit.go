@@ -115,6 +115,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 	if u.known, err = v.Ledger.Inspect(ctx, u.unit()); err != nil {
 		return nil, disposition{}, err
 	}
+	u.tellKnown()
 	if u.known.Record.Cancelled || a.Expired(v.Now()) {
 		// Nothing is written. The activity's record shows that it is cancelled or
 		// expired, and so are all recipients that are not final.

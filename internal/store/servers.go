@@ -121,6 +121,7 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 
 // SaveServer implements circuit.Store.
 func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State, error) {
+	news, st, told := st.News()
 	data, err := encode(serverItem{Name: st.Key, State: st})
 	if err != nil {
 		return st, err
@@ -133,7 +134,11 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 	if st.Version == "" {
 		cond = table.Free(s.now())
 	}
-	err = s.swap(ctx, &it, cond)
+	if told {
+		err = s.swapTelling(ctx, &it, cond, st.Key, news)
+	} else {
+		err = s.swap(ctx, &it, cond)
+	}
 	switch {
 	case errors.Is(err, table.ErrConflict):
 		return st, fmt.Errorf("save state of %s: %w", st.Key, circuit.ErrChanged)

@@ -11,12 +11,14 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger/events"
 )
 
 // Store keeps fedpost's records in one table.
@@ -26,11 +28,14 @@ type Store struct {
 	// worker is the prefix of the names of all owners that can be alive; empty if
 	// other processes work on the table, too.
 	worker string
+	// keepEvents is how long events are kept; bell rings when some were told.
+	keepEvents time.Duration
+	bell       *events.Bell
 }
 
 // New returns a store on t. now is the clock by which items expire.
 func New(t table.Table, now func() time.Time) *Store {
-	return &Store{t: t, now: now}
+	return &Store{t: t, now: now, keepEvents: events.Keep}
 }
 
 // Alone returns the store of a process that is the only one on the table, and whose
@@ -39,6 +44,14 @@ func New(t table.Table, now func() time.Time) *Store {
 func (s *Store) Alone(worker string) *Store {
 	c := *s
 	c.worker = worker
+	return &c
+}
+
+// Telling returns the store of a process whose events are kept for so long (0:
+// events.Keep), and whose readers of the feed wait for the bell, which may be nil.
+func (s *Store) Telling(keep time.Duration, bell *events.Bell) *Store {
+	c := *s
+	c.keepEvents, c.bell = cmp.Or(keep, events.Keep), bell
 	return &c
 }
 

@@ -23,6 +23,8 @@ type (
 	RetriedActivity = contract.RetriedActivity
 	Stats           = contract.Stats
 	History         = contract.History
+	Event           = contract.Event
+	Events          = contract.Events
 	Duration        = contract.Duration
 )
 

@@ -10,6 +10,7 @@ import (
 	"fedpost/internal/enqueue"
 	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/healthcheck"
+	"fedpost/internal/ledger/events"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/servers/circuit"
 )
@@ -48,6 +49,8 @@ func (l *Limits) defaults() {
 		ActivityBytes: d.Body, Recipients: d.Inboxes, Batch: d.Batch, Delay: d.Delay, Retention: enqueue.DefaultRetention,
 	}
 }
+
+func (e *Events) defaults() { e.Retention = events.Keep }
 
 func (d *Deduplication) defaults() { d.TTL, d.Prefix = dedup.DefaultTTL, dedup.DefaultPrefix }
 

@@ -108,6 +108,11 @@ type notPrefix string
 
 func (e notPrefix) Error() string { return "not a list of CIDR prefixes because of " + string(e) }
 
+// Events says what the application is told.
+type Events struct {
+	Retention time.Duration `env:"EVENT_RETENTION" min:"1d" max:"365d" help:"how long events can be read: 1d to 365d"`
+}
+
 // Concurrency bounds what one invocation does at a time.
 type Concurrency struct {
 	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`

@@ -28,7 +28,7 @@ var programs = []struct {
 // titles of the concerns, in the document's order.
 var titles = []struct{ concern, title string }{
 	{"Queues", "Queues"}, {"Table", "Table"}, {"Sealing", "Signing keys"}, {"Access", "Access to the API"},
-	{"Deduplication", "Deduplication"}, {"Limits", "Limits"}, {"Priorities", "Priorities"}, {"Retry", "Retries"},
+	{"Deduplication", "Deduplication"}, {"Limits", "Limits"}, {"Events", "Events"}, {"Priorities", "Priorities"}, {"Retry", "Retries"},
 	{"Circuit", "Servers that are down"}, {"Outbound", "Requests to other servers"}, {"Concurrency", "Concurrency"}, {"Metrics", "Metrics"}, {"Log", "Log lines of the functions"},
 	{"SipherIdentity", "Sipher: who we are"}, {"SipherSecrets", "Sipher: private keys"},
 	{"SipherSecret", "Sipher: keys in a secret, on AWS"}, {"Sipher", "Sipher"},

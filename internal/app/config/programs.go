@@ -12,6 +12,7 @@ type Enqueue struct {
 	Sealing        Sealing
 	Deduplication  Deduplication
 	Limits         Limits
+	Events         Events
 	Priorities     Priorities
 	Retry          Retry
 	Circuit        Circuit
@@ -28,6 +29,7 @@ type Deliver struct {
 	Table          Table
 	Sealing        Sealing
 	Limits         Limits
+	Events         Events
 	Retry          Retry
 	Circuit        Circuit
 	Outbound       Outbound
@@ -47,6 +49,7 @@ type HealthCheck struct {
 	Retry       Retry
 	Circuit     Circuit
 	Outbound    Outbound
+	Events      Events
 	Concurrency Concurrency
 	Sipher      Sipher
 	Metrics     Metrics
@@ -58,6 +61,7 @@ type Local struct {
 	Access         Access
 	Deduplication  Deduplication
 	Limits         Limits
+	Events         Events
 	Priorities     Priorities
 	Retry          Retry
 	Circuit        Circuit
@@ -72,7 +76,7 @@ type Local struct {
 // `fedpost up` runs, without those of AWS.
 func (l Local) Enqueue() Enqueue {
 	return Enqueue{
-		Deduplication: l.Deduplication, Limits: l.Limits, Priorities: l.Priorities,
+		Deduplication: l.Deduplication, Limits: l.Limits, Events: l.Events, Priorities: l.Priorities,
 		Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
 		SipherIdentity: l.SipherIdentity, Sipher: l.Sipher,
 	}
@@ -81,7 +85,7 @@ func (l Local) Enqueue() Enqueue {
 // Deliver is documented with Enqueue.
 func (l Local) Deliver() Deliver {
 	return Deliver{
-		Limits: l.Limits, Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
+		Limits: l.Limits, Events: l.Events, Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
 		Concurrency: l.Concurrency, SipherIdentity: l.SipherIdentity, SipherSecrets: l.SipherSecrets, Sipher: l.Sipher,
 	}
 }
@@ -90,7 +94,7 @@ func (l Local) Deliver() Deliver {
 func (l Local) HealthCheck() HealthCheck {
 	return HealthCheck{
 		Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
-		Concurrency: l.Concurrency, Sipher: l.Sipher,
+		Events: l.Events, Concurrency: l.Concurrency, Sipher: l.Sipher,
 	}
 }
 

@@ -54,6 +54,9 @@ type Options struct {
 
 	Services Services
 
+	// Stopping, if not nil, is called at the begin of a stop, to end requests that wait.
+	Stopping func()
+
 	// Timeout of one deliver invocation.
 	Timeout time.Duration
 	// Every is the period of the scheduled function: a minute in production.
@@ -93,6 +96,9 @@ func Start(o Options) (*Server, error) {
 	s := &Server{
 		URL: "http://" + listener.Addr().String(), cancel: cancel, failed: make(chan error, 1),
 		http: httpServer(o),
+	}
+	if o.Stopping != nil {
+		s.http.RegisterOnShutdown(o.Stopping)
 	}
 	for _, name := range topology.Sources {
 		q := topology.Of(name)

@@ -12,6 +12,7 @@ import (
 	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
+	"fedpost/internal/ledger/events"
 	"fedpost/internal/message"
 	"fedpost/internal/message/agenda"
 	"fedpost/internal/message/claimcheck"
@@ -33,6 +34,9 @@ type Aside struct {
 	Ledger   Ledger
 	Payloads claimcheck.Store
 	Now      func() time.Time
+	// Events is told of the deaths; nil: nobody is. About says what of an activity.
+	Events deliver.Teller
+	About  func(activity.Activity) events.About
 }
 
 // SetAside is for agenda.Releaser. It may be repeated.
@@ -125,8 +129,18 @@ func (s Aside) chunk(ctx context.Context, a activity.Activity, d message.Deliver
 	if err := s.Writer.Add(ctx, deaths); err != nil {
 		return err
 	}
-	_, err := s.Ledger.PutRecipients(ctx, a.ID, rs, forget)
-	return err
+	put, err := s.Ledger.PutRecipients(ctx, a.ID, rs, forget)
+	if err != nil || s.Events == nil {
+		return err
+	}
+	var ends []events.End
+	for _, r := range put {
+		if e, ok := events.EndOf(a.ID, s.About(a), r.Target.Inbox, r); ok {
+			e.At = a.CreatedAt // a repetition has another time of death
+			ends = append(ends, e)
+		}
+	}
+	return s.Events.TellEnds(ctx, ends)
 }
 
 // reasonRefused is the reason of a dead letter that no queue took.

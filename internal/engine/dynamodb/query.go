@@ -18,14 +18,18 @@ func (t *Table) Query(ctx context.Context, r table.Range) ([]table.Item, bool, e
 	if r.To != "" && r.From >= r.To {
 		return nil, false, nil // DynamoDB calls an empty range an error
 	}
-	in := &dynamodb.QueryInput{TableName: &t.name, ConsistentRead: aws.Bool(true)}
+	in := &dynamodb.QueryInput{TableName: &t.name, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!r.Newest)}
+	first, last := before, after
+	if r.Newest {
+		first, last = after, before
+	}
 	in.KeyConditionExpression, in.ExpressionAttributeValues = rangeCondition(r)
 	items, more, err := t.page(ctx, in, r.Limit, func(it table.Item) place {
 		switch {
 		case it.SK < r.From:
-			return before
+			return first
 		case r.To != "" && it.SK >= r.To:
-			return after
+			return last
 		}
 		return inside
 	})

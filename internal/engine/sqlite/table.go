@@ -49,7 +49,11 @@ func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, err
 	if r.Limit > 0 {
 		limit = r.Limit + 1
 	}
-	items, err := t.list(ctx, query+`ORDER BY sk LIMIT ? + 0`, append(args, limit)...)
+	order := `ORDER BY sk `
+	if r.Newest {
+		order = `ORDER BY sk DESC `
+	}
+	items, err := t.list(ctx, query+order+`LIMIT ? + 0`, append(args, limit)...)
 	if err != nil {
 		return nil, false, fmt.Errorf("query %s: %w", r.PK, err)
 	}

@@ -78,6 +78,8 @@ type Range struct {
 	PK       string
 	From, To string
 	Limit    int // 0: all
+	// Newest lists in descending order of SK, so that Limit keeps the last items.
+	Newest bool
 }
 
 // Prefix selects the items of a partition whose SK starts with prefix.
@@ -95,8 +97,8 @@ func Prefix(pk, prefix string) Range {
 type Table interface {
 	// Get returns those of the keys' items that exist, for any number of keys.
 	Get(ctx context.Context, keys ...Key) (map[Key]Item, error)
-	// Query returns a range in ascending order of SK, and whether Limit cut the
-	// range short.
+	// Query returns a range in ascending order of SK (descending: Newest), and
+	// whether Limit cut the range short.
 	Query(ctx context.Context, r Range) (items []Item, more bool, err error)
 	// Put writes an item if cond holds, else returns a *ConflictError.
 	Put(ctx context.Context, it Item, cond Cond) error

@@ -55,6 +55,9 @@ type State struct {
 	Why    string         `json:"why,omitempty"`  // in words, for operators
 	Reason outcome.Reason `json:"reason,omitempty"`
 
+	// Told is the last phase that the application was told of; see News.
+	Told Phase `json:"told,omitempty"`
+
 	// Throttles counts the pauses that the server has asked for in a row, without
 	// a delivery accepted in between.
 	Throttles int `json:"throttles,omitempty"`
@@ -172,7 +175,8 @@ type Store interface {
 	// Servers returns the states that exist, by key, in one request per 100.
 	Servers(ctx context.Context, keys ...string) (map[string]State, error)
 	// SaveServer writes s and returns s with its new version. If the stored version is
-	// not s.Version (empty: no record is stored), SaveServer returns ErrChanged.
+	// not s.Version (empty: no record is stored), SaveServer returns ErrChanged. If s has
+	// News, their event is written with it, or neither is.
 	SaveServer(ctx context.Context, s State) (State, error)
 	// ListServers pages through all states, in no meaningful order. An empty cursor asks
 	// for the first page; an empty next says that this page is the last. A page may be

@@ -42,9 +42,15 @@ func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, err
 	var items []table.Item
 	sks := t.parts[r.PK]
 	from, _ := slices.BinarySearch(sks, r.From)
-	for _, sk := range sks[from:] {
-		if r.To != "" && sk >= r.To {
-			break
+	to := len(sks)
+	if r.To != "" {
+		to, _ = slices.BinarySearch(sks, r.To)
+	}
+	sks = sks[from:max(from, to)]
+	for i := range sks {
+		sk := sks[i]
+		if r.Newest {
+			sk = sks[len(sks)-1-i]
 		}
 		if r.Limit > 0 && len(items) == r.Limit {
 			return items, true, nil

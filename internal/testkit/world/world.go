@@ -146,7 +146,7 @@ func New(t testing.TB, o Options) *World {
 	w.Limits = ratelimit.Limiter{Store: w.Store, Now: w.Now}
 	w.config = deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return queues(n) },
-		Ledger: w.Store, Servers: w.Store, Agenda: w.Store, Payloads: w.Store, DeadLetters: w.DeadLetters,
+		Ledger: w.Store, Servers: w.Store, Agenda: w.Store, Payloads: w.Store, DeadLetters: w.DeadLetters, Events: w.Store,
 		Lot: &parking.Lot{
 			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
@@ -165,6 +165,9 @@ func (w *World) Restart() {
 		Servers: w.Store, Lot: w.config.Lot, Limits: w.Limits, Prober: w.Servers, Rules: w.config.Rules, Log: w.config.Log, Now: w.Now,
 	})
 }
+
+// Raw returns the store beside the plan, whose calls nothing breaks.
+func (w *World) Raw() *store.Store { return w.raw }
 
 // Config returns the configuration of the world's delivery engine.
 func (w *World) Config() deliver.Config { return w.config }

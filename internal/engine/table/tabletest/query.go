@@ -72,6 +72,23 @@ var queryCases = []testCase{
 		c.query(table.Range{PK: c.pk, From: "b", Limit: 1}, true, "b")
 		c.query(table.Range{PK: c.pk, To: "c", Limit: 2}, false, "a", "b")
 	}},
+	{"QueryOfTheNewest", func(c *check) {
+		for _, sk := range []string{"a", "b", "c", "d", "é", "世"} {
+			c.put(c.item(sk, "1"))
+		}
+		c.query(table.Range{PK: c.pk, Newest: true}, false, "世", "é", "d", "c", "b", "a")
+		c.query(table.Range{PK: c.pk, Newest: true, Limit: 1}, true, "世")
+		c.query(table.Range{PK: c.pk, From: "b", To: "d", Newest: true}, false, "c", "b")
+		c.query(table.Range{PK: c.pk, From: "b", To: "d", Newest: true, Limit: 1}, true, "c")
+		c.query(table.Range{PK: c.pk, From: "b", To: "d", Newest: true, Limit: 2}, false, "c", "b")
+		c.query(table.Range{PK: c.pk, From: "d", To: "b", Newest: true}, false)
+		newest := table.Prefix(c.pk, "世")
+		newest.Newest = true
+		c.query(newest, false, "世")
+		end := table.Prefix(c.pk, "c\x7f") // whose end no engine can name
+		end.Newest, end.From = true, "b"
+		c.query(end, false, "c", "b")
+	}},
 	{"QueryStaysInItsPartition", func(c *check) {
 		c.put(c.item("a", "1"))
 		other := c.item("b", "1")

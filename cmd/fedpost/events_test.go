@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"fedpost/internal/api/client"
+)
+
+func TestEventsAreListedAndFollowed(tt *testing.T) {
+	t := onServer(tt)
+	inbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusGone)
+	}))
+	defer inbox.Close()
+	t.run([]string{"events"}, "none")
+	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+
+	var page client.Events
+	if err := json.Unmarshal([]byte(t.run([]string{"events", "--json"})), &page); err != nil {
+		t.Fatal(err)
+	}
+	lines := t.follows("events", "--follow", "--json", "--after", page.Next, "--type", "recipient.gone")
+	for i := range 2 {
+		out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", inbox.URL + "/ada"})
+		id, _, _ := strings.Cut(out, " ")
+		var e client.Event
+		if err := json.Unmarshal([]byte(<-lines), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Type != "recipient.gone" || e.ActivityID != id || e.Inbox != inbox.URL+"/ada" || e.Status != 410 || e.Count != i+1 || e.Activity.Actor != "https://social.example/users/frida" {
+			t.Errorf("%+v", e)
+		}
+	}
+	t.run([]string{"events"}, "TIME", "recipient.gone", inbox.URL+"/ada", "(2 times since ")
+	t.run([]string{"events", "--type", "recipient.dead,server.gone"}, "none")
+	t.run([]string{"events", "--limit", "1"}, "go on with --after ")
+	if err := json.Unmarshal([]byte(t.run([]string{"events", "--json"})), &page); err != nil || len(page.Events) != 2 || page.Next == "" {
+		t.Errorf("%+v, %v", page, err)
+	}
+	t.run([]string{"events", "--after", page.Next}, "none")
+	t.run([]string{"events", "--after", "now"}, "none")
+	t.fails("types are", "events", "--type", "gone")
+	t.fails("was given out", "events", "--follow", "--after", "x")
+}
+
+// follows runs a command that goes on, and returns its lines.
+func (t terminal) follows(args ...string) <-chan string {
+	t.Helper()
+	r, w := io.Pipe()
+	var c commands
+	p, err := parser(&c, w, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := p.Parse(append(args, "--url", t.url, "--token", token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	k.BindTo(ctx, (*context.Context)(nil))
+	done := make(chan error, 1)
+	go func() { done <- k.Run(slog.New(slog.DiscardHandler)) }()
+	lines := make(chan string, 16)
+	go func() {
+		var rest []byte
+		b := make([]byte, 4096)
+		for {
+			n, err := r.Read(b)
+			if err != nil {
+				return
+			}
+			rest = append(rest, b[:n]...)
+			for {
+				line, more, ok := bytes.Cut(rest, []byte("\n"))
+				if !ok {
+					break
+				}
+				lines <- string(line)
+				rest = more
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+		w.Close()
+	})
+	return lines
+}

@@ -1,0 +1,101 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpost/internal/api"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/ledger/events"
+)
+
+// EventRoutes are the routes of the feed of events.
+func EventRoutes(f events.Feed) []api.Route {
+	h := eventHandlers{f, make(chan struct{}, mostWaiting)}
+	return []api.Route{route("GET /v1/events", h.list)}
+}
+
+type eventHandlers struct {
+	feed    events.Feed
+	waiting chan struct{}
+}
+
+const (
+	// longestWait is how long a reader may wait for an event, in seconds.
+	longestWait = 20
+	// mostWaiting is how many readers may wait at once. Each holds a connection, and
+	// further ones get their answer at once.
+	mostWaiting = 64
+)
+
+// now is the cursor of a reader who wants none of the events that there are.
+const now = "now"
+
+func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
+	q, err := api.ReadQuery(r, "after", "type", "limit", "wait")
+	if err != nil {
+		return err
+	}
+	limit, err := api.PageSize(q)
+	if err != nil {
+		return err
+	}
+	wait, err := api.Number(q, "wait", 0, 0, longestWait)
+	if err != nil {
+		return err
+	}
+	kinds, err := kindsOf(q.Get("type"))
+	if err != nil {
+		return err
+	}
+	query := events.Query{After: q.Get("after"), Kinds: kinds, Limit: limit}
+	if query.After == now {
+		if query.After, err = h.feed.Store.EventsEnd(r.Context()); err != nil {
+			return unreachable(err)
+		}
+	}
+	if wait > 0 {
+		select {
+		case h.waiting <- struct{}{}:
+			defer func() { <-h.waiting }()
+			query.Wait = time.Duration(wait) * time.Second
+		default:
+		}
+	}
+	p, err := h.feed.Read(r.Context(), query)
+	if errors.Is(err, events.ErrBadCursor) {
+		return contract.NewProblem(http.StatusBadRequest, "The query parameter after is none that was given out as next. Leave it out to begin with the oldest event, or give now.")
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	page := contract.Events{Events: make([]contract.Event, len(p.Events)), Next: p.Next, More: p.More}
+	for i, e := range p.Events {
+		page.Events[i] = contract.EventOf(e)
+	}
+	return api.Answer(w, r, http.StatusOK, page)
+}
+
+// kindsOf reads a list of types with commas between them.
+func kindsOf(list string) (kinds []events.Kind, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for s := range strings.SplitSeq(list, ",") {
+		k := events.Kind(s)
+		if !slices.Contains(events.Kinds, k) {
+			known := make([]string, len(events.Kinds))
+			for i, k := range events.Kinds {
+				known[i] = string(k)
+			}
+			return nil, contract.NewProblem(http.StatusBadRequest,
+				fmt.Sprintf("The query parameter type has %q in it; types are: %s.", s, strings.Join(known, ", ")))
+		}
+		kinds = append(kinds, k)
+	}
+	return kinds, nil
+}

@@ -1,0 +1,89 @@
+package operator_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/ledger"
+	"fedpost/internal/ledger/events"
+	"fedpost/internal/servers/circuit"
+)
+
+// tell tells n ends of an activity.
+func (w *world) tell(id activity.ID, n int, r ledger.Recipient) {
+	w.Helper()
+	var ends []events.End
+	for i := range n {
+		r.Position, r.UpdatedAt = i, w.clock
+		e, ok := events.EndOf(id, events.About{ID: "https://social.example/a", Type: "Create", Actor: "https://social.example/u"}, fmt.Sprintf("https://h%d.example/inbox", i), r)
+		if !ok {
+			w.Fatal("no event")
+		}
+		ends = append(ends, e)
+	}
+	if err := w.store.TellEnds(w.Context(), ends); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestEventsAreReadPageByPage(t *testing.T) {
+	w := newWorld(t)
+	var page contract.Events
+	w.must("GET", "/v1/events", "", &page)
+	if len(page.Events) != 0 || page.Next == "" || page.More {
+		t.Errorf("%+v", page)
+	}
+	gone, dead := w.newID(), w.newID()
+	w.tell(gone, 7, ledger.Recipient{State: activity.Failed, LastStatus: 410, LastError: "410 Gone"})
+	w.change(circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
+		s.Phase, s.Since, s.DownSince, s.Why = circuit.Unhealthy, w.clock, w.clock, "503"
+		return s
+	})
+	w.tell(dead, 4, ledger.Recipient{State: activity.Dead, LastStatus: 500})
+	kinds := map[events.Kind]int{}
+	ids := map[string]bool{}
+	next := page.Next
+	for more := true; more; {
+		w.must("GET", "/v1/events?limit=5&after="+url.QueryEscape(next), "", &page)
+		for _, e := range page.Events {
+			kinds[e.Type]++
+			ids[e.ID] = true
+			if e.Type == events.RecipientGone && (e.Count != 1 || !e.Since.Equal(w.clock) || e.Status != 410 || e.Activity.Actor == "" || e.ActivityID != string(gone) || !strings.HasPrefix(e.Inbox, "https://"+e.Host)) {
+				t.Errorf("%+v", e)
+			}
+			if e.Type == events.ServerUnhealthy && (e.Host != "down.example" || e.Reason != "503" || e.Since.IsZero() || e.Activity != nil) {
+				t.Errorf("%+v", e)
+			}
+		}
+		next, more = page.Next, page.More
+	}
+	if kinds[events.RecipientGone] != 7 || kinds[events.RecipientDead] != 4 || kinds[events.ServerUnhealthy] != 1 || len(ids) != 12 {
+		t.Errorf("%v", kinds)
+	}
+	w.must("GET", "/v1/events?type=recipient.dead,server.unhealthy", "", &page)
+	if len(page.Events) != 5 {
+		t.Errorf("%d events of two types", len(page.Events))
+	}
+	w.must("GET", "/v1/events?after=now", "", &page)
+	if len(page.Events) != 0 || page.More || page.Next != next {
+		t.Errorf("after now: %+v", page)
+	}
+}
+
+func TestWhatIsWrongWithARequestForEventsIsSaid(t *testing.T) {
+	w := newWorld(t)
+	w.refused(400, "was given out as next", "GET", "/v1/events?after=x", "")
+	w.refused(400, "types are: recipient.gone, ", "GET", "/v1/events?type=recipient.gone,gone", "")
+	w.refused(400, "types are", "GET", "/v1/events?type=recipient.gone,", "")
+	w.refused(400, "between 0 and 20", "GET", "/v1/events?wait=21", "")
+	w.refused(400, "between 1 and 1000", "GET", "/v1/events?limit=0", "")
+	w.refused(400, "no query parameter", "GET", "/v1/events?cursor=x", "")
+	w.outage(func() {
+		w.refused(503, "cannot be reached", "GET", "/v1/events", "")
+		w.refused(503, "cannot be reached", "GET", "/v1/events?after=now", "")
+	})
+}

@@ -1,0 +1,134 @@
+package deliver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/deliver"
+	"fedpost/internal/ledger/events"
+	"fedpost/internal/protocol/retry"
+	"fedpost/internal/testkit/world"
+)
+
+// told lists the events of an activity, by inbox.
+func told(t *testing.T, w *world.World, id activity.ID) map[string][]events.Kind {
+	t.Helper()
+	kinds := map[string][]events.Kind{}
+	for cursor, more := "", true; more; {
+		p, err := w.Raw().Events(context.Background(), cursor, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range p.Events {
+			if e.ActivityID == id {
+				kinds[e.Inbox] = append(kinds[e.Inbox], e.Kind)
+			}
+		}
+		cursor, more = p.Next, p.More
+	}
+	return kinds
+}
+
+// TestEachBadEndIsOneEventWhateverCallFails, and none is told that did not come.
+func TestEachBadEndIsOneEventWhateverCallFails(t *testing.T) {
+	sweep(t, func(t *testing.T, o world.Options) *world.World {
+		o.Policy = retry.ActivityPub()
+		o.Policy.GiveUp = 20 * time.Minute
+		w := oneByOne(t, o)
+		w.Servers.Script("gone.example", world.Answers(410))
+		w.Servers.Script("refuses.example", world.Answers(403))
+		w.Servers.Script("down.example", world.Down)
+		id := w.Send(w.Activity("Create"), "https://fine.example/1", "https://gone.example/1", "https://refuses.example/1", "https://down.example/1")
+		w.Run(26*time.Hour, 5*time.Minute)
+		w.Expect(id, map[string]activity.State{
+			"https://fine.example/1": activity.Delivered, "https://gone.example/1": activity.Failed,
+			"https://refuses.example/1": activity.Failed, "https://down.example/1": activity.Dead,
+		})
+		got := told(t, w, id)
+		want := map[string]events.Kind{
+			"https://gone.example/1": events.RecipientGone, "https://refuses.example/1": events.RecipientFailed, "https://down.example/1": events.RecipientDead,
+		}
+		for inbox, kind := range want {
+			if ks := got[inbox]; len(ks) != 1 || ks[0] != kind {
+				t.Errorf("%s: %v, want one %s", inbox, ks, kind)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("events of %d inboxes, want %d", len(got), len(want))
+		}
+		return w
+	})
+}
+
+// deaf is a teller that fails.
+type deaf struct {
+	deliver.Teller
+	times int
+}
+
+var errDeaf = errors.New("cannot be told")
+
+func (d *deaf) TellEnds(ctx context.Context, ends []events.End) error {
+	if d.times--; d.times >= 0 {
+		return errDeaf
+	}
+	return d.Teller.TellEnds(ctx, ends)
+}
+
+// TestAMessageWhoseEndsCannotBeToldComesBack until they are told, and nothing is sent again.
+func TestAMessageWhoseEndsCannotBeToldComesBack(t *testing.T) {
+	w := world.New(t, world.Options{})
+	c := w.Config()
+	c.Events = &deaf{c.Events, 3 * 12} // each call is made three times
+	w.Deliver = deliver.New(c)
+	w.Servers.Script("gone.example", world.Answers(404))
+	var to []string
+	for i := range 60 { // of two chunks
+		to = append(to, fmt.Sprintf("https://gone.example/%d", i))
+	}
+	id := w.Send(w.Activity("Create"), to...)
+	w.Run(2*time.Hour, 20*time.Second)
+	got := told(t, w, id)
+	for _, inbox := range to {
+		if ks := got[inbox]; len(ks) != 1 || ks[0] != events.RecipientGone {
+			t.Fatalf("%s: %v", inbox, ks)
+		}
+	}
+	w.Quiet()
+	if n := w.Doubles(); n != 0 {
+		t.Errorf("%d requests were sent twice", n)
+	}
+}
+
+func TestAServersOutageIsTold(t *testing.T) {
+	w := world.New(t, world.Options{})
+	back := world.Start.Add(3 * time.Hour)
+	w.Servers.Script("down.example", func(r world.Request, n int) outcome.Outcome {
+		if r.At.Before(back) {
+			return world.Down(r, n)
+		}
+		return world.Status(202)
+	})
+	for range 3 {
+		w.Send(w.Activity("Create"), "https://down.example/inbox")
+	}
+	w.Run(27*time.Hour, time.Minute)
+	var kinds []events.Kind
+	p, err := w.Raw().Events(t.Context(), "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range p.Events {
+		if e.Host == "down.example" {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	if len(kinds) != 2 || kinds[0] != events.ServerUnhealthy || kinds[1] != events.ServerRecovered {
+		t.Errorf("%v", kinds)
+	}
+}

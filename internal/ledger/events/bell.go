@@ -1,0 +1,56 @@
+package events
+
+import "sync"
+
+// Bell wakes readers of this process when this process has told something. Other
+// processes ring their own, so readers poll, too. A nil Bell never rings.
+type Bell struct {
+	mu      sync.Mutex
+	next    chan struct{}
+	stopped bool
+}
+
+// Stop ends all waiting for good, because the process ends.
+func (b *Bell) Stop() {
+	b.mu.Lock()
+	b.stopped = true
+	b.mu.Unlock()
+	b.Ring()
+}
+
+// Stopped reports whether nobody may wait any more.
+func (b *Bell) Stopped() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stopped
+}
+
+// Ring wakes all who wait.
+func (b *Bell) Ring() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next != nil {
+		close(b.next)
+		b.next = nil
+	}
+}
+
+// Next returns a channel that is closed at the next ring. Who takes it before looking
+// misses nothing.
+func (b *Bell) Next() <-chan struct{} {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		b.next = make(chan struct{})
+	}
+	return b.next
+}

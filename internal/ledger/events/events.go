@@ -1,0 +1,210 @@
+// Package events is the feed of what the application that uses fedpost may want to act
+// on: an inbox that is gone, a delivery that was given up, a server that went down.
+//
+// # What is promised
+//
+// Every end that is worth an event has one event, and a reader who follows the feed's
+// cursors sees each event once: whatever crashes, however many write and read, and
+// whatever the clocks of the writers show. Events come in the order of their times,
+// but for up to Lag.
+//
+// # Why a log of numbers and not of times
+//
+// A feed that is sorted by time needs a moment after which nobody writes an earlier
+// time. With clocks that differ and processes that stop between two calls there is no
+// such moment without a lock. So the order of the feed is not made of times. It has
+// Shards logs, and each log numbers its items without a gap: a writer reads the last
+// item n and puts item n+1 on the condition that there is none. So a reader that has
+// read up to n has read all there will ever be up to n. A cursor is one number per log.
+// Times only merge the logs for reading. A writer never puts a time below that of the
+// item before it, so each log is sorted by time, too.
+//
+// # Why an end has one event
+//
+// An end is recorded first, then told (Store.TellEnds), and then its queue message is
+// acknowledged. A process that dies in between leaves the message, and whoever receives
+// the message again tells what the record says. The log of an end follows from its
+// activity. A writer reads its log back to the time of the end, leaves out what it finds
+// there, and puts the rest behind the last item that it has seen. If another writer was
+// faster, the number is taken, and the writer reads again. So of two writers that tell
+// the same end, one finds the other's event. The time of an item is never before that of
+// its ends, so reading back to the time of the end is enough.
+//
+// What a server's state says and the event of its change are one transaction.
+//
+// # What it costs
+//
+// An invocation tells all of its ends of a log in one item, so an end costs a share of a
+// write unit, and a read of the log's end. An inbox that is gone costs one more write, of
+// how often it has answered so. Nothing is written for a delivery that succeeds.
+package events
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/ledger"
+)
+
+// Kind is the type of an event.
+type Kind string
+
+// The kinds.
+const (
+	// RecipientGone: an inbox has answered 404 or 410.
+	RecipientGone Kind = "recipient.gone"
+	// RecipientFailed: a delivery was refused for good.
+	RecipientFailed Kind = "recipient.failed"
+	// RecipientDead: all tries came to nothing, and there is a dead letter.
+	RecipientDead Kind = "recipient.dead"
+	// ServerUnhealthy: deliveries to a server wait until the server answers.
+	ServerUnhealthy Kind = "server.unhealthy"
+	// ServerExhausted: a server is down for longer than deliveries wait.
+	ServerExhausted Kind = "server.exhausted"
+	// ServerGone: a server says of itself that it is gone.
+	ServerGone Kind = "server.gone"
+	// ServerRecovered: a server of which one of the above was said is back.
+	ServerRecovered Kind = "server.recovered"
+)
+
+// Kinds lists all kinds.
+var Kinds = []Kind{RecipientGone, RecipientFailed, RecipientDead, ServerUnhealthy, ServerExhausted, ServerGone, ServerRecovered}
+
+// Event is one entry of the feed. Fields that do not apply are zero.
+type Event struct {
+	// ID follows from what has ended, so a repetition has the same.
+	ID   string
+	Kind Kind
+	// Time is when it was told, at the latest Lag after it happened.
+	Time time.Time
+
+	ActivityID activity.ID
+	About      About
+	Inbox      string
+	Host       string
+	// Status is the last answer's; 0: there was none.
+	Status int
+	// Reason in words.
+	Reason string
+	// Count is how many activities the inbox has refused as gone since Since, this one
+	// included. Since is also when a server's outage began.
+	Count int
+	Since time.Time
+}
+
+// About is what an activity says of itself.
+type About struct {
+	ID    string `json:"i,omitempty"`
+	Type  string `json:"t,omitempty"`
+	Actor string `json:"a,omitempty"`
+}
+
+// Lag is how far events may be out of the order of their times: what the clocks of the
+// writers differ, and how long a write takes.
+const Lag = 5 * time.Second
+
+// Keep is how long events are kept, by default.
+const Keep = 30 * 24 * time.Hour
+
+// End is what became of a recipient, if that is worth an event.
+type End struct {
+	Event
+	// At is when it was recorded. It is the same however often the end is told.
+	At time.Time
+}
+
+// longestText is how many bytes an event has of a reason, and longestName how many a name
+// may have that is worth being told at all.
+const (
+	longestText = 300
+	longestName = 2048
+)
+
+// EndOf returns the end of a recipient of an activity, and false if its state is not worth
+// an event. inbox is the recipient's, which not every record has.
+func EndOf(id activity.ID, about About, inbox string, r ledger.Recipient) (End, bool) {
+	kind, ok := kindOf(r)
+	if !ok {
+		return End{}, false
+	}
+	reason := r.LastError
+	if reason == "" {
+		reason = r.Note
+	}
+	return End{At: r.UpdatedAt, Event: Event{
+		ID:   name(string(id), fmt.Sprintf("%d/%d/%d", r.Chunk, r.Position, r.Generation), string(kind)),
+		Kind: kind, ActivityID: id, About: about.short(), Inbox: inbox, Host: activity.HostOf(inbox),
+		Status: r.LastStatus, Reason: outcome.Clean(reason, longestText),
+	}}, true
+}
+
+func kindOf(r ledger.Recipient) (Kind, bool) {
+	switch {
+	case r.State == activity.Dead:
+		return RecipientDead, true
+	case r.State != activity.Failed:
+		return "", false
+	case r.LastStatus == http.StatusNotFound, r.LastStatus == http.StatusGone:
+		return RecipientGone, true
+	}
+	return RecipientFailed, true
+}
+
+// short leaves out what is too long to be a name.
+func (a About) short() About {
+	for _, s := range []*string{&a.ID, &a.Type, &a.Actor} {
+		if len(*s) > longestName {
+			*s = ""
+		}
+		*s = outcome.Clean(*s, longestName)
+	}
+	return a
+}
+
+// OfServer returns the event of a server's change. since is when what changed began.
+func OfServer(kind Kind, host, reason string, since time.Time) Event {
+	return Event{
+		ID: name("server", host, string(kind), since.UTC().Format(time.RFC3339Nano)), Kind: kind,
+		Host: host, Reason: outcome.Clean(reason, longestText), Since: since,
+	}
+}
+
+// name is an id made of parts. The prefix tells it from other ids.
+func name(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d %s ", len(p), p)
+	}
+	return "evt_" + base32.StdEncoding.EncodeToString(h.Sum(nil)[:15])
+}
+
+// Page is a part of the feed.
+type Page struct {
+	Events []Event
+	// Next is the cursor behind Events. It is never empty.
+	Next string
+	// More is true if there is more to read at once.
+	More bool
+}
+
+// ErrBadCursor says that the feed did not give out a cursor.
+var ErrBadCursor = errors.New("no such cursor")
+
+// Store is what the feed needs of its storage.
+type Store interface {
+	// TellEnds appends the events of ends that the feed does not have. It may be
+	// repeated, after an error and by anyone who finds the same ends recorded.
+	TellEnds(ctx context.Context, ends []End) error
+	// Events returns up to limit events after a cursor; an empty one is the begin of
+	// what is kept. A cursor that the feed did not give out is ErrBadCursor.
+	Events(ctx context.Context, after string, limit int) (Page, error)
+	// EventsEnd returns the cursor behind all that has been told.
+	EventsEnd(ctx context.Context) (string, error)
+}

@@ -1,0 +1,297 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger/events"
+)
+
+// eventItem is an item of a log of events: package events says why there are logs.
+type eventItem struct {
+	Time   int64      `json:"t"`
+	Events []eventRow `json:"e"`
+}
+
+// eventRow is one event. Its time is that of the item.
+type eventRow struct {
+	ID       string       `json:"i"`
+	Kind     events.Kind  `json:"k"`
+	Activity activity.ID  `json:"a,omitempty"`
+	About    events.About `json:"o,omitzero"`
+	Inbox    string       `json:"x,omitempty"`
+	Host     string       `json:"h,omitempty"` // if there is no inbox, whose host it is
+	Status   int          `json:"c,omitempty"`
+	Reason   string       `json:"r,omitempty"`
+	Count    int          `json:"n,omitempty"`
+	Since    int64        `json:"s,omitempty"`
+}
+
+func rowOf(e events.Event) eventRow {
+	r := eventRow{
+		ID: e.ID, Kind: e.Kind, Activity: e.ActivityID, About: e.About, Inbox: e.Inbox, Host: e.Host,
+		Status: e.Status, Reason: e.Reason, Count: e.Count, Since: millis(e.Since),
+	}
+	if activity.HostOf(r.Inbox) == r.Host {
+		r.Host = ""
+	}
+	return r
+}
+
+func (r eventRow) event(at time.Time) events.Event {
+	e := events.Event{
+		ID: r.ID, Kind: r.Kind, Time: at, ActivityID: r.Activity, About: r.About, Inbox: r.Inbox, Host: r.Host,
+		Status: r.Status, Reason: r.Reason, Count: r.Count, Since: fromMillis(r.Since),
+	}
+	if e.Host == "" {
+		e.Host = activity.HostOf(e.Inbox)
+	}
+	return e
+}
+
+func eventPK(shard int) string { return fmt.Sprintf("E#%d", shard) }
+
+func eventSK(number uint64) string { return fmt.Sprintf("%016x", number) }
+
+// startKey is of the item that says with which number a log has begun. A log begins again
+// when all of its items have expired, so that this item never expires.
+func startKey(shard int) table.Key { return table.Key{PK: "E#START", SK: strconv.Itoa(shard)} }
+
+// stride is between the numbers with which a log begins: more than one ever has items.
+const stride = 1 << 32
+
+// logItem is an item of a log as it was read.
+type logItem struct {
+	eventItem
+	number  uint64
+	expires time.Time
+}
+
+func (l logItem) time() time.Time { return fromMillis(l.Time) }
+
+func unpackEvents(it table.Item) (l logItem, err error) {
+	if l.number, err = strconv.ParseUint(it.SK, 16, 64); err != nil {
+		return l, fmt.Errorf("%q is not the number of an item of events: %w", it.SK, err)
+	}
+	l.expires = it.Expires
+	return l, eventPacking.unpack(it, &l.eventItem)
+}
+
+// logEnd is what a writer has to know of a log.
+type logEnd struct {
+	last *logItem // nil: the log is empty
+	// told has the ids of all events since a time.
+	told map[string]bool
+}
+
+// logEnd reads a log back from its end to a time.
+func (s *Store) logEnd(ctx context.Context, shard int, since time.Time) (logEnd, error) {
+	end := logEnd{told: map[string]bool{}}
+	r := table.Range{PK: eventPK(shard), Newest: true, Limit: 2}
+	for {
+		items, more, err := s.t.Query(ctx, r)
+		if err != nil {
+			return end, fmt.Errorf("read the end of event log %d: %w", shard, err)
+		}
+		for _, it := range items {
+			l, err := unpackEvents(it)
+			if err != nil {
+				return end, err
+			}
+			if end.last == nil {
+				end.last = &l
+			}
+			if l.Time < millis(since) {
+				return end, nil
+			}
+			for _, e := range l.Events {
+				end.told[e.ID] = true
+			}
+			r.To = it.SK
+		}
+		if !more {
+			return end, nil
+		}
+		r.Limit = 64
+	}
+}
+
+// appendTries bounds how often an item is put behind others that were faster.
+const appendTries = 40
+
+// errBusyLog says that a log took others' events all the time. Trying later helps.
+var errBusyLog = errors.New("others kept writing to the log of events")
+
+// telling is what is to be appended to a log.
+type telling struct {
+	shard int
+	// events returns those to append, of which none is told yet. It may be called again.
+	events func(told map[string]bool) ([]events.Event, error)
+	// since is a time at or before which none of the events was told. until is a time
+	// that the item's may not be before.
+	since, until time.Time
+	// with is written in the same transaction, if it is not nil.
+	with *table.Op
+}
+
+// tell appends an item to a log, unless nothing is left to be told.
+func (s *Store) tell(ctx context.Context, t telling) error {
+	var start *table.Item
+	for try := range appendTries {
+		end, err := s.logEnd(ctx, t.shard, t.since)
+		if err != nil {
+			return err
+		}
+		if start == nil && !s.goesOn(end.last) {
+			// What says where the log begins is read before its end: another writer that
+			// begins the log after that is in the way of this one.
+			if start, err = s.logStart(ctx, t.shard); err != nil {
+				return err
+			}
+			continue
+		}
+		es, err := t.events(end.told)
+		if err != nil || len(es) == 0 && t.with == nil {
+			return err
+		}
+		ops, err := s.nextItem(t, start, end.last, es)
+		if err != nil {
+			return err
+		}
+		if t.with != nil {
+			ops = append(ops, *t.with)
+		}
+		if len(ops) == 1 {
+			err = s.t.Put(ctx, *ops[0].Put, ops[0].Cond)
+		} else {
+			err = s.t.Transact(ctx, ops)
+		}
+		var conflict *table.ConflictError
+		switch {
+		case err == nil:
+			s.bell.Ring()
+			return nil
+		case !errors.As(err, &conflict):
+			return fmt.Errorf("append to event log %d: %w", t.shard, err)
+		case t.with != nil && conflict.Key == t.with.Put.Key:
+			return conflict
+		}
+		start = nil
+		if err := pause(ctx, 5*time.Millisecond<<min(try, 6)); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("append to event log %d: %w", t.shard, errBusyLog)
+}
+
+// pause spreads writers that were in each other's way, over a time.
+func pause(ctx context.Context, longest time.Duration) error {
+	n, err := rand.Int(rand.Reader, big.NewInt(int64(longest)))
+	if err != nil {
+		return err
+	}
+	t := time.NewTimer(time.Duration(n.Int64()))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// nextItem is the write of the item behind last.
+func (s *Store) nextItem(t telling, start *table.Item, last *logItem, es []events.Event) ([]table.Op, error) {
+	at, expires := s.now(), s.now().Add(s.keepEvents)
+	if t.until.After(at) {
+		at = t.until
+	}
+	var ops []table.Op
+	number := uint64(0)
+	switch {
+	case start == nil || s.goesOn(last):
+		number = last.number + 1
+		if last.time().After(at) {
+			at = last.time()
+		}
+		if last.expires.After(expires) {
+			expires = last.expires
+		}
+	default:
+		var err error
+		if number, ops, err = s.beginLog(t.shard, start, last); err != nil {
+			return nil, err
+		}
+		if last != nil && last.time().After(at) {
+			at = last.time()
+		}
+	}
+	item := eventItem{Time: millis(at), Events: make([]eventRow, len(es))}
+	if fromMillis(item.Time).Before(at) {
+		item.Time++ // no end is later than its item
+	}
+	for i, e := range es {
+		item.Events[i] = rowOf(e)
+	}
+	data, err := eventPacking.pack(item)
+	if err != nil {
+		return nil, err
+	}
+	it := table.Item{Key: table.Key{PK: eventPK(t.shard), SK: eventSK(number)}, Fence: newFence(), Data: data, Expires: expires}
+	return append(ops, table.Op{Put: &it, Cond: table.Cond{Absent: true}}), nil
+}
+
+// goesOn reports whether a log goes on behind its last item. An item that has not expired
+// is still there, and none expires before the one before it; so the last one that is there
+// is the last that ever was. Of items that have expired, any may be missing.
+func (s *Store) goesOn(last *logItem) bool {
+	return last != nil && last.expires.After(s.now().Add(time.Hour))
+}
+
+// logStart returns the item that says with which number a log has begun; without data, if
+// it has never begun.
+func (s *Store) logStart(ctx context.Context, shard int) (*table.Item, error) {
+	key := startKey(shard)
+	items, err := s.t.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("begin event log %d: %w", shard, err)
+	}
+	it := items[key]
+	return &it, nil
+}
+
+// beginLog is how a log that is empty, or whose items have all expired, begins again:
+// with a number that is above all that it ever had.
+func (s *Store) beginLog(shard int, start *table.Item, last *logItem) (number uint64, ops []table.Op, err error) {
+	key := startKey(shard)
+	number = stride
+	cond := table.Cond{Absent: true}
+	if len(start.Data) > 0 {
+		before, err := strconv.ParseUint(string(start.Data), 16, 64)
+		if err != nil {
+			return 0, nil, fmt.Errorf("begin event log %d: %w", shard, err)
+		}
+		number, cond = before+stride, table.Fenced(start.Fence)
+	}
+	ops = append(ops, table.Op{Put: &table.Item{Key: key, Fence: newFence(), Data: []byte(eventSK(number))}, Cond: cond})
+	if last == nil {
+		return number, ops, nil
+	}
+	// To a writer with a slower clock the last item may not have expired. The next
+	// number is taken from that writer.
+	data, err := eventPacking.pack(eventItem{Time: last.Time})
+	if err != nil {
+		return 0, nil, err
+	}
+	taken := table.Item{
+		Key: table.Key{PK: eventPK(shard), SK: eventSK(last.number + 1)}, Fence: newFence(), Data: data, Expires: s.now().Add(s.keepEvents),
+	}
+	return number, append(ops, table.Op{Put: &taken, Cond: table.Cond{Absent: true}}), nil
+}

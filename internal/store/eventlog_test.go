@@ -1,0 +1,93 @@
+package store_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger"
+	"fedpost/internal/ledger/events"
+	"fedpost/internal/store"
+	"fedpost/internal/testkit/memory"
+)
+
+// TestALogThatHasExpiredGoesOnAboveItsCursors: DynamoDB drops expired items in no order, so
+// the last that is left need not be the last that ever was.
+func TestALogThatHasExpiredGoesOnAboveItsCursors(t *testing.T) {
+	for _, left := range []int{0, 1, 5} { // items that the table has not dropped yet
+		t.Run(fmt.Sprint(left), func(t *testing.T) {
+			now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+			e := memory.New(func() time.Time { return now }, nil)
+			st := store.New(e.Table(), func() time.Time { return now })
+			id, err := activity.NewID(now, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			tell := func(st *store.Store) {
+				end, _ := events.EndOf(id, events.About{}, "https://a.example/inbox", ledger.Recipient{Position: n, State: activity.Dead, UpdatedAt: now})
+				n++
+				if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 5 {
+				tell(st)
+			}
+			p, err := st.Events(t.Context(), "", 100)
+			if err != nil || len(p.Events) != 5 {
+				t.Fatalf("%d events, %v", len(p.Events), err)
+			}
+			follower := p.Next
+			now = now.Add(31 * 24 * time.Hour)
+			items := e.Items("E#")
+			var drop []table.Key
+			for _, it := range items {
+				if !it.Expires.IsZero() {
+					drop = append(drop, it.Key)
+				}
+			}
+			if err := e.Table().DeleteAll(t.Context(), drop[left:]); err != nil {
+				t.Fatal(err)
+			}
+			if p, err = st.Events(t.Context(), "", 100); err != nil || len(p.Events) != 0 {
+				t.Fatalf("%d expired events are shown, %v", len(p.Events), err)
+			}
+			slow := store.New(e.Table(), func() time.Time { return now.Add(-2 * 24 * time.Hour) })
+			tell(st)
+			tell(slow) // to whose clock the old items have not expired
+			tell(st)
+			if p, err = st.Events(t.Context(), follower, 100); err != nil || len(p.Events) != 3 {
+				t.Errorf("a follower sees %d of the 3 new events, %v", len(p.Events), err)
+			}
+		})
+	}
+}
+
+// TestAnEventIsKeptAsLongAsItsPredecessors, although the setting has become shorter: else
+// the last item could go before others, and its number would be given twice.
+func TestAnEventIsKeptAsLongAsItsPredecessors(t *testing.T) {
+	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	e := memory.New(func() time.Time { return now }, nil)
+	for i, keep := range []time.Duration{30 * 24 * time.Hour, 24 * time.Hour} {
+		st := store.New(e.Table(), func() time.Time { return now }).Telling(keep, nil)
+		end, _ := events.EndOf("01", events.About{}, "https://a.example/inbox", ledger.Recipient{Position: i, State: activity.Dead, UpdatedAt: now})
+		if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Hour)
+	}
+	var last time.Time
+	for _, it := range e.Items("E#") {
+		if it.Expires.IsZero() {
+			continue // where the log began
+		}
+		if it.Expires.Before(last) {
+			t.Errorf("%s expires %v before the item before it", it.SK, last.Sub(it.Expires))
+		}
+		last = it.Expires
+	}
+}

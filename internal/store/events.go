@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger/events"
+)
+
+var _ events.Store = (*Store)(nil)
+
+// eventPacking is for items of the logs of events.
+var eventPacking = newPacking('1', best, ``+
+	`,"h":"","n":2,"s":1700000000000,"a":"`+
+	`{"i":"evt_","k":"server.gone","k":"server.exhausted","k":"server.recovered","k":"server.unhealthy","h":"`+
+	`connection refused","no such host","context deadline exceeded","server is blocked: ","server is gone: ","not delivered within 168h0m0s","5 tries failed"`+
+	`500 Internal Server Error","c":503,"r":"503 Service Unavailable","c":401,"r":"401 Unauthorized","c":400,"r":"400 Bad Request","c":403,"r":"403 Forbidden","c":404,"r":"404 Not Found"`+
+	`"t":"Like","t":"Undo","t":"Follow","t":"Accept","t":"Announce","t":"Delete","t":"Update","/activity","/statuses/`+
+	`{"t":1700000000000,"e":[{"i":"evt_","k":"recipient.dead","a":"01","k":"recipient.failed","a":"01","k":"recipient.gone","a":"01`+
+	`","o":{"i":"https://","t":"Create","a":"https://`+
+	`/users/`+
+	`/inbox","c":410,"r":"410 Gone","n":1,"s":1700000000000},`)
+
+// TellEnds implements events.Store. All ends of an activity are in one log.
+func (s *Store) TellEnds(ctx context.Context, ends []events.End) error {
+	logs := map[int][]events.End{}
+	for _, e := range ends {
+		n := shard(string(e.ActivityID), events.Shards)
+		logs[n] = append(logs[n], e)
+	}
+	var g errgroup.Group // a log that fails keeps no other from being told
+	for n, es := range logs {
+		g.Go(func() error { return s.tellLog(ctx, n, es) })
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("tell what became of recipients: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) tellLog(ctx context.Context, n int, ends []events.End) error {
+	counted := map[string]gone{}
+	for len(ends) > 0 {
+		part := ends[:fitting(ends)]
+		ends = ends[len(part):]
+		t := telling{shard: n, since: part[0].At}
+		for _, e := range part {
+			if e.At.Before(t.since) {
+				t.since = e.At
+			}
+			if e.At.After(t.until) {
+				t.until = e.At
+			}
+		}
+		t.events = func(told map[string]bool) ([]events.Event, error) {
+			var es []events.Event
+			twice := map[string]bool{}
+			for _, e := range part {
+				if !told[e.ID] && !twice[e.ID] {
+					es = append(es, e.Event)
+				}
+				twice[e.ID] = true
+			}
+			return es, s.countGone(ctx, es, counted)
+		}
+		if err := s.tell(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostEventBytes bounds an item, before it is packed.
+const mostEventBytes = 128 << 10
+
+// fitting is how many of ends go into one item.
+func fitting(ends []events.End) int {
+	bytes := 0
+	for i, e := range ends {
+		bytes += 200 + len(e.Inbox) + len(e.Host) + len(e.Reason) + len(e.About.ID) + len(e.About.Type) + len(e.About.Actor)
+		if i > 0 && (i == events.MostInItem || bytes > mostEventBytes) {
+			return i
+		}
+	}
+	return len(ends)
+}
+
+// gone is how often an inbox has answered that it is gone.
+type gone struct {
+	Inbox string `json:"inbox"`
+	Count int    `json:"n"`
+	Since int64  `json:"since"`
+	// Recent are the latest events that were counted, so that one that is told again
+	// after a crash is not counted again.
+	Recent []string `json:"recent"`
+}
+
+// recentGone is how many events a count knows. More than that would have to be counted
+// for one inbox between an event's count and its being told.
+const recentGone = 8
+
+func goneKey(inbox string) table.Key { return table.Key{PK: "G#" + keyName(inbox), SK: "GONE"} }
+
+// countGone sets Count and Since of the events of inboxes that are gone. counted has what
+// this call has counted before, by event.
+func (s *Store) countGone(ctx context.Context, es []events.Event, counted map[string]gone) error {
+	var mu sync.Mutex
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i := range es {
+		e := &es[i]
+		if e.Kind != events.RecipientGone {
+			continue
+		}
+		if c, ok := counted[e.ID]; ok {
+			e.Count, e.Since = c.Count, fromMillis(c.Since)
+			continue
+		}
+		g.Go(func() error {
+			c, err := s.countOne(gctx, e.Inbox, e.ID)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			counted[e.ID] = c
+			e.Count, e.Since = c.Count, fromMillis(c.Since)
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// countOne counts one answer of an inbox.
+func (s *Store) countOne(ctx context.Context, inbox, id string) (gone, error) {
+	key := goneKey(inbox)
+	for try := range conflictTries {
+		items, err := s.t.Get(ctx, key)
+		if err != nil {
+			return gone{}, fmt.Errorf("count the answers of %s: %w", inbox, err)
+		}
+		c := gone{Inbox: inbox, Since: millis(s.now())}
+		there, cond := s.live(items, key)
+		if there != nil {
+			if err := decode(*there, &c); err != nil {
+				return gone{}, err
+			}
+		}
+		for i, known := range c.Recent {
+			if known == id {
+				c.Count -= len(c.Recent) - 1 - i
+				return c, nil
+			}
+		}
+		c.Count++
+		if c.Recent = append(c.Recent, id); len(c.Recent) > recentGone {
+			c.Recent = c.Recent[1:]
+		}
+		data, err := encode(c)
+		if err != nil {
+			return gone{}, err
+		}
+		err = s.swap(ctx, &table.Item{Key: key, Data: data, Expires: s.now().Add(s.keepEvents)}, cond)
+		switch {
+		case err == nil:
+			return c, nil
+		case !errors.Is(err, table.ErrConflict):
+			return gone{}, fmt.Errorf("count the answers of %s: %w", inbox, err)
+		}
+		if err := pause(ctx, 5*time.Millisecond<<min(try, 6)); err != nil {
+			return gone{}, err
+		}
+	}
+	return gone{}, errContended(key)
+}

@@ -1,0 +1,37 @@
+package store
+
+import (
+	"context"
+
+	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger/events"
+	"fedpost/internal/servers/circuit"
+)
+
+// swapTelling is swap with the event of a server's change in the same transaction.
+func (s *Store) swapTelling(ctx context.Context, it *table.Item, cond table.Cond, key string, n circuit.News) error {
+	host, _ := circuit.HostOf(key)
+	kind := map[circuit.Phase]events.Kind{
+		circuit.Unhealthy: events.ServerUnhealthy, circuit.Exhausted: events.ServerExhausted,
+		circuit.Gone: events.ServerGone, circuit.Healthy: events.ServerRecovered,
+	}[n.Phase]
+	it.Fence = newFence()
+	now := s.now()
+	err := s.tell(ctx, telling{
+		shard: shard(host, events.Shards), since: now, until: now, with: &table.Op{Put: it, Cond: cond},
+		events: func(map[string]bool) ([]events.Event, error) {
+			return []events.Event{events.OfServer(kind, host, n.Why, n.Since)}, nil
+		},
+	})
+	if _, conflict := found(err); !conflict {
+		return err
+	}
+	items, getErr := s.t.Get(ctx, it.Key)
+	if getErr != nil {
+		return getErr
+	}
+	if items[it.Key].Fence == it.Fence {
+		return nil // this very write, whose answer was lost
+	}
+	return err
+}
