@@ -321,7 +321,7 @@ func TestServersAreListedByTheirState(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
 	p := v.get("/servers")
-	v.says(p, 200, `aria-current="true">In trouble`, "no such host", "deliveries wait")
+	v.says(p, 200, `aria-current="true">In trouble`, "no such host", "Deliveries wait\">yes")
 	if a, b := strings.Index(p.text, "mastodon.down.example"), strings.Index(p.text, "lemmy.example"); a < 0 || a > b {
 		t.Error("the longest down is not first")
 	}

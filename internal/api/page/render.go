@@ -130,6 +130,7 @@ var funcs = template.FuncMap{
 	"pairs":   pairs,
 	"path":    url.PathEscape,
 	"word":    word,
+	"answer":  answer,
 }
 
 // clean cuts what a stranger may have written, and takes out what could turn the

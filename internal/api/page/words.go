@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -98,4 +99,17 @@ func word(name string) string {
 		return w
 	}
 	return name
+}
+
+// answer is what a server answered last, with its status once.
+func answer(status int, text string) string {
+	text = clean(text)
+	number := strconv.Itoa(status)
+	switch {
+	case status == 0 || strings.Contains(text, number):
+		return text
+	case text == "":
+		return number
+	}
+	return number + " " + text
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"fedpost/internal/activity"
@@ -26,17 +27,21 @@ var ErrName = errors.New("names no server")
 
 const inboxMark = "inbox:"
 
+// ofKey is how the circuit of an inbox ends that is for one signing key only.
+var ofKey = regexp.MustCompile(`#key-[0-9a-f]{12}$`)
+
 // ParseName reads a name: "social.example", "social.example:8443",
 // "*.social.example" (the host with all its subdomains, to block them),
 // "inbox:https://social.example/users/frida/inbox", or a Sipher server's URL,
 // "https://sipher.example". Its error wraps ErrName.
 func ParseName(s string) (Name, error) {
 	if inbox, ok := strings.CutPrefix(s, inboxMark); ok {
-		inbox, err := activity.CanonicalURL(inbox)
+		key := ofKey.FindString(inbox)
+		inbox, err := activity.CanonicalURL(strings.TrimSuffix(inbox, key))
 		if err != nil {
 			return Name{}, fmt.Errorf("%w: the URL of an inbox after %q %w", ErrName, inboxMark, err)
 		}
-		return Name{Key: circuit.InboxKey(inbox)}, nil
+		return Name{Key: circuit.InboxKey(inbox + key)}, nil
 	}
 	if strings.Contains(s, "://") {
 		if err := peers.CheckURL(s); err != nil {

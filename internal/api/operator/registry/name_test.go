@@ -23,9 +23,13 @@ func TestANameIsOfAHostAnInboxOrASipherServer(t *testing.T) {
 		"so\u00adcial.example": {Key: circuit.HostKey("social.example")},
 		"inbox:https://Social.example:0443/users/../inbox": {
 			Key: circuit.InboxKey("https://social.example/inbox")},
-		"https://sipher.example:443/": {URL: "https://sipher.example"},
-		"https://Sipher.example":      {URL: "https://sipher.example"},
-		"http://sipher.example/a/":    {URL: "http://sipher.example/a/"},
+		// The circuit of an inbox for one signing key, as lists name it.
+		"inbox:https://Social.example/inbox#key-0123456789ab": {
+			Key: circuit.InboxKey("https://social.example/inbox#key-0123456789ab")},
+		"inbox:https://social.example/inbox#main": {Key: circuit.InboxKey("https://social.example/inbox")},
+		"https://sipher.example:443/":             {URL: "https://sipher.example"},
+		"https://Sipher.example":                  {URL: "https://sipher.example"},
+		"http://sipher.example/a/":                {URL: "http://sipher.example/a/"},
 	} {
 		got, err := registry.ParseName(s)
 		if err != nil || got != want {
@@ -44,7 +48,7 @@ func TestANameIsOfAHostAnInboxOrASipherServer(t *testing.T) {
 
 // FuzzParseName: what a name is written as is read as the same name.
 func FuzzParseName(f *testing.F) {
-	for _, s := range []string{"social.example:8443", "inbox:https://a.example/inbox", "https://a.example", "[::1]:80", "xn--mnchen-3ya.example"} {
+	for _, s := range []string{"social.example:8443", "inbox:https://a.example/inbox", "inbox:https://a.example/#key-0123456789ab", "https://a.example", "[::1]:80", "xn--mnchen-3ya.example"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
