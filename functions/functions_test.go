@@ -32,6 +32,7 @@ func deployed(change ...string) map[string]string {
 		e[variable] = "https://sqs.eu-central-1.amazonaws.com/123456789012/fedpost-" + role
 	}
 	e["QUEUE_URL_ORDERED"] += ".fifo"
+	e["QUEUE_URL_DEAD_ORDERED"] += ".fifo"
 	for i := 0; i < len(change); i += 2 {
 		e[change[i]] = change[i+1]
 	}

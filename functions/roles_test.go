@@ -147,14 +147,14 @@ func (c *cloud) cancelled(server string) {
 func (c *cloud) malformed() {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		m := queue.Message{Body: "not ours"}
-		if name.FIFO() {
+		if name.Ordered() {
 			m.OrderingKey, m.DeduplicationKey = "group", "malformed"
 		}
-		if err := sqs.New(c.sqs, c.urls[name], name).Send(c.Context(), m); err != nil {
+		if err := sqs.New(c.sqs, c.urls[name], name, queue.Standard).Send(c.Context(), m); err != nil {
 			c.Fatal(err)
 		}
 		c.until("the message is in the dead-letter queue", func() bool {
-			d, err := sqs.New(c.sqs, c.urls[name.DeadLetter()], name.DeadLetter()).Depth(c.Context())
+			d, err := sqs.New(c.sqs, c.urls[name.DeadLetter()], name.DeadLetter(), queue.Standard).Depth(c.Context())
 			return err == nil && d.Visible > 0
 		})
 	}

@@ -181,7 +181,7 @@ func (s *site) work() {
 	s.Helper()
 	for _, name := range topology.Sources {
 		suffix := ""
-		if name.FIFO() {
+		if name.Ordered() {
 			suffix = ".fifo"
 		}
 		m := local.Mapping{

@@ -41,8 +41,8 @@ func operator(t *testing.T, set ...string) {
 // complete are the settings of an installation.
 func complete(more ...string) []string {
 	set := []string{"TABLE_NAME", "fedpost", "KMS_KEY_ID", "alias/fedpost"}
-	for _, role := range []string{"HIGH", "NORMAL", "LOW", "ORDERED", "DEAD", "DEAD_ORDERED"} {
-		set = append(set, "QUEUE_URL_"+role, "https://sqs.eu-central-1.amazonaws.com/123456789012/"+role)
+	for _, role := range []string{"HIGH", "NORMAL", "LOW", "ORDERED.fifo", "DEAD", "DEAD_ORDERED.fifo"} {
+		set = append(set, "QUEUE_URL_"+strings.TrimSuffix(role, ".fifo"), "https://sqs.eu-central-1.amazonaws.com/123456789012/"+role)
 	}
 	return append(set, more...)
 }

@@ -81,7 +81,7 @@ func (s settings) onAWS(ctx context.Context, listen string, allowPrivate bool, l
 	if err := hasCredentials(ctx, cfg); err != nil {
 		return nil, err
 	}
-	ports, err := lambda.Local(c, cfg, log)
+	ports, err := lambda.Local(c, s.Queueing, cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	engine, err := sqlite.Open(ctx, filepath.Join(dir, database), sqlite.Options{Queues: queues()})
+	engine, err := sqlite.Open(ctx, filepath.Join(dir, database), sqlite.Options{Queues: queues(), Type: s.Queueing.Type})
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,9 @@ func served(t *testing.T, settings map[string]string, transport http.RoundTrippe
 	for _, role := range []string{"HIGH", "NORMAL", "LOW", "ORDERED", "DEAD", "DEAD_ORDERED"} {
 		environ["QUEUE_URL_"+role] = "https://sqs.eu-central-1.amazonaws.com/123456789012/" + role
 	}
+	for _, role := range []string{"ORDERED", "DEAD_ORDERED"} {
+		environ["QUEUE_URL_"+role] += ".fifo"
+	}
 	maps.Copy(environ, settings)
 	var c config.Enqueue
 	if err := config.From(&c, environ); err != nil {

@@ -88,7 +88,7 @@ func split(from queue.Name, batch []queue.Received) [][]int {
 	var groups [][]int
 	byKey := map[string]int{}
 	for i, m := range batch {
-		if !from.FIFO() {
+		if !from.Ordered() {
 			groups = append(groups, []int{i})
 			continue
 		}

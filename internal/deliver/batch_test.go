@@ -38,11 +38,11 @@ func newFixture(t *testing.T, from queue.Name) *fixture {
 func (f *fixture) add(id, group, inbox string) activity.ID {
 	f.T.Helper()
 	a := f.Activity("Note")
-	if f.from.FIFO() {
+	if f.from.Ordered() {
 		a.OrderingKey, a.Sequence = group, fmt.Sprintf("%020d0000", len(f.event.Records))
 	}
 	body := world.Encode(f.T, message.Message{Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: []activity.Target{{Inbox: inbox, Stands: 1}}}})
-	if f.from.FIFO() {
+	if f.from.Ordered() {
 		body = world.Encode(f.T, message.Message{Activity: &a, Deliver: &message.Delivery{Targets: []activity.Target{{Inbox: inbox, Stands: 1}}}})
 	}
 	f.addBody(id, group, body)
@@ -54,7 +54,7 @@ func (f *fixture) addBody(id, group, body string) {
 		MessageId: id, ReceiptHandle: "handle of " + id, Body: body, EventSourceARN: world.ARN(f.from), EventSource: "aws:sqs",
 		Attributes: map[string]string{"ApproximateReceiveCount": "1", "SentTimestamp": "1772366400000"},
 	}
-	if f.from.FIFO() {
+	if f.from.Ordered() {
 		r.Attributes["MessageGroupId"] = group
 		r.Attributes["SequenceNumber"] = fmt.Sprintf("%020d", len(f.event.Records))
 	}

@@ -178,7 +178,7 @@ func (u *unit) splitOff(ctx context.Context) error {
 	if len(ds) == 0 {
 		return nil
 	}
-	if err := u.send(ctx, u.a, ds, waits); err != nil {
+	if err := u.send(ctx, u.m, u.a, ds, waits); err != nil {
 		return fmt.Errorf("split off failed deliveries: %w", err)
 	}
 	return nil

@@ -16,12 +16,21 @@ import (
 // sweep breaks every call of a scenario, on every engine, and then holds what
 // servers accepted twice against the gap between an answer and its record.
 func sweep(t *testing.T, run func(t *testing.T, o world.Options) *world.World) {
+	sweepOn(t, engines.Sweep, run)
+}
+
+// sweepOrdered is sweep for a scenario on the ordered queue alone.
+func sweepOrdered(t *testing.T, run func(t *testing.T, o world.Options) *world.World) {
+	sweepOn(t, engines.SweepOrdered, run)
+}
+
+func sweepOn(t *testing.T, sweep func(*testing.T, func(*testing.T, engines.Engine, *faults.Plan)), run func(t *testing.T, o world.Options) *world.World) {
 	sequential(t)
 	var doubles atomic.Int64
 	t.Cleanup(func() {
 		t.Logf("%d requests were sent twice, each in the gap between an answer and its record", doubles.Load())
 	})
-	engines.Sweep(t, func(t *testing.T, e engines.Engine, p *faults.Plan) {
+	sweep(t, func(t *testing.T, e engines.Engine, p *faults.Plan) {
 		w := run(t, world.Options{Engine: e, Plan: p})
 		doubles.Add(int64(w.Doubles()))
 		w.Quiet()
@@ -76,7 +85,7 @@ func TestNothingIsLostWhateverCallFailsInAnOutage(t *testing.T) {
 }
 
 func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
-	sweep(t, func(t *testing.T, o world.Options) *world.World {
+	sweepOrdered(t, func(t *testing.T, o world.Options) *world.World {
 		w := oneByOne(t, o)
 		back := world.Start.Add(12 * time.Minute)
 		w.Servers.Script("down.example", func(r world.Request, n int) outcome.Outcome {

@@ -78,7 +78,7 @@ func TestMalformedMessagesGoToTheDeadLettersWithTheReason(t *testing.T) {
 		for _, body := range []string{"", "nonsense", `{"v":99}`, `{"v":1}`, `{"v":1,"deliver":{"chunk":0,"pos":-1,"targets":["https://a.example/"]}}`} {
 			w := world.New(t, world.Options{})
 			m := queue.Message{Body: body}
-			if name.FIFO() {
+			if name.Ordered() {
 				m.OrderingKey, m.DeduplicationKey = "g", "d"
 			}
 			if err := w.Engine.Queue(name).Send(t.Context(), m); err != nil {

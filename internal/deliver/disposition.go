@@ -30,7 +30,7 @@ const cameBack = "CameBack"
 // receives last for days.
 func (v *invocation) trouble(m queue.Received) disposition {
 	longest := 5 * time.Minute
-	if v.from.FIFO() {
+	if v.from.Ordered() {
 		longest = time.Hour
 	}
 	v.Meter.Counted(cameBack, 1)
@@ -47,7 +47,7 @@ func (v *invocation) jitter(d time.Duration) time.Duration {
 // above 0. In that time all messages of a FIFO group get their new timeout before the
 // first of them is visible.
 func (v *invocation) together(wait time.Duration) time.Duration {
-	if v.from.FIFO() && wait >= 0 {
+	if v.from.Ordered() && wait >= 0 {
 		return max(wait, time.Second)
 	}
 	return wait

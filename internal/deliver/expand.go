@@ -60,7 +60,7 @@ func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.M
 // message cannot carry on a fan-out, because later activities would overtake it. So the
 // message has no cursor, and resume looks which chunks are planned.
 func (x *expansion) resume(ctx context.Context, i *item) error {
-	if !x.from.FIFO() || x.m.ReceiveCount < 2 || i.left() <= expandStep {
+	if !x.from.Ordered() || x.m.ReceiveCount < 2 || i.left() <= expandStep {
 		return nil
 	}
 	low, high := i.cursor, i.chunks() // the first chunk that is not planned is in [low, high]
@@ -94,7 +94,7 @@ func (x *expansion) step(ctx context.Context, i *item) error {
 		lists[k] = ds[k].Targets
 	}
 	a := i.activity
-	if x.from.FIFO() && a.Sequence == "" {
+	if x.from.Ordered() && a.Sequence == "" {
 		a.Sequence = x.sequence(i)
 	}
 	if i.single == nil && i.chunks() > 1 {
@@ -113,7 +113,7 @@ func (x *expansion) step(ctx context.Context, i *item) error {
 // they hold up neither other deliveries nor their ordered group.
 func (x *expansion) sendSound(ctx context.Context, a activity.Activity, ds []message.Delivery) error {
 	for {
-		errs, err := x.sendEach(ctx, a, ds, nil)
+		errs, err := x.sendEach(ctx, x.m, a, ds, nil)
 		if err != nil {
 			return err
 		}
@@ -155,33 +155,38 @@ func (x *expansion) sequence(i *item) string {
 	return fmt.Sprintf("%s%04d", x.m.Sequence, place)
 }
 
-// send puts deliveries of an activity on this invocation's queue. waits are
-// their delays, nil for none.
-func (v *invocation) send(ctx context.Context, a activity.Activity, ds []message.Delivery, waits []time.Duration) error {
-	errs, err := v.sendEach(ctx, a, ds, waits)
+// send puts deliveries of an activity, to which the message m has led, on this
+// invocation's queue. waits are their delays, nil for none.
+func (v *invocation) send(ctx context.Context, m queue.Received, a activity.Activity, ds []message.Delivery, waits []time.Duration) error {
+	errs, err := v.sendEach(ctx, m, a, ds, waits)
 	return errors.Join(append(errs, err)...)
 }
 
 // sendEach is send with one error per delivery, and one for all.
-func (v *invocation) sendEach(ctx context.Context, a activity.Activity, ds []message.Delivery, waits []time.Duration) ([]error, error) {
+func (v *invocation) sendEach(ctx context.Context, m queue.Received, a activity.Activity, ds []message.Delivery, waits []time.Duration) ([]error, error) {
+	to := v.Queues(v.from)
+	s := message.Sending{Queue: v.from, Can: to.Capabilities(), Now: v.Now()}
+	if !v.from.Ordered() {
+		s.Copy = receipt(m)
+	}
 	ms := make([]queue.Message, len(ds))
 	for k, d := range ds {
-		m, err := d.Queued(v.from, a)
+		if waits != nil {
+			s.Wait = waits[k]
+		}
+		m, err := d.Queued(a, s)
 		if err != nil {
 			return nil, err
 		}
-		if !v.from.FIFO() && waits != nil {
-			m.Delay = min(waits[k], queue.MaxDelay)
-		}
 		ms[k] = m.Message
 	}
-	return v.Queues(v.from).SendBatch(ctx, ms), nil
+	return to.SendBatch(ctx, ms), nil
 }
 
 // turnOver reports whether the rest of the expansion goes to the end of the queue. On the
 // ordered queue it never does, because no later message may overtake it.
 func (x *expansion) turnOver(i *item) bool {
-	return i.single == nil && x.sent >= expandTurn && !x.from.FIFO()
+	return i.single == nil && x.sent >= expandTurn && !x.from.Ordered()
 }
 
 // storeAbove is the size in bytes above which the rest of a message goes by claim check:
@@ -228,7 +233,7 @@ func (x *expansion) store(ctx context.Context, msg message.Message) (message.Mes
 
 // goOnLater hands the rest of an expansion to a later invocation.
 func (x *expansion) goOnLater(ctx context.Context, msg message.Message) (disposition, error) {
-	if x.from.FIFO() {
+	if x.from.Ordered() {
 		return again(0), nil
 	}
 	rest := message.Message{}
@@ -259,7 +264,7 @@ func (x *expansion) goOnLater(ctx context.Context, msg message.Message) (disposi
 	if err != nil {
 		return disposition{}, err
 	}
-	if err := x.Queues(x.from).Send(ctx, queue.Message{Body: body}); err != nil {
+	if err := x.sendAlone(ctx, x.m, "rest", queue.Message{Body: body}); err != nil {
 		return disposition{}, fmt.Errorf("hand on the rest of an expansion: %w", err)
 	}
 	return done, nil

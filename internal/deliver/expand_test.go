@@ -47,7 +47,7 @@ func targets(to []string) []activity.Target {
 func put(t *testing.T, w *world.World, name queue.Name, m message.Message) {
 	t.Helper()
 	out := queue.Message{Body: world.Encode(t, m)}
-	if name.FIFO() {
+	if name.Ordered() {
 		out.OrderingKey, out.DeduplicationKey = "k", "d"
 	}
 	if err := w.Engine.Queue(name).Send(t.Context(), out); err != nil {

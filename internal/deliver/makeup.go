@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,18 +56,19 @@ func (v *invocation) postpone(ctx context.Context, m queue.Received, msg message
 	t := agenda.Task{Queue: v.from, DueAt: msg.NotBefore, Forget: msg.NotBefore.Add(agenda.Slack)}
 	switch first := msg; {
 	case msg.Ref != nil:
-		t.ID, t.Group = msg.Ref.ID, m.OrderingKey
+		t.ID = msg.Ref.ID
+		if v.from.Ordered() {
+			t.Group = m.OrderingKey
+		}
 	default:
 		if len(msg.Batch) > 0 {
 			first = msg.Batch[0]
 		}
-		t.ID, t.Group = string(first.Activity.ID), cmp.Or(first.Activity.OrderingKey, string(first.Activity.ID))
+		t.ID, t.Group = string(first.Activity.ID), first.Activity.OrderingKey
 	}
-	// Under the key of this message the queue would drop, for five minutes, what is
+	// Under the key of this message a FIFO queue would drop, for five minutes, what is
 	// released.
-	if t.Key = "later/" + t.ID; !v.from.FIFO() {
-		t.Group, t.Key = "", ""
-	}
+	t.Key = "later/" + t.ID
 	msg.NotBefore = time.Time{}
 	body, err := message.Encode(msg)
 	if err != nil {

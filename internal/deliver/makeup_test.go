@@ -21,16 +21,16 @@ func TestB17WhoeverWorksOnAnActivityFirstRecordsIt(t *testing.T) {
 				w := world.New(t, world.Options{})
 				a, to := w.Activity("Create"), inboxes(n)
 				m := message.Message{Activity: &a, Unrecorded: &message.Unrecorded{Fingerprint: "f", Forget: w.Now().Add(time.Hour)}}
-				if q.FIFO() {
+				if q.Ordered() {
 					a.OrderingKey = "k"
 				}
-				if n <= ledger.ChunkSize && !q.FIFO() {
+				if n <= ledger.ChunkSize && !q.Ordered() {
 					m.Deliver = &message.Delivery{Position: message.Whole, Targets: targets(to)}
 				} else {
 					m.FanOut = &message.FanOut{Targets: targets(to)}
 				}
 				put(t, w, q, message.Message{Batch: []message.Message{m}})
-				if !q.FIFO() {
+				if !q.Ordered() {
 					put(t, w, q, m) // another copy
 				}
 				w.Run(time.Minute, time.Second)
@@ -56,7 +56,7 @@ func TestB17WorkThatMayNotBeginGoesToTheAgenda(t *testing.T) {
 		t.Run(string(q), func(t *testing.T) {
 			w := world.New(t, world.Options{})
 			a, due := w.Activity("Create"), w.Now().Add(time.Hour)
-			if q.FIFO() {
+			if q.Ordered() {
 				a.OrderingKey = "k"
 			}
 			m := message.Message{

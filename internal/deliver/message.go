@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ func (v *invocation) message(ctx context.Context, m queue.Received) (disposition
 		return v.lastChance(ctx, m, msg)
 	}
 	f, err := v.work(ctx, m, msg)
-	if limit > 0 && m.ReceiveCount > limit-lastReceives-renewals && !v.from.FIFO() && (err != nil || !f.done) {
+	if v.needsRenewal(m) && (err != nil || !f.done) {
 		return v.renew(ctx, m, f, err)
 	}
 	return f, err
@@ -40,7 +41,10 @@ const (
 )
 
 func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
-	if msg.NotBefore.After(v.Now()) {
+	if wait := msg.NotBefore.Sub(v.Now()); wait > 0 {
+		if v.can().MaxDelay == 0 && !v.from.Ordered() && wait <= queue.MaxDelay {
+			return again(wait), nil // the queue could not delay the message
+		}
 		return v.postpone(ctx, m, msg)
 	}
 	if msg.Deliver != nil {
@@ -82,10 +86,11 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 			AttributeSource: string(v.from),
 		},
 	}
-	if v.from.FIFO() {
-		dead.OrderingKey, dead.DeduplicationKey = m.OrderingKey, "reject/"+m.ID
+	to := v.Queues(v.from.DeadLetter())
+	if to.Capabilities().NativeDeduplication {
+		dead.OrderingKey, dead.DeduplicationKey = cmp.Or(m.OrderingKey, m.ID), "reject/"+m.ID
 	}
-	if err := v.Queues(v.from.DeadLetter()).Send(ctx, dead); err != nil {
+	if err := to.Send(ctx, dead); err != nil {
 		return disposition{}, fmt.Errorf("send to dead letters: %w", err)
 	}
 	v.Log.ErrorContext(ctx, "a message was moved to the dead letters", "queue", v.from, "messageId", m.ID, "reason", reason, "error", why)
@@ -93,20 +98,53 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 	return done, nil
 }
 
-// renew replaces a message that the queue would soon give up by a fresh copy. Its receives
-// were no failures: the message waited, or the table was down. The ledger counts attempts,
-// so the copy loses nothing.
+// needsRenewal reports whether m, if it is not finished, must be replaced by a copy. An
+// ordered message cannot be: a copy would lose its place.
+func (v *invocation) needsRenewal(m queue.Received) bool {
+	limit := v.Limits.MaxReceives(v.from)
+	return !v.from.Ordered() && (!v.can().NativeRetrial || limit > 0 && m.ReceiveCount > limit-lastReceives-renewals)
+}
+
+// renew replaces a message that the queue would soon give up, or that would not come back
+// by itself, by a fresh copy. Its receives were no failures: the message waited, or the
+// table was down. The ledger counts attempts, so the copy loses nothing.
 func (v *invocation) renew(ctx context.Context, m queue.Received, f disposition, cause error) (disposition, error) {
 	if cause != nil {
 		f = v.trouble(m)
 	}
-	fresh := queue.Message{Body: m.Body, Delay: min(max(0, f.after), queue.MaxDelay), Attributes: m.Attributes}
-	if err := v.Queues(v.from).Send(ctx, fresh); err != nil {
+	wait := min(max(0, f.after), queue.MaxDelay)
+	fresh := queue.Message{Body: m.Body, Delay: min(wait, v.can().MaxDelay), Attributes: m.Attributes}
+	if fresh.Delay < wait {
+		msg, err := message.Decode(m.Body)
+		if err == nil {
+			msg.NotBefore = v.Now().Add(wait)
+			fresh.Body, err = message.Encode(msg)
+		}
+		if err != nil {
+			return disposition{}, errors.Join(err, cause)
+		}
+	}
+	if err := v.sendAlone(ctx, m, "renewed", fresh); err != nil {
 		return disposition{}, fmt.Errorf("renew message: %w", errors.Join(err, cause))
 	}
 	v.Log.WarnContext(ctx, "a message was received often and was put on its queue anew", "queue", v.from, "messageId", m.ID,
 		"receives", m.ReceiveCount, "error", cause)
 	return done, nil
+}
+
+// can is what this invocation's queue does by itself.
+func (v *invocation) can() queue.Capabilities { return v.Queues(v.from).Capabilities() }
+
+// sendAlone puts out, to which the message m has led, on this invocation's queue. On a FIFO
+// queue out is in a group of its own, and under a key that no other message has: the queue
+// must never drop it.
+func (v *invocation) sendAlone(ctx context.Context, m queue.Received, what string, out queue.Message) error {
+	to := v.Queues(v.from)
+	if to.Capabilities().NativeDeduplication {
+		key := what + "/" + receipt(m)
+		out.OrderingKey, out.DeduplicationKey = key, key
+	}
+	return to.Send(ctx, out)
 }
 
 // lastChance gives up a message at its last receives, with records and dead letters; the

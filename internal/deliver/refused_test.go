@@ -44,13 +44,13 @@ func TestB1AFanOutGivesUpWhatNoQueueTakes(t *testing.T) {
 			to := inboxes(120)
 			to[7] = "https://refused.example/inbox"
 			a := w.Activity("Create")
-			if name.FIFO() {
+			if name.Ordered() {
 				a.OrderingKey = "k"
 			}
 			w.Send(a, to...)
 			w.Run(time.Minute, time.Second)
 			dead, size := 1, 1
-			if !name.FIFO() {
+			if !name.Ordered() {
 				dead, size = 50, 50 // the chunk
 			}
 			for i, in := range to {

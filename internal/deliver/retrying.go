@@ -49,5 +49,5 @@ func (v *invocation) noMoreRetries() {
 // trial may not, because it decides about many other deliveries. A retry on a FIFO queue
 // may not, because each receive counts there, and it holds up its own group only.
 func (u *unit) isRetry(j *job) bool {
-	return u.single() && j.tries() > 0 && !u.d.Trial && !u.from.FIFO()
+	return u.single() && j.tries() > 0 && !u.d.Trial && !u.from.Ordered()
 }

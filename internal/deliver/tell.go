@@ -101,10 +101,9 @@ func (v *invocation) tellAll(ctx context.Context) (back []queue.Received) {
 		return nil
 	}
 	v.Log.ErrorContext(ctx, "events could not be told, and their messages come back", "queue", v.from, "events", len(ends), "error", err)
-	limit := v.Limits.MaxReceives(v.from)
 	for _, m := range messages {
 		f := v.trouble(m)
-		if limit > 0 && m.ReceiveCount >= limit-1 && !v.from.FIFO() {
+		if v.needsRenewal(m) {
 			if f, err := v.renew(ctx, m, f, err); err == nil && f.done {
 				continue
 			}

@@ -215,7 +215,10 @@ func (u *unit) hold(ctx context.Context) (disposition, bool, error) {
 }
 
 // owner names this receipt of the message.
-func (u *unit) owner() string { return u.Worker + u.m.ID + "." + strconv.Itoa(u.m.ReceiveCount) }
+func (u *unit) owner() string { return u.Worker + receipt(u.m) }
+
+// receipt names one receipt of a message.
+func receipt(m queue.Received) string { return m.ID + "." + strconv.Itoa(m.ReceiveCount) }
 
 // lease is how long the unit is claimed: as long as this invocation can run.
 func (u *unit) lease() time.Time {

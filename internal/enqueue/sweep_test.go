@@ -69,7 +69,11 @@ func (w *world) submit(b enqueue.BatchRequest) ([]enqueue.Result, error) {
 func TestNothingAcceptedIsLostNorDoubledWhateverCallFails(t *testing.T) {
 	for name, b := range scenarios() {
 		t.Run(name, func(t *testing.T) {
-			engines.Sweep(t, func(t *testing.T, e engines.Engine, p *faults.Plan) {
+			sweep := engines.Sweep
+			if b.Requests[0].OrderingKey != "" {
+				sweep = engines.SweepOrdered
+			}
+			sweep(t, func(t *testing.T, e engines.Engine, p *faults.Plan) {
 				w := newWorldOn(t, e, p, func(s *settings) { s.maxMessage = 4 << 10 })
 				results := w.submitUntilAccepted(b)
 				if results == nil {

@@ -37,8 +37,9 @@ type Message struct {
 
 	// Unrecorded is set if the activity may have no record.
 	Unrecorded *Unrecorded `json:"unrecorded,omitempty"`
-	// NotBefore is when the work may begin; zero: at once. It is set if the delay is
-	// longer than the queue's longest and the agenda could not be written.
+	// NotBefore is when the work may begin; zero: at once. It is set if the queue has no
+	// delays, and the worker hands the message back until then; or if the delay is longer
+	// than the queue's longest and the agenda could not be written.
 	NotBefore time.Time `json:"notBefore,omitzero"`
 }
 

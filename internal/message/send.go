@@ -1,9 +1,11 @@
 package message
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
@@ -31,18 +33,43 @@ func QueueOf(a activity.Activity) queue.Name {
 	return queue.Normal
 }
 
-// Queued returns d, a delivery of a, as a message for a queue. On a FIFO queue the
-// message is in the group of its first target, and the queue drops a second copy.
-func (d Delivery) Queued(name queue.Name, a activity.Activity) (Addressed, error) {
-	body, err := Encode(Message{Activity: &a, Deliver: &d})
+// Sending says how a delivery is put on a queue.
+type Sending struct {
+	Queue queue.Name
+	Can   queue.Capabilities // of Queue
+	// Wait is how long the work may not begin, counted from Now. The ordered queue heeds
+	// no wait: Delivery.Slot is for that.
+	Wait time.Duration
+	Now  time.Time
+	// Copy tells this sending of the delivery from others. A FIFO queue drops the second
+	// of two messages of the same delivery and Copy, even if the first was received and
+	// deleted. What may have to be sent again has a Copy of its own each time: the
+	// ledger tells copies of a delivery, so nothing relies on the queue for that.
+	Copy string
+}
+
+// Queued returns d, a delivery of a, as a message for a queue. A FIFO queue cannot delay a
+// message; so the message says when its work may begin, and its worker hands the message
+// back until then. On a FIFO queue the message is in the group of its ordering key and host
+// or, without an ordering key, in a group of its own: no message waits for another.
+func (d Delivery) Queued(a activity.Activity, s Sending) (Addressed, error) {
+	m, wait := Message{Activity: &a, Deliver: &d}, min(max(0, s.Wait), queue.MaxDelay)
+	if wait > 0 && s.Can.MaxDelay == 0 && !s.Queue.Ordered() {
+		m.NotBefore = s.Now.Add(wait)
+	}
+	body, err := Encode(m)
 	if err != nil {
 		return Addressed{}, err
 	}
-	m := Addressed{Queue: name, Message: queue.Message{Body: body}}
-	if name.FIFO() {
-		m.OrderingKey, m.DeduplicationKey = GroupOf(a, d.Targets[0].Host()), d.Unit(a.ID).String()
+	out := Addressed{Queue: s.Queue, Message: queue.Message{Body: body, Delay: min(wait, s.Can.MaxDelay)}}
+	if s.Can.NativeDeduplication {
+		key := d.Unit(a.ID).String()
+		if s.Copy != "" {
+			key += "/" + s.Copy
+		}
+		out.OrderingKey, out.DeduplicationKey = cmp.Or(GroupOf(a, d.Targets[0].Host()), key), key
 	}
-	return m, nil
+	return out, nil
 }
 
 // Addressed is a message and the queue it is for.

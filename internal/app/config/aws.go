@@ -1,19 +1,33 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"net/url"
+	"strings"
 
 	"fedpost/internal/engine/queue"
 )
 
+// Queueing is how the queues are made. The AWS engine needs no more than their URLs to know
+// their types; that QUEUE_TYPE says the same is checked, so that nobody runs for months in
+// a mode that was not asked for.
+type Queueing struct {
+	Type queue.Type `env:"QUEUE_TYPE" envDefault:"standard" help:"standard, or fifo for queues that deduplicate by themselves for 5 minutes; all QUEUE_URL_… must name queues of this type"`
+}
+
+func (q *Queueing) check(r *report) {
+	r.oneOf("QUEUE_TYPE", string(q.Type), string(queue.Standard), string(queue.FIFO))
+}
+
 // Queues are the URLs of the SQS queues.
 type Queues struct {
-	High        string `env:"QUEUE_URL_HIGH" must:"set" help:"the URL of the standard queue for urgent activities"`
-	Normal      string `env:"QUEUE_URL_NORMAL" must:"set" help:"the URL of the standard queue for ordinary activities"`
-	Low         string `env:"QUEUE_URL_LOW" must:"set" help:"the URL of the standard queue for activities that can wait"`
+	High        string `env:"QUEUE_URL_HIGH" must:"set" help:"the URL of the queue for urgent activities"`
+	Normal      string `env:"QUEUE_URL_NORMAL" must:"set" help:"the URL of the queue for ordinary activities"`
+	Low         string `env:"QUEUE_URL_LOW" must:"set" help:"the URL of the queue for activities that can wait"`
 	Ordered     string `env:"QUEUE_URL_ORDERED" must:"set" help:"the URL of the FIFO queue for activities with an ordering key"`
-	Dead        string `env:"QUEUE_URL_DEAD" must:"set" help:"the URL of the standard dead-letter queue"`
-	DeadOrdered string `env:"QUEUE_URL_DEAD_ORDERED" must:"set" help:"the URL of the FIFO dead-letter queue"`
+	Dead        string `env:"QUEUE_URL_DEAD" must:"set" help:"the URL of the dead-letter queue of these three"`
+	DeadOrdered string `env:"QUEUE_URL_DEAD_ORDERED" must:"set" help:"the URL of the FIFO dead-letter queue of the queue for activities with an ordering key"`
 }
 
 // URLs returns the URLs by the queues' roles.
@@ -38,6 +52,22 @@ func (q *Queues) check(r *report) {
 			r.add(f.Name, "names the same queue as "+first, "give each role a queue of its own")
 		}
 		seen[value] = f.Name
+	}
+	typ := queue.Type(cmp.Or(r.env["QUEUE_TYPE"], string(queue.Standard)))
+	if typ != queue.Standard && typ != queue.FIFO {
+		return // Queueing reports that
+	}
+	for n, at := range q.URLs() {
+		variable := "QUEUE_URL_" + strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))
+		switch isFIFO := strings.HasSuffix(at, ".fifo"); {
+		case at == "" || isFIFO == typ.FIFO(n):
+		case isFIFO:
+			r.add(variable, fmt.Sprintf("is %q, a FIFO queue, and QUEUE_TYPE is %s", at, typ), "name a standard queue, or set QUEUE_TYPE to fifo")
+		case n.Ordered():
+			r.add(variable, fmt.Sprintf("is %q, which is no FIFO queue", at), "name a FIFO queue, whose name ends in .fifo")
+		default:
+			r.add(variable, fmt.Sprintf("is %q, which is no FIFO queue, and QUEUE_TYPE is fifo", at), "name a FIFO queue, or set QUEUE_TYPE to standard")
+		}
 	}
 }
 

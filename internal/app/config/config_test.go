@@ -24,6 +24,9 @@ func deployed(change ...string) map[string]string {
 	e := map[string]string{"TABLE_NAME": "fedpost", "KMS_KEY_ID": "alias/fedpost"}
 	for _, role := range []string{"HIGH", "NORMAL", "LOW", "ORDERED", "DEAD", "DEAD_ORDERED"} {
 		e["QUEUE_URL_"+role] = "https://sqs.eu-central-1.amazonaws.com/123456789012/" + role
+		if strings.HasSuffix(role, "ORDERED") {
+			e["QUEUE_URL_"+role] += ".fifo"
+		}
 	}
 	for i := 0; i < len(change); i += 2 {
 		e[change[i]] = change[i+1]
@@ -62,7 +65,7 @@ func TestACompleteEnvironmentHasSafeDefaults(t *testing.T) {
 	if c.Outbound.Timeout != 15*time.Second || c.Outbound.PlainHTTP || len(c.Outbound.Allow) > 0 {
 		t.Errorf("outbound: %+v", c.Outbound)
 	}
-	if got := c.Queues.URLs(); len(got) != len(queue.Names) || !strings.HasSuffix(got[queue.DeadOrdered], "/DEAD_ORDERED") {
+	if got := c.Queues.URLs(); len(got) != len(queue.Names) || !strings.HasSuffix(got[queue.DeadOrdered], "/DEAD_ORDERED.fifo") {
 		t.Errorf("queues: %v", got)
 	}
 	if c.Circuit.Streak != 5 || c.Circuit.Share != 0.7 || c.Circuit.Sample != 10 || c.Circuit.Window != 5*time.Minute {

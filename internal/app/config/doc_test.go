@@ -27,6 +27,7 @@ var programs = []struct {
 
 // titles of the concerns, in the document's order.
 var titles = []struct{ concern, title string }{
+	{"Queueing", "Type of the queues"},
 	{"Queues", "Queues"}, {"Table", "Table"}, {"Sealing", "Signing keys"}, {"Access", "Access to the API"},
 	{"Deduplication", "Deduplication"}, {"Limits", "Limits"}, {"Events", "Events"}, {"Priorities", "Priorities"}, {"Retry", "Retries"},
 	{"Circuit", "Servers that are down"}, {"Outbound", "Requests to other servers"}, {"Concurrency", "Concurrency"}, {"Metrics", "Metrics"}, {"Log", "Log lines of the functions"},

@@ -7,6 +7,7 @@ import (
 
 // Enqueue is what functions/enqueue reads.
 type Enqueue struct {
+	Queueing       Queueing
 	Queues         Queues
 	Table          Table
 	Sealing        Sealing
@@ -25,6 +26,7 @@ type Enqueue struct {
 
 // Deliver is what functions/deliver reads.
 type Deliver struct {
+	Queueing       Queueing
 	Queues         Queues
 	Table          Table
 	Sealing        Sealing
@@ -44,6 +46,7 @@ type Deliver struct {
 
 // HealthCheck is what functions/healthcheck reads.
 type HealthCheck struct {
+	Queueing    Queueing
 	Queues      Queues
 	Table       Table
 	Retry       Retry
@@ -58,6 +61,7 @@ type HealthCheck struct {
 
 // Local is what `fedpost up` reads.
 type Local struct {
+	Queueing       Queueing
 	Access         Access
 	Deduplication  Deduplication
 	Limits         Limits

@@ -37,7 +37,7 @@ func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 		return nil, err
 	}
 	log = from(c.Log.Level, log)
-	p, _, err := ports(c.Queues, c.Table, log)
+	p, _, err := ports(c.Queueing, c.Queues, c.Table, log)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 		return nil, err
 	}
 	log = from(c.Log.Level, log)
-	p, cfg, err := ports(c.Queues, c.Table, log)
+	p, cfg, err := ports(c.Queueing, c.Queues, c.Table, log)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 		return nil, err
 	}
 	log = from(c.Log.Level, log)
-	p, _, err := ports(c.Queues, c.Table, log)
+	p, _, err := ports(c.Queueing, c.Queues, c.Table, log)
 	if err != nil {
 		return nil, err
 	}
@@ -141,16 +141,16 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 
 // ports returns SQS and DynamoDB as app.Ports, and the AWS configuration of their
 // clients.
-func ports(q config.Queues, t config.Table, log *slog.Logger) (app.Ports, aws.Config, error) {
+func ports(kind config.Queueing, q config.Queues, t config.Table, log *slog.Logger) (app.Ports, aws.Config, error) {
 	cfg, err := awssdk.Config(os.Getenv)
 	if err != nil {
 		return app.Ports{}, aws.Config{}, err
 	}
-	p, err := portsOf(cfg, q, t, log)
+	p, err := portsOf(cfg, kind, q, t, log)
 	return p, cfg, err
 }
 
-func portsOf(cfg aws.Config, q config.Queues, t config.Table, log *slog.Logger) (app.Ports, error) {
+func portsOf(cfg aws.Config, kind config.Queueing, q config.Queues, t config.Table, log *slog.Logger) (app.Ports, error) {
 	messages, err := awssdk.SQS(cfg, os.Getenv)
 	if err != nil {
 		return app.Ports{}, err
@@ -161,7 +161,7 @@ func portsOf(cfg aws.Config, q config.Queues, t config.Table, log *slog.Logger) 
 	}
 	queues := map[queue.Name]queue.Queue{}
 	for name, url := range q.URLs() {
-		queues[name] = sqs.New(messages, url, name)
+		queues[name] = sqs.New(messages, url, name, kind.Type)
 	}
 	return app.Ports{
 		Table: dynamodb.New(records, t.Name),

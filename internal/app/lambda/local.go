@@ -11,8 +11,8 @@ import (
 
 // Local is the engine for a process that runs all functions by itself on AWS's
 // services, or on a stand-in that AWS_ENDPOINT_URL names.
-func Local(c config.AWS, cfg aws.Config, log *slog.Logger) (app.Ports, error) {
-	p, err := portsOf(cfg, c.Queues, c.Table, log)
+func Local(c config.AWS, kind config.Queueing, cfg aws.Config, log *slog.Logger) (app.Ports, error) {
+	p, err := portsOf(cfg, kind, c.Queues, c.Table, log)
 	if err != nil {
 		return app.Ports{}, err
 	}

@@ -27,7 +27,7 @@ func (m Mapping) record(msg queue.Received) events.SQSMessage {
 		"ApproximateReceiveCount": strconv.Itoa(msg.ReceiveCount),
 		"SentTimestamp":           strconv.FormatInt(msg.SentAt.UnixMilli(), 10),
 	}
-	if m.Name.FIFO() {
+	if m.Queue.Capabilities().NativeDeduplication {
 		attributes["SequenceNumber"] = msg.Sequence
 		attributes["MessageGroupId"] = msg.OrderingKey
 		attributes["MessageDeduplicationId"] = msg.DeduplicationKey

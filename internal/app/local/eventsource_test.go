@@ -49,7 +49,7 @@ func send(t *testing.T, m Mapping, bodies ...string) {
 	t.Helper()
 	for _, b := range bodies {
 		msg := queue.Message{Body: b, Attributes: map[string]string{"reason": "test"}}
-		if m.Name.FIFO() {
+		if m.Queue.Capabilities().NativeDeduplication {
 			msg.OrderingKey, msg.DeduplicationKey = "group", b
 		}
 		if err := m.Queue.Send(context.Background(), msg); err != nil {

@@ -55,7 +55,7 @@ func TestItServesTheQueuesTheScheduleAndTheAPI(t *testing.T) {
 	}
 	for _, name := range []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered} {
 		m := queue.Message{Body: string(name)}
-		if name.FIFO() {
+		if name.Ordered() {
 			m.OrderingKey, m.DeduplicationKey = "g", "d"
 		}
 		if err := e.Queue(name).Send(t.Context(), m); err != nil {

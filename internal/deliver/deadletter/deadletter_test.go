@@ -142,7 +142,7 @@ func (b box) Send(ctx context.Context, m queue.Message) error {
 	return b.SendBatch(ctx, []queue.Message{m})[0]
 }
 
-func (b box) Capabilities() queue.Capabilities { return queue.Capabilities{} }
+func (b box) Capabilities() queue.Capabilities { return queue.Standard.Of(b.name) }
 
 func TestRevivingSendsAnewAndRemovesWhatWasSent(t *testing.T) {
 	a, b, c, ordered := newDeadLetter(id1, "a.example"), newDeadLetter(id2, "b.example"), newDeadLetter(id2, "c.example"), newDeadLetter(id1, "a.example")
@@ -175,7 +175,7 @@ func TestRevivingSendsAnewAndRemovesWhatWasSent(t *testing.T) {
 		if d := cmp.Diff(want, *m.Deliver); d != "" {
 			t.Errorf("on %s (-want +got):\n%s", name, d)
 		}
-		if got, want := sent[name][0].OrderingKey != "" && sent[name][0].DeduplicationKey != "", name.FIFO(); got != want {
+		if got, want := sent[name][0].OrderingKey != "" && sent[name][0].DeduplicationKey != "", name.Ordered(); got != want {
 			t.Errorf("on %s: group %q, deduplication %q", name, sent[name][0].OrderingKey, sent[name][0].DeduplicationKey)
 		}
 	}

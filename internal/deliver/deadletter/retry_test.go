@@ -136,7 +136,7 @@ func TestALateMessageDoesNotReviveWhatFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := late.Queued(queue.Normal, kept)
+	m, err := late.Queued(kept, message.Sending{Queue: queue.Normal, Can: w.Engine.Queue(queue.Normal).Capabilities()})
 	if err != nil {
 		t.Fatal(err)
 	}

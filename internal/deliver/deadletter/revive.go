@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"fedpost/internal/engine/queue"
@@ -67,12 +68,14 @@ func (r Reviver) message(l DeadLetter) (message.Addressed, error) {
 	d := l.Delivery
 	d.Attempts, d.Trial, d.Since = 0, false, r.Now()
 	d.Generation = max(d.Generation, l.Last.Generation+1)
-	m, err := d.Queued(message.QueueOf(l.Activity), l.Activity)
+	name := message.QueueOf(l.Activity)
+	to := message.Sending{Queue: name, Can: r.Queues(name).Capabilities(), Copy: "revived"}
+	if !name.Ordered() {
+		to.Copy += strconv.FormatInt(d.Since.UnixNano(), 36)
+	}
+	m, err := d.Queued(l.Activity, to)
 	if err != nil {
 		return m, fmt.Errorf("revive %s: %w", l.Name(), err)
-	}
-	if m.Queue.FIFO() {
-		m.DeduplicationKey = "revived/" + m.DeduplicationKey
 	}
 	return m, nil
 }

@@ -155,7 +155,11 @@ func (s Aside) notice(ctx context.Context, t agenda.Task, why error) error {
 	m := queue.Message{Body: string(body), Attributes: map[string]string{
 		deliver.AttributeReason: "malformed", deliver.AttributeError: outcome.Clean(why.Error(), longestError), deliver.AttributeSource: "agenda",
 	}}
-	if err := s.Writer.Queues(queue.Dead).Send(ctx, m); err != nil {
+	to := s.Writer.Queues(queue.Dead)
+	if to.Capabilities().NativeDeduplication {
+		m.OrderingKey, m.DeduplicationKey = t.ID, "unreadable/"+t.ID
+	}
+	if err := to.Send(ctx, m); err != nil {
 		return fmt.Errorf("send to %s: %w", queue.Dead, err)
 	}
 	return nil

@@ -33,7 +33,7 @@ func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
 	for i, d := range ds {
 		dead[i] = u.deadLetter(d)
 		var err error
-		if ms[i], err = notice(dead[i]); err != nil {
+		if ms[i], err = u.notice(dead[i]); err != nil {
 			return err
 		}
 	}
@@ -68,18 +68,16 @@ func (u Writer) deadLetter(d deliver.Death) DeadLetter {
 
 // notice is l as a message of the dead-letter queue. Its body is the message that
 // delivers l anew, so the queue's own redrive revives it, too.
-func notice(l DeadLetter) (message.Addressed, error) {
+func (u Writer) notice(l DeadLetter) (message.Addressed, error) {
 	source := message.QueueOf(l.Activity)
-	m, err := l.Delivery.Queued(source.DeadLetter(), l.Activity)
+	dead := source.DeadLetter()
+	m, err := l.Delivery.Queued(l.Activity, message.Sending{Queue: dead, Can: u.Queues(dead).Capabilities(), Copy: "dead"})
 	if err != nil {
 		return m, fmt.Errorf("dead letter %s: %w", l.Name(), err)
 	}
 	m.Attributes = map[string]string{
 		deliver.AttributeReason: l.Reason, deliver.AttributeError: outcome.Clean(l.Last.LastError, longestError),
 		deliver.AttributeSource: string(source),
-	}
-	if m.Queue.FIFO() {
-		m.DeduplicationKey = "dead/" + m.DeduplicationKey
 	}
 	return m, nil
 }

@@ -22,23 +22,48 @@ const (
 	High        Name = "high"
 	Normal      Name = "normal"
 	Low         Name = "low"
-	Ordered     Name = "ordered" // FIFO
-	Dead        Name = "dead"    // dead letters of the standard queues
+	Ordered     Name = "ordered"
+	Dead        Name = "dead" // dead letters of the queues of the three priorities
 	DeadOrdered Name = "dead-ordered"
 )
 
 // Names lists every queue.
 var Names = []Name{High, Normal, Low, Ordered, Dead, DeadOrdered}
 
-// FIFO reports whether the queue of this name keeps order within groups.
-func (n Name) FIFO() bool { return n == Ordered || n == DeadOrdered }
+// Ordered reports whether the order of messages matters on the queue of this name: no
+// message may overtake an earlier one of its group, retries included. Such a queue is a
+// FIFO queue in every installation.
+func (n Name) Ordered() bool { return n == Ordered || n == DeadOrdered }
 
 // DeadLetter returns the queue that undeliverable messages of n go to.
 func (n Name) DeadLetter() Name {
-	if n.FIFO() {
+	if n.Ordered() {
 		return DeadOrdered
 	}
 	return Dead
+}
+
+// Type is the type of an installation's queues, those of the three priorities and their
+// dead letters. The ordered queues are FIFO queues in every installation.
+type Type string
+
+// The types. Standard is the default: the empty Type means the same.
+const (
+	Standard Type = "standard"
+	// FIFO: the queues deduplicate by themselves. The messages of the priorities are
+	// each in a group of their own, so no message waits for another.
+	FIFO Type = "fifo"
+)
+
+// FIFO reports whether the queue n of an installation of this type is a FIFO queue.
+func (t Type) FIFO(n Name) bool { return t == FIFO || n.Ordered() }
+
+// Of returns what a queue of SQS can do by itself.
+func (t Type) Of(n Name) Capabilities {
+	if t.FIFO(n) {
+		return Capabilities{NativeDeduplication: true, NativeRetrial: true}
+	}
+	return Capabilities{NativeRetrial: true, MaxDelay: MaxDelay}
 }
 
 // Limits of SQS, which every engine keeps, so that nothing works locally that
@@ -64,7 +89,7 @@ type Capabilities struct {
 	// NativeRetrial: a message that was received and not deleted comes back by
 	// itself when its visibility timeout ends.
 	NativeRetrial bool
-	// MaxDelay is the longest delay of a single message; 0 if the queue has none.
+	// MaxDelay is the longest delay of a single message; 0 if the queue has no delays.
 	MaxDelay time.Duration
 }
 

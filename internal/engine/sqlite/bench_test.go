@@ -45,7 +45,7 @@ func BenchmarkReceiveDelete(b *testing.B) {
 			ms := make([]queue.Message, b.N)
 			for i := range ms {
 				ms[i] = queue.Message{Body: benchBody}
-				if name.FIFO() {
+				if name.Ordered() {
 					ms[i].OrderingKey, ms[i].DeduplicationKey = fmt.Sprint(i%100), fmt.Sprint(i)
 				}
 			}

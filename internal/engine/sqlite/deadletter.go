@@ -14,14 +14,14 @@ import (
 func (t *taking) moveToDead(m stored) error {
 	dead := t.name.DeadLetter()
 	sent := m.got.SentAt.UnixMilli()
-	if t.name.FIFO() {
+	if t.fifo {
 		sent = t.now
 	}
 	if err := t.s.exec(`UPDATE message SET queue = ?, source = ?, sent = ?, visible = ?, receives = 0, received = 0 WHERE seq = ?`,
 		string(dead), string(t.name), sent, t.now, m.seq); err != nil {
 		return err
 	}
-	if t.name.FIFO() {
+	if t.fifo {
 		return openGroup(t.s, dead, m.group, t.now)
 	}
 	return nil
@@ -98,12 +98,12 @@ func (e *Engine) redrive(s *session, dead, to queue.Name, moved map[queue.Name]i
 		if err := discard(s, `seq = ?`, seqs[i]); err != nil {
 			return 0, err
 		}
-		if dead.FIFO() {
+		if e.typ.FIFO(dead) {
 			if err := settleGroup(s, dead, r.group, now); err != nil {
 				return 0, err
 			}
 		}
-		if err := r.insert(s); err != nil {
+		if err := r.insert(s, e.typ.FIFO(r.queue)); err != nil {
 			return 0, err
 		}
 		moved[r.queue]++

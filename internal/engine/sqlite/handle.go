@@ -45,7 +45,7 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 		if err != nil || !found {
 			return err
 		}
-		if err := discard(s, `seq = ?`, h.seq); err != nil || !q.name.FIFO() {
+		if err := discard(s, `seq = ?`, h.seq); err != nil || !q.fifo {
 			return err
 		}
 		freed = true
@@ -101,7 +101,7 @@ func (q *mq) hide(s *session, h handle, d time.Duration) error {
 			return err
 		}
 	}
-	if q.name.FIFO() {
+	if q.fifo {
 		return settleGroup(s, q.name, group, now)
 	}
 	return nil

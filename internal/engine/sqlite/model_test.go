@@ -77,7 +77,7 @@ func modelRun(t *rapid.T, name queue.Name) {
 		}
 	}()
 	q := e.Queue(name)
-	m := &model{fifo: name.FIFO(), receives: receives, window: make(map[string]time.Time), seen: make(map[string]*modelled)}
+	m := &model{fifo: name.Ordered(), receives: receives, window: make(map[string]time.Time), seen: make(map[string]*modelled)}
 	n := 0
 	message := func(t *rapid.T) queue.Message {
 		n++

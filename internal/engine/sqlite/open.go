@@ -52,7 +52,10 @@ func (e *Engine) open(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := migrate(main); err != nil {
+	if err = migrate(main); err == nil {
+		err = retype(main, e.typ)
+	}
+	if err != nil {
 		return errors.Join(err, main.close())
 	}
 	e.writer = newWriter(main)

@@ -88,7 +88,7 @@ func TestWaitingReceiveIsWokenWhenAMessageComesBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := openAt(t, Memory, Options{}).Queue(name)
 			m := queue.Message{Body: "x"}
-			if name.FIFO() {
+			if name.Ordered() {
 				m = ordered("g", "k", "x")
 			}
 			mustSend(t, q, m)

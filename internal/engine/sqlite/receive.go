@@ -72,7 +72,7 @@ func (q *mq) sleep(ctx context.Context, w *waiter, looked int64, left time.Durat
 // wait may be over already: the bell does not ring when a visibility timeout ends.
 func (q *mq) next(ctx context.Context, looked int64) (time.Duration, error) {
 	query := `SELECT min(visible) FROM message WHERE queue = ? AND visible > ?`
-	if q.name.FIFO() {
+	if q.fifo {
 		query = `SELECT min(free) FROM fifo_group WHERE queue = ? AND free > ?`
 	}
 	var at *int64
@@ -102,7 +102,7 @@ func (q *mq) take(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received
 		got, dead = nil, 0
 		t := taking{mq: q, s: s, now: q.now().UnixMilli(), max: o.Max, visibility: o.Visibility}
 		var err error
-		if q.name.FIFO() {
+		if q.fifo {
 			err = t.ordered()
 		} else {
 			err = t.standard()
@@ -240,7 +240,7 @@ func (t *taking) hand(m stored) error {
 	m.got.ID = messageID(m.seq)
 	m.got.ReceiveCount = m.receives + 1
 	m.got.Handle = handle{t.name, m.seq, m.got.ReceiveCount}.String()
-	if t.name.FIFO() {
+	if t.fifo {
 		m.got.Sequence = messageID(m.seq)
 	}
 	t.got = append(t.got, m.got)

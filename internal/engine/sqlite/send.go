@@ -17,19 +17,15 @@ type mq struct {
 	*Engine
 	name   queue.Name
 	config QueueConfig
+	fifo   bool
 }
 
 // Capabilities implements queue.Sender.
-func (q *mq) Capabilities() queue.Capabilities {
-	if q.name.FIFO() {
-		return queue.Capabilities{NativeDeduplication: true, NativeRetrial: true}
-	}
-	return queue.Capabilities{NativeRetrial: true, MaxDelay: queue.MaxDelay}
-}
+func (q *mq) Capabilities() queue.Capabilities { return q.typ.Of(q.name) }
 
 // Send implements queue.Sender.
 func (q *mq) Send(ctx context.Context, m queue.Message) error {
-	if err := m.Check(q.name.FIFO()); err != nil {
+	if err := m.Check(q.fifo); err != nil {
 		return err
 	}
 	return q.insert(ctx, []queue.Message{m})
@@ -56,11 +52,11 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 		portion, indices, size = portion[:0], indices[:0], 0
 	}
 	for i, m := range ms {
-		err := m.Check(q.name.FIFO())
+		err := m.Check(q.fifo)
 		if err == nil && (len(portion) == queue.MaxBatch || size+m.Size() > queue.MaxBytes) {
 			flush()
 		}
-		if err == nil && q.name.FIFO() && broken[m.OrderingKey] {
+		if err == nil && q.fifo && broken[m.OrderingKey] {
 			err = fmt.Errorf("%w: an earlier message of its group failed", queue.ErrNotSent)
 		}
 		if err != nil {
@@ -121,14 +117,14 @@ func (q *mq) insertOne(s *session, m queue.Message, now int64) error {
 		}
 		r.attributes = string(b)
 	}
-	if q.name.FIFO() {
+	if q.fifo {
 		r.dedup = hashed(m.OrderingKey, m.DeduplicationKey)
 		first, err := remember(s, q.name, r.dedup, now)
 		if err != nil || !first {
 			return err
 		}
 	}
-	return r.insert(s)
+	return r.insert(s, q.fifo)
 }
 
 // remember notes a deduplication id and reports whether it is new in its window.
@@ -151,8 +147,7 @@ type row struct {
 	sent, visible                  int64
 }
 
-func (r row) insert(s *session) error {
-	fifo := r.queue.FIFO()
+func (r row) insert(s *session, fifo bool) error {
 	res, err := s.change(`INSERT INTO message (queue, source, fifo, grp, dedup, sent, visible) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		string(r.queue), string(r.source), fifo, r.group, r.dedup, r.sent, r.visible)
 	if err != nil {

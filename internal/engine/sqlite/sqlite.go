@@ -49,12 +49,16 @@ type Options struct {
 	// Queues holds the settings of queues by name. Other queues have the defaults
 	// of QueueConfig, and a MaxReceives of 10 unless they are dead-letter queues.
 	Queues map[queue.Name]QueueConfig
+	// Type is the type of the queues. A file may be opened with another type than
+	// before: its messages stay.
+	Type queue.Type
 }
 
 // Engine is an open database.
 type Engine struct {
 	now     func() time.Time
 	configs map[queue.Name]QueueConfig
+	typ     queue.Type
 
 	writer  *writer
 	readers *readers // nil in memory: there is only the writer's connection
@@ -69,7 +73,7 @@ type Engine struct {
 // creates a missing file, but not a missing directory. Only one process at a time
 // can have a file open.
 func Open(_ context.Context, path string, o Options) (*Engine, error) {
-	e := &Engine{now: o.Now, configs: configure(o.Queues), wake: newBell()}
+	e := &Engine{now: o.Now, configs: configure(o.Queues), typ: o.Type, wake: newBell()}
 	if e.now == nil {
 		e.now = time.Now
 	}
@@ -107,7 +111,7 @@ func (e *Engine) Queue(name queue.Name) queue.Queue {
 	if !ok {
 		panic(fmt.Sprintf("embedded: there is no queue %q", name))
 	}
-	return &mq{Engine: e, name: name, config: c}
+	return &mq{Engine: e, name: name, config: c, fifo: e.typ.FIFO(name)}
 }
 
 // Table returns the table.

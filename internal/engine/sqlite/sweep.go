@@ -80,7 +80,7 @@ func (e *Engine) outdated(ctx context.Context, n queue.Name, now time.Time) erro
 				if err := discard(s, `seq = ? AND queue = ?`, seq, string(n)); err != nil {
 					return err
 				}
-				if !n.FIFO() {
+				if !e.typ.FIFO(n) {
 					continue
 				}
 				if err := settleGroup(s, n, group, now.UnixMilli()); err != nil {

@@ -34,7 +34,7 @@ func ticking(t *testing.T, name queue.Name, hidden time.Duration) {
 			return start.Add(time.Duration(ticks.Load()) * 10 * time.Millisecond)
 		}}).Queue(name)
 		m := queue.Message{Body: "x"}
-		if name.FIFO() {
+		if name.Ordered() {
 			m = ordered("g", "k", "x")
 		}
 		mustSend(t, q, m)
@@ -89,7 +89,7 @@ func TestOneMessageWakesOneReceiver(t *testing.T) {
 
 // message is one that may be sent to the queue.
 func message(name queue.Name, n int) queue.Message {
-	if name.FIFO() {
+	if name.Ordered() {
 		return ordered(fmt.Sprint(n), fmt.Sprint(n), fmt.Sprint(n))
 	}
 	return queue.Message{Body: fmt.Sprint(n)}

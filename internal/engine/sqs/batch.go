@@ -28,11 +28,11 @@ func (q *Queue) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	errs := make([]error, len(ms))
 	var fit []int
 	for i, m := range ms {
-		if errs[i] = m.Check(q.name.FIFO()); errs[i] == nil || q.name.FIFO() {
+		if errs[i] = m.Check(q.fifo); errs[i] == nil || q.fifo {
 			fit = append(fit, i)
 		}
 	}
-	if q.name.FIFO() {
+	if q.fifo {
 		q.sendGroups(ctx, ms, fit, errs)
 		return errs
 	}

@@ -36,7 +36,7 @@ func (q *Queue) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Re
 	if o.Visibility > 0 {
 		in.VisibilityTimeout = seconds(o.Visibility)
 	}
-	if q.name.FIFO() {
+	if q.fifo {
 		// A retry of a receive whose answer was lost gets the same messages,
 		// instead of finding their groups locked.
 		in.ReceiveRequestAttemptId = aws.String(rand.Text())

@@ -15,7 +15,7 @@ import (
 
 // Send implements queue.Sender.
 func (q *Queue) Send(ctx context.Context, m queue.Message) error {
-	if err := m.Check(q.name.FIFO()); err != nil {
+	if err := m.Check(q.fifo); err != nil {
 		return err
 	}
 	e := q.entry(m)

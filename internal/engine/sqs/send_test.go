@@ -85,7 +85,7 @@ func open(t *testing.T, s *service, name queue.Name, fs ...wire.Fault) *Queue {
 	cfg := wire.Start(t, s.serve)
 	faulty := wire.NewWire(fs...)
 	cfg.APIOptions = append(cfg.APIOptions, faulty.Install)
-	q := New(sqs.NewFromConfig(cfg), "http://127.0.0.1/queue", name)
+	q := New(sqs.NewFromConfig(cfg), "http://127.0.0.1/queue", name, queue.Standard)
 	q.pause = func(context.Context, int) error { return nil }
 	t.Cleanup(func() {
 		if len(fs) > 0 && faulty.Fired() == 0 {
@@ -140,7 +140,7 @@ func TestErrorOfASendSaysWhetherItMayHaveHappened(t *testing.T) {
 func TestRefusedSendWasNotSent(t *testing.T) {
 	for _, code := range []string{"QueueDoesNotExist", "AccessDeniedException", "InvalidMessageContents", "OverLimit"} {
 		cfg := wire.Start(t, func(string, []byte) wire.Answer { return wire.Answer{Status: 400, Error: code} })
-		q := New(sqs.NewFromConfig(cfg), "http://127.0.0.1/queue", queue.Normal)
+		q := New(sqs.NewFromConfig(cfg), "http://127.0.0.1/queue", queue.Normal, queue.Standard)
 		if err := q.Send(t.Context(), queue.Message{Body: "x"}); !queue.NotSent(err) || !strings.Contains(err.Error(), "normal") {
 			t.Errorf("%s: error %v, want one that says that nothing was sent to the normal queue", code, err)
 		}
@@ -323,7 +323,7 @@ func TestDelayIsRoundedUp(t *testing.T) {
 func TestOnlyLongPollsArePatient(t *testing.T) {
 	client := sqs.NewFromConfig(wire.Start(t, (&service{}).serve))
 	timeout := func(c sqs.HTTPClient) time.Duration { return c.(*awshttp.BuildableClient).GetTimeout() }
-	if polls, others := timeout(New(client, "http://127.0.0.1/queue", queue.Normal).polling), timeout(client.Options().HTTPClient); polls <= maxWait || others >= maxWait {
+	if polls, others := timeout(New(client, "http://127.0.0.1/queue", queue.Normal, queue.Standard).polling), timeout(client.Options().HTTPClient); polls <= maxWait || others >= maxWait {
 		t.Errorf("polls may take %s and others %s", polls, others)
 	}
 }

@@ -27,6 +27,8 @@ type Queue struct {
 	client *sqs.Client
 	url    string
 	name   queue.Name
+	typ    queue.Type
+	fifo   bool
 
 	polling aws.HTTPClient // for Receive
 
@@ -36,20 +38,13 @@ type Queue struct {
 
 var _ queue.Queue = (*Queue)(nil)
 
-// New returns the queue at a URL. The name decides whether the queue is a FIFO
-// queue.
-func New(client *sqs.Client, url string, name queue.Name) *Queue {
-	return &Queue{client: client, url: url, name: name, polling: patient(client), pause: pause}
+// New returns the queue at a URL, of an installation of a type.
+func New(client *sqs.Client, url string, name queue.Name, typ queue.Type) *Queue {
+	return &Queue{client: client, url: url, name: name, typ: typ, fifo: typ.FIFO(name), polling: patient(client), pause: pause}
 }
 
 // Capabilities implements queue.Sender.
-func (q *Queue) Capabilities() queue.Capabilities {
-	c := queue.Capabilities{NativeRetrial: true, MaxDelay: queue.MaxDelay}
-	if q.name.FIFO() {
-		c.NativeDeduplication, c.MaxDelay = true, 0
-	}
-	return c
-}
+func (q *Queue) Capabilities() queue.Capabilities { return q.typ.Of(q.name) }
 
 // groupID and deduplicationID hash any string into an id that SQS takes: at most
 // 128 characters of a small set. The deduplication id covers the group too: a

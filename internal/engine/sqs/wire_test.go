@@ -29,7 +29,7 @@ func TestCallsSurviveOneBrokenRequest(t *testing.T) {
 			faulty := wire.NewWire(faults...)
 			cfg := awstest.Config(t)
 			cfg.APIOptions = append(cfg.APIOptions, faulty.Install)
-			q := sqs.New(awstest.SQSOf(t, cfg), url, queue.Ordered)
+			q := sqs.New(awstest.SQSOf(t, cfg), url, queue.Ordered, queue.Standard)
 
 			if err := q.Send(t.Context(), queue.Message{Body: "1", OrderingKey: "g", DeduplicationKey: "1"}); err != nil {
 				t.Fatal(err)

@@ -1,6 +1,6 @@
 // Package agenda keeps queue messages until they are due, if the queue itself cannot: for
-// longer than a standard queue's longest delay, and for any delay on an ordered queue,
-// because SQS cannot delay a single message of a FIFO queue.
+// longer than a standard queue's longest delay, and for any delay on a FIFO queue,
+// because SQS cannot delay a single message of such a queue.
 //
 // A task is one finished queue message with a date. The scheduled function
 // sends each due task and then drops it. If the function dies in between, or two
@@ -30,8 +30,8 @@ type Task struct {
 	Queue queue.Name `json:"queue"`
 	// Body is the encoded message, at most what fits an item when deflated.
 	Body string `json:"body"`
-	// Group and Key are the message's ordering and deduplication keys on an
-	// ordered queue.
+	// Group and Key are the message's ordering and deduplication keys on a FIFO queue,
+	// both the ID if empty.
 	Group string    `json:"group,omitempty"`
 	Key   string    `json:"key,omitempty"`
 	DueAt time.Time `json:"due"`

@@ -62,7 +62,10 @@ type outbox struct {
 	queue.Sender
 	sent   []queue.Message
 	refuse map[string]bool
+	typ    queue.Type
 }
+
+func (o *outbox) Capabilities() queue.Capabilities { return o.typ.Of(queue.Normal) }
 
 func (o *outbox) SendBatch(_ context.Context, ms []queue.Message) []error {
 	errs := make([]error, len(ms))
@@ -148,6 +151,29 @@ func TestAnUnknownQueueIsAnErrorThatNamesIt(t *testing.T) {
 	n, err := releaser(b, nil).Release(t.Context(), noon)
 	if n != 0 || err == nil || !strings.Contains(err.Error(), `"normal"`) || len(b.tasks) != 1 {
 		t.Errorf("released %d, left %d, %v", n, len(b.tasks), err)
+	}
+}
+
+// TestATaskIsReleasedToAQueueOfAnotherType: the type of an installation's queues may be
+// changed while tasks wait.
+func TestATaskIsReleasedToAQueueOfAnotherType(t *testing.T) {
+	grouped := task(2)
+	grouped.Group, grouped.Key = "group", "key"
+	for typ, want := range map[queue.Type]string{
+		queue.Standard: "[{1 0s   map[]} {2 0s   map[]}]",
+		queue.FIFO:     "[{1 0s task-001 task-001 map[]} {2 0s group key map[]}]",
+	} {
+		b, o := newBook(task(1), grouped), &outbox{typ: typ}
+		n, err := releaser(b, map[queue.Name]queue.Sender{queue.Normal: o}).Release(t.Context(), noon)
+		slices.SortFunc(o.sent, func(x, y queue.Message) int { return strings.Compare(x.Body, y.Body) })
+		if got := fmt.Sprint(o.sent); n != 2 || err != nil || got != want {
+			t.Errorf("%s: released %d, %v: %s, want %s", typ, n, err, got, want)
+		}
+		for _, m := range o.sent {
+			if err := m.Check(typ.FIFO(queue.Normal)); err != nil {
+				t.Errorf("%s: %v", typ, err)
+			}
+		}
 	}
 }
 

@@ -19,6 +19,8 @@ type strict struct {
 	bad  map[string]bool
 }
 
+func (q *strict) Capabilities() queue.Capabilities { return queue.FIFO.Of(queue.Normal) }
+
 func (q *strict) Send(ctx context.Context, m queue.Message) error {
 	return q.SendBatch(ctx, []queue.Message{m})[0]
 }

@@ -1,6 +1,7 @@
 package agenda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (p *pass) send(ctx context.Context, ts []Task) {
 		case p.Queues[t.Queue] == nil:
 			p.stuck, p.errs = true, append(p.errs, fmt.Errorf("no queue %q", t.Queue))
 		default:
-			tasks, ms = append(tasks, t), append(ms, message.Addressed{Queue: t.Queue, Message: messageOf(t)})
+			tasks, ms = append(tasks, t), append(ms, message.Addressed{Queue: t.Queue, Message: messageOf(t, p.Queues[t.Queue])})
 		}
 	}
 	queues := func(n queue.Name) queue.Sender { return p.Queues[n] }
@@ -102,8 +103,14 @@ func (p *pass) send(ctx context.Context, ts []Task) {
 	}
 }
 
-func messageOf(t Task) queue.Message {
-	return queue.Message{Body: t.Body, OrderingKey: t.Group, DeduplicationKey: t.Key}
+// messageOf returns t's message as q takes it. q may be of another type than when t was
+// put: the type of an installation's queues can be changed.
+func messageOf(t Task, q queue.Sender) queue.Message {
+	m := queue.Message{Body: t.Body}
+	if q.Capabilities().NativeDeduplication {
+		m.OrderingKey, m.DeduplicationKey = cmp.Or(t.Group, t.ID), cmp.Or(t.Key, t.ID)
+	}
+	return m
 }
 
 // repair writes a refused task's message anew, as an earlier version of Encode
@@ -119,7 +126,7 @@ func (p *pass) repair(ctx context.Context, q queue.Sender, t Task, why error) {
 		p.setAside(ctx, t, errors.Join(why, err))
 		return
 	}
-	switch err := q.Send(ctx, messageOf(again)); {
+	switch err := q.Send(ctx, messageOf(again, q)); {
 	case err == nil:
 		p.refused++
 		p.sent = append(p.sent, again)

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
 )
 
@@ -18,7 +17,7 @@ type Release struct {
 	Trial bool
 	// Spread is the time over which the deliveries become visible, each at a
 	// random time, so that a server that is back does not get them all at once.
-	// The ordered queue has no delays.
+	// The ordered queue keeps order and heeds no Spread.
 	Spread time.Duration
 	// Once lets the ordered queue drop a delivery if it remembers the same
 	// release from the last minutes. Without Once the delivery is sent in any
@@ -53,23 +52,27 @@ func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, err
 func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 	d := p.Delivery
 	d.Trial = how.Trial
-	m, err := d.Queued(message.QueueOf(p.Activity), p.Activity)
+	name := message.QueueOf(p.Activity)
+	to := message.Sending{Queue: name, Can: l.Queues(name).Capabilities(), Now: l.Now()}
 	switch {
-	case err != nil:
-		return m, fmt.Errorf("release %s: %w", p.Activity.ID, err)
-	case !m.Queue.FIFO():
-		m.Delay = time.Duration(float64(how.Spread) * l.Random())
-		if !d.Slot.IsZero() {
-			m.Delay = d.Slot.Sub(l.Now())
-		}
-		m.Delay = min(max(0, m.Delay), queue.MaxDelay)
-	case how.Once && !p.Due.IsZero():
+	case how.Once && p.Due.IsZero():
+	case how.Once:
 		// The spot of an ordered delivery stays due until the delivery has its
 		// final outcome. Messages for the same due time have the same
 		// deduplication key.
-		m.DeduplicationKey += "/due" + strconv.FormatInt(p.Due.UnixMilli(), 36)
-	case !how.Once:
-		m.DeduplicationKey += "/" + strconv.FormatInt(l.Now().UnixNano(), 36)
+		to.Copy = "due" + strconv.FormatInt(p.Due.UnixMilli(), 36)
+	default:
+		to.Copy = strconv.FormatInt(to.Now.UnixNano(), 36)
+	}
+	if !name.Ordered() {
+		to.Wait = time.Duration(float64(how.Spread) * l.Random())
+		if !d.Slot.IsZero() {
+			to.Wait = d.Slot.Sub(to.Now)
+		}
+	}
+	m, err := d.Queued(p.Activity, to)
+	if err != nil {
+		return m, fmt.Errorf("release %s: %w", p.Activity.ID, err)
 	}
 	return m, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/engine/queue"
 )
 
 // scenario is a promise to users that holds on every engine.
@@ -50,13 +51,17 @@ func TestScenariosOnTheEmbeddedEngine(t *testing.T) { runScenarios(t, Embedded()
 
 func TestScenariosOnTheAWSEngine(t *testing.T) { runScenarios(t, AWS()) }
 
+// runScenarios runs each scenario with queues of both types.
 func runScenarios(t *testing.T, e Engine) {
 	e.Require(t)
-	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			s.run(t, Open(t, e, s.options))
-		})
+	for _, typ := range []queue.Type{queue.Standard, queue.FIFO} {
+		for _, s := range scenarios {
+			s.options.QueueType = typ
+			t.Run(string(typ)+"/"+s.name, func(t *testing.T) {
+				t.Parallel()
+				s.run(t, Open(t, e, s.options))
+			})
+		}
 	}
 }
 

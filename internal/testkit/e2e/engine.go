@@ -42,7 +42,7 @@ type Engine struct {
 	// environ makes queues and table for a process of its own; nil if it brings
 	// its engine along.
 	environ func(t testing.TB) map[string]string
-	open    func(t testing.TB) Ports
+	open    func(t testing.TB, typ queue.Type) Ports
 }
 
 // Require skips the test if the engine needs servers and none are named.
@@ -68,13 +68,13 @@ const visibility = 30 * time.Second
 
 // Embedded is the engine on a file.
 func Embedded() Engine {
-	return Engine{Name: "embedded", open: func(t testing.TB) Ports {
+	return Engine{Name: "embedded", open: func(t testing.TB, typ queue.Type) Ports {
 		queues := map[queue.Name]sqlite.QueueConfig{}
 		for _, n := range queue.Names {
 			of := topology.Of(n)
 			queues[n] = sqlite.QueueConfig{Visibility: visibility, MaxReceives: of.MaxReceives, Retention: of.Retention}
 		}
-		e, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fedpost.db"), sqlite.Options{Queues: queues})
+		e, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fedpost.db"), sqlite.Options{Queues: queues, Type: typ})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,8 +90,8 @@ func Embedded() Engine {
 // AWS is the engine on whatever servers the environment names (see awstest).
 // Tests ask Require first.
 func AWS() Engine {
-	return Engine{Name: "aws", Remote: true, Pollers: 3, require: func(t testing.TB) { awstest.Require(t, "SQS", "DYNAMODB") }, environ: awsEnviron, open: func(t testing.TB) Ports {
-		urls := awstest.QueueURLs(t, awstest.Settings{Visibility: visibility})
+	return Engine{Name: "aws", Remote: true, Pollers: 3, require: func(t testing.TB) { awstest.Require(t, "SQS", "DYNAMODB") }, environ: awsEnviron, open: func(t testing.TB, typ queue.Type) Ports {
+		urls := awstest.QueueURLs(t, awstest.Settings{Visibility: visibility, Type: typ})
 		name := awstest.TableName(t)
 		counter, cfg := cost.NewMeter(), awstest.Config(t)
 		cfg.APIOptions = append(cfg.APIOptions, counter.Install)
@@ -105,7 +105,7 @@ func AWS() Engine {
 		}
 		queues := map[queue.Name]queue.Queue{}
 		for n, url := range urls {
-			queues[n] = sqs.New(queueService, url, n)
+			queues[n] = sqs.New(queueService, url, n, typ)
 		}
 		return Ports{
 			Table: dynamodb.New(tableService, name), Queue: func(n queue.Name) queue.Queue { return queues[n] },

@@ -43,6 +43,8 @@ type Options struct {
 	Settings map[string]string
 	// Every is the period of the scheduled function; 0 is half a second.
 	Every time.Duration
+	// QueueType is the setting QUEUE_TYPE; empty for its default.
+	QueueType queue.Type
 	// Flush is app.Ports.Flush.
 	Flush time.Duration
 }
@@ -65,13 +67,16 @@ const KeyID = fediverse.RSAKeyID
 // Open starts a world. It ends with the test.
 func Open(t testing.TB, e Engine, o Options) *World {
 	t.Helper()
-	w := &World{Engine: e, t: t, ports: e.open(t), estimated: cost.NewEstimate(), keys: publicKeys{}}
 	environ := maps.Clone(Hasty)
 	maps.Copy(environ, o.Settings)
+	if o.QueueType != "" {
+		environ["QUEUE_TYPE"] = string(o.QueueType)
+	}
 	var settings config.Local
 	if err := config.From(&settings, environ); err != nil {
 		t.Fatal(err)
 	}
+	w := &World{Engine: e, t: t, ports: e.open(t, settings.Queueing.Type), estimated: cost.NewEstimate(), keys: publicKeys{}}
 	if o.Every == 0 {
 		o.Every = 500 * time.Millisecond
 	}

@@ -38,11 +38,11 @@ func remote(name string, retryer func() aws.Retryer, kinds ...faults.Kind) Engin
 			}
 		},
 		open: func(t testing.TB, o Options) Instance {
-			s := &services{TB: t, retryer: retryer, table: awstest.TimelessTable(t), urls: map[queue.Name]func() (string, error){}, queues: map[queue.Name]*virtual{}}
+			s := &services{TB: t, typ: o.Type, retryer: retryer, table: awstest.TimelessTable(t), urls: map[queue.Name]func() (string, error){}, queues: map[queue.Name]*virtual{}}
 			client := awstest.SQS(t)
 			for _, n := range queue.Names {
-				s.urls[n] = sync.OnceValues(func() (string, error) { return awstest.LoneQueueURL(t, n, hidden) })
-				s.queues[n] = newVirtual(sqsqueue.New(client, "", n).Capabilities(), s.opener(client, n), o.Now, o.Queues[n].Visibility)
+				s.urls[n] = sync.OnceValues(func() (string, error) { return awstest.LoneQueueURL(t, n, o.Type, hidden) })
+				s.queues[n] = newVirtual(o.Type.Of(n), s.opener(client, n), o.Now, o.Queues[n].Visibility)
 			}
 			return s
 		},
@@ -56,6 +56,7 @@ const hidden = 2 * time.Hour
 type services struct {
 	testing.TB
 	retryer func() aws.Retryer
+	typ     queue.Type
 	table   string
 	urls    map[queue.Name]func() (string, error) // which make the queues
 	queues  map[queue.Name]*virtual
@@ -65,7 +66,7 @@ type services struct {
 func (s *services) opener(client *sqs.Client, n queue.Name) opener {
 	return sync.OnceValues(func() (queue.Queue, error) {
 		url, err := s.urls[n]()
-		return sqsqueue.New(client, url, n), err
+		return sqsqueue.New(client, url, n, s.typ), err
 	})
 }
 

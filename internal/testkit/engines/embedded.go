@@ -15,13 +15,16 @@ type File struct{ *sqlite.Engine }
 // Embedded is the engine on a file, or in memory.
 func Embedded() Engine { return Engine{Name: "embedded"} }
 
+// EmbeddedFIFO is the embedded engine with FIFO queues only.
+func EmbeddedFIFO() Engine { return Engine{Name: "embedded-fifo", Type: queue.FIFO, thin: true} }
+
 // OpenEmbedded opens the embedded engine, for tests of what only it has.
 func OpenEmbedded(t testing.TB, o Options) File {
 	t.Helper()
 	if o.Path == "" {
 		o.Path = sqlite.Memory
 	}
-	e, err := sqlite.Open(t.Context(), o.Path, sqlite.Options{Now: o.Now, Queues: o.Queues})
+	e, err := sqlite.Open(t.Context(), o.Path, sqlite.Options{Now: o.Now, Queues: o.Queues, Type: o.Type})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@
 package engines
 
 import (
+	"cmp"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,8 +28,11 @@ type Engine struct {
 	Name string
 	// Remote: every call goes to another server.
 	Remote bool
+	// Type is the type of the queues, if the options do not say.
+	Type queue.Type
 
 	kinds   []faults.Kind // of a sweep; nil for all
+	thin    bool          // a sweep breaks each call in one way only
 	require func(t testing.TB)
 	open    func(t testing.TB, o Options) Instance
 }
@@ -40,6 +44,8 @@ type Options struct {
 	// Queues are the queues' settings. Engines on servers heed only Visibility: no
 	// test with a single fault needs the others.
 	Queues map[queue.Name]sqlite.QueueConfig
+	// Type is the type of the queues.
+	Type queue.Type
 	// Path is the data file of the embedded engine; if Path is empty, the data is in
 	// memory. Other engines ignore Path.
 	Path string
@@ -58,6 +64,7 @@ type Instance interface {
 // environment names none.
 func (e Engine) Open(t testing.TB, o Options) Instance {
 	t.Helper()
+	o.Type = cmp.Or(o.Type, e.Type)
 	if e.open == nil {
 		return OpenEmbedded(t, o)
 	}
@@ -65,21 +72,35 @@ func (e Engine) Open(t testing.TB, o Options) Instance {
 	return e.open(t, o)
 }
 
-// Sweep runs faults.Sweep on every engine, in a subtest with the engine's name. On the
-// wire it tries only the kinds of fault whose result can differ from a fault at the
-// ports. Without retries of the SDK these are: a request that fails, a request that acts
-// but whose answer is lost, and a request after which the process dies. With retries it
-// is the lost answer, because the retry meets the work of the first attempt.
+// Sweep runs faults.Sweep on every engine, in a subtest with the engine's name; on the
+// embedded engine with queues of either type, with FIFO queues each call in one way only:
+// the kinds of fault are the same, and so are most calls. On the wire it tries only the kinds of fault
+// whose result can differ from a fault at the ports. Without retries of the SDK these are: a
+// request that fails, a request that acts but whose answer is lost, and a request after
+// which the process dies. With retries it is the lost answer, because the retry meets the
+// work of the first attempt.
 func Sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
 	t.Helper()
-	for _, e := range []Engine{Embedded(), AWS(), AWSWithoutRetries()} {
+	sweep(t, run, Embedded(), EmbeddedFIFO(), AWS(), AWSWithoutRetries())
+}
+
+// SweepOrdered is Sweep for work on the ordered queue alone, which is a FIFO queue whatever
+// the type of the other queues.
+func SweepOrdered(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
+	t.Helper()
+	sweep(t, run, Embedded(), AWS(), AWSWithoutRetries())
+}
+
+func sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan), engines ...Engine) {
+	t.Helper()
+	for _, e := range engines {
 		t.Run(e.Name, func(t *testing.T) {
 			if e.require != nil {
 				e.require(t)
 			}
 			var broken atomic.Int64
 			t.Cleanup(func() { t.Logf("%d times a call was broken", broken.Load()) })
-			faults.Sweeper{Kinds: e.kinds, Parallel: e.Remote}.Sweep(t, func(t *testing.T, p *faults.Plan) {
+			faults.Sweeper{Kinds: e.kinds, Parallel: e.Remote, Thin: e.thin}.Sweep(t, func(t *testing.T, p *faults.Plan) {
 				run(t, e, p)
 				broken.Add(int64(p.Fired()))
 			})

@@ -27,6 +27,8 @@ type Sweeper struct {
 	// Parallel runs the subtests side by side, which is quicker where they wait
 	// for servers.
 	Parallel bool
+	// Thin breaks each call in one way only, as -short does.
+	Thin bool
 }
 
 // Sweep is like the function Sweep, with the options of s.
@@ -42,7 +44,7 @@ func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 	}
 	for i, c := range calls {
 		fs := s.faultsOf(c)
-		if testing.Short() {
+		if testing.Short() || s.Thin {
 			fs = fs[i%len(fs):][:1]
 		}
 		for _, f := range fs {

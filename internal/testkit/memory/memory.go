@@ -29,6 +29,7 @@ type Engine struct {
 	mu      sync.Mutex
 	now     func() time.Time
 	queues  map[queue.Name]*mq
+	typ     queue.Type
 	items   map[table.Key]table.Item
 	parts   map[string][]string // sort keys by partition, sorted
 	due     map[table.Key]table.Due
@@ -37,12 +38,17 @@ type Engine struct {
 	seq     int64
 }
 
-// New returns an engine on a clock. The defaults of a queue that configs leaves out are a
+// New returns an engine on a clock, with standard queues. The defaults of a queue that configs leaves out are a
 // visibility timeout of 30 s, a retention of 14 days and 10 receives before a message
 // becomes a dead letter.
 func New(now func() time.Time, configs map[queue.Name]QueueConfig) *Engine {
+	return NewOf(queue.Standard, now, configs)
+}
+
+// NewOf is New with queues of a type.
+func NewOf(typ queue.Type, now func() time.Time, configs map[queue.Name]QueueConfig) *Engine {
 	e := &Engine{
-		now: now, queues: map[queue.Name]*mq{},
+		now: now, typ: typ, queues: map[queue.Name]*mq{},
 		items: map[table.Key]table.Item{}, parts: map[string][]string{}, due: map[table.Key]table.Due{},
 	}
 	for _, n := range queue.Names {
@@ -60,7 +66,7 @@ func New(now func() time.Time, configs map[queue.Name]QueueConfig) *Engine {
 			c.MaxReceives = 0
 		}
 		e.queues[n] = &mq{
-			Engine: e, name: n, config: c, bell: make(chan struct{}),
+			Engine: e, name: n, config: c, fifo: typ.FIFO(n), bell: make(chan struct{}),
 			all: map[int64]*stored{}, groups: map[string]*group{}, windows: map[string]time.Time{},
 		}
 	}
@@ -114,7 +120,7 @@ func (e *Engine) Receivable(n queue.Name) time.Time {
 		}
 	}
 	for _, m := range q.all {
-		if !n.FIFO() && (first.IsZero() || m.visible.Before(first)) {
+		if !q.fifo && (first.IsZero() || m.visible.Before(first)) {
 			first = m.visible
 		}
 	}

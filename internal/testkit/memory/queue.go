@@ -18,6 +18,7 @@ type mq struct {
 	*Engine
 	name    queue.Name
 	config  QueueConfig
+	fifo    bool
 	all     map[int64]*stored
 	groups  map[string]*group
 	windows map[string]time.Time
@@ -49,12 +50,7 @@ type group struct {
 }
 
 // Capabilities implements queue.Sender.
-func (q *mq) Capabilities() queue.Capabilities {
-	if q.name.FIFO() {
-		return queue.Capabilities{NativeDeduplication: true, NativeRetrial: true}
-	}
-	return queue.Capabilities{NativeRetrial: true, MaxDelay: queue.MaxDelay}
-}
+func (q *mq) Capabilities() queue.Capabilities { return q.typ.Of(q.name) }
 
 // Send implements queue.Sender.
 func (q *mq) Send(ctx context.Context, m queue.Message) error {
@@ -68,11 +64,11 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	defer q.mu.Unlock()
 	broken := map[string]bool{}
 	for i, m := range ms {
-		err := m.Check(q.name.FIFO())
+		err := m.Check(q.fifo)
 		if err == nil && ctx.Err() != nil {
 			err = fmt.Errorf("send to %s: %w: %w", q.name, queue.ErrNotSent, ctx.Err())
 		}
-		if err == nil && q.name.FIFO() && broken[m.OrderingKey] {
+		if err == nil && q.fifo && broken[m.OrderingKey] {
 			err = fmt.Errorf("%w: an earlier message of its group failed", queue.ErrNotSent)
 		}
 		if err != nil {
@@ -87,7 +83,7 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 
 func (q *mq) insert(m queue.Message) {
 	now := q.now().UTC().Round(0)
-	if q.name.FIFO() {
+	if q.fifo {
 		window := m.OrderingKey + "\x00" + m.DeduplicationKey
 		if q.windows[window].After(now) {
 			return
@@ -103,7 +99,7 @@ func (q *mq) insert(m queue.Message) {
 
 func (q *mq) add(s *stored, now time.Time) {
 	q.all[s.seq], q.stirred = s, true
-	if !q.name.FIFO() {
+	if !q.fifo {
 		return
 	}
 	g := q.groups[s.OrderingKey]
@@ -185,7 +181,7 @@ func (q *mq) take(o queue.ReceiveOptions) ([]queue.Received, <-chan struct{}) {
 	now := q.now().UTC().Round(0)
 	q.stirred = true
 	var got []queue.Received
-	if q.name.FIFO() {
+	if q.fifo {
 		for len(got) < o.Max {
 			name, ok := q.nextGroup(now)
 			if !ok {
@@ -250,7 +246,7 @@ func (q *mq) hand(m *stored, o queue.ReceiveOptions, now time.Time, got []queue.
 	if q.config.MaxReceives > 0 && m.receives >= q.config.MaxReceives {
 		q.drop(m)
 		m.source, m.visible, m.receives = q.name, now, 0
-		if q.name.FIFO() {
+		if q.fifo {
 			m.sent = now
 		}
 		dead := q.queues[q.name.DeadLetter()]
@@ -264,7 +260,7 @@ func (q *mq) hand(m *stored, o queue.ReceiveOptions, now time.Time, got []queue.
 		ID: fmt.Sprintf("%020d", m.seq), Handle: fmt.Sprintf("%s.%d.%d", q.name, m.seq, m.receives), Message: m.Message,
 		ReceiveCount: m.receives, SentAt: m.sent,
 	}
-	if q.name.FIFO() {
+	if q.fifo {
 		r.Sequence = r.ID
 	}
 	r.Attributes = maps.Clone(m.Attributes)

@@ -42,8 +42,11 @@ type Resource struct {
 	Type           string
 	Condition      string
 	DeletionPolicy string
-	Metadata       Map
-	Properties     Map
+	// UpdateReplacePolicy is what becomes of it when an update replaces it.
+	UpdateReplacePolicy string
+
+	Metadata   Map
+	Properties Map
 }
 
 //go:embed testdata/transformed.json
@@ -81,7 +84,7 @@ func parse(text []byte) (*Template, error) {
 	for name, r := range mapping(root["Resources"]) {
 		m := mapping(r)
 		t.Resources[name] = Resource{
-			Type: text1(m["Type"]), Condition: text1(m["Condition"]), DeletionPolicy: text1(m["DeletionPolicy"]),
+			Type: text1(m["Type"]), Condition: text1(m["Condition"]), DeletionPolicy: text1(m["DeletionPolicy"]), UpdateReplacePolicy: text1(m["UpdateReplacePolicy"]),
 			Metadata: mapping(m["Metadata"]), Properties: mapping(m["Properties"]),
 		}
 	}

@@ -117,17 +117,69 @@ func TestQueuesAreAsTheCodeExpects(t *testing.T) {
 		} else if redrive["maxReceiveCount"] != want.MaxReceives || redrive["deadLetterTargetArn"] != (Intrinsic{"GetAtt", queues[name.DeadLetter()] + ".Arn"}) {
 			t.Errorf("%s: redrive %v, want %d receives, then %s", id, redrive, want.MaxReceives, queues[name.DeadLetter()])
 		}
-		fifo := map[string]any{"FifoQueue": true, "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId", "ContentBasedDeduplication": false}
-		for attribute, value := range fifo {
-			if got := p[attribute]; (name.FIFO() && got != value) || (!name.FIFO() && got != nil) {
-				t.Errorf("%s: %s is %v", id, attribute, got)
+	}
+}
+
+// TestQueuesAreOfTheTypeThatIsAskedFor: in each type of installation a queue is a FIFO
+// queue, in high-throughput mode, or has none of a FIFO queue's attributes; its name ends
+// as SQS demands, and no two queues share one.
+func TestQueuesAreOfTheTypeThatIsAskedFor(t *testing.T) {
+	tmpl := load(t)
+	if got := tmpl.Conditions["Fifo"]; fmt.Sprint(got) != "{Equals [{Ref QueueType} fifo]}" || tmpl.Default("QueueType") != string(queue.Standard) {
+		t.Errorf("FIFO queues are made on the condition %v, by default %v", got, tmpl.Default("QueueType"))
+	}
+	if got := fmt.Sprint(mapping(tmpl.Parameters["QueueType"])["AllowedValues"]); got != fmt.Sprint([]queue.Type{queue.Standard, queue.FIFO}) {
+		t.Errorf("the types are %v", got)
+	}
+	fifo := map[string]any{"FifoQueue": true, "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId", "ContentBasedDeduplication": false}
+	names := map[string]string{}
+	for _, typ := range []queue.Type{queue.Standard, queue.FIFO} {
+		for name, id := range queues {
+			p := tmpl.Resources[id].Properties
+			for attribute, value := range fifo {
+				want := value
+				if !typ.FIFO(name) {
+					want = nil
+				}
+				if got := chosen(p[attribute], typ); got != want {
+					t.Errorf("%s, %s: %s is %v, want %v", typ, id, attribute, got, want)
+				}
 			}
-		}
-		queueName := text1(p["QueueName"].(Intrinsic).Arg)
-		if strings.HasSuffix(queueName, ".fifo") != name.FIFO() {
-			t.Errorf("%s is called %s", id, queueName)
+			queueName := text1(chosen(p["QueueName"], typ).(Intrinsic).Arg)
+			if strings.HasSuffix(queueName, ".fifo") != typ.FIFO(name) {
+				t.Errorf("%s: %s is called %s", typ, id, queueName)
+			}
+			if other, taken := names[queueName]; taken && other != id {
+				t.Errorf("%s and %s are both called %s", id, other, queueName)
+			}
+			names[queueName] = id
 		}
 	}
+	// Another type is another queue, and what lies on the old one must not go with it.
+	for _, name := range []queue.Name{queue.High, queue.Normal, queue.Low, queue.Dead} {
+		if got := tmpl.Resources[queues[name]].UpdateReplacePolicy; got != "Retain" {
+			t.Errorf("%s is dropped with its messages when its type changes: %q", queues[name], got)
+		}
+	}
+	variables := mapping(mapping(tmpl.Resources["DeliverFunction"].Properties["Environment"])["Variables"])
+	if variables["QUEUE_TYPE"] != (Intrinsic{"Ref", "QueueType"}) {
+		t.Errorf("the functions are told the type %v", variables["QUEUE_TYPE"])
+	}
+}
+
+// chosen is the value of v in an installation with queues of a type; nil for none.
+func chosen(v any, typ queue.Type) any {
+	if i, ok := v.(Intrinsic); ok && i.Name == "If" {
+		if branches := i.Arg.([]any); branches[0] == "Fifo" && typ == queue.FIFO {
+			v = branches[1]
+		} else {
+			v = branches[2]
+		}
+	}
+	if v == (Intrinsic{"Ref", "AWS::NoValue"}) {
+		return nil
+	}
+	return v
 }
 
 func TestFunctionsAreAsTheCodeExpects(t *testing.T) {

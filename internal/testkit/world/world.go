@@ -6,6 +6,7 @@ package world
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -101,6 +102,8 @@ type Options struct {
 	Plan *faults.Plan
 	// Engine is the engine under the world.
 	Engine engines.Engine
+	// QueueType is the type of the engine's queues.
+	QueueType queue.Type
 	// Path of the database; in memory if empty.
 	Path string
 	Seed uint64
@@ -119,7 +122,7 @@ func New(t testing.TB, o Options) *World {
 		q := topology.Of(name)
 		configs[name] = sqlite.QueueConfig{Visibility: q.Visibility, MaxReceives: q.MaxReceives, Retention: q.Retention}
 	}
-	w.Engine = o.Engine.Open(t, engines.Options{Now: w.Now, Queues: configs, Path: o.Path})
+	w.Engine = o.Engine.Open(t, engines.Options{Now: w.Now, Queues: configs, Type: o.QueueType, Path: o.Path})
 	w.raw = store.New(w.Engine.Table(), w.Now)
 	queues, tbl := w.Engine.Queue, w.Engine.Table()
 	if w.plan = o.Plan; w.plan != nil {
@@ -246,8 +249,8 @@ func (w *World) Send(a activity.Activity, inboxes ...string) activity.ID {
 	}
 	out := queue.Message{Body: Encode(w.T, m)}
 	name := message.QueueOf(a)
-	if name.FIFO() {
-		out.OrderingKey, out.DeduplicationKey = a.OrderingKey, string(a.ID)
+	if w.Engine.Queue(name).Capabilities().NativeDeduplication {
+		out.OrderingKey, out.DeduplicationKey = cmp.Or(a.OrderingKey, string(a.ID)), string(a.ID)
 	}
 	if err := w.Engine.Queue(name).Send(ctx, out); err != nil {
 		w.T.Fatal(err)

@@ -22,6 +22,7 @@ import (
 type Settings struct {
 	Visibility  time.Duration // 0: topology's
 	MaxReceives int           // 0: topology's
+	Type        queue.Type    // of the queues
 }
 
 // Queues makes all queues of fedpost and returns them by name.
@@ -30,7 +31,7 @@ func Queues(t testing.TB, s Settings) map[queue.Name]queue.Queue {
 	client := SQS(t)
 	queues := make(map[queue.Name]queue.Queue)
 	for n, url := range QueueURLs(t, s) {
-		queues[n] = sqsqueue.New(client, url, n)
+		queues[n] = sqsqueue.New(client, url, n, s.Type)
 	}
 	return queues
 }
@@ -49,17 +50,17 @@ func QueueURLs(t testing.TB, s Settings) map[queue.Name]string {
 
 // LoneQueueURL makes a single queue without a dead-letter queue and returns its URL. It
 // may be called from any goroutine of a test.
-func LoneQueueURL(t testing.TB, n queue.Name, visibility time.Duration) (string, error) {
+func LoneQueueURL(t testing.TB, n queue.Name, typ queue.Type, visibility time.Duration) (string, error) {
 	client, err := awssdk.SQS(Config(t), Env)
 	if err != nil {
 		return "", err
 	}
-	return create(t, client, name(), n, map[string]string{"VisibilityTimeout": seconds(visibility)})
+	return create(t, client, name(), n, typ.FIFO(n), map[string]string{"VisibilityTimeout": seconds(visibility)})
 }
 
 func makeQueue(t testing.TB, client *sqs.Client, prefix string, n queue.Name, s Settings, dead string) (url, arn string) {
 	t.Helper()
-	url, err := create(t, client, prefix, n, queueAttributes(t, n, s, dead))
+	url, err := create(t, client, prefix, n, s.Type.FIFO(n), queueAttributes(t, n, s, dead))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +74,9 @@ func makeQueue(t testing.TB, client *sqs.Client, prefix string, n queue.Name, s 
 }
 
 // create makes a queue and deletes the queue at the test's end.
-func create(t testing.TB, client *sqs.Client, prefix string, n queue.Name, attributes map[string]string) (url string, err error) {
+func create(t testing.TB, client *sqs.Client, prefix string, n queue.Name, fifo bool, attributes map[string]string) (url string, err error) {
 	name := prefix + "-" + string(n)
-	if n.FIFO() {
+	if fifo {
 		name += ".fifo"
 		attributes["FifoQueue"] = "true"
 		// High throughput: the limits are per group.
