@@ -8,6 +8,7 @@ package app
 
 import (
 	"context"
+	"crypto"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -62,6 +63,8 @@ type Ports struct {
 	// Keys is the key ring that all functions of a process share, so that deliver signs
 	// with a replaced key at once. nil: each function gets a ring of its own.
 	Keys *keys.Ring
+	// Faster is keys.Options.Faster.
+	Faster func(crypto.Signer) crypto.Signer
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
@@ -95,7 +98,7 @@ func (p Ports) ring() *keys.Ring {
 
 // NewRing returns a key ring for a process.
 func (p Ports) NewRing() *keys.Ring {
-	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now()})
+	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now(), Faster: p.Faster})
 }
 
 // SealIn sets the sealer of a process without KMS, which seals with a key in a file. It

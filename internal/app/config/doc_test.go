@@ -28,7 +28,7 @@ var programs = []struct {
 // titles of the concerns, in the document's order.
 var titles = []struct{ concern, title string }{
 	{"Queueing", "Type of the queues"},
-	{"Queues", "Queues"}, {"Table", "Table"}, {"Sealing", "Signing keys"}, {"Access", "Access to the API"},
+	{"Queues", "Queues"}, {"Table", "Table"}, {"Sealing", "Signing keys"}, {"Access", "Access to the API"}, {"Signing", "Signing"},
 	{"Deduplication", "Deduplication"}, {"Limits", "Limits"}, {"Events", "Events"}, {"Priorities", "Priorities"}, {"Retry", "Retries"},
 	{"Circuit", "Servers that are down"}, {"Outbound", "Requests to other servers"}, {"Concurrency", "Concurrency"}, {"Metrics", "Metrics"}, {"Log", "Log lines of the functions"},
 	{"SipherIdentity", "Sipher: who we are"}, {"SipherSecrets", "Sipher: private keys"},

@@ -63,6 +63,7 @@ type HealthCheck struct {
 type Local struct {
 	Queueing       Queueing
 	Access         Access
+	Signing        Signing
 	Deduplication  Deduplication
 	Limits         Limits
 	Events         Events
@@ -121,6 +122,13 @@ func (a *Access) check(r *report) {
 		r.add("FEDPOST_API_TOKEN", "has fewer than 16 characters, so it can be guessed", "set it to a random one: openssl rand -hex 32")
 	}
 }
+
+// Signing says what `fedpost up` signs with.
+type Signing struct {
+	Library string `env:"SIGNING_LIBRARY" envDefault:"auto" help:"auto, to sign with RSA by OpenSSL where this build and this machine have it, or go, to sign by Go's own library always"`
+}
+
+func (s *Signing) check(r *report) { r.oneOf("SIGNING_LIBRARY", s.Library, "auto", "go") }
 
 // Metrics says how events are counted on AWS.
 type Metrics struct {
