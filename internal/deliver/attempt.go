@@ -51,9 +51,16 @@ func (j *job) settled() bool {
 // attempt makes one attempt when there is a place for it. That may take a while, so attempt
 // asks again for the host's state, and spares a host that has gone down meanwhile.
 func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
-	if u.isRetry(j) && !u.mayRetry() {
-		u.crowded(j, "waits until fewer retries are under way")
+	if !u.mayVisit(j) {
+		u.crowded(j, "waits until fewer deliveries to its site are under way")
 		return
+	}
+	if u.isRetry(j) {
+		if ok, turn := u.mayRetry(); !ok {
+			u.crowded(j, "waits until fewer retries are under way")
+			j.next = turn
+			return
+		}
 	}
 	leave, ok := u.enter(ctx, j)
 	if !ok {

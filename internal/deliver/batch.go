@@ -35,7 +35,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		})
 	}
 	wg.Wait()
-	v.noMoreRetries()
+	v.shares.leave(v)
 	v.journal.close()
 	untold := v.tellAll(ctx)
 	if err := e.Hosts.Flush(ctx); err != nil {
@@ -111,9 +111,8 @@ type invocation struct {
 
 	journal *journal
 
-	mu      sync.Mutex
-	retries bool // under way here; see mayRetry
-	untold  []untold
+	mu     sync.Mutex
+	untold []untold
 }
 
 func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.Received) *invocation {

@@ -79,9 +79,10 @@ type Limits struct {
 	// so that a flood in one holds up no other. 0: no bound but InFlight.
 	PerQueue int
 	// Retrying tells in how many invocations of a queue in this process retries may
-	// be under way together. A retry to a host that hangs holds its invocation for
-	// as long as an attempt takes; in the others, first sends find a place at once.
-	// Nil or 0: no bound.
+	// be under way together, and in how many others first sends to hosts of one site
+	// that have accepted nothing lately. An attempt at a host that hangs holds its
+	// invocation; in the others, all other deliveries find a place at once. Nil or 0:
+	// no bound.
 	Retrying func(queue.Name) int
 	// PerHost attempts at once. Small servers have few workers. Default 8.
 	PerHost int
@@ -128,9 +129,9 @@ func (l Limits) Complete() Limits {
 // Hosts and the limiter.
 type Engine struct {
 	Config
-	limiter  *limiter
-	retrying retrying
-	slots    *ratelimit.Stash
+	limiter *limiter
+	shares  *shares
+	slots   *ratelimit.Stash
 }
 
 // New returns an engine.
@@ -153,7 +154,7 @@ func New(c Config) *Engine {
 		c.Hosts = cache.New(c.Servers, c.Rules, c.Limits.Cached, c.Now, c.Log)
 	}
 	return &Engine{
-		Config: c, limiter: newLimiter(), retrying: newRetrying(c.Limits.Retrying),
+		Config: c, limiter: newLimiter(), shares: newShares(c.Limits.Retrying),
 		slots: &ratelimit.Stash{Booker: c.Limiter, Now: c.Now},
 	}
 }

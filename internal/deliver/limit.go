@@ -156,4 +156,8 @@ func (u *unit) crowded(j *job, note string) {
 		j.next = j.out.RetryAfter
 	}
 	j.attempt, j.state, j.note, j.out = false, activity.Retrying, note, outcome.Outcome{}
+	if u.a.Ordered() && u.route.Policy.Park {
+		// On the ordered queue each receive counts, so the delivery waits in its lot.
+		j.state, j.lot, j.hold, j.due = activity.Parked, circuit.HostKey(j.host), true, j.next
+	}
 }

@@ -21,6 +21,7 @@ type limiter struct {
 type pool struct {
 	protocol   activity.Protocol
 	host       string
+	site       string
 	queue      queue.Name
 	invocation *invocation
 }
@@ -112,6 +113,19 @@ func (l *limiter) forget(of pool) {
 // a server that is well frees several in that time.
 const placeWait = 2 * time.Second
 
+// ofSite is the bound of attempts at hosts of one site that have accepted nothing lately: a
+// quarter of all, so that one owner of thousands of hosts that hang leaves places for others.
+func (u *unit) ofSite(j *job) bound {
+	site := u.unprovenSite(j)
+	switch {
+	case site == "":
+		return bound{}
+	case u.Limits.PerQueue > 0:
+		return bound{pool{queue: u.from, site: site}, max(1, u.Limits.PerQueue/4)}
+	}
+	return bound{pool{invocation: u.invocation, site: site}, max(1, u.Limits.InFlight/4)}
+}
+
 // enter takes an attempt's place in each pool that it counts in; leave frees them.
 //
 // A protocol whose servers have no circuit has bounds of its own. One host can take only a
@@ -126,7 +140,7 @@ func (u *unit) enter(ctx context.Context, j *job) (leave func(), ok bool) {
 	if perHost <= 0 || perHost > r.InFlight {
 		perHost = r.InFlight
 	}
-	bounds := append(u.unproven(j), bound{pool{protocol: p, host: j.host}, perHost}, bound{pool{protocol: p}, r.InFlight})
+	bounds := append(u.unproven(j), u.ofSite(j), bound{pool{protocol: p, host: j.host}, perHost}, bound{pool{protocol: p}, r.InFlight})
 	leaveProtocol, ok := u.limiter.enter(soon, bounds...)
 	switch {
 	case !ok && ctx.Err() != nil:

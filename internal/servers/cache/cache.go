@@ -48,6 +48,8 @@ type host struct {
 	// Requests in the minute that began at minute, and in the one before.
 	minute      time.Time
 	count, last int
+	// accepted is when the host last accepted a delivery; zero if it has failed one since.
+	accepted time.Time
 }
 
 // mostHosts is how many hosts the cache holds. Strangers choose the hosts.

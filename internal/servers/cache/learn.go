@@ -135,6 +135,9 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	defer h.mu.Unlock()
 	before := h.view(key, now)
 	k := h.entry(key, now)
+	if o.Failures > 0 {
+		k.accepted = time.Time{}
+	}
 	if k.unsaved.plain() && now.Sub(k.began) >= h.rules.Window {
 		k.unsaved, k.began = nil, now
 	}

@@ -20,6 +20,19 @@ func (h *Hosts) Accepted(name string) {
 		k.minute, k.last, k.count = now, k.count, 0
 	}
 	k.count++
+	k.accepted = now
+}
+
+// proof is how long a host counts as one that accepts deliveries.
+const proof = time.Hour
+
+// Proven reports whether a host has accepted a delivery of this process lately, and failed
+// none since.
+func (h *Hosts) Proven(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k, ok := h.known[circuit.HostKey(name)]
+	return ok && !k.accepted.IsZero() && h.now().Sub(k.accepted) < proof
 }
 
 // Rate returns how many deliveries of this process a host accepted in a minute

@@ -1,17 +1,14 @@
 package peers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"net/url"
 	"sync"
 	"time"
 
-	"golang.org/x/net/publicsuffix"
-
+	"fedpost/internal/activity"
 	"fedpost/internal/protocol/sipher/wire"
 )
 
@@ -165,33 +162,13 @@ func (c *callbacks) target(server string) *target {
 	return t
 }
 
-// siteOf names the site of a host, because one owner usually has all of a site: all hosts
-// of a registrable domain, all ports of an address, all addresses of an IPv6 /64.
+// siteOf names the site of a server.
 func siteOf(server string) string {
 	u, err := url.Parse(server)
 	if err != nil {
 		return server
 	}
-	host := u.Hostname()
-	if _, err := netip.ParseAddr(host); err == nil {
-		return network(host)
-	}
-	// A host that is a public suffix itself has no domain above it.
-	domain, _ := publicsuffix.EffectiveTLDPlusOne(host)
-	return cmp.Or(domain, host)
-}
-
-// network returns an IPv4 address as it is, and the /64 of an IPv6 address, because one
-// owner has the whole /64. Any other text stays as it is.
-func network(host string) string {
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	if addr = addr.WithZone("").Unmap(); addr.Is6() {
-		return netip.PrefixFrom(addr, 64).Masked().String()
-	}
-	return addr.String()
+	return activity.SiteOf(u.Host)
 }
 
 // hostOf drops the port of a network address.

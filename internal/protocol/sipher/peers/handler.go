@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
@@ -72,7 +73,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // caller is the address a request came from. Headers are not looked at: whoever
 // puts the handler behind a proxy sets RemoteAddr from what it trusts.
-func caller(r *http.Request) string { return network(hostOf(r.RemoteAddr)) }
+func caller(r *http.Request) string { return activity.NetworkOf(hostOf(r.RemoteAddr)) }
 
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	document, err := h.directory.Answer(r.Context())

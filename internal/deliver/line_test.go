@@ -1,0 +1,92 @@
+package deliver_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/app/local"
+	"fedpost/internal/app/topology"
+	"fedpost/internal/deliver"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/message"
+	"fedpost/internal/protocol"
+	"fedpost/internal/testkit/world"
+)
+
+// TestARetryIsNotOvertakenForLong: 400 retries come at once, to hosts that all hang, and
+// five more come every second. All places together make 400 of them in 80 s,
+// if every batch is full.
+func TestARetryIsNotOvertakenForLong(t *testing.T) {
+	sequential(t)
+	const first, more, longest = 400, 5, 150 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		tried := map[string]time.Time{}
+		hang := func(context.Context, activity.Activity) protocol.Attempt {
+			return func(ctx context.Context, to activity.Target, _ int) outcome.Outcome {
+				mu.Lock()
+				if tried[to.Host()].IsZero() {
+					tried[to.Host()] = time.Now()
+				}
+				mu.Unlock()
+				<-ctx.Done()
+				return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+			}
+		}
+		w := world.New(t, world.Options{Now: time.Now, Protocol: world.SenderFunc(hang), Limits: deliver.Limits{
+			PerQueue: local.PerQueue, Retrying: local.Retrying,
+		}})
+		retry := func(host string) {
+			a := w.Activity("Create")
+			body := world.Encode(t, message.Message{Activity: &a, Deliver: &message.Delivery{
+				Targets: []activity.Target{{Inbox: "https://" + host + "/inbox", Stands: 1}}, Attempts: 1,
+			}})
+			if err := w.Engine.Queue(queue.Normal).Send(t.Context(), queue.Message{Body: body}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range first {
+			retry(fmt.Sprintf("first%d.example", i))
+		}
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		m := w.Mapping(queue.Normal)
+		for range topology.Of(queue.Normal).Concurrency {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if got, err := m.PollOnce(ctx); err == nil && got == 0 {
+						time.Sleep(100 * time.Millisecond) // virtual
+					}
+				}
+			})
+		}
+		for second := range 100 {
+			for i := range more {
+				retry(fmt.Sprintf("later%d-%d.example", second, i))
+			}
+			time.Sleep(time.Second) // virtual
+		}
+		time.Sleep(3 * time.Minute) // virtual
+		cancel()
+		wg.Wait()
+		var waits time.Duration
+		for i := range first {
+			host := fmt.Sprintf("first%d.example", i)
+			if tried[host].IsZero() {
+				t.Fatalf("%s was never tried", host)
+			}
+			waits = max(waits, tried[host].Sub(began))
+		}
+		t.Logf("the last of the first %d retries was made after %s", first, waits)
+		if waits > longest {
+			t.Errorf("the last of the first %d retries was made after %s, at most %s", first, waits, longest)
+		}
+	})
+}
