@@ -9,7 +9,7 @@ GOARCH ?= arm64
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 
 .PHONY: help build $(FUNCTIONS) build-EnqueueFunction build-DeliverFunction build-HealthCheckFunction \
-	fedpost transform demo test race measure simulate simulate-mutants page-shots lint ci localstack test-localstack localstack-down clean
+	fedpost transform demo test race measure cost simulate simulate-mutants page-shots lint ci localstack test-localstack localstack-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,15 @@ race: ## the same under the race detector, the slow sweeps thinned out
 
 measure: ## what a batch of 500 inboxes over TLS takes and costs at five sizes of the deliver function
 	go test ./functions -count=1 -v -run 'TestMeasureSizes$$' -measure
+
+ACTIVITIES ?= 1000
+RECIPIENTS ?= 300
+SLOW ?= 0.1
+DEAD ?= 0.02
+MEMORY ?= 512
+cost: ## what a month costs: ACTIVITIES=1000 a day RECIPIENTS=300 each, SLOW=0.1 DEAD=0.02 of them, MEMORY=512
+	go test ./internal/testkit/cost -count=1 -v -run 'TestBill$$' -cost.activities $(ACTIVITIES) -cost.recipients $(RECIPIENTS) \
+		-cost.slow $(SLOW) -cost.dead $(DEAD) -cost.memory $(MEMORY)
 
 SEEDS ?= 1000
 FROM ?= 0

@@ -24,6 +24,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/store"
+	"fedpost/internal/testkit/cost"
 	"fedpost/internal/testkit/fediverse"
 	"fedpost/internal/testkit/lambda"
 	"fedpost/internal/testkit/lambda/gateway"
@@ -185,7 +186,7 @@ func (s *site) work() {
 			suffix = ".fifo"
 		}
 		m := local.Mapping{
-			Queue: s.aws.engine.Queue(name), Name: name, BatchSize: topology.Of(name).BatchSize, Timeout: topology.Deliver.Timeout,
+			Queue: cost.EstimateQueue(s.aws.used, s.aws.engine.Queue(name)), Name: name, BatchSize: topology.Of(name).BatchSize, Timeout: topology.Deliver.Timeout,
 			ARN: "arn:aws:sqs:eu-central-1:123456789012:fedpost-" + string(name) + suffix,
 			Handler: func(ctx context.Context, e events.SQSEvent) (r events.SQSEventResponse, err error) {
 				event, err := json.Marshal(e)

@@ -17,6 +17,7 @@ import (
 
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/testkit/cost"
 	"fedpost/internal/testkit/memory"
 )
 
@@ -26,6 +27,7 @@ import (
 type standIn struct {
 	*httptest.Server
 	engine *memory.Engine
+	used   *cost.Estimate // by the functions
 
 	mu sync.Mutex
 	// faults are error codes by service ("dynamodb") or operation ("SendMessage").
@@ -35,7 +37,7 @@ type standIn struct {
 }
 
 func newStandIn(t testing.TB) *standIn {
-	s := &standIn{faults: map[string]string{}, throttled: map[string]int{}}
+	s := &standIn{used: cost.NewEstimate(), faults: map[string]string{}, throttled: map[string]int{}}
 	s.engine = memory.New(func() time.Time {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -142,7 +144,7 @@ func (s *standIn) call(r *http.Request, service, operation string, in object) (o
 
 func (s *standIn) queue(in object) queue.Queue {
 	name := strings.TrimSuffix(strings.TrimPrefix(path.Base(in["QueueUrl"].(string)), "fedpost-"), ".fifo")
-	return s.engine.Queue(queue.Name(name))
+	return cost.EstimateQueue(s.used, s.engine.Queue(queue.Name(name)))
 }
 
 func (s *standIn) messages(r *http.Request, operation string, in object) (object, error) {
@@ -171,15 +173,14 @@ func (s *standIn) messages(r *http.Request, operation string, in object) (object
 	case "SendMessage":
 		return object{"MessageId": "1", "MD5OfMessageBody": sum(in)}, q.Send(r.Context(), message(in))
 	case "SendMessageBatch":
+		var all []queue.Message
 		var sent []object
 		for _, e := range in["Entries"].([]any) {
 			m := e.(object)
-			if err := q.Send(r.Context(), message(m)); err != nil {
-				return nil, err
-			}
+			all = append(all, message(m))
 			sent = append(sent, object{"Id": m["Id"], "MessageId": "1", "MD5OfMessageBody": sum(m)})
 		}
-		return object{"Successful": sent}, nil
+		return object{"Successful": sent}, errors.Join(q.SendBatch(r.Context(), all)...)
 	case "ChangeMessageVisibility":
 		return nil, q.ChangeVisibility(r.Context(), text(in, "ReceiptHandle"), time.Duration(in["VisibilityTimeout"].(float64))*time.Second)
 	case "GetQueueAttributes":
@@ -266,7 +267,7 @@ func conflict(err error) error {
 }
 
 func (s *standIn) items(r *http.Request, operation string, in object) (object, error) {
-	ctx, tbl := r.Context(), s.engine.Table()
+	ctx, tbl := r.Context(), cost.EstimateTable(s.used, s.engine.Table())
 	switch operation {
 	case "GetItem":
 		got, err := tbl.Get(ctx, keyOf(in["Key"]))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/protocol"
+	"fedpost/internal/testkit/cost"
 	"fedpost/internal/testkit/world"
 )
 
@@ -64,6 +66,9 @@ func TestCostWithSlowAnswers(t *testing.T) {
 		}
 		units := writes.Load() + 1 // the caller's own record
 		t.Logf("%.3f write units per recipient", float64(units)/n)
+		if model := (cost.Load{Recipients: n, Slow: 0.1, Memory: 512}).PerActivity().Writes; math.Abs(float64(units)-model) > n/50 {
+			t.Errorf("%d write units for %d recipients, the model of costs has %.0f", units, n, model)
+		}
 		if units > n/10 {
 			t.Errorf("%d write units for %d recipients, at most %d", units, n, n/10)
 		}
