@@ -4,7 +4,7 @@ package activity
 type State string
 
 // The states of the wire contract. Those for which Final holds never change
-// again, except that an operator may revive a dead one.
+// again, except that a retry on request gives failed and dead ones fresh attempts.
 const (
 	Queued     State = "queued"     // not tried yet
 	Retrying   State = "retrying"   // failed for now, its next try is on a queue
@@ -17,6 +17,9 @@ const (
 	Superseded State = "superseded" // a newer activity says it better
 	Cancelled  State = "cancelled"  // stopped by the caller
 )
+
+// States lists all states.
+var States = []State{Queued, Retrying, Parked, Delivered, Failed, Dead, Expired, Redundant, Superseded, Cancelled}
 
 // Final reports whether the recipient needs no more work.
 func (s State) Final() bool {

@@ -121,7 +121,7 @@ func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q, err := ReadQuery(r, "cursor", "limit")
+	q, err := ReadQuery(r, "state", "host", "cursor", "limit")
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,14 @@ func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view, err := a.o.Activities.View(r.Context(), id, q.Get("cursor"), limit)
+	var f ledger.RecipientFilter
+	if f.State, err = Choice(q, "state", activity.States...); err != nil {
+		return err
+	}
+	if f.Host, err = Host(q, "host"); err != nil {
+		return err
+	}
+	view, err := a.o.Activities.View(r.Context(), id, f, q.Get("cursor"), limit)
 	if errors.Is(err, ledger.ErrBadCursor) {
 		return BadCursor()
 	}
@@ -144,7 +151,7 @@ func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := a.o.Activities.View(r.Context(), id, "", 1)
+	v, err := a.o.Activities.View(r.Context(), id, ledger.RecipientFilter{}, "", 1)
 	if err != nil {
 		return activityProblem(err)
 	}
@@ -154,13 +161,13 @@ func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
 	if err := a.o.Activities.CancelActivity(r.Context(), id); err != nil {
 		return activityProblem(err)
 	}
-	if v, err = a.o.Activities.View(r.Context(), id, "", 1); err != nil {
+	if v, err = a.o.Activities.View(r.Context(), id, ledger.RecipientFilter{}, "", 1); err != nil {
 		return activityProblem(err)
 	}
 	if v.Status == ledger.StatusDone {
 		return nothingLeft() // the last recipient has come to its end meanwhile
 	}
-	return answer(w, r, http.StatusOK, contract.Cancelled{ID: string(id), Status: string(v.Status), Counts: counts(v)})
+	return answer(w, r, http.StatusOK, contract.Cancelled{ID: string(id), Status: string(v.Status), Counts: Counts(v)})
 }
 
 // nothingLeft is the problem of a cancellation that came too late for every recipient.

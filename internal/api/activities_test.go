@@ -395,7 +395,7 @@ func TestCancelIsRecordedAndRepeatable(t *testing.T) {
 // unreachable are records that cannot be read.
 type unreachable struct{}
 
-func (unreachable) View(context.Context, activity.ID, string, int) (ledger.View, error) {
+func (unreachable) View(context.Context, activity.ID, ledger.RecipientFilter, string, int) (ledger.View, error) {
 	return ledger.View{}, errors.New("dial tcp 10.0.0.7")
 }
 
@@ -422,7 +422,7 @@ type ended struct {
 	cancelled, late bool
 }
 
-func (e *ended) View(ctx context.Context, id activity.ID, _ string, _ int) (ledger.View, error) {
+func (e *ended) View(ctx context.Context, id activity.ID, _ ledger.RecipientFilter, _ string, _ int) (ledger.View, error) {
 	v := ledger.View{ID: id, Status: ledger.StatusDone, Counts: map[activity.State]int{activity.Delivered: 2}}
 	if e.late && !e.cancelled {
 		v.Status = ledger.StatusDelivering

@@ -33,9 +33,9 @@ type Enqueuer interface {
 
 // Activities shows and cancels activities.
 type Activities interface {
-	// View returns an activity with up to limit of its recipients from cursor
-	// on, or an error that wraps ledger.ErrNotFound or ledger.ErrBadCursor.
-	View(ctx context.Context, id activity.ID, cursor string, limit int) (ledger.View, error)
+	// View returns an activity with up to limit of its recipients that f selects, from
+	// cursor on, or an error that wraps ledger.ErrNotFound or ledger.ErrBadCursor.
+	View(ctx context.Context, id activity.ID, f ledger.RecipientFilter, cursor string, limit int) (ledger.View, error)
 	// CancelActivity stops what is not delivered yet, or returns an error that
 	// wraps ledger.ErrNotFound.
 	CancelActivity(ctx context.Context, id activity.ID) error

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/api/contract"
 )
 
@@ -31,13 +32,14 @@ func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 			return nil, contract.NewProblem(http.StatusBadRequest,
 				fmt.Sprintf("There is no query parameter %q here; there are: %s.", name, strings.Join(names, ", ")))
 		case len(values) > 1:
-			return nil, badParameter(name, "is given %d times", len(values))
+			return nil, BadParameter(name, "is given %d times", len(values))
 		}
 	}
 	return q, nil
 }
 
-func badParameter(name, format string, args ...any) error {
+// BadParameter is the problem of a query parameter.
+func BadParameter(name, format string, args ...any) error {
 	return contract.NewProblem(http.StatusBadRequest, "The query parameter "+name+" "+fmt.Sprintf(format, args...)+".")
 }
 
@@ -52,7 +54,7 @@ func Number(q url.Values, name string, absent, least, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < least || n > most {
-		return 0, badParameter(name, "is %q; it is between %d and %d", s, least, most)
+		return 0, BadParameter(name, "is %q; it is between %d and %d", s, least, most)
 	}
 	return n, nil
 }
@@ -65,7 +67,7 @@ func Choice[T ~string](q url.Values, name string, values ...T) (T, error) {
 		for i, v := range values {
 			list[i] = string(v)
 		}
-		return "", badParameter(name, "is %q; it is one of: %s", s, strings.Join(list, ", "))
+		return "", BadParameter(name, "is %q; it is one of: %s", s, strings.Join(list, ", "))
 	}
 	return s, nil
 }
@@ -78,12 +80,30 @@ func Instant(q url.Values, name string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return time.Time{}, badParameter(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
+		return time.Time{}, BadParameter(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
 	}
 	return t.UTC(), nil
 }
 
 // BadCursor is the problem of a cursor that fedpost did not make.
 func BadCursor() error {
-	return badParameter("cursor", "is none that was given out as nextCursor")
+	return BadParameter("cursor", "is none that was given out as nextCursor")
+}
+
+// Host reads a parameter that is a host, in any spelling and with its port if that is not
+// 443; nothing if absent.
+func Host(q url.Values, name string) (string, error) {
+	s := q.Get(name)
+	if s == "" {
+		return "", nil
+	}
+	u, err := url.Parse("https://" + s + "/")
+	if err != nil || u.Host != s || u.User != nil {
+		return "", BadParameter(name, "is %q, which is not a host such as social.example or social.example:8443", s)
+	}
+	host, err := activity.Authority(u)
+	if err != nil {
+		return "", BadParameter(name, "is %q, which is not a host: %v", s, err)
+	}
+	return host, nil
 }

@@ -106,7 +106,7 @@ func accepted(r enqueue.Result) contract.Accepted {
 // statusOf is the status of an activity as callers see it.
 func statusOf(v ledger.View) contract.Status {
 	s := contract.Status{
-		ID: string(v.ID), Status: string(v.Status), Counts: counts(v),
+		ID: string(v.ID), Status: string(v.Status), Counts: Counts(v),
 		Recipients: make([]contract.RecipientStatus, len(v.Recipients)), NextCursor: v.NextCursor,
 	}
 	for i, r := range v.Recipients {
@@ -119,8 +119,8 @@ func statusOf(v ledger.View) contract.Status {
 	return s
 }
 
-// counts is how many recipients are in each state.
-func counts(v ledger.View) map[string]int {
+// Counts is how many recipients are in each state.
+func Counts(v ledger.View) map[string]int {
 	all := make(map[string]int, len(v.Counts))
 	for state, n := range v.Counts {
 		all[string(state)] = n

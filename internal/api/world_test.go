@@ -50,8 +50,8 @@ type records struct {
 	now func() time.Time
 }
 
-func (r records) View(ctx context.Context, id activity.ID, cursor string, limit int) (ledger.View, error) {
-	return ledger.ViewOf(ctx, r, r, id, cursor, limit, r.now())
+func (r records) View(ctx context.Context, id activity.ID, f ledger.RecipientFilter, cursor string, limit int) (ledger.View, error) {
+	return ledger.SelectView(ctx, r, r, id, f, cursor, limit, r.now())
 }
 
 func newWorld(t *testing.T, change ...func(*api.Options)) *world {

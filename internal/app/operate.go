@@ -46,11 +46,13 @@ func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, err
 	reviver := deadletter.Reviver{Store: deadLetters, Queues: p.sender, Now: now}
 	report := &operator.Reporter{
 		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
-		Store:  s, Servers: known, Tally: tally, Now: now,
+		Store:  s, Servers: known, Spots: s, Circuits: s, Tally: tally, Now: now,
 	}
 	return slices.Concat(
 		operator.ServerRoutes(known, now),
 		operator.DeadLetterRoutes(deadLetters, reviver, now),
+		operator.FindRoutes(activities{s, now}, now),
+		operator.WaitingRoutes(s),
 		operator.RetryRoutes(deadletter.Retrier{Ledger: s, Reviver: reviver}, now),
 		operator.StatsRoutes(report),
 		operator.EventRoutes(events.Feed{Store: s, Bell: p.Bell}),

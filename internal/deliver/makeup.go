@@ -35,6 +35,14 @@ func (v *invocation) makeUp(ctx context.Context, a activity.Activity, targets []
 	if r.Targets <= r.Chunk {
 		r.Inline = targets
 	}
+	if u.Sender != "" {
+		l := ledger.Listed{
+			ID: a.ID, ActivityID: u.ActivityID, Sender: u.Sender, Actor: u.Actor, Type: a.Type, KeyID: a.KeyID, CreatedAt: a.CreatedAt, Forget: u.Forget,
+		}
+		if err := v.Ledger.ListActivities(ctx, []ledger.Listed{l}); err != nil {
+			return r, fmt.Errorf("make up for the list of an activity: %w", err)
+		}
+	}
 	if err := v.Ledger.CreateActivity(ctx, r); err != nil && !errors.Is(err, ledger.ErrExists) {
 		return r, fmt.Errorf("make up for the record of an activity: %w", err)
 	}

@@ -20,7 +20,7 @@ func TestB17WhoeverWorksOnAnActivityFirstRecordsIt(t *testing.T) {
 			t.Run(name+" on "+string(q), func(t *testing.T) {
 				w := world.New(t, world.Options{})
 				a, to := w.Activity("Create"), inboxes(n)
-				m := message.Message{Activity: &a, Unrecorded: &message.Unrecorded{Fingerprint: "f", Forget: w.Now().Add(time.Hour)}}
+				m := message.Message{Activity: &a, Unrecorded: &message.Unrecorded{Fingerprint: "f", Forget: w.Now().Add(time.Hour), ActivityID: "https://us.example/1", Sender: "https://us.example/frida", Actor: "https://them.example/gus"}}
 				if q.Ordered() {
 					a.OrderingKey = "k"
 				}
@@ -41,6 +41,12 @@ func TestB17WhoeverWorksOnAnActivityFirstRecordsIt(t *testing.T) {
 				r, err := w.Store.Activity(t.Context(), a.ID)
 				if err != nil || r.Fingerprint != "f" || r.Recipients != n || !r.CreatedAt.Equal(a.CreatedAt) || r.Type != "Create" {
 					t.Errorf("record %+v, %v", r, err)
+				}
+				for _, s := range []ledger.Sought{{ActivityID: "https://us.example/1"}, {Sender: "https://us.example/frida"}} {
+					ls, _, err := w.Store.FindActivities(t.Context(), s, "", 10)
+					if err != nil || len(ls) != 1 || ls[0].ID != a.ID || ls[0].Actor != "https://them.example/gus" || ls[0].Type != "Create" {
+						t.Errorf("%+v finds %+v, %v", s, ls, err)
+					}
 				}
 				expectOnce(t, w, a.ID, to)
 				w.Quiet()

@@ -19,8 +19,8 @@ import (
 // must not become free for another id.
 func TestA10ATakeOverThatFailsKeepsTheID(t *testing.T) {
 	w := newWorld(t, faults.NewPlan(
-		faults.Fault{Call: 3, Kind: faults.DieAfter}, // sent, not confirmed
-		faults.Fault{Call: 7, Kind: faults.Refuse},   // 4 reserve, 5 take over, 6 record, 7 send
+		faults.Fault{Call: 4, Kind: faults.DieAfter}, // sent, not confirmed
+		faults.Fault{Call: 9, Kind: faults.Refuse},   // 5 reserve, 6 take over, 7 list, 8 record, 9 send
 	))
 	if _, err := w.enqueue(request(key("k"))); err == nil {
 		t.Fatal("the call did not die")

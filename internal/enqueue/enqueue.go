@@ -33,6 +33,7 @@ type Ledger interface {
 	CreateActivity(ctx context.Context, r ledger.Record) error
 	CreateOrdered(ctx context.Context, r ledger.Record, prev activity.ID, since time.Time, contested bool) (existing ledger.Record, created bool, err error)
 	DropActivity(ctx context.Context, id activity.ID) error
+	ListActivities(ctx context.Context, ls []ledger.Listed) error
 }
 
 // Agenda keeps activities that are due later than a queue can delay them.

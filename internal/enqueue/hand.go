@@ -37,7 +37,7 @@ const recordsAtOnce = 8
 func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.Time, from int) *SendError {
 	rs := p.records(base, at, s.o.Retention)
 	m := p.message(rs)
-	missing, err := s.note(ctx, rs[from:], m)
+	missing, err := s.note(ctx, p, rs, from, m)
 	if err != nil {
 		return &SendError{Err: err}
 	}
@@ -65,12 +65,12 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 	return s.send(ctx, p, m, base, body, later, missing)
 }
 
-// note writes the records of the call and tells its protocols. missing reports
+// note writes the records of the call, of which the first from exist already, and tells its protocols. missing reports
 // that a write failed and that the open fallback lets the call go on.
-func (s *Service) note(ctx context.Context, rs []ledger.Record, m message.Message) (missing bool, err error) {
+func (s *Service) note(ctx context.Context, p *plan, rs []ledger.Record, from int, m message.Message) (missing bool, err error) {
 	brief, cancel := s.o.Markers.Brief(ctx)
 	defer cancel()
-	if err = s.record(brief, rs); err != nil {
+	if err = s.record(brief, rs[from:], p.listed(rs)); err != nil {
 		err = fmt.Errorf("record activity: %w", err)
 	} else {
 		err = s.tell(brief, m)
@@ -115,7 +115,7 @@ func (p *plan) group(base activity.ID) string {
 // the message is too large.
 func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []ledger.Record, missing bool) (string, error) {
 	if missing {
-		unrecorded(&m, rs)
+		unrecorded(&m, rs, p.listed(rs))
 	}
 	base, forget := rs[0].ID, rs[0].Forget.Add(agenda.Slack)
 	body, err := message.Encode(m)
@@ -136,9 +136,14 @@ func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []l
 }
 
 // unrecorded adds to a message what only its records would say.
-func unrecorded(m *message.Message, rs []ledger.Record) {
+func unrecorded(m *message.Message, rs []ledger.Record, ls []ledger.Listed) {
 	add := func(m *message.Message, r ledger.Record) {
 		m.Unrecorded = &message.Unrecorded{Fingerprint: r.Fingerprint, DueAt: r.DueAt, Forget: r.Forget}
+		for _, l := range ls {
+			if l.ID == r.ID {
+				m.Unrecorded.ActivityID, m.Unrecorded.Sender, m.Unrecorded.Actor = l.ActivityID, l.Sender, l.Actor
+			}
+		}
 	}
 	if m.Batch == nil {
 		add(m, rs[0])
@@ -160,7 +165,15 @@ func holdBack(body string, due time.Time) (string, error) {
 	return message.Encode(m)
 }
 
-func (s *Service) record(ctx context.Context, rs []ledger.Record) error {
+// record writes the lists by which activities are found, and then their records. A list
+// may name an activity whose record was never written: whoever reads the list leaves it
+// out.
+func (s *Service) record(ctx context.Context, rs []ledger.Record, ls []ledger.Listed) error {
+	if len(ls) > 0 {
+		if err := s.o.Ledger.ListActivities(ctx, ls); err != nil {
+			return err
+		}
+	}
 	if len(rs) == 1 {
 		return s.o.Ledger.CreateActivity(ctx, rs[0])
 	}

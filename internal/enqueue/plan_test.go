@@ -321,7 +321,7 @@ func TestTheNoterIsToldOfWhatIsOnAQueueAndOfNothingElse(t *testing.T) {
 			}
 		})
 	}
-	n := newWitness(t, faults.NewPlan(faults.Fault{Call: 2, Kind: faults.Refuse}))
+	n := newWitness(t, faults.NewPlan(faults.Fault{Call: 3, Kind: faults.Refuse}))
 	if _, err := n.w.enqueue(request()); err == nil || len(n.noted) > 0 {
 		t.Errorf("what was not sent: %v, %v", n.noted, err)
 	}
@@ -383,20 +383,25 @@ func TestALimitOfTheBodyIsMarkedAsSuch(t *testing.T) {
 }
 
 func TestWhatAcceptingCosts(t *testing.T) {
+	// An activity with an id of its own is on the list of that id, too.
+	named := body(`{"id":"https://social.example/notes/1","type":"Create","actor":"https://social.example/users/frida"}`)
 	for name, c := range map[string]struct {
 		r     enqueue.Request
 		calls []string
 		units int // of writes
 	}{
-		"without a key":          {request(), []string{"table.Put", "normal.Send"}, 1},
-		"with a key":             {request(key("k")), []string{"table.Put", "table.Put", "normal.Send", "table.Put"}, 3},
-		"a chunk of recipients":  {request(key("k"), func(r *enqueue.Request) { r.Recipients = inboxes(50, 60) }), []string{"table.Put", "table.Put", "normal.Send", "table.Put"}, 3},
-		"ordered":                {request(ordered("o")), []string{"table.Put", "ordered.Send"}, 1},
-		"ordered, with a key":    {request(ordered("o"), key("k")), []string{"table.Get", "table.Get", "table.Put", "ordered.Send"}, 1},
-		"many recipients":        {request(func(r *enqueue.Request) { r.Recipients = inboxes(5000, 0) }), []string{"table.Put", "normal.Send"}, 1},
-		"delayed by the queue":   {request(delay(time.Minute)), []string{"table.Put", "normal.Send"}, 1},
-		"more than a message is": {request(func(r *enqueue.Request) { r.Recipients = inboxes(600, 2000) }), []string{"table.Put", "table.PutAll", "normal.Send"}, 0},
-		"delayed by the agenda":  {request(delay(time.Hour)), []string{"table.Put", "table.Put"}, 0},
+		"without a key":          {request(), []string{"table.PutAll", "table.Put", "normal.Send"}, 2},
+		"with an id":             {request(named), []string{"table.PutAll", "table.Put", "normal.Send"}, 3},
+		"forwarded":              {request(named, func(r *enqueue.Request) { r.Body = ptr(strings.ReplaceAll(*r.Body, "frida", "gus")) }), []string{"table.PutAll", "table.Put", "normal.Send"}, 3},
+		"with a key":             {request(key("k")), []string{"table.Put", "table.PutAll", "table.Put", "normal.Send", "table.Put"}, 4},
+		"a chunk of recipients":  {request(key("k"), func(r *enqueue.Request) { r.Recipients = inboxes(50, 60) }), []string{"table.Put", "table.PutAll", "table.Put", "normal.Send", "table.Put"}, 4},
+		"ordered":                {request(ordered("o")), []string{"table.PutAll", "table.Put", "ordered.Send"}, 2},
+		"ordered, with a key":    {request(ordered("o"), key("k")), []string{"table.Get", "table.Get", "table.Put", "table.PutAll", "ordered.Send"}, 2},
+		"many recipients":        {request(func(r *enqueue.Request) { r.Recipients = inboxes(5000, 0) }), []string{"table.PutAll", "table.Put", "normal.Send"}, 2},
+		"delayed by the queue":   {request(delay(time.Minute)), []string{"table.PutAll", "table.Put", "normal.Send"}, 2},
+		"more than a message is": {request(func(r *enqueue.Request) { r.Recipients = inboxes(600, 2000) }), []string{"table.PutAll", "table.Put", "table.PutAll", "normal.Send"}, 0},
+		"delayed by the agenda":  {request(delay(time.Hour)), []string{"table.PutAll", "table.Put", "table.Put"}, 0},
+		"a job of sipher":        {sipher(), []string{"table.Put", "normal.Send"}, 1},
 	} {
 		w := newWorld(t, faults.NewPlan())
 		w.must(c.r, enqueue.Queued)

@@ -172,6 +172,7 @@ var (
 
 // Store is what the ledger needs of its storage.
 type Store interface {
+	Index
 	// CreateActivity records an activity, in one write of one unit for a typical one.
 	// Repeating it with the same record changes nothing (not even a cancellation);
 	// another record under the same id is ErrExists. Times are kept to the

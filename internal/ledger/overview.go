@@ -18,7 +18,10 @@ type overview struct {
 	record   Record
 	lot      Lot
 	now      time.Time
+	filter   RecipientFilter
+	limit    int
 	from, to int // the targets to list
+	next     int // the first of them that is not looked at
 
 	counts  map[activity.State]int
 	counted int // recipients
@@ -53,7 +56,12 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 			t.counts[r.State] += target.Stands
 			t.counted += target.Stands
 			if i := c.Number*t.record.Chunk + p; i >= t.from && i < t.to && !t.unread && !t.full {
-				t.list(viewOf(target, r))
+				if t.filter.takes(target, r.State) {
+					t.list(viewOf(target, r))
+				}
+				if !t.full {
+					t.next = i + 1
+				}
 			}
 		}
 	}
@@ -65,7 +73,7 @@ func (t *overview) list(v RecipientView) {
 	// JSON writes a quote in two bytes, and names and numbers take some.
 	v.LastError, v.Response, v.Note = outcome.Text(v.LastError), outcome.Text(v.Response), outcome.Text(v.Note)
 	t.size += 2*(len(v.Inbox)+len(v.LastError)+len(v.Response)+len(v.Note)) + rowSize
-	if t.full = t.size > MaxPage && len(t.page) > 0; !t.full {
+	if t.full = len(t.page) == t.limit || t.size > MaxPage && len(t.page) > 0; !t.full {
 		t.page = append(t.page, v)
 	}
 }

@@ -84,15 +84,21 @@ const rowSize = 512
 // viewStep is how many chunks a view reads at a time, which bounds its memory.
 const viewStep = 200
 
-// ViewOf returns what has become of an activity at now: the counts of all its
-// recipients, and up to limit of them from cursor on. A recipient is listed only
+// ViewOf is SelectView of all recipients.
+func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor string, limit int, now time.Time) (View, error) {
+	return SelectView(ctx, r, lot, id, RecipientFilter{}, cursor, limit, now)
+}
+
+// SelectView returns what has become of an activity at now: the counts of all its
+// recipients, and up to limit of those that f selects, from cursor on. A page with a filter
+// may be short or empty and not be the last. A recipient is listed only
 // when its chunk is planned, a moment after the activity was accepted; counts
 // have it from the start. The error wraps ErrNotFound or ErrBadCursor.
 //
 // If the activity is cancelled or expired, a recipient without a worker is shown as
 // cancelled or expired at once, recorded or not. No attempt begins any more, and most
 // such activities never come to a worker again that could record their end.
-func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor string, limit int, now time.Time) (View, error) {
+func SelectView(ctx context.Context, r Reader, lot Lot, id activity.ID, f RecipientFilter, cursor string, limit int, now time.Time) (View, error) {
 	rec, err := r.Activity(ctx, id)
 	if err != nil {
 		return View{}, err
@@ -101,7 +107,10 @@ func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor strin
 	if err != nil {
 		return View{}, err
 	}
-	t := &overview{record: rec, lot: lot, now: now, from: from, to: min(from+max(1, limit), rec.Targets), counts: make(map[activity.State]int)}
+	t := &overview{
+		record: rec, lot: lot, now: now, counts: make(map[activity.State]int),
+		filter: f, limit: max(1, limit), from: from, next: from, to: min(from+f.reach(max(1, limit)), rec.Targets),
+	}
 	for first := 0; first < rec.Chunks(); first += viewStep {
 		chunks, err := r.Chunks(ctx, rec, first, min(first+viewStep, rec.Chunks())-1)
 		if err != nil {
@@ -115,10 +124,33 @@ func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor strin
 	if v.Recipients == nil {
 		v.Recipients = []RecipientView{}
 	}
-	if listed := from + len(t.page); len(t.page) > 0 && listed < rec.Targets {
-		v.NextCursor = formatCursor(listed)
+	if t.next > from && t.next < rec.Targets {
+		v.NextCursor = formatCursor(t.next)
 	}
 	return v, nil
+}
+
+// RecipientFilter selects the recipients of an activity that a view lists. Its counts are
+// of all.
+type RecipientFilter struct {
+	State activity.State // empty: of any
+	Host  string         // canonical; empty: at any
+}
+
+// filterReach is how many recipients a view with a filter looks at for one page, at most.
+// What it looks at costs reads, whether it is listed or not.
+const filterReach = 5000
+
+// reach is how many recipients a page of limit looks at.
+func (f RecipientFilter) reach(limit int) int {
+	if f == (RecipientFilter{}) {
+		return limit
+	}
+	return max(limit, filterReach)
+}
+
+func (f RecipientFilter) takes(t activity.Target, s activity.State) bool {
+	return (f.State == "" || f.State == s) && (f.Host == "" || f.Host == t.Host())
 }
 
 // A cursor is the number of the target to go on with. It is encoded so that clients

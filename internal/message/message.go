@@ -50,6 +50,11 @@ type Unrecorded struct {
 	Fingerprint string    `json:"fp,omitempty"`
 	DueAt       time.Time `json:"due,omitzero"`
 	Forget      time.Time `json:"forget"`
+	// ActivityID, Sender and Actor are what the lists of activities have; Sender is empty
+	// if the activity is on none.
+	ActivityID string `json:"own,omitempty"`
+	Sender     string `json:"sender,omitempty"`
+	Actor      string `json:"actor,omitempty"`
 }
 
 // Whole is the Position of a Delivery that is for every target of its chunk.

@@ -203,6 +203,32 @@ func (s *Store) IsParked(ctx context.Context, spots []parking.Spot) (map[parking
 	return taken, nil
 }
 
+// countPage is how many deliveries CountParked reads at a time.
+const countPage = 500
+
+// CountParked implements parking.Store.
+func (s *Store) CountParked(ctx context.Context, key string, most int) (int, error) {
+	n := 0
+	for shard := range parking.Shards {
+		r := table.Range{PK: lotPK(key, shard)}
+		for more := true; more && n < most; {
+			r.Limit = min(countPage, most-n)
+			var list []table.Item
+			var err error
+			if list, more, err = s.t.Query(ctx, r); err != nil {
+				return 0, fmt.Errorf("count what is parked under %s: %w", key, err)
+			}
+			for _, it := range list {
+				if !s.expired(it) {
+					n++
+				}
+				r.From = it.SK + "\x00"
+			}
+		}
+	}
+	return n, nil
+}
+
 // Unpark implements parking.Store.
 func (s *Store) Unpark(ctx context.Context, spots []parking.Spot) error {
 	keys := make(map[table.Key]bool, len(spots))

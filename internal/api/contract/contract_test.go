@@ -18,8 +18,10 @@ import (
 var types = map[string]any{
 	"ActivityPubSubmission": nil, "SipherSubmission": nil, // both halves of Submission
 	"Submission": contract.Submission{}, "Batch": contract.Batch{}, "Accepted": contract.Accepted{}, "AcceptedBatch": contract.AcceptedBatch{},
-	"Activity": contract.Status{}, "RecipientState": contract.RecipientStatus{}, "Cancelled": contract.Cancelled{}, "Retry": contract.Retry{}, "RetriedActivity": contract.RetriedActivity{},
-	"NewKey": contract.NewKey{}, "PrivateKey": contract.PrivateKey{}, "Key": contract.Key{},
+	"Activity": contract.Status{}, "RecipientState": contract.RecipientStatus{}, "Cancelled": contract.Cancelled{}, "Retry": contract.Retry{},
+	"Activities": contract.Activities{}, "FoundActivity": contract.FoundActivity{}, "Waiting": contract.Waiting{}, "WaitingDelivery": contract.WaitingDelivery{}, "WaitingInAll": contract.WaitingInAll{},
+	"RetriedActivity": contract.RetriedActivity{},
+	"NewKey":          contract.NewKey{}, "PrivateKey": contract.PrivateKey{}, "Key": contract.Key{},
 	"Server": contract.Server{}, "Servers": contract.Servers{}, "SipherKeys": contract.SipherKeys{},
 	"Reason": contract.Block{}, "Pause": contract.Pause{},
 	"DeadLetter": contract.DeadLetter{}, "DeadLetters": contract.DeadLetters{}, "Selection": contract.Selection{}, "Retried": contract.Retried{},

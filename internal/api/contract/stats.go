@@ -17,6 +17,8 @@ type Stats struct {
 	// Servers counts the servers that are not healthy, by phase; "inbox" counts single
 	// inboxes that fail on healthy servers.
 	Servers map[string]int `json:"servers"`
+	// Waiting is what waits for servers, if the request has asked for it.
+	Waiting *WaitingInAll `json:"waiting,omitempty"`
 	// Unhealthy lists some of these servers, the longest down first.
 	Unhealthy []Trouble `json:"unhealthyServers"`
 	// More: there are more servers than were counted.

@@ -35,6 +35,9 @@ type Reporter struct {
 	Queues  func(queue.Name) Queue
 	Store   stats.Store
 	Servers *registry.Service
+	// Spots and Circuits tell how many deliveries wait for servers.
+	Spots    Spots
+	Circuits circuit.Store
 	// Tally of this process, which is written before the counts are read.
 	Tally *stats.Tally
 	Now   func() time.Time
@@ -180,5 +183,37 @@ func note(r *contract.Stats, v contract.Server) {
 		r.Unhealthy = append(r.Unhealthy, contract.Trouble{
 			Server: v.Name, Protocol: v.Protocol, Phase: v.Phase, DownSince: since, Reason: v.Reason, Why: v.Why,
 		})
+	}
+}
+
+// waiting counts the deliveries that wait for any host or inbox, up to mostCounted. Only
+// those whose state says so are looked at.
+func (s *Reporter) waiting(ctx context.Context) (*contract.WaitingInAll, error) {
+	w := &contract.WaitingInAll{}
+	for cursor, seen := "", 0; ; {
+		page, next, err := s.Circuits.ListServers(ctx, cursor, serverPage)
+		if err != nil {
+			return nil, fmt.Errorf("count what waits: %w", err)
+		}
+		for _, state := range page {
+			if !state.Parked {
+				continue
+			}
+			n, err := s.Spots.CountParked(ctx, state.Key, mostCounted+1-w.Count)
+			if err != nil {
+				return nil, err
+			}
+			if w.Count += n; w.Count > mostCounted {
+				return &contract.WaitingInAll{Count: mostCounted, AtLeast: true}, nil
+			}
+		}
+		cursor, seen = next, seen+len(page)
+		switch {
+		case next == "":
+			return w, nil
+		case seen >= mostServers:
+			w.AtLeast = true
+			return w, nil
+		}
 	}
 }

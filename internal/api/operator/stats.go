@@ -15,7 +15,7 @@ import (
 // StatsRoutes are the routes of statistics.
 func StatsRoutes(reporter *Reporter) []api.Route {
 	return []api.Route{route("GET /v1/stats", func(w http.ResponseWriter, r *http.Request) error {
-		q, err := api.ReadQuery(r, "days")
+		q, err := api.ReadQuery(r, "days", "waiting")
 		if err != nil {
 			return err
 		}
@@ -23,7 +23,14 @@ func StatsRoutes(reporter *Reporter) []api.Route {
 		if err != nil {
 			return err
 		}
+		count, err := api.Choice(q, "waiting", "true", "false")
+		if err != nil {
+			return err
+		}
 		report, err := reporter.Report(r.Context(), days)
+		if err == nil && count == "true" {
+			report.Waiting, err = reporter.waiting(r.Context())
+		}
 		if err != nil {
 			return unreachable(err)
 		}

@@ -78,6 +78,8 @@ type Store interface {
 	DueHeads(ctx context.Context, shard int, by time.Time, limit int) ([]Parked, error)
 	// IsParked returns those of the spots that hold a delivery.
 	IsParked(ctx context.Context, spots []Spot) (map[Spot]bool, error)
+	// CountParked counts the deliveries under key, up to most. It reads each.
+	CountParked(ctx context.Context, key string, most int) (int, error)
 	// Unpark empties spots.
 	Unpark(ctx context.Context, spots []Spot) error
 }

@@ -121,8 +121,8 @@ func accepting(t *testing.T, w *World) {
 		key   bool
 		units float64
 	}{
-		{"without a key", false, 1},
-		{"with a deduplication key", true, 3},
+		{"without a key", false, 3},
+		{"with a deduplication key", true, 5},
 	} {
 		before, was, since := w.Used(), w.Estimated(), time.Now()
 		for n := range calls {

@@ -1,0 +1,112 @@
+package operator
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"fedpost/internal/api"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
+)
+
+// Spots is what the routes need of the parking lots.
+type Spots interface {
+	ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) (ps []parking.Parked, next string, err error)
+	CountParked(ctx context.Context, key string, most int) (int, error)
+}
+
+// WaitingRoutes is the route that lists what waits for a server.
+func WaitingRoutes(s Spots) []api.Route {
+	return []api.Route{route("GET /v1/servers/{host}/waiting", waitingHandler{s}.list)}
+}
+
+type waitingHandler struct{ spots Spots }
+
+// mostCounted is up to how many waiting deliveries are counted: each has to be read.
+const mostCounted = 10_000
+
+func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
+	n, err := registry.ParseName(r.PathValue("host"))
+	if err != nil {
+		return serverProblem(err)
+	}
+	if _, many := circuit.FamilyOf(n.Key); n.ByURL() || many {
+		return serverProblem(fmt.Errorf("%w: deliveries wait for a host, or for an inbox", registry.ErrNotApplicable))
+	}
+	q, err := api.ReadQuery(r, "cursor", "limit")
+	if err != nil {
+		return err
+	}
+	limit, err := api.Number(q, "limit", defaultWaiting, 1, mostDeadLetters)
+	if err != nil {
+		return err
+	}
+	shard, after, err := parseWaitingCursor(q.Get("cursor"))
+	if err != nil {
+		return api.BadCursor()
+	}
+	page := contract.Waiting{Server: n.String(), Deliveries: []contract.WaitingDelivery{}}
+	for shard < parking.Shards && len(page.Deliveries) < limit {
+		ps, next, err := h.spots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
+		if err != nil {
+			return unreachable(err)
+		}
+		for _, p := range ps {
+			page.Deliveries = append(page.Deliveries, waiting(p))
+		}
+		if after = next; next == "" {
+			shard++
+		}
+	}
+	if shard < parking.Shards {
+		page.NextCursor = formatWaitingCursor(shard, after)
+	}
+	if page.Count, err = h.spots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
+		return unreachable(err)
+	}
+	if page.AtLeast = page.Count > mostCounted; page.AtLeast {
+		page.Count = mostCounted
+	}
+	return api.Answer(w, r, http.StatusOK, page)
+}
+
+// defaultWaiting is how many deliveries a page has by default.
+const defaultWaiting = 100
+
+func waiting(p parking.Parked) contract.WaitingDelivery {
+	d := contract.WaitingDelivery{
+		Activity: string(p.Activity.ID), Type: p.Activity.Type, KeyID: p.Activity.KeyID, Attempts: p.Delivery.Attempts,
+		Since: p.Since, GiveUpAt: p.GiveUp, OrderingKey: p.Activity.OrderingKey,
+	}
+	if len(p.Delivery.Targets) > 0 {
+		d.Inbox = p.Delivery.Targets[0].Inbox
+	}
+	return d
+}
+
+// A cursor is the shard and the place in it, encoded so that clients make none.
+func formatWaitingCursor(shard int, after string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(shard) + " " + after))
+}
+
+func parseWaitingCursor(s string) (shard int, after string, err error) {
+	if s == "" {
+		return 0, "", nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return 0, "", fmt.Errorf("cursor: %w", err)
+	}
+	number, after, _ := strings.Cut(string(b), " ")
+	shard, err = strconv.Atoi(number)
+	if err != nil || shard < 0 || shard >= parking.Shards {
+		return 0, "", registry.ErrBadCursor
+	}
+	return shard, after, nil
+}
