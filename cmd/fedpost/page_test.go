@@ -107,6 +107,7 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 		t.Fatalf("no activity: %s", letters)
 	}
 	b.see("/activities/"+id[1], "1 delivered", "2 failed", "1 dead", "/gone", "404", "bad.example")
+	b.see("/events", "recipient.gone", "recipient.dead", "/gone")
 	b.act("/activities/"+id[1]+"/retry", nil, "tried again")
 	b.act("/dead/retry?host="+host[1], nil, "sent again")
 

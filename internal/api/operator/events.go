@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -32,8 +33,15 @@ const (
 	mostWaiting = 64
 )
 
-// now is the cursor of a reader who wants none of the events that there are.
-const now = "now"
+// Cursors of readers who have none yet.
+const (
+	// now leaves out all events that there are.
+	now = "now"
+	// recent begins shortly before the end, for people who look at the feed.
+	recent = "recent"
+	// recentItems is how many items of each log are recent. Most items have a few events.
+	recentItems = 12
+)
 
 func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	q, err := api.ReadQuery(r, "after", "type", "limit", "wait")
@@ -53,8 +61,8 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	query := events.Query{After: q.Get("after"), Kinds: kinds, Limit: limit}
-	if query.After == now {
-		if query.After, err = h.feed.Store.EventsEnd(r.Context()); err != nil {
+	if query.After == now || query.After == recent {
+		if query.After, err = h.end(r.Context(), query.After == recent); err != nil {
 			return unreachable(err)
 		}
 	}
@@ -68,7 +76,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, err := h.feed.Read(r.Context(), query)
 	if errors.Is(err, events.ErrBadCursor) {
-		return contract.NewProblem(http.StatusBadRequest, "The query parameter after is none that was given out as next. Leave it out to begin with the oldest event, or give now.")
+		return contract.NewProblem(http.StatusBadRequest, "The query parameter after is none that was given out as next. Leave it out to begin with the oldest event, or give now or recent.")
 	}
 	if err != nil {
 		return unreachable(err)
@@ -78,6 +86,16 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		page.Events[i] = contract.EventOf(e)
 	}
 	return api.Answer(w, r, http.StatusOK, page)
+}
+
+// end is the cursor behind all events, or shortly before.
+func (h eventHandlers) end(ctx context.Context, before bool) (string, error) {
+	end, err := h.feed.Store.EventsEnd(ctx)
+	if err != nil || !before {
+		return end, err
+	}
+	c, err := events.ParseCursor(end)
+	return c.Back(recentItems).String(), err
 }
 
 // kindsOf reads a list of types with commas between them.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api/contract"
@@ -71,6 +72,32 @@ func TestEventsAreReadPageByPage(t *testing.T) {
 	w.must("GET", "/v1/events?after=now", "", &page)
 	if len(page.Events) != 0 || page.More || page.Next != next {
 		t.Errorf("after now: %+v", page)
+	}
+}
+
+// TestRecentEventsEndTheFeed: the newest are among them, however many there are.
+func TestRecentEventsEndTheFeed(t *testing.T) {
+	w := newWorld(t)
+	var page contract.Events
+	w.must("GET", "/v1/events?after=recent", "", &page)
+	if len(page.Events) != 0 || page.More {
+		t.Errorf("an empty feed has %+v", page)
+	}
+	var last string
+	for i := range 200 {
+		w.clock = start.Add(time.Duration(i) * time.Minute)
+		id := w.newID()
+		w.tell(id, 1, ledger.Recipient{State: activity.Dead, LastStatus: 500})
+		last = string(id)
+	}
+	w.must("GET", "/v1/events?after=recent&limit=1000", "", &page)
+	if n := len(page.Events); n < 12 || n > 96 || page.More || page.Events[n-1].ActivityID != last {
+		t.Errorf("%d events, more %t", len(page.Events), page.More)
+	}
+	var all contract.Events
+	w.must("GET", "/v1/events?limit=1000", "", &all)
+	if len(all.Events) != 200 || all.Next != page.Next {
+		t.Errorf("%d events in all, %q and %q", len(all.Events), all.Next, page.Next)
 	}
 }
 

@@ -18,6 +18,10 @@ func TestThePageInABrowser(t *testing.T) {
 	if packages == "" {
 		t.Skip("FEDPOST_BROWSER names no folder with playwright-core and axe-core: make page-shots")
 	}
+	s := serve(t, busy(t), true)
+	streamed := someEvents(1, "bGFzdA")
+	streamed.Events[0].Inbox, streamed.Events[0].Host = "https://streamed.example/inbox", "streamed.example"
+	s.api.set("/v1/events?after=bmV4dA&limit=100&type=recipient.gone", streamed)
 	// Node looks for packages beside the script.
 	script := filepath.Join(packages, "page.mjs")
 	text, err := os.ReadFile("browser/page.mjs")
@@ -27,7 +31,6 @@ func TestThePageInABrowser(t *testing.T) {
 	if err := os.WriteFile(script, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, busy(t), true)
 	s.api.set("/v1/servers/%2A.mastodon.down.example", contract.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
 	s.api.set("POST /v1/dead-letters/retry", contract.Retried{Retried: 7})
 	s.api.set("POST /v1/activities/"+anActivity+"/retry", contract.RetriedActivity{Retried: 11})

@@ -17,6 +17,7 @@ import (
 	"fedpost/internal/api/contract"
 	"fedpost/internal/api/page"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger/events"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -59,6 +60,9 @@ func (c *canned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		answer, ok = c.answers[at]
 	}
+	if q := r.URL.Query(); at == "/v1/events" && q.Get("after") != "recent" && !c.exact(r) {
+		answer = someEvents(0, q.Get("after"))
+	}
 	switch a := answer.(type) {
 	case int:
 		_ = contract.NewProblem(a, "The records cannot be reached. Try again.").Write(w)
@@ -73,6 +77,11 @@ func (c *canned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			c.Error(err)
 		}
 	}
+}
+
+func (c *canned) exact(r *http.Request) bool {
+	_, ok := c.answers[r.URL.EscapedPath()+"?"+r.URL.RawQuery]
+	return ok
 }
 
 // did returns what was changed since the last call.
@@ -104,6 +113,7 @@ func well(t testing.TB) *canned {
 	day := contract.History{From: night.Truncate(15 * time.Minute).Add(-95 * 15 * time.Minute), StepSeconds: 900, Since: night.Add(-10 * time.Minute), Counts: map[string][]int{}}
 	return &canned{TB: t, answers: map[string]any{
 		"/v1/stats": stats, "/v1/stats/history?period=hour": empty, "/v1/stats/history?period=day": day,
+		"/v1/events":  contract.Events{Events: []contract.Event{}, Next: "bmV4dA"},
 		"/v1/servers": contract.Servers{Servers: []contract.Server{}}, "/v1/dead-letters": contract.DeadLetters{DeadLetters: []contract.DeadLetter{}},
 	}}
 }
@@ -180,6 +190,8 @@ func busy(t testing.TB) *canned {
 	}
 	c.answers["/v1/stats/history?period=hour"], c.answers["/v1/stats/history?period=day"] = hour, day
 	c.answers["/v1/dead-letters"] = letters(31)
+	c.answers["/v1/events"] = someEvents(40, "bmV4dA")
+	c.answers["/v1/events?after=bmV4dA&limit=100"] = someEvents(0, "bmV4dA")
 	c.answers["/v1/activities/"+anActivity] = someActivity()
 	return c
 }
@@ -218,6 +230,21 @@ func someActivity() contract.Status {
 		a.Recipients = append(a.Recipients, r)
 	}
 	return a
+}
+
+func someEvents(n int, next string) contract.Events {
+	page := contract.Events{Events: []contract.Event{}, Next: next}
+	for i := range n {
+		kind := events.Kinds[i%len(events.Kinds)]
+		e := contract.Event{ID: fmt.Sprintf("evt_%d", i), Type: kind, Time: night.Add(time.Duration(i-n) * 7 * time.Minute), Host: fmt.Sprintf("host%d.example", i), Reason: "no answer in time"}
+		if strings.HasPrefix(string(kind), "recipient.") {
+			e.Inbox, e.ActivityID, e.Status, e.Reason = "https://"+e.Host+"/users/somebody/inbox", anActivity, 410, "answered 410 Gone: "+evil
+			e.Activity = &contract.About{Type: "Create"}
+			e.Count, e.Since = i, night.Add(-48*time.Hour)
+		}
+		page.Events = append(page.Events, e)
+	}
+	return page
 }
 
 func escaped(name string) string {

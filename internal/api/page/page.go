@@ -68,6 +68,8 @@ func New(o Options) *Page {
 		"GET /activities/{id}":        p.activity,
 		"GET /activities/{id}/{act}":  p.askActivity,
 		"POST /activities/{id}/{act}": p.actActivity,
+		"GET /events":                 p.events,
+		"GET /events/stream":          p.stream,
 		"GET /dead":                   p.dead,
 		"GET /dead/{act}":             p.askDead,
 		"POST /dead/{act}":            p.actDead,

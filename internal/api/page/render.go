@@ -131,6 +131,7 @@ var funcs = template.FuncMap{
 	"path":    url.PathEscape,
 	"word":    word,
 	"answer":  answer,
+	"what":    what,
 }
 
 // clean cuts what a stranger may have written, and takes out what could turn the

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fedpost/internal/ledger/events"
 )
 
 // thousands writes a number in groups of three digits.
@@ -112,4 +114,13 @@ func answer(status int, text string) string {
 		return number
 	}
 	return number + " " + text
+}
+
+// what is the phase or state that an event is about, for its colour.
+func what(kind events.Kind) string {
+	_, state, _ := strings.Cut(string(kind), ".")
+	if state == "recovered" {
+		return "healthy"
+	}
+	return state
 }

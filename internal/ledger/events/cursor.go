@@ -64,5 +64,14 @@ func ParseCursor(s string) (c Cursor, err error) {
 	return c, nil
 }
 
+// Back returns the cursor that is a number of items of each log before c, or at the begin.
+// Items are numbered without a gap.
+func (c Cursor) Back(items uint64) Cursor {
+	for i, p := range c {
+		c[i] = Position{Number: p.Number - min(items, p.Number)}
+	}
+	return c
+}
+
 // MostInItem is how many events one item of a log has at most.
 const MostInItem = 100

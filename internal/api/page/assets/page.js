@@ -2,6 +2,30 @@
 // same.
 (() => {
   "use strict";
+  const table = document.getElementById("events");
+  if (!table) return;
+  const live = document.getElementById("live");
+  const most = 500; // rows that stay
+  const stream = new EventSource(table.dataset.stream);
+  const say = (text) => { if (live.textContent !== text) live.textContent = text; };
+  let lost = 0;
+  stream.onopen = () => { clearTimeout(lost); lost = 0; say("The newest first. New ones appear by themselves."); };
+  stream.onmessage = (m) => {
+    // A row is parsed in a table; the server has escaped what strangers wrote.
+    const rows = new DOMParser().parseFromString("<table><tbody>" + m.data + "</tbody></table>", "text/html").querySelectorAll("tr");
+    const body = table.tBodies[0];
+    body.prepend(...rows);
+    while (body.rows.length > most) body.lastElementChild.remove();
+    document.querySelector(".empty")?.remove();
+  };
+  // Each answer of the stream ends after some seconds and the browser asks again, so only
+  // a longer silence is news.
+  stream.onerror = () => { lost ||= setTimeout(() => say("fedpost does not answer. What is shown here is old."), 10000); };
+  addEventListener("pagehide", () => stream.close());
+})();
+
+(() => {
+  "use strict";
   const every = Number(document.body.dataset.refresh) * 1000;
   const main = document.getElementById("main");
   const renewal = document.getElementById("renewal");

@@ -75,7 +75,7 @@ const places = {
   "server-paused": "/servers/limited.example", "server-blocked": "/servers/" + encoded("*.bad.example"), "server-sipher": "/servers/" + encoded("https://peer.example"),
   block: "/servers/mastodon.down.example/block", pause: "/servers/mastodon.down.example/pause", limit: "/servers/limited.example/limit",
   retry: "/activities/" + activity + "/retry", dead: "/dead", "dead-host": "/dead?host=hub.example", "dead-retry": "/dead/retry?host=hub.example",
-  activities: "/activities", activity: "/activities/" + activity, cancel: "/activities/" + activity + "/cancel",
+  events: "/events", activities: "/activities", activity: "/activities/" + activity, cancel: "/activities/" + activity + "/cancel",
   error: "/servers/nowhere.example/check", done: "/servers/mastodon.down.example?done=check",
 };
 
@@ -152,6 +152,18 @@ const places = {
   if (page.url() !== base + down) fault("do nothing", "leads to " + page.url());
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.waitForURL(/sign-in$/);
+  await page.context().close();
+}
+
+// New events appear by themselves.
+{
+  const page = await open({ viewport: wide }, "events");
+  await signIn(page);
+  await page.goto(base + "/events?about=gone");
+  await page.getByText("appear by themselves").waitFor({ timeout: 5000 }).catch(() => fault("events", "there is no stream"));
+  await page.getByText("streamed.example").waitFor({ timeout: 5000 }).catch(() => fault("events", "a new event does not appear"));
+  const first = await page.locator("#events tbody tr").first().textContent();
+  if (!first.includes("streamed.example")) fault("events", "the newest is not first: " + first);
   await page.context().close();
 }
 

@@ -1,0 +1,138 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
+)
+
+// eventList is the page of events, the newest first.
+type eventList struct {
+	Filters []filter
+	Events  []contract.Event
+	// Stream is where the events that follow come from.
+	Stream string
+}
+
+// about are the choices of the page of events.
+var about = []struct{ text, name, types string }{
+	{"All", "", ""},
+	{"Servers", "servers", "server.unhealthy,server.exhausted,server.gone,server.recovered"},
+	{"Recipients that are gone", "gone", "recipient.gone"},
+	{"Refused and given up", "failed", "recipient.failed,recipient.dead"},
+}
+
+const (
+	// shownEvents is how many events are shown at first.
+	shownEvents = 100
+	// eventReads is how many pages of recent events are read for that.
+	eventReads = 10
+)
+
+func (p *Page) events(v *visit) error {
+	var l eventList
+	chosen := v.r.URL.Query().Get("about")
+	query := client.EventQuery{After: "recent", Limit: 1000}
+	for _, a := range about {
+		where := "/events"
+		if a.name != "" {
+			where += "?about=" + a.name
+		}
+		l.Filters = append(l.Filters, filter{a.text, where, a.name == chosen})
+		if a.name == chosen && a.types != "" {
+			query.Types = strings.Split(a.types, ",")
+		}
+	}
+	for range eventReads {
+		page, err := v.api.Events(v.r.Context(), query)
+		if err != nil {
+			return err
+		}
+		l.Events = append(l.Events, page.Events...)
+		l.Events = l.Events[max(0, len(l.Events)-shownEvents):]
+		if query.After = page.Next; !page.More {
+			break
+		}
+	}
+	slices.Reverse(l.Events)
+	l.Stream = "/events/stream?" + url.Values{"after": {query.After}, "type": {strings.Join(query.Types, ",")}}.Encode()
+	v.show(http.StatusOK, "events", view{Title: "Events", Nav: "events", Data: l})
+	return nil
+}
+
+const (
+	// streamTime is how long one answer goes on. It ends before the server would cut it
+	// off, and the browser asks again where it ended.
+	streamTime = 25 * time.Second
+	// streamWait is how long the API is asked to wait for an event.
+	streamWait = 20 * time.Second
+)
+
+// stream sends events as they come, as rows of the page's table: server-sent events.
+// https://html.spec.whatwg.org/multipage/server-sent-events.html
+func (p *Page) stream(v *visit) error {
+	q := v.r.URL.Query()
+	query := client.EventQuery{After: q.Get("after"), Limit: shownEvents}
+	if last := v.r.Header.Get("Last-Event-ID"); last != "" {
+		query.After = last
+	}
+	if types := q.Get("type"); types != "" {
+		query.Types = strings.Split(types, ",")
+	}
+	ctx, cancel := context.WithTimeout(v.r.Context(), streamTime)
+	defer cancel()
+	// The first look finds what is wrong with the request while that can be said.
+	page, err := v.api.Events(ctx, query)
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(v.w)
+	if _, err := fmt.Fprint(v.w, "retry: 1000\n\n"); err != nil {
+		return nil // the visitor has left
+	}
+	for {
+		if err := p.tell(v.w, page, v.now()); err != nil {
+			p.o.Log.DebugContext(ctx, "events were not read to their end", "error", err)
+			return nil
+		}
+		if err := out.Flush(); err != nil {
+			return nil
+		}
+		// Nothing came for as long as the API waits, or fedpost stops: the answer ends.
+		if query.After = page.Next; query.Wait > 0 && len(page.Events) == 0 || ctx.Err() != nil {
+			return nil
+		}
+		query.Wait = streamWait
+		if page, err = v.api.Events(ctx, query); err != nil {
+			if ctx.Err() == nil {
+				p.o.Log.InfoContext(ctx, "stream of events", "error", err)
+			}
+			return nil // the browser asks again
+		}
+	}
+}
+
+// tell writes a page of events as one event of the stream, the newest row first.
+func (p *Page) tell(w http.ResponseWriter, page contract.Events, now time.Time) error {
+	if len(page.Events) == 0 {
+		_, err := fmt.Fprint(w, ":\n\n") // is anybody there?
+		return err
+	}
+	rows := slices.Clone(page.Events)
+	slices.Reverse(rows)
+	var b bytes.Buffer
+	if err := pages["events"].ExecuteTemplate(&b, "rows", map[string]any{"Events": rows, "Now": now}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "id: %s\ndata: %s\n\n", page.Next, strings.ReplaceAll(strings.TrimSpace(b.String()), "\n", "\ndata: "))
+	return err
+}

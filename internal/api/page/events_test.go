@@ -1,0 +1,90 @@
+package page_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"fedpost/internal/api/contract"
+)
+
+func TestEventsAreShownTheNewestFirst(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	p := v.get("/events")
+	v.says(p, 200, "recipient.gone", "server.recovered", "host39.example", `href="/activities/`+anActivity+`"`, "(7 times since 2026-11-20 03:07)", `data-stream="/events/stream?after=bmV4dA&amp;type="`)
+	if newest, oldest := strings.Index(p.text, "host39.example"), strings.Index(p.text, "host0.example"); newest > oldest {
+		t.Error("the oldest is first")
+	}
+	s.api.asked = nil
+	v.says(v.get("/events?about=servers"), 200, `aria-current="true">Servers`)
+	if want := "/v1/events?after=recent&limit=1000&type=" + url.QueryEscape("server.unhealthy,server.exhausted,server.gone,server.recovered"); len(s.api.asked) != 1 || s.api.asked[0] != want {
+		t.Errorf("asked %q, want %q", s.api.asked, want)
+	}
+}
+
+// TestABurstOfEventsIsReadUpToABound: the newest hundred are shown.
+func TestABurstOfEventsIsReadUpToABound(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	many := someEvents(1000, "bW9yZQ")
+	many.More = true
+	s.api.set("/v1/events", many)
+	s.api.set("/v1/events?after=bW9yZQ&limit=1000", many)
+	s.api.asked = nil
+	p := v.get("/events")
+	if n := strings.Count(p.text, "<tr>"); n != 101 {
+		t.Errorf("%d rows", n)
+	}
+	if n := len(s.api.asked); n != 10 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+func TestEventsAreStreamedAsTheyCome(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	s.api.set("/v1/events?after=first&limit=100", someEvents(3, "second"))
+	s.api.set("/v1/events?after=second&limit=100&wait=20", someEvents(2, "third"))
+	s.api.set("/v1/events?after=third&limit=100&wait=20", someEvents(0, "third"))
+	s.api.asked = nil
+	p := v.get("/events/stream?after=first&type=")
+	if kind := p.Header.Get("Content-Type"); p.StatusCode != 200 || kind != "text/event-stream" {
+		t.Fatalf("%d %s %s", p.StatusCode, kind, p.text)
+	}
+	if !strings.HasPrefix(p.text, "retry: 1000\n\nid: second\ndata: <tr>") || !strings.Contains(p.text, "\n\nid: third\ndata: <tr>") {
+		t.Errorf("streamed %s", p.text)
+	}
+	if strings.Contains(p.text, "<script>alert") || !strings.Contains(p.text, "&lt;script&gt;") {
+		t.Error("a stranger's text is not escaped")
+	}
+	for line := range strings.Lines(p.text) {
+		if line != "\n" && !regexp.MustCompile(`^(retry|id|data): |^:`).MatchString(line) {
+			t.Errorf("the line %q is none of a stream", line)
+		}
+	}
+	// A browser that comes back goes on where it was.
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/events/stream?after=first", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Last-Event-ID", "third")
+	s.api.set("/v1/events?after=third&limit=100", someEvents(0, "third"))
+	s.api.asked = nil
+	p = v.ask(r)
+	if strings.Contains(p.text, "data:") || s.api.asked[0] != "/v1/events?after=third&limit=100" {
+		t.Errorf("asked %q, streamed %s", s.api.asked, p.text)
+	}
+}
+
+func TestAStreamFromNowhereIsRefused(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	s.api.set("/v1/events?after=nonsense&limit=100", contract.NewProblem(http.StatusBadRequest, "The query parameter after is none that was given out as next."))
+	v.says(v.get("/events/stream?after=nonsense"), 400, "none that was given out")
+	if p := s.visitor().get("/events/stream?after=first"); p.Request.URL.Path != "/sign-in" {
+		t.Errorf("streamed to a stranger: %s", p.text)
+	}
+}
