@@ -243,7 +243,7 @@ func endsProcesses(t *testing.T, last int) {
 }
 
 func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
-	w := world.New(t, world.Options{Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 82 }}})
+	w := world.New(t, world.Options{Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 77 }}})
 	w.Servers.Script("a.example", func(_ world.Request, n int) outcome.Outcome {
 		if w.Clock.Now().Before(world.Start.Add(3 * time.Hour)) {
 			return outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: "the key could not be loaded"}

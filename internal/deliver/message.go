@@ -37,7 +37,7 @@ func (v *invocation) message(ctx context.Context, m queue.Received) (disposition
 // message to its dead letters, and the ledger says for ever that it is retried.
 const (
 	lastReceives = 75
-	renewals     = 5
+	renewals     = 15
 )
 
 func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {

@@ -6,6 +6,7 @@ import (
 
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 // ProbeID is the name of one check of an outage, in logs: the server, and how many
@@ -103,8 +104,19 @@ func (r *Runner) checkInbox(ctx context.Context, s circuit.State, host string) e
 }
 
 // afterHost postpones an inbox's step until after the next step of its host, which is
-// down.
+// down. If the host answers probes, other inboxes hold it, and would hold this one until
+// they are given up. So one delivery to this inbox goes over to the host's lot, where it
+// has its turn to be the host's trial.
 func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
+	if host.AnswersProbes() {
+		ps, _, _, err := r.Lot.Next(ctx, s.Key, circuit.Sweep{}, 1)
+		if err != nil {
+			return err
+		}
+		if err := r.send(ctx, ps, parking.Release{Once: true}); err != nil {
+			return err
+		}
+	}
 	now := r.Now()
 	until := now.Add(r.Rules.CheckFirst)
 	if later := host.CheckAt.Add(r.Rules.RampEvery); later.After(until) {

@@ -278,6 +278,50 @@ func TestADeliveryToAnotherInboxBringsTheDailyCheckForward(t *testing.T) {
 	w.Expect(fine, map[string]activity.State{"https://a.example/fine": activity.Delivered})
 }
 
+// Found by the simulation: one inbox answered 500 and another reset connections, which
+// ended each check before an inbox that takes everything had its trial.
+func TestATrialThatIsResetIsTriedOnAnotherInbox(t *testing.T) {
+	for n := range 8 { // who comes first in the lot depends on the activities' ids
+		w := world.New(t, world.Options{})
+		w.Clock.Advance(time.Duration(n) * 37 * time.Second)
+		w.Servers.Script("https://a.example/reset", func(world.Request, int) outcome.Outcome {
+			return outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnReset, Err: "connection reset"}
+		})
+		w.Servers.Script("https://a.example/500", world.Answers(500))
+		w.Send(w.Activity("Create"), "https://a.example/reset")
+		w.Run(4*time.Hour, minut)
+		w.Send(w.Activity("Create"), "https://a.example/500")
+		fine := w.Send(w.Activity("Create"), "https://a.example/fine")
+		w.Run(15*minut, time.Second)
+		w.Expect(fine, map[string]activity.State{"https://a.example/fine": activity.Delivered})
+	}
+}
+
+// Found by the simulation: while one inbox holds its server, another with a circuit of its
+// own had no trial until the first was given up.
+func TestAnInboxThatIsWellIsFoundWhileAnotherHoldsTheServer(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const sick, broken = "https://a.example/sick", "https://a.example/broken"
+	w.Servers.Script(sick, world.Answers(500))
+	ids := []activity.ID{}
+	for range 4 {
+		w.Send(w.Activity("Create"), "https://a.example/inbox")
+		ids = append(ids, w.Send(w.Activity("Create"), sick))
+	}
+	w.Run(time.Hour, time.Second)
+	if s := state(t, w, circuit.InboxKey(sick)); !s.Parked {
+		t.Fatalf("the inbox has no circuit of its own: %s", world.Brief(s))
+	}
+	w.Servers.Script(broken, world.Down)
+	w.Send(w.Activity("Create"), broken)
+	w.Run(24*time.Hour, minut)
+	w.Servers.Script(sick, nil)
+	w.Run(2*24*time.Hour+2*time.Hour, minut)
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{sick: activity.Delivered})
+	}
+}
+
 // TestManyInboxesThatTakeNothingBringFewChecksForward: a server that answers probes and
 // takes nothing at any of 400 inboxes still costs few requests.
 func TestManyInboxesThatTakeNothingBringFewChecksForward(t *testing.T) {

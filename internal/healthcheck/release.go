@@ -1,7 +1,6 @@
 package healthcheck
 
 import (
-	"cmp"
 	"context"
 
 	"fedpost/internal/servers/circuit"
@@ -75,19 +74,14 @@ func (r *Runner) candidate(ctx context.Context, s circuit.State, from circuit.Sw
 		return candidate{}, err
 	}
 	c := candidate{at: at, waiting: len(ps) > 0, sole: end && from == (circuit.Sweep{})}
-	var tried *parking.Parked
+	lately := func(p *parking.Parked) int { return s.TriedLately(p.Delivery.Targets[0].Inbox) }
 	for i := range ps {
 		p := &ps[i]
 		c.sole = c.sole && p.Delivery.Targets[0].Inbox == ps[0].Delivery.Targets[0].Inbox
-		switch {
-		case p.IsOverdue(r.Now()):
-		case !s.HasTried(p.Delivery.Targets[0].Inbox):
-			c.p = cmp.Or(c.p, p)
-		default:
-			tried = cmp.Or(tried, p)
+		if !p.IsOverdue(r.Now()) && (c.p == nil || lately(p) < lately(c.p)) {
+			c.p = p
 		}
 	}
-	c.p = cmp.Or(c.p, tried)
 	return c, nil
 }
 

@@ -1,6 +1,8 @@
 package circuit
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"fedpost/internal/activity/outcome"
@@ -30,7 +32,7 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 		}
 		return s.kept(r, now)
 	}
-	// Tried stays, so that the inbox whose trial failed at the last check is not tried
+	// Tried stays, so that inboxes whose trials failed at the last check are not tried
 	// first again while other inboxes wait.
 	s.Phase, s.Since, s.Trials = HalfOpen, now, 0
 	s.CheckAt = now.Add(r.TrialTimeout)
@@ -51,11 +53,15 @@ func (s State) CheckFailed(r Rules, reason outcome.Reason, why string, now time.
 // So the daily check comes forward to Rules.CheckFirst from now, at most Rules.Checks
 // times in an outage, which bounds what a server with many inboxes costs that takes nothing.
 func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
-	if s.Phase != Unhealthy || s.Trials == 0 || s.HasTried(inbox) || r.quick(s.Checks) || s.Checks > 2*r.Checks {
+	if !s.AnswersProbes() || s.TriedLately(inbox) > 0 || r.quick(s.Checks) || s.Checks > 2*r.Checks {
 		return s
 	}
 	return s.Sooner(r, now.Add(r.CheckFirst), now)
 }
+
+// AnswersProbes reports whether the server answered the last probe, and only trials to some
+// of its inboxes failed.
+func (s State) AnswersProbes() bool { return s.Phase == Unhealthy && s.Trials > 0 }
 
 func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	s.Checks++
@@ -92,12 +98,24 @@ func (s State) TrialSent(r Rules, inbox string, sole bool, at Sweep, now time.Ti
 	}
 	s = t
 	s.Trials++
-	s.Tried, s.Sole, s.Sweep, s.CheckAt = inboxDigest(inbox), sole, at, now.Add(r.TrialTimeout)
+	s.Tried, s.Sole, s.Sweep, s.CheckAt = s.alsoTried(r, inbox), sole, at, now.Add(r.TrialTimeout)
 	return s.kept(r, now)
 }
 
-// HasTried reports whether the last trial went to inbox.
-func (s State) HasTried(inbox string) bool { return s.Tried == inboxDigest(inbox) }
+// alsoTried is Tried with inbox: the last Rules.Trials inboxes, so that the trials of one
+// check go to as many inboxes, if so many wait.
+func (s State) alsoTried(r Rules, inbox string) string {
+	digest := inboxDigest(inbox)
+	others := slices.DeleteFunc(strings.Fields(s.Tried), func(d string) bool { return d == digest })
+	all := append(others, digest)
+	return strings.Join(all[max(0, len(all)-r.Trials):], " ")
+}
+
+// TriedLately tells how lately a trial went to inbox: 0 if none of the last ones did, and
+// more the later it was.
+func (s State) TriedLately(inbox string) int {
+	return slices.Index(strings.Fields(s.Tried), inboxDigest(inbox)) + 1
+}
 
 // TrialPassed says that the server accepted the trial: the recovery begins.
 func (s State) TrialPassed(r Rules, now time.Time) State {
@@ -126,17 +144,18 @@ func (s State) TrialAnswered(r Rules, now time.Time) State {
 	return s
 }
 
-// TrialFailed says that the trial failed, which counts as a failed check. If the host has
-// answered (reason is outcome.ReasonNone), the inbox may be broken and not the host, so up
-// to Rules.Trials trials are made, to other inboxes if possible, before the check counts
-// as failed. If there is no other inbox, the first failed trial counts.
+// TrialFailed says that the trial failed, which counts as a failed check. The host has
+// answered a probe just before, so the inbox may be broken and not the host, unless the
+// reason is the host's own. So up to Rules.Trials trials are made, to other inboxes if
+// possible, before the check counts as failed. If there is no other inbox, the first failed
+// trial counts.
 func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
 		return s
 	}
 	s = t
-	if reason == outcome.ReasonNone && s.Trials < r.Trials && !s.Sole && !s.ofInbox() {
+	if !ofHost(reason) && s.Trials < r.Trials && !s.Sole && !s.ofInbox() {
 		return s.TrialVoid(r, now)
 	}
 	return s.failed(r, reason, why, now)

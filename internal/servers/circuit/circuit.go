@@ -81,9 +81,9 @@ type State struct {
 
 	// Checks counts the failed checks of this outage.
 	Checks int `json:"checks,omitempty"`
-	// Trials counts the trials since the server became half-open. Tried is a digest of
-	// the inbox that the last trial went to. Sole says that deliveries to no other inbox
-	// were parked then.
+	// Trials counts the trials since the server became half-open. Tried has digests of the
+	// inboxes that the last trials went to. Sole says that deliveries to no other inbox
+	// than that of the last trial were parked then.
 	Trials int    `json:"trials,omitempty"`
 	Tried  string `json:"tried,omitempty"`
 	Sole   bool   `json:"sole,omitempty"`

@@ -197,7 +197,7 @@ func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	s = s.TrialSent(rules, "https://a.example/1", false, Sweep{Shard: 1}, t0)
-	if !s.HasTried("https://a.example/1") || s.HasTried("https://a.example/2") || s.CheckAt.Sub(t0) != rules.TrialTimeout {
+	if s.TriedLately("https://a.example/1") == 0 || s.TriedLately("https://a.example/2") > 0 || s.CheckAt.Sub(t0) != rules.TrialTimeout {
 		t.Errorf("%+v", s)
 	}
 	s = s.TrialPassed(rules, t0)
@@ -237,12 +237,12 @@ func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
 	if s := ofInbox.TrialFailed(rules, outcome.ReasonNone, "answered 401", t0); s.Phase != Unhealthy || s.Checks != 1 {
 		t.Errorf("an inbox is tried again in the same check, where there is no other to try: %+v", s)
 	}
-	if s := trial.TrialFailed(rules, outcome.Timeout, "slow", t0); s.Phase != Unhealthy || s.Checks != 1 || s.CheckAt.Sub(t0) != 5*time.Minute {
+	if s := trial.TrialFailed(rules, outcome.ConnRefused, "refused", t0); s.Phase != Unhealthy || s.Checks != 1 || s.CheckAt.Sub(t0) != 5*time.Minute {
 		t.Errorf("%+v", s)
 	}
 	s := trial
 	for i := range rules.Trials - 1 {
-		s = s.TrialFailed(rules, outcome.ReasonNone, "answered 500", t0)
+		s = s.TrialFailed(rules, []outcome.Reason{outcome.ReasonNone, outcome.ConnReset}[i%2], "answered 500", t0)
 		if s.Phase != HalfOpen || s.CheckAt.After(t0) {
 			t.Fatalf("after %d trials: %+v", i+1, s)
 		}

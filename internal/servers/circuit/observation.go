@@ -29,7 +29,7 @@ func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	switch {
 	case out.Try != outcome.Made, out.Class == outcome.Unverified:
 	case out.HostFault():
-		if out.Reason == outcome.DNS || out.Reason == outcome.ConnRefused || out.Reason == outcome.TLS {
+		if ofHost(out.Reason) {
 			inbox = several
 		}
 		o.Inbox = joint(o.Inbox, inbox)
@@ -47,6 +47,11 @@ func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 // attempt with the key that the inbox could not verify.
 func Unverified(out outcome.Outcome) Observation {
 	return Observation{Failures: 1, Trailing: 1, Inbox: several, Reason: out.Reason, Why: out.Err}
+}
+
+// ofHost reports whether a failure for this reason is the same at all inboxes of a host.
+func ofHost(r outcome.Reason) bool {
+	return r == outcome.DNS || r == outcome.ConnRefused || r == outcome.TLS
 }
 
 func joint(a, b string) string {
