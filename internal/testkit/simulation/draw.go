@@ -183,7 +183,6 @@ func (d *drawing) posts() {
 	if d.has["manykeys"] {
 		total, lines = 60+d.IntN(140), 100
 	}
-	last := map[string]int{}
 	at := time.Duration(0)
 	bursts := d.has["burst"]
 	for range total {
@@ -214,10 +213,15 @@ func (d *drawing) posts() {
 	if d.has["busy"] {
 		d.busy()
 	}
-	// Those of a line are submitted one after another.
+	d.lines()
+}
+
+// lines has the posts of a line submitted one after another.
+func (d *drawing) lines() {
+	last := map[string]int{}
 	slices.SortStableFunc(d.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	for _, a := range d.Acts {
-		if a.Post.Ordering != "" {
+		if a.Post != nil && a.Post.Ordering != "" {
 			a.Post.After, last[a.Post.Ordering] = last[a.Post.Ordering], a.Post.N
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
+	"fedpost/internal/testkit/faults"
 )
 
 // expectAll has each post looked at when it has to be over, inbox by inbox.
@@ -86,6 +87,8 @@ func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
 		case !ok:
 		case !r.State.Final():
 			s.fail("late", "%s, and should be over by now; next attempt at %s", what, clock(r.NextAttemptAt.Sub(s.began)))
+		case delivered && r.State == activity.Dead && s.deadly() && strings.HasPrefix(r.Note, "received "):
+			// A message whose processes die again and again is taken for the cause.
 		case delivered && r.State != activity.Delivered:
 			s.fail("lost", "%s, although the server has been well for long enough", what)
 		case r.State != activity.Delivered && len(d.accepted) > 0 && !d.accepted[0].excused && len(p.ids) == 1:
@@ -107,6 +110,14 @@ func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
 	if sum != len(p.inboxes) || unlisted < 0 || unlisted > ended {
 		s.fail("counts", "post %d has %d recipients, lists %d and counts %v", p.N, len(p.inboxes), seen, v.Counts)
 	}
+}
+
+// deadly reports whether processes die in this story.
+func (s *sim) deadly() bool {
+	at := slices.Collect(maps.Values(s.scenario.Faults.At))
+	return s.scenario.Faults.Die > 0 || slices.ContainsFunc(at, func(t Trouble) bool {
+		return t.Kind == faults.DieBefore || t.Kind == faults.DieAfter || t.Kind == faults.DieHalfway
+	})
 }
 
 // checkEnd looks for what is left when everything has come to rest.

@@ -34,20 +34,38 @@ func (s *sim) expect(p Post, to Inbox, due time.Duration) expectation {
 	if len(s.servers[to.Server].Inboxes) > 0 {
 		others = patience(Span{To: time.Hour})
 	}
+	// After a long outage an inbox has a check a day, which comes after that of its host
+	// while the host is held by another inbox that takes nothing.
+	long := func(outage Span) time.Duration {
+		if d := patience(outage); d <= slow || !s.othersDown(to) {
+			return d
+		}
+		return patience(outage) + slow
+	}
 	var outage Span
 	for _, trouble := range append(s.troubles(p, to), Span{1 << 62, 1 << 62}) {
-		if by := max(due, outage.To) + max(patience(outage), others) + slack; by < trouble.From {
+		if by := max(due, outage.To) + max(long(outage), others) + slack; by < trouble.From {
 			if by < due+giveUp {
 				return expectation{by: by, must: !s.mayEnd(p, to)}
 			}
 			return end
 		}
-		if outage.To == 0 || outage.To+max(patience(outage), others)+slack < trouble.From {
+		if outage.To == 0 || outage.To+max(long(outage), others)+slack < trouble.From {
 			outage = trouble
 		}
 		outage.To = max(outage.To, trouble.To)
 	}
 	return end
+}
+
+// othersDown reports whether another inbox of a server takes nothing for long.
+func (s *sim) othersDown(to Inbox) bool {
+	for path, ps := range s.servers[to.Server].Inboxes {
+		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool { return t.To-t.From > 2*time.Hour }) {
+			return true
+		}
+	}
+	return false
 }
 
 // patience is how long after an outage what waits for its end may take.

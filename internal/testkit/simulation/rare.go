@@ -24,6 +24,12 @@ func (d *drawing) rare() {
 		d.flapping()
 	case 4, 5:
 		d.duels()
+	case 6, 7:
+		d.closing()
+	case 8:
+		d.rabble()
+	case 9, 10:
+		d.held()
 	}
 }
 
