@@ -6,6 +6,10 @@
 // the rules by which SQS and DynamoDB bill are few, and depend on sizes that the ports
 // know. A Meter counts the requests of AWS clients, those of the SDK's own retries
 // included, and the capacity that DynamoDB reports for them.
+//
+// From these counts a model computes what a month of any load costs (Load, Stack.Bill), and
+// what large loads need of everything that has a limit (Scenario). docs/costs.md and
+// docs/scale.md have its numbers, and tests hold the model against counts.
 package cost
 
 import (
