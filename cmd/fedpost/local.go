@@ -166,12 +166,17 @@ func (s settings) serve(ports app.Ports, listen string, sweep func(context.Conte
 	if err != nil {
 		return nil, err
 	}
+	pump, err := app.Pump(s.HealthCheck(), ports)
+	if err != nil {
+		return nil, err
+	}
 	front := page.New(page.Options{Enter: page.ByToken(api, s.Access.Token != ""), Now: time.Now, Log: ports.Log})
 	handler := sqsevent.Handler{Worker: deliver, Sources: local.Sources()}
 	return local.Start(local.Options{
 		Listen: listen, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: ports.Bell.Stop,
-		Services: local.Services{API: faces(api, meter.Handler(api, ports.Log), front), Deliver: handler.Handle, HealthCheck: health.Run},
-		Timeout:  topology.Deliver.Timeout, Every: s.every, Log: ports.Log,
+		Background: func(ctx context.Context) { events.OnRing(ctx, ports.Bell, ports.Log, pump) },
+		Services:   local.Services{API: faces(api, meter.Handler(api, ports.Log), front), Deliver: handler.Handle, HealthCheck: health.Run},
+		Timeout:    topology.Deliver.Timeout, Every: s.every, Log: ports.Log,
 	})
 }
 

@@ -20,15 +20,16 @@ type commands struct {
 	Up   up   `cmd:"" help:"Run everything in one process, as a server."`
 	Demo demo `cmd:"" help:"Send activities to sample servers that accept, throttle, hang, refuse or vanish, and watch."`
 
-	Send    send           `cmd:"" help:"Hand over an activity, or a Sipher job."`
-	Status  status         `cmd:"" help:"Show the state of an activity and of each recipient."`
-	Cancel  cancel         `cmd:"" help:"Cancel an activity: recipients that do not have it yet will not get it."`
-	Retry   retry          `cmd:"" help:"Give failed and dead recipients of an activity fresh attempts."`
-	Events  eventsCommand  `cmd:"" help:"List what became of deliveries and servers, or follow it."`
-	Dead    dead           `cmd:"" help:"List and retry dead letters: deliveries that were given up."`
-	Servers serversCommand `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
-	Keys    keysCommand    `cmd:"" help:"Make, store and show signing keys."`
-	Stats   statsCommand   `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
+	Send     send            `cmd:"" help:"Hand over an activity, or a Sipher job."`
+	Status   status          `cmd:"" help:"Show the state of an activity and of each recipient."`
+	Cancel   cancel          `cmd:"" help:"Cancel an activity: recipients that do not have it yet will not get it."`
+	Retry    retry           `cmd:"" help:"Give failed and dead recipients of an activity fresh attempts."`
+	Events   eventsCommand   `cmd:"" help:"List what became of deliveries and servers, or follow it."`
+	Webhooks webhooksCommand `cmd:"" help:"List, set, delete and test webhooks: URLs that events are sent to."`
+	Dead     dead            `cmd:"" help:"List and retry dead letters: deliveries that were given up."`
+	Servers  serversCommand  `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
+	Keys     keysCommand     `cmd:"" help:"Make, store and show signing keys."`
+	Stats    statsCommand    `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
 
 	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
 

@@ -49,6 +49,11 @@ func showStats(out io.Writer, s client.Stats) error {
 	if _, err := fmt.Fprintf(out, "\nrecipients  %s\nservers     %s\n", counts(s.Counts), servers); err != nil {
 		return err
 	}
+	if len(s.Webhooks) > 0 {
+		if _, err := fmt.Fprintf(out, "webhooks    %s\n", counts(s.Webhooks)); err != nil {
+			return err
+		}
+	}
 	if len(s.Unhealthy) == 0 {
 		return nil
 	}

@@ -29,6 +29,9 @@ func ReadInput(r *http.Request) (Input, error) {
 // Text returns a string; an empty one is a fault. It returns "" if the field is absent.
 func (in Input) Text(name string) string { return in.o.named(name) }
 
+// Bool returns whether a field is true; an absent one is false.
+func (in Input) Bool(name string) bool { return in.o.flag(name, false) }
+
 // Duration returns a duration, 0 if absent. A duration below least is a fault.
 func (in Input) Duration(name string, least time.Duration) time.Duration {
 	return in.o.duration(name, least)

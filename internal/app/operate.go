@@ -12,6 +12,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/ledger/stats"
+	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/ratelimit"
 )
 
@@ -46,8 +47,9 @@ func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, err
 	reviver := deadletter.Reviver{Store: deadLetters, Queues: p.sender, Now: now}
 	report := &operator.Reporter{
 		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
-		Store:  s, Servers: known, Spots: s, Circuits: s, Tally: tally, Now: now,
+		Store:  s, Servers: known, Spots: s, Circuits: s, Webhooks: s, Tally: tally, Now: now,
 	}
+	webhooks := webhook.Registry{Store: s, Sealer: p.Sealer, Tail: s.EventsEnd, Hand: p.handOver, Now: now}
 	return slices.Concat(
 		operator.ServerRoutes(known, now),
 		operator.DeadLetterRoutes(deadLetters, reviver, now),
@@ -55,6 +57,7 @@ func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, err
 		operator.WaitingRoutes(s),
 		operator.RetryRoutes(deadletter.Retrier{Ledger: s, Reviver: reviver}, now),
 		operator.StatsRoutes(report),
+		operator.WebhookRoutes(webhooks, p.AllowPrivate || c.Outbound.PlainHTTP),
 		operator.EventRoutes(events.Feed{Store: s, Bell: p.Bell}),
 		operator.FollowRoutes(s.Sipher()),
 	), nil

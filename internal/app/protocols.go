@@ -34,7 +34,7 @@ type federation struct {
 // more line here.
 func (p Ports) protocols(f federation) (protocol.Set, error) {
 	var s protocol.Set
-	for _, register := range []func(federation) (protocol.Protocol, error){p.activityPub, p.sipher} {
+	for _, register := range []func(federation) (protocol.Protocol, error){p.activityPub, p.sipher, p.webhooks} {
 		one, err := register(f)
 		if err != nil {
 			return nil, err

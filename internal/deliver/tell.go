@@ -36,7 +36,7 @@ type untold struct {
 // recorded by then, and u's message is not acknowledged before they are told. So whatever
 // crashes, the message comes back, and tells of them what take finds recorded.
 func (u *unit) tell(rs ...ledger.Recipient) {
-	if u.Events == nil {
+	if u.Events == nil || u.route.Quiet {
 		return
 	}
 	var about *events.About

@@ -132,3 +132,18 @@ func TestAServersOutageIsTold(t *testing.T) {
 		t.Errorf("%v", kinds)
 	}
 }
+
+// TestDeliveriesOfAQuietProtocolMakeNoEvents: webhooks' own would go on for ever.
+func TestDeliveriesOfAQuietProtocolMakeNoEvents(t *testing.T) {
+	w := world.New(t, world.Options{})
+	c := w.Config()
+	c.Protocols[0].Delivery.Quiet = true
+	w.Deliver = deliver.New(c)
+	w.Servers.Script("gone.example", world.Answers(410))
+	id := w.Send(w.Activity("Create"), "https://gone.example/1")
+	w.Run(time.Minute, time.Second)
+	w.Expect(id, map[string]activity.State{"https://gone.example/1": activity.Failed})
+	if got := told(t, w, id); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}

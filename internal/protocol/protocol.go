@@ -104,6 +104,8 @@ type Delivery struct {
 	// PerHost how many of these go to one host. A delivery that gets no place soon goes
 	// back to its queue.
 	InFlight, PerHost int
+	// Quiet: no events are told of these deliveries.
+	Quiet bool
 	// KeepDelivered and KeepFailed are how long the record of an activity with one target
 	// is kept after the delivery has succeeded or failed; 0: as long as other records.
 	KeepDelivered, KeepFailed time.Duration

@@ -8,20 +8,29 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// swapTelling is swap with the event of a server's change in the same transaction.
-func (s *Store) swapTelling(ctx context.Context, it *table.Item, cond table.Cond, key string, n circuit.News) error {
+// swapServer is swap of a server's state that has news.
+func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond, key string, n circuit.News) error {
 	host, _ := circuit.HostOf(key)
+	switch quiet, err := s.ofWebhook(ctx, host); {
+	case err != nil:
+		return err
+	case quiet:
+		return s.swap(ctx, it, cond)
+	}
 	kind := map[circuit.Phase]events.Kind{
 		circuit.Unhealthy: events.ServerUnhealthy, circuit.Exhausted: events.ServerExhausted,
 		circuit.Gone: events.ServerGone, circuit.Healthy: events.ServerRecovered,
 	}[n.Phase]
+	return s.swapTelling(ctx, it, cond, events.OfServer(kind, host, n.Why, n.Since))
+}
+
+// swapTelling is swap with an event in the same transaction.
+func (s *Store) swapTelling(ctx context.Context, it *table.Item, cond table.Cond, e events.Event) error {
 	it.Fence = newFence()
 	now := s.now()
 	err := s.tell(ctx, telling{
-		shard: shard(host, events.Shards), since: now, until: now, with: &table.Op{Put: it, Cond: cond},
-		events: func(map[string]bool) ([]events.Event, error) {
-			return []events.Event{events.OfServer(kind, host, n.Why, n.Since)}, nil
-		},
+		shard: shard(e.Host, events.Shards), since: now, until: now, with: &table.Op{Put: it, Cond: cond},
+		events: func(map[string]bool) ([]events.Event, error) { return []events.Event{e}, nil },
 	})
 	if _, conflict := found(err); !conflict {
 		return err

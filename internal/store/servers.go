@@ -135,7 +135,7 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 		cond = table.Free(s.now())
 	}
 	if told {
-		err = s.swapTelling(ctx, &it, cond, st.Key, news)
+		err = s.swapServer(ctx, &it, cond, st.Key, news)
 	} else {
 		err = s.swap(ctx, &it, cond)
 	}

@@ -25,6 +25,10 @@ type (
 	History         = contract.History
 	Event           = contract.Event
 	Events          = contract.Events
+	Webhook         = contract.Webhook
+	Webhooks        = contract.Webhooks
+	WebhookSettings = contract.WebhookSettings
+	WebhookTest     = contract.WebhookTest
 	Duration        = contract.Duration
 )
 

@@ -26,6 +26,8 @@ var types = map[string]any{
 	"Reason": contract.Block{}, "Pause": contract.Pause{},
 	"DeadLetter": contract.DeadLetter{}, "DeadLetters": contract.DeadLetters{}, "Selection": contract.Selection{}, "Retried": contract.Retried{},
 	"Stats": contract.Stats{}, "History": contract.History{}, "Follow": contract.Follow{}, "Follows": contract.Follows{}, "Problem": contract.Problem{}, "Health": contract.Health{},
+	"Event": contract.Event{}, "Events": contract.Events{}, "EventActivity": contract.About{},
+	"Webhook": contract.Webhook{}, "Webhooks": contract.Webhooks{}, "WebhookSettings": contract.WebhookSettings{}, "WebhookTest": contract.WebhookTest{},
 	"Discovery": nil, "Registration": nil, "Registered": nil, // the Sipher protocol's own
 }
 

@@ -19,6 +19,8 @@ type Stats struct {
 	Servers map[string]int `json:"servers"`
 	// Waiting is what waits for servers, if the request has asked for it.
 	Waiting *WaitingInAll `json:"waiting,omitempty"`
+	// Webhooks counts the webhooks by state.
+	Webhooks map[string]int `json:"webhooks"`
 	// Unhealthy lists some of these servers, the longest down first.
 	Unhealthy []Trouble `json:"unhealthyServers"`
 	// More: there are more servers than were counted.

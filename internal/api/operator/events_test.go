@@ -114,3 +114,78 @@ func TestWhatIsWrongWithARequestForEventsIsSaid(t *testing.T) {
 		w.refused(503, "cannot be reached", "GET", "/v1/events?after=now", "")
 	})
 }
+
+func TestWebhooksAreSetShownAndDeleted(t *testing.T) {
+	w := newWorld(t)
+	var one contract.Webhook
+	w.must("PUT", "/v1/webhooks/app", `{"url":"https://Social.example:443/hooks","types":["recipient.gone"],"batch":true}`, &one)
+	secret := one.Secret
+	if one.URL != "https://social.example/hooks" || secret == "" || one.State != contract.WebhookEnabled || !one.Batch {
+		t.Errorf("%+v", one)
+	}
+	w.must("PUT", "/v1/webhooks/app", `{"url":"https://social.example/hooks"}`, &one)
+	if one.Secret != "" || one.Batch || len(one.Types) != 0 {
+		t.Errorf("changed: %+v", one)
+	}
+	w.must("PUT", "/v1/webhooks/app", `{"url":"https://social.example/hooks","rotateSecret":true}`, &one)
+	if one.Secret == "" || one.Secret == secret {
+		t.Errorf("rotated: %+v", one)
+	}
+	w.must("GET", "/v1/webhooks/app", "", &one)
+	if one.Secret != "" {
+		t.Error("the secret is shown")
+	}
+	var test contract.WebhookTest
+	w.must("POST", "/v1/webhooks/app/test", "", &test)
+	var status contract.Status
+	w.must("GET", "/v1/activities/"+test.ID, "", &status)
+	if status.Status != "queued" {
+		t.Errorf("%+v", status)
+	}
+	var all contract.Webhooks
+	if w.must("GET", "/v1/webhooks", "", &all); len(all.Webhooks) != 1 {
+		t.Errorf("%+v", all)
+	}
+	if a := w.do("DELETE", "/v1/webhooks/app", ""); a.status != 204 || len(a.body) != 0 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if w.must("GET", "/v1/webhooks", "", &all); len(all.Webhooks) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestWhatIsWrongWithAWebhookIsSaid(t *testing.T) {
+	w := newWorld(t)
+	for body, says := range map[string]string{
+		`{}`:                               "/url",
+		`{"url":"http://a.example/"}`:      "is not https",
+		`{"url":"ftp://a.example/"}`:       "/url",
+		`{"url":"https://u:p@a.example/"}`: "/url",
+		`{"url":7}`:                        "/url",
+		`{"url":"https://a.example/","types":["gone"]}`:                                                      "/types/0",
+		`{"url":"https://a.example/","types":[]}`:                                                            "/types",
+		`{"url":"https://a.example/","batch":"yes"}`:                                                         "/batch",
+		`{"url":"https://a.example/","secret":"hush"}`:                                                       "is no secret",
+		`{"url":"https://a.example/","secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","rotateSecret":true}`: "leave out one",
+		`{"url":"https://a.example/","disabled":true}`:                                                       "/disabled",
+		`["https://a.example/"]`:                                                                             "object",
+	} {
+		w.refused(400, says, "PUT", "/v1/webhooks/app", body)
+	}
+	w.refused(400, "letters, digits", "PUT", "/v1/webhooks/a%20b", `{"url":"https://a.example/"}`)
+	w.refused(404, "no webhook", "GET", "/v1/webhooks/app", "")
+	w.refused(404, "no webhook", "DELETE", "/v1/webhooks/app", "")
+	w.refused(404, "no webhook", "POST", "/v1/webhooks/app/test", "")
+	w.refused(400, "not for requests of others", "POST", "/v1/activities", `{"protocol":"webhook","activity":{"type":"Create","actor":"https://a.example/u"},"recipients":["https://a.example/"]}`)
+	w.outage(func() {
+		w.refused(503, "cannot be reached", "GET", "/v1/webhooks", "")
+		w.refused(503, "cannot be reached", "GET", "/v1/webhooks/app", "")
+		w.refused(503, "cannot be reached", "PUT", "/v1/webhooks/app", `{"url":"https://a.example/"}`)
+		w.refused(503, "cannot be reached", "DELETE", "/v1/webhooks/app", "")
+		w.refused(503, "cannot be reached", "POST", "/v1/webhooks/app/test", "")
+	})
+	var none contract.Webhooks
+	if w.must("GET", "/v1/webhooks", "", &none); len(none.Webhooks) != 0 {
+		t.Errorf("stored: %+v", none)
+	}
+}

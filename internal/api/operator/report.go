@@ -15,6 +15,7 @@ import (
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger/stats"
+	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -38,6 +39,8 @@ type Reporter struct {
 	// Spots and Circuits tell how many deliveries wait for servers.
 	Spots    Spots
 	Circuits circuit.Store
+	// Webhooks lists the webhooks.
+	Webhooks webhook.Store
 	// Tally of this process, which is written before the counts are read.
 	Tally *stats.Tally
 	Now   func() time.Time
@@ -59,7 +62,7 @@ var always = []string{stats.Accepted, stats.Attempts, string(activity.Delivered)
 // which today is the last.
 func (s *Reporter) Report(ctx context.Context, days int) (contract.Stats, error) {
 	now := s.Now()
-	r := contract.Stats{At: now.UTC(), Counts: map[string]int{}, Servers: map[string]int{}, Unhealthy: []contract.Trouble{}}
+	r := contract.Stats{At: now.UTC(), Counts: map[string]int{}, Servers: map[string]int{}, Webhooks: map[string]int{}, Unhealthy: []contract.Trouble{}}
 	if err := s.Tally.Settle(ctx); err != nil {
 		return contract.Stats{}, err
 	}
@@ -73,6 +76,13 @@ func (s *Reporter) Report(ctx context.Context, days int) (contract.Stats, error)
 		return err
 	})
 	g.Go(func() error { return s.trouble(gctx, &r) })
+	g.Go(func() error {
+		all, err := s.Webhooks.Webhooks(gctx)
+		for _, w := range all {
+			r.Webhooks[stateOf(w)]++
+		}
+		return err
+	})
 	if err := g.Wait(); err != nil {
 		return contract.Stats{}, err
 	}

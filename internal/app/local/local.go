@@ -54,6 +54,8 @@ type Options struct {
 
 	Services Services
 
+	// Background, if not nil, runs until its context ends.
+	Background func(context.Context)
 	// Stopping, if not nil, is called at the begin of a stop, to end requests that wait.
 	Stopping func()
 
@@ -109,6 +111,9 @@ func Start(o Options) (*Server, error) {
 		s.done.Go(func() { m.Run(ctx) })
 	}
 	s.done.Go(func() { every(ctx, o.Every, "healthcheck", o.Log, o.Services.HealthCheck) })
+	if o.Background != nil {
+		s.done.Go(func() { o.Background(ctx) })
+	}
 	if o.Sweep != nil {
 		s.done.Go(func() { every(ctx, time.Minute, "sweep", o.Log, o.Sweep) })
 	}

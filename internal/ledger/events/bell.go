@@ -1,6 +1,11 @@
 package events
 
-import "sync"
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
 
 // Bell wakes readers of this process when this process has told something. Other
 // processes ring their own, so readers poll, too. A nil Bell never rings.
@@ -53,4 +58,32 @@ func (b *Bell) Next() <-chan struct{} {
 		b.next = make(chan struct{})
 	}
 	return b.next
+}
+
+// together is how long OnRing waits for further rings, so that the events of a storm are
+// taken together.
+const together = 200 * time.Millisecond
+
+// OnRing calls f after each ring until ctx ends. A failure is logged: the schedule, or the
+// next ring, makes up for it.
+func OnRing(ctx context.Context, b *Bell, log *slog.Logger, f func(context.Context) error) {
+	ring := b.Next()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ring:
+		}
+		pause := time.NewTimer(together)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+		ring = b.Next() // before f looks, which then misses nothing
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			log.WarnContext(ctx, "events could not be passed on at once", "error", err)
+		}
+	}
 }

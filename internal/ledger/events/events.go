@@ -72,10 +72,12 @@ const (
 	ServerGone Kind = "server.gone"
 	// ServerRecovered: a server of which one of the above was said is back.
 	ServerRecovered Kind = "server.recovered"
+	// WebhookDisabled: a webhook has failed for too long.
+	WebhookDisabled Kind = "webhook.disabled"
 )
 
 // Kinds lists all kinds.
-var Kinds = []Kind{RecipientGone, RecipientFailed, RecipientDead, ServerUnhealthy, ServerExhausted, ServerGone, ServerRecovered}
+var Kinds = []Kind{RecipientGone, RecipientFailed, RecipientDead, ServerUnhealthy, ServerExhausted, ServerGone, ServerRecovered, WebhookDisabled}
 
 // Event is one entry of the feed. Fields that do not apply are zero.
 type Event struct {
@@ -174,6 +176,14 @@ func OfServer(kind Kind, host, reason string, since time.Time) Event {
 		ID: name("server", host, string(kind), since.UTC().Format(time.RFC3339Nano)), Kind: kind,
 		Host: host, Reason: outcome.Clean(reason, longestText), Since: since,
 	}
+}
+
+// OfWebhook returns the event of a webhook that is disabled because it has failed since a
+// time.
+func OfWebhook(id, host, reason string, since time.Time) Event {
+	e := OfServer(WebhookDisabled, host, "webhook "+id+": "+reason, since)
+	e.ID = name("webhook", id, since.UTC().Format(time.RFC3339Nano))
+	return e
 }
 
 // name is an id made of parts. The prefix tells it from other ids.

@@ -33,7 +33,7 @@ type Open func(t *testing.T, now func() time.Time) Harness
 
 // Run tests the store on the tables that open returns.
 func Run(t *testing.T, open Open) {
-	for _, g := range []group{activities, ordered, claims, races, records, clients, lots, servers, deadLetters, notes, contents, finding, views, costs, model, markers, payloads, tasks, signingKeys, feed} {
+	for _, g := range []group{activities, ordered, claims, races, records, clients, lots, servers, deadLetters, notes, contents, finding, views, costs, model, markers, payloads, tasks, signingKeys, feed, webhooks} {
 		t.Run(g.name, func(t *testing.T) {
 			for _, c := range g.cases {
 				t.Run(c.name, func(t *testing.T) { c.test(newBed(t, open)) })

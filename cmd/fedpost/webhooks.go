@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"fedpost/internal/api/client"
+)
+
+type webhooksCommand struct {
+	List   webhooksList   `cmd:"" help:"List webhooks, their state and what they get."`
+	Put    webhooksPut    `cmd:"" help:"Make a webhook, change it, or enable it again."`
+	Delete webhooksDelete `cmd:"" help:"Delete a webhook."`
+	Test   webhooksTest   `cmd:"" help:"Send a test event."`
+}
+
+func webhookPath(id string) string { return "/v1/webhooks/" + url.PathEscape(id) }
+
+type webhooksList struct{ remote }
+
+// Run lists.
+func (c webhooksList) Run(ctx context.Context, out io.Writer) error {
+	return call(ctx, c.remote, out, http.MethodGet, "/v1/webhooks", nil, func(out io.Writer, l client.Webhooks) error {
+		if len(l.Webhooks) == 0 {
+			_, err := fmt.Fprintln(out, "none")
+			return err
+		}
+		rows := make([][]string, len(l.Webhooks))
+		for i, w := range l.Webhooks {
+			types := strings.Join(w.Types, ",")
+			if types == "" {
+				types = "all"
+			}
+			if w.Batch {
+				types += " (batches)"
+			}
+			rows[i] = []string{w.ID, w.State, w.URL, types, when(w.FailingSince), w.LastError}
+		}
+		return table(out, []string{"ID", "STATE", "URL", "TYPES", "FAILING SINCE", "ERROR"}, rows)
+	})
+}
+
+type webhooksPut struct {
+	remote
+	ID     string   `arg:"" help:"Id of your choice: letters, digits, - and _."`
+	To     string   `arg:"" name:"to" help:"URL that events are sent to."`
+	Type   []string `help:"Only events of these types, such as recipient.gone,recipient.dead."`
+	Batch  bool     `help:"Send up to 100 events in a request."`
+	Secret string   `help:"Secret to sign with, whsec_… Prefer the environment variable: other users of the machine can see flags. Without it a new webhook gets one." env:"FEDPOST_WEBHOOK_SECRET"`
+	Rotate bool     `help:"Make a new secret. The former one is valid for a day."`
+}
+
+// Run sets.
+func (c webhooksPut) Run(ctx context.Context, out io.Writer) error {
+	s := client.WebhookSettings{URL: c.To, Types: c.Type, Batch: c.Batch, Secret: c.Secret, RotateSecret: c.Rotate}
+	return call(ctx, c.remote, out, http.MethodPut, webhookPath(c.ID), s, func(out io.Writer, w client.Webhook) error {
+		if _, err := fmt.Fprintf(out, "%s %s\n", w.ID, w.State); err != nil || w.Secret == "" {
+			return err
+		}
+		_, err := fmt.Fprintf(out, "Its secret is not shown again: %s\n", w.Secret)
+		return err
+	})
+}
+
+type webhooksDelete struct {
+	remote
+	ID string `arg:"" help:"Id of the webhook."`
+}
+
+// Run deletes.
+func (c webhooksDelete) Run(ctx context.Context, out io.Writer) error {
+	api, err := c.client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := api.Do(ctx, http.MethodDelete, webhookPath(c.ID), nil, nil); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(out, map[string]string{"id": c.ID, "status": "deleted"})
+	}
+	_, err = fmt.Fprintf(out, "%s deleted\n", c.ID)
+	return err
+}
+
+type webhooksTest struct {
+	remote
+	ID string `arg:"" help:"Id of the webhook."`
+}
+
+// Run sends a test event.
+func (c webhooksTest) Run(ctx context.Context, out io.Writer) error {
+	return call(ctx, c.remote, out, http.MethodPost, webhookPath(c.ID)+"/test", nil, func(out io.Writer, t client.WebhookTest) error {
+		_, err := fmt.Fprintf(out, "%s queued; fedpost status %s tells what became of it\n", t.ID, t.ID)
+		return err
+	})
+}

@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/app/config"
+	"fedpost/internal/ledger"
+	"fedpost/internal/ledger/events"
+	"fedpost/internal/message"
+	"fedpost/internal/protocol"
+	"fedpost/internal/protocol/outbound"
+	"fedpost/internal/protocol/webhook"
+)
+
+// webhooks registers the protocol that takes events to URLs of the operator.
+func (p Ports) webhooks(f federation) (protocol.Protocol, error) {
+	s := p.store()
+	pump := &webhook.Pump{Store: s, Feed: feed{s}, Hand: p.handOver}
+	if f.hosts == nil {
+		return webhook.Register(nil, pump), nil
+	}
+	hc, err := p.client(f.outbound, f.outbound.Timeout, outbound.MaxBody)
+	if err != nil {
+		return protocol.Protocol{}, err
+	}
+	return webhook.Register(&webhook.Sender{Store: s, Sealer: p.Sealer, Client: hc, Now: p.now(), Log: p.Log}, pump), nil
+}
+
+// Pump returns a function that hands new events to webhooks, for a process that need not
+// wait for its schedule.
+func Pump(c config.HealthCheck, p Ports) (func(context.Context) error, error) {
+	p.keepEvents = c.Events.Retention
+	w, err := p.webhooks(federation{})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return w.Upkeep.Check(ctx, p.now()()) }, nil
+}
+
+// feed is the feed of events as webhooks send it.
+type feed struct{ events.Store }
+
+// After implements webhook.Feed.
+func (f feed) After(ctx context.Context, cursor string, limit int) (all []webhook.Event, next string, more bool, err error) {
+	p, err := f.Events(ctx, cursor, limit)
+	if err != nil {
+		return nil, "", false, err
+	}
+	for _, e := range p.Events {
+		text, err := contract.Encode(contract.EventOf(e))
+		if err != nil {
+			return nil, "", false, err
+		}
+		all = append(all, webhook.Event{ID: e.ID, Type: string(e.Kind), Time: e.Time, JSON: string(text)})
+	}
+	return all, p.Next, p.More, nil
+}
+
+// keptWebhooks is how long the record of a request to a webhook is kept, which has to be
+// longer than the request is tried.
+const keptWebhooks = webhook.GiveUp + 9*24*time.Hour
+
+// handOver records requests to webhooks and puts them on their queue. The record comes
+// first, and a second copy of a message finds the claim or the outcome of the first, so
+// repeating a call is harmless.
+func (p Ports) handOver(ctx context.Context, all []webhook.Sending) error {
+	s := p.store()
+	ms := make([]message.Addressed, len(all))
+	for i, one := range all {
+		a, targets := one.Activity, []activity.Target{{Inbox: one.URL, Stands: 1}}
+		r := ledger.Record{
+			ID: a.ID, Protocol: a.Protocol, Type: a.Type, CreatedAt: a.CreatedAt, Recipients: 1, Targets: 1,
+			Chunk: ledger.ChunkSize, Inline: targets, Forget: a.CreatedAt.Add(keptWebhooks),
+		}
+		if err := s.CreateActivity(ctx, r); err != nil && !errors.Is(err, ledger.ErrExists) {
+			return fmt.Errorf("record a request to a webhook: %w", err)
+		}
+		name := message.QueueOf(a)
+		to := message.Sending{Queue: name, Can: p.Queue(name).Capabilities(), Now: p.now()()}
+		var err error
+		if ms[i], err = (message.Delivery{Position: message.Whole, Targets: targets}).Queued(a, to); err != nil {
+			return err
+		}
+	}
+	return errors.Join(message.Send(ctx, p.sender, ms)...)
+}

@@ -1,0 +1,146 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/protocol"
+)
+
+// Event is one event of the feed, as it is sent.
+type Event struct {
+	ID   string
+	Type string
+	Time time.Time
+	JSON string
+}
+
+// Feed is where events come from.
+type Feed interface {
+	// After returns events after a cursor and the cursor behind them. more: there are
+	// more to read at once.
+	After(ctx context.Context, cursor string, limit int) (all []Event, next string, more bool, err error)
+}
+
+// Sending is one request to be made to a webhook.
+type Sending struct {
+	Activity activity.Activity
+	URL      string
+}
+
+// Pump hands over new events to webhooks, and disables those that fail for too long.
+type Pump struct {
+	Store Store
+	Feed  Feed
+	// Hand puts requests on their queue. Repeating it is harmless.
+	Hand func(ctx context.Context, all []Sending) error
+}
+
+var _ protocol.Upkeep = (*Pump)(nil)
+
+// step is how many events are read at a time, and mostSteps how often per run: a run hands
+// over 10,000 events to each webhook.
+const (
+	step      = 1000
+	mostSteps = 10
+)
+
+// Check implements protocol.Upkeep.
+func (p *Pump) Check(ctx context.Context, now time.Time) error {
+	all, err := p.Store.Webhooks(ctx)
+	if err != nil {
+		return fmt.Errorf("webhooks: %w", err)
+	}
+	var errs []error
+	for _, w := range all {
+		if err := p.one(ctx, w, now); err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound) {
+			errs = append(errs, fmt.Errorf("webhook %s: %w", w.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// one does what is due for a webhook. If another has changed it meanwhile, the next run goes
+// on.
+func (p *Pump) one(ctx context.Context, w Webhook, now time.Time) (err error) {
+	switch {
+	case !w.DisabledAt.IsZero():
+		return nil
+	case !w.FailingSince.IsZero() && now.Sub(w.FailingSince) >= GiveUp:
+		w.DisabledAt = now
+		_, err := p.Store.DisableWebhook(ctx, w)
+		return err
+	}
+	for range mostSteps {
+		found, next, more, err := p.Feed.After(ctx, w.Cursor, step)
+		if err != nil || next == w.Cursor {
+			return err
+		}
+		var wanted []Event
+		for _, e := range found {
+			if w.Wants(e.Type) {
+				wanted = append(wanted, e)
+			}
+		}
+		if err := p.Hand(ctx, w.Sendings(wanted, now)); err != nil {
+			return err
+		}
+		w.Cursor = next
+		if w, err = p.Store.SaveWebhook(ctx, w); err != nil || !more || ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostBytes bounds the body of a request with several events.
+const mostBytes = 200 << 10
+
+// Sendings are the requests that take events to w.
+func (w Webhook) Sendings(all []Event, now time.Time) (sendings []Sending) {
+	if !w.Batch {
+		for _, e := range all {
+			sendings = append(sendings, w.sending(e, e.ID, e.JSON, now))
+		}
+		return sendings
+	}
+	for len(all) > 0 {
+		n, bytes := 0, 0
+		for n < len(all) && n < MostInRequest && (n == 0 || bytes+len(all[n].JSON) <= mostBytes) {
+			bytes += len(all[n].JSON)
+			n++
+		}
+		texts := make([]string, n)
+		for i, e := range all[:n] {
+			texts[i] = e.JSON
+		}
+		// The id names all of them: with other neighbours it is another request.
+		id := activity.DerivedID(all[0].Time, w.ID+" "+ids(all[:n]))
+		sendings = append(sendings, w.sending(all[0], "msg_"+string(id), `{"events":[`+strings.Join(texts, ",")+`]}`, now))
+		all = all[n:]
+	}
+	return sendings
+}
+
+func ids(all []Event) string {
+	var b strings.Builder
+	for _, e := range all {
+		b.WriteString(e.ID)
+	}
+	return b.String()
+}
+
+func (w Webhook) sending(first Event, id, body string, now time.Time) Sending {
+	kind := first.Type
+	if w.Batch {
+		kind = "events"
+	}
+	return Sending{URL: w.URL, Activity: activity.Activity{
+		ID: activity.DerivedID(first.Time, "webhook "+w.ID+" "+id), Protocol: Name, Body: body, Type: kind,
+		KeyID: w.ID, Job: id, Priority: activity.Normal, CreatedAt: now,
+	}}
+}

@@ -1,0 +1,131 @@
+package webhook
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fedpost/internal/keys"
+)
+
+// prefix begins a secret as operators write it.
+const prefix = "whsec_"
+
+// Sizes of a secret in bytes.
+// https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+const (
+	leastSecret = 24
+	mostSecret  = 64
+)
+
+// ErrBadSecret says what a secret has to be.
+var ErrBadSecret = errors.New("is no secret: whsec_ and 24 to 64 random bytes in base64")
+
+// NewSecret makes a secret.
+func NewSecret() string {
+	b := make([]byte, 32)
+	rand.Read(b) // never fails
+	return prefix + base64.StdEncoding.EncodeToString(b)
+}
+
+// CheckSecret returns ErrBadSecret if s is no secret.
+func CheckSecret(s string) error {
+	_, err := secretKey(s)
+	return err
+}
+
+func secretKey(s string) ([]byte, error) {
+	text, ok := strings.CutPrefix(s, prefix)
+	key, err := base64.StdEncoding.DecodeString(text)
+	if !ok || err != nil || len(key) < leastSecret || len(key) > mostSecret {
+		return nil, ErrBadSecret
+	}
+	return key, nil
+}
+
+// sealID is what a webhook's secrets are sealed for.
+func sealID(id string) string { return "webhook:" + id }
+
+// mostSecrets is how many secrets are valid at once, of a webhook whose secret is replaced
+// again and again.
+const mostSecrets = 4
+
+// Replace makes secret the present one. The former one is used for Overlap longer.
+func (w *Webhook) Replace(ctx context.Context, sealer keys.Sealer, secret string, now time.Time) error {
+	if err := CheckSecret(secret); err != nil {
+		return err
+	}
+	sealed, err := sealer.Seal(ctx, sealID(w.ID), []byte(secret))
+	if err != nil {
+		return fmt.Errorf("seal the secret of webhook %s: %w", w.ID, err)
+	}
+	next := []Secret{{Sealed: sealed}}
+	for _, former := range w.Secrets {
+		if former.Until.IsZero() {
+			former.Until = now.Add(Overlap)
+		}
+		if now.Before(former.Until) && len(next) < mostSecrets {
+			next = append(next, former)
+		}
+	}
+	w.Secrets = next
+	return nil
+}
+
+// opened keeps opened secrets, because each opening is a call to KMS.
+type opened struct {
+	mu   sync.Mutex
+	keys map[string][]byte // by what is sealed
+}
+
+// mostOpened bounds opened: beyond that many it begins anew.
+const mostOpened = 4 * MostWebhooks
+
+// of returns the keys of the secrets of w that are valid.
+func (o *opened) of(ctx context.Context, sealer keys.Sealer, w Webhook, now time.Time) (all [][]byte, err error) {
+	for _, s := range w.Secrets {
+		if !s.Until.IsZero() && !now.Before(s.Until) {
+			continue
+		}
+		name := w.ID + " " + string(s.Sealed)
+		o.mu.Lock()
+		key := o.keys[name]
+		o.mu.Unlock()
+		if key == nil {
+			text, err := sealer.Open(ctx, sealID(w.ID), s.Sealed)
+			if err != nil {
+				return nil, fmt.Errorf("open the secret of webhook %s: %w", w.ID, err)
+			}
+			if key, err = secretKey(string(text)); err != nil {
+				return nil, fmt.Errorf("the secret of webhook %s: %w", w.ID, err)
+			}
+			o.mu.Lock()
+			if o.keys == nil || len(o.keys) >= mostOpened {
+				o.keys = map[string][]byte{}
+			}
+			o.keys[name] = key
+			o.mu.Unlock()
+		}
+		all = append(all, key)
+	}
+	return all, nil
+}
+
+// signature is the value of webhook-signature: one signature for each key.
+func signature(all [][]byte, id string, at time.Time, body string) string {
+	var list []string
+	for _, key := range all {
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "%s.%s.%s", id, strconv.FormatInt(at.Unix(), 10), body)
+		list = append(list, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	return strings.Join(list, " ")
+}
