@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fedpost/internal/engine/queue"
 )
 
 const (
@@ -61,6 +63,14 @@ func Draw(seed uint64) Scenario {
 	d.rare()
 	slices.SortStableFunc(d.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	return d.Scenario
+}
+
+// On returns the scenario with queues of a type. It is no feature, so that a seed stays the
+// same story: other queues are other calls, and another number changes all that follow.
+func (sc Scenario) On(typ queue.Type) Scenario {
+	sc.Settings = maps.Clone(sc.Settings)
+	sc.Settings["QUEUE_TYPE"] = string(typ)
+	return sc
 }
 
 // features are what a story may have.

@@ -110,7 +110,7 @@ func run(t *testing.T, sc Scenario) Result {
 	}
 	// Who waits for a place is not told from who does not: none is to wait.
 	s.settings.Concurrency.PerHost, s.settings.Concurrency.Deliveries = 1<<20, 1<<20
-	s.engine = memory.New(time.Now, queueConfigs())
+	s.engine = memory.NewOf(s.settings.Queueing.Type, time.Now, queueConfigs())
 	s.raw = store.New(s.engine.Table(), time.Now)
 	s.book = newBook(s)
 	for _, spec := range sc.Servers {

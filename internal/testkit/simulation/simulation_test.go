@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fedpost/internal/engine/queue"
 )
 
 var (
@@ -42,16 +44,19 @@ func TestSimulation(t *testing.T) {
 		n = 8
 	}
 	for seed := range n {
-		check(t, seed)
+		check(t, Draw(seed))
 	}
 	for _, seed := range regressions {
-		check(t, seed)
+		check(t, Draw(seed))
+	}
+	for seed := range n / 3 {
+		check(t, Draw(seed).On(queue.FIFO))
 	}
 }
 
-func check(t *testing.T, seed uint64) {
+func check(t *testing.T, sc Scenario) {
 	t.Helper()
-	if r := Run(t, Draw(seed)); r.Violation != nil && !slices.Contains(unkept, r.Violation.Kind) {
+	if r := Run(t, sc); r.Violation != nil && !slices.Contains(unkept, r.Violation.Kind) {
 		t.Errorf("%s", Shrink(t, r, 30*time.Second))
 	}
 }
@@ -74,7 +79,11 @@ func TestSimulate(t *testing.T) {
 	var span time.Duration
 	done, callsMade, requests := uint64(0), 0, 0
 	for seed := first; *seeds > done || time.Since(began) < *runFor; seed++ {
-		r := Run(t, Draw(seed))
+		sc := Draw(seed)
+		if seed%4 == 3 {
+			sc = sc.On(queue.FIFO)
+		}
+		r := Run(t, sc)
 		done, span, callsMade, requests = done+1, span+r.Span, callsMade+r.Calls, requests+r.Requests
 		if r.Violation == nil {
 			continue
