@@ -152,6 +152,7 @@ func TestMetricsStatsAndHistoryAgree(tt *testing.T) {
 	}
 	same("fedpost_servers{phase=blocked}", s.Servers["blocked"])
 	same("fedpost_stats_up{}", 1)
+	same("fedpost_waiting_deliveries{}", 0)
 	same("fedpost_attempts_total{outcome=refused,protocol=activitypub}", 3)
 	same("fedpost_work_total{kind=dead}", 3)
 	if metrics["go_goroutines{}"] == 0 {

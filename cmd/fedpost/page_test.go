@@ -129,7 +129,9 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 	later, _, _ := strings.Cut(out, " ")
 	b.act("/activities/"+later+"/cancel", nil, "The activity is cancelled")
 	t.run([]string{"status", later}, "cancelled")
-	b.see("/activities?id=nonsense", "an id has 26 letters")
+	b.see("/activities?id=nonsense", "None.")
+	b.see("/activities/nonsense", "an id has 26 letters")
+	b.see("/activities?actor="+url.QueryEscape("https://social.example/users/frida"), "/activities/"+later, "/activities/"+id[1])
 	b.see("/servers?name=a+b", "not usable")
 }
 

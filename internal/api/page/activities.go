@@ -6,17 +6,65 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api/contract"
 )
 
+// activityList is the page that finds activities.
+type activityList struct {
+	ID, Actor, Since, State string // what is sought
+	Sinces, States          []choice
+	Found                   []foundActivity
+	Next                    string
+}
+
+type foundActivity struct {
+	contract.FoundActivity
+	Counted []counted
+}
+
+// sinces are how far back activities are sought.
+var sinces = []choice{{"1h", "the last hour"}, {"1d", "the last day"}, {"7d", "the last 7 days"}, {"60d", "the last 60 days"}}
+
+var sinceTimes = map[string]time.Duration{"1h": time.Hour, "1d": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "60d": 60 * 24 * time.Hour}
+
+// soughtStates are the choices of a state, the troubles first.
+var soughtStates = []choice{
+	{"", "any"}, {"dead", "some dead"}, {"failed", "some failed"}, {"parked", "some parked"}, {"retrying", "some retrying"}, {"queued", "some queued"},
+	{"delivering", "under way"}, {"done", "done"}, {"cancelled", "cancelled"}, {"expired", "some expired"}, {"delivered", "some delivered"},
+}
+
 func (p *Page) activities(v *visit) error {
-	if id := strings.TrimSpace(v.r.URL.Query().Get("id")); id != "" {
-		http.Redirect(v.w, v.r, "/activities/"+url.PathEscape(id), http.StatusSeeOther)
+	q := v.query("id", "actor", "since", "state", "cursor")
+	if id, err := activity.ParseID(q.Get("id")); err == nil {
+		http.Redirect(v.w, v.r, "/activities/"+url.PathEscape(string(id)), http.StatusSeeOther)
 		return nil
 	}
-	v.show(http.StatusOK, "activities", view{Title: "Activities", Nav: "activities"})
+	l := activityList{ID: q.Get("id"), Actor: q.Get("actor"), Since: q.Get("since"), State: q.Get("state"), Sinces: sinces, States: soughtStates}
+	if _, ok := sinceTimes[l.Since]; !ok {
+		l.Since = "1d"
+	}
+	query := v.query("actor", "state", "cursor")
+	if l.ID != "" {
+		query.Set("activityId", l.ID)
+	} else {
+		// A minute less: the API's limit of 60 days is counted from its own clock.
+		query.Set("since", v.now().Add(time.Minute-sinceTimes[l.Since]).UTC().Format(time.RFC3339))
+	}
+	var page contract.Activities
+	if err := v.get("/v1/activities", query, &page); err != nil {
+		return err
+	}
+	for _, a := range page.Activities {
+		l.Found = append(l.Found, foundActivity{a, countedOf(a.Counts)})
+	}
+	if page.NextCursor != "" {
+		q.Set("cursor", page.NextCursor)
+		l.Next = "/activities?" + q.Encode()
+	}
+	v.show(http.StatusOK, "activities", view{Title: "Activities", Nav: "activities", Data: l})
 	return nil
 }
 
@@ -25,8 +73,10 @@ type oneActivity struct {
 	contract.Status
 	Counted []counted
 	Open    int // recipients that are not in a final state
-	Next    string
-	Actions []action
+	// State and Host select the recipients that are listed.
+	State, Host string
+	Next        string
+	Actions     []action
 }
 
 // counted is a state and how many recipients are in it.
@@ -38,19 +88,20 @@ type counted struct {
 func (p *Page) activity(v *visit) error {
 	id := v.r.PathValue("id")
 	var a oneActivity
-	if err := v.get(activityPath(id), v.query("cursor"), &a.Status); err != nil {
+	chosen := v.query("state", "host", "cursor")
+	if err := v.get(activityPath(id), chosen, &a.Status); err != nil {
 		return err
 	}
 	for state, n := range a.Counts {
-		a.Counted = append(a.Counted, counted{state, n})
 		if !activity.State(state).Final() {
 			a.Open += n
 		}
 	}
-	slices.SortFunc(a.Counted, func(a, b counted) int { return cmp.Or(b.N-a.N, strings.Compare(a.State, b.State)) })
+	a.Counted, a.State, a.Host = countedOf(a.Counts), chosen.Get("state"), chosen.Get("host")
 	here := "/activities/" + url.PathEscape(id)
 	if a.NextCursor != "" {
-		a.Next = here + "?" + url.Values{"cursor": {a.NextCursor}}.Encode()
+		chosen.Set("cursor", a.NextCursor)
+		a.Next = here + "?" + chosen.Encode()
 	}
 	if a.Counts["failed"]+a.Counts["dead"] > 0 {
 		a.Actions = append(a.Actions, action{"retry", "Retry", here + "/retry", false})
@@ -60,6 +111,17 @@ func (p *Page) activity(v *visit) error {
 	}
 	v.show(http.StatusOK, "activity", view{Title: "Activity " + clean(a.ID), Nav: "activities", Refresh: 10, Data: a})
 	return nil
+}
+
+// countedOf lists counts, the largest first.
+func countedOf(counts map[string]int) (all []counted) {
+	for state, n := range counts {
+		if n > 0 {
+			all = append(all, counted{state, n})
+		}
+	}
+	slices.SortFunc(all, func(a, b counted) int { return cmp.Or(b.N-a.N, strings.Compare(a.State, b.State)) })
+	return all
 }
 
 func activityPath(id string) string { return "/v1/activities/" + url.PathEscape(id) }

@@ -179,7 +179,15 @@ func busy(t testing.TB) *canned {
 		all = append(all, one)
 	}
 	c.answers["/v1/servers"] = contract.Servers{Servers: all, NextCursor: "bmV4dA"}
+	c.answers["/v1/servers?cursor=bmV4dA&limit=1000"] = contract.Servers{Servers: []contract.Server{{
+		Name: "second.example", Protocol: activity.ActivityPub, Phase: circuit.Healthy, Parked: true, NextCheckAt: night.Add(time.Minute), RateLimit: &contract.RateLimit{PerMinute: 5},
+	}}}
+	s.Waiting = &contract.WaitingInAll{Count: 10_000, AtLeast: true}
 	c.answers["/v1/stats"] = s
+	for _, name := range []string{"mastodon.down.example", "inbox:https://pleroma.example/users/someone/inbox", "hub.example", "limited.example", "gone.example"} {
+		c.answers["/v1/servers/"+escaped(name)+"/waiting"] = someWaiting(name)
+	}
+	c.answers["/v1/activities"] = someActivities()
 	hour := contract.History{
 		From: night.Truncate(time.Minute).Add(-59 * time.Minute), StepSeconds: 60, Since: night.Add(-19 * time.Hour),
 		Counts: map[string][]int{"delivered": wave(60, 2200, 0), "retrying": wave(60, 40, 22), "parked": wave(60, 120, 35), "failed": wave(60, 14, 0), "dead": wave(60, 3, 50)},
@@ -229,6 +237,29 @@ func someActivity() contract.Status {
 		}
 		a.Recipients = append(a.Recipients, r)
 	}
+	return a
+}
+
+func someWaiting(name string) contract.Waiting {
+	w := contract.Waiting{Server: name, Count: 10_000, AtLeast: true, NextCursor: "bmV4dA"}
+	for i := range 6 {
+		w.Deliveries = append(w.Deliveries, contract.WaitingDelivery{
+			Activity: anActivity, Type: "Create", Inbox: fmt.Sprintf("https://%s/users/u%d/inbox", name, i), Attempts: i, Since: night.Add(-time.Duration(i) * time.Hour), GiveUpAt: night.Add(time.Duration(160-i) * time.Hour),
+		})
+	}
+	w.Deliveries[0].OrderingKey = evil
+	return w
+}
+
+func someActivities() contract.Activities {
+	a := contract.Activities{NextCursor: "bmV4dA"}
+	for i := range 8 {
+		a.Activities = append(a.Activities, contract.FoundActivity{
+			ID: anActivity, ActivityID: fmt.Sprintf("https://social.example/users/frida/statuses/11462%d/activity", i), Actor: "https://social.example/users/frida", Type: []string{"Create", "Announce"}[i%2],
+			CreatedAt: night.Add(-time.Duration(i*i) * time.Hour), Status: []string{"delivering", "done"}[i%2], Counts: map[string]int{"delivered": 4000 + i, "parked": 10 * i, "dead": i},
+		})
+	}
+	a.Activities[7].Type, a.Activities[7].ActivityID, a.Activities[7].Actor = "<b>"+evil, "", evil
 	return a
 }
 

@@ -61,7 +61,10 @@ const shownDead = 20
 func (p *Page) overview(v *visit) error {
 	var o overview
 	g, _ := errgroup.WithContext(v.r.Context())
-	g.Go(func() error { return v.get("/v1/stats", nil, &o.Stats) })
+	g.Go(func() (err error) {
+		o.Stats, err = p.lately.Stats(v.r.Context(), v.api)
+		return err
+	})
 	var hour, day contract.History
 	g.Go(func() error { return v.get("/v1/stats/history", url.Values{"period": {"hour"}}, &hour) })
 	g.Go(func() error { return v.get("/v1/stats/history", url.Values{"period": {"day"}}, &day) })
@@ -71,7 +74,7 @@ func (p *Page) overview(v *visit) error {
 			return err
 		}
 		o.NoHistory = none.Detail
-		if err := v.get("/v1/stats", nil, &o.Stats); err != nil {
+		if o.Stats, err = p.lately.Stats(v.r.Context(), v.api); err != nil {
 			return err
 		}
 	}

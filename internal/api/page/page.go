@@ -45,6 +45,7 @@ type Page struct {
 	sessions sessions
 	open     session // of visitors who need not sign in
 	origin   *http.CrossOriginProtection
+	lately   client.Lately
 }
 
 // New returns the page.
@@ -53,6 +54,7 @@ func New(o Options) *Page {
 		o.Secret = "API token"
 	}
 	p := &Page{o: o, mux: http.NewServeMux(), sessions: sessions{now: o.Now}, origin: http.NewCrossOriginProtection()}
+	p.lately = client.Lately{Every: time.Minute, Now: o.Now}
 	p.open = session{form: secret()}
 	p.mux.HandleFunc("GET /assets/{name}", p.asset)
 	p.mux.HandleFunc("GET /sign-in", p.askSecret)

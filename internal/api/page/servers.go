@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -43,7 +44,7 @@ func (p *Page) servers(v *visit) error {
 	phase := q.Get("phase")
 	l := serverList{}
 	for _, f := range []struct{ text, phase string }{
-		{"In trouble", ""}, {"Paused", "paused"}, {"Blocked", "blocked"}, {"Gone", "gone"}, {"Exhausted", "exhausted"}, {"All with a record", "all"},
+		{"In trouble", ""}, {"Deliveries wait", "waiting"}, {"Paused", "paused"}, {"Blocked", "blocked"}, {"Gone", "gone"}, {"Exhausted", "exhausted"}, {"All with a record", "all"},
 	} {
 		where := "/servers"
 		if f.phase != "" {
@@ -55,6 +56,8 @@ func (p *Page) servers(v *visit) error {
 	switch phase {
 	case "":
 		err = v.introuble(&l)
+	case "waiting":
+		err = v.waitedFor(&l)
 	case "all":
 		err = v.serversOf(&l, phase, url.Values{})
 	default:
@@ -73,7 +76,7 @@ func (v *visit) introuble(l *serverList) error {
 	g, _ := errgroup.WithContext(v.r.Context())
 	for i, phase := range troubled {
 		g.Go(func() error {
-			return v.get("/v1/servers", url.Values{"phase": {string(phase)}, "limit": {"100"}}, &pages[i])
+			return v.get("/v1/servers", url.Values{"phase": {string(phase)}, "limit": {strconv.Itoa(perPhase)}}, &pages[i])
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -89,9 +92,39 @@ func (v *visit) introuble(l *serverList) error {
 	return nil
 }
 
+// mostPages is how many pages of servers are searched for those that deliveries wait for.
+const mostPages = 5
+
+// waitedFor lists the servers that deliveries wait for, whatever their state.
+func (v *visit) waitedFor(l *serverList) error {
+	query := url.Values{"limit": {"1000"}}
+	for range mostPages {
+		var page contract.Servers
+		if err := v.get("/v1/servers", query, &page); err != nil {
+			return err
+		}
+		for _, s := range page.Servers {
+			if s.Parked {
+				l.Servers = append(l.Servers, s)
+			}
+		}
+		query.Set("cursor", page.NextCursor)
+		if l.Cut = page.NextCursor != ""; !l.Cut {
+			break
+		}
+	}
+	slices.SortFunc(l.Servers, func(a, b contract.Server) int {
+		return cmp.Or(a.NextCheckAt.Compare(b.NextCheckAt), strings.Compare(a.Name, b.Name))
+	})
+	if len(l.Servers) > 4*perPhase {
+		l.Servers, l.Cut = l.Servers[:4*perPhase], true
+	}
+	return nil
+}
+
 // serversOf lists a page of servers.
 func (v *visit) serversOf(l *serverList, phase string, query url.Values) error {
-	query.Set("limit", "100")
+	query.Set("limit", strconv.Itoa(perPhase))
 	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
 		query.Set("cursor", cursor)
 	}
@@ -110,6 +143,7 @@ func (v *visit) serversOf(l *serverList, phase string, query url.Values) error {
 type oneServer struct {
 	contract.Server
 	Actions  []action
+	Waiting  *contract.Waiting // nil: nothing can wait for a server of this kind
 	Dead     []contract.DeadLetter
 	MoreDead bool
 }
@@ -162,6 +196,16 @@ func (p *Page) server(v *visit) error {
 		return err
 	}
 	s.Actions = actionsOn(s.Server)
+	if isHost(s.Server) || strings.HasPrefix(s.Name, "inbox:") {
+		query := url.Values{"limit": {"20"}}
+		if cursor := v.r.URL.Query().Get("waiting"); cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		s.Waiting = &contract.Waiting{}
+		if err := v.get(client.ServerPath(s.Name)+"/waiting", query, s.Waiting); err != nil {
+			return err
+		}
+	}
 	if host := hostOf(s.Name); host != "" {
 		var dead contract.DeadLetters
 		if err := v.get("/v1/dead-letters", url.Values{"host": {host}, "limit": {"20"}}, &dead); err != nil {

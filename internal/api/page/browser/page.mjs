@@ -70,13 +70,13 @@ const wide = { width: 1280, height: 900 }, phone = { width: 360, height: 740 };
 const encoded = encodeURIComponent;
 const activity = process.env.FEDPOST_ACTIVITY;
 const places = {
-  overview: "/", servers: "/servers", "servers-all": "/servers?phase=all", "servers-none": "/servers?phase=healthy",
+  overview: "/", servers: "/servers", "servers-all": "/servers?phase=all", "servers-waiting": "/servers?phase=waiting",
   server: "/servers/mastodon.down.example", "server-inbox": "/servers/" + encoded("inbox:https://pleroma.example/users/someone/inbox"),
   "server-paused": "/servers/limited.example", "server-blocked": "/servers/" + encoded("*.bad.example"), "server-sipher": "/servers/" + encoded("https://peer.example"),
   block: "/servers/mastodon.down.example/block", pause: "/servers/mastodon.down.example/pause", limit: "/servers/limited.example/limit",
   retry: "/activities/" + activity + "/retry", dead: "/dead", "dead-host": "/dead?host=hub.example", "dead-retry": "/dead/retry?host=hub.example",
   events: "/events", activities: "/activities", activity: "/activities/" + activity, cancel: "/activities/" + activity + "/cancel",
-  error: "/servers/nowhere.example/check", done: "/servers/mastodon.down.example?done=check",
+  found: "/activities?state=dead", "activity-parked": "/activities/" + activity + "?state=parked", error: "/servers/nowhere.example/check", done: "/servers/mastodon.down.example?done=check",
 };
 
 {

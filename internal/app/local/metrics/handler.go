@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -17,6 +18,7 @@ var (
 	messages = describe("fedpost_queue_messages", "Messages in a queue: visible, in_flight or delayed.", "queue", "state")
 	oldest   = describe("fedpost_queue_oldest_seconds", "Age of a queue's oldest message, where the queue tells it. SQS tells it to CloudWatch only.", "queue")
 	servers  = describe("fedpost_servers", "Servers that are not healthy, by phase; inbox counts single inboxes in trouble on healthy servers.", "phase")
+	waiting  = describe("fedpost_waiting_deliveries", "Deliveries that wait for servers, counted once a minute; 10000 stands for as many or more.")
 	readable = describe("fedpost_stats_up", "1 if queues and servers could be read; 0 if the table or a queue failed, and then their metrics are missing.")
 )
 
@@ -26,10 +28,11 @@ var phases = []string{"unhealthy", "half-open", "recovering", "paused", "exhaust
 // Handler serves the metrics to whoever may read GET /v1/stats: the API answers that
 // request first, with the Bearer token of the caller.
 func (m *Meter) Handler(api http.Handler, log *slog.Logger) http.Handler {
+	lately := client.Lately{Every: time.Minute, Now: time.Now}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		var report state
-		err := client.InsideOf(api, token).Do(r.Context(), http.MethodGet, "/v1/stats", nil, &report.stats)
+		stats, err := lately.Stats(r.Context(), client.InsideOf(api, token))
+		report := state{stats: stats}
 		var p *contract.Problem
 		if errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
 			if err := p.Write(w); err != nil {
@@ -56,7 +59,7 @@ type state struct {
 
 // Describe implements prometheus.Collector.
 func (s state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{messages, oldest, servers, readable} {
+	for _, d := range []*prometheus.Desc{messages, oldest, servers, waiting, readable} {
 		out <- d
 	}
 }
@@ -78,6 +81,9 @@ func (s state) Collect(out chan<- prometheus.Metric) {
 		if q.Oldest != nil {
 			gauge(oldest, *q.Oldest, string(name))
 		}
+	}
+	if w := s.stats.Waiting; w != nil {
+		gauge(waiting, w.Count)
 	}
 	for _, phase := range phases {
 		gauge(servers, s.stats.Servers[phase], phase)
