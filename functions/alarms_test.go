@@ -47,6 +47,10 @@ func TestFaultsRingAlarms(t *testing.T) {
 			s.aws.fail("dynamodb", broken)
 			s.check()
 		}},
+		{"the health check may not read the table", "errors", func(s *site) {
+			s.aws.fail("Query", denied)
+			s.check()
+		}},
 		{"the API may not write to the table", "api-errors", func(s *site) {
 			s.aws.fail("PutItem", denied)
 			accept(s)

@@ -42,6 +42,8 @@ func logged(t *testing.T, level string) (lines []string, activity string) {
 		s.check()
 		s.aws.fail("SendMessage", "AccessDeniedException")
 		s.submit(s.server.URL + "/inbox")
+		s.aws.fail("Query", "AccessDeniedException")
+		s.check()
 	})...)
 	return lines, activity
 }
@@ -127,6 +129,7 @@ func TestTheQueriesOfTheOperatorsGuideFindSomething(t *testing.T) {
 		"deliver: one activity":                                 "delivered",
 		"enqueue: requests that failed through a fault of ours": "AccessDeniedException",
 		"healthcheck: servers that are given up":                "a server is exhausted",
+		"any function: invocations that failed":                 "AccessDeniedException",
 		"any function: one invocation":                          "platform.report",
 	} {
 		if !strings.Contains(results[name], want) {

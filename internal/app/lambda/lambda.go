@@ -51,10 +51,10 @@ func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 		return nil, err
 	}
 	serve := apigateway.New(h)
-	return func(ctx context.Context, event json.RawMessage) (any, error) {
+	return logged(log, func(ctx context.Context, event json.RawMessage) (any, error) {
 		defer flush(ctx, meter, log)
 		return serve(ctx, event)
-	}, nil
+	}), nil
 }
 
 // Deliver is functions/deliver.
@@ -82,10 +82,10 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+	return logged(log, func(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 		defer flush(ctx, meter, log)
 		return sqsevent.Handler{Worker: worker(ctx), Sources: sources}.Handle(ctx, e)
-	}, nil
+	}), nil
 }
 
 // worker returns a function that gives each invocation its engine: always the
@@ -117,7 +117,7 @@ func worker(c config.Deliver, p app.Ports, cfg aws.Config) (func(context.Context
 }
 
 // HealthCheck is functions/healthcheck.
-func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEvent) error, error) {
+func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEvent) (any, error), error) {
 	var c config.HealthCheck
 	if err := config.Load(&c); err != nil {
 		return nil, err
@@ -133,10 +133,10 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, _ events.EventBridgeEvent) error {
+	return logged(log, func(ctx context.Context, _ events.EventBridgeEvent) (any, error) {
 		defer flush(ctx, meter, log)
-		return runner.Run(ctx)
-	}, nil
+		return nil, runner.Run(ctx)
+	}), nil
 }
 
 // ports returns SQS and DynamoDB as app.Ports, and the AWS configuration of their
