@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"strconv"
 	"time"
 
 	"fedpost/internal/api/client"
@@ -13,6 +15,7 @@ import (
 type dead struct {
 	List  deadList  `cmd:"" help:"List dead letters."`
 	Retry deadRetry `cmd:"" help:"Send dead letters again, with fresh attempts."`
+	Drop  deadDrop  `cmd:"" help:"Drop dead letters: their recipients stay dead."`
 }
 
 // selection are the flags that select dead letters.
@@ -114,5 +117,52 @@ func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
 		more = "; there may be more"
 	}
 	_, err = fmt.Fprintf(out, "%d retried%s\n", done.Retried, more)
+	return err
+}
+
+type deadDrop struct {
+	remote
+	selection
+	Limit int `help:"Drop at most this many." default:"1000"`
+}
+
+// Run drops in several calls, as Retry does.
+func (c deadDrop) Run(ctx context.Context, out io.Writer) error {
+	s, err := c.selected(time.Now())
+	if err != nil {
+		return err
+	}
+	if s == (client.Selection{}) {
+		return errors.New("say which: --id, --host, --activity, --type or --since")
+	}
+	api, err := c.client(ctx)
+	if err != nil {
+		return err
+	}
+	var done client.Dropped
+	for {
+		q := s.Query()
+		q.Set("limit", strconv.Itoa(min(step, c.Limit-done.Dropped)))
+		var d client.Dropped
+		err := api.Do(ctx, http.MethodDelete, "/v1/dead-letters?"+q.Encode(), nil, &d)
+		switch {
+		case err != nil && done.Dropped > 0:
+			return fmt.Errorf("%d dropped so far: %w", done.Dropped, err)
+		case err != nil:
+			return err
+		}
+		done.Dropped, done.More = done.Dropped+d.Dropped, d.More
+		if !d.More || d.Dropped == 0 || done.Dropped >= c.Limit {
+			break
+		}
+	}
+	if c.JSON {
+		return printJSON(out, done)
+	}
+	more := ""
+	if done.More {
+		more = "; there may be more"
+	}
+	_, err = fmt.Fprintf(out, "%d dropped%s\n", done.Dropped, more)
 	return err
 }

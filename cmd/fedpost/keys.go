@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -10,13 +11,17 @@ import (
 	"os"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/keys"
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
 type keysCommand struct {
 	Generate keysGenerate `cmd:"" help:"Make a signing key; its private half never leaves the server."`
 	Put      keysPut      `cmd:"" help:"Store a signing key that you have."`
+	List     keysList     `cmd:"" help:"List signing keys."`
 	Show     keysShow     `cmd:"" help:"Show the public half of a signing key."`
+	Rotate   keysRotate   `cmd:"" help:"Replace a signing key by a new one, and print its public half to publish."`
+	Delete   keysDelete   `cmd:"" help:"Delete a signing key for good."`
 	Sipher   sipherKeys   `cmd:"" help:"Make an identity for a Sipher network and print its settings."`
 }
 
@@ -50,7 +55,7 @@ func (c keysPut) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read private key: %w", err)
 	}
-	return call(ctx, c.remote, out, http.MethodPut, "/v1/keys/"+url.PathEscape(c.ID), client.PrivateKey{PrivateKeyPEM: string(pem)}, showKey)
+	return call(ctx, c.remote, out, http.MethodPut, "/v1/keys/"+url.PathEscape(c.ID), client.PrivateKey{PrivateKeyPEM: string(pem)}, showStored)
 }
 
 type keysShow struct {
@@ -66,6 +71,72 @@ func (c keysShow) Run(ctx context.Context, out io.Writer) error {
 func showKey(out io.Writer, k client.Key) error {
 	_, err := fmt.Fprintf(out, "%s (%s)\n%s", plain(k.ID), k.Type, k.PublicKeyPEM)
 	return err
+}
+
+func showStored(out io.Writer, k client.StoredKey) error {
+	if err := showKey(out, k.Key); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "Every process signs with it from %s on.\n", when(k.EffectiveBy))
+	return err
+}
+
+type keysList struct {
+	remote
+	Limit int `help:"List at most this many." default:"100"`
+}
+
+// Run lists.
+func (c keysList) Run(ctx context.Context, out io.Writer) error {
+	return list(ctx, c.remote, out, "/v1/keys", url.Values{}, "keys", c.Limit, 1000, func(out io.Writer, all []client.Key) error {
+		rows := make([][]string, len(all))
+		for i, k := range all {
+			rows[i] = []string{k.Type, k.ID}
+		}
+		return table(out, []string{"TYPE", "ID"}, rows)
+	})
+}
+
+type keysRotate struct {
+	remote
+	ID   string `arg:"" help:"The key's id."`
+	Type string `help:"rsa or ed25519. Default: the type of the key that is replaced." enum:"rsa,ed25519," default:""`
+}
+
+// Run makes a key here, so that its public half can be published as soon as it is used.
+func (c keysRotate) Run(ctx context.Context, out io.Writer) error {
+	api, err := c.client(ctx)
+	if err != nil {
+		return err
+	}
+	path := "/v1/keys/" + url.PathEscape(c.ID)
+	var before client.Key
+	if err := api.Do(ctx, http.MethodGet, path, nil, &before); err != nil {
+		return err
+	}
+	text, err := keys.GeneratePEM(keys.Type(cmp.Or(c.Type, before.Type)))
+	if err != nil {
+		return err
+	}
+	return call(ctx, c.remote, out, http.MethodPut, path, client.PrivateKey{PrivateKeyPEM: text}, showStored)
+}
+
+type keysDelete struct {
+	remote
+	ID    string `arg:"" help:"The key's id."`
+	Force bool   `help:"Delete it although deliveries need it: they come to nothing."`
+}
+
+// Run deletes a key.
+func (c keysDelete) Run(ctx context.Context, out io.Writer) error {
+	path := "/v1/keys/" + url.PathEscape(c.ID)
+	if c.Force {
+		path += "?force=true"
+	}
+	return call(ctx, c.remote, out, http.MethodDelete, path, nil, func(out io.Writer, k client.DeletedKey) error {
+		_, err := fmt.Fprintf(out, "%s: deleted; %d deliveries that wait needed it\n", plain(k.ID), k.Waiting)
+		return err
+	})
 }
 
 type sipherKeys struct {

@@ -26,9 +26,9 @@ type commands struct {
 	Retry    retry           `cmd:"" help:"Give failed and dead recipients of an activity fresh attempts."`
 	Events   eventsCommand   `cmd:"" help:"List what became of deliveries and servers, or follow it."`
 	Webhooks webhooksCommand `cmd:"" help:"List, set, delete and test webhooks: URLs that events are sent to."`
-	Dead     dead            `cmd:"" help:"List and retry dead letters: deliveries that were given up."`
+	Dead     dead            `cmd:"" help:"List, retry and drop dead letters: deliveries that were given up."`
 	Servers  serversCommand  `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
-	Keys     keysCommand     `cmd:"" help:"Make, store and show signing keys."`
+	Keys     keysCommand     `cmd:"" help:"Make, store, list, show, rotate and delete signing keys."`
 	Stats    statsCommand    `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
 
 	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`

@@ -153,6 +153,8 @@ func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
 	t.until(id+": done (1 delivered)", "status", id)
 	t.run([]string{"dead", "retry", "--activity", id}, "0 retried\n")
 	t.fails("fedpost answered 400", "dead", "retry", "--id", "nonsense")
+	t.run([]string{"dead", "drop", "--activity", id}, "0 dropped\n")
+	t.run([]string{"dead", "drop", "--since", "1h", "--json"}, `"dropped": 0`)
 
 	var s client.Stats
 	if err := json.Unmarshal([]byte(t.run([]string{"stats", "--json"})), &s); err != nil || s.Counts["attempts"] != 2 {
@@ -251,6 +253,20 @@ func TestAKeyIsStoredFromAFile(tt *testing.T) {
 	if strings.Contains(out, "PRIVATE") {
 		t.Errorf("the private half is printed:\n%s", out)
 	}
+	t.run([]string{"keys", "list"}, "TYPE", "ed25519  "+keyID)
+	public := t.run([]string{"keys", "show", keyID})
+	if out := t.run([]string{"keys", "rotate", keyID}, "(ed25519)", "BEGIN PUBLIC KEY", "Every process signs with it from "); strings.Contains(out, public) {
+		t.Errorf("the key was not replaced:\n%s", out)
+	}
+	t.run([]string{"keys", "rotate", keyID, "--type", "rsa", "--json"}, `"type": "rsa"`, "effectiveBy")
+	t.fails("404 Not Found", "keys", "rotate", "https://social.example/nobody#key")
+	sent := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/inbox", "--delay", "1h"}, "queued")
+	t.fails("needed by 1 deliveries", "keys", "delete", keyID)
+	id, _, _ := strings.Cut(sent, " ")
+	t.run([]string{"cancel", id}, "1 cancelled")
+	t.run([]string{"keys", "delete", keyID, "--json"}, `"waiting": 0`)
+	t.fails("404 Not Found", "keys", "delete", keyID, "--force")
+	t.run([]string{"keys", "list", "--json"}, "[]")
 	t.fails("no such file", "keys", "put", keyID, filepath.Join(t.TempDir(), "none.pem"))
 	t.fails("404 Not Found", "keys", "show", "https://social.example/nobody#key")
 }
@@ -262,6 +278,7 @@ func TestWhatIsWrongOnACommandLineIsSaid(tt *testing.T) {
 	t.fails("is not JSON", "send", t.file("text", "hello"), "--to", "https://a.example/inbox")
 	t.fails("--to", "send", t.file("note", note))
 	t.fails("say which", "dead", "retry")
+	t.fails("say which", "dead", "drop")
 	t.fails("--since yesterday is neither", "dead", "list", "--since", "yesterday")
 	down := httptest.NewServer(http.NotFoundHandler())
 	t.url = down.URL

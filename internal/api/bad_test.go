@@ -253,7 +253,7 @@ func TestUnknownRoutesAndMethodsAreProblems(t *testing.T) {
 		{"POST", "/v1/keys/../activities", 404, ""},
 		{"GET", "/v1/keys/https://a.example/key", 404, ""},
 		{"PUT", "/v1/activities", 405, "POST"},
-		{"DELETE", "/v1/keys/x", 405, "GET, HEAD, PUT"},
+		{"POST", "/v1/keys/x", 405, "GET, HEAD, PUT"},
 		{"POST", "/healthz", 405, "GET, HEAD"},
 		{"PATCH", "/v1/activities/x/cancel", 405, "POST"},
 	} {

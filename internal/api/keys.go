@@ -28,7 +28,11 @@ func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
 		return invalid(http.StatusBadRequest, o.faults.list)
 	}
 	k, err := a.o.Keys.Put(r.Context(), r.PathValue("id"), *pem)
-	return a.keyMade(w, r, k, err)
+	if err != nil {
+		return KeyProblem(err)
+	}
+	w.Header().Set("Location", "/v1/keys/"+url.PathEscape(k.ID))
+	return answer(w, r, http.StatusCreated, contract.StoredKey{Key: shown(k), EffectiveBy: a.o.Now().Add(keys.Everywhere).UTC()})
 }
 
 func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
@@ -57,7 +61,7 @@ func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) keyMade(w http.ResponseWriter, r *http.Request, k keys.Public, err error) error {
 	if err != nil {
-		return keyProblem(err)
+		return KeyProblem(err)
 	}
 	w.Header().Set("Location", "/v1/keys/"+url.PathEscape(k.ID))
 	return answer(w, r, http.StatusCreated, shown(k))
@@ -66,16 +70,17 @@ func (a *API) keyMade(w http.ResponseWriter, r *http.Request, k keys.Public, err
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	if err := keys.CheckID(id); err != nil {
-		return keyProblem(err)
+		return KeyProblem(err)
 	}
 	k, err := a.o.Keys.Public(r.Context(), id)
 	if err != nil {
-		return keyProblem(err)
+		return KeyProblem(err)
 	}
 	return answer(w, r, http.StatusOK, shown(k))
 }
 
-func keyProblem(err error) error {
+// KeyProblem translates an error of package keys for a client.
+func KeyProblem(err error) error {
 	switch {
 	case errors.Is(err, keys.ErrBadKey):
 		return invalid(http.StatusBadRequest, []contract.FieldError{{Pointer: "/privateKeyPem", Detail: reason(err, keys.ErrBadKey)}})

@@ -37,7 +37,7 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 		return nil, err
 	}
 	tally := p.tally()
-	operating, err := p.operating(c, tally)
+	operating, err := p.operating(c, keys, tally)
 	if err != nil {
 		return nil, err
 	}

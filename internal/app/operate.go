@@ -10,6 +10,7 @@ import (
 	"fedpost/internal/app/config"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/keys"
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/webhook"
@@ -33,14 +34,14 @@ func (p Ports) meter(t *stats.Tally) stats.Meter {
 func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.Text(), p.now()) }
 
 // operating returns the operators' routes.
-func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, error) {
+func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) ([]api.Route, error) {
 	pol, err := c.Retry.Build()
 	if err != nil {
 		return nil, err
 	}
 	s, now := p.store(), p.now()
 	known := &registry.Service{
-		Hosts: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(),
+		Hosts: s, Records: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(),
 		Rules: c.Circuit.Rules(pol.GiveUp).Complete(), Now: now,
 	}
 	deadLetters := deadletter.Current{Store: s, Ledger: s}
@@ -53,6 +54,7 @@ func (p Ports) operating(c config.Enqueue, tally *stats.Tally) ([]api.Route, err
 	return slices.Concat(
 		operator.ServerRoutes(known, now),
 		operator.DeadLetterRoutes(deadLetters, reviver, now),
+		operator.KeyRoutes(ring, activities{s, now}, now),
 		operator.FindRoutes(activities{s, now}, now),
 		operator.WaitingRoutes(s),
 		operator.RetryRoutes(deadletter.Retrier{Ledger: s, Reviver: reviver}, now),

@@ -28,6 +28,24 @@ func keyOf(key, actor string) bool {
 	return below && rest != "" && (rest[0] == '/' || rest[0] == '?')
 }
 
+// SenderOf is the name under which lists have the activities of an actor.
+func SenderOf(actor string) string { return document(actor) }
+
+// SendersOf are the names under which lists may have activities that are signed with a
+// key: those of the actors whose key it may be.
+func SendersOf(key string) []string {
+	d := document(key)
+	all := []string{d}
+	bare, _, query := strings.Cut(d, "?")
+	if query {
+		all = append(all, bare)
+	}
+	if parent := bare[:strings.LastIndexByte(bare, '/')+1]; strings.Count(parent, "/") > 3 {
+		all = append(all, strings.TrimSuffix(parent, "/"), parent)
+	}
+	return all
+}
+
 // document is the URL of the document that an id is in, in canonical form if it has one.
 func document(id string) string {
 	id, _, _ = strings.Cut(id, "#")

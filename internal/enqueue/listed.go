@@ -19,7 +19,7 @@ const longestListed = 2048
 
 func (it item) listed(r ledger.Record) ledger.Listed {
 	l := ledger.Listed{
-		ID: r.ID, ActivityID: it.said.ID, Sender: it.said.Actor, Actor: it.said.Actor, Type: it.said.Type, KeyID: it.KeyID,
+		ID: r.ID, ActivityID: it.said.ID, Sender: document(it.said.Actor), Actor: it.said.Actor, Type: it.said.Type, KeyID: it.KeyID,
 		CreatedAt: r.CreatedAt, Forget: r.Forget,
 	}
 	if it.KeyID != "" && !keyOf(it.KeyID, l.Actor) {

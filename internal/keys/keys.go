@@ -58,6 +58,8 @@ var (
 	ErrBadKey = errors.New("unusable private key")
 	// ErrBadID: the text cannot be a key's id; see CheckID.
 	ErrBadID = errors.New("unusable key id")
+	// ErrBadCursor: the cursor is none that was given out.
+	ErrBadCursor = errors.New("no such cursor")
 )
 
 // Store keeps sealed keys.
@@ -66,6 +68,11 @@ type Store interface {
 	PutKey(ctx context.Context, k Sealed, replace bool) error
 	// Key returns a key, or ErrNotFound.
 	Key(ctx context.Context, id string) (Sealed, error)
+	// ListKeys returns up to limit public halves by id, after a cursor; next is empty on
+	// the last page. The error wraps ErrBadCursor.
+	ListKeys(ctx context.Context, cursor string, limit int) (ks []Public, next string, err error)
+	// DeleteKey removes both halves of a key at once. Deleting a missing key is no error.
+	DeleteKey(ctx context.Context, id string) error
 	// PublicKey returns the public half of a key, or ErrNotFound. It reads
 	// nothing sealed.
 	PublicKey(ctx context.Context, id string) (Public, error)
@@ -129,7 +136,7 @@ func New(store Store, sealer Sealer, o Options) *Ring {
 	return &Ring{
 		store: store, sealer: sealer, o: o,
 		opened: newCache[held](o.CacheSize, o.CacheTTL, o.Now),
-		known:  newCache[Public](16*o.CacheSize, o.CacheTTL, o.Now),
+		known:  newCache[Public](16*o.CacheSize, min(o.CacheTTL, Everywhere), o.Now),
 	}
 }
 
@@ -166,6 +173,36 @@ func (r *Ring) Public(ctx context.Context, id string) (Public, error) {
 		return Public{}, fmt.Errorf("key %s: %w", id, err)
 	}
 	return k, nil
+}
+
+// Everywhere is how long after Put or Delete the last process has noticed it, if the store
+// can be reached.
+const Everywhere = time.Minute
+
+// List returns up to limit public halves by id, after a cursor; see Store.
+func (r *Ring) List(ctx context.Context, cursor string, limit int) ([]Public, string, error) {
+	ks, next, err := r.store.ListKeys(ctx, cursor, limit)
+	if err != nil {
+		return nil, "", fmt.Errorf("list keys: %w", err)
+	}
+	return ks, next, nil
+}
+
+// Delete removes a key for good, or returns ErrNotFound. Other processes sign with it for
+// Options.Recheck, and accept activities for it for up to Everywhere.
+func (r *Ring) Delete(ctx context.Context, id string) error {
+	if err := CheckID(id); err != nil {
+		return err
+	}
+	if _, err := r.Public(ctx, id); err != nil {
+		return err
+	}
+	if err := r.store.DeleteKey(ctx, id); err != nil {
+		return fmt.Errorf("delete key %s: %w", id, err)
+	}
+	r.opened.drop(id)
+	r.known.drop(id)
+	return nil
 }
 
 // Known reports whether there is a key of that id. True is cached, false is not.

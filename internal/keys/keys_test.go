@@ -62,6 +62,24 @@ func (s *shelf) Key(_ context.Context, id string) (keys.Sealed, error) {
 	return k, s.err
 }
 
+func (s *shelf) ListKeys(context.Context, string, int) (ks []keys.Public, next string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, k := range s.keys {
+		ks = append(ks, keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM})
+	}
+	return ks, "", s.err
+}
+
+func (s *shelf) DeleteKey(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		delete(s.keys, id)
+	}
+	return s.err
+}
+
 func (s *shelf) PublicKey(ctx context.Context, id string) (keys.Public, error) {
 	k, err := s.Key(ctx, id)
 	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, err
@@ -496,4 +514,43 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("error of another class: %v", err)
 		}
 	})
+}
+
+func TestADeletedKeySignsNothingAndIsKnownNoMoreWithinAMinuteEverywhere(t *testing.T) {
+	w := newWorld(t, keys.Options{})
+	ctx := t.Context()
+	other := keys.New(w.shelf, w.sealer, keys.Options{Now: func() time.Time { return w.clock }})
+	if _, err := w.ring.Generate(ctx, "k", keys.Ed25519); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*keys.Ring{w.ring, other} {
+		if known, err := r.Known(ctx, "k"); !known || err != nil {
+			t.Fatal(known, err)
+		}
+		if _, err := r.SigningKey(ctx, "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.ring.Delete(ctx, "k"); err != nil {
+		t.Fatal(err)
+	}
+	if known, err := w.ring.Known(ctx, "k"); known || err != nil {
+		t.Errorf("known to who deleted it: %v, %v", known, err)
+	}
+	if _, err := w.ring.SigningKey(ctx, "k"); !errors.Is(err, keys.ErrNotFound) {
+		t.Errorf("signs for who deleted it: %v", err)
+	}
+	w.clock = w.clock.Add(keys.Everywhere)
+	if known, err := other.Known(ctx, "k"); known || err != nil {
+		t.Errorf("known to another process: %v, %v", known, err)
+	}
+	if _, err := other.SigningKey(ctx, "k"); !errors.Is(err, keys.ErrNotFound) {
+		t.Errorf("signs for another process: %v", err)
+	}
+	if err := w.ring.Delete(ctx, "k"); !errors.Is(err, keys.ErrNotFound) {
+		t.Errorf("deleted twice: %v", err)
+	}
+	if err := w.ring.Delete(ctx, ""); !errors.Is(err, keys.ErrBadID) {
+		t.Errorf("no id: %v", err)
+	}
 }

@@ -100,6 +100,21 @@ func generate(t Type) (crypto.Signer, error) {
 	return nil, fmt.Errorf("%w: type %q is neither %q nor %q", ErrBadKey, t, RSA, Ed25519)
 }
 
+// GeneratePEM makes a private key and returns it as PKCS#8 in PEM. Its error wraps
+// ErrBadKey if there is no such type.
+func GeneratePEM(t Type) (string, error) {
+	signer, err := generate(t)
+	if err != nil {
+		return "", err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(signer)
+	if err != nil {
+		return "", fmt.Errorf("encode a new key: %w", err)
+	}
+	defer clear(der)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), nil
+}
+
 // public returns the type and the public half in PEM (SubjectPublicKeyInfo, as
 // actors publish it in publicKeyPem).
 func public(s crypto.Signer) (Type, string, error) {

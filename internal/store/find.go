@@ -30,7 +30,7 @@ const listShards = 4
 
 func ownIDPK(activityID string) string { return "I#" + digest(activityID, 16) }
 
-func listPK(day string, shard int) string { return fmt.Sprintf("L#%s#%d", day, shard) }
+func listPK(day string, shard int) string { return fmt.Sprintf("F#%s#%d", day, shard) }
 
 // senderPrefix starts the sort keys of one sender in the list of a day.
 func senderPrefix(sender string) string { return digest(sender, 8) + "#" }
@@ -166,14 +166,14 @@ func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, err
 }
 
 // A cursor is the list, and the sort key in it, to go on after.
-func listCursor(r table.Range, after string) string { return r.PK[len("L#"):] + "/" + after }
+func listCursor(r table.Range, after string) string { return r.PK[len("F#"):] + "/" + after }
 
 func parseListCursor(places []table.Range, cursor string) (n int, after string, err error) {
 	if cursor == "" {
 		return 0, "", nil
 	}
 	list, after, ok := strings.Cut(cursor, "/")
-	n = slices.IndexFunc(places, func(r table.Range) bool { return r.PK[len("L#"):] == list })
+	n = slices.IndexFunc(places, func(r table.Range) bool { return r.PK[len("F#"):] == list })
 	if !ok || n < 0 {
 		return 0, "", fmt.Errorf("%w: %q", ledger.ErrBadCursor, cursor)
 	}

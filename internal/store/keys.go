@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -17,8 +18,13 @@ var _ keys.Store = (*Store)(nil)
 // be able to read the sealed half.
 const (
 	publicPrefix = "K#"
+	// keyList is the partition of the list of keys: their public halves once more, because
+	// a table cannot list partitions.
+	keyList      = "KI#"
 	sealedPrefix = "KS#" // template.yaml names it
 )
+
+func listedKey(id string) table.Key { return table.Key{PK: keyList, SK: keyName(id)} }
 
 func publicKey(id string) table.Key { return table.Key{PK: publicPrefix + id, SK: "KEY"} }
 func sealedKey(id string) table.Key { return table.Key{PK: sealedPrefix + id, SK: "KEY"} }
@@ -26,6 +32,8 @@ func sealedKey(id string) table.Key { return table.Key{PK: sealedPrefix + id, SK
 // shownKey is a key's public item. In version 1 of this layout it was the only item,
 // with the sealed half in Private.
 type shownKey struct {
+	// ID is set in the list, whose sort key may have a digest.
+	ID        string    `json:"id,omitempty"`
 	Type      keys.Type `json:"type"`
 	PublicPEM string    `json:"public"`
 	Private   []byte    `json:"sealed,omitempty"`
@@ -44,16 +52,24 @@ func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 	if err != nil {
 		return err
 	}
+	listed, err := encode(shownKey{ID: k.ID, Type: k.Type, PublicPEM: k.PublicPEM, CreatedAt: k.CreatedAt})
+	if err != nil {
+		return err
+	}
 	cond := table.Cond{Absent: true}
 	if replace {
 		cond = table.Cond{}
 	}
 	// The condition is on the public item, because a failed condition returns the
 	// stored item, and the API's role may not read the sealed one.
-	err = s.t.Transact(ctx, []table.Op{
+	ops := []table.Op{
 		{Put: &table.Item{Key: publicKey(k.ID), Data: shown}, Cond: cond},
 		{Put: &table.Item{Key: sealedKey(k.ID), Data: sealed}},
-	})
+	}
+	if k.ID != "" { // the proof of the sealing key is no key
+		ops = append(ops, table.Op{Put: &table.Item{Key: listedKey(k.ID), Data: listed}})
+	}
+	err = s.t.Transact(ctx, ops)
 	if replace || !errors.Is(err, table.ErrConflict) {
 		return err
 	}
@@ -115,4 +131,42 @@ func (s *Store) readKey(ctx context.Context, key table.Key, v any) (bool, error)
 		return false, nil
 	}
 	return true, decode(it, v)
+}
+
+// DeleteKey implements keys.Store.
+func (s *Store) DeleteKey(ctx context.Context, id string) error {
+	var ops []table.Op
+	for _, k := range []table.Key{publicKey(id), sealedKey(id), listedKey(id)} {
+		ops = append(ops, table.Op{Delete: &k})
+	}
+	return s.t.Transact(ctx, ops)
+}
+
+// ListKeys implements keys.Store.
+func (s *Store) ListKeys(ctx context.Context, cursor string, limit int) ([]keys.Public, string, error) {
+	r := table.Range{PK: keyList, Limit: max(1, limit)}
+	if cursor != "" {
+		after, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err != nil {
+			return nil, "", fmt.Errorf("%w: %q", keys.ErrBadCursor, cursor)
+		}
+		r.From = string(after) + "\x00"
+	}
+	items, more, err := s.t.Query(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	ks := make([]keys.Public, len(items))
+	for i, it := range items {
+		var k shownKey
+		if err := decode(it, &k); err != nil {
+			return nil, "", err
+		}
+		ks[i] = keys.Public{ID: k.ID, Type: k.Type, PublicPEM: k.PublicPEM}
+	}
+	next := ""
+	if more && len(items) > 0 {
+		next = base64.RawURLEncoding.EncodeToString([]byte(items[len(items)-1].SK))
+	}
+	return ks, next, nil
 }

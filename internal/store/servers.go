@@ -149,6 +149,18 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 	return st, nil
 }
 
+// DropServer implements registry.Records.
+func (s *Store) DropServer(ctx context.Context, st circuit.State) error {
+	err := s.t.Delete(ctx, serverKey(st.Key), table.Fenced(st.Version))
+	if errors.Is(err, table.ErrConflict) {
+		return fmt.Errorf("drop the state of %s: %w", st.Key, circuit.ErrChanged)
+	}
+	if err != nil {
+		return fmt.Errorf("drop the state of %s: %w", st.Key, err)
+	}
+	return nil
+}
+
 // DueServers implements circuit.Store. The index may lag. States carry their version,
 // so saving a change of a stale state fails.
 func (s *Store) DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]circuit.State, error) {

@@ -14,6 +14,9 @@ type (
 	NewKey          = contract.NewKey
 	PrivateKey      = contract.PrivateKey
 	Key             = contract.Key
+	StoredKey       = contract.StoredKey
+	DeletedKey      = contract.DeletedKey
+	Dropped         = contract.Dropped
 	Server          = contract.Server
 	RateLimit       = contract.RateLimit
 	DeadLetter      = contract.DeadLetter

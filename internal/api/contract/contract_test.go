@@ -21,7 +21,7 @@ var types = map[string]any{
 	"Activity": contract.Status{}, "RecipientState": contract.RecipientStatus{}, "Cancelled": contract.Cancelled{}, "Retry": contract.Retry{},
 	"Activities": contract.Activities{}, "FoundActivity": contract.FoundActivity{}, "Waiting": contract.Waiting{}, "WaitingDelivery": contract.WaitingDelivery{}, "WaitingInAll": contract.WaitingInAll{},
 	"RetriedActivity": contract.RetriedActivity{},
-	"NewKey":          contract.NewKey{}, "PrivateKey": contract.PrivateKey{}, "Key": contract.Key{},
+	"NewKey":          contract.NewKey{}, "PrivateKey": contract.PrivateKey{}, "StoredKey": contract.StoredKey{}, "Keys": contract.Keys{}, "DeletedKey": contract.DeletedKey{}, "Dropped": contract.Dropped{}, "Key": contract.Key{},
 	"Server": contract.Server{}, "Servers": contract.Servers{}, "SipherKeys": contract.SipherKeys{},
 	"Reason": contract.Block{}, "Pause": contract.Pause{},
 	"DeadLetter": contract.DeadLetter{}, "DeadLetters": contract.DeadLetters{}, "Selection": contract.Selection{}, "Retried": contract.Retried{},

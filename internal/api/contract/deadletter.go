@@ -61,3 +61,9 @@ type Retried struct {
 	Retried int  `json:"retried"`
 	More    bool `json:"more"` // more dead letters match: repeat the request
 }
+
+// Dropped is the answer to DELETE /v1/dead-letters.
+type Dropped struct {
+	Dropped int  `json:"dropped"`
+	More    bool `json:"more"` // more dead letters may match: repeat the request
+}

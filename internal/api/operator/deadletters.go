@@ -23,6 +23,7 @@ func DeadLetterRoutes(d deadletter.Current, r deadletter.Reviver, now func() tim
 	return []api.Route{
 		route("GET /v1/dead-letters", h.list),
 		route("POST /v1/dead-letters/retry", h.retry),
+		route("DELETE /v1/dead-letters", h.drop),
 	}
 }
 
@@ -166,6 +167,61 @@ func (h deadHandlers) revive(ctx context.Context, f deadletter.Filter, limit int
 		}
 		cursor, done.More = next, next != ""
 		if !done.More || done.Retried >= limit || !h.now().Before(end) {
+			return done, nil
+		}
+	}
+}
+
+// drop removes dead letters. The recipients stay dead, and nothing is left to retry them
+// with.
+func (h deadHandlers) drop(w http.ResponseWriter, r *http.Request) error {
+	q, err := api.ReadQuery(r, "id", "host", "activity", "type", "since", "limit")
+	if err != nil {
+		return err
+	}
+	since, err := api.Instant(q, "since")
+	if err != nil {
+		return err
+	}
+	limit, err := api.Number(q, "limit", retryDefault, 1, retryMost)
+	if err != nil {
+		return err
+	}
+	s := contract.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: since}
+	f, faults := filter(s)
+	for name, fault := range faults {
+		return api.BadParameter(name, "%s", fault)
+	}
+	if s == (contract.Selection{}) {
+		return api.BadParameter("since", "is missing; say what to drop by id, host, activity, type or since")
+	}
+	done, err := h.remove(r.Context(), f, limit)
+	if err != nil {
+		return contract.NewProblem(http.StatusServiceUnavailable,
+			fmt.Sprintf("Not all could be dropped; %d were. Try again.", done.Dropped)).Because(err).After(retryAfter)
+	}
+	return api.Answer(w, r, http.StatusOK, done)
+}
+
+func (h deadHandlers) remove(ctx context.Context, f deadletter.Filter, limit int) (contract.Dropped, error) {
+	end := h.now().Add(retryTime)
+	var done contract.Dropped
+	for cursor := ""; ; {
+		// Below Current, which hides what was revived: that goes, too.
+		ls, next, err := h.deadLetters.Store.DeadLetters(ctx, f, cursor, min(retryStep, limit-done.Dropped))
+		if err != nil {
+			return done, err
+		}
+		names := make([]deadletter.Name, len(ls))
+		for i, l := range ls {
+			names[i] = l.Name()
+		}
+		if err := h.deadLetters.RemoveDeadLetters(ctx, names); err != nil {
+			return done, err
+		}
+		done.Dropped += len(ls)
+		cursor, done.More = next, next != ""
+		if !done.More || done.Dropped >= limit || !h.now().Before(end) {
 			return done, nil
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
 	"fedpost/internal/api/contract"
+	"fedpost/internal/enqueue"
 	"fedpost/internal/ledger"
 )
 
@@ -84,8 +85,8 @@ func stateNames() (all []string) {
 }
 
 func (h findHandler) sought(q url.Values) (s ledger.Sought, err error) {
-	s.ActivityID, s.Sender = q.Get("activityId"), q.Get("actor")
-	for name, value := range map[string]string{"activityId": s.ActivityID, "actor": s.Sender} {
+	s.ActivityID, s.Sender = q.Get("activityId"), enqueue.SenderOf(q.Get("actor"))
+	for name, value := range map[string]string{"activityId": s.ActivityID, "actor": q.Get("actor")} {
 		if len(value) > longestSought {
 			return s, api.BadParameter(name, "has %d bytes; the most is %d", len(value), longestSought)
 		}

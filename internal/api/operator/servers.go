@@ -9,6 +9,7 @@ import (
 	"fedpost/internal/api"
 	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/servers/circuit"
 )
 
 // ServerRoutes are the routes of servers. now is the clock from which the length of a
@@ -19,6 +20,7 @@ func ServerRoutes(s *registry.Service, now func() time.Time) []api.Route {
 		route("GET /v1/servers", h.list),
 		route("GET /v1/servers/{host}", h.about(plain(s.Get))),
 		route("PUT /v1/servers/{host}", h.about(h.put)),
+		route("DELETE /v1/servers/{host}", h.forget),
 		route("POST /v1/servers/{host}/block", h.about(h.block)),
 		route("POST /v1/servers/{host}/unblock", h.about(plain(s.Unblock))),
 		route("POST /v1/servers/{host}/pause", h.about(h.pause)),
@@ -53,6 +55,22 @@ func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		return serverProblem(err)
 	}
 	return api.Answer(w, r, http.StatusOK, contract.Servers{Servers: vs, NextCursor: next})
+}
+
+// forget drops what is recorded of a server.
+func (h serverHandlers) forget(w http.ResponseWriter, r *http.Request) error {
+	n, err := registry.ParseName(r.PathValue("host"))
+	if err != nil {
+		return serverProblem(err)
+	}
+	if _, err := api.ReadQuery(r); err != nil {
+		return err
+	}
+	if err := h.Forget(r.Context(), n); err != nil {
+		return serverProblem(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // act is an action on a server.
@@ -164,6 +182,13 @@ func serverProblem(err error) error {
 			`. Give a host such as social.example, "*.social.example" to block its subdomains too, "inbox:" and the URL of an inbox, or a Sipher server's URL, percent-encoded whole.`).Because(err)
 	case errors.Is(err, registry.ErrBadCursor):
 		return api.BadCursor()
+	case errors.Is(err, registry.ErrNoRecord):
+		return contract.NewProblem(http.StatusNotFound, "Nothing is recorded of this server or inbox: it is healthy.").Because(err)
+	case errors.Is(err, registry.ErrParked):
+		return contract.TypedProblem(http.StatusConflict, "deliveries-wait", "Deliveries wait",
+			"Deliveries wait for the server, and are found by its record: GET /v1/servers/{host}/waiting lists them. Block the server to end them first.").Because(err)
+	case errors.Is(err, circuit.ErrChanged):
+		return contract.NewProblem(http.StatusConflict, "The record has just changed. Try again.").Because(err)
 	case errors.Is(err, registry.ErrUnknown):
 		return contract.NewProblem(http.StatusNotFound, "There is no such Sipher server. Its URL is compared as text, so spelling, port and slashes matter.").Because(err)
 	case errors.Is(err, registry.ErrBlocked):

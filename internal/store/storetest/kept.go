@@ -156,6 +156,59 @@ var signingKeys = group{"keys", []testCase{
 		b.must(b.PutKey(b.ctx, second, true))
 		b.has(second)
 	}},
+	{"KeysAreListedByIDPageByPage", func(b *bed) {
+		var want []keys.Public
+		for range 7 {
+			k := b.key()
+			b.must(b.PutKey(b.ctx, k, false))
+			b.must(b.PutKey(b.ctx, k, true))
+			want = append(want, keys.Public{ID: k.ID, Type: k.Type, PublicPEM: k.PublicPEM})
+		}
+		gone := b.key()
+		b.must(b.PutKey(b.ctx, gone, false))
+		b.must(b.DeleteKey(b.ctx, gone.ID))
+		for _, limit := range []int{1, 3, 1000} {
+			seen := map[string]keys.Public{}
+			last := ""
+			for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
+				ks, next, err := b.ListKeys(b.ctx, cursor, limit)
+				b.must(err)
+				for _, k := range ks {
+					if len(k.ID) < 200 && k.ID <= last {
+						b.t.Errorf("%s is listed after %s", k.ID, last)
+					}
+					seen[k.ID], last = k, k.ID
+				}
+				cursor = next
+			}
+			for _, k := range want {
+				if seen[k.ID] != k {
+					b.t.Errorf("pages of %d: %s is listed as %+v", limit, k.ID, seen[k.ID])
+				}
+			}
+			if _, there := seen[gone.ID]; there {
+				b.t.Errorf("a deleted key is listed")
+			}
+		}
+		if _, _, err := b.ListKeys(b.ctx, "no cursor!", 1); !errors.Is(err, keys.ErrBadCursor) {
+			b.t.Errorf("got %v", err)
+		}
+	}},
+	{"ADeletedKeyIsGoneWithBothHalves", func(b *bed) {
+		k := b.key()
+		b.must(b.PutKey(b.ctx, k, false))
+		for range 2 {
+			b.must(b.DeleteKey(b.ctx, k.ID))
+		}
+		if _, err := b.Key(b.ctx, k.ID); !errors.Is(err, keys.ErrNotFound) {
+			b.t.Errorf("sealed half: %v", err)
+		}
+		if _, err := b.PublicKey(b.ctx, k.ID); !errors.Is(err, keys.ErrNotFound) {
+			b.t.Errorf("public half: %v", err)
+		}
+		b.must(b.PutKey(b.ctx, k, false)) // the id is free again
+		b.has(k)
+	}},
 	{"AKeyNobodyPutIsNotFound", func(b *bed) {
 		if _, err := b.Key(b.ctx, string(b.newID())); !errors.Is(err, keys.ErrNotFound) {
 			b.t.Errorf("got %v", err)

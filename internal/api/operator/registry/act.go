@@ -2,9 +2,11 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"fedpost/internal/api/contract"
+	"fedpost/internal/servers/circuit"
 )
 
 // Get returns a server.
@@ -63,4 +65,28 @@ func (s *Service) Limit(ctx context.Context, n Name, perMinute, burst int) (cont
 // by another way. The server is added if it is new.
 func (s *Service) Pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error) {
 	return s.of(n).pin(ctx, n, k)
+}
+
+// Forget drops all that is recorded of a host or an inbox, an operator's settings
+// included, unless deliveries are parked for it: they are found by the record.
+func (s *Service) Forget(ctx context.Context, n Name) error {
+	if n.ByURL() {
+		return fmt.Errorf("forgetting %w to Sipher servers, whose keys are pinned: block them instead", ErrNotApplicable)
+	}
+	st, err := circuit.Load(ctx, s.Hosts, n.Key)
+	switch {
+	case err != nil:
+		return err
+	case st.Version == "":
+		return ErrNoRecord
+	case st.Parked:
+		return ErrParked
+	}
+	if host, whole := n.host(); whole {
+		// The limit comes last to be asked for: the state says whether there is one.
+		if _, err := s.Limits.Set(ctx, host, 0, 0); err != nil {
+			return err
+		}
+	}
+	return s.Records.DropServer(ctx, st)
 }

@@ -28,6 +28,10 @@ var (
 	ErrUnknown = errors.New("no such server")
 	// ErrBlocked: the action is not possible while the server is blocked.
 	ErrBlocked = errors.New("server is blocked: unblock it first")
+	// ErrNoRecord: nothing is recorded of the host or inbox.
+	ErrNoRecord = errors.New("nothing is recorded")
+	// ErrParked: deliveries are parked for the server, or were a moment ago.
+	ErrParked = errors.New("deliveries wait for the server")
 	// ErrNotApplicable: the action is not possible for a server of this kind.
 	ErrNotApplicable = errors.New("does not apply")
 	// ErrBadCursor: a cursor was not made by fedpost.
@@ -41,13 +45,22 @@ type Sipher interface {
 	peers.Schedule
 }
 
+// Records drops the records of hosts and inboxes.
+type Records interface {
+	// DropServer removes a state, or returns circuit.ErrChanged if it has changed since it
+	// was loaded.
+	DropServer(ctx context.Context, s circuit.State) error
+}
+
 // Service shows servers to operators and changes them.
 type Service struct {
 	Hosts  circuit.Store
 	Limits ratelimit.Limiter
-	Sipher Sipher
-	Rules  circuit.Rules
-	Now    func() time.Time
+	// Records drops what is recorded of hosts and inboxes.
+	Records Records
+	Sipher  Sipher
+	Rules   circuit.Rules
+	Now     func() time.Time
 }
 
 // directory is one kind of servers: hosts and inboxes, which have circuits, or the

@@ -1,0 +1,159 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api"
+	"fedpost/internal/api/contract"
+	"fedpost/internal/enqueue"
+	"fedpost/internal/keys"
+	"fedpost/internal/ledger"
+)
+
+// KeyRoutes are the routes that list and delete signing keys. The finder tells what still
+// needs a key.
+func KeyRoutes(r *keys.Ring, f Finder, now func() time.Time) []api.Route {
+	h := keyHandlers{r, f, now}
+	return []api.Route{
+		route("GET /v1/keys", h.list),
+		route("DELETE /v1/keys/{id}", h.delete),
+	}
+}
+
+type keyHandlers struct {
+	ring   *keys.Ring
+	finder Finder
+	now    func() time.Time
+}
+
+func (h keyHandlers) list(w http.ResponseWriter, r *http.Request) error {
+	q, err := api.ReadQuery(r, "cursor", "limit")
+	if err != nil {
+		return err
+	}
+	limit, err := api.PageSize(q)
+	if err != nil {
+		return err
+	}
+	ks, next, err := h.ring.List(r.Context(), q.Get("cursor"), limit)
+	if errors.Is(err, keys.ErrBadCursor) {
+		return api.BadCursor()
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	page := contract.Keys{Keys: make([]contract.Key, len(ks)), NextCursor: next}
+	for i, k := range ks {
+		page.Keys[i] = contract.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
+	}
+	return api.Answer(w, r, http.StatusOK, page)
+}
+
+func (h keyHandlers) delete(w http.ResponseWriter, r *http.Request) error {
+	q, err := api.ReadQuery(r, "force")
+	if err != nil {
+		return err
+	}
+	force, err := api.Choice(q, "force", "true", "false")
+	if err != nil {
+		return err
+	}
+	id := r.PathValue("id")
+	if _, err := h.ring.Public(r.Context(), id); err != nil {
+		return api.KeyProblem(err)
+	}
+	n, atLeast, err := h.needed(r.Context(), id)
+	if err != nil {
+		return unreachable(err)
+	}
+	if n > 0 && force != "true" {
+		more := ""
+		if atLeast {
+			more = "at least "
+		}
+		return contract.TypedProblem(http.StatusConflict, "key-needed", "Key needed",
+			fmt.Sprintf("The key is needed by %s%d deliveries that wait to be sent; without it they come to nothing. Wait for them, cancel them, or repeat with force=true.", more, n))
+	}
+	if err := h.ring.Delete(r.Context(), id); err != nil {
+		return api.KeyProblem(err)
+	}
+	return api.Answer(w, r, http.StatusOK, contract.DeletedKey{ID: id, Waiting: n, AtLeast: atLeast, EffectiveBy: h.now().Add(keys.Everywhere).UTC()})
+}
+
+// Bounds of the search for what needs a key.
+const (
+	mostNeeding = 1000 // activities whose counts are read
+	mostSeen    = 5000 // entries of lists
+)
+
+// needed counts the recipients that wait for a delivery signed with a key. It looks
+// through the activities of the actors whose key it may be; atLeast reports that they
+// were too many to look at all.
+func (h keyHandlers) needed(ctx context.Context, id string) (n int, atLeast bool, err error) {
+	looked, seen := 0, 0
+	for _, sender := range enqueue.SendersOf(id) {
+		s := ledger.Sought{Sender: sender, Since: h.now().Add(-ledger.LongestBack)}
+		for cursor := ""; ; {
+			ls, next, err := h.finder.FindActivities(ctx, s, cursor, mostNeeding)
+			if err != nil {
+				return 0, false, err
+			}
+			seen += len(ls)
+			waiting, tried, err := h.waiting(ctx, ls, id, mostNeeding-looked)
+			if err != nil {
+				return 0, false, err
+			}
+			n, looked = n+waiting, looked+tried
+			if looked >= mostNeeding || seen >= mostSeen {
+				return n, true, nil
+			}
+			if cursor = next; next == "" {
+				break
+			}
+		}
+	}
+	return n, false, nil
+}
+
+// waiting counts the recipients of those listed activities that are signed with a key and
+// not over, looking at most at a number of activities.
+func (h keyHandlers) waiting(ctx context.Context, ls []ledger.Listed, id string, most int) (n, looked int, err error) {
+	counts := make([]int, len(ls))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(viewsAtOnce)
+	for i, l := range ls {
+		if l.KeyID != id {
+			continue
+		}
+		if looked == most {
+			break
+		}
+		looked++
+		g.Go(func() error {
+			v, err := h.finder.View(ctx, l.ID, ledger.RecipientFilter{}, "", 1)
+			if errors.Is(err, ledger.ErrNotFound) {
+				return nil
+			}
+			for state, c := range v.Counts {
+				if !activity.State(state).Final() {
+					counts[i] += c
+				}
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return 0, 0, err
+	}
+	for _, c := range counts {
+		n += c
+	}
+	return n, looked, nil
+}
