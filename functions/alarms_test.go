@@ -112,6 +112,15 @@ func TestFaultsRingAlarms(t *testing.T) {
 			s.exhaust()
 			s.check()
 		}},
+		{"deliver may not read its secret", "errors", func(s *site) {
+			accept(s)
+			s.stop()
+			s.env["SIPHER_SECRET_ARN"], s.env["BETTER_AUTH_URL"] = secretARN, "https://social.example"
+			s.aws.fail("secretsmanager", denied)
+			s.work()
+			delete(s.env, "SIPHER_SECRET_ARN")
+			delete(s.env, "BETTER_AUTH_URL")
+		}},
 		{"the deliver function's settings are wrong", "errors", func(s *site) {
 			accept(s)
 			s.stop()
