@@ -181,6 +181,12 @@ func (o *overview) diagnose() {
 	if n := o.Sick - o.Stats.Servers["exhausted"]; n > 0 {
 		add(false, "See which, and why", "/servers", "%s down: what is for %s waits until a check succeeds.", servers(n, "is", "are"), pronoun(n))
 	}
+	if n := o.Stats.Webhooks[contract.WebhookDisabled]; n > 0 {
+		add(true, "See the webhooks", "/webhooks", "Webhooks that were disabled after 5 days of failures: %s. Your application is not told what happens.", thousands(n))
+	}
+	if n := o.Stats.Webhooks[contract.WebhookFailing]; n > 0 {
+		add(false, "See the webhooks", "/webhooks", "Webhooks that fail: %s. Events for them wait.", thousands(n))
+	}
 	if n := len(o.Dead); n > 0 {
 		text := thousands(n)
 		if o.MoreDead {
