@@ -124,6 +124,9 @@ func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
 	v.says(v.post("/servers/a.example/block"), 200, "Sign in")
 	v.says(v.post("/sign-in", "secret", "another token of these tests"), 403, "is not the right one")
 	v.says(v.post("/sign-in"), 403, "is not the right one")
+	if p := v.get("/sign-in?secret=" + url.QueryEscape(token)); p.Request.URL.Path != "/sign-in" || strings.Contains(p.text, "Sign out") {
+		t.Error("a token in an address lets somebody in")
+	}
 	if did := s.api.did(); did != nil {
 		t.Errorf("changed: %q", did)
 	}
@@ -312,9 +315,27 @@ func TestOnAWSThePageSaysWhereTheHistoryIs(t *testing.T) {
 func TestAnOutageIsSaidInTheAPIsWords(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	s.api.set("/v1/stats", http.StatusServiceUnavailable)
-	v.says(v.get("/"), 503, "The records cannot be reached. Try again.", `role="alert"`)
+	v.says(v.get("/servers/mastodon.down.example"), 200)
+	s.api.set("/v1/servers/mastodon.down.example", http.StatusServiceUnavailable)
+	v.says(v.get("/servers/mastodon.down.example"), 503, "The records cannot be reached. Try again.", `role="alert"`)
 	v.says(v.get("/activities/none"), 404, "There is no such thing.")
+}
+
+// TestAnOutageOfTheTableIsTheFirstThingToBeSaid, with what is known without the table.
+func TestAnOutageOfTheTableIsTheFirstThingToBeSaid(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	for _, path := range []string{"/v1/stats", "/v1/dead-letters", "/v1/servers/mastodon.down.example"} {
+		was := s.api.answers[path]
+		s.api.set(path, http.StatusServiceUnavailable)
+		p := v.get("/")
+		v.says(p, 200, "<title>1 problem", "Act:</strong> fedpost cannot read its table or a queue", "The records cannot be reached. Try again.", "Delivered: <strong>78\u202f612</strong>")
+		if strings.Contains(p.text, "Delivered today") || strings.Contains(p.text, "Nothing is stuck") {
+			t.Errorf("without %s numbers are shown that nobody knows", path)
+		}
+		s.api.set(path, was)
+	}
+	v.says(v.get("/"), 200, "Delivered today")
 }
 
 func TestServersAreListedByTheirState(t *testing.T) {
@@ -587,7 +608,7 @@ func TestADashboardIsForWhoHasItsLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := page.New(page.Options{Enter: page.ByLink(c, "the link's secret"), Of: "https://api.example/live", Now: func() time.Time { return night }, Log: quiet})
+	p := page.New(page.Options{Enter: page.ByLink(c, "the link's secret"), Link: true, Of: "https://api.example/live", Now: func() time.Time { return night }, Log: quiet})
 	s := &site{t, api, serveOn(t, p)}
 	v := s.visitor()
 	v.says(v.get("/"), 200, "Sign in")
