@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +132,6 @@ var funcs = template.FuncMap{
 	"word":    word,
 	"answer":  answer,
 	"what":    what,
-	"has":     func(all []string, one string) bool { return slices.Contains(all, one) },
 }
 
 // clean cuts what a stranger may have written, and takes out what could turn the

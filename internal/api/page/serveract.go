@@ -27,10 +27,9 @@ type question struct {
 // field is an input of a question.
 type field struct {
 	Name, Label, Hint, Value string
-	Kind                     string // text, number, checkbox, checks (several of the choices) or choice (one)
+	Kind                     string // text, number, checkbox or choice
 	Choices                  []choice
-	Values                   []string // the checks that are on
-	On, Disabled             bool     // of a checkbox
+	Disabled                 bool
 }
 
 type choice struct{ Value, Text string }
