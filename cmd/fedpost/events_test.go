@@ -43,8 +43,10 @@ func TestEventsAreListedAndFollowed(tt *testing.T) {
 	}
 	t.run([]string{"events"}, "TIME", "recipient.gone", inbox.URL+"/ada", "(2 times since ")
 	t.run([]string{"events", "--type", "recipient.dead,server.gone"}, "none")
+	t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", inbox.URL + "/ada", "--notify"})
+	t.until("1 failed", "events", "--type", "activity.done")
 	t.run([]string{"events", "--limit", "1"}, "go on with --after ")
-	if err := json.Unmarshal([]byte(t.run([]string{"events", "--json"})), &page); err != nil || len(page.Events) != 2 || page.Next == "" {
+	if err := json.Unmarshal([]byte(t.run([]string{"events", "--json"})), &page); err != nil || len(page.Events) != 4 || page.Next == "" {
 		t.Errorf("%+v, %v", page, err)
 	}
 	t.run([]string{"events", "--after", page.Next}, "none")

@@ -30,6 +30,7 @@ type send struct {
 	DeduplicationTTL duration `help:"How long the deduplication key is remembered, such as 36h or 7d."`
 	Delay            duration `help:"How long to wait before delivery, such as 30m or 7d."`
 	ExpiresIn        duration `help:"Give up after this long, such as 36h or 7d."`
+	Notify           bool     `help:"Tell the event activity.done when every recipient has come to its end."`
 	Coalesce         string   `help:"latest: skip an activity that a newer one of the same object replaces."`
 }
 
@@ -41,7 +42,7 @@ func (c send) Run(ctx context.Context, out io.Writer) error {
 	}
 	s := client.Submission{
 		KeyID: c.Key, AllowKeyOfOther: c.AllowKeyOfOther, Priority: c.Priority, OrderingKey: c.OrderingKey, DeduplicationKey: c.DeduplicationKey,
-		DeduplicationTTL: client.Duration(c.DeduplicationTTL), Delay: client.Duration(c.Delay), ExpiresIn: client.Duration(c.ExpiresIn), Coalesce: c.Coalesce,
+		DeduplicationTTL: client.Duration(c.DeduplicationTTL), Delay: client.Duration(c.Delay), ExpiresIn: client.Duration(c.ExpiresIn), Coalesce: c.Coalesce, Notify: c.Notify,
 	}
 	for _, to := range c.To {
 		s.Recipients = append(s.Recipients, client.Recipient{Inbox: to})

@@ -81,6 +81,9 @@ type Activity struct {
 	Coalesce       Coalesce `json:"coalesce,omitempty"`
 	CoalesceCreate bool     `json:"coalesceCreate,omitempty"`
 
+	// Notify asks for an event when every recipient has come to its end.
+	Notify bool `json:"notify,omitempty"`
+
 	CreatedAt time.Time `json:"createdAt"`
 
 	// ExpiresAt is when it is no longer worth delivering; zero means never

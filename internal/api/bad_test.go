@@ -125,6 +125,7 @@ func TestBadFieldsAreAllNamedAndNothingIsStored(t *testing.T) {
 		"priority":              {with("priority", `"urgent"`), map[string]string{"#/priority": "one of high"}},
 		"empty priority":        {with("priority", `""`), map[string]string{"#/priority": "empty"}},
 		"protocol":              {with("protocol", `"diaspora"`), map[string]string{"#/protocol": "one of"}},
+		"notify":                {with("notify", `1`), map[string]string{"#/notify": "neither true nor false"}},
 		"prefer":                {with("preferSharedInbox", `"yes"`), map[string]string{"#/preferSharedInbox": "neither true nor false"}},
 		"coalesce":              {with("coalesce", `"all"`), map[string]string{"#/coalesce": "one of"}},
 		"payload":               {with("payload", `"x"`), map[string]string{"#/payload": "not a field"}},

@@ -29,6 +29,7 @@ func (a *API) readSubmission(o *object) contract.Submission {
 		ExpiresIn:      contract.Duration(o.duration("expiresIn", time.Millisecond)),
 		Coalesce:       o.named("coalesce"),
 		CoalesceCreate: o.flag("coalesceCreate", false),
+		Notify:         o.flag("notify", false),
 		Recipients:     readRecipients(o),
 	}
 	shared := o.flag("preferSharedInbox", true)
@@ -54,7 +55,7 @@ func enqueueRequest(s contract.Submission) enqueue.Request {
 		Protocol: activity.Protocol(s.Protocol), KeyID: s.KeyID, AllowKeyOfOther: s.AllowKeyOfOther, Job: s.Job, ServerURL: s.ServerURL,
 		OrderingKey: s.OrderingKey, Delay: time.Duration(s.Delay), Priority: activity.Priority(s.Priority),
 		ExpiresIn: time.Duration(s.ExpiresIn), EveryInbox: !*s.PreferSharedInbox,
-		Coalesce: activity.Coalesce(s.Coalesce), CoalesceCreate: s.CoalesceCreate,
+		Coalesce: activity.Coalesce(s.Coalesce), CoalesceCreate: s.CoalesceCreate, Notify: s.Notify,
 		Recipients: make([]enqueue.Recipient, len(s.Recipients)),
 	}
 	for i, r := range s.Recipients {

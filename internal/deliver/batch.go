@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
 )
 
@@ -38,6 +39,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	v.shares.leave(v)
 	v.journal.close()
 	untold := v.tellAll(ctx)
+	v.finishAll(ctx)
 	if err := e.Hosts.Flush(ctx); err != nil {
 		// Deliveries are recorded all the same. Only the circuits have fewer outcomes.
 		e.Log.WarnContext(ctx, "what was learnt of hosts could not be saved", "error", err)
@@ -113,6 +115,7 @@ type invocation struct {
 
 	mu     sync.Mutex
 	untold []untold
+	over   []activity.ID // activities that may be done
 }
 
 func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.Received) *invocation {

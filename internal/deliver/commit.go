@@ -107,6 +107,7 @@ func (u *unit) record(ctx context.Context) (begun bool, err error) {
 		return begun, err
 	}
 	u.tell(rs...)
+	u.mayBeDone()
 	noted := u.journal.end(u)
 	u.Meter.Recorded(slices.DeleteFunc(rs, func(r ledger.Recipient) bool { return noted[r.Position] }))
 	return begun, nil

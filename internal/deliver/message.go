@@ -53,6 +53,11 @@ func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Mes
 				return disposition{}, err
 			}
 		}
+		if msg.Deliver.Position == message.Whole && msg.Deliver.Chunk == 0 {
+			if err := v.watch(ctx, *msg.Activity); err != nil {
+				return disposition{}, err
+			}
+		}
 		f, err := v.deliver(ctx, m, *msg.Activity, *msg.Deliver)
 		if msg.Deliver.Trial && f.done && err == nil {
 			err = v.void(ctx, *msg.Activity, msg.Deliver.Targets[0])

@@ -2,6 +2,8 @@ package deliver
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
@@ -14,6 +16,9 @@ import (
 // harmless.
 type Teller interface {
 	TellEnds(ctx context.Context, ends []events.End) error
+	// Watch and Finish are those of events.Watcher.
+	Watch(ctx context.Context, id activity.ID, about events.About, forget time.Time) error
+	Finish(ctx context.Context, id activity.ID) error
 }
 
 // About is what an activity says of itself, for its events.
@@ -112,4 +117,46 @@ func (v *invocation) tellAll(ctx context.Context) (back []queue.Received) {
 		back = append(back, m)
 	}
 	return back
+}
+
+// watched is for how long it is looked whether an activity is done: longer than any retry
+// policy may be configured to try.
+const watched = 100 * 24 * time.Hour
+
+// watch begins to watch an activity that asks for it, when its first message comes. The
+// message is not acknowledged before.
+func (v *invocation) watch(ctx context.Context, a activity.Activity) error {
+	if !a.Notify || v.Events == nil {
+		return nil
+	}
+	return v.Events.Watch(ctx, a.ID, About(v.Protocols, a), v.Now().Add(watched))
+}
+
+// mayBeDone notes that u has recorded the last recipients of its activity, as far as it
+// knows: u was the only chunk, or a part of it. The schedule looks at larger activities.
+func (u *unit) mayBeDone() {
+	if !u.a.Notify || u.Events == nil || u.known.Record.Chunks() > 1 {
+		return
+	}
+	for _, j := range u.jobs {
+		if !j.state.Final() {
+			return
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = append(u.over, u.a.ID)
+}
+
+// finishAll looks whether activities are done. A failure is left to the schedule.
+func (v *invocation) finishAll(ctx context.Context) {
+	v.mu.Lock()
+	over := v.over
+	v.mu.Unlock()
+	slices.Sort(over)
+	for _, id := range slices.Compact(over) {
+		if err := v.Events.Finish(ctx, id); err != nil {
+			v.Log.WarnContext(ctx, "it is not told yet whether an activity is done", "activity", id, "error", err)
+		}
+	}
 }

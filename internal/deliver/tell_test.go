@@ -147,3 +147,87 @@ func TestDeliveriesOfAQuietProtocolMakeNoEvents(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestAnActivityThatAsksForItIsToldDoneOnceWhateverCallFails, and never before its last
+// recipient has come to its end.
+func TestAnActivityThatAsksForItIsToldDoneOnceWhateverCallFails(t *testing.T) {
+	sweep(t, func(t *testing.T, o world.Options) *world.World {
+		o.Policy = retry.ActivityPub()
+		o.Policy.GiveUp = 20 * time.Minute
+		w := oneByOne(t, o)
+		w.Servers.Script("gone.example", world.Answers(410))
+		w.Servers.Script("stumbles.example", world.Then(1, world.Answers(500), nil))
+		a := w.Activity("Create")
+		a.Notify = true
+		id := w.Send(a, "https://fine.example/1", "https://gone.example/1", "https://stumbles.example/1")
+		w.Run(3*time.Hour, time.Minute)
+		checkDone(t, w, id, "1 failed, 2 delivered")
+		return w
+	})
+}
+
+// checkDone checks that an activity was told done once, as its last event.
+func checkDone(t *testing.T, w *world.World, id activity.ID, reason string) {
+	t.Helper()
+	var all []events.Event
+	for cursor, more := "", true; more; {
+		p, err := w.Raw().Events(context.Background(), cursor, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range p.Events {
+			if e.ActivityID == id {
+				all = append(all, e)
+			}
+		}
+		cursor, more = p.Next, p.More
+	}
+	n := 0
+	for _, e := range all {
+		if e.Kind == events.ActivityDone {
+			n++
+			if e.Reason != reason {
+				t.Errorf("told %q, want %q", e.Reason, reason)
+			}
+		}
+	}
+	if n != 1 {
+		t.Errorf("told done %d times in %d events", n, len(all))
+	}
+}
+
+func TestALargeActivityIsToldDoneByTheSchedule(t *testing.T) {
+	w := world.New(t, world.Options{})
+	var to []string
+	for i := range 120 { // of three chunks
+		to = append(to, fmt.Sprintf("https://host%d.example/inbox", i))
+	}
+	w.Servers.Script("host7.example", world.Down)
+	a, quiet := w.Activity("Create"), w.Activity("Create")
+	a.Notify = true
+	id := w.Send(a, to...)
+	other := w.Send(quiet, to[:3]...)
+	w.Run(24*time.Hour, 5*time.Minute)
+	if got := told(t, w, id); len(got) != 0 {
+		t.Errorf("told %v while one recipient waits", got)
+	}
+	w.Run(9*24*time.Hour, time.Hour)
+	checkDone(t, w, id, "1 dead, 119 delivered")
+	if got := told(t, w, other); len(got) != 0 {
+		t.Errorf("told %v of one that did not ask", got)
+	}
+}
+
+func TestACancelledActivityIsToldDone(t *testing.T) {
+	w := world.New(t, world.Options{})
+	w.Servers.Script("down.example", world.Down)
+	a := w.Activity("Create")
+	a.Notify = true
+	id := w.Send(a, "https://fine.example/1", "https://down.example/1")
+	w.Run(10*time.Minute, time.Minute)
+	if err := w.Raw().CancelActivity(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.Run(time.Hour, time.Minute)
+	checkDone(t, w, id, "1 cancelled, 1 delivered")
+}

@@ -15,7 +15,7 @@ import (
 var said = map[string]adds{
 	"Protocol": itself, "Body": itself, "KeyID": itself, "Job": itself, "ServerURL": itself,
 	"OrderingKey": itself, "Delay": itself, "Priority": itself, "ExpiresIn": itself,
-	"Coalesce": itself, "CoalesceCreate": itself,
+	"Coalesce": itself, "CoalesceCreate": itself, "Notify": itself,
 	// Recipients count as a set, in canonical spelling, after the shared-inbox
 	// collapse.
 	"Recipients": inboxes, "EveryInbox": nothing,

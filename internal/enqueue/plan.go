@@ -139,7 +139,7 @@ func (p *plan) message(rs []ledger.Record) message.Message {
 			ID: rs[i].ID, Protocol: it.Protocol, Body: *it.Body, Type: it.said.Type,
 			KeyID: it.KeyID, Job: it.Job, ServerURL: it.ServerURL,
 			Priority: it.Priority, OrderingKey: it.OrderingKey,
-			Coalesce: it.Coalesce, CoalesceCreate: it.CoalesceCreate,
+			Coalesce: it.Coalesce, CoalesceCreate: it.CoalesceCreate, Notify: it.Notify,
 			CreatedAt: rs[i].CreatedAt, ExpiresAt: rs[i].ExpiresAt,
 		}
 		ms[i] = message.Message{Version: message.Version, Activity: &a}

@@ -44,6 +44,9 @@ type Request struct {
 	// EveryInbox turns the shared-inbox collapse off.
 	EveryInbox bool
 
+	// Notify asks for the event activity.done.
+	Notify bool
+
 	Coalesce       activity.Coalesce // empty: none
 	CoalesceCreate bool
 }

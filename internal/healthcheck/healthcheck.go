@@ -37,6 +37,11 @@ type Releaser interface {
 	Release(ctx context.Context, now time.Time) (int, error)
 }
 
+// Finisher tells which activities are done, of those that are due for a look.
+type Finisher interface {
+	FinishDue(ctx context.Context, now time.Time) error
+}
+
 // Meter counts for metrics.
 type Meter interface{ Counted(name string, n int) }
 
@@ -51,6 +56,8 @@ type Config struct {
 	Agenda  Releaser
 	// Limits, if not nil, tells when deliveries to hosts with a rate limit go.
 	Limits ratelimit.Booker
+	// Events, if not nil, tells which activities are done.
+	Events Finisher
 	// Protocols have work of their own to be done every minute.
 	Protocols protocol.Set
 
@@ -128,6 +135,9 @@ func (r *Runner) Run(ctx context.Context) error {
 			_, err := r.Agenda.Release(ctx, now)
 			fail(err)
 		})
+	}
+	if r.Events != nil {
+		wg.Go(func() { fail(r.Events.FinishDue(ctx, now)) })
 	}
 	for _, p := range r.Protocols {
 		if p.Upkeep != nil {

@@ -41,6 +41,8 @@ type Submission struct {
 	// Coalesce is none (the default) or latest.
 	Coalesce       string `json:"coalesce,omitempty"`
 	CoalesceCreate bool   `json:"coalesceCreate,omitempty"`
+	// Notify asks for the event activity.done.
+	Notify bool `json:"notify,omitempty"`
 }
 
 // Encode returns s as JSON and keeps the activity's bytes as they are. json.Marshal would

@@ -14,7 +14,7 @@ func TestEventsAreShownTheNewestFirst(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
 	p := v.get("/events")
-	v.says(p, 200, "recipient.gone", "server.recovered", "host39.example", `href="/activities/`+anActivity+`"`, "(8 times since 2026-11-20 03:07)", `data-stream="/events/stream?after=bmV4dA&amp;type="`)
+	v.says(p, 200, "recipient.gone", "server.recovered", "host39.example", `href="/activities/`+anActivity+`"`, "(9 times since 2026-11-20 03:07)", `data-stream="/events/stream?after=bmV4dA&amp;type="`)
 	if newest, oldest := strings.Index(p.text, "host39.example"), strings.Index(p.text, "host0.example"); newest > oldest {
 		t.Error("the oldest is first")
 	}

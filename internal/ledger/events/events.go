@@ -72,12 +72,15 @@ const (
 	ServerGone Kind = "server.gone"
 	// ServerRecovered: a server of which one of the above was said is back.
 	ServerRecovered Kind = "server.recovered"
+	// ActivityDone: every recipient of an activity has come to its end, and the activity
+	// was sent with notify.
+	ActivityDone Kind = "activity.done"
 	// WebhookDisabled: a webhook has failed for too long.
 	WebhookDisabled Kind = "webhook.disabled"
 )
 
 // Kinds lists all kinds.
-var Kinds = []Kind{RecipientGone, RecipientFailed, RecipientDead, ServerUnhealthy, ServerExhausted, ServerGone, ServerRecovered, WebhookDisabled}
+var Kinds = []Kind{RecipientGone, RecipientFailed, RecipientDead, ServerUnhealthy, ServerExhausted, ServerGone, ServerRecovered, ActivityDone, WebhookDisabled}
 
 // Event is one entry of the feed. Fields that do not apply are zero.
 type Event struct {
@@ -178,6 +181,11 @@ func OfServer(kind Kind, host, reason string, since time.Time) Event {
 	}
 }
 
+// OfActivity returns the event of an activity that is done. reason counts its recipients.
+func OfActivity(id activity.ID, about About, reason string) Event {
+	return Event{ID: name("done", string(id)), Kind: ActivityDone, ActivityID: id, About: about.short(), Reason: reason}
+}
+
 // OfWebhook returns the event of a webhook that is disabled because it has failed since a
 // time.
 func OfWebhook(id, host, reason string, since time.Time) Event {
@@ -193,6 +201,22 @@ func name(parts ...string) string {
 		fmt.Fprintf(h, "%d %s ", len(p), p)
 	}
 	return "evt_" + base32.StdEncoding.EncodeToString(h.Sum(nil)[:15])
+}
+
+// Watcher tells when activities are done.
+//
+// Nobody counts the recipients that are left, because a count would cost a write for each
+// of them, or make all workers wait for one item. Instead an activity that asks for the
+// event has an item that is due again and again, at growing intervals, until a look at the
+// activity finds it done. The event and the end of the item are one transaction.
+type Watcher interface {
+	// Watch begins to watch an activity. Repeating it is harmless, also when the event
+	// was told. forget is when the activity's records end.
+	Watch(ctx context.Context, id activity.ID, about About, forget time.Time) error
+	// Finish tells that an activity is done, if it is, and if it was watched.
+	Finish(ctx context.Context, id activity.ID) error
+	// FinishDue looks at the activities whose turn it is.
+	FinishDue(ctx context.Context, now time.Time) error
 }
 
 // Page is a part of the feed.

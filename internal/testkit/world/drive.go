@@ -145,7 +145,18 @@ func (w *World) firstDue() time.Time {
 			first = heads[0].Due.Add(-time.Minute)
 		}
 	}
-	return first
+	return w.firstLook(first)
+}
+
+// firstLook is when an activity that may be done is looked at first, if that is before a
+// time.
+func (w *World) firstLook(first time.Time) time.Time {
+	w.T.Helper()
+	at, err := w.raw.NextWatch(context.Background(), first)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return at
 }
 
 // pending reports whether any queue has messages that will become visible.

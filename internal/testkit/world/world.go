@@ -165,7 +165,7 @@ func New(t testing.TB, o Options) *World {
 func (w *World) Restart() {
 	w.Deliver = deliver.New(w.config)
 	w.Checks = healthcheck.New(healthcheck.Config{
-		Servers: w.Store, Lot: w.config.Lot, Limits: w.Limits, Prober: w.Servers, Rules: w.config.Rules, Log: w.config.Log, Now: w.Now,
+		Servers: w.Store, Events: w.Store, Lot: w.config.Lot, Limits: w.Limits, Prober: w.Servers, Rules: w.config.Rules, Log: w.config.Log, Now: w.Now,
 	})
 }
 

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger"
+	"fedpost/internal/ledger/events"
+)
+
+var _ events.Watcher = (*Store)(nil)
+
+// watched is an activity whose end is to be told.
+type watched struct {
+	About events.About `json:"about"`
+	Since int64        `json:"since"`
+	// Told stays, so that a late copy of the activity's message does not begin anew.
+	Told bool `json:"told,omitempty"`
+}
+
+const watchPrefix = "Y#"
+
+func watchKey(id activity.ID) table.Key { return table.Key{PK: watchPrefix + string(id), SK: "WATCH"} }
+
+// watchShards is how many parts the schedule of looks has.
+const watchShards = 4
+
+func watchShard(n int) string { return fmt.Sprintf("watch#%d", n) }
+
+// watchItem is w as an item that is due at a time; zero: never again.
+func watchItem(id activity.ID, w watched, due, forget time.Time) (table.Item, error) {
+	data, err := encode(w)
+	it := table.Item{Key: watchKey(id), Fence: newFence(), Data: data, Expires: forget}
+	if !due.IsZero() {
+		it.Due = table.Due{Shard: watchShard(shard(string(id), watchShards)), At: due}
+	}
+	return it, err
+}
+
+// Intervals between looks at an activity: a quarter of its age.
+const (
+	firstLook  = time.Minute
+	laterLooks = time.Hour
+)
+
+// Watch implements events.Watcher.
+func (s *Store) Watch(ctx context.Context, id activity.ID, about events.About, forget time.Time) error {
+	key := watchKey(id)
+	items, err := s.t.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("watch activity %s: %w", id, err)
+	}
+	if there, _ := s.live(items, key); there != nil {
+		return nil
+	}
+	it, err := watchItem(id, watched{About: about, Since: millis(s.now())}, s.now().Add(firstLook), forget)
+	if err != nil {
+		return err
+	}
+	err = s.t.Put(ctx, it, table.Free(s.now()))
+	if err != nil && !errors.Is(err, table.ErrConflict) {
+		return fmt.Errorf("watch activity %s: %w", id, err)
+	}
+	return nil
+}
+
+// Finish implements events.Watcher.
+func (s *Store) Finish(ctx context.Context, id activity.ID) error {
+	items, err := s.t.Get(ctx, watchKey(id))
+	if err != nil {
+		return fmt.Errorf("finish activity %s: %w", id, err)
+	}
+	it, ok := items[watchKey(id)]
+	if !ok {
+		return nil
+	}
+	_, err = s.finish(ctx, id, it)
+	return err
+}
+
+// finish tells that an activity is done, if it is. open is true if another look is needed.
+func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open bool, err error) {
+	var w watched
+	if err := decode(it, &w); err != nil || w.Told {
+		return false, err
+	}
+	v, err := ledger.ViewOf(ctx, s, s, id, "", 1, s.now())
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		// The record may be made up for yet, or it is past its retention, with the item.
+		return true, nil
+	case err != nil:
+		return true, fmt.Errorf("finish activity %s: %w", id, err)
+	case v.Status != ledger.StatusDone && v.Status != ledger.StatusCancelled:
+		return true, nil
+	}
+	for state := range v.Counts {
+		if !state.Final() {
+			return true, nil // a cancelled one whose last attempts are under way
+		}
+	}
+	w.Told = true
+	next, err := watchItem(id, w, time.Time{}, it.Expires)
+	if err != nil {
+		return false, err
+	}
+	now := s.now()
+	e := events.OfActivity(id, w.About, inWords(v.Counts))
+	err = s.tell(ctx, telling{
+		shard: shard(string(id), events.Shards), since: now, until: now, with: &table.Op{Put: &next, Cond: table.Fenced(it.Fence)},
+		events: func(map[string]bool) ([]events.Event, error) { return []events.Event{e}, nil },
+	})
+	if errors.Is(err, table.ErrConflict) {
+		return false, nil // another has told it, or looks at it
+	}
+	return err != nil, err
+}
+
+// inWords counts recipients by state, such as "3 delivered, 1 failed".
+func inWords(counts map[activity.State]int) string {
+	var parts []string
+	for state, n := range counts {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+// mostWatched is how many activities of a shard one run looks at.
+const mostWatched = 500
+
+// FinishDue implements events.Watcher.
+func (s *Store) FinishDue(ctx context.Context, now time.Time) error {
+	var errs []error
+	for n := range watchShards {
+		due, err := s.t.Due(ctx, watchShard(n), now, mostWatched)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("find activities that may be done: %w", err))
+			continue
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(4)
+		for _, it := range due {
+			g.Go(func() error { return s.lookAgain(gctx, it.Key, now) })
+		}
+		errs = append(errs, g.Wait())
+	}
+	return errors.Join(errs...)
+}
+
+// NextWatch returns when FinishDue has something to look at next, or last, if that is
+// earlier.
+func (s *Store) NextWatch(ctx context.Context, last time.Time) (time.Time, error) {
+	for n := range watchShards {
+		due, err := s.t.Due(ctx, watchShard(n), last, 1)
+		if err != nil {
+			return last, fmt.Errorf("find activities that may be done: %w", err)
+		}
+		if len(due) > 0 && due[0].Due.At.Before(last) {
+			last = due[0].Due.At
+		}
+	}
+	return last, nil
+}
+
+// lookAgain looks at a watched activity and, if it is not done, says when next.
+func (s *Store) lookAgain(ctx context.Context, key table.Key, now time.Time) error {
+	items, err := s.t.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	it, ok := items[key]
+	if !ok || it.Due.Shard == "" || it.Due.At.After(now) {
+		return nil // the index is stale
+	}
+	id := activity.ID(strings.TrimPrefix(key.PK, watchPrefix))
+	open, err := s.finish(ctx, id, it)
+	if err != nil || !open {
+		return err
+	}
+	var w watched
+	if err := decode(it, &w); err != nil {
+		return err
+	}
+	wait := min(max(now.Sub(fromMillis(w.Since))/4, firstLook), laterLooks)
+	next, err := watchItem(id, w, now.Add(wait), it.Expires)
+	if err != nil {
+		return err
+	}
+	if err := s.t.Put(ctx, next, table.Fenced(it.Fence)); err != nil && !errors.Is(err, table.ErrConflict) {
+		return fmt.Errorf("look at activity %s later: %w", id, err)
+	}
+	return nil
+}
