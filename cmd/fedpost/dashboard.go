@@ -29,7 +29,7 @@ func (d dashboard) Run(ctx context.Context, out io.Writer, log *slog.Logger) err
 	}
 	secret := rand.Text()
 	p := page.New(page.Options{
-		Enter: page.ByLink(api, secret), Secret: "secret of the link that fedpost dashboard printed", Of: d.URL, Now: time.Now, Log: log,
+		Enter: page.ByLink(api, secret), Link: true, Secret: "secret of the link that fedpost dashboard printed", Of: d.URL, Now: time.Now, Log: log,
 	})
 	return local.ServeLoopback(ctx, d.Listen, p, log, func(at string) error {
 		_, err := fmt.Fprintf(out, "The page of %s, for whoever has this link:\n%s/sign-in?secret=%s\n", d.URL, at, url.QueryEscape(secret))

@@ -150,6 +150,18 @@ func TestMetricsStatsAndHistoryAgree(tt *testing.T) {
 	for name, q := range s.Queues {
 		same(fmt.Sprintf("fedpost_queue_messages{queue=%s,state=visible}", name), q.Visible)
 	}
+	// The page shows the same numbers.
+	b := t.browser()
+	b.signIn(token)
+	shown := b.see("/")
+	for says, name := range map[string]string{"accepted by the API": "accepted", "requests made": "attempts", "delivered": "delivered", "failed": "failed", "dead": "dead", "calls that repeated a key": "duplicates"} {
+		if want := fmt.Sprintf("<dt>%s</dt><dd>%d</dd>", says, s.Counts[name]); !strings.Contains(shown, want) {
+			t.Errorf("the page does not show %s", want)
+		}
+	}
+	if want := fmt.Sprintf("Delivered: <strong>%d</strong>", s.Counts["delivered"]); strings.Count(shown, want) != 2 {
+		t.Errorf("the charts do not show %s", want)
+	}
 	same("fedpost_servers{phase=blocked}", s.Servers["blocked"])
 	same("fedpost_stats_up{}", 1)
 	same("fedpost_waiting_deliveries{}", 0)

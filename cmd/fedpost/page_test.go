@@ -133,6 +133,14 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 	b.see("/activities/nonsense", "an id has 26 letters")
 	b.see("/activities?actor="+url.QueryEscape("https://social.example/users/frida"), "/activities/"+later, "/activities/"+id[1])
 	b.see("/servers?name=a+b", "not usable")
+
+	b.act("/webhooks/new", url.Values{"id": {"app"}, "url": {"http://127.0.0.1:9/hook"}, "types": {"server.gone"}}, "whsec_")
+	t.run([]string{"webhooks", "list"}, "app", "http://127.0.0.1:9/hook")
+	b.act("/webhooks/app/test", nil, "what becomes of it")
+	b.act("/webhooks/app/change", url.Values{"url": {"http://127.0.0.1:9/other"}}, "is changed")
+	b.see("/webhooks", "http://127.0.0.1:9/other")
+	b.act("/webhooks/app/delete", nil, "is deleted")
+	t.run([]string{"webhooks", "list"}, "none")
 }
 
 // TestThePageLeavesTheAPIItsRoutes: what is not a page is answered as before.

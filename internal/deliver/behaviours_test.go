@@ -243,41 +243,45 @@ func endsProcesses(t *testing.T, last int) {
 }
 
 func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
-	w := world.New(t, world.Options{Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 77 }}})
-	w.Servers.Script("a.example", func(_ world.Request, n int) outcome.Outcome {
-		if w.Clock.Now().Before(world.Start.Add(3 * time.Hour)) {
-			return outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: "the key could not be loaded"}
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		w := world.New(t, world.Options{QueueType: typ, Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 77 }}})
+		w.Servers.Script("a.example", func(_ world.Request, n int) outcome.Outcome {
+			if w.Clock.Now().Before(world.Start.Add(3 * time.Hour)) {
+				return outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: "the key could not be loaded"}
+			}
+			return world.Status(202)
+		})
+		id := w.Send(w.Activity("Create"), "https://a.example/inbox")
+		w.Run(4*time.Hour, 5*time.Second)
+		w.Expect(id, map[string]activity.State{"https://a.example/inbox": activity.Delivered})
+		if r := w.States(id)["https://a.example/inbox"]; r.Attempts != 1 {
+			t.Errorf("%d attempts were counted", r.Attempts)
 		}
-		return world.Status(202)
+		w.Quiet()
 	})
-	id := w.Send(w.Activity("Create"), "https://a.example/inbox")
-	w.Run(4*time.Hour, 5*time.Second)
-	w.Expect(id, map[string]activity.State{"https://a.example/inbox": activity.Delivered})
-	if r := w.States(id)["https://a.example/inbox"]; r.Attempts != 1 {
-		t.Errorf("%d attempts were counted", r.Attempts)
-	}
-	w.Quiet()
 }
 
 func TestB4AFailureComesBackByItselfAfterAWaitOfTheQueue(t *testing.T) {
-	w := world.New(t, world.Options{})
-	w.Servers.Script("a.example", world.Then(4, world.Answers(500), nil))
-	w.Send(w.Activity("Create"), "https://a.example/inbox")
-	w.Run(3*time.Minute, 100*time.Millisecond)
-	var waits []time.Duration
-	got := w.Servers.Got()
-	for i := range got[1:] {
-		waits = append(waits, got[i+1].At.Sub(got[i].At))
-	}
-	if len(waits) != 4 {
-		t.Fatalf("%d tries", len(got))
-	}
-	for i, mean := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
-		if slack := mean/5 + 200*time.Millisecond; (waits[i] - mean).Abs() > slack {
-			t.Errorf("wait %d was %s, want %s give or take %s", i+1, waits[i], mean, slack)
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		w := world.New(t, world.Options{QueueType: typ})
+		w.Servers.Script("a.example", world.Then(4, world.Answers(500), nil))
+		w.Send(w.Activity("Create"), "https://a.example/inbox")
+		w.Run(3*time.Minute, 100*time.Millisecond)
+		var waits []time.Duration
+		got := w.Servers.Got()
+		for i := range got[1:] {
+			waits = append(waits, got[i+1].At.Sub(got[i].At))
 		}
-	}
-	if fmt.Sprint(waits) == "[5s 10s 20s 40s]" {
-		t.Error("the waits have no jitter")
-	}
+		if len(waits) != 4 {
+			t.Fatalf("%d tries", len(got))
+		}
+		for i, mean := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
+			if slack := mean/5 + 200*time.Millisecond; (waits[i] - mean).Abs() > slack {
+				t.Errorf("wait %d was %s, want %s give or take %s", i+1, waits[i], mean, slack)
+			}
+		}
+		if fmt.Sprint(waits) == "[5s 10s 20s 40s]" {
+			t.Error("the waits have no jitter")
+		}
+	})
 }

@@ -74,25 +74,27 @@ func TestAThousandRecipientsAreExpandedAndDeliveredOnce(t *testing.T) {
 }
 
 func TestMalformedMessagesGoToTheDeadLettersWithTheReason(t *testing.T) {
-	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
-		for _, body := range []string{"", "nonsense", `{"v":99}`, `{"v":1}`, `{"v":1,"deliver":{"chunk":0,"pos":-1,"targets":["https://a.example/"]}}`} {
-			w := world.New(t, world.Options{})
-			m := queue.Message{Body: body}
-			if name.Ordered() {
-				m.OrderingKey, m.DeduplicationKey = "g", "d"
-			}
-			if err := w.Engine.Queue(name).Send(t.Context(), m); err != nil {
-				t.Logf("%q cannot be sent: %v", body, err)
-				continue
-			}
-			w.Work()
-			got, err := w.Engine.Queue(name.DeadLetter()).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
-			if err != nil || len(got) != 1 {
-				t.Fatalf("%q on %s: %d dead letters, %v", body, name, len(got), err)
-			}
-			if a := got[0].Attributes; a["reason"] != "malformed" || a["error"] == "" || a["source"] != string(name) || got[0].Body != body {
-				t.Errorf("%q on %s: attributes %v, body %q", body, name, a, got[0].Body)
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
+			for _, body := range []string{"", "nonsense", `{"v":99}`, `{"v":1}`, `{"v":1,"deliver":{"chunk":0,"pos":-1,"targets":["https://a.example/"]}}`} {
+				w := world.New(t, world.Options{QueueType: typ})
+				m := queue.Message{Body: body}
+				if w.Engine.Queue(name).Capabilities().NativeDeduplication {
+					m.OrderingKey, m.DeduplicationKey = "g", "d"
+				}
+				if err := w.Engine.Queue(name).Send(t.Context(), m); err != nil {
+					t.Logf("%q cannot be sent: %v", body, err)
+					continue
+				}
+				w.Work()
+				got, err := w.Engine.Queue(name.DeadLetter()).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
+				if err != nil || len(got) != 1 {
+					t.Fatalf("%q on %s: %d dead letters, %v", body, name, len(got), err)
+				}
+				if a := got[0].Attributes; a["reason"] != "malformed" || a["error"] == "" || a["source"] != string(name) || got[0].Body != body {
+					t.Errorf("%q on %s: attributes %v, body %q", body, name, a, got[0].Body)
+				}
 			}
 		}
-	}
+	})
 }

@@ -27,10 +27,10 @@ func (s slow) PutAll(ctx context.Context, items []table.Item) error {
 
 // slowWorld makes a world in which an invocation has time for two steps of an
 // expansion.
-func slowWorld(t *testing.T) *world.World {
+func slowWorld(t *testing.T, typ queue.Type) *world.World {
 	t.Helper()
 	var w *world.World
-	w = world.New(t, world.Options{Table: func(tbl table.Table) table.Table {
+	w = world.New(t, world.Options{QueueType: typ, Table: func(tbl table.Table) table.Table {
 		return slow{tbl, func() { w.Clock.Advance(25 * time.Second) }}
 	}})
 	return w
@@ -44,11 +44,22 @@ func targets(to []string) []activity.Target {
 	return ts
 }
 
+// onBothTypes runs a test with queues of each type.
+func onBothTypes(t *testing.T, run func(t *testing.T, typ queue.Type)) {
+	for _, typ := range []queue.Type{queue.Standard, queue.FIFO} {
+		t.Run(string(typ), func(t *testing.T) { run(t, typ) })
+	}
+}
+
+// puts counts messages, as two with one deduplication key are one.
+var puts int
+
 func put(t *testing.T, w *world.World, name queue.Name, m message.Message) {
 	t.Helper()
 	out := queue.Message{Body: world.Encode(t, m)}
-	if name.Ordered() {
-		out.OrderingKey, out.DeduplicationKey = "k", "d"
+	if w.Engine.Queue(name).Capabilities().NativeDeduplication {
+		puts++
+		out.OrderingKey, out.DeduplicationKey = "k", fmt.Sprint(puts)
 	}
 	if err := w.Engine.Queue(name).Send(t.Context(), out); err != nil {
 		t.Fatal(err)
@@ -76,37 +87,39 @@ func expectOnce(t *testing.T, w *world.World, id activity.ID, to []string) {
 }
 
 func TestALargeFanOutGoesOnInLaterInvocations(t *testing.T) {
-	to := inboxes(12_345)
-	for name, send := range map[string]func(*testing.T, *world.World, activity.Activity) message.Message{
-		"fan-out": func(_ *testing.T, _ *world.World, a activity.Activity) message.Message {
-			return message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}}
-		},
-		"claim check": func(t *testing.T, w *world.World, a activity.Activity) message.Message {
-			return refer(t, w, "ref", message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}})
-		},
-		"claim check in a batch": func(t *testing.T, w *world.World, a activity.Activity) message.Message {
-			other := w.Activity("Create")
-			return message.Message{Batch: []message.Message{
-				{Version: message.Version, Activity: &other, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(to[:3])}},
-				versioned(refer(t, w, "ref", message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}})),
-			}}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := slowWorld(t)
-			a := w.Activity("Create")
-			put(t, w, queue.Normal, send(t, w, a))
-			if w.Poll(queue.Normal) != 1 {
-				t.Fatal("nothing received")
-			}
-			if d, err := w.Engine.Queue(queue.Normal).Depth(t.Context()); err != nil || d.InFlight != 0 || d.Visible < 51 || d.Visible > 55 {
-				t.Errorf("after the first invocation: %+v, %v; want two steps and the rest", d, err)
-			}
-			w.Work()
-			expectOnce(t, w, a.ID, to)
-			w.Quiet()
-		})
-	}
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		to := inboxes(12_345)
+		for name, send := range map[string]func(*testing.T, *world.World, activity.Activity) message.Message{
+			"fan-out": func(_ *testing.T, _ *world.World, a activity.Activity) message.Message {
+				return message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}}
+			},
+			"claim check": func(t *testing.T, w *world.World, a activity.Activity) message.Message {
+				return refer(t, w, "ref", message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}})
+			},
+			"claim check in a batch": func(t *testing.T, w *world.World, a activity.Activity) message.Message {
+				other := w.Activity("Create")
+				return message.Message{Batch: []message.Message{
+					{Version: message.Version, Activity: &other, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(to[:3])}},
+					versioned(refer(t, w, "ref", message.Message{Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}})),
+				}}
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w := slowWorld(t, typ)
+				a := w.Activity("Create")
+				put(t, w, queue.Normal, send(t, w, a))
+				if w.Poll(queue.Normal) != 1 {
+					t.Fatal("nothing received")
+				}
+				if d, err := w.Engine.Queue(queue.Normal).Depth(t.Context()); err != nil || d.InFlight != 0 || d.Visible < 51 || d.Visible > 55 {
+					t.Errorf("after the first invocation: %+v, %v; want two steps and the rest", d, err)
+				}
+				w.Work()
+				expectOnce(t, w, a.ID, to)
+				w.Quiet()
+			})
+		}
+	})
 }
 
 func versioned(m message.Message) message.Message {
@@ -115,7 +128,7 @@ func versioned(m message.Message) message.Message {
 }
 
 func TestALargeOrderedFanOutGoesOnInItsPlace(t *testing.T) {
-	w := slowWorld(t)
+	w := slowWorld(t, queue.Standard)
 	to := inboxes(345)
 	a := w.Activity("Create")
 	a.OrderingKey = "k"
@@ -131,22 +144,24 @@ func TestALargeOrderedFanOutGoesOnInItsPlace(t *testing.T) {
 }
 
 func TestABatchIsSplitIntoItsActivities(t *testing.T) {
-	for _, stored := range []bool{false, true} {
-		w := world.New(t, world.Options{})
-		small, large := w.Activity("Create"), w.Activity("Create")
-		m := message.Message{Batch: []message.Message{
-			{Version: message.Version, Activity: &small, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(inboxes(3))}},
-			{Version: message.Version, Activity: &large, FanOut: &message.FanOut{Targets: targets(inboxes(120))}},
-		}}
-		if stored {
-			m = refer(t, w, "ref", m)
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		for _, stored := range []bool{false, true} {
+			w := world.New(t, world.Options{QueueType: typ})
+			small, large := w.Activity("Create"), w.Activity("Create")
+			m := message.Message{Batch: []message.Message{
+				{Version: message.Version, Activity: &small, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(inboxes(3))}},
+				{Version: message.Version, Activity: &large, FanOut: &message.FanOut{Targets: targets(inboxes(120))}},
+			}}
+			if stored {
+				m = refer(t, w, "ref", m)
+			}
+			put(t, w, queue.Normal, m)
+			w.Work()
+			expectOnce(t, w, small.ID, inboxes(3))
+			expectOnce(t, w, large.ID, inboxes(120))
+			w.Quiet()
 		}
-		put(t, w, queue.Normal, m)
-		w.Work()
-		expectOnce(t, w, small.ID, inboxes(3))
-		expectOnce(t, w, large.ID, inboxes(120))
-		w.Quiet()
-	}
+	})
 }
 
 func TestABatchOnTheOrderedQueueKeepsItsOrder(t *testing.T) {

@@ -24,6 +24,14 @@ func (u *unit) hasSlot(j *job) bool {
 	return !u.d.Slot.IsZero() && j.attempts == u.d.Attempts && u.Now().Sub(u.d.Slot) < slotSlack
 }
 
+// onTrial reports whether j decides about a circuit. It goes without a slot: if it were
+// parked under its host to wait for one, the lot of its inbox would be empty and be closed,
+// and with it the inbox's circuit, whose checks would begin anew again and again.
+func (u *unit) onTrial(j *job) bool {
+	s, _ := u.decision(j.target)
+	return u.d.Trial && s.Trying(u.Now())
+}
+
 // lateSlot reports whether a delivery that has come too late for its slot may use another.
 // If it were parked again, a queue that steadily lags would never let it through. The new
 // slot is at most slotSlack ahead, so that all deliveries together keep to the rate: the
@@ -47,7 +55,7 @@ func (u *unit) limit(ctx context.Context) error {
 	}
 	byHost := map[string][]*job{}
 	for _, j := range u.jobs {
-		if !j.attempt || u.hasSlot(j) || u.Hosts.State(circuit.HostKey(j.host)).Limited(u.Now()) == 0 {
+		if !j.attempt || u.onTrial(j) || u.hasSlot(j) || u.Hosts.State(circuit.HostKey(j.host)).Limited(u.Now()) == 0 {
 			continue
 		}
 		if ok, err := u.lateSlot(ctx, j); err != nil {

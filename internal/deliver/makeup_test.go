@@ -15,102 +15,108 @@ import (
 // TestB17WhoeverWorksOnAnActivityFirstRecordsIt, where the table was down when it
 // was accepted.
 func TestB17WhoeverWorksOnAnActivityFirstRecordsIt(t *testing.T) {
-	for name, n := range map[string]int{"a chunk": 2, "a fan-out": 120} {
-		for _, q := range []queue.Name{queue.Normal, queue.Ordered} {
-			t.Run(name+" on "+string(q), func(t *testing.T) {
-				w := world.New(t, world.Options{})
-				a, to := w.Activity("Create"), inboxes(n)
-				m := message.Message{Activity: &a, Unrecorded: &message.Unrecorded{Fingerprint: "f", Forget: w.Now().Add(time.Hour), ActivityID: "https://us.example/1", Sender: "https://us.example/frida", Actor: "https://them.example/gus"}}
-				if q.Ordered() {
-					a.OrderingKey = "k"
-				}
-				if n <= ledger.ChunkSize && !q.Ordered() {
-					m.Deliver = &message.Delivery{Position: message.Whole, Targets: targets(to)}
-				} else {
-					m.FanOut = &message.FanOut{Targets: targets(to)}
-				}
-				put(t, w, q, message.Message{Batch: []message.Message{m}})
-				if !q.Ordered() {
-					put(t, w, q, m) // another copy
-				}
-				w.Run(time.Minute, time.Second)
-				v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, a.ID, "", 200, w.Now())
-				if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != n || len(v.Recipients) != n {
-					t.Fatalf("%s %v, %d listed, %v", v.Status, v.Counts, len(v.Recipients), err)
-				}
-				r, err := w.Store.Activity(t.Context(), a.ID)
-				if err != nil || r.Fingerprint != "f" || r.Recipients != n || !r.CreatedAt.Equal(a.CreatedAt) || r.Type != "Create" {
-					t.Errorf("record %+v, %v", r, err)
-				}
-				for _, s := range []ledger.Sought{{ActivityID: "https://us.example/1"}, {Sender: "https://us.example/frida"}} {
-					ls, _, err := w.Store.FindActivities(t.Context(), s, "", 10)
-					if err != nil || len(ls) != 1 || ls[0].ID != a.ID || ls[0].Actor != "https://them.example/gus" || ls[0].Type != "Create" {
-						t.Errorf("%+v finds %+v, %v", s, ls, err)
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		for name, n := range map[string]int{"a chunk": 2, "a fan-out": 120} {
+			for _, q := range []queue.Name{queue.Normal, queue.Ordered} {
+				t.Run(name+" on "+string(q), func(t *testing.T) {
+					w := world.New(t, world.Options{QueueType: typ})
+					a, to := w.Activity("Create"), inboxes(n)
+					m := message.Message{Activity: &a, Unrecorded: &message.Unrecorded{Fingerprint: "f", Forget: w.Now().Add(time.Hour), ActivityID: "https://us.example/1", Sender: "https://us.example/frida", Actor: "https://them.example/gus"}}
+					if q.Ordered() {
+						a.OrderingKey = "k"
 					}
-				}
-				expectOnce(t, w, a.ID, to)
-				w.Quiet()
-			})
+					if n <= ledger.ChunkSize && !q.Ordered() {
+						m.Deliver = &message.Delivery{Position: message.Whole, Targets: targets(to)}
+					} else {
+						m.FanOut = &message.FanOut{Targets: targets(to)}
+					}
+					put(t, w, q, message.Message{Batch: []message.Message{m}})
+					if !q.Ordered() {
+						put(t, w, q, m) // another copy
+					}
+					w.Run(time.Minute, time.Second)
+					v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, a.ID, "", 200, w.Now())
+					if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != n || len(v.Recipients) != n {
+						t.Fatalf("%s %v, %d listed, %v", v.Status, v.Counts, len(v.Recipients), err)
+					}
+					r, err := w.Store.Activity(t.Context(), a.ID)
+					if err != nil || r.Fingerprint != "f" || r.Recipients != n || !r.CreatedAt.Equal(a.CreatedAt) || r.Type != "Create" {
+						t.Errorf("record %+v, %v", r, err)
+					}
+					for _, s := range []ledger.Sought{{ActivityID: "https://us.example/1"}, {Sender: "https://us.example/frida"}} {
+						ls, _, err := w.Store.FindActivities(t.Context(), s, "", 10)
+						if err != nil || len(ls) != 1 || ls[0].ID != a.ID || ls[0].Actor != "https://them.example/gus" || ls[0].Type != "Create" {
+							t.Errorf("%+v finds %+v, %v", s, ls, err)
+						}
+					}
+					expectOnce(t, w, a.ID, to)
+					w.Quiet()
+				})
+			}
 		}
-	}
+	})
 }
 
 // TestB17WorkThatMayNotBeginGoesToTheAgenda, which could not be written when the
 // activity was accepted.
 func TestB17WorkThatMayNotBeginGoesToTheAgenda(t *testing.T) {
-	for _, q := range []queue.Name{queue.Normal, queue.Ordered} {
-		t.Run(string(q), func(t *testing.T) {
-			w := world.New(t, world.Options{})
-			a, due := w.Activity("Create"), w.Now().Add(time.Hour)
-			if q.Ordered() {
-				a.OrderingKey = "k"
-			}
-			m := message.Message{
-				Activity: &a, FanOut: &message.FanOut{Targets: targets(inboxes(2))}, NotBefore: due,
-				Unrecorded: &message.Unrecorded{DueAt: due, Forget: due.Add(time.Hour)},
-			}
-			put(t, w, q, m)
-			w.Work()
-			if n := len(w.Servers.Got()); n > 0 {
-				t.Fatalf("%d requests before it was due", n)
-			}
-			release := agenda.Releaser{Store: w.Store, Queues: map[queue.Name]queue.Sender{q: w.Engine.Queue(q)}, Log: w.Config().Log}
-			if n, err := release.Release(t.Context(), due.Add(-time.Second)); n != 0 || err != nil {
-				t.Fatalf("released %d early, %v", n, err)
-			}
-			w.Clock.Advance(time.Hour)
-			if n, err := release.Release(t.Context(), w.Now()); n != 1 || err != nil {
-				t.Fatalf("released %d, %v", n, err)
-			}
-			w.Run(time.Minute, time.Second)
-			expectOnce(t, w, a.ID, inboxes(2))
-			if r, err := w.Store.Activity(t.Context(), a.ID); err != nil || !r.DueAt.Equal(due) {
-				t.Errorf("record %+v, %v", r, err)
-			}
-		})
-	}
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		for _, q := range []queue.Name{queue.Normal, queue.Ordered} {
+			t.Run(string(q), func(t *testing.T) {
+				w := world.New(t, world.Options{QueueType: typ})
+				a, due := w.Activity("Create"), w.Now().Add(time.Hour)
+				if q.Ordered() {
+					a.OrderingKey = "k"
+				}
+				m := message.Message{
+					Activity: &a, FanOut: &message.FanOut{Targets: targets(inboxes(2))}, NotBefore: due,
+					Unrecorded: &message.Unrecorded{DueAt: due, Forget: due.Add(time.Hour)},
+				}
+				put(t, w, q, m)
+				w.Work()
+				if n := len(w.Servers.Got()); n > 0 {
+					t.Fatalf("%d requests before it was due", n)
+				}
+				release := agenda.Releaser{Store: w.Store, Queues: map[queue.Name]queue.Sender{q: w.Engine.Queue(q)}, Log: w.Config().Log}
+				if n, err := release.Release(t.Context(), due.Add(-time.Second)); n != 0 || err != nil {
+					t.Fatalf("released %d early, %v", n, err)
+				}
+				w.Clock.Advance(time.Hour)
+				if n, err := release.Release(t.Context(), w.Now()); n != 1 || err != nil {
+					t.Fatalf("released %d, %v", n, err)
+				}
+				w.Run(time.Minute, time.Second)
+				expectOnce(t, w, a.ID, inboxes(2))
+				if r, err := w.Store.Activity(t.Context(), a.ID); err != nil || !r.DueAt.Equal(due) {
+					t.Errorf("record %+v, %v", r, err)
+				}
+			})
+		}
+	})
 }
 
 // TestTheRestOfABatchSaysWhatIsNotRecordedYet: the time of an invocation ends
 // before the last activity of a batch that was accepted while the table was down.
 func TestTheRestOfABatchSaysWhatIsNotRecordedYet(t *testing.T) {
-	w := slowWorld(t)
-	to, batch := inboxes(ledger.ChunkSize+1), message.Message{}
-	for range 4 {
-		a := w.Activity("Create")
-		batch.Batch = append(batch.Batch, versioned(message.Message{
-			Activity: &a, FanOut: &message.FanOut{Targets: targets(to)},
-			Unrecorded: &message.Unrecorded{Fingerprint: "f", Forget: w.Now().Add(time.Hour)},
-		}))
-	}
-	put(t, w, queue.Normal, batch)
-	w.Work()
-	for i, m := range batch.Batch {
-		expectOnce(t, w, m.Activity.ID, to)
-		v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, m.Activity.ID, "", 200, w.Now())
-		if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != len(to) {
-			t.Errorf("activity %d: %s %v, %v", i, v.Status, v.Counts, err)
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		w := slowWorld(t, typ)
+		to, batch := inboxes(ledger.ChunkSize+1), message.Message{}
+		for range 4 {
+			a := w.Activity("Create")
+			batch.Batch = append(batch.Batch, versioned(message.Message{
+				Activity: &a, FanOut: &message.FanOut{Targets: targets(to)},
+				Unrecorded: &message.Unrecorded{Fingerprint: "f", Forget: w.Now().Add(time.Hour)},
+			}))
 		}
-	}
-	w.Quiet()
+		put(t, w, queue.Normal, batch)
+		w.Work()
+		for i, m := range batch.Batch {
+			expectOnce(t, w, m.Activity.ID, to)
+			v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, m.Activity.ID, "", 200, w.Now())
+			if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != len(to) {
+				t.Errorf("activity %d: %s %v, %v", i, v.Status, v.Counts, err)
+			}
+		}
+		w.Quiet()
+	})
 }

@@ -107,7 +107,9 @@ func (v *invocation) reject(ctx context.Context, m queue.Received, reason string
 // ordered message cannot be: a copy would lose its place.
 func (v *invocation) needsRenewal(m queue.Received) bool {
 	limit := v.Limits.MaxReceives(v.from)
-	return !v.from.Ordered() && (!v.can().NativeRetrial || limit > 0 && m.ReceiveCount > limit-lastReceives-renewals)
+	// A copy that has to wait is handed back at its first receive where the queue has no
+	// delays: replaced at once, it would be replaced for ever.
+	return !v.from.Ordered() && (!v.can().NativeRetrial || limit > 0 && m.ReceiveCount > max(1, limit-lastReceives-renewals))
 }
 
 // renew replaces a message that the queue would soon give up, or that would not come back

@@ -34,49 +34,51 @@ func TestB28ASmallActivityDoesNotWaitForLargeOnesBeforeIt(t *testing.T) {
 
 // TestB28TheRestOfALargeMessageGoesByClaimCheck, whatever the message was.
 func TestB28TheRestOfALargeMessageGoesByClaimCheck(t *testing.T) {
-	to := inboxes(9_000)
-	for name, parts := range map[string]int{"fan-out": 1, "batch": 3} {
-		for _, cursor := range []int{0, 3} {
-			t.Run(fmt.Sprint(name, cursor), func(t *testing.T) {
-				w := world.New(t, world.Options{})
-				var m message.Message
-				var as []activity.Activity
-				for n := range parts {
-					a := w.Activity("Create")
-					as = append(as, a)
-					part := message.Message{Version: message.Version, Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}}
-					if n == 0 {
-						part.FanOut.Cursor = cursor
-					}
-					if n == 1 {
-						part = message.Message{Version: message.Version, Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(to[:3])}}
-					}
-					m.Batch = append(m.Batch, part)
-				}
-				if parts == 1 {
-					m = m.Batch[0]
-				}
-				put(t, w, queue.Normal, m)
-				for range 20 {
-					w.Poll(queue.Normal)
-					got, err := w.Engine.Queue(queue.Normal).Receive(t.Context(), queue.ReceiveOptions{Max: 10, Visibility: time.Second})
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, r := range got {
-						if len(r.Body) > 64<<10 {
-							t.Fatalf("%d bytes travel on", len(r.Body))
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		to := inboxes(9_000)
+		for name, parts := range map[string]int{"fan-out": 1, "batch": 3} {
+			for _, cursor := range []int{0, 3} {
+				t.Run(fmt.Sprint(name, cursor), func(t *testing.T) {
+					w := world.New(t, world.Options{QueueType: typ})
+					var m message.Message
+					var as []activity.Activity
+					for n := range parts {
+						a := w.Activity("Create")
+						as = append(as, a)
+						part := message.Message{Version: message.Version, Activity: &a, FanOut: &message.FanOut{Targets: targets(to)}}
+						if n == 0 {
+							part.FanOut.Cursor = cursor
 						}
+						if n == 1 {
+							part = message.Message{Version: message.Version, Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(to[:3])}}
+						}
+						m.Batch = append(m.Batch, part)
 					}
-					w.Clock.Advance(2 * time.Second)
-				}
-				w.Work()
-				expectOnce(t, w, as[0].ID, to[cursor*50:])
-				for n, a := range as[1:] {
-					expectOnce(t, w, a.ID, to[:map[int]int{0: 3, 1: len(to)}[n]])
-				}
-				w.Quiet()
-			})
+					if parts == 1 {
+						m = m.Batch[0]
+					}
+					put(t, w, queue.Normal, m)
+					for range 20 {
+						w.Poll(queue.Normal)
+						got, err := w.Engine.Queue(queue.Normal).Receive(t.Context(), queue.ReceiveOptions{Max: 10, Visibility: time.Second})
+						if err != nil {
+							t.Fatal(err)
+						}
+						for _, r := range got {
+							if len(r.Body) > 64<<10 {
+								t.Fatalf("%d bytes travel on", len(r.Body))
+							}
+						}
+						w.Clock.Advance(2 * time.Second)
+					}
+					w.Work()
+					expectOnce(t, w, as[0].ID, to[cursor*50:])
+					for n, a := range as[1:] {
+						expectOnce(t, w, a.ID, to[:map[int]int{0: 3, 1: len(to)}[n]])
+					}
+					w.Quiet()
+				})
+			}
 		}
-	}
+	})
 }

@@ -119,6 +119,37 @@ func TestManyDeliveriesToAnInboxThatVerifiesNoneCostFewPosts(t *testing.T) {
 
 // TestOrderedDeliveriesTryAnUnprovenInboxOneByOne: after each check all heads of 30
 // ordered groups come at once.
+// Found by the simulation: while deliveries to a host wait for its rate limit, the trial of
+// an inbox that answers 401 was parked among them, which closed the inbox's circuit. It was
+// opened anew by the next attempt, every few minutes.
+func TestATrialOfAnInboxNeedsNoTurnUnderTheLimitOfItsHost(t *testing.T) {
+	const good, bad = "https://slow.example/good", "https://slow.example/bad"
+	w := world.New(t, world.Options{})
+	limitTo(t, w, "slow.example", 2)
+	w.Servers.Script(bad, func(world.Request, int) outcome.Outcome {
+		return outcome.Outcome{Class: outcome.Unverified, Status: 401, Err: "answered 401"}
+	})
+	for range 3 {
+		w.Send(w.Activity("Create"), bad)
+	}
+	for n := range 240 {
+		for range 2 + 4/(n+1) { // always a few more than go
+			w.Send(w.Activity("Create"), good)
+		}
+		w.Run(time.Minute, 10*time.Second)
+	}
+	posts := 0
+	for _, r := range w.Servers.Got() {
+		if r.Inbox == bad {
+			posts++
+		}
+	}
+	t.Logf("%d posts", posts)
+	if posts > 30 {
+		t.Errorf("%d requests in 4 hours to an inbox that takes none", posts)
+	}
+}
+
 func TestOrderedDeliveriesTryAnUnprovenInboxOneByOne(t *testing.T) {
 	sequential(t)
 	synctest.Test(t, func(t *testing.T) {

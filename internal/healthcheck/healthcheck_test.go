@@ -391,6 +391,10 @@ func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
 		}
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
+		// The clock stands still while anybody works: if it moved on by two steps in the
+		// millisecond between an answer and its record, the claim would be over, and the
+		// delivery made again by right.
+		var clock sync.RWMutex
 		for range 3 {
 			wg.Go(func() {
 				for {
@@ -398,8 +402,10 @@ func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
 					case <-stop:
 						return
 					default:
+						clock.RLock()
 						w.Poll(queue.Normal)
 						w.Poll(queue.Ordered)
+						clock.RUnlock()
 					}
 				}
 			})
@@ -411,7 +417,10 @@ func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						if err := w.Checks.Run(t.Context()); err != nil && !errors.Is(err, circuit.ErrChanged) {
+						clock.RLock()
+						err := w.Checks.Run(t.Context())
+						clock.RUnlock()
+						if err != nil && !errors.Is(err, circuit.ErrChanged) {
 							t.Error(err)
 						}
 					}
@@ -420,7 +429,9 @@ func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
 		}
 		for i := range 60 {
 			up.Store(i%4 >= 2)
+			clock.Lock()
 			w.Clock.Advance(30 * time.Second)
+			clock.Unlock()
 			w.Poll(queue.Normal)
 		}
 		close(stop)

@@ -48,6 +48,9 @@ type Record struct {
 	Fingerprint string
 
 	Cancelled bool
+	// Forgotten says that only a mark is left, which keeps late messages from being sent.
+	// To its caller the activity is gone.
+	Forgotten bool
 
 	// Forget is when the table may drop all records of the activity.
 	Forget time.Time
@@ -192,6 +195,9 @@ type Store interface {
 	Activity(ctx context.Context, id activity.ID) (Record, error)
 	// CancelActivity marks an activity as cancelled, or ErrNotFound.
 	CancelActivity(ctx context.Context, id activity.ID) error
+	// ForgetActivity removes all that is recorded of an activity, and leaves a mark that
+	// it is cancelled and forgotten. It may be repeated.
+	ForgetActivity(ctx context.Context, id activity.ID) error
 	// KeepActivity sets until when an activity can be looked up, or returns
 	// ErrNotFound. Its chunks' records keep their own expiry, because they keep a late
 	// copy of a message from being sent.

@@ -103,6 +103,9 @@ func SelectView(ctx context.Context, r Reader, lot Lot, id activity.ID, f Recipi
 	if err != nil {
 		return View{}, err
 	}
+	if rec.Forgotten {
+		return View{}, fmt.Errorf("view of activity %s: %w", id, ErrNotFound)
+	}
 	from, err := parseCursor(cursor, rec.Targets)
 	if err != nil {
 		return View{}, err

@@ -24,6 +24,7 @@ type recordItem struct {
 	OrderingKey string            `json:"ordering,omitempty"`
 	Fingerprint string            `json:"fingerprint,omitempty"`
 	Cancelled   bool              `json:"cancelled,omitempty"`
+	Forgotten   bool              `json:"forgotten,omitempty"`
 	// Moved, if set, is the activity's real id, and all other fields are empty.
 	// See CreateOrdered.
 	Moved  activity.ID       `json:"moved,omitempty"`
@@ -51,7 +52,7 @@ func packRecord(r ledger.Record) (table.Item, error) {
 		Protocol: r.Protocol, Type: r.Type,
 		CreatedAt: millis(r.CreatedAt), DueAt: millis(r.DueAt), ExpiresAt: millis(r.ExpiresAt),
 		Recipients: r.Recipients, Targets: r.Targets, Chunk: r.Chunk,
-		OrderingKey: r.OrderingKey, Fingerprint: r.Fingerprint, Cancelled: r.Cancelled, Inline: r.Inline,
+		OrderingKey: r.OrderingKey, Fingerprint: r.Fingerprint, Cancelled: r.Cancelled, Forgotten: r.Forgotten, Inline: r.Inline,
 	})
 	return table.Item{Key: recordKey(r.ID), Data: data, Expires: r.Forget}, err
 }
@@ -66,7 +67,7 @@ func unpackRecord(id activity.ID, it table.Item) (r ledger.Record, moved activit
 		ID: id, Protocol: i.Protocol, Type: i.Type,
 		CreatedAt: fromMillis(i.CreatedAt), DueAt: fromMillis(i.DueAt), ExpiresAt: fromMillis(i.ExpiresAt),
 		Recipients: i.Recipients, Targets: i.Targets, Chunk: i.Chunk,
-		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forget: it.Expires, Inline: i.Inline,
+		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forgotten: i.Forgotten, Forget: it.Expires, Inline: i.Inline,
 	}, i.Moved, nil
 }
 
@@ -144,13 +145,45 @@ func (s *Store) CancelActivity(ctx context.Context, id activity.ID) error {
 	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Cancelled = true })
 }
 
+// ForgetActivity implements ledger.Store. The bodies go too: whoever finds one missing
+// looks whether its activity is forgotten.
+func (s *Store) ForgetActivity(ctx context.Context, id activity.ID) error {
+	r := table.Range{PK: activityPK(id), Limit: forgetPage}
+	for more := true; more; {
+		var items []table.Item
+		var err error
+		if items, more, err = s.t.Query(ctx, r); err != nil {
+			return fmt.Errorf("forget activity %s: %w", id, err)
+		}
+		keys := make([]table.Key, 0, len(items))
+		for _, it := range items {
+			if r.From = it.SK + "\x00"; it.SK != skRecord {
+				keys = append(keys, it.Key)
+			}
+		}
+		if err := s.t.DeleteAll(ctx, keys); err != nil {
+			return fmt.Errorf("forget activity %s: %w", id, err)
+		}
+	}
+	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Cancelled, r.Forgotten, r.Inline = true, true, nil })
+}
+
+// forgetPage is how many items ForgetActivity removes at a time.
+const forgetPage = 200
+
+// forgotten reports whether a body is missing because its activity was forgotten.
+func (s *Store) forgotten(ctx context.Context, id activity.ID) bool {
+	r, err := s.Activity(ctx, id)
+	return err == nil && r.Forgotten
+}
+
 // KeepActivity implements ledger.Store.
 func (s *Store) KeepActivity(ctx context.Context, id activity.ID, until time.Time) error {
 	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Forget = until })
 }
 
 // changeRecord applies f to an activity's record, and writes the record only if f
-// has changed Cancelled or Forget.
+// has changed Cancelled, Forgotten or Forget.
 func (s *Store) changeRecord(ctx context.Context, id activity.ID, f func(*ledger.Record)) error {
 	for range conflictTries {
 		r, old, err := s.record(ctx, id)
@@ -158,7 +191,7 @@ func (s *Store) changeRecord(ctx context.Context, id activity.ID, f func(*ledger
 			return err
 		}
 		before := r
-		if f(&r); r.Cancelled == before.Cancelled && r.Forget.Equal(before.Forget) {
+		if f(&r); r.Cancelled == before.Cancelled && r.Forgotten == before.Forgotten && r.Forget.Equal(before.Forget) {
 			return nil
 		}
 		it, err := packRecord(r)

@@ -257,7 +257,7 @@ func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []tab
 			continue
 		}
 		body, ok := bodies[l.Activity.ID]
-		if !ok {
+		if !ok && !s.forgotten(ctx, l.Activity.ID) {
 			return nil, errNoBody(l.Activity.ID)
 		}
 		ls[i].Activity.Body = body

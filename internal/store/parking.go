@@ -154,7 +154,7 @@ func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item)
 			continue
 		}
 		body, ok := bodies[p.Activity.ID]
-		if !ok && p.GiveUp.After(s.now()) {
+		if !ok && p.GiveUp.After(s.now()) && !s.forgotten(ctx, p.Activity.ID) {
 			return nil, errNoBody(p.Activity.ID)
 		}
 		// A delivery without its body cannot be sent, but it can still be given up.

@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"slices"
 	"testing"
 
 	"fedpost/internal/api/contract"
@@ -24,6 +25,41 @@ func TestB21APastedURLBlocksItsHost(t *testing.T) {
 		if v := w.server("bad.example"); v.Phase != circuit.Healthy {
 			t.Errorf("unblocking %s leaves the host %+v", pasted, v)
 		}
+	}
+}
+
+// TestWhatABlockAboveRefusesIsShownAsBlocked: a subdomain under a block of *.bad.example was
+// shown as healthy, and so was an inbox of a blocked host.
+func TestWhatABlockAboveRefusesIsShownAsBlocked(t *testing.T) {
+	w := newWorld(t)
+	var v contract.Server
+	w.must("PUT", server("a.b.bad.example"), `{"rateLimit":{"perMinute":6}}`, &v)
+	w.must("PUT", server("good.example"), `{"rateLimit":{"perMinute":6}}`, &v)
+	w.must("POST", server("*.bad.example")+"/block", `{"reason":"spam"}`, &v)
+	for _, name := range []string{"a.b.bad.example", "unseen.bad.example", "unseen.bad.example:8443", "inbox:https://a.b.bad.example/inbox"} {
+		if v := w.server(name); v.Phase != circuit.Blocked || v.Why != "blocked by *.bad.example: spam" {
+			t.Errorf("%s is %s, %q", name, v.Phase, v.Why)
+		}
+	}
+	if v := w.server("inbox:https://bad.example/inbox"); v.Phase != circuit.Blocked || v.Why != "blocked by bad.example: spam" {
+		t.Errorf("an inbox of the host is %s, %q", v.Phase, v.Why)
+	}
+	for _, name := range []string{"good.example", "notbad.example", "example.org"} {
+		if v := w.server(name); v.Phase != circuit.Healthy {
+			t.Errorf("%s is %+v", name, v)
+		}
+	}
+	var names []string
+	for _, v := range w.listed(circuit.Blocked, "", 10) {
+		names = append(names, v.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"*.bad.example", "a.b.bad.example", "bad.example"}; !slices.Equal(names, want) {
+		t.Errorf("listed as blocked are %v, want %v", names, want)
+	}
+	w.must("POST", server("*.bad.example")+"/unblock", "", &v)
+	if v := w.server("a.b.bad.example"); v.Phase != circuit.Healthy || v.RateLimit == nil {
+		t.Errorf("after the block: %+v", v)
 	}
 }
 

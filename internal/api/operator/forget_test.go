@@ -134,3 +134,22 @@ func TestAServerIsForgottenUnlessDeliveriesWaitForIt(t *testing.T) {
 	w.refused(http.StatusBadRequest, "no host name", "DELETE", "/v1/servers/a%20b", "")
 	w.outage(func() { w.refused(http.StatusServiceUnavailable, "reached", "DELETE", "/v1/servers/c.example", "") })
 }
+
+func TestAnActivityIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(contract.Key))
+	id := w.hand("https://social.example/notes/1", frida, "")
+	path := "/v1/activities/" + id
+	w.outage(func() { w.refused(http.StatusServiceUnavailable, "Try again", "DELETE", path, "") })
+	w.must("GET", path, "", new(contract.Status))
+	w.gone(path)
+	w.refused(http.StatusNotFound, "no such activity", "GET", path, "")
+	w.refused(http.StatusNotFound, "no such activity", "DELETE", path, "")
+	w.refused(http.StatusNotFound, "no such activity", "POST", path+"/cancel", "")
+	w.refused(http.StatusNotFound, "no such activity", "POST", path+"/retry", "")
+	if ids, _ := w.found(url.Values{"actor": {frida}}); len(ids) != 0 {
+		t.Errorf("found %v", ids)
+	}
+	w.refused(http.StatusNotFound, "no such activity", "DELETE", "/v1/activities/x", "")
+	w.refused(http.StatusBadRequest, "no query parameter", "DELETE", path+"?force=true", "")
+}

@@ -18,11 +18,38 @@ type Retrier interface {
 	Retry(ctx context.Context, id activity.ID, c deadletter.Choice, cursor string, end time.Time) (deadletter.Retried, error)
 }
 
-// RetryRoutes is the route that retries recipients of an activity. now is the clock by
-// which a long retry stops.
-func RetryRoutes(r Retrier, now func() time.Time) []api.Route {
+// Forgetter forgets an activity.
+type Forgetter interface {
+	Forget(ctx context.Context, id activity.ID) error
+}
+
+// ActivityRoutes are the routes that retry recipients of an activity, and forget one. now
+// is the clock by which a long retry stops.
+func ActivityRoutes(r Retrier, f Forgetter, now func() time.Time) []api.Route {
 	h := retryHandler{r, now}
-	return []api.Route{route("POST /v1/activities/{id}/retry", h.retry)}
+	return []api.Route{
+		route("POST /v1/activities/{id}/retry", h.retry),
+		route("DELETE /v1/activities/{id}", func(w http.ResponseWriter, r *http.Request) error { return forget(w, r, f) }),
+	}
+}
+
+func forget(w http.ResponseWriter, r *http.Request, f Forgetter) error {
+	id, err := api.PathID(r)
+	if err != nil {
+		return err
+	}
+	if _, err := api.ReadQuery(r); err != nil {
+		return err
+	}
+	err = f.Forget(r.Context(), id)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return api.NoActivity(err)
+	case err != nil:
+		return unreachable(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 type retryHandler struct {

@@ -48,6 +48,9 @@ func TestThePageInABrowser(t *testing.T) {
 		`POST /v1/servers/mastodon.down.example/check`,
 		`PUT /v1/servers/mastodon.down.example {"rateLimit":{"perMinute":60}}`,
 		`POST /v1/dead-letters/retry {"host":"hub.example"}`,
+		`POST /v1/webhooks/pager/test`,
+		`PUT /v1/webhooks/app {"url":"https://social.example/hooks/fedpost","types":["server.gone"]}`,
+		`DELETE /v1/webhooks/old`,
 		`POST /v1/activities/` + anActivity + `/retry {}`,
 		`POST /v1/activities/` + anActivity + `/cancel`,
 	}

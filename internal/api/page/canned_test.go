@@ -113,8 +113,9 @@ func well(t testing.TB) *canned {
 	day := contract.History{From: night.Truncate(15 * time.Minute).Add(-95 * 15 * time.Minute), StepSeconds: 900, Since: night.Add(-10 * time.Minute), Counts: map[string][]int{}}
 	return &canned{TB: t, answers: map[string]any{
 		"/v1/stats": stats, "/v1/stats/history?period=hour": empty, "/v1/stats/history?period=day": day,
-		"/v1/events":  contract.Events{Events: []contract.Event{}, Next: "bmV4dA"},
-		"/v1/servers": contract.Servers{Servers: []contract.Server{}}, "/v1/dead-letters": contract.DeadLetters{DeadLetters: []contract.DeadLetter{}},
+		"/v1/events":   contract.Events{Events: []contract.Event{}, Next: "bmV4dA"},
+		"/v1/webhooks": contract.Webhooks{Webhooks: []contract.Webhook{}},
+		"/v1/servers":  contract.Servers{Servers: []contract.Server{}}, "/v1/dead-letters": contract.DeadLetters{DeadLetters: []contract.DeadLetter{}},
 	}}
 }
 
@@ -182,12 +183,23 @@ func busy(t testing.TB) *canned {
 	c.answers["/v1/servers?cursor=bmV4dA&limit=1000"] = contract.Servers{Servers: []contract.Server{{
 		Name: "second.example", Protocol: activity.ActivityPub, Phase: circuit.Healthy, Parked: true, NextCheckAt: night.Add(time.Minute), RateLimit: &contract.RateLimit{PerMinute: 5},
 	}}}
+	s.Webhooks = map[string]int{contract.WebhookEnabled: 1, contract.WebhookFailing: 1, contract.WebhookDisabled: 1}
 	s.Waiting = &contract.WaitingInAll{Count: 10_000, AtLeast: true}
 	c.answers["/v1/stats"] = s
 	for _, name := range []string{"mastodon.down.example", "inbox:https://pleroma.example/users/someone/inbox", "hub.example", "limited.example", "gone.example"} {
 		c.answers["/v1/servers/"+escaped(name)+"/waiting"] = someWaiting(name)
 	}
 	c.answers["/v1/activities"] = someActivities()
+	hooks := []contract.Webhook{
+		{ID: "app", URL: "https://social.example/hooks/fedpost", State: contract.WebhookEnabled, CreatedAt: night.Add(-900 * time.Hour)},
+		{ID: "pager", URL: "https://pager.example/in?" + evil, Types: []string{"server.gone", "webhook.disabled"}, Batch: true, State: contract.WebhookFailing, FailingSince: night.Add(-3 * time.Hour), LastError: "answered 500: " + evil},
+		{ID: "old", URL: "https://old.example/hook", State: contract.WebhookDisabled, FailingSince: night.Add(-200 * time.Hour), DisabledAt: night.Add(-80 * time.Hour), LastError: "no such host"},
+	}
+	c.answers["/v1/webhooks"] = contract.Webhooks{Webhooks: hooks}
+	for _, h := range hooks {
+		c.answers["/v1/webhooks/"+h.ID] = h
+	}
+	c.answers["POST /v1/webhooks/pager/test"] = contract.WebhookTest{ID: anActivity}
 	hour := contract.History{
 		From: night.Truncate(time.Minute).Add(-59 * time.Minute), StepSeconds: 60, Since: night.Add(-19 * time.Hour),
 		Counts: map[string][]int{"delivered": wave(60, 2200, 0), "retrying": wave(60, 40, 22), "parked": wave(60, 120, 35), "failed": wave(60, 14, 0), "dead": wave(60, 3, 50)},

@@ -25,7 +25,7 @@ type eventList struct {
 // about are the choices of the page of events.
 var about = []struct{ text, name, types string }{
 	{"All", "", ""},
-	{"Servers", "servers", "server.unhealthy,server.exhausted,server.gone,server.recovered"},
+	{"Servers and webhooks", "servers", "server.unhealthy,server.exhausted,server.gone,server.recovered,webhook.disabled"},
 	{"Recipients that are gone", "gone", "recipient.gone"},
 	{"Refused and given up", "failed", "recipient.failed,recipient.dead"},
 }

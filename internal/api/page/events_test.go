@@ -19,8 +19,8 @@ func TestEventsAreShownTheNewestFirst(t *testing.T) {
 		t.Error("the oldest is first")
 	}
 	s.api.asked = nil
-	v.says(v.get("/events?about=servers"), 200, `aria-current="true">Servers`)
-	if want := "/v1/events?after=recent&limit=1000&type=" + url.QueryEscape("server.unhealthy,server.exhausted,server.gone,server.recovered"); len(s.api.asked) != 1 || s.api.asked[0] != want {
+	v.says(v.get("/events?about=servers"), 200, `aria-current="true">Servers and webhooks`)
+	if want := "/v1/events?after=recent&limit=1000&type=" + url.QueryEscape("server.unhealthy,server.exhausted,server.gone,server.recovered,webhook.disabled"); len(s.api.asked) != 1 || s.api.asked[0] != want {
 		t.Errorf("asked %q, want %q", s.api.asked, want)
 	}
 }

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -19,8 +18,9 @@ import (
 // overview is the first page: what is wrong, in one line each, with the way to do
 // something about it; then the numbers.
 type overview struct {
+	Known    bool // false: the table or a queue cannot be read
 	Stats    contract.Stats
-	Problems []problem
+	Problems []problemLine
 	Queues   []queueRow
 	Waiting  int // messages on queues
 	Trouble  []contract.Server
@@ -35,8 +35,8 @@ type overview struct {
 	LastHour  map[string]int
 }
 
-// problem is something that is wrong, the worst first.
-type problem struct {
+// problemLine is something that is wrong, the worst first.
+type problemLine struct {
 	Bad       bool // somebody has to act; else it is worth a look
 	Text      string
 	Do, Where string
@@ -59,46 +59,21 @@ const shownServers = 8
 const shownDead = 20
 
 func (p *Page) overview(v *visit) error {
-	var o overview
-	g, _ := errgroup.WithContext(v.r.Context())
-	g.Go(func() (err error) {
-		o.Stats, err = p.lately.Stats(v.r.Context(), v.api)
+	o := overview{Known: true, LastHour: map[string]int{}}
+	if err := o.history(v); err != nil {
 		return err
-	})
-	var hour, day contract.History
-	g.Go(func() error { return v.get("/v1/stats/history", url.Values{"period": {"hour"}}, &hour) })
-	g.Go(func() error { return v.get("/v1/stats/history", url.Values{"period": {"day"}}, &day) })
-	if err := g.Wait(); err != nil {
-		var none *client.Problem
-		if !errors.As(err, &none) || none.Status != http.StatusNotFound {
+	}
+	if err := o.read(v); err != nil {
+		problem, ok := problemOf(err)
+		if !ok || problem.Status != http.StatusServiceUnavailable {
 			return err
 		}
-		o.NoHistory = none.Detail
-		if o.Stats, err = p.lately.Stats(v.r.Context(), v.api); err != nil {
-			return err
-		}
+		o.Known = false
+		o.Problems = []problemLine{{Bad: true, Text: "fedpost cannot read its table or a queue, so it accepts and delivers nothing until it can. A full disk, a missing permission, or a table that cannot be reached: the log says which. It said: " + problem.Detail}}
+	} else {
+		o.queues()
+		o.diagnose()
 	}
-	if err := v.details(&o); err != nil {
-		return err
-	}
-	var dead contract.DeadLetters
-	if err := v.get("/v1/dead-letters", url.Values{"limit": {strconv.Itoa(shownDead)}}, &dead); err != nil {
-		return err
-	}
-	o.Dead, o.MoreDead = dead.DeadLetters, dead.NextCursor != ""
-	o.queues()
-	o.LastHour = map[string]int{}
-	if o.NoHistory == "" {
-		o.Since = hour.Since
-		o.Hour = []chart{draw("hour-well", "Delivered", hour, wellKinds()...), draw("hour-ill", "Not delivered at once", hour, illKinds()...)}
-		o.Day = []chart{draw("day-well", "Delivered", day, wellKinds()...), draw("day-ill", "Not delivered at once", day, illKinds()...)}
-		for name, numbers := range hour.Counts {
-			for _, n := range numbers {
-				o.LastHour[name] += n
-			}
-		}
-	}
-	o.diagnose()
 	title := "All is well"
 	if n := len(o.Problems); n == 1 {
 		title = "1 problem"
@@ -109,8 +84,49 @@ func (p *Page) overview(v *visit) error {
 	return nil
 }
 
+// read reads what is in the table and the queues.
+func (o *overview) read(v *visit) (err error) {
+	if o.Stats, err = v.page.lately.Stats(v.r.Context(), v.api); err != nil {
+		return err
+	}
+	if err := o.details(v); err != nil {
+		return err
+	}
+	var dead contract.DeadLetters
+	if err := v.get("/v1/dead-letters", url.Values{"limit": {strconv.Itoa(shownDead)}}, &dead); err != nil {
+		return err
+	}
+	o.Dead, o.MoreDead = dead.DeadLetters, dead.NextCursor != ""
+	return nil
+}
+
+// history reads what the process has in memory, which is known also while the table is
+// down.
+func (o *overview) history(v *visit) error {
+	var hour, day contract.History
+	for period, h := range map[string]*contract.History{"hour": &hour, "day": &day} {
+		err := v.get("/v1/stats/history", url.Values{"period": {period}}, h)
+		if problem, ok := problemOf(err); ok && problem.Status == http.StatusNotFound {
+			o.NoHistory = problem.Detail
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	o.Since = hour.Since
+	o.Hour = []chart{draw("hour-well", "Delivered", hour, wellKinds()...), draw("hour-ill", "Not delivered at once", hour, illKinds()...)}
+	o.Day = []chart{draw("day-well", "Delivered", day, wellKinds()...), draw("day-ill", "Not delivered at once", day, illKinds()...)}
+	for name, numbers := range hour.Counts {
+		for _, n := range numbers {
+			o.LastHour[name] += n
+		}
+	}
+	return nil
+}
+
 // details reads what the statistics do not say of servers in trouble: the next check.
-func (v *visit) details(o *overview) error {
+func (o *overview) details(v *visit) error {
 	worst := o.Stats.Unhealthy[:min(len(o.Stats.Unhealthy), shownServers)]
 	o.Trouble = make([]contract.Server, len(worst))
 	g, _ := errgroup.WithContext(v.r.Context())
@@ -150,7 +166,7 @@ const (
 // diagnose lists what is wrong.
 func (o *overview) diagnose() {
 	add := func(bad bool, do, where, format string, args ...any) {
-		o.Problems = append(o.Problems, problem{bad, fmt.Sprintf(format, args...), do, where})
+		o.Problems = append(o.Problems, problemLine{bad, fmt.Sprintf(format, args...), do, where})
 	}
 	for _, q := range o.Queues {
 		switch {
@@ -181,6 +197,12 @@ func (o *overview) diagnose() {
 	if n := o.Sick - o.Stats.Servers["exhausted"]; n > 0 {
 		add(false, "See which, and why", "/servers", "%s down: what is for %s waits until a check succeeds.", servers(n, "is", "are"), pronoun(n))
 	}
+	if n := o.Stats.Webhooks[contract.WebhookDisabled]; n > 0 {
+		add(true, "See the webhooks", "/webhooks", "Webhooks that were disabled after 5 days of failures: %s. Your application is not told what happens.", thousands(n))
+	}
+	if n := o.Stats.Webhooks[contract.WebhookFailing]; n > 0 {
+		add(false, "See the webhooks", "/webhooks", "Webhooks that fail: %s. Events for them wait.", thousands(n))
+	}
 	if n := len(o.Dead); n > 0 {
 		text := thousands(n)
 		if o.MoreDead {
@@ -188,7 +210,7 @@ func (o *overview) diagnose() {
 		}
 		add(false, "See them by server", "/dead", "%s deliveries were given up and can be tried again.", text)
 	}
-	slices.SortStableFunc(o.Problems, func(a, b problem) int {
+	slices.SortStableFunc(o.Problems, func(a, b problemLine) int {
 		switch {
 		case a.Bad == b.Bad:
 			return 0

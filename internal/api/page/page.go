@@ -30,6 +30,9 @@ type Options struct {
 	// It is called with the empty secret for visitors who have not signed in, and lets
 	// them in if it returns a client. Its error wraps ErrSignIn if the secret is wrong.
 	Enter func(ctx context.Context, secret string) (*client.Client, error)
+	// Link lets visitors in by a link with their secret, too. An API token does not belong
+	// into addresses, which browsers keep; the secret of `fedpost dashboard` ends with it.
+	Link bool
 	// Secret is what a visitor is asked for, such as "API token".
 	Secret string
 	// Of says which fedpost the page is of, if that is not the one that serves it.
@@ -72,6 +75,11 @@ func New(o Options) *Page {
 		"POST /activities/{id}/{act}": p.actActivity,
 		"GET /events":                 p.events,
 		"GET /events/stream":          p.stream,
+		"GET /webhooks":               p.webhooks,
+		"GET /webhooks/new":           p.newWebhook,
+		"POST /webhooks/new":          p.addWebhook,
+		"GET /webhooks/{id}/{act}":    p.askWebhook,
+		"POST /webhooks/{id}/{act}":   p.actWebhook,
 		"GET /dead":                   p.dead,
 		"GET /dead/{act}":             p.askDead,
 		"POST /dead/{act}":            p.actDead,

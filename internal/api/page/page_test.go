@@ -124,6 +124,9 @@ func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
 	v.says(v.post("/servers/a.example/block"), 200, "Sign in")
 	v.says(v.post("/sign-in", "secret", "another token of these tests"), 403, "is not the right one")
 	v.says(v.post("/sign-in"), 403, "is not the right one")
+	if p := v.get("/sign-in?secret=" + url.QueryEscape(token)); p.Request.URL.Path != "/sign-in" || strings.Contains(p.text, "Sign out") {
+		t.Error("a token in an address lets somebody in")
+	}
 	if did := s.api.did(); did != nil {
 		t.Errorf("changed: %q", did)
 	}
@@ -260,8 +263,8 @@ func TestTheOverviewSaysFirstWhatIsWrong(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
 	p := v.get("/")
-	v.says(p, 200, "<title>5 problems", "A message waits in the queue normal for 39 min", "1 server has been down for the whole give-up time",
-		"15 servers are down", "31 deliveries were given up", "3 calls today were accepted without a look", "mastodon.down.example", "due now", "1\u202f203\u202f380")
+	v.says(p, 200, "<title>7 problems", "A message waits in the queue normal for 39 min", "1 server has been down for the whole give-up time",
+		"15 servers are down", "Webhooks that were disabled after 5 days of failures: 1.", "Webhooks that fail: 1.", "31 deliveries were given up", "3 calls today were accepted without a look", "mastodon.down.example", "due now", "1\u202f203\u202f380")
 	if act, look := strings.Index(p.text, "Act:"), strings.Index(p.text, "Look:"); act < 0 || look < act {
 		t.Errorf("what needs somebody to act does not come first: %d, %d", act, look)
 	}
@@ -312,9 +315,27 @@ func TestOnAWSThePageSaysWhereTheHistoryIs(t *testing.T) {
 func TestAnOutageIsSaidInTheAPIsWords(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	s.api.set("/v1/stats", http.StatusServiceUnavailable)
-	v.says(v.get("/"), 503, "The records cannot be reached. Try again.", `role="alert"`)
+	v.says(v.get("/servers/mastodon.down.example"), 200)
+	s.api.set("/v1/servers/mastodon.down.example", http.StatusServiceUnavailable)
+	v.says(v.get("/servers/mastodon.down.example"), 503, "The records cannot be reached. Try again.", `role="alert"`)
 	v.says(v.get("/activities/none"), 404, "There is no such thing.")
+}
+
+// TestAnOutageOfTheTableIsTheFirstThingToBeSaid, with what is known without the table.
+func TestAnOutageOfTheTableIsTheFirstThingToBeSaid(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	for _, path := range []string{"/v1/stats", "/v1/dead-letters", "/v1/servers/mastodon.down.example"} {
+		was := s.api.answers[path]
+		s.api.set(path, http.StatusServiceUnavailable)
+		p := v.get("/")
+		v.says(p, 200, "<title>1 problem", "Act:</strong> fedpost cannot read its table or a queue", "The records cannot be reached. Try again.", "Delivered: <strong>78\u202f612</strong>")
+		if strings.Contains(p.text, "Delivered today") || strings.Contains(p.text, "Nothing is stuck") {
+			t.Errorf("without %s numbers are shown that nobody knows", path)
+		}
+		s.api.set(path, was)
+	}
+	v.says(v.get("/"), 200, "Delivered today")
 }
 
 func TestServersAreListedByTheirState(t *testing.T) {
@@ -381,6 +402,9 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 		{"/servers/limited.example/limit", `value="60"`, []string{"perMinute", "0"}, "limit is lifted", `PUT /v1/servers/limited.example {}`},
 		{"/activities/" + anActivity + "/cancel", "4\u202f711 have it already", nil, "The activity is cancelled", "POST /v1/activities/" + anActivity + "/cancel"},
 		{"/activities/" + anActivity + "/retry", "9 recipients that failed and 2 that are dead", nil, "They are tried again", "POST /v1/activities/" + anActivity + "/retry {}"},
+		{"/webhooks/pager/test", "webhook.test", nil, "what becomes of it", `POST /v1/webhooks/pager/test`},
+		{"/webhooks/pager/change", `value="server.gone" checked`, []string{"url", " https://new.example/hook ", "batch", "yes"}, "is changed", `PUT /v1/webhooks/pager {"url":"https://new.example/hook","batch":true}`},
+		{"/webhooks/old/delete", "requests that wait are dropped", nil, "is deleted", `DELETE /v1/webhooks/old`},
 		{"/dead/retry?host=hub.example", "all dead letters for hub.example", []string{"host", "hub.example"}, "sent again", `POST /v1/dead-letters/retry {"host":"hub.example"}`},
 		{"/dead/retry?id=x.0.1.2", "this dead letter", []string{"id", "x.0.1.2"}, "sent again", `POST /v1/dead-letters/retry {"id":"x.0.1.2"}`},
 	} {
@@ -419,6 +443,30 @@ func TestWhatTheAPIRefusesIsSaid(t *testing.T) {
 	v.says(v.post("/dead/retry"), 404, "no such action")
 	v.says(v.get("/dead/retry"), 404, "no such action")
 	v.says(v.post("/servers/hub.example/block", "reason", strings.Repeat("x", 100<<10)), 403, "reload the page")
+	if did := s.api.did(); did != nil {
+		t.Errorf("changed: %q", did)
+	}
+}
+
+func TestTheSecretOfAWebhookIsShownOnce(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	v.says(v.get("/webhooks"), 200, "pager.example", "answered 500: &lt;script&gt;", "disabled", "3 h ago", "in batches")
+	v.says(v.get("/webhooks/new"), 200, "letters, digits", "recipient.gone")
+	s.api.set("PUT /v1/webhooks/fresh", contract.Webhook{ID: "fresh", URL: "https://a.example/in", Secret: "whsec_once"})
+	form := url.Values{"form": {v.form}, "id": {"fresh"}, "url": {"https://a.example/in"}, "types": {"server.gone", "recipient.gone"}}
+	v.says(v.ask(v.posting("/webhooks/new", form)), 200, "whsec_once", "never again")
+	if did := trimmed(s.api.did()); !slices.Equal(did, []string{`PUT /v1/webhooks/fresh {"url":"https://a.example/in","types":["server.gone","recipient.gone"]}`}) {
+		t.Errorf("done: %q", did)
+	}
+	s.api.set("PUT /v1/webhooks/app", contract.Webhook{ID: "app", Secret: "whsec_anew"})
+	v.says(v.post("/webhooks/app/change", "url", "https://a.example/in", "rotate", "yes"), 200, "whsec_anew")
+	s.api.did()
+	// Adding one changes no other.
+	v.says(v.post("/webhooks/new", "id", "app", "url", "https://a.example/in"), 409, "choose another name")
+	v.says(v.post("/webhooks/new", "url", "https://a.example/in"), 400, "Give the webhook a name")
+	v.says(v.get("/webhooks/app/explode"), 404, "no such action")
+	v.says(v.post("/webhooks/app/explode"), 404, "no such action")
 	if did := s.api.did(); did != nil {
 		t.Errorf("changed: %q", did)
 	}
@@ -560,7 +608,7 @@ func TestADashboardIsForWhoHasItsLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := page.New(page.Options{Enter: page.ByLink(c, "the link's secret"), Of: "https://api.example/live", Now: func() time.Time { return night }, Log: quiet})
+	p := page.New(page.Options{Enter: page.ByLink(c, "the link's secret"), Link: true, Of: "https://api.example/live", Now: func() time.Time { return night }, Log: quiet})
 	s := &site{t, api, serveOn(t, p)}
 	v := s.visitor()
 	v.says(v.get("/"), 200, "Sign in")

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,6 +133,7 @@ var funcs = template.FuncMap{
 	"word":    word,
 	"answer":  answer,
 	"what":    what,
+	"has":     func(all []string, one string) bool { return slices.Contains(all, one) },
 }
 
 // clean cuts what a stranger may have written, and takes out what could turn the

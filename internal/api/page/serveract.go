@@ -27,9 +27,10 @@ type question struct {
 // field is an input of a question.
 type field struct {
 	Name, Label, Hint, Value string
-	Kind                     string // text, number, checkbox or choice
+	Kind                     string // text, number, checkbox, checks (several of the choices) or choice (one)
 	Choices                  []choice
-	Disabled                 bool
+	Values                   []string // the checks that are on
+	On, Disabled             bool     // of a checkbox
 }
 
 type choice struct{ Value, Text string }

@@ -115,7 +115,7 @@ func cookie(r *http.Request, value string, age int) *http.Cookie {
 // askSecret shows the form, or takes the secret of a link, which `fedpost dashboard`
 // prints.
 func (p *Page) askSecret(w http.ResponseWriter, r *http.Request) {
-	if s := r.URL.Query().Get("secret"); s != "" {
+	if s := r.URL.Query().Get("secret"); s != "" && p.o.Link {
 		p.enter(w, r, s)
 		return
 	}

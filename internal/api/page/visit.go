@@ -37,6 +37,13 @@ func (p *Page) within(serve func(*visit) error) http.Handler {
 	})
 }
 
+// problemOf is the API's answer in an error.
+func problemOf(err error) (*client.Problem, bool) {
+	var p *client.Problem
+	ok := errors.As(err, &p)
+	return p, ok
+}
+
 // failed answers with an error. An error of the API has its own words.
 func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	var problem *client.Problem

@@ -73,20 +73,23 @@ func clock(t, now time.Time) string {
 // done is what is said after an action. The address names it, so that no link can make the
 // page say something else.
 var done = map[string]string{
-	"block":       "The server is blocked. Deliveries to it fail within ten seconds, and what waited for it is ended step by step.",
-	"unblock":     "The server is not blocked any more. What failed meanwhile stays failed.",
-	"pause":       "Deliveries to the server are paused. They wait.",
-	"resume":      "Deliveries go on: what waits is released step by step.",
-	"check":       "The server is probed within a minute.",
-	"limit":       "The rate limit is set.",
-	"no-limit":    "The rate limit is lifted.",
-	"cancel":      "The activity is cancelled: who does not have it yet will not get it.",
-	"retry":       "They are sent again, with fresh tries.",
-	"again":       "They are tried again: their state changes as workers take them.",
-	"some":        "They are tried again, but for those of which nothing is kept to send, and those that an earlier retry has under way.",
-	"unavailable": "Nothing was tried again: nothing is kept to send, or an earlier retry has them under way.",
-	"none":        "Nothing matched, so nothing was done.",
-	"more":        "The first of them are sent again. There are more: repeat it.",
+	"block":           "The server is blocked. Deliveries to it fail within ten seconds, and what waited for it is ended step by step.",
+	"unblock":         "The server is not blocked any more. What failed meanwhile stays failed.",
+	"pause":           "Deliveries to the server are paused. They wait.",
+	"resume":          "Deliveries go on: what waits is released step by step.",
+	"check":           "The server is probed within a minute.",
+	"limit":           "The rate limit is set.",
+	"no-limit":        "The rate limit is lifted.",
+	"cancel":          "The activity is cancelled: who does not have it yet will not get it.",
+	"test":            "The test event is on its way: this is what becomes of it.",
+	"webhook-changed": "The webhook is changed.",
+	"webhook-deleted": "The webhook is deleted.",
+	"retry":           "They are sent again, with fresh tries.",
+	"again":           "They are tried again: their state changes as workers take them.",
+	"some":            "They are tried again, but for those of which nothing is kept to send, and those that an earlier retry has under way.",
+	"unavailable":     "Nothing was tried again: nothing is kept to send, or an earlier retry has them under way.",
+	"none":            "Nothing matched, so nothing was done.",
+	"more":            "The first of them are sent again. There are more: repeat it.",
 }
 
 // words say what counts are that are no states of recipients.

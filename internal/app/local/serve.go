@@ -9,10 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"fedpost/internal/api/contract"
 )
@@ -20,8 +17,7 @@ import (
 // Bounds of the HTTP server. They hold whatever a client does: a client that
 // sends slowly, reads slowly or does nothing loses its connection in time.
 const (
-	// Connections is how many connections are served at once. Further ones wait
-	// to be accepted.
+	// Connections is how many connections are open at once; see door.
 	Connections = 256
 	// headerTime is how long a request's header may take, readTime header and body
 	// together: a request of 6 MB at 2.5 Mbit/s.
@@ -41,23 +37,14 @@ const (
 
 // httpServer serves the API. Without a token it answers only requests to a loopback name.
 func httpServer(o Options) *http.Server {
-	open := new(atomic.Int64)
-	h := sparing(open, inTime(o.Services.API))
+	h := inTime(o.Services.API)
 	if o.Token == "" {
 		h = loopbackOnly(h, o.Log)
 	}
-	return &http.Server{
+	return withGuests(&http.Server{
 		Handler: h, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				open.Add(1)
-			case http.StateClosed, http.StateHijacked:
-				open.Add(-1)
-			}
-		},
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-	}
+	})
 }
 
 // ServeLoopback serves a handler for this machine until ctx ends, with the bounds of a
@@ -87,22 +74,7 @@ func ServeLoopback(ctx context.Context, listen string, h http.Handler, log *slog
 }
 
 // bounded is l limited to Connections open connections.
-func bounded(l net.Listener) net.Listener { return netutil.LimitListener(l, Connections) }
-
-// keptConnections is how many connections clients may keep open between requests.
-const keptConnections = Connections * 3 / 4
-
-// sparing closes a connection after its request while more than keptConnections
-// are open. Otherwise clients that send a request now and then could keep all
-// connections for ever and shut everybody else out.
-func sparing(open *atomic.Int64, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if open.Load() > keptConnections {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
-}
+func bounded(l net.Listener) net.Listener { return newDoor(l, Connections) }
 
 // inTime gives each request a deadline.
 func inTime(next http.Handler) http.Handler {

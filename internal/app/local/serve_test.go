@@ -215,3 +215,136 @@ func TestClientsThatKeepTheirConnectionsLeaveSomeToOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestClientsThatDripHeadersShutNobodyOut: they come back as soon as they are cut off, so
+// that all connections are theirs at any moment.
+func TestClientsThatDripHeadersShutNobodyOut(t *testing.T) {
+	serving(t, func(p pipes) {
+		stop := make(chan struct{})
+		var drips sync.WaitGroup
+		defer drips.Wait()
+		defer close(stop)
+		for range 2 * Connections {
+			drips.Go(func() {
+				for {
+					c := p.dial("GET / HTTP/1.1\r\nHost: loc")
+					var err error
+					for err == nil {
+						select {
+						case <-stop:
+							c.Close()
+							return
+						case <-time.After(time.Second):
+							_, err = io.WriteString(c, "a")
+						}
+					}
+					c.Close()
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		for range 20 {
+			began := time.Now()
+			c := p.dial(whole)
+			if err := c.SetReadDeadline(began.Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(bufio.NewReader(c))
+			c.Close()
+			if waited := time.Since(began); err != nil || !strings.HasSuffix(string(answer), "served") || waited > time.Second {
+				t.Fatalf("a request is answered %q, %v after %s", answer, err, waited)
+			}
+		}
+	})
+}
+
+// TestTheGreediestClientMakesRoom: a client with few connections keeps them while another
+// opens more and more. What is being answered is never cut off.
+func TestTheGreediestClientMakesRoom(t *testing.T) {
+	const most = 8
+	in := make(chan net.Conn)
+	d := newDoor(pipes{in, make(chan struct{})}, most)
+	enter := func(from string) *guest {
+		_, server := net.Pipe()
+		go func() { in <- addressed{server, from} }()
+		c, err := d.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.(*guest)
+	}
+	modest, served := enter("198.51.100.7:4001"), enter("203.0.113.9:1")
+	served.setServed(true)
+	for port := range 10 * most {
+		enter(fmt.Sprintf("203.0.113.9:%d", 2+port))
+	}
+	for port := range 3 {
+		enter(fmt.Sprintf("[2001:db8::%x]:1", port))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.guests[modest] || !d.guests[served] || len(d.guests) != most {
+		t.Errorf("%d guests; the modest client is in: %t, the one being answered: %t", len(d.guests), d.guests[modest], d.guests[served])
+	}
+	if n := d.waiting(); n.from != "203.0.113.9" && n.from != "2001:db8::/64" {
+		t.Errorf("%s makes room next", n.from)
+	}
+}
+
+// TestADoorWhoseGuestsAreAllServedLetsTheNextInWhenOneLeaves.
+func TestADoorWhoseGuestsAreAllServedLetsTheNextInWhenOneLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := make(chan net.Conn)
+		d := newDoor(pipes{in, make(chan struct{})}, 1)
+		let := make(chan *guest)
+		go func() {
+			for {
+				c, err := d.Accept()
+				if err != nil {
+					close(let)
+					return
+				}
+				let <- c.(*guest)
+			}
+		}()
+		_, one := net.Pipe()
+		in <- one
+		first := <-let
+		first.setServed(true)
+		_, two := net.Pipe()
+		in <- two
+		synctest.Wait()
+		select {
+		case <-let:
+			t.Error("there are two, of one at most")
+		default:
+		}
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
+		second := <-let
+		second.setServed(true)
+		_, three := net.Pipe()
+		in <- three
+		synctest.Wait()
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if g, open := <-let; open {
+			t.Errorf("a closed door lets %v in", g)
+		}
+	})
+}
+
+// addressed is a connection from an address.
+type addressed struct {
+	net.Conn
+	from string
+}
+
+func (a addressed) RemoteAddr() net.Addr { return text(a.from) }
+
+type text string
+
+func (text) Network() string  { return "tcp" }
+func (t text) String() string { return string(t) }

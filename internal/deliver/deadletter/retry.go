@@ -74,6 +74,8 @@ func (r Retrier) Retry(ctx context.Context, id activity.ID, c Choice, cursor str
 	switch {
 	case err != nil:
 		return done, err
+	case rec.Forgotten:
+		return done, fmt.Errorf("retry activity %s: %w", id, ledger.ErrNotFound)
 	case rec.Cancelled:
 		return done, fmt.Errorf("retry activity %s: %w", id, ErrCancelled)
 	case !rec.ExpiresAt.IsZero() && !r.Reviver.Now().Before(rec.ExpiresAt):

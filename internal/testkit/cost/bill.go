@@ -88,34 +88,52 @@ func (s Stack) Bill(l Load) []Line {
 	}
 }
 
-// Table writes bills side by side, one column for each, and their sums.
-func Table(names []string, bills [][]Line) string {
+// Sum returns a bill's sum, and what is left of it without what AWS gives for nothing.
+func Sum(bill []Line) (sum, net float64) {
+	for _, l := range bill {
+		sum += l.Dollars
+		net += l.Dollars - l.Free
+	}
+	return sum, net
+}
+
+// Rows are bills side by side, one column for each, with a head and their sums.
+func Rows(names []string, bills [][]Line) [][]string {
+	rows := [][]string{append([]string{"dollars a month"}, names...)}
+	for i, first := range bills[0] {
+		row := []string{first.What}
+		for _, bill := range bills {
+			row = append(row, fmt.Sprintf("%.2f", bill[i].Dollars))
+		}
+		rows = append(rows, row)
+	}
+	sums, nets := []string{"sum"}, []string{"less what is always free"}
+	for _, bill := range bills {
+		sum, net := Sum(bill)
+		sums, nets = append(sums, fmt.Sprintf("%.2f", sum)), append(nets, fmt.Sprintf("%.2f", net))
+	}
+	return append(rows, sums, nets)
+}
+
+// Table writes rows for a terminal.
+func Table(rows [][]string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(what string, cells []string) {
-		fmt.Fprintf(w, "%s\t%s\t\n", what, strings.Join(cells, "\t"))
+	for _, row := range rows {
+		fmt.Fprintf(w, "%s\t\n", strings.Join(row, "\t"))
 	}
-	row("dollars a month", names)
-	sums, nets := make([]float64, len(bills)), make([]float64, len(bills))
-	for i, first := range bills[0] {
-		var cells []string
-		for k, bill := range bills {
-			sums[k] += bill[i].Dollars
-			nets[k] += bill[i].Dollars - bill[i].Free
-			cells = append(cells, fmt.Sprintf("%.2f", bill[i].Dollars))
-		}
-		row(first.What, cells)
-	}
-	row("sum", dollars(sums))
-	row("less what is always free", dollars(nets))
 	w.Flush() // a strings.Builder takes everything
 	return b.String()
 }
 
-func dollars(list []float64) []string {
-	cells := make([]string, len(list))
-	for i, d := range list {
-		cells[i] = fmt.Sprintf("%.2f", d)
+// Markdown writes rows for a document.
+func Markdown(rows [][]string) string {
+	var b strings.Builder
+	for i, row := range rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			b.WriteString("|" + strings.Repeat("---|", len(row)) + "\n")
+		}
 	}
-	return cells
+	return b.String()
 }

@@ -60,18 +60,40 @@ func TestBill(t *testing.T) {
 	}
 	idle, small, chatty := yours, yours, yours
 	idle.Activities, small.Memory, chatty.EachDelivery = 0, 256, true
-	bill := s.Bill(yours)
-	sum := 0.0
-	for _, l := range bill {
-		sum += l.Dollars
+	if yours.Recipients < 1 || yours.Activities < 0 || yours.Slow < 0 || yours.Dead < 0 || yours.Slow > 1 || yours.Dead > 1 || yours.Memory < 128 {
+		t.Fatalf("%+v: recipients are 1 at least, shares 0 to 1, memory 128 at least", yours)
 	}
-	n := float64(30 * yours.Activities * yours.Recipients)
-	t.Logf("%d activities a day to %d recipients each, %g %% slow, %g %% dead, %d MB: %.0f deliveries a month, $%.2f per million\n%s",
-		yours.Activities, yours.Recipients, 100*yours.Slow, 100*yours.Dead, yours.Memory, n, sum/n*1e6,
-		cost.Table([]string{"yours", "idle", "256 MB", "LogLevel INFO"}, [][]cost.Line{bill, s.Bill(idle), s.Bill(small), s.Bill(chatty)}))
+	bill := s.Bill(yours)
+	sum, _ := cost.Sum(bill)
+	n, each := 30*yours.Activities*yours.Recipients, ""
+	if n > 0 {
+		each = fmt.Sprintf(", $%.2f per million", sum/float64(n)*1e6)
+	}
+	t.Logf("%d activities a day to %d recipients each, %g %% slow, %g %% dead, %d MB: %d deliveries a month%s\n%s",
+		yours.Activities, yours.Recipients, 100*yours.Slow, 100*yours.Dead, yours.Memory, n, each,
+		cost.Table(cost.Rows([]string{"yours", "idle", "256 MB", "LogLevel INFO"}, [][]cost.Line{bill, s.Bill(idle), s.Bill(small), s.Bill(chatty)})))
 	if s.AlarmMetrics < 10 || s.Queues != 4 {
 		t.Errorf("the template has %d metrics in alarms and %d queues with event sources", s.AlarmMetrics, s.Queues)
 	}
+}
+
+// TestCostsAreDocumented: the table of docs/costs.md is what the model says.
+func TestCostsAreDocumented(t *testing.T) {
+	s := stack(t)
+	var names []string
+	var bills [][]cost.Line
+	for _, l := range []struct {
+		name                   string
+		activities, recipients int
+	}{
+		{"idle", 0, 1}, {"100 a day to 20", 100, 20}, {"1,000 a day to 300", 1000, 300}, {"10,000 a day to 1,000", 10_000, 1000}, {"100,000 a day to 1", 100_000, 1},
+	} {
+		names = append(names, l.name)
+		bills = append(bills, s.Bill(cost.Load{
+			Activities: l.activities, Recipients: l.recipients, Slow: 0.1, Dead: 0.02, Memory: int(defaults(t).Memory), Body: 1700,
+		}))
+	}
+	documented(t, "../../../docs/costs.md", map[string]string{"month": cost.Markdown(cost.Rows(names, bills))})
 }
 
 func of(bill []cost.Line, what string) cost.Line {

@@ -69,14 +69,14 @@ func (l Load) PerActivity() Work {
 	alive := float64(l.Recipients) * (1 - l.Dead)
 	c := chunks(l.Recipients)
 	w := Work{Calls: 1, Egress: alive * float64(EgressNew+l.Body)}
-	// One record for the activity, then for each chunk its list, a claim and outcomes;
-	// for each host its state.
-	w.Use = Use{SQS: 3, Writes: 3, Reads: 2 + alive}
+	// One record for the activity and two entries in lists, by actor and by its own id;
+	// then for each chunk its list, a claim and outcomes; for each host its state.
+	w.Use = Use{SQS: 3, Writes: listed + 3, Reads: 2 + alive}
 	w.Invocations = 1
 	batches := []float64{alive}
 	if c > 1 {
 		full := math.Ceil(c / 10) // ten messages each
-		w.Use = Use{SQS: 3 + 2*full + c, Writes: 1 + 3*c, Reads: 3*c + alive}
+		w.Use = Use{SQS: 3 + 2*full + c, Writes: listed + 1 + 3*c, Reads: 3*c + alive}
 		w.Invocations = 1 + full
 		batches = batches[:0]
 		for left := alive; left > 0; left -= 10 * ledger.ChunkSize {
@@ -101,6 +101,9 @@ func (l Load) PerActivity() Work {
 }
 
 const enqueueMemory, checkMemory = 512, 256
+
+// listed is how many entries in lists an activity has.
+const listed = 2
 
 // invocation returns how long an invocation with n deliveries takes: its computing, or
 // waiting for its slowest host.

@@ -62,6 +62,7 @@ type Template struct {
 // What the code fixes; tests hold these to it.
 const (
 	serverLots = 64               // partitions of the states of servers
+	listShards = 4                // partitions of the list of a day's activities
 	keysHeld   = 256              // opened keys in a process
 	keyTTL     = 5 * time.Minute  // how long
 	backOff    = 75 * time.Second // of the quick tries, in all
@@ -142,7 +143,8 @@ func Rush(t Template) Scenario {
 			{"invocations of deliver at once", needed, t.NormalConcurrency, "`NormalConcurrency`"},
 			{"write units a second, with deduplication keys", rate * (work.Writes + 2), NewTableWrites, "a new table's"},
 			{"read units a second", rate * work.Reads, NewTableReads, "a new table's"},
-			{"write units a second of the hottest key, `C#<day>`", (needed + rate*accept) / CountEvery, PartitionWrites, "a partition's"},
+			{"write units a second of the list of a day, `F#<day>#<shard>`", rate / listShards, PartitionWrites, "a partition's"},
+			{"write units a second of the counts of a day, `C#<day>`", (needed + rate*accept) / CountEvery, PartitionWrites, "a partition's"},
 			{"keys opened a second", opened, KMSRequests, "KMS's"},
 			{"messages in flight", needed*10 + 0.02*rate*recipients*backOff.Seconds(), InFlight, "a queue's"},
 		},

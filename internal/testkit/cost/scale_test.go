@@ -11,7 +11,7 @@ import (
 	"fedpost/internal/testkit/template"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/scale.md")
+var update = flag.Bool("update", false, "write the tables of docs/costs.md and docs/scale.md")
 
 func defaults(t *testing.T) cost.Template {
 	t.Helper()
@@ -34,24 +34,32 @@ func defaults(t *testing.T) cost.Template {
 
 // TestScaleIsDocumented: the tables of docs/scale.md are what the model says.
 func TestScaleIsDocumented(t *testing.T) {
-	const path = "../../../docs/scale.md"
+	tmpl := defaults(t)
+	documented(t, "../../../docs/scale.md", map[string]string{
+		"million": cost.Million(tmpl).Markdown(), "rush": cost.Rush(tmpl).Markdown(), "outage": cost.Outage(tmpl).Markdown(),
+	})
+}
+
+// documented compares sections of a document, between <!-- name --> and <!-- end -->, with
+// what they have to be, or writes them.
+func documented(t *testing.T, path string, sections map[string]string) {
+	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := string(text)
-	for name, s := range map[string]cost.Scenario{"million": cost.Million(defaults(t)), "rush": cost.Rush(defaults(t)), "outage": cost.Outage(defaults(t))} {
+	for name, content := range sections {
 		section := regexp.MustCompile("(?s)<!-- " + name + " -->\n.*?<!-- end -->")
 		if !section.MatchString(doc) {
 			t.Fatalf("%s has no section %s", path, name)
 		}
-		want := "<!-- " + name + " -->\n" + s.Markdown() + "<!-- end -->"
+		want := "<!-- " + name + " -->\n" + content + "<!-- end -->"
 		if *update {
 			doc = section.ReplaceAllLiteralString(doc, want)
-		} else if got := section.FindString(doc); got != want {
-			t.Errorf("%s is out of date: go test ./internal/testkit/cost -run Scale -update\n%s", path, want)
+		} else if section.FindString(doc) != want {
+			t.Errorf("%s is out of date: go test ./internal/testkit/cost -run Documented -update\n%s", path, want)
 		}
-		t.Logf("%s: %q comes first", s.Name, s.Breaks().What)
 	}
 	if *update {
 		if err := os.WriteFile(path, []byte(doc), 0o644); err != nil {

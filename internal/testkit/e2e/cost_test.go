@@ -86,6 +86,26 @@ func thousand(t *testing.T, w *World) {
 		t.Errorf("%.3f write units per recipient, at most 0.1", per)
 	}
 	compare(t, w, used, estimated)
+	modelled(t, used, estimated, n, cost.Load{Recipients: n, Memory: 1769})
+}
+
+// modelled holds the model of costs against what n recipients used, a write of counts now
+// and then left aside. Reads of hosts are those of the model at most, as a process knows
+// hosts for some seconds.
+func modelled(t *testing.T, used, estimated cost.Snapshot, n int, l cost.Load) {
+	t.Helper()
+	each := float64(n / l.Recipients)
+	model := l.PerActivity()
+	sqs, writes := float64(estimated.Service("SQS").PayloadUnits), used.Service("DynamoDB").WriteUnits
+	if math.Abs(writes-each*model.Writes) > max(3, each*model.Writes/20) {
+		t.Errorf("%.1f write units for %d recipients, the model of costs has %.1f", writes, n, each*model.Writes)
+	}
+	if math.Abs(sqs-each*model.SQS) > max(3, each*model.SQS/10) {
+		t.Errorf("%.1f requests to SQS for %d recipients, the model of costs has %.1f", sqs, n, each*model.SQS)
+	}
+	if reads := estimated.Service("DynamoDB").ReadUnits; reads > 1.1*each*model.Reads+3 {
+		t.Errorf("%.1f read units for %d recipients, the model of costs has %.1f", reads, n, each*model.Reads)
+	}
 }
 
 // warm delivers something first: keys and servers are looked up once in a while,
@@ -171,5 +191,8 @@ func single(t *testing.T, w *World) {
 		})
 		t.Logf("%d activities to 1 recipient each, ordered by %q: %s\n%s", n, ordering, cost.PriceOf(used, n), used.Per(n, "recipient"))
 		compare(t, w, used, estimated)
+		if ordering == "" {
+			modelled(t, used, estimated, n, cost.Load{Recipients: 1, Memory: 1769})
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -22,7 +24,52 @@ func (s hosts) get(ctx context.Context, n Name) (contract.Server, error) {
 	if err != nil {
 		return contract.Server{}, err
 	}
-	return s.withLimit(ctx, st)
+	v, err := s.withLimit(ctx, st)
+	if err != nil {
+		return v, err
+	}
+	vs := []contract.Server{v}
+	err = s.blockedAbove(ctx, []circuit.State{st}, vs)
+	return vs[0], err
+}
+
+// blockedAbove shows servers as blocked that a block above refuses: that of their host, or
+// of the subdomains of a domain above. vs are the views of states.
+func (s hosts) blockedAbove(ctx context.Context, states []circuit.State, vs []contract.Server) error {
+	above := make([][]string, len(states))
+	keys := map[string]bool{}
+	for i, st := range states {
+		if _, family := circuit.FamilyOf(st.Key); family || vs[i].Phase == circuit.Blocked {
+			continue
+		}
+		host, _ := circuit.HostOf(st.Key)
+		for _, key := range circuit.Above(host) {
+			if key != st.Key {
+				above[i] = append(above[i], key)
+				keys[key] = true
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	found, err := s.Hosts.Servers(ctx, slices.Sorted(maps.Keys(keys))...)
+	if err != nil {
+		return fmt.Errorf("look for blocks above: %w", err)
+	}
+	for i := range vs {
+		for _, key := range above[i] {
+			if b := found[key]; b.Phase == circuit.Blocked {
+				vs[i].Phase, vs[i].Since, vs[i].Until = circuit.Blocked, b.Since, time.Time{}
+				vs[i].Why = "blocked by " + nameOf(key)
+				if b.Why != "" {
+					vs[i].Why += ": " + b.Why
+				}
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // page returns a page of hosts and inboxes, with their rate limits.
@@ -53,11 +100,12 @@ func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]
 		if l, ok := limits[host]; ok && l.InForce(s.Now()) {
 			v.RateLimit = limitOf(l)
 		}
-		if f.matches(v) {
-			vs = append(vs, v)
-		}
+		vs = append(vs, v)
 	}
-	return vs, next, nil
+	if err := s.blockedAbove(ctx, states, vs); err != nil {
+		return nil, "", err
+	}
+	return slices.DeleteFunc(vs, func(v contract.Server) bool { return !f.matches(v) }), next, nil
 }
 
 // withLimit is st with the rate limit of its host.

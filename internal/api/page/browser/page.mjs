@@ -75,7 +75,7 @@ const places = {
   "server-paused": "/servers/limited.example", "server-blocked": "/servers/" + encoded("*.bad.example"), "server-sipher": "/servers/" + encoded("https://peer.example"),
   block: "/servers/mastodon.down.example/block", pause: "/servers/mastodon.down.example/pause", limit: "/servers/limited.example/limit",
   retry: "/activities/" + activity + "/retry", dead: "/dead", "dead-host": "/dead?host=hub.example", "dead-retry": "/dead/retry?host=hub.example",
-  events: "/events", activities: "/activities", activity: "/activities/" + activity, cancel: "/activities/" + activity + "/cancel",
+  events: "/events", webhooks: "/webhooks", "webhook-new": "/webhooks/new", "webhook-change": "/webhooks/pager/change", activities: "/activities", activity: "/activities/" + activity, cancel: "/activities/" + activity + "/cancel",
   found: "/activities?state=dead", "activity-parked": "/activities/" + activity + "?state=parked", error: "/servers/nowhere.example/check", done: "/servers/mastodon.down.example?done=check",
 };
 
@@ -135,6 +135,9 @@ const places = {
     [down, "Check now", null, "Check", "probed within a minute"],
     [down, "Limit rate", async () => page.fill("[name=perMinute]", "60"), "Set the limit", "The rate limit is set."],
     ["/dead?host=hub.example", "Try all for this server again", null, "Try again", "sent again"],
+    ["/webhooks", "Test pager", null, "Send it", "what becomes of it"],
+    ["/webhooks", "Change app", async () => page.check("[value='server.gone']"), "Change it", "is changed"],
+    ["/webhooks", "Delete old", null, "Delete it", "is deleted"],
     ["/activities/" + activity, "Retry", null, "Try again", "tried again"],
     ["/activities/" + activity, "Cancel", null, "Cancel the activity", "The activity is cancelled"],
   ]) {

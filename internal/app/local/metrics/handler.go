@@ -19,6 +19,7 @@ var (
 	oldest   = describe("fedpost_queue_oldest_seconds", "Age of a queue's oldest message, where the queue tells it. SQS tells it to CloudWatch only.", "queue")
 	servers  = describe("fedpost_servers", "Servers that are not healthy, by phase; inbox counts single inboxes in trouble on healthy servers.", "phase")
 	waiting  = describe("fedpost_waiting_deliveries", "Deliveries that wait for servers, counted once a minute; 10000 stands for as many or more.")
+	hooks    = describe("fedpost_webhooks", "Webhooks by state: enabled, failing or disabled.", "state")
 	readable = describe("fedpost_stats_up", "1 if queues and servers could be read; 0 if the table or a queue failed, and then their metrics are missing.")
 )
 
@@ -59,7 +60,7 @@ type state struct {
 
 // Describe implements prometheus.Collector.
 func (s state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{messages, oldest, servers, waiting, readable} {
+	for _, d := range []*prometheus.Desc{messages, oldest, servers, waiting, hooks, readable} {
 		out <- d
 	}
 }
@@ -81,6 +82,9 @@ func (s state) Collect(out chan<- prometheus.Metric) {
 		if q.Oldest != nil {
 			gauge(oldest, *q.Oldest, string(name))
 		}
+	}
+	for _, state := range []string{contract.WebhookEnabled, contract.WebhookFailing, contract.WebhookDisabled} {
+		gauge(hooks, s.stats.Webhooks[state], state)
 	}
 	if w := s.stats.Waiting; w != nil {
 		gauge(waiting, w.Count)

@@ -1,0 +1,30 @@
+package ledger
+
+import (
+	"fedpost/internal/activity"
+	"fedpost/internal/message"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
+)
+
+// SpotsOf returns the spots that recipients of an activity in no ordered group may have
+// taken. A recipient that was parked before its first attempt has no record that says
+// where, so both of its lots are named.
+func SpotsOf(r Record, chunks []Chunk) (all []parking.Spot) {
+	for _, c := range chunks {
+		for p, t := range c.Targets {
+			u := message.Unit{Activity: r.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration}
+			rec, recorded := c.Recipients[p]
+			switch {
+			case !recorded:
+				for _, key := range []string{circuit.HostKey(t.Host()), circuit.InboxKey(t.Inbox)} {
+					all = append(all, parking.Spot{Key: key, Unit: u})
+				}
+			case rec.State == activity.Parked:
+				u.Generation = rec.Generation
+				all = append(all, parking.Spot{Key: lotKey(t.Inbox, rec.Lot), Unit: u})
+			}
+		}
+	}
+	return all
+}
