@@ -9,7 +9,7 @@ GOARCH ?= arm64
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 
 .PHONY: help build $(FUNCTIONS) build-EnqueueFunction build-DeliverFunction build-HealthCheckFunction \
-	fedpost transform demo test race measure cost simulate simulate-mutants page-shots lint ci localstack test-localstack localstack-down clean
+	fedpost profile transform demo test race measure cost simulate simulate-mutants page-shots lint ci localstack test-localstack localstack-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,12 @@ simulate-mutants: ## brings mended defects back, one at a time: the simulation h
 
 page-shots: ## the operator's page in a browser, with pictures of every page in bin/shots
 	FEDPOST_SHOTS=$(CURDIR)/bin/shots .ci/run page
+
+PROFILE ?= bin/cpu.pprof
+MIX ?= single
+profile: fedpost ## where processor time goes, for MIX=single, fanout, ordered or keyed
+	bin/fedpost bench --mix $(MIX) --key ed25519 --cpu-profile $(PROFILE)
+	go tool pprof -top -cum -nodecount 60 bin/fedpost $(PROFILE)
 
 lint: ## vet, staticcheck, govulncheck, cfn-lint, shellcheck
 	.ci/run lint

@@ -30,8 +30,7 @@ type commands struct {
 	Servers  serversCommand  `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
 	Keys     keysCommand     `cmd:"" help:"Make, store, list, show, rotate and delete signing keys."`
 	Stats    statsCommand    `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
-
-	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
+	Bench    benchCommand    `cmd:"" help:"Measure a fedpost on this machine under load: rates, times, processor time a delivery."`
 
 	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }

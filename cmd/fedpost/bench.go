@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/app/bench"
+)
+
+// benchCommand measures a fedpost under load.
+type benchCommand struct {
+	Mix        []bench.Mix   `help:"Kinds of work, one run each: fanout, single, ordered, keyed." default:"single,fanout"`
+	Key        []string      `help:"Kinds of key, one run each: rsa, ed25519." default:"rsa"`
+	Activities int           `help:"Activities of a run. Default: 1 for fanout, 500 for ordered, else 2000."`
+	Recipients int           `help:"Recipients of each activity. Default: 5000 for fanout, 5 for ordered, else 1."`
+	Callers    int           `help:"Calls to the API at once." default:"32"`
+	Rate       float64       `help:"Calls a second of all callers together; 0: one call after the other."`
+	Hosts      int           `help:"Servers that receive." default:"200"`
+	TLS        bool          `name:"tls" help:"These servers speak TLS 1.3."`
+	HTTP2      bool          `name:"http2" help:"They also offer HTTP/2."`
+	Answer     bench.Times   `help:"How long they take to answer: 20ms, 5ms-50ms, or ~20ms for a mean." default:"0"`
+	Sick       float64       `help:"Share of them that never answer, such as 0.1."`
+	Body       int           `help:"Bytes of an activity." default:"1500"`
+	Within     time.Duration `help:"Longest time for one run." default:"5m"`
+
+	URL        string `help:"Measure a fedpost that runs already, such as http://127.0.0.1:8080, in place of one of the measurement's own. It has to allow deliveries to loopback (--allow-private), or --sink-url." placeholder:"URL"`
+	AWSRegion  string `name:"aws-region" help:"Sign requests to --url with your AWS credentials for this region; API Gateway's own names need none." env:"FEDPOST_AWS_REGION"`
+	Token      string `help:"Token of the API at --url." env:"FEDPOST_API_TOKEN"`
+	PID        int    `name:"pid" help:"Process of --url on this machine, to read its processor time and memory."`
+	SinkListen string `help:"With --sink-url: where the server that receives listens." default:"127.0.0.1:8090"`
+	SinkURL    string `help:"URL at which the fedpost at --url, elsewhere, reaches --sink-listen through a proxy or tunnel of yours. Everything then goes to one host." placeholder:"URL"`
+
+	JSON       bool   `help:"Print the report as JSON."`
+	Compare    string `help:"Report of an earlier measurement (--json) to print beside." type:"existingfile" placeholder:"FILE"`
+	Budget     string `help:"Measure what this file says, and fail if a delivery costs more than there by a quarter." type:"existingfile" placeholder:"FILE"`
+	Server     string `help:"Program to measure: another build of fedpost." type:"existingfile" placeholder:"FILE"`
+	CPUProfile string `name:"cpu-profile" help:"Write the server's processor profile to this file; with one run only." placeholder:"FILE"`
+}
+
+// Run measures.
+func (c benchCommand) Run(ctx context.Context, out io.Writer) error {
+	if c.Budget != "" {
+		return c.budget(ctx, out)
+	}
+	plans, err := c.plans()
+	if err != nil {
+		return err
+	}
+	var before *bench.Report
+	if c.Compare != "" {
+		r, err := bench.ReadReport(c.Compare)
+		if err != nil {
+			return err
+		}
+		before = &r
+	}
+	units, err := bench.MeasureUnits()
+	if err != nil {
+		return err
+	}
+	report := bench.Report{Version: version(), Machine: machine(), Units: units}
+	for _, p := range plans {
+		r, err := c.run(ctx, p, units)
+		if err != nil {
+			return err
+		}
+		report.Results = append(report.Results, r)
+	}
+	if c.JSON {
+		err = printJSON(out, report)
+	} else {
+		err = report.Print(out, before)
+	}
+	return errors.Join(err, report.Err())
+}
+
+// plans are the runs that the flags ask for.
+func (c benchCommand) plans() ([]bench.Plan, error) {
+	var plans []bench.Plan
+	var errs []error
+	for _, mix := range c.Mix {
+		for _, key := range c.Key {
+			p := bench.Plan{
+				Mix: mix, Activities: c.Activities, Recipients: c.Recipients, Callers: c.Callers, Rate: c.Rate, Hosts: c.Hosts, Key: key,
+				TLS: c.TLS, HTTP2: c.HTTP2, Answer: c.Answer, Sick: c.Sick, Body: c.Body,
+			}
+			p = p.WithDefaults()
+			plans = append(plans, p)
+			errs = append(errs, p.Check())
+		}
+	}
+	if c.CPUProfile != "" && (len(plans) != 1 || c.URL != "") {
+		errs = append(errs, errors.New("--cpu-profile takes one --mix and one --key, and no --url"))
+	}
+	if c.SinkURL != "" && c.URL == "" {
+		errs = append(errs, errors.New("--sink-url is for a fedpost at --url"))
+	}
+	return plans, errors.Join(errs...)
+}
+
+// run makes one run: on a server and a directory of its own, or on the one at --url.
+func (c benchCommand) run(ctx context.Context, p bench.Plan, u bench.Units) (r bench.Result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Within)
+	defer cancel()
+	sinks, err := c.sinks(p)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, sinks.Close()) }()
+	if c.URL != "" {
+		api, err := remote{URL: c.URL, AWSRegion: c.AWSRegion, Token: c.Token}.client(ctx)
+		if err != nil {
+			return r, err
+		}
+		return bench.Run(ctx, api, c.PID, sinks, u)
+	}
+	program := c.Server
+	if program == "" {
+		if program, err = os.Executable(); err != nil {
+			return r, fmt.Errorf("find the program to measure: %w", err)
+		}
+	}
+	var flags []string
+	if c.CPUProfile != "" {
+		flags = append(flags, "--cpu-profile", c.CPUProfile)
+	}
+	s, err := bench.StartServer(ctx, program, sinks.CA, flags)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	return bench.Run(ctx, &client.Client{Base: s.URL, HTTP: bench.Caller(p)}, s.PID, sinks, u)
+}
+
+func (c benchCommand) sinks(p bench.Plan) (*bench.Sinks, error) {
+	if c.SinkURL != "" {
+		return bench.NewSinkAt(p, c.SinkListen, c.SinkURL)
+	}
+	return bench.NewSinks(p)
+}
+
+// budgetTries is how often a kind of work is measured before it is over budget: whatever
+// else the machine does only adds to a figure.
+const budgetTries = 3
+
+// budget measures the runs of a budget.
+func (c benchCommand) budget(ctx context.Context, out io.Writer) error {
+	b, err := bench.ReadBudget(c.Budget)
+	if err != nil {
+		return err
+	}
+	var over []error
+	for _, want := range b.Runs {
+		err := fmt.Errorf("%s %s: not measured", want.Mix, want.Key)
+		for try := 0; try < budgetTries && err != nil; try++ {
+			if err = c.within(ctx, out, want); err != nil && !errors.Is(err, bench.ErrBudget) {
+				return err
+			}
+		}
+		over = append(over, err)
+	}
+	return errors.Join(over...)
+}
+
+// within measures one run of a budget.
+func (c benchCommand) within(ctx context.Context, out io.Writer, want bench.BudgetRun) error {
+	units, err := bench.MeasureUnits()
+	if err != nil {
+		return err
+	}
+	r, err := c.run(ctx, want.Plan, units)
+	if err != nil {
+		return err
+	}
+	if err := (bench.Report{Results: []bench.Result{r}}).Err(); err != nil {
+		return err
+	}
+	factor, over := want.Over(r)
+	if r.Server == nil {
+		return fmt.Errorf("%w: the processor time of another process is known on Linux only", bench.ErrPlan)
+	}
+	if _, err := fmt.Fprintf(out, "%s %d × %d, %s: %.3f signatures a delivery, %.2f × the budget\n", r.Mix, r.Activities, r.Recipients, r.Key, r.Server.InSignatures, factor); err != nil {
+		return err
+	}
+	if over {
+		return fmt.Errorf("%w: %s %s takes %.3f signatures a delivery, %.3f are planned", bench.ErrBudget, r.Mix, r.Key, r.Server.InSignatures, want.InSignatures)
+	}
+	return nil
+}
+
+// machine describes this machine.
+func machine() string {
+	m := fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return m // only Linux has it
+	}
+	_, model, _ := strings.Cut(string(text), "model name\t: ")
+	if model, _, _ = strings.Cut(model, "\n"); model != "" {
+		m += ", " + model
+	}
+	return m
+}
+
+// version is the version that the program was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,173 @@
+// Package bench measures a running fedpost under load: a load generator, servers that
+// receive, and a report. It is the command `fedpost bench`.
+//
+// A figure is worth something only if the work behind it was right. So each run keeps
+// account of every delivery, and a run that lost, doubled, reordered or changed anything
+// has no figures, only faults.
+//
+// Figures of two machines cannot be compared by the second. So a report also has the
+// server's processor time for each delivery in units of what the same machine needs for one
+// RSA-2048 signature, and for the SHA-256 of a mebibyte.
+package bench
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Mix is the kind of work of a run.
+type Mix string
+
+// The mixes.
+const (
+	// FanOut is few activities to many recipients each.
+	FanOut Mix = "fanout"
+	// Single is many activities to one recipient each.
+	Single Mix = "single"
+	// Ordered is activities of one ordering key for each caller, delivered in order.
+	Ordered Mix = "ordered"
+	// Keyed is activities with a deduplication key; every tenth call is repeated, and has to
+	// be answered as a duplicate.
+	Keyed Mix = "keyed"
+)
+
+// Mixes lists the mixes.
+var Mixes = []Mix{FanOut, Single, Ordered, Keyed}
+
+// Plan is the work of one run.
+type Plan struct {
+	Mix        Mix     `json:"mix"`
+	Activities int     `json:"activities"`
+	Recipients int     `json:"recipients"` // of each activity
+	Callers    int     `json:"callers"`    // calls to the API at once
+	Rate       float64 `json:"rate"`       // calls a second of all callers together; 0: one after the other
+	Hosts      int     `json:"hosts"`      // servers that receive
+	Key        string  `json:"key"`        // rsa or ed25519
+	TLS        bool    `json:"tls"`        // the servers speak TLS 1.3
+	HTTP2      bool    `json:"http2"`      // and offer HTTP/2
+	Answer     Times   `json:"answer"`     // how long the servers take to answer
+	Sick       float64 `json:"sick"`       // share of the servers that never answer
+	Body       int     `json:"body"`       // bytes of an activity
+}
+
+// Bounds of a plan. They keep a slip of the finger from becoming an attack.
+const (
+	MaxDeliveries = 5_000_000
+	MaxRecipients = 50_000
+	MaxHosts      = 2_000
+	MaxCallers    = 250
+	minBody       = 300
+	maxBody       = 200 << 10
+)
+
+// ErrPlan says that a plan is not one.
+var ErrPlan = errors.New("this cannot be measured")
+
+// Check returns all faults of p, wrapped in ErrPlan.
+func (p Plan) Check() error {
+	var faults []error
+	within := func(name string, v, least, most int) {
+		if v < least || v > most {
+			faults = append(faults, fmt.Errorf("%s is %d, it can be %d to %d", name, v, least, most))
+		}
+	}
+	switch p.Mix {
+	case FanOut, Single, Ordered, Keyed:
+	default:
+		faults = append(faults, fmt.Errorf("mix is %q, it can be one of %v", p.Mix, Mixes))
+	}
+	if p.Key != "rsa" && p.Key != "ed25519" {
+		faults = append(faults, fmt.Errorf("key is %q, it can be rsa or ed25519", p.Key))
+	}
+	within("activities", p.Activities, 1, MaxDeliveries)
+	within("recipients", p.Recipients, 1, MaxRecipients)
+	within("callers", p.Callers, 1, MaxCallers)
+	within("hosts", p.Hosts, 1, MaxHosts)
+	within("body", p.Body, minBody, maxBody)
+	if p.Activities > 0 && p.Recipients > MaxDeliveries/p.Activities {
+		faults = append(faults, fmt.Errorf("%d activities to %d recipients are more than %d deliveries", p.Activities, p.Recipients, MaxDeliveries))
+	}
+	if !(p.Sick >= 0 && p.Sick < 1) {
+		faults = append(faults, fmt.Errorf("sick is %v, it can be 0 up to, and without, 1", p.Sick))
+	}
+	if !(p.Rate >= 0 && p.Rate <= 100_000) {
+		faults = append(faults, fmt.Errorf("rate is %v calls a second, it can be 0 to 100000", p.Rate))
+	}
+	if p.HTTP2 && !p.TLS {
+		faults = append(faults, errors.New("HTTP/2 is offered over TLS only"))
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: %w", ErrPlan, errors.Join(faults...))
+	}
+	return nil
+}
+
+// WithDefaults is p with what is usual for its mix in place of what is 0.
+func (p Plan) WithDefaults() Plan {
+	activities, recipients := 2000, 1
+	switch p.Mix {
+	case FanOut:
+		activities, recipients = 1, 5000
+	case Ordered:
+		activities, recipients = 500, 5
+	}
+	p.Activities, p.Recipients = cmp.Or(p.Activities, activities), cmp.Or(p.Recipients, recipients)
+	return p
+}
+
+// host is the server that gets an activity for its recipient of a number.
+func (p Plan) host(activity, recipient int) int { return (activity + recipient) % p.Hosts }
+
+// sick reports whether a server never answers. The sick ones are spread evenly.
+func (p Plan) sick(host int) bool {
+	return int(float64(host+1)*p.Sick) > int(float64(host)*p.Sick)
+}
+
+// healthy is how many deliveries go to servers that answer.
+func (p Plan) healthy() int {
+	n := 0
+	for a := range p.Activities {
+		for r := range p.Recipients {
+			if !p.sick(p.host(a, r)) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Result is what a run measured. Times are in seconds.
+type Result struct {
+	Plan
+	Deliveries int     `json:"deliveries"` // to servers that answer
+	Seconds    float64 `json:"seconds"`    // from the first call to the last of these deliveries
+	PerSecond  float64 `json:"perSecond"`
+	// Accepting is how long a call to the API took, Arriving how long it took from the
+	// beginning of the call until a server had the activity.
+	Accepting Spread `json:"accepting"`
+	Arriving  Spread `json:"arriving"`
+	// Server is what fedpost's process used; nil if that is not known.
+	Server *Usage `json:"server,omitempty"`
+	// Connections is how many connections the servers got, Handshakes how many of them began
+	// with a full TLS handshake, and Resumed with a resumed one.
+	Connections int `json:"connections"`
+	Handshakes  int `json:"handshakes"`
+	Resumed     int `json:"resumed"`
+	// Faults says what was lost, doubled, out of order or changed. A run with faults measured
+	// nothing.
+	Faults []string `json:"faults,omitempty"`
+}
+
+// Usage is what the server's process used during a run.
+type Usage struct {
+	Processor    float64 `json:"processorSeconds"` // user and system
+	Each         float64 `json:"millisecondsEach"` // processor time for a delivery
+	InSignatures float64 `json:"inSignatures"`     // Each in RSA-2048 signatures of this machine
+	InHashes     float64 `json:"inHashes"`         // Each in SHA-256 passes over 1 MiB
+	Memory       float64 `json:"memoryMB"`         // most resident memory seen
+}
+
+// seconds is d as a report has it.
+func seconds(d time.Duration) float64 { return d.Seconds() }

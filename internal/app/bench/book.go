@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// book keeps account of the deliveries of a run.
+type book struct {
+	plan Plan
+	want int // deliveries to servers that answer
+
+	taken []atomic.Uint32 // how often, by activity and recipient
+	first atomic.Int64    // how many were taken at least once
+	done  chan struct{}   // closed when that is all
+	last  atomic.Int64    // when the latest was taken, Unix nanoseconds
+
+	begun    []atomic.Int64 // when an activity's call began, Unix nanoseconds
+	arriving *spread
+
+	mu     sync.Mutex
+	order  map[orderedAt]int // the latest activity
+	faults []string
+	more   int // faults that are not listed
+}
+
+// orderedAt is a host and the caller whose ordering key it is.
+type orderedAt struct{ caller, host int }
+
+func newBook(p Plan) *book {
+	return &book{
+		plan: p, want: p.healthy(), taken: make([]atomic.Uint32, p.Activities*p.Recipients), done: make(chan struct{}),
+		begun: make([]atomic.Int64, p.Activities), arriving: newSpread(p.Activities * p.Recipients), order: map[orderedAt]int{},
+	}
+}
+
+// take notes that a server took a delivery.
+func (b *book) take(activity, recipient, host int, now time.Time) {
+	if activity < 0 || activity >= b.plan.Activities || recipient < 0 || recipient >= b.plan.Recipients || b.plan.host(activity, recipient) != host {
+		b.fault("server %d got activity %d for recipient %d, which are not of this run or not of this server", host, activity, recipient)
+		return
+	}
+	if n := b.taken[activity*b.plan.Recipients+recipient].Add(1); n > 1 {
+		b.fault("activity %d came %d times to recipient %d", activity, n, recipient)
+		return
+	}
+	b.arriving.add(time.Duration(now.UnixNano() - b.begun[activity].Load()))
+	if b.plan.Mix == Ordered {
+		b.inOrder(activity, host)
+	}
+	b.last.Store(now.UnixNano())
+	if b.first.Add(1) == int64(b.want) {
+		close(b.done)
+	}
+}
+
+// inOrder checks that a caller's activities come to a server in the order of its calls.
+// Caller c makes the calls c, c + callers, c + 2 × callers, and so on.
+func (b *book) inOrder(activity, host int) {
+	at := orderedAt{activity % b.plan.Callers, host}
+	b.mu.Lock()
+	last, ok := b.order[at]
+	b.order[at] = max(last, activity)
+	b.mu.Unlock()
+	if ok && activity < last {
+		b.fault("server %d got activity %d after activity %d of the same ordering key", host, activity, last)
+	}
+}
+
+// mostFaults is how many faults a report lists.
+const mostFaults = 10
+
+func (b *book) fault(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.faults) < mostFaults {
+		b.faults = append(b.faults, fmt.Sprintf(format, args...))
+		return
+	}
+	b.more++
+}
+
+// close ends the account and returns its faults.
+func (b *book) close() []string {
+	if lost := b.want - int(b.first.Load()); lost > 0 {
+		b.fault("%d of %d deliveries have not arrived", lost, b.want)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := append([]string(nil), b.faults...)
+	if b.more > 0 {
+		all = append(all, fmt.Sprintf("and %d more", b.more))
+	}
+	return all
+}

@@ -1,0 +1,56 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Budget is what deliveries may cost: the server's processor time for each, in RSA-2048
+// signatures of the same machine, so that slow machines count alike.
+type Budget struct {
+	Runs []BudgetRun `json:"runs"`
+}
+
+// BudgetRun is the budget of one kind of work.
+type BudgetRun struct {
+	Plan
+	InSignatures float64 `json:"inSignatures"`
+}
+
+// Tolerance is by how much a figure may exceed its budget: what is left of the noise of a
+// shared machine in the best of several tries.
+const Tolerance = 1.25
+
+// ErrBudget says that a delivery costs more than its budget.
+var ErrBudget = errors.New("over budget")
+
+// ReadBudget reads a budget and checks its plans.
+func ReadBudget(file string) (Budget, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Budget{}, fmt.Errorf("budget: %w", err)
+	}
+	var b Budget
+	if err := json.Unmarshal(text, &b); err != nil {
+		return Budget{}, fmt.Errorf("budget: %s: %w", file, err)
+	}
+	errs := make([]error, len(b.Runs))
+	for i, r := range b.Runs {
+		errs[i] = r.Check()
+		if !(r.InSignatures > 0) {
+			errs[i] = errors.Join(errs[i], fmt.Errorf("run %d has no inSignatures", i+1))
+		}
+	}
+	if err := errors.Join(errs...); err != nil || len(b.Runs) == 0 {
+		return Budget{}, fmt.Errorf("budget: %s has %d runs: %w", file, len(b.Runs), errors.Join(err, ErrPlan))
+	}
+	return b, nil
+}
+
+// Over returns by what factor r exceeds the budget with the tolerance, and whether it does.
+func (b BudgetRun) Over(r Result) (float64, bool) {
+	factor := r.server().InSignatures / b.InSignatures
+	return factor, factor > Tolerance || r.Server == nil
+}

@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+)
+
+// Report is what `fedpost bench` found.
+type Report struct {
+	Version string   `json:"version"` // of fedpost
+	Machine string   `json:"machine"`
+	Units   Units    `json:"units"`
+	Results []Result `json:"results"`
+}
+
+// ErrFaults says that a run lost, doubled, reordered or changed something.
+var ErrFaults = errors.New("deliveries went wrong, so these figures count for nothing")
+
+// Err returns an error that wraps ErrFaults if a run has faults.
+func (r Report) Err() error {
+	for _, one := range r.Results {
+		if len(one.Faults) > 0 {
+			return fmt.Errorf("%w: %s: %s", ErrFaults, one.title(), strings.Join(one.Faults, "; "))
+		}
+	}
+	return nil
+}
+
+// ReadReport reads a report that was written as JSON.
+func ReadReport(file string) (Report, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Report{}, fmt.Errorf("report to compare with: %w", err)
+	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return Report{}, fmt.Errorf("report to compare with: %s is not what `fedpost bench --json` writes: %w", file, err)
+	}
+	return r, nil
+}
+
+// title names the work of a run.
+func (r Result) title() string {
+	t := fmt.Sprintf("%s %d × %d, %s", r.Mix, r.Activities, r.Recipients, r.Key)
+	switch {
+	case r.HTTP2:
+		t += ", TLS, HTTP/2"
+	case r.TLS:
+		t += ", TLS"
+	}
+	return t
+}
+
+// Print writes r for people, next to the report before, if that is not nil.
+func (r Report) Print(w io.Writer, before *Report) error {
+	fmt.Fprintf(w, "%s, fedpost %s\n1 RSA-2048 signature takes %.2f ms here, SHA-256 of 1 MiB %.2f ms\n", r.Machine, r.Version, r.Units.Signature*1000, r.Units.Hash*1000)
+	for _, one := range r.Results {
+		if err := one.print(w, before); err != nil {
+			return fmt.Errorf("print report: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r Result) print(w io.Writer, before *Report) error {
+	fmt.Fprintf(w, "\n%s\n", r.title())
+	fmt.Fprintf(w, "  %d callers, %d hosts, %.0f %% of them hang, answers after %s, %d bytes\n", r.Callers, r.Hosts, r.Sick*100, r.Answer, r.Body)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	old := before.like(r)
+	row := func(name, format string, now, then float64) {
+		fmt.Fprintf(t, "  %s\t"+format, name, now)
+		if old != nil && then > 0 {
+			fmt.Fprintf(t, "\tbefore "+format+"\t%.2f ×", then, now/then)
+		}
+		fmt.Fprintln(t)
+	}
+	or := func(get func(Result) float64) float64 {
+		if old == nil {
+			return 0
+		}
+		return get(*old)
+	}
+	figures := []figure{
+		{"deliveries", "%.0f", func(r Result) float64 { return float64(r.Deliveries) }},
+		{"seconds", "%.2f", func(r Result) float64 { return r.Seconds }},
+		{"deliveries a second", "%.0f", func(r Result) float64 { return r.PerSecond }},
+		{"accepted after, p50 ms", "%.2f", func(r Result) float64 { return r.Accepting.P50 * 1000 }},
+		{"accepted after, p99 ms", "%.2f", func(r Result) float64 { return r.Accepting.P99 * 1000 }},
+		{"arrived after, p50 ms", "%.1f", func(r Result) float64 { return r.Arriving.P50 * 1000 }},
+		{"arrived after, p99 ms", "%.1f", func(r Result) float64 { return r.Arriving.P99 * 1000 }},
+		{"connections", "%.0f", func(r Result) float64 { return float64(r.Connections) }},
+	}
+	if r.TLS {
+		figures = append(figures,
+			figure{"full handshakes", "%.0f", func(r Result) float64 { return float64(r.Handshakes) }},
+			figure{"resumed handshakes", "%.0f", func(r Result) float64 { return float64(r.Resumed) }})
+	}
+	if r.Server != nil {
+		figures = append(figures, serverFigures...)
+	}
+	for _, f := range figures {
+		row(f.name, f.format, f.get(r), or(f.get))
+	}
+	for _, fault := range r.Faults {
+		fmt.Fprintf(t, "  FAULT\t%s\n", fault)
+	}
+	return t.Flush()
+}
+
+// figure is a line of a printed report.
+type figure struct {
+	name, format string
+	get          func(Result) float64
+}
+
+var serverFigures = []figure{
+	{"server: processor ms a delivery", "%.3f", func(r Result) float64 { return r.server().Each }},
+	{"server: RSA signatures a delivery", "%.3f", func(r Result) float64 { return r.server().InSignatures }},
+	{"server: MiB of SHA-256 a delivery", "%.3f", func(r Result) float64 { return r.server().InHashes }},
+	{"server: most memory, MB", "%.0f", func(r Result) float64 { return r.server().Memory }},
+}
+
+// server is what the server used, or nothing if that is not known.
+func (r Result) server() Usage {
+	if r.Server == nil {
+		return Usage{}
+	}
+	return *r.Server
+}
+
+// like finds the run of the same work; nil if there is none.
+func (r *Report) like(one Result) *Result {
+	if r == nil {
+		return nil
+	}
+	for i, other := range r.Results {
+		if other.Plan == one.Plan {
+			return &r.Results[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
+)
+
+// Run makes one measurement of the fedpost that c talks to, whose deliveries arrive at s.
+// pid is its process on this machine, 0 if it is elsewhere.
+//
+// An error means that nothing was measured. What went wrong with deliveries is in
+// Result.Faults, and is an error of the caller's choice.
+func Run(ctx context.Context, c *client.Client, pid int, s *Sinks, u Units) (Result, error) {
+	p := s.plan
+	r := &run{Plan: p, client: c, sinks: s, book: newBook(p), accepting: newSpread(p.Activities), pid: pid}
+	key, err := c.GenerateKey(ctx, "https://bench.example/users/zoe#"+strings.ToLower(rand.Text()), p.Key)
+	if err != nil {
+		return Result{}, fmt.Errorf("make a key: %w", err)
+	}
+	r.key = key.ID
+	defer r.forgetKey()
+	if err := r.warm(ctx); err != nil {
+		return Result{}, err
+	}
+	s.connections.Store(0)
+	s.handshakes.Store(0)
+	s.resumed.Store(0)
+	before, known := processor(pid)
+	begin := time.Now()
+	r.load(ctx)
+	select {
+	case <-r.book.done:
+	case <-ctx.Done():
+	}
+	res := Result{Plan: p, Deliveries: int(r.book.first.Load())}
+	res.Seconds = seconds(time.Unix(0, r.book.last.Load()).Sub(begin))
+	if known {
+		used := r.rest(ctx) - before
+		res.Server = usage(used, res.Deliveries, u)
+		res.Server.Memory = float64(memory(pid)) / (1 << 20)
+	}
+	res.Faults = r.book.close()
+	s.book.Store(nil)
+	res.Connections, res.Handshakes, res.Resumed = int(s.connections.Load()), int(s.handshakes.Load()), int(s.resumed.Load())
+	res.Accepting, res.Arriving = r.accepting.result(), r.book.arriving.result()
+	if res.Seconds > 0 {
+		res.PerSecond = float64(res.Deliveries) / res.Seconds
+	}
+	return res, nil
+}
+
+func usage(used time.Duration, deliveries int, u Units) *Usage {
+	each := seconds(used) / float64(max(1, deliveries))
+	return &Usage{Processor: seconds(used), Each: each * 1000, InSignatures: each / u.Signature, InHashes: each / u.Hash}
+}
+
+// Caller is an HTTP client that keeps a connection for each caller of a plan.
+func Caller(p Plan) *http.Client {
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: p.Callers}}
+}
+
+// run is one measurement under way.
+type run struct {
+	Plan
+	client    *client.Client
+	sinks     *Sinks
+	book      *book
+	key       string
+	accepting *spread
+	pid       int
+}
+
+// forgetKey removes the key, so that a fedpost that stays has none of ours.
+func (r *run) forgetKey() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	// A server of our own may be gone already, and its data with it.
+	_ = r.client.Do(ctx, http.MethodDelete, "/v1/keys/"+url.PathEscape(r.key), nil, nil)
+}
+
+// warm delivers one activity, so that what happens only once is not measured: the key is
+// opened, statements are prepared.
+func (r *run) warm(ctx context.Context) error {
+	host := 0
+	for r.sick(host) {
+		host++
+	}
+	b := newBook(Plan{Mix: Single, Activities: 1, Recipients: host + 1, Callers: 1, Hosts: r.Hosts, Sick: r.Sick})
+	b.want = 1 // the last of these recipients
+	r.sinks.book.Store(b)
+	s := client.Submission{Activity: bodyOf(0, r.Body), KeyID: r.key, Recipients: []contract.Recipient{{Inbox: r.sinks.Inbox(0, host)}}}
+	if _, err := r.client.Submit(ctx, s); err != nil {
+		return fmt.Errorf("hand over a first activity: %w", err)
+	}
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return fmt.Errorf("a first activity did not arrive at %s: %w", r.sinks.Inbox(0, host), context.Cause(ctx))
+	}
+	r.rest(ctx)
+	if faults := b.close(); len(faults) > 0 {
+		return fmt.Errorf("a first activity arrived wrong: %s", faults[0])
+	}
+	r.sinks.book.Store(r.book)
+	return nil
+}
+
+// load makes the calls and returns when all are answered.
+func (r *run) load(ctx context.Context) {
+	var callers sync.WaitGroup
+	begin := time.Now()
+	for caller := range r.Callers {
+		callers.Go(func() {
+			for n := caller; n < r.Activities && ctx.Err() == nil; n += r.Callers {
+				if r.Rate > 0 {
+					due := begin.Add(time.Duration(float64(n) / r.Rate * float64(time.Second)))
+					if !sleep(ctx, time.Until(due)) {
+						return
+					}
+				}
+				if err := r.call(ctx, caller, n); err != nil && ctx.Err() == nil {
+					r.book.fault("activity %d was not accepted: %v", n, err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// call hands one activity over.
+func (r *run) call(ctx context.Context, caller, n int) error {
+	s := client.Submission{Activity: bodyOf(n, r.Body), KeyID: r.key, Recipients: make([]contract.Recipient, r.Recipients)}
+	for i := range s.Recipients {
+		s.Recipients[i].Inbox = r.sinks.Inbox(n, i)
+	}
+	switch r.Mix {
+	case Ordered:
+		s.OrderingKey = fmt.Sprintf("%s/%d", r.key, caller)
+	case Keyed:
+		s.DeduplicationKey = fmt.Sprintf("%s/%d", r.key, n)
+	}
+	begin := time.Now()
+	r.book.begun[n].Store(begin.UnixNano())
+	a, err := r.client.Submit(ctx, s)
+	if err != nil {
+		return err
+	}
+	r.accepting.add(time.Since(begin))
+	if a.Status != "queued" || a.Recipients != r.Recipients {
+		return fmt.Errorf("answered %q for %d recipients", a.Status, a.Recipients)
+	}
+	if r.Mix == Keyed && n%10 == 0 {
+		again, err := r.client.Submit(ctx, s)
+		if err == nil && (again.Status != "duplicate" || again.ID != a.ID) {
+			err = errors.New("the same call with the same deduplication key is no duplicate")
+		}
+		return err
+	}
+	return nil
+}
+
+// rest waits until the server has nothing to do any more, and returns its processor time.
+// The server is at rest when it uses less than a fiftieth of a processor for 400 ms; after 5 s
+// it is taken for what it is.
+func (r *run) rest(ctx context.Context) time.Duration {
+	const look, looks = 200 * time.Millisecond, 25
+	before, _ := processor(r.pid)
+	calm := 0
+	for range looks {
+		if !sleep(ctx, look) {
+			break
+		}
+		now, known := processor(r.pid)
+		if calm++; now-before > look/50+time.Second/ticks {
+			calm = 0
+		}
+		if before = now; calm == 2 || !known {
+			break
+		}
+	}
+	return before
+}
+
+// sleep waits for d, and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,283 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpost/internal/api/client"
+)
+
+// fake is a fedpost that delivers at once, as its hook wants.
+type fake struct {
+	t  *testing.T
+	mu sync.Mutex
+	// seen counts the deliveries after the first activity; keys has the answers by key.
+	seen int
+	keys map[string]string
+	// deliver sends a body to an inbox; n is the number of the delivery. nil: as it should be.
+	deliver func(f *fake, n int, inbox string, body []byte)
+	ignore  bool // deduplication keys
+}
+
+func (f *fake) post(inbox string, body []byte) {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, inbox, bytes.NewReader(body))
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	r.Header.Set("Signature", "x")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return // the servers were closed
+	}
+	_ = res.Body.Close()
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/v1/keys":
+		fmt.Fprint(w, `{"id":"k","type":"rsa"}`)
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		f.accept(w, r)
+	}
+}
+
+func (f *fake) accept(w http.ResponseWriter, r *http.Request) {
+	var s struct {
+		Activity         json.RawMessage
+		Recipients       []string
+		DeduplicationKey string
+	}
+	if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+		f.t.Error(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if id, ok := f.keys[s.DeduplicationKey]; ok && s.DeduplicationKey != "" && !f.ignore {
+		fmt.Fprintf(w, `{"id":%q,"status":"duplicate","recipients":%d}`, id, len(s.Recipients))
+		return
+	}
+	if f.keys == nil {
+		f.keys = map[string]string{}
+	}
+	id := fmt.Sprint(f.seen)
+	f.keys[s.DeduplicationKey] = id
+	for _, inbox := range s.Recipients {
+		f.seen++
+		if f.deliver == nil || f.seen == 1 {
+			f.post(inbox, s.Activity)
+			continue
+		}
+		f.deliver(f, f.seen, inbox, s.Activity)
+	}
+	fmt.Fprintf(w, `{"id":%q,"status":"queued","recipients":%d}`, id, len(s.Recipients))
+}
+
+// measured runs a plan against f, for at most a time.
+func measured(t *testing.T, f *fake, p Plan, within time.Duration) Result {
+	t.Helper()
+	f.t = t
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	sinks, err := NewSinks(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sinks.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	r, err := Run(ctx, &client.Client{Base: server.URL, HTTP: Caller(p)}, os.Getpid(), sinks, Units{1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestEachMixIsMeasured(t *testing.T) {
+	for _, m := range Mixes {
+		p := small(m)
+		r := measured(t, &fake{}, p, time.Minute)
+		if len(r.Faults) > 0 || r.Deliveries != 60 || r.PerSecond <= 0 || r.Seconds <= 0 || r.Accepting.Max <= 0 || r.Arriving.P50 <= 0 || r.Connections == 0 {
+			t.Errorf("%s: %+v", m, r)
+		}
+		if err := (Report{Results: []Result{r}}).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestARateIsKept(t *testing.T) {
+	p := small(Single)
+	p.Recipients, p.Rate = 1, 100
+	if r := measured(t, &fake{}, p, time.Minute); r.Seconds < 0.19 || len(r.Faults) > 0 {
+		t.Errorf("20 calls at 100 a second took %.3f s: %v", r.Seconds, r.Faults)
+	}
+}
+
+// TestNoFaultGoesUnnoticed has deliveries lost, doubled, swapped, changed, unsigned and sent to
+// the wrong recipient.
+func TestNoFaultGoesUnnoticed(t *testing.T) {
+	var held func()
+	faults := map[string]struct {
+		mix     Mix
+		deliver func(f *fake, n int, inbox string, body []byte)
+		want    string
+	}{
+		"lost": {FanOut, func(f *fake, n int, inbox string, body []byte) {
+			if n != 9 {
+				f.post(inbox, body)
+			}
+		}, "1 of 60 deliveries have not arrived"},
+		"doubled": {FanOut, func(f *fake, n int, inbox string, body []byte) {
+			if f.post(inbox, body); n == 9 {
+				f.post(inbox, body)
+			}
+		}, "2 times"},
+		"changed": {FanOut, func(f *fake, n int, inbox string, body []byte) {
+			if n == 9 {
+				body = bytes.Replace(body, []byte("&amp;"), []byte("&amP;"), 1)
+			}
+			f.post(inbox, body)
+		}, "was changed on its way"},
+		"misdirected": {FanOut, func(f *fake, n int, inbox string, body []byte) {
+			if n == 9 {
+				inbox = inbox[:strings.LastIndex(inbox, "/")] + "/77"
+			}
+			f.post(inbox, body)
+		}, "not of this run"},
+		"swapped": {Ordered, func(f *fake, n int, inbox string, body []byte) {
+			if n == 2 {
+				held = func() { f.post(inbox, body) }
+				return
+			}
+			if f.post(inbox, body); n == 60 {
+				held()
+			}
+		}, "of the same ordering key"},
+	}
+	for name, c := range faults {
+		t.Run(name, func(t *testing.T) {
+			p := small(c.mix)
+			p.Callers = 1
+			r := measured(t, &fake{deliver: c.deliver}, p, 2*time.Second)
+			if all := strings.Join(r.Faults, "; "); !strings.Contains(all, c.want) {
+				t.Errorf("faults %q, want %q", all, c.want)
+			}
+			if err := (Report{Results: []Result{r}}).Err(); !errors.Is(err, ErrFaults) {
+				t.Errorf("the report says %v", err)
+			}
+		})
+	}
+}
+
+func TestAKeyThatIsIgnoredIsAFault(t *testing.T) {
+	r := measured(t, &fake{ignore: true}, small(Keyed), 2*time.Second)
+	if all := strings.Join(r.Faults, "; "); !strings.Contains(all, "no duplicate") {
+		t.Errorf("faults %q", all)
+	}
+}
+
+func TestServersThatHangAreNotWaitedFor(t *testing.T) {
+	p := small(FanOut)
+	p.Sick = 0.4
+	var hanging sync.WaitGroup
+	t.Cleanup(hanging.Wait) // the last of the clean-ups, when the servers are closed
+	r := measured(t, &fake{deliver: func(f *fake, _ int, inbox string, body []byte) {
+		hanging.Go(func() { f.post(inbox, body) })
+	}}, p, time.Minute)
+	if r.Deliveries != 36 || len(r.Faults) > 0 {
+		t.Errorf("%d deliveries, faults %v", r.Deliveries, r.Faults)
+	}
+}
+
+func TestAFirstActivityThatDoesNotArriveEndsTheRun(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"id":"k","status":"queued","recipients":1}`)
+	}))
+	defer server.Close()
+	p := small(Single)
+	sinks, err := NewSinks(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sinks.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := Run(ctx, &client.Client{Base: server.URL}, 0, sinks, Units{1, 1}); err == nil || !strings.Contains(err.Error(), "did not arrive") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestServersSpeakTLS(t *testing.T) {
+	p := small(Single)
+	p.TLS, p.HTTP2 = true, true
+	s, err := NewSinks(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if len(s.CA) == 0 || !strings.HasPrefix(s.Inbox(0, 0), "https://") {
+		t.Errorf("inbox %s, %d bytes of a certificate", s.Inbox(0, 0), len(s.CA))
+	}
+	if _, err := NewSinkAt(p, "127.0.0.1:0", "https://x.example"); !errors.Is(err, ErrPlan) {
+		t.Errorf("error %v", err)
+	}
+	p.TLS, p.HTTP2, p.Hosts = false, false, 1
+	at, err := NewSinkAt(p, "127.0.0.1:0", "https://x.example/in/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	if got := at.Inbox(3, 1); got != "https://x.example/in/1" {
+		t.Errorf("inbox %s", got)
+	}
+}
+
+func TestTwoReportsAreComparedByTheirWork(t *testing.T) {
+	now := Result{Plan: small(FanOut), PerSecond: 300, Deliveries: 60, Server: &Usage{Each: 2, InSignatures: 1}}
+	then, other := now, now
+	then.PerSecond, then.Server = 200, &Usage{Each: 4, InSignatures: 2}
+	other.Mix = Single
+	before := Report{Results: []Result{other, then}}
+	text, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "before.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := (Report{Results: []Result{now}}).Print(&b, &read); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"before 200", "1.50 ×", "before 4.000", "0.50 ×", "fanout 20 × 3, rsa"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in:\n%s", want, b.String())
+		}
+	}
+	if _, err := ReadReport(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("read a report that is not there")
+	}
+}
