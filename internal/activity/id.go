@@ -3,6 +3,7 @@ package activity
 import (
 	"crypto/sha256"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -19,6 +20,15 @@ func NewID(now time.Time, entropy io.Reader) (ID, error) {
 		return "", err
 	}
 	return ID(u.String()), nil
+}
+
+// InBatch returns the id of the i-th activity of a call. base is the first activity's id;
+// all others are derived from base.
+func InBatch(base ID, i int) ID {
+	if i == 0 {
+		return base
+	}
+	return DerivedID(base.Time(), string(base)+"#"+strconv.Itoa(i))
 }
 
 // DerivedID returns the one id that stands for name at the instant at: callers

@@ -66,7 +66,7 @@ func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Mes
 	}
 	f, err := v.expand(ctx, m, msg)
 	if errors.Is(err, claimcheck.ErrNotFound) || errors.Is(err, claimcheck.ErrDamaged) {
-		return v.reject(ctx, m, "payload", err)
+		return v.abandon(ctx, m, msg, "payload", err)
 	}
 	return f, err
 }
@@ -161,7 +161,7 @@ func (v *invocation) sendAlone(ctx context.Context, m queue.Received, what strin
 func (v *invocation) lastChance(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	why := errors.New("received " + strconv.Itoa(m.ReceiveCount) + " times without being finished")
 	if msg.Deliver == nil {
-		return v.reject(ctx, m, "receives", why)
+		return v.abandon(ctx, m, msg, "receives", why)
 	}
 	return v.giveUp(ctx, m, *msg.Activity, *msg.Deliver, "receives", why.Error())
 }

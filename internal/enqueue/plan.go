@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"fedpost/internal/activity"
@@ -93,14 +92,9 @@ func (p *plan) name() dedup.Name {
 // back.
 func (p *plan) later() bool { return p.delay > p.caps.MaxDelay }
 
-// id is the id of the i-th activity of a call. base is the first activity's id;
-// all others are derived from base, so a marker stores base only.
-func (p *plan) id(base activity.ID, i int) activity.ID {
-	if i == 0 {
-		return base
-	}
-	return activity.DerivedID(base.Time(), string(base)+"#"+strconv.Itoa(i))
-}
+// id is the id of the i-th activity of a call. All are derived from the first one's, so a
+// marker stores base only.
+func (p *plan) id(base activity.ID, i int) activity.ID { return activity.InBatch(base, i) }
 
 // records returns the ledger's records of the call. The same base and time always
 // give the same records.

@@ -51,6 +51,9 @@ type Record struct {
 	// Forgotten says that only a mark is left, which keeps late messages from being sent.
 	// To its caller the activity is gone.
 	Forgotten bool
+	// Lost says why the message that stood for the whole activity was given up, or is
+	// empty. Recipients that no other message stands for are dead.
+	Lost string
 
 	// Forget is when the table may drop all records of the activity.
 	Forget time.Time
@@ -198,6 +201,9 @@ type Store interface {
 	// ForgetActivity removes all that is recorded of an activity, and leaves a mark that
 	// it is cancelled and forgotten. It may be repeated.
 	ForgetActivity(ctx context.Context, id activity.ID) error
+	// LoseActivity sets Record.Lost, or returns ErrNotFound. first is false if it was
+	// set before.
+	LoseActivity(ctx context.Context, id activity.ID, why string) (first bool, err error)
 	// KeepActivity sets until when an activity can be looked up, or returns
 	// ErrNotFound. Its chunks' records keep their own expiry, because they keep a late
 	// copy of a message from being sent.

@@ -48,8 +48,11 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 				if !here {
 					spot, here = parked[place{c.Number, wholeChunk}]
 				}
-				if here {
+				switch {
+				case here:
 					r.State, r.Lot, r.NextAttemptAt = activity.Parked, LotName(target.Inbox, spot.key), spot.due
+				case t.record.Inline != nil && t.record.Lost != "":
+					r.State, r.LastError = activity.Dead, t.record.Lost // there was one message for all
 				}
 			}
 			r.State = t.state(c, r, recorded)
@@ -115,7 +118,11 @@ func viewOf(target activity.Target, r Recipient) RecipientView {
 // status also counts the recipients of chunks that are not planned yet.
 func (t *overview) status() Status {
 	if rest := t.record.Recipients - t.counted; rest > 0 {
-		t.counts[t.state(Chunk{}, Recipient{State: activity.Queued}, false)] += rest
+		state := activity.Queued
+		if t.record.Lost != "" {
+			state = activity.Dead // nobody plans these chunks any more
+		}
+		t.counts[t.state(Chunk{}, Recipient{State: state}, false)] += rest
 	}
 	open := 0
 	for s, n := range t.counts {

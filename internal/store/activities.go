@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type recordItem struct {
 	Fingerprint string            `json:"fingerprint,omitempty"`
 	Cancelled   bool              `json:"cancelled,omitempty"`
 	Forgotten   bool              `json:"forgotten,omitempty"`
+	Lost        string            `json:"lost,omitempty"`
 	// Moved, if set, is the activity's real id, and all other fields are empty.
 	// See CreateOrdered.
 	Moved  activity.ID       `json:"moved,omitempty"`
@@ -52,7 +54,7 @@ func packRecord(r ledger.Record) (table.Item, error) {
 		Protocol: r.Protocol, Type: r.Type,
 		CreatedAt: millis(r.CreatedAt), DueAt: millis(r.DueAt), ExpiresAt: millis(r.ExpiresAt),
 		Recipients: r.Recipients, Targets: r.Targets, Chunk: r.Chunk,
-		OrderingKey: r.OrderingKey, Fingerprint: r.Fingerprint, Cancelled: r.Cancelled, Forgotten: r.Forgotten, Inline: r.Inline,
+		OrderingKey: r.OrderingKey, Fingerprint: r.Fingerprint, Cancelled: r.Cancelled, Forgotten: r.Forgotten, Lost: r.Lost, Inline: r.Inline,
 	})
 	return table.Item{Key: recordKey(r.ID), Data: data, Expires: r.Forget}, err
 }
@@ -67,7 +69,7 @@ func unpackRecord(id activity.ID, it table.Item) (r ledger.Record, moved activit
 		ID: id, Protocol: i.Protocol, Type: i.Type,
 		CreatedAt: fromMillis(i.CreatedAt), DueAt: fromMillis(i.DueAt), ExpiresAt: fromMillis(i.ExpiresAt),
 		Recipients: i.Recipients, Targets: i.Targets, Chunk: i.Chunk,
-		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forgotten: i.Forgotten, Forget: it.Expires, Inline: i.Inline,
+		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forgotten: i.Forgotten, Lost: i.Lost, Forget: it.Expires, Inline: i.Inline,
 	}, i.Moved, nil
 }
 
@@ -177,13 +179,22 @@ func (s *Store) forgotten(ctx context.Context, id activity.ID) bool {
 	return err == nil && r.Forgotten
 }
 
+// LoseActivity implements ledger.Store.
+func (s *Store) LoseActivity(ctx context.Context, id activity.ID, why string) (first bool, err error) {
+	err = s.changeRecord(ctx, id, func(r *ledger.Record) {
+		first = r.Lost == ""
+		r.Lost = cmp.Or(r.Lost, why)
+	})
+	return first, err
+}
+
 // KeepActivity implements ledger.Store.
 func (s *Store) KeepActivity(ctx context.Context, id activity.ID, until time.Time) error {
 	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Forget = until })
 }
 
 // changeRecord applies f to an activity's record, and writes the record only if f
-// has changed Cancelled, Forgotten or Forget.
+// has changed Cancelled, Forgotten, Lost or Forget.
 func (s *Store) changeRecord(ctx context.Context, id activity.ID, f func(*ledger.Record)) error {
 	for range conflictTries {
 		r, old, err := s.record(ctx, id)
@@ -191,7 +202,7 @@ func (s *Store) changeRecord(ctx context.Context, id activity.ID, f func(*ledger
 			return err
 		}
 		before := r
-		if f(&r); r.Cancelled == before.Cancelled && r.Forgotten == before.Forgotten && r.Forget.Equal(before.Forget) {
+		if f(&r); r.Cancelled == before.Cancelled && r.Forgotten == before.Forgotten && r.Lost == before.Lost && r.Forget.Equal(before.Forget) {
 			return nil
 		}
 		it, err := packRecord(r)

@@ -77,6 +77,22 @@ var activities = group{"activities", []testCase{
 			b.t.Errorf("CancelActivity of nothing: %v", err)
 		}
 	}},
+	{"WhyAnActivityWasLostIsRememberedOnce", func(b *bed) {
+		r := b.created(3)
+		for i, why := range []string{"its payload is gone", "something else"} {
+			first, err := b.LoseActivity(b.ctx, r.ID, why)
+			b.must(err)
+			if first != (i == 0) {
+				b.t.Errorf("call %d says that it is the first: %t", i+1, first)
+			}
+		}
+		if got := b.record(r.ID); got.Lost != "its payload is gone" {
+			b.t.Errorf("it was lost as %q", got.Lost)
+		}
+		if _, err := b.LoseActivity(b.ctx, b.newID(), "gone"); !errors.Is(err, ledger.ErrNotFound) {
+			b.t.Errorf("LoseActivity of nothing: %v", err)
+		}
+	}},
 	{"HowLongAnActivityIsKeptCanBeChangedAndItsChunksStay", func(b *bed) {
 		w := b.work(1)
 		c := w.claim(w.chunk(), "worker")
