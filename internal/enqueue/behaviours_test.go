@@ -15,6 +15,7 @@ import (
 	"fedpost/internal/engine/table"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/testkit/engines"
 	"fedpost/internal/testkit/faults"
 )
 
@@ -104,44 +105,76 @@ func TestA2WithoutAKeyNothingChanges(t *testing.T) {
 	}
 }
 
+// onNativeQueues runs a test on the ordered queue, and on the queue of a priority that is a
+// FIFO queue. A request goes there with the change on.
+func onNativeQueues(t *testing.T, run func(t *testing.T, e engines.Engine, on func(*enqueue.Request), name queue.Name)) {
+	t.Run("ordered", func(t *testing.T) { run(t, engines.Embedded(), ordered("o"), queue.Ordered) })
+	t.Run("normal", func(t *testing.T) { run(t, engines.EmbeddedFIFO(), func(*enqueue.Request) {}, queue.Normal) })
+}
+
+// TestADroppedDuplicateLeavesNoRecordOfItsOwn: nothing that a caller was told of, and nothing
+// else, is left in the table as queued.
+func TestADroppedDuplicateLeavesNoRecordOfItsOwn(t *testing.T) {
+	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), name queue.Name) {
+		w := newWorldOn(t, e, faults.NewPlan())
+		w.clock = noon.Add(4 * time.Minute)
+		first := w.must(request(on, key("k")), enqueue.Queued)
+		for range 4 { // into the next period
+			w.wait(time.Minute)
+			w.must(request(on, key("k")), enqueue.Duplicate)
+		}
+		if got := w.only(); got != first {
+			t.Errorf("%s arrived, want %s", got, first)
+		}
+		own := activity.DerivedID(noon.Add(5*time.Minute), dedup.Name{Queue: name, Operation: "activities", Key: "k"}.Hash())
+		if r, err := w.truth.Activity(t.Context(), own); own == first || err == nil && r.ID != first {
+			t.Errorf("the duplicate has the record %+v", r)
+		}
+	})
+}
+
 func TestA3ANativeQueueGetsTheKeyAndNoMarkerIsTouched(t *testing.T) {
-	w := newWorld(t, faults.NewPlan())
-	first := w.must(request(ordered("o"), key("k")), enqueue.Queued)
-	w.wait(time.Minute)
-	if again := w.must(request(ordered("o"), key("k")), enqueue.Duplicate); again != first {
-		t.Errorf("duplicate of %s, want %s", again, first)
-	}
-	if w.hasMarker(queue.Ordered, "k") {
-		t.Error("there is a marker")
-	}
-	if a := w.one(); a.Message.Activity.ID != first || a.Raw.DeduplicationKey == "" || a.Raw.OrderingKey == "" {
-		t.Errorf("arrived %+v", a.Raw)
-	}
-	if n := w.guard.Counts().Hits; n != 1 {
-		t.Errorf("%d hits", n)
-	}
+	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), name queue.Name) {
+		w := newWorldOn(t, e, faults.NewPlan())
+		first := w.must(request(on, key("k")), enqueue.Queued)
+		w.wait(time.Minute)
+		if again := w.must(request(on, key("k")), enqueue.Duplicate); again != first {
+			t.Errorf("duplicate of %s, want %s", again, first)
+		}
+		if w.hasMarker(name, "k") {
+			t.Error("there is a marker")
+		}
+		if a := w.one(); a.Message.Activity.ID != first || a.Raw.DeduplicationKey == "" || a.Raw.OrderingKey == "" {
+			t.Errorf("arrived %+v", a.Raw)
+		}
+		if n := w.guard.Counts().Hits; n != 1 {
+			t.Errorf("%d hits", n)
+		}
+	})
 }
 
 func TestA3TheNativeWindowIsFiveMinutesWhereverItsPeriodTurns(t *testing.T) {
-	for _, into := range []time.Duration{0, time.Second, 2 * time.Minute, 5*time.Minute - time.Second, 5*time.Minute - time.Millisecond} {
-		t.Run(into.String(), func(t *testing.T) {
-			w := newWorld(t, faults.NewPlan())
-			w.clock = noon.Add(into)
-			first := w.must(request(ordered("o"), key("k")), enqueue.Queued)
-			w.wait(5*time.Minute - time.Millisecond)
-			if again := w.must(request(ordered("o"), key("k")), enqueue.Duplicate); again != first {
-				t.Errorf("inside the window: %s, want %s", again, first)
-			}
-			w.wait(2 * time.Millisecond)
-			second := w.must(request(ordered("o"), key("k")), enqueue.Queued)
-			if second == first {
-				t.Error("after the window it is still the same activity")
-			}
-			if got := ids(w.arrived()); got[first] != 1 || got[second] != 1 {
-				t.Errorf("arrived %v", got)
-			}
-		})
-	}
+	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), _ queue.Name) {
+		for _, into := range []time.Duration{0, time.Second, 2 * time.Minute, 5*time.Minute - time.Second, 5*time.Minute - time.Millisecond} {
+			t.Run(into.String(), func(t *testing.T) {
+				w := newWorldOn(t, e, faults.NewPlan())
+				w.clock = noon.Add(into)
+				first := w.must(request(on, key("k")), enqueue.Queued)
+				w.wait(5*time.Minute - time.Millisecond)
+				if again := w.must(request(on, key("k")), enqueue.Duplicate); again != first {
+					t.Errorf("inside the window: %s, want %s", again, first)
+				}
+				w.wait(2 * time.Millisecond)
+				second := w.must(request(on, key("k")), enqueue.Queued)
+				if second == first {
+					t.Error("after the window it is still the same activity")
+				}
+				if got := ids(w.arrived()); got[first] != 1 || got[second] != 1 {
+					t.Errorf("arrived %v", got)
+				}
+			})
+		}
+	})
 }
 
 // TestA3AKeyThatWasSentAgainLateIsNotSwallowed: the queue counts its window from

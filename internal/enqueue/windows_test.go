@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/testkit/engines"
 	"fedpost/internal/testkit/faults"
 )
 
@@ -14,50 +16,52 @@ import (
 // of its own, in either order, a key stands for one activity. The second call is
 // a duplicate or, if it asks for something else, a mismatch.
 func TestB16AKeyOnTheOrderedQueueHasOneAnswer(t *testing.T) {
-	plain, hour := request(ordered("g"), key("k")), request(ordered("g"), key("k"), ttl(time.Hour))
-	later := request(ordered("g"), key("k"), delay(time.Minute))
-	laterHour := request(ordered("g"), key("k"), delay(time.Minute), ttl(time.Hour))
-	for name, c := range map[string]struct {
-		a, b  enqueue.Request
-		apart time.Duration
-		want  string
-	}{
-		"none, then 1h":               {plain, hour, time.Second, "duplicate"},
-		"1h, then none":               {hour, plain, time.Second, "duplicate"},
-		"none, then 1h, next period":  {plain, hour, 4 * time.Minute, "duplicate"},
-		"1h, then none, next period":  {hour, plain, 4 * time.Minute, "duplicate"},
-		"1h, then none, half an hour": {hour, plain, 30 * time.Minute, "duplicate"},
-		"1h, then none, afterwards":   {hour, plain, 2 * time.Hour, "queued"},
-		"none, then 1h, afterwards":   {plain, hour, 10 * time.Minute, "queued"},
-		"none, then delay":            {plain, later, time.Second, "mismatch"},
-		"delay, then none":            {later, plain, time.Second, "mismatch"},
-		"delay, then delay and 1h":    {later, laterHour, time.Second, "duplicate"},
-		"delay and 1h, then delay":    {laterHour, later, 20 * time.Minute, "duplicate"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, faults.NewPlan())
-			first := w.must(c.a, enqueue.Queued)
-			w.wait(c.apart)
-			second, err := w.enqueue(c.b)
-			var mismatch *dedup.MismatchError
-			got := string(second.Status)
-			if errors.As(err, &mismatch) {
-				got, second.ID = "mismatch", mismatch.ID
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			if got != c.want || (second.ID == first) != (c.want != "queued") {
-				t.Errorf("%s of %s, want %s of %s", got, second.ID, c.want, first)
-			}
-			if c.want == "mismatch" {
-				w.must(c.a, enqueue.Duplicate)
-			}
-			w.comeToRest(time.Hour)
-			if n, want := len(ids(w.arrived())), map[bool]int{true: 2, false: 1}[c.want == "queued"]; n != want {
-				t.Errorf("%d activities arrived, want %d", n, want)
-			}
-		})
-	}
+	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), name queue.Name) {
+		plain, hour := request(on, key("k")), request(on, key("k"), ttl(time.Hour))
+		later := request(on, key("k"), delay(time.Minute))
+		laterHour := request(on, key("k"), delay(time.Minute), ttl(time.Hour))
+		for name, c := range map[string]struct {
+			a, b  enqueue.Request
+			apart time.Duration
+			want  string
+		}{
+			"none, then 1h":               {plain, hour, time.Second, "duplicate"},
+			"1h, then none":               {hour, plain, time.Second, "duplicate"},
+			"none, then 1h, next period":  {plain, hour, 4 * time.Minute, "duplicate"},
+			"1h, then none, next period":  {hour, plain, 4 * time.Minute, "duplicate"},
+			"1h, then none, half an hour": {hour, plain, 30 * time.Minute, "duplicate"},
+			"1h, then none, afterwards":   {hour, plain, 2 * time.Hour, "queued"},
+			"none, then 1h, afterwards":   {plain, hour, 10 * time.Minute, "queued"},
+			"none, then delay":            {plain, later, time.Second, "mismatch"},
+			"delay, then none":            {later, plain, time.Second, "mismatch"},
+			"delay, then delay and 1h":    {later, laterHour, time.Second, "duplicate"},
+			"delay and 1h, then delay":    {laterHour, later, 20 * time.Minute, "duplicate"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w := newWorldOn(t, e, faults.NewPlan())
+				first := w.must(c.a, enqueue.Queued)
+				w.wait(c.apart)
+				second, err := w.enqueue(c.b)
+				var mismatch *dedup.MismatchError
+				got := string(second.Status)
+				if errors.As(err, &mismatch) {
+					got, second.ID = "mismatch", mismatch.ID
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if got != c.want || (second.ID == first) != (c.want != "queued") {
+					t.Errorf("%s of %s, want %s of %s", got, second.ID, c.want, first)
+				}
+				if c.want == "mismatch" {
+					w.must(c.a, enqueue.Duplicate)
+				}
+				w.comeToRest(time.Hour)
+				if n, want := len(ids(w.arrived())), map[bool]int{true: 2, false: 1}[c.want == "queued"]; n != want {
+					t.Errorf("%d activities arrived, want %d", n, want)
+				}
+			})
+		}
+	})
 }
 
 // TestB16ConcurrentCallsOfBothKindsAreOneActivity: before each call that one
