@@ -11,6 +11,7 @@ import (
 	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
+	"fedpost/internal/testkit/faults"
 	"fedpost/internal/testkit/world"
 )
 
@@ -128,4 +129,32 @@ var errForgetful = errors.New("the table is down")
 
 func (forgetful) Record(context.Context, *ledger.Claim, []ledger.Recipient, bool) error {
 	return errForgetful
+}
+
+// TestCostOfARetryByTypeOfQueue: docs/costs.md has these figures.
+func TestCostOfARetryByTypeOfQueue(t *testing.T) {
+	used := map[queue.Type]int{}
+	onBothTypes(t, func(t *testing.T, typ queue.Type) {
+		count := func(failures int) int {
+			p := faults.NewPlan()
+			w := world.New(t, world.Options{QueueType: typ, Plan: p})
+			w.Servers.Script("stumbles.example", world.Then(failures, world.Answers(500), nil))
+			w.Send(w.Activity("Create"), "https://stumbles.example/1")
+			w.Run(time.Minute, 100*time.Millisecond)
+			w.Quiet()
+			// Each message that is settled was received.
+			settled := requests(p, "normal", "Delete", 1) + requests(p, "normal", "ChangeVisibility", 1)
+			return requests(p, "normal", "SendBatch", 10) + requests(p, "normal", "Send", 1) + 2*settled
+		}
+		none := count(0)
+		first, second := count(1)-none, count(2)-none
+		t.Logf("the first retry takes %d SQS requests, the next %d", first, second-first)
+		used[typ] = first
+		if second-first != 2 {
+			t.Errorf("the second retry took %d SQS requests, want a change of visibility and a receive", second-first)
+		}
+	})
+	if used[queue.Standard] != 3 || used[queue.FIFO] != 5 {
+		t.Errorf("the first retry took %v SQS requests, want 3 and 5", used)
+	}
 }

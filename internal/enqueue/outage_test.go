@@ -13,6 +13,7 @@ import (
 	"fedpost/internal/message"
 	"fedpost/internal/protocol"
 	"fedpost/internal/store"
+	"fedpost/internal/testkit/engines"
 	"fedpost/internal/testkit/faults"
 )
 
@@ -145,5 +146,24 @@ func TestB17DuplicatesAreCounted(t *testing.T) {
 	}
 	if n := m.others[dedup.Duplicates]; n != 4 {
 		t.Errorf("counted %v, want 4 duplicates", m.others)
+	}
+}
+
+// TestAFIFOQueueDropsDuplicatesWhileTheTableIsDown: with the open fallback nothing else could.
+func TestAFIFOQueueDropsDuplicatesWhileTheTableIsDown(t *testing.T) {
+	for typ, want := range map[queue.Type]int{queue.Standard: 3, queue.FIFO: 1} {
+		e := engines.Embedded()
+		e.Type = typ
+		w := newWorldOn(t, e, faults.NewPlan())
+		s, _ := w.without(&outage{down: true}, dedup.Open)
+		for range 3 {
+			if _, err := s.Enqueue(t.Context(), request(key("k"))); err != nil {
+				t.Fatal(err)
+			}
+			w.wait(30 * time.Second)
+		}
+		if n := len(w.arrived()); n != want {
+			t.Errorf("%s: %d messages arrived, want %d", typ, n, want)
+		}
 	}
 }

@@ -23,16 +23,20 @@ func TestCostOfServersThatAreDown(t *testing.T) {
 	const n = activities * hosts
 	for _, c := range []struct {
 		name  string
+		typ   queue.Type
 		down  time.Duration
 		ends  activity.State
 		model cost.Use
 	}{
-		{"a day", 24 * time.Hour, activity.Delivered, cost.DownADay},
-		{"for good", 0, activity.Dead, cost.DownForGood},
+		{"a day", queue.Standard, 24 * time.Hour, activity.Delivered, cost.DownADay},
+		{"for good", queue.Standard, 0, activity.Dead, cost.DownForGood},
+		// A FIFO queue has no delays to spread releases by: they are received once more, and
+		// handed back.
+		{"a day, with FIFO queues", queue.FIFO, 24 * time.Hour, activity.Delivered, cost.Use{SQS: cost.DownADay.SQS + 2, Writes: cost.DownADay.Writes, Reads: cost.DownADay.Reads}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan, estimate := faults.NewPlan(), cost.NewEstimate()
-			w := world.New(t, world.Options{Plan: plan, Table: func(tbl table.Table) table.Table { return cost.EstimateTable(estimate, tbl) }})
+			w := world.New(t, world.Options{QueueType: c.typ, Plan: plan, Table: func(tbl table.Table) table.Table { return cost.EstimateTable(estimate, tbl) }})
 			w.Servers.Spare()
 			config := w.Config()
 			config.DeadLetters = deadletter.Writer{

@@ -3,14 +3,17 @@ package cost
 import (
 	"fmt"
 	"time"
+
+	"fedpost/internal/engine/queue"
 )
 
 // Prices in dollars per million, us-east-1, on demand, as of 2026.
 // https://aws.amazon.com/sqs/pricing/ https://aws.amazon.com/dynamodb/pricing/on-demand/
 const (
-	SQSRequest = 0.40 // of 64 KiB; 0.50 on a FIFO queue
-	WriteUnit  = 0.625
-	ReadUnit   = 0.125
+	SQSRequest     = 0.40 // of 64 KiB
+	SQSFIFORequest = 0.50 // the same on a FIFO queue
+	WriteUnit      = 0.625
+	ReadUnit       = 0.125
 )
 
 // Prices of Lambda on arm64, in dollars, and how much memory brings a whole core.
@@ -30,13 +33,19 @@ func Lambda(memory int, took time.Duration) float64 {
 // Price is what usage costs in dollars per million of something.
 type Price struct{ SQS, Writes, Reads float64 }
 
-// PriceOf returns the price of a million things, if n things used s. Requests to FIFO
-// queues are priced as those to standard queues.
-func PriceOf(s Snapshot, n int) Price {
+// PriceOf returns the price of a million things, if n things used s on standard queues.
+func PriceOf(s Snapshot, n int) Price { return PriceOn(queue.Standard, s, n) }
+
+// PriceOn is PriceOf on queues of a type.
+func PriceOn(typ queue.Type, s Snapshot, n int) Price {
+	request := SQSRequest
+	if typ == queue.FIFO {
+		request = SQSFIFORequest
+	}
 	sqs, dynamodb := s.Service("SQS"), s.Service("DynamoDB")
 	per := 1 / float64(n)
 	return Price{
-		SQS: float64(sqs.PayloadUnits) * per * SQSRequest, Writes: dynamodb.WriteUnits * per * WriteUnit, Reads: dynamodb.ReadUnits * per * ReadUnit,
+		SQS: float64(sqs.PayloadUnits) * per * request, Writes: dynamodb.WriteUnits * per * WriteUnit, Reads: dynamodb.ReadUnits * per * ReadUnit,
 	}
 }
 

@@ -30,9 +30,15 @@ func costs(t *testing.T, e Engine) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	t.Run("AThousandRecipientsThatAccept", func(t *testing.T) { thousand(t, Open(t, e, unscheduled)) })
 	t.Run("Accepting", func(t *testing.T) { accepting(t, Open(t, e, unscheduled)) })
-	t.Run("OneRecipient", func(t *testing.T) { single(t, Open(t, e, unscheduled)) })
+	// What accepting costs with FIFO queues is counted in virtual time, by
+	// TestCostOfACallByTypeOfQueue of package enqueue.
+	for _, typ := range []queue.Type{queue.Standard, queue.FIFO} {
+		o := unscheduled
+		o.QueueType = typ
+		t.Run("AThousandRecipientsThatAccept/"+string(typ), func(t *testing.T) { thousand(t, Open(t, e, o)) })
+		t.Run("OneRecipient/"+string(typ), func(t *testing.T) { single(t, Open(t, e, o)) })
+	}
 }
 
 // use measures what f and everything that follows from it uses.
@@ -73,7 +79,7 @@ func thousand(t *testing.T, w *World) {
 			return sink.Total() == n, fmt.Sprint(sink.Total())
 		})
 	})
-	t.Logf("1 activity to %d recipients: %s\n%s", n, cost.PriceOf(used, n), used.Per(n, "recipient"))
+	t.Logf("1 activity to %d recipients: %s\n%s", n, cost.PriceOn(w.Type, used, n), used.Per(n, "recipient"))
 	sqs := used.Service("SQS").Requests
 	if w.Engine.Remote {
 		// Polls that bring nothing are made at all times, and not for a delivery.
@@ -189,7 +195,7 @@ func single(t *testing.T, w *World) {
 				return got == n, fmt.Sprint(got)
 			})
 		})
-		t.Logf("%d activities to 1 recipient each, ordered by %q: %s\n%s", n, ordering, cost.PriceOf(used, n), used.Per(n, "recipient"))
+		t.Logf("%d activities to 1 recipient each, ordered by %q: %s\n%s", n, ordering, cost.PriceOn(w.Type, used, n), used.Per(n, "recipient"))
 		compare(t, w, used, estimated)
 		if ordering == "" {
 			modelled(t, used, estimated, n, cost.Load{Recipients: 1, Memory: 1769})

@@ -53,6 +53,7 @@ type Options struct {
 type World struct {
 	*client.Client
 	Engine Engine
+	Type   queue.Type // of the queues
 
 	t         testing.TB
 	ports     Ports
@@ -76,7 +77,7 @@ func Open(t testing.TB, e Engine, o Options) *World {
 	if err := config.From(&settings, environ); err != nil {
 		t.Fatal(err)
 	}
-	w := &World{Engine: e, t: t, ports: e.open(t, settings.Queueing.Type), estimated: cost.NewEstimate(), keys: publicKeys{}}
+	w := &World{Engine: e, Type: settings.Queueing.Type, t: t, ports: e.open(t, settings.Queueing.Type), estimated: cost.NewEstimate(), keys: publicKeys{}}
 	if o.Every == 0 {
 		o.Every = 500 * time.Millisecond
 	}
