@@ -3,6 +3,7 @@ package functions
 import (
 	"encoding/pem"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -126,6 +127,7 @@ func TestMeasureSizes(t *testing.T) {
 	if !*measure {
 		t.Skip("make measure")
 	}
+	accepts(t)
 	for _, memory := range []int{128, 256, 512, 1024, 1769} {
 		share := min(1, float64(memory)/cost.MemoryPerCore)
 		s, hosts := encrypted(t, memory, share)
@@ -136,5 +138,30 @@ func TestMeasureSizes(t *testing.T) {
 				memory, share, kind, r.took.Seconds(), bound.Seconds(), r.cpu.Seconds(), r.memory>>20, cost.Lambda(memory, bound)/batch*1e6)
 		}
 		s.stop()
+	}
+}
+
+// accepts prints what the enqueue function takes for an activity, by its recipients.
+func accepts(t *testing.T) {
+	s := newSite(t)
+	for _, recipients := range []int{1, 50, 500, 5000} {
+		const calls = 40
+		urls := make([]string, recipients)
+		for i := range urls {
+			urls[i] = fmt.Sprintf("https://server%d.example/users/somebody/inbox", i)
+		}
+		s.submit(urls...)
+		before, err := s.function("EnqueueFunction").CPU()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range calls {
+			s.submit(urls...)
+		}
+		after, err := s.function("EnqueueFunction").CPU()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("accepting an activity to %4d: %6.2f ms of a core", recipients, (after-before).Seconds()*1000/calls)
 	}
 }
