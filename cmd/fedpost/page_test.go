@@ -108,6 +108,11 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 	}
 	b.see("/activities/"+id[1], "1 delivered", "2 failed", "1 dead", "/gone", "404", "bad.example")
 	b.see("/events", "recipient.gone", "recipient.dead", "/gone")
+	dead := regexp.MustCompile(`/dead/drop\?id=([^"]+)"`).FindStringSubmatch(letters)
+	if dead == nil {
+		t.Fatalf("no dead letter can be dropped: %s", letters)
+	}
+	b.act("/dead/drop?id="+dead[1], nil, "are dropped")
 	b.act("/activities/"+id[1]+"/retry", nil, "tried again")
 	b.act("/dead/retry?host="+host[1], nil, "sent again")
 
@@ -133,6 +138,11 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 	b.see("/activities/nonsense", "an id has 26 letters")
 	b.see("/activities?actor="+url.QueryEscape("https://social.example/users/frida"), "/activities/"+later, "/activities/"+id[1])
 	b.see("/servers?name=a+b", "not usable")
+
+	b.act("/keys/new", url.Values{"id": {"https://social.example/users/kim#main-key"}, "type": {"ed25519"}}, "The key is made")
+	b.see("/keys", "users/frida#main-key", "users/kim#main-key", "BEGIN PUBLIC KEY")
+	b.act("/keys/"+url.PathEscape("https://social.example/users/kim#main-key")+"/delete", nil, "The key is deleted")
+	t.fails("404", "keys", "show", "https://social.example/users/kim#main-key")
 
 	b.act("/webhooks/new", url.Values{"id": {"app"}, "url": {"http://127.0.0.1:9/hook"}, "types": {"server.gone"}}, "whsec_")
 	t.run([]string{"webhooks", "list"}, "app", "http://127.0.0.1:9/hook")

@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,8 @@ func TestThePageInABrowser(t *testing.T) {
 	s.api.set("/v1/servers/%2A.mastodon.down.example", contract.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
 	s.api.set("POST /v1/dead-letters/retry", contract.Retried{Retried: 7})
 	s.api.set("POST /v1/activities/"+anActivity+"/retry", contract.RetriedActivity{Retried: 11})
+	s.api.set("DELETE /v1/dead-letters", contract.Dropped{Dropped: 3})
+	s.api.set("POST /v1/keys", contract.Key{ID: aKey})
 	cmd := exec.CommandContext(t.Context(), "node", script, s.url, token, os.Getenv("FEDPOST_SHOTS"))
 	cmd.Env = append(os.Environ(), "FEDPOST_ACTIVITY="+anActivity)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -48,6 +51,10 @@ func TestThePageInABrowser(t *testing.T) {
 		`POST /v1/servers/mastodon.down.example/check`,
 		`PUT /v1/servers/mastodon.down.example {"rateLimit":{"perMinute":60}}`,
 		`POST /v1/dead-letters/retry {"host":"hub.example"}`,
+		`DELETE /v1/dead-letters`,
+		`DELETE /v1/servers/gone.example`,
+		`DELETE /v1/keys/` + url.PathEscape(aKey),
+		`POST /v1/keys {"id":"` + aKey + `","type":"rsa"}`,
 		`POST /v1/webhooks/pager/test`,
 		`PUT /v1/webhooks/app {"url":"https://social.example/hooks/fedpost","types":["server.gone"]}`,
 		`DELETE /v1/webhooks/old`,

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -195,6 +196,9 @@ func busy(t testing.TB) *canned {
 		{ID: "pager", URL: "https://pager.example/in?" + evil, Types: []string{"server.gone", "webhook.disabled"}, Batch: true, State: contract.WebhookFailing, FailingSince: night.Add(-3 * time.Hour), LastError: "answered 500: " + evil},
 		{ID: "old", URL: "https://old.example/hook", State: contract.WebhookDisabled, FailingSince: night.Add(-200 * time.Hour), DisabledAt: night.Add(-80 * time.Hour), LastError: "no such host"},
 	}
+	key := contract.Key{ID: aKey, Type: "rsa", PublicKeyPEM: "-----BEGIN PUBLIC KEY-----\n" + strings.Repeat("MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA\n", 6) + "-----END PUBLIC KEY-----\n"}
+	c.answers["/v1/keys"] = contract.Keys{NextCursor: "bmV4dA", Keys: []contract.Key{key, {ID: "https://social.example/users/a-longer-name-than-most-people-have#ed25519-key", Type: "ed25519", PublicKeyPEM: key.PublicKeyPEM[:80]}}}
+	c.answers["/v1/keys/"+url.PathEscape(aKey)] = key
 	c.answers["/v1/webhooks"] = contract.Webhooks{Webhooks: hooks}
 	for _, h := range hooks {
 		c.answers["/v1/webhooks/"+h.ID] = h
@@ -215,6 +219,8 @@ func busy(t testing.TB) *canned {
 	c.answers["/v1/activities/"+anActivity] = someActivity()
 	return c
 }
+
+const aKey = "https://social.example/users/frida#main-key"
 
 const anActivity = "01KAG3J8M2Q4R6T8V0X2Z4B6D8"
 

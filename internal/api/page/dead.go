@@ -121,20 +121,33 @@ func (v *visit) selected(values url.Values) (contract.Selection, string) {
 	return s, "all dead letters of activity " + clean(s.Activity)
 }
 
+// aboutDead has the question of each action on dead letters.
+func aboutDead(act, which string) (question, bool) {
+	q, ok := map[string]question{
+		"retry": {
+			Title: "Try " + which + " again?", Yes: "Try again",
+			Says: []string{"They get fresh tries and the whole give-up time again.", "If their server is still down, they wait for it like all others."},
+		},
+		"drop": {
+			Title: "Drop " + which + "?", Yes: "Drop for good", Danger: true,
+			Says: []string{"Their recipients stay dead, and nothing is left to try them again with."},
+		},
+	}[act]
+	return q, ok
+}
+
 func (p *Page) askDead(v *visit) error {
 	s, which := v.selected(v.r.URL.Query())
-	if v.r.PathValue("act") != "retry" || s == (contract.Selection{}) {
+	act := v.r.PathValue("act")
+	q, ok := aboutDead(act, which)
+	if !ok || s == (contract.Selection{}) {
 		return noSuchAction()
 	}
-	back := "/dead"
-	if host := v.r.URL.Query().Get("host"); host != "" {
-		back += "?" + url.Values{"host": {host}}.Encode()
+	q.Back, q.Where, q.Hidden = "/dead", "/dead/"+act, map[string]string{"id": s.ID, "host": s.Host, "activity": s.Activity}
+	if s.Host != "" {
+		q.Back += "?" + url.Values{"host": {s.Host}}.Encode()
 	}
-	title := "Try " + which + " again?"
-	v.show(http.StatusOK, "ask", view{Title: title, Nav: "dead", Data: question{
-		Title: title, Yes: "Try again", Back: back, Where: "/dead/retry", Hidden: map[string]string{"id": s.ID, "host": s.Host, "activity": s.Activity},
-		Says: []string{"They get fresh tries and the whole give-up time again.", "If their server is still down, they wait for it like all others."},
-	}})
+	v.show(http.StatusOK, "ask", view{Title: q.Title, Nav: "dead", Data: q})
 	return nil
 }
 
@@ -143,19 +156,33 @@ func (p *Page) actDead(v *visit) error {
 		return contract.NewProblem(http.StatusBadRequest, "The form cannot be read.")
 	}
 	s, _ := v.selected(v.r.PostForm)
-	if v.r.PathValue("act") != "retry" || s == (contract.Selection{}) {
+	if s == (contract.Selection{}) {
 		return noSuchAction()
 	}
-	r, err := v.api.RetryDeadLetters(v.r.Context(), s)
-	if err != nil {
-		return err
+	n, more, done := 0, false, v.r.PathValue("act")
+	switch done {
+	case "retry":
+		r, err := v.api.RetryDeadLetters(v.r.Context(), s)
+		if err != nil {
+			return err
+		}
+		n, more = r.Retried, r.More
+	case "drop":
+		var d contract.Dropped
+		if err := v.do(http.MethodDelete, "/v1/dead-letters?"+s.Query().Encode(), nil, &d); err != nil {
+			return err
+		}
+		n, more = d.Dropped, d.More
+	default:
+		return noSuchAction()
 	}
-	done := "retry"
 	switch {
-	case r.More:
-		done = "more"
-	case r.Retried == 0:
+	case n == 0 && !more:
 		done = "none"
+	case more && done == "retry":
+		done = "more"
+	case more:
+		done = "drop-more"
 	}
 	return v.back("/dead", done)
 }

@@ -363,7 +363,7 @@ func TestEachServerOffersWhatCanBeDoneAboutIt(t *testing.T) {
 		"mastodon.down.example": "check resume pause limit block",
 		"limited.example":       "resume limit block",
 		"*.bad.example":         "unblock",
-		"gone.example":          "check resume pause limit block",
+		"gone.example":          "check resume pause limit block forget",
 		"https://peer.example":  "block",
 		"inbox:https://pleroma.example/users/someone/inbox": "",
 	} {
@@ -386,6 +386,8 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 	s.api.set("/v1/servers/%2A.mastodon.down.example", contract.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
 	s.api.set("POST /v1/dead-letters/retry", contract.Retried{Retried: 7})
 	s.api.set("POST /v1/activities/"+anActivity+"/retry", contract.RetriedActivity{Retried: 11})
+	s.api.set("DELETE /v1/dead-letters", contract.Dropped{Dropped: 3})
+	s.api.set("POST /v1/keys", contract.Key{ID: aKey})
 	for _, c := range []struct {
 		ask, says string
 		fields    []string
@@ -402,6 +404,11 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 		{"/servers/limited.example/limit", `value="60"`, []string{"perMinute", "0"}, "limit is lifted", `PUT /v1/servers/limited.example {}`},
 		{"/activities/" + anActivity + "/cancel", "4\u202f711 have it already", nil, "The activity is cancelled", "POST /v1/activities/" + anActivity + "/cancel"},
 		{"/activities/" + anActivity + "/retry", "9 recipients that failed and 2 that are dead", nil, "They are tried again", "POST /v1/activities/" + anActivity + "/retry {}"},
+		{"/servers/gone.example/forget", "counts as healthy", nil, "is forgotten", `DELETE /v1/servers/gone.example`},
+		{"/dead/drop?host=hub.example", "nothing is left to try", []string{"host", "hub.example"}, "are dropped", `DELETE /v1/dead-letters`},
+		{"/dead/drop?id=x.0.1.2", "Drop this dead letter?", []string{"id", "x.0.1.2"}, "are dropped", `DELETE /v1/dead-letters`},
+		{"/keys/" + url.PathEscape(aKey) + "/delete", "cannot be brought back", nil, "The key is deleted", `DELETE /v1/keys/` + url.PathEscape(aKey)},
+		{"/keys/new", "never leaves fedpost", []string{"id", aKey, "type", "ed25519"}, "The key is made", `POST /v1/keys {"id":"` + aKey + `","type":"ed25519"}`},
 		{"/webhooks/pager/test", "webhook.test", nil, "what becomes of it", `POST /v1/webhooks/pager/test`},
 		{"/webhooks/pager/change", `value="server.gone" checked`, []string{"url", " https://new.example/hook ", "batch", "yes"}, "is changed", `PUT /v1/webhooks/pager {"url":"https://new.example/hook","batch":true}`},
 		{"/webhooks/old/delete", "requests that wait are dropped", nil, "is deleted", `DELETE /v1/webhooks/old`},
@@ -448,6 +455,20 @@ func TestWhatTheAPIRefusesIsSaid(t *testing.T) {
 	}
 }
 
+func TestKeysAreListedAndFound(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	v.says(v.get("/keys"), 200, "https://social.example/users/frida#main-key", "BEGIN PUBLIC KEY", `href="/keys?cursor=bmV4dA"`, `href="/keys/https:%2F%2Fsocial.example%2Fusers%2Ffrida%23main-key/delete"`)
+	v.says(v.get("/keys?id=+"+url.QueryEscape(aKey)), 200, "BEGIN PUBLIC KEY")
+	v.says(v.get("/keys?id=another"), 404, "no such thing")
+	v.get("/keys/" + url.PathEscape(aKey) + "/delete")
+	at := "DELETE /v1/keys/" + url.PathEscape(aKey)
+	s.api.set(at, contract.NewProblem(http.StatusConflict, "7 deliveries need it."))
+	v.says(v.post("/keys/"+url.PathEscape(aKey)+"/delete"), 409, "7 deliveries need it.")
+	s.api.set(at+"?force=true", contract.DeletedKey{ID: aKey, Waiting: 7})
+	v.says(v.post("/keys/"+url.PathEscape(aKey)+"/delete", "force", "yes"), 200, "The key is deleted")
+}
+
 func TestTheSecretOfAWebhookIsShownOnce(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
@@ -475,6 +496,10 @@ func TestTheSecretOfAWebhookIsShownOnce(t *testing.T) {
 func TestARetryThatIsNotOverSaysSo(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
+	for words, d := range map[string]contract.Dropped{"There are more": {Dropped: 1000, More: true}, "nothing was done": {}} {
+		s.api.set("DELETE /v1/dead-letters", d)
+		v.says(v.post("/dead/drop", "host", "hub.example"), 200, words)
+	}
 	for words, r := range map[string]contract.Retried{"There are more": {Retried: 1000, More: true}, "nothing was done": {}} {
 		s.api.set("POST /v1/dead-letters/retry", r)
 		v.says(v.post("/dead/retry", "host", "hub.example"), 200, words)

@@ -68,6 +68,10 @@ func aboutServer(act, name string) (question, bool) {
 				"What waits is released: 10 in the first minute, then 50, 250 and 1000. If the server still fails, deliveries wait again.",
 			},
 		},
+		"forget": {
+			Title: "Forget what is recorded of " + name + "?", Yes: "Forget",
+			Says: []string{"Its outage, and a pause and a limit that somebody has set, are forgotten. It counts as healthy until it fails again."},
+		},
 		"check": {
 			Title: "Check " + name + " now?", Yes: "Check",
 			Says: []string{"The server is probed within a minute. If it answers, one delivery is tried, and the others follow."},
@@ -150,6 +154,12 @@ func (p *Page) actServer(v *visit) error {
 			settings.RateLimit, done = &contract.RateSetting{PerMinute: perMinute, Burst: burst}, "limit"
 		}
 		method, path, body = http.MethodPut, "", settings
+	}
+	if act == "forget" {
+		if err := v.do(http.MethodDelete, client.ServerPath(name), nil, nil); err != nil {
+			return err
+		}
+		return v.back("/servers", done)
 	}
 	if err := v.do(method, client.ServerPath(target)+path, body, nil); err != nil {
 		return err

@@ -187,6 +187,10 @@ func actionsOn(s contract.Server) []action {
 	if !strings.HasPrefix(s.Name, "inbox:") {
 		add("block", "Block", true)
 	}
+	down := s.Phase == circuit.Unhealthy || s.Phase == circuit.Exhausted || s.Phase == circuit.Gone
+	if down && !s.Parked && (isHost(s) || strings.HasPrefix(s.Name, "inbox:")) {
+		add("forget", "Forget", false)
+	}
 	return all
 }
 

@@ -51,7 +51,7 @@ async function look(page, place) {
   for (const [name, size, colorScheme, rules] of [
     ["light", wide, "light", "{resultTypes: ['violations']}"],
     ["dark", wide, "dark", "{resultTypes: ['violations'], runOnly: ['color-contrast']}"],
-    ["phone", phone, "light", "{resultTypes: ['violations'], runOnly: ['color-contrast', 'target-size', 'link-name', 'button-name']}"],
+    ["phone", phone, "light", "{resultTypes: ['violations'], runOnly: ['target-size', 'link-name', 'button-name']}"],
   ]) {
     await page.setViewportSize(size);
     await page.emulateMedia({ colorScheme });
@@ -75,7 +75,7 @@ const places = {
   "server-paused": "/servers/limited.example", "server-blocked": "/servers/" + encoded("*.bad.example"), "server-sipher": "/servers/" + encoded("https://peer.example"),
   block: "/servers/mastodon.down.example/block", pause: "/servers/mastodon.down.example/pause", limit: "/servers/limited.example/limit",
   retry: "/activities/" + activity + "/retry", dead: "/dead", "dead-host": "/dead?host=hub.example", "dead-retry": "/dead/retry?host=hub.example",
-  events: "/events", webhooks: "/webhooks", "webhook-new": "/webhooks/new", "webhook-change": "/webhooks/pager/change", activities: "/activities", activity: "/activities/" + activity, cancel: "/activities/" + activity + "/cancel",
+  events: "/events", keys: "/keys", "key-new": "/keys/new", webhooks: "/webhooks", "webhook-new": "/webhooks/new", "webhook-change": "/webhooks/pager/change", activities: "/activities", activity: "/activities/" + activity, cancel: "/activities/" + activity + "/cancel",
   found: "/activities?state=dead", "activity-parked": "/activities/" + activity + "?state=parked", error: "/servers/nowhere.example/check", done: "/servers/mastodon.down.example?done=check",
 };
 
@@ -135,6 +135,10 @@ const places = {
     [down, "Check now", null, "Check", "probed within a minute"],
     [down, "Limit rate", async () => page.fill("[name=perMinute]", "60"), "Set the limit", "The rate limit is set."],
     ["/dead?host=hub.example", "Try all for this server again", null, "Try again", "sent again"],
+    ["/dead?host=hub.example", "Drop all for this server", null, "Drop for good", "are dropped"],
+    ["/servers/gone.example", "Forget", null, "Forget", "is forgotten"],
+    ["/keys", "Delete https://social.example/users/frida#main-key", null, "Delete it for good", "The key is deleted"],
+    ["/keys", "Make a key", async () => page.fill("#f-id", "https://social.example/users/frida#main-key"), "Make the key", "The key is made"],
     ["/webhooks", "Test pager", null, "Send it", "what becomes of it"],
     ["/webhooks", "Change app", async () => page.check("[value='server.gone']"), "Change it", "is changed"],
     ["/webhooks", "Delete old", null, "Delete it", "is deleted"],

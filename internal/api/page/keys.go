@@ -1,0 +1,89 @@
+package page
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
+)
+
+// keyList is the page of keys: public halves. The private ones never leave fedpost, and no
+// page takes them: `fedpost keys put` reads them from a file.
+type keyList struct {
+	Keys []contract.Key
+	Next string
+}
+
+func (p *Page) keys(v *visit) error {
+	if id := strings.TrimSpace(v.r.URL.Query().Get("id")); id != "" {
+		var one contract.Key
+		if err := v.get(keyPath(id), nil, &one); err != nil {
+			return err
+		}
+		v.show(http.StatusOK, "keys", view{Title: "Keys", Nav: "keys", Data: keyList{Keys: []contract.Key{one}}})
+		return nil
+	}
+	query := v.query("cursor")
+	query.Set("limit", "100")
+	var page contract.Keys
+	if err := v.get("/v1/keys", query, &page); err != nil {
+		return err
+	}
+	l := keyList{Keys: page.Keys}
+	if page.NextCursor != "" {
+		l.Next = "/keys?" + url.Values{"cursor": {page.NextCursor}}.Encode()
+	}
+	v.show(http.StatusOK, "keys", view{Title: "Keys", Nav: "keys", Data: l})
+	return nil
+}
+
+func keyPath(id string) string { return "/v1/keys/" + url.PathEscape(id) }
+
+func (p *Page) newKey(v *visit) error {
+	v.show(http.StatusOK, "ask", view{Title: "Make a key", Nav: "keys", Data: question{
+		Yes: "Make the key", Where: "/keys/new", Back: "/keys",
+		Says: []string{"Its private half never leaves fedpost. Publish the public half under the id before anything is signed with it."},
+		Fields: []field{
+			{Name: "id", Label: "Id", Kind: "text", Hint: "as the actor publishes it, such as https://social.example/users/frida#main-key"},
+			{Name: "type", Label: "Type", Kind: "choice", Value: "rsa", Choices: []choice{{"rsa", "RSA, which all servers take"}, {"ed25519", "Ed25519"}}},
+		},
+	}})
+	return nil
+}
+
+func (p *Page) addKey(v *visit) error {
+	k, err := v.api.GenerateKey(v.r.Context(), strings.TrimSpace(v.r.PostFormValue("id")), v.r.PostFormValue("type"))
+	if err != nil {
+		return err
+	}
+	http.Redirect(v.w, v.r, "/keys?"+url.Values{"id": {k.ID}, "done": {"key"}}.Encode(), http.StatusSeeOther)
+	return nil
+}
+
+func (p *Page) askKey(v *visit) error {
+	id := v.r.PathValue("id")
+	var k client.Key
+	if err := v.get(keyPath(id), nil, &k); err != nil {
+		return err
+	}
+	title := "Delete the key " + clean(id) + "?"
+	v.show(http.StatusOK, "ask", view{Title: title, Nav: "keys", Data: question{
+		Title: title, Yes: "Delete it for good", Danger: true, Back: "/keys", Where: "/keys/" + url.PathEscape(id) + "/delete",
+		Says:   []string{"Nothing can be signed with it any more, and it cannot be brought back.", "It is refused while deliveries need it, unless you say otherwise."},
+		Fields: []field{{Name: "force", Label: "Delete it also if deliveries need it: they come to nothing", Kind: "checkbox"}},
+	}})
+	return nil
+}
+
+func (p *Page) deleteKey(v *visit) error {
+	path := keyPath(v.r.PathValue("id"))
+	if v.r.PostFormValue("force") != "" {
+		path += "?force=true"
+	}
+	if err := v.do(http.MethodDelete, path, nil, nil); err != nil {
+		return err
+	}
+	return v.back("/keys", "key-deleted")
+}
