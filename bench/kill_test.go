@@ -139,9 +139,8 @@ func (w *victim) client() *client.Client {
 
 // call hands over activities one by one, of 1 to 90 recipients, some of them in
 // order. One that failed may have been accepted all the same, so it is repeated
-// with its key, as careful callers do, until it is known to be accepted: for up
-// to a lease (30 s) after a kill the answer is that the first call may still be
-// under way. Others go on meanwhile, but for those whose order it would break.
+// with its key, as careful callers do, until it is known to be accepted. Others go on
+// meanwhile, but for those whose order it would break.
 func (w *victim) call(ctx context.Context, caller int, random *rand.Rand) {
 	var open []call
 	retry := time.Now()

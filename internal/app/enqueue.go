@@ -66,7 +66,7 @@ func (p Ports) enqueuer(c config.Enqueue, protocols protocol.Set, noter enqueue.
 		Queues:    p.senders(), Ledger: s, Payloads: s, Agenda: s, Keys: keys,
 		Markers: dedup.New(s, dedup.Options{
 			TTL: c.Deduplication.TTL, Prefix: c.Deduplication.Prefix, Fallback: dedup.Fallback(c.Deduplication.Fallback),
-			Counted: meter.Counted, Now: p.now(), Entropy: rand.Reader, Log: p.Log,
+			Alone: p.Alone, Counted: meter.Counted, Now: p.now(), Entropy: rand.Reader, Log: p.Log,
 		}),
 		Noter: noter, Meter: meter,
 		Limits: enqueue.Limits{

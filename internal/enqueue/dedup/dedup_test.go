@@ -2,6 +2,7 @@ package dedup_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"regexp"
@@ -119,6 +120,63 @@ func TestWithoutAStoreALeaseIsOnlyTheCallers(t *testing.T) {
 	}
 	if dead, err := l.GiveBack(t.Context()); !dead || err != nil {
 		t.Errorf("dead: %t, %v", dead, err)
+	}
+}
+
+// held is a store with one marker.
+type held struct {
+	absent
+	marker *dedup.Marker
+}
+
+func (h *held) ReserveMarker(_ context.Context, _ string, m dedup.Marker) (*dedup.Marker, error) {
+	if h.marker != nil {
+		found := *h.marker
+		return &found, nil
+	}
+	h.marker = &m
+	return nil, nil
+}
+
+func (h *held) ReplaceMarker(_ context.Context, _, token string, m dedup.Marker) error {
+	if h.marker.Token != token {
+		return dedup.ErrLost
+	}
+	h.marker = &m
+	return nil
+}
+
+// TestTheLeaseOfAProcessThatIsGoneIsOver for a process that has the table for itself: after
+// a kill, callers that tried again were told for 30 s that their first call may be under way.
+func TestTheLeaseOfAProcessThatIsGoneIsOver(t *testing.T) {
+	guard := func(s dedup.Store, alone string) *dedup.Guard {
+		return dedup.New(s, dedup.Options{Alone: alone, Now: func() time.Time { return noon }, Entropy: rand.Reader, Log: slog.New(slog.DiscardHandler)})
+	}
+	var waits *dedup.HeldError
+	for _, names := range [][2]string{{"life1.", "life2."}, {"", "life2."}} {
+		s := &held{}
+		first := guard(s, names[0])
+		if _, err := first.Reserve(t.Context(), dedup.Claim{ID: "id", At: noon}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.Reserve(t.Context(), dedup.Claim{ID: "other", At: noon}); !errors.As(err, &waits) {
+			t.Errorf("%v: while the first call is under way another gets %v", names, err)
+		}
+		l, err := guard(s, names[1]).Reserve(t.Context(), dedup.Claim{ID: "other", At: noon})
+		if err != nil {
+			t.Fatalf("%v: after a restart: %v", names, err)
+		}
+		if l.ID() != "id" || !l.TakenOver {
+			t.Errorf("%v: the call goes on as %s, taken over: %t", names, l.ID(), l.TakenOver)
+		}
+	}
+	// On AWS other processes live on.
+	s := &held{}
+	if _, err := guard(s, "").Reserve(t.Context(), dedup.Claim{ID: "id", At: noon}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard(s, "").Reserve(t.Context(), dedup.Claim{ID: "other", At: noon}); !errors.As(err, &waits) {
+		t.Errorf("another process gets %v", err)
 	}
 }
 

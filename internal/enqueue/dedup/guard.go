@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"fedpost/internal/activity"
@@ -69,6 +70,10 @@ type Options struct {
 	Prefix   string        // DEDUPLICATION_PREFIX; default DefaultPrefix
 	Fallback Fallback      // DEDUPLICATION_FALLBACK; default Open
 	Lease    time.Duration // default DefaultLease
+
+	// Alone is set by a process that has the table for itself, to a name that no earlier
+	// process had. Leases of earlier processes are over then: their holders are gone.
+	Alone string
 
 	// Counted, if set, is called with Duplicates or Fallbacks for each such
 	// event.
@@ -224,6 +229,9 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 	if found == nil {
 		return l, nil
 	}
+	if !strings.HasPrefix(found.Token, g.o.Alone) {
+		found.LeaseUntil = time.Time{}
+	}
 	switch Judge(found, l.m.Fingerprint, now) {
 	case Different:
 		g.counts.mismatches.Add(1)
@@ -279,5 +287,5 @@ func (g *Guard) token() (string, error) {
 	if _, err := io.ReadFull(g.o.Entropy, b[:]); err != nil {
 		return "", fmt.Errorf("make deduplication token: %w", err)
 	}
-	return hex.EncodeToString(b[:]), nil
+	return g.o.Alone + hex.EncodeToString(b[:]), nil
 }
