@@ -27,7 +27,7 @@ import (
 var buckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60}
 
 // kinds are shown from the start, so that the first count is a rise.
-var kinds = []string{"came_back", "dead", "exhausted", "probes", "rejected", "released"}
+var kinds = []string{"came_back", "dead", "exhausted", "faults", "probes", "rejected", "released"}
 
 // Meter counts what happens in a process. It implements stats.Metrics.
 type Meter struct {
@@ -51,7 +51,7 @@ func New(tally *stats.Tally) *Meter {
 		}, []string{"protocol"}),
 		work: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fedpost_work_total",
-			Help: "What the process did beside attempts: dead, released, probes, exhausted (servers), rejected (messages that no worker can read), came_back (messages handed back after a fault of fedpost's own).",
+			Help: "What the process did beside attempts: dead, released, probes, exhausted (servers), rejected (messages that no worker can read), came_back (messages and deliveries that come back after a fault of fedpost's own), faults (answers of the API of 500 or more that fedpost is the cause of).",
 		}, []string{"kind"}),
 	}
 	for _, kind := range kinds {
