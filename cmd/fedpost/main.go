@@ -32,6 +32,8 @@ type commands struct {
 	Stats    statsCommand    `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
 	Bench    benchCommand    `cmd:"" help:"Measure a fedpost on this machine under load: rates, times, processor time a delivery."`
 
+	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
+
 	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }
 
