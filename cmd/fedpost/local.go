@@ -154,7 +154,7 @@ func (s settings) serve(ports app.Ports, listen string, sweep func(context.Conte
 	ports.Bell = new(events.Bell)
 	meter := metrics.New(ports.Tally)
 	ports.Metrics = meter
-	api, err := app.API(s.Enqueue(), s.Access.Token, ports)
+	api, err := app.API(s.Enqueue(), s.Access, ports)
 	if err != nil {
 		return nil, err
 	}

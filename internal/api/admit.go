@@ -1,11 +1,8 @@
 package api
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"fedpost/internal/api/contract"
@@ -16,7 +13,7 @@ var crossOrigin = http.NewCrossOriginProtection()
 
 // admit decides by the headers of a request whether the request is served. The error is
 // the answer.
-func (a *API) admit(r *http.Request, public bool) error {
+func (a *API) admit(r *http.Request, pattern string, public bool) error {
 	// A page of any site can make a browser send a request to 127.0.0.1, without a body
 	// or with a body of plain text. Such a request must not change anything.
 	if err := crossOrigin.Check(r); err != nil {
@@ -26,7 +23,7 @@ func (a *API) admit(r *http.Request, public bool) error {
 	if public {
 		return nil
 	}
-	if p := a.authenticate(r); p != nil {
+	if p := a.o.Tokens.authorize(r, pattern); p != nil {
 		return p
 	}
 	// A form in a browser cannot send JSON. So every route requires the media type JSON,
@@ -49,21 +46,4 @@ func (a *API) turnAway(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	Fail(w, r, err)
-}
-
-// authenticate checks the Bearer token, if Options.Token is set. It compares digests,
-// because all digests have the same length and so do not reveal the length of the token.
-// https://www.rfc-editor.org/rfc/rfc6750
-func (a *API) authenticate(r *http.Request) *contract.Problem {
-	if a.o.Token == "" {
-		return nil
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	want, got := sha256.Sum256([]byte(a.o.Token)), sha256.Sum256([]byte(token))
-	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
-		return nil
-	}
-	p := contract.NewProblem(http.StatusUnauthorized, "Send the API token: Authorization: Bearer …")
-	p.Header = http.Header{"Www-Authenticate": {`Bearer realm="fedpost"`}}
-	return p
 }

@@ -63,9 +63,8 @@ type Options struct {
 	// Writable once in HealthEvery at most; nil means that /healthz always answers 200.
 	Writable func(context.Context) error
 
-	// Token, if not empty, is the Bearer token that all routes require, except for
-	// public ones.
-	Token string
+	// Tokens, if any is set, are what all routes require, except for public ones.
+	Tokens Tokens
 	// MaxRequest limits a body, in bytes as a string in JSON; 0 is MaxRequest.
 	MaxRequest int64
 
@@ -137,7 +136,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.observe(w, r, func(w http.ResponseWriter, r *http.Request) string {
 		h, pattern := a.mux.Handler(r)
 		public, ours := a.public[pattern]
-		if err := a.admit(r, public); err != nil {
+		if err := a.admit(r, pattern, public); err != nil {
 			a.turnAway(w, r, err)
 			return pattern
 		}

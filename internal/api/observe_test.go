@@ -13,7 +13,7 @@ import (
 	"fedpost/internal/api/contract"
 )
 
-func token(s string) func(*api.Options) { return func(o *api.Options) { o.Token = s } }
+func token(s string) func(*api.Options) { return func(o *api.Options) { o.Tokens.Operate = s } }
 
 func extra(pattern string, public bool, f func(http.ResponseWriter, *http.Request) error) func(*api.Options) {
 	return func(o *api.Options) {
@@ -34,7 +34,7 @@ func (w *world) logged() map[string]any {
 
 func TestTheTokenIsAskedForOnAllButPublicRoutes(t *testing.T) {
 	const token = "a long and secret token"
-	w := newWorld(t, func(o *api.Options) { o.Token = token },
+	w := newWorld(t, func(o *api.Options) { o.Tokens.Operate = token },
 		extra("GET /open", true, func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(204); return nil }),
 		extra("GET /v1/private", false, func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(204); return nil }))
 	for _, path := range []string{"/healthz", "/open"} {

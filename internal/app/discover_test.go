@@ -47,7 +47,7 @@ func served(t *testing.T, settings map[string]string, transport http.RoundTrippe
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	api, err := app.API(c, "", app.Ports{
+	api, err := app.API(c, config.Access{}, app.Ports{
 		Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, Transport: transport,
 		Log: slog.New(slog.NewJSONHandler(&log, nil)),
 	})

@@ -16,9 +16,9 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
-// API is the HTTP interface that functions/enqueue serves. If token is not empty,
-// clients must send token to authenticate.
-func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
+// API is the HTTP interface that functions/enqueue serves. If access has a token, clients
+// must send one that opens the route; on AWS access is empty, and IAM decides.
+func API(c config.Enqueue, access config.Access, p Ports) (http.Handler, error) {
 	p.keepEvents = c.Events.Retention
 	keys := p.ring()
 	// The API shows our identity and signs nothing.
@@ -44,7 +44,7 @@ func API(c config.Enqueue, token string, p Ports) (http.Handler, error) {
 	return api.New(api.Options{
 		Enqueuer: p.enqueuer(c, protocols, p.coalesce(pol), keys, p.meter(tally)), Keys: keys,
 		Activities: activities{p.store(), p.now()}, Protocols: protocols, Routes: slices.Concat(operating, public(protocols)),
-		Token: token, Writable: p.store().Writable, Now: p.now(), RequestID: rand.Text,
+		Tokens: api.Tokens{Send: access.Send, Read: access.Read, Operate: access.Token}, Writable: p.store().Writable, Now: p.now(), RequestID: rand.Text,
 		Counted: p.meter(tally).Counted, Log: p.Log,
 	}), nil
 }

@@ -117,7 +117,7 @@ func TestAThirdProtocolIsItsPackageAndOneRegistration(t *testing.T) {
 		public = append(public, api.Route{Pattern: pattern, Handler: h, Public: true})
 	}
 	face := api.New(api.Options{
-		Enqueuer: accept, Activities: records{w.Store, w.Now}, Protocols: set, Routes: public, Token: "secret",
+		Enqueuer: accept, Activities: records{w.Store, w.Now}, Protocols: set, Routes: public, Tokens: api.Tokens{Operate: "secret"},
 		Now: w.Now, RequestID: rand.Text, Log: log,
 	})
 	config := w.Config()

@@ -112,7 +112,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w.tally = stats.NewTally(w.store, "of these tests", now)
-	w.api, err = app.API(settings.Enqueue(), token, app.Ports{
+	w.api, err = app.API(settings.Enqueue(), config.Access{Token: token}, app.Ports{
 		Tally: w.tally, Table: w.broken, Queue: w.engine.Queue, Sealer: sealer, Now: now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

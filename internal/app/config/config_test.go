@@ -143,6 +143,27 @@ func TestNoSecretIsInAnError(t *testing.T) {
 	}
 }
 
+// A role that nobody else could tell from another, or that nobody stands above, is a
+// mistake.
+func TestTokensOfRolesAreToldApart(t *testing.T) {
+	const one, two = "a token of sixteen", "another of sixteen"
+	for _, c := range []struct{ operate, send, read, wrong string }{
+		{one, two, "", ""},
+		{one, "", two, ""},
+		{"", one, "", "FEDPOST_SEND_TOKEN is set without FEDPOST_API_TOKEN"},
+		{"", "", one, "FEDPOST_READ_TOKEN is set without FEDPOST_API_TOKEN"},
+		{one, one, "", "FEDPOST_SEND_TOKEN is the same as FEDPOST_API_TOKEN"},
+		{one, two, two, "FEDPOST_READ_TOKEN is the same as FEDPOST_SEND_TOKEN"},
+		{one, two[:8], "", "FEDPOST_SEND_TOKEN has fewer than 16 characters"},
+	} {
+		var l Local
+		err := From(&l, map[string]string{"FEDPOST_API_TOKEN": c.operate, "FEDPOST_SEND_TOKEN": c.send, "FEDPOST_READ_TOKEN": c.read})
+		if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // Programs that only answer strangers or send them requests read no private key.
 func TestOnlyWhatSignsReadsSecrets(t *testing.T) {
 	for _, tt := range []struct {

@@ -113,13 +113,26 @@ type AWS struct {
 
 // Access says who may use the API of `fedpost up`. On AWS, IAM decides.
 type Access struct {
-	Token string `env:"FEDPOST_API_TOKEN" secret:"true" help:"a secret of at least 16 characters that clients send as Bearer token; needed to listen on anything but loopback"`
+	Token string `env:"FEDPOST_API_TOKEN" secret:"true" help:"a secret of at least 16 characters that clients send as Bearer token, for everything; needed to listen on anything but loopback"`
+	Send  string `env:"FEDPOST_SEND_TOKEN" secret:"true" help:"a token for servers that send: the routes below /v1/activities only; needs FEDPOST_API_TOKEN"`
+	Read  string `env:"FEDPOST_READ_TOKEN" secret:"true" help:"a token that sees everything and changes nothing, as for Prometheus; needs FEDPOST_API_TOKEN"`
 }
 
 func (a *Access) check(r *report) {
 	const least = 16
-	if a.Token != "" && len(a.Token) < least {
-		r.add("FEDPOST_API_TOKEN", "has fewer than 16 characters, so it can be guessed", "set it to a random one: openssl rand -hex 32")
+	held := map[string]string{}
+	for _, t := range []struct{ name, token string }{{"FEDPOST_API_TOKEN", a.Token}, {"FEDPOST_SEND_TOKEN", a.Send}, {"FEDPOST_READ_TOKEN", a.Read}} {
+		switch {
+		case t.token == "":
+			continue
+		case len(t.token) < least:
+			r.add(t.name, "has fewer than 16 characters, so it can be guessed", "set it to a random one: openssl rand -hex 32")
+		case a.Token == "":
+			r.add(t.name, "is set without FEDPOST_API_TOKEN, so nobody could operate this server", "set FEDPOST_API_TOKEN, too")
+		case held[t.token] != "":
+			r.add(t.name, "is the same as "+held[t.token]+", so their roles cannot be told apart", "set each to a random one: openssl rand -hex 32")
+		}
+		held[t.token] = t.name
 	}
 }
 

@@ -46,7 +46,7 @@ func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 	}
 	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
 	p.Metrics = faults{meter}
-	h, err := app.API(c, "", p)
+	h, err := app.API(c, config.Access{}, p)
 	if err != nil {
 		return nil, err
 	}

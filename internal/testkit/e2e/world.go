@@ -116,7 +116,7 @@ func (w *World) start(s config.Local, o Options, timeout time.Duration) *local.S
 		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Retrying: local.Retrying, Flush: o.Flush, Log: log,
 	}
 	ports.Tally, ports.Keys = ports.NewTally(), ports.NewRing()
-	api, err := app.API(s.Enqueue(), s.Access.Token, ports)
+	api, err := app.API(s.Enqueue(), s.Access, ports)
 	if err != nil {
 		w.t.Fatal(err)
 	}

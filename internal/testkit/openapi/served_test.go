@@ -43,7 +43,7 @@ func TestTheDescriptionIsOfTheWholeAPI(t *testing.T) {
 	if err := config.From(&settings, nil); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := app.API(settings.Enqueue(), token, app.Ports{
+	handler, err := app.API(settings.Enqueue(), config.Access{Token: token}, app.Ports{
 		Table: engine.Table(), Queue: engine.Queue, Sealer: sealer, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {

@@ -76,7 +76,7 @@ func (s *sim) start(spec Process, life int) *process {
 
 // assemble puts fedpost together as its programs do.
 func (p *process) assemble(c config.Local) {
-	handler, err := app.API(c.Enqueue(), "", p.ports)
+	handler, err := app.API(c.Enqueue(), config.Access{}, p.ports)
 	p.must(err)
 	worker, err := app.Deliver(c.Deliver(), p.ports)
 	p.must(err)

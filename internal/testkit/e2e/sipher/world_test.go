@@ -137,7 +137,7 @@ func start(t testing.TB, network http.RoundTripper, o options) *fedpost {
 	if o.table != nil {
 		ports.Table = o.table(ports.Table)
 	}
-	if f.api, err = app.API(settings.Enqueue(), o.token, ports); err != nil {
+	if f.api, err = app.API(settings.Enqueue(), config.Access{Token: o.token}, ports); err != nil {
 		t.Fatal(err)
 	}
 	front := sipherpeer.NewNetwork()

@@ -1,0 +1,74 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+
+	"fedpost/internal/api/contract"
+)
+
+// Tokens are the Bearer tokens of `fedpost up`, one for each role. On AWS three IAM
+// policies take their place. An empty token lets nobody in; three empty ones let
+// everybody do everything.
+type Tokens struct {
+	// Send is for servers that send: all routes below /v1/activities.
+	Send string
+	// Read is for whoever looks on, such as Prometheus: GET on all routes.
+	Read string
+	// Operate is for operators: all routes.
+	Operate string
+}
+
+// None reports whether no token is set.
+func (t Tokens) None() bool { return t == Tokens{} }
+
+// A role is a token, and the routes that the token opens.
+type role struct {
+	name  string
+	token string
+	// opens reports whether the token opens the route of a pattern, METHOD PATH.
+	opens func(pattern string) bool
+}
+
+func (t Tokens) roles() []role {
+	return []role{
+		{"send", t.Send, func(pattern string) bool {
+			_, path, _ := strings.Cut(pattern, " ")
+			return path == "/v1/activities" || strings.HasPrefix(path, "/v1/activities/")
+		}},
+		{"read", t.Read, func(pattern string) bool { return strings.HasPrefix(pattern, "GET ") }},
+		{"operate", t.Operate, func(string) bool { return true }},
+	}
+}
+
+// authorize checks the Bearer token of a request, and whether the token opens the route
+// of the pattern; a path without a route has none. authorize compares digests, because all digests have the same length and so do not
+// reveal the length of a token. https://www.rfc-editor.org/rfc/rfc6750
+func (t Tokens) authorize(r *http.Request, pattern string) *contract.Problem {
+	if t.None() {
+		return nil
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if got := sha256.Sum256([]byte(token)); token != "" && strings.EqualFold(scheme, "Bearer") {
+		for _, role := range t.roles() {
+			want := sha256.Sum256([]byte(role.token))
+			if role.token == "" || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+				continue
+			}
+			if pattern == "" || role.opens(pattern) {
+				return nil
+			}
+			return refused(http.StatusForbidden, `Bearer realm="fedpost", error="insufficient_scope"`,
+				"This token has the role "+role.name+", which does not open this route. Use the token of FEDPOST_API_TOKEN, which opens all.")
+		}
+	}
+	return refused(http.StatusUnauthorized, `Bearer realm="fedpost"`, "Send the API token: Authorization: Bearer …")
+}
+
+func refused(status int, challenge, detail string) *contract.Problem {
+	p := contract.NewProblem(status, detail)
+	p.Header = http.Header{"Www-Authenticate": {challenge}}
+	return p
+}
