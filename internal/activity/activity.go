@@ -70,6 +70,9 @@ type Activity struct {
 	Job       string `json:"job,omitempty"`
 	ServerURL string `json:"serverUrl,omitempty"`
 
+	// Headers are added to each request (ActivityPub).
+	Headers Headers `json:"headers,omitempty"`
+
 	Priority    Priority `json:"priority,omitempty"`
 	OrderingKey string   `json:"orderingKey,omitempty"`
 

@@ -16,17 +16,21 @@ type Target struct {
 	// Shared says the URL is a server's shared inbox: a 410 from it means that
 	// the whole server is gone, not one actor.
 	Shared bool
+	// Headers are added to each request to it, in place of those of the activity with the
+	// same names.
+	Headers Headers
 }
 
 type targetJSON struct {
-	Inbox  string `json:"i"`
-	Stands int    `json:"n,omitempty"`
-	Shared bool   `json:"s,omitempty"`
+	Inbox   string  `json:"i"`
+	Stands  int     `json:"n,omitempty"`
+	Shared  bool    `json:"s,omitempty"`
+	Headers Headers `json:"h,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (t Target) MarshalJSON() ([]byte, error) {
-	if t.Stands <= 1 && !t.Shared {
+	if t.Stands <= 1 && !t.Shared && t.Headers == "" {
 		return json.Marshal(t.Inbox)
 	}
 	return json.Marshal(targetJSON(t))

@@ -20,7 +20,7 @@ func TestATargetForOneRecipientIsABareURL(t *testing.T) {
 
 func TestTargetsSurviveJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := Target{Inbox: rapid.String().Draw(t, "inbox"), Stands: rapid.IntRange(1, 9).Draw(t, "n"), Shared: rapid.Bool().Draw(t, "shared")}
+		want := Target{Inbox: rapid.String().Draw(t, "inbox"), Stands: rapid.IntRange(1, 9).Draw(t, "n"), Shared: rapid.Bool().Draw(t, "shared"), Headers: Headers(rapid.String().Draw(t, "headers"))}
 		b, err := json.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
@@ -69,5 +69,29 @@ func TestParseIDRefusesWhatIsNoID(t *testing.T) {
 		if id, err := ParseID(s); err == nil {
 			t.Errorf("ParseID(%q) = %s, want an error", s, id)
 		}
+	}
+}
+
+func TestHeadersAreReadAsTheyWereWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Header {
+			return Header{Name: rapid.String().Draw(t, "name"), Value: rapid.String().Draw(t, "value"), Sign: rapid.Bool().Draw(t, "sign")}
+		}), 0, 8).Draw(t, "headers")
+		h, err := NewHeaders(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := h.List()
+		if err != nil || len(got) != len(want) || (h == "") != (len(want) == 0) {
+			t.Fatalf("%s became %+v (%v), want %+v", h, got, err, want)
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%+v became %+v", want[i], got[i])
+			}
+		}
+	})
+	if _, err := Headers("x").List(); err == nil {
+		t.Error("what is no list is read")
 	}
 }

@@ -21,6 +21,7 @@ func (a *API) readSubmission(o *object) contract.Submission {
 
 		AllowKeyOfOther: o.flag("allowKeyOfOther", false),
 
+		Headers:        readHeaders(o),
 		Job:            o.named("job"),
 		ServerURL:      o.named("serverUrl"),
 		OrderingKey:    o.named("orderingKey"),
@@ -52,14 +53,14 @@ func (a *API) readSubmission(o *object) contract.Submission {
 // key.
 func enqueueRequest(s contract.Submission) enqueue.Request {
 	req := enqueue.Request{
-		Protocol: activity.Protocol(s.Protocol), KeyID: s.KeyID, AllowKeyOfOther: s.AllowKeyOfOther, Job: s.Job, ServerURL: s.ServerURL,
+		Protocol: activity.Protocol(s.Protocol), KeyID: s.KeyID, AllowKeyOfOther: s.AllowKeyOfOther, Headers: headers(s.Headers), Job: s.Job, ServerURL: s.ServerURL,
 		OrderingKey: s.OrderingKey, Delay: time.Duration(s.Delay), Priority: activity.Priority(s.Priority),
 		ExpiresIn: time.Duration(s.ExpiresIn), EveryInbox: !*s.PreferSharedInbox,
 		Coalesce: activity.Coalesce(s.Coalesce), CoalesceCreate: s.CoalesceCreate, Notify: s.Notify,
 		Recipients: make([]enqueue.Recipient, len(s.Recipients)),
 	}
 	for i, r := range s.Recipients {
-		req.Recipients[i] = enqueue.Recipient(r)
+		req.Recipients[i] = enqueue.Recipient{Inbox: r.Inbox, SharedInbox: r.SharedInbox, Headers: headers(r.Headers)}
 	}
 	// These very bytes go on the wire: they are not decoded and encoded again.
 	if body := string(s.Activity) + s.Payload; body != "" {
@@ -78,7 +79,7 @@ func readRecipients(o *object) (all []contract.Recipient) {
 		at := o.at + "/recipients/" + strconv.Itoa(i)
 		r, ok := readRecipient(at, value, o.faults)
 		if !ok {
-			o.faults.add(at, `is neither an inbox URL nor an object {"inbox", "sharedInbox"}`)
+			o.faults.add(at, `is neither an inbox URL nor an object {"inbox", "sharedInbox", "headers"}`)
 		}
 		all = append(all, r)
 		return !o.faults.full()
@@ -94,9 +95,39 @@ func readRecipient(at string, raw json.RawMessage, faults *faults) (r contract.R
 	if !ok {
 		return r, false
 	}
-	r = contract.Recipient{Inbox: o.textOr("inbox"), SharedInbox: o.named("sharedInbox")}
+	r = contract.Recipient{Inbox: o.textOr("inbox"), SharedInbox: o.named("sharedInbox"), Headers: readHeaders(o)}
 	o.done()
 	return r, true
+}
+
+// mostHeaders is how many headers are read of a list. Package enqueue allows fewer.
+const mostHeaders = 20
+
+func readHeaders(o *object) (all []contract.Header) {
+	o.each("headers", func(i int, value json.RawMessage) bool {
+		if i == mostHeaders {
+			o.fault("headers", "has more than %d entries", mostHeaders)
+			all = nil
+			return false
+		}
+		at := o.at + "/headers/" + strconv.Itoa(i)
+		h, ok := newObject(at, value, o.faults)
+		if !ok {
+			o.faults.add(at, `is not an object {"name", "value", "sign"}`)
+			return !o.faults.full()
+		}
+		all = append(all, contract.Header{Name: h.textOr("name"), Value: h.textOr("value"), Sign: h.flag("sign", false)})
+		h.done()
+		return !o.faults.full()
+	})
+	return all
+}
+
+func headers(hs []contract.Header) (all []activity.Header) {
+	for _, h := range hs {
+		all = append(all, activity.Header(h))
+	}
+	return all
 }
 
 // accepted is the answer to a submission.

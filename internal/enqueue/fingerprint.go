@@ -15,7 +15,7 @@ import (
 var said = map[string]adds{
 	"Protocol": itself, "Body": itself, "KeyID": itself, "Job": itself, "ServerURL": itself,
 	"OrderingKey": itself, "Delay": itself, "Priority": itself, "ExpiresIn": itself,
-	"Coalesce": itself, "CoalesceCreate": itself, "Notify": itself,
+	"Headers": itself, "Coalesce": itself, "CoalesceCreate": itself, "Notify": itself,
 	// Recipients count as a set, in canonical spelling, after the shared-inbox
 	// collapse.
 	"Recipients": inboxes, "EveryInbox": nothing,
@@ -65,7 +65,9 @@ func fingerprint(p *plan) string {
 func sumInboxes(h hash.Hash, it item) {
 	all := make([]string, len(it.targets))
 	for i, t := range it.targets {
-		all[i] = t.Inbox
+		if all[i] = t.Inbox; t.Headers != "" {
+			all[i] += "\n" + string(t.Headers)
+		}
 	}
 	slices.Sort(all)
 	number(h, int64(len(all)))

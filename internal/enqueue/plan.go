@@ -131,7 +131,7 @@ func (p *plan) message(rs []ledger.Record) message.Message {
 	for i, it := range p.items {
 		a := activity.Activity{
 			ID: rs[i].ID, Protocol: it.Protocol, Body: *it.Body, Type: it.said.Type,
-			KeyID: it.KeyID, Job: it.Job, ServerURL: it.ServerURL,
+			KeyID: it.KeyID, Headers: it.headers, Job: it.Job, ServerURL: it.ServerURL,
 			Priority: it.Priority, OrderingKey: it.OrderingKey,
 			Coalesce: it.Coalesce, CoalesceCreate: it.CoalesceCreate, Notify: it.Notify,
 			CreatedAt: rs[i].CreatedAt, ExpiresAt: rs[i].ExpiresAt,

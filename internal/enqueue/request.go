@@ -11,6 +11,10 @@ type Recipient struct {
 	Inbox string
 	// SharedInbox of the recipient's server, empty if unknown.
 	SharedInbox string
+	// Headers are added to each request to this recipient; see Request.Headers.
+	Headers []activity.Header
+
+	encoded activity.Headers // once they are checked
 }
 
 // Request asks for one activity to be delivered.
@@ -24,6 +28,9 @@ type Request struct {
 	// AllowKeyOfOther permits a key that does not belong to the activity's actor: a
 	// server that forwards an activity, or a relay, signs with its own.
 	AllowKeyOfOther bool
+
+	// Headers are added to each request (ActivityPub).
+	Headers []activity.Header
 
 	Job       string // Sipher
 	ServerURL string // Sipher

@@ -11,14 +11,20 @@ import "fedpost/internal/activity"
 // the activity once. The server decides by the activity's addressing which of its
 // users see the activity.
 // https://www.w3.org/TR/activitypub/#shared-inbox-delivery
-func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, distinct int) {
+//
+// One request cannot have two sets of headers: differ lists the recipients whose headers
+// are not those of an earlier one at the same target.
+func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, distinct int, differ []int) {
 	place := make(map[string]int, len(rs)) // in targets, by URL
-	seen := make(map[string]bool, len(rs)) // recipients, by their own inbox
-	for _, r := range rs {
-		if seen[r.Inbox] {
+	seen := make(map[string]int, len(rs))  // recipients, by their own inbox
+	for n, r := range rs {
+		if first, ok := seen[r.Inbox]; ok {
+			if rs[first].encoded != r.encoded {
+				differ = append(differ, n)
+			}
 			continue
 		}
-		seen[r.Inbox] = true
+		seen[r.Inbox] = n
 		distinct++
 
 		inbox, shared := r.Inbox, false
@@ -28,12 +34,15 @@ func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, disti
 			inbox, shared = r.SharedInbox, r.SharedInbox != r.Inbox
 		}
 		if i, ok := place[inbox]; ok {
+			if targets[i].Headers != r.encoded {
+				differ = append(differ, n)
+			}
 			targets[i].Stands++
 			targets[i].Shared = targets[i].Shared || shared
 			continue
 		}
 		place[inbox] = len(targets)
-		targets = append(targets, activity.Target{Inbox: inbox, Stands: 1, Shared: shared})
+		targets = append(targets, activity.Target{Inbox: inbox, Stands: 1, Shared: shared, Headers: r.encoded})
 	}
-	return targets, distinct
+	return targets, distinct, differ
 }

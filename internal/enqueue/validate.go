@@ -29,6 +29,7 @@ const maxTTL = 30 * 24 * time.Hour
 type item struct {
 	Request
 	said       protocol.Content
+	headers    activity.Headers
 	targets    []activity.Target
 	recipients int
 }
@@ -46,6 +47,7 @@ func (s *Service) check(ctx context.Context, req Request, f faults) (item, error
 		f.add("/protocol", "is %q; it is one of %q, of which the first is the default", req.Protocol, s.o.Protocols.Offered())
 	}
 	s.checkRecipients(&it, f)
+	it.headers = checkHeaders(req.Headers, headersBytes, f.below("/headers"))
 	s.checkOptions(req, f)
 	if it.Coalesce == activity.CoalesceNone {
 		it.Coalesce = "" // "none" is the default
@@ -57,6 +59,9 @@ func (s *Service) check(ctx context.Context, req Request, f faults) (item, error
 // checkProtocol checks the fields that depend on the protocol.
 func (s *Service) checkProtocol(ctx context.Context, it *item, p protocol.Protocol, f faults) error {
 	s.checkDelivered(it, p.Intake, f)
+	if !p.Intake.Headers {
+		refuseHeaders(it, p.Name, f)
+	}
 	if p.Intake.Single {
 		checkSingle(it, p.Name, f)
 	}
@@ -164,6 +169,18 @@ func checkSingle(it *item, name activity.Protocol, f faults) {
 	}
 }
 
+// refuseHeaders adds a fault for each list of headers: the protocol has none to add to.
+func refuseHeaders(it *item, name activity.Protocol, f faults) {
+	if len(it.Headers) > 0 {
+		f.add("/headers", "does not belong to protocol %q", name)
+	}
+	for i, r := range it.Recipients {
+		if len(r.Headers) > 0 {
+			f.add(fmt.Sprintf("/recipients/%d/headers", i), "does not belong to protocol %q", name)
+		}
+	}
+}
+
 // checkBody reports whether a body of that size can be carried.
 func (s *Service) checkBody(pointer, body string, f faults) bool {
 	switch {
@@ -191,6 +208,9 @@ func (s *Service) checkRecipients(it *item, f faults) {
 		if rs[i].Inbox, err = canonicalInbox(r.Inbox); err != nil {
 			f.add(fmt.Sprintf("/recipients/%d/inbox", i), "%v", err)
 		}
+		if len(r.Headers) > 0 {
+			rs[i].encoded = checkHeaders(r.Headers, recipientHeaders, f.below(fmt.Sprintf("/recipients/%d/headers", i)))
+		}
 		if r.SharedInbox == "" {
 			continue
 		}
@@ -202,7 +222,11 @@ func (s *Service) checkRecipients(it *item, f faults) {
 	if len(*f.list) > before {
 		return
 	}
-	it.targets, it.recipients = collapse(it.Recipients, it.EveryInbox)
+	var differ []int
+	it.targets, it.recipients, differ = collapse(it.Recipients, it.EveryInbox)
+	for _, i := range differ {
+		f.add(fmt.Sprintf("/recipients/%d/headers", i), "differ from those of an earlier recipient at the same inbox or shared inbox; give both the same, or set preferSharedInbox to false")
+	}
 	if n := len(it.targets); n > s.o.Limits.Inboxes {
 		f.add("/recipients", "makes %d inboxes, after duplicates and shared inboxes; the limit is %d: split the list", n, s.o.Limits.Inboxes)
 	}

@@ -62,6 +62,31 @@ func TestBadInputIsNamedAndNothingIsStored(t *testing.T) {
 		"bcc in a list":             {request(body(`{"actor":"a","object":["x",{"as:bcc":["b"]}]}`)), "/activity/object/1/as:bcc", "blind recipients"},
 		"bto within an Undo":        {request(body(`{"actor":"a","object":{"object":{"bto":["b"]}}}`)), "/activity/object/object/bto", "blind recipients"},
 		"permission for sipher":     {sipher(func(r *enqueue.Request) { r.AllowKeyOfOther = true }), "/allowKeyOfOther", "does not belong"},
+		"header of HTTP":            {request(headers("Host: a.example")), "/headers/0/name", `is "Host", which is not allowed`},
+		"hop-by-hop":                {request(headers("Prefer: a", "Transfer-Encoding: chunked")), "/headers/1/name", "not allowed"},
+		"a signature's header":      {request(headers("Signature: x")), "/headers/0/name", "not allowed"},
+		"a body's header":           {request(headers("content-type: text/html")), "/headers/0/name", "not allowed"},
+		"a credential":              {request(headers("Authorization: Bearer x")), "/headers/0/name", "not allowed"},
+		"a cookie":                  {request(headers("COOKIE: x")), "/headers/0/name", "not allowed"},
+		"a date":                    {request(headers("Date: now")), "/headers/0/name", "not allowed"},
+		"a digest":                  {request(headers("Content-Digest: x")), "/headers/0/name", "not allowed"},
+		"what proxies tell":         {request(headers("X-Forwarded-For: 127.0.0.1")), "/headers/0/name", "not allowed"},
+		"only X-":                   {request(headers("X-: 1")), "/headers/0/name", "not allowed"},
+		"no name":                   {request(headers(": 1")), "/headers/0/name", "missing"},
+		"a name with a blank":       {request(headers("X Y: 1")), "/headers/0/name", "no name of a header"},
+		"a name with a line break":  {request(headers("X-A\r\nHost: 1")), "/headers/0/name", "no name of a header"},
+		"a name twice":              {request(headers("X-A: 1", "x-a: 2")), "/headers/1/name", "twice"},
+		"no value":                  {request(headers("X-A:  ")), "/headers/0/value", "missing"},
+		"a value with a line break": {request(headers("X-A: 1\r\nHost: b.example")), "/headers/0/value", "printable ASCII"},
+		"a value in UTF-8":          {request(headers("X-A: ü")), "/headers/0/value", "printable ASCII"},
+		"nine headers":              {request(headers("X-1: 1", "X-2: 1", "X-3: 1", "X-4: 1", "X-5: 1", "X-6: 1", "X-7: 1", "X-8: 1", "X-9: 1")), "/headers", "has 9 entries; the most is 8"},
+		"large headers":             {request(headers("X-1: " + strings.Repeat("x", 4096))), "/headers", "has 4099 bytes; the most is 4096"},
+		"a recipient's header":      {request(ofRecipient(1, "Host: x")), "/recipients/1/headers/0/name", "not allowed"},
+		"a recipient's large ones":  {request(ofRecipient(1, "X-1: "+strings.Repeat("x", 1024))), "/recipients/1/headers", "the most is 1024"},
+		"headers of one inbox":      {request(inbox("https://a.example/i", "https://a.example/i"), ofRecipient(1, "X-1: x")), "/recipients/1/headers", "differ"},
+		"headers of a shared inbox": {request(sharing("https://a.example/inbox"), ofRecipient(0, "X-1: x")), "/recipients/1/headers", "preferSharedInbox"},
+		"sipher, headers":           {sipher(headers("X-1: x")), "/headers", "does not belong"},
+		"sipher, of its target":     {sipher(ofRecipient(0, "X-1: x")), "/recipients/0/headers", "does not belong"},
 		"no recipients":             {request(inbox()), "/recipients", "nobody"},
 		"relative inbox":            {request(inbox("https://a.example/inbox", "/inbox")), "/recipients/1/inbox", "absolute"},
 		"no scheme":                 {request(inbox("a.example/inbox")), "/recipients/0/inbox", "absolute"},
@@ -377,5 +402,63 @@ func TestEmptyListsOfBlindRecipientsTellNothing(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	if _, err := w.enqueue(request(body(`{"actor":"a","bto":[ ],"bcc":null,"object":{"bcc":[],"bto":"","to":"b"}}`))); err != nil {
 		t.Error(err)
+	}
+}
+
+// written are headers as people write them.
+func written(lines ...string) (hs []activity.Header) {
+	for _, l := range lines {
+		name, value, _ := strings.Cut(l, ":")
+		hs = append(hs, activity.Header{Name: name, Value: value, Sign: name == "Collection-Synchronization"})
+	}
+	return hs
+}
+
+func headers(lines ...string) func(*enqueue.Request) {
+	return func(r *enqueue.Request) { r.Headers = written(lines...) }
+}
+
+func ofRecipient(i int, lines ...string) func(*enqueue.Request) {
+	return func(r *enqueue.Request) { r.Recipients[i].Headers = written(lines...) }
+}
+
+func sharing(shared string) func(*enqueue.Request) {
+	return func(r *enqueue.Request) {
+		for i := range r.Recipients {
+			r.Recipients[i].SharedInbox = shared
+		}
+	}
+}
+
+func TestHeadersTravelWithTheActivityAndItsRecipients(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	w.must(request(headers("x-mine:  a b ", "Prefer: return=minimal"), ofRecipient(1, "Collection-Synchronization: url=\"x\"")), enqueue.Queued)
+	got := w.arrived()
+	if len(got) != 1 {
+		t.Fatalf("%d arrived", len(got))
+	}
+	m := got[0].Message
+	all, err := m.Activity.Headers.List()
+	if want := []activity.Header{{Name: "X-Mine", Value: "a b"}, {Name: "Prefer", Value: "return=minimal"}}; err != nil || !slices.Equal(all, want) {
+		t.Errorf("of the activity %+v, %v", all, err)
+	}
+	own, err := m.Deliver.Targets[1].Headers.List()
+	if want := []activity.Header{{Name: "Collection-Synchronization", Value: `url="x"`, Sign: true}}; err != nil || !slices.Equal(own, want) {
+		t.Errorf("of the recipient %+v, %v", own, err)
+	}
+	if m.Deliver.Targets[0].Headers != "" {
+		t.Errorf("of the other recipient %q", m.Deliver.Targets[0].Headers)
+	}
+}
+
+func TestHeadersTellRequestsApart(t *testing.T) {
+	w := newWorld(t, faults.NewPlan())
+	w.must(request(key("k"), headers("X-A: 1")), enqueue.Queued)
+	w.must(request(key("k"), headers("X-A: 1")), enqueue.Duplicate)
+	for _, other := range []enqueue.Request{request(key("k")), request(key("k"), headers("X-A: 2")), request(key("k"), headers("X-A: 1"), ofRecipient(0, "X-B: 1"))} {
+		var mismatch *dedup.MismatchError
+		if _, err := w.enqueue(other); !errors.As(err, &mismatch) {
+			t.Errorf("%+v: %v", other, err)
+		}
 	}
 }

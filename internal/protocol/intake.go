@@ -19,6 +19,8 @@ type Intake struct {
 	// Fields are the fields that this protocol requires and that not every protocol has.
 	// A request with such a field of another protocol is refused.
 	Fields []Field
+	// Headers: callers may add headers to its requests.
+	Headers bool
 	// Signs completes "signs …" in errors, such as "with the server's own identity". It
 	// is set if the protocol does not sign with a key that the request names.
 	Signs string

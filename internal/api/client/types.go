@@ -7,6 +7,7 @@ type (
 	Problem         = contract.Problem
 	Submission      = contract.Submission
 	Recipient       = contract.Recipient
+	Header          = contract.Header
 	Accepted        = contract.Accepted
 	Status          = contract.Status
 	Cancelled       = contract.Cancelled

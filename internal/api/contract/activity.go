@@ -17,6 +17,8 @@ type Submission struct {
 	// AllowKeyOfOther permits a key that is not the activity's actor's, as for
 	// forwarding.
 	AllowKeyOfOther bool `json:"allowKeyOfOther,omitempty"`
+	// Headers are added to each request of the delivery.
+	Headers []Header `json:"headers,omitempty"`
 	// Protocol is activitypub (the default) or sipher.
 	Protocol string `json:"protocol,omitempty"`
 	// Job, ServerURL and Payload are a Sipher job's, which has no Activity.
@@ -83,11 +85,21 @@ type Batch struct {
 type Recipient struct {
 	Inbox       string `json:"inbox"`
 	SharedInbox string `json:"sharedInbox,omitempty"`
+	// Headers are added to each request to it, in place of those of the activity with the
+	// same names.
+	Headers []Header `json:"headers,omitempty"`
+}
+
+// Header is a header that is added to requests of a delivery.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Sign  bool   `json:"sign,omitempty"` // the signature covers it
 }
 
 // MarshalJSON implements json.Marshaler.
 func (r Recipient) MarshalJSON() ([]byte, error) {
-	if r.SharedInbox == "" {
+	if r.SharedInbox == "" && len(r.Headers) == 0 {
 		return json.Marshal(r.Inbox)
 	}
 	type object Recipient // without this method

@@ -93,6 +93,7 @@ type delivery struct {
 	body     string
 	digest   httpsign.Digest
 	keyID    string
+	headers  []activity.Header
 	signer   *httpsign.Signer
 	// failed is the outcome of every attempt if there is no signer.
 	failed outcome.Outcome
@@ -115,6 +116,11 @@ func (p *Protocol) prepare(ctx context.Context, a activity.Activity) *delivery {
 	case errors.Is(err, keys.ErrNotFound):
 		d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried,
 			Err: "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry"}
+	case err == nil:
+		if d.headers, err = a.Headers.List(); err != nil {
+			d.signer = nil
+			d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
+		}
 	case errors.Is(err, httpsign.ErrKey):
 		d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
 	case err != nil:

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
@@ -51,11 +53,15 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 	if !first.Valid() {
 		first = d.signer.First()
 	}
+	extra, err := d.extra(t)
+	if err != nil {
+		return outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
+	}
 	inbox, moved := t.Inbox, false
 	forms := httpsign.Forms(first, hasQuery(inbox))
 	var refusals []refusal
 	for n := 0; ; {
-		a, err := d.post(ctx, inbox, forms[n], done)
+		a, err := d.post(ctx, inbox, extra, forms[n], done)
 		done = nil
 		if err != nil {
 			return failure(err)
@@ -112,14 +118,14 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 
 // post sends the activity once. done ends the caller's turn for signing, if the caller
 // has one. If signing fails, the error wraps errSigning.
-func (d *delivery) post(ctx context.Context, inbox string, form httpsign.Form, done func()) (outbound.Answer, error) {
+func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, done func()) (outbound.Answer, error) {
 	if done == nil {
 		var err error
 		if done, err = d.protocol.Client.Turn(ctx, true); err != nil {
 			return outbound.Answer{}, err
 		}
 	}
-	r, err := d.request(ctx, inbox, form)
+	r, err := d.request(ctx, inbox, extra, form)
 	done()
 	if err != nil {
 		return outbound.Answer{}, err
@@ -127,14 +133,36 @@ func (d *delivery) post(ctx context.Context, inbox string, form httpsign.Form, d
 	return d.protocol.Client.Do(ctx, r)
 }
 
-func (d *delivery) request(ctx context.Context, inbox string, form httpsign.Form) (*http.Request, error) {
+// extra returns the headers that the caller adds to requests to t: those of the activity,
+// and in place of the same names those of the recipient.
+func (d *delivery) extra(t activity.Target) ([]activity.Header, error) {
+	own, err := t.Headers.List()
+	if err != nil || len(own) == 0 {
+		return d.headers, err
+	}
+	all := slices.Clone(own)
+	for _, h := range d.headers {
+		if !slices.ContainsFunc(own, func(o activity.Header) bool { return o.Name == h.Name }) {
+			all = append(all, h)
+		}
+	}
+	return all, nil
+}
+
+func (d *delivery) request(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form) (*http.Request, error) {
 	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.body)
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", ContentType)
 	r.Header.Set("Accept", accept)
-	if err := d.signer.Sign(r, form, d.digest, d.protocol.Now()); err != nil {
+	var signed []string
+	for _, h := range extra {
+		if r.Header.Set(h.Name, h.Value); h.Sign {
+			signed = append(signed, strings.ToLower(h.Name))
+		}
+	}
+	if err := d.signer.Sign(r, form, d.digest, d.protocol.Now(), signed...); err != nil {
 		return nil, fmt.Errorf("%w: %w", errSigning, err)
 	}
 	return r, nil

@@ -14,7 +14,7 @@ func Register(p *Protocol, policy retry.Policy) protocol.Protocol {
 		Name: activity.ActivityPub,
 		Intake: protocol.Intake{
 			Body: protocol.JSON, Missing: "give the activity to deliver, a JSON object",
-			Inspector: inspector{}, Fields: []protocol.Field{protocol.KeyID},
+			Inspector: inspector{}, Fields: []protocol.Field{protocol.KeyID}, Headers: true,
 		},
 		Delivery: protocol.Delivery{Policy: policy, Wait: outbound.MaxWait},
 	}

@@ -3,6 +3,7 @@ package httpsign
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -12,14 +13,15 @@ import (
 var cavageHeaders = []string{"(request-target)", "host", "date", "digest", "content-type"}
 
 // signCavage signs r as draft-cavage-http-signatures-12 says. target is the text to sign
-// as the request target.
+// as the request target, and extra are further headers to sign.
 //
 // For an RSA key the algorithm is named rsa-sha256. The draft deprecates this name in
 // favour of hs2019, but old receivers know only rsa-sha256, and no receiver refuses it.
 // For an Ed25519 key the draft has only the name hs2019.
-func (s *Signer) signCavage(r *http.Request, d Digest, target string) error {
+func (s *Signer) signCavage(r *http.Request, d Digest, target string, extra []string) error {
 	r.Header.Set("Digest", d.Header())
-	base, err := cavageBase(r, target, cavageHeaders)
+	headers := slices.Concat(cavageHeaders, extra)
+	base, err := cavageBase(r, target, headers)
 	if err != nil {
 		return err
 	}
@@ -32,7 +34,7 @@ func (s *Signer) signCavage(r *http.Request, d Digest, target string) error {
 		algorithm = "rsa-sha256"
 	}
 	r.Header.Set("Signature", fmt.Sprintf(`keyId="%s",algorithm="%s",headers="%s",signature="%s"`,
-		s.keyID, algorithm, strings.Join(cavageHeaders, " "), sig))
+		s.keyID, algorithm, strings.Join(headers, " "), sig))
 	return nil
 }
 

@@ -10,8 +10,8 @@
 // activity and not once per recipient. The package does not verify signatures: fedpost
 // receives no activities.
 //
-// The header Collection-Synchronization (FEP-8fcf) is not sent: its value depends on who
-// follows whom on each server, which only the caller knows.
+// Further headers are signed where the caller asks for it: Collection-Synchronization
+// (FEP-8fcf) needs that, and only the caller knows its value.
 package httpsign
 
 import (
@@ -119,19 +119,19 @@ func CheckKeyID(id string) error {
 // Sign signs r in form f. d is the digest of r's body, and now the time of sending. Sign
 // sets the Date header and the headers of f, and removes the headers of the other forms,
 // so that a request can be signed again. Set Content-Type before; do not change the URL or
-// a signed header afterwards.
-func (s *Signer) Sign(r *http.Request, f Form, d Digest, now time.Time) error {
+// a signed header afterwards. extra are names of further headers to sign, in lower case.
+func (s *Signer) Sign(r *http.Request, f Form, d Digest, now time.Time, extra ...string) error {
 	for _, h := range []string{"Signature", "Signature-Input", "Digest", "Content-Digest"} {
 		r.Header.Del(h)
 	}
 	r.Header.Set("Date", now.UTC().Format(http.TimeFormat))
 	switch f {
 	case Cavage:
-		return s.signCavage(r, d, r.URL.RequestURI())
+		return s.signCavage(r, d, r.URL.RequestURI(), extra)
 	case CavagePath:
-		return s.signCavage(r, d, r.URL.EscapedPath())
+		return s.signCavage(r, d, r.URL.EscapedPath(), extra)
 	case RFC9421:
-		return s.signRFC9421(r, d, now)
+		return s.signRFC9421(r, d, now, extra)
 	default:
 		return fmt.Errorf("sign request: unknown signature form %q", f)
 	}

@@ -3,6 +3,7 @@ package httpsign
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,16 +16,17 @@ var rfc9421Components = []string{"@method", "@target-uri", "content-digest"}
 // signRFC9421 signs r as RFC 9421 says. The algorithm is optional there, but fedpost
 // names it: an RSA key does not say whether the signature is PKCS#1 v1.5 or PSS, and
 // libraries guess differently (section 3.2 requires only that the name fits the key).
-func (s *Signer) signRFC9421(r *http.Request, d Digest, now time.Time) error {
+func (s *Signer) signRFC9421(r *http.Request, d Digest, now time.Time, extra []string) error {
 	r.Header.Set("Content-Digest", d.ContentHeader())
 	alg := "ed25519"
 	if s.rsa {
 		alg = "rsa-v1_5-sha256"
 	}
+	components := slices.Concat(rfc9421Components, extra)
 	// New has called CheckKeyID, so nothing in these strings needs escaping.
 	params := fmt.Sprintf(`("%s");created=%d;keyid="%s";alg="%s"`,
-		strings.Join(rfc9421Components, `" "`), now.Unix(), s.keyID, alg)
-	base, err := rfc9421Base(r, rfc9421Components, params)
+		strings.Join(components, `" "`), now.Unix(), s.keyID, alg)
+	base, err := rfc9421Base(r, components, params)
 	if err != nil {
 		return err
 	}

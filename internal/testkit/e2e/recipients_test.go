@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/testkit/fediverse"
 )
 
 func submission(body, key string, recipients ...string) client.Submission {
@@ -35,6 +37,22 @@ func sharedInbox(t *testing.T, w *World) {
 	}
 	if n := len(w.Everyone(id)); n != 3 {
 		t.Errorf("%d inboxes are listed, want 3", n)
+	}
+
+	// Headers of the activity and of a recipient come along, also on a later try.
+	later := w.Remote()
+	later.Then(fediverse.Status(503))
+	s = submission(note("headers"), "", other.URL("/users/c/inbox"))
+	s.Headers = []client.Header{{Name: "X-All", Value: "1"}}
+	s.Recipients = append(s.Recipients, client.Recipient{Inbox: later.URL("/inbox"), Headers: []client.Header{{Name: "collection-synchronization", Value: `digest="00"`, Sign: true}}})
+	w.Ends(w.Accept(s).ID, map[string]int{"delivered": 2})
+	for _, p := range later.Posts() {
+		if p.Refused != nil || p.Header.Get("X-All") != "1" || p.Header.Get("Collection-Synchronization") != `digest="00"` || !strings.Contains(p.Header.Get("Signature"), "collection-synchronization") {
+			t.Errorf("sent with %v, refused: %v", p.Header, p.Refused)
+		}
+	}
+	if ps := other.Posts(); len(later.Posts()) != 2 || ps[len(ps)-1].Header.Get("X-All") != "1" || ps[len(ps)-1].Header.Get("Collection-Synchronization") != "" {
+		t.Errorf("%d tries, and the other got %v", len(later.Posts()), ps[len(ps)-1].Header)
 	}
 
 	every := false
