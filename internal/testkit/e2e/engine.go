@@ -41,7 +41,7 @@ type Engine struct {
 	require func(t testing.TB)
 	// environ makes queues and table for a process of its own; nil if it brings
 	// its engine along.
-	environ func(t testing.TB) map[string]string
+	environ func(t testing.TB, typ queue.Type) map[string]string
 	open    func(t testing.TB, typ queue.Type) Ports
 }
 
@@ -116,7 +116,7 @@ func AWS() Engine {
 
 // awsEnviron makes queues, a table and a sealing key, and returns the settings
 // that name them.
-func awsEnviron(t testing.TB) map[string]string {
+func awsEnviron(t testing.TB, typ queue.Type) map[string]string {
 	t.Helper()
 	endpoint := cmp.Or(awstest.Env("AWS_ENDPOINT_URL_SQS"), awstest.Env("AWS_ENDPOINT_URL"))
 	environ := map[string]string{
@@ -137,7 +137,7 @@ func awsEnviron(t testing.TB) map[string]string {
 	}
 	environ["KMS_KEY_ID"] = aws.ToString(key.KeyMetadata.KeyId)
 	environ["TABLE_NAME"] = awstest.TableName(t)
-	for n, url := range awstest.QueueURLs(t, awstest.Settings{Visibility: visibility}) {
+	for n, url := range awstest.QueueURLs(t, awstest.Settings{Visibility: visibility, Type: typ}) {
 		environ["QUEUE_URL_"+strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))] = url
 	}
 	return environ

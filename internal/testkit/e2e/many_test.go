@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/testkit/fediverse"
 )
 
@@ -16,6 +17,7 @@ import (
 var heavy = []scenario{
 	{"TheHighestNumberOfRecipients", patient, many},
 	{"UrgentOnesPassAFlood", patient, priorities},
+	{"UrgentOnesPassAFloodOnFIFOQueues", Options{Settings: patient.Settings, QueueType: queue.FIFO}, priorities},
 }
 
 // patient is for what must not time out because this machine is slow.

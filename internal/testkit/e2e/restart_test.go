@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/testkit/fediverse"
 )
 
@@ -25,7 +26,14 @@ const (
 // TestC3WhatWasAcceptedSurvivesKill9 kills `fedpost up` at random moments while
 // activities are submitted and delivered. In the end every accepted activity is delivered,
 // and no delivery happens twice unless a server answered it just before a kill.
-func TestC3WhatWasAcceptedSurvivesKill9(t *testing.T) { crash(t, Embedded(), 4, 2*time.Second) }
+func TestC3WhatWasAcceptedSurvivesKill9(t *testing.T) {
+	crash(t, Embedded(), queue.Standard, 4, 2*time.Second)
+}
+
+// TestC3WhatLiesOnFIFOQueuesSurvivesKill9 does the same with FIFO queues.
+func TestC3WhatLiesOnFIFOQueuesSurvivesKill9(t *testing.T) {
+	crash(t, Embedded(), queue.FIFO, 4, 2*time.Second)
+}
 
 // slow is how long one inbox of each fan-out takes to answer: longer than outcomes
 // may wait to be noted, so that kills find some that are noted and not recorded.
@@ -33,20 +41,23 @@ const slow = 1500 * time.Millisecond
 
 // TestC3WhatWasAcceptedSurvivesKill9OnAWS takes longer: nobody can tell there
 // that the process is dead, so its messages and claims have to lapse.
-func TestC3WhatWasAcceptedSurvivesKill9OnAWS(t *testing.T) { crash(t, AWS(), 2, 6*time.Second) }
+func TestC3WhatWasAcceptedSurvivesKill9OnAWS(t *testing.T) {
+	crash(t, AWS(), queue.Standard, 2, 6*time.Second)
+}
 
 // crash kills a process several times. gap is how long a delivery may have been
 // answered and not yet be recorded: the engine records every second what is
 // settled, and writes take their time.
-func crash(t *testing.T, e Engine, kills int, gap time.Duration) {
+func crash(t *testing.T, e Engine, typ queue.Type, kills int, gap time.Duration) {
 	e.Require(t)
 	t.Parallel()
 	const each = 60
 	command, data := Build(t), t.TempDir()
-	var environ map[string]string
+	environ := map[string]string{}
 	if e.environ != nil {
-		environ = e.environ(t)
+		environ = e.environ(t, typ)
 	}
+	environ["QUEUE_TYPE"] = string(typ)
 	w := &World{Engine: e, t: t, keys: publicKeys{}}
 	p := Up(t, command, data, environ)
 	w.Client = &client.Client{Base: p.URL}

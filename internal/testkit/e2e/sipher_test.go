@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/testkit/sipherpeer"
 )
@@ -24,8 +25,9 @@ func sipherIdentity(t testing.TB) (Options, *sipherpeer.Peer) {
 
 // sipher meets a server, announces a follow to it and sends it posts: one is
 // refused at first, one is answered with what is no acknowledgement.
-func sipher(t *testing.T, e Engine) {
+func sipher(t *testing.T, e Engine, typ queue.Type) {
 	options, us := sipherIdentity(t)
+	options.QueueType = typ
 	w := Open(t, e, options)
 	peer := sipherpeer.Start(t, "")
 	submit := func(job, path, payload string) string {
@@ -69,10 +71,12 @@ func sipher(t *testing.T, e Engine) {
 	}
 }
 
-func TestSipherOnTheEmbeddedEngine(t *testing.T) { sipher(t, Embedded()) }
+func TestSipherOnTheEmbeddedEngine(t *testing.T) { sipher(t, Embedded(), queue.Standard) }
+
+func TestSipherOnFIFOQueues(t *testing.T) { sipher(t, Embedded(), queue.FIFO) }
 
 func TestSipherOnTheAWSEngine(t *testing.T) {
 	e := AWS()
 	e.Require(t)
-	sipher(t, e)
+	sipher(t, e, queue.Standard)
 }

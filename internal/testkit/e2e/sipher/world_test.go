@@ -122,7 +122,7 @@ func start(t testing.TB, network http.RoundTripper, o options) *fedpost {
 		configs[n] = sqlite.QueueConfig{Visibility: q.Visibility, MaxReceives: q.MaxReceives, Retention: q.Retention}
 	}
 	var err error
-	if f.engine, err = sqlite.Open(context.Background(), sqlite.Memory, sqlite.Options{Queues: configs}); err != nil {
+	if f.engine, err = sqlite.Open(context.Background(), sqlite.Memory, sqlite.Options{Queues: configs, Type: settings.Queueing.Type}); err != nil {
 		t.Fatal(err)
 	}
 	sealer, err := keys.OpenLocalSealer(filepath.Join(t.TempDir(), "sealing.key"))
