@@ -69,6 +69,7 @@ func TestSoak(t *testing.T) {
 	close(s.calm)
 	if usage != nil {
 		usage.stop()
+		usage.flat()
 	}
 	t.Logf("%d deliveries of %d activities handed over in %s", s.planned.Load(), len(s.accepted), loaded.Round(time.Millisecond))
 	states := s.ends()
@@ -80,9 +81,6 @@ func TestSoak(t *testing.T) {
 	s.once()
 	s.counted(states)
 	idle(t, s.client)
-	if usage != nil {
-		usage.flat()
-	}
 }
 
 // troubled are servers, three quarters of which are well: of each trouble there

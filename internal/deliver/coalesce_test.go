@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
 	"fedpost/internal/testkit/world"
 )
 
@@ -64,6 +66,35 @@ func TestC1AnUpdateThatBringsNoNewsIsNotSent(t *testing.T) {
 	w.Expect(third, map[string]activity.State{inbox: activity.Delivered})
 	if by := w.States(second)[inbox].By; by != first {
 		t.Errorf("redundant by %q", by)
+	}
+}
+
+// TestC1WhatAWorkerDeliveredBeforeItDiedMakesTheNextRedundant: its journal has what inbox a
+// took; it died before it told the coalescer.
+func TestC1WhatAWorkerDeliveredBeforeItDiedMakesTheNextRedundant(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const a, b = "https://a.example/inbox", "https://b.example/inbox"
+	first := w.Send(about(w, "Update", "same"), a, b)
+	chunk := message.Unit{Activity: first, Position: message.Whole}
+	known, err := w.Store.Inspect(t.Context(), chunk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known.Journal = "journal"
+	if _, err := w.Store.Claim(t.Context(), chunk, known, "worker", w.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	took := ledger.Recipient{Target: activity.Target{Inbox: a, Stands: 1}, State: activity.Delivered, Attempts: 1, LastStatus: 202, UpdatedAt: w.Now()}
+	if err := w.Store.Note(t.Context(), "journal", 0, []ledger.Note{{Unit: chunk, Recipients: []ledger.Recipient{took}, Forget: w.Now().Add(30 * day)}}); err != nil {
+		t.Fatal(err)
+	}
+	w.Run(5*time.Minute, time.Second)
+	w.Expect(first, map[string]activity.State{a: activity.Delivered, b: activity.Delivered})
+	second := w.Send(about(w, "Update", "same"), a, b)
+	w.Run(time.Second, time.Second)
+	w.Expect(second, map[string]activity.State{a: activity.Redundant, b: activity.Redundant})
+	if n := len(w.Servers.Accepted()[first]); n != 1 {
+		t.Errorf("%d inboxes were sent the first, want b only", n)
 	}
 }
 

@@ -187,16 +187,32 @@ func (u *unit) splitOff(ctx context.Context) error {
 
 // note tells the coalescer which inboxes now have this activity.
 func (u *unit) note(ctx context.Context) error {
-	if u.Coalesce == nil || u.a.Coalesce != activity.CoalesceLatest {
-		return nil
-	}
 	var ts []activity.Target
 	for _, j := range u.jobs {
 		if j.state == activity.Delivered {
 			ts = append(ts, j.target)
 		}
 	}
-	if len(ts) == 0 {
+	return u.noteDelivered(ctx, ts)
+}
+
+// noteKnown tells the coalescer what a worker delivered that did not end its claim. The
+// worker noted it in its journal, and may have died before it told the coalescer.
+func (u *unit) noteKnown(ctx context.Context) error {
+	var ts []activity.Target
+	for i, t := range u.d.Targets {
+		if u.single() {
+			i = u.d.Position
+		}
+		if u.known.Recipients[i].State == activity.Delivered {
+			ts = append(ts, t)
+		}
+	}
+	return u.noteDelivered(ctx, ts)
+}
+
+func (u *unit) noteDelivered(ctx context.Context, ts []activity.Target) error {
+	if len(ts) == 0 || u.Coalesce == nil || u.a.Coalesce != activity.CoalesceLatest {
 		return nil
 	}
 	if err := u.Coalesce.Delivered(ctx, u.a, ts); err != nil {

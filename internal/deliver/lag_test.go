@@ -1,6 +1,7 @@
 package deliver_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,5 +39,42 @@ func TestALimitedHostGetsItsDeliveriesWhileTheQueueLags(t *testing.T) {
 		if most := rate * (r.At.Sub(start).Minutes() + 5); float64(sent) > most {
 			t.Errorf("%d were sent within %s at %d a minute", sent, r.At.Sub(start), rate)
 		}
+	}
+}
+
+// TestALimitedHostGetsItsOrderedDeliveriesWhileTheQueueLags: each is received minutes after
+// its slot, and order holds.
+func TestALimitedHostGetsItsOrderedDeliveriesWhileTheQueueLags(t *testing.T) {
+	const keys, each, rate = 10, 3, 10
+	w := world.New(t, world.Options{})
+	limitTo(t, w, "slow.example", rate)
+	var ids []activity.ID
+	order := map[activity.ID]int{}
+	for i := range keys * each {
+		a := w.Activity("Create")
+		a.OrderingKey = fmt.Sprint("thread ", i%keys)
+		id := w.Send(a, "https://slow.example/inbox")
+		ids = append(ids, id)
+		order[id] = i
+	}
+	for minute := range 180 {
+		if minute%5 == 0 {
+			w.Work()
+		}
+		w.Clock.Advance(time.Minute)
+		if err := w.Checks.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done := counts(w, ids)[activity.Delivered]; done < len(ids) {
+		t.Errorf("%d of %d are delivered within three hours at %d a minute", done, len(ids), rate)
+	}
+	last := map[int]int{}
+	for _, r := range w.Servers.Got() {
+		n := order[r.Activity.ID]
+		if before, ok := last[n%keys]; ok && n < before {
+			t.Errorf("activity %d of thread %d came after %d", n/keys, n%keys, before/keys)
+		}
+		last[n%keys] = n
 	}
 }

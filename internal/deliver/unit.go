@@ -126,7 +126,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 	}
 	u.list()
 	if u.known.Lapsed {
-		if err := u.keepForRetry(ctx, u.noted()); err != nil {
+		if err := errors.Join(u.keepForRetry(ctx, u.noted()), u.noteKnown(ctx)); err != nil {
 			return nil, disposition{}, err
 		}
 	}
