@@ -134,9 +134,11 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 	later, _, _ := strings.Cut(out, " ")
 	b.act("/activities/"+later+"/cancel", nil, "The activity is cancelled")
 	t.run([]string{"status", later}, "cancelled")
+	b.act("/activities/"+id[1]+"/forget", nil, "The activity is forgotten")
+	t.fails("404", "status", id[1])
 	b.see("/activities?id=nonsense", "None.")
 	b.see("/activities/nonsense", "an id has 26 letters")
-	b.see("/activities?actor="+url.QueryEscape("https://social.example/users/frida"), "/activities/"+later, "/activities/"+id[1])
+	b.see("/activities?actor="+url.QueryEscape("https://social.example/users/frida"), "/activities/"+later)
 	b.see("/servers?name=a+b", "not usable")
 
 	b.act("/keys/new", url.Values{"id": {"https://social.example/users/kim#main-key"}, "type": {"ed25519"}}, "The key is made")

@@ -109,6 +109,7 @@ func (p *Page) activity(v *visit) error {
 	if a.Open > 0 && a.Status.Status != "cancelled" {
 		a.Actions = append(a.Actions, action{"cancel", "Cancel", here + "/cancel", true})
 	}
+	a.Actions = append(a.Actions, action{"forget", "Forget", here + "/forget", true})
 	v.show(http.StatusOK, "activity", view{Title: "Activity " + clean(a.ID), Nav: "activities", Refresh: 10, Data: a})
 	return nil
 }

@@ -17,6 +17,13 @@ func aboutActivity(act string, a contract.Status) (question, bool) {
 				"It cannot be undone.",
 			},
 		},
+		"forget": {
+			Title: "Forget this activity?", Yes: "Forget it for good", Danger: true,
+			Says: []string{
+				"It is cancelled, and its body and its recipients are forgotten: for what should not be kept.",
+				"Who has it already keeps it: send a Delete to take it back.",
+			},
+		},
 		"retry": {
 			Title: "Try this activity again?", Yes: "Try again",
 			Says: []string{
@@ -57,6 +64,11 @@ func (p *Page) actActivity(v *visit) error {
 			return err
 		}
 		return v.back(back, "cancel")
+	case "forget":
+		if err := v.do(http.MethodDelete, activityPath(id), nil, nil); err != nil {
+			return err
+		}
+		return v.back("/activities", "forget-activity")
 	case "retry":
 		done, err := v.retryActivity(id)
 		if err != nil {

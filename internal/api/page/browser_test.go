@@ -59,6 +59,7 @@ func TestThePageInABrowser(t *testing.T) {
 		`PUT /v1/webhooks/app {"url":"https://social.example/hooks/fedpost","types":["server.gone"]}`,
 		`DELETE /v1/webhooks/old`,
 		`POST /v1/activities/` + anActivity + `/retry {}`,
+		`DELETE /v1/activities/` + anActivity,
 		`POST /v1/activities/` + anActivity + `/cancel`,
 	}
 	if did := trimmed(s.api.did()); !slices.Equal(did, want) {

@@ -291,6 +291,9 @@ func someEvents(n int, next string) contract.Events {
 			e.Activity = &contract.About{Type: "Create"}
 			e.Count, e.Since = i, night.Add(-48*time.Hour)
 		}
+		if kind == events.ActivityDone {
+			e.Host, e.Reason, e.ActivityID, e.Activity = "", "4 delivered, 1 failed", anActivity, &contract.About{ID: "https://social.example/a/1", Type: "Create"}
+		}
 		page.Events = append(page.Events, e)
 	}
 	return page

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,9 +41,8 @@ const (
 
 func (p *Page) dead(v *visit) error {
 	l := deadList{Host: strings.TrimSpace(v.r.URL.Query().Get("host"))}
-	query := url.Values{}
 	if l.Host != "" {
-		query = v.query("host", "cursor")
+		query := v.query("host", "cursor")
 		query.Set("limit", "50")
 		var page contract.DeadLetters
 		if err := v.get("/v1/dead-letters", query, &page); err != nil {
@@ -65,7 +65,7 @@ func (p *Page) dead(v *visit) error {
 
 // someDead reads the newest dead letters, page by page up to a bound.
 func (v *visit) someDead() (all contract.DeadLetters, err error) {
-	query := url.Values{"limit": {"200"}}
+	query := url.Values{"limit": {strconv.Itoa(deadPage)}}
 	for range deadPages {
 		var page contract.DeadLetters
 		if err := v.get("/v1/dead-letters", query, &page); err != nil {

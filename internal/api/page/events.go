@@ -27,6 +27,7 @@ var about = []struct{ text, name, types string }{
 	{"All", "", ""},
 	{"Servers and webhooks", "servers", "server.unhealthy,server.exhausted,server.gone,server.recovered,webhook.disabled"},
 	{"Recipients that are gone", "gone", "recipient.gone"},
+	{"Activities that are done", "done", "activity.done"},
 	{"Refused and given up", "failed", "recipient.failed,recipient.dead"},
 }
 

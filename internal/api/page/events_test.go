@@ -18,6 +18,10 @@ func TestEventsAreShownTheNewestFirst(t *testing.T) {
 	if newest, oldest := strings.Index(p.text, "host39.example"), strings.Index(p.text, "host0.example"); newest > oldest {
 		t.Error("the oldest is first")
 	}
+	v.says(p, 200, "https://social.example/a/1", "4 delivered, 1 failed")
+	if strings.Contains(p.text, `href="/servers/"`) {
+		t.Error("an event without a server leads to one")
+	}
 	s.api.asked = nil
 	v.says(v.get("/events?about=servers"), 200, `aria-current="true">Servers and webhooks`)
 	if want := "/v1/events?after=recent&limit=1000&type=" + url.QueryEscape("server.unhealthy,server.exhausted,server.gone,server.recovered,webhook.disabled"); len(s.api.asked) != 1 || s.api.asked[0] != want {

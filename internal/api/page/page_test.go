@@ -403,6 +403,7 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 		{down + "/limit", "a minute", []string{"perMinute", "60", "burst", "5"}, "limit is set", `PUT /v1/servers/mastodon.down.example {"rateLimit":{"perMinute":60,"burst":5}}`},
 		{"/servers/limited.example/limit", `value="60"`, []string{"perMinute", "0"}, "limit is lifted", `PUT /v1/servers/limited.example {}`},
 		{"/activities/" + anActivity + "/cancel", "4\u202f711 have it already", nil, "The activity is cancelled", "POST /v1/activities/" + anActivity + "/cancel"},
+		{"/activities/" + anActivity + "/forget", "send a Delete", nil, "The activity is forgotten", "DELETE /v1/activities/" + anActivity},
 		{"/activities/" + anActivity + "/retry", "9 recipients that failed and 2 that are dead", nil, "They are tried again", "POST /v1/activities/" + anActivity + "/retry {}"},
 		{"/servers/gone.example/forget", "counts as healthy", nil, "is forgotten", `DELETE /v1/servers/gone.example`},
 		{"/dead/drop?host=hub.example", "nothing is left to try", []string{"host", "hub.example"}, "are dropped", `DELETE /v1/dead-letters`},

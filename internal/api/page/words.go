@@ -85,6 +85,7 @@ var done = map[string]string{
 	"key-deleted":     "The key is deleted.",
 	"drop":            "They are dropped. Their recipients stay dead.",
 	"drop-more":       "The first of them are dropped. There are more: repeat it.",
+	"forget-activity": "The activity is forgotten.",
 	"forget":          "What was recorded of the server is forgotten.",
 	"test":            "The test event is on its way: this is what becomes of it.",
 	"webhook-changed": "The webhook is changed.",

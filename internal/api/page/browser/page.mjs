@@ -143,6 +143,7 @@ const places = {
     ["/webhooks", "Change app", async () => page.check("[value='server.gone']"), "Change it", "is changed"],
     ["/webhooks", "Delete old", null, "Delete it", "is deleted"],
     ["/activities/" + activity, "Retry", null, "Try again", "tried again"],
+    ["/activities/" + activity, "Forget", null, "Forget it for good", "The activity is forgotten"],
     ["/activities/" + activity, "Cancel", null, "Cancel the activity", "The activity is cancelled"],
   ]) {
     await page.goto(base + from);
