@@ -56,6 +56,9 @@ type Ports struct {
 	Metrics stats.Metrics
 	// Tally counts for statistics; nil gives each function a tally of its own.
 	Tally *stats.Tally
+	// Bus, if not nil, takes all events besides; BusName is its name.
+	Bus     Bus
+	BusName string
 	// Bell wakes readers of the feed of events in this process; nil: they poll.
 	Bell *events.Bell
 	// keepEvents is how long events are kept; 0: the default.
@@ -69,6 +72,18 @@ type Ports struct {
 	Now func() time.Time
 	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
 	Random func() float64
+}
+
+// Bus is an event bus.
+type Bus interface {
+	Put(ctx context.Context, all []BusEvent) error
+}
+
+// BusEvent is an event for a Bus.
+type BusEvent struct {
+	Type string
+	Time time.Time
+	JSON string
 }
 
 func (p Ports) now() func() time.Time {

@@ -42,7 +42,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	}
 	notes := enqueue.Notes{Noter: p.coalesce(pol), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
-		Servers: s, Events: s, Lot: p.lot(circuit),
+		Servers: s, Events: s, Forward: p.forward(), Lot: p.lot(circuit),
 		Prober:    healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
 		Agenda:    &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, SetAside: aside.SetAside, Log: p.Log},
 		Protocols: protocols, Limits: ratelimit.Limiter{Store: s, Now: p.now()},

@@ -89,3 +89,22 @@ func (p Ports) handOver(ctx context.Context, all []webhook.Sending) error {
 	}
 	return errors.Join(message.Send(ctx, p.sender, ms)...)
 }
+
+// forward returns a function that puts new events on the bus; nil if there is none.
+func (p Ports) forward() func(context.Context) error {
+	if p.Bus == nil {
+		return nil
+	}
+	s := p.store()
+	return events.Forwarder{Store: s, Marks: s, Reader: "bus " + p.BusName, Put: func(ctx context.Context, all []events.Event) error {
+		entries := make([]BusEvent, len(all))
+		for i, e := range all {
+			text, err := contract.Encode(contract.EventOf(e))
+			if err != nil {
+				return err
+			}
+			entries[i] = BusEvent{Type: string(e.Kind), Time: e.Time, JSON: string(text)}
+		}
+		return p.Bus.Put(ctx, entries)
+	}}.Run
+}

@@ -58,6 +58,8 @@ type Config struct {
 	Limits ratelimit.Booker
 	// Events, if not nil, tells which activities are done.
 	Events Finisher
+	// Forward, if not nil, passes new events on.
+	Forward func(context.Context) error
 	// Protocols have work of their own to be done every minute.
 	Protocols protocol.Set
 
@@ -138,6 +140,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	if r.Events != nil {
 		wg.Go(func() { fail(r.Events.FinishDue(ctx, now)) })
+	}
+	if r.Forward != nil {
+		wg.Go(func() { fail(r.Forward(ctx)) })
 	}
 	for _, p := range r.Protocols {
 		if p.Upkeep != nil {

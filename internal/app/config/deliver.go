@@ -113,6 +113,11 @@ type Events struct {
 	Retention time.Duration `env:"EVENT_RETENTION" min:"1d" max:"365d" help:"how long events can be read: 1d to 365d"`
 }
 
+// EventBus is where the scheduled function puts events on AWS.
+type EventBus struct {
+	Name string `env:"EVENT_BUS_NAME" help:"the EventBridge bus that events are put on, besides the feed and webhooks: its name; empty for none"`
+}
+
 // Concurrency bounds what one invocation does at a time.
 type Concurrency struct {
 	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`

@@ -53,6 +53,7 @@ type HealthCheck struct {
 	Circuit     Circuit
 	Outbound    Outbound
 	Events      Events
+	EventBus    EventBus
 	Concurrency Concurrency
 	Sipher      Sipher
 	Metrics     Metrics

@@ -25,6 +25,7 @@ import (
 	"fedpost/internal/app/lambda/sqsevent"
 	"fedpost/internal/engine/awssdk"
 	"fedpost/internal/engine/dynamodb"
+	"fedpost/internal/engine/eventbridge"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqs"
 	"fedpost/internal/keys/kms"
@@ -123,9 +124,16 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 		return nil, err
 	}
 	log = from(c.Log.Level, log)
-	p, _, err := ports(c.Queueing, c.Queues, c.Table, log)
+	p, cfg, err := ports(c.Queueing, c.Queues, c.Table, log)
 	if err != nil {
 		return nil, err
+	}
+	if c.EventBus.Name != "" {
+		client, err := awssdk.EventBridge(cfg, os.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		p.Bus, p.BusName = bus{eventbridge.Bus{Client: client, Name: c.EventBus.Name}}, c.EventBus.Name
 	}
 	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
 	p.Metrics = meter
@@ -193,4 +201,16 @@ func flush(ctx context.Context, m *metrics.Meter, log *slog.Logger) {
 	if err := m.Flush(ctx); err != nil {
 		log.ErrorContext(ctx, "counts of this invocation are lost", "error", err)
 	}
+}
+
+// bus is EventBridge as package app asks for it.
+type bus struct{ eventbridge.Bus }
+
+// Put implements app.Bus.
+func (b bus) Put(ctx context.Context, all []app.BusEvent) error {
+	entries := make([]eventbridge.Entry, len(all))
+	for i, e := range all {
+		entries[i] = eventbridge.Entry(e)
+	}
+	return b.Bus.Put(ctx, entries)
 }

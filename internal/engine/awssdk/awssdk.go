@@ -24,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
@@ -126,6 +127,15 @@ func KMS(cfg aws.Config, env Getenv) (*kms.Client, error) {
 		return nil, err
 	}
 	return kms.NewFromConfig(cfg, func(o *kms.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
+}
+
+// EventBridge returns a client for EventBridge.
+func EventBridge(cfg aws.Config, env Getenv) (*eventbridge.Client, error) {
+	url, err := endpoint(env, "EVENTBRIDGE")
+	if err != nil {
+		return nil, err
+	}
+	return eventbridge.NewFromConfig(cfg, func(o *eventbridge.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
 }
 
 // endpoint returns the endpoint that the environment names for a service, nil

@@ -243,6 +243,27 @@ var feed = group{"feed", []testCase{
 			}
 		}
 	}},
+	{"AMarkIsMovedByOneReaderAtATime", func(b *bed) {
+		reader := "bus " + string(b.newID())
+		cursor, version, err := b.Mark(b.ctx, reader)
+		b.must(err)
+		if cursor != "" || version != "" {
+			b.t.Errorf("a new reader is at %q", cursor)
+		}
+		first, err := b.SetMark(b.ctx, reader, "a", "")
+		b.must(err)
+		if _, err := b.SetMark(b.ctx, reader, "x", ""); !errors.Is(err, events.ErrChanged) {
+			b.t.Errorf("begun again: %v", err)
+		}
+		_, err = b.SetMark(b.ctx, reader, "b", first)
+		b.must(err)
+		if _, err := b.SetMark(b.ctx, reader, "x", first); !errors.Is(err, events.ErrChanged) {
+			b.t.Errorf("moved from an old version: %v", err)
+		}
+		if cursor, _, err = b.Mark(b.ctx, reader); err != nil || cursor != "b" {
+			b.t.Errorf("at %q, %v", cursor, err)
+		}
+	}},
 	{"WhatAnEndCosts", func(b *bed) {
 		var ends []events.End
 		id := b.newID()

@@ -120,6 +120,10 @@ func list(v any) []any {
 // arnOf matches a resource's ARN within a Sub.
 var arnOf = regexp.MustCompile(`^\$\{(\w+)\.Arn\}(.*)$`)
 
+// namedByOperators matches the ARN of one resource of this account and region whose name is
+// a parameter.
+var namedByOperators = regexp.MustCompile(`^arn:\$\{AWS::Partition\}:[a-z]+:\$\{AWS::Region\}:\$\{AWS::AccountId\}:[a-z-]+/\$\{(\w+)\}$`)
+
 // logicalID returns what a reference refers to.
 func logicalID(v any) (string, error) {
 	i, ok := v.(Intrinsic)
@@ -138,6 +142,9 @@ func logicalID(v any) (string, error) {
 	case ok && i.Name == "Sub":
 		if m := arnOf.FindStringSubmatch(arg); m != nil {
 			return m[1] + m[2], nil
+		}
+		if m := namedByOperators.FindStringSubmatch(arg); m != nil {
+			return m[1], nil
 		}
 	}
 	return "", fmt.Errorf("%v is not the ARN of a resource of this template", v)

@@ -46,6 +46,26 @@ func TestOnlyDeliverMayReadTheSecret(t *testing.T) {
 	}
 }
 
+// TestOnlyHealthCheckMayPutEvents, on the bus that the operator has named, and only if one
+// is named.
+func TestOnlyHealthCheckMayPutEvents(t *testing.T) {
+	tmpl := load(t)
+	for id := range functions {
+		grants, err := tmpl.Grants(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		may := slices.Contains(grants, Grant{"events:PutEvents", "EventBusName"})
+		if may != (id == "HealthCheckFunction") {
+			t.Errorf("%s may put events: %t", id, may)
+		}
+	}
+	said := fmt.Sprint(tmpl.Resources["HealthCheckRole"].Properties["Policies"])
+	if !strings.Contains(said, "{If [HasEventBus map[Action:events:PutEvents") {
+		t.Errorf("the grant has no condition: %s", said)
+	}
+}
+
 func TestOnlyHealthAndDiscoveryAreOpen(t *testing.T) {
 	paths := mapping(mapping(load(t).Resources["Api"].Properties["Body"])["paths"])
 	var open []string
@@ -78,7 +98,7 @@ func TestNothingIsGrantedBeyondTheStack(t *testing.T) {
 		}
 		for _, g := range grants {
 			resource, rest, _ := strings.Cut(g.Resource, "/")
-			ours := tmpl.Resources[resource].Type != "" || resource == "SipherSecretArn" // a secret that operators name
+			ours := tmpl.Resources[resource].Type != "" || resource == "SipherSecretArn" || resource == "EventBusName" // that operators name
 			if strings.Contains(g.Action, "*") || strings.Contains(rest, "*") || !ours {
 				t.Errorf("%s may %s on %s", id, g.Action, g.Resource)
 			}

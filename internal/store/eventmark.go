@@ -1,0 +1,41 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger/events"
+)
+
+var _ events.Marks = (*Store)(nil)
+
+// markKey is of the mark of a reader of the feed. Marks never expire.
+func markKey(reader string) table.Key { return table.Key{PK: "E#MARK", SK: keyName(reader)} }
+
+// Mark implements events.Marks.
+func (s *Store) Mark(ctx context.Context, reader string) (cursor, version string, err error) {
+	key := markKey(reader)
+	items, err := s.t.Get(ctx, key)
+	if err != nil {
+		return "", "", fmt.Errorf("mark of reader %s: %w", reader, err)
+	}
+	it := items[key]
+	return string(it.Data), it.Fence, nil
+}
+
+// SetMark implements events.Marks.
+func (s *Store) SetMark(ctx context.Context, reader, cursor, version string) (next string, err error) {
+	it, cond := table.Item{Key: markKey(reader), Data: []byte(cursor)}, table.Fenced(version)
+	if version == "" {
+		cond = table.Cond{Absent: true}
+	}
+	switch err := s.swap(ctx, &it, cond); {
+	case errors.Is(err, table.ErrConflict):
+		return "", fmt.Errorf("mark of reader %s: %w", reader, events.ErrChanged)
+	case err != nil:
+		return "", fmt.Errorf("mark of reader %s: %w", reader, err)
+	}
+	return it.Fence, nil
+}
