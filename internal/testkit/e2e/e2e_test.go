@@ -32,7 +32,7 @@ var scenarios = []scenario{
 	{"ASharedInboxThatIsGoneEndsItsServer", Options{}, goneServer},
 	{"AThrottlingHostIsLeftAloneForAsLongAsItAsks", Options{}, throttled},
 	{"WhatIsCancelledIsNotSent", Options{}, cancel},
-	{"ABatchIsOneCall", Options{}, batch},
+	{"ABatchIsOneCall", patient, batch},
 	{"BadRequestsStoreNothing", Options{}, badRequests},
 }
 
