@@ -148,6 +148,7 @@ type settings struct {
 }
 
 func (s settings) serve(ports app.Ports, listen string, sweep func(context.Context) error) (*local.Server, error) {
+	ports.Idle = local.Idle(local.Files())
 	ports.Faster = faster(s.Signing, ports.Log)
 	ports.PerQueue, ports.Retrying, ports.Keys = local.PerQueue, local.Retrying, ports.NewRing()
 	ports.Tally.Remember()

@@ -41,6 +41,8 @@ type Ports struct {
 	// PerQueue bounds the deliveries of one queue under way at once, in a process
 	// that runs many invocations. 0: each invocation has its own bound only.
 	PerQueue int
+	// Idle is how many unused connections to other servers are kept; 0: outbound's default.
+	Idle int
 	// Retrying is deliver.Limits.Retrying; nil on Lambda, where a process has one
 	// invocation at a time.
 	Retrying func(queue.Name) int
@@ -143,7 +145,7 @@ func (p Ports) senders() map[queue.Name]queue.Sender {
 func (p Ports) client(o config.Outbound, timeout time.Duration, maxBody int) (*outbound.Client, error) {
 	c, err := outbound.New(outbound.Config{
 		UserAgent: o.UserAgent, AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow,
-		Timeout: timeout, MaxBody: maxBody, Transport: p.Transport,
+		Timeout: timeout, MaxBody: maxBody, Idle: p.Idle, Transport: p.Transport,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("HTTP client: %w", err)

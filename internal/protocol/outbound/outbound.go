@@ -61,7 +61,7 @@ func New(c Config) (*Client, error) {
 		if now == nil {
 			now = time.Now
 		}
-		client.transport = newPool(newTransport(c, client.timeout, client.turns), now)
+		client.transport = newPool(newTransport(c, client.timeout, client.turns), now, c.Idle)
 	}
 	return client, nil
 }

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"net"
@@ -15,9 +16,10 @@ const (
 	// unused connections after a minute, and a request that is sent while the server
 	// closes the connection is lost.
 	keepIdle = 30 * time.Second
-	// maxIdle is the number of unused connections to all hosts: fedpost sends to
-	// thousands of hosts, and a Lambda has 1,024 file descriptors.
-	maxIdle = 256
+	// defaultIdle is the number of unused connections to all hosts, where Config.Idle does
+	// not say: fedpost sends to thousands of hosts, and a Lambda has 1,024 file
+	// descriptors.
+	defaultIdle = 256
 	// maxIdlePerHost is the number of unused connections to one host.
 	maxIdlePerHost = 2
 )
@@ -33,6 +35,7 @@ const (
 type pool struct {
 	transport *http.Transport // dials, and speaks the protocols; its own pool is not used
 	now       func() time.Time
+	most      int // unused connections
 
 	mu    sync.Mutex
 	hosts map[string][]*kept // by scheme, name and port: connections that can take a request
@@ -54,8 +57,8 @@ type kept struct {
 	place *list.Element // in pool.idle; nil while in use
 }
 
-func newPool(t *http.Transport, now func() time.Time) *pool {
-	return &pool{transport: t, now: now, hosts: make(map[string][]*kept)}
+func newPool(t *http.Transport, now func() time.Time, most int) *pool {
+	return &pool{transport: t, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string][]*kept)}
 }
 
 // get returns a connection on which a request can be sent, and whether it is new.
@@ -138,7 +141,7 @@ func (p *pool) put(k *kept) {
 		k.since = p.now().Round(0)
 		k.place = p.idle.PushBack(k)
 		done = p.sweep()
-		if p.idle.Len() > maxIdle {
+		if p.idle.Len() > p.most {
 			oldest := p.idle.Front().Value.(*kept)
 			p.retire(oldest)
 			done = append(done, oldest)

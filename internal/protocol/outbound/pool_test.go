@@ -22,7 +22,7 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// TestKeptConnectionsAreBounded: at most two to a host, at most maxIdle in all,
+// TestKeptConnectionsAreBounded: at most two to a host, at most defaultIdle in all,
 // none for longer than keepIdle.
 func TestKeptConnectionsAreBounded(t *testing.T) {
 	hold := make(chan struct{})
@@ -36,7 +36,7 @@ func TestKeptConnectionsAreBounded(t *testing.T) {
 	}))
 	defer s.Close()
 	names := zone{}
-	for h := range maxIdle + 20 {
+	for h := range defaultIdle + 20 {
 		names[fmt.Sprintf("h%d.test", h)] = []string{"127.0.0.1"}
 	}
 	now := time.Now()
@@ -60,13 +60,13 @@ func TestKeptConnectionsAreBounded(t *testing.T) {
 	if n := p.idle.Len(); n != maxIdlePerHost {
 		t.Errorf("%d connections to a host are kept, want %d", n, maxIdlePerHost)
 	}
-	for h := range maxIdle + 20 {
+	for h := range defaultIdle + 20 {
 		if _, err := post(t, client, fmt.Sprintf("http://h%d.test:%s/", h, portOf(t, s.URL))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := p.idle.Len(); n != maxIdle || len(p.hosts) > maxIdle {
-		t.Errorf("%d connections to %d hosts are kept, want %d", n, len(p.hosts), maxIdle)
+	if n := p.idle.Len(); n != defaultIdle || len(p.hosts) > defaultIdle {
+		t.Errorf("%d connections to %d hosts are kept, want %d", n, len(p.hosts), defaultIdle)
 	}
 	now = now.Add(keepIdle + time.Second)
 	p.tick()
