@@ -1,5 +1,14 @@
 // Renews what the page shows, for those who leave it open. Without it, reloading does the
 // same.
+// What was done is said once, not again with each renewal.
+(() => {
+  "use strict";
+  const here = new URL(location.href);
+  if (!here.searchParams.has("done")) return;
+  here.searchParams.delete("done");
+  history.replaceState(null, "", here);
+})();
+
 (() => {
   "use strict";
   const table = document.getElementById("events");

@@ -199,6 +199,11 @@ const places = {
   await page.getByRole("button", { name: "Renew again" }).click();
   await page.clock.fastForward(11000);
   if (!(await renewed())) fault("renewal", "does not go on");
+  await page.goto(base + "/?done=check");
+  if (await page.locator("[role=status]").count() !== 1 || page.url() !== base + "/") fault("renewal", "what was done is not said, or said again: " + page.url());
+  await change();
+  await page.clock.fastForward(11000);
+  if (!(await renewed()) || await page.locator("[role=status]").count() !== 0) fault("renewal", "what was done is said again");
   await page.route(base + "/", (r) => r.fulfill({ status: 502, body: "" }));
   quiet = true;
   await page.clock.fastForward(11000);
