@@ -111,6 +111,7 @@ func serving(t *testing.T, f func(p pipes)) {
 			t.Error(err)
 		}
 		<-ended
+		time.Sleep(time.Second) // virtual: net/http lingers for half a second over a connection that it closes
 	})
 }
 
