@@ -16,14 +16,22 @@ func TestTheModelOfCosts(t *testing.T) {
 	const memory = 1769
 	s, hosts := encrypted(t, memory, 0)
 	s.period(func() {})
-	before := s.aws.used.Snapshot()
+	var before cost.Snapshot
+	var had int64
 	var r run
-	lines := s.period(func() { r = s.batches(hosts) })
+	var lines []string
+	for try := 1; try == 1 || r.again > 0; try++ {
+		if try > 5 {
+			t.Skip("this machine is too busy to make 500 deliveries in one batch")
+		}
+		before, had = s.aws.used.Snapshot(), hosts.Received()
+		lines = s.period(func() { r = s.batches(hosts) })
+	}
 	used := s.aws.used.Snapshot().Since(before)
 	sqs, table := used.Service("SQS"), used.Service("DynamoDB")
 	sub := submission()
 	model := cost.Load{Recipients: batch, Memory: memory, Body: len(sub.Activity)}.PerActivity()
-	egress, log := float64(hosts.Received()), float64(len(strings.Join(lines, "\n")))
+	egress, log := float64(hosts.Received()-had), float64(len(strings.Join(lines, "\n")))
 	t.Logf("%v\n%s%.0f bytes to a host, %.0f bytes of log\nmodel: %+v", r, used.Per(batch, "recipient"), egress/batch, log, model)
 	// On a busy machine the invocation takes longer, and each second costs a write more.
 	writes := table.WriteUnits - cost.CountWrites
@@ -40,7 +48,7 @@ func TestTheModelOfCosts(t *testing.T) {
 		{"bytes of log", log, model.Log - (model.Invocations+1)*cost.LogLambda - 26, 0.1},
 	} {
 		if c.got > c.model*(1+c.spread) || c.got < c.model*(1-c.spread) {
-			t.Errorf("%.1f %s, the model has %.1f", c.got, c.what, c.model)
+			t.Errorf("%.1f %s, the model has %.1f; printed was\n%s", c.got, c.what, c.model, strings.Join(lines, "\n"))
 		}
 	}
 }
