@@ -37,7 +37,7 @@ for defect in "${@:-B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 B13 B14}"; do
 			at=$((seed + 1)) line=
 		done
 		if [[ $line ]]; then
-			echo "$one: found after $((seed - from + 1)) seeds, $(simulate "$one" "$seed" 1 1m | sed 's/^ *[^ ]* //')"
+			echo "$one: found after $((seed - from + 1)) seeds, $(simulate "$one" "$seed" 1 25s | sed 's/^ *[^ ]* //')"
 		else
 			echo "$one: not found in $seeds seeds"
 			missed=1
