@@ -30,6 +30,7 @@ type book struct {
 	requests  int
 	receives  int
 	writes    int
+	keys      keyring
 }
 
 // posted is what became of a post.
@@ -79,7 +80,7 @@ type hostBook struct {
 }
 
 func newBook(s *sim) *book {
-	b := &book{sim: s, posts: map[int]*posted{}, byID: map[activity.ID]*posted{}, hosts: map[string]*hostBook{}}
+	b := &book{sim: s, posts: map[int]*posted{}, byID: map[activity.ID]*posted{}, hosts: map[string]*hostBook{}, keys: newKeyring()}
 	for _, a := range s.scenario.Acts {
 		if a.Post == nil {
 			continue
@@ -189,6 +190,7 @@ func (b *book) accepted(p *process, s *server, r request, lost bool) {
 		b.fail("body", "post %d arrived changed at %s: %.300q instead of %.300q", r.n, r.host, r.body, of.body())
 	}
 	d := of.inboxes["https://"+r.host+r.path]
+	b.fresh(of, r)
 	if d == nil {
 		b.fail("stranger", "post %d arrived at https://%s%s, which is none of its recipients", r.n, r.host, r.path)
 		return

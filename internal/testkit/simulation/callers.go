@@ -24,6 +24,8 @@ func (s *sim) act(a Act) {
 		return
 	}
 	switch {
+	case a.Post != nil && a.Post.Batch != 0:
+		s.submitBatch(*a.Post, name)
 	case a.Post != nil:
 		for twin := range a.Post.Twins {
 			twin := fmt.Sprintf("%s twin %d", name, twin+1)
@@ -116,6 +118,9 @@ func (p Post) request() string {
 	if p.Expires > 0 {
 		fmt.Fprintf(b, `,"expiresIn":%d`, int(p.Expires.Seconds()))
 	}
+	if p.Subject != "" {
+		text("coalesce", "latest")
+	}
 	b.WriteString("}")
 	return b.String()
 }
@@ -124,6 +129,10 @@ func (p Post) body() string {
 	text, err := json.Marshal(p.Text)
 	if err != nil {
 		panic(err)
+	}
+	if p.Subject != "" {
+		return fmt.Sprintf(`{"sim":%d,"id":"https://us.example/a/%d","type":"Update","actor":"https://us.example/users/%d","object":{"id":"https://us.example/notes/%s","type":"Note","content":"version %d"}}`,
+			p.N, p.N, p.Actor, p.Subject, p.N)
 	}
 	return fmt.Sprintf(`{"sim":%d,"id":"https://us.example/a/%d","type":"Create","actor":"https://us.example/users/%d","content":%s}`, p.N, p.N, p.Actor, text)
 }
@@ -192,6 +201,9 @@ func (s *sim) operate(a Act, name string) {
 		method, path, body = http.MethodPut, host, fmt.Sprintf(`{"rateLimit":{"perMinute":%d}}`, a.Rate)
 	case RetryDead:
 		path, body = "/v1/dead-letters/retry", fmt.Sprintf(`{"host":%q}`, a.Host)
+	case Rotate:
+		method, path, body = http.MethodPut, "/v1/keys/"+url.PathEscape(keyID(a.N)), keyRequest(a.N, a.Key)
+		s.book.keys.offer(a.N, a.Key)
 	case Cancel:
 		ids := s.book.post(s.book.spec(a.N)).ids
 		if len(ids) == 0 {
@@ -204,6 +216,9 @@ func (s *sim) operate(a Act, name string) {
 	for try := range 8 {
 		var status int
 		if status, answer = s.call(fmt.Sprintf("%s try %d", name, try), method, path, body); status >= 200 && status < 300 || s.over.Load() {
+			if a.Do == Rotate && !s.over.Load() {
+				s.book.keys.replaced(a.N, a.Key, time.Now())
+			}
 			return
 		}
 		if status == http.StatusNotFound && a.Do == Cancel && s.book.posts[a.N].forgotten(s) || status == http.StatusConflict && (strings.Contains(answer, "blocked") || strings.Contains(answer, "nothing-to-cancel")) {

@@ -61,6 +61,7 @@ func Draw(seed uint64) Scenario {
 	d.operators()
 	d.troubles()
 	d.rare()
+	d.later()
 	slices.SortStableFunc(d.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	return d.Scenario
 }

@@ -135,6 +135,7 @@ func (s *sim) checkEnd() {
 			s.fail("left", "the agenda is left with %s", task.PK)
 		}
 	}
+	s.checkBatches()
 	if !s.calm() {
 		return
 	}

@@ -170,7 +170,7 @@ func (a Answer) refuses() bool {
 func (s *sim) mayEnd(p Post, to Inbox) bool {
 	spec := s.servers[to.Server].Server
 	refuses := func(ph Phase) bool { return ph.Answer.refuses() }
-	if p.Expires > 0 || slices.ContainsFunc(spec.Phases, refuses) || slices.ContainsFunc(spec.Inboxes[to.Path], refuses) {
+	if p.Expires > 0 || p.Subject != "" && !s.newest(p) || slices.ContainsFunc(spec.Phases, refuses) || slices.ContainsFunc(spec.Inboxes[to.Path], refuses) {
 		return true
 	}
 	return slices.ContainsFunc(s.scenario.Acts, func(a Act) bool {

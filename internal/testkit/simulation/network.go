@@ -42,6 +42,9 @@ func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 	var res *http.Response
 	call := faults.Call{Target: "http", Op: r.Method, Entries: 1, About: fmt.Sprintf("%s%s %d %t", req.host, req.path, req.n, req.form)}
 	err := p.Intercept(ctx, call, func(faults.Fault) (err error) {
+		if req.post {
+			p.book.signed(p, r, body)
+		}
 		res, err = p.servers[req.host].serve(p, req)
 		return err
 	})

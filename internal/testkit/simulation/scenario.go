@@ -109,6 +109,8 @@ type Act struct {
 	N    int           `json:",omitempty"`
 	For  time.Duration `json:",omitempty"`
 	Rate int           `json:",omitempty"`
+	// Key numbers the keys of the actor N, which begins with key 0.
+	Key int `json:",omitempty"`
 }
 
 // What can be done.
@@ -123,6 +125,7 @@ const (
 	Kill       = "kill"
 	SetBack    = "set the clock of all back"
 	SetForward = "set the clocks right"
+	Rotate     = "put a new key for actor"
 )
 
 // Post is an activity that a caller submits.
@@ -141,6 +144,12 @@ type Post struct {
 	// Patience is how many more times it is submitted if there is no answer, and
 	// Twins how many more callers submit it at about the same time.
 	Patience, Twins int
+	// Batch, if not 0, is what all posts of a batch have in common: they are submitted in
+	// one call, by the first of them.
+	Batch int
+	// Subject, if not empty, is the object that the post tells the news of; what newer news
+	// has made needless need not be sent (coalesce).
+	Subject string
 }
 
 // Inbox is a recipient's.

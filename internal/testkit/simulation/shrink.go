@@ -104,7 +104,7 @@ func (sc Scenario) parts() []string {
 		for j := range a.Post.Recipients {
 			add("act %d recipient %d", i, j)
 		}
-		for _, field := range []string{"text", "ordering", "delay", "expires", "key", "priority", "twins"} {
+		for _, field := range []string{"text", "ordering", "delay", "expires", "key", "priority", "twins", "batch", "subject"} {
 			add("act %d %s", i, field)
 		}
 	}
@@ -208,6 +208,12 @@ func (p Post) without(is func(part string) bool) Post {
 	}
 	if is("twins") {
 		p.Twins = 0
+	}
+	if is("batch") {
+		p.Batch = 0
+	}
+	if is("subject") {
+		p.Subject = ""
 	}
 	if is("priority") {
 		p.Priority = ""

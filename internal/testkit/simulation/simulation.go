@@ -167,7 +167,7 @@ func queueConfigs() map[queue.Name]memory.QueueConfig {
 func (s *sim) prepare(t *testing.T) {
 	ring := keys.New(s.raw, plainSealer{}, keys.Options{Now: time.Now})
 	for i := range actors {
-		if _, err := ring.Put(context.Background(), keyID(i), actorKeys()[i]); err != nil {
+		if _, err := ring.Put(context.Background(), keyID(i), keyPEM(i, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}

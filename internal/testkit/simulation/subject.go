@@ -1,0 +1,42 @@
+package simulation
+
+import "time"
+
+// settling is how long news about a subject may cross other news: submitted a few times,
+// under way, noted.
+const settling = 10 * time.Minute
+
+// newest reports whether a post is surely the last news of its subject.
+func (s *sim) newest(p Post) bool {
+	at := time.Duration(0)
+	for _, a := range s.scenario.Acts {
+		if a.Do == SetBack {
+			return false // newer is what the clocks say
+		}
+		if a.Post != nil && a.Post.N == p.N {
+			at = a.At
+		}
+	}
+	for _, a := range s.scenario.Acts {
+		if a.Post != nil && a.Post.N != p.N && a.Post.Subject == p.Subject && a.At+settling > at {
+			return false
+		}
+	}
+	return true
+}
+
+// fresh holds news that a server takes to being news: no later news of its subject for
+// the same inbox was accepted some time before.
+func (b *book) fresh(of *posted, r request) {
+	if of.Subject == "" || !b.calm() || b.disorder() > 0 || b.revived() {
+		return
+	}
+	for _, later := range b.posts {
+		if later.Subject != of.Subject || later == of || later.answeredAt.IsZero() || of.answeredAt.IsZero() {
+			continue
+		}
+		if later.inboxes["https://"+r.host+r.path] != nil && later.began.Sub(of.answeredAt) > settling && time.Since(later.answeredAt) > settling {
+			b.fail("stale", "%s%s took post %d, which post %d of %s ago had made needless", r.host, r.path, of.N, later.N, time.Since(later.answeredAt))
+		}
+	}
+}
