@@ -74,9 +74,7 @@ func (v *invocation) postpone(ctx context.Context, m queue.Received, msg message
 		}
 		t.ID, t.Group = string(first.Activity.ID), first.Activity.OrderingKey
 	}
-	// Under the key of this message a FIFO queue would drop, for five minutes, what is
-	// released.
-	t.Key = "later/" + t.ID
+	t.Key = agenda.ReleaseKey(t.ID)
 	msg.NotBefore = time.Time{}
 	body, err := message.Encode(msg)
 	if err != nil {

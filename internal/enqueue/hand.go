@@ -207,7 +207,7 @@ func (s *Service) tell(ctx context.Context, m message.Message) error {
 func (s *Service) postpone(ctx context.Context, p *plan, base activity.ID, body string, first ledger.Record) *SendError {
 	t := agenda.Task{ID: string(base), Queue: p.queue, Body: body, DueAt: first.DueAt, Forget: first.Forget.Add(agenda.Slack)}
 	if p.caps.NativeDeduplication {
-		t.Group, t.Key = p.group(base), string(base)
+		t.Group, t.Key = p.group(base), agenda.ReleaseKey(t.ID)
 	}
 	brief, cancel := s.o.Markers.Brief(ctx)
 	defer cancel()

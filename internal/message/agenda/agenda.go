@@ -30,8 +30,8 @@ type Task struct {
 	Queue queue.Name `json:"queue"`
 	// Body is the encoded message, at most what fits an item when deflated.
 	Body string `json:"body"`
-	// Group and Key are the message's ordering and deduplication keys on a FIFO queue,
-	// both the ID if empty.
+	// Group and Key are the message's ordering and deduplication keys on a FIFO queue: the
+	// ID and its ReleaseKey if empty.
 	Group string    `json:"group,omitempty"`
 	Key   string    `json:"key,omitempty"`
 	DueAt time.Time `json:"due"`
@@ -42,6 +42,11 @@ type Task struct {
 	// only ID and Forget are set.
 	Damaged error `json:"-"`
 }
+
+// ReleaseKey is the deduplication key of what is released of a task. It is none that a
+// message is sent under at once: that message may have been put off by a worker, and under
+// its key a FIFO queue would drop, for five minutes, what is released.
+func ReleaseKey(id string) string { return "later/" + id }
 
 // Shard is the shard of t. Tasks of one ordering group are in the same shard, because
 // tasks are released in order within a shard.

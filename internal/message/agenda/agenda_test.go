@@ -161,7 +161,7 @@ func TestATaskIsReleasedToAQueueOfAnotherType(t *testing.T) {
 	grouped.Group, grouped.Key = "group", "key"
 	for typ, want := range map[queue.Type]string{
 		queue.Standard: "[{1 0s   map[]} {2 0s   map[]}]",
-		queue.FIFO:     "[{1 0s task-001 task-001 map[]} {2 0s group key map[]}]",
+		queue.FIFO:     "[{1 0s task-001 later/task-001 map[]} {2 0s group key map[]}]",
 	} {
 		b, o := newBook(task(1), grouped), &outbox{typ: typ}
 		n, err := releaser(b, map[queue.Name]queue.Sender{queue.Normal: o}).Release(t.Context(), noon)

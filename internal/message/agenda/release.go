@@ -108,7 +108,7 @@ func (p *pass) send(ctx context.Context, ts []Task) {
 func messageOf(t Task, q queue.Sender) queue.Message {
 	m := queue.Message{Body: t.Body}
 	if q.Capabilities().NativeDeduplication {
-		m.OrderingKey, m.DeduplicationKey = cmp.Or(t.Group, t.ID), cmp.Or(t.Key, t.ID)
+		m.OrderingKey, m.DeduplicationKey = cmp.Or(t.Group, t.ID), cmp.Or(t.Key, ReleaseKey(t.ID))
 	}
 	return m
 }

@@ -29,10 +29,10 @@ var (
 const fixed = 30
 
 // regressions are seeds that once broke a promise.
-var regressions = []uint64{257770807733, 700105, 700110, 800006, 900065, 900148, 920037, 6456335889}
+var regressions = []uint64{257770807733, 700105, 700110, 800006, 900065, 900148, 920037, 930012, 6456335889}
 
-// unkept are promises that fedpost is known to break still, by issue 11. They are
-// looked at by TestSimulate.
+// unkept are promises that fedpost is known to break still. They are looked at by
+// TestSimulate.
 var unkept = []string{}
 
 func TestSimulation(t *testing.T) {
