@@ -31,6 +31,8 @@ type book struct {
 	receives  int
 	writes    int
 	keys      keyring
+	// written counts the writes of items that have the id of an activity in their key.
+	written map[string]int
 }
 
 // posted is what became of a post.
@@ -80,7 +82,7 @@ type hostBook struct {
 }
 
 func newBook(s *sim) *book {
-	b := &book{sim: s, posts: map[int]*posted{}, byID: map[activity.ID]*posted{}, hosts: map[string]*hostBook{}, keys: newKeyring()}
+	b := &book{sim: s, posts: map[int]*posted{}, byID: map[activity.ID]*posted{}, hosts: map[string]*hostBook{}, keys: newKeyring(), written: map[string]int{}}
 	for _, a := range s.scenario.Acts {
 		if a.Post == nil {
 			continue

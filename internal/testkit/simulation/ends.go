@@ -143,5 +143,6 @@ func (s *sim) checkEnd() {
 		if p := s.book.posts[n]; p.receives > mostReceives*max(1, len(p.Recipients)) {
 			s.fail("receives", "post %d to %d inboxes was received %d times (at most %d)", n, len(p.Recipients), p.receives, mostReceives*len(p.Recipients))
 		}
+		s.checkLimited(s.book.posts[n])
 	}
 }

@@ -55,7 +55,7 @@ func (s *sim) start(spec Process, life int) *process {
 	var mu sync.Mutex
 	draws := 0
 	p.ports = app.Ports{
-		Table: faults.Table(p, "table", s.engine.Table()), Queue: func(n queue.Name) queue.Queue { return queues[n] },
+		Table: faults.Table(p, "table", billed{s.engine.Table(), s.book}), Queue: func(n queue.Name) queue.Queue { return queues[n] },
 		Sealer: plainSealer{}, Transport: network{p}, Log: slog.New(slog.DiscardHandler), Now: p.now,
 		Random: func() float64 {
 			mu.Lock()

@@ -1,0 +1,105 @@
+package simulation
+
+import (
+	"context"
+	"regexp"
+	"slices"
+
+	"fedpost/internal/engine/table"
+)
+
+// What a delivery costs at most to servers that take everything, whether an operator
+// limits their rate or not, and however many wait: receives of its messages, and writes
+// of items of its own. What its fan-out takes, and its record, come on top, once.
+const (
+	limitedReceives = 3
+	limitedWrites   = 4
+)
+
+// checkLimited holds a post to those budgets if nothing but limits kept it waiting.
+func (s *sim) checkLimited(p *posted) {
+	if s.disorder() > 0 || s.revived() || len(p.ids) != 1 || p.tries != 1 || p.Batch != 0 || p.Subject != "" {
+		return
+	}
+	for _, r := range p.Recipients {
+		if !s.onlyLimited(r.Server) {
+			return
+		}
+	}
+	n := len(p.Recipients)
+	if most := limitedReceives*n + 2; p.receives > most {
+		s.fail("receives", "post %d to %d inboxes of servers that take everything was received %d times (at most %d)", p.N, n, p.receives, most)
+	}
+	if got, most := s.book.written[string(p.ids[0])], limitedWrites*n+3; got > most {
+		s.fail("writes", "post %d to %d inboxes of servers that take everything cost %d writes (at most %d)", p.N, n, got, most)
+	}
+}
+
+// onlyLimited reports whether a server takes everything, and operators do no more about it
+// than limit its rate.
+func (s *sim) onlyLimited(host string) bool {
+	v := s.servers[host]
+	if len(v.Phases)+len(v.Inboxes) > 0 || v.Strict || v.Rate > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.scenario.Acts, func(a Act) bool { return a.Host == host && a.Do != Limit })
+}
+
+func (s *sim) revived() bool { return s.book.revived() }
+
+// billed is a table whose writes are counted for the activities that they are about.
+type billed struct {
+	table.Table
+	book *book
+}
+
+var inKey = regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}`)
+
+func (t billed) bill(k table.Key) {
+	id := inKey.FindString(k.PK)
+	if id == "" {
+		id = inKey.FindString(k.SK)
+	}
+	t.book.written[id]++
+}
+
+// Put implements table.Table.
+func (t billed) Put(ctx context.Context, it table.Item, cond table.Cond) error {
+	t.bill(it.Key)
+	return t.Table.Put(ctx, it, cond)
+}
+
+// Delete implements table.Table.
+func (t billed) Delete(ctx context.Context, k table.Key, cond table.Cond) error {
+	t.bill(k)
+	return t.Table.Delete(ctx, k, cond)
+}
+
+// PutAll implements table.Table.
+func (t billed) PutAll(ctx context.Context, items []table.Item) error {
+	for _, it := range items {
+		t.bill(it.Key)
+	}
+	return t.Table.PutAll(ctx, items)
+}
+
+// DeleteAll implements table.Table.
+func (t billed) DeleteAll(ctx context.Context, keys []table.Key) error {
+	for _, k := range keys {
+		t.bill(k)
+	}
+	return t.Table.DeleteAll(ctx, keys)
+}
+
+// Transact implements table.Table.
+func (t billed) Transact(ctx context.Context, ops []table.Op) error {
+	for _, op := range ops {
+		switch {
+		case op.Put != nil:
+			t.bill(op.Put.Key)
+		case op.Delete != nil:
+			t.bill(*op.Delete)
+		}
+	}
+	return t.Table.Transact(ctx, ops)
+}
