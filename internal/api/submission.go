@@ -147,6 +147,11 @@ func statusOf(v ledger.View) contract.Status {
 			LastStatus: r.LastStatus, LastError: r.LastError, Response: r.Response, Note: r.Note,
 			WaitsFor: r.WaitsFor, NextAttemptAt: r.NextAttemptAt, UpdatedAt: r.UpdatedAt, By: string(r.By),
 		}
+		for _, t := range r.Tries {
+			s.Recipients[i].LastAttempts = append(s.Recipients[i].LastAttempts, contract.Attempt{
+				At: t.At, Status: t.Status, Error: t.Error, Form: t.Form, MS: t.Took.Milliseconds(),
+			})
+		}
 	}
 	return s
 }

@@ -9,6 +9,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/ledger"
 	"fedpost/internal/protocol"
 )
 
@@ -87,7 +88,20 @@ func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 		j.attempts++
 	case j.out.Try == outcome.Unsent:
 		j.unsent++
+	default:
+		return
 	}
+	u.remember(ctx, j)
+}
+
+// remember adds the attempt that was just made to the last tries of j.
+func (u *unit) remember(ctx context.Context, j *job) {
+	tries, err := j.last.Tries.Add(ledger.Try{At: u.Now(), Status: j.out.Status, Error: j.out.Err, Form: j.out.Form, Took: j.out.Took})
+	if err != nil {
+		u.Log.WarnContext(ctx, "the last attempts of a recipient cannot be read", "activity", u.a.ID, "target", j.target.Inbox, "error", err)
+		return
+	}
+	j.tried = tries
 }
 
 // contain runs an attempt within its time and turns a panic into its outcome.

@@ -123,9 +123,12 @@ func (u *unit) recipient(j *job) ledger.Recipient {
 	if j.note != "" {
 		r.Note = j.note
 	}
+	if j.state != activity.Delivered || j.tried.Several() {
+		r.Tries = j.tried // who gets through at first has none, which costs nothing
+	}
 	if j.out.Discard && j.state.Final() {
 		// The protocol keeps no details. The final state is recorded all the same.
-		r.LastStatus, r.LastError, r.Response, r.Note = 0, "", "", ""
+		r.LastStatus, r.LastError, r.Response, r.Note, r.Tries = 0, "", "", "", ""
 		if j.state == activity.Failed {
 			r.Note = discarded
 		}

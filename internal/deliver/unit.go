@@ -35,6 +35,7 @@ type job struct {
 	host     string
 	attempts int // made so far, recorded or not
 	unsent   int // tries that ended before a request was made
+	tried    ledger.Tries
 	attempt  bool
 	last     ledger.Recipient // what is recorded, if recorded
 	recorded bool
@@ -163,7 +164,7 @@ func (u *unit) list() {
 			if (r.State.Final() && !revived) || u.d.Generation < r.Generation {
 				continue
 			}
-			j.last, j.recorded = r, r.State != activity.Queued
+			j.last, j.recorded, j.tried = r, r.State != activity.Queued, r.Tries
 			if !revived {
 				j.attempts, j.unsent = max(j.attempts, r.Attempts), max(j.unsent, r.Unsent)
 			}

@@ -89,6 +89,8 @@ type Recipient struct {
 	Note          string
 	NextAttemptAt time.Time
 	UpdatedAt     time.Time
+	// Tries are the last attempts, if the first did not get through.
+	Tries Tries
 	// Lot names the lot that a parked target lies in; see LotName.
 	Lot string
 

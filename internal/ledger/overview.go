@@ -60,7 +60,11 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 			t.counted += target.Stands
 			if i := c.Number*t.record.Chunk + p; i >= t.from && i < t.to && !t.unread && !t.full {
 				if t.filter.takes(target, r.State) {
-					t.list(viewOf(target, r))
+					v, err := viewOf(target, r)
+					if err != nil {
+						return err
+					}
+					t.list(v)
 				}
 				if !t.full {
 					t.next = i + 1
@@ -75,7 +79,7 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 func (t *overview) list(v RecipientView) {
 	// JSON writes a quote in two bytes, and names and numbers take some.
 	v.LastError, v.Response, v.Note = outcome.Text(v.LastError), outcome.Text(v.Response), outcome.Text(v.Note)
-	t.size += 2*(len(v.Inbox)+len(v.LastError)+len(v.Response)+len(v.Note)) + rowSize
+	t.size += 2*(len(v.Inbox)+len(v.LastError)+len(v.Response)+len(v.Note)) + rowSize + len(v.Tries)*trySize
 	if t.full = len(t.page) == t.limit || t.size > MaxPage && len(t.page) > 0; !t.full {
 		t.page = append(t.page, v)
 	}
@@ -97,8 +101,8 @@ func (t *overview) state(c Chunk, r Recipient, recorded bool) activity.State {
 	return r.State
 }
 
-func viewOf(target activity.Target, r Recipient) RecipientView {
-	v := RecipientView{
+func viewOf(target activity.Target, r Recipient) (v RecipientView, err error) {
+	v = RecipientView{
 		Inbox: target.Inbox, State: r.State, Attempts: r.Attempts,
 		LastStatus: r.LastStatus, LastError: r.LastError, Response: r.Response, Note: r.Note,
 		UpdatedAt: r.UpdatedAt, By: r.By,
@@ -112,7 +116,8 @@ func viewOf(target activity.Target, r Recipient) RecipientView {
 	if r.State == activity.Parked {
 		v.Lot = lotKey(target.Inbox, r.Lot)
 	}
-	return v
+	v.Tries, err = r.Tries.List()
+	return v, err
 }
 
 // status also counts the recipients of chunks that are not planned yet.

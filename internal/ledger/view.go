@@ -50,7 +50,9 @@ type RecipientView struct {
 	WaitsFor      string
 	NextAttemptAt time.Time
 	UpdatedAt     time.Time
-	By            activity.ID
+	// Tries are the last attempts, if the first did not get through.
+	Tries []Try
+	By    activity.ID
 	// Lot is the key of the server or inbox under which a parked recipient lies.
 	Lot string
 }
@@ -80,6 +82,9 @@ const MaxPage = 900 << 10
 
 // rowSize is what a recipient takes in JSON beside its texts, at most.
 const rowSize = 512
+
+// trySize is what one of its last attempts takes, at most.
+const trySize = 2*longestTry + 128
 
 // viewStep is how many chunks a view reads at a time, which bounds its memory.
 const viewStep = 200

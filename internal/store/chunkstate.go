@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -39,6 +40,8 @@ type row struct {
 	Generation int            `json:"g,omitempty"`
 	By         activity.ID    `json:"y,omitempty"`
 	Lot        string         `json:"l,omitempty"`
+	// Tries are ledger.Tries, which are JSON.
+	Tries json.RawMessage `json:"h,omitempty"`
 	// Moved is the number, from 1, of the item of Texts that has this row's text;
 	// 0 if the text is in the row.
 	Moved int `json:"x,omitempty"`
@@ -68,7 +71,7 @@ func (c chunkState) recipients() map[int]ledger.Recipient {
 		r := ledger.Recipient{
 			Position: w.Position, State: w.State, Attempts: w.Attempts + 1, Unsent: w.Unsent, LastStatus: w.Status,
 			LastError: w.Error, Response: w.Response, Note: w.Note,
-			Generation: w.Generation, By: w.By, Lot: w.Lot,
+			Generation: w.Generation, By: w.By, Lot: w.Lot, Tries: ledger.Tries(w.Tries),
 		}
 		if w.At >= 0 {
 			r.UpdatedAt = fromMillis(c.Since + w.At)
@@ -130,7 +133,7 @@ func (c *chunkState) put(rs []ledger.Recipient) {
 		}
 		w := row{
 			Position: r.Position, State: r.State, Attempts: r.Attempts - 1, Unsent: r.Unsent, Status: r.LastStatus,
-			At: -1, Generation: r.Generation, By: r.By, Lot: r.Lot,
+			At: -1, Generation: r.Generation, By: r.By, Lot: r.Lot, Tries: json.RawMessage(r.Tries),
 			text: text{Error: r.LastError, Response: r.Response, Note: r.Note},
 		}
 		if !r.UpdatedAt.IsZero() {

@@ -35,6 +35,7 @@ func (s *Store) Note(ctx context.Context, journal string, n int, notes []ledger.
 			expires = note.Forget
 		}
 		for k, w := range all[i].Rows {
+			all[i].Rows[k].Tries = nil
 			all[i].Rows[k].text = text{Error: outcome.Clean(w.Error, longestNote), Note: outcome.Clean(w.Note, longestNote)}
 		}
 	}

@@ -67,6 +67,9 @@ type Outcome struct {
 	// Method is what the protocol calls the request, such as FEDERATE, for logs.
 	Method string
 
+	// Form is the signature form of the last request, if the protocol has several.
+	Form string
+
 	// Note is a remark for the record, such as "acknowledgement lost".
 	Note string
 

@@ -159,6 +159,8 @@ type RecipientStatus struct {
 	// the next look at the server that WaitsFor names.
 	NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"`
 	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
+	// LastAttempts are up to five, oldest first, if the first did not get through.
+	LastAttempts []Attempt `json:"lastAttempts,omitempty"`
 	// By is the id of the activity that made this delivery redundant or superseded it.
 	By string `json:"by,omitempty"`
 }
@@ -186,4 +188,13 @@ type RetriedActivity struct {
 	Retried     int    `json:"retried"`
 	Unavailable int    `json:"unavailable"`
 	NextCursor  string `json:"nextCursor,omitempty"` // set if there are more: repeat the request with it
+}
+
+// Attempt is one attempt to deliver to a recipient.
+type Attempt struct {
+	At     time.Time `json:"at"`
+	Status int       `json:"status,omitempty"` // of the answer; absent if none came
+	Error  string    `json:"error,omitempty"`
+	Form   string    `json:"form,omitempty"` // of the signature
+	MS     int64     `json:"ms"`
 }

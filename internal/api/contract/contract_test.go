@@ -18,7 +18,7 @@ import (
 var types = map[string]any{
 	"ActivityPubSubmission": nil, "SipherSubmission": nil, // both halves of Submission
 	"Submission": contract.Submission{}, "Batch": contract.Batch{}, "Accepted": contract.Accepted{}, "AcceptedBatch": contract.AcceptedBatch{},
-	"Activity": contract.Status{}, "RecipientState": contract.RecipientStatus{}, "Cancelled": contract.Cancelled{}, "Retry": contract.Retry{}, "Header": contract.Header{},
+	"Activity": contract.Status{}, "RecipientState": contract.RecipientStatus{}, "Cancelled": contract.Cancelled{}, "Retry": contract.Retry{}, "Attempt": contract.Attempt{}, "Header": contract.Header{},
 	"Activities": contract.Activities{}, "FoundActivity": contract.FoundActivity{}, "Waiting": contract.Waiting{}, "WaitingDelivery": contract.WaitingDelivery{}, "WaitingInAll": contract.WaitingInAll{},
 	"RetriedActivity": contract.RetriedActivity{},
 	"NewKey":          contract.NewKey{}, "PrivateKey": contract.PrivateKey{}, "StoredKey": contract.StoredKey{}, "Keys": contract.Keys{}, "DeletedKey": contract.DeletedKey{}, "Dropped": contract.Dropped{}, "Key": contract.Key{},

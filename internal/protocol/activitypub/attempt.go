@@ -36,7 +36,9 @@ func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcom
 	return o
 }
 
-func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outcome {
+func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Outcome) {
+	var form httpsign.Form // of the last request
+	defer func() { o.Form = string(form) }()
 	if d.signer == nil {
 		return d.failed
 	}
@@ -61,7 +63,8 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) outcome.Outco
 	forms := httpsign.Forms(first, hasQuery(inbox))
 	var refusals []refusal
 	for n := 0; ; {
-		a, err := d.post(ctx, inbox, extra, forms[n], done)
+		form = forms[n]
+		a, err := d.post(ctx, inbox, extra, form, done)
 		done = nil
 		if err != nil {
 			return failure(err)

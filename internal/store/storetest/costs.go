@@ -73,6 +73,38 @@ var costs = group{"costs", []testCase{
 		b.costs("failures", cost{writeUnits: 1, writes: 1}, func() { b.must(b.Record(b.ctx, &c, rs, false)) })
 		b.costs("end", cost{writeUnits: 1, writes: 1}, func() { b.must(b.Record(b.ctx, &c, nil, true)) })
 	}},
+	{"FiveLastAttemptsFitIntoTheRecord", func(b *bed) {
+		var tries ledger.Tries
+		for n := range 7 {
+			var err error
+			tries, err = tries.Add(ledger.Try{
+				At: b.in(time.Duration(n*n*977) * time.Second), Status: 500 + n%4, Form: "cavage", Took: time.Duration(n*1234) * time.Millisecond,
+				Error: fmt.Sprintf("no answer in time: dial tcp [2001:db8::%d]:443: %s", n, noise(100)),
+			})
+			b.must(err)
+		}
+		w := b.work(50)
+		chunk := w.claim(w.chunk(), "chunk")
+		rs := w.deliveries(50)
+		for p := range 5 {
+			rs[p] = w.outcomeOf(p, activity.Retrying, 1)
+			rs[p].Tries = tries[:0]
+			var err error
+			rs[p].Tries, err = rs[p].Tries.Add(ledger.Try{At: b.in(time.Duration(p*317) * time.Millisecond), Status: 503, Error: "answered 503 Service Unavailable", Form: "cavage", Took: 317 * time.Millisecond})
+			b.must(err)
+		}
+		b.costs("a chunk with 5 failures", cost{writeUnits: 1, writes: 1}, func() { b.must(b.Record(b.ctx, &chunk, rs, true)) })
+		c := w.claim(w.one(3, 1), strings.Repeat("x", 36))
+		r := w.outcomeOf(3, activity.Delivered, 1)
+		r.Tries = tries
+		b.costs("the end of a retry", cost{writeUnits: 1, writes: 1}, func() { w.record(&c, r) })
+		if got := w.inspect(w.chunk()).Recipients[3]; got.Tries != tries {
+			b.t.Errorf("kept %s, want %s", got.Tries, tries)
+		}
+		if all, err := tries.List(); err != nil || len(all) != 5 || all[0].Status != 502 || len(all[4].Error) > 100 {
+			b.t.Errorf("tries %+v, %v", all, err)
+		}
+	}},
 	{"ARetryIsOneReadAndTwoWrites", func(b *bed) {
 		w := b.work(50)
 		chunk := w.claim(w.chunk(), "chunk")

@@ -45,7 +45,14 @@ func sharedInbox(t *testing.T, w *World) {
 	s = submission(note("headers"), "", other.URL("/users/c/inbox"))
 	s.Headers = []client.Header{{Name: "X-All", Value: "1"}}
 	s.Recipients = append(s.Recipients, client.Recipient{Inbox: later.URL("/inbox"), Headers: []client.Header{{Name: "collection-synchronization", Value: `digest="00"`, Sign: true}}})
-	w.Ends(w.Accept(s).ID, map[string]int{"delivered": 2})
+	id = w.Accept(s).ID
+	w.Ends(id, map[string]int{"delivered": 2})
+	for _, r := range w.Everyone(id) {
+		tries := r.LastAttempts
+		if r.Attempts == 1 && len(tries) > 0 || r.Attempts == 2 && (len(tries) != 2 || tries[0].Status != 503 || tries[0].Form != "cavage" || tries[0].At.IsZero() || tries[1].Status != 202) {
+			t.Errorf("%s shows its attempts as %+v", r.Inbox, tries)
+		}
+	}
 	for _, p := range later.Posts() {
 		if p.Refused != nil || p.Header.Get("X-All") != "1" || p.Header.Get("Collection-Synchronization") != `digest="00"` || !strings.Contains(p.Header.Get("Signature"), "collection-synchronization") {
 			t.Errorf("sent with %v, refused: %v", p.Header, p.Refused)

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+)
+
+// Try is one attempt to deliver to a recipient that did not get through at first.
+type Try struct {
+	At     time.Time
+	Status int // of the answer; 0: none came
+	Error  string
+	Form   string // of the signature, if the protocol has several
+	Took   time.Duration
+}
+
+// Tries are the last tries of a recipient, oldest first, as JSON; empty for none. It is a
+// string so that recipients can be compared.
+type Tries string
+
+// Bounds of Tries: a record with them still takes one write unit.
+const (
+	mostTries  = 5
+	longestTry = 100 // bytes of an error
+)
+
+type tryJSON struct {
+	At     int64  `json:"t"`
+	Status int    `json:"c,omitempty"`
+	Error  string `json:"e,omitempty"`
+	Form   string `json:"f,omitempty"`
+	Took   int64  `json:"k,omitempty"` // ms
+}
+
+// List returns the tries.
+func (t Tries) List() ([]Try, error) {
+	if t == "" {
+		return nil, nil
+	}
+	var js []tryJSON
+	if err := json.Unmarshal([]byte(t), &js); err != nil {
+		return nil, fmt.Errorf("decode tries: %w", err)
+	}
+	all := make([]Try, len(js))
+	for i, j := range js {
+		all[i] = Try{At: time.UnixMilli(j.At).UTC(), Status: j.Status, Error: j.Error, Form: j.Form, Took: time.Duration(j.Took) * time.Millisecond}
+	}
+	return all, nil
+}
+
+// Add returns t with a further try, without those before the last five.
+func (t Tries) Add(n Try) (Tries, error) {
+	var js []tryJSON
+	if t != "" {
+		if err := json.Unmarshal([]byte(t), &js); err != nil {
+			return "", fmt.Errorf("decode tries: %w", err)
+		}
+	}
+	js = append(js, tryJSON{
+		At: n.At.UnixMilli(), Status: n.Status, Error: outcome.Clean(n.Error, longestTry), Form: n.Form, Took: n.Took.Milliseconds(),
+	})
+	b, err := json.Marshal(js[max(0, len(js)-mostTries):])
+	if err != nil {
+		return "", fmt.Errorf("encode tries: %w", err)
+	}
+	return Tries(b), nil
+}
+
+// Several reports whether t has more than one try.
+func (t Tries) Several() bool {
+	all, err := t.List()
+	return err == nil && len(all) > 1
+}
