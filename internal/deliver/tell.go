@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -76,7 +77,8 @@ func (u *unit) tell(rs ...ledger.Recipient) {
 // tellKnown has those ends told that an earlier worker has recorded. That worker may have
 // died before it told them. Targets with messages of their own are left to those.
 func (u *unit) tellKnown() {
-	for position, r := range u.known.Recipients {
+	for _, position := range slices.Sorted(maps.Keys(u.known.Recipients)) {
+		r := u.known.Recipients[position]
 		revived := u.d.Generation > r.Generation // dead or failed, and tried anew
 		if u.single() && (position != u.d.Position || revived) || !u.single() && r.Own {
 			continue
@@ -93,10 +95,9 @@ func (v *invocation) tellAll(ctx context.Context) (back []queue.Received) {
 	all := v.untold
 	v.mu.Unlock()
 	var ends []events.End
-	messages := map[string]queue.Received{}
+	messages := map[string]bool{} // by handle
 	for _, one := range all {
 		ends = append(ends, one.ends...)
-		messages[one.message.Handle] = one.message
 	}
 	if len(ends) == 0 {
 		return nil
@@ -106,7 +107,12 @@ func (v *invocation) tellAll(ctx context.Context) (back []queue.Received) {
 		return nil
 	}
 	v.Log.ErrorContext(ctx, "events could not be told, and their messages come back", "queue", v.from, "events", len(ends), "error", err)
-	for _, m := range messages {
+	for _, one := range all {
+		m := one.message
+		if messages[m.Handle] {
+			continue
+		}
+		messages[m.Handle] = true
 		f := v.trouble(m)
 		if v.needsRenewal(m) {
 			if f, err := v.renew(ctx, m, f, err); err == nil && f.done {

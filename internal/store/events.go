@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,8 +37,8 @@ func (s *Store) TellEnds(ctx context.Context, ends []events.End) error {
 		logs[n] = append(logs[n], e)
 	}
 	var g errgroup.Group // a log that fails keeps no other from being told
-	for n, es := range logs {
-		g.Go(func() error { return s.tellLog(ctx, n, es) })
+	for _, n := range slices.Sorted(maps.Keys(logs)) {
+		g.Go(func() error { return s.tellLog(ctx, n, logs[n]) })
 	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("tell what became of recipients: %w", err)

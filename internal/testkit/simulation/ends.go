@@ -136,6 +136,7 @@ func (s *sim) checkEnd() {
 		}
 	}
 	s.checkBatches()
+	s.checkTold()
 	if !s.calm() {
 		return
 	}
