@@ -30,6 +30,8 @@ func (d *drawing) rare() {
 		d.rabble()
 	case 9, 10:
 		d.held()
+	case 11:
+		d.backlog()
 	}
 }
 

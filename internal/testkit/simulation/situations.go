@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -73,5 +74,25 @@ func (d *drawing) held() {
 		d.add(at+d.within(12*hour), Post{Recipients: []Inbox{{s.Host, "/inbox"}}})
 	}
 	d.Servers = append(d.Servers, s)
+	d.lines()
+}
+
+// backlog is far more than the rate that an operator has set for a server that takes
+// everything, in a story in which nothing else goes wrong: it shows what waiting costs.
+func (d *drawing) backlog() {
+	s := Server{Host: "backlog.example"}
+	d.Servers = append(d.Servers, s)
+	d.Faults = Faults{}
+	d.Acts = slices.DeleteFunc(d.Acts, func(a Act) bool { return a.Do == Kill || a.Do == SetBack || a.Do == RetryDead })
+	at := d.within(d.span)
+	d.Acts = append(d.Acts, Act{At: at, Do: Limit, Host: s.Host, Rate: 5 + d.IntN(25)})
+	lines := d.IntN(3) * 4 // ordering keys; 0: none
+	for n := range 80 + d.IntN(80) {
+		p := Post{Recipients: []Inbox{{s.Host, "/inbox"}}}
+		if lines > 0 {
+			p.Ordering = fmt.Sprint("backlog ", n%lines)
+		}
+		d.add(at+minute+d.within(minute), p)
+	}
 	d.lines()
 }
