@@ -66,21 +66,48 @@ func (f Feed) every() time.Duration {
 func (f Feed) look(ctx context.Context, q Query) (Page, error) {
 	found := Page{Events: []Event{}, Next: q.After, More: true}
 	for skipped := 0; skipped < mostSkipped; {
-		p, err := f.Store.Events(ctx, found.Next, q.Limit-len(found.Events))
+		p, wanted, err := f.some(ctx, found.Next, q, q.Limit-len(found.Events))
 		if err != nil {
 			return Page{}, err
 		}
-		for _, e := range p.Events {
-			if len(q.Kinds) == 0 || slices.Contains(q.Kinds, e.Kind) {
-				found.Events = append(found.Events, e)
-			} else {
-				skipped++
-			}
-		}
+		found.Events = append(found.Events, wanted...)
+		skipped += len(p.Events) - len(wanted)
 		found.Next, found.More = p.Next, p.More
 		if !p.More || len(found.Events) >= q.Limit {
 			break
 		}
 	}
 	return found, nil
+}
+
+// leastRead is how many events are read at a time by a reader who wants some kinds only. A
+// reader who wants one event must not cost a read of all logs for each that is passed over.
+const leastRead = 500
+
+// some reads a part of the feed that has at most a number of events of q's kinds, and
+// returns these, too.
+func (f Feed) some(ctx context.Context, after string, q Query, most int) (p Page, wanted []Event, err error) {
+	limit := most
+	if len(q.Kinds) > 0 {
+		limit = max(most, leastRead)
+	}
+	for {
+		if p, err = f.Store.Events(ctx, after, limit); err != nil {
+			return Page{}, nil, err
+		}
+		wanted = wanted[:0]
+		for i, e := range p.Events {
+			if len(q.Kinds) > 0 && !slices.Contains(q.Kinds, e.Kind) {
+				continue
+			}
+			if len(wanted) == most {
+				limit = i // only cursors behind a page are known, so the page ends before this one
+				break
+			}
+			wanted = append(wanted, e)
+		}
+		if len(p.Events) <= limit {
+			return p, wanted, nil
+		}
+	}
 }
