@@ -395,7 +395,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%q: %v", s, err)
 		}
 	}
-	if webhook.NewSecret() == webhook.NewSecret() {
+	if one, other := webhook.NewSecret(), webhook.NewSecret(); one == other {
 		t.Error("the same secret twice")
 	}
 }

@@ -57,7 +57,6 @@ func (d *drawing) held() {
 	s := Server{Host: "held.example", Inboxes: map[string][]Phase{}}
 	at := d.within(d.span)
 	says := Answer{Kind: Says, Status: 500}
-	var paths []string
 	for i := range 2 + d.IntN(4) {
 		path := fmt.Sprintf("/h%d/inbox", i)
 		from, down := at+d.within(6*hour), d.between(2*minute, hour)
@@ -65,7 +64,6 @@ func (d *drawing) held() {
 			from, down = at, 3*day
 		}
 		s.Inboxes[path] = []Phase{{from, says}, {from + down, Answer{Kind: Accepts}}}
-		paths = append(paths, path)
 		for range 1 + d.IntN(3) {
 			d.add(from+d.within(2*minute), Post{Recipients: []Inbox{{s.Host, path}}, Ordering: "held " + path})
 		}
