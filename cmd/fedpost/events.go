@@ -22,6 +22,10 @@ type eventsCommand struct {
 // longPoll is how long one call waits for events.
 const longPoll = 20 * time.Second
 
+// refusedWait is a wait so short that the server has not waited, and how long a follower
+// waits itself then.
+const refusedWait = 2 * time.Second
+
 // Run lists events, or follows them.
 func (c eventsCommand) Run(ctx context.Context, out io.Writer) error {
 	api, err := c.client(ctx)
@@ -67,6 +71,7 @@ func (c eventsCommand) follow(ctx context.Context, api *client.Client, out io.Wr
 		q.After = "now"
 	}
 	for {
+		asked := time.Now()
 		p, err := api.Events(ctx, q)
 		var refused *client.Problem
 		switch {
@@ -81,6 +86,14 @@ func (c eventsCommand) follow(ctx context.Context, api *client.Client, out io.Wr
 			case <-time.After(2 * time.Second):
 			}
 			continue
+		}
+		// A server with too many who wait answers at once.
+		if q.Wait > 0 && len(p.Events) == 0 && !p.More && time.Since(asked) < refusedWait {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(refusedWait):
+			}
 		}
 		q.After, q.Wait = p.Next, longPoll
 		for _, e := range p.Events {

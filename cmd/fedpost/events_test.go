@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -100,4 +102,27 @@ func (t terminal) follows(args ...string) <-chan string {
 		w.Close()
 	})
 	return lines
+}
+
+// TestAFollowerWhomNobodyLetsWaitDoesNotAskWithoutEnd: a server lets a bounded number of
+// readers wait, and answers others at once.
+func TestAFollowerWhomNobodyLetsWaitDoesNotAskWithoutEnd(t *testing.T) {
+	var asked atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := io.WriteString(w, `{"events":[],"next":"AQ","more":false}`); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	c := eventsCommand{remote: remote{URL: s.URL}, Follow: true}
+	if err := c.Run(ctx, io.Discard); err != nil {
+		t.Error(err)
+	}
+	if n := asked.Load(); n > 3 {
+		t.Errorf("asked %d times in 0.3 s", n)
+	}
 }
