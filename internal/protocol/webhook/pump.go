@@ -56,45 +56,52 @@ func (p *Pump) Check(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("webhooks: %w", err)
 	}
 	var errs []error
-	for _, w := range all {
-		if err := p.one(ctx, w, now); err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound) {
-			errs = append(errs, fmt.Errorf("webhook %s: %w", w.ID, err))
+	for range mostSteps {
+		var rest []Webhook
+		for _, w := range all {
+			next, more, err := p.one(ctx, w, now)
+			switch {
+			case err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound):
+				errs = append(errs, fmt.Errorf("webhook %s: %w", w.ID, err))
+			case err == nil && more && ctx.Err() == nil:
+				rest = append(rest, next)
+			}
+		}
+		if all = rest; len(all) == 0 {
+			break
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// one does what is due for a webhook. If another has changed it meanwhile, the next run goes
-// on.
-func (p *Pump) one(ctx context.Context, w Webhook, now time.Time) (err error) {
+// one takes a step of what is due for a webhook: a step of each comes before the next step
+// of any, so that a long backlog of one keeps no other waiting. more: there is more to do
+// at once. If another has changed it meanwhile, the next run goes on.
+func (p *Pump) one(ctx context.Context, w Webhook, now time.Time) (_ Webhook, more bool, err error) {
 	switch {
 	case !w.DisabledAt.IsZero():
-		return nil
+		return w, false, nil
 	case !w.FailingSince.IsZero() && now.Sub(w.FailingSince) >= GiveUp:
 		w.DisabledAt = now
-		_, err := p.Store.DisableWebhook(ctx, w)
-		return err
+		w, err = p.Store.DisableWebhook(ctx, w)
+		return w, false, err
 	}
-	for range mostSteps {
-		found, next, more, err := p.Feed.After(ctx, w.Cursor, step)
-		if err != nil || next == w.Cursor {
-			return err
-		}
-		var wanted []Event
-		for _, e := range found {
-			if w.Wants(e.Type) {
-				wanted = append(wanted, e)
-			}
-		}
-		if err := p.Hand(ctx, w.Sendings(wanted, now)); err != nil {
-			return err
-		}
-		w.Cursor = next
-		if w, err = p.Store.SaveWebhook(ctx, w); err != nil || !more || ctx.Err() != nil {
-			return err
+	found, next, more, err := p.Feed.After(ctx, w.Cursor, step)
+	if err != nil || next == w.Cursor {
+		return w, false, err
+	}
+	var wanted []Event
+	for _, e := range found {
+		if w.Wants(e.Type) {
+			wanted = append(wanted, e)
 		}
 	}
-	return nil
+	if err := p.Hand(ctx, w.Sendings(wanted, now)); err != nil {
+		return w, false, err
+	}
+	w.Cursor = next
+	w, err = p.Store.SaveWebhook(ctx, w)
+	return w, more, err
 }
 
 // mostBytes bounds the body of a request with several events.

@@ -1,0 +1,44 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"fedpost/internal/protocol/webhook"
+)
+
+// TestAWebhookWithABacklogKeepsNoOtherWaiting: handing over thousands of requests takes
+// longer than a run may.
+func TestAWebhookWithABacklogKeepsNoOtherWaiting(t *testing.T) {
+	b := newBed(t, true)
+	b.put("a", webhook.Settings{URL: "https://a.example/"})
+	b.put("z", webhook.Settings{URL: "https://z.example/", Batch: true})
+	b.happens(8000, "recipient.gone", "{}")
+	got := map[string]int{}
+	p := &webhook.Pump{Store: b.store, Feed: feedUntil{b}, Hand: func(ctx context.Context, all []webhook.Sending) error {
+		time.Sleep(time.Duration(len(all)) * 50 * time.Microsecond)
+		for _, s := range all {
+			got[s.Activity.KeyID]++
+		}
+		return ctx.Err()
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := p.Check(ctx, b.now); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	if got["z"] == 0 {
+		t.Errorf("handed over %v", got)
+	}
+}
+
+type feedUntil struct{ *bed }
+
+func (f feedUntil) After(ctx context.Context, cursor string, limit int) ([]webhook.Event, string, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", false, err
+	}
+	return f.bed.After(ctx, cursor, limit)
+}
