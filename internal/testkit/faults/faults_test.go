@@ -286,3 +286,30 @@ func TestSweepVisitsEveryCallAndKind(t *testing.T) {
 		}
 	}
 }
+
+// TestASweepBreaksCallsThatChangePlaces: goroutines make calls of two methods side by side,
+// so the order of all calls differs from run to run.
+func TestASweepBreaksCallsThatChangePlaces(t *testing.T) {
+	runs := 0
+	Sweep(t, func(t *testing.T, p *Plan) {
+		w := newWorld(t, p)
+		runs++
+		calls := []func() error{
+			func() error {
+				return w.table.Put(t.Context(), table.Item{Key: table.Key{PK: "a", SK: "a"}}, table.Cond{})
+			},
+			func() error {
+				return errors.Join(w.normal.SendBatch(t.Context(), []queue.Message{{Body: "a"}, {Body: "b"}})...)
+			},
+		}
+		if runs%2 == 0 {
+			slices.Reverse(calls)
+		}
+		for _, call := range calls {
+			if err := call(); err != nil && !errors.Is(err, ErrInjected) && !errors.Is(err, ErrDead) {
+				t.Error(err)
+			}
+			p.Revive()
+		}
+	})
+}

@@ -65,12 +65,29 @@ func (k Kind) String() string {
 
 // Fault makes one call go wrong.
 type Fault struct {
-	Call  int // the number of the call, from 1
+	Call  int // the number of the call, from 1; of no meaning with Like
 	Kind  Kind
 	Entry int // of FailEntry: the index in the batch
+	// Like, if not nil, is the call of another run. The fault comes with the call that has
+	// the same number among those of its object and method, or the next of them that it
+	// fits. So it comes also where goroutines make calls side by side, in any order.
+	Like *Call
 }
 
-func (f Fault) String() string { return fmt.Sprintf("%s at call %d", f.Kind, f.Call) }
+func (f Fault) String() string {
+	if f.Like != nil {
+		return fmt.Sprintf("%s at %s", f.Kind, f.Like)
+	}
+	return fmt.Sprintf("%s at call %d", f.Kind, f.Call)
+}
+
+// hits reports whether the fault comes with a call.
+func (f Fault) hits(c Call) bool {
+	if f.Like == nil {
+		return f.Call == c.N && f.Fits(c)
+	}
+	return f.Like.Target == c.Target && f.Like.Op == c.Op && f.Like.Nth <= c.Nth && f.Fits(c)
+}
 
 // Fits reports whether a call can go wrong in this way.
 func (f Fault) Fits(c Call) bool {
@@ -94,6 +111,7 @@ func (f Fault) half(n int) int {
 // Call is one call that was made.
 type Call struct {
 	N       int    // from 1, over all objects of the plan
+	Nth     int    // from 1, among the calls of this method of this object
 	Target  string // the name that the object was wrapped with
 	Op      string // the method
 	Entries int    // number of messages, items or keys of the call
@@ -108,13 +126,17 @@ type Plan struct {
 	mu     sync.Mutex
 	faults []Fault
 	calls  []Call
+	made   map[string]int // calls of each method of each object
+	spent  map[int]bool   // by index of faults
 	fired  int
 	next   string // the operation whose next call fails
 	dead   bool
 }
 
 // NewPlan returns a plan with some faults, or none to only count.
-func NewPlan(faults ...Fault) *Plan { return &Plan{faults: faults} }
+func NewPlan(faults ...Fault) *Plan {
+	return &Plan{faults: slices.Clone(faults), made: map[string]int{}, spent: map[int]bool{}}
+}
 
 // Calls lists the calls made so far, without those that a dead process tried.
 func (p *Plan) Calls() []Call {
@@ -181,22 +203,25 @@ func (p *Plan) Intercept(_ context.Context, call Call, act func(Fault) error) er
 func (p *Plan) begin(call Call) (Call, Fault, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	call.N = len(p.calls) + 1
+	call.N, call.Nth = len(p.calls)+1, p.made[call.Target+"."+call.Op]+1
 	if p.dead {
 		return call, Fault{}, fmt.Errorf("%w (before %s)", ErrDead, call)
 	}
 	p.calls = append(p.calls, call)
+	p.made[call.Target+"."+call.Op]++
 	if p.next == call.Op {
 		p.next = ""
 		p.faults = append(p.faults, Fault{Call: call.N, Kind: FailBefore})
 	}
-	i := slices.IndexFunc(p.faults, func(f Fault) bool { return f.Call == call.N })
-	if i < 0 || !p.faults[i].Fits(call) {
-		return call, Fault{}, nil
+	for i, f := range p.faults {
+		if !p.spent[i] && f.hits(call) {
+			p.spent[i] = true
+			p.fired++
+			p.dead = f.Kind == DieBefore
+			return call, f, nil
+		}
 	}
-	p.fired++
-	p.dead = p.faults[i].Kind == DieBefore
-	return call, p.faults[i], nil
+	return call, Fault{}, nil
 }
 
 // FailNext has the next call of an operation fail before it acts.

@@ -9,8 +9,8 @@ import (
 // Sweep runs a piece of work once without a fault and then, as subtests, once
 // for each call that it made and each kind of fault, entries of batches
 // included. Run has to build a fresh world around the plan, do the work, revive
-// the plan, let the system come to rest, and check what must hold. It must make
-// the same calls each time until the fault comes.
+// the plan, let the system come to rest, and check what must hold. Until the fault comes
+// it must make the same calls each time; those of different methods may change places.
 //
 // With -short, Sweep breaks every call in one way only, with another kind of fault from
 // call to call. Runs under the race detector use -short, because a whole sweep would take
@@ -70,7 +70,7 @@ func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 func (s Sweeper) faultsOf(c Call) []Fault {
 	var all []Fault
 	for _, k := range append(slices.Clone(Kinds), DieHalfway) {
-		if f := (Fault{Call: c.N, Kind: k}); f.Fits(c) && s.tries(k) {
+		if f := (Fault{Like: &c, Kind: k}); f.Fits(c) && s.tries(k) {
 			all = append(all, f)
 		}
 	}
@@ -78,7 +78,7 @@ func (s Sweeper) faultsOf(c Call) []Fault {
 	entries := []int{0, c.Entries / 2, c.Entries - 1}
 	slices.Sort(entries)
 	for _, i := range slices.Compact(entries) {
-		if f := (Fault{Call: c.N, Kind: FailEntry, Entry: i}); i >= 0 && f.Fits(c) && s.tries(FailEntry) {
+		if f := (Fault{Like: &c, Kind: FailEntry, Entry: i}); i >= 0 && f.Fits(c) && s.tries(FailEntry) {
 			all = append(all, f)
 		}
 	}
