@@ -64,6 +64,11 @@ func (s *Sender) Prepare(ctx context.Context, a activity.Activity) protocol.Atte
 		return ours(err)
 	}
 	return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
+		if t.Inbox != w.URL {
+			// Nobody at the former address is told any more, nor given a signature that
+			// the present one takes.
+			return refused("the webhook has another URL now")(ctx, t, 0)
+		}
 		o := s.post(ctx, secrets, a, t.Inbox)
 		s.remember(ctx, w, o)
 		return o
