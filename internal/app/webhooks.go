@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"fedpost/internal/activity"
 	"fedpost/internal/api/contract"
 	"fedpost/internal/app/config"
@@ -65,27 +67,39 @@ func (f feed) After(ctx context.Context, cursor string, limit int) (all []webhoo
 // longer than the request is tried.
 const keptWebhooks = webhook.GiveUp + 9*24*time.Hour
 
+// recordsAtOnce is how many records are written at once: one after another, those of a
+// thousand requests take longer than the scheduled run has.
+const recordsAtOnce = 16
+
 // handOver records requests to webhooks and puts them on their queue. The record comes
 // first, and a second copy of a message finds the claim or the outcome of the first, so
 // repeating a call is harmless.
 func (p Ports) handOver(ctx context.Context, all []webhook.Sending) error {
 	s := p.store()
 	ms := make([]message.Addressed, len(all))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(recordsAtOnce)
 	for i, one := range all {
 		a, targets := one.Activity, []activity.Target{{Inbox: one.URL, Stands: 1}}
 		r := ledger.Record{
 			ID: a.ID, Protocol: a.Protocol, Type: a.Type, CreatedAt: a.CreatedAt, Recipients: 1, Targets: 1,
 			Chunk: ledger.ChunkSize, Inline: targets, Forget: a.CreatedAt.Add(keptWebhooks),
 		}
-		if err := s.CreateActivity(ctx, r); err != nil && !errors.Is(err, ledger.ErrExists) {
-			return fmt.Errorf("record a request to a webhook: %w", err)
-		}
+		g.Go(func() error {
+			if err := s.CreateActivity(gctx, r); err != nil && !errors.Is(err, ledger.ErrExists) {
+				return fmt.Errorf("record a request to a webhook: %w", err)
+			}
+			return nil
+		})
 		name := message.QueueOf(a)
 		to := message.Sending{Queue: name, Can: p.Queue(name).Capabilities(), Now: p.now()()}
 		var err error
 		if ms[i], err = (message.Delivery{Position: message.Whole, Targets: targets}).Queued(a, to); err != nil {
-			return err
+			return errors.Join(err, g.Wait())
 		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	return errors.Join(message.Send(ctx, p.sender, ms)...)
 }

@@ -59,6 +59,9 @@ func (p *Pump) Check(ctx context.Context, now time.Time) error {
 	for range mostSteps {
 		var rest []Webhook
 		for _, w := range all {
+			if late(ctx) {
+				return errors.Join(errs...) // the next run goes on
+			}
 			next, more, err := p.one(ctx, w, now)
 			switch {
 			case err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound):
@@ -72,6 +75,15 @@ func (p *Pump) Check(ctx context.Context, now time.Time) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// reserve is the time before the end of a run in which no step begins: a step that is cut
+// off fails the run, and is made again.
+const reserve = 10 * time.Second
+
+func late(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ok && time.Until(end) < reserve
 }
 
 // one takes a step of what is due for a webhook: a step of each comes before the next step

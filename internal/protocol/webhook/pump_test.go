@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // TestAWebhookWithABacklogKeepsNoOtherWaiting: handing over thousands of requests takes
-// longer than a run may.
+// longer than a run may. The run ends in time, and without an error.
 func TestAWebhookWithABacklogKeepsNoOtherWaiting(t *testing.T) {
 	b := newBed(t, true)
 	b.put("a", webhook.Settings{URL: "https://a.example/"})
@@ -24,12 +23,12 @@ func TestAWebhookWithABacklogKeepsNoOtherWaiting(t *testing.T) {
 		}
 		return ctx.Err()
 	}}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+200*time.Millisecond)
 	defer cancel()
-	if err := p.Check(ctx, b.now); !errors.Is(err, context.DeadlineExceeded) {
+	if err := p.Check(ctx, b.now); err != nil {
 		t.Errorf("error %v", err)
 	}
-	if got["z"] == 0 {
+	if got["z"] == 0 || got["a"] >= 8000 {
 		t.Errorf("handed over %v", got)
 	}
 }
