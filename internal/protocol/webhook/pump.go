@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -158,8 +159,11 @@ func (w Webhook) sending(first Event, id, body string, now time.Time) Sending {
 	if w.Batch {
 		kind = "events"
 	}
+	// Who knows an event cannot tell the request's id: when the webhook was made, to the
+	// nanosecond, is shown to nobody who only sends.
+	made := strconv.FormatInt(w.CreatedAt.UnixNano(), 36)
 	return Sending{URL: w.URL, Activity: activity.Activity{
-		ID: activity.DerivedID(first.Time, "webhook "+w.ID+" "+id), Protocol: Name, Body: body, Type: kind,
+		ID: activity.DerivedID(first.Time, "webhook "+w.ID+" "+made+" "+id), Protocol: Name, Body: body, Type: kind,
 		KeyID: w.ID, Job: id, Priority: activity.Normal, CreatedAt: now,
 	}}
 }

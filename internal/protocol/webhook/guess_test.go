@@ -1,0 +1,20 @@
+package webhook_test
+
+import (
+	"testing"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/protocol/webhook"
+)
+
+// TestRequestsToWebhooksAreNotFoundByGuessing: a server that sends knows its own
+// activities, from which events get their ids. It may not find, cancel or forget the
+// requests by which the operator hears of them.
+func TestRequestsToWebhooksAreNotFoundByGuessing(t *testing.T) {
+	b := newBed(t, true)
+	b.put("one", webhook.Settings{URL: "https://a.example/"})
+	b.happens(1, "recipient.gone", "{}")
+	if s := b.pump()[0]; s.Activity.ID == activity.DerivedID(b.feed[0].Time, "webhook one "+b.feed[0].ID) {
+		t.Error("the id follows from what a sender knows")
+	}
+}
