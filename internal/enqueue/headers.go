@@ -28,6 +28,8 @@ var allowedHeaders = []string{
 // trusted are beginnings of "x-" names that servers behind proxies believe.
 var trusted = []string{
 	"x-forwarded", "x-real-ip", "x-client", "x-cluster", "x-original", "x-rewrite", "x-http-method", "x-method", "x-host", "x-accel",
+	"x-forward", "x-true-", "x-ip", "x-originating", "x-override", "x-proxy", "x-scheme", "x-proto", "x-tls", "x-arr", "x-middleware", "x-webauth", "x-vouch",
+	"x-pomerium", "x-consumer", "x-credential", "x-jwt", "x-token", "x-email", "x-hub-signature",
 	"x-amz", "x-aws", "x-goog", "x-azure", "x-ms-", "x-auth", "x-api", "x-csrf", "x-xsrf", "x-remote", "x-user", "x-ssl", "x-signature", "x-sendfile", "x-envoy", "x-cloud",
 }
 

@@ -71,6 +71,8 @@ func TestBadInputIsNamedAndNothingIsStored(t *testing.T) {
 		"a date":                    {request(headers("Date: now")), "/headers/0/name", "not allowed"},
 		"a digest":                  {request(headers("Content-Digest: x")), "/headers/0/name", "not allowed"},
 		"what proxies tell":         {request(headers("X-Forwarded-For: 127.0.0.1")), "/headers/0/name", "not allowed"},
+		"what a framework obeys":    {request(headers("X-Middleware-Subrequest: middleware")), "/headers/0/name", "not allowed"},
+		"who a proxy let in":        {request(headers("X-WebAuth-User: admin")), "/headers/0/name", "not allowed"},
 		"only X-":                   {request(headers("X-: 1")), "/headers/0/name", "not allowed"},
 		"no name":                   {request(headers(": 1")), "/headers/0/name", "missing"},
 		"a name with a blank":       {request(headers("X Y: 1")), "/headers/0/name", "no name of a header"},
