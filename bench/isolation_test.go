@@ -118,7 +118,7 @@ func newSide(t *testing.T, healthy, hanging int) *side {
 func (s *side) deliver() time.Duration {
 	s.t.Helper()
 	s.sent++
-	body := fmt.Sprintf(`{"type":"Create","id":"https://social.example/activities/%d","actor":"https://social.example/users/frida","object":{"type":"Note"}}`, s.sent)
+	body := fmt.Sprintf(`{"type":"Create","id":"https://mastodon.example/activities/%d","actor":"https://mastodon.example/users/Zoe","object":{"type":"Note"}}`, s.sent)
 	begin := time.Now()
 	s.last = s.world.Accept(client.Submission{Activity: json.RawMessage(body), KeyID: fediverse.Ed25519KeyID, Recipients: client.To(s.inboxes...)}).ID
 	e2e.Await(s.t, time.Minute, "healthy hosts", func() (bool, string) {
