@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -33,6 +34,8 @@ type commands struct {
 	Bench    benchCommand    `cmd:"" help:"Measure a fedpost on this machine under load: rates, times, processor time a delivery."`
 
 	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
+
+	Version versionCommand `cmd:"" help:"Print the version of this program."`
 
 	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }
@@ -75,6 +78,15 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(screen{os.Stderr}, "fedpost:", err)
-		os.Exit(1)
+		os.Exit(exitStatus(err))
 	}
+}
+
+// exitStatus is 1, but for errors that have one of their own.
+func exitStatus(err error) int {
+	var own exitError
+	if errors.As(err, &own) {
+		return own.status
+	}
+	return 1
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,7 +24,10 @@ func (a handed) path() string { return "/v1/activities/" + url.PathEscape(string
 // status shows what has become of an activity.
 type status struct {
 	handed
-	Limit int `help:"List at most this many recipients." default:"50"`
+	Limit int    `help:"List at most this many recipients." default:"50"`
+	State string `help:"List only recipients in this state, such as failed."`
+	Host  string `help:"List only recipients on this host."`
+	Wait  bool   `help:"Wait until every recipient has come to its end. Exit status: 0 if none missed the activity, 3 if some did, 1 for everything else."`
 }
 
 // Run shows.
@@ -32,11 +36,22 @@ func (c status) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var missed error
+	if c.Wait {
+		var exit exitError
+		if missed = c.await(ctx, api); missed != nil && !errors.As(missed, &exit) {
+			return missed
+		}
+	}
+	return errors.Join(c.show(ctx, api, out), missed)
+}
+
+func (c status) show(ctx context.Context, api *client.Client, out io.Writer) error {
 	var whole map[string]json.RawMessage
 	if err := api.Do(ctx, http.MethodGet, c.path()+"?limit=1", nil, &whole); err != nil {
 		return err
 	}
-	recipients, err := api.List(ctx, c.path(), url.Values{}, "recipients", c.Limit, 1000)
+	recipients, err := api.List(ctx, c.path(), c.filter(), "recipients", c.Limit, 1000)
 	if err != nil {
 		return err
 	}
@@ -62,6 +77,18 @@ func (c status) Run(ctx context.Context, out io.Writer) error {
 		_, err = fmt.Fprintf(out, "The first %d; there may be more: --limit.\n", c.Limit)
 	}
 	return err
+}
+
+// filter is the query for the recipients to list.
+func (c status) filter() url.Values {
+	q := url.Values{}
+	if c.State != "" {
+		q.Set("state", c.State)
+	}
+	if c.Host != "" {
+		q.Set("host", c.Host)
+	}
+	return q
 }
 
 func showStatus(out io.Writer, s client.Status) error {
