@@ -48,9 +48,9 @@ func TestB24ALargeRequestOfNonsenseIsGivenUpEarly(t *testing.T) {
 		}
 		// Reading a body of 4 MB doubles its buffer, some 20 MB in all; a copy of the
 		// values is made twice at most. Of recipients 200,000 are read, with some
-		// allocations each.
+		// allocations each: 150 MB, and 165 under the race detector.
 		mallocs, bytes := after.Mallocs-before.Mallocs, (after.TotalAlloc-before.TotalAlloc)>>20
-		if mallocs > 15*200_000 || bytes > 160 {
+		if mallocs > 15*200_000 || bytes > 180 {
 			t.Errorf("%s: %d allocations, %d MB", about, mallocs, bytes)
 		}
 		if rec.Body.Len() > 100*1024 || strings.Count(rec.Body.String(), `"pointer"`) > 100 {

@@ -120,7 +120,10 @@ func (s *Store) countGone(ctx context.Context, es []events.Event, counted map[st
 		if e.Kind != events.RecipientGone {
 			continue
 		}
-		if c, ok := counted[e.ID]; ok {
+		mu.Lock()
+		c, known := counted[e.ID]
+		mu.Unlock()
+		if known {
 			e.Count, e.Since = c.Count, fromMillis(c.Since)
 			continue
 		}

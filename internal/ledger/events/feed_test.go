@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 // tape is a feed in memory, whose cursors are lengths.
 type tape struct {
 	events.Store
+	mu    sync.Mutex
 	all   []events.Event
 	looks int
 	page  int // the most that a page has
@@ -21,6 +23,8 @@ type tape struct {
 }
 
 func (s *tape) Events(_ context.Context, after string, limit int) (events.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.looks++
 	if s.page > 0 {
 		limit = min(limit, s.page)
@@ -44,7 +48,9 @@ func TestAReaderWaitsForTheFirstEvent(t *testing.T) {
 			s, bell := &tape{}, new(events.Bell)
 			f := events.Feed{Store: s, Bell: bell}
 			time.AfterFunc(7*time.Second+time.Millisecond, func() {
+				s.mu.Lock()
 				s.all = of(events.RecipientGone)
+				s.mu.Unlock()
 				if rings {
 					bell.Ring()
 				}
