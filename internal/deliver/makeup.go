@@ -58,6 +58,27 @@ func (v *invocation) makeUp(ctx context.Context, a activity.Activity, targets []
 	return r, nil
 }
 
+// makeUpAll makes up for the records of all activities of a message.
+func (v *invocation) makeUpAll(ctx context.Context, msg message.Message) error {
+	for _, inner := range msg.Batch {
+		if err := v.makeUpAll(ctx, inner); err != nil {
+			return err
+		}
+	}
+	if msg.Activity == nil || msg.Unrecorded == nil {
+		return nil
+	}
+	var targets []activity.Target
+	switch {
+	case msg.Deliver != nil:
+		targets = msg.Deliver.Targets
+	case msg.FanOut != nil:
+		targets = msg.FanOut.Targets
+	}
+	_, err := v.makeUp(ctx, *msg.Activity, targets, *msg.Unrecorded)
+	return err
+}
+
 // postpone moves a message that is not due yet to the agenda. The message is on the queue
 // because the agenda could not be written when it was accepted.
 func (v *invocation) postpone(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {

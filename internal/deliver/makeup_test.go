@@ -1,10 +1,12 @@
 package deliver_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
@@ -119,4 +121,40 @@ func TestTheRestOfABatchSaysWhatIsNotRecordedYet(t *testing.T) {
 		}
 		w.Quiet()
 	})
+}
+
+// TestWhoGivesUpAMessageRecordsItsActivity: the table was down when the activity was
+// accepted, and every process that worked on the message died. The activity was unknown
+// then, although its recipients had been given up.
+func TestWhoGivesUpAMessageRecordsItsActivity(t *testing.T) {
+	for name, n := range map[string]int{"a chunk": 2, "a fan-out": 120} {
+		for _, batch := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", in a batch: ", batch), func(t *testing.T) {
+				w := world.New(t, world.Options{})
+				a, to := w.Activity("Create"), inboxes(n)
+				m := message.Message{Activity: &a, Unrecorded: &message.Unrecorded{Forget: w.Now().Add(72 * time.Hour)}}
+				if n <= ledger.ChunkSize {
+					m.Deliver = &message.Delivery{Position: message.Whole, Targets: targets(to)}
+				} else {
+					m.FanOut = &message.FanOut{Targets: targets(to)}
+				}
+				if batch {
+					m = message.Message{Batch: []message.Message{m}}
+				}
+				put(t, w, queue.Normal, m)
+				q := w.Engine.Queue(queue.Normal)
+				for range topology.Of(queue.Normal).MaxReceives - 1 {
+					if got, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 1}); err != nil || len(got) != 1 {
+						t.Fatalf("%d received, %v", len(got), err)
+					}
+					w.Clock.Advance(topology.Of(queue.Normal).Visibility) // the process dies
+				}
+				w.Work()
+				v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, a.ID, "", 200, w.Now())
+				if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Dead] != n {
+					t.Errorf("%s %v, %v", v.Status, v.Counts, err)
+				}
+			})
+		}
+	}
 }

@@ -160,6 +160,10 @@ func (v *invocation) sendAlone(ctx context.Context, m queue.Received, what strin
 // again.
 func (v *invocation) lastChance(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	why := errors.New("received " + strconv.Itoa(m.ReceiveCount) + " times without being finished")
+	// An end can be recorded only of an activity that has a record.
+	if err := v.makeUpAll(ctx, msg); err != nil {
+		return disposition{}, err
+	}
 	if msg.Deliver == nil {
 		return v.abandon(ctx, m, msg, "receives", why)
 	}
