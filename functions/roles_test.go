@@ -68,7 +68,7 @@ func TestEachRoleAllowsWhatItsFunctionCallsAndNothingElse(t *testing.T) {
 		"EnqueueFunction": {
 			"dynamodb:ConditionCheckItem": "an ordered activity is recorded near the turn of a deduplication period",
 		},
-		"DeliverFunction":     eventSource,
+		"DeliverFunction": eventSource,
 		"HealthCheckFunction": {
 			"events:PutEvents": "the stack names an event bus; this one names none",
 		},
