@@ -28,7 +28,7 @@ func (c *counted) Accepted(_ context.Context, n int) { c.recipients += n }
 
 func TestOnlyWhatIsQueuedNowIsAccepted(t *testing.T) {
 	m := &counted{}
-	w := newWorld(t, &faults.Plan{}, func(s *settings) { s.enqueue.Meter = m })
+	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.enqueue.Meter = m })
 	for range 2 { // the second is a duplicate
 		if _, err := w.service.Enqueue(t.Context(), request(key("one"))); err != nil {
 			t.Fatal(err)
