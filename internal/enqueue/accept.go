@@ -57,14 +57,17 @@ func (s *Service) accept(ctx context.Context, p *plan) (receipt, error) {
 	// under the same key.
 	ctx, cancel := context.WithTimeout(ctx, s.o.Markers.Patience())
 	defer cancel()
-	switch {
-	case p.key == nil:
+	if p.key == nil {
 		return s.unkeyed(ctx, p)
-	case p.caps.NativeDeduplication && !p.later() && p.ttl <= queue.DedupWindow && !s.o.Markers.Known(ctx, p.name()):
-		return s.native(ctx, p)
-	default:
-		return s.marked(ctx, p)
 	}
+	if p.caps.NativeDeduplication && !p.later() && p.ttl <= queue.DedupWindow {
+		if known, err := s.o.Markers.Known(ctx, p.name()); err != nil {
+			return receipt{}, err
+		} else if !known {
+			return s.native(ctx, p)
+		}
+	}
+	return s.marked(ctx, p)
 }
 
 // detach keeps ctx's values and deadline, but not its cancellation: a client

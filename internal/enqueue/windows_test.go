@@ -95,3 +95,20 @@ func TestB16ConcurrentCallsOfBothKindsAreOneActivity(t *testing.T) {
 		}
 	}
 }
+
+// TestAMarkerThatCannotBeReadIsNotTakenForNone: with the closed fallback a key stands for one
+// activity, whatever fails. A call that needs no marker of its own still has to know of one.
+func TestAMarkerThatCannotBeReadIsNotTakenForNone(t *testing.T) {
+	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), _ queue.Name) {
+		w := newWorldOn(t, e, faults.NewPlan(), func(s *settings) { s.dedup.Fallback = dedup.Closed })
+		first := w.must(request(on, key("k"), ttl(time.Hour)), enqueue.Queued)
+		w.wait(10 * time.Minute)
+		w.plan.FailNext("Get")
+		if r, err := w.enqueue(request(on, key("k"))); !errors.Is(err, dedup.ErrUnavailable) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if again := w.must(request(on, key("k")), enqueue.Duplicate); again != first || w.only() != first {
+			t.Errorf("a duplicate of %s, want %s", again, first)
+		}
+	})
+}

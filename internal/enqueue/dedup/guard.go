@@ -189,19 +189,22 @@ func (g *Guard) Reserve(ctx context.Context, c Claim) (*Lease, error) {
 	return g.reserve(ctx, l)
 }
 
-// Known reports whether a marker stands for the key. It reports false if the
-// table cannot be read.
-func (g *Guard) Known(ctx context.Context, n Name) bool {
+// Known reports whether a marker stands for the key. If the table cannot be read, Known
+// reports false with the open fallback, and ErrUnavailable with the closed one.
+func (g *Guard) Known(ctx context.Context, n Name) (bool, error) {
 	if g.store == nil {
-		return false
+		return false, nil
 	}
 	ctx, cancel := g.Brief(ctx)
 	defer cancel()
 	found, err := g.store.FindMarker(ctx, g.o.Prefix+n.Hash())
+	if err != nil && !g.Open() {
+		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
 	if err != nil {
 		g.o.Log.DebugContext(ctx, "deduplication markers cannot be read", "error", err)
 	}
-	return found != nil && found.Expires.After(g.o.Now())
+	return found != nil && found.Expires.After(g.o.Now()), nil
 }
 
 // Open reports whether calls go on while the table is down
