@@ -95,6 +95,11 @@ func (v *invocation) postpone(ctx context.Context, m queue.Received, msg message
 		}
 		t.ID, t.Group = string(first.Activity.ID), first.Activity.OrderingKey
 	}
+	if d := msg.Deliver; d != nil && (d.Position != message.Whole || d.Chunk > 0) {
+		// A delivery of our own: a task under the activity's id would replace that of
+		// another delivery of the activity.
+		t.ID = d.Unit(msg.Activity.ID).String()
+	}
 	t.Key = agenda.ReleaseKey(t.ID)
 	msg.NotBefore = time.Time{}
 	body, err := message.Encode(msg)

@@ -40,10 +40,16 @@ const (
 	renewals     = 15
 )
 
+// slowClock is how far this process's clock may be behind that of a process that sent a
+// message with the longest wait, for the message to be handed back like any other.
+const slowClock = time.Minute
+
 func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
 	if wait := msg.NotBefore.Sub(v.Now()); wait > 0 {
-		if v.can().MaxDelay == 0 && !v.from.Ordered() && wait <= queue.MaxDelay {
-			return again(wait), nil // the queue could not delay the message
+		if !v.from.Ordered() && wait <= queue.MaxDelay+slowClock {
+			// The queue could not delay the message, or is of another type than the queue
+			// that it was sent to.
+			return again(wait), nil
 		}
 		return v.postpone(ctx, m, msg)
 	}
