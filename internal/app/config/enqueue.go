@@ -10,7 +10,7 @@ import (
 // Deduplication says how a repeated request is recognized.
 type Deduplication struct {
 	Fallback string        `env:"DEDUPLICATION_FALLBACK" envDefault:"open" help:"open, to accept a request with a deduplication key when no marker can be written, or closed, to refuse it"`
-	TTL      time.Duration `env:"DEDUPLICATION_TTL" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the request does not say, 5 minutes on FIFO queues instead: 1s to 30d"`
+	TTL      time.Duration `env:"DEDUPLICATION_TTL" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the request does not say; 5 minutes instead on FIFO queues, but for a call with a delay: 1s to 30d"`
 	Prefix   string        `env:"DEDUPLICATION_PREFIX" help:"what comes before every deduplication marker in the table, so that several installations can share one: up to 64 letters, digits, - and _"`
 }
 
