@@ -3,10 +3,12 @@ package template
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"fedpost/internal/app/config"
+	"fedpost/internal/protocol/sipher/peers"
 )
 
 // TestNoSecretIsInTheTemplate: CloudFormation would write a resolved secret into the
@@ -87,6 +89,34 @@ func TestOnlyHealthAndDiscoveryAreOpen(t *testing.T) {
 	if want := []string{"get /discover", "get /healthz", "post /discover"}; !slices.Equal(open, want) {
 		t.Errorf("open are %v, want %v", open, want)
 	}
+}
+
+// TestRegistrationsLeaveTheAPIItsInvocations: a stranger who registers servers that hang
+// keeps an invocation for as long as each is asked, so what the gateway lets in must leave
+// most of them to callers. Bounds within a process are of no use here: on Lambda each
+// process serves one request at a time.
+func TestRegistrationsLeaveTheAPIItsInvocations(t *testing.T) {
+	tmpl := load(t)
+	const accountOfSmall = 10
+	places := []int{accountOfSmall, tmpl.Default("EnqueueConcurrency").(int)}
+	settings, _ := tmpl.Resources["ApiliveStage"].Properties["MethodSettings"].([]any)
+	for _, s := range settings {
+		if mapping(s)["ResourcePath"] != "/~1discover" {
+			continue
+		}
+		rates, bursts := mapping(s)["ThrottlingRateLimit"].(Intrinsic).Arg.([]any), mapping(s)["ThrottlingBurstLimit"].(Intrinsic).Arg.([]any)
+		for i, most := range places {
+			rate, err := strconv.ParseFloat(fmt.Sprint(rates[i+1]), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if held := rate*peers.DiscoveryTimeout.Seconds() + float64(bursts[i+1].(int)); held > float64(most)/2 {
+				t.Errorf("strangers hold %v of %d invocations", held, most)
+			}
+		}
+		return
+	}
+	t.Error("nothing limits registrations")
 }
 
 func TestNothingIsGrantedBeyondTheStack(t *testing.T) {
