@@ -9,6 +9,7 @@ import (
 	"fedpost/internal/enqueue"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/ledger"
+	"fedpost/internal/ledger/events"
 )
 
 // Demand is what a scenario needs of something that has a limit.
@@ -70,6 +71,11 @@ const (
 	probeTime  = 8 * time.Second  // of a host that hangs
 	quickSpan  = 125 * time.Minute
 	quickOnes  = 6 // checks in it
+
+	// logAppends is how many items a second a log of events takes from all writers, as each
+	// reads its end and puts the next number: half of what was measured with reads of 3 ms
+	// and writes of 6 ms (beyond 80 writers without a pause some gave up).
+	logAppends = 50
 )
 
 const perInvocation = 10 * ledger.ChunkSize
@@ -105,6 +111,7 @@ func Million(t Template) Scenario {
 			{"read units a second", rate + 3*chunksEach, NewTableReads, "a new table's"},
 			{"write units a second of the hottest key, `A#<id>`, if one call is worked on at a time", chunksEach * 3, PartitionWrites, "a partition's"},
 			{"read units a second of the hottest partition of server states, `S#<lot>`", rate / serverLots, PartitionReads, "a partition's"},
+			{"items a second of the hottest log of events, `E#<log>`, if each invocation has a recipient that fails", chunksEach / 10, logAppends, "a log's"},
 			{"messages in flight, 5 % of hosts going down in that moment", t.NormalConcurrency*10 + 0.05*rate*backOff.Seconds(), InFlight, "a queue's"},
 			{"keys opened a second", t.NormalConcurrency / keyTTL.Seconds(), KMSRequests, "KMS's"},
 		},
@@ -145,6 +152,7 @@ func Rush(t Template) Scenario {
 			{"read units a second", rate * work.Reads, NewTableReads, "a new table's"},
 			{"write units a second of the list of a day, `F#<day>#<shard>`", rate / listShards, PartitionWrites, "a partition's"},
 			{"write units a second of the counts of a day, `C#<day>`", (needed + rate*accept) / CountEvery, PartitionWrites, "a partition's"},
+			{"items a second of a log of events, `E#<log>`, 2 % of deliveries being given up", 0.02 * rate * recipients / events.Shards, logAppends, "a log's"},
 			{"keys opened a second", opened, KMSRequests, "KMS's"},
 			{"messages in flight", needed*10 + 0.02*rate*recipients*backOff.Seconds(), InFlight, "a queue's"},
 		},
@@ -178,6 +186,7 @@ func Outage(t Template) Scenario {
 			{"probes a minute in the first two hours", dead * quickOnes / quickSpan.Minutes(), capacity, "the health check's, if all hang"},
 			{"probes a minute later, one a day", dead / (24 * 60), capacity, "the health check's, if all hang"},
 			{"write units a second of states, two for each", 2 * math.Min(capacity/60, dead*quickOnes/quickSpan.Seconds()), PartitionWrites, "a partition's"},
+			{"items a second of a log of events, `E#<log>`, when the hosts go down", dead / backOff.Seconds() / events.Shards, logAppends, "a log's"},
 			{"messages in flight, when the hosts go down: five tries of each host", dead * 5, InFlight, "a queue's"},
 			{"dead letters an hour after seven days", activities / 24 * dead, 3600 * PartitionWrites, "a partition's, of `D#<day>`"},
 		},
