@@ -334,7 +334,11 @@ func query(r *http.Request, tbl table.Table, in object) (object, error) {
 		if strings.Contains(text, "BETWEEN") {
 			q.To += "\x00" // BETWEEN includes its end
 		}
-		if start, ok := in["ExclusiveStartKey"].(object); ok {
+		forward, said := in["ScanIndexForward"].(bool)
+		q.Newest = said && !forward
+		if start, ok := in["ExclusiveStartKey"].(object); ok && q.Newest {
+			q.To = str(start, "sk")
+		} else if ok {
 			q.From = str(start, "sk") + "\x00"
 		}
 		items, more, err = tbl.Query(r.Context(), q)
