@@ -59,6 +59,8 @@ func (s Stack) Bill(l Load) []Line {
 	// Lambda's event sources poll each queue with five long polls of 20 s.
 	polls := float64(s.Queues) * 5 * 3 * checks
 	requests := n*w.SQS + polls
+	const fifo = SQSFIFORequest - SQSRequest // more for each; the ordered queue is one
+	ordered := polls / float64(max(1, s.Queues)) * fifo / 1e6
 	counts := math.Min(n, days*24*3600/CountEvery) * CountWrites
 	stored := n * math.Max(1, w.Writes) * 1000 / gigabyte * float64(s.Retention) / days
 	check := Lambda(checkMemory, Calls)
@@ -75,7 +77,7 @@ func (s Stack) Bill(l Load) []Line {
 	return []Line{
 		{"API calls", n * w.Calls * ApiCall, 0},
 		{"Lambda", lambda, free(invoked, freeInvoked, Invocation) + free(seconds, freeGBSecond, GBSecond)},
-		{"SQS, polls of empty queues too", requests * SQSRequest / 1e6, free(requests, freeSQS, SQSRequest/1e6)},
+		{"SQS, polls of empty queues too", requests*SQSRequest/1e6 + ordered, free(requests, freeSQS, SQSRequest/1e6)},
 		{"DynamoDB writes", (n*w.Writes + counts) * WriteUnit / 1e6, 0},
 		{"DynamoDB reads", (n*w.Reads + checks*CheckReads) * ReadUnit / 1e6, 0},
 		{"records and their recovery", stored * (StorageGB + PITRGB), free(stored, freeStoredGB, StorageGB)},
