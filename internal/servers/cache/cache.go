@@ -31,11 +31,16 @@ type Hosts struct {
 
 	mu    sync.Mutex
 	known map[string]*host
+	// turn numbers questions to the store and saves, in order.
+	turn uint64
 }
 
 type host struct {
 	stored circuit.State
 	loaded time.Time
+	// turn is that of the question that stored answers, or of the save that made it. An
+	// answer to an earlier question is older, however late it comes.
+	turn uint64
 	// unsaved is what was learnt and waits to be saved; saving is what is being saved.
 	// If unsaved has successes only, they are those since began, within the circuit's
 	// window.
@@ -82,8 +87,8 @@ func (h *Hosts) State(key string) circuit.State {
 
 // load makes sure that nothing known of the servers is older than the cache
 // allows, or at all old if fresh is set. It returns what it read. A caller that
-// asked for fresh states has to use those: another goroutine may have put an older
-// answer into the cache since.
+// asked for fresh states has to use those: another goroutine may have changed the cache
+// since.
 func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[string]circuit.State, error) {
 	now := h.now()
 	var stale []string
@@ -93,6 +98,7 @@ func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 			stale = append(stale, key)
 		}
 	}
+	turn := h.next()
 	h.mu.Unlock()
 	if len(stale) == 0 {
 		return nil, nil
@@ -105,14 +111,20 @@ func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 	defer h.mu.Unlock()
 	h.evict(now)
 	for _, key := range stale {
-		h.put(key, circuit.Of(found, key), now)
+		if k := h.entry(key, now); k.turn < turn {
+			k.keep(circuit.Of(found, key), now, turn)
+		}
 	}
 	return found, nil
 }
 
-func (h *Hosts) put(key string, s circuit.State, now time.Time) {
-	k := h.entry(key, now)
-	k.stored, k.loaded = s, now
+func (h *Hosts) next() uint64 {
+	h.turn++
+	return h.turn
+}
+
+func (k *host) keep(s circuit.State, now time.Time, turn uint64) {
+	k.stored, k.loaded, k.turn = s, now, turn
 }
 
 func (h *Hosts) entry(key string, now time.Time) *host {
@@ -139,7 +151,8 @@ func (h *Hosts) evict(now time.Time) {
 func (h *Hosts) Set(s circuit.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.put(s.Key, s, h.now())
+	now := h.now()
+	h.entry(s.Key, now).keep(s, now, h.next())
 }
 
 // LoadFor loads the states of the targets' hosts. If a host has inboxes with states of

@@ -54,6 +54,30 @@ func TestAFreshLookIsNotLostToALateAnswer(t *testing.T) {
 	})
 }
 
+// TestALateAnswerDoesNotUndoASave: an answer that was given before a save, and comes
+// after it, would take the failures that were saved from the count that opens a circuit.
+func TestALateAnswerDoesNotUndoASave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		target := activity.Target{Inbox: "https://a.example/inbox"}
+		store := &answers{state: circuit.State{Key: circuit.HostKey(target.Host())}, second: make(chan struct{})}
+		h := New(store, circuit.Rules{}.Complete(), time.Minute, time.Now, slog.New(slog.DiscardHandler))
+		go func() {
+			if _, err := h.LoadFor(t.Context(), false, []activity.Target{target}); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait() // it has asked
+		saved := store.state
+		saved.Streak = 4
+		h.Set(saved)
+		close(store.second)
+		synctest.Wait()
+		if s := h.State(saved.Key); s.Streak != 4 {
+			t.Errorf("the cache has %d failures of 4 that were saved", s.Streak)
+		}
+	})
+}
+
 // kept are states in memory, and the keys of each read.
 type kept struct {
 	circuit.Store

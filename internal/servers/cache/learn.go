@@ -204,7 +204,7 @@ func (h *Hosts) save(ctx context.Context, key string, k *host) (err error) {
 				}
 				k.unsaved, k.began = last, h.now()
 			}
-			k.stored, k.written = saved, h.now()
+			k.stored, k.turn, k.written = saved, h.next(), h.now()
 		} else {
 			for _, l := range k.unsaved {
 				saving = saving.with(l)
@@ -305,8 +305,6 @@ func (h *Hosts) Change(ctx context.Context, key string, f func(circuit.State) ci
 	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.put(key, saved, h.now())
+	h.Set(saved)
 	return nil
 }
