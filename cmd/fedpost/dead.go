@@ -78,46 +78,61 @@ type deadRetry struct {
 	Limit int `help:"Retry at most this many." default:"1000"`
 }
 
-// step is how many dead letters one call to the API retries.
+// step is how many dead letters one call to the API retries or drops, so that none runs into
+// the time limit of the API.
 const step = 1000
 
-// Run retries in several calls, so that none runs into the time limit of the API.
-func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
-	s, err := c.selected(time.Now())
+// inSteps retries or drops at most limit of the selected dead letters in several calls. past
+// is what is said of those that are done.
+func (s selection) inSteps(ctx context.Context, r remote, past string, limit int, call func(*client.Client, client.Selection) (n int, more bool, err error)) (done int, more bool, err error) {
+	c, err := s.selected(time.Now())
 	if err != nil {
-		return err
+		return 0, false, err
 	}
-	if s == (client.Selection{}) {
-		return errors.New("say which: --id, --host, --activity, --type or --since")
+	if c == (client.Selection{}) {
+		return 0, false, errors.New("say which: --id, --host, --activity, --type or --since")
 	}
-	api, err := c.client(ctx)
+	api, err := r.client(ctx)
 	if err != nil {
-		return err
+		return 0, false, err
 	}
-	var done client.Retried
 	for {
-		s.Limit = min(step, c.Limit-done.Retried)
-		r, err := api.RetryDeadLetters(ctx, s)
+		c.Limit = min(step, limit-done)
+		n, more, err := call(api, c)
 		switch {
-		case err != nil && done.Retried > 0:
-			return fmt.Errorf("%d retried so far: %w", done.Retried, err)
+		case err != nil && done > 0:
+			return done, more, fmt.Errorf("%d %s so far: %w", done, past, err)
 		case err != nil:
-			return err
+			return 0, more, err
 		}
-		done.Retried, done.More = done.Retried+r.Retried, r.More
-		if !r.More || r.Retried == 0 || done.Retried >= c.Limit {
-			break
+		if done += n; !more || n == 0 || done >= limit {
+			return done, more, nil
 		}
 	}
-	if c.JSON {
-		return printJSON(out, done)
+}
+
+func showDone(out io.Writer, past string, done int, more bool) error {
+	rest := ""
+	if more {
+		rest = "; there may be more"
 	}
-	more := ""
-	if done.More {
-		more = "; there may be more"
-	}
-	_, err = fmt.Fprintf(out, "%d retried%s\n", done.Retried, more)
+	_, err := fmt.Fprintf(out, "%d %s%s\n", done, past, rest)
 	return err
+}
+
+// Run retries.
+func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
+	done, more, err := c.inSteps(ctx, c.remote, "retried", c.Limit, func(api *client.Client, s client.Selection) (int, bool, error) {
+		r, err := api.RetryDeadLetters(ctx, s)
+		return r.Retried, r.More, err
+	})
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return printJSON(out, client.Retried{Retried: done, More: more})
+	}
+	return showDone(out, "retried", done, more)
 }
 
 type deadDrop struct {
@@ -126,43 +141,20 @@ type deadDrop struct {
 	Limit int `help:"Drop at most this many." default:"1000"`
 }
 
-// Run drops in several calls, as Retry does.
+// Run drops.
 func (c deadDrop) Run(ctx context.Context, out io.Writer) error {
-	s, err := c.selected(time.Now())
-	if err != nil {
-		return err
-	}
-	if s == (client.Selection{}) {
-		return errors.New("say which: --id, --host, --activity, --type or --since")
-	}
-	api, err := c.client(ctx)
-	if err != nil {
-		return err
-	}
-	var done client.Dropped
-	for {
+	done, more, err := c.inSteps(ctx, c.remote, "dropped", c.Limit, func(api *client.Client, s client.Selection) (int, bool, error) {
 		q := s.Query()
-		q.Set("limit", strconv.Itoa(min(step, c.Limit-done.Dropped)))
+		q.Set("limit", strconv.Itoa(s.Limit))
 		var d client.Dropped
 		err := api.Do(ctx, http.MethodDelete, "/v1/dead-letters?"+q.Encode(), nil, &d)
-		switch {
-		case err != nil && done.Dropped > 0:
-			return fmt.Errorf("%d dropped so far: %w", done.Dropped, err)
-		case err != nil:
-			return err
-		}
-		done.Dropped, done.More = done.Dropped+d.Dropped, d.More
-		if !d.More || d.Dropped == 0 || done.Dropped >= c.Limit {
-			break
-		}
+		return d.Dropped, d.More, err
+	})
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return printJSON(out, client.Dropped{Dropped: done, More: more})
 	}
-	if c.JSON {
-		return printJSON(out, done)
-	}
-	more := ""
-	if done.More {
-		more = "; there may be more"
-	}
-	_, err = fmt.Fprintf(out, "%d dropped%s\n", done.Dropped, more)
-	return err
+	return showDone(out, "dropped", done, more)
 }

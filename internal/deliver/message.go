@@ -54,10 +54,8 @@ func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Mes
 		return v.postpone(ctx, m, msg)
 	}
 	if msg.Deliver != nil {
-		if msg.Unrecorded != nil {
-			if _, err := v.makeUp(ctx, *msg.Activity, msg.Deliver.Targets, *msg.Unrecorded); err != nil {
-				return disposition{}, err
-			}
+		if err := v.makeUpAll(ctx, msg); err != nil {
+			return disposition{}, err
 		}
 		if msg.Deliver.Position == message.Whole && msg.Deliver.Chunk == 0 {
 			if err := v.watch(ctx, *msg.Activity); err != nil {

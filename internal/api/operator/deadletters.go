@@ -65,7 +65,7 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	f, faults := filter(contract.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: since})
 	for name, fault := range faults {
-		return contract.NewProblem(http.StatusBadRequest, "The query parameter "+name+" "+fault+".")
+		return api.BadParameter(name, "%s", fault)
 	}
 	ls, next, err := h.deadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
 	if errors.Is(err, deadletter.ErrBadCursor) {
@@ -156,18 +156,26 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, http.StatusAccepted, done)
 }
 
-func (h deadHandlers) revive(ctx context.Context, f deadletter.Filter, limit int) (contract.Retried, error) {
+func (h deadHandlers) revive(ctx context.Context, f deadletter.Filter, limit int) (done contract.Retried, err error) {
+	done.Retried, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
+		return h.reviver.Revive(ctx, f, cursor, most)
+	})
+	return done, err
+}
+
+// inTime handles up to limit dead letters, a page at a time, until retryTime is over. more
+// reports whether some are left.
+func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n int, next string, err error)) (done int, more bool, err error) {
 	end := h.now().Add(retryTime)
-	var done contract.Retried
 	for cursor := ""; ; {
-		n, next, err := h.reviver.Revive(ctx, f, cursor, min(retryStep, limit-done.Retried))
-		done.Retried += n
+		n, next, err := page(cursor, min(retryStep, limit-done))
+		done += n
 		if err != nil {
-			return done, err
+			return done, more, err
 		}
-		cursor, done.More = next, next != ""
-		if !done.More || done.Retried >= limit || !h.now().Before(end) {
-			return done, nil
+		cursor, more = next, next != ""
+		if !more || done >= limit || !h.now().Before(end) {
+			return done, more, nil
 		}
 	}
 }
@@ -203,26 +211,21 @@ func (h deadHandlers) drop(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, http.StatusOK, done)
 }
 
-func (h deadHandlers) remove(ctx context.Context, f deadletter.Filter, limit int) (contract.Dropped, error) {
-	end := h.now().Add(retryTime)
-	var done contract.Dropped
-	for cursor := ""; ; {
+func (h deadHandlers) remove(ctx context.Context, f deadletter.Filter, limit int) (done contract.Dropped, err error) {
+	done.Dropped, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
 		// Below Current, which hides what was revived: that goes, too.
-		ls, next, err := h.deadLetters.Store.DeadLetters(ctx, f, cursor, min(retryStep, limit-done.Dropped))
+		ls, next, err := h.deadLetters.Store.DeadLetters(ctx, f, cursor, most)
 		if err != nil {
-			return done, err
+			return 0, "", err
 		}
 		names := make([]deadletter.Name, len(ls))
 		for i, l := range ls {
 			names[i] = l.Name()
 		}
 		if err := h.deadLetters.RemoveDeadLetters(ctx, names); err != nil {
-			return done, err
+			return 0, "", err
 		}
-		done.Dropped += len(ls)
-		cursor, done.More = next, next != ""
-		if !done.More || done.Dropped >= limit || !h.now().Before(end) {
-			return done, nil
-		}
-	}
+		return len(ls), next, nil
+	})
+	return done, err
 }
