@@ -17,19 +17,19 @@ import (
 
 // benchCommand measures a fedpost under load.
 type benchCommand struct {
-	Mix        []bench.Mix   `help:"Kinds of work, one run each: fanout, single, ordered, keyed." default:"single,fanout"`
-	Key        []string      `help:"Kinds of key, one run each: rsa, ed25519." default:"rsa"`
-	Activities int           `help:"Activities of a run. Default: 1 for fanout, 500 for ordered, else 2000."`
-	Recipients int           `help:"Recipients of each activity. Default: 5000 for fanout, 5 for ordered, else 1."`
-	Callers    int           `help:"Calls to the API at once." default:"32"`
-	Rate       float64       `help:"Calls a second of all callers together; 0: one call after the other."`
-	Hosts      int           `help:"Servers that receive." default:"200"`
-	TLS        bool          `name:"tls" help:"These servers speak TLS 1.3."`
-	HTTP2      bool          `name:"http2" help:"They also offer HTTP/2."`
-	Answer     bench.Times   `help:"How long they take to answer: 20ms, 5ms-50ms, or ~20ms for a mean." default:"0"`
-	Sick       float64       `help:"Share of them that never answer, such as 0.1."`
-	Body       int           `help:"Bytes of an activity." default:"1500"`
-	Within     time.Duration `help:"Longest time for one run." default:"5m"`
+	Mix        []bench.Mix `help:"Kinds of work, one run each: fanout, single, ordered, keyed." default:"single,fanout"`
+	Key        []string    `help:"Kinds of key, one run each: rsa, ed25519." default:"rsa"`
+	Activities int         `help:"Activities of a run. Default: 1 for fanout, 500 for ordered, else 2000."`
+	Recipients int         `help:"Recipients of each activity. Default: 5000 for fanout, 5 for ordered, else 1."`
+	Callers    int         `help:"Calls to the API at once." default:"32"`
+	Rate       float64     `help:"Calls a second of all callers together; 0: one call after the other."`
+	Hosts      int         `help:"Servers that receive." default:"200"`
+	TLS        bool        `name:"tls" help:"These servers speak TLS 1.3."`
+	HTTP2      bool        `name:"http2" help:"They also offer HTTP/2."`
+	Answer     bench.Times `help:"How long they take to answer: 20ms, 5ms-50ms, or ~20ms for a mean." default:"0"`
+	Sick       float64     `help:"Share of them that never answer, such as 0.1."`
+	Body       int         `help:"Bytes of an activity." default:"1500"`
+	Within     duration    `help:"Longest time for one run." default:"5m"`
 
 	URL        string `help:"Measure a fedpost that runs already, such as http://127.0.0.1:8080, in place of one of the measurement's own. It has to allow deliveries to loopback (--allow-private), or --sink-url." placeholder:"URL"`
 	AWSRegion  string `name:"aws-region" help:"Sign requests to --url with your AWS credentials for this region; API Gateway's own names need none." env:"FEDPOST_AWS_REGION"`
@@ -108,7 +108,7 @@ func (c benchCommand) plans() ([]bench.Plan, error) {
 
 // run makes one run: on a server and a directory of its own, or on the one at --url.
 func (c benchCommand) run(ctx context.Context, p bench.Plan, u bench.Units) (r bench.Result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Within)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Within))
 	defer cancel()
 	sinks, err := c.sinks(p)
 	if err != nil {

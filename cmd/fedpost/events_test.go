@@ -62,7 +62,7 @@ func (t terminal) follows(args ...string) <-chan string {
 	t.Helper()
 	r, w := io.Pipe()
 	var c commands
-	p, err := parser(&c, w, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
+	p, err := parser(&c, screen{w: w}, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
 	if err != nil {
 		t.Fatal(err)
 	}

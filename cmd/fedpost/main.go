@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -30,6 +31,7 @@ type commands struct {
 	Dead     dead            `cmd:"" help:"List, retry and drop dead letters: deliveries that were given up."`
 	Servers  serversCommand  `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
 	Keys     keysCommand     `cmd:"" help:"Make, store, list, show, rotate and delete signing keys."`
+	Follows  followsCommand  `cmd:"" help:"List follows that were announced to Sipher servers."`
 	Stats    statsCommand    `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
 	Bench    benchCommand    `cmd:"" help:"Measure a fedpost on this machine under load: rates, times, processor time a delivery."`
 
@@ -41,31 +43,51 @@ type commands struct {
 }
 
 // parser reads the command line into c, for commands that print to out.
-func parser(c *commands, out io.Writer, options ...kong.Option) (*kong.Kong, error) {
+func parser(c *commands, out screen, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(c, append([]kong.Option{
 		kong.Name("fedpost"),
 		kong.Description("A delivery queue for federated servers. Settings: docs/configuration.md."),
-		kong.ShortUsageOnError(), kong.BindTo(screen{out}, (*io.Writer)(nil)),
+		kong.BindTo(out, (*io.Writer)(nil)),
 	}, options...)...)
 }
 
-// parse reads the command line. If the command line is wrong, parse prints the mistake on
-// standard error and ends the process; standard output may be another program's input.
+// usageExit is the exit status after a mistake on the command line.
+const usageExit = 2
+
+// parse reads the command line. If the command line is wrong, parse says the mistake in one
+// line on standard error and ends the process; standard output may be another program's
+// input.
 func parse(p *kong.Kong, args []string) *kong.Context {
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help":
+		args = append(args[1:len(args):len(args)], "--help")
 	}
 	k, err := p.Parse(args)
 	if err != nil {
-		p.Stdout = p.Stderr
-		p.FatalIfErrorf(err)
+		fmt.Fprintln(screen{w: p.Stderr}, mistake(err))
+		p.Exit(usageExit)
 	}
 	return k
 }
 
+// mistake is a mistake on the command line, with the command whose help has the answer.
+func mistake(err error) string {
+	command := "fedpost"
+	if e := (*kong.ParseError)(nil); errors.As(err, &e) && e.Context != nil {
+		for _, at := range e.Context.Path {
+			if at.Command != nil {
+				command = at.Command.FullPath()
+			}
+		}
+	}
+	return fmt.Sprintf("fedpost: %v (see %s --help)", err, command)
+}
+
 func main() {
 	var c commands
-	p, err := parser(&c, os.Stdout)
+	p, err := parser(&c, screenOn(os.Stdout))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fedpost:", err)
 		os.Exit(1)
@@ -77,9 +99,17 @@ func main() {
 	err = k.Run(log)
 	stop()
 	if err != nil {
-		fmt.Fprintln(screen{os.Stderr}, "fedpost:", err)
+		fmt.Fprintln(screen{w: os.Stderr}, said(err))
 		os.Exit(exitStatus(err))
 	}
+}
+
+// said is an error with the program's name, once.
+func said(err error) string {
+	if text := err.Error(); strings.HasPrefix(text, "fedpost ") {
+		return text
+	}
+	return "fedpost: " + err.Error()
 }
 
 // exitStatus is 1, but for errors that have one of their own.

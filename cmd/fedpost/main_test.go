@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func parsed(t *testing.T, args ...string) (out, errs string, code ended) {
 	t.Helper()
 	var c commands
 	var stdout, stderr bytes.Buffer
-	p, err := parser(&c, &stdout, kong.Writers(&stdout, &stderr), kong.Exit(func(code int) { panic(ended(code)) }))
+	p, err := parser(&c, screen{w: &stdout}, kong.Writers(&stdout, &stderr), kong.Exit(func(code int) { panic(ended(code)) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,17 +30,38 @@ func parsed(t *testing.T, args ...string) (out, errs string, code ended) {
 	return "", "", -1
 }
 
-// TestAMistakeIsSaidShortlyAndNotOnTheOutput: the message stands alone, not below a page
-// of flags, and goes to standard error, not into a pipe.
-func TestAMistakeIsSaidShortlyAndNotOnTheOutput(t *testing.T) {
+// TestAMistakeIsSaidInOneLineAndNotOnTheOutput: the message names the command whose help
+// has the answer, and goes to standard error, not into a pipe.
+func TestAMistakeIsSaidInOneLineAndNotOnTheOutput(t *testing.T) {
 	for says, args := range map[string][]string{
-		"missing flags: --to":            {"send", "note.json"},
-		"did you mean one of \"status\"": {"statu"},
-		`"2 days" is not a duration: write it like 90s, 1h30m, 7d or PT1H`: {"send", "--to", "https://a.example/inbox", "--delay", "2 days"},
+		"missing flags: --to=TO (see fedpost send --help)\n":                                                {"send", "note.json"},
+		"unexpected argument statu, did you mean one of \"status\", \"stats\"? (see fedpost --help)\n":      {"statu"},
+		"\"pause\", ... (see fedpost servers --help)\n":                                                     {"servers"},
+		`"2 days" is not a duration: write it like 90s, 1h30m, 7d or PT1H (see fedpost send --help)` + "\n": {"send", "--to", "https://a.example/inbox", "--delay", "2 days"},
+		`"soon" is not a duration: write it like 90s, 1h30m, 7d or PT1H (see fedpost bench --help)` + "\n":  {"bench", "--within", "soon"},
+		`--limit: expected a valid 64 bit int but got "x" (see fedpost keys list --help)` + "\n":            {"keys", "list", "--limit", "x"},
+		" can't be used together (see fedpost servers pause --help)\n":                                      {"servers", "pause", "a.example", "--for", "1h", "--until", "2126-11-21T08:00:00Z"},
 	} {
 		out, errs, code := parsed(t, args...)
-		if out != "" || code == 0 || !strings.Contains(errs, says) || !strings.Contains(errs, "--help") || strings.Count(errs, "\n") > 6 {
+		if out != "" || code != usageExit || !strings.HasPrefix(errs, "fedpost: ") || !strings.HasSuffix(errs, says) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%q ends with %d, prints %q and\n%s\nwant %q", args, code, out, errs, says)
+		}
+	}
+}
+
+func TestAnErrorNamesTheProgramOnce(t *testing.T) {
+	for text, want := range map[string]string{"no such file": "fedpost: no such file", "fedpost answered 404 Not Found": "fedpost answered 404 Not Found"} {
+		if got := said(errors.New(text)); got != want {
+			t.Errorf("%q is said as %q", text, got)
+		}
+	}
+}
+
+// TestHelpIsACommandToo, as in other programs.
+func TestHelpIsACommandToo(t *testing.T) {
+	for says, args := range map[string][]string{"Commands:": {"help"}, "servers pause": {"help", "servers"}, "Usage: fedpost servers pause": {"help", "servers", "pause"}} {
+		if out, errs, code := parsed(t, args...); code != 0 || errs != "" || !strings.Contains(out, says) {
+			t.Errorf("%q ends with %d, prints\n%s\nand %q", args, code, out, errs)
 		}
 	}
 }

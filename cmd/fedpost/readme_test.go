@@ -32,7 +32,7 @@ func TestTheCommandLinesOfTheDocumentsParse(t *testing.T) {
 				for i, w := range words {
 					words[i] = strings.Trim(w, `"`)
 				}
-				p, err := parser(&commands{}, io.Discard)
+				p, err := parser(&commands{}, screen{w: io.Discard})
 				if err != nil {
 					t.Fatal(err)
 				}

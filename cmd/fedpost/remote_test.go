@@ -21,6 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/servers/circuit"
 )
 
 const (
@@ -39,7 +40,7 @@ func (t terminal) try(args ...string) (string, error) {
 	t.Helper()
 	var c commands
 	var out bytes.Buffer
-	p, err := parser(&c, &out, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
+	p, err := parser(&c, screen{w: &out}, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,11 +80,17 @@ func (t terminal) fails(says string, args ...string) {
 // onServer starts a whole fedpost that gives up at the first failure.
 func onServer(t *testing.T) terminal {
 	t.Helper()
-	t.Setenv("FEDPOST_API_TOKEN", token)
-	f, err := start(t.Context(), t.TempDir(), "127.0.0.1:0", true, func(s *settings) {
+	return serverWith(t, func(s *settings) {
 		tries, park := 1, false
 		s.Retry.Tries, s.Retry.Park = &tries, &park
-	}, slog.New(slog.DiscardHandler))
+	})
+}
+
+// serverWith starts a whole fedpost with changed settings.
+func serverWith(t *testing.T, change func(*settings)) terminal {
+	t.Helper()
+	t.Setenv("FEDPOST_API_TOKEN", token)
+	f, err := start(t.Context(), t.TempDir(), "127.0.0.1:0", true, change, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +226,7 @@ func TestServersAreSteered(tt *testing.T) {
 	t.run([]string{"servers", "block", "a.example", "--reason", "spam"}, "phase     blocked", "why       spam")
 	t.run([]string{"servers", "list", "--phase", "blocked"}, "SERVER", "a.example  blocked")
 	t.run([]string{"servers", "unblock", "a.example"}, "healthy")
-	t.run([]string{"servers", "pause", "a.example", "--for", "2h"}, "paused", "until")
+	t.run([]string{"servers", "pause", "a.example", "--for", "2d"}, "paused", "until")
 	t.run([]string{"servers", "pause", "a.example", "--until", "2126-11-21T08:00:00Z"}, "2126-11-21 08:00:00Z")
 	t.run([]string{"servers", "resume", "a.example"}, "healthy")
 	t.run([]string{"servers", "check", "a.example"}, "healthy")
@@ -237,9 +244,67 @@ func TestServersAreSteered(tt *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 
+	t.run([]string{"servers", "block", "bad.example", "--subdomains"}, "*.bad.example", "blocked")
+	t.run([]string{"servers", "show", "www.bad.example"}, "blocked by *.bad.example", "next      nothing: deliveries fail until \"servers unblock\"")
+	t.run([]string{"servers", "unblock", "*.bad.example", "--subdomains"}, "*.bad.example")
+	t.run([]string{"servers", "show", "www.bad.example"}, "healthy")
 	t.fails("409 Conflict", "servers", "pause", "https://peer.example")
 	t.fails("no host name", "servers", "show", "a b")
 	t.fails("can't be used together", "servers", "pause", "a.example", "--for", "1h", "--until", "2126-11-21T08:00:00Z")
+}
+
+// TestAServerShowsHowMuchWaitsForItAndWhatIsTriedNext, and when.
+func TestAServerShowsHowMuchWaitsForItAndWhatIsTriedNext(tt *testing.T) {
+	t := serverWith(tt, func(*settings) {})
+	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+	t.run([]string{"servers", "show", "a.example"}, "waiting   0 deliveries")
+	t.run([]string{"servers", "pause", "a.example", "--until", "2126-11-21T08:00:00Z"})
+	t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/1", "--to", "https://a.example/2", "--expires-in", "7d"}, "2 recipients")
+	t.until("2 deliveries\n", "servers", "show", "a.example")
+	t.run([]string{"servers", "show", "a.example"}, "next      the pause ends, and what waits is sent step by step, at 2126-11-21 08:00:00Z\n")
+	t.run([]string{"servers", "show", "*.a.example"}, "healthy")
+	var s client.Server
+	if err := json.Unmarshal([]byte(t.run([]string{"servers", "show", "a.example", "--json"})), &s); err != nil || !s.Parked {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestWhatIsTriedNextIsSaidInEachPhase(t *testing.T) {
+	at := time.Date(2126, 11, 21, 8, 0, 0, 0, time.UTC)
+	for phase, want := range map[circuit.Phase][2]string{
+		circuit.Healthy:    {"", ""},
+		circuit.Unhealthy:  {"a probe, then one delivery on trial if it is answered, at 2126-11-21 08:00:00Z", "a probe, once a delivery waits for the server"},
+		circuit.Exhausted:  {"a probe, then one delivery on trial if it is answered, at 2126-11-21 08:00:00Z", "a probe, once a delivery waits for the server"},
+		circuit.HalfOpen:   {"another delivery on trial, if none has come through by then, at 2126-11-21 08:00:00Z", "one delivery on trial"},
+		circuit.Recovering: {"a part of what waits is sent, more each minute, at 2126-11-21 08:00:00Z", "what waits is sent, more each minute"},
+		circuit.Paused:     {"the pause ends, and what waits is sent step by step, at 2126-11-21 08:00:00Z", `nothing: the pause lasts until "servers resume"`},
+		circuit.Gone:       {"deliveries are tried again at 2126-11-21 08:00:00Z", `nothing: deliveries fail until "servers resume"`},
+		circuit.Blocked:    {`nothing: deliveries fail until "servers unblock"`, `nothing: deliveries fail until "servers unblock"`},
+	} {
+		if got := next(client.Server{Phase: phase, NextCheckAt: at, Until: at}); got != want[0] {
+			t.Errorf("%s with a time: %q", phase, got)
+		}
+		if got := next(client.Server{Phase: phase}); got != want[1] {
+			t.Errorf("%s without: %q", phase, got)
+		}
+	}
+	if got := next(client.Server{Phase: circuit.Healthy, Parked: true, NextCheckAt: at}); got != "what waits is sent, as far as the rate limit allows, at 2126-11-21 08:00:00Z" {
+		t.Errorf("healthy with a limit: %q", got)
+	}
+	if got := amount(10_000, true); got != "more than 10000 deliveries" {
+		t.Errorf("many: %q", got)
+	}
+}
+
+// TestFollowsAreListed, with their state.
+func TestFollowsAreListed(tt *testing.T) {
+	onServer(tt).run([]string{"follows"}, "none\n")
+	t, asked := canned(tt, `{"follows":[{"id":"F1","followerId":"a","followingId":"b","followerServerUrl":"https://us.example","followingServerUrl":"https://peer.example","accepted":true,"acknowledged":true,"recordedAt":"2026-11-21T08:00:00Z","updatedAt":"2026-11-21T08:00:00Z"}]}`)
+	t.run([]string{"follows", "--limit", "5"}, "F1  accepted  a         b          https://peer.example  2026-11-21 08:00:00Z\n")
+	if *asked != "GET /v1/follows?limit=5 " {
+		t.Errorf("asked %q", *asked)
+	}
+	t.run([]string{"follows", "--json"}, `"followerId": "a"`)
 }
 
 func TestAKeyIsStoredFromAFile(tt *testing.T) {
@@ -283,7 +348,7 @@ func TestWhatIsWrongOnACommandLineIsSaid(tt *testing.T) {
 	down := httptest.NewServer(http.NotFoundHandler())
 	t.url = down.URL
 	down.Close()
-	t.fails("connection refused", "stats")
+	t.fails("no answer from fedpost at "+t.url+": dial tcp "+strings.TrimPrefix(t.url, "http://")+": connect: connection refused", "stats")
 }
 
 // canned answers every request with a text and notes it.

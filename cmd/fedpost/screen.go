@@ -10,7 +10,11 @@ import (
 
 // screen is an output for terminals. It escapes control characters, because the output
 // holds answers of other people's servers and a terminal obeys control characters.
-type screen struct{ w io.Writer }
+type screen struct {
+	w      io.Writer
+	width  int  // columns of the terminal; 0: no terminal, or its width is unknown
+	colour bool // it understands styles
+}
 
 // Write implements io.Writer. A text is written whole, never in the middle of a
 // character.

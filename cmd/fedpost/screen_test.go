@@ -12,7 +12,7 @@ import (
 func TestB3NoTextOfAStrangerReachesTheTerminalUncut(t *testing.T) {
 	evil := "a\x1b]0;title\a\x1b[2Jb\u009b31mc\u202Ed\u2066e\rf\u2028g\U000E0041h\u200bi é 🐘"
 	var b bytes.Buffer
-	out := screen{&b}
+	out := screen{w: &b}
 	if _, err := fmt.Fprintf(out, "%s\n\tend", evil); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"fedpost/internal/api/client"
@@ -14,7 +15,7 @@ import (
 
 type serversCommand struct {
 	List    serversList    `cmd:"" help:"List servers with a record: healthy servers without faults have none."`
-	Show    serversShow    `cmd:"" help:"Show the record of a server."`
+	Show    serversShow    `cmd:"" help:"Show the record of a server, how much waits for it, and what is tried next."`
 	Block   serversBlock   `cmd:"" help:"Refuse all deliveries to a server."`
 	Unblock serversUnblock `cmd:"" help:"Undo a block."`
 	Pause   serversPause   `cmd:"" help:"Pause deliveries to a server; they wait."`
@@ -84,11 +85,14 @@ func showServer(out io.Writer, s client.Server) error {
 	if s.Parked {
 		parked = "deliveries wait for it"
 	}
+	return facts(out, append(serverFacts(s), "next step", when(s.NextCheckAt), "parked", parked)...)
+}
+
+func serverFacts(s client.Server) []string {
 	pairs := []string{
 		"server", s.Name, "protocol", string(s.Protocol), "phase", string(s.Phase), "since", when(s.Since), "until", when(s.Until),
 		"reason", s.Reason, "why", s.Why, "down since", when(s.DownSince), "failures in a row", count(s.Failures),
-		"failed checks", count(s.Checks), "next step", when(s.NextCheckAt), "parked", parked, "rate limit", rate(s.RateLimit),
-		"last seen", when(s.LastSeen),
+		"failed checks", count(s.Checks), "rate limit", rate(s.RateLimit), "last seen", when(s.LastSeen),
 	}
 	if s.Keys != nil {
 		pairs = append(pairs, "signing key", s.Keys.Signing, "encryption key", s.Keys.Encryption)
@@ -96,31 +100,40 @@ func showServer(out io.Writer, s client.Server) error {
 	if s.RefusedKeys != nil {
 		pairs = append(pairs, "REFUSED signing key", s.RefusedKeys.Signing, "REFUSED encryption key", s.RefusedKeys.Encryption)
 	}
-	return facts(out, pairs...)
+	return pairs
 }
 
-type serversShow struct{ named }
+// family are the flag, and what it means, of commands about a domain.
+type family struct {
+	Subdomains bool `help:"Also of all its subdomains, as with \"*.\" before the host."`
+}
 
-// Run shows.
-func (c serversShow) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodGet, "", nil)
+func (f family) of(n named) named {
+	if f.Subdomains && !strings.HasPrefix(n.Server, "*.") {
+		n.Server = "*." + n.Server
+	}
+	return n
 }
 
 type serversBlock struct {
 	named
+	family
 	Reason string `help:"Reason in words, shown with the server."`
 }
 
 // Run blocks.
 func (c serversBlock) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPost, "/block", contract.Block{Reason: c.Reason})
+	return c.of(c.named).act(ctx, out, http.MethodPost, "/block", contract.Block{Reason: c.Reason})
 }
 
-type serversUnblock struct{ named }
+type serversUnblock struct {
+	named
+	family
+}
 
 // Run unblocks.
 func (c serversUnblock) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPost, "/unblock", nil)
+	return c.of(c.named).act(ctx, out, http.MethodPost, "/unblock", nil)
 }
 
 type serversPause struct {

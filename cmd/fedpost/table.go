@@ -1,52 +1,141 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 )
 
-// table prints rows in columns, each as wide as it has to be.
+// gap is between two columns.
+const gap = "  "
+
+// table prints rows in columns, each as wide as it has to be. On a terminal that is too
+// narrow, empty columns are left out, and then the widest ones, but for the first, go
+// below their row, a line each. No text is cut, so it can be copied, and only a single
+// cell that is wider than the terminal is wrapped by it. Other outputs get one line a row.
 func table(out io.Writer, header []string, rows [][]string) error {
-	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		cells := make([]string, len(row))
+	s, _ := out.(screen)
+	grid := gridOf(header, rows)
+	if s.width > 0 {
+		grid.fit(s.width)
+	}
+	var b strings.Builder
+	grid.line(&b, header, func(_, cell string) string { return s.styled(bold, cell) })
+	for _, row := range rows {
+		grid.line(&b, row, func(column, cell string) string {
+			if column == "STATE" || column == "PHASE" {
+				return s.styled(styleOf(cell), cell)
+			}
+			return s.styled("", cell)
+		})
 		for i, cell := range row {
-			cells[i] = plain(cell)
-		}
-		// A tab ends the last cell, too: without it a cell does not count when the
-		// width of its column is found.
-		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")+"\t"); err != nil {
-			return err
+			if grid.below[i] && cell != "" {
+				fmt.Fprintf(&b, "%s%s%s%s\n", gap, s.styled(dim, strings.ToLower(header[i])), gap, s.styled("", plain(cell)))
+			}
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
-			return err
+	_, err := io.WriteString(s.under(out), b.String())
+	return err
+}
+
+// grid is the columns of a table: which are side by side, and how wide.
+type grid struct {
+	header []string
+	width  []int
+	empty  []bool
+	gone   []bool
+	below  []bool
+}
+
+func gridOf(header []string, rows [][]string) *grid {
+	n := len(header)
+	g := &grid{header, make([]int, n), make([]bool, n), make([]bool, n), make([]bool, n)}
+	for i, name := range header {
+		g.width[i], g.empty[i] = utf8.RuneCountInString(name), true
+		for _, row := range rows {
+			g.width[i] = max(g.width[i], utf8.RuneCountInString(row[i]))
+			g.empty[i] = g.empty[i] && row[i] == ""
 		}
 	}
-	return nil
+	return g
+}
+
+// total is how wide the columns are that are side by side.
+func (g *grid) total() int {
+	total := -len(gap)
+	for i, w := range g.width {
+		if !g.gone[i] {
+			total += w + len(gap)
+		}
+	}
+	return total
+}
+
+// fit takes columns out of the grid until it is at most as wide as width.
+func (g *grid) fit(width int) {
+	if g.total() > width {
+		for i := range g.gone {
+			g.gone[i] = i > 0 && g.empty[i]
+		}
+	}
+	for g.total() > width {
+		widest := 0
+		for i := 1; i < len(g.width); i++ {
+			if !g.gone[i] && (widest == 0 || g.width[i] >= g.width[widest]) {
+				widest = i
+			}
+		}
+		if widest == 0 {
+			return
+		}
+		g.gone[widest], g.below[widest] = true, true
+	}
+}
+
+// line writes the cells of a row that are side by side, without spaces at the end.
+func (g *grid) line(b *strings.Builder, row []string, style func(column, cell string) string) {
+	var line strings.Builder
+	spaces := 0
+	for i, cell := range row {
+		if g.gone[i] {
+			continue
+		}
+		cell = plain(cell)
+		if cell != "" {
+			line.WriteString(strings.Repeat(" ", spaces))
+			line.WriteString(style(g.header[i], cell))
+			spaces = 0
+		}
+		spaces += g.width[i] - utf8.RuneCountInString(cell) + len(gap)
+	}
+	b.WriteString(line.String() + "\n")
 }
 
 // facts prints names and values, without those that are empty.
 func facts(out io.Writer, pairs ...string) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	s, _ := out.(screen)
+	widest := 0
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%s\t%s\n", pairs[i], plain(pairs[i+1])); err != nil {
-			return err
+		if pairs[i+1] != "" {
+			widest = max(widest, utf8.RuneCountInString(pairs[i]))
 		}
 	}
-	return w.Flush()
+	var b strings.Builder
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, value := pairs[i], plain(pairs[i+1])
+		if value == "" {
+			continue
+		}
+		style := ""
+		if name == "phase" {
+			style = styleOf(value)
+		}
+		fmt.Fprintf(&b, "%-*s%s%s\n", widest, name, gap, s.styled(style, value))
+	}
+	_, err := io.WriteString(s.under(out), b.String())
+	return err
 }
 
 // plain takes line breaks and tabs out of a text, too: a cell is one line.

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -84,8 +85,11 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, out a
 		hc = http.DefaultClient
 	}
 	resp, err := hc.Do(req)
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err // u repeats the method and the address
+	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return fmt.Errorf("no answer from fedpost at %s: %w", c.Base, err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)

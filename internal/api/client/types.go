@@ -19,6 +19,7 @@ type (
 	DeletedKey      = contract.DeletedKey
 	Dropped         = contract.Dropped
 	Server          = contract.Server
+	Waiting         = contract.Waiting
 	RateLimit       = contract.RateLimit
 	DeadLetter      = contract.DeadLetter
 	Selection       = contract.Selection
