@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,10 +9,12 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"fedpost/internal/api/client"
 	"fedpost/internal/api/contract"
 	"fedpost/internal/api/page"
 )
@@ -619,6 +622,45 @@ func TestSessionsAreBoundedAndEnd(t *testing.T) {
 	var last *visitor
 	for range 100 {
 		last = s.signedIn()
+	}
+	first.says(first.get("/"), 200, "Sign in")
+	last.says(last.get("/"), 200, "Sign out")
+}
+
+func TestOneTokenDoesNotSignOutTheVisitorsOfAnother(t *testing.T) {
+	now := night
+	api := busy(t)
+	enter := func(_ context.Context, given string) (*client.Client, error) {
+		if given == "" {
+			return nil, page.ErrSignIn
+		}
+		return client.InsideOf(api, token), nil
+	}
+	s := &site{t, api, serveOn(t, page.New(page.Options{Enter: enter, Now: func() time.Time { return now }, Log: quiet}))}
+	with := func(given string) *visitor {
+		now = now.Add(time.Second)
+		v := s.visitor()
+		if p := v.post("/sign-in", "secret", given); p.StatusCode != http.StatusOK || p.Request.URL.Path != "/" {
+			t.Fatalf("signed in: %d at %s", p.StatusCode, p.Request.URL)
+		}
+		return v
+	}
+	operators := []*visitor{with("to operate"), with("to operate"), with("to send")}
+	first := with("to read")
+	var last *visitor
+	for range 150 {
+		last = with("to read")
+	}
+	for _, v := range operators {
+		v.says(v.get("/"), 200, "Sign out")
+	}
+	first.says(first.get("/"), 200, "Sign in")
+	last.says(last.get("/"), 200, "Sign out")
+
+	// However many secrets let visitors in, the number of sessions is bounded.
+	first = with("secret 0")
+	for i := range 150 {
+		last = with("secret " + strconv.Itoa(i+1))
 	}
 	first.says(first.get("/"), 200, "Sign in")
 	last.says(last.get("/"), 200, "Sign out")

@@ -2,6 +2,7 @@ package page
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"net/http"
@@ -16,8 +17,9 @@ const (
 	cookieName = "fedpost_session"
 	// idle is how long a session lives without a request.
 	idle = 12 * time.Hour
-	// mostSessions is how many visitors may be signed in; the one that was idle for
-	// longest gives way.
+	// mostSessions is how many visitors may be signed in. Of the secret with the most
+	// sessions the one that was idle for longest gives way, so that whoever has one token
+	// cannot sign out the visitors who came with another.
 	mostSessions = 100
 )
 
@@ -30,6 +32,7 @@ type session struct {
 	api  *client.Client
 	form string // what the visitor's forms carry
 	seen time.Time
+	with [sha256.Size]byte // digest of the secret that the visitor signed in with
 }
 
 type sessions struct {
@@ -39,24 +42,34 @@ type sessions struct {
 	all map[string]session
 }
 
-func (s *sessions) add(api *client.Client) (name string) {
+func (s *sessions) add(api *client.Client, given string) (name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
 		s.all = map[string]session{}
 	}
+	with := sha256.Sum256([]byte(given))
 	if len(s.all) >= mostSessions {
-		oldest := ""
-		for name, one := range s.all {
-			if oldest == "" || one.seen.Before(s.all[oldest].seen) {
-				oldest = name
-			}
-		}
-		delete(s.all, oldest)
+		delete(s.all, s.givesWay(with))
 	}
 	name = secret()
-	s.all[name] = session{api: api, form: secret(), seen: s.now()}
+	s.all[name] = session{api: api, form: secret(), seen: s.now(), with: with}
 	return name
+}
+
+// givesWay is the name of the session that makes room for one more with a secret.
+func (s *sessions) givesWay(with [sha256.Size]byte) (oldest string) {
+	of := map[[sha256.Size]byte]int{with: 1} // the new one
+	for _, one := range s.all {
+		of[one.with]++
+	}
+	for name, one := range s.all {
+		if before := s.all[oldest]; oldest == "" || of[one.with] > of[before.with] ||
+			of[one.with] == of[before.with] && one.seen.Before(before.seen) {
+			oldest = name
+		}
+	}
+	return oldest
 }
 
 func (s *sessions) get(name string) (session, bool) {
@@ -137,7 +150,7 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, given string) {
 		p.failed(w, r, nil, err)
 		return
 	}
-	http.SetCookie(w, cookie(r, p.sessions.add(api), int(idle.Seconds())))
+	http.SetCookie(w, cookie(r, p.sessions.add(api, given), int(idle.Seconds())))
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 

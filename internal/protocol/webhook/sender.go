@@ -132,12 +132,12 @@ func failure(err error) outcome.Outcome {
 	return o
 }
 
-// remember notes since when a webhook fails. That is one write when it begins to fail, and
-// one when it works again. Without it the webhook would be disabled later, which is why a
+// remember notes since when a webhook fails, whatever the failure: "later" that is said for
+// days is one, too. That is one write when it begins to fail, and one when it works again. Without it the webhook would be disabled later, which is why a
 // failure is only logged.
 func (s *Sender) remember(ctx context.Context, known Webhook, o outcome.Outcome) {
 	works := o.Class == outcome.Delivered
-	if o.Class == outcome.Throttled || o.Err == "" && !works || works == known.FailingSince.IsZero() && o.Status != http.StatusGone {
+	if o.Err == "" && !works || works == known.FailingSince.IsZero() && o.Status != http.StatusGone {
 		return
 	}
 	err := Change(ctx, s.Store, known.ID, func(w *Webhook) bool {

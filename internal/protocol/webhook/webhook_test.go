@@ -290,7 +290,7 @@ func TestWhatBecomesOfARequest(t *testing.T) {
 		{302, "", outcome.Retry, true}, {404, "", outcome.Retry, true}, {401, "", outcome.Retry, true},
 		{204, "", outcome.Delivered, false},
 		{500, "", outcome.Retry, true}, {503, "", outcome.Retry, true}, {200, "", outcome.Delivered, false},
-		{503, "60", outcome.Throttled, false}, {429, "60", outcome.Throttled, false}, {429, "", outcome.Retry, true},
+		{503, "60", outcome.Throttled, true}, {429, "60", outcome.Throttled, true}, {429, "", outcome.Retry, true},
 		{200, "", outcome.Delivered, false}, {410, "", outcome.Refused, true},
 	} {
 		status, header = c.status, http.Header{}
