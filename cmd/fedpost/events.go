@@ -80,19 +80,15 @@ func (c eventsCommand) follow(ctx context.Context, api *client.Client, out io.Wr
 		case errors.As(err, &refused) && refused.Status < 500, err != nil && q.Wait == 0:
 			return err
 		case err != nil:
-			select {
-			case <-ctx.Done():
+			if wait(ctx, 2*time.Second) != nil {
 				return nil
-			case <-time.After(2 * time.Second):
 			}
 			continue
 		}
 		// A server with too many who wait answers at once.
 		if q.Wait > 0 && len(p.Events) == 0 && !p.More && time.Since(asked) < refusedWait {
-			select {
-			case <-ctx.Done():
+			if wait(ctx, refusedWait) != nil {
 				return nil
-			case <-time.After(refusedWait):
 			}
 		}
 		q.After, q.Wait = p.Next, longPoll

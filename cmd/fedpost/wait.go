@@ -51,10 +51,17 @@ func (c status) await(ctx context.Context, api *client.Client) error {
 		default:
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", s.ID, ctx.Err())
-		case <-time.After(pause):
+		if err := wait(ctx, pause); err != nil {
+			return fmt.Errorf("wait for %s: %w", s.ID, err)
 		}
 	}
+}
+
+// wait waits for d, or until ctx ends; then it returns the error of ctx.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err()
 }

@@ -65,8 +65,9 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 	return s.send(ctx, p, m, base, body, later, missing)
 }
 
-// note writes the records of the call, of which the first from exist already, and tells its protocols. missing reports
-// that a write failed and that the open fallback lets the call go on.
+// note writes the records of the call, of which the first from exist already, and tells its
+// protocols. missing reports that a write failed and that the open fallback lets the call
+// go on.
 func (s *Service) note(ctx context.Context, p *plan, rs []ledger.Record, from int, m message.Message) (missing bool, err error) {
 	brief, cancel := s.o.Markers.Brief(ctx)
 	defer cancel()

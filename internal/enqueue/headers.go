@@ -18,16 +18,20 @@ const (
 )
 
 // allowedHeaders are the names that callers may give, in lower case, beside those that
-// begin with "x-". A list of what is forbidden would always lack something: headers of
-// HTTP itself (Host, Content-…, Transfer-Encoding), of signatures, of credentials, and
-// those by which proxies tell servers who a request is from.
+// begin with "x-". All others are refused: headers of HTTP itself (Host, Content-…,
+// Transfer-Encoding), of signatures and of credentials. A list of those would always lack
+// one.
 var allowedHeaders = []string{
 	"accept-language", "baggage", "collection-synchronization", "idempotency-key", "link", "prefer", "priority", "traceparent", "tracestate",
 }
 
-// trusted are beginnings of "x-" names that servers behind proxies believe.
+// trusted are beginnings of "x-" names that callers may not give: by them, proxies tell
+// servers who a request is from and what it may do. Applications make up "x-" names of
+// their own, so no list of what is allowed could be complete, and this list of what is
+// forbidden may lack a name. A server that is taken in by such a name would be taken in by
+// anyone: what fedpost sends comes to it from the internet.
 var trusted = []string{
-	"x-forwarded", "x-real-ip", "x-client", "x-cluster", "x-original", "x-rewrite", "x-http-method", "x-method", "x-host", "x-accel",
+	"x-real-ip", "x-client", "x-cluster", "x-original", "x-rewrite", "x-http-method", "x-method", "x-host", "x-accel",
 	"x-forward", "x-true-", "x-ip", "x-originating", "x-override", "x-proxy", "x-scheme", "x-proto", "x-tls", "x-arr", "x-middleware", "x-webauth", "x-vouch",
 	"x-pomerium", "x-consumer", "x-credential", "x-jwt", "x-token", "x-email", "x-hub-signature",
 	"x-amz", "x-aws", "x-goog", "x-azure", "x-ms-", "x-auth", "x-api", "x-csrf", "x-xsrf", "x-remote", "x-user", "x-ssl", "x-signature", "x-sendfile", "x-envoy", "x-cloud",

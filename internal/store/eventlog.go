@@ -201,10 +201,9 @@ func pause(ctx context.Context, longest time.Duration) error {
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-t.C:
-		return nil
 	}
+	return ctx.Err()
 }
 
 // nextItem is the write of the item behind last.
@@ -213,14 +212,14 @@ func (s *Store) nextItem(t telling, start *table.Item, last *logItem, es []event
 	if t.until.After(at) {
 		at = t.until
 	}
+	if last != nil && last.time().After(at) {
+		at = last.time()
+	}
 	var ops []table.Op
 	number := uint64(0)
 	switch {
 	case start == nil || s.goesOn(last):
 		number = last.number + 1
-		if last.time().After(at) {
-			at = last.time()
-		}
 		if last.expires.After(expires) {
 			expires = last.expires
 		}
@@ -228,9 +227,6 @@ func (s *Store) nextItem(t telling, start *table.Item, last *logItem, es []event
 		var err error
 		if number, ops, err = s.beginLog(t.shard, start, last); err != nil {
 			return nil, err
-		}
-		if last != nil && last.time().After(at) {
-			at = last.time()
 		}
 	}
 	item := eventItem{Time: millis(at), Events: make([]eventRow, len(es))}

@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
+
+	"fedpost/internal/engine/awssdk"
 )
 
 // Client is the part of *eventbridge.Client that a Bus needs.
@@ -114,12 +116,5 @@ func (b Bus) wait(ctx context.Context, n int) error {
 	if b.Wait != nil {
 		return b.Wait(ctx, n)
 	}
-	t := time.NewTimer(100 * time.Millisecond << (n - 1))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return awssdk.Wait(ctx, 100*time.Millisecond<<(n-1))
 }

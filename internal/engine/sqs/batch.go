@@ -183,12 +183,5 @@ func throttled(code string) bool {
 
 // pause waits 50, 100, 200 ms … with full jitter before the next try.
 func pause(ctx context.Context, try int) error {
-	t := time.NewTimer(rand.N(50*time.Millisecond<<try) + time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return awssdk.Wait(ctx, rand.N(50*time.Millisecond<<try)+time.Millisecond)
 }
