@@ -12,6 +12,7 @@ import (
 
 	sample "fedpost/cmd/fedpost/demo"
 	"fedpost/internal/api/client"
+	"fedpost/internal/app/local"
 )
 
 // limit is how long the demo may take.
@@ -31,7 +32,7 @@ func (demo) Run(ctx context.Context) (err error) {
 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	f, err := start(ctx, dir, "127.0.0.1:0", true, hasten, slog.New(slog.DiscardHandler))
+	f, err := start(ctx, dir, local.Place{Listen: "127.0.0.1:0"}, true, hasten, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

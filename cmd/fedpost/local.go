@@ -34,7 +34,7 @@ type fedpost struct {
 // start runs everything in one process: on AWS's services if any of their
 // settings is there, else on the embedded engine in dir. change adapts the
 // settings that were read from the environment.
-func start(ctx context.Context, dir, listen string, allowPrivate bool, change func(*settings), log *slog.Logger) (*fedpost, error) {
+func start(ctx context.Context, dir string, at local.Place, allowPrivate bool, change func(*settings), log *slog.Logger) (*fedpost, error) {
 	var s settings
 	if err := config.Load(&s.Local); err != nil {
 		return nil, err
@@ -46,13 +46,13 @@ func start(ctx context.Context, dir, listen string, allowPrivate bool, change fu
 	// The demo does not touch a real account.
 	demo := change != nil && os.Getenv(endpointURL) == ""
 	if because := awsSettings(); len(because) > 0 && !demo {
-		f, err := s.onAWS(ctx, listen, allowPrivate, log)
+		f, err := s.onAWS(ctx, at, allowPrivate, log)
 		if err != nil {
 			return nil, fmt.Errorf("cannot run on AWS, which is asked for by %s (without it, or them, fedpost runs on a file of its own): %w", strings.Join(because, ", "), err)
 		}
 		return f, nil
 	}
-	return s.embedded(ctx, dir, listen, allowPrivate, log)
+	return s.embedded(ctx, dir, at, allowPrivate, log)
 }
 
 // awsSettings are the variables that are set and ask for AWS. One is enough: on
@@ -69,7 +69,7 @@ func awsSettings() []string {
 
 const endpointURL = "AWS_ENDPOINT_URL"
 
-func (s settings) onAWS(ctx context.Context, listen string, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
+func (s settings) onAWS(ctx context.Context, at local.Place, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	var c config.AWS
 	if err := config.Load(&c); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (s settings) onAWS(ctx context.Context, listen string, allowPrivate bool, l
 		return nil, err
 	}
 	ports.AllowPrivate, ports.Tally = allowPrivate, ports.NewTally()
-	server, err := s.serve(ports, listen, ports.Tally.Settle)
+	server, err := s.serve(ports, at, ports.Tally.Settle)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s settings) onAWS(ctx context.Context, listen string, allowPrivate bool, l
 	return &fedpost{server, engine, settled(ports, func() error { return nil })}, nil
 }
 
-func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
+func (s settings) embedded(ctx context.Context, dir string, at local.Place, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -109,7 +109,7 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 		Table: engine.Table(), Queue: engine.Queue, AllowPrivate: allowPrivate,
 		Alone: rand.Text()[:8], Log: log,
 	}
-	if err := ports.SealIn(ctx, filepath.Join(dir, "sealing.key")); err != nil {
+	if err := ports.SealIn(ctx, sealingKey(dir)); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	if err := engine.Recall(ctx); err != nil {
@@ -117,11 +117,21 @@ func (s settings) embedded(ctx context.Context, dir, listen string, allowPrivate
 	}
 	ports.Tally = ports.NewTally()
 	sweep := func(ctx context.Context) error { return errors.Join(engine.Sweep(ctx), ports.Tally.Settle(ctx)) }
-	server, err := s.serve(ports, listen, sweep)
+	server, err := s.serve(ports, at, sweep)
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	return &fedpost{server, "SQLite, " + filepath.Join(dir, database), settled(ports, engine.Close)}, nil
+}
+
+// sealingKey is the file of the sealing key: systemd's credential, if there is one, else
+// in the data directory.
+func sealingKey(dir string) string {
+	const name = "sealing.key"
+	if file, ok := config.Credential(name); ok {
+		return file
+	}
+	return filepath.Join(dir, name)
 }
 
 // database is the embedded engine's file.
@@ -147,7 +157,7 @@ type settings struct {
 	every time.Duration
 }
 
-func (s settings) serve(ports app.Ports, listen string, sweep func(context.Context) error) (*local.Server, error) {
+func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Context) error) (*local.Server, error) {
 	ports.Idle = local.Idle(local.Files())
 	ports.Faster = faster(s.Signing, ports.Log)
 	ports.PerQueue, ports.Retrying, ports.Keys = local.PerQueue, local.Retrying, ports.NewRing()
@@ -174,7 +184,7 @@ func (s settings) serve(ports app.Ports, listen string, sweep func(context.Conte
 	front := page.New(page.Options{Enter: page.ByToken(api, s.Access.Token != ""), Now: time.Now, Log: ports.Log})
 	handler := sqsevent.Handler{Worker: deliver, Sources: local.Sources()}
 	return local.Start(local.Options{
-		Listen: listen, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: ports.Bell.Stop,
+		Place: at, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: ports.Bell.Stop,
 		Background: func(ctx context.Context) { events.OnRing(ctx, ports.Bell, ports.Log, pump) },
 		Services:   local.Services{API: faces(api, meter.Handler(api, ports.Log), front), Deliver: handler.Handle, HealthCheck: health.Run},
 		Timeout:    topology.Deliver.Timeout, Every: s.every, Log: ports.Log,

@@ -37,6 +37,7 @@ type commands struct {
 
 	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
 
+	Health  health         `cmd:"" help:"Ask a fedpost whether it works; the exit status tells scripts and containers."`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 
 	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fedpost/internal/app/local"
 )
 
 // operator's browser, without script.
@@ -172,7 +174,7 @@ func TestThePageLeavesTheAPIItsRoutes(tt *testing.T) {
 // 127.0.0.1 reaches neither page nor metrics.
 func TestWithoutATokenThePageIsForThisMachineOnly(tt *testing.T) {
 	tt.Setenv("FEDPOST_API_TOKEN", "")
-	f, err := start(tt.Context(), tt.TempDir(), "127.0.0.1:0", true, nil, slog.New(slog.DiscardHandler))
+	f, err := start(tt.Context(), tt.TempDir(), local.Place{Listen: "127.0.0.1:0"}, true, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		tt.Fatal(err)
 	}

@@ -5,17 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/app/local"
 )
 
 // remote are the flags of commands that talk to a running fedpost.
 type remote struct {
-	URL       string `help:"Address of the fedpost to talk to. Requests to API Gateway are signed with your AWS credentials." default:"http://127.0.0.1:8080" env:"FEDPOST_URL"`
+	URL       string `help:"Address of the fedpost to talk to, or unix:PATH. Requests to API Gateway are signed with your AWS credentials." default:"http://127.0.0.1:8080" env:"FEDPOST_URL"`
 	AWSRegion string `name:"aws-region" help:"Sign requests with your AWS credentials for this region. An API under a domain of its own needs it; else the address says it." env:"FEDPOST_AWS_REGION"`
 	Token     string `help:"Token of the API. Prefer the environment variable: other users of the machine can see flags." env:"FEDPOST_API_TOKEN"`
 	JSON      bool   `help:"Print the answer as JSON."`
@@ -25,6 +27,9 @@ type remote struct {
 const patience = time.Minute
 
 func (r remote) client(ctx context.Context) (*client.Client, error) {
+	if path, ok := local.SocketPath(r.URL); ok {
+		return &client.Client{Base: "http://localhost", Token: r.Token, HTTP: &http.Client{Timeout: patience, Transport: onSocket(path)}}, nil
+	}
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
@@ -42,6 +47,13 @@ func (r remote) client(ctx context.Context) (*client.Client, error) {
 		c.Token, c.HTTP.Transport = "", client.Transport{Credentials: cfg.Credentials, Region: region}
 	}
 	return c, nil
+}
+
+// onSocket carries requests over a Unix socket, whatever their host.
+func onSocket(path string) http.RoundTripper {
+	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}
 }
 
 // call makes one call and prints the answer: as JSON with --json, else by show.

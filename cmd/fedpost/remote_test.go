@@ -21,6 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/app/local"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -90,7 +91,7 @@ func onServer(t *testing.T) terminal {
 func serverWith(t *testing.T, change func(*settings)) terminal {
 	t.Helper()
 	t.Setenv("FEDPOST_API_TOKEN", token)
-	f, err := start(t.Context(), t.TempDir(), "127.0.0.1:0", true, change, slog.New(slog.DiscardHandler))
+	f, err := start(t.Context(), t.TempDir(), local.Place{Listen: "127.0.0.1:0"}, true, change, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,19 @@ import (
 	"os"
 	"runtime/pprof"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"fedpost/internal/app/local"
 )
 
 // grace is how long a stop waits for deliveries under way.
 const grace = 30 * time.Second
 
 type up struct {
-	Listen       string `help:"Address to listen on. Anything but loopback needs FEDPOST_API_TOKEN." default:"127.0.0.1:8080"`
+	Listen       string `help:"Address to listen on, or unix:PATH for a Unix socket. Anything else than loopback and sockets needs FEDPOST_API_TOKEN." default:"127.0.0.1:8080" env:"FEDPOST_LISTEN"`
+	TLSCert      string `name:"tls-cert" help:"Serve HTTPS with the certificate chain in this file, PEM. It is read again when it changes." type:"path" placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_CERT"`
+	TLSKey       string `name:"tls-key" help:"The private key of --tls-cert, PEM." type:"path" placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_KEY"`
 	Data         string `help:"Directory of the database and of sealing.key, which seals signing keys. Back up both." default:"./data" type:"path"`
 	AllowPrivate bool   `help:"Allow plain http and private addresses, for trials."`
 	CPUProfile   string `name:"cpu-profile" help:"Write a processor profile to this file at the end, for go tool pprof." type:"path" placeholder:"FILE"`
@@ -30,14 +36,24 @@ func (u *up) Run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (u *up) serve(ctx context.Context, log *slog.Logger) error {
-	f, err := start(ctx, u.Data, u.Listen, u.AllowPrivate, nil, log)
+	at := local.Place{Listen: u.Listen, Cert: u.TLSCert, Key: u.TLSKey}
+	f, err := start(ctx, u.Data, at, u.AllowPrivate, nil, log)
 	if err != nil {
 		return err
 	}
 	fmt.Println("fedpost listening on", f.server.URL)
 	fmt.Println("engine:", f.engine)
+	notify(daemon.SdNotifyReady, log)
 	err = f.server.Wait(ctx)
+	notify(daemon.SdNotifyStopping, log)
 	return f.stop(err, grace)
+}
+
+// notify tells systemd of a change, if fedpost runs as a service of Type=notify.
+func notify(state string, log *slog.Logger) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.Error("systemd was not told", "state", state, "error", err)
+	}
 }
 
 // profile begins to record where processor time goes, if file is not empty. The returned

@@ -56,12 +56,16 @@ func newLocalSealer(key []byte) (*LocalSealer, error) {
 	return &LocalSealer{aead}, nil
 }
 
+// credentialMode is the mode of a credential that systemd hands to a service's user: the
+// bits of the group are the mask of an access list that has that user only.
+const credentialMode = 0o440
+
 func readSealingKey(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if p := info.Mode().Perm(); p&0o077 != 0 && p != credentialMode {
 		return nil, fmt.Errorf("%s can be read by others (mode %o): chmod 600 it", path, info.Mode().Perm())
 	}
 	key, err := os.ReadFile(path)

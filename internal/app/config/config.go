@@ -23,13 +23,20 @@ import (
 )
 
 // Load fills cfg, a pointer to a struct whose fields are structs of this package,
-// from the process's environment. An error is an *Error.
-func Load(cfg any) error { return From(cfg, env.ToMap(os.Environ())) }
+// from the process's environment and its credentials. An error is an *Error.
+func Load(cfg any) error {
+	environ := env.ToMap(os.Environ())
+	faults, faulty := credentials(cfg, environ)
+	return from(cfg, environ, faults, faulty)
+}
 
 // From does what Load does, from the given environment.
 func From(cfg any, environ map[string]string) error {
-	var faults []Fault
-	faulty := map[string]bool{}
+	return from(cfg, environ, nil, map[string]bool{})
+}
+
+// from does so; faults were found before, in the variables that are faulty.
+func from(cfg any, environ map[string]string, faults []Fault, faulty map[string]bool) error {
 	for _, concern := range concerns(cfg) {
 		faults = append(faults, load(concern, environ, faulty)...)
 	}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -123,15 +124,24 @@ func withGuests(s *http.Server) *http.Server {
 	next := s.Handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, guestKey{}, c) }
 	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if g, ok := c.(*guest); ok && state == http.StateIdle {
+		if g, ok := guestOf(c); ok && state == http.StateIdle {
 			g.setServed(false)
 		}
 	}
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g, ok := r.Context().Value(guestKey{}).(*guest); ok {
+		if g, ok := guestOf(r.Context().Value(guestKey{})); ok {
 			g.setServed(true)
 		}
 		next.ServeHTTP(w, r)
 	})
 	return s
+}
+
+// guestOf returns the guest that a connection is, or that TLS is spoken on.
+func guestOf(conn any) (g *guest, ok bool) {
+	if t, is := conn.(*tls.Conn); is {
+		conn = t.NetConn()
+	}
+	g, ok = conn.(*guest)
+	return g, ok
 }

@@ -42,10 +42,10 @@ type Services struct {
 
 // Options of a server.
 type Options struct {
-	// Listen is the address to listen on, host:port.
-	Listen string
-	// Token is the token that clients authenticate with; empty: none. Listening
-	// on an address other than loopback needs a token.
+	// Place is where to listen.
+	Place Place
+	// Token is the token that clients authenticate with; empty: none. A place that
+	// other machines can reach needs a token.
 	Token string
 
 	Queue func(queue.Name) queue.Queue
@@ -72,7 +72,7 @@ type Options struct {
 
 // Server is a running fedpost.
 type Server struct {
-	// URL is the address that the server listens on.
+	// URL is the address that the server listens on: http://…, https://… or unix:PATH.
 	URL string
 
 	http   *http.Server
@@ -81,22 +81,18 @@ type Server struct {
 	failed chan error
 }
 
-// ErrNotLoopback says that an API without authentication must not be offered to a
-// network.
-var ErrNotLoopback = errors.New("listening on an address that is not loopback needs authentication")
-
 // Start starts serving.
 func Start(o Options) (*Server, error) {
-	if o.Token == "" && !loopback(o.Listen) {
-		return nil, fmt.Errorf("%w: set FEDPOST_API_TOKEN to a secret that clients send as Bearer token, or listen on 127.0.0.1 instead of %s", ErrNotLoopback, o.Listen)
+	if o.Token == "" && !o.Place.private() {
+		return nil, fmt.Errorf("%w: set FEDPOST_API_TOKEN to a secret that clients send as Bearer token, or listen on 127.0.0.1 instead of %s", ErrNotLoopback, o.Place.Listen)
 	}
-	listener, err := net.Listen("tcp", o.Listen)
+	listener, err := o.Place.open(o.Log)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", o.Listen, err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		URL: "http://" + listener.Addr().String(), cancel: cancel, failed: make(chan error, 1),
+		URL: listener.url, cancel: cancel, failed: make(chan error, 1),
 		http: httpServer(o),
 	}
 	if o.Stopping != nil {
@@ -118,7 +114,7 @@ func Start(o Options) (*Server, error) {
 		s.done.Go(func() { every(ctx, time.Minute, "sweep", o.Log, o.Sweep) })
 	}
 	go func() {
-		if err := s.http.Serve(bounded(listener)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("serve %s: %w", s.URL, err)
 		}
 	}()

@@ -1,0 +1,132 @@
+package local
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// Place says where a server listens.
+type Place struct {
+	// Listen is host:port, or "unix:" and the path of a socket.
+	Listen string
+	// Cert and Key are files with a certificate chain and its private key, PEM, for TLS;
+	// both empty: none. They are read again when they change.
+	Cert, Key string
+}
+
+// Errors of a place that cannot be listened on as it is.
+var (
+	// ErrNotLoopback says that an API without authentication must not be offered to a
+	// network.
+	ErrNotLoopback = errors.New("listening on an address that is not loopback needs authentication")
+	// ErrSocketTaken says that a process listens on the socket, or that something else
+	// is in its place.
+	ErrSocketTaken = errors.New("the socket's path is taken")
+)
+
+// unixPrefix marks the path of a Unix socket.
+const unixPrefix = "unix:"
+
+// SocketPath returns the path of a Unix socket that an address names, if it names one.
+func SocketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, unixPrefix) }
+
+// opened is a place that is listened on, with a door.
+type opened struct {
+	net.Listener
+	url string // what people and clients call it
+}
+
+// open listens on the place.
+func (p Place) open(log *slog.Logger) (o opened, err error) {
+	path, socket := SocketPath(p.Listen)
+	switch {
+	case (p.Cert == "") != (p.Key == ""):
+		return o, errors.New("TLS needs both files, the certificate's and the private key's")
+	case p.Cert != "" && socket:
+		return o, fmt.Errorf("listen on %s: a Unix socket has no TLS; leave out the certificate, or listen on an address", p.Listen)
+	case socket:
+		l, err := listenSocket(path)
+		if err != nil {
+			return o, err
+		}
+		return opened{bounded(l), p.Listen}, nil
+	}
+	var pair *certificate
+	if p.Cert != "" {
+		if pair, err = newCertificate(p.Cert, p.Key, log); err != nil {
+			return o, err
+		}
+	}
+	l, err := net.Listen("tcp", p.Listen)
+	if err != nil {
+		return o, fmt.Errorf("listen on %s: %w", p.Listen, err)
+	}
+	if pair == nil {
+		return opened{bounded(l), "http://" + l.Addr().String()}, nil
+	}
+	return opened{tls.NewListener(bounded(l), pair.serverTLS()), "https://" + l.Addr().String()}, nil
+}
+
+// private reports whether only this machine can reach the place.
+func (p Place) private() bool {
+	_, socket := SocketPath(p.Listen)
+	return socket || loopback(p.Listen)
+}
+
+// socketMode lets the owner and the group connect: a reverse proxy joins the group.
+const socketMode = 0o660
+
+// listenSocket listens on a Unix socket. A socket that a killed process has left behind is
+// replaced.
+func listenSocket(path string) (net.Listener, error) {
+	if err := dropStale(path); err != nil {
+		return nil, err
+	}
+	l, err := bindSocket(path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s%s: %w", unixPrefix, path, err)
+	}
+	if err := os.Chmod(path, socketMode); err != nil {
+		return nil, errors.Join(fmt.Errorf("listen on %s%s: %w", unixPrefix, path, err), l.Close())
+	}
+	return l, nil
+}
+
+// dialTime is how long a process that may listen on the socket has to take a connection.
+const dialTime = 5 * time.Second
+
+func dropStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("listen on %s%s: %w", unixPrefix, path, err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%w: %s is there and is no socket; choose another path", ErrSocketTaken, path)
+	}
+	c, err := net.DialTimeout("unix", path, dialTime)
+	if err == nil {
+		return errors.Join(fmt.Errorf("%w: another process listens on %s", ErrSocketTaken, path), c.Close())
+	}
+	if !refused(err) {
+		return fmt.Errorf("%w: %s is a socket, and whether a process listens on it cannot be seen: %w", ErrSocketTaken, path, err)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove the socket that an ended process has left: %w", err)
+	}
+	return nil
+}
+
+// serverTLS are the TLS settings of the API. HTTP/1.1 only: the bounds of a door are for
+// connections with one request at a time.
+func (c *certificate) serverTLS() *tls.Config {
+	return &tls.Config{GetCertificate: c.get, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
+}

@@ -1,0 +1,26 @@
+//go:build unix
+
+package local
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// masking is held while the process's umask is changed.
+var masking sync.Mutex
+
+// bindSocket makes a socket that nobody else can connect to until its mode is set. Only the
+// umask does that without a gap; files that others make meanwhile get a stricter mode.
+func bindSocket(path string) (net.Listener, error) {
+	masking.Lock()
+	defer masking.Unlock()
+	old := syscall.Umask(0o177)
+	defer syscall.Umask(old)
+	return net.Listen("unix", path)
+}
+
+// refused reports whether nobody listens on a socket.
+func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
