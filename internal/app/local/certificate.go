@@ -37,7 +37,7 @@ func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, e
 // get implements tls.Config.GetCertificate. Files that cannot be read, or do not belong
 // together because only one of them has been replaced yet, change nothing: the last good
 // pair serves until they change again.
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *certificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	seen, err := c.look()
@@ -49,10 +49,10 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	if err != nil {
 		// Once for each change: clients may connect as often as they like.
-		c.log.Error("the changed TLS certificate cannot be used; the one before serves on", "error", err)
+		c.log.ErrorContext(hello.Context(), "the changed TLS certificate cannot be used; the one before serves on", "error", err)
 		return c.pair, nil
 	}
-	c.log.Info("TLS certificate read again", "until", c.pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	c.log.InfoContext(hello.Context(), "TLS certificate read again", "until", c.pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	return c.pair, nil
 }
 
