@@ -183,8 +183,8 @@ type Store interface {
 	Index
 	// CreateActivity records an activity, in one write of one unit for a typical one.
 	// Repeating it with the same record changes nothing (not even a cancellation);
-	// another record under the same id is ErrExists. Times are kept to the
-	// millisecond.
+	// another record under the same id is ErrExists. A pointer of CreateOrdered gives way:
+	// its id has an activity of its own after all. Times are kept to the millisecond.
 	CreateActivity(ctx context.Context, r Record) error
 	// CreateOrdered records an activity whose id is derived from its deduplication
 	// key. If the activity prev (the key's id in the previous period) was created at

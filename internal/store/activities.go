@@ -79,24 +79,33 @@ func (s *Store) CreateActivity(ctx context.Context, r ledger.Record) error {
 	if err != nil {
 		return err
 	}
-	err = s.swap(ctx, &it, table.Free(s.now()))
-	there, conflict := found(err)
-	switch {
-	case !conflict && err != nil:
-		return fmt.Errorf("record activity %s: %w", r.ID, err)
-	case !conflict:
-		return nil
-	case there == nil:
-		return fmt.Errorf("record activity %s: %w", r.ID, err)
+	cond := table.Free(s.now())
+	for range conflictTries {
+		err = s.swap(ctx, &it, cond)
+		there, conflict := found(err)
+		switch {
+		case !conflict && err != nil:
+			return fmt.Errorf("record activity %s: %w", r.ID, err)
+		case !conflict:
+			return nil
+		case there == nil:
+			return fmt.Errorf("record activity %s: %w", r.ID, err)
+		}
+		old, moved, err := unpackRecord(r.ID, *there)
+		switch {
+		case err != nil:
+			return err
+		case moved != "":
+			// The activity was sent while it could not be recorded, and a later call, which
+			// did not find it, has left a pointer to an activity of its own (CreateOrdered).
+			cond = table.Fenced(there.Fence)
+		case !sameActivity(old, r):
+			return fmt.Errorf("record activity %s: %w", r.ID, ledger.ErrExists)
+		default:
+			return nil
+		}
 	}
-	old, _, err := unpackRecord(r.ID, *there)
-	if err != nil {
-		return err
-	}
-	if !sameActivity(old, r) {
-		return fmt.Errorf("record activity %s: %w", r.ID, ledger.ErrExists)
-	}
-	return nil
+	return errContended(it.Key)
 }
 
 // sameActivity reports whether two records of an id are of the same request: a

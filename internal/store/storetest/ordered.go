@@ -98,6 +98,20 @@ var ordered = group{"ordered", []testCase{
 			b.t.Errorf("the next period made %+v", third)
 		}
 	}},
+	{"WhatWasSentWithoutARecordIsRecordedInPlaceOfAPointer", func(b *bed) {
+		d := b.derived()
+		second := d.at(2)
+		d.create(second, 1, true)
+		first := d.at(1)
+		for range 2 { // a write may be repeated
+			b.must(b.CreateActivity(b.ctx, first))
+			b.same(first, b.record(first.ID))
+		}
+		b.same(second, b.record(second.ID))
+		if got, created := d.create(d.at(1), 0, false); created || got.ID != first.ID {
+			b.t.Errorf("then a call before the turn: %+v, created %v", got, created)
+		}
+	}},
 	{"ADroppedActivityLeavesNothingInTheWay", func(b *bed) {
 		d := b.derived()
 		second := d.at(2)

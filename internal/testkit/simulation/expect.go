@@ -26,7 +26,7 @@ type expectation struct {
 // comes within the hour and a half after a short outage and within a day after a
 // long one. If it is in trouble again by then, that counts as one outage.
 func (s *sim) expect(p Post, to Inbox, due time.Duration) expectation {
-	slack := s.slack(to.Server)
+	slack := s.slack(to.Server) + s.doubts(p, to.Server)
 	end := expectation{by: due + giveUp + slow + slack}
 	// Faults of another inbox may open the circuit of the host for a while: only
 	// deliveries to several inboxes tell whose fault it is.
@@ -91,6 +91,29 @@ func (s *sim) slack(host string) time.Duration {
 		d += slow
 	}
 	return d
+}
+
+// doubtFor is how long the three tries of a delivery take that is answered 400.
+const doubtFor = 2 * time.Minute
+
+// doubts is how long the deliveries of an ordering key, which go to a server one after
+// the other, wait for those among them that are answered 400.
+func (s *sim) doubts(p Post, host string) time.Duration {
+	doubtful := func(ph Phase) bool { return ph.Answer.Kind == Says && ph.Answer.Status == http.StatusBadRequest }
+	spec := s.servers[host].Server
+	if p.Ordering == "" {
+		return 0
+	}
+	n := 0
+	for _, other := range s.book.posts {
+		for _, r := range other.Recipients {
+			if other.Ordering == p.Ordering && r.Server == host &&
+				(slices.ContainsFunc(spec.Phases, doubtful) || slices.ContainsFunc(spec.Inboxes[r.Path], doubtful)) {
+				n++
+			}
+		}
+	}
+	return time.Duration(n) * doubtFor
 }
 
 // troubles are when a delivery cannot come to its end, in order of time. An
