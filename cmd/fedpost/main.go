@@ -32,13 +32,16 @@ type commands struct {
 	Servers  serversCommand  `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
 	Keys     keysCommand     `cmd:"" help:"Make, store, list, show, rotate and delete signing keys."`
 	Follows  followsCommand  `cmd:"" help:"List follows that were announced to Sipher servers."`
+	Watch    watchCommand    `cmd:"" help:"Watch queues, counts and servers in trouble live."`
 	Stats    statsCommand    `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
 	Bench    benchCommand    `cmd:"" help:"Measure a fedpost on this machine under load: rates, times, processor time a delivery."`
 
 	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
 
-	Health  health         `cmd:"" help:"Ask a fedpost whether it works; the exit status tells scripts and containers."`
-	Version versionCommand `cmd:"" help:"Print the version of this program."`
+	Health     health            `cmd:"" help:"Ask a fedpost whether it works; the exit status tells scripts and containers."`
+	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
+	Completion completionCommand `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
+	Complete   completeCommand   `cmd:"" name:"__complete" hidden:""`
 
 	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }

@@ -262,7 +262,7 @@ func TestAServerShowsHowMuchWaitsForItAndWhatIsTriedNext(tt *testing.T) {
 	t.run([]string{"servers", "pause", "a.example", "--until", "2126-11-21T08:00:00Z"})
 	t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/1", "--to", "https://a.example/2", "--expires-in", "7d"}, "2 recipients")
 	t.until("2 deliveries\n", "servers", "show", "a.example")
-	t.run([]string{"servers", "show", "a.example"}, "next      the pause ends, and what waits is sent step by step, at 2126-11-21 08:00:00Z\n")
+	t.run([]string{"servers", "show", "a.example"}, "next      the pause ends at 2126-11-21 08:00:00Z, then what waits is sent\n")
 	t.run([]string{"servers", "show", "*.a.example"}, "healthy")
 	var s client.Server
 	if err := json.Unmarshal([]byte(t.run([]string{"servers", "show", "a.example", "--json"})), &s); err != nil || !s.Parked {
@@ -274,12 +274,12 @@ func TestWhatIsTriedNextIsSaidInEachPhase(t *testing.T) {
 	at := time.Date(2126, 11, 21, 8, 0, 0, 0, time.UTC)
 	for phase, want := range map[circuit.Phase][2]string{
 		circuit.Healthy:    {"", ""},
-		circuit.Unhealthy:  {"a probe, then one delivery on trial if it is answered, at 2126-11-21 08:00:00Z", "a probe, once a delivery waits for the server"},
-		circuit.Exhausted:  {"a probe, then one delivery on trial if it is answered, at 2126-11-21 08:00:00Z", "a probe, once a delivery waits for the server"},
-		circuit.HalfOpen:   {"another delivery on trial, if none has come through by then, at 2126-11-21 08:00:00Z", "one delivery on trial"},
-		circuit.Recovering: {"a part of what waits is sent, more each minute, at 2126-11-21 08:00:00Z", "what waits is sent, more each minute"},
-		circuit.Paused:     {"the pause ends, and what waits is sent step by step, at 2126-11-21 08:00:00Z", `nothing: the pause lasts until "servers resume"`},
-		circuit.Gone:       {"deliveries are tried again at 2126-11-21 08:00:00Z", `nothing: deliveries fail until "servers resume"`},
+		circuit.Unhealthy:  {"a probe at 2126-11-21 08:00:00Z, then one delivery on trial", "a probe, once a delivery waits"},
+		circuit.Exhausted:  {"a probe at 2126-11-21 08:00:00Z, then one delivery on trial", "a probe, once a delivery waits"},
+		circuit.HalfOpen:   {"one delivery on trial; another at 2126-11-21 08:00:00Z", "one delivery on trial"},
+		circuit.Recovering: {"what waits is sent, more each minute, from 2126-11-21 08:00:00Z", "what waits is sent, more each minute"},
+		circuit.Paused:     {"the pause ends at 2126-11-21 08:00:00Z, then what waits is sent", `nothing: the pause lasts until "servers resume"`},
+		circuit.Gone:       {"deliveries are tried again from 2126-11-21 08:00:00Z", `nothing: deliveries fail until "servers resume"`},
 		circuit.Blocked:    {`nothing: deliveries fail until "servers unblock"`, `nothing: deliveries fail until "servers unblock"`},
 	} {
 		if got := next(client.Server{Phase: phase, NextCheckAt: at, Until: at}); got != want[0] {
@@ -289,7 +289,7 @@ func TestWhatIsTriedNextIsSaidInEachPhase(t *testing.T) {
 			t.Errorf("%s without: %q", phase, got)
 		}
 	}
-	if got := next(client.Server{Phase: circuit.Healthy, Parked: true, NextCheckAt: at}); got != "what waits is sent, as far as the rate limit allows, at 2126-11-21 08:00:00Z" {
+	if got := next(client.Server{Phase: circuit.Healthy, Parked: true, NextCheckAt: at}); got != "what waits is sent at the limited rate, from 2126-11-21 08:00:00Z" {
 		t.Errorf("healthy with a limit: %q", got)
 	}
 	if got := amount(10_000, true); got != "more than 10000 deliveries" {
@@ -308,13 +308,18 @@ func TestFollowsAreListed(tt *testing.T) {
 	t.run([]string{"follows", "--json"}, `"followerId": "a"`)
 }
 
+// newPrivateKey is a signing key in PEM.
+func newPrivateKey() (string, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(make([]byte, 32)))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), err
+}
+
 func TestAKeyIsStoredFromAFile(tt *testing.T) {
 	t := onServer(tt)
-	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(make([]byte, 32)))
+	text, err := newPrivateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	out := t.run([]string{"keys", "put", keyID, t.file("key.pem", text)}, "(ed25519)", "BEGIN PUBLIC KEY")
 	if strings.Contains(out, "PRIVATE") {
 		t.Errorf("the private half is printed:\n%s", out)

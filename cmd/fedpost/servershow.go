@@ -61,28 +61,28 @@ func next(s client.Server) string {
 	if s.Phase == circuit.Paused || s.Phase == circuit.Gone {
 		at = when(s.Until) // it is looked at before, for what is given up meanwhile
 	}
-	by := func(what, never string) string {
+	by := func(then, never string) string {
 		if at == "" {
 			return never
 		}
-		return what + " at " + at
+		return fmt.Sprintf(then, at)
 	}
 	switch s.Phase {
 	case circuit.Unhealthy, circuit.Exhausted:
-		return by("a probe, then one delivery on trial if it is answered,", "a probe, once a delivery waits for the server")
+		return by("a probe at %s, then one delivery on trial", "a probe, once a delivery waits")
 	case circuit.HalfOpen:
-		return by("another delivery on trial, if none has come through by then,", "one delivery on trial")
+		return by("one delivery on trial; another at %s", "one delivery on trial")
 	case circuit.Recovering:
-		return by("a part of what waits is sent, more each minute,", "what waits is sent, more each minute")
+		return by("what waits is sent, more each minute, from %s", "what waits is sent, more each minute")
 	case circuit.Paused:
-		return by("the pause ends, and what waits is sent step by step,", "nothing: the pause lasts until \"servers resume\"")
+		return by("the pause ends at %s, then what waits is sent", "nothing: the pause lasts until \"servers resume\"")
 	case circuit.Gone:
-		return by("deliveries are tried again", "nothing: deliveries fail until \"servers resume\"")
+		return by("deliveries are tried again from %s", "nothing: deliveries fail until \"servers resume\"")
 	case circuit.Blocked:
 		return "nothing: deliveries fail until \"servers unblock\""
 	}
 	if s.Parked {
-		return by("what waits is sent, as far as the rate limit allows,", "")
+		return by("what waits is sent at the limited rate, from %s", "")
 	}
 	return ""
 }

@@ -30,29 +30,11 @@ func (c statsCommand) Run(ctx context.Context, out io.Writer) error {
 var order = []string{"high", "normal", "low", "ordered", "dead", "dead-ordered"}
 
 func showStats(out io.Writer, s client.Stats) error {
-	var rows [][]string
-	for _, name := range order {
-		q := s.Queues[queue.Name(name)]
-		age := ""
-		if q.Oldest != nil {
-			age = (time.Duration(*q.Oldest) * time.Second).String()
-		}
-		rows = append(rows, []string{name, fmt.Sprint(q.Visible), fmt.Sprint(q.InFlight), fmt.Sprint(q.Delayed), age})
-	}
-	if err := table(out, []string{"QUEUE", "VISIBLE", "IN FLIGHT", "DELAYED", "OLDEST"}, rows); err != nil {
+	if err := table(out, []string{"QUEUE", "VISIBLE", "IN FLIGHT", "DELAYED", "OLDEST"}, queueRows(s)); err != nil {
 		return err
 	}
-	servers := counts(s.Servers)
-	if servers == "" {
-		servers = "all healthy"
-	}
-	if _, err := fmt.Fprintf(out, "\nrecipients  %s\nservers     %s\n", counts(s.Counts), servers); err != nil {
+	if _, err := fmt.Fprintf(out, "\nrecipients  %s\n%s\n", counts(s.Counts), strings.Join(summary(s), "\n")); err != nil {
 		return err
-	}
-	if len(s.Webhooks) > 0 {
-		if _, err := fmt.Fprintf(out, "webhooks    %s\n", counts(s.Webhooks)); err != nil {
-			return err
-		}
 	}
 	if len(s.Unhealthy) == 0 {
 		return nil
@@ -65,6 +47,19 @@ func showStats(out io.Writer, s client.Stats) error {
 		down[i] = []string{u.Server, string(u.Phase), when(u.DownSince), u.Reason, u.Why}
 	}
 	return table(out, []string{"SERVER", "PHASE", "DOWN SINCE", "REASON", "WHY"}, down)
+}
+
+func queueRows(s client.Stats) [][]string {
+	var rows [][]string
+	for _, name := range order {
+		q := s.Queues[queue.Name(name)]
+		age := ""
+		if q.Oldest != nil {
+			age = (time.Duration(*q.Oldest) * time.Second).String()
+		}
+		rows = append(rows, []string{name, fmt.Sprint(q.Visible), fmt.Sprint(q.InFlight), fmt.Sprint(q.Delayed), age})
+	}
+	return rows
 }
 
 // counts is a list of numbers, the largest first.

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"fedpost/internal/api/client"
+)
+
+// watchCommand shows the state of things again and again.
+type watchCommand struct {
+	remote
+	Every duration `help:"Time between two looks, 1s at least. Each asks the API once or twice." default:"2s"`
+	Looks int      `help:"End after this many looks. Default: go on until interrupted."`
+}
+
+const (
+	// leastEvery bounds how often watch asks the API.
+	leastEvery = time.Second
+	// waitingEvery is how often deliveries that wait for servers are counted, which reads each.
+	waitingEvery = 30 * time.Second
+	// resizeEvery is how often the size of the terminal is looked at.
+	resizeEvery = 250 * time.Millisecond
+)
+
+// Run watches until it is interrupted. A terminal gets a view that is drawn anew in place;
+// a pipe gets one line a look, with --json one report a line.
+func (c watchCommand) Run(ctx context.Context, out io.Writer) error {
+	if time.Duration(c.Every) < leastEvery {
+		return fmt.Errorf("--every %s is less than %s", time.Duration(c.Every), leastEvery)
+	}
+	api, err := c.client(ctx)
+	if err != nil {
+		return err
+	}
+	w := watcher{every: time.Duration(c.Every), looks: c.Looks, look: looker(api)}
+	s, _ := out.(screen)
+	f, isFile := s.w.(interface{ Fd() uintptr })
+	switch {
+	case c.JSON:
+		w.show = reports{out}
+	case isFile && term.IsTerminal(int(f.Fd())):
+		w.show = &view{screen: s, title: "fedpost at " + c.URL, size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }}
+	default:
+		w.show = lines{out}
+	}
+	return w.run(ctx)
+}
+
+// glance is what one look at a fedpost shows.
+type glance struct {
+	stats   client.Stats
+	history *client.History // nil: there is none
+	before  *client.Stats   // of the look before
+	trouble error           // why the last look failed, if it did
+}
+
+// looker returns a function that looks at a fedpost.
+func looker(api *client.Client) func(context.Context) (glance, error) {
+	lately := client.Lately{Every: waitingEvery, Now: time.Now}
+	history := true
+	return func(ctx context.Context) (g glance, err error) {
+		if g.stats, err = lately.Stats(ctx, api); err != nil || !history {
+			return g, err
+		}
+		var h client.History
+		err = api.Do(ctx, http.MethodGet, "/v1/stats/history?period=hour", nil, &h)
+		if refused := (*client.Problem)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+			history = false // as on AWS, where CloudWatch has it
+			return g, nil
+		}
+		g.history = &h
+		return g, err
+	}
+}
+
+// display shows glances.
+type display interface {
+	open() error
+	show(glance) error
+	// resized shows the last glance again if the terminal has another size now.
+	resized() error
+	close() error
+}
+
+// watcher looks at a fedpost and shows what it sees.
+type watcher struct {
+	every time.Duration
+	looks int // 0: no end
+	look  func(context.Context) (glance, error)
+	show  display
+}
+
+// run ends with an error if the first look fails, or if fedpost refuses a later one. While
+// fedpost cannot be reached, the last glance stays, with the reason.
+func (w watcher) run(ctx context.Context) (err error) {
+	last, err := w.look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.show.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.show.close()) }()
+	tick, resize := time.NewTicker(w.every), time.NewTicker(resizeEvery)
+	defer tick.Stop()
+	defer resize.Stop()
+	for looked := 1; ; looked++ {
+		if err := w.show.show(last); err != nil {
+			return err
+		}
+		if looked == w.looks {
+			return nil
+		}
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-resize.C:
+				if err := w.show.resized(); err != nil {
+					return err
+				}
+			case <-tick.C:
+				waiting = false
+			}
+		}
+		g, err := w.look(ctx)
+		refused := (*client.Problem)(nil)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			before := last.stats
+			last, last.before = g, &before
+		case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError:
+			return err
+		default:
+			last.trouble = err
+		}
+	}
+}
+
+// reports prints the API's report of each look, one a line.
+type reports struct{ out io.Writer }
+
+func (reports) open() error    { return nil }
+func (reports) resized() error { return nil }
+func (reports) close() error   { return nil }
+
+func (r reports) show(g glance) error {
+	if g.trouble != nil {
+		return nil // the reports are of times when fedpost answered
+	}
+	line, err := json.Marshal(g.stats)
+	if err != nil {
+		return fmt.Errorf("print a report: %w", err)
+	}
+	_, err = fmt.Fprintln(r.out, escaped(string(line)))
+	return err
+}
+
+// lines prints the numbers of each look in one line.
+type lines struct{ out io.Writer }
+
+func (lines) open() error    { return nil }
+func (lines) resized() error { return nil }
+func (lines) close() error   { return nil }
+
+func (l lines) show(g glance) error {
+	if g.trouble != nil {
+		_, err := fmt.Fprintln(l.out, plain(g.trouble.Error()))
+		return err
+	}
+	parts := []string{when(g.stats.At), onQueues(g.stats) + " on queues"}
+	if w := g.stats.Waiting; w != nil {
+		parts = append(parts, amount(w.Count, w.AtLeast)+" wait for servers")
+	}
+	for _, name := range watched {
+		parts = append(parts, fmt.Sprintf("%d %s (%s/s)", g.stats.Counts[name], name, g.rate(name)))
+	}
+	if servers := counts(g.stats.Servers); servers != "" {
+		parts = append(parts, "servers: "+servers)
+	}
+	_, err := fmt.Fprintln(l.out, strings.Join(parts, "  "))
+	return err
+}
+
+// onQueues is how many messages are on the queues of deliveries.
+func onQueues(s client.Stats) string {
+	n := 0
+	for name, q := range s.Queues {
+		if !strings.HasPrefix(string(name), "dead") {
+			n += q.Visible + q.InFlight + q.Delayed
+		}
+	}
+	return fmt.Sprint(n)
+}
