@@ -42,7 +42,7 @@ func (u *unit) commit(ctx context.Context) (disposition, error) {
 		return again(u.delayed(j.next)), nil
 	}
 	if j.state.Final() {
-		return done, u.leave(ctx)
+		return done, u.leave(ctx, false)
 	}
 	return done, nil
 }
@@ -225,12 +225,13 @@ func (u *unit) noteDelivered(ctx context.Context, ts []activity.Target) error {
 }
 
 // leave gives up the parking spot that an ordered delivery has kept since its
-// release, and releases the next delivery of its group.
-func (u *unit) leave(ctx context.Context) error {
+// release, and releases the next delivery of its group. wasOver: the delivery had its end
+// before this message came.
+func (u *unit) leave(ctx context.Context, wasOver bool) error {
 	if !u.a.Ordered() || u.d.Generation == 0 || !u.single() {
 		return nil
 	}
-	return u.leaveGroup(ctx)
+	return u.leaveGroup(ctx, wasOver)
 }
 
 // giveUp writes dead letters for all targets of a message, without an attempt.

@@ -120,7 +120,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 	if u.known.Record.Cancelled || a.Expired(v.Now()) {
 		// Nothing is written. The activity's record shows that it is cancelled or
 		// expired, and so are all recipients that are not final.
-		return nil, done, u.leave(ctx)
+		return nil, done, u.leave(ctx, false)
 	}
 	if until := u.known.Claimed; until.After(v.Now()) {
 		return nil, again(u.claimedElsewhere(until)), nil
@@ -132,7 +132,7 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		}
 	}
 	if len(u.jobs) == 0 {
-		return nil, done, u.leave(ctx)
+		return nil, done, u.leave(ctx, true)
 	}
 	if wait := d.Slot.Sub(v.Now()); wait > time.Second {
 		// The message comes early, because the ordered queue cannot delay a message.
@@ -195,7 +195,7 @@ func (u *unit) hold(ctx context.Context) (disposition, bool, error) {
 	claim, err := u.Ledger.Claim(ctx, u.unit(), u.known, u.owner(), u.lease())
 	switch {
 	case errors.Is(err, ledger.ErrStale):
-		return done, false, u.leave(ctx)
+		return done, false, u.leave(ctx, true)
 	case errors.Is(err, ledger.ErrClaimed):
 		return again(u.jitter(5 * time.Second)), false, nil
 	case err != nil:

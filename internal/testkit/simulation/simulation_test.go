@@ -29,7 +29,7 @@ var (
 const fixed = 30
 
 // regressions are seeds that once broke a promise.
-var regressions = []uint64{257770807733, 700105, 700110, 800006, 900065, 900148, 920037, 930012, 6456335889, 949071308317, 1085452003311}
+var regressions = []uint64{257770807733, 700105, 700110, 800006, 900065, 900148, 920037, 930012, 6456335889, 949071308317, 1085452003311, 5551340, 77120196}
 
 // unkept are promises that fedpost is known to break still. They are looked at by
 // TestSimulate.
