@@ -41,7 +41,8 @@ type benchCommand struct {
 	JSON       bool   `help:"Print the report as JSON."`
 	Compare    string `help:"Report of an earlier measurement (--json) to print beside." type:"existingfile" placeholder:"FILE"`
 	Budget     string `help:"Measure what this file says, and fail if a delivery costs more than there by a quarter." type:"existingfile" placeholder:"FILE"`
-	Server     string `help:"Program to measure: another build of fedpost." type:"existingfile" placeholder:"FILE"`
+	Server     string `help:"Program to measure: another build of fedpost, or a peer (bench/peers)." type:"existingfile" placeholder:"FILE"`
+	IDsOnly    bool   `name:"ids-only" help:"With --server: compare ids, not the bytes of activities, for a peer that adds a signature to the body."`
 	CPUProfile string `name:"cpu-profile" help:"Write the server's processor profile to this file; with one run only." placeholder:"FILE"`
 }
 
@@ -100,6 +101,9 @@ func (c benchCommand) plans() ([]bench.Plan, error) {
 	if c.CPUProfile != "" && (len(plans) != 1 || c.URL != "") {
 		errs = append(errs, errors.New("--cpu-profile takes one --mix and one --key, and no --url"))
 	}
+	if c.IDsOnly && c.Server == "" {
+		errs = append(errs, errors.New("--ids-only is for a peer that --server names; fedpost changes no body"))
+	}
 	if c.SinkURL != "" && c.URL == "" {
 		errs = append(errs, errors.New("--sink-url is for a fedpost at --url"))
 	}
@@ -115,6 +119,7 @@ func (c benchCommand) run(ctx context.Context, p bench.Plan, u bench.Units) (r b
 		return r, err
 	}
 	defer func() { err = errors.Join(err, sinks.Close()) }()
+	sinks.IDsOnly = c.IDsOnly
 	if c.URL != "" {
 		api, err := remote{URL: c.URL, AWSRegion: c.AWSRegion, Token: c.Token}.client(ctx)
 		if err != nil {

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"bufio"
 	"errors"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -129,6 +131,24 @@ func TestABodyIsReadBackToTheByte(t *testing.T) {
 	}
 }
 
+func TestABodyWithASignatureAddedIsToldByItsID(t *testing.T) {
+	signed := []byte(`{"type":"Create","id":"https://bench.example/activities/42","signature":{"id":"x"}}`)
+	if n, err := numberByID(signed); err != nil || n != 42 {
+		t.Errorf("%d, %v, want 42", n, err)
+	}
+	if _, err := numberOf(signed, 1500); err == nil {
+		t.Error("a body that was changed passes for the activity itself")
+	}
+	for _, body := range []string{
+		``, `[]`, `{`, `{"id":42}`, `{"id":"https://bench.example/activities/"}`, `{"id":"https://bench.example/activities/-1"}`,
+		`{"id":"https://bench.example/activities/1x"}`, `{"id":"https://other.example/activities/1"}`, `{"object":{"id":"https://bench.example/activities/1"}}`,
+	} {
+		if n, err := numberByID([]byte(body)); err == nil {
+			t.Errorf("%s is taken for activity %d", body, n)
+		}
+	}
+}
+
 func TestProcessorTimeAndMemoryOfThisProcess(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("only Linux tells")
@@ -143,6 +163,41 @@ func TestProcessorTimeAndMemoryOfThisProcess(t *testing.T) {
 	}
 	if _, known := processor(1 << 30); known || memory(1<<30) != 0 {
 		t.Error("a process that is not there has used something")
+	}
+}
+
+func TestWhatAProcessHasStartedCountsWithIt(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("only Linux tells")
+	}
+	// The shell starts another, which works and then waits for its input to end.
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read x'; true`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "done\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	own, _ := read(cmd.Process.Pid)
+	if all, known := processor(cmd.Process.Pid); !known || all-own.used < 10*time.Millisecond || len(started(cmd.Process.Pid)) != 1 {
+		t.Errorf("%s with what it started, %s alone, %d started", all, own.used, len(started(cmd.Process.Pid)))
+	}
+	if all, own := memory(cmd.Process.Pid), peak(cmd.Process.Pid); all <= own {
+		t.Errorf("%d bytes with what it started, %d alone", all, own)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 

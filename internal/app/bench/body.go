@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,7 +10,8 @@ import (
 
 // The beginning of an activity, around its number. A server finds the number between them.
 const (
-	bodyBegin = `{"@context":"https://www.w3.org/ns/activitystreams","id":"https://bench.example/activities/`
+	idBegin   = `https://bench.example/activities/`
+	bodyBegin = `{"@context":"https://www.w3.org/ns/activitystreams","id":"` + idBegin
 	bodyNext  = `","type":"Create","actor":"https://bench.example/users/zoe","object":{"type":"Note","content":"<p>`
 	bodyEnd   = `</p>"}}`
 )
@@ -33,6 +35,23 @@ func numberOf(body []byte, size int) (int, error) {
 	}
 	if !bytes.Equal(body, bodyOf(n, size)) {
 		return 0, fmt.Errorf("the body of activity %d was changed on its way", n)
+	}
+	return n, nil
+}
+
+// numberByID is the number of an activity by its id, or an error if body is no JSON with an
+// id of bodyOf.
+func numberByID(body []byte) (int, error) {
+	var a struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return 0, fmt.Errorf("a body of %d bytes is no activity: %w", len(body), err)
+	}
+	digits, ok := strings.CutPrefix(a.ID, idBegin)
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 0 {
+		return 0, fmt.Errorf("a body of %d bytes is none of this run: its id is %.80q", len(body), a.ID)
 	}
 	return n, nil
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,27 +13,77 @@ import (
 // (man 5 proc, sysconf(_SC_CLK_TCK)).
 const ticks = 100
 
-// processor is the processor time that a process has used, user and system, and whether it
-// is known here: only Linux tells.
+// processor is the processor time that a process and those it has started have used, user
+// and system, and whether it is known here: only Linux tells.
 func processor(pid int) (time.Duration, bool) {
+	own, known := read(pid)
+	used := own.used
+	if known {
+		for _, p := range started(pid) {
+			used += p.used
+		}
+	}
+	return used, known
+}
+
+// process is what /proc says of one.
+type process struct {
+	pid, parent int
+	used        time.Duration
+}
+
+func read(pid int) (process, bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, false
+		return process{}, false
 	}
 	// The name of the program stands in parentheses and may contain anything.
 	_, rest, _ := strings.Cut(string(text[max(0, strings.LastIndexByte(string(text), ')')):]), " ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
-		return 0, false
+		return process{}, false
 	}
+	parent, err0 := strconv.Atoi(fields[1])
 	user, err1 := strconv.ParseInt(fields[11], 10, 64)
 	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * time.Second / ticks, err1 == nil && err2 == nil
+	return process{pid: pid, parent: parent, used: time.Duration(user+system) * time.Second / ticks}, errors.Join(err0, err1, err2) == nil
 }
 
-// memory is the most resident memory that a process has had, in bytes, 0 if that is not
-// known.
+// started lists the processes that pid has started, directly or not. A peer's workers and
+// its Redis are such.
+func started(pid int) []process {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	of := map[int][]process{}
+	for _, d := range dirs {
+		n, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue // not a process
+		}
+		if p, ok := read(n); ok {
+			of[p.parent] = append(of[p.parent], p)
+		}
+	}
+	all := of[pid]
+	for i := 0; i < len(all); i++ {
+		all = append(all, of[all[i].pid]...)
+	}
+	return all
+}
+
+// memory is the most resident memory that a process and those it has started have had, in
+// bytes, 0 if that is not known. What they share counts for each.
 func memory(pid int) int64 {
+	most := peak(pid)
+	for _, p := range started(pid) {
+		most += peak(p.pid)
+	}
+	return most
+}
+
+func peak(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
