@@ -361,8 +361,12 @@ func TestViewsArePagedAndTheirParametersChecked(t *testing.T) {
 	}
 	for query, says := range map[string]string{
 		"limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "cursor=bad": "cursor", "typo=1": "typo", "limit=1&limit=2": "limit", "limit=%zz": "malformed",
+		"limit=": "limit is empty", "state=": "state is empty", "host=&limit=1": "host is empty",
 	} {
 		refused(t, w.do("GET", path+"?"+query, ""), 400, says)
+	}
+	if res := w.do("GET", path+"?cursor=", ""); res.Status != 200 {
+		t.Errorf("an empty cursor is the beginning, not %d %s", res.Status, res.Body)
 	}
 }
 

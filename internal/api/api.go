@@ -86,6 +86,8 @@ type API struct {
 	mux    *http.ServeMux
 	routes []Route
 	public map[string]bool // patterns
+	// exact has the methods of each path that has no wildcard.
+	exact map[string][]string
 }
 
 // New returns the API. It panics if two routes clash, which is a mistake in the
@@ -94,7 +96,7 @@ func New(o Options) *API {
 	if o.MaxRequest <= 0 {
 		o.MaxRequest = MaxRequest
 	}
-	a := &API{o: o, mux: http.NewServeMux(), public: map[string]bool{}}
+	a := &API{o: o, mux: http.NewServeMux(), public: map[string]bool{}, exact: map[string][]string{}}
 	a.routes = append([]Route{
 		{Pattern: "POST /v1/activities", Handler: Func(a.postActivity)},
 		{Pattern: "POST /v1/activities/batch", Handler: Func(a.postBatch)},
@@ -108,6 +110,7 @@ func New(o Options) *API {
 	for _, r := range a.routes {
 		a.mux.Handle(r.Pattern, r.Handler)
 		a.public[r.Pattern] = r.Public
+		a.noteExact(r.Pattern)
 	}
 	return a
 }
@@ -140,7 +143,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.turnAway(w, r, err)
 			return pattern
 		}
-		if !ours || !canonical(r) {
+		if !ours || !canonical(r) || !a.exactly(r) {
 			a.turnAway(w, r, a.unrouted(h, r))
 			return ""
 		}
@@ -158,15 +161,12 @@ func canonical(r *http.Request) bool {
 		!strings.Contains(p+"/", "/./") && !strings.Contains(p+"/", "/../")
 }
 
-// unrouted is the problem of a request without a route. The methods that the path allows
-// are taken from ServeMux's own answer.
+// unrouted is the problem of a request without a route.
 func (a *API) unrouted(h http.Handler, r *http.Request) *contract.Problem {
 	if canonical(r) {
-		d := &discard{header: http.Header{}}
-		h.ServeHTTP(d, r)
-		if d.status == http.StatusMethodNotAllowed {
-			p := contract.NewProblem(http.StatusMethodNotAllowed, "This route takes "+d.header.Get("Allow")+", not "+cut(r.Method)+".")
-			p.Header = http.Header{"Allow": d.header["Allow"]}
+		if allowed := a.allowed(h, r); allowed != "" {
+			p := contract.NewProblem(http.StatusMethodNotAllowed, "This route takes "+allowed+", not "+cut(r.Method)+".")
+			p.Header = http.Header{"Allow": {allowed}}
 			return p
 		}
 	}
@@ -189,14 +189,3 @@ func (a *API) takes(r *http.Request, path string) bool {
 	}
 	return false
 }
-
-// discard is a ResponseWriter that keeps the status and the headers of an answer and drops
-// the body.
-type discard struct {
-	header http.Header
-	status int
-}
-
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) WriteHeader(status int)      { d.status = status }
-func (d *discard) Write(b []byte) (int, error) { return len(b), nil }

@@ -110,7 +110,7 @@ func TestBadFieldsAreAllNamedAndNothingIsStored(t *testing.T) {
 		"twice":                 {submission(`"delay":1`, `"delay":2`), map[string]string{"#/delay": "twice"}},
 		"two activities":        {with("activity", `{}`), map[string]string{"#/activity": "twice"}},
 		"nothing":               {`{}`, map[string]string{"#/activity": "missing", "#/keyId": "missing", "#/recipients": "nobody"}},
-		"nulls":                 {`{"activity":null,"keyId":null,"recipients":null,"delay":null}`, map[string]string{"#/activity": "missing", "#/keyId": "missing", "#/recipients": "nobody"}},
+		"nulls":                 {`{"activity":null,"keyId":null,"recipients":null,"delay":null}`, map[string]string{"#/activity": "is null", "#/keyId": "is null", "#/recipients": "is null", "#/delay": "is null"}},
 		"activity is a string":  {`{"activity":"{}","keyId":"` + keyID + `","recipients":["https://a.example/i"]}`, map[string]string{"#/activity": "not a JSON object"}},
 		"key is a number":       {strings.Replace(submission(), `"`+keyID+`"`, "7", 1), map[string]string{"#/keyId": "not a string"}},
 		"unknown key":           {strings.Replace(submission(), keyID, "https://a.example/nobody", 1), map[string]string{"#/keyId": "names no key"}},
@@ -264,6 +264,8 @@ func TestUnknownRoutesAndMethodsAreProblems(t *testing.T) {
 		{"POST", "/v1/keys/x", 405, "GET, HEAD, PUT"},
 		{"POST", "/healthz", 405, "GET, HEAD"},
 		{"PATCH", "/v1/activities/x/cancel", 405, "POST"},
+		{"GET", "/v1/activities/batch", 405, "POST"},
+		{"PATCH", "/v1/activities/batch", 405, "POST"},
 	} {
 		res := w.do(c.method, c.path, "")
 		refused(t, res, c.status, "")

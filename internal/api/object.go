@@ -60,11 +60,16 @@ func (o *object) fault(name, format string, args ...any) {
 	o.faults.add(o.at+pointer(name), format, args...)
 }
 
-// take returns a field's raw value, and false if the field is absent or null.
+// take returns a field's raw value, and false if the field is absent or null. A null is a
+// fault: no schema allows it, and whoever sends one may mean anything by it.
 func (o *object) take(name string) (json.RawMessage, bool) {
 	value, ok := o.fields[name]
 	delete(o.fields, name)
-	return value, ok && string(value) != "null"
+	if string(value) == "null" {
+		o.fault(name, "is null; leave it out or give a value")
+		return nil, false
+	}
+	return value, ok
 }
 
 // done notes every field that was not taken.

@@ -19,8 +19,9 @@ const (
 )
 
 // ReadQuery returns the query parameters of a request. It refuses parameters that are
-// not in names, and parameters that are given twice: if a misspelt filter were ignored,
-// a list of everything would look like its result.
+// not in names, that are given twice, or that are empty: if a misspelt filter were ignored,
+// a list of everything would look like its result. An empty cursor is the beginning of a
+// list, so that a loop over its pages needs no special case for the first.
 func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -33,6 +34,8 @@ func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 				fmt.Sprintf("There is no query parameter %q here; there are: %s.", name, strings.Join(names, ", ")))
 		case len(values) > 1:
 			return nil, BadParameter(name, "is given %d times", len(values))
+		case values[0] == "" && name != "cursor" && name != "after":
+			return nil, BadParameter(name, "is empty; leave it out or give a value")
 		}
 	}
 	return q, nil

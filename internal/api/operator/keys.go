@@ -66,6 +66,9 @@ func (h keyHandlers) delete(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := r.PathValue("id")
+	if err := keys.CheckID(id); err != nil {
+		return api.KeyProblem(err)
+	}
 	if _, err := h.ring.Public(r.Context(), id); err != nil {
 		return api.KeyProblem(err)
 	}

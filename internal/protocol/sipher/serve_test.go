@@ -214,9 +214,13 @@ func TestD3RegistrationsHaveALimitOfSize(t *testing.T) {
 }
 
 func TestD3OtherMethodsAreNotAllowed(t *testing.T) {
-	b := newBed(t)
-	if w := b.ask("DELETE", ""); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD, POST" {
-		t.Errorf("%d %v", w.Code, w.Header())
+	// Whether this server takes part or not: schemathesis found a 404 for TRACE.
+	for _, b := range []*bed{newBed(t), newBed(t, without(crypto.SettingOrigin))} {
+		for _, method := range []string{"DELETE", "TRACE"} {
+			if w := b.ask(method, ""); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD, POST" {
+				t.Errorf("%s: %d %v", method, w.Code, w.Header())
+			}
+		}
 	}
 }
 

@@ -80,11 +80,19 @@ func Load(file string) (*Document, error) {
 func (d *Document) Operations() []*Operation { return d.operations }
 
 // Find returns the operation that serves a request, nil if none: path is
-// escaped, as on the wire. A path without parameters wins over one with.
+// escaped, as on the wire. A path without parameters wins over one with, whatever their
+// methods.
 func (d *Document) Find(method, path string) *Operation {
 	var found *Operation
+	best := ""
 	for _, o := range d.operations {
-		if o.Method == method && o.matches(path) && (found == nil || strings.Count(o.Path, "{") < strings.Count(found.Path, "{")) {
+		switch {
+		case !o.matches(path):
+			continue
+		case best == "" || strings.Count(o.Path, "{") < strings.Count(best, "{"):
+			best, found = o.Path, nil
+		}
+		if o.Path == best && o.Method == method {
 			found = o
 		}
 	}

@@ -21,6 +21,7 @@ paths:
       responses:
         "200": {$ref: "#/components/responses/Thing"}
         "204": {description: nothing}
+    delete: {responses: {"204": {description: nothing}}}
   /a/b:
     put: {security: [], responses: {"204": {description: nothing}}}
 components:
@@ -140,7 +141,7 @@ func TestPathsWithoutParametersWin(t *testing.T) {
 	if op := d.Find("PUT", "/a/c"); op.String() != "PUT /a/{id}" || op.Public() {
 		t.Errorf("found %s", op)
 	}
-	for _, c := range [][2]string{{"GET", "/a/c"}, {"PUT", "/a"}, {"PUT", "/a/"}, {"PUT", "/a/b/c"}} {
+	for _, c := range [][2]string{{"GET", "/a/c"}, {"DELETE", "/a/b"}, {"PUT", "/a"}, {"PUT", "/a/"}, {"PUT", "/a/b/c"}} {
 		if op := d.Find(c[0], c[1]); op != nil {
 			t.Errorf("%s: found %s", c, op)
 		}

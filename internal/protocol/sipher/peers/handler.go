@@ -48,6 +48,13 @@ func NewHandler(c HandlerConfig) *Handler {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost:
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		problem(w, http.StatusMethodNotAllowed, "GET asks for this server's keys, POST registers a server")
+		return
+	}
 	if err := h.identity.Ready(); err != nil {
 		// Anybody may ask, so it is no fault and no line of the ordinary log.
 		h.log.DebugContext(r.Context(), "nothing to show at /discover", "error", err)
@@ -60,15 +67,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		h.get(w, r)
-	case http.MethodPost:
+	if r.Method == http.MethodPost {
 		h.post(w, r)
-	default:
-		w.Header().Set("Allow", "GET, HEAD, POST")
-		problem(w, http.StatusMethodNotAllowed, "GET asks for this server's keys, POST registers a server")
+		return
 	}
+	h.get(w, r)
 }
 
 // caller is the address a request came from. Headers are not looked at: whoever

@@ -1,0 +1,58 @@
+package local
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"fedpost/internal/api/contract"
+)
+
+// refusalEnd follows the status line where net/http itself refuses a request that never
+// reaches a handler, such as GET /%zz. An answer of a handler has a Date in its header.
+const refusalEnd = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+
+// Write puts the refusals of net/http, which are plain text, into the form that all other
+// refusals have. net/http writes each of them in one call, and offers no other hook.
+func (g *guest) Write(b []byte) (int, error) {
+	refusal := problemOf(b)
+	if refusal == nil {
+		return g.Conn.Write(b)
+	}
+	if _, err := g.Conn.Write(refusal); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// problemOf is a refusal of net/http as a problem document (RFC 9457); nil if b is none.
+func problemOf(b []byte) []byte {
+	if !bytes.HasPrefix(b, []byte("HTTP/1.1 ")) {
+		return nil
+	}
+	line, text, ok := bytes.Cut(b, []byte(refusalEnd))
+	if !ok || bytes.Contains(line, []byte("\r\n")) || len(line) < len("HTTP/1.1 400") {
+		return nil
+	}
+	status, err := strconv.Atoi(string(line[9:12]))
+	if err != nil {
+		return nil
+	}
+	detail := "The server refused the request: " + string(text) + "."
+	switch status {
+	case http.StatusBadRequest:
+		if string(text) == "400 Bad Request" {
+			detail = "The request is no HTTP that can be read, or its URL is malformed: two hexadecimal digits follow each % in it."
+		}
+	case http.StatusRequestHeaderFieldsTooLarge:
+		detail = fmt.Sprintf("The header of the request is larger than %d bytes.", maxHeader)
+	}
+	body, err := json.Marshal(contract.NewProblem(status, detail))
+	if err != nil {
+		return nil // the plain text is an answer, too
+	}
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n%s",
+		status, http.StatusText(status), contract.ProblemType, len(body), body)
+}
