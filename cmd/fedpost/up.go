@@ -9,6 +9,7 @@ import (
 	"runtime/pprof"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"fedpost/internal/app/local"
@@ -36,6 +37,7 @@ func (u *up) Run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (u *up) serve(ctx context.Context, log *slog.Logger) error {
+	limitMemory(memlimit.FromCgroup, log)
 	at := local.Place{Listen: u.Listen, Cert: u.TLSCert, Key: u.TLSKey}
 	f, err := start(ctx, u.Data, at, u.AllowPrivate, nil, log)
 	if err != nil {

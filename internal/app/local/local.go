@@ -79,6 +79,7 @@ type Server struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	failed chan error
+	under  *underway
 }
 
 // Start starts serving.
@@ -91,8 +92,10 @@ func Start(o Options) (*Server, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	under := newUnderway()
+	o.Services.API = under.requests(o.Services.API)
 	s := &Server{
-		URL: listener.url, cancel: cancel, failed: make(chan error, 1),
+		URL: listener.url, cancel: cancel, failed: make(chan error, 1), under: under,
 		http: httpServer(o),
 	}
 	if o.Stopping != nil {
@@ -102,7 +105,7 @@ func Start(o Options) (*Server, error) {
 		q := topology.Of(name)
 		m := Mapping{
 			Queue: o.Queue(name), Name: name, ARN: arn(name),
-			BatchSize: q.BatchSize, Concurrency: cmp.Or(o.Concurrency, q.Concurrency), Timeout: o.Timeout, Handler: o.Services.Deliver, Log: o.Log,
+			BatchSize: q.BatchSize, Concurrency: cmp.Or(o.Concurrency, q.Concurrency), Timeout: o.Timeout, Handler: under.messages(name, o.Services.Deliver), Log: o.Log,
 		}
 		s.done.Go(func() { m.Run(ctx) })
 	}
@@ -143,20 +146,27 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop ends the server: it accepts no new calls and waits until those under way are
-// finished. A delivery that is not finished when ctx ends is still on its queue, and
-// is tried again after the next start.
+// ErrCutOff is the error of a Stop that ends while something is under way.
+var ErrCutOff = errors.New("stopped while work was under way")
+
+// Stop ends the server: it takes no new work and waits until what is under way is
+// finished, but no longer than until ctx ends. The error then says what was cut off: a
+// message that is not finished is still on its queue, and is tried again after the next
+// start; a request may or may not have had its effect.
 func (s *Server) Stop(ctx context.Context) error {
+	s.cancel() // queues are not polled while requests end
 	err := s.http.Shutdown(ctx)
-	s.cancel()
 	finished := make(chan struct{})
 	go func() { s.done.Wait(); close(finished) }()
 	select {
 	case <-finished:
+		if err == nil {
+			return nil
+		}
 	case <-ctx.Done():
-		err = errors.Join(err, fmt.Errorf("deliveries were still under way; they are tried again after the next start: %w", ctx.Err()))
+		err = ctx.Err()
 	}
-	return err
+	return fmt.Errorf("%w: %s: %w", ErrCutOff, s.under, err)
 }
 
 // every runs f now and then every period. An error is logged: the next run,
