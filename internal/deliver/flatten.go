@@ -135,7 +135,7 @@ func (x *expansion) recordOf(ctx context.Context, i *item) (err error) {
 		if i.single != nil {
 			targets = i.single.Targets
 		}
-		if _, err := x.makeUp(ctx, i.activity, targets, *i.unrecorded); err != nil {
+		if err := x.makeUp(ctx, &i.activity, targets, *i.unrecorded); err != nil {
 			return err
 		}
 		if i.single == nil {

@@ -20,8 +20,39 @@ type Agenda interface {
 
 // makeUp writes what could not be written when the activity was accepted and the table was
 // down: the activity's record, and what its protocol records before a first attempt. Both
-// writes may be repeated. makeUp returns the record.
-func (v *invocation) makeUp(ctx context.Context, a activity.Activity, targets []activity.Target, u message.Unrecorded) (ledger.Record, error) {
+// writes may be repeated.
+//
+// If another request has the activity's id, makeUp gives a an id of its own: without the
+// table, requests under one deduplication key could not be told apart.
+func (v *invocation) makeUp(ctx context.Context, a *activity.Activity, targets []activity.Target, u message.Unrecorded) error {
+	err := v.recordLate(ctx, *a, targets, u)
+	if errors.Is(err, ledger.ErrExists) {
+		var there ledger.Record
+		if there, err = v.Ledger.Activity(ctx, a.ID); err == nil && there.Fingerprint != u.Fingerprint {
+			a.ID = activity.DerivedID(a.ID.Time(), string(a.ID)+"/"+u.Fingerprint)
+			err = v.recordLate(ctx, *a, targets, u)
+		}
+		if errors.Is(err, ledger.ErrExists) {
+			err = nil // of the same request
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make up for the record of an activity: %w", err)
+	}
+	p, _ := v.Protocols.Of(a.Protocol)
+	if p.Intake.Recorder == nil {
+		return nil
+	}
+	for _, t := range targets {
+		if err := p.Intake.Recorder.Record(ctx, *a, t); err != nil {
+			return fmt.Errorf("make up for what protocol %s records: %w", a.Protocol, err)
+		}
+	}
+	return nil
+}
+
+// recordLate writes the record of an activity and the list by which it is found.
+func (v *invocation) recordLate(ctx context.Context, a activity.Activity, targets []activity.Target, u message.Unrecorded) error {
 	r := ledger.Record{
 		ID: a.ID, Protocol: a.Protocol, Type: a.Type, CreatedAt: a.CreatedAt, DueAt: u.DueAt, ExpiresAt: a.ExpiresAt,
 		Targets: len(targets), Chunk: ledger.ChunkSize, OrderingKey: a.OrderingKey, Fingerprint: u.Fingerprint, Forget: u.Forget,
@@ -40,22 +71,10 @@ func (v *invocation) makeUp(ctx context.Context, a activity.Activity, targets []
 			ID: a.ID, ActivityID: u.ActivityID, Sender: u.Sender, Actor: u.Actor, Type: a.Type, KeyID: a.KeyID, CreatedAt: a.CreatedAt, Forget: u.Forget,
 		}
 		if err := v.Ledger.ListActivities(ctx, []ledger.Listed{l}); err != nil {
-			return r, fmt.Errorf("make up for the list of an activity: %w", err)
+			return err
 		}
 	}
-	if err := v.Ledger.CreateActivity(ctx, r); err != nil && !errors.Is(err, ledger.ErrExists) {
-		return r, fmt.Errorf("make up for the record of an activity: %w", err)
-	}
-	p, _ := v.Protocols.Of(a.Protocol)
-	if p.Intake.Recorder == nil {
-		return r, nil
-	}
-	for _, t := range targets {
-		if err := p.Intake.Recorder.Record(ctx, a, t); err != nil {
-			return r, fmt.Errorf("make up for what protocol %s records: %w", a.Protocol, err)
-		}
-	}
-	return r, nil
+	return v.Ledger.CreateActivity(ctx, r)
 }
 
 // makeUpAll makes up for the records of all activities of a message.
@@ -75,8 +94,7 @@ func (v *invocation) makeUpAll(ctx context.Context, msg message.Message) error {
 	case msg.FanOut != nil:
 		targets = msg.FanOut.Targets
 	}
-	_, err := v.makeUp(ctx, *msg.Activity, targets, *msg.Unrecorded)
-	return err
+	return v.makeUp(ctx, msg.Activity, targets, *msg.Unrecorded)
 }
 
 // postpone moves a message that is not due yet to the agenda. The message is on the queue

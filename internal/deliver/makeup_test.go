@@ -59,6 +59,77 @@ func TestB17WhoeverWorksOnAnActivityFirstRecordsIt(t *testing.T) {
 	})
 }
 
+// TestAnotherRequestUnderAKeyIsAnActivityOfItsOwn: two requests were accepted under a key
+// while the table was down, so both have the id that stands for the key. The second to
+// come gets another id, and each is delivered and shown. Only the first had been.
+func TestAnotherRequestUnderAKeyIsAnActivityOfItsOwn(t *testing.T) {
+	for name, n := range map[string]int{"chunks": 2, "fan-outs": 120} {
+		for _, q := range []queue.Name{queue.Normal, queue.Ordered} {
+			for _, batch := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, " on ", q, ", in a batch: ", batch), func(t *testing.T) {
+					w := world.New(t, world.Options{QueueType: queue.FIFO})
+					a := w.Activity("Create")
+					if q.Ordered() {
+						a.OrderingKey = "k"
+					}
+					all := inboxes(2*n + 1)
+					of := map[string][]string{"one": all[:n], "two": all[n:]}
+					send := func(fingerprint string) {
+						m := message.Message{Activity: &a, Unrecorded: &message.Unrecorded{
+							Fingerprint: fingerprint, Forget: w.Now().Add(time.Hour), Sender: "https://us.example/frida", ActivityID: "https://us.example/" + fingerprint,
+						}}
+						if n <= ledger.ChunkSize && !q.Ordered() {
+							m.Deliver = &message.Delivery{Position: message.Whole, Targets: targets(of[fingerprint])}
+						} else {
+							m.FanOut = &message.FanOut{Targets: targets(of[fingerprint])}
+						}
+						if batch {
+							m = message.Message{Batch: []message.Message{m}}
+						}
+						put(t, w, q, m)
+					}
+					send("one")
+					w.Work()
+					send("two")
+					send("two") // another copy
+					w.Run(time.Minute, time.Second)
+					ids := map[string]bool{}
+					for fingerprint, to := range of {
+						ls, _, err := w.Store.FindActivities(t.Context(), ledger.Sought{ActivityID: "https://us.example/" + fingerprint}, "", 10)
+						if err != nil {
+							t.Fatal(err)
+						}
+						shown := 0
+						for _, l := range ls {
+							r, err := w.Store.Activity(t.Context(), l.ID)
+							if err != nil {
+								t.Fatal(err)
+							}
+							if r.Fingerprint != fingerprint {
+								continue
+							}
+							shown++
+							ids[string(l.ID)] = true
+							v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, l.ID, "", 200, w.Now())
+							if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != len(to) {
+								t.Errorf("%s: %s %v, %v", fingerprint, v.Status, v.Counts, err)
+							}
+							expectOnce(t, w, l.ID, to)
+						}
+						if shown != 1 {
+							t.Errorf("%s is found %d times", fingerprint, shown)
+						}
+					}
+					if len(ids) != 2 || !ids[string(a.ID)] {
+						t.Errorf("ids %v, one of them to be %s", ids, a.ID)
+					}
+					w.Quiet()
+				})
+			}
+		}
+	}
+}
+
 // TestB17WorkThatMayNotBeginGoesToTheAgenda, which could not be written when the
 // activity was accepted.
 func TestB17WorkThatMayNotBeginGoesToTheAgenda(t *testing.T) {

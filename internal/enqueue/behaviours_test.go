@@ -83,7 +83,11 @@ func TestA1TheQueueSaysWhatItCanDoAndEveryPathUsesIt(t *testing.T) {
 			if got := q.last.OrderingKey != ""; got != c.group {
 				t.Errorf("ordering key %q", q.last.OrderingKey)
 			}
-			if want := map[bool]string{true: string(id)}[c.dedup]; q.last.DeduplicationKey != want {
+			r, err := w.truth.Activity(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]string{true: string(id) + "/" + r.Fingerprint}[c.dedup]; q.last.DeduplicationKey != want {
 				t.Errorf("deduplication key %q, want %q", q.last.DeduplicationKey, want)
 			}
 		})

@@ -93,7 +93,7 @@ func (s *Service) send(ctx context.Context, p *plan, m message.Message, base act
 		out.Delay = p.caps.MaxDelay
 	}
 	if p.caps.NativeDeduplication {
-		out.OrderingKey, out.DeduplicationKey = p.group(base), string(base)
+		out.OrderingKey, out.DeduplicationKey = p.group(base), p.once(base)
 	}
 	if err := p.sender.Send(ctx, out); err != nil {
 		return &SendError{Err: fmt.Errorf("send to queue %s: %w", p.queue, err), MaybeSent: !queue.NotSent(err)}
@@ -110,6 +110,16 @@ func (p *plan) group(base activity.ID) string {
 		return p.ordering
 	}
 	return string(base)
+}
+
+// once is the deduplication id on a FIFO queue. It has the request's fingerprint in it:
+// while the table is down another request under the same key has the same base, and the
+// queue would drop it as a duplicate.
+func (p *plan) once(base activity.ID) string {
+	if p.fingerprint == "" {
+		return string(base)
+	}
+	return string(base) + "/" + p.fingerprint
 }
 
 // encode returns the body of the queue message: the message, or a claim check if

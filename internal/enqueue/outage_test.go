@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	mrand "math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -166,4 +167,36 @@ func TestAFIFOQueueDropsDuplicatesWhileTheTableIsDown(t *testing.T) {
 			t.Errorf("%s: %d messages arrived, want %d", typ, n, want)
 		}
 	}
+}
+
+// TestAnotherRequestUnderAKeyIsNotDroppedWhileTheTableIsDown: without the table nobody can
+// tell that the key was used for something else (422), so both calls are accepted, as
+// without a key. The FIFO queue had dropped the second as a duplicate of the first.
+func TestAnotherRequestUnderAKeyIsNotDroppedWhileTheTableIsDown(t *testing.T) {
+	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), _ queue.Name) {
+		for name, back := range map[string]bool{"down for both": false, "down for the first only": true} {
+			t.Run(name, func(t *testing.T) {
+				w := newWorldOn(t, e, faults.NewPlan())
+				table := &outage{down: true}
+				s, _ := w.without(table, dedup.Open)
+				other := body(`{"type":"Delete","actor":"https://social.example/users/frida","object":"https://social.example/notes/1"}`)
+				for _, r := range []enqueue.Request{request(on, key("k")), request(on, key("k"), other)} {
+					for range 2 { // the same request again is still dropped
+						if _, err := s.Enqueue(t.Context(), r); err != nil {
+							t.Fatal(err)
+						}
+					}
+					table.down = !back
+				}
+				var types []string
+				for _, a := range w.arrived() {
+					types = append(types, a.Message.Activity.Type)
+				}
+				slices.Sort(types)
+				if want := []string{"Create", "Delete"}; !slices.Equal(types, want) {
+					t.Errorf("%v arrived, want %v", types, want)
+				}
+			})
+		}
+	})
 }

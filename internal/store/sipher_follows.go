@@ -55,7 +55,7 @@ func (x Sipher) changeFollow(ctx context.Context, k follow.Key, f func(*follow.F
 // RecordFollow implements follow.Store.
 func (x Sipher) RecordFollow(ctx context.Context, fresh follow.Follow) error {
 	return x.changeFollow(ctx, fresh.Key(), func(old *follow.Follow) (*follow.Follow, error) {
-		if old != nil && old.ID == fresh.ID {
+		if old != nil && (old.ID == fresh.ID || old.RecordedAt.After(fresh.RecordedAt)) {
 			return nil, nil
 		}
 		return &fresh, nil

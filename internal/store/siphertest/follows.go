@@ -54,6 +54,11 @@ func (b *bed) testD2AcknowledgementsChangeOneFieldOfOneFollow() {
 	if err := b.RecordFollow(b.ctx, fresh); err != nil {
 		b.t.Fatal(err)
 	}
+	// An older job that is recorded late, by a duplicate of its call or by a worker after an
+	// outage, does not take the place of a newer one.
+	if err := b.RecordFollow(b.ctx, b.follow(1, b.Now())); err != nil {
+		b.t.Fatal(err)
+	}
 	if d := cmp.Diff(map[string]follow.Follow{"id0": one, "id1b": fresh, "id2": three}, b.follows()); d != "" {
 		b.t.Error(d)
 	}

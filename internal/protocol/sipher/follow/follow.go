@@ -24,7 +24,7 @@ type Follow struct {
 	Accepted           bool      `json:"accepted"`
 	Acknowledged       bool      `json:"acknowledged"`
 	CreatedAt          string    `json:"createdAt,omitempty"` // as the payload has it
-	RecordedAt         time.Time `json:"recordedAt"`
+	RecordedAt         time.Time `json:"recordedAt"`          // when the job was accepted
 	UpdatedAt          time.Time `json:"updatedAt"`
 }
 
@@ -41,8 +41,8 @@ var ErrCursor = errors.New("malformed cursor")
 
 // Store is what follows need of their storage.
 type Store interface {
-	// RecordFollow writes f. A record of the same key and id stays as it is; one of
-	// the same key and another id is replaced.
+	// RecordFollow writes f. A record of the same key stays as it is if it has the same id
+	// or was recorded for a later job; else it is replaced.
 	RecordFollow(ctx context.Context, f Follow) error
 	// AcceptFollow sets Accepted and UpdatedAt only; found is false if there is no such
 	// follow.
@@ -57,7 +57,9 @@ type Store interface {
 
 // Record writes the local record of a follow job before the job is sent. It writes
 // none for other jobs, for payloads without a follow, and for payloads that can
-// never be sent, which the delivery will refuse.
+// never be sent, which the delivery will refuse. The record has the time of the job, so
+// that a call which is repeated late, or a job that is recorded after an outage, does not
+// take the place of a newer one.
 func Record(ctx context.Context, store Store, a activity.Activity, now time.Time) error {
 	if a.Protocol != activity.Sipher || a.Job != wire.DeliverFollow {
 		return nil
@@ -66,12 +68,15 @@ func Record(ctx context.Context, store Store, a activity.Activity, now time.Time
 	if err != nil || p.Following == nil {
 		return nil
 	}
-	f := p.Following
+	f, at := p.Following, a.CreatedAt
+	if at.IsZero() {
+		at = now
+	}
 	return store.RecordFollow(ctx, Follow{
 		ID: f.ID, FollowerID: f.FollowerID, FollowingID: f.FollowingID,
 		FollowerServerURL: activity.ServerName(f.FollowerServerURL), FollowingServerURL: f.FollowingServerURL,
 		Accepted: f.Accepted, Acknowledged: f.Acknowledged, CreatedAt: f.CreatedAt,
-		RecordedAt: now, UpdatedAt: now,
+		RecordedAt: at, UpdatedAt: now,
 	})
 }
 

@@ -99,6 +99,29 @@ func TestADuplicateFollowMakesNoSecondRecordNorDelivery(t *testing.T) {
 	}
 }
 
+// TestALateDuplicateOfAFollowKeepsTheNewerOne: the user followed, thought better of it and
+// followed again, and then the first call was repeated under its key.
+func TestALateDuplicateOfAFollowKeepsTheNewerOne(t *testing.T) {
+	for _, ordering := range []string{"", "alice"} {
+		run(t, func(t *testing.T, w *world) {
+			w.acquainted(w.b)
+			first := followJob()
+			first.DeduplicationKey, first.OrderingKey = "follow f1", ordering
+			second := followJob()
+			second.Payload = strings.Replace(second.Payload, `"f1"`, `"f1 again"`, 1)
+			w.ends(w.send(first))
+			pass(time.Second)
+			w.ends(w.send(second))
+			if again, err := w.Submit(t.Context(), first); err != nil || again.Status != "duplicate" {
+				t.Fatalf("%+v, %v", again, err)
+			}
+			if got := w.follows(); len(got) != 1 || got[0].ID != "f1 again" {
+				t.Errorf("got: %s", brief(got))
+			}
+		})
+	}
+}
+
 func TestEveryFollowOfABatchIsRecorded(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.acquainted(w.b)

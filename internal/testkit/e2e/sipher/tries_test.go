@@ -70,17 +70,12 @@ func TestD4FiveTriesWithWaitsOf5_10_20And40Seconds(t *testing.T) {
 		"cannot be discovered": {
 			func(w *world) { w.b.Discover(sipherpeer.Discovery{Status: 500}) }, "/discover", postJob(), seconds(0, 5, 15, 35, 75), 0,
 		},
-		"answers 500, with FIFO queues": {behaves(sipherpeer.Behavior{Status: 500}), sipherpeer.PostsPath, postJob(), seconds(0, 5, 15, 35, 75), 5},
 		"discovery hangs": {
 			func(w *world) { w.b.Discover(sipherpeer.Discovery{Hang: true}) }, "/discover", postJob(), seconds(0, 15, 35, 65, 115), 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := options{}
-			if strings.Contains(name, "FIFO") {
-				o.settings = map[string]string{"QUEUE_TYPE": "fifo"}
-			}
-			runWith(t, o, func(t *testing.T, w *world) {
+			run(t, func(t *testing.T, w *world) {
 				c.prepare(w)
 				seen := w.watch(c.path)
 				begin := time.Now()

@@ -51,13 +51,20 @@ type world struct {
 	net     *sipherpeer.Network
 }
 
-// run runs a test with a world in fake time.
+// run runs a test with a world in fake time, with standard and with FIFO queues.
 func run(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	runWith(t, options{}, test)
 }
 
 func runWith(t *testing.T, o options, test func(t *testing.T, w *world)) {
+	t.Helper()
+	for _, typ := range []queue.Type{queue.Standard, queue.FIFO} {
+		t.Run(string(typ), func(t *testing.T) { runOn(t, typ, o, test) })
+	}
+}
+
+func runOn(t *testing.T, typ queue.Type, o options, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{a: sipherpeer.New(t, urlA), b: sipherpeer.New(t, urlB), p: sipherpeer.New(t, urlP), net: sipherpeer.NewNetwork()}
@@ -66,6 +73,7 @@ func runWith(t *testing.T, o options, test func(t *testing.T, w *world)) {
 			w.net.Join(p)
 		}
 		settings := w.a.Settings()
+		settings["QUEUE_TYPE"] = string(typ)
 		maps.Copy(settings, o.settings)
 		o.settings = settings
 		w.fedpost = start(t, w.net, o)
