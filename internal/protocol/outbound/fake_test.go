@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,10 +77,44 @@ func forever(start, text string, pause time.Duration) func(net.Conn) {
 	})
 }
 
-// trial returns a client that may talk to loopback, with short timeouts.
+// pipe lets client talk to serve within the process, so that synctest knows when all wait.
+func pipe(client *Client, serve func(net.Conn)) {
+	client.transport.(*pool).transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			serve(theirs)
+		}()
+		w := &wire{Conn: ours}
+		tell(ctx, ours, w)
+		return w, nil
+	}
+}
+
+// accepting answers 202 to every request of a connection, and counts the connections.
+func accepting(connections *atomic.Int32) func(net.Conn) {
+	return func(conn net.Conn) {
+		connections.Add(1)
+		for in := bufio.NewReader(conn); ; {
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return
+			}
+			if _, err := conn.Write([]byte("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// trial returns a client that may talk to loopback. Its timeouts are longer than tests
+// last: one that matters to a test is set there.
 func trial(t *testing.T, change func(*Config)) *Client {
 	t.Helper()
-	c := Config{UserAgent: "fedpost/test", AllowPrivate: true, Timeout: 5 * time.Second, Body: 5 * time.Second}
+	c := Config{UserAgent: "fedpost/test", AllowPrivate: true, Timeout: time.Hour, Body: time.Hour}
 	if change != nil {
 		change(&c)
 	}

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -100,7 +101,8 @@ func TestTLSFaults(t *testing.T) {
 func TestHTTP2(t *testing.T) {
 	var step atomic.Value
 	s, pool := secure(t, func(w http.ResponseWriter, r *http.Request) { step.Load().(http.HandlerFunc)(w, r) }, nil)
-	client := trial(t, func(c *Config) { c.RootCAs = pool; c.Timeout = 300 * time.Millisecond; c.Body = 100 * time.Millisecond })
+	client := trial(t, func(c *Config) { c.RootCAs = pool; c.Body = 100 * time.Millisecond })
+	timeUp := make(chan struct{}, 1)
 	for _, c := range []struct {
 		name   string
 		step   http.HandlerFunc
@@ -109,7 +111,7 @@ func TestHTTP2(t *testing.T) {
 	}{
 		{"accepts", accept, outcome.ReasonNone, 202},
 		{"resets the stream", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, outcome.ConnReset, 0},
-		{"hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, outcome.Timeout, 0},
+		{"hangs", func(_ http.ResponseWriter, r *http.Request) { timeUp <- struct{}{}; <-r.Context().Done() }, outcome.Timeout, 0},
 		{"has a header of 1 MB", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Y", strings.Repeat("z", 1<<20))
 		}, outcome.InvalidAnswer, 0},
@@ -124,7 +126,20 @@ func TestHTTP2(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			step.Store(c.step)
-			a, err := post(t, client, s.URL)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			go func() {
+				select {
+				case <-timeUp:
+					cancel(ErrTimeout)
+				case <-ctx.Done():
+				}
+			}()
+			r, err := NewRequest(ctx, http.MethodPost, s.URL, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := client.Do(ctx, r)
 			if got := ReasonOf(err); got != c.want || a.Status != c.status || (err == nil && a.Proto != "HTTP/2.0") {
 				t.Errorf("reason %q, want %q: %v, %s status %d", got, c.want, err, a.Proto, a.Status)
 			}
