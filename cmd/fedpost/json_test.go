@@ -14,6 +14,7 @@ import (
 // unlike are the commands whose --json is no answer of the API, and why.
 var unlike = map[string]string{
 	"bench":           "the report of a measurement",
+	"check":           "the state of a data folder",
 	"webhooks delete": "the API answers without a body",
 	"dashboard":       "serves a page",
 }

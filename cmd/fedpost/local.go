@@ -101,7 +101,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.Place, allo
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	engine, err := sqlite.Open(ctx, filepath.Join(dir, database), sqlite.Options{Queues: queues(), Type: s.Queueing.Type})
+	engine, err := sqlite.Open(ctx, filepath.Join(dir, local.Database), sqlite.Options{Queues: queues(), Type: s.Queueing.Type})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.Place, allo
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	return &fedpost{server, "SQLite, " + filepath.Join(dir, database), settled(ports, engine.Close)}, nil
+	return &fedpost{server, "SQLite, " + filepath.Join(dir, local.Database), settled(ports, engine.Close)}, nil
 }
 
 // sealingKey is the file of the sealing key: systemd's credential, if there is one, else
@@ -133,9 +133,6 @@ func sealingKey(dir string) string {
 	}
 	return filepath.Join(dir, name)
 }
-
-// database is the embedded engine's file.
-const database = "fedpost.db"
 
 // settleTime is how long writing the last counts may take at a stop.
 const settleTime = 5 * time.Second

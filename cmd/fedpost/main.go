@@ -38,6 +38,10 @@ type commands struct {
 
 	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
 
+	Backup  backupCommand  `cmd:"" help:"Save the data folder of fedpost up into one file, while it runs."`
+	Restore restoreCommand `cmd:"" help:"Make a data folder from a backup."`
+	Check   checkCommand   `cmd:"" help:"Check the data folder of fedpost up: integrity, orphans, counts."`
+
 	Health     health            `cmd:"" help:"Ask a fedpost whether it works; the exit status tells scripts and containers."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
 	Completion completionCommand `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`

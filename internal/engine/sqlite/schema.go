@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -90,7 +91,7 @@ func migrate(s *session) error {
 	case version == schemaVersion:
 		return nil
 	case version > schemaVersion:
-		return fmt.Errorf("the file was written by a newer fedpost (schema %d, this one knows %d): use that version or another data directory", version, schemaVersion)
+		return newer(version)
 	case version == 0:
 		change = schema
 	default:
@@ -100,4 +101,11 @@ func migrate(s *session) error {
 		return fmt.Errorf("bring the file from schema %d to %d: %w", version, schemaVersion, err)
 	}
 	return nil
+}
+
+// ErrNewer says that a file was written by a newer fedpost.
+var ErrNewer = errors.New("the file was written by a newer fedpost")
+
+func newer(version int) error {
+	return fmt.Errorf("%w (schema %d, this one knows %d): use that version or another data directory", ErrNewer, version, schemaVersion)
 }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpost/internal/app/local"
+	"fedpost/internal/engine/sqlite"
+)
+
+// folder is the flag of commands that work on a data folder themselves.
+type folder struct {
+	Data string `help:"Data folder of fedpost up." default:"./data" type:"path"`
+}
+
+// backupCommand saves a data folder.
+type backupCommand struct {
+	folder
+	File string `arg:"" help:"New file to write, such as fedpost-2026-11-22.tar. It holds the sealing key: keep it as secret as the folder." type:"path"`
+}
+
+// Run saves, also while fedpost up runs on the folder.
+func (c backupCommand) Run(ctx context.Context, out io.Writer) error {
+	if err := local.Backup(ctx, c.Data, c.File); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%s is a backup of %s, with its sealing key\n", c.File, c.Data)
+	return err
+}
+
+// restoreCommand makes a data folder from a backup.
+type restoreCommand struct {
+	folder
+	File string `arg:"" help:"Backup that fedpost backup has written." type:"existingfile"`
+}
+
+// Run restores into an empty or missing folder.
+func (c restoreCommand) Run(ctx context.Context, out io.Writer) error {
+	found, err := local.Restore(ctx, c.File, c.Data)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "%s is restored. What was still to be sent when the backup was made is sent from there, also if it has been sent since.\n", c.Data); err != nil {
+		return err
+	}
+	return showFound(out, found)
+}
+
+// checkCommand checks a data folder.
+type checkCommand struct {
+	folder
+	JSON bool `help:"Print what was found as JSON."`
+}
+
+// Run checks, also while fedpost up runs on the folder.
+func (c checkCommand) Run(ctx context.Context, out io.Writer) error {
+	found, err := sqlite.Inspect(ctx, filepath.Join(c.Data, local.Database))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = printJSON(out, found)
+	} else {
+		err = showFound(out, found)
+	}
+	return cmp.Or(err, found.Err())
+}
+
+func showFound(out io.Writer, f sqlite.Found) error {
+	var queues []string
+	for _, name := range slices.Sorted(maps.Keys(f.Messages)) {
+		queues = append(queues, fmt.Sprintf("%d %s", f.Messages[name], name))
+	}
+	pairs := []string{
+		"schema", strconv.Itoa(f.Schema), "bytes", strconv.FormatInt(f.Bytes, 10), "items", strconv.Itoa(f.Items),
+		"messages", cmp.Or(strings.Join(queues, ", "), "none"),
+	}
+	for _, d := range f.Damage {
+		pairs = append(pairs, "DAMAGE", d)
+	}
+	return facts(out, pairs...)
+}

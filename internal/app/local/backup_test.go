@@ -1,0 +1,204 @@
+package local
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/sqlite"
+)
+
+// dataFolder is a data folder that is in use, with a message on a queue.
+func dataFolder(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	e, err := sqlite.Open(t.Context(), filepath.Join(folder, Database), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := e.Queue(queue.Normal).Send(t.Context(), queue.Message{Body: "waits"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, SealingKey), []byte("the sealing key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// backup is a backup of a data folder.
+func backup(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if err := Backup(t.Context(), dataFolder(t), file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func names(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+func TestABackupOfAFolderInUseIsRestored(t *testing.T) {
+	file := backup(t)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the backup is %v, %v", info.Mode(), err)
+	}
+	if all := names(t, filepath.Dir(file)); len(all) != 1 {
+		t.Errorf("beside the backup there is %q", all)
+	}
+	folder := filepath.Join(t.TempDir(), "new", "data")
+	found, err := Restore(t.Context(), file, folder)
+	if err != nil || found.Messages["normal"] != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if all := names(t, folder); len(all) != 2 {
+		t.Errorf("the folder has %q", all)
+	}
+	for _, name := range []string{Database, SealingKey} {
+		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s is %v, %v", name, info.Mode(), err)
+		}
+	}
+	if key, err := os.ReadFile(filepath.Join(folder, SealingKey)); err != nil || string(key) != "the sealing key" {
+		t.Errorf("the key is %q, %v", key, err)
+	}
+	e, err := sqlite.Open(t.Context(), filepath.Join(folder, Database), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	got, err := e.Queue(queue.Normal).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
+	if err != nil || len(got) != 1 || got[0].Body != "waits" {
+		t.Errorf("received %v, %v", got, err)
+	}
+}
+
+// TestABackupReplacesNothing, and leaves nothing behind when it fails.
+func TestABackupReplacesNothing(t *testing.T) {
+	file := backup(t)
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Backup(t.Context(), dataFolder(t), file); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over another: %v", err)
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the former backup has changed, %v", err)
+	}
+	without := dataFolder(t)
+	if err := os.Remove(filepath.Join(without, SealingKey)); err != nil {
+		t.Fatal(err)
+	}
+	for name, folder := range map[string]string{"no sealing key": without, "no database": t.TempDir()} {
+		into := t.TempDir()
+		if err := Backup(t.Context(), folder, filepath.Join(into, "b")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if all := names(t, into); len(all) != 0 {
+			t.Errorf("%s leaves %q", name, all)
+		}
+	}
+}
+
+// TestARestoreWritesOverNothing: not over a folder in use, not over files of others.
+func TestARestoreWritesOverNothing(t *testing.T) {
+	file := backup(t)
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "notes"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, folder := range map[string]string{"in use": dataFolder(t), "others' files": other} {
+		before := names(t, folder)
+		if _, err := Restore(t.Context(), file, folder); !errors.Is(err, ErrNotEmpty) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after := names(t, folder); len(after) != len(before) {
+			t.Errorf("%s: %q became %q", name, before, after)
+		}
+	}
+}
+
+// TestARestoreOfHalfABackupLeavesTheFolderEmpty, wherever the backup is cut off.
+func TestARestoreOfHalfABackupLeavesTheFolderEmpty(t *testing.T) {
+	whole, err := os.ReadFile(backup(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	refused := func(name string, content []byte) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "half")
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Restore(t.Context(), file, folder); !errors.Is(err, ErrNotBackup) && !errors.Is(err, sqlite.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if all := names(t, folder); len(all) != 0 {
+			t.Errorf("%s leaves %q", name, all)
+		}
+	}
+	for _, n := range []int{0, 1, 511, 512, 530, 1024, 1536, 1600, 4096, len(whole) / 2, len(whole) - 4096} {
+		refused("cut off", whole[:n])
+	}
+	refused("text", bytes.Repeat([]byte("hello "), 1000))
+	refused("a database of noise", packed(t, map[string]string{SealingKey: "key", Database: "noise"}))
+	refused("without a key", packed(t, map[string]string{Database: "noise"}))
+	refused("another name", packed(t, map[string]string{"../../evil": "evil"}))
+	if _, err := Restore(t.Context(), filepath.Join(t.TempDir(), "none"), folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing: %v", err)
+	}
+}
+
+// TestARestoreThatWasKilledIsRepeated over what it left.
+func TestARestoreThatWasKilledIsRepeated(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{Database, SealingKey} {
+		if err := os.WriteFile(filepath.Join(folder, name+restoring), bytes.Repeat([]byte("half"), 100_000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := Restore(t.Context(), backup(t), folder); err != nil || found.Err() != nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// packed is an archive of files.
+func packed(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, text := range files {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
