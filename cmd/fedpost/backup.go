@@ -23,12 +23,13 @@ type folder struct {
 // backupCommand saves a data folder.
 type backupCommand struct {
 	folder
-	File string `arg:"" help:"New file to write, such as fedpost-2026-11-22.tar. It holds the sealing key: keep it as secret as the folder." type:"path"`
+	File       string `arg:"" help:"New file to write, such as fedpost-2026-11-22.tar. It holds the sealing key: keep it as secret as the folder." type:"path"`
+	SealingKey string `help:"File of the sealing key, where it is a credential of the service. Default: sealing.key in the data folder." type:"existingfile" placeholder:"FILE"`
 }
 
 // Run saves, also while fedpost up runs on the folder.
 func (c backupCommand) Run(ctx context.Context, out io.Writer) error {
-	if err := local.Backup(ctx, c.Data, c.File); err != nil {
+	if err := local.Backup(ctx, c.Data, cmp.Or(c.SealingKey, sealingKey(c.Data)), c.File); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "%s is a backup of %s, with its sealing key\n", c.File, c.Data)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -112,6 +113,34 @@ func TestAFedpostIsMovedByABackupOfItWhileItRuns(tt *testing.T) {
 	t.until("(1 delivered, 1 parked)", "status", id)
 	if s := <-signed; !strings.Contains(s, keyID) {
 		t.Errorf("signed %q", s)
+	}
+}
+
+// TestASealingKeyThatIsACredentialIsBackedUp, from wherever it is.
+func TestASealingKeyThatIsACredentialIsBackedUp(tt *testing.T) {
+	folder, credentials := tt.TempDir(), tt.TempDir()
+	t, stop := running(tt, folder)
+	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+	stop()
+	key := filepath.Join(credentials, local.SealingKey)
+	if err := os.Rename(filepath.Join(folder, local.SealingKey), key); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(tt.TempDir(), "b.tar")
+	if _, err := alone(tt, "backup", file, "--data", folder); err == nil || !strings.Contains(err.Error(), "read the sealing key") {
+		t.Errorf("without it: %v", err)
+	}
+	for i, args := range [][]string{{"--sealing-key", key}, nil} {
+		if i == 1 {
+			tt.Setenv("CREDENTIALS_DIRECTORY", credentials)
+		}
+		again := fmt.Sprint(file, i)
+		if _, err := alone(tt, append([]string{"backup", again, "--data", folder}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := alone(tt, "restore", again, "--data", filepath.Join(tt.TempDir(), "new")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

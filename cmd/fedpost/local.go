@@ -127,11 +127,10 @@ func (s settings) embedded(ctx context.Context, dir string, at local.Place, allo
 // sealingKey is the file of the sealing key: systemd's credential, if there is one, else
 // in the data directory.
 func sealingKey(dir string) string {
-	const name = "sealing.key"
-	if file, ok := config.Credential(name); ok {
+	if file, ok := config.Credential(local.SealingKey); ok {
 		return file
 	}
-	return filepath.Join(dir, name)
+	return filepath.Join(dir, local.SealingKey)
 }
 
 // settleTime is how long writing the last counts may take at a stop.

@@ -27,9 +27,9 @@ var (
 )
 
 // Backup writes the data folder, as it is at one moment, into a new file that only its
-// owner can read: a tar archive of the database and of the sealing key. The folder may be
-// in use. The file appears once it is whole and on the disk.
-func Backup(ctx context.Context, folder, file string) (err error) {
+// owner can read: a tar archive of the database and of the file sealingKey. The folder may
+// be in use. The file appears once it is whole and on the disk.
+func Backup(ctx context.Context, folder, sealingKey, file string) (err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return fmt.Errorf("write a backup to %s: %w", file, fs.ErrExist)
 	}
@@ -41,7 +41,7 @@ func Backup(ctx context.Context, folder, file string) (err error) {
 	if err := sqlite.Copy(ctx, filepath.Join(folder, Database), copied.Name()); err != nil {
 		return err
 	}
-	key, err := os.ReadFile(filepath.Join(folder, SealingKey))
+	key, err := os.ReadFile(sealingKey)
 	if err != nil {
 		return fmt.Errorf("read the sealing key, without which a backup is worth little: %w", err)
 	}

@@ -38,8 +38,8 @@ func dataFolder(t *testing.T) string {
 // backup is a backup of a data folder.
 func backup(t *testing.T) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "backup.tar")
-	if err := Backup(t.Context(), dataFolder(t), file); err != nil {
+	file, folder := filepath.Join(t.TempDir(), "backup.tar"), dataFolder(t)
+	if err := Backup(t.Context(), folder, filepath.Join(folder, SealingKey), file); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -100,7 +100,8 @@ func TestABackupReplacesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Backup(t.Context(), dataFolder(t), file); !errors.Is(err, fs.ErrExist) {
+	folder := dataFolder(t)
+	if err := Backup(t.Context(), folder, filepath.Join(folder, SealingKey), file); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("over another: %v", err)
 	}
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, before) {
@@ -112,7 +113,7 @@ func TestABackupReplacesNothing(t *testing.T) {
 	}
 	for name, folder := range map[string]string{"no sealing key": without, "no database": t.TempDir()} {
 		into := t.TempDir()
-		if err := Backup(t.Context(), folder, filepath.Join(into, "b")); !errors.Is(err, fs.ErrNotExist) {
+		if err := Backup(t.Context(), folder, filepath.Join(folder, SealingKey), filepath.Join(into, "b")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if all := names(t, into); len(all) != 0 {
