@@ -1,7 +1,6 @@
 package page_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,14 +8,11 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
 	"fedpost/internal/api/contract"
-	"fedpost/internal/api/page"
 )
 
 // visitor is a browser without script.
@@ -111,101 +107,6 @@ func (v *visitor) says(p shown, status int, words ...string) {
 	for _, w := range words {
 		if !strings.Contains(p.text, w) {
 			v.Errorf("%s does not say %q, but %.500q", p.Request.URL, w, tags.ReplaceAllString(p.text[strings.Index(p.text, "<main"):], " "))
-		}
-	}
-}
-
-func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
-	s := serve(t, busy(t), true)
-	v := s.visitor()
-	for _, path := range []string{"/", "/servers", "/servers/a.example", "/servers/a.example/block", "/dead", "/dead/retry?host=a.example", "/activities", "/activities/" + anActivity} {
-		p := v.get(path)
-		if p.Request.URL.Path != "/sign-in" || strings.Contains(p.text, "down.example") {
-			t.Errorf("%s is answered by %s", path, p.Request.URL)
-		}
-	}
-	v.says(v.post("/servers/a.example/block"), 200, "Sign in")
-	v.says(v.post("/sign-in", "secret", "another token of these tests"), 403, "is not the right one")
-	v.says(v.post("/sign-in"), 403, "is not the right one")
-	if p := v.get("/sign-in?secret=" + url.QueryEscape(token)); p.Request.URL.Path != "/sign-in" || strings.Contains(p.text, "Sign out") {
-		t.Error("a token in an address lets somebody in")
-	}
-	if did := s.api.did(); did != nil {
-		t.Errorf("changed: %q", did)
-	}
-}
-
-func TestACookieIsASessionAndNotTheToken(t *testing.T) {
-	s := serve(t, busy(t), true)
-	v := s.visitor()
-	v.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	p := v.post("/sign-in", "secret", token)
-	c := p.Cookies()
-	if len(c) != 1 || !c[0].HttpOnly || c[0].SameSite != http.SameSiteStrictMode || c[0].Secure || strings.Contains(c[0].Value, token) || len(c[0].Value) < 26 {
-		t.Fatalf("cookies are %+v", c)
-	}
-	r := v.posting("/sign-in", url.Values{"secret": {token}})
-	r.Header.Set("X-Forwarded-Proto", "https")
-	other := s.visitor()
-	other.http.CheckRedirect = v.http.CheckRedirect
-	if c := other.ask(r).Cookies(); len(c) != 1 || !c[0].Secure {
-		t.Errorf("behind TLS the cookies are %+v", c)
-	}
-	v.http.CheckRedirect = nil
-	v.says(v.get("/"), 200, "Sign out")
-	v.says(v.post("/sign-out"), 200, "Sign in")
-	// The browser may have kept the cookie; the session is over.
-	at, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.http.Jar.SetCookies(at, c)
-	v.says(v.get("/"), 200, "API token")
-}
-
-// TestATokenThatIsReplacedEndsItsSessions: the API decides at each request.
-func TestATokenThatIsReplacedEndsItsSessions(t *testing.T) {
-	s := serve(t, busy(t), true)
-	v := s.signedIn()
-	s.api.set("/v1/stats", contract.NewProblem(http.StatusUnauthorized, "Send the API token."))
-	v.says(v.get("/"), 200, "Sign in")
-	s.api.set("/v1/stats", busy(t).answers["/v1/stats"])
-	v.says(v.get("/"), 200, "Sign in")
-}
-
-func TestFormsOfOthersChangeNothing(t *testing.T) {
-	for _, needed := range []bool{true, false} {
-		s := serve(t, busy(t), needed)
-		v := s.visitor()
-		if needed {
-			v = s.signedIn()
-		}
-		v.get("/servers/mastodon.down.example/block")
-		own := v.form
-		if own == "" {
-			t.Fatal("the form has no token")
-		}
-		block := "/servers/mastodon.down.example/block"
-		for name, r := range map[string]*http.Request{
-			"another site":          with(v.posting(block, url.Values{"form": {own}}), "Origin", "https://evil.example"),
-			"another site, fetched": with(v.posting(block, url.Values{"form": {own}}), "Sec-Fetch-Site", "cross-site"),
-			"another port":          with(v.posting(block, url.Values{"form": {own}}), "Origin", "http://127.0.0.1:1"),
-			"no token":              v.posting(block, url.Values{}),
-			"another's token":       v.posting(block, url.Values{"form": {strings.Repeat("A", len(own))}}),
-			"a token in the query":  v.posting(block+"?form="+own, url.Values{}),
-		} {
-			p := v.ask(r)
-			if p.StatusCode != http.StatusForbidden {
-				t.Errorf("%s (sign-in needed: %t): %d", name, needed, p.StatusCode)
-			}
-		}
-		if did := s.api.did(); did != nil {
-			t.Errorf("changed: %q", did)
-		}
-		v.form = own
-		v.says(v.post(block), 200, "is blocked")
-		if did := s.api.did(); len(did) != 1 {
-			t.Errorf("changed: %q", did)
 		}
 	}
 }
@@ -510,26 +411,6 @@ func TestARetryThatIsNotOverSaysSo(t *testing.T) {
 	}
 }
 
-func TestARetryOfAnActivityGoesOnUntilItIsOver(t *testing.T) {
-	s := serve(t, busy(t), true)
-	v := s.signedIn()
-	v.get("/activities/" + anActivity + "/retry")
-	at := "POST /v1/activities/" + anActivity + "/retry"
-	for words, r := range map[string]contract.RetriedActivity{
-		"There are more":              {Retried: 500, NextCursor: "bmV4dA"},
-		"but for those":               {Retried: 5, Unavailable: 1},
-		"Nothing was tried again":     {Unavailable: 1},
-		"Nothing matched, so nothing": {},
-	} {
-		s.api.set(at, r)
-		v.says(v.post("/activities/"+anActivity+"/retry"), 200, words)
-		did := trimmed(s.api.did())
-		if r.NextCursor == "" && len(did) != 1 || r.NextCursor != "" && (len(did) != 20 || did[1] != at+` {"cursor":"bmV4dA"}`) {
-			t.Errorf("%q: %q", words, did)
-		}
-	}
-}
-
 // TestTheNumberOfDeadLettersThatAreReadIsBounded: each is read with its activity.
 func TestTheNumberOfDeadLettersThatAreReadIsBounded(t *testing.T) {
 	s := serve(t, busy(t), true)
@@ -541,150 +422,6 @@ func TestTheNumberOfDeadLettersThatAreReadIsBounded(t *testing.T) {
 	v.says(v.get("/dead"), 200, "Of the newest 1\u202f000; there are more.", "hub.example")
 	if n := len(s.api.asked); n != 5 {
 		t.Errorf("asked %d times: %q", n, s.api.asked)
-	}
-}
-
-func TestAnActivityIsFoundByItsID(t *testing.T) {
-	s := serve(t, busy(t), true)
-	v := s.signedIn()
-	v.says(v.get("/activities?id=+"+anActivity), 200, "4\u202f711 delivered", "203 parked", `href="/servers/mastodon.down.example"`, "in 17 min", "in 40 s", "404", "(20 recipients)",
-		`href="/activities/`+anActivity+`?cursor=bmV4dA"`)
-	v.get("/activities/" + anActivity + "?cursor=bmV4dA")
-	if last := s.api.asked[len(s.api.asked)-1]; last != "/v1/activities/"+anActivity+"?cursor=bmV4dA" {
-		t.Errorf("asked %s", last)
-	}
-}
-
-func TestActivitiesAreSought(t *testing.T) {
-	s := serve(t, busy(t), true)
-	v := s.signedIn()
-	for query, want := range map[string]string{
-		"":                      "/v1/activities?since=2026-11-21T03%3A08%3A12Z",
-		"?since=60d&state=dead": "/v1/activities?since=2026-09-23T03%3A08%3A12Z&state=dead",
-		"?since=nonsense":       "/v1/activities?since=2026-11-21T03%3A08%3A12Z",
-		"?actor=https%3A%2F%2Fsocial.example%2Fusers%2Ffrida&since=1h": "/v1/activities?actor=https%3A%2F%2Fsocial.example%2Fusers%2Ffrida&since=2026-11-22T02%3A08%3A12Z",
-		"?id=https%3A%2F%2Fsocial.example%2Fa%2F1&cursor=x":            "/v1/activities?activityId=https%3A%2F%2Fsocial.example%2Fa%2F1&cursor=x",
-	} {
-		s.api.asked = nil
-		v.says(v.get("/activities"+query), 200, "https://social.example/users/frida/statuses/114620/activity", "4\u202f001 delivered", "Next page")
-		if len(s.api.asked) != 1 || s.api.asked[0] != want {
-			t.Errorf("%s asks %q, want %q", query, s.api.asked, want)
-		}
-	}
-	v.says(v.get("/activities?state=dead"), 200, `href="/activities?cursor=bmV4dA&amp;state=dead"`, `<option value="dead" selected>`)
-	s.api.set("/v1/activities", contract.Activities{Activities: []contract.FoundActivity{}})
-	v.says(v.get("/activities"), 200, "None.")
-}
-
-func TestRecipientsAreSelectedByState(t *testing.T) {
-	s := serve(t, busy(t), true)
-	v := s.signedIn()
-	s.api.asked = nil
-	v.says(v.get("/activities/"+anActivity+"?state=parked&host=a.example"), 200, `href="?state=parked" aria-current="true"`, "Show all recipients",
-		`href="/activities/`+anActivity+`?cursor=bmV4dA&amp;host=a.example&amp;state=parked"`)
-	if want := "/v1/activities/" + anActivity + "?host=a.example&state=parked"; s.api.asked[0] != want {
-		t.Errorf("asked %q, want %q", s.api.asked, want)
-	}
-}
-
-func TestWhatWaitsIsShownAndWhy(t *testing.T) {
-	s := serve(t, busy(t), true)
-	v := s.signedIn()
-	v.says(v.get("/"), 200, `<a href="/servers?phase=waiting">10`+"\u202f000+")
-	p := v.get("/servers?phase=waiting")
-	v.says(p, 200, "mastodon.down.example", "second.example", "rate limit: 5 a minute")
-	if strings.Contains(p.text, "gone.example") {
-		t.Error("a server is shown for which nothing waits")
-	}
-	v.says(v.get("/servers/mastodon.down.example"), 200, "more than 10\u202f000", "https://mastodon.down.example/users/u3/inbox", "in 6 d 13 h", `href="?waiting=bmV4dA"`, "in order of &lt;script")
-	s.api.asked = nil
-	v.get("/servers/mastodon.down.example?waiting=bmV4dA")
-	if !slices.Contains(s.api.asked, "/v1/servers/mastodon.down.example/waiting?cursor=bmV4dA&limit=20") {
-		t.Errorf("asked %q", s.api.asked)
-	}
-}
-
-func TestSessionsAreBoundedAndEnd(t *testing.T) {
-	now := night
-	api := busy(t)
-	p := page.New(page.Options{Enter: page.ByToken(api, true), Now: func() time.Time { return now }, Log: quiet})
-	s := &site{t, api, serveOn(t, p)}
-	first := s.signedIn()
-	now = now.Add(11 * time.Hour)
-	first.says(first.get("/"), 200, "Sign out")
-	now = now.Add(11 * time.Hour) // a visit lengthens it
-	first.says(first.get("/"), 200, "Sign out")
-	now = now.Add(13 * time.Hour)
-	first.says(first.get("/"), 200, "Sign in")
-
-	first = s.signedIn()
-	now = now.Add(time.Second)
-	var last *visitor
-	for range 100 {
-		last = s.signedIn()
-	}
-	first.says(first.get("/"), 200, "Sign in")
-	last.says(last.get("/"), 200, "Sign out")
-}
-
-func TestOneTokenDoesNotSignOutTheVisitorsOfAnother(t *testing.T) {
-	now := night
-	api := busy(t)
-	enter := func(_ context.Context, given string) (*client.Client, error) {
-		if given == "" {
-			return nil, page.ErrSignIn
-		}
-		return client.InsideOf(api, token), nil
-	}
-	s := &site{t, api, serveOn(t, page.New(page.Options{Enter: enter, Now: func() time.Time { return now }, Log: quiet}))}
-	with := func(given string) *visitor {
-		now = now.Add(time.Second)
-		v := s.visitor()
-		if p := v.post("/sign-in", "secret", given); p.StatusCode != http.StatusOK || p.Request.URL.Path != "/" {
-			t.Fatalf("signed in: %d at %s", p.StatusCode, p.Request.URL)
-		}
-		return v
-	}
-	operators := []*visitor{with("to operate"), with("to operate"), with("to send")}
-	first := with("to read")
-	var last *visitor
-	for range 150 {
-		last = with("to read")
-	}
-	for _, v := range operators {
-		v.says(v.get("/"), 200, "Sign out")
-	}
-	first.says(first.get("/"), 200, "Sign in")
-	last.says(last.get("/"), 200, "Sign out")
-
-	// However many secrets let visitors in, the number of sessions is bounded.
-	first = with("secret 0")
-	for i := range 150 {
-		last = with("secret " + strconv.Itoa(i+1))
-	}
-	first.says(first.get("/"), 200, "Sign in")
-	last.says(last.get("/"), 200, "Sign out")
-}
-
-func TestADashboardIsForWhoHasItsLink(t *testing.T) {
-	api := busy(t)
-	open := page.ByToken(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set("Authorization", "Bearer "+token)
-		api.ServeHTTP(w, r)
-	}), false)
-	c, err := open(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := page.New(page.Options{Enter: page.ByLink(c, "the link's secret"), Link: true, Of: "https://api.example/live", Now: func() time.Time { return night }, Log: quiet})
-	s := &site{t, api, serveOn(t, p)}
-	v := s.visitor()
-	v.says(v.get("/"), 200, "Sign in")
-	v.says(v.get("/sign-in?secret=another"), 403, "is not the right one")
-	in := v.get("/sign-in?secret=" + url.QueryEscape("the link's secret"))
-	v.says(in, 200, "mastodon.down.example", "https://api.example/live")
-	if in.Request.URL.String() != s.url+"/" {
-		t.Errorf("the secret stays in the address: %s", in.Request.URL)
 	}
 }
 

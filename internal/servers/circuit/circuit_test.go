@@ -191,121 +191,6 @@ func TestAServerIsExhaustedAfterTheGiveUpTime(t *testing.T) {
 	}
 }
 
-func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
-	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0).CheckPassed(rules, t0.Add(time.Minute))
-	if s.Phase != HalfOpen || s.Accepts(s.CheckAt) || !s.Trying(s.CheckAt) {
-		t.Fatalf("%+v", s)
-	}
-	s = s.TrialSent(rules, "https://a.example/1", false, Sweep{Shard: 1}, t0)
-	if s.TriedLately("https://a.example/1") == 0 || s.TriedLately("https://a.example/2") > 0 || s.CheckAt.Sub(t0) != rules.TrialTimeout {
-		t.Errorf("%+v", s)
-	}
-	s = s.TrialPassed(rules, t0)
-	if s.Phase != Recovering || !s.Accepts(t0) || s.CheckAt.After(t0) || !s.DownSince.IsZero() {
-		t.Fatalf("%+v", s)
-	}
-	var steps []int
-	now := t0
-	for range 6 {
-		var n int
-		n, s = s.NextRelease(rules, now)
-		steps = append(steps, n)
-		if s.CheckAt.Sub(now) != rules.RampEvery {
-			t.Errorf("next step after %s", s.CheckAt.Sub(now))
-		}
-		now = s.CheckAt
-	}
-	want := []int{10, 50, 250, 1000, 1000, 1000}
-	for i := range want {
-		if steps[i] != want[i] {
-			t.Fatalf("released %v, want %v", steps, want)
-		}
-	}
-	if s = s.Drained(rules, now); s.Phase != Healthy || s.Parked || s.CheckAt.IsZero() {
-		t.Errorf("before the second look: %+v", s)
-	}
-	if s = s.Emptied(rules, now); s.Phase != Healthy || s.Parked || !s.CheckAt.IsZero() {
-		t.Errorf("after the second look: %+v", s)
-	}
-}
-
-func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
-	open := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
-	trial := open.CheckPassed(rules, t0).TrialSent(rules, "a", false, Sweep{}, t0)
-	ofInbox := trial
-	ofInbox.Key = InboxKey("https://m.example/inbox")
-	if s := ofInbox.TrialFailed(rules, outcome.ReasonNone, "answered 401", t0); s.Phase != Unhealthy || s.Checks != 1 {
-		t.Errorf("an inbox is tried again in the same check, where there is no other to try: %+v", s)
-	}
-	if s := trial.TrialFailed(rules, outcome.ConnRefused, "refused", t0); s.Phase != Unhealthy || s.Checks != 1 || s.CheckAt.Sub(t0) != 5*time.Minute {
-		t.Errorf("%+v", s)
-	}
-	s := trial
-	for i := range rules.Trials - 1 {
-		s = s.TrialFailed(rules, []outcome.Reason{outcome.ReasonNone, outcome.ConnReset}[i%2], "answered 500", t0)
-		if s.Phase != HalfOpen || s.CheckAt.After(t0) {
-			t.Fatalf("after %d trials: %+v", i+1, s)
-		}
-		s = s.TrialSent(rules, "b", false, Sweep{}, t0)
-	}
-	if s = s.TrialFailed(rules, outcome.ReasonNone, "answered 500", t0); s.Phase != Unhealthy || s.Checks != 1 {
-		t.Errorf("%+v", s)
-	}
-	if s := trial.TrialVoid(rules, t0); s.Phase != HalfOpen || s.CheckAt.After(t0) || s.Checks != 0 {
-		t.Errorf("%+v", s)
-	}
-}
-
-func TestAnOutageAfterAnUnverifiedTrialGoesOnFromItsCounts(t *testing.T) {
-	down, now := see(fresh().Park(rules, t0), "abcde", t0)
-	for range 3 {
-		now = down.CheckAt
-		down = down.CheckFailed(rules, outcome.Timeout, "", now)
-	}
-	onTrial := down.CheckPassed(rules, down.CheckAt).TrialSent(rules, "https://a.example/a", false, Sweep{}, down.CheckAt)
-	answered := onTrial.TrialAnswered(rules, now)
-	if answered.Phase != Recovering || answered.Checks != 0 || answered.Unproven != 3 {
-		t.Fatalf("after an answered trial: %+v", answered)
-	}
-
-	again, at := see(answered, "abcde", now)
-	if wait := again.CheckAt.Sub(at.Add(-time.Second)); again.Phase != Unhealthy || wait != rules.CheckFirst+2*rules.CheckStep {
-		t.Errorf("the next outage is checked after %s, as if it were the first: %+v", wait, again)
-	}
-	accepted, at := see(answered, "A", now)
-	if accepted.Unproven != 0 {
-		t.Errorf("after a success: %+v", accepted)
-	}
-	if fresh, at := see(accepted, "abcde", at); fresh.CheckAt.Sub(at.Add(-time.Second)) != rules.CheckSoon {
-		t.Errorf("an outage after a success goes on from the counts of the one before: %+v", fresh)
-	}
-	if passed := onTrial.TrialPassed(rules, now); passed.Unproven != 0 {
-		t.Errorf("after a trial that was accepted: %+v", passed)
-	}
-	if resumed := again.Resume(rules, at); resumed.Unproven != 0 {
-		t.Errorf("after an operator said so: %+v", resumed)
-	}
-	if down.TrialAnswered(rules, now) != down {
-		t.Error("a server that is not on trial is changed")
-	}
-}
-
-func TestPausesGoOnGrowingAfterAnUnverifiedTrial(t *testing.T) {
-	s, now := fresh().Park(rules, t0), t0
-	for range 4 {
-		s = s.Throttle(rules, now.Add(time.Second), "", now)
-		now = s.Until
-	}
-	s = s.TrialAnswered(rules, now)
-	if s.Phase != Recovering {
-		t.Fatalf("%+v", s)
-	}
-	s = s.Throttle(rules, now.Add(time.Second), "", now)
-	if pause := s.Until.Sub(now); pause != 8*rules.Throttled {
-		t.Errorf("the fifth pause in a row lasts %s", pause)
-	}
-}
-
 func TestA401IsNeitherSuccessNorFailure(t *testing.T) {
 	o := Observation{}.Add("https://a.example/a", outcome.Outcome{Class: outcome.Unverified, Status: 401})
 	if o != (Observation{}) {
@@ -333,14 +218,6 @@ func TestAPauseHoldsUntilItsEndAndNeverLongerThanTheCap(t *testing.T) {
 	}
 	if n, same := s.NextRelease(rules, t0); n != 0 || same != s {
 		t.Errorf("%d released in the pause", n)
-	}
-}
-
-func TestAThrottledTrialSaysThatTheServerIsAlive(t *testing.T) {
-	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0).CheckPassed(rules, t0)
-	s = s.Throttle(rules, t0.Add(time.Hour), "429", t0)
-	if s.Phase != Paused || !s.DownSince.IsZero() || !s.CheckAt.Equal(t0.Add(time.Hour)) {
-		t.Errorf("%+v", s)
 	}
 }
 
@@ -499,22 +376,5 @@ func TestHostOfAKey(t *testing.T) {
 	}
 	if h, whole := HostOf(InboxKey("https://A.example/inbox")); h != "a.example" || whole {
 		t.Error(h, whole)
-	}
-}
-
-// TestAServerThatWasGoneIsOnNoTrialForEarlierPauses: the end of its time as gone is not
-// the end of a pause.
-func TestAServerThatWasGoneIsOnNoTrialForEarlierPauses(t *testing.T) {
-	s := fresh()
-	for range 3 {
-		s = s.Throttle(rules, t0.Add(time.Minute), "429", t0)
-	}
-	s.Throttles = 3
-	s = s.ConfirmedGone(rules, "410", t0)
-	if got := s.Decision(t0.Add(time.Hour)); got != Refuse {
-		t.Errorf("while the server is gone the decision is %d, want Refuse", got)
-	}
-	if got := s.Decision(t0.Add(48 * time.Hour)); got != Send {
-		t.Errorf("after its time as gone the decision is %d, want Send", got)
 	}
 }
