@@ -112,6 +112,10 @@ func TestFaultsRingAlarms(t *testing.T) {
 			s.exhaust()
 			s.check()
 		}},
+		{"a webhook fails for two hours", "webhooks", func(s *site) {
+			s.failWebhook()
+			s.check()
+		}},
 		{"deliver may not read its secret", "errors", func(s *site) {
 			accept(s)
 			s.stop()

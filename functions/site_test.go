@@ -22,6 +22,7 @@ import (
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/store"
 	"fedpost/internal/testkit/cost"
@@ -225,6 +226,16 @@ func (s *site) exhaust() {
 			return down
 		})
 	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// failWebhook makes a webhook that has failed for two hours.
+func (s *site) failWebhook() {
+	s.Helper()
+	now := time.Now()
+	w := webhook.Webhook{ID: "app", URL: "https://app.example/hook", CreatedAt: now.Add(-3 * time.Hour), FailingSince: now.Add(-2 * time.Hour), LastError: "answered 500"}
+	if _, err := store.New(s.aws.engine.Table(), time.Now).SaveWebhook(s.Context(), w); err != nil && !errors.Is(err, webhook.ErrChanged) {
 		s.Fatal(err)
 	}
 }

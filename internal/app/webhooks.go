@@ -23,6 +23,9 @@ import (
 func (p Ports) webhooks(f federation) (protocol.Protocol, error) {
 	s := p.store()
 	pump := &webhook.Pump{Store: s, Feed: feed{s}, Hand: p.handOver}
+	if p.Metrics != nil {
+		pump.Counted = p.Metrics.Counted
+	}
 	if f.hosts == nil {
 		return webhook.Register(nil, pump), nil
 	}

@@ -39,6 +39,21 @@ type Pump struct {
 	Feed  Feed
 	// Hand puts requests on their queue. Repeating it is harmless.
 	Hand func(ctx context.Context, all []Sending) error
+	// Counted, if set, is called with Trouble for the webhooks that have failed for
+	// troubledAfter or are disabled, if there are any.
+	Counted func(what string, n int)
+}
+
+// Trouble is the name that Pump.Counted is called with.
+const Trouble = "WebhooksFailing"
+
+// troubledAfter is how long a webhook fails until that is counted: as long as a restart or
+// a deployment of its server takes, and some more.
+const troubledAfter = time.Hour
+
+// troubled reports whether its operator should look at w.
+func (w Webhook) troubled(now time.Time) bool {
+	return !w.DisabledAt.IsZero() || !w.FailingSince.IsZero() && now.Sub(w.FailingSince) >= troubledAfter
 }
 
 var _ protocol.Upkeep = (*Pump)(nil)
@@ -55,6 +70,15 @@ func (p *Pump) Check(ctx context.Context, now time.Time) error {
 	all, err := p.Store.Webhooks(ctx)
 	if err != nil {
 		return fmt.Errorf("webhooks: %w", err)
+	}
+	troubled := 0
+	for _, w := range all {
+		if w.troubled(now) {
+			troubled++
+		}
+	}
+	if troubled > 0 && p.Counted != nil {
+		p.Counted(Trouble, troubled)
 	}
 	var errs []error
 	for range mostSteps {

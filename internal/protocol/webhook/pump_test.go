@@ -44,3 +44,49 @@ func (f feedUntil) After(ctx context.Context, cursor string, limit int) ([]webho
 	}
 	return f.bed.After(ctx, cursor, limit)
 }
+
+// TestWebhooksInTroubleAreCounted, in each run while the trouble lasts: an alarm is on it.
+func TestWebhooksInTroubleAreCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *webhook.Webhook, now time.Time)
+		want   int
+	}{
+		"well":                  {func(*webhook.Webhook, time.Time) {}, 0},
+		"fails for 59 minutes":  {func(w *webhook.Webhook, now time.Time) { w.FailingSince = now.Add(-59 * time.Minute) }, 0},
+		"fails for an hour":     {func(w *webhook.Webhook, now time.Time) { w.FailingSince = now.Add(-time.Hour) }, 2},
+		"is disabled":           {func(w *webhook.Webhook, now time.Time) { w.DisabledAt = now.Add(-20 * 24 * time.Hour) }, 2},
+		"is disabled this time": {func(w *webhook.Webhook, now time.Time) { w.FailingSince = now.Add(-webhook.GiveUp) }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, true)
+			b.put("a", webhook.Settings{URL: "https://a.example/"})
+			b.put("z", webhook.Settings{URL: "https://z.example/"})
+			w, err := b.store.Webhook(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.change(&w, b.now)
+			if _, err := b.store.SaveWebhook(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+			got := 0
+			p := &webhook.Pump{
+				Store: b.store, Feed: b, Hand: func(context.Context, []webhook.Sending) error { return nil },
+				Counted: func(what string, n int) {
+					if what != webhook.Trouble || n == 0 {
+						t.Errorf("counted %d %s", n, what)
+					}
+					got += n
+				},
+			}
+			for range 2 {
+				if err := p.Check(t.Context(), b.now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got != c.want {
+				t.Errorf("counted %d in two runs, want %d", got, c.want)
+			}
+		})
+	}
+}

@@ -26,7 +26,7 @@ var (
 // metricNames is how many metrics the functions print in a month in which everything
 // happens once: five of package metrics, those that Counted is called with by package
 // deliver (CameBack, Dead, Parked, Rejected) and healthcheck (Exhausted, Probes,
-// Released), and three of the API.
+// Released), and three of the API. WebhooksFailing is printed only while a webhook fails.
 const metricNames = 15
 
 func stack(t *testing.T) cost.Stack {

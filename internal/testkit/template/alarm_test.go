@@ -48,6 +48,7 @@ func TestAlarmsRing(t *testing.T) {
 		answers           = "AWS/ApiGateway 5XXError ApiName=AWS::StackName"
 		faults, cameBack  = "AWS::StackName Faults", "AWS::StackName CameBack"
 		exhausted         = "AWS::StackName Exhausted"
+		webhooks          = "AWS::StackName WebhooksFailing"
 		unrecorded        = "AWS::StackName Unrecorded"
 		writes, due       = "AWS/DynamoDB WriteThrottleEvents TableName=Table", "AWS/DynamoDB WriteThrottleEvents GlobalSecondaryIndexName=due TableName=Table"
 	)
@@ -86,6 +87,8 @@ func TestAlarmsRing(t *testing.T) {
 		{"healthcheck-missing", false, Recorded{runs: {5, nothing, 5, nothing, 5}}},
 		{"exhausted-servers", true, Recorded{exhausted: {1}}},
 		{"exhausted-servers", false, Recorded{exhausted: {nothing, nothing}}},
+		{"webhooks", true, Recorded{webhooks: {nothing, 2}}},
+		{"webhooks", false, Recorded{webhooks: {nothing, nothing}}},
 	} {
 		a, ok := alarms[c.alarm]
 		if !ok {
