@@ -9,7 +9,7 @@ GOARCH ?= arm64
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 
 .PHONY: help build $(FUNCTIONS) build-EnqueueFunction build-DeliverFunction build-HealthCheckFunction \
-	fedpost profile transform demo test race measure cost simulate simulate-mutants page-shots lint ci localstack test-localstack localstack-down clean
+	fedpost package profile transform demo test race measure cost simulate simulate-mutants page-shots lint ci localstack test-localstack localstack-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,22 @@ transform: ## template.yaml as CloudFormation gets it, for the tests, after each
 TAGS ?=
 fedpost: ## the command line, in bin/; with TAGS=openssl RSA is signed twice as fast
 	CGO_ENABLED=0 go build -tags "$(TAGS)" -trimpath -o bin/fedpost ./cmd/fedpost
+
+# The packages are named after the version that `fedpost version` tells.
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
+VERSION = $(shell cat cmd/fedpost/VERSION)
+DIST := dist/package
+package: ## fedpost for linux amd64 and arm64, static, and a .deb of each, in dist/package
+	rm -rf $(DIST)
+	mkdir -p $(DIST)/completions
+	go build -o $(DIST)/here ./cmd/fedpost
+	$(DIST)/here man | gzip -9n >$(DIST)/fedpost.1.gz
+	for shell in bash zsh fish; do $(DIST)/here completion $$shell >$(DIST)/completions/$$shell || exit 1; done
+	rm $(DIST)/here
+	for arch in amd64 arm64; do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -ldflags="-s -w" -o $(DIST)/$$arch/fedpost ./cmd/fedpost && \
+		ARCH=$$arch VERSION=$(VERSION) DIST=$(DIST) go run $(NFPM) package -f deploy/package/nfpm.yaml -p deb -t $(DIST)/ || exit 1; \
+	done
 
 demo: ## fedpost at work, on this machine
 	go run ./cmd/fedpost demo

@@ -46,6 +46,7 @@ type commands struct {
 	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
 	Completion completionCommand `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
 	Complete   completeCommand   `cmd:"" name:"__complete" hidden:""`
+	Man        manCommand        `cmd:"" hidden:"" help:"Print the manual page, for man(1)."`
 
 	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }

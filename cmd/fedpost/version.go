@@ -1,16 +1,27 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 )
 
-// versionCommand prints what was built, as the Go tool has noted it in the binary.
+// versionFile is the one place that says the version: the packages are named after it, too.
+//
+//go:embed VERSION
+var versionFile string
+
+// release is the version of fedpost.
+func release() string { return strings.TrimSpace(versionFile) }
+
+// versionCommand prints the version, and what it was built from, as the Go tool has noted
+// it in the binary.
 type versionCommand struct{}
 
 // Run prints the version on one line.
 func (versionCommand) Run(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "fedpost %s, %s, %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(out, "fedpost %s (%s), %s, %s/%s\n", release(), version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
