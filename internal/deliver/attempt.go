@@ -17,7 +17,8 @@ import (
 // classifies each. Its loop waits for no queue or table, because all answers wait for the
 // loop.
 func (u *unit) attemptAll(ctx context.Context) {
-	results := make(chan *job)
+	results := make(chan *job, len(u.jobs))
+	var entries []*entry
 	running := 0
 	var try protocol.Attempt
 	for _, j := range u.jobs {
@@ -28,16 +29,39 @@ func (u *unit) attemptAll(ctx context.Context) {
 			try = u.route.Sender.Prepare(ctx, u.a)
 		}
 		running++
-		go func() {
-			defer func() { results <- j }()
-			u.attempt(ctx, try, j)
-		}()
+		if !u.mayBegin(j) {
+			results <- j
+			continue
+		}
+		entries = append(entries, u.enter(ctx, j, func() { u.attempt(ctx, try, j) }, func() { results <- j }))
 	}
+	stop := context.AfterFunc(ctx, func() {
+		for _, e := range entries {
+			u.limiter.cancel(e)
+		}
+	})
+	defer stop()
 	for range running {
 		j := <-results
 		u.classify(ctx, j)
 		u.journal.add(u, j)
 	}
+}
+
+// mayBegin reports whether an attempt may be made now, if there is a place for it.
+func (u *unit) mayBegin(j *job) bool {
+	if !u.mayVisit(j) {
+		u.crowded(j, "waits until fewer deliveries to its site are under way")
+		return false
+	}
+	if u.isRetry(j) {
+		if ok, turn := u.mayRetry(); !ok {
+			u.crowded(j, "waits until fewer retries are under way")
+			j.next = turn
+			return false
+		}
+	}
+	return true
 }
 
 // settled reports whether nothing but a record is left to be made of j.
@@ -49,25 +73,9 @@ func (j *job) settled() bool {
 	return false
 }
 
-// attempt makes one attempt when there is a place for it. That may take a while, so attempt
-// asks again for the host's state, and spares a host that has gone down meanwhile.
+// attempt makes one attempt. Its place may have been long in coming, so attempt asks again
+// for the host's state, and spares a host that has gone down meanwhile.
 func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
-	if !u.mayVisit(j) {
-		u.crowded(j, "waits until fewer deliveries to its site are under way")
-		return
-	}
-	if u.isRetry(j) {
-		if ok, turn := u.mayRetry(); !ok {
-			u.crowded(j, "waits until fewer retries are under way")
-			j.next = turn
-			return
-		}
-	}
-	leave, ok := u.enter(ctx, j)
-	if !ok {
-		return
-	}
-	defer leave()
 	if u.lateFor(u.longest()) {
 		j.attempt = false
 		return

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -11,6 +12,9 @@ import (
 
 // limiter bounds the attempts that this process has under way. An attempt counts
 // in several pools at once and needs a place in each.
+//
+// An attempt that waits is an entry in a list. A goroutine for each would cost 8 to 16 KiB of
+// stack, and tens of thousands may wait.
 type limiter struct {
 	mu    sync.Mutex
 	pools map[pool]*places
@@ -26,87 +30,133 @@ type pool struct {
 	invocation *invocation
 }
 
-// bound is how many attempts of a pool are under way at once; 0 is no bound.
+// bound is how many attempts of a pool are under way at once; 0 is no bound, which entries
+// leave out.
 type bound struct {
 	pool
 	size int
 }
 
-// places are those of one pool; users have one or wait for one.
+// places are those of one pool.
 type places struct {
-	taken chan struct{}
-	users int
+	size, taken int
+	waiting     list.List // of *entry, in the order in which they get a place
+}
+
+// entry is an attempt on its way into its pools, or in them.
+type entry struct {
+	// bounds are taken one after the other. Those before patient are waited for no longer
+	// than placeWait.
+	bounds  []bound
+	patient int
+	// begin is called once, when all places are taken: then leave has to follow. refused is
+	// called instead if the entry gives up. Neither may wait for anything.
+	begin   func()
+	refused func()
+
+	taken int           // places that it has
+	waits *list.Element // in the list of bounds[taken]; nil: it waits for none
+	timer *time.Timer
+}
+
+// add adds the bounds that there are.
+func (e *entry) add(bounds ...bound) {
+	for _, b := range bounds {
+		if b.size > 0 {
+			e.bounds = append(e.bounds, b)
+		}
+	}
 }
 
 func newLimiter() *limiter { return &limiter{pools: map[pool]*places{}} }
 
-// enter takes a place in each pool, one after the other, which leave frees. It
-// returns false, and takes none, if ctx ends before.
-func (l *limiter) enter(ctx context.Context, bounds ...bound) (leave func(), ok bool) {
-	var entered []bound
-	leave = func() {
-		for _, b := range entered {
-			l.leave(b.pool)
-		}
-	}
-	for _, b := range bounds {
-		if b.size <= 0 {
-			continue
-		}
-		if !l.places(b).take(ctx) {
-			l.forget(b.pool)
-			leave()
-			return nil, false
-		}
-		entered = append(entered, b)
-	}
-	return leave, true
-}
-
-// take takes a place. A free place is taken even if ctx has ended.
-func (p *places) take(ctx context.Context) bool {
-	select {
-	case p.taken <- struct{}{}:
-		return true
-	default:
-	}
-	select {
-	case p.taken <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// places returns the places of a pool, with one more user.
-func (l *limiter) places(b bound) *places {
+// enter takes a place in each pool for e, one after the other, and waits its turn where none
+// is free. It returns at once.
+func (l *limiter) enter(e *entry) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	p, ok := l.pools[b.pool]
-	if !ok {
-		p = &places{taken: make(chan struct{}, b.size)}
-		l.pools[b.pool] = p
+	ready := l.advance(e)
+	if !ready && e.taken < e.patient {
+		e.timer = time.AfterFunc(placeWait, func() { l.giveUp(e, e.patient) })
 	}
-	p.users++
-	return p
-}
-
-func (l *limiter) leave(of pool) {
-	l.mu.Lock()
-	p := l.pools[of]
 	l.mu.Unlock()
-	<-p.taken
-	l.forget(of)
+	if ready {
+		e.begin()
+	}
 }
 
-// forget drops a pool without users. Strangers choose the hosts, so pools must not pile up.
-func (l *limiter) forget(of pool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := l.pools[of]
-	if p.users--; p.users == 0 {
-		delete(l.pools, of)
+// advance takes places for e until one is missing. It reports whether e has all.
+func (l *limiter) advance(e *entry) bool {
+	for e.taken < len(e.bounds) {
+		b := e.bounds[e.taken]
+		p, ok := l.pools[b.pool]
+		if !ok {
+			p = &places{size: b.size}
+			l.pools[b.pool] = p
+		}
+		if p.taken >= p.size {
+			e.waits = p.waiting.PushBack(e)
+			return false
+		}
+		p.taken++
+		e.taken++
 	}
+	return true
+}
+
+// cancel ends the wait of e, if it waits.
+func (l *limiter) cancel(e *entry) { l.giveUp(e, len(e.bounds)) }
+
+// giveUp ends the wait of e for one of its first bounds.
+func (l *limiter) giveUp(e *entry, first int) {
+	l.mu.Lock()
+	if e.waits == nil || e.taken >= first {
+		l.mu.Unlock()
+		return
+	}
+	b := e.bounds[e.taken]
+	l.pools[b.pool].waiting.Remove(e.waits)
+	e.waits = nil
+	ready := l.free(e)
+	l.mu.Unlock()
+	e.refused()
+	begin(ready)
+}
+
+// leave frees the places of e.
+func (l *limiter) leave(e *entry) {
+	l.mu.Lock()
+	ready := l.free(e)
+	l.mu.Unlock()
+	begin(ready)
+}
+
+func begin(ready []*entry) {
+	for _, e := range ready {
+		e.begin()
+	}
+}
+
+// free gives the places of e to those who wait for them, and returns who now has all.
+func (l *limiter) free(e *entry) (ready []*entry) {
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	for _, b := range e.bounds[:e.taken] {
+		p := l.pools[b.pool]
+		if first := p.waiting.Front(); first != nil {
+			next := p.waiting.Remove(first).(*entry)
+			next.waits = nil
+			next.taken++
+			if l.advance(next) {
+				ready = append(ready, next)
+			}
+		} else if p.taken--; p.taken == 0 {
+			// Strangers choose the hosts, so pools must not pile up.
+			delete(l.pools, b.pool)
+		}
+	}
+	e.taken = 0
+	return ready
 }
 
 // placeWait is how long a delivery waits for a place among those of its protocol:
@@ -126,38 +176,43 @@ func (u *unit) ofSite(j *job) bound {
 	return bound{pool{invocation: u.invocation, site: site}, max(1, u.Limits.InFlight/4)}
 }
 
-// enter takes an attempt's place in each pool that it counts in; leave frees them.
+// enter makes an attempt of j as soon as it has a place in each pool that it counts in. The
+// attempt has a goroutine of its own; done is called when it has ended, or will not be made.
 //
 // A protocol whose servers have no circuit has bounds of its own. One host can take only a
 // part of the protocol's places, so a host that hangs leaves places for others. A delivery
 // that finds no place within placeWait goes back to its queue, so it does not hold up its
 // invocation.
-func (u *unit) enter(ctx context.Context, j *job) (leave func(), ok bool) {
+func (u *unit) enter(ctx context.Context, j *job, attempt, done func()) *entry {
 	p, r, l := u.a.Protocol, u.route, u.Limits
-	soon, cancel := context.WithTimeout(ctx, placeWait)
-	defer cancel()
 	perHost := r.PerHost
 	if perHost <= 0 || perHost > r.InFlight {
 		perHost = r.InFlight
 	}
-	bounds := append(u.unproven(j), u.ofSite(j), bound{pool{protocol: p, host: j.host}, perHost}, bound{pool{protocol: p}, r.InFlight})
-	leaveProtocol, ok := u.limiter.enter(soon, bounds...)
-	switch {
-	case !ok && ctx.Err() != nil:
-		j.attempt = false // not begun: the process stops
-		return nil, false
-	case !ok:
-		u.crowded(j, "waits for a place among those being sent")
-		return nil, false
+	protocols := []bound{u.ofSite(j), {pool{protocol: p, host: j.host}, perHost}, {pool{protocol: p}, r.InFlight}}
+	all := []bound{
+		{pool{invocation: u.invocation, host: j.host}, l.PerHost}, {pool{invocation: u.invocation}, l.InFlight}, {pool{queue: u.from}, l.PerQueue},
 	}
-	leaveAll, ok := u.limiter.enter(ctx,
-		bound{pool{invocation: u.invocation, host: j.host}, l.PerHost},
-		bound{pool{invocation: u.invocation}, l.InFlight},
-		bound{pool{queue: u.from}, l.PerQueue})
-	if !ok {
-		leaveProtocol()
-		j.attempt = false
-		return nil, false
+	e := &entry{bounds: make([]bound, 0, len(all))}
+	e.add(u.unproven(j)...)
+	e.add(protocols...)
+	e.patient = len(e.bounds)
+	e.add(all...)
+	e.begin = func() {
+		go func() {
+			defer done()
+			defer u.limiter.leave(e)
+			attempt()
+		}()
 	}
-	return func() { leaveAll(); leaveProtocol() }, true
+	e.refused = func() {
+		if ctx.Err() != nil {
+			j.attempt = false // not begun: the process stops
+		} else {
+			u.crowded(j, "waits for a place among those being sent")
+		}
+		done()
+	}
+	u.limiter.enter(e)
+	return e
 }

@@ -3,6 +3,7 @@ package deliver_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,6 +63,51 @@ func TestInvocationsOfOneQueueShareTheProcesssRoom(t *testing.T) {
 		wg.Wait()
 		if most.Load() != 2*room || total.Load() != 20*invocations {
 			t.Errorf("at most %d of %d attempts at once, want %d", most.Load(), total.Load(), 2*room)
+		}
+	})
+}
+
+// TestAnAttemptThatWaitsHasNoGoroutine has 1,000 recipients wait for 5 places. A goroutine
+// takes 8 to 16 KiB of memory, and up has 20,000 recipients under way.
+func TestAnAttemptThatWaitsHasNoGoroutine(t *testing.T) {
+	const room, units, each = 5, 20, 50
+	synctest.Test(t, func(t *testing.T) {
+		var total atomic.Int32
+		open := make(chan struct{})
+		crowd := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
+			return func(context.Context, activity.Target, int) outcome.Outcome {
+				<-open
+				total.Add(1)
+				return world.Status(202)
+			}
+		})
+		w := world.New(t, world.Options{Now: time.Now, Protocol: crowd, Limits: deliver.Limits{PerQueue: room}})
+		for i := range units {
+			var to []string
+			for n := range each {
+				to = append(to, fmt.Sprintf("https://h%d-%d.example/inbox", i, n))
+			}
+			w.Send(w.Activity("Create"), to...)
+		}
+		before := runtime.NumGoroutine()
+		var wg sync.WaitGroup
+		for range units {
+			m := w.Mapping(queue.Normal)
+			m.BatchSize = 1
+			wg.Go(func() {
+				if _, err := m.PollOnce(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if more := runtime.NumGoroutine() - before; more > 10*units {
+			t.Errorf("%d goroutines for %d attempts under way and %d that wait", more, room, units*each-room)
+		}
+		close(open)
+		wg.Wait()
+		if total.Load() != units*each {
+			t.Errorf("%d of %d attempts were made", total.Load(), units*each)
 		}
 	})
 }

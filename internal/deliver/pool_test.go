@@ -2,12 +2,30 @@ package deliver
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// enters runs work when e has its places, and returns false if e gives up before ctx ends.
+func enters(ctx context.Context, l *limiter, work func(), bounds ...bound) bool {
+	ended := make(chan bool, 1)
+	e := &entry{refused: func() { ended <- false }}
+	e.add(bounds...)
+	e.begin = func() {
+		go func() {
+			defer func() { ended <- true }()
+			defer l.leave(e)
+			work()
+		}()
+	}
+	l.enter(e)
+	defer context.AfterFunc(ctx, func() { l.cancel(e) })()
+	return <-ended
+}
 
 func TestALimiterGivesNoMorePlacesThanThereAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -22,16 +40,15 @@ func TestALimiterGivesNoMorePlacesThanThereAre(t *testing.T) {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 				defer cancel()
-				leave, ok := l.enter(ctx, host, bound{pool{queue: "normal"}, 4}, bound{pool{protocol: "unbounded"}, 0})
+				ok := enters(ctx, l, func() {
+					for n, m := now.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					}
+					time.Sleep(time.Second)
+					now.Add(-1)
+				}, host, bound{pool{queue: "normal"}, 4}, bound{pool{protocol: "unbounded"}, 0})
 				if !ok {
 					slow.Add(1)
-					return
 				}
-				defer leave()
-				for n, m := now.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-				}
-				time.Sleep(time.Second)
-				now.Add(-1)
 			})
 		}
 		wg.Wait()
@@ -48,14 +65,58 @@ func TestAFreePlaceIsTakenWhateverTheContextSays(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l := newLimiter()
+	only := bound{pool{host: "a.example"}, 1}
 	for range 100 {
-		leave, ok := l.enter(ctx, bound{pool{host: "a.example"}, 1})
-		if !ok {
+		begun := false
+		holder := &entry{bounds: []bound{only}, begin: func() { begun = true }}
+		if l.enter(holder); !begun {
 			t.Fatal("no place")
 		}
-		if _, ok := l.enter(ctx, bound{pool{host: "a.example"}, 1}); ok {
+		if enters(ctx, l, func() {}, only) {
 			t.Fatal("two have the one place")
 		}
-		leave()
+		l.leave(holder)
+		if !enters(ctx, l, func() {}, only) {
+			t.Fatal("a place that was left is not free")
+		}
 	}
+}
+
+// TestWhoGivesUpLeavesItsPlacesToOthers has an entry that holds a place of one pool while it
+// waits for another.
+func TestWhoGivesUpLeavesItsPlacesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter()
+		host, all := bound{pool{host: "a.example"}, 1}, bound{pool{queue: "normal"}, 1}
+		var mu sync.Mutex
+		var order []string
+		note := func(what string) func() {
+			return func() { mu.Lock(); defer mu.Unlock(); order = append(order, what) }
+		}
+		so := func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(order) }
+		holder := &entry{bounds: []bound{all}, begin: note("holder")}
+		second := &entry{bounds: []bound{host, all}, patient: 2, begin: note("second"), refused: note("second gives up")}
+		third := &entry{bounds: []bound{host}, begin: note("third")}
+		patient := &entry{bounds: []bound{all}, begin: note("patient"), refused: note("patient gives up")}
+		for _, e := range []*entry{holder, second, third, patient} {
+			l.enter(e)
+		}
+		time.Sleep(placeWait - time.Nanosecond)
+		synctest.Wait()
+		if got := so(); !slices.Equal(got, []string{"holder"}) {
+			t.Errorf("%q, want the holder only", got)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		l.leave(third)
+		l.leave(holder)
+		l.cancel(patient) // it has its place: nothing to give up
+		l.leave(patient)
+		if got, want := so(), []string{"holder", "second gives up", "third", "patient"}; !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+		if len(l.pools) != 0 {
+			t.Errorf("%d pools are kept", len(l.pools))
+		}
+	})
 }
