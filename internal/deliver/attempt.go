@@ -21,8 +21,10 @@ func (u *unit) attemptAll(ctx context.Context) {
 	var entries []*entry
 	running := 0
 	var try protocol.Attempt
+	u.ahead.pass(len(u.d.Targets) - len(u.jobs))
 	for _, j := range u.jobs {
 		if !j.attempt {
+			u.ahead.pass(1)
 			continue
 		}
 		if try == nil {
@@ -30,6 +32,7 @@ func (u *unit) attemptAll(ctx context.Context) {
 		}
 		running++
 		if !u.mayBegin(j) {
+			u.ahead.pass(1)
 			results <- j
 			continue
 		}

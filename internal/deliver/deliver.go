@@ -126,10 +126,11 @@ func (l Limits) Complete() Limits {
 }
 
 // Engine delivers. It is safe for concurrent use by several invocations, which share only
-// Hosts and the limiter.
+// Hosts, the limiter and the backlog.
 type Engine struct {
 	Config
 	limiter *limiter
+	backlog *backlog
 	shares  *shares
 	slots   *ratelimit.Stash
 }
@@ -154,7 +155,7 @@ func New(c Config) *Engine {
 		c.Hosts = cache.New(c.Servers, c.Rules, c.Limits.Cached, c.Now, c.Log)
 	}
 	return &Engine{
-		Config: c, limiter: newLimiter(), shares: newShares(c.Limits.Retrying),
+		Config: c, limiter: newLimiter(), backlog: newBacklog(), shares: newShares(c.Limits.Retrying),
 		slots: &ratelimit.Stash{Booker: c.Limiter, Now: c.Now},
 	}
 }

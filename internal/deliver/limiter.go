@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fedpost/internal/activity"
@@ -57,6 +58,8 @@ type entry struct {
 	taken int           // places that it has
 	waits *list.Element // in the list of bounds[taken]; nil: it waits for none
 	timer *time.Timer
+
+	passed atomic.Bool // it does not count in the backlog any more
 }
 
 // add adds the bounds that there are.
@@ -71,10 +74,11 @@ func (e *entry) add(bounds ...bound) {
 func newLimiter() *limiter { return &limiter{pools: map[pool]*places{}} }
 
 // enter takes a place in each pool for e, one after the other, and waits its turn where none
-// is free. It returns at once.
-func (l *limiter) enter(e *entry) {
+// is free. It returns at once, and reports whether e waits for the last of its places.
+func (l *limiter) enter(e *entry) (waitsForLast bool) {
 	l.mu.Lock()
 	ready := l.advance(e)
+	waitsForLast = e.taken == len(e.bounds)-1
 	if !ready && e.taken < e.patient {
 		e.timer = time.AfterFunc(placeWait, func() { l.giveUp(e, e.patient) })
 	}
@@ -82,6 +86,7 @@ func (l *limiter) enter(e *entry) {
 	if ready {
 		e.begin()
 	}
+	return waitsForLast
 }
 
 // advance takes places for e until one is missing. It reports whether e has all.
@@ -198,7 +203,13 @@ func (u *unit) enter(ctx context.Context, j *job, attempt, done func()) *entry {
 	e.add(protocols...)
 	e.patient = len(e.bounds)
 	e.add(all...)
+	pass := func() {
+		if e.passed.CompareAndSwap(false, true) {
+			u.ahead.pass(1)
+		}
+	}
 	e.begin = func() {
+		pass()
 		go func() {
 			defer done()
 			defer u.limiter.leave(e)
@@ -211,8 +222,11 @@ func (u *unit) enter(ctx context.Context, j *job, attempt, done func()) *entry {
 		} else {
 			u.crowded(j, "waits for a place among those being sent")
 		}
+		pass()
 		done()
 	}
-	u.limiter.enter(e)
+	if last := u.limiter.enter(e); !last {
+		pass()
+	}
 	return e
 }

@@ -67,10 +67,10 @@ func TestInvocationsOfOneQueueShareTheProcesssRoom(t *testing.T) {
 	})
 }
 
-// TestAnAttemptThatWaitsHasNoGoroutine has 1,000 recipients wait for 5 places. A goroutine
-// takes 8 to 16 KiB of memory, and up has 20,000 recipients under way.
+// TestAnAttemptThatWaitsHasNoGoroutine has 50 recipients on each of 20 hosts, which take 8 at
+// a time. A goroutine takes 8 to 16 KiB of memory, and up had 20,000 recipients under way.
 func TestAnAttemptThatWaitsHasNoGoroutine(t *testing.T) {
-	const room, units, each = 5, 20, 50
+	const units, each, perHost = 20, 50, 8
 	synctest.Test(t, func(t *testing.T) {
 		var total atomic.Int32
 		open := make(chan struct{})
@@ -81,7 +81,43 @@ func TestAnAttemptThatWaitsHasNoGoroutine(t *testing.T) {
 				return world.Status(202)
 			}
 		})
-		w := world.New(t, world.Options{Now: time.Now, Protocol: crowd, Limits: deliver.Limits{PerQueue: room}})
+		w := world.New(t, world.Options{Now: time.Now, Protocol: crowd, Limits: deliver.Limits{PerQueue: units * each, PerHost: perHost}})
+		for i := range units {
+			var to []string
+			for n := range each {
+				to = append(to, fmt.Sprintf("https://h%d.example/%d/inbox", i, n))
+			}
+			w.Send(w.Activity("Create"), to...)
+		}
+		before := runtime.NumGoroutine()
+		wait := pollAll(t, w, units)
+		if more := runtime.NumGoroutine() - before; more > (perHost+10)*units {
+			t.Errorf("%d goroutines for %d attempts under way and %d that wait", more, perHost*units, (each-perHost)*units)
+		}
+		close(open)
+		wait()
+		if total.Load() != units*each {
+			t.Errorf("%d of %d attempts were made", total.Load(), units*each)
+		}
+	})
+}
+
+// TestNoMoreIsTakenUpThanFindsAPlaceSoon has 20 messages of 50 recipients for 5 places: only
+// the first is claimed before it is through, as more would only take memory.
+func TestNoMoreIsTakenUpThanFindsAPlaceSoon(t *testing.T) {
+	const units, each = 20, 50
+	synctest.Test(t, func(t *testing.T) {
+		var prepared, total atomic.Int32
+		open := make(chan struct{})
+		crowd := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
+			prepared.Add(1)
+			return func(context.Context, activity.Target, int) outcome.Outcome {
+				<-open
+				total.Add(1)
+				return world.Status(202)
+			}
+		})
+		w := world.New(t, world.Options{Now: time.Now, Protocol: crowd, Limits: deliver.Limits{PerQueue: 5}})
 		for i := range units {
 			var to []string
 			for n := range each {
@@ -89,25 +125,64 @@ func TestAnAttemptThatWaitsHasNoGoroutine(t *testing.T) {
 			}
 			w.Send(w.Activity("Create"), to...)
 		}
-		before := runtime.NumGoroutine()
-		var wg sync.WaitGroup
-		for range units {
-			m := w.Mapping(queue.Normal)
-			m.BatchSize = 1
-			wg.Go(func() {
-				if _, err := m.PollOnce(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		synctest.Wait()
-		if more := runtime.NumGoroutine() - before; more > 10*units {
-			t.Errorf("%d goroutines for %d attempts under way and %d that wait", more, room, units*each-room)
+		wait := pollAll(t, w, units)
+		if prepared.Load() != 1 {
+			t.Errorf("%d messages were taken up for 5 places, want 1", prepared.Load())
 		}
 		close(open)
-		wg.Wait()
-		if total.Load() != units*each {
-			t.Errorf("%d of %d attempts were made", total.Load(), units*each)
+		wait()
+		if total.Load() != units*each || prepared.Load() != units {
+			t.Errorf("%d of %d attempts of %d messages were made", total.Load(), units*each, prepared.Load())
 		}
 	})
+}
+
+// TestAHostThatHangsKeepsNothingFromBeingTakenUp has 50 recipients on a host that hangs: 8
+// are tried, 42 wait for the host, and 20 may wait for a place of the queue.
+func TestAHostThatHangsKeepsNothingFromBeingTakenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var well atomic.Int32
+		open := make(chan struct{})
+		crowd := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
+			return func(_ context.Context, to activity.Target, _ int) outcome.Outcome {
+				if to.Host() == "hangs.example" {
+					<-open
+				} else {
+					well.Add(1)
+				}
+				return world.Status(202)
+			}
+		})
+		w := world.New(t, world.Options{Now: time.Now, Protocol: crowd, Limits: deliver.Limits{PerQueue: 20}})
+		var hanging, others []string
+		for n := range 50 {
+			hanging = append(hanging, fmt.Sprintf("https://hangs.example/%d/inbox", n))
+			others = append(others, fmt.Sprintf("https://h%d.example/inbox", n))
+		}
+		w.Send(w.Activity("Create"), hanging...)
+		w.Send(w.Activity("Create"), others...)
+		wait := pollAll(t, w, 2)
+		if well.Load() != 50 {
+			t.Errorf("%d of 50 deliveries were made beside a host that hangs", well.Load())
+		}
+		close(open)
+		wait()
+	})
+}
+
+// pollAll has messages of the normal queue worked on, each by an invocation of its own, until
+// nothing goes on without the caller. wait waits for their end.
+func pollAll(t *testing.T, w *world.World, messages int) (wait func()) {
+	var wg sync.WaitGroup
+	for range messages {
+		m := w.Mapping(queue.Normal)
+		m.BatchSize = 1
+		wg.Go(func() {
+			if _, err := m.PollOnce(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+	}
+	return wg.Wait
 }

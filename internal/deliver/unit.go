@@ -26,6 +26,8 @@ type unit struct {
 	known ledger.Known
 	claim ledger.Claim
 	jobs  []*job
+	// ahead has those of the jobs that wait for a place of the queue.
+	ahead *ticket
 }
 
 // job is one target of a unit that is not done.
@@ -86,10 +88,16 @@ func (u *unit) one(j *job, generation int) message.Delivery {
 // that speaks of them. A crash in between repeats the effects, which is harmless; in the
 // other order a crash would lose them.
 func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (disposition, error) {
+	ahead, ok := v.takeUp(ctx, len(d.Targets))
+	if !ok {
+		return again(0), nil
+	}
+	defer ahead.end()
 	u, f, err := v.take(ctx, m, a, d)
 	if u == nil || err != nil {
 		return f, err
 	}
+	u.ahead = ahead
 	if err := u.decide(ctx); err != nil {
 		return disposition{}, err
 	}
