@@ -1,6 +1,7 @@
 package deliver_test
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/message/agenda"
 	"fedpost/internal/testkit/engines"
@@ -82,6 +84,78 @@ func TestDeliveriesThatWaitSurviveAClockThatIsBehind(t *testing.T) {
 			}
 			w.Expect(id, map[string]activity.State{inboxes[0]: activity.Delivered, inboxes[1]: activity.Delivered})
 			w.Quiet()
+		})
+	}
+}
+
+// TestNothingIsLostWhenTheTypeOfQueuesChangesThereAndBack: work of each kind waits when the
+// installation starts with queues of the other type, and again when it goes back.
+func TestNothingIsLostWhenTheTypeOfQueuesChangesThereAndBack(t *testing.T) {
+	for _, way := range [][]queue.Type{{queue.Standard, queue.FIFO, queue.Standard}, {queue.FIFO, queue.Standard, queue.FIFO}} {
+		t.Run(string(way[0])+" first", func(t *testing.T) {
+			path, now := filepath.Join(t.TempDir(), "fedpost.db"), world.Start
+			sent, accepted := map[activity.ID][]string{}, map[activity.ID]map[string]int{}
+			for step, typ := range way {
+				last := step == len(way)-1
+				t.Run(string(typ), func(t *testing.T) {
+					w := world.New(t, world.Options{QueueType: typ, Path: path, Seed: uint64(step + 1)})
+					w.Clock.Advance(now.Sub(w.Now()))
+					if err := w.Engine.(engines.File).Recall(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if !last {
+						w.Servers.Script("ill.example", world.Answers(500))
+						retried := []string{"https://ill.example/1", "https://ill.example/2", fmt.Sprintf("https://well%d.example/1", step)}
+						sent[w.Send(w.Activity("Create"), retried...)] = retried
+						w.Work() // two recipients wait for their next attempts
+						for _, q := range []queue.Name{queue.High, queue.Low, queue.Ordered} {
+							a, to := w.Activity("Create"), inboxes(120)
+							if q.Ordered() {
+								a.OrderingKey, to = "k", inboxes(5)
+							}
+							put(t, w, q, message.Message{
+								Activity: &a, FanOut: &message.FanOut{Targets: targets(to)},
+								Unrecorded: &message.Unrecorded{Forget: w.Now().Add(24 * time.Hour)},
+							})
+							sent[a.ID] = to
+						}
+						whole := inboxes(3)
+						sent[w.Send(w.Activity("Create"), whole...)] = whole
+						if got := receive(t, w, queue.Low); len(got) == 0 { // its process dies
+							t.Fatal("nothing is on the queue")
+						}
+					} else {
+						for range 30 {
+							releaseAgenda(t, w)
+							w.Run(time.Minute, time.Second)
+						}
+						w.Quiet()
+					}
+					for id, to := range w.Servers.Accepted() {
+						if accepted[id] == nil {
+							accepted[id] = map[string]int{}
+						}
+						for inbox, n := range to {
+							accepted[id][inbox] += n
+						}
+					}
+					for id, to := range sent {
+						v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, id, "", 200, w.Now())
+						if last && (err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != len(to)) {
+							t.Errorf("%s: %s %v, %v", id, v.Status, v.Counts, err)
+						}
+						for _, inbox := range to {
+							if n := accepted[id][inbox]; last && n != 1 {
+								t.Errorf("%s got %s %d times", inbox, id, n)
+							}
+						}
+					}
+					now = w.Now().Add(time.Second)
+				})
+			}
+			if len(sent) != 10 {
+				t.Errorf("%d activities were sent", len(sent))
+			}
 		})
 	}
 }
