@@ -39,7 +39,7 @@ func (c backupCommand) Run(ctx context.Context, out io.Writer) error {
 // restoreCommand makes a data folder from a backup.
 type restoreCommand struct {
 	folder
-	File string `arg:"" help:"Backup that fedpost backup has written." type:"existingfile"`
+	File string `arg:"" help:"Backup that fedpost backup has written." type:"path"`
 }
 
 // Run restores into an empty or missing folder.

@@ -50,9 +50,9 @@ for file in bash-completion/completions/fedpost zsh/vendor-completions/_fedpost 
 done
 
 unit=/usr/lib/systemd/system/fedpost.service
-if ! systemd-analyze verify --man=no "$unit" 2>"$work/verify" || [[ -s $work/verify ]]; then
-	fail "systemd-analyze verify: $(<"$work/verify")"
-fi
+# It also looks at units of others that ours is ordered after.
+systemd-analyze verify --man=no "$unit" 2>"$work/verify" || true
+! grep fedpost "$work/verify" || fail "systemd-analyze verify complains"
 systemd-analyze security --offline=yes --threshold=25 "$unit" >"$work/security" || fail "$(tail -1 "$work/security")"
 tail -1 "$work/security"
 
@@ -64,12 +64,12 @@ python3 - "$work/notify" >"$work/told" <<'LISTEN' &
 import socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind(sys.argv[1])
-s.settimeout(120)
+s.settimeout(600)
 for _ in range(2):
     print(s.recv(1024).decode(), flush=True)
 LISTEN
 told() {
-	for _ in $(seq 1200); do
+	for _ in $(seq 6000); do
 		! grep -q "^$1" "$work/told" || return 0
 		sleep 0.1
 	done
