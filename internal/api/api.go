@@ -62,6 +62,8 @@ type Options struct {
 	// Writable returns an error if the table cannot be written. /healthz calls
 	// Writable once in HealthEvery at most; nil means that /healthz always answers 200.
 	Writable func(context.Context) error
+	// Files opens and closes a file, for /healthz; nil: one of this machine.
+	Files func() error
 
 	// Tokens, if any is set, are what all routes require, except for public ones.
 	Tokens Tokens

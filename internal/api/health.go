@@ -2,11 +2,15 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"fedpost/internal/api/contract"
+	"fedpost/internal/engine/table"
 )
 
 const (
@@ -32,9 +36,7 @@ type health struct {
 
 func (h *health) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := h.check(); err != nil {
-		return contract.TypedProblem(http.StatusServiceUnavailable, "not-writable", "Not writable",
-			"Records cannot be written, so nothing is accepted. The log has the cause under the request id: a full disk, a missing permission, or a table that cannot be reached.").
-			Because(err).After(HealthEvery)
+		return contract.TypedProblem(http.StatusServiceUnavailable, "not-writable", "Not writable", unwritable(err)).Because(err).After(HealthEvery)
 	}
 	return answer(w, r, http.StatusOK, contract.Health{Status: "ok"})
 }
@@ -49,8 +51,38 @@ func (h *health) check() error {
 	if now := h.o.Now(); h.at.IsZero() || now.Before(h.at) || now.Sub(h.at) >= HealthEvery {
 		ctx, cancel := context.WithTimeout(context.Background(), healthTime)
 		defer cancel()
-		h.err = h.o.Writable(ctx)
+		files := h.o.Files
+		if files == nil {
+			files = oneFile
+		}
+		if h.err = files(); h.err == nil {
+			h.err = h.o.Writable(ctx)
+		}
 		h.at = h.o.Now()
 	}
 	return h.err
+}
+
+// oneFile opens and closes a file. A process that has too many open cannot reach other
+// servers, and hardly its clients.
+func oneFile() error {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// unwritable says why nothing can be written, and what to do.
+func unwritable(err error) string {
+	const begin = "Records cannot be written, so nothing is accepted: "
+	switch {
+	case errors.Is(err, table.ErrDiskFull):
+		return begin + "the disk is full. Make room; fedpost goes on by itself."
+	case errors.Is(err, table.ErrReadOnly):
+		return begin + "the data folder is read-only. Make it writable; fedpost goes on by itself."
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return begin + "too many files are open. It goes on by itself when connections close; allow the process more (LimitNOFILE, ulimit -n) if it comes back."
+	}
+	return "Records cannot be written, so nothing is accepted. The log has the cause under the request id: a full disk, a missing permission, or a table that cannot be reached."
 }

@@ -113,7 +113,7 @@ func well(t testing.TB) *canned {
 	empty := contract.History{From: night.Truncate(time.Minute).Add(-59 * time.Minute), StepSeconds: 60, Since: night.Add(-10 * time.Minute), Counts: map[string][]int{}}
 	day := contract.History{From: night.Truncate(15 * time.Minute).Add(-95 * 15 * time.Minute), StepSeconds: 900, Since: night.Add(-10 * time.Minute), Counts: map[string][]int{}}
 	return &canned{TB: t, answers: map[string]any{
-		"/v1/stats": stats, "/v1/stats/history?period=hour": empty, "/v1/stats/history?period=day": day,
+		"/healthz": contract.Health{Status: "ok"}, "/v1/stats": stats, "/v1/stats/history?period=hour": empty, "/v1/stats/history?period=day": day,
 		"/v1/events":   contract.Events{Events: []contract.Event{}, Next: "bmV4dA"},
 		"/v1/webhooks": contract.Webhooks{Webhooks: []contract.Webhook{}},
 		"/v1/servers":  contract.Servers{Servers: []contract.Server{}}, "/v1/dead-letters": contract.DeadLetters{DeadLetters: []contract.DeadLetter{}},

@@ -74,6 +74,9 @@ func (p *Page) overview(v *visit) error {
 		o.queues()
 		o.diagnose()
 	}
+	if err := o.health(v); err != nil {
+		return err
+	}
 	title := "All is well"
 	if n := len(o.Problems); n == 1 {
 		title = "1 problem"
@@ -98,6 +101,20 @@ func (o *overview) read(v *visit) (err error) {
 	}
 	o.Dead, o.MoreDead = dead.DeadLetters, dead.NextCursor != ""
 	return nil
+}
+
+// health adds the problem that nothing can be written. It says more than that nothing could
+// be read, if both are so.
+func (o *overview) health(v *visit) error {
+	err := v.get("/healthz", nil, &contract.Health{})
+	if problem, ok := problemOf(err); ok && problem.Status == http.StatusServiceUnavailable {
+		if !o.Known {
+			o.Problems = nil
+		}
+		o.Problems = append([]problemLine{{Bad: true, Text: problem.Detail}}, o.Problems...)
+		return nil
+	}
+	return err
 }
 
 // history reads what the process has in memory, which is known also while the table is

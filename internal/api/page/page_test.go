@@ -240,6 +240,10 @@ func TestAnOutageOfTheTableIsTheFirstThingToBeSaid(t *testing.T) {
 		s.api.set(path, was)
 	}
 	v.says(v.get("/"), 200, "Delivered today")
+	s.api.set("/healthz", http.StatusServiceUnavailable)
+	v.says(v.get("/"), 200, "Act:</strong> The records cannot be reached", "Delivered today") // it can be read, and not written
+	s.api.set("/v1/stats", http.StatusServiceUnavailable)
+	v.says(v.get("/"), 200, "<title>1 problem", "Act:</strong> The records cannot be reached")
 }
 
 func TestServersAreListedByTheirState(t *testing.T) {

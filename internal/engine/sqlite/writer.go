@@ -56,6 +56,7 @@ func (w *writer) run() {
 			}
 		}
 		for _, j := range group {
+			j.err = unwritable(j.err)
 			close(j.done)
 		}
 	}

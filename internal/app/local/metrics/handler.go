@@ -20,6 +20,7 @@ var (
 	servers  = describe("fedpost_servers", "Servers that are not healthy, by phase; inbox counts single inboxes in trouble on healthy servers.", "phase")
 	waiting  = describe("fedpost_waiting_deliveries", "Deliveries that wait for servers, counted once a minute; 10000 stands for as many or more.")
 	hooks    = describe("fedpost_webhooks", "Webhooks by state: enabled, failing or disabled.", "state")
+	writable = describe("fedpost_writable", "1 if records can be written; 0 if not, and then nothing is accepted: GET /healthz says why.")
 	readable = describe("fedpost_stats_up", "1 if queues and servers could be read; 0 if the table or a queue failed, and then their metrics are missing.")
 )
 
@@ -44,6 +45,7 @@ func (m *Meter) Handler(api http.Handler, log *slog.Logger) http.Handler {
 		if report.known = err == nil; err != nil {
 			log.ErrorContext(r.Context(), "metrics without queues and servers", "error", err)
 		}
+		report.writable = client.InsideOf(api, token).Do(r.Context(), http.MethodGet, "/healthz", nil, nil) == nil
 		now := prometheus.NewRegistry()
 		now.MustRegister(report)
 		promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{
@@ -54,13 +56,14 @@ func (m *Meter) Handler(api http.Handler, log *slog.Logger) http.Handler {
 
 // state collects queues and servers as GET /v1/stats shows them.
 type state struct {
-	known bool
-	stats contract.Stats
+	known    bool
+	writable bool
+	stats    contract.Stats
 }
 
 // Describe implements prometheus.Collector.
 func (s state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{messages, oldest, servers, waiting, hooks, readable} {
+	for _, d := range []*prometheus.Desc{messages, oldest, servers, waiting, hooks, readable, writable} {
 		out <- d
 	}
 }
@@ -69,6 +72,11 @@ func (s state) Describe(out chan<- *prometheus.Desc) {
 func (s state) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	if s.writable {
+		gauge(writable, 1)
+	} else {
+		gauge(writable, 0)
 	}
 	if !s.known {
 		gauge(readable, 0)

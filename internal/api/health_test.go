@@ -1,0 +1,55 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fedpost/internal/api"
+	"fedpost/internal/engine/table"
+)
+
+// TestHealthNamesWhatTheOperatorCanMend, and is well again by itself.
+func TestHealthNamesWhatTheOperatorCanMend(t *testing.T) {
+	var files, write error
+	w := newWorld(t, func(o *api.Options) {
+		o.Files = func() error { return files }
+		o.Writable = func(context.Context) error { return write }
+	})
+	for _, c := range []struct {
+		files, write error
+		says         string
+	}{
+		{nil, nil, `"ok"`},
+		{nil, fmt.Errorf("put: %w", table.ErrDiskFull), "the disk is full. Make room"},
+		{nil, nil, `"ok"`},
+		{nil, fmt.Errorf("put: %w", table.ErrReadOnly), "the data folder is read-only"},
+		{&os.PathError{Op: "open", Path: os.DevNull, Err: syscall.EMFILE}, nil, "too many files are open"},
+		{nil, nil, `"ok"`},
+		{nil, errors.New("secret host"), "The log has the cause"},
+	} {
+		files, write = c.files, c.write
+		w.clock = w.clock.Add(api.HealthEvery)
+		status := http.StatusOK
+		if c.files != nil || c.write != nil {
+			status = http.StatusServiceUnavailable
+		}
+		res := w.do("GET", "/healthz", "")
+		if res.Status != status || !strings.Contains(res.Body, c.says) || strings.Contains(res.Body, "secret host") {
+			t.Errorf("with %v, %v: %d %s", c.files, c.write, res.Status, res.Body)
+		}
+	}
+}
+
+// TestHealthOpensAFile of this machine where nothing else is said.
+func TestHealthOpensAFile(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) { o.Writable = func(context.Context) error { return nil } })
+	if res := w.do("GET", "/healthz", ""); res.Status != http.StatusOK {
+		t.Errorf("%d %s", res.Status, res.Body)
+	}
+}
