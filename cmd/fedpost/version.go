@@ -22,6 +22,6 @@ type versionCommand struct{}
 
 // Run prints the version on one line.
 func (versionCommand) Run(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "fedpost %s (%s), %s, %s/%s\n", release(), version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(out, "fedpost %s (%s), %s, %s/%s\n", release(), strings.Trim(version(), "()"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
