@@ -112,3 +112,36 @@ func TestAMarkerThatCannotBeReadIsNotTakenForNone(t *testing.T) {
 		}
 	})
 }
+
+// TestAWindowThatIsAskedForCountsFromTheCallThatWasSent: a call fails to send, is repeated
+// near the end of a FIFO queue's own five minutes, and again after them. The window of five
+// minutes counts from the first call's record (docs/decisions.md); one that is asked for, from
+// the call that was sent.
+func TestAWindowThatIsAskedForCountsFromTheCallThatWasSent(t *testing.T) {
+	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), _ queue.Name) {
+		w := newWorldOn(t, e, faults.NewPlan())
+		r := request(on, key("k"), ttl(6*time.Minute))
+		w.plan.FailNext("Send")
+		if res, err := w.enqueue(r); err == nil {
+			t.Fatalf("the first call: %+v", res)
+		}
+		w.wait(4*time.Minute + 59*time.Second)
+		res, err := w.enqueue(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, after := range []time.Duration{2 * time.Second, 5 * time.Minute} {
+			w.wait(after)
+			if again := w.must(r, enqueue.Duplicate); again != res.ID {
+				t.Errorf("a duplicate of %s, want %s", again, res.ID)
+			}
+		}
+		w.wait(time.Minute)
+		if next := w.must(r, enqueue.Queued); next == res.ID {
+			t.Error("after the window the key stands for the same activity")
+		}
+		if n := len(ids(w.arrived())); n != 2 {
+			t.Errorf("%d activities arrived, want 2", n)
+		}
+	})
+}
