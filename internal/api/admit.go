@@ -12,8 +12,8 @@ import (
 var crossOrigin = http.NewCrossOriginProtection()
 
 // admit decides by the headers of a request whether the request is served. The error is
-// the answer.
-func (a *API) admit(r *http.Request, pattern string, public bool) error {
+// the answer; h gets what the answer says of limits.
+func (a *API) admit(h http.Header, r *http.Request, pattern string, public bool) error {
 	// A page of any site can make a browser send a request to 127.0.0.1, without a body
 	// or with a body of plain text. Such a request must not change anything.
 	if err := crossOrigin.Check(r); err != nil {
@@ -23,8 +23,12 @@ func (a *API) admit(r *http.Request, pattern string, public bool) error {
 	if public {
 		return nil
 	}
-	if p := a.o.Tokens.authorize(r, pattern); p != nil {
-		return p
+	who, refusal := a.o.Tokens.authorize(r, pattern)
+	if over := a.limits.take(h, who, a.o.Now()); over != nil {
+		return over
+	}
+	if refusal != nil {
+		return refusal
 	}
 	// A form in a browser cannot send JSON. So every route requires the media type JSON,
 	// even a route that ignores the body.

@@ -67,6 +67,9 @@ type Options struct {
 
 	// Tokens, if any is set, are what all routes require, except for public ones.
 	Tokens Tokens
+	// RequestsPerMinute bounds what the holder of each token may ask, and all others
+	// together; 0: no limit. Public routes are not counted.
+	RequestsPerMinute int
 	// MaxRequest limits a body, in bytes as a string in JSON; 0 is MaxRequest.
 	MaxRequest int64
 
@@ -90,6 +93,8 @@ type API struct {
 	public map[string]bool // patterns
 	// exact has the methods of each path that has no wildcard.
 	exact map[string][]string
+	// limits is nil without RequestsPerMinute.
+	limits *limits
 }
 
 // New returns the API. It panics if two routes clash, which is a mistake in the
@@ -98,7 +103,7 @@ func New(o Options) *API {
 	if o.MaxRequest <= 0 {
 		o.MaxRequest = MaxRequest
 	}
-	a := &API{o: o, mux: http.NewServeMux(), public: map[string]bool{}, exact: map[string][]string{}}
+	a := &API{o: o, mux: http.NewServeMux(), public: map[string]bool{}, exact: map[string][]string{}, limits: newLimits(o.RequestsPerMinute, o.Tokens)}
 	a.routes = append([]Route{
 		{Pattern: "POST /v1/activities", Handler: Func(a.postActivity)},
 		{Pattern: "POST /v1/activities/batch", Handler: Func(a.postBatch)},
@@ -141,7 +146,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.observe(w, r, func(w http.ResponseWriter, r *http.Request) string {
 		h, pattern := a.mux.Handler(r)
 		public, ours := a.public[pattern]
-		if err := a.admit(r, pattern, public); err != nil {
+		if err := a.admit(w.Header(), r, pattern, public); err != nil {
 			a.turnAway(w, r, err)
 			return pattern
 		}

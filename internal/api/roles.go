@@ -44,11 +44,12 @@ func (t Tokens) roles() []role {
 }
 
 // authorize checks the Bearer token of a request, and whether the token opens the route
-// of the pattern; a path without a route has none. authorize compares digests, because all digests have the same length and so do not
+// of the pattern; a path without a route has none. It returns the name of the token's role,
+// "" if the token is none, and the answer if the request is refused. authorize compares digests, because all digests have the same length and so do not
 // reveal the length of a token. https://www.rfc-editor.org/rfc/rfc6750
-func (t Tokens) authorize(r *http.Request, pattern string) *contract.Problem {
+func (t Tokens) authorize(r *http.Request, pattern string) (who string, refusal *contract.Problem) {
 	if t.None() {
-		return nil
+		return "", nil
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if got := sha256.Sum256([]byte(token)); token != "" && strings.EqualFold(scheme, "Bearer") {
@@ -58,13 +59,13 @@ func (t Tokens) authorize(r *http.Request, pattern string) *contract.Problem {
 				continue
 			}
 			if pattern == "" || role.opens(pattern) {
-				return nil
+				return role.name, nil
 			}
-			return refused(http.StatusForbidden, `Bearer realm="fedpost", error="insufficient_scope"`,
+			return role.name, refused(http.StatusForbidden, `Bearer realm="fedpost", error="insufficient_scope"`,
 				"This token has the role "+role.name+", which does not open this route. Use the token of FEDPOST_API_TOKEN, which opens all.")
 		}
 	}
-	return refused(http.StatusUnauthorized, `Bearer realm="fedpost"`, "Send the API token: Authorization: Bearer …")
+	return "", refused(http.StatusUnauthorized, `Bearer realm="fedpost"`, "Send the API token: Authorization: Bearer …")
 }
 
 func refused(status int, challenge, detail string) *contract.Problem {

@@ -117,6 +117,8 @@ type Access struct {
 	Token string `env:"FEDPOST_API_TOKEN" secret:"true" help:"a secret of at least 16 characters that clients send as Bearer token, for everything; needed to listen on anything but loopback"`
 	Send  string `env:"FEDPOST_SEND_TOKEN" secret:"true" help:"a token for servers that send: the routes below /v1/activities only; needs FEDPOST_API_TOKEN"`
 	Read  string `env:"FEDPOST_READ_TOKEN" secret:"true" help:"a token that sees everything and changes nothing, as for Prometheus; needs FEDPOST_API_TOKEN"`
+
+	RequestsPerMinute int `env:"FEDPOST_REQUESTS_PER_MINUTE" envDefault:"0" min:"0" max:"1000000" help:"how many requests a minute each token may make, and all that have none of them together, /healthz and /discover aside; what is over that is answered 429: up to 1000000, 0 for no limit"`
 }
 
 func (a *Access) check(r *report) {
