@@ -51,6 +51,11 @@ func (c *canned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	at := r.URL.EscapedPath()
+	if r.Method == http.MethodPost && at == "/v1/servers/no%20name/check" {
+		// The question of whether the visitor may act, which changes nothing.
+		_ = contract.NewProblem(http.StatusBadRequest, "That is no host name.").Write(w)
+		return
+	}
 	if r.Method != http.MethodGet {
 		at = r.Method + " " + at
 		c.changed = append(c.changed, at+" "+strings.TrimSpace(string(b)))

@@ -37,6 +37,7 @@ type view struct {
 
 	// Set by render.
 	Inside, SignedIn bool
+	Reads            bool // the visitor may change nothing
 	Form, Of         string
 	At               time.Time
 }

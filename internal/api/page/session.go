@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -33,6 +34,8 @@ type session struct {
 	form string // what the visitor's forms carry
 	seen time.Time
 	with [sha256.Size]byte // digest of the secret that the visitor signed in with
+	// reads says that the API refuses the visitor's actions, so none is offered.
+	reads bool
 }
 
 type sessions struct {
@@ -42,7 +45,7 @@ type sessions struct {
 	all map[string]session
 }
 
-func (s *sessions) add(api *client.Client, given string) (name string) {
+func (s *sessions) add(api *client.Client, given string, reads bool) (name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -53,7 +56,7 @@ func (s *sessions) add(api *client.Client, given string) (name string) {
 		delete(s.all, s.givesWay(with))
 	}
 	name = secret()
-	s.all[name] = session{api: api, form: secret(), seen: s.now(), with: with}
+	s.all[name] = session{api: api, form: secret(), seen: s.now(), with: with, reads: reads}
 	return name
 }
 
@@ -150,8 +153,16 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, given string) {
 		p.failed(w, r, nil, err)
 		return
 	}
-	http.SetCookie(w, cookie(r, p.sessions.add(api, given), int(idle.Seconds())))
+	http.SetCookie(w, cookie(r, p.sessions.add(api, given, readsOnly(r.Context(), api)), int(idle.Seconds())))
 	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// readsOnly reports whether the API refuses a visitor what operators may do. It asks for a
+// check of a server whose name is none, which changes nothing for those who may.
+func readsOnly(ctx context.Context, api *client.Client) bool {
+	err := api.Do(ctx, http.MethodPost, client.ServerPath("no name")+"/check", nil, nil)
+	problem, ok := problemOf(err)
+	return ok && problem.Status == http.StatusForbidden
 }
 
 func (p *Page) signOut(v *visit) error {

@@ -93,7 +93,7 @@ func (v *visit) get(path string, query url.Values, out any) error {
 // show renders a page for the visitor.
 func (v *visit) show(status int, name string, shown view) {
 	_, _, shown.SignedIn = v.page.signedIn(v.r)
-	shown.Inside, shown.Form = true, v.form
+	shown.Inside, shown.Form, shown.Reads = true, v.form, v.reads
 	v.page.render(v.w, v.r, status, name, shown)
 }
 
