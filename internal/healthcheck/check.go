@@ -15,7 +15,7 @@ func ProbeID(s circuit.State) string { return fmt.Sprintf("%s_%d", s.Key, s.Chec
 
 // check asks whether a server that is down is back.
 func (r *Runner) check(ctx context.Context, s circuit.State) error {
-	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.lease(), r.Now()) })
+	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.leaseOf(s), r.Now()) })
 	if !mine {
 		return err
 	}

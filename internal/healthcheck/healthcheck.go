@@ -252,3 +252,13 @@ func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error
 
 // lease is how long a check is in the hands of the run that began it.
 func (r *Runner) lease() time.Duration { return r.ProbeTimeout + time.Minute }
+
+// leaseOf is the lease of a check of s. No probe is made for an inbox, so its check is over
+// at once. A worker that finds the check under way takes the end of the lease for the time
+// of the next check, and has ordered deliveries wait until then.
+func (r *Runner) leaseOf(s circuit.State) time.Duration {
+	if _, whole := circuit.HostOf(s.Key); !whole {
+		return min(r.lease(), r.Rules.RampEvery)
+	}
+	return r.lease()
+}
