@@ -48,6 +48,8 @@ type posted struct {
 	inboxes           map[string]*delivery
 	lookAt            time.Time // of the last acceptances that will be looked for
 	receives          int
+	// retried are the times of retries after which all that had failed got new attempts.
+	retried map[time.Duration]bool
 }
 
 // delivery is a post to one inbox.
@@ -87,7 +89,7 @@ func newBook(s *sim) *book {
 		if a.Post == nil {
 			continue
 		}
-		p := &posted{Post: *a.Post, inboxes: map[string]*delivery{}}
+		p := &posted{Post: *a.Post, inboxes: map[string]*delivery{}, retried: map[time.Duration]bool{}}
 		for _, r := range a.Post.Recipients {
 			p.inboxes[r.url()] = &delivery{}
 		}

@@ -204,12 +204,14 @@ func (s *sim) operate(a Act, name string) {
 	case Rotate:
 		method, path, body = http.MethodPut, "/v1/keys/"+url.PathEscape(keyID(a.N)), keyRequest(a.N, a.Key)
 		s.book.keys.offer(a.N, a.Key)
-	case Cancel:
+	case Cancel, Retry:
 		ids := s.book.post(s.book.spec(a.N)).ids
 		if len(ids) == 0 {
 			return
 		}
-		path = "/v1/activities/" + string(ids[0]) + "/cancel"
+		if path = "/v1/activities/" + string(ids[0]) + "/cancel"; a.Do == Retry {
+			path, body = "/v1/activities/"+string(ids[0])+"/retry", `{"states":["failed","dead"]}`
+		}
 	}
 	s.story.tell("an operator: %s %s", a.Do, a.Host)
 	var answer string
@@ -219,9 +221,12 @@ func (s *sim) operate(a Act, name string) {
 			if a.Do == Rotate && !s.over.Load() {
 				s.book.keys.replaced(a.N, a.Key, time.Now())
 			}
+			if a.Do == Retry && try == 0 {
+				s.retryAnswered(a, answer)
+			}
 			return
 		}
-		if status == http.StatusNotFound && a.Do == Cancel && s.book.posts[a.N].forgotten(s) || status == http.StatusConflict && (strings.Contains(answer, "blocked") || strings.Contains(answer, "nothing-to-cancel")) {
+		if status == http.StatusNotFound && (a.Do == Cancel || a.Do == Retry) && s.book.posts[a.N].forgotten(s) || status == http.StatusConflict && (strings.Contains(answer, "blocked") || strings.Contains(answer, "nothing-to-cancel") || strings.Contains(answer, "activity-over")) {
 			return
 		}
 		if status >= 400 && status < 500 && status != http.StatusConflict {

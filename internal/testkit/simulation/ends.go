@@ -23,25 +23,32 @@ func (s *sim) expectAll() {
 		}
 		p := s.book.post(*a.Post)
 		due := a.At + a.Post.Delay + time.Duration(30*a.Post.Patience)*time.Second
-		whens := map[time.Duration]map[string]bool{}
+		whens := map[time.Duration]map[string]expectation{}
 		for _, r := range a.Post.Recipients {
-			e := s.expect(*a.Post, r, due)
+			e := s.expect(*a.Post, r, due, 0)
 			for _, revival := range s.scenario.Acts {
-				if revival.Do == RetryDead && revival.At+giveUp+slow > e.by {
+				switch {
+				case revival.Do == RetryDead && revival.At+giveUp+slow > e.by:
 					e = expectation{by: revival.At + giveUp + slow}
+				case revival.Do == Retry && revival.N == a.Post.N:
+					e = s.retried(*a.Post, r, e, revival.At)
 				}
 			}
 			if whens[e.by] == nil {
-				whens[e.by] = map[string]bool{}
+				whens[e.by] = map[string]expectation{}
 			}
-			whens[e.by][r.url()] = e.must
+			whens[e.by][r.url()] = e
 			s.book.deadlines = append(s.book.deadlines, e.by)
 		}
 		for _, by := range slices.Sorted(maps.Keys(whens)) {
 			s.goes(func() {
 				s.wait(fmt.Sprintf("look at %d %s", p.N, by), by)
 				if !s.over.Load() {
-					s.checkPost(p, whens[by])
+					must := map[string]bool{}
+					for inbox, e := range whens[by] {
+						must[inbox] = e.must && (e.retry == 0 || p.retried[e.retry])
+					}
+					s.checkPost(p, must)
 				}
 			})
 		}

@@ -19,13 +19,16 @@ type expectation struct {
 	by time.Duration
 	// must: it has to be delivered. Else it has to have ended.
 	must bool
+	// retry, if not 0, is when a caller asked for new attempts, without which it need not be
+	// delivered.
+	retry time.Duration
 }
 
 // expect tells by when a post, which became due at a time, has to be over at an
-// inbox. A server that was in trouble is found to be well at the next check, which
+// inbox; what refuses it until a time counts no more. A server that was in trouble is found to be well at the next check, which
 // comes within the hour and a half after a short outage and within a day after a
 // long one. If it is in trouble again by then, that counts as one outage.
-func (s *sim) expect(p Post, to Inbox, due time.Duration) expectation {
+func (s *sim) expect(p Post, to Inbox, due, refused time.Duration) expectation {
 	slack := s.slack(to.Server) + s.doubts(p, to.Server)
 	end := expectation{by: due + giveUp + slow + slack}
 	// Faults of another inbox may open the circuit of the host for a while: only
@@ -46,7 +49,7 @@ func (s *sim) expect(p Post, to Inbox, due time.Duration) expectation {
 	for _, trouble := range append(s.troubles(p, to), Span{1 << 62, 1 << 62}) {
 		if by := max(due, outage.To) + max(long(outage), others) + slack; by < trouble.From {
 			if by < due+giveUp {
-				return expectation{by: by, must: !s.mayEnd(p, to)}
+				return expectation{by: by, must: !s.mayEnd(p, to, refused)}
 			}
 			return end
 		}
@@ -189,11 +192,20 @@ func (a Answer) refuses() bool {
 	return a.Kind == Says && !a.Once && a.Status >= 400 && a.Status < 500
 }
 
-// mayEnd reports whether anything in the story ends this delivery by right.
-func (s *sim) mayEnd(p Post, to Inbox) bool {
+// mayEnd reports whether anything in the story ends this delivery by right; what refuses
+// it until a time does not.
+func (s *sim) mayEnd(p Post, to Inbox, refused time.Duration) bool {
 	spec := s.servers[to.Server].Server
-	refuses := func(ph Phase) bool { return ph.Answer.refuses() }
-	if p.Expires > 0 || p.Subject != "" && !s.newest(p) || slices.ContainsFunc(spec.Phases, refuses) || slices.ContainsFunc(spec.Inboxes[to.Path], refuses) {
+	refuses := func(ps []Phase) bool {
+		for i, ph := range ps {
+			over := i+1 < len(ps) && ps[i+1].From < refused
+			if ph.Answer.refuses() && !over {
+				return true
+			}
+		}
+		return false
+	}
+	if p.Expires > 0 || p.Subject != "" && !s.newest(p) || refuses(spec.Phases) || refuses(spec.Inboxes[to.Path]) {
 		return true
 	}
 	return slices.ContainsFunc(s.scenario.Acts, func(a Act) bool {

@@ -25,6 +25,10 @@ func (d *drawing) later() {
 	if d.is(0.2) {
 		d.rotations()
 	}
+	d.chances = chances{rand.New(rand.NewPCG(d.Seed, 42))}
+	if d.is(0.12) {
+		d.retries()
+	}
 }
 
 func (d *drawing) batch() {

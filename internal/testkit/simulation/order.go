@@ -21,7 +21,7 @@ func (b *book) inOrder(of *posted, host string) {
 	}
 }
 
-// revived: dead letters of this story are sent again, out of their turn.
+// revived: what has failed or died in this story is sent again, out of its turn.
 func (b *book) revived() bool {
-	return slices.ContainsFunc(b.scenario.Acts, func(a Act) bool { return a.Do == RetryDead })
+	return slices.ContainsFunc(b.scenario.Acts, func(a Act) bool { return a.Do == RetryDead || a.Do == Retry })
 }

@@ -32,6 +32,14 @@ func (d *drawing) rare() {
 		d.held()
 	case 11:
 		d.backlog()
+	case 12:
+		d.rabble()
+	case 13, 14:
+		d.closing()
+	case 15:
+		d.news()
+	case 16:
+		d.halves()
 	}
 }
 

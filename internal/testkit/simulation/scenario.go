@@ -121,6 +121,7 @@ const (
 	Limit      = "limit"
 	Cancel     = "cancel"
 	RetryDead  = "retry the dead"
+	Retry      = "retry what failed of post"
 	Check      = "check"
 	Kill       = "kill"
 	SetBack    = "set the clock of all back"

@@ -6,30 +6,31 @@ import (
 	"time"
 )
 
-// closing is a number of servers that are down for half an hour, each once: whatever is
+// closing is a number of servers that are down for some minutes, each once: whatever is
 // parked for a server later would lead to what is forgotten there. What is parked at first
-// expires before the first check, which finds the lot empty and closes it, while others
-// park in it.
+// expires before the first check, which finds the lot empty and closes it, while one other
+// post parks in it.
 func (d *drawing) closing() {
 	call := 100*time.Millisecond + d.within(200*time.Millisecond)
 	at := d.within(d.span).Truncate(minute)
-	for i := range 20 + d.IntN(20) {
+	for i := range 60 + d.IntN(60) {
 		at += 2 * minute
 		s := Server{Host: fmt.Sprintf("closing%d.example", i)}
-		s.Phases = []Phase{{at - minute, Answer{Kind: Refuses}}, {at + hour/2, Answer{Kind: Accepts}}}
+		s.Phases = []Phase{{at - minute, Answer{Kind: Refuses}}, {at + 3*minute, Answer{Kind: Accepts}}}
 		to := []Inbox{{s.Host, "/inbox"}}
 		d.Servers = append(d.Servers, s)
-		for range 7 {
-			d.add(at+d.within(3*time.Second), Post{Recipients: to, Expires: 80 * time.Second})
+		var all []Inbox
+		for j := range 7 {
+			all = append(all, Inbox{s.Host, fmt.Sprintf("/u%d/inbox", j)})
 		}
-		for range 5 {
-			// A post takes some ten calls until it is parked, and the scheduled function some
-			// twenty until it has seen the lot empty.
-			d.add(at+2*minute-10*call+d.within(25*call), Post{Recipients: to})
-		}
+		d.add(at+d.within(2*time.Second), Post{Recipients: all, Expires: 80 * time.Second})
+		// A post takes some seven calls until it is parked, and the scheduled function some
+		// twenty until it has seen the lot empty. It looks again, and then calls go wrong.
+		d.add(at+2*minute+6*call+d.within(16*call), Post{Recipients: to})
+		d.Faults.Storms = append(d.Faults.Storms, Span{at + 2*minute + 20*call, at + 2*minute + 32*call})
 	}
 	d.Latency.Typical = call
-	d.Faults.Fail = max(d.Faults.Fail, 0.06)
+	d.Faults.Fail = 0.01
 	d.Faults.Until = max(d.Faults.Until, at+hour)
 }
 
@@ -75,13 +76,49 @@ func (d *drawing) held() {
 	d.lines()
 }
 
+// undisturbed has nothing of ours go wrong in the story.
+func (d *drawing) undisturbed() {
+	d.Faults = Faults{}
+	d.Acts = slices.DeleteFunc(d.Acts, func(a Act) bool { return a.Do == Kill || a.Do == SetBack || a.Do == RetryDead })
+}
+
+// news are told of a few subjects to servers that are down for hours meanwhile, in a story
+// in which nothing else goes wrong: when the servers are back, only the last is news.
+func (d *drawing) news() {
+	d.undisturbed()
+	at := d.within(d.span)
+	for i := range 1 + d.IntN(3) {
+		down := d.between(30*minute, 2*day)
+		s := Server{Host: fmt.Sprintf("news%d.example", i), Phases: []Phase{{at, Answer{Kind: Refuses}}, {at + down, Answer{Kind: Accepts}}}}
+		d.Servers = append(d.Servers, s)
+		for range 2 + d.IntN(6) {
+			d.add(at+d.within(down), Post{Subject: s.Host, Recipients: []Inbox{{s.Host, "/inbox"}}})
+		}
+	}
+}
+
+// halves are batches whose caller has no key, and so cannot try again, while calls fail.
+func (d *drawing) halves() {
+	s := Server{Host: "halves.example"}
+	at := d.within(d.span)
+	for range 20 + d.IntN(20) {
+		p := Post{Batch: d.n + 1, Recipients: []Inbox{{s.Host, "/inbox"}}}
+		when := at + d.within(hour)
+		for range 2 + d.IntN(4) {
+			d.add(when, p)
+		}
+	}
+	d.Servers = append(d.Servers, s)
+	d.Faults.Fail = max(d.Faults.Fail, 0.03)
+	d.Faults.Until = max(d.Faults.Until, at+2*hour)
+}
+
 // backlog is far more than the rate that an operator has set for a server that takes
 // everything, in a story in which nothing else goes wrong: it shows what waiting costs.
 func (d *drawing) backlog() {
 	s := Server{Host: "backlog.example"}
 	d.Servers = append(d.Servers, s)
-	d.Faults = Faults{}
-	d.Acts = slices.DeleteFunc(d.Acts, func(a Act) bool { return a.Do == Kill || a.Do == SetBack || a.Do == RetryDead })
+	d.undisturbed()
 	at := d.within(d.span)
 	d.Acts = append(d.Acts, Act{At: at, Do: Limit, Host: s.Host, Rate: 5 + d.IntN(25)})
 	lines := d.IntN(3) * 4 // ordering keys; 0: none

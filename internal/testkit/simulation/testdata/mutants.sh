@@ -22,7 +22,7 @@ simulate() {
 }
 
 missed=0
-for defect in "${@:-B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 B13 B14 B26}"; do
+for defect in "${@:-B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 B13 B14 B26 stale half retry}"; do
 	for one in $defect; do
 		at=$from
 		while ((at < from + seeds)); do
