@@ -3,6 +3,7 @@ package healthcheck
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/circuit"
@@ -103,6 +104,9 @@ func (r *Runner) checkInbox(ctx context.Context, s circuit.State, host string) e
 	return r.followUp(ctx, before, after, outcome.Outcome{Class: outcome.Delivered})
 }
 
+// pausedLook is how often an inbox is looked at whose host is paused.
+const pausedLook = time.Hour
+
 // afterHost postpones an inbox's step until after the next step of its host, which is
 // down. If the host answers probes, other inboxes hold it, and would hold this one until
 // they are given up. So one delivery to this inbox goes over to the host's lot, where it
@@ -121,6 +125,13 @@ func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 	until := now.Add(r.Rules.CheckFirst)
 	if later := host.CheckAt.Add(r.Rules.RampEvery); later.After(until) {
 		until = later
+	}
+	if host.Phase == circuit.Paused {
+		// Nothing is sent before the pause ends, but it may be ended by an operator.
+		until = now.Add(pausedLook)
+		if !host.Until.IsZero() && host.Until.Before(until) {
+			until = host.Until.Add(r.Rules.RampEvery)
+		}
 	}
 	_, _, err := circuit.ChangeFrom(ctx, r.Servers, s, func(s circuit.State) circuit.State {
 		return s.Postpone(r.Rules, until, now)

@@ -368,6 +368,40 @@ func TestProbeIDsAreTheSameForTheSameCheck(t *testing.T) {
 	}
 }
 
+// An inbox waits for its host, and nothing is sent before the host's pause ends. The inbox is
+// looked at once an hour meanwhile, and at the end.
+func TestAnInboxOfAPausedHostIsLookedAtOnceAnHour(t *testing.T) {
+	w := world.New(t, world.Options{})
+	begin := w.Clock.Now()
+	pause := 7*time.Hour + 30*time.Minute
+	host := circuit.State{Key: circuit.HostKey("a.example"), Phase: circuit.Paused, Until: begin.Add(pause), Forget: begin.Add(48 * time.Hour)}
+	inbox := circuit.State{
+		Key: circuit.InboxKey("https://a.example/inbox"), Phase: circuit.Unhealthy, Parked: true, Since: begin,
+		CheckAt: begin.Add(time.Minute), Forget: begin.Add(48 * time.Hour),
+	}
+	for _, s := range []circuit.State{host, inbox} {
+		if _, err := w.Store.SaveServer(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var looks []time.Duration
+	for last := inbox.CheckAt; w.Clock.Now().Sub(begin) < pause+10*time.Minute; w.Clock.Advance(time.Minute) {
+		if err := w.Checks.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if at := state(t, w, inbox.Key).CheckAt; !at.Equal(last) {
+			looks, last = append(looks, w.Clock.Now().Sub(begin)), at
+		}
+	}
+	during := slices.DeleteFunc(slices.Clone(looks), func(at time.Duration) bool { return at >= pause })
+	if len(during) > 9 {
+		t.Errorf("%d looks in a pause of %s: %v", len(during), pause, during)
+	}
+	if n := len(looks); n == len(during) || looks[len(during)] > pause+2*time.Minute {
+		t.Errorf("no look within two minutes of the end of the pause at %s: %v", pause, looks)
+	}
+}
+
 // TestWhoParksWhileOthersReleaseIsNotForgotten lets invocations park, runs
 // release and drain, and a host go up and down, all at once. Whatever is in the
 // lot in the end has to come out.
