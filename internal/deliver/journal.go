@@ -89,7 +89,13 @@ func (n *journal) write() {
 		return
 	}
 	n.written++
+	now := n.v.Now()
 	for u, rs := range waiting {
+		if !now.Before(u.claim.Until) {
+			// Another worker may have begun without these notes, and counts what it
+			// records. If there is none, the end of this claim counts.
+			continue
+		}
 		if n.noted[u] == nil {
 			n.noted[u] = map[int]bool{}
 		}

@@ -53,3 +53,34 @@ func TestWhatIsRecordedIsCountedWhenItIs(t *testing.T) {
 		}
 	}
 }
+
+func (l *failingLedger) Note(context.Context, string, int, []ledger.Note) error { return nil }
+
+// Who notes an outcome after its claim has lapsed does not count it: another worker may have
+// made the same attempt meanwhile, and counts what it records.
+func TestARecipientIsNotCountedTwiceAfterALapsedClaim(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		name  string
+		until time.Time
+		end   error // of the record, after the note
+		want  int
+	}{
+		{"in time", now.Add(time.Minute), nil, 1},
+		{"lapsed, and taken over", now.Add(-time.Second), ledger.ErrClaimed, 0},
+		{"lapsed, and nobody else came", now.Add(-time.Second), nil, 1},
+	} {
+		m := &recordMeter{}
+		v := &invocation{Engine: &Engine{Config: Config{Ledger: &failingLedger{errs: []error{c.end}}, Meter: m, Now: func() time.Time { return now }}}}
+		v.journal = v.newJournal(t.Context(), nil)
+		u := &unit{invocation: v, jobs: []*job{{state: activity.Delivered}}, claim: ledger.Claim{Until: c.until}}
+		v.journal.add(u, u.jobs[0])
+		v.journal.close()
+		if _, err := u.record(t.Context()); !errors.Is(err, c.end) {
+			t.Errorf("%s: error %v", c.name, err)
+		}
+		if m.recorded != c.want {
+			t.Errorf("%s: counted %d times, want %d", c.name, m.recorded, c.want)
+		}
+	}
+}
