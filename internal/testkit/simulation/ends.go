@@ -94,7 +94,7 @@ func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
 		case !ok:
 		case !r.State.Final():
 			s.fail("late", "%s, and should be over by now; next attempt at %s", what, clock(r.NextAttemptAt.Sub(s.began)))
-		case delivered && r.State == activity.Dead && s.deadly() && strings.HasPrefix(r.Note, "received "):
+		case r.State == activity.Dead && s.deadly() && strings.HasPrefix(r.Note, "received "):
 			// A message whose processes die again and again is taken for the cause.
 		case delivered && r.State != activity.Delivered:
 			s.fail("lost", "%s, although the server has been well for long enough", what)
