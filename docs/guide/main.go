@@ -128,9 +128,7 @@ func follow(told func(event) error) error {
 }
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		log.Fatal(err)
-	}
+	log.Fatal(run(os.Args[1:])) // it follows events for ever
 }
 
 func run(followers []string) error {
