@@ -40,9 +40,11 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 		Writer: deadletter.Writer{Store: s, Queues: p.sender, Keep: deadletter.Longest}, Ledger: s, Payloads: s, Now: p.now(), Events: s,
 		About: func(a activity.Activity) events.About { return deliver.About(protocols, a) },
 	}
+	lot := p.lot(circuit)
+	dead := deadletter.Returner{Store: s, Ledger: s, Lot: lot, GiveUp: protocols.GiveUp}
 	notes := enqueue.Notes{Noter: p.coalesce(pol), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
-		Servers: s, Events: s, Forward: p.forward(), Lot: p.lot(circuit),
+		Servers: s, Events: s, Forward: p.forward(), Lot: lot, Dead: dead,
 		Prober:    healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
 		Agenda:    &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, SetAside: aside.SetAside, Log: p.Log},
 		Protocols: protocols, Limits: ratelimit.Limiter{Store: s, Now: p.now()},

@@ -151,14 +151,20 @@ func (u *unit) addDeadLetters(ctx context.Context) error {
 	var ds []Death
 	for _, j := range u.jobs {
 		if j.state == activity.Dead {
-			ds = append(ds, Death{Activity: u.a, Recipient: u.recipient(j), Reason: j.reason})
+			ds = append(ds, Death{Activity: u.a, Recipient: u.recipient(j), Reason: j.reason, Revive: j.revive})
 		}
 	}
 	if len(ds) == 0 {
 		return nil
 	}
+	if err := u.expectReturn(ctx); err != nil {
+		return err
+	}
 	if err := u.DeadLetters.Add(ctx, ds); err != nil {
 		return fmt.Errorf("add dead letters: %w", err)
+	}
+	if err := u.lookForReturn(ctx); err != nil {
+		return err
 	}
 	u.Meter.Counted("Dead", len(ds))
 	return nil

@@ -17,7 +17,7 @@ func (u *unit) decide(ctx context.Context) error {
 		for _, j := range u.jobs {
 			u.exhaust(ctx, j, "age", "not delivered within "+u.route.Policy.GiveUp.String())
 		}
-		return nil
+		return u.mayComeBack(ctx)
 	}
 	for _, j := range u.jobs {
 		j.attempt = true

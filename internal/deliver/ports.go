@@ -33,6 +33,9 @@ type Death struct {
 	Recipient ledger.Recipient
 	// Reason in one word, such as "exhausted", for an attribute of the message.
 	Reason string
+	// Revive is until when the delivery is sent anew by itself if its server comes back;
+	// zero: not at all.
+	Revive time.Time
 }
 
 // DeadLetterWriter keeps deliveries that were given up as dead letters, and sends

@@ -54,6 +54,7 @@ type job struct {
 	due    time.Time // when it is released from there; zero: behind others
 	slot   time.Time // reserved for it under a rate limit
 	reason string    // of its dead letter
+	revive time.Time // until when it is revived if its server comes back; zero: not at all
 }
 
 // claimedElsewhere is how long a message waits before it looks again whether another
@@ -78,7 +79,7 @@ func (u *unit) unit() message.Unit { return u.d.Unit(u.a.ID) }
 func (u *unit) one(j *job, generation int) message.Delivery {
 	return message.Delivery{
 		Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
-		Attempts: j.attempts, Unsent: j.unsent, Generation: generation, Since: u.d.Since, Slot: j.slot,
+		Attempts: j.attempts, Unsent: j.unsent, Generation: generation, Since: u.d.Since, Revive: u.d.Revive, Slot: j.slot,
 	}
 }
 

@@ -20,7 +20,7 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	if !mine {
 		return err
 	}
-	ended, err := r.endOverdue(ctx, s)
+	ended, _, err := r.endOverdue(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,14 @@ type Finisher interface {
 	FinishDue(ctx context.Context, now time.Time) error
 }
 
+// Returner parks deliveries again that died because their server was down.
+type Returner interface {
+	// ParkAgain parks up to n dead deliveries to a host again, which died at or after
+	// since, and returns how many; fewer than n if there are no more. They are either
+	// those of ordered activities, or the others.
+	ParkAgain(ctx context.Context, host string, ordered bool, since time.Time, n int) (int, error)
+}
+
 // Meter counts for metrics.
 type Meter interface{ Counted(name string, n int) }
 
@@ -56,6 +64,8 @@ type Config struct {
 	Agenda  Releaser
 	// Limits, if not nil, tells when deliveries to hosts with a rate limit go.
 	Limits ratelimit.Booker
+	// Dead, if not nil, parks dead deliveries again of a server that is back.
+	Dead Returner
 	// Events, if not nil, tells which activities are done.
 	Events Finisher
 	// Forward, if not nil, passes new events on.
@@ -191,7 +201,8 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 				if r.late(ctx) {
 					return
 				}
-				if err := r.step(ctx, s, now); err != nil {
+				// What a step that ran late has left is found by the next run.
+				if err := r.step(ctx, s, now); err != nil && !errors.Is(err, errLate) {
 					mu.Lock()
 					defer mu.Unlock()
 					errs = append(errs, fmt.Errorf("server %s: %w", s.Key, err))

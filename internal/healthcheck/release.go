@@ -13,7 +13,12 @@ import (
 // server.
 func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	// An overdue delivery makes no attempt, so it cannot be the trial.
-	if _, err := r.endOverdue(ctx, s); err != nil {
+	_, dying, err := r.endOverdue(ctx, s)
+	if err != nil {
+		return err
+	}
+	if dying > 0 && r.awaitsDying(s) {
+		_, _, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })
 		return err
 	}
 	if host, whole := circuit.HostOf(s.Key); !whole {
@@ -24,6 +29,9 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 		if h.Decision(r.Now()) == circuit.Wait {
 			return r.afterHost(ctx, s, h)
 		}
+	}
+	if err := r.reviveFirst(ctx, s.Settled(r.Now())); err != nil {
+		return err
 	}
 	from := s.Settled(r.Now()).Sweep
 	c, err := r.candidate(ctx, s, from)
@@ -91,7 +99,7 @@ func (r *Runner) wait(ctx context.Context, s circuit.State) error {
 	if !mine {
 		return err
 	}
-	ended, err := r.endOverdue(ctx, s)
+	ended, _, err := r.endOverdue(ctx, s)
 	if err != nil || ended == 0 {
 		return err
 	}

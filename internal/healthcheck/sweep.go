@@ -15,18 +15,23 @@ import (
 var errLate = errors.New("it is too late to go on")
 
 // endOverdue releases deliveries that are too old to wait for their server, so that
-// package deliver gives them up. It returns how many. An ordered delivery that is
-// released again within minutes is harmless: the queue drops the second message.
-func (r *Runner) endOverdue(ctx context.Context, s circuit.State) (int, error) {
+// package deliver gives them up. It returns how many, and how many of them are ordered. An
+// ordered delivery that is released again within minutes is harmless: the queue drops the
+// second message.
+func (r *Runner) endOverdue(ctx context.Context, s circuit.State) (ended, ordered int, err error) {
 	if !s.Parked {
-		return 0, nil
+		return 0, 0, nil
 	}
-	ended := 0
-	err := r.Lot.Overdue(ctx, s.Key, r.Now(), r.AtOnce, func(ps []parking.Parked) error {
+	err = r.Lot.Overdue(ctx, s.Key, r.Now(), r.AtOnce, func(ps []parking.Parked) error {
 		if r.late(ctx) {
 			return errLate
 		}
 		ended += len(ps)
+		for _, p := range ps {
+			if p.Group != "" {
+				ordered++
+			}
+		}
 		return r.send(ctx, ps, parking.Release{Once: true})
 	})
 	if ended > 0 {
@@ -35,14 +40,16 @@ func (r *Runner) endOverdue(ctx context.Context, s circuit.State) (int, error) {
 	if errors.Is(err, errLate) {
 		err = nil
 	}
-	return ended, err
+	return ended, ordered, err
 }
 
 // empty releases all deliveries that are parked for a server that is blocked or gone,
 // so that package deliver fails them. Ordered ones are released all at once, too: none
 // of them is sent, so there is no order to keep.
 func (r *Runner) empty(ctx context.Context, s circuit.State) error {
-	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })
+	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State {
+		return s.LeftDead(r.Rules, r.Now()).Begin(r.Rules, r.Rules.RampEvery, r.Now())
+	})
 	if !mine {
 		return err
 	}
@@ -86,7 +93,7 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	if s.Limited(r.Now()) > 0 {
 		// An overdue delivery makes no attempt. If it took a turn under the limit, a lot
 		// that is older than deliveries may wait would use up all turns for nothing.
-		if _, err := r.endOverdue(ctx, s); err != nil {
+		if _, _, err := r.endOverdue(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -175,10 +182,11 @@ func (r *Runner) turns(ctx context.Context, s circuit.State, ps []parking.Parked
 	return ps, nil
 }
 
-// ifEmpty saves that the lot of s is empty. If the lot is not empty, it applies
-// otherwise to the state instead, unless otherwise is nil.
+// ifEmpty saves that the lot of s is empty, and that no dead delivery is to be parked
+// there again. If the lot is not empty, it applies otherwise to the state instead, unless
+// otherwise is nil.
 func (r *Runner) ifEmpty(ctx context.Context, s circuit.State, otherwise func(circuit.State) circuit.State) error {
-	empty, err := r.Lot.Empty(ctx, s.Key)
+	empty, err := r.nothingWaits(ctx, s)
 	switch {
 	case err != nil:
 		return err
@@ -211,7 +219,7 @@ func (r *Runner) drained(ctx context.Context, s circuit.State) error {
 // secondLook looks into a lot whose server's state says that it is empty. If it is not,
 // secondLook makes a release due.
 func (r *Runner) secondLook(ctx context.Context, s circuit.State) (circuit.State, error) {
-	empty, err := r.Lot.Empty(ctx, s.Key)
+	empty, err := r.nothingWaits(ctx, s)
 	if err != nil || empty {
 		return s, err
 	}

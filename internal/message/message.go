@@ -87,6 +87,11 @@ type Delivery struct {
 	// delivery that is revived gets the whole give-up time again.
 	Since time.Time `json:"since,omitzero"`
 
+	// Revive is until when a delivery that died because its server was down is sent anew
+	// by itself if the server comes back; zero: it has not died so. Later deaths do not
+	// move that time, so no delivery dies and comes back for ever.
+	Revive time.Time `json:"revive,omitzero"`
+
 	// Slot is the time that was booked for this delivery under the rate limit of its
 	// host; zero if none was booked.
 	Slot time.Time `json:"slot,omitzero"`

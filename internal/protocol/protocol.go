@@ -55,6 +55,13 @@ func (s Set) Of(name activity.Protocol) (Protocol, bool) {
 	return Protocol{}, false
 }
 
+// GiveUp is how long a delivery of a protocol waits for its server; 0 if there is no such
+// protocol.
+func (s Set) GiveUp(name activity.Protocol) time.Duration {
+	p, _ := s.Of(name)
+	return p.Delivery.Policy.GiveUp
+}
+
 // Offered lists the protocols that callers of the API may ask for.
 func (s Set) Offered() []activity.Protocol {
 	var names []activity.Protocol

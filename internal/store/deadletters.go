@@ -52,6 +52,9 @@ func deadLetterKey(n deadletter.Name) table.Key {
 
 // AddDeadLetters implements deadletter.Store.
 func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
+	if err := s.indexDeadLetters(ctx, ls); err != nil {
+		return fmt.Errorf("bury dead letters: %w", err)
+	}
 	all := make([]carrier, len(ls))
 	for i, l := range ls {
 		all[i] = carrier{l.Activity, l.Forget, func(a activity.Activity, bodyParts int) (table.Item, error) {
@@ -69,6 +72,11 @@ func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) 
 
 // Named implements deadletter.Store.
 func (s *Store) Named(ctx context.Context, names []deadletter.Name) ([]deadletter.DeadLetter, error) {
+	return s.deadLettersNamed(ctx, deadletter.Filter{}, names)
+}
+
+// deadLettersNamed returns those of the named dead letters that exist and that f selects.
+func (s *Store) deadLettersNamed(ctx context.Context, f deadletter.Filter, names []deadletter.Name) ([]deadletter.DeadLetter, error) {
 	keys := make(map[table.Key]bool, len(names))
 	for _, n := range names {
 		keys[deadLetterKey(n)] = true
@@ -77,14 +85,15 @@ func (s *Store) Named(ctx context.Context, names []deadletter.Name) ([]deadlette
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
-	return s.deadLetters(ctx, deadletter.Filter{}, values(found))
+	return s.deadLetters(ctx, f, values(found))
 }
 
 // RemoveDeadLetters implements deadletter.Store.
-func (s *Store) RemoveDeadLetters(ctx context.Context, names []deadletter.Name) error {
-	keys := make(map[table.Key]bool, len(names))
-	for _, n := range names {
-		keys[deadLetterKey(n)] = true
+func (s *Store) RemoveDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
+	keys := make(map[table.Key]bool, 2*len(ls))
+	for _, l := range ls {
+		keys[deadLetterKey(l.Name())] = true
+		keys[hostIndexKey(l)] = true
 	}
 	if err := s.t.DeleteAll(ctx, distinct(keys)); err != nil {
 		return fmt.Errorf("remove dead letters: %w", err)
@@ -97,6 +106,16 @@ const deadLetterReads = 1000
 
 // DeadLetters implements deadletter.Store.
 func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
+	switch {
+	case f.Name != deadletter.Name{}:
+		if cursor != "" {
+			return nil, "", fmt.Errorf("%w: %q", deadletter.ErrBadCursor, cursor)
+		}
+		ls, err := s.deadLettersNamed(ctx, f, []deadletter.Name{f.Name})
+		return ls, "", err
+	case f.Host != "" && f.Activity == "":
+		return s.deadLettersAt(ctx, f, cursor, limit)
+	}
 	yards, err := s.deadLetterPartitions(f)
 	if err != nil {
 		return nil, "", err
@@ -188,9 +207,6 @@ func (s *Store) fromFirstDeadLetter(ctx context.Context, yards []deadLetterParti
 // deadLetterPartitions lists the partitions that can have dead letters selected by
 // f, oldest first.
 func (s *Store) deadLetterPartitions(f deadletter.Filter) ([]deadLetterPartition, error) {
-	if day := f.Name.Day; day != "" {
-		return []deadLetterPartition{{day, shard(string(f.Name.Activity), deadLetterShards)}}, nil
-	}
 	since := f.Since.UTC()
 	if f.Activity != "" {
 		// A dead letter is not older than its activity, whose id has the time.

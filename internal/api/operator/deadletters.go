@@ -218,11 +218,7 @@ func (h deadHandlers) remove(ctx context.Context, f deadletter.Filter, limit int
 		if err != nil {
 			return 0, "", err
 		}
-		names := make([]deadletter.Name, len(ls))
-		for i, l := range ls {
-			names[i] = l.Name()
-		}
-		if err := h.deadLetters.RemoveDeadLetters(ctx, names); err != nil {
+		if err := h.deadLetters.RemoveDeadLetters(ctx, ls); err != nil {
 			return 0, "", err
 		}
 		return len(ls), next, nil

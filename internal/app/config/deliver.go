@@ -62,6 +62,7 @@ type Circuit struct {
 	Step     time.Duration `env:"CHECK_STEP" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
 	Slow     time.Duration `env:"CHECK_SLOW" min:"1s" max:"7d" help:"the waits between checks after the fifth, while something is parked: 1s to 7d"`
 	Ramp     time.Duration `env:"RELEASE_EVERY" min:"1s" max:"1h" help:"the time between the steps in which a server that is back gets what was parked for it: 1s to 1h"`
+	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"how long after its death a delivery that died because its server was down is sent anew by itself if the server comes back, such as 30d: up to 60d; 0: never"`
 	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that is granted to a server that asks for one (Retry-After): 1m to 7d"`
 }
 
@@ -71,7 +72,7 @@ func (c Circuit) Rules(giveUp time.Duration) circuit.Rules {
 	return circuit.Rules{
 		OpenAfter: c.Streak, OpenShare: c.Share, OpenSample: c.Sample, Window: c.Window,
 		CheckFirst: c.First, CheckStep: c.Step, CheckSlow: c.Slow, GiveUp: giveUp,
-		RampEvery: c.Ramp, MaxPause: c.MaxPause,
+		RampEvery: c.Ramp, MaxPause: c.MaxPause, Revive: c.Revive,
 	}.Complete()
 }
 

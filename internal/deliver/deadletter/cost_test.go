@@ -96,3 +96,36 @@ func TestCostOfServersThatAreDown(t *testing.T) {
 		})
 	}
 }
+
+// TestCostOfARevival holds what docs/costs.md says of servers that come back after their
+// deliveries have died: what a delivery costs from then on, and a day of waiting.
+func TestCostOfARevival(t *testing.T) {
+	const n = 200
+	estimate := cost.NewEstimate()
+	back := 20 * oneDay
+	w := newComeback(t, world.Options{Table: func(tbl table.Table) table.Table { return cost.EstimateTable(estimate, tbl) }}, for60(back))
+	ids := w.send(n)
+	w.Run(9*oneDay, time.Minute)
+	if got := w.states(ids); got[activity.Dead] != n {
+		t.Fatal(got)
+	}
+	used := func(during func()) (writes, reads float64) {
+		before := estimate.Snapshot().Service("DynamoDB")
+		during()
+		after := estimate.Snapshot().Service("DynamoDB")
+		return after.WriteUnits - before.WriteUnits, after.ReadUnits - before.ReadUnits
+	}
+	writes, reads := used(func() { w.Run(10*oneDay, time.Minute) })
+	t.Logf("a day of waiting costs %.1f write units and %.1f read units", writes/10, reads/10)
+	if writes/10 > 4.5 || reads/10 > 20 {
+		t.Errorf("a day of waiting costs %.1f write units and %.1f read units", writes/10, reads/10)
+	}
+	writes, reads = used(func() { w.Run(3*oneDay, time.Minute) })
+	if got := w.states(ids); got[activity.Delivered] != n {
+		t.Fatal(got)
+	}
+	t.Logf("a revived delivery costs %.2f write units and %.2f read units until it is delivered", writes/n, reads/n)
+	if writes/n > 7.5 || reads/n > 10.5 {
+		t.Errorf("a revived delivery costs %.2f write units and %.2f read units", writes/n, reads/n)
+	}
+}

@@ -54,14 +54,20 @@ func (c Current) DeadLetters(ctx context.Context, f Filter, cursor string, limit
 	return still, next, nil
 }
 
-// dead reports whether the recipient of l has not been revived since. The ledger
-// may not say yet that the recipient is dead, as dead letters are written first.
+// dead reports whether the recipient of l has not been revived since.
 func (c Current) dead(ctx context.Context, l DeadLetter) (bool, error) {
 	k, err := c.Ledger.Inspect(ctx, l.Last.Unit(l.Activity.ID))
 	if err != nil {
 		return false, err
 	}
+	return stillDead(k, l), nil
+}
+
+// stillDead reports whether the recipient of l has not been revived since, by what the
+// ledger knows. The ledger may not say yet that the recipient is dead, as dead letters are
+// written first.
+func stillDead(k ledger.Known, l DeadLetter) bool {
 	r, ok := k.Recipients[l.Last.Position]
 	over := r.State.Final() && r.State != activity.Dead
-	return !ok || (r.Generation <= l.Last.Generation && !over), nil
+	return !ok || (r.Generation <= l.Last.Generation && !over)
 }

@@ -36,6 +36,11 @@ type DeadLetter struct {
 // Host is the authority of the server that l was for.
 func (l DeadLetter) Host() string { return l.Last.Target.Host() }
 
+// Revives reports whether l is sent anew by itself if its server comes back before now.
+func (l DeadLetter) Revives(now time.Time) bool {
+	return l.Delivery.Revive.After(now) && !l.Activity.Expired(now)
+}
+
 // Name identifies a dead letter. Adding the same delivery again on the same day
 // gives the same name.
 type Name struct {
@@ -100,14 +105,19 @@ func (f Filter) Matches(l DeadLetter) bool {
 type Store interface {
 	// AddDeadLetters keeps dead letters. Repeating it is harmless.
 	AddDeadLetters(ctx context.Context, ls []DeadLetter) error
-	// DeadLetters returns up to limit dead letters that f selects, day by day from
-	// f.Since on, after a cursor. A page may be shorter, even empty, and not be the
+	// DeadLetters returns up to limit dead letters that f selects, after a cursor: day by
+	// day from f.Since on or, with a host, in the order of the host's index, which is day
+	// by day in each of its parts. A page may be shorter, even empty, and not be the
 	// last: each call reads a bounded amount. The error wraps ErrBadCursor.
 	DeadLetters(ctx context.Context, f Filter, cursor string, limit int) (ls []DeadLetter, next string, err error)
 	// Named returns those of the named dead letters that exist.
 	Named(ctx context.Context, names []Name) ([]DeadLetter, error)
+	// Revivable returns up to limit dead letters of a host, after a cursor, that died at or
+	// after since because the host was down: either those of ordered activities or the
+	// others. A page may be shorter, even empty, and not be the last.
+	Revivable(ctx context.Context, host string, ordered bool, since time.Time, cursor string, limit int) (ls []DeadLetter, next string, err error)
 	// RemoveDeadLetters removes dead letters. Removing a missing one is no error.
-	RemoveDeadLetters(ctx context.Context, names []Name) error
+	RemoveDeadLetters(ctx context.Context, ls []DeadLetter) error
 }
 
 // Longest is the longest time that dead letters are kept, and so how far back a

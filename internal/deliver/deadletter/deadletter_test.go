@@ -111,8 +111,14 @@ func (y *shelf) Named(context.Context, []deadletter.Name) ([]deadletter.DeadLett
 	return y.kept, nil
 }
 
-func (y *shelf) RemoveDeadLetters(_ context.Context, names []deadletter.Name) error {
-	y.gone = append(y.gone, names...)
+func (y *shelf) Revivable(context.Context, string, bool, time.Time, string, int) ([]deadletter.DeadLetter, string, error) {
+	return nil, "", nil
+}
+
+func (y *shelf) RemoveDeadLetters(_ context.Context, ls []deadletter.DeadLetter) error {
+	for _, l := range ls {
+		y.gone = append(y.gone, l.Name())
+	}
 	return nil
 }
 

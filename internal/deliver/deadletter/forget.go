@@ -96,11 +96,7 @@ func (f Forgetter) drop(ctx context.Context, id activity.ID) error {
 		if err != nil {
 			return err
 		}
-		names := make([]Name, len(ls))
-		for i, l := range ls {
-			names[i] = l.Name()
-		}
-		if err := f.Store.RemoveDeadLetters(ctx, names); err != nil {
+		if err := f.Store.RemoveDeadLetters(ctx, ls); err != nil {
 			return err
 		}
 		if cursor = next; next == "" {

@@ -218,7 +218,7 @@ func TestADroppedDeadLetterIsUnavailable(t *testing.T) {
 	id := w.Send(w.Activity("Create"), sickInbox)
 	w.pass(10 * time.Minute)
 	for _, l := range w.dead(deadletter.Filter{}) {
-		if err := w.Store.RemoveDeadLetters(t.Context(), []deadletter.Name{l.Name()}); err != nil {
+		if err := w.Store.RemoveDeadLetters(t.Context(), []deadletter.DeadLetter{l}); err != nil {
 			t.Fatal(err)
 		}
 	}

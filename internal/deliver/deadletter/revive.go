@@ -35,11 +35,7 @@ func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int)
 // revive sends ls anew, and removes those that were sent.
 func (r Reviver) revive(ctx context.Context, ls []DeadLetter) (revived int, err error) {
 	sent, errSend := r.send(ctx, ls)
-	names := make([]Name, len(sent))
-	for i, l := range sent {
-		names[i] = l.Name()
-	}
-	if err := errors.Join(errSend, r.Store.RemoveDeadLetters(ctx, names)); err != nil {
+	if err := errors.Join(errSend, r.Store.RemoveDeadLetters(ctx, sent)); err != nil {
 		return len(sent), fmt.Errorf("revive dead letters: %w", err)
 	}
 	return len(sent), nil
@@ -66,7 +62,7 @@ func (r Reviver) send(ctx context.Context, ls []DeadLetter) (sent []DeadLetter, 
 // message is the delivery of l with all of its tries and all of its time again.
 func (r Reviver) message(l DeadLetter) (message.Addressed, error) {
 	d := l.Delivery
-	d.Attempts, d.Trial, d.Since = 0, false, r.Now()
+	d.Attempts, d.Trial, d.Since, d.Revive = 0, false, r.Now(), time.Time{}
 	d.Generation = max(d.Generation, l.Last.Generation+1)
 	name := message.QueueOf(l.Activity)
 	to := message.Sending{Queue: name, Can: r.Queues(name).Capabilities(), Copy: "revived"}

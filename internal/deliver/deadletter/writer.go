@@ -60,7 +60,7 @@ func (u Writer) deadLetter(d deliver.Death) DeadLetter {
 		Activity: d.Activity,
 		Delivery: message.Delivery{
 			Chunk: r.Chunk, Position: r.Position, Targets: []activity.Target{r.Target},
-			Generation: r.Generation + 1, Since: r.UpdatedAt,
+			Generation: r.Generation + 1, Since: r.UpdatedAt, Revive: d.Revive,
 		},
 		Last: r, Reason: d.Reason, Died: r.UpdatedAt, Forget: r.UpdatedAt.Add(min(u.Keep, Longest)),
 	}

@@ -93,9 +93,14 @@ type State struct {
 	// probe, the end of a pause, a release. Zero: no step is due.
 	CheckAt time.Time `json:"-"`
 
-	// Parked says that deliveries may be parked under Key. Parked is set before the first
-	// delivery is parked, and cleared after the lot was seen empty.
+	// Parked says that deliveries may be parked under Key, or that dead ones are to be
+	// parked again (ReviveUntil). Parked is set before the first delivery is parked, and
+	// cleared after the lot was seen empty.
 	Parked bool `json:"parked,omitempty"`
+	// ReviveUntil is until when deliveries that died because this host was down are parked
+	// again if the host comes back; zero: there are none. Until then the host is checked
+	// like one for which deliveries are parked.
+	ReviveUntil time.Time `json:"revive,omitzero"`
 	// Sweep is how far the releases of the present recovery have come.
 	Sweep Sweep `json:"sweep,omitzero"`
 	// InboxesUntil is until when single inboxes of this host may have states of their

@@ -10,7 +10,7 @@ func (s State) Block(r Rules, why string, now time.Time) State {
 	if _, family := FamilyOf(s.Key); family || s.InboxesUntil.After(now) {
 		s.Parked = true
 	}
-	s.Throttles, s.Unproven = 0, 0
+	s.Throttles, s.Unproven, s.ReviveUntil = 0, 0, time.Time{}
 	s.Phase, s.Why, s.CheckAt = Blocked, clip(why), time.Time{}
 	if s.Parked {
 		s.CheckAt = now // the scheduled function fails the parked deliveries

@@ -148,6 +148,9 @@ func (s State) Emptied(r Rules, now time.Time) State {
 		s.CheckAt = s.goneCheck(r, now)
 	default:
 		s.CheckAt = time.Time{}
+		if s.Accepts(now) {
+			s.ReviveUntil = time.Time{} // the second look has found no dead letter, either
+		}
 	}
 	return s.kept(r, now)
 }

@@ -28,6 +28,10 @@ type Rules struct {
 	// GiveUp is how long a server may be down before it is exhausted. Default 7 days.
 	GiveUp time.Duration
 
+	// Revive is how long after its death a delivery that died because its server was down
+	// is sent anew by itself if the server comes back. Default 0: never.
+	Revive time.Duration
+
 	// Ramp lists how many parked deliveries each step of a recovery releases. The steps
 	// are RampEvery apart; the first step is the trial, the last repeats. Defaults:
 	// 1, 10, 50, 250, 1000; a minute.

@@ -19,6 +19,7 @@ import (
 	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/coalesce"
+	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/engine/table"
@@ -83,6 +84,7 @@ type World struct {
 	plan   *faults.Plan
 	gap    gap
 	next   schedule
+	dead   healthcheck.Returner
 	ids    int
 	log    sync.Mutex
 }
@@ -98,6 +100,9 @@ type Options struct {
 	Now func() time.Time
 	// Table wraps the engine's table, to count what it costs.
 	Table func(table.Table) table.Table
+	// Afterlife keeps dead letters in the store and the queues, and lets the schedule
+	// revive them; without it they are only remembered.
+	Afterlife bool
 	// Plan counts and breaks the calls of the engine and the schedule.
 	Plan *faults.Plan
 	// Engine is the engine under the world.
@@ -157,6 +162,11 @@ func New(t testing.TB, o Options) *World {
 		Protocols: protocol.Set{{Name: activity.ActivityPub, Delivery: protocol.Delivery{Sender: o.Protocol, Policy: o.Policy}}},
 		Coalesce:  &w.Redundancy, Limiter: &w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
 	}
+	if o.Afterlife {
+		senders := func(n queue.Name) queue.Sender { return queues(n) }
+		w.config.DeadLetters = deadletter.Writer{Store: w.Store, Queues: senders, Keep: deadletter.Longest}
+		w.dead = deadletter.Returner{Store: w.Store, Ledger: w.Store, Lot: w.config.Lot, GiveUp: w.config.Protocols.GiveUp}
+	}
 	w.Restart()
 	return w
 }
@@ -165,7 +175,7 @@ func New(t testing.TB, o Options) *World {
 func (w *World) Restart() {
 	w.Deliver = deliver.New(w.config)
 	w.Checks = healthcheck.New(healthcheck.Config{
-		Servers: w.Store, Events: w.Store, Lot: w.config.Lot, Limits: w.Limits, Prober: w.Servers, Rules: w.config.Rules, Log: w.config.Log, Now: w.Now,
+		Servers: w.Store, Events: w.Store, Lot: w.config.Lot, Limits: w.Limits, Prober: w.Servers, Dead: w.dead, Rules: w.config.Rules, Log: w.config.Log, Now: w.Now,
 	})
 }
 

@@ -1,0 +1,132 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
+)
+
+// Returner parks deliveries again that died because their server was down, when the
+// server is back. From the lot they are released like all others.
+//
+// The spots are written first, then the recipients' records, then the dead letters are
+// removed. A crash in between leaves a dead letter of a recipient that is parked already:
+// it is removed at the next call, or parked again in the same spot. Two releases of one
+// spot are messages of one generation, of which one counts.
+type Returner struct {
+	Store  Store
+	Ledger ReturnLedger
+	Lot    *parking.Lot
+	// GiveUp is how long a delivery of a protocol waits for its server.
+	GiveUp func(activity.Protocol) time.Duration
+}
+
+// ReturnLedger is the part of ledger.Store that a Returner needs.
+type ReturnLedger interface {
+	Inspector
+	PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error)
+}
+
+// ParkAgain parks up to n dead deliveries to a host again and returns how many; fewer than
+// n if there are no more. They died at or after since; either ordered ones, or the others.
+func (r Returner) ParkAgain(ctx context.Context, host string, ordered bool, since time.Time, n int) (parked int, err error) {
+	if within := r.Lot.Now().Add(-r.Lot.Rules.Revive); since.Before(within) {
+		since = within
+	}
+	for cursor := ""; ; {
+		ls, next, err := r.Store.Revivable(ctx, host, ordered, since, cursor, n-parked)
+		if err != nil {
+			return parked, fmt.Errorf("park dead deliveries again: %w", err)
+		}
+		some, err := r.page(ctx, circuit.HostKey(host), ls)
+		parked += some
+		if err != nil {
+			return parked, fmt.Errorf("park dead deliveries again: %w", err)
+		}
+		if cursor = next; next == "" || parked >= n {
+			return parked, nil
+		}
+	}
+}
+
+// page parks those of ls again that are still dead and neither cancelled nor expired.
+func (r Returner) page(ctx context.Context, key string, ls []DeadLetter) (int, error) {
+	known := make([]ledger.Known, len(ls))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(inspections)
+	for i, l := range ls {
+		g.Go(func() (err error) {
+			known[i], err = r.Ledger.Inspect(gctx, l.Last.Unit(l.Activity.ID))
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return 0, fmt.Errorf("look up dead letters in the ledger: %w", err)
+	}
+	now := r.Lot.Now()
+	var done []DeadLetter
+	var spots []parking.Parked
+	records := map[activity.ID][]ledger.Recipient{}
+	forget := map[activity.ID]time.Time{}
+	for i, l := range ls {
+		switch k := known[i]; {
+		case !stillDead(k, l):
+			done = append(done, l)
+		case l.Revives(now) && !k.Record.Cancelled && !k.Record.Forgotten:
+			p, rec := r.again(key, l, now)
+			spots, done = append(spots, p), append(done, l)
+			id := l.Activity.ID
+			records[id] = append(records[id], rec)
+			if forget[id] = k.Record.Forget; forget[id].IsZero() {
+				forget[id] = l.Forget
+			}
+		}
+	}
+	if len(spots) > 0 {
+		s, err := circuit.Load(ctx, r.Lot.Servers, key)
+		if err != nil {
+			return 0, err
+		}
+		park := func(s circuit.State) circuit.State { return s.Park(r.Lot.Rules, r.Lot.Now()) }
+		if _, err := r.Lot.Park(ctx, s, park, spots); err != nil {
+			return 0, err
+		}
+	}
+	var errs []error
+	for id, rs := range records {
+		_, err := r.Ledger.PutRecipients(ctx, id, rs, forget[id])
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return len(spots), err
+	}
+	if len(done) == 0 {
+		return 0, nil
+	}
+	return len(spots), r.Store.RemoveDeadLetters(ctx, done)
+}
+
+// again is the spot of a dead delivery that is parked again, with all of its tries and all
+// of its time, and its recipient's record.
+func (r Returner) again(key string, l DeadLetter, now time.Time) (parking.Parked, ledger.Recipient) {
+	d := l.Delivery
+	d.Attempts, d.Unsent, d.Trial, d.Since, d.Slot = 0, 0, false, now, time.Time{}
+	d.Generation = max(d.Generation, l.Last.Generation+1)
+	p := parking.Parked{
+		Key: key, Activity: l.Activity, Delivery: d, Since: now, GiveUp: now.Add(r.GiveUp(l.Activity.Protocol)),
+		Group: message.GroupOf(l.Activity, l.Host()), Sequence: l.Activity.Sequence, Attempted: true,
+	}
+	rec := l.Last
+	rec.State, rec.Attempts, rec.Unsent, rec.NextAttemptAt, rec.UpdatedAt = activity.Parked, 0, 0, time.Time{}, now
+	rec.Generation, rec.Lot = d.Generation, ledger.LotName(rec.Target.Inbox, key)
+	return p, rec
+}

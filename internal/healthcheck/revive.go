@@ -1,0 +1,103 @@
+package healthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"fedpost/internal/servers/circuit"
+)
+
+// Deliveries that died because their server was down wait for it a second time, as dead
+// letters. When the server is back they are parked again, as many at a time as a step
+// releases, each time that the lot is empty, until none is left.
+//
+// Ordered ones are parked before the first trial, so that nothing younger of their groups
+// goes before them. If the circuit was closed without a trial, by an operator or because
+// the server asked for a pause, younger ones may have gone, and ordered ones stay dead.
+
+// reviveAtOnce is how many dead letters are in memory at a time.
+const reviveAtOnce = 100
+
+// reviving reports whether dead deliveries to the server of s are parked again once it is
+// back.
+func (r *Runner) reviving(s circuit.State) bool {
+	_, whole := circuit.HostOf(s.Key)
+	return whole && r.Dead != nil && r.Rules.Revive > 0 && s.Reviving(r.Now())
+}
+
+// revive parks up to most dead deliveries again, fewer if the run ends.
+func (r *Runner) revive(ctx context.Context, s circuit.State, ordered bool, since time.Time, most int) (parked int, err error) {
+	host, _ := circuit.HostOf(s.Key)
+	for parked < most {
+		if r.late(ctx) {
+			err = errLate
+			break
+		}
+		n := min(reviveAtOnce, most-parked)
+		var some int
+		some, err = r.Dead.ParkAgain(ctx, host, ordered, since, n)
+		parked += some
+		if err != nil || some < n {
+			break
+		}
+	}
+	if parked > 0 {
+		r.Log.InfoContext(ctx, "parked dead deliveries again, because their server is back", "server", s.Key, "parked", parked, "ordered", ordered)
+	}
+	if err != nil {
+		return parked, fmt.Errorf("revive what died for %s: %w", s.Key, err)
+	}
+	return parked, nil
+}
+
+// reviveFirst parks again what has to be in the lot before a trial: the ordered deliveries
+// that died in this outage and, if nothing else is there to be tried, one other. The rest
+// wait until a trial has passed: a server may answer probes and take no delivery.
+func (r *Runner) reviveFirst(ctx context.Context, s circuit.State) error {
+	if !r.reviving(s) {
+		return nil
+	}
+	if !s.DownSince.IsZero() {
+		if _, err := r.revive(ctx, s, true, s.DownSince, math.MaxInt); err != nil {
+			return err
+		}
+	}
+	empty, err := r.Lot.Empty(ctx, s.Key)
+	if err != nil || !empty {
+		return err
+	}
+	_, err = r.revive(ctx, s, false, time.Time{}, 1)
+	return err
+}
+
+// dyingSteps is how many steps a trial waits for ordered deliveries that are dying.
+const dyingSteps = 10
+
+// awaitsDying reports whether the trial of s waits until ordered deliveries that are too old
+// have died, so that they are revived before it. A queue that lags holds it up for
+// dyingSteps at most.
+func (r *Runner) awaitsDying(s circuit.State) bool {
+	_, whole := circuit.HostOf(s.Key)
+	since := s.Settled(r.Now()).Since
+	return whole && r.Dead != nil && r.Rules.Revive > 0 && r.Now().Sub(since) < dyingSteps*r.Rules.RampEvery
+}
+
+// nothingWaits reports whether the lot of s is empty, and no dead delivery is to be parked
+// there again. If the server accepts deliveries, nothingWaits parks dead ones.
+func (r *Runner) nothingWaits(ctx context.Context, s circuit.State) (bool, error) {
+	empty, err := r.Lot.Empty(ctx, s.Key)
+	if err != nil || !empty || !r.reviving(s) {
+		return empty, err
+	}
+	if !s.Accepts(r.Now()) && !s.Trying(r.Now()) {
+		return false, nil
+	}
+	n, err := r.revive(ctx, s, false, time.Time{}, r.Rules.Ramp[len(r.Rules.Ramp)-1])
+	if n > 0 && errors.Is(err, errLate) {
+		return false, nil // what is parked again is found by the next step
+	}
+	return n == 0, err
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/message"
+)
+
+// Each dead letter has a second item, of one write unit, in the index of its host. It
+// names the dead letter and says its type. The index finds the dead letters of a host
+// without reading others, and those that are revived when the host comes back without
+// reading the rest. The index's item is written first and removed with the dead letter:
+// one that a crash leaves behind names nothing, and expires.
+
+// The parts of a host's index, in which dead letters are sorted by day. revivesInOrder
+// and revives died because the host was down.
+const (
+	revivesInOrder = "O"
+	revives        = "U"
+	staysDead      = "X"
+)
+
+var hostIndexParts = []string{revivesInOrder, revives, staysDead}
+
+func hostIndexPart(l deadletter.DeadLetter) string {
+	switch {
+	case l.Delivery.Revive.IsZero():
+		return staysDead
+	case l.Activity.Ordered():
+		return revivesInOrder
+	}
+	return revives
+}
+
+func hostIndexPK(host string, shard int) string { return fmt.Sprintf("DH#%s#%d", keyName(host), shard) }
+
+func hostIndexKey(l deadletter.DeadLetter) table.Key {
+	n := l.Name()
+	return table.Key{
+		PK: hostIndexPK(l.Host(), shard(string(n.Activity), deadLetterShards)),
+		SK: fmt.Sprintf("%s#%s#%s#%06d#%04d#%06d", hostIndexPart(l), n.Day, n.Activity, n.Chunk, n.Position, n.Generation),
+	}
+}
+
+// indexed reads a sort key of the index.
+func indexed(sk string) (deadletter.Name, error) {
+	f := strings.Split(sk, "#")
+	if len(f) != 6 {
+		return deadletter.Name{}, fmt.Errorf("%q is not a key of the index of dead letters", sk)
+	}
+	n := deadletter.Name{Day: f[1], Unit: message.Unit{Activity: activity.ID(f[2])}}
+	var errs []error
+	for i, p := range []*int{&n.Chunk, &n.Position, &n.Generation} {
+		var err error
+		*p, err = strconv.Atoi(f[3+i])
+		errs = append(errs, err)
+	}
+	return n, errors.Join(errs...)
+}
+
+// longestIndexedType is how much of an activity's type the index has, in bytes.
+const longestIndexedType = 200
+
+// indexedType is an activity's type as the index has it. A type is never empty there,
+// because an item has data.
+func indexedType(typ string) []byte {
+	return []byte("=" + typ[:min(len(typ), longestIndexedType)])
+}
+
+func (s *Store) indexDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
+	items := map[table.Key]table.Item{}
+	for _, l := range ls {
+		key := hostIndexKey(l)
+		items[key] = table.Item{Key: key, Data: indexedType(l.Activity.Type), Expires: l.Forget}
+	}
+	return s.t.PutAll(ctx, values(items))
+}
+
+// hostIndexAt is a place in the index of a host: the last sort key that was read of a part
+// in a shard, or "" if none was.
+type hostIndexAt struct {
+	shard int
+	part  string
+	after string
+}
+
+// hostIndexCursor begins the cursors of lists by host.
+const hostIndexCursor = "host."
+
+func (a hostIndexAt) String() string {
+	return fmt.Sprintf("%s%d.%s.%s", hostIndexCursor, a.shard, a.part, a.after)
+}
+
+func parseHostIndexCursor(s string, parts []string) (hostIndexAt, error) {
+	if s == "" {
+		return hostIndexAt{part: parts[0]}, nil
+	}
+	rest, ok := strings.CutPrefix(s, hostIndexCursor)
+	f := strings.SplitN(rest, ".", 3)
+	if !ok || len(f) != 3 || !slices.Contains(parts, f[1]) || f[2] != "" && !strings.HasPrefix(f[2], f[1]+"#") || len(f[2]) > longName {
+		return hostIndexAt{}, fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
+	}
+	n, err := strconv.Atoi(f[0])
+	if err != nil || n < 0 || n >= deadLetterShards {
+		return hostIndexAt{}, fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
+	}
+	return hostIndexAt{n, f[1], f[2]}, nil
+}
+
+// deadLettersAt returns dead letters that f selects by their host.
+func (s *Store) deadLettersAt(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
+	return s.walkHostIndex(ctx, f, hostIndexParts, cursor, limit)
+}
+
+// Revivable implements deadletter.Store.
+func (s *Store) Revivable(ctx context.Context, host string, ordered bool, since time.Time, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
+	part := revives
+	if ordered {
+		part = revivesInOrder
+	}
+	return s.walkHostIndex(ctx, deadletter.Filter{Host: host, Since: since}, []string{part}, cursor, limit)
+}
+
+// walkHostIndex goes through some parts of a host's index from a cursor on, until it has
+// limit dead letters or has read deadLetterReads items.
+func (s *Store) walkHostIndex(ctx context.Context, f deadletter.Filter, parts []string, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
+	at, err := parseHostIndexCursor(cursor, parts)
+	if err != nil {
+		return nil, "", err
+	}
+	var ls []deadletter.DeadLetter
+	read, day := 0, f.Since.UTC().Format(time.DateOnly)
+	for ; at.shard < deadLetterShards; at.shard++ {
+		for i := slices.Index(parts, at.part); i < len(parts); i++ {
+			at.part = parts[i]
+			r := table.Prefix(hostIndexPK(f.Host, at.shard), at.part+"#")
+			r.From = max(r.From, at.part+"#"+day)
+			if at.after != "" {
+				r.From = max(r.From, at.after+"\x00")
+			}
+			for more := true; more; {
+				if len(ls) >= limit || read >= deadLetterReads {
+					return ls, at.String(), nil
+				}
+				r.Limit = min(limit-len(ls), deadLetterReads-read)
+				var list []table.Item
+				if list, more, err = s.t.Query(ctx, r); err != nil {
+					return nil, "", fmt.Errorf("list dead letters of %s: %w", f.Host, err)
+				}
+				some, err := s.indexedDeadLetters(ctx, f, list)
+				if err != nil {
+					return nil, "", err
+				}
+				ls = append(ls, some...)
+				if read += len(list); len(list) > 0 {
+					at.after = list[len(list)-1].SK
+					r.From = at.after + "\x00"
+				}
+			}
+			at.after = ""
+		}
+		at.part = parts[0]
+	}
+	return ls, "", nil
+}
+
+// indexedDeadLetters reads the dead letters that items of an index name, but for those of
+// another type than f's.
+func (s *Store) indexedDeadLetters(ctx context.Context, f deadletter.Filter, list []table.Item) ([]deadletter.DeadLetter, error) {
+	var keys []table.Key
+	for _, it := range list {
+		if s.expired(it) || f.Type != "" && string(it.Data) != string(indexedType(f.Type)) {
+			continue
+		}
+		n, err := indexed(it.SK)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, deadLetterKey(n))
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	found, err := s.t.Get(ctx, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("read dead letters: %w", err)
+	}
+	items := make([]table.Item, 0, len(keys))
+	for _, k := range keys {
+		if it, ok := found[k]; ok {
+			items = append(items, it)
+		}
+	}
+	return s.deadLetters(ctx, f, items)
+}
