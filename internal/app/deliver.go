@@ -39,7 +39,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 		Ledger: s, Servers: s, Hosts: hosts, Agenda: s, Payloads: s, Events: s, Worker: p.Alone,
 		Protocols:   protocols,
 		DeadLetters: p.deadLetterWriter(c.Limits), Lot: p.lot(rules),
-		Coalesce: p.coalesce(pol), Limiter: &ratelimit.Limiter{Store: s, Now: p.now()},
+		Coalesce: p.coalesce(pol, rules), Limiter: &ratelimit.Limiter{Store: s, Now: p.now()},
 		Rules: rules,
 		Limits: deliver.Limits{
 			InFlight: c.Concurrency.Deliveries, PerQueue: p.PerQueue, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,

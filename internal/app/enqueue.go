@@ -42,7 +42,7 @@ func API(c config.Enqueue, access config.Access, p Ports) (http.Handler, error) 
 		return nil, err
 	}
 	return api.New(api.Options{
-		Enqueuer: p.enqueuer(c, protocols, p.coalesce(pol), keys, p.meter(tally)), Keys: keys,
+		Enqueuer: p.enqueuer(c, protocols, p.coalesce(pol, c.Circuit.Rules(pol.GiveUp)), keys, p.meter(tally)), Keys: keys,
 		Activities: activities{p.store(), p.now()}, Protocols: protocols, Routes: slices.Concat(operating, public(protocols)),
 		Tokens: api.Tokens{Send: access.Send, Read: access.Read, Operate: access.Token}, RequestsPerMinute: access.RequestsPerMinute, Writable: p.store().Writable, Now: p.now(), RequestID: rand.Text,
 		Counted: p.meter(tally).Counted, Log: p.Log,

@@ -42,7 +42,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	}
 	lot := p.lot(circuit)
 	dead := deadletter.Returner{Store: s, Ledger: s, Lot: lot, GiveUp: protocols.GiveUp}
-	notes := enqueue.Notes{Noter: p.coalesce(pol), Payloads: s, Log: p.Log}
+	notes := enqueue.Notes{Noter: p.coalesce(pol, circuit), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
 		Servers: s, Events: s, Forward: p.forward(), Lot: lot, Dead: dead,
 		Prober:    healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},

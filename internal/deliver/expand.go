@@ -45,9 +45,6 @@ func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.M
 		return disposition{}, err
 	}
 	for n := range x.items {
-		if err := v.watch(ctx, x.items[n].activity); err != nil {
-			return disposition{}, err
-		}
 		finished, err := x.item(ctx, &x.items[n])
 		if err != nil {
 			return disposition{}, err

@@ -110,6 +110,9 @@ func (x *expansion) item(ctx context.Context, i *item) (finished bool, err error
 	if err := x.recordOf(ctx, i); err != nil {
 		return false, err
 	}
+	if err := x.watch(ctx, i.activity); err != nil { // under the id that recordOf may have changed
+		return false, err
+	}
 	if i.record.Cancelled || i.activity.Expired(x.Now()) {
 		i.cursor = i.chunks()
 		return true, nil

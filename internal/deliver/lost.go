@@ -11,6 +11,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
+	"fedpost/internal/message/claimcheck"
 )
 
 // abandon moves a message that stands for whole activities to the dead-letter queue. The
@@ -34,6 +35,16 @@ func (v *invocation) lose(ctx context.Context, msg message.Message, why string) 
 		errs = append(errs, err)
 	}
 	if msg.Ref != nil {
+		inner, err := v.behind(ctx, *msg.Ref)
+		switch {
+		case err == nil:
+			if err := v.makeUpAll(ctx, inner); err != nil {
+				return err
+			}
+			return v.lose(ctx, inner, why)
+		case !errors.Is(err, claimcheck.ErrNotFound) && !errors.Is(err, claimcheck.ErrDamaged) && !errors.Is(err, message.ErrMalformed):
+			return err
+		}
 		first, _, _ := strings.Cut(msg.Ref.ID, "/")
 		for i := 0; ; i++ {
 			found, err := v.loseOne(ctx, activity.InBatch(activity.ID(first), i), why)
@@ -44,6 +55,15 @@ func (v *invocation) lose(ctx context.Context, msg message.Message, why string) 
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// behind is the message that a claim check stands for.
+func (v *invocation) behind(ctx context.Context, ref message.Ref) (message.Message, error) {
+	body, err := claimcheck.Get(ctx, v.Payloads, ref.ID, ref.Parts)
+	if err != nil {
+		return message.Message{}, err
+	}
+	return message.Decode(body)
 }
 
 func (v *invocation) loseOne(ctx context.Context, id activity.ID, why string) (found bool, err error) {

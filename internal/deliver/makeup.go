@@ -66,15 +66,17 @@ func (v *invocation) recordLate(ctx context.Context, a activity.Activity, target
 	if r.Targets <= r.Chunk {
 		r.Inline = targets
 	}
+	// The list comes second, so that it names no other request's activity. The message comes back after a crash.
+	if err := v.Ledger.CreateActivity(ctx, r); err != nil {
+		return err
+	}
 	if u.Sender != "" {
 		l := ledger.Listed{
 			ID: a.ID, ActivityID: u.ActivityID, Sender: u.Sender, Actor: u.Actor, Type: a.Type, KeyID: a.KeyID, CreatedAt: a.CreatedAt, Forget: u.Forget,
 		}
-		if err := v.Ledger.ListActivities(ctx, []ledger.Listed{l}); err != nil {
-			return err
-		}
+		return v.Ledger.ListActivities(ctx, []ledger.Listed{l})
 	}
-	return v.Ledger.CreateActivity(ctx, r)
+	return nil
 }
 
 // makeUpAll makes up for the records of all activities of a message.

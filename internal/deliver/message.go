@@ -51,6 +51,10 @@ func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Mes
 			// that it was sent to.
 			return again(wait), nil
 		}
+		// Another request may have the activity's id, and its task would be replaced.
+		if err := v.makeUpAll(ctx, msg); err != nil {
+			return disposition{}, err
+		}
 		return v.postpone(ctx, m, msg)
 	}
 	if msg.Deliver != nil {

@@ -122,28 +122,37 @@ func (p *plan) once(base activity.ID) string {
 	return string(base) + "/" + p.fingerprint
 }
 
+// storedAs is the name under which the agenda and claim checks keep the call's message. A call
+// that could not see whose its id is must replace nothing that another call keeps.
+func (p *plan) storedAs(base activity.ID) string {
+	if !p.unrecorded {
+		return string(base)
+	}
+	return p.once(base)
+}
+
 // encode returns the body of the queue message: the message, or a claim check if
 // the message is too large.
 func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []ledger.Record, missing bool) (string, error) {
 	if missing {
 		unrecorded(&m, rs, p.listed(rs))
 	}
-	base, forget := rs[0].ID, rs[0].Forget.Add(agenda.Slack)
+	name, forget := p.storedAs(rs[0].ID), rs[0].Forget.Add(agenda.Slack)
 	body, err := message.Encode(m)
 	if err != nil {
 		return "", err
 	}
 	switch {
 	case len(body) <= s.maxMessage && p.later():
-		return agenda.Fit(ctx, s.o.Payloads, string(base), body, forget)
+		return agenda.Fit(ctx, s.o.Payloads, name, body, forget)
 	case len(body) <= s.maxMessage:
 		return body, nil
 	}
-	parts, err := claimcheck.Put(ctx, s.o.Payloads, string(base), body, forget)
+	parts, err := claimcheck.Put(ctx, s.o.Payloads, name, body, forget)
 	if err != nil {
 		return "", err
 	}
-	return message.Encode(message.Message{Ref: &message.Ref{ID: string(base), Parts: parts}})
+	return message.Encode(message.Message{Ref: &message.Ref{ID: name, Parts: parts}})
 }
 
 // unrecorded adds to a message what only its records would say.
@@ -216,7 +225,7 @@ func (s *Service) tell(ctx context.Context, m message.Message) error {
 // postpone puts the message into the agenda. After an error the task may still
 // have been written, and then the activity will be sent.
 func (s *Service) postpone(ctx context.Context, p *plan, base activity.ID, body string, first ledger.Record) *SendError {
-	t := agenda.Task{ID: string(base), Queue: p.queue, Body: body, DueAt: first.DueAt, Forget: first.Forget.Add(agenda.Slack)}
+	t := agenda.Task{ID: p.storedAs(base), Queue: p.queue, Body: body, DueAt: first.DueAt, Forget: first.Forget.Add(agenda.Slack)}
 	if p.caps.NativeDeduplication {
 		t.Group, t.Key = p.group(base), agenda.ReleaseKey(t.ID)
 	}

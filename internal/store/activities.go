@@ -176,7 +176,13 @@ func (s *Store) ForgetActivity(ctx context.Context, id activity.ID) error {
 			return fmt.Errorf("forget activity %s: %w", id, err)
 		}
 	}
-	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Cancelled, r.Forgotten, r.Inline = true, true, nil })
+	// The mark outlives every spot and dead letter that refers to a body.
+	mark := s.now().Add(bodySlack)
+	return s.changeRecord(ctx, id, func(r *ledger.Record) {
+		if r.Cancelled, r.Forgotten, r.Inline = true, true, nil; r.Forget.Before(mark) {
+			r.Forget = mark
+		}
+	})
 }
 
 // forgetPage is how many items ForgetActivity removes at a time.
@@ -209,6 +215,10 @@ func (s *Store) changeRecord(ctx context.Context, id activity.ID, f func(*ledger
 		r, old, err := s.record(ctx, id)
 		if err != nil {
 			return err
+		}
+		if r.ID != id {
+			// A pointer: only an activity that is not recorded yet was answered with this id.
+			return fmt.Errorf("change activity %s: %w", id, ledger.ErrNotFound)
 		}
 		before := r
 		if f(&r); r.Cancelled == before.Cancelled && r.Forgotten == before.Forgotten && r.Lost == before.Lost && r.Forget.Equal(before.Forget) {

@@ -200,5 +200,11 @@ func (s *Store) indexedDeadLetters(ctx context.Context, f deadletter.Filter, lis
 			items = append(items, it)
 		}
 	}
-	return s.deadLetters(ctx, f, items)
+	ls, err := s.deadLetters(ctx, f, items)
+	// A dead letter that was written twice may be in two parts, and belongs to one.
+	here := make(map[table.Key]bool, len(list))
+	for _, it := range list {
+		here[it.Key] = true
+	}
+	return slices.DeleteFunc(ls, func(l deadletter.DeadLetter) bool { return !here[hostIndexKey(l)] }), err
 }

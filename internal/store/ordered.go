@@ -41,12 +41,15 @@ func (s *Store) CreateOrdered(ctx context.Context, r ledger.Record, prev activit
 		if err != nil {
 			return ledger.Record{}, false, err
 		}
-		if before.taken && !before.record.CreatedAt.Before(since) {
-			return before.record, false, nil
-		}
 		own, err := s.slot(ctx, items, r.ID)
 		if err != nil {
 			return ledger.Record{}, false, err
+		}
+		if before.taken && !before.record.CreatedAt.Before(since) {
+			if own.taken && own.record.Fingerprint == r.Fingerprint && before.record.Fingerprint != r.Fingerprint {
+				return own.record, false, nil // the other was accepted without the table
+			}
+			return before.record, false, nil
 		}
 		if own.taken {
 			return own.record, false, nil

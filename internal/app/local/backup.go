@@ -174,7 +174,11 @@ func unpack(from io.Reader, places map[string]string) error {
 }
 
 func write(place string, from io.Reader) error {
-	f, err := os.OpenFile(place, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	// What is there may be a link, or have another mode.
+	if err := discard(place); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(place, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,8 @@ func (r Returner) page(ctx context.Context, key string, ls []DeadLetter) (int, e
 		switch k := known[i]; {
 		case !stillDead(k, l):
 			done = append(done, l)
+		case k.Record.ID == "":
+			// The record has ended, and with it whether the caller has cancelled the activity.
 		case l.Revives(now) && !k.Record.Cancelled && !k.Record.Forgotten:
 			p, rec := r.again(key, l, now)
 			spots, done = append(spots, p), append(done, l)

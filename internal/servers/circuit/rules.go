@@ -114,6 +114,15 @@ func (r Rules) LastQuick(n int) bool { return n == r.Checks+1 }
 // accepts other deliveries. n counts the waits that the head has had before.
 func (r Rules) HeldWait(n int) time.Duration { return r.wait(max(0, n)+1, true) }
 
+// Longest is how long a delivery may be under way that is given up after giveUp: one that dies
+// may be revived, and then has all of its time once more.
+func (r Rules) Longest(giveUp time.Duration) time.Duration {
+	if r.Revive <= 0 {
+		return giveUp
+	}
+	return giveUp + r.Revive + giveUp
+}
+
 // throttled is the least pause of a server that asks for its n-th pause in a row.
 func (r Rules) throttled(n int) time.Duration {
 	pause := r.Throttled

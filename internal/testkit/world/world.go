@@ -150,7 +150,7 @@ func New(t testing.TB, o Options) *World {
 	random := newRandom(o.Seed)
 	log := slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.DeadLetters = &DeadLetters{}
-	w.Redundancy = coalesce.Filter{Store: w.Store, Now: w.Now, Pending: o.Policy.GiveUp, Remember: 30 * 24 * time.Hour}
+	w.Redundancy = coalesce.Filter{Store: w.Store, Now: w.Now, Pending: o.Rules.Longest(o.Policy.GiveUp), Remember: 30 * 24 * time.Hour}
 	w.Limits = ratelimit.Limiter{Store: w.Store, Now: w.Now}
 	w.config = deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return queues(n) },
