@@ -70,7 +70,13 @@ func TestManyHangingHostsOfOneSiteDelayNoOthers(t *testing.T) {
 				}
 				tried := len(s.tried)
 				s.mu.Unlock()
-				if tried < 50 {
+				least := 50
+				if name == "each in an order" {
+					// Who finds no place is parked at once, and no schedule runs here that would
+					// release it: only the first to come are sure to be tried.
+					least = 20
+				}
+				if tried < least {
 					t.Errorf("%d hanging hosts were tried within a minute", tried)
 				}
 				cancel()
