@@ -194,6 +194,7 @@ func (c *cloud) operator() {
 		{"GET", "/v1/stats", ""}, {"GET", "/v1/servers", ""}, {"GET", "/v1/dead-letters", ""}, {"GET", "/v1/follows", ""},
 		{"PUT", "/v1/servers/slow.example", `{"rateLimit":{"perMinute":60}}`}, {"GET", "/v1/servers/slow.example", ""},
 		{"POST", "/v1/servers/spam.example/block", `{"reason":"spam"}`}, {"POST", "/v1/servers/spam.example/unblock", ""},
+		{"PUT", "/v1/webhooks/app", `{"url":"https://app.example/hook"}`}, {"DELETE", "/v1/webhooks/app", ""},
 	} {
 		var body []byte
 		if call.body != "" {
