@@ -64,16 +64,9 @@ func (x *expansion) flatten(ctx context.Context, msg message.Message, depth int)
 		}
 		x.items = append(x.items, item{activity: *msg.Activity, targets: msg.FanOut.Targets, chunk: size, cursor: msg.FanOut.Cursor, unrecorded: msg.Unrecorded})
 	case msg.Ref != nil:
-		if depth == maxDepth {
-			return fmt.Errorf("%w: claim checks %d deep", claimcheck.ErrDamaged, depth)
-		}
-		body, err := claimcheck.Get(ctx, x.Payloads, msg.Ref.ID, msg.Ref.Parts)
+		inner, err := x.behind(ctx, *msg.Ref, depth)
 		if err != nil {
 			return err
-		}
-		inner, err := message.Decode(body)
-		if err != nil {
-			return fmt.Errorf("%w: %w", claimcheck.ErrDamaged, err)
 		}
 		first := len(x.items)
 		if err := x.flatten(ctx, inner, depth+1); err != nil {
@@ -90,6 +83,22 @@ func (x *expansion) flatten(ctx context.Context, msg message.Message, depth int)
 		}
 	}
 	return nil
+}
+
+// behind is the message that a claim check stands for, which is itself behind depth others.
+func (v *invocation) behind(ctx context.Context, ref message.Ref, depth int) (message.Message, error) {
+	if depth == maxDepth {
+		return message.Message{}, fmt.Errorf("%w: claim checks %d deep", claimcheck.ErrDamaged, depth)
+	}
+	body, err := claimcheck.Get(ctx, v.Payloads, ref.ID, ref.Parts)
+	if err != nil {
+		return message.Message{}, err
+	}
+	m, err := message.Decode(body)
+	if err != nil {
+		return message.Message{}, fmt.Errorf("%w: %w", claimcheck.ErrDamaged, err)
+	}
+	return m, nil
 }
 
 // skip moves the cursors behind the first n deliveries, which were sent by an earlier

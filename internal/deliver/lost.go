@@ -17,7 +17,7 @@ import (
 // abandon moves a message that stands for whole activities to the dead-letter queue. The
 // recipients that no other message stands for are dead then.
 func (v *invocation) abandon(ctx context.Context, m queue.Received, msg message.Message, reason string, why error) (disposition, error) {
-	if err := v.lose(ctx, msg, outcome.Clean(reason+": "+why.Error(), 512)); err != nil {
+	if err := v.lose(ctx, msg, outcome.Clean(reason+": "+why.Error(), 512), 0); err != nil {
 		return disposition{}, err
 	}
 	return v.reject(ctx, m, reason, why)
@@ -25,24 +25,24 @@ func (v *invocation) abandon(ctx context.Context, m queue.Received, msg message.
 
 // lose records that the activities of a message were given up. A claim check names the first
 // of them only.
-func (v *invocation) lose(ctx context.Context, msg message.Message, why string) error {
+func (v *invocation) lose(ctx context.Context, msg message.Message, why string, depth int) error {
 	var errs []error
 	for _, inner := range msg.Batch {
-		errs = append(errs, v.lose(ctx, inner, why))
+		errs = append(errs, v.lose(ctx, inner, why, depth))
 	}
 	if msg.Activity != nil {
 		_, err := v.loseOne(ctx, msg.Activity.ID, why)
 		errs = append(errs, err)
 	}
 	if msg.Ref != nil {
-		inner, err := v.behind(ctx, *msg.Ref)
+		inner, err := v.behind(ctx, *msg.Ref, depth)
 		switch {
 		case err == nil:
 			if err := v.makeUpAll(ctx, inner); err != nil {
 				return err
 			}
-			return v.lose(ctx, inner, why)
-		case !errors.Is(err, claimcheck.ErrNotFound) && !errors.Is(err, claimcheck.ErrDamaged) && !errors.Is(err, message.ErrMalformed):
+			return v.lose(ctx, inner, why, depth+1)
+		case !errors.Is(err, claimcheck.ErrNotFound) && !errors.Is(err, claimcheck.ErrDamaged):
 			return err
 		}
 		first, _, _ := strings.Cut(msg.Ref.ID, "/")
@@ -55,15 +55,6 @@ func (v *invocation) lose(ctx context.Context, msg message.Message, why string) 
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// behind is the message that a claim check stands for.
-func (v *invocation) behind(ctx context.Context, ref message.Ref) (message.Message, error) {
-	body, err := claimcheck.Get(ctx, v.Payloads, ref.ID, ref.Parts)
-	if err != nil {
-		return message.Message{}, err
-	}
-	return message.Decode(body)
 }
 
 func (v *invocation) loseOne(ctx context.Context, id activity.ID, why string) (found bool, err error) {

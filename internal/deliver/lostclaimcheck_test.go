@@ -37,3 +37,18 @@ func TestWhoGivesUpAClaimCheckRecordsItsActivity(t *testing.T) {
 		t.Errorf("%s %v, %v", v.Status, v.Counts, err)
 	}
 }
+
+// TestAClaimCheckOfItselfIsGivenUp: what is damaged so does not end the process that gives it up.
+func TestAClaimCheckOfItselfIsGivenUp(t *testing.T) {
+	w := world.New(t, world.Options{})
+	ref := message.Ref{ID: string(w.Activity("Create").ID), Parts: 1}
+	body := world.Encode(t, message.Message{Ref: &ref})
+	if n, err := claimcheck.Put(t.Context(), w.Store, ref.ID, body, w.Now().Add(720*time.Hour)); err != nil || n != ref.Parts {
+		t.Fatal(n, err)
+	}
+	put(t, w, queue.Normal, message.Message{Ref: &ref})
+	w.Work()
+	if got := receive(t, w, queue.Normal.DeadLetter()); len(got) != 1 {
+		t.Errorf("%d messages are in the dead-letter queue, want 1", len(got))
+	}
+}
