@@ -47,7 +47,7 @@ func (u *unit) postpone(ctx context.Context, j *job) {
 		wait = asked
 	}
 	if policy.Circuit {
-		if s, decision := u.decision(j.target); decision == circuit.Wait && policy.Park {
+		if s, decision := u.decision(j.place); decision == circuit.Wait && policy.Park {
 			u.wait(j, s)
 			return
 		}
@@ -97,7 +97,7 @@ func (u *unit) learn(j *job) {
 	switch o := j.out; {
 	case o.Class == outcome.Gone && u.a.Type == "Delete":
 		// Some servers answer 410 to a Delete of an actor that they never saw.
-		u.Hosts.Observe(j.target, o)
+		u.Hosts.Observe(j.host, j.target.Inbox, o)
 	case o.Class == outcome.Gone:
 		u.Hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
 			return s.SaidGone(u.Rules, o.Err, now)
@@ -112,20 +112,23 @@ func (u *unit) learn(j *job) {
 		if ofInbox && o.HostFault() && o.Status != 0 {
 			return // the inbox's own circuit has this, and the host's learns nothing new
 		}
-		u.Hosts.Observe(j.target, o)
+		u.Hosts.Observe(j.host, j.target.Inbox, o)
 	}
 }
 
 // triesInbox reports whether j is the trial of an inbox with a circuit of its own.
 func (u *unit) triesInbox(j *job) bool {
-	s, _ := u.decision(j.target)
+	if !u.d.Trial {
+		return false
+	}
+	s, _ := u.decision(j.place)
 	_, whole := circuit.HostOf(s.Key)
-	return u.d.Trial && !whole && s.Trying(u.Now())
+	return !whole && s.Trying(u.Now())
 }
 
 // judge ends the trial of the server that j was released to try.
 func (u *unit) judge(j *job) {
-	s, _ := u.decision(j.target)
+	s, _ := u.decision(j.place)
 	if !s.Trying(u.Now()) {
 		return
 	}
@@ -148,10 +151,11 @@ func (u *unit) judge(j *job) {
 // its delivery was cancelled meanwhile.
 func (v *invocation) void(ctx context.Context, a activity.Activity, t activity.Target) error {
 	u := &unit{invocation: v, a: a}
-	if _, err := v.Hosts.LoadFor(ctx, false, []activity.Target{t, u.signed(t)}); err != nil {
+	place := u.place(t.Host(), t)
+	if _, err := v.Hosts.LoadFor(ctx, false, place); err != nil {
 		return err
 	}
-	s, _ := u.decision(t)
+	s, _ := u.decision(place)
 	if !s.Trying(v.Now()) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -49,7 +50,7 @@ func (u *unit) giveUpAt() time.Time {
 // look decides about each target by the state of its server.
 func (u *unit) look(ctx context.Context) error {
 	fresh := u.a.Ordered() || u.d.Trial
-	read, err := u.Hosts.LoadFor(ctx, fresh, append(u.targets(), u.signedTargets()...))
+	read, err := u.Hosts.LoadFor(ctx, fresh, u.places()...)
 	if err != nil {
 		return err
 	}
@@ -63,6 +64,14 @@ func (u *unit) look(ctx context.Context) error {
 	return nil
 }
 
+func (u *unit) places() []cache.Place {
+	ps := make([]cache.Place, len(u.jobs))
+	for i, j := range u.jobs {
+		ps[i] = j.place
+	}
+	return ps
+}
+
 func (u *unit) targets() []activity.Target {
 	ts := make([]activity.Target, len(u.jobs))
 	for i, j := range u.jobs {
@@ -73,7 +82,7 @@ func (u *unit) targets() []activity.Target {
 
 // meet decides whether a target is attempted, parked or refused.
 func (u *unit) meet(j *job) {
-	s, decision := u.decision(j.target)
+	s, decision := u.decision(j.place)
 	switch {
 	case decision == circuit.Refuse:
 		j.attempt, j.state = false, activity.Failed

@@ -28,8 +28,11 @@ func (u *unit) hasSlot(j *job) bool {
 // parked under its host to wait for one, the lot of its inbox would be empty and be closed,
 // and with it the inbox's circuit, whose checks would begin anew again and again.
 func (u *unit) onTrial(j *job) bool {
-	s, _ := u.decision(j.target)
-	return u.d.Trial && s.Trying(u.Now())
+	if !u.d.Trial {
+		return false
+	}
+	s, _ := u.decision(j.place)
+	return s.Trying(u.Now())
 }
 
 // lateSlot reports whether a delivery that has come too late for its slot may use another.

@@ -32,7 +32,7 @@ func (u *unit) mayComeBack(ctx context.Context) error {
 	if !until.After(now) {
 		return nil
 	}
-	if _, err := u.Hosts.LoadFor(ctx, false, u.targets()); err != nil {
+	if _, err := u.Hosts.LoadFor(ctx, false, u.places()...); err != nil {
 		return err
 	}
 	for _, j := range u.jobs {

@@ -13,6 +13,7 @@ import (
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/protocol"
+	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -26,6 +27,8 @@ type unit struct {
 	known ledger.Known
 	claim ledger.Claim
 	jobs  []*job
+	// keyMark marks the names of inboxes with this activity's key: see signed.
+	keyMark string
 	// ahead has those of the jobs that wait for a place of the queue.
 	ahead *ticket
 }
@@ -35,6 +38,7 @@ type job struct {
 	target   activity.Target
 	position int
 	host     string
+	place    cache.Place
 	attempts int // made so far, recorded or not
 	unsent   int // tries that ended before a request was made
 	tried    ledger.Tries
@@ -161,6 +165,7 @@ func (u *unit) list() {
 	u.jobs = nil
 	for i, t := range u.d.Targets {
 		j := &job{target: t, position: i, host: t.Host(), attempts: u.d.Attempts, unsent: u.d.Unsent}
+		j.place = u.place(j.host, t)
 		if u.single() {
 			j.position = u.d.Position
 		}

@@ -19,17 +19,18 @@ import (
 // signed returns t with the digest of this activity's key as the fragment of its inbox. No
 // inbox has a fragment, so the result has a state of its own.
 func (u *unit) signed(t activity.Target) activity.Target {
-	sum := sha256.Sum256([]byte(u.a.KeyID))
-	t.Inbox += "#key-" + hex.EncodeToString(sum[:6])
+	if u.keyMark == "" {
+		sum := sha256.Sum256([]byte(u.a.KeyID))
+		u.keyMark = "#key-" + hex.EncodeToString(sum[:6])
+	}
+	t.Inbox += u.keyMark
 	return t
 }
 
-func (u *unit) signedTargets() []activity.Target {
-	ts := u.targets()
-	for i, t := range ts {
-		ts[i] = u.signed(t)
-	}
-	return ts
+// place is where a delivery to a target goes: its inbox has a state, and that inbox with this
+// signing key has another.
+func (u *unit) place(host string, t activity.Target) cache.Place {
+	return cache.PlaceOf(host, t.Inbox, u.signed(t).Inbox)
 }
 
 // learnOfInbox notes what an attempt says about its inbox and signing key. Ordered
@@ -39,10 +40,9 @@ func (u *unit) learnOfInbox(j *job) {
 	if !u.route.Policy.Circuit || j.out.Try != outcome.Made {
 		return
 	}
-	now, inbox := u.Now(), circuit.InboxKey(j.target.Inbox)
-	signed := circuit.InboxKey(u.signed(j.target).Inbox)
 	switch j.out.Class {
 	case outcome.Unverified:
+		now, signed := u.Now(), circuit.InboxKey(u.signed(j.target).Inbox)
 		u.Hosts.ObserveUnder(signed, circuit.Unverified(j.out))
 		if u.Hosts.State(signed).Accepts(now) {
 			return
@@ -51,7 +51,7 @@ func (u *unit) learnOfInbox(j *job) {
 			return s.InboxFault(u.Rules, now)
 		}})
 	case outcome.Delivered:
-		for _, key := range []string{inbox, signed} {
+		for _, key := range j.place.Inboxes {
 			if s := u.Hosts.State(key); s.Streak > 0 || s.Unproven > 0 {
 				u.Hosts.ObserveUnder(key, circuit.Observation{Successes: 1})
 			}
@@ -64,8 +64,7 @@ func (u *unit) learnOfInbox(j *job) {
 // others are spared; ordered deliveries come all at once after a check.
 func (u *unit) unproven(j *job) []bound {
 	var bs []bound
-	for _, t := range []activity.Target{j.target, u.signed(j.target)} {
-		key := circuit.InboxKey(t.Inbox)
+	for _, key := range j.place.Inboxes {
 		if u.Hosts.State(key).Unproven > 0 {
 			bs = append(bs, bound{pool{host: key}, 1})
 		}
@@ -73,12 +72,8 @@ func (u *unit) unproven(j *job) []bound {
 	return bs
 }
 
-// decision returns what a delivery to a target has to do, and the state that decides: the
+// decision returns what a delivery to a place has to do, and the state that decides: the
 // host's, the inbox's, or that of the inbox and this signing key.
-func (u *unit) decision(t activity.Target) (circuit.State, circuit.Decision) {
-	now := u.Now()
-	if s, d := u.Hosts.Decision(t, now); d != circuit.Send {
-		return s, d
-	}
-	return u.Hosts.Decision(u.signed(t), now)
+func (u *unit) decision(p cache.Place) (circuit.State, circuit.Decision) {
+	return u.Hosts.Decision(p, u.Now())
 }

@@ -89,6 +89,9 @@ func refused(a outbound.Answer) bool {
 }
 
 func hasQuery(inbox string) bool {
+	if !strings.Contains(inbox, "?") {
+		return false
+	}
 	u, err := url.Parse(inbox)
 	return err == nil && u.RawQuery != ""
 }

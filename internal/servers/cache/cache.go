@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -31,6 +30,9 @@ type Hosts struct {
 
 	mu    sync.Mutex
 	known map[string]*host
+	// pending has those of known that Flush has to look at: all that are not steady. Flush
+	// follows each batch, and known may have thousands.
+	pending map[string]*host
 	// turn numbers questions to the store and saves, in order.
 	turn uint64
 }
@@ -65,13 +67,16 @@ const TTL = 5 * time.Second
 
 // New returns a cache of the states in store, each trusted for ttl.
 func New(store circuit.Store, rules circuit.Rules, ttl time.Duration, now func() time.Time, log *slog.Logger) *Hosts {
-	return &Hosts{store: store, rules: rules, now: now, ttl: ttl, log: log, slots: make(chan struct{}, savesAtOnce), known: make(map[string]*host)}
+	return &Hosts{store: store, rules: rules, now: now, ttl: ttl, log: log, slots: make(chan struct{}, savesAtOnce), known: make(map[string]*host), pending: make(map[string]*host)}
 }
 
 func (h *Hosts) view(key string, now time.Time) circuit.State {
 	k, ok := h.known[key]
 	if !ok {
 		return circuit.State{Key: key, Phase: circuit.Healthy}
+	}
+	if k.steady() {
+		return k.stored
 	}
 	s, _, _ := k.saving.apply(k.stored, h.rules, now)
 	s, _, _ = k.unsaved.apply(s, h.rules, now)
@@ -112,7 +117,7 @@ func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 	h.evict(now)
 	for _, key := range stale {
 		if k := h.entry(key, now); k.turn < turn {
-			k.keep(circuit.Of(found, key), now, turn)
+			h.keep(k, circuit.Of(found, key), now, turn)
 		}
 	}
 	return found, nil
@@ -123,8 +128,11 @@ func (h *Hosts) next() uint64 {
 	return h.turn
 }
 
-func (k *host) keep(s circuit.State, now time.Time, turn uint64) {
+func (h *Hosts) keep(k *host, s circuit.State, now time.Time, turn uint64) {
 	k.stored, k.loaded, k.turn = s, now, turn
+	if len(k.unsaved) > 0 && !k.steady() {
+		h.pending[s.Key] = k // its successes may change what another process has stored
+	}
 }
 
 func (h *Hosts) entry(key string, now time.Time) *host {
@@ -143,6 +151,7 @@ func (h *Hosts) evict(now time.Time) {
 	for key, k := range h.known {
 		if now.Sub(k.loaded) >= h.ttl && k.saved == nil && k.unsaved.plain() {
 			delete(h.known, key)
+			delete(h.pending, key)
 		}
 	}
 }
@@ -152,17 +161,34 @@ func (h *Hosts) Set(s circuit.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	h.entry(s.Key, now).keep(s, now, h.next())
+	h.keep(h.entry(s.Key, now), s, now, h.next())
 }
 
-// LoadFor loads the states of the targets' hosts. If a host has inboxes with states of
-// their own, it loads the states of the targets' inboxes, too. With fresh nothing comes
+// Place is where a delivery goes, by the keys of the states that decide about it.
+type Place struct {
+	host     string
+	families []string // of the domains above the host
+	Inboxes  []string // of the inbox, under each of its names
+}
+
+// PlaceOf returns the place of a host (activity.Target.Host), and of an inbox there under
+// each name that has a state of its own.
+func PlaceOf(host string, inboxes ...string) Place {
+	p := Place{host: circuit.HostKey(host), families: circuit.Families(host), Inboxes: make([]string, len(inboxes))}
+	for i, inbox := range inboxes {
+		p.Inboxes[i] = circuit.InboxKey(inbox)
+	}
+	return p
+}
+
+// LoadFor loads the states of the hosts of places. If a host has inboxes with states of
+// their own, it loads the states of the places' inboxes, too. With fresh nothing comes
 // from the cache. LoadFor returns the states of hosts that it has read.
-func (h *Hosts) LoadFor(ctx context.Context, fresh bool, ts []activity.Target) (map[string]circuit.State, error) {
-	hosts := map[string]bool{}
-	for _, t := range ts {
-		hosts[circuit.HostKey(t.Host())] = true
-		for _, key := range circuit.Families(t.Host()) {
+func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Place) (map[string]circuit.State, error) {
+	hosts := make(map[string]bool, len(places))
+	for _, p := range places {
+		hosts[p.host] = true
+		for _, key := range p.families {
 			hosts[key] = true
 		}
 	}
@@ -171,9 +197,11 @@ func (h *Hosts) LoadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 		return nil, err
 	}
 	inboxes := map[string]bool{}
-	for _, t := range ts {
-		if h.State(circuit.HostKey(t.Host())).InboxesUntil.After(h.now()) {
-			inboxes[circuit.InboxKey(t.Inbox)] = true
+	for _, p := range places {
+		if h.State(p.host).InboxesUntil.After(h.now()) {
+			for _, key := range p.Inboxes {
+				inboxes[key] = true
+			}
 		}
 	}
 	if len(inboxes) > 0 {
@@ -182,19 +210,26 @@ func (h *Hosts) LoadFor(ctx context.Context, fresh bool, ts []activity.Target) (
 	return read, err
 }
 
-// Decision returns what a delivery to a target has to do, and the state that decides: the
+// Decision returns what a delivery to a place has to do, and the state that decides: the
 // block of a domain above its host, or the host's state or, if the host accepts
 // deliveries, the inbox's.
-func (h *Hosts) Decision(t activity.Target, now time.Time) (circuit.State, circuit.Decision) {
-	for _, key := range circuit.Families(t.Host()) {
-		if s := h.State(key); s.Phase == circuit.Blocked {
+func (h *Hosts) Decision(p Place, now time.Time) (circuit.State, circuit.Decision) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	seen := h.now()
+	for _, key := range p.families {
+		if s := h.view(key, seen); s.Phase == circuit.Blocked {
 			return s, circuit.Refuse
 		}
 	}
-	s := h.State(circuit.HostKey(t.Host()))
-	if decision := s.Decision(now); decision != circuit.Send || !s.InboxesUntil.After(now) {
+	s := h.view(p.host, seen)
+	decision := s.Decision(now)
+	if !s.InboxesUntil.After(now) {
 		return s, decision
 	}
-	s = h.State(circuit.InboxKey(t.Inbox))
-	return s, s.Decision(now)
+	for i := 0; i < len(p.Inboxes) && decision == circuit.Send; i++ {
+		s = h.view(p.Inboxes[i], seen)
+		decision = s.Decision(now)
+	}
+	return s, decision
 }

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/circuit"
 )
@@ -73,6 +72,9 @@ func (u unsaved) apply(s circuit.State, r circuit.Rules, now time.Time) (after c
 
 // with returns u followed by another step.
 func (u unsaved) with(next step) unsaved {
+	if u.plain() && len(u) == 1 && next.Apply == nil {
+		return unsaved{{seen: u[0].seen.Then(next.seen)}}
+	}
 	all := make(unsaved, 0, len(u)+1)
 	for i, l := range append(u[:len(u):len(u)], next) {
 		last := len(all) - 1
@@ -86,6 +88,12 @@ func (u unsaved) with(next step) unsaved {
 		}
 	}
 	return all
+}
+
+// steady reports whether what was learnt of a server leaves its state as it is stored, now
+// and later. Of almost all servers that is so.
+func (k *host) steady() bool {
+	return k.unsaved.plain() && k.saving.plain() && k.stored.Steady()
 }
 
 // plain reports whether u is successes only, or nothing.
@@ -105,6 +113,9 @@ func (u unsaved) uncounted(s circuit.State, r circuit.Rules, now time.Time) bool
 // saveEvery after the last write. Late answers of a server that is down are
 // dropped.
 func (h *Hosts) worthSaving(k *host) bool {
+	if k.steady() {
+		return false
+	}
 	now := h.now()
 	after, _, _ := k.unsaved.apply(k.stored, h.rules, now)
 	if after != k.stored {
@@ -122,10 +133,10 @@ func (u unsaved) teaches() bool {
 	return slices.ContainsFunc(u, func(s step) bool { return s.Apply != nil })
 }
 
-// Observe counts the outcome of an attempt. If that opens a circuit, the state is
-// saved at once: every second that other processes do not know costs attempts.
-func (h *Hosts) Observe(t activity.Target, out outcome.Outcome) {
-	h.ObserveUnder(circuit.HostKey(t.Host()), circuit.Observation{}.Add(t.Inbox, out))
+// Observe counts the outcome of an attempt at an inbox of a host. If that opens a circuit,
+// the state is saved at once: every second that other processes do not know costs attempts.
+func (h *Hosts) Observe(host, inbox string, out outcome.Outcome) {
+	h.ObserveUnder(circuit.HostKey(host), circuit.Observation{}.Add(inbox, out))
 }
 
 // ObserveUnder counts attempts for the state of any key.
@@ -133,8 +144,8 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	now := h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	before := h.view(key, now)
 	k := h.entry(key, now)
+	before := h.view(key, now)
 	if o.Failures > 0 {
 		k.accepted = time.Time{}
 	}
@@ -142,6 +153,10 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 		k.unsaved, k.began = nil, now
 	}
 	k.unsaved = k.unsaved.with(step{seen: o})
+	if k.steady() {
+		return
+	}
+	h.pending[key] = k
 	after := h.view(key, now)
 	if before.Decision(now) != after.Decision(now) || before.InboxesUntil != after.InboxesUntil {
 		h.begin(key, k)
@@ -159,6 +174,7 @@ func (h *Hosts) Learn(key string, l Lesson) {
 	}
 	k := h.entry(key, now)
 	k.unsaved = k.unsaved.with(step{Lesson: l})
+	h.pending[key] = k
 	h.begin(key, k)
 }
 
@@ -261,9 +277,12 @@ func (h *Hosts) share(ctx context.Context, base circuit.State, u unsaved) (circu
 func (h *Hosts) Flush(ctx context.Context) error {
 	h.mu.Lock()
 	var keys []string
-	for key, k := range h.known {
-		if k.saved != nil || h.worthSaving(k) {
+	for key, k := range h.pending {
+		switch {
+		case k.saved != nil, h.worthSaving(k):
 			keys = append(keys, key)
+		case k.steady():
+			delete(h.pending, key)
 		}
 	}
 	h.mu.Unlock()

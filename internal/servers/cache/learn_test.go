@@ -80,7 +80,7 @@ func TestB8LearningTakesNoTimeAndOneSaveForAll(t *testing.T) {
 	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
 		start, key := time.Now(), circuit.HostKey(anyHost)
 		for i := range 1000 {
-			h.Observe(target, fine)
+			h.Observe(target.Host(), target.Inbox, fine)
 			h.Learn(key, pause(h, start.Add(time.Duration(i+1)*time.Second)))
 			if h.State(key).Phase != circuit.Paused {
 				t.Fatalf("after lesson %d the process thinks it is %s", i, h.State(key).Phase)
@@ -109,23 +109,23 @@ func TestLessonsAndAttemptsKeepTheirOrder(t *testing.T) {
 			learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
 				key := circuit.HostKey(anyHost)
 				s.states[key] = circuit.State{Key: key, Phase: circuit.HalfOpen, Parked: true, Version: "v0"}
-				if _, err := h.LoadFor(t.Context(), true, []activity.Target{target}); err != nil {
+				if _, err := h.LoadFor(t.Context(), true, placeOf(target)); err != nil {
 					t.Fatal(err)
 				}
 				passed := Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State { return s.TrialPassed(h.rules, time.Now()) }}
 				if !after {
-					h.Observe(target, fine)
+					h.Observe(target.Host(), target.Inbox, fine)
 				}
 				h.Learn(key, passed)
 				if after {
-					h.Observe(target, fine)
+					h.Observe(target.Host(), target.Inbox, fine)
 				}
 				if err := h.Flush(t.Context()); err != nil {
 					t.Error(err)
 				}
 				// A success alone is not written: a failure tells what it weighs.
 				time.Sleep(saveEvery)
-				h.Observe(target, outcome.Outcome{Class: outcome.Retry, Status: 500})
+				h.Observe(target.Host(), target.Inbox, outcome.Outcome{Class: outcome.Retry, Status: 500})
 				if err := h.Flush(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -143,7 +143,7 @@ func TestWhatCouldNotBeSavedIsKept(t *testing.T) {
 		key := circuit.HostKey(anyHost)
 		s.broken = true
 		for range 3 {
-			h.Observe(target, fault)
+			h.Observe(target.Host(), target.Inbox, fault)
 		}
 		h.Learn(key, pause(h, time.Now().Add(time.Hour)))
 		if err := h.Flush(t.Context()); err != nil {

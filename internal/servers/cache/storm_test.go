@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/circuit"
 )
@@ -68,7 +67,7 @@ func TestAStormOfAnswersCostsOneWriteASecond(t *testing.T) {
 			if n%3 == 0 {
 				o = outcome.Outcome{Class: outcome.Retry, Status: 500}
 			}
-			h.Observe(activity.Target{Inbox: fmt.Sprintf("https://%s/%d", anyHost, n%7)}, o)
+			h.Observe(anyHost, fmt.Sprintf("https://%s/%d", anyHost, n%7), o)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

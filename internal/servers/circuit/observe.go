@@ -65,6 +65,11 @@ func (s State) counts(o Observation) bool {
 	return o.Failures > 0 || s.Streak > 0 || s.Throttles > 0 || s.Unproven > 0
 }
 
+// Steady reports whether successes alone change nothing in s, now or later.
+func (s State) Steady() bool {
+	return (s.Phase == Healthy || s.Phase == "" || s.Phase == Recovering) && !s.counts(Observation{})
+}
+
 // stale reports whether the window is over.
 func (s State) stale(r Rules, now time.Time) bool {
 	return s.Window.Start.IsZero() || now.Sub(s.Window.Start) >= r.Window
