@@ -70,7 +70,7 @@ type Ports struct {
 	Keys *keys.Ring
 	// Faster is keys.Options.Faster.
 	Faster func(crypto.Signer) crypto.Signer
-	// Now is the clock; default time.Now.
+	// Now is the clock; default the wall clock.
 	Now func() time.Time
 	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
 	Random func() float64
@@ -90,10 +90,16 @@ type BusEvent struct {
 
 func (p Ports) now() func() time.Time {
 	if p.Now == nil {
-		return time.Now
+		return Wall
 	}
 	return p.Now
 }
+
+// Wall is the wall clock. Go's times have the monotonic clock, too, and compare by it; but
+// that clock stops while a Lambda is frozen and while a laptop sleeps. A process that wakes
+// up would trust what it knew of hosts and keys before, and leases that others know to be
+// over.
+func Wall() time.Time { return time.Now().Round(0) }
 
 func (p Ports) random() func() float64 {
 	if p.Random == nil {

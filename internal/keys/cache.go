@@ -38,7 +38,7 @@ func (c *cache[V]) get(id string) (v V, ok bool) {
 		return v, false
 	}
 	e := el.Value.(entry[V])
-	if !e.until.After(c.now()) {
+	if left := e.until.Sub(c.now()); left <= 0 || left > 2*c.ttl { // the latter: the clock was set back
 		c.remove(el)
 		return v, false
 	}

@@ -90,6 +90,28 @@ func TestB26AKeyReplacedElsewhereIsNoticedWithinSeconds(t *testing.T) {
 	w.ring.Doubt("unknown")
 }
 
+// TestAReplacedKeyIsNoticedWithinSecondsThoughTheClockWasSetBack: a key that was read an hour
+// ahead is not trusted for an hour.
+func TestAReplacedKeyIsNoticedWithinSecondsThoughTheClockWasSetBack(t *testing.T) {
+	w := newWorld(t, keys.Options{})
+	other := keys.New(w.shelf, w.sealer, keys.Options{Now: func() time.Time { return w.clock }})
+	for range 2 {
+		_, e, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Put(t.Context(), id, pkcs8(t, e)); err != nil {
+			t.Fatal(err)
+		}
+		signer, err := w.ring.SigningKey(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verify(t, signer, e.Public())
+		w.clock = w.clock.Add(-time.Hour)
+	}
+}
+
 // TestAKeyReplacedWhileTheOldOneIsOpenedIsNotCached: a reader that is slower
 // than the writer must not leave the old key behind.
 func TestAKeyReplacedWhileTheOldOneIsOpenedIsNotCached(t *testing.T) {

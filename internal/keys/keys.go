@@ -229,7 +229,7 @@ func (r *Ring) Known(ctx context.Context, id string) (bool, error) {
 // key that another process has replaced or removed is noticed after Recheck, or
 // at once after Doubt. While the store is away, the key that is held is used.
 func (r *Ring) SigningKey(ctx context.Context, id string) (crypto.Signer, error) {
-	if h, ok := r.opened.get(id); ok && r.o.Now().Sub(h.checked) < r.o.Recheck {
+	if h, ok := r.opened.get(id); ok && r.o.Now().Sub(h.checked).Abs() < r.o.Recheck {
 		return h.signer, nil
 	}
 	// The first caller's cancellation must not fail the others.

@@ -174,7 +174,7 @@ func portsOf(cfg aws.Config, kind config.Queueing, q config.Queues, t config.Tab
 	return app.Ports{
 		Table: dynamodb.New(records, t.Name),
 		Queue: func(n queue.Name) queue.Queue { return queues[n] },
-		Log:   log, Now: time.Now,
+		Log:   log, Now: app.Wall,
 	}, nil
 }
 

@@ -99,7 +99,7 @@ func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 	var stale []string
 	h.mu.Lock()
 	for _, key := range keys {
-		if k, ok := h.known[key]; fresh || !ok || now.Sub(k.loaded) >= h.ttl {
+		if k, ok := h.known[key]; fresh || !ok || lasted(k.loaded, now, h.ttl) {
 			stale = append(stale, key)
 		}
 	}
@@ -122,6 +122,11 @@ func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 	}
 	return found, nil
 }
+
+// lasted reports whether what began at a time has lasted for d. It has, too, if the clock
+// was set back by more than d since: until the clock is again where it was, nothing tells
+// how old it is.
+func lasted(since, now time.Time, d time.Duration) bool { return now.Sub(since).Abs() >= d }
 
 func (h *Hosts) next() uint64 {
 	h.turn++
@@ -149,7 +154,7 @@ func (h *Hosts) evict(now time.Time) {
 		return
 	}
 	for key, k := range h.known {
-		if now.Sub(k.loaded) >= h.ttl && k.saved == nil && k.unsaved.plain() {
+		if lasted(k.loaded, now, h.ttl) && k.saved == nil && k.unsaved.plain() {
 			delete(h.known, key)
 			delete(h.pending, key)
 		}

@@ -119,7 +119,7 @@ func (h *Hosts) worthSaving(k *host) bool {
 	now := h.now()
 	after, _, _ := k.unsaved.apply(k.stored, h.rules, now)
 	if after != k.stored {
-		return k.unsaved.teaches() || now.Sub(k.written) >= saveEvery ||
+		return k.unsaved.teaches() || lasted(k.written, now, saveEvery) ||
 			after.Decision(now) != k.stored.Decision(now) || after.InboxesUntil != k.stored.InboxesUntil
 	}
 	if !k.unsaved.plain() && !k.unsaved.teaches() {
@@ -149,7 +149,7 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	if o.Failures > 0 {
 		k.accepted = time.Time{}
 	}
-	if k.unsaved.plain() && now.Sub(k.began) >= h.rules.Window {
+	if k.unsaved.plain() && lasted(k.began, now, h.rules.Window) {
 		k.unsaved, k.began = nil, now
 	}
 	k.unsaved = k.unsaved.with(step{seen: o})

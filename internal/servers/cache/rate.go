@@ -16,7 +16,7 @@ func (h *Hosts) Accepted(name string) {
 	defer h.mu.Unlock()
 	now := h.now()
 	k := h.entry(circuit.HostKey(name), now)
-	if now.Sub(k.minute) >= time.Minute {
+	if lasted(k.minute, now, time.Minute) {
 		k.minute, k.last, k.count = now, k.count, 0
 	}
 	k.count++
