@@ -57,7 +57,7 @@ func (u *unit) postpone(ctx context.Context, j *job) {
 		j.state, j.next = activity.Retrying, now.Add(wait)
 	case policy.Park && u.a.Ordered():
 		j.state, j.lot, j.hold = activity.Parked, circuit.HostKey(j.host), true
-		j.due = now.Add(u.Rules.HeldWait(j.tries() - policy.Tries))
+		j.due = now.Add(u.Rules.HeldWait(j.tries()-policy.Tries, now.Sub(u.dueSince())))
 		j.next = j.due
 	case policy.Park && j.out.Class == outcome.Unverified:
 		j.state, j.lot = activity.Parked, circuit.InboxKey(u.signed(j.target).Inbox)

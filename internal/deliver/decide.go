@@ -34,9 +34,12 @@ func (u *unit) decide(ctx context.Context) error {
 	return u.limit(ctx)
 }
 
-// giveUpAt is when the delivery is too old. The caller's delay does not count, nor does the
+// giveUpAt is when the delivery is too old.
+func (u *unit) giveUpAt() time.Time { return u.dueSince().Add(u.route.Policy.GiveUp) }
+
+// dueSince is when the delivery became due. The caller's delay does not count, nor does the
 // time before a dead delivery was revived.
-func (u *unit) giveUpAt() time.Time {
+func (u *unit) dueSince() time.Time {
 	begin := u.a.CreatedAt
 	if due := u.known.Record.DueAt; due.After(begin) {
 		begin = due
@@ -44,7 +47,7 @@ func (u *unit) giveUpAt() time.Time {
 	if u.d.Since.After(begin) {
 		begin = u.d.Since
 	}
-	return begin.Add(u.route.Policy.GiveUp)
+	return begin
 }
 
 // look decides about each target by the state of its server.

@@ -160,3 +160,28 @@ func TestAHostThatIsBackGetsALongGroupInOrderAndQuickly(t *testing.T) {
 	}
 	checkOrder(t, w, []line{l})
 }
+
+// TestChecksOfItsServerUseUpNoQuickWaitOfAGroup was found by the simulation: the head of a
+// group, parked under its server, is the trial of each check. Once another inbox had
+// shown the server to be well, those trials counted as waits that the head had had by
+// itself. So after half an hour its next try was a day away.
+func TestChecksOfItsServerUseUpNoQuickWaitOfAGroup(t *testing.T) {
+	for other := range 8 {
+		w := world.New(t, world.Options{})
+		const stuck = "https://mixed.example/stuck"
+		w.Servers.Script(stuck, world.Answers(500))
+		a := w.Activity("Update")
+		a.OrderingKey = "a"
+		held := w.Send(a, stuck)
+		before := time.Duration(7*other) * time.Minute
+		w.Run(before, time.Second)
+		w.Send(w.Activity("Create"), "https://mixed.example/other")
+		w.Run(time.Hour-before, time.Second)
+		tries := w.States(held)[stuck].Attempts
+		w.Servers.Script(stuck, nil)
+		w.Run(100*time.Minute, time.Second)
+		if s := w.States(held)[stuck]; s.State != activity.Delivered {
+			t.Errorf("another inbox had a delivery after %s: %s after %d tries in an hour, next at %s", before, s.State, tries, s.NextAttemptAt.Sub(w.Now()))
+		}
+	}
+}

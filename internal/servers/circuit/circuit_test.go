@@ -314,9 +314,6 @@ func TestALotOfHeldGroupsIsLookedAtNowAndThen(t *testing.T) {
 	}
 	now := s.CheckAt
 	for i, want := range []time.Duration{5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, day, day} {
-		if got := rules.HeldWait(i); got != want {
-			t.Errorf("the head of a group waits %s after %d waits, want %s", got, i, want)
-		}
 		_, s = s.NextRelease(rules, now)
 		if s = s.Stuck(rules, now); s.Phase != Healthy || s.CheckAt.Sub(now) != want {
 			t.Fatalf("look %d: next after %s, want %s", i, s.CheckAt.Sub(now), want)
@@ -325,6 +322,27 @@ func TestALotOfHeldGroupsIsLookedAtNowAndThen(t *testing.T) {
 	}
 	if again := s.Hold(rules, now); again != s {
 		t.Errorf("another group changes the state: %+v", again)
+	}
+}
+
+func TestTheHeadOfAGroupHasQuickWaitsForAsLongAsTheyTake(t *testing.T) {
+	age := 75 * time.Second // of the tries before
+	for n, want := range []time.Duration{5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, day, day} {
+		got := rules.HeldWait(n, age)
+		if got != want {
+			t.Errorf("the head of a group waits %s after %d waits, want %s", got, n, want)
+		}
+		age += got
+	}
+	for age, want := range map[time.Duration]time.Duration{
+		-time.Hour: 45 * time.Minute, 0: 45 * time.Minute, 124 * time.Minute: 45 * time.Minute, 125 * time.Minute: day, 6 * day: day,
+	} {
+		if got := rules.HeldWait(100, age); got != want {
+			t.Errorf("a head that has been due for %s waits %s after many tries, want %s", age, got, want)
+		}
+	}
+	if got := rules.HeldWait(-5, 6*day); got != 5*time.Minute {
+		t.Errorf("a head that has waited elsewhere for days waits %s at first", got)
 	}
 }
 

@@ -111,8 +111,21 @@ func (r Rules) quick(n int) bool { return n <= r.Checks }
 func (r Rules) LastQuick(n int) bool { return n == r.Checks+1 }
 
 // HeldWait is the back-off of the head of an ordered group that fails at a server which
-// accepts other deliveries. n counts the waits that the head has had before.
-func (r Rules) HeldWait(n int) time.Duration { return r.wait(max(0, n)+1, true) }
+// accepts other deliveries. n counts the waits that the head has had before, and age is how
+// long it has been due. The checks of its server and of its inbox make tries, too, which count
+// as waits. So no wait is longer than the last quick one until age is that of a head that has
+// had all of them.
+func (r Rules) HeldWait(n int, age time.Duration) time.Duration {
+	n = max(0, n)
+	var quick time.Duration
+	for i := 1; i <= r.Checks; i++ {
+		quick += r.wait(i, true)
+	}
+	if age < quick {
+		n = min(n, r.Checks-1)
+	}
+	return r.wait(n+1, true)
+}
 
 // Longest is how long a delivery may be under way that is given up after giveUp: one that dies
 // may be revived, and then has all of its time once more.

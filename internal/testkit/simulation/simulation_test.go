@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +18,6 @@ var (
 	runFor  = flag.Duration("simulate.for", 0, "how long TestSimulate begins new seeds, instead of a number")
 	failing = flag.Int("simulate.failing", 3, "after how many failing seeds TestSimulate stops")
 	promise = flag.String("simulate.only", "", "the one kind of promise to look at, such as doubled")
-	without = flag.String("simulate.without", "", "kinds of promises not to look at, such as doubled,late")
 	shrink  = flag.Duration("simulate.shrink", 2*time.Minute, "how long TestSimulate shortens a story")
 	calls   = flag.Bool("simulate.calls", false, "tell every call of the shortened story, too")
 )
@@ -29,11 +27,7 @@ var (
 const fixed = 30
 
 // regressions are seeds that once broke a promise.
-var regressions = []uint64{257770807733, 700105, 700110, 800006, 900065, 900148, 920037, 930012, 6456335889, 949071308317, 1085452003311, 5551340, 77120196}
-
-// unkept are promises that fedpost is known to break still. They are looked at by
-// TestSimulate.
-var unkept = []string{}
+var regressions = []uint64{257770807733, 700105, 700110, 800006, 900065, 900148, 920037, 930012, 6456335889, 949071308317, 1085452003311, 5551340, 77120196, 627439253258, 309042644711}
 
 func TestSimulation(t *testing.T) {
 	if underRace {
@@ -56,7 +50,7 @@ func TestSimulation(t *testing.T) {
 
 func check(t *testing.T, sc Scenario) {
 	t.Helper()
-	if r := Run(t, sc); r.Violation != nil && !slices.Contains(unkept, r.Violation.Kind) {
+	if r := Run(t, sc); r.Violation != nil {
 		t.Errorf("%s", Shrink(t, r, 30*time.Second))
 	}
 }
@@ -73,7 +67,7 @@ func TestSimulate(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
 	}
-	only, ignored = *promise, strings.Split(*without, ",")
+	only = *promise
 	fmt.Printf("seeds from %d\n", first)
 	began, found := time.Now(), map[string]int{}
 	var span time.Duration
