@@ -41,7 +41,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 		About: func(a activity.Activity) events.About { return deliver.About(protocols, a) },
 	}
 	lot := p.lot(circuit)
-	dead := deadletter.Returner{Store: s, Ledger: s, Lot: lot, GiveUp: protocols.GiveUp}
+	dead := deadletter.Returner{Store: s, Ledger: s, Lot: lot, Log: p.Log, GiveUp: protocols.GiveUp}
 	notes := enqueue.Notes{Noter: p.coalesce(pol, circuit), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
 		Servers: s, Events: s, Forward: p.forward(), Lot: lot, Dead: dead,

@@ -77,8 +77,10 @@ func (l Limits) Complete() Limits {
 	return l
 }
 
-// DefaultRetention is how long records are kept after an activity is due.
-const DefaultRetention = 30 * 24 * time.Hour
+// DefaultRetention is how long records are kept after an activity is due. That is longer
+// than the 7 days in which a delivery is tried and the 30 days in which a dead one may come
+// back to life, which it does only while its record says that nobody has cancelled it.
+const DefaultRetention = 40 * 24 * time.Hour
 
 // Options of a Service. Noter, Meter and Priorities may be left out.
 type Options struct {

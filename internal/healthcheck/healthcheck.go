@@ -44,10 +44,11 @@ type Finisher interface {
 
 // Returner parks deliveries again that died because their server was down.
 type Returner interface {
-	// ParkAgain parks up to n dead deliveries to a host again, which died at or after
-	// since, and returns how many; fewer than n if there are no more. They are either
-	// those of ordered activities, or the others.
-	ParkAgain(ctx context.Context, host string, ordered bool, since time.Time, n int) (int, error)
+	// ParkAgain parks dead deliveries to a host again, which died at or after since: those
+	// of a page of up to n, after a cursor, that are to be revived. They are either those
+	// of ordered activities, or the others. It returns how many it has parked; next is
+	// empty after the last page.
+	ParkAgain(ctx context.Context, host string, ordered bool, since time.Time, cursor string, n int) (parked int, next string, err error)
 }
 
 // Meter counts for metrics.

@@ -31,16 +31,15 @@ func (r *Runner) reviving(s circuit.State) bool {
 // revive parks up to most dead deliveries again, fewer if the run ends.
 func (r *Runner) revive(ctx context.Context, s circuit.State, ordered bool, since time.Time, most int) (parked int, err error) {
 	host, _ := circuit.HostOf(s.Key)
-	for parked < most {
+	for cursor := ""; parked < most; {
 		if r.late(ctx) {
 			err = errLate
 			break
 		}
-		n := min(reviveAtOnce, most-parked)
 		var some int
-		some, err = r.Dead.ParkAgain(ctx, host, ordered, since, n)
+		some, cursor, err = r.Dead.ParkAgain(ctx, host, ordered, since, cursor, min(reviveAtOnce, most-parked))
 		parked += some
-		if err != nil || some < n {
+		if err != nil || cursor == "" {
 			break
 		}
 	}

@@ -92,9 +92,9 @@ func values(m map[table.Key]table.Item) []table.Item {
 	return items
 }
 
-// errNoBody says that the body of an item's activity is stored apart, and is missing.
+// errNoBody says that the body of an item's activity is stored apart, and cannot be read.
 func errNoBody(id activity.ID) error {
-	return fmt.Errorf("a part of the body of activity %s is missing", id)
+	return fmt.Errorf("a part of the body of activity %s is missing or damaged", id)
 }
 
 func packBody(id activity.ID, body string) ([]table.Item, error) {
@@ -112,7 +112,7 @@ func packBody(id activity.ID, body string) ([]table.Item, error) {
 }
 
 // bodies returns the bodies that are stored apart. parts has the number of parts
-// for each activity. A body of which a part is missing is left out.
+// for each activity. A body of which a part is missing or damaged is left out.
 func (s *Store) bodies(ctx context.Context, parts map[activity.ID]int) (map[activity.ID]string, error) {
 	var keys []table.Key
 	for id, n := range parts {
@@ -139,10 +139,9 @@ func (s *Store) bodies(ctx context.Context, parts map[activity.ID]int) (map[acti
 			continue
 		}
 		var body string
-		if err := parkedPacking.unpack(whole, &body); err != nil {
-			return nil, err
+		if parkedPacking.unpack(whole, &body) == nil {
+			bodies[id] = body
 		}
-		bodies[id] = body
 	}
 	return bodies, nil
 }

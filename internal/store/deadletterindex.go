@@ -43,11 +43,13 @@ func hostIndexPart(l deadletter.DeadLetter) string {
 
 func hostIndexPK(host string, shard int) string { return fmt.Sprintf("DH#%s#%d", keyName(host), shard) }
 
-func hostIndexKey(l deadletter.DeadLetter) table.Key {
+func hostIndexKey(l deadletter.DeadLetter) table.Key { return hostIndexKeyIn(hostIndexPart(l), l) }
+
+func hostIndexKeyIn(part string, l deadletter.DeadLetter) table.Key {
 	n := l.Name()
 	return table.Key{
 		PK: hostIndexPK(l.Host(), shard(string(n.Activity), deadLetterShards)),
-		SK: fmt.Sprintf("%s#%s#%s#%06d#%04d#%06d", hostIndexPart(l), n.Day, n.Activity, n.Chunk, n.Position, n.Generation),
+		SK: fmt.Sprintf("%s#%s#%s#%06d#%04d#%06d", part, n.Day, n.Activity, n.Chunk, n.Position, n.Generation),
 	}
 }
 
@@ -130,6 +132,38 @@ func (s *Store) Revivable(ctx context.Context, host string, ordered bool, since 
 	return s.walkHostIndex(ctx, deadletter.Filter{Host: host, Since: since}, []string{part}, cursor, limit)
 }
 
+// LeaveDead implements deadletter.Store. What is still written of a dead letter that is
+// damaged stays as it is, and its item of the index changes its part.
+func (s *Store) LeaveDead(ctx context.Context, ls []deadletter.DeadLetter) error {
+	var whole []deadletter.DeadLetter
+	moved, old := map[table.Key]table.Item{}, map[table.Key]bool{}
+	for _, l := range ls {
+		for _, part := range []string{revives, revivesInOrder} {
+			if l.Damaged != nil || part == hostIndexPart(l) {
+				old[hostIndexKeyIn(part, l)] = true
+			}
+		}
+		if l.Damaged != nil {
+			key := hostIndexKeyIn(staysDead, l)
+			moved[key] = table.Item{Key: key, Data: indexedType(l.Activity.Type), Expires: l.Forget}
+			continue
+		}
+		l.Delivery.Revive = time.Time{}
+		whole = append(whole, l)
+	}
+	err := s.t.PutAll(ctx, values(moved))
+	if len(whole) > 0 {
+		err = errors.Join(err, s.AddDeadLetters(ctx, whole))
+	}
+	if err == nil {
+		err = s.t.DeleteAll(ctx, distinct(old))
+	}
+	if err != nil {
+		return fmt.Errorf("leave dead what is not revived: %w", err)
+	}
+	return nil
+}
+
 // walkHostIndex goes through some parts of a host's index from a cursor on, until it has
 // limit dead letters or has read deadLetterReads items.
 func (s *Store) walkHostIndex(ctx context.Context, f deadletter.Filter, parts []string, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
@@ -200,11 +234,11 @@ func (s *Store) indexedDeadLetters(ctx context.Context, f deadletter.Filter, lis
 			items = append(items, it)
 		}
 	}
-	ls, err := s.deadLetters(ctx, f, items)
+	ls, err := s.deadLetters(ctx, f, items, f.Host)
 	// A dead letter that was written twice may be in two parts, and belongs to one.
 	here := make(map[table.Key]bool, len(list))
 	for _, it := range list {
 		here[it.Key] = true
 	}
-	return slices.DeleteFunc(ls, func(l deadletter.DeadLetter) bool { return !here[hostIndexKey(l)] }), err
+	return slices.DeleteFunc(ls, func(l deadletter.DeadLetter) bool { return l.Damaged == nil && !here[hostIndexKey(l)] }), err
 }

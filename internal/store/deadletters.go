@@ -85,7 +85,7 @@ func (s *Store) deadLettersNamed(ctx context.Context, f deadletter.Filter, names
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
-	return s.deadLetters(ctx, f, values(found))
+	return s.deadLetters(ctx, f, values(found), "")
 }
 
 // RemoveDeadLetters implements deadletter.Store.
@@ -94,6 +94,9 @@ func (s *Store) RemoveDeadLetters(ctx context.Context, ls []deadletter.DeadLette
 	for _, l := range ls {
 		keys[deadLetterKey(l.Name())] = true
 		keys[hostIndexKey(l)] = true
+		if l.Damaged != nil {
+			keys[hostIndexKeyIn(staysDead, l)] = true
+		}
 	}
 	if err := s.t.DeleteAll(ctx, distinct(keys)); err != nil {
 		return fmt.Errorf("remove dead letters: %w", err)
@@ -146,7 +149,7 @@ func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor str
 			if list, more, err = s.t.Query(ctx, r); err != nil {
 				return nil, "", fmt.Errorf("list dead letters: %w", err)
 			}
-			some, err := s.deadLetters(ctx, f, list)
+			some, err := s.deadLetters(ctx, f, list, "")
 			if err != nil {
 				return nil, "", err
 			}
@@ -234,33 +237,21 @@ func (s *Store) deadLetterPartitions(f deadletter.Filter) ([]deadLetterPartition
 	return yards, nil
 }
 
-// deadLetters reads a list of items, and returns the dead letters that f selects.
-func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []table.Item) ([]deadletter.DeadLetter, error) {
+// deadLetters reads a list of items, and returns the dead letters that f selects. host, if
+// not empty, is the host of all of them.
+func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []table.Item, host string) ([]deadletter.DeadLetter, error) {
 	var ls []deadletter.DeadLetter
 	apart := make(map[activity.ID]int)
 	for _, it := range list {
 		if s.expired(it) {
 			continue
 		}
-		var i deadLetterItem
-		if err := parkedPacking.unpack(it, &i); err != nil {
-			return nil, err
-		}
-		l := deadletter.DeadLetter{
-			Activity: i.Activity, Delivery: i.Delivery, Reason: i.Reason, Died: fromMillis(i.Died), Forget: it.Expires,
-		}
-		for _, r := range i.Last.recipients() {
-			l.Last = r
-		}
-		l.Last.Chunk = l.Delivery.Chunk
-		if len(l.Delivery.Targets) > 0 {
-			l.Last.Target = l.Delivery.Targets[0]
-		}
+		l, bodyParts := readDeadLetter(it, host)
 		if !f.Matches(l) {
 			continue
 		}
-		if i.Body > 0 {
-			apart[l.Activity.ID] = i.Body
+		if bodyParts > 0 {
+			apart[l.Activity.ID] = bodyParts
 		}
 		ls = append(ls, l)
 	}
@@ -269,16 +260,50 @@ func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []tab
 		return nil, err
 	}
 	for i, l := range ls {
-		if apart[l.Activity.ID] == 0 || l.Activity.Body != "" {
+		if apart[l.Activity.ID] == 0 || l.Activity.Body != "" || l.Damaged != nil {
 			continue
 		}
 		body, ok := bodies[l.Activity.ID]
 		if !ok && !s.forgotten(ctx, l.Activity.ID) {
-			return nil, errNoBody(l.Activity.ID)
+			ls[i].Damaged = errNoBody(l.Activity.ID)
 		}
 		ls[i].Activity.Body = body
 	}
 	return ls, nil
+}
+
+// readDeadLetter reads an item, and in how many parts its activity's body is kept apart.
+func readDeadLetter(it table.Item, host string) (l deadletter.DeadLetter, bodyParts int) {
+	var i deadLetterItem
+	if err := parkedPacking.unpack(it, &i); err != nil {
+		return damagedDeadLetter(it, host, err), 0
+	}
+	l = deadletter.DeadLetter{
+		Activity: i.Activity, Delivery: i.Delivery, Reason: i.Reason, Died: fromMillis(i.Died), Forget: it.Expires,
+	}
+	for _, r := range i.Last.recipients() {
+		l.Last = r
+	}
+	l.Last.Chunk = l.Delivery.Chunk
+	if len(l.Delivery.Targets) > 0 {
+		l.Last.Target = l.Delivery.Targets[0]
+	}
+	return l, i.Body
+}
+
+// damagedDeadLetter is what the key of an item says of a dead letter that cannot be read.
+func damagedDeadLetter(it table.Item, host string, err error) deadletter.DeadLetter {
+	l := deadletter.DeadLetter{Damaged: err, DamagedAt: host, Forget: it.Expires}
+	if f := strings.Split(it.PK, "#"); len(f) == 3 {
+		l.Died, _ = time.Parse(time.DateOnly, f[1]) // what is no day selects and names nothing
+	}
+	if f := strings.Split(it.SK, "#"); len(f) == 4 {
+		l.Activity.ID = activity.ID(f[0])
+		for i, n := range []*int{&l.Last.Chunk, &l.Last.Position, &l.Last.Generation} {
+			*n, _ = strconv.Atoi(f[1+i])
+		}
+	}
+	return l
 }
 
 // A cursor is the partition and sort key to go on after.

@@ -43,6 +43,9 @@ func shown(l deadletter.DeadLetter) contract.DeadLetter {
 	if n := l.Last.Target.Stands; n > 1 {
 		d.Recipients = n
 	}
+	if l.Damaged != nil {
+		d.Reason, d.LastError = "damaged", outcome.Text("the dead letter cannot be read whole, and so not be retried: "+l.Damaged.Error())
+	}
 	return d
 }
 

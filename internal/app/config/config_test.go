@@ -296,7 +296,7 @@ func TestTheDefaultsAreThoseOfTheDomain(t *testing.T) {
 	if err != nil || policy != retry.ActivityPub() {
 		t.Errorf("policy %+v, %v", policy, err)
 	}
-	if got, want := c.Circuit.Rules(policy.GiveUp), (circuit.Rules{}).Complete(); !reflect.DeepEqual(got, want) {
+	if got, want := c.Circuit.Rules(policy.GiveUp), circuit.Default(); !reflect.DeepEqual(got, want) {
 		t.Errorf("rules\n%+v, want\n%+v", got, want)
 	}
 	if c.Limits.Retention != enqueue.DefaultRetention {

@@ -34,7 +34,7 @@ func (c *Circuit) defaults() {
 	r := circuit.Default()
 	*c = Circuit{
 		Streak: r.OpenAfter, Share: r.OpenShare, Sample: r.OpenSample, Window: r.Window,
-		First: r.CheckFirst, Step: r.CheckStep, Slow: r.CheckSlow, Ramp: r.RampEvery, MaxPause: r.MaxPause,
+		First: r.CheckFirst, Step: r.CheckStep, Slow: r.CheckSlow, Ramp: r.RampEvery, MaxPause: r.MaxPause, Revive: r.Revive,
 	}
 }
 

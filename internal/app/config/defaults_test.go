@@ -31,7 +31,7 @@ func TestASettingThatIsNotSetHasTheDomainsDefault(t *testing.T) {
 	if err := From(&c, map[string]string{"CIRCUIT_STREAK": "9", "MAX_DELAY": "0s"}); err != nil {
 		t.Fatal(err)
 	}
-	if c.Circuit.Streak != 9 || c.Circuit.Sample != 10 || c.Limits.Delay != 0 || c.Limits.Retention != 30*24*time.Hour {
+	if c.Circuit.Streak != 9 || c.Circuit.Sample != 10 || c.Limits.Delay != 0 || c.Limits.Retention != 40*24*time.Hour || c.Circuit.Revive != 30*24*time.Hour {
 		t.Errorf("%+v", c)
 	}
 }

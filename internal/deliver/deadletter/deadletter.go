@@ -31,14 +31,23 @@ type DeadLetter struct {
 	Died   time.Time
 	// Forget is when the dead letter may be dropped.
 	Forget time.Time
+	// Damaged, if not nil, says why the dead letter cannot be read whole, and so never be
+	// sent. It has a name, the day of the death and, if it was found by its host, DamagedAt.
+	Damaged   error
+	DamagedAt string
 }
 
 // Host is the authority of the server that l was for.
-func (l DeadLetter) Host() string { return l.Last.Target.Host() }
+func (l DeadLetter) Host() string {
+	if l.Last.Target.Inbox == "" {
+		return l.DamagedAt
+	}
+	return l.Last.Target.Host()
+}
 
 // Revives reports whether l is sent anew by itself if its server comes back before now.
 func (l DeadLetter) Revives(now time.Time) bool {
-	return l.Delivery.Revive.After(now) && !l.Activity.Expired(now)
+	return l.Damaged == nil && l.Delivery.Revive.After(now) && !l.Activity.Expired(now)
 }
 
 // Name identifies a dead letter. Adding the same delivery again on the same day
@@ -114,8 +123,11 @@ type Store interface {
 	Named(ctx context.Context, names []Name) ([]DeadLetter, error)
 	// Revivable returns up to limit dead letters of a host, after a cursor, that died at or
 	// after since because the host was down: either those of ordered activities or the
-	// others. A page may be shorter, even empty, and not be the last.
+	// others, with those that are damaged. A page may be shorter, even empty, and not be the
+	// last.
 	Revivable(ctx context.Context, host string, ordered bool, since time.Time, cursor string, limit int) (ls []DeadLetter, next string, err error)
+	// LeaveDead keeps dead letters that were Revivable, and are so no more.
+	LeaveDead(ctx context.Context, ls []DeadLetter) error
 	// RemoveDeadLetters removes dead letters. Removing a missing one is no error.
 	RemoveDeadLetters(ctx context.Context, ls []DeadLetter) error
 }

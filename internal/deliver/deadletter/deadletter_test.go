@@ -115,6 +115,8 @@ func (y *shelf) Revivable(context.Context, string, bool, time.Time, string, int)
 	return nil, "", nil
 }
 
+func (y *shelf) LeaveDead(context.Context, []deadletter.DeadLetter) error { return nil }
+
 func (y *shelf) RemoveDeadLetters(_ context.Context, ls []deadletter.DeadLetter) error {
 	for _, l := range ls {
 		y.gone = append(y.gone, l.Name())

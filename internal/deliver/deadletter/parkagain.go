@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,6 +27,7 @@ type Returner struct {
 	Store  Store
 	Ledger ReturnLedger
 	Lot    *parking.Lot
+	Log    *slog.Logger
 	// GiveUp is how long a delivery of a protocol waits for its server.
 	GiveUp func(activity.Protocol) time.Duration
 }
@@ -36,26 +38,22 @@ type ReturnLedger interface {
 	PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error)
 }
 
-// ParkAgain parks up to n dead deliveries to a host again and returns how many; fewer than
-// n if there are no more. They died at or after since; either ordered ones, or the others.
-func (r Returner) ParkAgain(ctx context.Context, host string, ordered bool, since time.Time, n int) (parked int, err error) {
+// ParkAgain takes up a page of up to n dead deliveries to a host, after a cursor: either
+// ordered ones, or the others, that died at or after since. It returns how many of them it
+// has parked again, and a cursor if there may be more. Those that nothing revives any more
+// stay dead and are not looked at again: what was cancelled, has expired or is damaged.
+func (r Returner) ParkAgain(ctx context.Context, host string, ordered bool, since time.Time, cursor string, n int) (parked int, next string, err error) {
 	if within := r.Lot.Now().Add(-r.Lot.Rules.Revive); since.Before(within) {
 		since = within
 	}
-	for cursor := ""; ; {
-		ls, next, err := r.Store.Revivable(ctx, host, ordered, since, cursor, n-parked)
-		if err != nil {
-			return parked, fmt.Errorf("park dead deliveries again: %w", err)
-		}
-		some, err := r.page(ctx, circuit.HostKey(host), ls)
-		parked += some
-		if err != nil {
-			return parked, fmt.Errorf("park dead deliveries again: %w", err)
-		}
-		if cursor = next; next == "" || parked >= n {
-			return parked, nil
-		}
+	ls, next, err := r.Store.Revivable(ctx, host, ordered, since, cursor, n)
+	if err == nil {
+		parked, err = r.page(ctx, circuit.HostKey(host), ls)
 	}
+	if err != nil {
+		return parked, "", fmt.Errorf("park dead deliveries again: %w", err)
+	}
+	return parked, next, nil
 }
 
 // page parks those of ls again that are still dead and neither cancelled nor expired.
@@ -73,17 +71,21 @@ func (r Returner) page(ctx context.Context, key string, ls []DeadLetter) (int, e
 		return 0, fmt.Errorf("look up dead letters in the ledger: %w", err)
 	}
 	now := r.Lot.Now()
-	var done []DeadLetter
+	var done, left []DeadLetter
 	var spots []parking.Parked
 	records := map[activity.ID][]ledger.Recipient{}
 	forget := map[activity.ID]time.Time{}
 	for i, l := range ls {
 		switch k := known[i]; {
+		case l.Damaged != nil:
+			r.Log.ErrorContext(ctx, "a dead letter is damaged, and stays dead", "server", key, "dead_letter", l.Name().String(), "error", l.Damaged)
+			left = append(left, l)
 		case !stillDead(k, l):
 			done = append(done, l)
-		case k.Record.ID == "":
-			// The record has ended, and with it whether the caller has cancelled the activity.
-		case l.Revives(now) && !k.Record.Cancelled && !k.Record.Forgotten:
+		case !l.Revives(now) || k.Record.Cancelled || k.Record.Forgotten || k.Record.ID == "":
+			// If the record has ended, nobody knows whether the caller has cancelled the activity.
+			left = append(left, l)
+		default:
 			p, rec := r.again(key, l, now)
 			spots, done = append(spots, p), append(done, l)
 			id := l.Activity.ID
@@ -111,10 +113,13 @@ func (r Returner) page(ctx context.Context, key string, ls []DeadLetter) (int, e
 	if err := errors.Join(errs...); err != nil {
 		return len(spots), err
 	}
-	if len(done) == 0 {
-		return 0, nil
+	if len(left) > 0 {
+		errs = append(errs, r.Store.LeaveDead(ctx, left))
 	}
-	return len(spots), r.Store.RemoveDeadLetters(ctx, done)
+	if len(done) > 0 {
+		errs = append(errs, r.Store.RemoveDeadLetters(ctx, done))
+	}
+	return len(spots), errors.Join(errs...)
 }
 
 // again is the spot of a dead delivery that is parked again, with all of its tries and all

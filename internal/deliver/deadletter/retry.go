@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -155,6 +156,7 @@ func (r Retrier) dead(ctx context.Context, id activity.ID, rs []ledger.Recipient
 	if err != nil {
 		return err
 	}
+	ls = slices.DeleteFunc(ls, func(l DeadLetter) bool { return l.Damaged != nil })
 	done.Unavailable += len(rs) - len(ls)
 	n, err := r.Reviver.revive(ctx, ls)
 	done.Sent += n

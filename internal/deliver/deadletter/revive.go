@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,8 +33,9 @@ func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int)
 	return revived, next, err
 }
 
-// revive sends ls anew, and removes those that were sent.
+// revive sends those of ls anew that can be read, and removes those that were sent.
 func (r Reviver) revive(ctx context.Context, ls []DeadLetter) (revived int, err error) {
+	ls = slices.DeleteFunc(ls, func(l DeadLetter) bool { return l.Damaged != nil })
 	sent, errSend := r.send(ctx, ls)
 	if err := errors.Join(errSend, r.Store.RemoveDeadLetters(ctx, sent)); err != nil {
 		return len(sent), fmt.Errorf("revive dead letters: %w", err)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Rules are the numbers of the state machine. Zero fields mean the default.
+// Rules are the numbers of the state machine. Zero fields but Revive mean the default.
 type Rules struct {
 	// OpenAfter failures in a row open the circuit. Default 5.
 	OpenAfter int
@@ -29,7 +29,7 @@ type Rules struct {
 	GiveUp time.Duration
 
 	// Revive is how long after its death a delivery that died because its server was down
-	// is sent anew by itself if the server comes back. Default 0: never.
+	// is sent anew by itself if the server comes back. Zero is never; Default has 30 days.
 	Revive time.Duration
 
 	// Ramp lists how many parked deliveries each step of a recovery releases. The steps
@@ -61,9 +61,9 @@ type Rules struct {
 const day = 24 * time.Hour
 
 // Default returns the rules with all defaults.
-func Default() Rules { return Rules{}.Complete() }
+func Default() Rules { return Rules{Revive: 30 * day}.Complete() }
 
-// Complete returns r with defaults for what is zero.
+// Complete returns r with defaults for what is zero, but for Revive.
 func (r Rules) Complete() Rules {
 	r.OpenAfter = cmp.Or(r.OpenAfter, 5)
 	r.OpenShare = cmp.Or(r.OpenShare, 0.7)

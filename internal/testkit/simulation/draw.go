@@ -62,6 +62,7 @@ func Draw(seed uint64) Scenario {
 	d.troubles()
 	d.rare()
 	d.later()
+	d.comebacks()
 	slices.SortStableFunc(d.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	return d.Scenario
 }

@@ -28,8 +28,8 @@ func (s *sim) expectAll() {
 			e := s.expect(*a.Post, r, due, 0)
 			for _, revival := range s.scenario.Acts {
 				switch {
-				case revival.Do == RetryDead && revival.At+giveUp+slow > e.by:
-					e = expectation{by: revival.At + giveUp + slow}
+				case revival.Do == RetryDead && revival.At+giveUp+slow+s.lives(r.Server) > e.by:
+					e = expectation{by: revival.At + giveUp + slow + s.lives(r.Server)}
 				case revival.Do == Retry && revival.N == a.Post.N:
 					e = s.retried(*a.Post, r, e, revival.At)
 				}
@@ -67,7 +67,7 @@ func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
 	if errors.Is(err, ledger.ErrNotFound) && p.forgotten(s) {
 		// It is forgotten by right. What had to be delivered was.
 		for inbox, delivered := range must {
-			if delivered && len(p.inboxes[inbox].accepted) == 0 && !p.inboxes[inbox].dropped {
+			if delivered && len(p.inboxes[inbox].accepted) == 0 && !p.inboxes[inbox].dropped && !s.killed(id, inbox) {
 				s.fail("lost", "post %d is forgotten, and %s never got it", p.N, inbox)
 			}
 		}

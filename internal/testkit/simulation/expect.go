@@ -27,8 +27,19 @@ type expectation struct {
 // expect tells by when a post, which became due at a time, has to be over at an
 // inbox; what refuses it until a time counts no more. A server that was in trouble is found to be well at the next check, which
 // comes within the hour and a half after a short outage and within a day after a
-// long one. If it is in trouble again by then, that counts as one outage.
+// long one. If it is in trouble again by then, that counts as one outage. What dies of it
+// may come back to life with its server.
 func (s *sim) expect(p Post, to Inbox, due, refused time.Duration) expectation {
+	e, ends := s.expectFirst(p, to, due, refused)
+	if ends {
+		return s.comeback(p, to, due, e)
+	}
+	return e
+}
+
+// expectFirst tells by when the first life of a post is over at an inbox, and whether it may
+// end there.
+func (s *sim) expectFirst(p Post, to Inbox, due, refused time.Duration) (e expectation, ends bool) {
 	slack := s.slack(to.Server) + s.doubts(p, to.Server)
 	end := expectation{by: due + giveUp + slow + slack}
 	// Faults of another inbox may open the circuit of the host for a while: only
@@ -49,16 +60,16 @@ func (s *sim) expect(p Post, to Inbox, due, refused time.Duration) expectation {
 	for _, trouble := range append(s.troubles(p, to), Span{1 << 62, 1 << 62}) {
 		if by := max(due, outage.To) + max(long(outage), others) + slack; by < trouble.From {
 			if by < due+giveUp {
-				return expectation{by: by, must: !s.mayEnd(p, to, refused)}
+				return expectation{by: by, must: !s.mayEnd(p, to, refused)}, false
 			}
-			return end
+			return end, true
 		}
 		if outage.To == 0 || outage.To+max(long(outage), others)+slack < trouble.From {
 			outage = trouble
 		}
 		outage.To = max(outage.To, trouble.To)
 	}
-	return end
+	return end, true
 }
 
 // othersDown reports whether another inbox of a server takes nothing for long.

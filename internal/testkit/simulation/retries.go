@@ -48,7 +48,7 @@ func (d *drawing) retries() {
 func (s *sim) retried(p Post, to Inbox, e expectation, at time.Duration) expectation {
 	again := s.expect(p, to, at+time.Minute, at)
 	if e.by >= at {
-		return expectation{by: max(e.by, again.by, at+giveUp+slow)}
+		return expectation{by: max(e.by, again.by, at+giveUp+slow+s.lives(to.Server))}
 	}
 	// A server that answered 410 is taken for gone a little longer.
 	for _, ps := range append([][]Phase{s.servers[to.Server].Phases}, s.servers[to.Server].Inboxes[to.Path]) {

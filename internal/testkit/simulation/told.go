@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"fedpost/internal/activity"
@@ -59,4 +60,26 @@ func (s *sim) checkTold() {
 			}
 		}
 	}
+}
+
+// killed reports whether the feed says of a recipient that processes have died of its message.
+// A message whose processes die again and again is taken for the cause.
+func (s *sim) killed(id activity.ID, inbox string) bool {
+	if !s.deadly() {
+		return false
+	}
+	for cursor, more := "", true; more; {
+		p, err := s.raw.Events(context.Background(), cursor, 500)
+		if err != nil {
+			s.fail("told", "the feed cannot be read: %v", err)
+			return false
+		}
+		for _, e := range p.Events {
+			if e.ActivityID == id && e.Inbox == inbox && e.Kind == events.RecipientDead && strings.HasPrefix(e.Reason, "received ") {
+				return true
+			}
+		}
+		cursor, more = p.Next, p.More
+	}
+	return false
 }

@@ -165,7 +165,7 @@ func New(t testing.TB, o Options) *World {
 	if o.Afterlife {
 		senders := func(n queue.Name) queue.Sender { return queues(n) }
 		w.config.DeadLetters = deadletter.Writer{Store: w.Store, Queues: senders, Keep: deadletter.Longest}
-		w.dead = deadletter.Returner{Store: w.Store, Ledger: w.Store, Lot: w.config.Lot, GiveUp: w.config.Protocols.GiveUp}
+		w.dead = deadletter.Returner{Store: w.Store, Ledger: w.Store, Lot: w.config.Lot, Log: log, GiveUp: w.config.Protocols.GiveUp}
 	}
 	w.Restart()
 	return w
