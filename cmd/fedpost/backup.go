@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	"fedpost/internal/app/local"
 	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/keys"
 )
 
 // folder is the flag of commands that work on a data folder themselves.
@@ -57,13 +59,21 @@ func (c restoreCommand) Run(ctx context.Context, out io.Writer) error {
 // checkCommand checks a data folder.
 type checkCommand struct {
 	folder
-	JSON bool `help:"Print what was found as JSON."`
+	SealingKey string `help:"File of the sealing key, where it is a credential of the service. Default: sealing.key in the data folder." type:"existingfile" placeholder:"FILE"`
+	JSON       bool   `help:"Print what was found as JSON."`
 }
 
 // Run checks, also while fedpost up runs on the folder.
 func (c checkCommand) Run(ctx context.Context, out io.Writer) error {
-	found, err := sqlite.Inspect(ctx, filepath.Join(c.Data, local.Database))
+	database := filepath.Join(c.Data, local.Database)
+	found, err := sqlite.Inspect(ctx, database)
 	if err != nil {
+		return err
+	}
+	switch err := local.CheckSealingKey(ctx, database, cmp.Or(c.SealingKey, sealingKey(c.Data))); {
+	case errors.Is(err, keys.ErrSealingKeyGone), errors.Is(err, keys.ErrSealingKeyOther):
+		found.Damage = append(found.Damage, err.Error())
+	case err != nil && len(found.Damage) == 0:
 		return err
 	}
 	if c.JSON {

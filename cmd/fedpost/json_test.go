@@ -15,6 +15,8 @@ import (
 var unlike = map[string]string{
 	"bench":           "the report of a measurement",
 	"check":           "the state of a data folder",
+	"export":          "counts of what a file has, which no API may read",
+	"import":          "counts of what was written past the API",
 	"webhooks delete": "the API answers without a body",
 	"dashboard":       "serves a page",
 }

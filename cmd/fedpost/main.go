@@ -40,7 +40,10 @@ type commands struct {
 
 	Backup  backupCommand  `cmd:"" help:"Save the data folder of fedpost up into one file, while it runs."`
 	Restore restoreCommand `cmd:"" help:"Make a data folder from a backup."`
-	Check   checkCommand   `cmd:"" help:"Check the data folder of fedpost up: integrity, orphans, counts."`
+	Check   checkCommand   `cmd:"" help:"Check the data folder of fedpost up: integrity, orphans, counts, sealing key."`
+
+	Export exportCommand `cmd:"" help:"Write keys, webhooks and what is known of servers into an encrypted file, to move to another fedpost."`
+	Import importCommand `cmd:"" help:"Take over what fedpost export has written."`
 
 	Health     health            `cmd:"" help:"Ask a fedpost whether it works; the exit status tells scripts and containers."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this program."`

@@ -135,6 +135,16 @@ func (p *Ports) SealIn(ctx context.Context, file string) error {
 	return nil
 }
 
+// OpenIn is SealIn for a table that is only read: nothing is made. The sealer of a table that
+// has never had a sealing key opens nothing.
+func (p *Ports) OpenIn(ctx context.Context, file string) error {
+	s, err := keys.ProvenLocalSealer(ctx, file, p.store())
+	if err == nil && s != nil {
+		p.Sealer = s
+	}
+	return err
+}
+
 func (p Ports) sender(n queue.Name) queue.Sender { return p.Queue(n) }
 
 func (p Ports) senders() map[queue.Name]queue.Sender {

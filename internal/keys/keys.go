@@ -2,6 +2,8 @@
 //
 // A private key goes in and never comes out: it is sealed before it is stored, and
 // opened only in the memory of a process that signs. The API shows public halves only.
+// The one exception is Reveal, for an operator who moves to another installation and can
+// reach the store and the sealer directly.
 // Messages on queues name a key by its id, so neither a dead-letter queue nor a log can
 // leak an actor's identity.
 package keys
@@ -150,7 +152,7 @@ func (r *Ring) Put(ctx context.Context, id, privatePEM string) (Public, error) {
 	if err != nil {
 		return Public{}, err
 	}
-	return r.keep(ctx, id, signer, true)
+	return r.keep(ctx, id, signer, r.o.Now(), true)
 }
 
 // Generate makes and stores a new key under id. Its error wraps ErrExists if
@@ -163,7 +165,7 @@ func (r *Ring) Generate(ctx context.Context, id string, t Type) (Public, error) 
 	if err != nil {
 		return Public{}, err
 	}
-	return r.keep(ctx, id, signer, false)
+	return r.keep(ctx, id, signer, r.o.Now(), false)
 }
 
 // Public returns the public half of a key, or ErrNotFound.
@@ -283,7 +285,7 @@ func (r *Ring) load(ctx context.Context, id string) (crypto.Signer, error) {
 }
 
 // keep seals and stores signer under id.
-func (r *Ring) keep(ctx context.Context, id string, signer crypto.Signer, replace bool) (Public, error) {
+func (r *Ring) keep(ctx context.Context, id string, signer crypto.Signer, created time.Time, replace bool) (Public, error) {
 	t, publicPEM, err := public(signer)
 	if err != nil {
 		return Public{}, err
@@ -297,7 +299,7 @@ func (r *Ring) keep(ctx context.Context, id string, signer crypto.Signer, replac
 	if err != nil {
 		return Public{}, fmt.Errorf("seal key %s: %w", id, err)
 	}
-	k := Sealed{ID: id, Type: t, PublicPEM: publicPEM, Private: sealed, CreatedAt: r.o.Now().UTC()}
+	k := Sealed{ID: id, Type: t, PublicPEM: publicPEM, Private: sealed, CreatedAt: created.UTC()}
 	if err := r.store.PutKey(ctx, k, replace); err != nil {
 		return Public{}, fmt.Errorf("store key %s: %w", id, err)
 	}

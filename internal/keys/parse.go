@@ -112,7 +112,12 @@ func GeneratePEM(t Type) (string, error) {
 		return "", fmt.Errorf("encode a new key: %w", err)
 	}
 	defer clear(der)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), nil
+	return privatePEM(der), nil
+}
+
+// privatePEM is PKCS#8 in PEM.
+func privatePEM(der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
 // public returns the type and the public half in PEM (SubjectPublicKeyInfo, as

@@ -35,6 +35,24 @@ func OpenLocalSealerOf(ctx context.Context, path string, store Store) (*LocalSea
 	if err != nil {
 		return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
 	}
+	return proven(ctx, path, stored)
+}
+
+// ProvenLocalSealer is OpenLocalSealerOf for a store that is only read: it makes nothing. A
+// store that has never had a sealing key has no sealer: nil.
+func ProvenLocalSealer(ctx context.Context, path string, store Store) (*LocalSealer, error) {
+	stored, err := store.Key(ctx, proofID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
+	}
+	return proven(ctx, path, stored)
+}
+
+// proven opens the sealing key that opens a proof.
+func proven(ctx context.Context, path string, stored Sealed) (*LocalSealer, error) {
 	key, err := readSealingKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: the stored signing keys were sealed with %s. Restore the file from the backup that the database is of; "+

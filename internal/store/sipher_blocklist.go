@@ -47,6 +47,21 @@ func (x Sipher) Blocked(ctx context.Context, serverURL string) (*peers.Block, er
 	return nil, nil
 }
 
+// BlockOf returns the block of a server by its URL alone; nil if there is none.
+func (x Sipher) BlockOf(ctx context.Context, serverURL string) (*peers.Block, error) {
+	k := sipherBlockKey(serverURL)
+	items, err := x.s.t.Get(ctx, k)
+	if err != nil {
+		return nil, fmt.Errorf("read sipher block: %w", err)
+	}
+	it, ok := items[k]
+	if !ok {
+		return nil, nil
+	}
+	b := new(peers.Block)
+	return b, decode(it, b)
+}
+
 // Blocks implements peers.BlockList.
 func (x Sipher) Blocks(ctx context.Context) ([]peers.Block, error) {
 	return listed[peers.Block](ctx, x, sipherBlocksPK)

@@ -84,6 +84,23 @@ func (x Sipher) setFollow(ctx context.Context, k follow.Key, at time.Time, field
 	return there, err
 }
 
+// Follow returns the record of a follow; found is false if there is none.
+func (x Sipher) Follow(ctx context.Context, k follow.Key) (f follow.Follow, found bool, err error) {
+	tk, err := sipherFollowKey(k)
+	if err != nil {
+		return f, false, err
+	}
+	items, err := x.s.t.Get(ctx, tk)
+	if err != nil {
+		return f, false, fmt.Errorf("read follow: %w", err)
+	}
+	it, ok := items[tk]
+	if !ok {
+		return f, false, nil
+	}
+	return f, true, decode(it, &f)
+}
+
 // Follows implements follow.Store.
 func (x Sipher) Follows(ctx context.Context, cursor string, limit int) (fs []follow.Follow, next string, err error) {
 	limit = max(limit, 1)

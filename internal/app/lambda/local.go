@@ -2,11 +2,14 @@ package lambda
 
 import (
 	"log/slog"
+	"os"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"fedpost/internal/app"
 	"fedpost/internal/app/config"
+	"fedpost/internal/engine/awssdk"
+	"fedpost/internal/engine/dynamodb"
 )
 
 // Local is the engine for a process that runs all functions by itself on AWS's
@@ -17,5 +20,17 @@ func Local(c config.AWS, kind config.Queueing, cfg aws.Config, log *slog.Logger)
 		return app.Ports{}, err
 	}
 	p.Sealer, err = sealerOf(cfg, c.Sealing)
+	return p, err
+}
+
+// Records is the part of the engine that keeps records, with the sealer of what is secret in
+// them.
+func Records(t config.Table, s config.Sealing, cfg aws.Config, log *slog.Logger) (app.Ports, error) {
+	client, err := awssdk.DynamoDB(cfg, os.Getenv)
+	if err != nil {
+		return app.Ports{}, err
+	}
+	p := app.Ports{Table: dynamodb.New(client, t.Name), Log: log}
+	p.Sealer, err = sealerOf(cfg, s)
 	return p, err
 }

@@ -45,16 +45,34 @@ func Backup(ctx context.Context, folder, sealingKey, file string) (err error) {
 	if err != nil {
 		return fmt.Errorf("read the sealing key, without which a backup is worth little: %w", err)
 	}
-	partial, err := os.CreateTemp(filepath.Dir(file), ".fedpost-backup-*")
-	if err != nil {
-		return fmt.Errorf("write a backup: %w", err)
+	if err := CheckSealingKey(ctx, copied.Name(), sealingKey); err != nil {
+		return err
 	}
-	err = archive(partial, key, copied)
+	if err := WriteWhole(file, func(to *os.File) error { return archive(to, key, copied) }); err != nil {
+		return fmt.Errorf("write a backup to %s: %w", file, err)
+	}
+	return nil
+}
+
+// WriteWhole makes a new file that only its owner can read. The file appears, once it is
+// whole and on the disk, and replaces none.
+func WriteWhole(file string, write func(*os.File) error) error {
+	if _, err := os.Lstat(file); err == nil {
+		return fs.ErrExist
+	}
+	partial, err := os.CreateTemp(filepath.Dir(file), ".fedpost-partial-*") // CreateTemp's mode is 0600
+	if err != nil {
+		return err
+	}
+	err = write(partial)
+	if err == nil {
+		err = partial.Sync()
+	}
 	if err = errors.Join(err, partial.Close()); err == nil {
 		err = name(partial.Name(), file)
 	}
 	if err = errors.Join(err, discard(partial.Name())); err != nil {
-		return fmt.Errorf("write a backup to %s: %w", file, err)
+		return err
 	}
 	return syncFolder(filepath.Dir(file))
 }
@@ -88,7 +106,7 @@ func archive(to *os.File, key []byte, database *os.File) error {
 	if _, err := io.Copy(w, database); err != nil {
 		return err
 	}
-	return errors.Join(w.Close(), to.Sync())
+	return w.Close()
 }
 
 // restoring is the ending of files that a restore has not finished; what a killed one has
@@ -125,11 +143,25 @@ func Restore(ctx context.Context, file, folder string) (found sqlite.Found, err 
 	if err := found.Err(); err != nil {
 		return found, fmt.Errorf("restore %s: %w", file, err)
 	}
-	// The key comes first: a database without it would be refused at the next start.
-	if err := errors.Join(os.Rename(key+restoring, key), os.Rename(database+restoring, database)); err != nil {
+	if err := CheckSealingKey(ctx, database+restoring, key+restoring); err != nil {
+		return found, fmt.Errorf("restore %s: %w", file, err)
+	}
+	if err := show(key, database); err != nil {
 		return found, fmt.Errorf("restore %s: %w", file, err)
 	}
 	return found, syncFolder(folder)
+}
+
+// show gives the restored files their names, both or none. The key comes first: a database
+// without it would be refused at the next start.
+func show(key, database string) error {
+	if err := os.Rename(key+restoring, key); err != nil {
+		return err
+	}
+	if err := os.Rename(database+restoring, database); err != nil {
+		return errors.Join(err, discard(key))
+	}
+	return nil
 }
 
 // empty returns an error if a folder has anything but what a restore has left.

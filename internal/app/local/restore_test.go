@@ -52,3 +52,30 @@ func TestARestoreWritesFilesOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestARestoreShowsBothFilesOrNone.
+func TestARestoreShowsBothFilesOrNone(t *testing.T) {
+	for missing, left := range map[string]int{SealingKey: 1, Database: 0} {
+		folder := t.TempDir()
+		key, database := filepath.Join(folder, SealingKey), filepath.Join(folder, Database)
+		for _, file := range []string{key, database} {
+			if filepath.Base(file) == missing {
+				continue
+			}
+			if err := os.WriteFile(file+restoring, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := show(key, database); err == nil {
+			t.Errorf("without %s: no error", missing)
+		}
+		for _, name := range names(t, folder) {
+			if filepath.Ext(name) != restoring {
+				t.Errorf("without %s there is %s", missing, name)
+			}
+		}
+		if all := names(t, folder); len(all) != left {
+			t.Errorf("without %s there is %q", missing, all)
+		}
+	}
+}

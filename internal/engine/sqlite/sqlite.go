@@ -142,6 +142,9 @@ func (e *Engine) Close() error {
 // write runs do in a transaction and returns after the commit reached the disk.
 // After any error but errUncertain, do has changed nothing.
 func (e *Engine) write(ctx context.Context, do func(*session) error) error {
+	if e.writer == nil {
+		return errToRead
+	}
 	return e.writer.submit(ctx, do)
 }
 

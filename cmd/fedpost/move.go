@@ -1,0 +1,213 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fedpost/internal/app"
+	"fedpost/internal/app/config"
+	"fedpost/internal/app/lambda"
+	"fedpost/internal/app/local"
+	"fedpost/internal/app/move"
+	"fedpost/internal/engine/sqlite"
+)
+
+// records are the flags of commands that read or write the records of a fedpost themselves:
+// those of AWS where the settings of AWS are set, as with fedpost up, else a data folder.
+type records struct {
+	folder
+	SealingKey     string `help:"File of the sealing key, where it is a credential of the service. Default: sealing.key in the data folder." type:"path" placeholder:"FILE"`
+	PassphraseFile string `help:"File with the passphrase of the export. Default: the terminal asks for it." type:"path" placeholder:"FILE"`
+	JSON           bool   `help:"Print the counts as JSON."`
+}
+
+// place is an installation that is open.
+type place struct {
+	move.Installation
+	name  string // for people
+	close func() error
+}
+
+// access is what an installation is opened for.
+type access int
+
+const (
+	toRead    access = iota // beside a fedpost up that may run
+	toCompare               // the same, and there may be nothing yet
+	toWrite
+)
+
+// open opens the installation.
+func (r records) open(ctx context.Context, a access, log *slog.Logger) (place, error) {
+	if because := awsSettings(); len(because) > 0 {
+		p, err := onTable(ctx, log)
+		if err != nil {
+			return place{}, fmt.Errorf("cannot reach the installation on AWS, which is asked for by %s (without it, or them, --data says which folder): %w", strings.Join(because, ", "), err)
+		}
+		return p, nil
+	}
+	database, sealing := filepath.Join(r.Data, local.Database), cmp.Or(r.SealingKey, sealingKey(r.Data))
+	engine, err := r.engine(ctx, database, a)
+	if a == toCompare && errors.Is(err, fs.ErrNotExist) {
+		engine, err = sqlite.Open(ctx, sqlite.Memory, sqlite.Options{})
+	}
+	if err != nil {
+		return place{}, err
+	}
+	ports := app.Ports{Table: engine.Table(), Log: log}
+	seal := ports.OpenIn
+	if a == toWrite {
+		seal = ports.SealIn
+	}
+	if err := seal(ctx, sealing); err != nil {
+		return place{}, errors.Join(err, engine.Close())
+	}
+	return place{move.New(ports.Table, ports.Sealer, time.Now), "SQLite, " + database, engine.Close}, nil
+}
+
+func (r records) engine(ctx context.Context, database string, a access) (*sqlite.Engine, error) {
+	if a != toWrite {
+		return sqlite.OpenToRead(ctx, database)
+	}
+	var c struct{ Queueing config.Queueing }
+	if err := config.Load(&c); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(r.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	return sqlite.Open(ctx, database, sqlite.Options{Queues: queues(), Type: c.Queueing.Type})
+}
+
+// onTable is the installation on AWS. The queues are not needed.
+func onTable(ctx context.Context, log *slog.Logger) (place, error) {
+	var c struct {
+		Table   config.Table
+		Sealing config.Sealing
+	}
+	if err := config.Load(&c); err != nil {
+		return place{}, err
+	}
+	cfg, err := awsConfig(ctx)
+	if err != nil {
+		return place{}, err
+	}
+	if err := hasCredentials(ctx, cfg); err != nil {
+		return place{}, err
+	}
+	ports, err := lambda.Records(c.Table, c.Sealing, cfg, log)
+	if err != nil {
+		return place{}, err
+	}
+	name := fmt.Sprintf("AWS, table %s in %s", c.Table.Name, cfg.Region)
+	return place{move.New(ports.Table, ports.Sealer, time.Now), name, func() error { return nil }}, nil
+}
+
+// exportCommand writes an export.
+type exportCommand struct {
+	records
+	File string `arg:"" help:"New file to write, such as fedpost.age. It holds all private keys, encrypted with the passphrase (age-encryption.org)." type:"path"`
+}
+
+// Run writes, also while fedpost up runs on the folder.
+func (c exportCommand) Run(ctx context.Context, out io.Writer, log *slog.Logger) (err error) {
+	from, err := c.open(ctx, toRead, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.close()) }()
+	secret, err := newPassphrase(ctx, c.PassphraseFile)
+	if err != nil {
+		return err
+	}
+	var counts move.Counts
+	err = local.WriteWhole(c.File, func(to *os.File) (err error) {
+		counts, err = move.Export(ctx, from.Installation, to, secret, passphraseWork)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("export to %s: %w", c.File, err)
+	}
+	if c.JSON {
+		return printJSON(out, counts)
+	}
+	_, err = fmt.Fprintf(out, "%s is an export of %s: %s.\nWhoever has the file and its passphrase can sign as your actors. What is not in it: deliveries and their records, settings.\n", c.File, from.name, counts)
+	return err
+}
+
+// passphraseWork is the cost of each guess at a passphrase; 0: the library's. Tests, which
+// have no time, make it cheap.
+var passphraseWork = 0
+
+// importCommand takes over an export.
+type importCommand struct {
+	records
+	File    string `arg:"" help:"File that fedpost export has written." type:"existingfile"`
+	Replace bool   `help:"Replace keys, webhooks and settings of servers that differ from those of the file."`
+	DryRun  bool   `help:"Say what would be done, and write nothing."`
+}
+
+// Run imports. A data folder must not be in use; on AWS the functions may run.
+func (c importCommand) Run(ctx context.Context, out io.Writer, log *slog.Logger) (err error) {
+	file, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	secret, err := passphrase(ctx, c.PassphraseFile, "Passphrase of the export: ")
+	if err != nil {
+		return err
+	}
+	export, err := move.Open(file, info.Size(), secret)
+	if err != nil {
+		return fmt.Errorf("import %s: %w", c.File, err)
+	}
+	a := toWrite
+	if c.DryRun {
+		a = toCompare
+	}
+	to, err := c.open(ctx, a, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.close()) }()
+	report, err := export.Import(ctx, to.Installation, move.Options{Replace: c.Replace, DryRun: c.DryRun})
+	switch {
+	case errors.Is(err, move.ErrDiffers):
+		return fmt.Errorf("import %s into %s: %w; --replace takes the file's", c.File, to.name, err)
+	case err != nil:
+		return fmt.Errorf("import %s into %s: %w", c.File, to.name, err)
+	case c.JSON:
+		return printJSON(out, report)
+	}
+	done := "imported into"
+	if c.DryRun {
+		done = "not imported yet, would go into"
+	}
+	if _, err := fmt.Fprintf(out, "%s %s %s\n", c.File, done, to.name); err != nil {
+		return err
+	}
+	return showReport(out, report)
+}
+
+func showReport(out io.Writer, r move.Report) error {
+	rows := r.Rows()
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(out, "The file has nothing to import.")
+		return err
+	}
+	return table(out, []string{"", "ADDED", "THERE ALREADY", "REPLACED", "LEFT, KNOWN HERE"}, rows)
+}

@@ -1,0 +1,184 @@
+package move
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"filippo.io/age"
+
+	"fedpost/internal/keys"
+	"fedpost/internal/protocol/sipher/follow"
+	"fedpost/internal/protocol/webhook"
+)
+
+// formatVersion is that of the file's content. A reader refuses any other.
+const formatVersion = 1
+
+// most bytes of a line. The longest is a key of RSA 4096 with the longest id.
+const longestLine = 64 << 10
+
+// line is a line of the file, which is JSON lines under age's encryption. Exactly one field
+// is set. The first line is Begin, the last End.
+type line struct {
+	Begin   *begin         `json:"fedpostExport,omitempty"`
+	Key     *keys.Moved    `json:"key,omitempty"`
+	Server  *server        `json:"server,omitempty"`
+	Webhook *webhook.Moved `json:"webhook,omitempty"`
+	Peer    *peer          `json:"sipherServer,omitempty"`
+	Block   *sipherBlock   `json:"sipherBlock,omitempty"`
+	Follow  *follow.Follow `json:"follow,omitempty"`
+	End     *end           `json:"end,omitempty"`
+}
+
+type begin struct {
+	Version int       `json:"version"`
+	At      time.Time `json:"at"`
+}
+
+// end says how many lines are between the first and the last.
+type end struct {
+	Lines int `json:"lines"`
+}
+
+// thing returns what the line has; nil for the first and the last.
+func (l line) thing() thing {
+	switch {
+	case l.Key != nil:
+		return key{*l.Key}
+	case l.Server != nil:
+		return *l.Server
+	case l.Webhook != nil:
+		return hook{*l.Webhook}
+	case l.Peer != nil:
+		return *l.Peer
+	case l.Block != nil:
+		return *l.Block
+	case l.Follow != nil:
+		return followed{*l.Follow}
+	}
+	return nil
+}
+
+// writer writes a file.
+type writer struct {
+	to    io.WriteCloser
+	lines int
+}
+
+// newWriter begins a file under a passphrase. work is the cost of each guess at the
+// passphrase, as a power of two; 0: age's own, about a second.
+func newWriter(to io.Writer, passphrase string, work int, now time.Time) (*writer, error) {
+	r, err := age.NewScryptRecipient(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	if work > 0 {
+		r.SetWorkFactor(work)
+	}
+	w, err := age.Encrypt(to, r)
+	if err != nil {
+		return nil, fmt.Errorf("encrypt: %w", err)
+	}
+	f := &writer{to: w}
+	return f, f.write(line{Begin: &begin{formatVersion, now.UTC()}})
+}
+
+func (f *writer) put(l line) error {
+	f.lines++
+	return f.write(l)
+}
+
+func (f *writer) write(l line) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if len(text) >= longestLine {
+		return fmt.Errorf("a record has %d bytes, at most %d can be exported", len(text), longestLine)
+	}
+	_, err = f.to.Write(append(text, '\n'))
+	return err
+}
+
+func (f *writer) close() error {
+	return errors.Join(f.write(line{End: &end{f.lines}}), f.to.Close())
+}
+
+// File is a whole export. It can be read several times, while the passphrase is tried once.
+type File struct {
+	plain io.ReaderAt
+	size  int64
+}
+
+// Open reads and checks a whole export. Its error wraps ErrPassphrase or ErrNotExport.
+func Open(from io.ReaderAt, size int64, passphrase string) (File, error) {
+	identity, err := age.NewScryptIdentity(passphrase)
+	if err != nil {
+		return File{}, err
+	}
+	plain, n, err := age.DecryptReaderAt(from, size, identity)
+	switch {
+	case errors.Is(err, age.ErrIncorrectIdentity):
+		return File{}, ErrPassphrase
+	case err != nil:
+		return File{}, fmt.Errorf("%w: %w", ErrNotExport, err)
+	}
+	f := File{plain, n}
+	return f, f.each(thing.check)
+}
+
+// each calls f with everything in the file.
+func (f File) each(do func(thing) error) error {
+	lines := bufio.NewScanner(io.NewSectionReader(f.plain, 0, f.size))
+	lines.Buffer(nil, longestLine)
+	n, ended := 0, false
+	for ; lines.Scan(); n++ {
+		l, err := parse(lines.Bytes())
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: line %d: %w", ErrNotExport, n+1, err)
+		case ended:
+			return fmt.Errorf("%w: line %d comes after the end", ErrNotExport, n+1)
+		case (n == 0) != (l.Begin != nil):
+			return fmt.Errorf("%w: line %d is not where it belongs", ErrNotExport, n+1)
+		case l.Begin != nil && l.Begin.Version != formatVersion:
+			return fmt.Errorf("%w: it has version %d, and this fedpost reads %d", ErrNotExport, l.Begin.Version, formatVersion)
+		case l.End != nil && l.End.Lines != n-1:
+			return fmt.Errorf("%w: %d of %d records are there", ErrNotExport, n-1, l.End.Lines)
+		}
+		ended = l.End != nil
+		if t := l.thing(); t != nil {
+			if err := do(t); err != nil {
+				return err
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%w: line %d: %w", ErrNotExport, n+1, err)
+	}
+	if !ended {
+		return fmt.Errorf("%w: it has no end", ErrNotExport)
+	}
+	return nil
+}
+
+var errLine = errors.New("it is no record that this fedpost knows")
+
+// parse reads a line. Its errors quote nothing of it.
+func parse(text []byte) (l line, err error) {
+	var fields map[string]json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if json.Unmarshal(text, &fields) != nil || len(fields) != 1 || d.Decode(&l) != nil {
+		return line{}, errLine
+	}
+	if l.Begin == nil && l.End == nil && l.thing() == nil {
+		return line{}, errLine // a null
+	}
+	return l, nil
+}

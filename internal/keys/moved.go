@@ -1,0 +1,58 @@
+package keys
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Moved is a key with its private half, on its way to another installation, where it is
+// sealed anew.
+type Moved struct {
+	ID            string    `json:"id"`
+	PrivateKeyPEM string    `json:"privateKeyPem"`
+	CreatedAt     time.Time `json:"created"`
+}
+
+// Reveal opens a key for its way to another installation, or returns ErrNotFound. Only
+// package move calls it, which no server links: its caller is an operator with access to
+// the store and the sealer themselves. A test holds everybody else off.
+func Reveal(ctx context.Context, store Store, sealer Sealer, id string) (Moved, error) {
+	k, err := store.Key(ctx, id)
+	if err != nil {
+		return Moved{}, fmt.Errorf("key %s: %w", id, err)
+	}
+	der, err := sealer.Open(ctx, id, k.Private)
+	if err != nil {
+		return Moved{}, fmt.Errorf("open key %s: %w", id, err)
+	}
+	defer clear(der)
+	return Moved{ID: id, PrivateKeyPEM: privatePEM(der), CreatedAt: k.CreatedAt}, nil
+}
+
+// Public checks m and returns its public half. The error wraps ErrBadID or ErrBadKey.
+func (m Moved) Public() (Public, error) {
+	if err := CheckID(m.ID); err != nil {
+		return Public{}, err
+	}
+	signer, err := Parse(m.PrivateKeyPEM)
+	if err != nil {
+		return Public{}, fmt.Errorf("key %s: %w", m.ID, err)
+	}
+	t, text, err := public(signer)
+	return Public{ID: m.ID, Type: t, PublicPEM: text}, err
+}
+
+// Take stores a key that comes from another installation. If there is a key of that id and
+// replace is false, the error wraps ErrExists.
+func (r *Ring) Take(ctx context.Context, m Moved, replace bool) error {
+	if err := CheckID(m.ID); err != nil {
+		return err
+	}
+	signer, err := Parse(m.PrivateKeyPEM)
+	if err != nil {
+		return fmt.Errorf("key %s: %w", m.ID, err)
+	}
+	_, err = r.keep(ctx, m.ID, signer, m.CreatedAt, replace)
+	return err
+}
