@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/engine/table"
 )
@@ -92,6 +93,31 @@ func (s *Store) NewerAccepted(ctx context.Context, subject coalesce.Subject, aft
 		}
 	}
 	return newer, nil
+}
+
+// Cancelled implements coalesce.Store.
+func (s *Store) Cancelled(ctx context.Context, ids []activity.ID) (map[activity.ID]bool, error) {
+	keys := make([]table.Key, len(ids))
+	for i, id := range ids {
+		keys[i] = recordKey(id)
+	}
+	items, err := s.t.Get(ctx, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("read whether activities were cancelled: %w", err)
+	}
+	cancelled := map[activity.ID]bool{}
+	for _, id := range ids {
+		it, _ := s.live(items, recordKey(id))
+		if it == nil {
+			continue // accepted while it could not be recorded, for all that is known
+		}
+		r, _, err := unpackRecord(id, *it)
+		if err != nil {
+			return nil, err
+		}
+		cancelled[id] = r.Cancelled || r.Forgotten || r.Lost != ""
+	}
+	return cancelled, nil
 }
 
 // has looks for d in a sorted list of digests.

@@ -7,7 +7,8 @@
 //
 //   - Superseded: a strictly newer activity was accepted for the same inbox, of
 //     the same group and about the same object (and target). So the newest of a
-//     burst wins.
+//     burst wins. One that may end undelivered before the older does, because it was
+//     cancelled or expires sooner, supersedes nothing where it is not delivered yet.
 //   - No news: an update says what the activity delivered last to that inbox
 //     about that object said.
 //   - Already known: an add or remove is of the type that was delivered last to
@@ -66,6 +67,15 @@ type Accepted struct {
 	Type string      `json:"type"` // lower-cased
 	// CoalesceCreate: the caller of the activity lets updates supersede creates.
 	CoalesceCreate bool `json:"create,omitempty"`
+	// ExpiresAt is when it is not delivered any more; zero: never.
+	ExpiresAt time.Time `json:"expires,omitzero"`
+	// Cancelled is what Store.Cancelled says of it.
+	Cancelled bool `json:"-"`
+}
+
+// lasts reports whether a is delivered for as long as older is.
+func (a Accepted) lasts(older Accepted) bool {
+	return !a.Cancelled && (a.ExpiresAt.IsZero() || !older.ExpiresAt.IsZero() && !a.ExpiresAt.Before(older.ExpiresAt))
 }
 
 // Delivered is the activity about a subject that was delivered last to an inbox.
@@ -87,6 +97,9 @@ type Verdict struct {
 func Judge(own Accepted, s Statement, newer []Accepted, last *Delivered) (Verdict, bool) {
 	var newest *Accepted
 	for i, n := range newer {
+		if !n.lasts(own) && (last == nil || last.ID != n.ID) {
+			continue
+		}
 		if n.At.After(own.At) && (newest == nil || n.At.After(newest.At)) && mayReplace(n, own, s) {
 			newest = &newer[i]
 		}

@@ -34,6 +34,11 @@ func TestTheNewestOfABurstWins(t *testing.T) {
 	newer := func(id activity.ID, typ string, seconds int, asked bool) coalesce.Accepted {
 		return coalesce.Accepted{ID: id, At: at(seconds), Type: typ, CoalesceCreate: asked}
 	}
+	ends := func(id activity.ID, seconds, end int) coalesce.Accepted {
+		return coalesce.Accepted{ID: id, At: at(seconds), Type: "update", ExpiresAt: at(end)}
+	}
+	cancelled := newer("b", "update", 1, false)
+	cancelled.Cancelled = true
 	for _, c := range []struct {
 		name  string
 		body  string
@@ -53,6 +58,12 @@ func TestTheNewestOfABurstWins(t *testing.T) {
 		{"a delete of a create", create, newer("own", "create", 0, false), []coalesce.Accepted{newer("b", "delete", 1, false), newer("c", "update", 2, false)}, "b"},
 		{"another create of a create", create, newer("own", "create", 0, false), []coalesce.Accepted{newer("b", "create", 1, false)}, "b"},
 		{"an update of a creation", `{"type":"Creation","object":"https://a/1"}`, newer("own", "creation", 0, false), []coalesce.Accepted{newer("b", "update", 1, false)}, ""},
+		{"one that expires", update, newer("own", "update", 0, false), []coalesce.Accepted{ends("b", 1, 60)}, ""},
+		{"one that expires, and one that does not", update, newer("own", "update", 0, false), []coalesce.Accepted{newer("c", "update", 1, false), ends("b", 2, 60)}, "c"},
+		{"one that expires sooner", update, ends("own", 0, 61), []coalesce.Accepted{ends("b", 1, 60)}, ""},
+		{"one that expires as late", update, ends("own", 0, 60), []coalesce.Accepted{ends("b", 1, 60)}, "b"},
+		{"one that does not expire", update, ends("own", 0, 60), []coalesce.Accepted{newer("b", "update", 1, false)}, "b"},
+		{"one that was cancelled", update, newer("own", "update", 0, false), []coalesce.Accepted{cancelled}, ""},
 		{"a remove of an add", add, newer("own", "add", 0, false), []coalesce.Accepted{newer("b", "remove", 1, false)}, "b"},
 	} {
 		got, needless := coalesce.Judge(c.own, says(t, c.body), c.newer, nil)
@@ -129,6 +140,10 @@ func TestSomethingOfABurstIsAlwaysSent(t *testing.T) {
 			burst[i] = coalesce.Accepted{
 				ID: activity.ID(rune('a' + i)), At: at(rapid.IntRange(0, 4).Draw(t, "at")),
 				Type: rapid.SampledFrom(types).Draw(t, "type"), CoalesceCreate: rapid.Bool().Draw(t, "coalesceCreate"),
+				Cancelled: rapid.Bool().Draw(t, "cancelled"),
+			}
+			if end := rapid.IntRange(0, 3).Draw(t, "end"); end > 0 {
+				burst[i].ExpiresAt = at(10 * end)
 			}
 		}
 		sent := map[activity.ID]bool{}
@@ -137,6 +152,13 @@ func TestSomethingOfABurstIsAlwaysSent(t *testing.T) {
 			s := coalesce.Statement{Subject: coalesce.Subject{Group: coalesce.Lifecycle, Object: "o"}, Type: own.Type}
 			v, needless := coalesce.Judge(own, s, burst, nil)
 			sent[own.ID], by[own.ID] = !needless, v.By
+		}
+		for _, own := range burst {
+			for _, other := range burst {
+				if other.ID == by[own.ID] && (other.Cancelled || !other.ExpiresAt.IsZero() && (own.ExpiresAt.IsZero() || other.ExpiresAt.Before(own.ExpiresAt))) {
+					t.Fatalf("%+v is dropped for %+v", own, other)
+				}
+			}
 		}
 		for id := range by {
 			steps := 0

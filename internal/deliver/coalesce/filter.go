@@ -3,6 +3,8 @@ package coalesce
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -17,6 +19,9 @@ type Store interface {
 	// NewerAccepted returns, by inbox, the activities about s that were accepted
 	// after a time.
 	NewerAccepted(ctx context.Context, s Subject, after time.Time, inboxes []string) (map[string][]Accepted, error)
+	// Cancelled says of those activities that are recorded whether they were cancelled or
+	// forgotten, or whether the message that stood for the whole activity was lost.
+	Cancelled(ctx context.Context, ids []activity.ID) (map[activity.ID]bool, error)
 	// NoteDelivered records d as the activity about s that was delivered last to
 	// inboxes. It takes one write per inbox.
 	NoteDelivered(ctx context.Context, s Subject, d Delivered, inboxes []string, forget time.Time) error
@@ -38,7 +43,7 @@ type Filter struct {
 }
 
 func accepted(a activity.Activity, s Statement) Accepted {
-	return Accepted{a.ID, a.CreatedAt, s.Type, a.CoalesceCreate}
+	return Accepted{ID: a.ID, At: a.CreatedAt, Type: s.Type, CoalesceCreate: a.CoalesceCreate, ExpiresAt: a.ExpiresAt}
 }
 
 func statement(a activity.Activity) (Statement, bool) {
@@ -83,22 +88,61 @@ func (f Filter) Needless(ctx context.Context, a activity.Activity, ts []activity
 		return nil, fmt.Errorf("look for what supersedes activity %s: %w", a.ID, err)
 	}
 	var last map[string]Delivered
-	if (s.Type == "update" && s.Content != "") || s.Group == Membership {
+	if len(newer) > 0 || (s.Type == "update" && s.Content != "") || s.Group == Membership {
 		if last, err = f.Store.LastDelivered(ctx, s.Subject, inboxes(ts)); err != nil {
 			return nil, fmt.Errorf("look for what is known of activity %s already: %w", a.ID, err)
 		}
 	}
+	for {
+		needless := judgeAll(accepted(a, s), s, ts, newer, last)
+		more, err := f.markCancelled(ctx, needless, newer)
+		if err != nil {
+			return nil, fmt.Errorf("look whether what supersedes activity %s is delivered: %w", a.ID, err)
+		}
+		if !more {
+			return needless, nil
+		}
+	}
+}
+
+func judgeAll(own Accepted, s Statement, ts []activity.Target, newer map[string][]Accepted, last map[string]Delivered) map[int]Verdict {
 	needless := make(map[int]Verdict)
 	for i, t := range ts {
 		var known *Delivered
 		if d, ok := last[t.Inbox]; ok {
 			known = &d
 		}
-		if v, ok := Judge(accepted(a, s), s, newer[t.Inbox], known); ok {
+		if v, ok := Judge(own, s, newer[t.Inbox], known); ok {
 			needless[i] = v
 		}
 	}
-	return needless, nil
+	return needless
+}
+
+// markCancelled looks whether what supersedes was cancelled, and marks it. more: some was,
+// and was not marked yet.
+func (f Filter) markCancelled(ctx context.Context, needless map[int]Verdict, newer map[string][]Accepted) (more bool, err error) {
+	by := map[activity.ID]bool{}
+	for _, v := range needless {
+		if v.State == activity.Superseded {
+			by[v.By] = true
+		}
+	}
+	if len(by) == 0 {
+		return false, nil
+	}
+	cancelled, err := f.Store.Cancelled(ctx, slices.Sorted(maps.Keys(by)))
+	if err != nil {
+		return false, err
+	}
+	for _, as := range newer {
+		for i, a := range as {
+			if cancelled[a.ID] && !a.Cancelled {
+				as[i].Cancelled, more = true, true
+			}
+		}
+	}
+	return more, nil
 }
 
 // Delivered records that a was delivered to ts.

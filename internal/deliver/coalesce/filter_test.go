@@ -15,7 +15,12 @@ import (
 type notes struct {
 	accepted  map[string][]coalesce.Accepted // by subject and inbox
 	delivered map[string]coalesce.Delivered
+	cancelled map[activity.ID]bool
 	forget    time.Time
+}
+
+func (n *notes) Cancelled(context.Context, []activity.ID) (map[activity.ID]bool, error) {
+	return n.cancelled, nil
 }
 
 func key(s coalesce.Subject, inbox string) string {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/servers/ratelimit"
 )
@@ -35,6 +36,16 @@ var notes = group{"redundancy and rates", []testCase{
 		b.same(map[string][]coalesce.Accepted{}, look(three.At))
 		b.advance(time.Hour)
 		b.same(map[string][]coalesce.Accepted{}, look(one.At.Add(-time.Second)))
+	}},
+	{"WhatIsDeliveredToNobodyElseIsKnown", func(b *bed) {
+		waits, cancelled, lost, forgotten := b.created(1), b.created(1), b.created(1), b.created(1)
+		b.must(b.CancelActivity(b.ctx, cancelled.ID))
+		_, err := b.LoseActivity(b.ctx, lost.ID, "payload")
+		b.must(err)
+		b.must(b.ForgetActivity(b.ctx, forgotten.ID))
+		got, err := b.Cancelled(b.ctx, []activity.ID{waits.ID, cancelled.ID, lost.ID, forgotten.ID, b.newID()})
+		b.must(err)
+		b.same(map[activity.ID]bool{waits.ID: false, cancelled.ID: true, lost.ID: true, forgotten.ID: true}, got)
 	}},
 	{"AHundredThousandInboxesAreNoted", func(b *bed) {
 		s, a := b.subject(), b.accepted("update")
