@@ -112,7 +112,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.Place, allo
 	if err := ports.SealIn(ctx, sealingKey(dir)); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	if err := engine.Recall(ctx); err != nil {
+	if err := errors.Join(engine.Recall(ctx), ports.IndexDeadLetters(ctx)); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	ports.Tally = ports.NewTally()

@@ -16,7 +16,13 @@ var crossOrigin = http.NewCrossOriginProtection()
 func (a *API) admit(h http.Header, r *http.Request, pattern string, public bool) error {
 	// A page of any site can make a browser send a request to 127.0.0.1, without a body
 	// or with a body of plain text. Such a request must not change anything.
-	if err := crossOrigin.Check(r); err != nil {
+	err := crossOrigin.Check(r)
+	if err == nil && !public && fromOtherSite(r) {
+		// It changes nothing, and its page could not read the answer; but it would use up the
+		// limit of those who have no token.
+		err = errOtherSite
+	}
+	if err != nil {
 		return contract.NewProblem(http.StatusForbidden,
 			"A page of another site has sent this request: the browser says so (Sec-Fetch-Site, Origin). Such requests are refused.").Because(err)
 	}
@@ -36,6 +42,15 @@ func (a *API) admit(h http.Header, r *http.Request, pattern string, public bool)
 		return checkMediaType(r.Header)
 	}
 	return nil
+}
+
+var errOtherSite = errors.New("a read for a page of another site")
+
+// fromOtherSite reports whether a browser says that a page of another origin has caused the
+// request. https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
+func fromOtherSite(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
 }
 
 // turnAway refuses a request whose body was not read. It closes the connection, because

@@ -87,3 +87,22 @@ func TestWithoutTokensAllShareOneLimitAndWithoutALimitNobodyIsTold(t *testing.T)
 		}
 	}
 }
+
+// TestAPageOfAnotherSiteUsesUpNoLimit: any page that a browser shows can have it send reads
+// to 127.0.0.1, which nobody but the browser could refuse to send.
+func TestAPageOfAnotherSiteUsesUpNoLimit(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) { o.RequestsPerMinute = 3 })
+	for _, site := range []string{"cross-site", "same-site", "nonsense"} {
+		for range 5 {
+			refused(t, w.do("GET", "/v1/activities/x", "", "Sec-Fetch-Site", site), http.StatusForbidden, "A page of another site")
+		}
+	}
+	if res := w.do("GET", "/healthz", "", "Sec-Fetch-Site", "cross-site"); res.Status != http.StatusOK {
+		t.Errorf("a public route answered %d", res.Status)
+	}
+	for _, site := range []string{"same-origin", "none", ""} {
+		if res := w.do("GET", "/v1/activities/x", "", "Sec-Fetch-Site", site); res.Status != http.StatusNotFound {
+			t.Errorf("a request from %q is answered %d", site, res.Status)
+		}
+	}
+}

@@ -112,6 +112,16 @@ func (p Ports) store() *store.Store {
 	return store.New(p.Table, p.now()).Alone(p.Alone).Telling(p.keepEvents, p.Bell)
 }
 
+// IndexDeadLetters makes dead letters of versions without an index by host found by their
+// host. It reads them all, once; later calls read one item.
+func (p Ports) IndexDeadLetters(ctx context.Context) error {
+	n, err := p.store().IndexDeadLetters(ctx)
+	if n > 0 {
+		p.Log.InfoContext(ctx, "indexed dead letters of an earlier version by their host", "dead_letters", n)
+	}
+	return err
+}
+
 func (p Ports) ring() *keys.Ring {
 	if p.Keys != nil {
 		return p.Keys

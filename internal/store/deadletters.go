@@ -319,8 +319,9 @@ func parseDeadLetterCursor(s string) (deadLetterPartition, string, error) {
 	if len(f) != 3 {
 		return deadLetterPartition{}, "", fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
 	}
+	_, errDay := time.Parse(time.DateOnly, f[0])
 	n, err := strconv.Atoi(f[1])
-	if err != nil {
+	if err != nil || errDay != nil || n < 0 || n >= deadLetterShards || len(f[2]) > longName {
 		return deadLetterPartition{}, "", fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
 	}
 	return deadLetterPartition{f[0], n}, f[2], nil

@@ -20,8 +20,9 @@ import (
 // A failed recipient gets a message of the next epoch (message.NextEpoch), a dead one the
 // message of its dead letter. The ledger fences both by their generation: of two requests
 // that meet, and of a request that is repeated because its caller got no answer, the
-// second message finds the claim or the outcome of the first. The recipient's record
-// changes when a worker takes the message up.
+// second message finds the claim or the outcome of the first. When the message is sent, a
+// failed recipient is recorded as queued, and a dead one has no dead letter any more, so
+// that a later request sends nothing to either.
 type Retrier struct {
 	Ledger  RetryLedger
 	Reviver Reviver
@@ -32,6 +33,7 @@ type RetryLedger interface {
 	Activity(ctx context.Context, id activity.ID) (ledger.Record, error)
 	Chunks(ctx context.Context, r ledger.Record, first, last int) ([]ledger.Chunk, error)
 	Content(ctx context.Context, id activity.ID) (activity.Activity, error)
+	PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error)
 }
 
 // Choice says which recipients of an activity are retried.
@@ -116,15 +118,15 @@ func (r Retrier) step(ctx context.Context, rec ledger.Record, c Choice, first in
 			}
 		}
 	}
-	return errors.Join(r.failed(ctx, rec.ID, failed, done), r.dead(ctx, rec.ID, dead, done))
+	return errors.Join(r.failed(ctx, rec, failed, done), r.dead(ctx, rec.ID, dead, done))
 }
 
-// failed sends messages to recipients that have failed.
-func (r Retrier) failed(ctx context.Context, id activity.ID, rs []ledger.Recipient, done *Retried) error {
+// failed sends messages to recipients that have failed, and records that they are queued.
+func (r Retrier) failed(ctx context.Context, rec ledger.Record, rs []ledger.Recipient, done *Retried) error {
 	if len(rs) == 0 {
 		return nil
 	}
-	a, err := r.Ledger.Content(ctx, id)
+	a, err := r.Ledger.Content(ctx, rec.ID)
 	if errors.Is(err, ledger.ErrNoContent) {
 		done.Unavailable += len(rs)
 		return nil
@@ -140,6 +142,18 @@ func (r Retrier) failed(ctx context.Context, id activity.ID, rs []ledger.Recipie
 	}
 	sent, err := r.Reviver.send(ctx, ls)
 	done.Sent += len(sent)
+	queued := make([]ledger.Recipient, len(sent))
+	for i, l := range sent {
+		p := l.Last
+		p.State, p.Attempts, p.Unsent, p.Lot = activity.Queued, 0, 0, ""
+		p.NextAttemptAt, p.UpdatedAt, p.Generation = time.Time{}, r.Reviver.Now(), l.Delivery.Generation
+		queued[i] = p
+	}
+	if len(queued) > 0 {
+		// A worker that has taken the message up already knows better, and is left alone.
+		_, errPut := r.Ledger.PutRecipients(ctx, rec.ID, queued, rec.Forget)
+		err = errors.Join(err, errPut)
+	}
 	return err
 }
 

@@ -110,10 +110,16 @@ func TestRetryingTwiceAtOnceSendsOnce(t *testing.T) {
 	id := w.Send(w.Activity("Create"), noInbox)
 	w.pass(10 * time.Minute)
 	before := len(w.Servers.Got())
-	for range 3 {
-		if got := w.retry(id, both); got.Sent != 1 {
-			t.Errorf("retried %+v", got)
+	for _, want := range []int{1, 0, 0} {
+		if got := w.retry(id, both); got != (deadletter.Retried{Sent: want}) {
+			t.Errorf("retried %+v, want %d", got, want)
 		}
+	}
+	if d, err := w.Engine.Queue(queue.Normal).Depth(t.Context()); err != nil || d.Visible != 1 {
+		t.Errorf("on the queue: %+v, %v", d, err)
+	}
+	if r := w.States(id)[noInbox]; r.State != activity.Queued || r.Attempts != 0 {
+		t.Errorf("before it is taken up it is %s after %d attempts", r.State, r.Attempts)
 	}
 	w.pass(10 * time.Minute)
 	w.Expect(id, map[string]activity.State{noInbox: activity.Failed})

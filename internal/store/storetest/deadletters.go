@@ -88,9 +88,10 @@ var deadLetters = group{"dead letters", []testCase{
 			}
 			b.same(ls, got)
 		}
-		_, _, err := b.DeadLetters(b.ctx, deadletter.Filter{}, "no cursor", 10)
-		if !errors.Is(err, deadletter.ErrBadCursor) {
-			b.t.Errorf("a bad cursor: %v", err)
+		for _, bad := range []string{"no cursor", "host.", "host.0.", "host.0.X.", "host.0.X.X#2026-11-22", "2026-11-22", "2026-11-22.x.y", "2026-11-22.9.y", "2026-11-22.-1.y", ".0.y", "2026-11-22.0." + strings.Repeat("y", 300)} {
+			if _, _, err := b.DeadLetters(b.ctx, deadletter.Filter{}, bad, 10); !errors.Is(err, deadletter.ErrBadCursor) {
+				b.t.Errorf("the bad cursor %q: %v", bad, err)
+			}
 		}
 	}},
 	{"LettersOfAHostAreFoundByItsIndex", func(b *bed) {
