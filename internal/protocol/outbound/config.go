@@ -58,7 +58,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-func newTransport(c Config, timeout time.Duration, t *turns) *http.Transport {
+func newTransport(c Config, timeout time.Duration, maxBody int, t *turns) *http.Transport {
 	connect := min(cmp.Or(c.Connect, 7*time.Second), timeout)
 	g := guard{allow: c.Allow, private: c.AllowPrivate}
 	d := &tlsDialer{
@@ -73,7 +73,7 @@ func newTransport(c Config, timeout time.Duration, t *turns) *http.Transport {
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            c.RootCAs,
 			NextProtos:         []string{"h2", "http/1.1"},
-			ClientSessionCache: tls.NewLRUClientSessionCache(2048),
+			ClientSessionCache: sessions{tls.NewLRUClientSessionCache(mostSessions)},
 		},
 	}
 	protocols := new(http.Protocols)
@@ -89,6 +89,9 @@ func newTransport(c Config, timeout time.Duration, t *turns) *http.Transport {
 		// The ping finds a connection that died while the process was frozen, before
 		// a delivery uses that connection. The time for writes is for hosts that read
 		// nothing: net/http does not apply the request's time to its first write.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second, WriteByteTimeout: min(5*time.Second, timeout)},
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second, WriteByteTimeout: min(5*time.Second, timeout),
+			MaxReceiveBufferPerStream: maxBody,
+		},
 	}
 }

@@ -61,7 +61,9 @@ func New(c Config) (*Client, error) {
 		if now == nil {
 			now = time.Now
 		}
-		client.transport = newPool(newTransport(c, client.timeout, client.turns), now, c.Idle)
+		p := newPool(newTransport(c, client.timeout, client.maxBody, client.turns), now, c.Idle)
+		p.answer = perAnswer(client.maxBody)
+		client.transport = p
 	}
 	return client, nil
 }

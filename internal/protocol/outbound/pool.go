@@ -36,6 +36,9 @@ type pool struct {
 	transport *http.Transport // dials, and speaks the protocols; its own pool is not used
 	now       func() time.Time
 	most      int // unused connections
+	// answer is how many bytes a host may send on an HTTP/2 connection for each request
+	// under way; 0: no limit.
+	answer int64
 
 	mu    sync.Mutex
 	hosts map[string][]*kept // by scheme, name and port: connections that can take a request
@@ -49,6 +52,9 @@ type kept struct {
 	conn *http.ClientConn
 	wire *wire    // of HTTP/1, which takes one request at a time; nil for HTTP/2
 	raw  net.Conn // the socket
+	// meter bounds what the host sends on an HTTP/2 connection; nil for HTTP/1, whose
+	// header and body are bounded, and where nothing else may come.
+	meter *meter
 
 	// Guarded by pool.mu.
 	users int  // requests under way
@@ -117,6 +123,18 @@ func (p *pool) share(k *kept) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hosts[k.host] = append(p.hosts[k.host], k)
+}
+
+// begin prepares a connection for a request.
+func (p *pool) begin(k *kept) {
+	if k.wire != nil {
+		k.wire.begin()
+	}
+	if k.meter != nil && p.answer > 0 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		k.meter.allow(p.answer * int64(k.users))
+	}
 }
 
 // put takes a connection back after its request. The answer has been read, or

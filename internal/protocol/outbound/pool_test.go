@@ -266,7 +266,7 @@ func TestHTTP2EndsWithAHostThatReadsNothing(t *testing.T) {
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, err
 		}
-		tell(ctx, ours, nil)
+		tell(ctx, ours, nil, nil)
 		return conn, nil
 	}
 	done := make(chan error)

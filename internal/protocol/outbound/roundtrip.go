@@ -86,9 +86,7 @@ func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 		}
 		r.Body = body
 	}
-	if k.wire != nil {
-		k.wire.begin()
-	}
+	p.begin(k)
 	res, err := k.conn.RoundTrip(r)
 	switch {
 	case err == nil && res.StatusCode == http.StatusSwitchingProtocols:
@@ -198,21 +196,22 @@ func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) 
 		_ = conn.Close()
 		return nil, fmt.Errorf("%w: %w", err, io.EOF)
 	}
-	return &kept{conn: conn, wire: d.wire, raw: d.raw, users: 1}, nil
+	return &kept{conn: conn, wire: d.wire, raw: d.raw, meter: d.meter, users: 1}, nil
 }
 
 // dialled passes what the dialers know about a connection to the pool; net/http does not
 // pass it on.
 type dialled struct {
-	raw  net.Conn
-	wire *wire
+	raw   net.Conn
+	wire  *wire
+	meter *meter
 }
 
 type dialledKey struct{}
 
 // tell tells the pool about a new connection.
-func tell(ctx context.Context, raw net.Conn, w *wire) {
+func tell(ctx context.Context, raw net.Conn, w *wire, m *meter) {
 	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
-		d.raw, d.wire = raw, w
+		d.raw, d.wire, d.meter = raw, w, m
 	}
 }

@@ -30,7 +30,7 @@ func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net
 		return nil, err
 	}
 	w := &wire{Conn: raw}
-	tell(ctx, raw, w)
+	tell(ctx, raw, w, nil)
 	return w, nil
 }
 
@@ -45,17 +45,18 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 	if err != nil {
 		return nil, err
 	}
-	conn, err := d.handshake(ctx, raw, host)
+	m := newMeter(raw)
+	conn, err := d.handshake(ctx, m, host)
 	if err != nil {
 		raw.Close()
 		return nil, &TLSError{Err: err}
 	}
 	if conn.ConnectionState().NegotiatedProtocol == "h2" {
-		tell(ctx, raw, nil)
+		tell(ctx, raw, nil, m)
 		return conn, nil
 	}
 	w := &wire{Conn: conn}
-	tell(ctx, raw, w)
+	tell(ctx, raw, w, nil)
 	return w, nil
 }
 
