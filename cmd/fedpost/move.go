@@ -151,7 +151,7 @@ var passphraseWork = 0
 // importCommand takes over an export.
 type importCommand struct {
 	records
-	File    string `arg:"" help:"File that fedpost export has written." type:"existingfile"`
+	File    string `arg:"" help:"File that fedpost export has written." type:"path"`
 	Replace bool   `help:"Replace keys, webhooks and settings of servers that differ from those of the file."`
 	DryRun  bool   `help:"Say what would be done, and write nothing."`
 }

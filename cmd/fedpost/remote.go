@@ -21,7 +21,13 @@ type remote struct {
 	AWSRegion string `name:"aws-region" help:"Sign requests with your AWS credentials for this region. An API under a domain of its own needs it; else the address says it." env:"FEDPOST_AWS_REGION"`
 	Token     string `help:"Token of the API. Prefer the environment variable: other users of the machine can see flags." env:"FEDPOST_API_TOKEN"`
 	JSON      bool   `help:"Print the answer as JSON."`
+
+	// Transport, if not nil, carries requests to an address of http or https.
+	Transport http.RoundTripper `kong:"-"`
 }
+
+// defaultURL is where fedpost up listens by default.
+const defaultURL = "http://127.0.0.1:8080"
 
 // patience is the time limit of one call to the API.
 const patience = time.Minute
@@ -34,7 +40,7 @@ func (r remote) client(ctx context.Context) (*client.Client, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
 	}
-	c := &client.Client{Base: strings.TrimSuffix(r.URL, "/"), Token: r.Token, HTTP: &http.Client{Timeout: patience}}
+	c := &client.Client{Base: strings.TrimSuffix(r.URL, "/"), Token: r.Token, HTTP: &http.Client{Timeout: patience, Transport: r.Transport}}
 	region, sign := client.RegionOf(u.Hostname())
 	if r.AWSRegion != "" {
 		region, sign = r.AWSRegion, true

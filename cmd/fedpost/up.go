@@ -20,8 +20,8 @@ const grace = 30 * time.Second
 
 type up struct {
 	Listen       string `help:"Address to listen on, or unix:PATH for a Unix socket. Anything else than loopback and sockets needs FEDPOST_API_TOKEN." default:"127.0.0.1:8080" env:"FEDPOST_LISTEN"`
-	TLSCert      string `name:"tls-cert" help:"Serve HTTPS with the certificate chain in this file, PEM. It is read again when it changes." type:"path" placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_CERT"`
-	TLSKey       string `name:"tls-key" help:"The private key of --tls-cert, PEM." type:"path" placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_KEY"`
+	TLSCert      string `name:"tls-cert" help:"Serve HTTPS with the certificate chain in this file, PEM. It is read again when it changes." placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_CERT"`
+	TLSKey       string `name:"tls-key" help:"The private key of --tls-cert, PEM." placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_KEY"`
 	Data         string `help:"Directory of the database and of sealing.key, which seals signing keys. Back up both." default:"./data" type:"path"`
 	AllowPrivate bool   `help:"Allow plain http and private addresses, for trials."`
 	CPUProfile   string `name:"cpu-profile" help:"Write a processor profile to this file at the end, for go tool pprof." type:"path" placeholder:"FILE"`

@@ -32,19 +32,27 @@ type health struct {
 	mu  sync.Mutex // held while trying to write: callers at once share the result
 	at  time.Time
 	err error
+	// says is what /healthz says of err; "": nothing is wrong.
+	says string
 }
 
 func (h *health) serve(w http.ResponseWriter, r *http.Request) error {
-	if err := h.check(); err != nil {
+	err, changed := h.check(r.Context())
+	if known := requestOf(r.Context()); known != nil {
+		known.told = !changed
+	}
+	if err != nil {
 		return contract.TypedProblem(http.StatusServiceUnavailable, "not-writable", "Not writable", unwritable(err)).Because(err).After(HealthEvery)
 	}
 	return answer(w, r, http.StatusOK, contract.Health{Status: "ok"})
 }
 
-// check goes on if its caller hangs up, because all callers share the result.
-func (h *health) check() error {
+// check goes on if its caller hangs up, because all callers share the result. changed is true
+// for the one that sees first that something is wrong, or wrong for another reason: anybody
+// may ask, and must not fill the log.
+func (h *health) check(asked context.Context) (err error, changed bool) {
 	if h.o.Writable == nil {
-		return nil
+		return nil, false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,8 +67,15 @@ func (h *health) check() error {
 			h.err = h.o.Writable(ctx)
 		}
 		h.at = h.o.Now()
+		before := h.says
+		if h.says = ""; h.err != nil {
+			h.says = unwritable(h.err)
+		}
+		if changed = h.says != before; changed && h.err == nil {
+			h.o.Log.InfoContext(asked, "records can be written again")
+		}
 	}
-	return h.err
+	return h.err, changed
 }
 
 // oneFile opens and closes a file. A process that has too many open cannot reach other

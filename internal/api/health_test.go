@@ -53,3 +53,38 @@ func TestHealthOpensAFile(t *testing.T) {
 		t.Errorf("%d %s", res.Status, res.Body)
 	}
 }
+
+// TestHealthSaysOnceThatSomethingIsWrong: anybody may ask, as often as they like.
+func TestHealthSaysOnceThatSomethingIsWrong(t *testing.T) {
+	var write error
+	faults := 0
+	w := newWorld(t, func(o *api.Options) {
+		o.Files = func() error { return nil }
+		o.Writable = func(context.Context) error { return write }
+		o.Counted = func(name string, n int) {
+			if name == api.Faults {
+				faults += n
+			}
+		}
+	})
+	for i, c := range []struct {
+		write  error
+		faults int
+	}{
+		{nil, 0}, {table.ErrDiskFull, 1}, {table.ErrDiskFull, 1}, {table.ErrReadOnly, 2}, {nil, 2}, {table.ErrReadOnly, 3},
+	} {
+		write = c.write
+		w.clock = w.clock.Add(api.HealthEvery)
+		for range 5 {
+			if res := w.do("GET", "/healthz", ""); (res.Status == http.StatusOK) != (c.write == nil) {
+				t.Errorf("%d: %d", i, res.Status)
+			}
+		}
+		if got := strings.Count(w.log.String(), `"level":"ERROR"`); got != c.faults || faults != c.faults {
+			t.Errorf("%d: %d lines and %d faults, want %d", i, got, faults, c.faults)
+		}
+	}
+	if !strings.Contains(w.log.String(), "written again") {
+		t.Error("the end is not logged")
+	}
+}

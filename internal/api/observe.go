@@ -19,6 +19,8 @@ type ctxKey struct{}
 type request struct {
 	id    string
 	cause error // why it failed, for the log
+	// told says that the fault has been logged and counted: it is the same as before.
+	told bool
 }
 
 func requestOf(ctx context.Context) *request {
@@ -86,7 +88,7 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 	if known.cause != nil {
 		attrs = append(attrs, "error", known.cause)
 	}
-	if a.ours(route, rec.status) {
+	if a.ours(route, rec.status) && !known.told {
 		level = slog.LevelError
 		if a.o.Counted != nil {
 			a.o.Counted(Faults, 1)

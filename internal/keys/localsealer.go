@@ -60,12 +60,24 @@ func newLocalSealer(key []byte) (*LocalSealer, error) {
 // bits of the group are the mask of an access list that has that user only.
 const credentialMode = 0o440
 
+// ofSystemd reports whether a file is a credential that systemd hands to a service: in the
+// folder that it names, or, for other processes, below the one that has them all.
+// https://systemd.io/CREDENTIALS/
+func ofSystemd(path string) bool {
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return false
+	}
+	own := os.Getenv("CREDENTIALS_DIRECTORY")
+	return own != "" && dir == filepath.Clean(own) || filepath.Dir(dir) == "/run/credentials"
+}
+
 func readSealingKey(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if p := info.Mode().Perm(); p&0o077 != 0 && p != credentialMode {
+	if p := info.Mode().Perm(); p&0o077 != 0 && (p != credentialMode || !ofSystemd(path)) {
 		return nil, fmt.Errorf("%s can be read by others (mode %o): chmod 600 it", path, info.Mode().Perm())
 	}
 	key, err := os.ReadFile(path)

@@ -100,3 +100,28 @@ func TestDamagedSealsDoNotOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyACredentialOfSystemdMayBeReadByItsGroup: its group bits are the mask of an access
+// list; those of any other file are a group.
+func TestOnlyACredentialOfSystemdMayBeReadByItsGroup(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "sealing.key")
+	if _, err := keys.OpenLocalSealer(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", "")
+	if _, err := keys.OpenLocalSealer(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a file that a group can read: %v", err)
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", folder)
+	if _, err := keys.OpenLocalSealer(path); err != nil {
+		t.Errorf("a credential: %v", err)
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", filepath.Dir(folder))
+	if _, err := keys.OpenLocalSealer(path); err == nil {
+		t.Error("a file below the folder of credentials is none of them")
+	}
+}

@@ -190,7 +190,7 @@ func TestADoorKnowsItsGuestsThroughTLS(t *testing.T) {
 		entered <- struct{}{}
 		<-leave
 	})}})
-	go func() { _ = s.Serve(tls.NewListener(d, c.serverTLS())) }() // until it is closed
+	go func() { _ = s.Serve(securing{d, c.serverTLS(), slog.New(slog.DiscardHandler)}) }() // until it is closed
 	defer s.Close()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(cert)

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -129,8 +128,13 @@ func withGuests(s *http.Server) *http.Server {
 		}
 	}
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g, ok := guestOf(r.Context().Value(guestKey{})); ok {
+		conn := r.Context().Value(guestKey{})
+		if g, ok := guestOf(conn); ok {
 			g.setServed(true)
+		}
+		if s, ok := conn.(*secured); ok {
+			state := s.ConnectionState()
+			r.TLS = &state // which net/http sets for its own connections only
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -139,8 +143,8 @@ func withGuests(s *http.Server) *http.Server {
 
 // guestOf returns the guest that a connection is, or that TLS is spoken on.
 func guestOf(conn any) (g *guest, ok bool) {
-	if t, is := conn.(*tls.Conn); is {
-		conn = t.NetConn()
+	if s, is := conn.(*secured); is {
+		conn = s.NetConn()
 	}
 	g, ok = conn.(*guest)
 	return g, ok

@@ -71,7 +71,7 @@ func (p Place) open(log *slog.Logger) (o opened, err error) {
 	if pair == nil {
 		return opened{bounded(l), "http://" + l.Addr().String()}, nil
 	}
-	return opened{tls.NewListener(bounded(l), pair.serverTLS()), "https://" + l.Addr().String()}, nil
+	return opened{securing{bounded(l), pair.serverTLS(), log}, "https://" + l.Addr().String()}, nil
 }
 
 // private reports whether only this machine can reach the place.

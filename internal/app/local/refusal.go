@@ -49,9 +49,15 @@ func problemOf(b []byte) []byte {
 	case http.StatusRequestHeaderFieldsTooLarge:
 		detail = fmt.Sprintf("The header of the request is larger than %d bytes.", maxHeader)
 	}
+	return refusalOf(status, detail)
+}
+
+// refusalOf is a whole answer with a problem document; nil if there can be none, and then the
+// plain text is an answer, too.
+func refusalOf(status int, detail string) []byte {
 	body, err := json.Marshal(contract.NewProblem(status, detail))
 	if err != nil {
-		return nil // the plain text is an answer, too
+		return nil
 	}
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n%s",
 		status, http.StatusText(status), contract.ProblemType, len(body), body)
