@@ -115,6 +115,9 @@ func (s settings) embedded(ctx context.Context, dir string, at local.Place, allo
 	if err := errors.Join(engine.Recall(ctx), ports.IndexDeadLetters(ctx)); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
+	if err := local.AfterRestore(dir, func() error { return ports.BeginEvents(ctx) }); err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
 	ports.Tally = ports.NewTally()
 	sweep := func(ctx context.Context) error { return errors.Join(engine.Sweep(ctx), ports.Tally.Settle(ctx)) }
 	server, err := s.serve(ports, at, sweep)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"slices"
 
@@ -32,6 +33,10 @@ func (p Ports) meter(t *stats.Tally) stats.Meter {
 
 // NewTally returns a tally for a process.
 func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.Text(), p.now()) }
+
+// BeginEvents has the feed of events go on where no reader has been, for an installation whose
+// table is a backup: readers have cursors behind what was told after it was made.
+func (p Ports) BeginEvents(ctx context.Context) error { return p.store().BeginEventsAnew(ctx) }
 
 // operating returns the operators' routes.
 func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) ([]api.Route, error) {

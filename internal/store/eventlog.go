@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger/events"
@@ -66,6 +68,15 @@ func startKey(shard int) table.Key { return table.Key{PK: "E#START", SK: strconv
 
 // stride is between the numbers with which a log begins: more than one ever has items.
 const stride = 1 << 32
+
+// firstNumber is with which number a log begins, which has begun with the number before; 0: it
+// has never begun. The number is taken from the time, too: a backup that is restored knows
+// nothing of the numbers given since it was made, not even of those with which the log was
+// begun again since.
+func firstNumber(before uint64, now time.Time) uint64 {
+	const perMilli, latest = 1 << 20, 1 << 61 // events.ParseCursor takes less than twice latest
+	return max(before+stride, min(uint64(max(0, now.UnixMilli()))*perMilli, latest))
+}
 
 // logItem is an item of a log as it was read.
 type logItem struct {
@@ -139,6 +150,8 @@ type telling struct {
 	since, until time.Time
 	// with is written in the same transaction, if it is not nil.
 	with *table.Op
+	// anew: the log begins again.
+	anew bool
 }
 
 // tell appends an item to a log, unless nothing is left to be told.
@@ -149,7 +162,7 @@ func (s *Store) tell(ctx context.Context, t telling) error {
 		if err != nil {
 			return err
 		}
-		if start == nil && !s.goesOn(end.last) {
+		if start == nil && (t.anew || !s.goesOn(end.last)) {
 			// What says where the log begins is read before its end: another writer that
 			// begins the log after that is in the way of this one.
 			if start, err = s.logStart(ctx, t.shard); err != nil {
@@ -158,7 +171,7 @@ func (s *Store) tell(ctx context.Context, t telling) error {
 			continue
 		}
 		es, err := t.events(end.told)
-		if err != nil || len(es) == 0 && t.with == nil {
+		if err != nil || len(es) == 0 && t.with == nil && !t.anew {
 			return err
 		}
 		ops, err := s.nextItem(t, start, end.last, es)
@@ -215,14 +228,14 @@ func (s *Store) nextItem(t telling, start *table.Item, last *logItem, es []event
 	if last != nil && last.time().After(at) {
 		at = last.time()
 	}
+	if last != nil && last.expires.After(expires) {
+		expires = last.expires
+	}
 	var ops []table.Op
 	number := uint64(0)
 	switch {
-	case start == nil || s.goesOn(last):
+	case start == nil || !t.anew && s.goesOn(last):
 		number = last.number + 1
-		if last.expires.After(expires) {
-			expires = last.expires
-		}
 	default:
 		var err error
 		if number, ops, err = s.beginLog(t.shard, start, last); err != nil {
@@ -242,6 +255,21 @@ func (s *Store) nextItem(t telling, start *table.Item, last *logItem, es []event
 	}
 	it := table.Item{Key: table.Key{PK: eventPK(t.shard), SK: eventSK(number)}, Fence: newFence(), Data: data, Expires: expires}
 	return append(ops, table.Op{Put: &it, Cond: table.Cond{Absent: true}}), nil
+}
+
+// BeginEventsAnew has all logs go on with numbers that none ever had, for an installation whose
+// table may be a backup: readers have cursors behind what was told after it was made, and
+// would pass over as many items.
+func (s *Store) BeginEventsAnew(ctx context.Context) error {
+	var g errgroup.Group
+	for n := range events.Shards {
+		nothing := func(map[string]bool) ([]events.Event, error) { return nil, nil }
+		g.Go(func() error { return s.tell(ctx, telling{shard: n, events: nothing, since: s.now(), anew: true}) })
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("begin the feed of events anew: %w", err)
+	}
+	return nil
 }
 
 // goesOn reports whether a log goes on behind its last item. An item that has not expired
@@ -267,15 +295,14 @@ func (s *Store) logStart(ctx context.Context, shard int) (*table.Item, error) {
 // with a number that is above all that it ever had.
 func (s *Store) beginLog(shard int, start *table.Item, last *logItem) (number uint64, ops []table.Op, err error) {
 	key := startKey(shard)
-	number = stride
-	cond := table.Cond{Absent: true}
+	before, cond := uint64(0), table.Cond{Absent: true}
 	if len(start.Data) > 0 {
-		before, err := strconv.ParseUint(string(start.Data), 16, 64)
-		if err != nil {
+		if before, err = strconv.ParseUint(string(start.Data), 16, 64); err != nil {
 			return 0, nil, fmt.Errorf("begin event log %d: %w", shard, err)
 		}
-		number, cond = before+stride, table.Fenced(start.Fence)
+		cond = table.Fenced(start.Fence)
 	}
+	number = firstNumber(before, s.now())
 	ops = append(ops, table.Op{Put: &table.Item{Key: key, Fence: newFence(), Data: []byte(eventSK(number))}, Cond: cond})
 	if last == nil {
 		return number, ops, nil

@@ -91,3 +91,63 @@ func TestAnEventIsKeptAsLongAsItsPredecessors(t *testing.T) {
 		last = it.Expires
 	}
 }
+
+// TestAReaderMissesNothingOfARestoredFeed: the reader has cursors behind events that a backup
+// does not have, of the first life and of one that went on from the same backup before.
+func TestAReaderMissesNothingOfARestoredFeed(t *testing.T) {
+	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	n := 0
+	tell := func(st *store.Store, many int) {
+		for range many {
+			n++
+			now = now.Add(time.Second)
+			id := activity.DerivedID(now, fmt.Sprint(n))
+			end, _ := events.EndOf(id, events.About{}, "https://a.example/inbox", ledger.Recipient{State: activity.Dead, UpdatedAt: now})
+			if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first := memory.New(clock, nil)
+	tell(store.New(first.Table(), clock), 40)
+	backup := first.Items("")
+	restored := func() *store.Store {
+		e := memory.New(clock, nil)
+		if err := e.Table().PutAll(t.Context(), backup); err != nil {
+			t.Fatal(err)
+		}
+		st := store.New(e.Table(), clock)
+		if err := st.BeginEventsAnew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	tell(store.New(first.Table(), clock), 80)
+	cursor, lives := "", []*store.Store{store.New(first.Table(), clock), restored(), nil}
+	for i, want := range []int{120, 40, 40} {
+		st := lives[i]
+		if i == 2 {
+			st = restored()
+		}
+		if i > 0 {
+			now = now.Add(time.Second)
+			tell(st, 40)
+		}
+		p, err := st.Events(t.Context(), cursor, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := len(p.Events)
+		for p.More {
+			if p, err = st.Events(t.Context(), p.Next, 1000); err != nil {
+				t.Fatal(err)
+			}
+			got += len(p.Events)
+		}
+		if got != want {
+			t.Errorf("life %d: a reader sees %d events, want %d", i, got, want)
+		}
+		cursor = p.Next
+	}
+}

@@ -113,6 +113,24 @@ func archive(to *os.File, key []byte, database *os.File) error {
 // left is written over.
 const restoring = ".restoring"
 
+// readers says, by being there, that readers of events know of a life of this installation that
+// a restore has undone.
+const readers = "events" + restoring
+
+// AfterRestore calls begin if folder was restored and begin has not succeeded since.
+func AfterRestore(folder string, begin func() error) error {
+	mark := filepath.Join(folder, readers)
+	if _, err := os.Lstat(mark); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("look whether %s was restored: %w", folder, err)
+	}
+	if err := begin(); err != nil {
+		return err
+	}
+	return discard(mark)
+}
+
 // Restore makes the data folder anew that a backup is of, and checks it before it becomes
 // visible. The folder must be empty, or missing: what a running fedpost has open, or what
 // somebody may still need, is never written over.
@@ -131,7 +149,7 @@ func Restore(ctx context.Context, file, folder string) (found sqlite.Found, err 
 	key, database := filepath.Join(folder, SealingKey), filepath.Join(folder, Database)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, discard(key+restoring), discard(database+restoring))
+			err = errors.Join(err, discard(key+restoring), discard(database+restoring), discard(filepath.Join(folder, readers)))
 		}
 	}()
 	if err := unpack(from, map[string]string{SealingKey: key + restoring, Database: database + restoring}); err != nil {
@@ -144,6 +162,9 @@ func Restore(ctx context.Context, file, folder string) (found sqlite.Found, err 
 		return found, fmt.Errorf("restore %s: %w", file, err)
 	}
 	if err := CheckSealingKey(ctx, database+restoring, key+restoring); err != nil {
+		return found, fmt.Errorf("restore %s: %w", file, err)
+	}
+	if err := write(filepath.Join(folder, readers), strings.NewReader("")); err != nil {
 		return found, fmt.Errorf("restore %s: %w", file, err)
 	}
 	if err := show(key, database); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"fedpost/internal/engine/queue"
@@ -71,8 +72,21 @@ func TestABackupOfAFolderInUseIsRestored(t *testing.T) {
 	if err != nil || found.Messages["normal"] != 1 {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if all := names(t, folder); len(all) != 2 {
+	if all := names(t, folder); !slices.Equal(all, []string{readers, Database, SealingKey}) {
 		t.Errorf("the folder has %q", all)
+	}
+	begun := 0
+	for i, fails := range []error{errors.New("disk is full"), nil, nil} {
+		err := AfterRestore(folder, func() error {
+			begun++
+			return fails
+		})
+		if !errors.Is(err, fails) || begun != min(i+1, 2) {
+			t.Errorf("start %d after the restore: %v, %d begun", i, err, begun)
+		}
+	}
+	if all := names(t, folder); len(all) != 2 {
+		t.Errorf("after a start the folder has %q", all)
 	}
 	for _, name := range []string{Database, SealingKey} {
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode().Perm() != 0o600 {
