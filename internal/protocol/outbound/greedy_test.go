@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,7 +24,9 @@ import (
 func TestAHostThatFloodsAnHTTP2ConnectionIsHungUpOn(t *testing.T) {
 	const most = 4 << 20 // of what is sent; buffers of sockets hold some of it
 	flood := func(f *http2.Framer, sent *atomic.Int64) {
+		read := make(chan struct{})
 		go func() { // reads what is answered
+			defer close(read)
 			for {
 				if _, err := f.ReadFrame(); err != nil {
 					return
@@ -32,10 +35,12 @@ func TestAHostThatFloodsAnHTTP2ConnectionIsHungUpOn(t *testing.T) {
 		}()
 		for n := 0; n < most; n += 17 {
 			if f.WritePing(false, [8]byte{}) != nil {
+				<-read
 				return
 			}
 			sent.Add(17)
 		}
+		runtime.Goexit() // the test has failed; this hangs up
 	}
 	t.Run("in place of an answer", func(t *testing.T) {
 		var sent atomic.Int64
@@ -50,9 +55,9 @@ func TestAHostThatFloodsAnHTTP2ConnectionIsHungUpOn(t *testing.T) {
 		var sent atomic.Int64
 		ended := make(chan struct{})
 		url, client, _ := frames(t, func(f *http2.Framer, _ int, stream uint32) {
+			defer close(ended)
 			accepted(f, stream)
 			flood(f, &sent)
-			close(ended)
 		})
 		if a, err := post(t, client, url); err != nil || a.Status != http.StatusAccepted {
 			t.Errorf("status %d: %v", a.Status, err)
