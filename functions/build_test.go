@@ -86,6 +86,7 @@ func TestBinariesLinkNothingTheyDoNotUse(t *testing.T) {
 		"modernc.org/", "fedpost/internal/engine/sqlite", // the other engine
 		"aws-sdk-go-v2/config", "service/sso", "service/sts", "feature/ec2/imds", // credentials that Lambda has no use for
 		"net/rpc", "testing", "cmd/fedpost/demo", "internal/app/local",
+		"google.golang.org/grpc",                    // OTLP goes over HTTP
 		"prometheus/client_golang", "html/template", // the metrics and the page of `fedpost up`
 	}
 	for _, f := range topology.Functions {

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
 	"fedpost/internal/api/page"
 	"fedpost/internal/app"
 	"fedpost/internal/app/config"
@@ -19,6 +22,7 @@ import (
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/local/metrics"
 	"fedpost/internal/app/topology"
+	"fedpost/internal/app/tracing"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/ledger/events"
@@ -43,16 +47,48 @@ func start(ctx context.Context, dir string, at local.Place, allowPrivate bool, c
 	if change != nil {
 		change(&s)
 	}
+	process := tracing.Process{System: tracing.Embedded, Attributes: []attribute.KeyValue{semconv.ServiceVersion(release())}}
 	// The demo does not touch a real account.
 	demo := change != nil && os.Getenv(endpointURL) == ""
-	if because := awsSettings(); len(because) > 0 && !demo {
-		f, err := s.onAWS(ctx, at, allowPrivate, log)
-		if err != nil {
-			return nil, fmt.Errorf("cannot run on AWS, which is asked for by %s (without it, or them, fedpost runs on a file of its own): %w", strings.Join(because, ", "), err)
-		}
-		return f, nil
+	because := awsSettings()
+	if demo {
+		because = nil
 	}
-	return s.embedded(ctx, dir, at, allowPrivate, log)
+	if len(because) > 0 {
+		process.System = tracing.SQS
+	}
+	var err error
+	if s.traces, err = tracing.Open(s.Tracing, s.TracingHeaders, process, log); err != nil {
+		return nil, err
+	}
+	var f *fedpost
+	if len(because) == 0 {
+		f, err = s.embedded(ctx, dir, at, allowPrivate, log)
+	} else if f, err = s.onAWS(ctx, at, allowPrivate, log); err != nil {
+		err = fmt.Errorf("cannot run on AWS, which is asked for by %s (without it, or them, fedpost runs on a file of its own): %w", strings.Join(because, ", "), err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.traces.Close(ctx))
+	}
+	f.close = sent(s.traces, f.close, log)
+	return f, nil
+}
+
+// sendTime is how long sending the last spans may take at a stop.
+const sendTime = 3 * time.Second
+
+// sent returns a function that calls closing and then sends the last spans. Spans that are
+// lost are no failure of the stop.
+func sent(traces *tracing.Exporter, closing func() error, log *slog.Logger) func() error {
+	return func() error {
+		err := closing()
+		ctx, cancel := context.WithTimeout(context.Background(), sendTime)
+		defer cancel()
+		if lost := traces.Close(ctx); lost != nil {
+			log.Warn("the last spans are lost", "error", lost)
+		}
+		return err
+	}
 }
 
 // awsSettings are the variables that are set and ask for AWS. One is enough: on
@@ -153,7 +189,8 @@ func settled(p app.Ports, closing func() error) func() error {
 // function, which the demo shortens.
 type settings struct {
 	config.Local
-	every time.Duration
+	every  time.Duration
+	traces *tracing.Exporter
 }
 
 func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Context) error) (*local.Server, error) {
@@ -163,7 +200,10 @@ func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Cont
 	ports.Tally.Remember()
 	ports.Bell = new(events.Bell)
 	meter := metrics.New(ports.Tally)
-	ports.Metrics = meter
+	ports.Metrics, ports.Trace = meter, s.traces.Tracer()
+	if s.traces != nil {
+		meter.Traces(s.traces.Counts)
+	}
 	api, err := app.API(s.Enqueue(), s.Access, ports)
 	if err != nil {
 		return nil, err

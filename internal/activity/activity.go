@@ -87,6 +87,10 @@ type Activity struct {
 	// Notify asks for an event when every recipient has come to its end.
 	Notify bool `json:"notify,omitempty"`
 
+	// Trace is the W3C traceparent of the sampled span that put the activity on its queue;
+	// empty if the call was not traced. Spans of all later work link to it.
+	Trace string `json:"trace,omitempty"`
+
 	CreatedAt time.Time `json:"createdAt"`
 
 	// ExpiresAt is when it is no longer worth delivering; zero means never

@@ -20,6 +20,7 @@ import (
 	"fedpost/internal/enqueue"
 	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message/tracing"
 	"fedpost/internal/protocol"
 )
 
@@ -79,7 +80,9 @@ type Options struct {
 	// Counted, if set, is called with Faults for each answer of 500 or more that fedpost
 	// is the cause of.
 	Counted func(what string, n int)
-	Log     *slog.Logger
+	// Trace makes spans of requests that may change something; nil: none.
+	Trace *tracing.Tracer
+	Log   *slog.Logger
 }
 
 // Faults is the name that Options.Counted is called with. No stranger can cause one.
@@ -143,7 +146,7 @@ func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.observe(w, r, func(w http.ResponseWriter, r *http.Request) string {
+	a.observe(w, r, func(w *recorder, r *http.Request) string {
 		h, pattern := a.mux.Handler(r)
 		public, ours := a.public[pattern]
 		if err := a.admit(w.Header(), r, pattern, public); err != nil {
@@ -155,7 +158,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return ""
 		}
 		r.Body = newAsString(w, r.Body, a.o.MaxRequest)
-		a.mux.ServeHTTP(w, r)
+		if public || r.Method == http.MethodGet || r.Method == http.MethodHead {
+			// Strangers' requests and polls are no spans.
+			a.mux.ServeHTTP(w, r)
+			return pattern
+		}
+		a.traced(w, r, pattern)
 		return pattern
 	})
 }

@@ -48,7 +48,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // observe gives a request its id, writes the access log, and turns a panic into
 // a 500: one bad request must not end the process that serves the others.
-func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request) string) {
+func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(*recorder, *http.Request) string) {
 	start := a.o.Now()
 	known := &request{id: r.Header.Get(headerRequestID)}
 	if !presentable(known.id) {
@@ -95,6 +95,15 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(http.Re
 		}
 	}
 	a.o.Log.Log(r.Context(), level, "request", attrs...)
+}
+
+// traced serves a request and makes a span of it.
+func (a *API) traced(w *recorder, r *http.Request, pattern string) {
+	ctx, end := a.o.Trace.Request(r, pattern)
+	status := http.StatusInternalServerError // of a panic, which observe answers
+	defer func() { end(status) }()
+	a.mux.ServeHTTP(w, r.WithContext(ctx))
+	status = w.status
 }
 
 // cut shortens a method for the log: net/http accepts methods of tens of kilobytes.

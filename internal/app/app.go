@@ -18,6 +18,7 @@ import (
 	"fedpost/internal/app/config"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/keys"
+	"fedpost/internal/message/tracing"
 	"fedpost/internal/protocol/outbound"
 
 	"fedpost/internal/engine/table"
@@ -58,6 +59,8 @@ type Ports struct {
 	Metrics stats.Metrics
 	// Tally counts for statistics; nil gives each function a tally of its own.
 	Tally *stats.Tally
+	// Trace makes spans; nil makes none.
+	Trace *tracing.Tracer
 	// Bus, if not nil, takes all events besides; BusName is its name.
 	Bus     Bus
 	BusName string

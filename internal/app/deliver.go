@@ -47,7 +47,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 			Retrying:    p.Retrying,
 			Flush:       p.Flush,
 		},
-		Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(), Random: p.random(),
+		Log: p.Log, Meter: p.meter(p.tally()), Trace: p.Trace, Now: p.now(), Random: p.random(),
 	}), nil
 }
 

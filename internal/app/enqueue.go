@@ -45,7 +45,7 @@ func API(c config.Enqueue, access config.Access, p Ports) (http.Handler, error) 
 		Enqueuer: p.enqueuer(c, protocols, p.coalesce(pol, c.Circuit.Rules(pol.GiveUp)), keys, p.meter(tally)), Keys: keys,
 		Activities: activities{p.store(), p.now()}, Protocols: protocols, Routes: slices.Concat(operating, public(protocols)),
 		Tokens: api.Tokens{Send: access.Send, Read: access.Read, Operate: access.Token}, RequestsPerMinute: access.RequestsPerMinute, Writable: p.store().Writable, Now: p.now(), RequestID: rand.Text,
-		Counted: p.meter(tally).Counted, Log: p.Log,
+		Counted: p.meter(tally).Counted, Trace: p.Trace, Log: p.Log,
 	}), nil
 }
 
@@ -68,7 +68,7 @@ func (p Ports) enqueuer(c config.Enqueue, protocols protocol.Set, noter enqueue.
 			TTL: c.Deduplication.TTL, Prefix: c.Deduplication.Prefix, Fallback: dedup.Fallback(c.Deduplication.Fallback),
 			Alone: p.Alone, Counted: meter.Counted, Now: p.now(), Entropy: rand.Reader, Log: p.Log,
 		}),
-		Noter: noter, Meter: meter,
+		Noter: noter, Meter: meter, Trace: p.Trace,
 		Limits: enqueue.Limits{
 			Body: c.Limits.ActivityBytes, Inboxes: c.Limits.Recipients, Batch: c.Limits.Batch, Delay: c.Limits.Delay,
 		},

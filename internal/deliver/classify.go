@@ -6,6 +6,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/message/tracing"
 	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 )
@@ -166,6 +167,7 @@ func (v *invocation) void(ctx context.Context, a activity.Activity, t activity.T
 // attempt, so protocols log none of their own.
 func (u *unit) report(ctx context.Context, j *job) {
 	u.Meter.Attempted(u.a, j.out, j.state)
+	u.Trace.Attempted(ctx, tracing.Attempt{Inbox: j.target.Inbox, Ended: j.answered, Tries: j.tries(), Out: j.out, State: j.state})
 	args := []any{
 		"activity", u.a.ID, "type", u.a.Type, "target", j.target.Inbox, "host", j.host, "attempt", j.tries(),
 		"state", j.state, "class", j.out.Class, "status", j.out.Status, "ms", j.out.Took.Milliseconds(),

@@ -21,6 +21,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/message/tracing"
 	"fedpost/internal/protocol"
 	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
@@ -60,6 +61,8 @@ type Config struct {
 	Limits Limits
 	Log    *slog.Logger
 	Meter  Meter
+	// Trace makes spans of the work on activities whose calls were traced; nil: none.
+	Trace *tracing.Tracer
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.

@@ -39,11 +39,13 @@ type expansion struct {
 
 // expand turns a fan-out, a batch or a claim check into deliveries. Expanding
 // twice is harmless: chunks are claimed before anything is sent.
-func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.Message) (disposition, error) {
-	x := &expansion{invocation: v, m: m}
+func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.Message) (f disposition, err error) {
+	x, began := &expansion{invocation: v, m: m}, v.traced(m, false)
 	if err := x.flatten(ctx, msg, 0); err != nil {
 		return disposition{}, err
 	}
+	ctx, span := v.Trace.Process(ctx, began, x.activities()...)
+	defer func() { span.End(err) }()
 	for n := range x.items {
 		finished, err := x.item(ctx, &x.items[n])
 		if err != nil {
@@ -54,6 +56,14 @@ func (v *invocation) expand(ctx context.Context, m queue.Received, msg message.M
 		}
 	}
 	return done, nil
+}
+
+func (x *expansion) activities() []activity.Activity {
+	all := make([]activity.Activity, len(x.items))
+	for k, i := range x.items {
+		all[k] = i.activity
+	}
+	return all
 }
 
 // resume finds where an earlier run on the ordered queue stopped. On that queue a second

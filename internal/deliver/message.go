@@ -12,6 +12,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
 	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/message/tracing"
 )
 
 // message works on one queue message.
@@ -66,7 +67,9 @@ func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Mes
 				return disposition{}, err
 			}
 		}
+		ctx, span := v.Trace.Process(ctx, v.traced(m, msg.Deliver.Trial), *msg.Activity)
 		f, err := v.deliver(ctx, m, *msg.Activity, *msg.Deliver)
+		span.EndReceive(f.done, err)
 		if msg.Deliver.Trial && f.done && err == nil {
 			err = v.void(ctx, *msg.Activity, msg.Deliver.Targets[0])
 		}
@@ -77,6 +80,11 @@ func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Mes
 		return v.abandon(ctx, m, msg, "payload", err)
 	}
 	return f, err
+}
+
+// traced describes a message whose work begins now to the tracer.
+func (v *invocation) traced(m queue.Received, trial bool) tracing.Received {
+	return tracing.Received{From: v.from, ID: m.ID, Receives: m.ReceiveCount, Began: time.Now(), Trial: trial}
 }
 
 // Attributes of messages in the dead-letter queue, for operators and programs

@@ -25,6 +25,7 @@ import (
 	"fedpost/internal/ledger"
 	"fedpost/internal/message/agenda"
 	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/message/tracing"
 	"fedpost/internal/protocol"
 )
 
@@ -93,6 +94,8 @@ type Options struct {
 	Markers   *dedup.Guard
 	Noter     Noter
 	Meter     Meter
+	// Trace makes a span of each call that is handed to a queue; nil: none.
+	Trace *tracing.Tracer
 
 	Limits    Limits
 	Retention time.Duration

@@ -14,6 +14,7 @@ import (
 	"fedpost/internal/message"
 	"fedpost/internal/message/agenda"
 	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/message/tracing"
 )
 
 // maxMessage is the largest encoded message in bytes that goes on a queue.
@@ -34,9 +35,17 @@ const recordsAtOnce = 8
 // With the open fallback a table that cannot be written stops nothing: the
 // message carries what the table would have said (message.Unrecorded,
 // message.NotBefore).
-func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.Time, from int) *SendError {
+func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.Time, from int) (failed *SendError) {
+	ctx, span := s.o.Trace.Send(ctx, p.queue, base, len(p.items), p.recipients())
+	defer func() {
+		if failed != nil {
+			span.End(failed)
+		} else {
+			span.End(nil)
+		}
+	}()
 	rs := p.records(base, at, s.o.Retention)
-	m := p.message(rs)
+	m := p.message(rs, tracing.Carried(ctx))
 	missing, err := s.note(ctx, p, rs, from, m)
 	if err != nil {
 		return &SendError{Err: err}

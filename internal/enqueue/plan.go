@@ -125,8 +125,16 @@ func (p *plan) records(base activity.ID, at time.Time, retention time.Duration) 
 	return rs
 }
 
-// message returns the queue message for the whole call.
-func (p *plan) message(rs []ledger.Record) message.Message {
+// recipients counts those of all activities.
+func (p *plan) recipients() (n int) {
+	for _, it := range p.items {
+		n += it.recipients
+	}
+	return n
+}
+
+// message returns the queue message for the whole call, whose trace is in all activities.
+func (p *plan) message(rs []ledger.Record, trace string) message.Message {
 	ms := make([]message.Message, len(p.items))
 	for i, it := range p.items {
 		a := activity.Activity{
@@ -134,7 +142,7 @@ func (p *plan) message(rs []ledger.Record) message.Message {
 			KeyID: it.KeyID, Headers: it.headers, Job: it.Job, ServerURL: it.ServerURL,
 			Priority: it.Priority, OrderingKey: it.OrderingKey,
 			Coalesce: it.Coalesce, CoalesceCreate: it.CoalesceCreate, Notify: it.Notify,
-			CreatedAt: rs[i].CreatedAt, ExpiresAt: rs[i].ExpiresAt,
+			Trace: trace, CreatedAt: rs[i].CreatedAt, ExpiresAt: rs[i].ExpiresAt,
 		}
 		ms[i] = message.Message{Version: message.Version, Activity: &a}
 		if p.ordering == "" && len(it.targets) <= ledger.ChunkSize {

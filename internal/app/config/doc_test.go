@@ -30,7 +30,7 @@ var titles = []struct{ concern, title string }{
 	{"Queueing", "Type of the queues"},
 	{"Queues", "Queues"}, {"Table", "Table"}, {"Sealing", "Signing keys"}, {"Access", "Access to the API"}, {"Signing", "Signing"},
 	{"Deduplication", "Deduplication"}, {"Limits", "Limits"}, {"Events", "Events"}, {"EventBus", "Events on EventBridge, on AWS"}, {"Priorities", "Priorities"}, {"Retry", "Retries"},
-	{"Circuit", "Servers that are down"}, {"Outbound", "Requests to other servers"}, {"Concurrency", "Concurrency"}, {"Metrics", "Metrics"}, {"Log", "Log lines of the functions"},
+	{"Circuit", "Servers that are down"}, {"Outbound", "Requests to other servers"}, {"Concurrency", "Concurrency"}, {"Metrics", "Metrics"}, {"Tracing", "Traces"}, {"TracingHeaders", "Traces: headers for the collector"}, {"Log", "Log lines of the functions"},
 	{"SipherIdentity", "Sipher: who we are"}, {"SipherSecrets", "Sipher: private keys"},
 	{"SipherSecret", "Sipher: keys in a secret, on AWS"}, {"Sipher", "Sipher"},
 }

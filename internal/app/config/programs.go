@@ -21,6 +21,7 @@ type Enqueue struct {
 	SipherIdentity SipherIdentity
 	Sipher         Sipher
 	Metrics        Metrics
+	Tracing        Tracing
 	Log            Log
 }
 
@@ -41,6 +42,7 @@ type Deliver struct {
 	SipherSecret   SipherSecret
 	Sipher         Sipher
 	Metrics        Metrics
+	Tracing        Tracing
 	Log            Log
 }
 
@@ -76,6 +78,8 @@ type Local struct {
 	SipherIdentity SipherIdentity
 	SipherSecrets  SipherSecrets
 	Sipher         Sipher
+	Tracing        Tracing
+	TracingHeaders TracingHeaders
 }
 
 // Enqueue, Deliver and HealthCheck are the settings of the functions that

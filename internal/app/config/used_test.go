@@ -16,7 +16,7 @@ import (
 // have.
 func TestEverySettingIsRead(t *testing.T) {
 	var code strings.Builder
-	for _, dir := range []string{".", "..", "../lambda", "../../../cmd/fedpost"} {
+	for _, dir := range []string{".", "..", "../lambda", "../tracing", "../../../cmd/fedpost"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"fedpost/internal/app/lambda/apigateway"
 	"fedpost/internal/app/lambda/metrics"
 	"fedpost/internal/app/lambda/sqsevent"
+	"fedpost/internal/app/tracing"
 	"fedpost/internal/engine/awssdk"
 	"fedpost/internal/engine/dynamodb"
 	"fedpost/internal/engine/eventbridge"
@@ -47,6 +48,11 @@ func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 	}
 	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
 	p.Metrics = faults{meter}
+	traces, err := tracing.Open(c.Tracing, config.TracingHeaders{}, frozen, log)
+	if err != nil {
+		return nil, err
+	}
+	p.Trace = traces.Tracer()
 	h, err := app.API(c, config.Access{}, p)
 	if err != nil {
 		return nil, err
@@ -54,6 +60,7 @@ func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 	serve := apigateway.New(h)
 	return logged(log, func(ctx context.Context, event json.RawMessage) (any, error) {
 		defer flush(ctx, meter, log)
+		defer send(ctx, traces, log)
 		return serve(ctx, event)
 	}), nil
 }
@@ -79,12 +86,18 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
 	// The counters are kept when the engine is replaced.
 	p.Metrics, p.Tally = meter, p.NewTally()
+	traces, err := tracing.Open(c.Tracing, config.TracingHeaders{}, frozen, log)
+	if err != nil {
+		return nil, err
+	}
+	p.Trace = traces.Tracer()
 	worker, err := worker(c, p, cfg)
 	if err != nil {
 		return nil, err
 	}
 	return logged(log, func(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 		defer flush(ctx, meter, log)
+		defer send(ctx, traces, log)
 		return sqsevent.Handler{Worker: worker(ctx), Sources: sources}.Handle(ctx, e)
 	}), nil
 }
@@ -200,6 +213,25 @@ func sealerOf(cfg aws.Config, s config.Sealing) (*kms.Sealer, error) {
 func flush(ctx context.Context, m *metrics.Meter, log *slog.Logger) {
 	if err := m.Flush(ctx); err != nil {
 		log.ErrorContext(ctx, "counts of this invocation are lost", "error", err)
+	}
+}
+
+// sendTime is how long an invocation waits at its end for the collector, an extension that
+// answers within milliseconds.
+const sendTime = 500 * time.Millisecond
+
+// frozen is a function as the exporter of traces sees it.
+var frozen = tracing.Process{System: tracing.SQS, Frozen: true}
+
+// send sends the spans of an invocation, after which the process may be frozen.
+func send(ctx context.Context, traces *tracing.Exporter, log *slog.Logger) {
+	if traces == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	if err := traces.Flush(ctx); err != nil {
+		log.WarnContext(ctx, "the spans of this invocation are not sent yet", "error", err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/app/tracing"
 	"fedpost/internal/ledger/stats"
 )
 
@@ -75,6 +76,20 @@ func (m *Meter) Attempted(a activity.Activity, o outcome.Outcome, _ activity.Sta
 func (m *Meter) Counted(name string, n int) {
 	if !stats.Tallied(name) {
 		m.work.WithLabelValues(snake(name)).Add(float64(n))
+	}
+}
+
+// Traces adds what became of spans. Without it /metrics says nothing of them.
+func (m *Meter) Traces(counts func() tracing.Counts) {
+	for result, of := range map[string]func(tracing.Counts) int64{
+		"exported": func(c tracing.Counts) int64 { return c.Exported },
+		"failed":   func(c tracing.Counts) int64 { return c.Failed },
+		"dropped":  func(c tracing.Counts) int64 { return c.Dropped },
+	} {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "fedpost_spans_total", ConstLabels: prometheus.Labels{"result": result},
+			Help: "Spans of traces: exported to the collector, failed (the collector did not take them) or dropped (too many waited for it).",
+		}, func() float64 { return float64(of(counts())) }))
 	}
 }
 
