@@ -35,6 +35,12 @@ var logging = map[string]string{
 	"logs:PutLogEvents":    "Lambda writes the log",
 }
 
+// tracing is what Lambda does with every function's role if the stack has X-Ray.
+var tracing = map[string]string{
+	"xray:PutTraceSegments":    "Lambda and the collector write traces",
+	"xray:PutTelemetryRecords": "Lambda and the collector write traces",
+}
+
 // TestEachRoleAllowsWhatItsFunctionCallsAndNothingElse brings about everything
 // that makes a function call something new, and holds the calls against the
 // template: a permission that is missing fails, and so does one that is not
@@ -76,7 +82,7 @@ func TestEachRoleAllowsWhatItsFunctionCallsAndNothingElse(t *testing.T) {
 	for id, r := range c.recorders {
 		r.show(t, id)
 		all := map[string]string{}
-		for _, m := range []map[string]string{logging, excuses[id]} {
+		for _, m := range []map[string]string{logging, tracing, excuses[id]} {
 			for action, why := range m {
 				all[action] = why
 			}

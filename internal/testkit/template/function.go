@@ -22,6 +22,9 @@ type Grant struct {
 	Resource string
 }
 
+// Everything is the resource of actions of services that know no resources.
+const Everything = "*"
+
 // Grants returns what a function's role allows, sorted, without regard to what
 // Denied takes away again.
 func (t *Template) Grants(function string) ([]Grant, error) {
@@ -100,6 +103,10 @@ func statement(s Map) ([]Grant, error) {
 	var grants []Grant
 	for _, a := range list(s["Action"]) {
 		for _, r := range list(s["Resource"]) {
+			if r == Everything {
+				grants = append(grants, Grant{Action: text1(a), Resource: Everything})
+				continue
+			}
 			resource, err := logicalID(r)
 			if err != nil {
 				return nil, fmt.Errorf("statement %v: %w", s["Sid"], err)

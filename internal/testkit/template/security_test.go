@@ -119,6 +119,57 @@ func TestRegistrationsLeaveTheAPIItsInvocations(t *testing.T) {
 	t.Error("nothing limits registrations")
 }
 
+// xray are what X-Ray's agent calls. X-Ray has no resources to limit it to.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsx-ray.html
+var xray = []string{"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+
+// TestXRayIsOffUnlessAsked, and needs no permission until then.
+func TestXRayIsOffUnlessAsked(t *testing.T) {
+	tmpl := load(t)
+	if tmpl.Default("XRay") != "false" {
+		t.Errorf("the default is %v", tmpl.Default("XRay"))
+	}
+	for id := range functions {
+		grants, err := tmpl.Grants(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, action := range xray {
+			if !slices.Contains(grants, Grant{action, Everything}) {
+				t.Errorf("%s may not %s", id, action)
+			}
+		}
+		role := strings.Replace(id, "Function", "Role", 1)
+		if said := fmt.Sprint(tmpl.Resources[role].Properties["Policies"]); strings.Count(said, "xray:Put") != 2 || !strings.Contains(said, "{If [HasXRay map[Action:[xray:Put") {
+			t.Errorf("the grant of %s has no condition: %s", id, said)
+		}
+		if got := fmt.Sprint(tmpl.Resources[id].Properties["TracingConfig"]); got != "map[Mode:{If [HasXRay Active PassThrough]}]" {
+			t.Errorf("%s has the tracing %s", id, got)
+		}
+	}
+	if got := fmt.Sprint(tmpl.Resources["ApiliveStage"].Properties["TracingEnabled"]); got != "{If [HasXRay true false]}" {
+		t.Errorf("the API has the tracing %s", got)
+	}
+}
+
+// TestTracesGoWhereTheOperatorSays, from the functions that make spans.
+func TestTracesGoWhereTheOperatorSays(t *testing.T) {
+	tmpl := load(t)
+	for id, makes := range map[string]bool{"EnqueueFunction": true, "DeliverFunction": true, "HealthCheckFunction": false} {
+		p := tmpl.Resources[id].Properties
+		endpoint := mapping(mapping(p["Environment"])["Variables"])["OTEL_EXPORTER_OTLP_ENDPOINT"]
+		if (endpoint == Intrinsic{"Ref", "TracesEndpoint"}) != makes {
+			t.Errorf("%s sends traces to %v", id, endpoint)
+		}
+		if _, has := p["Layers"]; has != makes {
+			t.Errorf("%s has the layers %v", id, p["Layers"])
+		}
+	}
+	if tmpl.Default("TracesEndpoint") != "" || tmpl.Default("CollectorLayer") != "" {
+		t.Error("traces are on by default")
+	}
+}
+
 func TestNothingIsGrantedBeyondTheStack(t *testing.T) {
 	tmpl := load(t)
 	for id := range functions {
@@ -127,6 +178,9 @@ func TestNothingIsGrantedBeyondTheStack(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, g := range grants {
+			if g.Resource == Everything && slices.Contains(xray, g.Action) {
+				continue
+			}
 			resource, rest, _ := strings.Cut(g.Resource, "/")
 			ours := tmpl.Resources[resource].Type != "" || resource == "SipherSecretArn" || resource == "EventBusName" // that operators name
 			if strings.Contains(g.Action, "*") || strings.Contains(rest, "*") || !ours {
