@@ -57,11 +57,13 @@ type delivery struct {
 	accepted []*acceptance
 	// dropped: the server said that it took it.
 	dropped bool
+	// accepts: it is a follow, and its server accepts it.
+	accepts bool
 }
 
 // forgotten: its record may be gone by right.
 func (p *posted) forgotten(s *sim) bool {
-	return !p.answeredAt.IsZero() && time.Since(p.answeredAt) > p.Delay+s.settings.Limits.Retention
+	return !p.answeredAt.IsZero() && time.Since(p.answeredAt) > p.Delay+p.remembered(s)
 }
 
 // acceptance is a request that a server took.
@@ -237,7 +239,11 @@ func (b *book) dropped(s *server, r request) {
 // gap is how long it may take until what a server accepted is recorded: a second
 // or two, and what a few calls take.
 func (b *book) gap() time.Duration {
-	return 2*time.Second + mostCalls*2*b.scenario.Latency.Typical
+	calls := mostCalls
+	if b.us != nil {
+		calls += sipherCalls
+	}
+	return 2*time.Second + time.Duration(calls)*2*b.scenario.Latency.Typical
 }
 
 // look finds out which acceptances of a post are recorded. One that is not by the

@@ -49,6 +49,8 @@ func (s *sim) act(a Act) {
 			}
 		}
 		s.story.tell("%s %s", a.Do, a.For)
+	case a.Do == Register:
+		s.register(a, name)
 	default:
 		s.operate(a, name)
 	}
@@ -103,7 +105,12 @@ func (s *sim) submit(p Post, name string) {
 func (p Post) request() string {
 	// The activity is put in as it is: Marshal would escape some of its characters.
 	b := &strings.Builder{}
-	fmt.Fprintf(b, `{"keyId":%q,"preferSharedInbox":false,"activity":%s,"recipients":["%s"]`, keyID(p.Actor), p.body(), strings.Join(p.urls(), `","`))
+	if p.Job != "" {
+		fmt.Fprintf(b, `{"protocol":"sipher","job":%q,"serverUrl":"https://%s","payload":%s,"recipients":[%q]`,
+			p.Job, p.Recipients[0].Server, quoted(p.body()), p.Recipients[0].url())
+	} else {
+		fmt.Fprintf(b, `{"keyId":%q,"preferSharedInbox":false,"activity":%s,"recipients":["%s"]`, keyID(p.Actor), p.body(), strings.Join(p.urls(), `","`))
+	}
 	text := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(b, `,%q:%q`, name, value)
@@ -125,11 +132,20 @@ func (p Post) request() string {
 	return b.String()
 }
 
-func (p Post) body() string {
-	text, err := json.Marshal(p.Text)
+// quoted is a text in JSON.
+func quoted(s string) string {
+	text, err := json.Marshal(s)
 	if err != nil {
 		panic(err)
 	}
+	return string(text)
+}
+
+func (p Post) body() string {
+	if p.Job != "" {
+		return p.payload()
+	}
+	text := quoted(p.Text)
 	if p.Subject != "" {
 		return fmt.Sprintf(`{"sim":%d,"id":"https://us.example/a/%d","type":"Update","actor":"https://us.example/users/%d","object":{"id":"https://us.example/notes/%s","type":"Note","content":"version %d"}}`,
 			p.N, p.N, p.Actor, p.Subject, p.N)

@@ -63,6 +63,7 @@ func Draw(seed uint64) Scenario {
 	d.rare()
 	d.later()
 	d.comebacks()
+	d.sipher()
 	slices.SortStableFunc(d.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	return d.Scenario
 }

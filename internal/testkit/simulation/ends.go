@@ -25,9 +25,10 @@ func (s *sim) expectAll() {
 		due := a.At + a.Post.Delay + time.Duration(30*a.Post.Patience)*time.Second
 		whens := map[time.Duration]map[string]expectation{}
 		for _, r := range a.Post.Recipients {
-			e := s.expect(*a.Post, r, due, 0)
+			e := s.expectation(a, r, due)
 			for _, revival := range s.scenario.Acts {
 				switch {
+				case a.Post.Job != "":
 				case revival.Do == RetryDead && revival.At+giveUp+slow+s.lives(r.Server) > e.by:
 					e = expectation{by: revival.At + giveUp + slow + s.lives(r.Server)}
 				case revival.Do == Retry && revival.N == a.Post.N:
@@ -55,11 +56,26 @@ func (s *sim) expectAll() {
 	}
 }
 
+// expectation is what has to become of a post at an inbox.
+func (s *sim) expectation(a Act, to Inbox, due time.Duration) expectation {
+	if a.Post.Job == "" {
+		return s.expect(*a.Post, to, due, 0)
+	}
+	e := s.expectSipher(*a.Post, to, a.At, due)
+	for _, revival := range s.scenario.Acts {
+		if revival.Do == RetryDead && revival.Host == to.Server && revival.At+sipherJob+sipherTurns > e.by {
+			e = expectation{by: revival.At + sipherJob + sipherTurns + s.disorder()}
+		}
+	}
+	return e
+}
+
 // checkPost looks at what became of a post at some inboxes, which is final by now.
 func (s *sim) checkPost(p *posted, must map[string]bool) {
 	for _, id := range p.ids {
 		s.checkActivity(p, id, must)
 	}
+	s.checkFollow(p)
 }
 
 func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
@@ -101,7 +117,7 @@ func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
 		case r.State != activity.Delivered && len(d.accepted) > 0 && !d.accepted[0].excused && len(p.ids) == 1:
 			// Of several ids nobody outside knows which one the server took.
 			s.fail("untrue", "%s, and the server took it at %s", what, clock(d.accepted[0].at.Sub(s.began)))
-		case r.State == activity.Dead && time.Since(p.answeredAt) < giveUp:
+		case r.State == activity.Dead && time.Since(p.answeredAt) < p.soonest():
 			s.fail("given up", "%s, before its time", what)
 		}
 	}
@@ -142,6 +158,7 @@ func (s *sim) checkEnd() {
 			s.fail("left", "the agenda is left with %s", task.PK)
 		}
 	}
+	s.checkChecks()
 	s.checkBatches()
 	s.checkTold()
 	if !s.calm() {

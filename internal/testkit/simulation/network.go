@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"fedpost/internal/testkit/faults"
+	"fedpost/internal/testkit/sipherpeer"
 )
 
 // network carries a process's requests to the servers of strangers.
@@ -33,8 +34,11 @@ func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	req := request{host: r.URL.Host, path: r.URL.EscapedPath(), post: r.Method == http.MethodPost, body: body, form: r.Header.Get("Signature-Input") != ""}
+	to := p.servers[req.host]
 	if m := named.FindSubmatch(body); m != nil {
 		req.n, _ = strconv.Atoi(string(m[1]))
+	} else if to != nil && to.peer != nil && req.post {
+		p.readSealed(to, &req)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -42,16 +46,23 @@ func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 	var res *http.Response
 	call := faults.Call{Target: "http", Op: r.Method, Entries: 1, About: fmt.Sprintf("%s%s %d %t", req.host, req.path, req.n, req.form)}
 	err := p.Intercept(ctx, call, func(faults.Fault) (err error) {
+		if to != nil && to.peer != nil {
+			res, err = to.sipher(p, r, req)
+			return err
+		}
 		if req.post {
 			p.book.signed(p, r, body)
 		}
-		res, err = p.servers[req.host].serve(p, req)
+		res, err = to.serve(p, req)
 		return err
 	})
 	if errors.Is(err, errHangs) {
 		h := &held{Call: faults.Call{Target: "http", Op: "hangs", About: call.About}, ctx: ctx, actor: actorOf(ctx), proc: p, when: func() time.Time { return time.Time{} }}
 		p.hold(h)
 		err = errorOr(ctx.Err(), faults.ErrDead)
+		if to.peer != nil {
+			to.hung(ctx, p, req)
+		}
 	}
 	if errors.Is(err, faults.ErrDead) {
 		return nil, net.ErrClosed
@@ -81,6 +92,13 @@ type server struct {
 	count  int
 	// once are the answers that were given once.
 	once map[Answer]bool
+
+	// peer answers if it speaks Sipher. The tries of each post that reached it, how often
+	// it was asked for its card, by scheduled runs alone, how often a delivery got no answer,
+	// and got none as we could not find it, and how often it registered itself.
+	peer                                      *sipherpeer.Peer
+	tries                                     map[int]int
+	asked, checks, faults, hidden, registered int
 }
 
 func (s *server) serve(p *process, r request) (*http.Response, error) {

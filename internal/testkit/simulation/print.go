@@ -58,6 +58,10 @@ func (r Result) head() []string {
 		if s.Strict {
 			says += ", drops all but RFC 9421"
 		}
+		if s.Sipher != nil {
+			says += fmt.Sprintf("; speaks Sipher, known %t, inline %t, accepted %s, passes on%s",
+				s.Sipher.Known, s.Sipher.Inline, s.Sipher.Accepted, phasesString(s.Sipher.Proxying))
+		}
 		add("%s: accepts%s", s.Host, says)
 		for _, path := range slices.Sorted(maps.Keys(s.Inboxes)) {
 			add("%s%s: accepts%s", s.Host, path, phasesString(s.Inboxes[path]))

@@ -50,6 +50,8 @@ type Server struct {
 	Strict bool
 	// Rate is how many requests a minute it takes; more are answered 429. 0: any.
 	Rate int
+	// Sipher, if not nil: it speaks Sipher, and not ActivityPub.
+	Sipher *Sipher
 }
 
 // Phase is how a server behaves from a time on.
@@ -127,6 +129,7 @@ const (
 	SetBack    = "set the clock of all back"
 	SetForward = "set the clocks right"
 	Rotate     = "put a new key for actor"
+	Register   = "register" // Host registers itself
 )
 
 // Post is an activity that a caller submits.
@@ -148,6 +151,8 @@ type Post struct {
 	// Batch, if not 0, is what all posts of a batch have in common: they are submitted in
 	// one call, by the first of them.
 	Batch int
+	// Job, if not empty, is that of a Sipher job.
+	Job string
 	// Subject, if not empty, is the object that the post tells the news of; what newer news
 	// has made needless need not be sent (coalesce).
 	Subject string

@@ -96,6 +96,12 @@ func (sc Scenario) parts() []string {
 		if s.Strict {
 			add("server %d strict", i)
 		}
+		if s.Sipher != nil {
+			add("server %d", i)
+			for j := range s.Sipher.Proxying {
+				add("server %d proxying %d", i, j)
+			}
+		}
 	}
 	for i, a := range sc.Acts {
 		if a.Post == nil {
@@ -148,6 +154,11 @@ func (sc Scenario) without(out map[string]bool) Scenario {
 		r.Acts = append(r.Acts, a)
 	}
 	for i, s := range sc.Servers {
+		if s.Sipher != nil && !is("server %d", i) {
+			sipher := *s.Sipher
+			sipher.Proxying = keep(sipher.Proxying, func(j int) bool { return is("server %d proxying %d", i, j) })
+			s.Sipher, used[s.Host] = &sipher, true
+		}
 		if !used[s.Host] {
 			continue
 		}

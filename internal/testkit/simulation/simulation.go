@@ -31,6 +31,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -46,6 +47,7 @@ import (
 	"fedpost/internal/keys"
 	"fedpost/internal/store"
 	"fedpost/internal/testkit/memory"
+	"fedpost/internal/testkit/sipherpeer"
 )
 
 // Violation is a promise that was not kept.
@@ -79,6 +81,8 @@ type sim struct {
 	raw       *store.Store
 	book      *book
 	servers   map[string]*server
+	us        *sipherpeer.Peer // has our keys in the Sipher network
+	relaying  *process         // whose request Sipher servers work on
 	processes map[string]*process
 	began     time.Time
 	all       sync.WaitGroup
@@ -105,16 +109,24 @@ func run(t *testing.T, sc Scenario) Result {
 		scheduler: newScheduler(sc.Seed, told), scenario: sc, began: time.Now(),
 		servers: map[string]*server{}, processes: map[string]*process{},
 	}
-	if err := config.From(&s.settings, sc.Settings); err != nil {
+	settings := maps.Clone(sc.Settings)
+	if sc.speaksSipher() {
+		s.us = sipherpeer.New(t, ownOrigin)
+		maps.Copy(settings, s.us.Settings())
+	}
+	if err := config.From(&s.settings, settings); err != nil {
 		t.Fatal(err)
 	}
 	// Who waits for a place is not told from who does not: none is to wait.
-	s.settings.Concurrency.PerHost, s.settings.Concurrency.Deliveries = 1<<20, 1<<20
+	s.settings.Concurrency.PerHost, s.settings.Concurrency.Deliveries, s.settings.Sipher.Deliveries = 1<<20, 1<<20, 1<<20
 	s.engine = memory.NewOf(s.settings.Queueing.Type, time.Now, queueConfigs())
 	s.raw = store.New(s.engine.Table(), time.Now)
 	s.book = newBook(s)
 	for _, spec := range sc.Servers {
 		s.servers[spec.Host] = &server{Server: spec, once: map[Answer]bool{}}
+		if spec.Sipher != nil {
+			s.join(t, s.servers[spec.Host])
+		}
 	}
 	s.prepare(t)
 	for _, spec := range sc.Processes {

@@ -86,7 +86,7 @@ func (n *Network) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	case to.in != nil:
-		res, err := serve(to.in, r)
+		res, err := Serve(to.in, r)
 		if err == nil && to.body != nil {
 			res.Body, res.ContentLength = to.body(r.Context(), res.Body), -1
 		}

@@ -143,3 +143,28 @@ func (p *Peer) targeted(w http.ResponseWriter, r *http.Request, got Received, ra
 	}
 	plain(w, rec.Code, rec.Body.String())
 }
+
+// Read opens the body of a delivery to the peer, or of a request to pass one on, and
+// returns the plaintext of the delivery; "" if it does not open.
+func (p *Peer) Read(body string) string {
+	var outer struct {
+		Payload sealed `json:"payload"`
+	}
+	if json.Unmarshal([]byte(body), &outer) != nil {
+		return ""
+	}
+	p.mu.Lock()
+	k := p.keys
+	p.mu.Unlock()
+	plaintext, err := k.open(outer.Payload)
+	if err != nil {
+		return ""
+	}
+	var passed struct {
+		Body string `json:"body"`
+	}
+	if json.Unmarshal([]byte(plaintext), &passed) == nil && passed.Body != "" {
+		return p.Read(passed.Body)
+	}
+	return plaintext
+}

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// serve answers a client's request with a handler. If the handler ends the connection,
+// Serve answers a client's request with a handler. If the handler ends the connection,
 // the client gets a connection reset. If the client has cancelled the request, it gets no
 // answer.
-func serve(h http.Handler, r *http.Request) (res *http.Response, err error) {
+func Serve(h http.Handler, r *http.Request) (res *http.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p != http.ErrAbortHandler {
