@@ -56,7 +56,7 @@ func TestSoak(t *testing.T) {
 		if _, err := s.client.PutKey(t.Context(), fediverse.Ed25519KeyID, e2e.PrivatePEM(t, fediverse.Ed25519KeyID)); err != nil {
 			t.Fatal(err)
 		}
-		usage = measure(t, p.PID(), data, s.total)
+		usage = measure(t, p.PID(), data, s.total, s.dead)
 	} else {
 		// The scheduled function runs each half second, not each minute.
 		w := e2e.Open(t, e2e.Embedded(), e2e.Options{Settings: settings})
@@ -119,6 +119,13 @@ type soak struct {
 
 	mu       sync.Mutex
 	accepted map[string]sent // by id
+}
+
+// dead is how many deliveries have died so far.
+func (s *soak) dead() (int, error) {
+	var got client.Stats
+	err := s.client.Do(s.t.Context(), http.MethodGet, "/v1/stats", nil, &got)
+	return got.Counts["dead"], err
 }
 
 // load has four callers hand over activities until there are n deliveries.
