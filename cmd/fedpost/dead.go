@@ -75,7 +75,8 @@ func showDead(out io.Writer, all []client.DeadLetter) error {
 type deadRetry struct {
 	remote
 	selection
-	Limit int `help:"Retry at most this many." default:"1000"`
+	Limit  int  `help:"Retry at most this many." default:"1000"`
+	Failed bool `help:"Retry recipients that refused for good, too, which have no dead letters. A few more than --limit may be retried."`
 }
 
 // step is how many dead letters one call to the API retries or drops, so that none runs into
@@ -122,9 +123,17 @@ func showDone(out io.Writer, past string, done int, more bool) error {
 
 // Run retries.
 func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
-	done, more, err := c.inSteps(ctx, c.remote, "retried", c.Limit, func(api *client.Client, s client.Selection) (int, bool, error) {
-		r, err := api.RetryDeadLetters(ctx, s)
-		return r.Retried, r.More, err
+	cursor := ""
+	done, more, err := c.inSteps(ctx, c.remote, "retried", c.Limit, func(api *client.Client, s client.Selection) (n int, more bool, err error) {
+		s.Failed = c.Failed
+		for {
+			s.Cursor = cursor
+			r, err := api.RetryDeadLetters(ctx, s)
+			// What has failed is looked for among much else, so that a call may find none.
+			if cursor = r.NextCursor; err != nil || r.Retried > 0 || cursor == "" {
+				return r.Retried, r.More, err
+			}
+		}
 	})
 	switch {
 	case err != nil:

@@ -51,6 +51,7 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 	}
 	deadLetters := deadletter.Current{Store: s, Ledger: s}
 	reviver := deadletter.Reviver{Store: deadLetters, Queues: p.sender, Now: now}
+	retrier := deadletter.Retrier{Ledger: s, Reviver: reviver}
 	report := &operator.Reporter{
 		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
 		Store:  s, Servers: known, Spots: s, Circuits: s, Webhooks: s, Tally: tally, Now: now,
@@ -58,11 +59,11 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 	webhooks := webhook.Registry{Store: s, Sealer: p.Sealer, Tail: s.EventsEnd, Hand: p.handOver, Now: now}
 	return slices.Concat(
 		operator.ServerRoutes(known, now),
-		operator.DeadLetterRoutes(deadLetters, reviver, now),
+		operator.DeadLetterRoutes(deadLetters, deadletter.FailedRetrier{Retrier: retrier, Feed: s}, now),
 		operator.KeyRoutes(ring, activities{s, now}, now),
 		operator.FindRoutes(activities{s, now}, now),
 		operator.WaitingRoutes(s),
-		operator.ActivityRoutes(deadletter.Retrier{Ledger: s, Reviver: reviver}, deadletter.Forgetter{Ledger: s, Spots: s, Store: s}, now),
+		operator.ActivityRoutes(retrier, deadletter.Forgetter{Ledger: s, Spots: s, Store: s}, now),
 		operator.StatsRoutes(report),
 		operator.WebhookRoutes(webhooks, p.AllowPrivate || c.Outbound.PlainHTTP),
 		operator.EventRoutes(events.Feed{Store: s, Bell: p.Bell}),

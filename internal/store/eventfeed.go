@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -128,4 +129,57 @@ func (s *Store) EventsEnd(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("read the end of the feed: %w", err)
 	}
 	return cursor.String(), nil
+}
+
+// EventsSince returns the cursor before the first event that was told at or after a time. The
+// times of a log's items grow with their numbers, so that some 20 reads of each log find it.
+func (s *Store) EventsSince(ctx context.Context, since time.Time) (string, error) {
+	var cursor events.Cursor
+	g, gctx := errgroup.WithContext(ctx)
+	for n := range cursor {
+		g.Go(func() (err error) {
+			cursor[n].Number, err = s.logSince(gctx, n, since)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return "", fmt.Errorf("find a time in the feed: %w", err)
+	}
+	return cursor.String(), nil
+}
+
+// logSince is the number of the last item of a log that is older than since; 0 if none is.
+func (s *Store) logSince(ctx context.Context, log int, since time.Time) (uint64, error) {
+	read := func(r table.Range) (l logItem, ok bool, err error) {
+		r.PK, r.Limit = eventPK(log), 1
+		found, _, err := s.t.Query(ctx, r)
+		if err != nil || len(found) == 0 {
+			return l, false, err
+		}
+		l, err = unpackEvents(found[0])
+		return l, true, err
+	}
+	first, ok, err := read(table.Range{})
+	if err != nil || !ok || first.Time >= millis(since) {
+		return 0, err
+	}
+	last, _, err := read(table.Range{Newest: true})
+	if err != nil || last.Time < millis(since) {
+		return last.number, err
+	}
+	// The item of old is older than since, and all from young on are not.
+	old, young := first.number, last.number
+	for young-old > 1 {
+		middle := old + (young-old)/2
+		l, ok, err := read(table.Range{From: eventSK(middle)})
+		switch {
+		case err != nil:
+			return 0, err
+		case !ok || l.number >= young || l.Time >= millis(since):
+			young = middle
+		default:
+			old = l.number
+		}
+	}
+	return old, nil
 }

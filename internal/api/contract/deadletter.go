@@ -40,6 +40,10 @@ type Selection struct {
 	Type     string    `json:"type,omitempty"`
 	Since    time.Time `json:"since,omitzero"`
 	Limit    int       `json:"limit,omitempty"`
+	// Failed asks for recipients that have failed, too, which have no dead letters. Cursor
+	// goes on where the answer to such a request has stopped.
+	Failed bool   `json:"failed,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // Query is s as query parameters, without the limit.
@@ -60,6 +64,8 @@ func (s Selection) Query() url.Values {
 type Retried struct {
 	Retried int  `json:"retried"`
 	More    bool `json:"more"` // more dead letters match: repeat the request
+	// NextCursor, if not empty, belongs into the request that is repeated.
+	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // Dropped is the answer to DELETE /v1/dead-letters.

@@ -18,8 +18,8 @@ import (
 
 // DeadLetterRoutes are the routes of dead letters. now is the clock by which a long retry
 // stops.
-func DeadLetterRoutes(d deadletter.Current, r deadletter.Reviver, now func() time.Time) []api.Route {
-	h := deadHandlers{d, r, now}
+func DeadLetterRoutes(d deadletter.Current, r deadletter.FailedRetrier, now func() time.Time) []api.Route {
+	h := deadHandlers{d, r.Retrier.Reviver, r, now}
 	return []api.Route{
 		route("GET /v1/dead-letters", h.list),
 		route("POST /v1/dead-letters/retry", h.retry),
@@ -30,6 +30,7 @@ func DeadLetterRoutes(d deadletter.Current, r deadletter.Reviver, now func() tim
 type deadHandlers struct {
 	deadLetters deadletter.Current
 	reviver     deadletter.Reviver
+	failed      deadletter.FailedRetrier
 	now         func() time.Time
 }
 
@@ -138,7 +139,14 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	}
 	s := contract.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
 	limit := in.Number("limit", retryMost)
+	failed, cursor := in.Bool("failed"), in.Text("cursor")
 	f, faults := filter(s)
+	if failed && s.ID != "" {
+		in.Fault("failed", "does not go with id: what has failed has no dead letter")
+	}
+	if cursor != "" && !failed {
+		in.Fault("cursor", "goes with failed only: a retry of dead letters alone goes on by itself")
+	}
 	for name, fault := range faults {
 		in.Fault(name, "%s", fault)
 	}
@@ -152,6 +160,17 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 		limit = retryDefault
 	}
 	done, err := h.revive(r.Context(), f, limit)
+	if left := limit - done.Retried; err == nil && failed && !done.More && left > 0 {
+		var n int
+		n, done.NextCursor, err = h.failed.RetryFailed(r.Context(), f, cursor, left, h.now().Add(retryTime))
+		done.Retried, done.More = done.Retried+n, done.NextCursor != ""
+	} else if failed && err == nil {
+		done.NextCursor, done.More = cursor, true
+	}
+	if errors.Is(err, deadletter.ErrBadCursor) {
+		in.Fault("cursor", "is none that an answer to such a request had")
+		return in.Check()
+	}
 	if err != nil {
 		return contract.NewProblem(http.StatusServiceUnavailable,
 			fmt.Sprintf("Not all could be sent; %d were. Try again: what was sent is not sent twice.", done.Retried)).Because(err).After(retryAfter)

@@ -39,13 +39,16 @@ type RetryLedger interface {
 // Choice says which recipients of an activity are retried.
 type Choice struct {
 	Failed, Dead bool
-	// Inboxes, if not nil, are the only ones.
+	// Inboxes, if not nil, are the only ones. Host, if not empty, is that of all.
 	Inboxes map[string]bool
+	Host    string
+	// Since: those whose end came at or after.
+	Since time.Time
 }
 
 func (c Choice) takes(r ledger.Recipient) bool {
 	return (c.Failed && r.State == activity.Failed || c.Dead && r.State == activity.Dead) &&
-		(c.Inboxes == nil || c.Inboxes[r.Target.Inbox])
+		(c.Inboxes == nil || c.Inboxes[r.Target.Inbox]) && (c.Host == "" || c.Host == r.Target.Host()) && !r.UpdatedAt.Before(c.Since)
 }
 
 // Retried is what a retry has come to.
