@@ -28,12 +28,17 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, e.Limits.Messages)
-	for i, g := range groups {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			kept[i] = v.group(ctx, batch, g)
-		})
+	work := func(i int) {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		kept[i] = v.group(ctx, batch, groups[i])
+	}
+	// The first needs no goroutine: most batches of small activities have one message.
+	for i := 1; i < len(groups); i++ {
+		wg.Go(func() { work(i) })
+	}
+	if len(groups) > 0 {
+		work(0)
 	}
 	wg.Wait()
 	v.shares.leave(v)

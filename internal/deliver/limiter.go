@@ -54,6 +54,11 @@ type entry struct {
 	// called instead if the entry gives up. Neither may wait for anything.
 	begin   func()
 	refused func()
+	// attempt, if not nil, is called after begin, on a goroutine of the limiter or, where
+	// alone is set and no place had to be waited for, on that of the caller of enter. The
+	// places are left when attempt has ended, then done is called.
+	attempt, done func()
+	alone         bool
 
 	taken int           // places that it has
 	waits *list.Element // in the list of bounds[taken]; nil: it waits for none
@@ -83,10 +88,53 @@ func (l *limiter) enter(e *entry) (waitsForLast bool) {
 		e.timer = time.AfterFunc(placeWait, func() { l.giveUp(e, e.patient) })
 	}
 	l.mu.Unlock()
-	if ready {
+	switch {
+	case !ready:
+	case e.alone:
 		e.begin()
+		e.attempt()
+		l.leave(e)
+		e.done()
+	default:
+		l.start(e)
 	}
 	return waitsForLast
+}
+
+// start begins e, which has its places.
+func (l *limiter) start(e *entry) {
+	e.begin()
+	if e.attempt != nil {
+		go l.work(e)
+	}
+}
+
+// work makes the attempt of e, and then one of those that waited for its places, and so on:
+// a goroutine whose stack has grown to what an attempt needs is worth keeping.
+func (l *limiter) work(e *entry) {
+	for next := e; next != nil; {
+		e = next
+		e.attempt()
+		next = l.handOver(e)
+		e.done()
+	}
+}
+
+// handOver frees the places of e and starts who now has all, but one, which has begun when
+// handOver returns it, for the caller to make its attempt.
+func (l *limiter) handOver(e *entry) (next *entry) {
+	l.mu.Lock()
+	ready := l.free(e)
+	l.mu.Unlock()
+	for _, r := range ready {
+		if next == nil && r.attempt != nil {
+			r.begin()
+			next = r
+			continue
+		}
+		l.start(r)
+	}
+	return next
 }
 
 // advance takes places for e until one is missing. It reports whether e has all.
@@ -124,7 +172,7 @@ func (l *limiter) giveUp(e *entry, first int) {
 	ready := l.free(e)
 	l.mu.Unlock()
 	e.refused()
-	begin(ready)
+	l.startAll(ready)
 }
 
 // leave frees the places of e.
@@ -132,12 +180,12 @@ func (l *limiter) leave(e *entry) {
 	l.mu.Lock()
 	ready := l.free(e)
 	l.mu.Unlock()
-	begin(ready)
+	l.startAll(ready)
 }
 
-func begin(ready []*entry) {
+func (l *limiter) startAll(ready []*entry) {
 	for _, e := range ready {
-		e.begin()
+		l.start(e)
 	}
 }
 
@@ -181,8 +229,9 @@ func (u *unit) ofSite(j *job) bound {
 	return bound{pool{invocation: u.invocation, site: site}, max(1, u.Limits.InFlight/4)}
 }
 
-// enter makes an attempt of j as soon as it has a place in each pool that it counts in. The
-// attempt has a goroutine of its own; done is called when it has ended, or will not be made.
+// enter makes an attempt of j as soon as it has a place in each pool that it counts in, on
+// another goroutine unless j is alone. done is called when the attempt has ended, or will not
+// be made.
 //
 // A protocol whose servers have no circuit has bounds of its own. One host can take only a
 // part of the protocol's places, so a host that hangs leaves places for others. A delivery
@@ -198,7 +247,7 @@ func (u *unit) enter(ctx context.Context, j *job, attempt, done func()) *entry {
 	all := []bound{
 		{pool{invocation: u.invocation, host: j.host}, l.PerHost}, {pool{invocation: u.invocation}, l.InFlight}, {pool{queue: u.from}, l.PerQueue},
 	}
-	e := &entry{bounds: make([]bound, 0, len(all))}
+	e := &entry{bounds: make([]bound, 0, len(all)), attempt: attempt, done: done, alone: len(u.jobs) == 1}
 	e.add(u.unproven(j)...)
 	e.add(protocols...)
 	e.patient = len(e.bounds)
@@ -208,14 +257,7 @@ func (u *unit) enter(ctx context.Context, j *job, attempt, done func()) *entry {
 			u.ahead.pass(1)
 		}
 	}
-	e.begin = func() {
-		pass()
-		go func() {
-			defer done()
-			defer u.limiter.leave(e)
-			attempt()
-		}()
-	}
+	e.begin = pass
 	e.refused = func() {
 		if ctx.Err() != nil {
 			j.attempt = false // not begun: the process stops

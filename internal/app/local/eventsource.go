@@ -122,13 +122,18 @@ func (m Mapping) settle(ctx context.Context, batch []queue.Received, r events.SQ
 		if failed[msg.ID] {
 			continue
 		}
-		deletes.Go(func() {
+		remove := func() {
 			if err := m.Queue.Delete(ctx, msg.Handle); err != nil {
 				// The message comes back after its visibility timeout, and is then
 				// recognized as done.
 				errs[i] = fmt.Errorf("delete %s: %w", msg.ID, err)
 			}
-		})
+		}
+		if len(batch) == 1 {
+			remove()
+			continue
+		}
+		deletes.Go(remove)
 	}
 	deletes.Wait()
 	return errors.Join(errs...)
