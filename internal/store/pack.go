@@ -32,10 +32,12 @@ func newPacking(version byte, level int, dict string) *packing {
 	return &packing{version: version, level: level, dict: []byte(dict)}
 }
 
-// Levels of flate. A delivery packs three small records, which take 10 µs each at the
-// quick level; at the best one they take 60, most of which clears tables.
+// Levels of flate. A single delivery packs four small records, and each first takes in the
+// dictionary anew, so the fastest level is the quick one: 7 µs a record, where level 5 takes
+// 11 and twice that in a server at work, as its tables are four times as large, for records
+// that are 5 % smaller. The best level takes 60 µs.
 const (
-	quick = 5
+	quick = 1
 	best  = flate.BestCompression
 )
 
