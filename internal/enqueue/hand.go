@@ -194,15 +194,20 @@ func holdBack(body string, due time.Time) (string, error) {
 	return message.Encode(m)
 }
 
-// record writes the lists by which activities are found, and then their records. A list
-// may name an activity whose record was never written: whoever reads the list leaves it
-// out.
+// record writes the lists by which activities are found, and their records, at once: each
+// takes as long as the disk or the network, and the caller waits. A list may name an
+// activity whose record was never written: whoever reads the list leaves it out.
 func (s *Service) record(ctx context.Context, rs []ledger.Record, ls []ledger.Listed) error {
-	if len(ls) > 0 {
-		if err := s.o.Ledger.ListActivities(ctx, ls); err != nil {
-			return err
-		}
+	if len(ls) == 0 {
+		return s.create(ctx, rs)
 	}
+	listed := make(chan error, 1)
+	go func() { listed <- s.o.Ledger.ListActivities(ctx, ls) }()
+	err := s.create(ctx, rs)
+	return errors.Join(err, <-listed)
+}
+
+func (s *Service) create(ctx context.Context, rs []ledger.Record) error {
 	if len(rs) == 1 {
 		return s.o.Ledger.CreateActivity(ctx, rs[0])
 	}

@@ -382,6 +382,21 @@ func TestALimitOfTheBodyIsMarkedAsSuch(t *testing.T) {
 	}
 }
 
+// sideBySide sorts writes to the table that follow each other: those of the lists and of the
+// record are made at once, in any order.
+func sideBySide(calls []string) []string {
+	calls = slices.Clone(calls)
+	for begin := 0; begin < len(calls); {
+		end := begin
+		for end < len(calls) && strings.HasPrefix(calls[end], "table.Put") {
+			end++
+		}
+		slices.Sort(calls[begin:end])
+		begin = end + 1
+	}
+	return calls
+}
+
 func TestWhatAcceptingCosts(t *testing.T) {
 	// An activity with an id of its own is on the list of that id, too.
 	named := body(`{"id":"https://social.example/notes/1","type":"Create","actor":"https://social.example/users/frida"}`)
@@ -405,8 +420,8 @@ func TestWhatAcceptingCosts(t *testing.T) {
 	} {
 		w := newWorld(t, faults.NewPlan())
 		w.must(c.r, enqueue.Queued)
-		if got := w.calls(0); !slices.Equal(got, c.calls) {
-			t.Errorf("%s: %v, want %v", name, got, c.calls)
+		if got, want := sideBySide(w.calls(0)), sideBySide(c.calls); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 		requests, units := 0, 0.0
 		for op, u := range w.cost.Snapshot() {
