@@ -21,7 +21,7 @@ const (
 	// descriptors.
 	defaultIdle = 256
 	// maxIdlePerHost is the number of unused connections to one host.
-	maxIdlePerHost = 2
+	maxIdlePerHost = 4
 )
 
 // pool keeps connections for later requests. It exists in place of the pool of
