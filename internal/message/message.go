@@ -71,7 +71,7 @@ type Delivery struct {
 	Position int `json:"pos"`
 
 	// Targets are the chunk's targets, or the single one.
-	Targets []activity.Target `json:"targets"`
+	Targets activity.Targets `json:"targets"`
 
 	// Attempts counts the requests made before this message was sent. Unsent counts
 	// the tries that ended before a request was made.
@@ -102,7 +102,7 @@ type Delivery struct {
 
 // FanOut asks for the activity to be split into deliveries.
 type FanOut struct {
-	Targets []activity.Target `json:"targets"`
+	Targets activity.Targets `json:"targets"`
 	// Cursor is the first chunk that is not expanded yet.
 	Cursor int `json:"cursor,omitempty"`
 }
