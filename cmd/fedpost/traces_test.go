@@ -285,3 +285,53 @@ func expect(t *testing.T, s *collector.Span, want map[string]any) {
 		}
 	}
 }
+
+// TestADeadLetterThatIsSentAnewLinksToItsCall, which is all that it has of the trace.
+func TestADeadLetterThatIsSentAnewLinksToItsCall(tt *testing.T) {
+	spans := collector.New(tt)
+	tt.Setenv("FEDPOST_API_TOKEN", token)
+	tt.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", spans.URL)
+	f, err := start(tt.Context(), tt.TempDir(), local.Place{Listen: "127.0.0.1:0"}, true, func(s *settings) {
+		tries, park := 1, false
+		s.Retry.Tries, s.Retry.Park = &tries, &park
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		tt.Fatal(err)
+	}
+	stop := sync.OnceValue(func() error { return f.stop(nil, 20*time.Second) })
+	defer stop()
+	t := terminal{tt, f.server.URL}
+	all := &strangers{posts: map[string]int{}}
+	inbox := all.serve(t, func(_ string, n int) int {
+		if n == 1 {
+			return http.StatusInternalServerError
+		}
+		return http.StatusAccepted
+	}) + "/inbox"
+	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+	id := t.submit(fmt.Sprintf(`{"activity":%s,"keyId":%q,"recipients":[%q]}`, note, keyID, inbox), http.Header{"Traceparent": {callersParent}})
+	t.until(id+": done (1 dead)", "status", id)
+	t.run([]string{"dead", "retry", "--activity", id}, "1 retried")
+	t.until(id+": done (1 delivered)", "status", id)
+	if err := stop(); err != nil {
+		tt.Fatal(err)
+	}
+	for _, told := range all.told {
+		tt.Error(told)
+	}
+	links := map[string]string{} // of the spans of messages, by id
+	for _, s := range spans.Spans() {
+		if s.Kind == trace.Span_SPAN_KIND_CONSUMER && len(s.Links) == 1 {
+			links[string(s.SpanId)] = hex.EncodeToString(s.Links[0].TraceId)
+		}
+	}
+	var got []string
+	for _, s := range spans.Spans() {
+		if s.Kind == trace.Span_SPAN_KIND_CLIENT {
+			got = append(got, fmt.Sprint(s.Attribute("fedpost.state"), " ", links[string(s.ParentSpanId)]))
+		}
+	}
+	if want := fmt.Sprint([]string{"dead " + callersTrace, "delivered " + callersTrace}); fmt.Sprint(got) != want {
+		tt.Errorf("attempts %s, want %s", got, want)
+	}
+}

@@ -39,7 +39,7 @@ func (t *Tracer) Request(r *http.Request, route string) (context.Context, func(s
 		return r.Context(), func(int) {}
 	}
 	scheme := "http"
-	if r.TLS != nil {
+	if r.TLS != nil || r.URL.Scheme == "https" { // the latter of API Gateway's events
 		scheme = "https"
 	}
 	_, path, _ := strings.Cut(route, " ")
