@@ -13,6 +13,7 @@ package engines
 
 import (
 	"cmp"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,7 +79,8 @@ func (e Engine) Open(t testing.TB, o Options) Instance {
 // whose result can differ from a fault at the ports. Without retries of the SDK these are: a
 // request that fails, a request that acts but whose answer is lost, and a request after
 // which the process dies. With retries it is the lost answer, because the retry meets the
-// work of the first attempt.
+// work of the first attempt. The environment variable FEDPOST_SWEEP_PART (1/2, say) names the
+// part of the calls to break on the wire, all if it is not set.
 func Sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
 	t.Helper()
 	sweep(t, run, Embedded(), EmbeddedFIFO(), AWS(), AWSWithoutRetries())
@@ -100,10 +102,24 @@ func sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan), engin
 			}
 			var broken atomic.Int64
 			t.Cleanup(func() { t.Logf("%d times a call was broken", broken.Load()) })
-			faults.Sweeper{Kinds: e.kinds, Parallel: e.Remote, Thin: e.thin}.Sweep(t, func(t *testing.T, p *faults.Plan) {
+			sweeper := faults.Sweeper{Kinds: e.kinds, Parallel: e.Remote, Thin: e.thin}
+			if e.Remote {
+				sweeper.Part = part(t)
+			}
+			sweeper.Sweep(t, func(t *testing.T, p *faults.Plan) {
 				run(t, e, p)
 				broken.Add(int64(p.Fired()))
 			})
 		})
 	}
+}
+
+// part is the part of a sweep that FEDPOST_SWEEP_PART names, such as 1/2.
+func part(t testing.TB) faults.Part {
+	t.Helper()
+	p, err := faults.ParsePart(os.Getenv("FEDPOST_SWEEP_PART"))
+	if err != nil {
+		t.Fatalf("FEDPOST_SWEEP_PART: %v", err)
+	}
+	return p
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -283,6 +284,30 @@ func TestSweepVisitsEveryCallAndKind(t *testing.T) {
 	for f, ok := range fired {
 		if !ok {
 			t.Errorf("%s did not fire", f)
+		}
+	}
+}
+
+// TestThePartsOfASweepAreTheSweep: each call is broken in one part, and in no other.
+func TestThePartsOfASweepAreTheSweep(t *testing.T) {
+	broken := map[string]int{}
+	for n := range 2 {
+		s := Sweeper{Kinds: []Kind{FailBefore}, Part: Part{N: n, Of: 2}}
+		s.Sweep(t, func(t *testing.T, p *Plan) {
+			w := newWorld(t, p)
+			for _, key := range []string{"a", "b", "c"} {
+				if err := w.table.Put(t.Context(), table.Item{Key: table.Key{PK: key, SK: key}}, table.Cond{}); err != nil {
+					broken[key]++
+				}
+			}
+		})
+	}
+	if want := map[string]int{"a": 1, "b": 1, "c": 1}; !maps.Equal(broken, want) {
+		t.Errorf("broken %v, want %v", broken, want)
+	}
+	for _, s := range []string{"2/2", "-1/2", "1", "0/2 ", "00/2", "x"} {
+		if p, err := ParsePart(s); err == nil {
+			t.Errorf("%q is taken as %+v", s, p)
 		}
 	}
 }

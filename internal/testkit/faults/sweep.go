@@ -29,7 +29,27 @@ type Sweeper struct {
 	Parallel bool
 	// Thin breaks each call in one way only, as -short does.
 	Thin bool
+	// Part leaves out calls; the zero value leaves out none.
+	Part Part
 }
+
+// Part is one of Of parts of a sweep's calls, counted from 0: N, N+Of, N+2*Of and so on.
+// All parts together are the sweep.
+type Part struct{ N, Of int }
+
+// ParsePart reads "0/2", the first of two halves. The empty string is the whole.
+func ParsePart(s string) (Part, error) {
+	var p Part
+	if s == "" {
+		return p, nil
+	}
+	if _, err := fmt.Sscanf(s, "%d/%d", &p.N, &p.Of); err != nil || p.N < 0 || p.N >= p.Of || s != fmt.Sprintf("%d/%d", p.N, p.Of) {
+		return Part{}, fmt.Errorf("%q is no part of a sweep: write 0/2 or 1/2, the first or second half, or the like", s)
+	}
+	return p, nil
+}
+
+func (p Part) has(i int) bool { return p.Of == 0 || i%p.Of == p.N }
 
 // Sweep is like the function Sweep, with the options of s.
 func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
@@ -43,6 +63,9 @@ func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 		t.Fatal("the work made no call: nothing to sweep")
 	}
 	for i, c := range calls {
+		if !s.Part.has(i) {
+			continue
+		}
 		fs := s.faultsOf(c)
 		if testing.Short() || s.Thin {
 			fs = fs[i%len(fs):][:1]
