@@ -3,6 +3,7 @@ package operator_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api/contract"
@@ -39,6 +40,7 @@ func TestWhatHasFailedIsRetriedWithDeadLetters(t *testing.T) {
 	} {
 		var done contract.Retried
 		w.must("POST", path, c.body, &done)
+		w.clock = w.clock.Add(3 * time.Second)
 		got := w.receive(queue.Normal)
 		if done != (contract.Retried{Retried: len(c.want)}) || len(got) != len(c.want) {
 			t.Errorf("%s: %+v, %d messages", c.body, done, len(got))

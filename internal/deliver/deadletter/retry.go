@@ -124,6 +124,10 @@ func (r Retrier) step(ctx context.Context, rec ledger.Record, c Choice, first in
 	return errors.Join(r.failed(ctx, rec, failed, done), r.dead(ctx, rec.ID, dead, done))
 }
 
+// recordsIn is how long the message of a failed recipient waits, in which the recipient is
+// recorded as queued. A worker that meets that write comes back after some seconds.
+const recordsIn = 2 * time.Second
+
 // failed sends messages to recipients that have failed, and records that they are queued.
 func (r Retrier) failed(ctx context.Context, rec ledger.Record, rs []ledger.Recipient, done *Retried) error {
 	if len(rs) == 0 {
@@ -143,7 +147,7 @@ func (r Retrier) failed(ctx context.Context, rec ledger.Record, rs []ledger.Reci
 			Chunk: p.Chunk, Position: p.Position, Targets: []activity.Target{p.Target}, Generation: message.NextEpoch(p.Generation),
 		}}
 	}
-	sent, err := r.Reviver.send(ctx, ls)
+	sent, err := r.Reviver.send(ctx, ls, recordsIn)
 	done.Sent += len(sent)
 	queued := make([]ledger.Recipient, len(sent))
 	for i, l := range sent {

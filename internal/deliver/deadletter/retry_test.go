@@ -115,7 +115,7 @@ func TestRetryingTwiceAtOnceSendsOnce(t *testing.T) {
 			t.Errorf("retried %+v, want %d", got, want)
 		}
 	}
-	if d, err := w.Engine.Queue(queue.Normal).Depth(t.Context()); err != nil || d.Visible != 1 {
+	if d, err := w.Engine.Queue(queue.Normal).Depth(t.Context()); err != nil || d.Visible+d.Delayed != 1 {
 		t.Errorf("on the queue: %+v, %v", d, err)
 	}
 	if r := w.States(id)[noInbox]; r.State != activity.Queued || r.Attempts != 0 {

@@ -36,17 +36,18 @@ func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int)
 // revive sends those of ls anew that can be read, and removes those that were sent.
 func (r Reviver) revive(ctx context.Context, ls []DeadLetter) (revived int, err error) {
 	ls = slices.DeleteFunc(ls, func(l DeadLetter) bool { return l.Damaged != nil })
-	sent, errSend := r.send(ctx, ls)
+	sent, errSend := r.send(ctx, ls, 0)
 	if err := errors.Join(errSend, r.Store.RemoveDeadLetters(ctx, sent)); err != nil {
 		return len(sent), fmt.Errorf("revive dead letters: %w", err)
 	}
 	return len(sent), nil
 }
 
-func (r Reviver) send(ctx context.Context, ls []DeadLetter) (sent []DeadLetter, err error) {
+// send sends ls, which begin after a wait.
+func (r Reviver) send(ctx context.Context, ls []DeadLetter, wait time.Duration) (sent []DeadLetter, err error) {
 	ms := make([]message.Addressed, len(ls))
 	for i, l := range ls {
-		if ms[i], err = r.message(l); err != nil {
+		if ms[i], err = r.message(l, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -62,12 +63,12 @@ func (r Reviver) send(ctx context.Context, ls []DeadLetter) (sent []DeadLetter, 
 }
 
 // message is the delivery of l with all of its tries and all of its time again.
-func (r Reviver) message(l DeadLetter) (message.Addressed, error) {
+func (r Reviver) message(l DeadLetter, wait time.Duration) (message.Addressed, error) {
 	d := l.Delivery
 	d.Attempts, d.Trial, d.Since, d.Revive = 0, false, r.Now(), time.Time{}
 	d.Generation = max(d.Generation, l.Last.Generation+1)
 	name := message.QueueOf(l.Activity)
-	to := message.Sending{Queue: name, Can: r.Queues(name).Capabilities(), Copy: "revived"}
+	to := message.Sending{Queue: name, Can: r.Queues(name).Capabilities(), Copy: "revived", Wait: wait, Now: d.Since}
 	if !name.Ordered() {
 		to.Copy += strconv.FormatInt(d.Since.UnixNano(), 36)
 	}
