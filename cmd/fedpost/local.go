@@ -196,7 +196,7 @@ type settings struct {
 func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Context) error) (*local.Server, error) {
 	ports.Idle = local.Idle(local.Files())
 	ports.Faster = faster(s.Signing, ports.Log)
-	ports.PerQueue, ports.Retrying, ports.Keys = local.PerQueue, local.Retrying, ports.NewRing()
+	ports.PerQueue, ports.Retrying, ports.Keys = local.Deliveries(local.Files()), local.Retrying, ports.NewRing()
 	ports.Tally.Remember()
 	ports.Bell = new(events.Bell)
 	meter := metrics.New(ports.Tally)

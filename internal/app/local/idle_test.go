@@ -3,9 +3,19 @@ package local
 import "testing"
 
 func TestIdleConnectionsTakeAnEighthOfTheFiles(t *testing.T) {
-	for files, want := range map[int]int{0: 256, 256: 256, 1024: 256, 4096: 512, 20_000: 1024, 1 << 20: 1024} {
+	for files, want := range map[int]int{0: 256, 64: 16, 256: 64, 1024: 256, 4096: 512, 20_000: 1024, 1 << 20: 1024} {
 		if got := Idle(files); got != want {
 			t.Errorf("%d files: %d connections, want %d", files, got, want)
+		}
+	}
+	for files, want := range map[int]int{0: 256, 20: 8, 64: 16, 256: 64, 1024: 256, 1 << 20: 256} {
+		if got := guests(files); got != want {
+			t.Errorf("%d files: %d guests, want %d", files, got, want)
+		}
+	}
+	for files, want := range map[int]int{0: 512, 10: 2, 64: 8, 1024: 128, 4096: 512, 1 << 20: 512} {
+		if got := Deliveries(files); got != want {
+			t.Errorf("%d files: %d deliveries of a queue, want %d", files, got, want)
 		}
 	}
 	if Files() < 0 {

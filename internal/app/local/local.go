@@ -22,7 +22,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// PerQueue is how many deliveries of each queue a process has under way at once.
+// PerQueue is how many deliveries of each queue a process has under way at once, at most;
+// see Deliveries.
 // Its dozens of invocations would otherwise open thousands of connections for
 // one activity with many recipients, which is more files than most systems let a
 // process have.

@@ -17,7 +17,7 @@ import (
 // Bounds of the HTTP server. They hold whatever a client does: a client that
 // sends slowly, reads slowly or does nothing loses its connection in time.
 const (
-	// Connections is how many connections are open at once; see door.
+	// Connections is how many connections are open at once, at most; see door and guests.
 	Connections = 256
 	// headerTime is how long a request's header may take, readTime header and body
 	// together: a request of 6 MB at 2.5 Mbit/s.
@@ -73,8 +73,8 @@ func ServeLoopback(ctx context.Context, listen string, h http.Handler, log *slog
 	return errors.Join(err, s.Close())
 }
 
-// bounded is l limited to Connections open connections.
-func bounded(l net.Listener) net.Listener { return newDoor(l, Connections) }
+// bounded is l limited to as many open connections as this process has files for.
+func bounded(l net.Listener) net.Listener { return newDoor(l, guests(Files())) }
 
 // inTime gives each request a deadline.
 func inTime(next http.Handler) http.Handler {

@@ -105,7 +105,7 @@ func serving(t *testing.T, f func(p pipes)) {
 			fmt.Fprint(w, "served")
 		})}})
 		ended := make(chan error)
-		go func() { ended <- s.Serve(bounded(p)) }()
+		go func() { ended <- s.Serve(newDoor(p, Connections)) }()
 		f(p)
 		if err := s.Close(); err != nil {
 			t.Error(err)

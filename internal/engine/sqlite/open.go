@@ -106,6 +106,25 @@ func busy(err error) error {
 	return err
 }
 
+// cannotOpen adds why a file cannot be opened for writing, which SQLite does not say: a file
+// system that is read-only, or a missing permission.
+func cannotOpen(path string, err error) error {
+	var se *sqlite.Error
+	if path == Memory || !errors.As(err, &se) || se.Code()&0xff != sqlite3.SQLITE_CANTOPEN {
+		return err
+	}
+	for _, name := range []string{path + ".lock", path} {
+		f, cause := os.OpenFile(name, os.O_RDWR, 0)
+		if cause != nil {
+			return fmt.Errorf("%w (%w)", cause, err)
+		}
+		if cause := f.Close(); cause != nil {
+			return errors.Join(err, cause)
+		}
+	}
+	return err
+}
+
 // real returns the path that symbolic links lead to, also if the file does not
 // exist yet: the lock must be beside the file itself, by whichever path a process
 // opens the file.

@@ -78,7 +78,7 @@ func Open(_ context.Context, path string, o Options) (*Engine, error) {
 		e.now = time.Now
 	}
 	if err := e.open(path); err != nil {
-		return nil, fmt.Errorf("open the data file %s: %w", path, errors.Join(err, e.Close()))
+		return nil, fmt.Errorf("open the data file %s: %w", path, errors.Join(cannotOpen(path, err), e.Close()))
 	}
 	return e, nil
 }
