@@ -1,12 +1,15 @@
 package simulation
 
 import (
+	"bytes"
 	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
 	"hash/fnv"
+	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -54,6 +57,8 @@ type held struct {
 	// scenario was made shorter.
 	name     string
 	priority uint64
+	// goroutine is the number of the one that calls.
+	goroutine int
 }
 
 func newScheduler(seed uint64, s *story) *scheduler {
@@ -62,7 +67,7 @@ func newScheduler(seed uint64, s *story) *scheduler {
 
 // hold waits for the turn of a call.
 func (s *scheduler) hold(h *held) {
-	h.turn = make(chan struct{})
+	h.turn, h.goroutine = make(chan struct{}), goroutine()
 	s.mu.Lock()
 	s.arrived = append(s.arrived, h)
 	s.mu.Unlock()
@@ -71,6 +76,18 @@ func (s *scheduler) hold(h *held) {
 	default:
 	}
 	<-h.turn
+}
+
+// goroutine is the number of the goroutine that asks. Those that one goroutine has started
+// have numbers in the order in which it did so, whoever of them ran first.
+func goroutine() int {
+	var b [32]byte
+	fields := bytes.Fields(b[:runtime.Stack(b[:], false)]) // goroutine 12 [running]:
+	n, err := strconv.Atoi(string(fields[1]))
+	if err != nil {
+		panic(fmt.Sprintf("read the number of a goroutine from %q: %v", b, err))
+	}
+	return n
 }
 
 // run lets calls go on, and time pass, until a time, or until it is over.
@@ -104,7 +121,8 @@ func (s *scheduler) sleep(d time.Duration) {
 	}
 }
 
-// gather names the calls that have arrived, in an order of their own.
+// gather names the calls that have arrived, in an order of their own: on a busy machine Go
+// preempts goroutines, and those that make equal calls arrive in any order.
 func (s *scheduler) gather() {
 	s.mu.Lock()
 	fresh := s.arrived
@@ -114,8 +132,9 @@ func (s *scheduler) gather() {
 	default:
 	}
 	s.mu.Unlock()
-	slices.SortStableFunc(fresh, func(a, b *held) int {
-		return cmp.Or(cmp.Compare(a.actor, b.actor), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Op, b.Op), cmp.Compare(a.About, b.About))
+	slices.SortFunc(fresh, func(a, b *held) int {
+		return cmp.Or(cmp.Compare(a.actor, b.actor), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Op, b.Op), cmp.Compare(a.About, b.About),
+			cmp.Compare(a.goroutine, b.goroutine))
 	})
 	for _, h := range fresh {
 		what := h.actor + " " + h.Target + "." + h.Op
