@@ -94,6 +94,35 @@ var deadLetters = group{"dead letters", []testCase{
 			}
 		}
 	}},
+	{"WhatIsLeftDeadIsKeptAndRevivableNoMore", func(b *bed) {
+		host := "l" + strings.ToLower(string(b.newID())) + ".example"
+		var ls []deadletter.DeadLetter
+		for n := range 4 {
+			l := b.deadLetter(b.newID(), n)
+			l.Last.Target.Inbox = "https://" + host + "/inbox"
+			l.Delivery.Targets = []activity.Target{l.Last.Target}
+			l.Delivery.Revive = b.in(20 * 24 * time.Hour)
+			if n%2 == 1 {
+				l.Activity.OrderingKey = "key"
+			}
+			ls = append(ls, l)
+		}
+		revivable := func(ordered bool) int {
+			some, _, err := b.Revivable(b.ctx, host, ordered, b.Now(), "", 100)
+			b.must(err)
+			return len(some)
+		}
+		b.must(b.AddDeadLetters(b.ctx, ls))
+		for range 2 { // a repetition is harmless
+			b.must(b.LeaveDead(b.ctx, ls[:2]))
+			if u, o := revivable(false), revivable(true); u != 1 || o != 1 {
+				b.t.Errorf("%d and %d ordered ones can be revived, want one each", u, o)
+			}
+		}
+		if all := b.deadLettersOf(deadletter.Filter{Host: host}); len(all) != 4 {
+			b.t.Errorf("%d of 4 are listed", len(all))
+		}
+	}},
 	{"LettersOfAHostAreFoundByItsIndex", func(b *bed) {
 		host := strings.ToLower("i" + string(b.newID()) + ".example:8443")
 		b.advance(time.Minute)
