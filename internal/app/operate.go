@@ -56,7 +56,7 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
 		Store:  s, Servers: known, Spots: s, Circuits: s, Webhooks: s, Tally: tally, Now: now,
 	}
-	webhooks := webhook.Registry{Store: s, Sealer: p.Sealer, Tail: s.EventsEnd, Hand: p.handOver, Now: now}
+	webhooks := webhook.Registry{Store: s, Sealer: p.Sealer, Tail: s.EventsEnd, Since: s.EventsSince, Hand: p.handOver, Now: now}
 	return slices.Concat(
 		operator.ServerRoutes(known, now),
 		operator.DeadLetterRoutes(deadLetters, deadletter.FailedRetrier{Retrier: retrier, Feed: s}, now),

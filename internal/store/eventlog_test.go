@@ -3,6 +3,7 @@ package store_test
 import (
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -149,5 +150,52 @@ func TestAReaderMissesNothingOfARestoredFeed(t *testing.T) {
 			t.Errorf("life %d: a reader sees %d events, want %d", i, got, want)
 		}
 		cursor = p.Next
+	}
+}
+
+// TestATimeIsFoundInTheFeed: a reader that begins at a time gets what was told then and later,
+// whatever gaps the numbers of the logs have.
+func TestATimeIsFoundInTheFeed(t *testing.T) {
+	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	now := start
+	clock := func() time.Time { return now }
+	st := store.New(memory.New(clock, nil).Table(), clock)
+	from := func(at time.Time) (told []time.Time) {
+		t.Helper()
+		cursor, err := st.EventsSince(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := st.Events(t.Context(), cursor, 1000)
+		if err != nil || p.More {
+			t.Fatal(p.More, err)
+		}
+		for _, e := range p.Events {
+			told = append(told, e.Time)
+		}
+		return told
+	}
+	if told := from(now); len(told) != 0 {
+		t.Errorf("%v in an empty feed", told)
+	}
+	var all []time.Time
+	for i := range 90 {
+		now = now.Add(time.Duration(i%3) * time.Second)
+		if i == 30 || i == 60 {
+			if err := st.BeginEventsAnew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end, _ := events.EndOf(activity.DerivedID(now, fmt.Sprint(i)), events.About{}, "https://a.example/inbox", ledger.Recipient{State: activity.Dead, UpdatedAt: now})
+		if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, now)
+	}
+	for at := start.Add(-time.Second); at.Before(now.Add(2 * time.Second)); at = at.Add(500 * time.Millisecond) {
+		want := slices.DeleteFunc(slices.Clone(all), func(told time.Time) bool { return told.Before(at) })
+		if got := from(at); !slices.EqualFunc(got, want, time.Time.Equal) {
+			t.Fatalf("from %s on there are %d events, want %d", at, len(got), len(want))
+		}
 	}
 }

@@ -253,8 +253,8 @@ func TestAPauseThatIsOverIsNotImported(t *testing.T) {
 func TestEveryFieldOfAKeyMovesOrIsNamedHere(t *testing.T) {
 	handled := map[reflect.Type][]string{
 		reflect.TypeFor[keys.Sealed](): {"ID", "Type", "PublicPEM", "Private", "CreatedAt"}, // Type and PublicPEM follow from Private
-		// Cursor and Version are of the installation.
-		reflect.TypeFor[webhook.Webhook](): {"ID", "URL", "Types", "Batch", "Secrets", "CreatedAt", "Cursor", "FailingSince", "LastError", "DisabledAt", "Version"},
+		// Cursor, Anew and Version are of the installation.
+		reflect.TypeFor[webhook.Webhook](): {"ID", "URL", "Types", "Batch", "Secrets", "CreatedAt", "Cursor", "FailingSince", "LastError", "DisabledAt", "Anew", "Version"},
 		// Stranger says that it does not move; health and turns begin anew.
 		reflect.TypeFor[peers.Server](): {
 			"URL", "PublicKey", "EncryptionKey", "LastSeen", "CreatedAt", "UpdatedAt", "IsHealthy", "Attempts", "Exhausted", "Reason", "Stranger", "TurnAt", "Unannounced",

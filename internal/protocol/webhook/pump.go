@@ -186,6 +186,9 @@ func (w Webhook) sending(first Event, id, body string, now time.Time) Sending {
 	// Who knows an event cannot tell the request's id: when the webhook was made, to the
 	// nanosecond, is shown to nobody who only sends.
 	made := strconv.FormatInt(w.CreatedAt.UnixNano(), 36)
+	if !w.Anew.IsZero() {
+		made += " " + strconv.FormatInt(w.Anew.UnixNano(), 36)
+	}
 	return Sending{URL: w.URL, Activity: activity.Activity{
 		ID: activity.DerivedID(first.Time, "webhook "+w.ID+" "+made+" "+id), Protocol: Name, Body: body, Type: kind,
 		KeyID: w.ID, Job: id, Priority: activity.Normal, CreatedAt: now,

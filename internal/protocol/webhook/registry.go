@@ -18,6 +18,8 @@ type Registry struct {
 	Sealer keys.Sealer
 	// Tail returns the cursor behind all events that there are.
 	Tail func(ctx context.Context) (string, error)
+	// Since returns the cursor before the first event that was told at a time or later.
+	Since func(ctx context.Context, at time.Time) (string, error)
 	// Hand is Pump.Hand.
 	Hand func(ctx context.Context, all []Sending) error
 	Now  func() time.Time
@@ -40,8 +42,8 @@ var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 func ValidID(id string) bool { return idForm.MatchString(id) }
 
 // Put makes a webhook, which gets the events from now on, or changes one. One that was
-// disabled is enabled, and gets what it has missed. secret is the new secret if fedpost has
-// made one.
+// disabled is enabled, and gets what it has missed, as does one that fails and gets another
+// URL. secret is the new secret if fedpost has made one.
 func (r Registry) Put(ctx context.Context, id string, s Settings) (w Webhook, secret string, created bool, err error) {
 	next := s.Secret
 	if s.Rotate {
@@ -59,6 +61,9 @@ func (r Registry) Put(ctx context.Context, id string, s Settings) (w Webhook, se
 		if err != nil {
 			return w, "", false, err
 		}
+		if err := r.catchUp(ctx, &w, s.URL); err != nil {
+			return w, "", false, err
+		}
 		w.URL, w.Types, w.Batch = s.URL, s.Types, s.Batch
 		w.FailingSince, w.LastError, w.DisabledAt = time.Time{}, "", time.Time{}
 		if next != "" {
@@ -71,6 +76,32 @@ func (r Registry) Put(ctx context.Context, id string, s Settings) (w Webhook, se
 		}
 	}
 	return w, "", false, err
+}
+
+// handedBefore is how long before the first failure an event may have been told that was not
+// taken: the pump, its queue and pauses of its server take their time. What was taken in that
+// time comes twice.
+const handedBefore = time.Hour
+
+// catchUp has w begin again where it began to fail, if what was handed over since is not sent
+// any more: because w was disabled, or because its URL becomes another one.
+func (r Registry) catchUp(ctx context.Context, w *Webhook, url string) (err error) {
+	switch {
+	case w.FailingSince.IsZero():
+		return nil
+	case !w.DisabledAt.IsZero():
+		w.Anew = w.DisabledAt
+	case w.URL != url:
+		w.Anew = w.FailingSince
+	default:
+		return nil
+	}
+	since := w.FailingSince.Add(-handedBefore)
+	if since.Before(w.CreatedAt) {
+		since = w.CreatedAt
+	}
+	w.Cursor, err = r.Since(ctx, since)
+	return err
 }
 
 // fresh is a new webhook. Two that are made at once may make one too many, which is

@@ -58,6 +58,8 @@ func (s *Sender) Prepare(ctx context.Context, a activity.Activity) protocol.Atte
 		return ours(err)
 	case !w.DisabledAt.IsZero():
 		return refused("the webhook is disabled")
+	case a.CreatedAt.Before(w.Anew):
+		return refused("the webhook was disabled, and gets its events anew")
 	}
 	secrets, err := s.opened.of(ctx, s.Sealer, w, s.Now())
 	if err != nil {

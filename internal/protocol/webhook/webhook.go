@@ -43,6 +43,9 @@ type Webhook struct {
 	LastError    string    `json:"error,omitempty"`
 	// DisabledAt is when it was disabled because it failed for too long; zero: it is not.
 	DisabledAt time.Time `json:"disabled,omitzero"`
+	// Anew, if not zero, is in the ids of what is handed over since it got anew what it had
+	// missed. What was handed over before Anew is not sent any more.
+	Anew time.Time `json:"anew,omitzero"`
 
 	// Version fences saves; empty if it is new.
 	Version string `json:"-"`

@@ -111,6 +111,12 @@ func newBed(t *testing.T, allowPrivate bool) *bed {
 	}
 	b.all = webhook.Registry{Store: b.store, Sealer: b.sealer, Now: now, Hand: hand, Tail: func(context.Context) (string, error) {
 		return fmt.Sprint(len(b.feed)), nil
+	}, Since: func(_ context.Context, at time.Time) (string, error) {
+		i := slices.IndexFunc(b.feed, func(e webhook.Event) bool { return !e.Time.Before(at) })
+		if i < 0 {
+			i = len(b.feed)
+		}
+		return fmt.Sprint(i), nil
 	}}
 	return b
 }
@@ -359,8 +365,8 @@ func TestAWebhookThatFailsForFiveDaysIsDisabledUntilItIsPutAgain(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	b.put("one", webhook.Settings{URL: s.URL})
-	if got := b.pump(); len(got) != 3 {
-		t.Errorf("%d of the 3 that it missed", len(got))
+	if got := b.pump(); len(got) != 4 {
+		t.Errorf("%d of the 4 that it missed", len(got))
 	}
 }
 
