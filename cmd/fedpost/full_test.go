@@ -84,12 +84,15 @@ func TestAFullDiskIsSaidAndLeftBehind(tt *testing.T) {
 	t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/inbox", "--delay", "2d"}, "queued")
 }
 
-// turns waits until something is so. /healthz repeats its last answer for seconds.
+// turns waits until something is so, for as long as the test may take. /healthz repeats its
+// last answer for seconds of real time: the disk is real, and so is the process.
 func (t terminal) turns(what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(60 * time.Second); !so(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
+	for !so() {
+		select {
+		case <-t.Context().Done():
 			t.Fatalf("%s never turns", what)
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
