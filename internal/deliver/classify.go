@@ -49,7 +49,9 @@ func (u *unit) postpone(ctx context.Context, j *job) {
 	}
 	if policy.Circuit {
 		if s, decision := u.decision(j.place); decision == circuit.Wait && policy.Park {
-			u.wait(j, s)
+			if u.wait(j, s); u.ofInbox(j, s) {
+				j.lot = circuit.InboxKey(j.target.Inbox)
+			}
 			return
 		}
 	}
@@ -67,6 +69,13 @@ func (u *unit) postpone(ctx context.Context, j *job) {
 	default:
 		u.exhaust(ctx, j, "exhausted", fmt.Sprintf("%d tries failed", j.tries()))
 	}
+}
+
+// ofInbox reports whether a failed attempt is the fault of its inbox, and not of its host s,
+// which is down. In the lot of the inbox the delivery is in the way of no other inbox.
+func (u *unit) ofInbox(j *job, s circuit.State) bool {
+	_, whole := circuit.HostOf(s.Key)
+	return whole && !u.a.Ordered() && s.Blames(j.target.Inbox, j.out)
 }
 
 // exhaust gives a target up.
@@ -144,7 +153,11 @@ func (u *unit) judge(j *job) {
 		case o.Class == outcome.Unverified:
 			return s.TrialAnswered(u.Rules, now)
 		}
-		return s.TrialPassed(u.Rules, now)
+		took := ""
+		if o.Class == outcome.Delivered {
+			took = j.target.Inbox
+		}
+		return s.TrialPassed(u.Rules, took, now)
 	}})
 }
 

@@ -90,10 +90,17 @@ func (u *unit) meet(j *job) {
 	case decision == circuit.Refuse:
 		j.attempt, j.state = false, activity.Failed
 		j.out = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: refusal(s)}
-	case decision == circuit.Wait && !(u.d.Trial && s.Trying(u.Now())):
+	case decision == circuit.Wait && !(u.d.Trial && s.Trying(u.Now())) && !u.spared(j, s):
 		j.attempt = false
 		u.wait(j, s)
 	}
+}
+
+// spared reports whether an unordered target is attempted although the circuit of its host s
+// is open, because s works and the inbox has not failed.
+func (u *unit) spared(j *job, s circuit.State) bool {
+	_, whole := circuit.HostOf(s.Key)
+	return whole && !u.a.Ordered() && s.Works() && u.Hosts.State(circuit.InboxKey(j.target.Inbox)).Accepts(u.Now())
 }
 
 // wait decides that a target is parked under the key of s, whose server does not accept
@@ -101,6 +108,11 @@ func (u *unit) meet(j *job) {
 // deliveries of its group look for it there.
 func (u *unit) wait(j *job, s circuit.State) {
 	j.state, j.lot = activity.Parked, s.Key
+	if of := u.Hosts.State(circuit.InboxKey(j.target.Inbox)); u.d.Generation == 0 && s.AnswersProbes() && !of.Accepts(u.Now()) {
+		// In the lot of its inbox it is in the way of no other inbox. A released one is
+		// parked under the host, to have its turn there.
+		j.lot = of.Key
+	}
 	if u.a.Ordered() {
 		j.lot = circuit.HostKey(j.host)
 		if j.hold = j.lot != s.Key; j.hold {

@@ -66,8 +66,8 @@ func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parkin
 		return s
 	}
 	if !whole && known.Accepts(u.Now()) {
-		// The host accepts deliveries and this inbox does not: so the inbox gets a
-		// circuit of its own.
+		// The host accepts deliveries to others and this inbox does not: so the inbox gets
+		// a circuit of its own.
 		j := u.jobOf(ps[0].Delivery.Position)
 		err := u.Hosts.Change(ctx, circuit.HostKey(host), func(s circuit.State) circuit.State { return s.InboxFault(u.Rules, u.Now()) })
 		if err != nil {

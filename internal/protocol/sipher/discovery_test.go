@@ -157,3 +157,27 @@ func TestD3ServerThatRefusesAndDidNotRegisterUsIsAskedAgain(t *testing.T) {
 		t.Errorf("B saw %v", got)
 	}
 }
+
+// Anybody can register any number of servers and change their keys: with one domain 7,000 a
+// day, of which each left a record for 90 days that every look at a server read.
+func TestAStrangerThatChangesItsKeysLeavesNoRecord(t *testing.T) {
+	b := newBed(t)
+	if status, body, err := b.b.RegisterWith(ourURL); err != nil || status != 200 || !b.server(urlB).Stranger {
+		t.Fatalf("%d %s, %v: %+v", status, body, err, b.server(urlB))
+	}
+	pinned := b.server(urlB)
+	b.advance(2 * time.Minute)
+	b.b.Rotate(t)
+	if status, body, err := b.b.RegisterWith(ourURL); err != nil || status != 400 || !strings.Contains(body, "another key") {
+		t.Errorf("%d %s, %v", status, body, err)
+	}
+	if got := b.server(urlB); got != pinned {
+		t.Errorf("the record has changed: %+v", got)
+	}
+	if got, err := b.store.KeyChanges(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("recorded: %+v, %v", got, err)
+	}
+	if lines := b.logged("sipher server presents a new key and is refused"); len(lines) != 1 {
+		t.Errorf("%v", lines)
+	}
+}

@@ -57,6 +57,8 @@ type host struct {
 	count, last int
 	// accepted is when the host last accepted a delivery; zero if it has failed one since.
 	accepted time.Time
+	// took is the inbox that accepted a delivery last.
+	took string
 }
 
 // mostHosts is how many hosts the cache holds. Strangers choose the hosts.

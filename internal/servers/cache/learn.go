@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,6 +150,8 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	if o.Failures > 0 {
 		k.accepted = time.Time{}
 	}
+	k.took = cmp.Or(o.Took, k.took)
+	o.Took = k.took
 	if k.unsaved.plain() && lasted(k.began, now, h.rules.Window) {
 		k.unsaved, k.began = nil, now
 	}

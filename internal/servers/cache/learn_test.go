@@ -112,7 +112,7 @@ func TestLessonsAndAttemptsKeepTheirOrder(t *testing.T) {
 				if _, err := h.LoadFor(t.Context(), true, placeOf(target)); err != nil {
 					t.Fatal(err)
 				}
-				passed := Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State { return s.TrialPassed(h.rules, time.Now()) }}
+				passed := Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State { return s.TrialPassed(h.rules, "", time.Now()) }}
 				if !after {
 					h.Observe(target.Host(), target.Inbox, fine)
 				}

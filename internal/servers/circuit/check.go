@@ -59,6 +59,31 @@ func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
 	return s.Sooner(r, now.Add(r.CheckFirst), now)
 }
 
+// Works reports whether the server answered the last probe, and one of its inboxes accepted
+// a delivery last and has failed none since: others that fail are at fault themselves, unless
+// the reason is the host's own. Deliveries are sent then although the circuit is open.
+// Otherwise somebody who can name many inboxes of a server that take nothing, such as its
+// pages, would keep the server's users waiting until their deliveries are given up.
+func (s State) Works() bool { return s.AnswersProbes() && s.Took != "" && !s.Lapsed }
+
+// Blames reports whether a failure is the fault of its inbox rather than of the server: it
+// is for a reason that is not the host's own, and another inbox accepted a delivery last and
+// has failed none since.
+func (s State) Blames(inbox string, o outcome.Outcome) bool {
+	return o.HostFault() && !ofHost(o.Reason) && s.Took != "" && !s.Lapsed && !s.TookLast(inbox)
+}
+
+// TookLast reports whether inbox is the one that accepted a delivery last.
+func (s State) TookLast(inbox string) bool { return s.Took != "" && s.Took == inboxDigest(inbox) }
+
+// took notes that inbox has accepted a delivery; "" changes nothing.
+func (s State) took(inbox string) State {
+	if inbox != "" {
+		s.Took, s.Lapsed = inboxDigest(inbox), false
+	}
+	return s
+}
+
 // AnswersProbes reports whether the server answered the last probe, and only trials to some
 // of its inboxes failed.
 func (s State) AnswersProbes() bool { return s.Phase == Unhealthy && s.Trials > 0 }
@@ -98,17 +123,19 @@ func (s State) TrialSent(r Rules, inbox string, sole bool, at Sweep, now time.Ti
 	}
 	s = t
 	s.Trials++
-	s.Tried, s.Sole, s.Sweep, s.CheckAt = s.alsoTried(r, inbox), sole, at, now.Add(r.TrialTimeout)
+	s.Tried, s.Sole, s.Sweep, s.CheckAt = s.alsoTried(inbox), sole, at, now.Add(r.TrialTimeout)
 	return s.kept(r, now)
 }
 
-// alsoTried is Tried with inbox: the last Rules.Trials inboxes, so that the trials of one
-// check go to as many inboxes, if so many wait.
-func (s State) alsoTried(r Rules, inbox string) string {
+// mostTried is how many inboxes Tried names: those of the quick checks of an outage.
+const mostTried = 20
+
+// alsoTried is Tried with inbox, so that trials go to as many inboxes as wait.
+func (s State) alsoTried(inbox string) string {
 	digest := inboxDigest(inbox)
 	others := slices.DeleteFunc(strings.Fields(s.Tried), func(d string) bool { return d == digest })
 	all := append(others, digest)
-	return strings.Join(all[max(0, len(all)-r.Trials):], " ")
+	return strings.Join(all[max(0, len(all)-mostTried):], " ")
 }
 
 // TriedLately tells how lately a trial went to inbox: 0 if none of the last ones did, and
@@ -117,13 +144,14 @@ func (s State) TriedLately(inbox string) int {
 	return slices.Index(strings.Fields(s.Tried), inboxDigest(inbox)) + 1
 }
 
-// TrialPassed says that the server accepted the trial: the recovery begins.
-func (s State) TrialPassed(r Rules, now time.Time) State {
+// TrialPassed says that the server accepted the trial: the recovery begins. took is the
+// inbox, if it has accepted the delivery; "" if its answer shows only that it works.
+func (s State) TrialPassed(r Rules, took string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
 		return s
 	}
-	s = t
+	s = t.took(took)
 	s = s.reopened(now)
 	s.Throttles, s.Unproven, s.Ramp = 0, 0, r.rampAfter(r.Ramp[0])
 	return s.kept(r, now)
@@ -139,7 +167,7 @@ func (s State) TrialAnswered(r Rules, now time.Time) State {
 		return s
 	}
 	throttles, checks := t.Throttles, max(t.Checks, t.Unproven)
-	s = t.TrialPassed(r, now)
+	s = t.TrialPassed(r, "", now)
 	s.Throttles, s.Unproven = throttles, checks
 	return s
 }
@@ -155,6 +183,9 @@ func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.
 		return s
 	}
 	s = t
+	if s.Took != "" && strings.HasSuffix(s.Tried, s.Took) {
+		s.Lapsed = true
+	}
 	if !ofHost(reason) && s.Trials < r.Trials && !s.Sole && !s.ofInbox() {
 		return s.TrialVoid(r, now)
 	}

@@ -79,10 +79,16 @@ type State struct {
 	Streak int    `json:"streak,omitempty"`
 	Window Window `json:"window,omitzero"`
 
+	// Took is a digest of the inbox that accepted a delivery last, as far as the process
+	// knew that noted a failure; empty if none is known. Lapsed says that this inbox has
+	// failed one since.
+	Took   string `json:"took,omitempty"`
+	Lapsed bool   `json:"lapsed,omitempty"`
+
 	// Checks counts the failed checks of this outage.
 	Checks int `json:"checks,omitempty"`
 	// Trials counts the trials since the server became half-open. Tried has digests of the
-	// inboxes that the last trials went to. Sole says that deliveries to no other inbox
+	// inboxes that the last trials went to, the last one last. Sole says that deliveries to no other inbox
 	// than that of the last trial were parked then.
 	Trials int    `json:"trials,omitempty"`
 	Tried  string `json:"tried,omitempty"`

@@ -368,7 +368,7 @@ func TestAServerThatThrottlesAgainAndAgainIsPausedForLonger(t *testing.T) {
 	if last := pauses[len(pauses)-1]; last != rules.MaxPause {
 		t.Errorf("the last pause takes %s", last)
 	}
-	if s = s.TrialPassed(rules, now); s.Throttles != 0 || !s.Accepts(now) {
+	if s = s.TrialPassed(rules, "", now); s.Throttles != 0 || !s.Accepts(now) {
 		t.Errorf("after a success: %+v", s)
 	}
 	if s = s.Throttle(rules, now.Add(time.Second), "429", now); s.Until.Sub(now) != time.Second {

@@ -93,7 +93,7 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 					case good && unverified:
 						change(s.TrialAnswered(rules, now))
 					case good:
-						change(s.TrialPassed(rules, now))
+						change(s.TrialPassed(rules, "", now))
 					default:
 						change(s.TrialFailed(rules, rapid.SampledFrom([]outcome.Reason{outcome.Timeout, outcome.ReasonNone}).Draw(t, "reason"), "", now))
 					}

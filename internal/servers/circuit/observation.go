@@ -1,6 +1,8 @@
 package circuit
 
 import (
+	"cmp"
+
 	"fedpost/internal/activity/outcome"
 )
 
@@ -13,6 +15,8 @@ type Observation struct {
 	// Inbox is the inbox that all failures came from. It is several if there is more than
 	// one such inbox, or if a failure was the host's: DNS, refused connection or TLS.
 	Inbox string
+	// Took is the inbox that accepted a delivery last; empty if none is known.
+	Took string
 	// Reason and Why of the last failure.
 	Reason outcome.Reason
 	Why    string
@@ -39,6 +43,9 @@ func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	default:
 		o.Successes++
 		o.Trailing = 0
+		if out.Class == outcome.Delivered {
+			o.Took = inbox
+		}
 	}
 	return o
 }
@@ -72,6 +79,7 @@ func (o Observation) Then(later Observation) Observation {
 	later.Successes += o.Successes
 	later.Failures += o.Failures
 	later.Inbox = joint(o.Inbox, later.Inbox)
+	later.Took = cmp.Or(later.Took, o.Took)
 	if later.Why == "" {
 		later.Reason, later.Why = o.Reason, o.Why
 	}

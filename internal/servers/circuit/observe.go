@@ -34,10 +34,14 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 			return s.kept(r, now)
 		}
 	case Unhealthy, Exhausted:
+		if o.Failures > 0 && s.TookLast(o.Inbox) {
+			s.Lapsed = true
+			s = s.kept(r, now)
+		}
 		// These attempts were under way when the circuit opened. A success makes a
 		// check due, and does not close the circuit.
 		if o.Successes > 0 {
-			return s.Sooner(r, now, now)
+			return s.took(o.Took).Sooner(r, now, now)
 		}
 	}
 	return s
@@ -83,6 +87,7 @@ func (s State) count(r Rules, o Observation, now time.Time) State {
 		}
 		s.Window = w
 	}
+	s = s.took(o.Took)
 	s.Window.Total += o.Successes + o.Failures
 	s.Window.Failures += o.Failures
 	if o.Failures > 0 {
@@ -116,5 +121,5 @@ func (w Window) culprit() bool { return w.Inbox != "" && w.Inbox != several && w
 // inboxDigest stands for an inbox in a state, because the URL of an inbox can be long.
 func inboxDigest(inbox string) string {
 	sum := sha256.Sum256([]byte(inbox))
-	return hex.EncodeToString(sum[:4])
+	return hex.EncodeToString(sum[:12]) // of which nobody finds two inboxes with the same
 }

@@ -1,6 +1,7 @@
 package circuit
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
 	if s.TriedLately("https://a.example/1") == 0 || s.TriedLately("https://a.example/2") > 0 || s.CheckAt.Sub(t0) != rules.TrialTimeout {
 		t.Errorf("%+v", s)
 	}
-	s = s.TrialPassed(rules, t0)
+	s = s.TrialPassed(rules, "", t0)
 	if s.Phase != Recovering || !s.Accepts(t0) || s.CheckAt.After(t0) || !s.DownSince.IsZero() {
 		t.Fatalf("%+v", s)
 	}
@@ -95,7 +96,7 @@ func TestAnOutageAfterAnUnverifiedTrialGoesOnFromItsCounts(t *testing.T) {
 	if fresh, at := see(accepted, "abcde", at); fresh.CheckAt.Sub(at.Add(-time.Second)) != rules.CheckSoon {
 		t.Errorf("an outage after a success goes on from the counts of the one before: %+v", fresh)
 	}
-	if passed := onTrial.TrialPassed(rules, now); passed.Unproven != 0 {
+	if passed := onTrial.TrialPassed(rules, "", now); passed.Unproven != 0 {
 		t.Errorf("after a trial that was accepted: %+v", passed)
 	}
 	if resumed := again.Resume(rules, at); resumed.Unproven != 0 {
@@ -144,5 +145,44 @@ func TestAServerThatWasGoneIsOnNoTrialForEarlierPauses(t *testing.T) {
 	}
 	if got := s.Decision(t0.Add(48 * time.Hour)); got != Send {
 		t.Errorf("after its time as gone the decision is %d, want Send", got)
+	}
+}
+
+// An inbox that fails is to blame itself while another of its server takes what it gets.
+func TestAServerWorksWhileTheInboxThatAcceptedLastFailsNothing(t *testing.T) {
+	const inbox, page = "https://a.example/inbox", "https://a.example/page"
+	failed := outcome.Outcome{Class: outcome.Retry, Status: 302}
+	o := Observation{}.Add(inbox, ok())
+	for n := range rules.OpenAfter {
+		o = o.Add(fmt.Sprint(page, n), failed)
+	}
+	s := State{Key: HostKey("a.example")}.Observe(rules, o, t0).Park(rules, t0)
+	if s.Phase != Unhealthy || !s.TookLast(inbox) || s.Works() {
+		t.Fatalf("%+v", s)
+	}
+	if !s.Blames(page, failed) || s.Blames(inbox, failed) || s.Blames(page, outcome.Outcome{Class: outcome.Retry, Reason: outcome.DNS}) {
+		t.Error("blamed on the wrong one")
+	}
+	now := t0.Add(rules.CheckSoon)
+	s = s.CheckPassed(rules, now)
+	for n := range rules.Trials {
+		s = s.TrialSent(rules, fmt.Sprint(page, n), false, Sweep{}, now).TrialFailed(rules, "", "answered 302", now)
+	}
+	if s.Phase != Unhealthy || !s.Works() {
+		t.Fatalf("%+v", s)
+	}
+	lapsed := s.Observe(rules, Observation{}.Add(inbox, fault(500)), now)
+	if lapsed.Works() || lapsed.Blames(page, failed) || !lapsed.TookLast(inbox) {
+		t.Errorf("after a failure: %+v", lapsed)
+	}
+	if again := lapsed.Observe(rules, Observation{}.Add(inbox, ok()), now); !again.Works() || !again.CheckAt.Equal(now) {
+		t.Errorf("after another success: %+v", again)
+	}
+	onTrial := s.CheckPassed(rules, now).TrialSent(rules, inbox, false, Sweep{}, now)
+	if s := onTrial.TrialFailed(rules, "", "answered 500", now); !s.Lapsed {
+		t.Errorf("after a failed trial: %+v", s)
+	}
+	if s := onTrial.TrialPassed(rules, "https://a.example/other", now); s.Phase != Recovering || !s.TookLast("https://a.example/other") {
+		t.Errorf("after a trial that another inbox has passed: %+v", s)
 	}
 }

@@ -19,7 +19,7 @@ type Shown struct {
 
 // Admit registers a server under the keys it shows. If it is known, only
 // LastSeen and UpdatedAt change; if it is known with other keys, the attempt is
-// recorded and the error wraps ErrKeyChanged.
+// recorded, unless it is a stranger that registers itself, and the error wraps ErrKeyChanged.
 func Admit(ctx context.Context, store Store, shown Shown, now time.Time) (Server, error) {
 	s := Server{
 		URL: shown.URL, PublicKey: shown.PublicKey, EncryptionKey: shown.EncryptionKey,
@@ -47,6 +47,11 @@ func refuse(ctx context.Context, store Store, known Server, shown Shown, now tim
 	refusal := fmt.Errorf("%w: %s is registered with signing key %.16s and encryption key %.16s, and shows %.16s and %.16s (fingerprints)",
 		ErrKeyChanged, shown.URL, crypto.Fingerprint(known.PublicKey), crypto.Fingerprint(known.EncryptionKey),
 		crypto.Fingerprint(shown.PublicKey), crypto.Fingerprint(shown.EncryptionKey))
+	if known.Stranger && shown.Via == Registered {
+		// Anybody can register any number of servers and change their keys, so the log has
+		// to do.
+		return refusal
+	}
 	err := store.RecordKeyChange(ctx, KeyChange{
 		URL: shown.URL, PublicKey: shown.PublicKey, EncryptionKey: shown.EncryptionKey,
 		Via: shown.Via, First: now, Last: now, Count: 1,
