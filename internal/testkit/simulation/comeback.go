@@ -87,11 +87,13 @@ func (s *sim) diesOfItsServer(p Post, to Inbox, due time.Duration) bool {
 		!slices.ContainsFunc(s.scenario.Acts, func(a Act) bool { return a.Host == to.Server || a.Do == SetBack })
 }
 
-// takesServerDown reports whether an answer is that of a server that is down for all.
+// takesServerDown reports whether an answer is that of a server that is down for all. A
+// 5xx of one inbox is that inbox's alone, for as long as no other is tried: what dies of it
+// does not come back with the server.
 func (a Answer) takesServerDown() bool {
 	switch a.Kind {
-	case Refuses, Resets, Hangs, Rants, Floods:
+	case Refuses, Resets, Hangs, Rants:
 		return true
 	}
-	return a.Kind == Says && a.Status >= 500 && a.RetryAfter == "" && !a.refuses()
+	return false
 }
