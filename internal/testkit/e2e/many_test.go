@@ -52,7 +52,7 @@ func many(t *testing.T, w *World) {
 	s.DeduplicationKey = "many"
 	a := w.Accept(s)
 	answered := time.Since(begin)
-	w.EndsWithin(2*time.Minute, a.ID, map[string]int{"delivered": n})
+	w.EndsWithin(5*time.Minute, a.ID, map[string]int{"delivered": n})
 	took := time.Since(begin)
 	wrong := sink.NotOnce()
 	if len(wrong) > 0 {
