@@ -148,6 +148,12 @@ func (u *unit) needless(ctx context.Context) error {
 		if j.state == activity.Failed || j.state == activity.Dead {
 			continue
 		}
+		if n.State == activity.Retrying {
+			if j.attempt && !u.onTrial(j) {
+				u.comeBack(j, n.Until, "waits for what may be under way to its inbox")
+			}
+			continue
+		}
 		j.attempt, j.lot, j.state, j.by = false, "", n.State, n.By
 	}
 	return nil

@@ -166,6 +166,12 @@ func (u *unit) crowded(j *job, note string) {
 	if j.out.RetryAfter.After(j.next) {
 		j.next = j.out.RetryAfter
 	}
+	u.comeBack(j, j.next, note)
+}
+
+// comeBack has a delivery come back at a time, without an attempt.
+func (u *unit) comeBack(j *job, at time.Time, note string) {
+	j.next = at
 	j.attempt, j.state, j.note, j.out = false, activity.Retrying, note, outcome.Outcome{}
 	if u.a.Ordered() && u.route.Policy.Park {
 		// On the ordered queue each receive counts, so the delivery waits in its lot.

@@ -14,6 +14,9 @@
 //   - Already known: an add or remove is of the type that was delivered last to
 //     that inbox for that object and target.
 //
+// An activity that says what was delivered last, while one that says something else may be
+// under way, is judged again when that one has arrived or never will.
+//
 // Delivered means answered with 2xx: a failed attempt makes no delivery
 // redundant.
 package coalesce
@@ -65,6 +68,8 @@ type Accepted struct {
 	ID   activity.ID `json:"id"`
 	At   time.Time   `json:"at"`
 	Type string      `json:"type"` // lower-cased
+	// Content is that of its Statement; empty, too, if an earlier version noted it.
+	Content string `json:"content,omitempty"`
 	// CoalesceCreate: the caller of the activity lets updates supersede creates.
 	CoalesceCreate bool `json:"create,omitempty"`
 	// ExpiresAt is when it is not delivered any more; zero: never.
@@ -85,10 +90,13 @@ type Delivered struct {
 	Content string      `json:"content,omitempty"`
 }
 
-// Verdict says why a delivery need not be sent.
+// Verdict says why a delivery need not be sent, or not yet.
 type Verdict struct {
-	State activity.State // Superseded or Redundant
-	By    activity.ID    // the activity that made it so
+	// State is Superseded or Redundant; or Retrying, if By may be under way to the inbox and
+	// it is judged again at Until.
+	State activity.State
+	By    activity.ID // the activity that made it so
+	Until time.Time   // zero unless Retrying
 }
 
 // Judge reports whether own, which says s, need not be sent to an inbox, and why.
@@ -106,13 +114,13 @@ func Judge(own Accepted, s Statement, newer []Accepted, last *Delivered) (Verdic
 	}
 	switch {
 	case newest != nil:
-		return Verdict{activity.Superseded, newest.ID}, true
+		return Verdict{State: activity.Superseded, By: newest.ID}, true
 	case last == nil || last.ID == own.ID:
 		return Verdict{}, false
 	case s.Type == "update" && s.Content != "" && last.Content == s.Content:
-		return Verdict{activity.Redundant, last.ID}, true
+		return Verdict{State: activity.Redundant, By: last.ID}, true
 	case s.Group == Membership && s.Target != "" && last.Type == s.Type:
-		return Verdict{activity.Redundant, last.ID}, true
+		return Verdict{State: activity.Redundant, By: last.ID}, true
 	}
 	return Verdict{}, false
 }

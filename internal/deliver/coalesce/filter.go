@@ -43,7 +43,7 @@ type Filter struct {
 }
 
 func accepted(a activity.Activity, s Statement) Accepted {
-	return Accepted{ID: a.ID, At: a.CreatedAt, Type: s.Type, CoalesceCreate: a.CoalesceCreate, ExpiresAt: a.ExpiresAt}
+	return Accepted{ID: a.ID, At: a.CreatedAt, Type: s.Type, Content: s.Content, CoalesceCreate: a.CoalesceCreate, ExpiresAt: a.ExpiresAt}
 }
 
 func statement(a activity.Activity) (Statement, bool) {
@@ -77,7 +77,7 @@ func (f Filter) Note(ctx context.Context, a activity.Activity, ts []activity.Tar
 	return nil
 }
 
-// Needless returns, by index into ts, why a need not be sent to that target.
+// Needless returns, by index into ts, why a need not be sent to that target, or not yet.
 func (f Filter) Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]Verdict, error) {
 	s, ok := statement(a)
 	if !ok || len(ts) == 0 {
@@ -100,7 +100,7 @@ func (f Filter) Needless(ctx context.Context, a activity.Activity, ts []activity
 			return nil, fmt.Errorf("look whether what supersedes activity %s is delivered: %w", a.ID, err)
 		}
 		if !more {
-			return needless, nil
+			return needless, f.crossing(ctx, a, s, ts, needless)
 		}
 	}
 }

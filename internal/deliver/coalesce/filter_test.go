@@ -67,7 +67,7 @@ func (n *notes) LastDelivered(_ context.Context, s coalesce.Subject, inboxes []s
 
 func TestFilterFollowsEachInbox(t *testing.T) {
 	store := &notes{accepted: map[string][]coalesce.Accepted{}, delivered: map[string]coalesce.Delivered{}}
-	f := coalesce.Filter{Store: store, Now: func() time.Time { return at(10) }, Pending: 7 * 24 * time.Hour, Remember: 30 * 24 * time.Hour}
+	f := coalesce.Filter{Store: store, Now: func() time.Time { return at(100) }, Pending: 7 * 24 * time.Hour, Remember: 30 * 24 * time.Hour}
 	act := func(id activity.ID, seconds int, body string) activity.Activity {
 		return activity.Activity{ID: id, Body: body, CreatedAt: at(seconds), Coalesce: activity.CoalesceLatest}
 	}
@@ -96,7 +96,7 @@ func TestFilterFollowsEachInbox(t *testing.T) {
 	must(f.Note(t.Context(), first, targets("a", "b", "c")))
 	must(f.Delivered(t.Context(), first, targets("a", "b")))
 	must(f.Note(t.Context(), second, targets("b", "c", "d")))
-	if want := at(10).Add(f.Pending); !store.forget.Equal(want) {
+	if want := at(100).Add(f.Pending); !store.forget.Equal(want) {
 		t.Errorf("accepted activities are forgotten at %v, want %v", store.forget, want)
 	}
 	third := act("3", 3, update)
@@ -118,7 +118,7 @@ func TestFilterFollowsEachInbox(t *testing.T) {
 		t.Errorf("a create that says it may (-want +got):\n%s", d)
 	}
 	must(f.Delivered(t.Context(), second, targets("b")))
-	if want := at(10).Add(f.Remember); !store.forget.Equal(want) {
+	if want := at(100).Add(f.Remember); !store.forget.Equal(want) {
 		t.Errorf("deliveries are forgotten at %v, want %v", store.forget, want)
 	}
 	if d := cmp.Diff(map[int]coalesce.Verdict{1: by(activity.Redundant, "2")}, needless(third, all)); d != "" {
