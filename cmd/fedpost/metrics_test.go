@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/testkit/collector"
 )
 
 // scrape reads /metrics as Prometheus does: each sample by its name and labels.
@@ -197,6 +198,7 @@ func TestMetricsAreNamedAsPrometheusRecommends(tt *testing.T) {
 // TestTheDashboardAndTheAlertsNameMetricsThatExist, so that no panel stays empty and no
 // alert silent for a name.
 func TestTheDashboardAndTheAlertsNameMetricsThatExist(tt *testing.T) {
+	tt.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.New(tt).URL)
 	t := onServer(tt)
 	t.mixed()
 	_, body := t.get("/metrics", token)
@@ -216,6 +218,29 @@ func TestTheDashboardAndTheAlertsNameMetricsThatExist(tt *testing.T) {
 		}
 		if file == "dashboard.json" && !json.Valid(text) {
 			t.Error("the dashboard is not JSON")
+		}
+	}
+}
+
+// TestTheDashboardAndTheDocsHaveEveryMetric, so that nothing is measured for nobody.
+func TestTheDashboardAndTheDocsHaveEveryMetric(tt *testing.T) {
+	tt.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.New(tt).URL)
+	t := onServer(tt)
+	t.mixed()
+	_, body := t.get("/metrics", token)
+	served := regexp.MustCompile(`(?m)^# TYPE (fedpost_\w+) `).FindAllStringSubmatch(body, -1)
+	if len(served) < 15 {
+		t.Errorf("only %d metrics are served", len(served))
+	}
+	for file, how := range map[string]string{"../../deploy/grafana/dashboard.json": `\b%s(?:_bucket)?\{`, "../../docs/operations.md": "(?m)^\\| `%s`"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, metric := range served {
+			if !regexp.MustCompile(fmt.Sprintf(how, metric[1])).Match(text) {
+				t.Errorf("%s lacks %s", file, metric[1])
+			}
 		}
 	}
 }
