@@ -229,6 +229,7 @@ func TestServersAreSteered(tt *testing.T) {
 	t.run([]string{"servers", "unblock", "a.example"}, "healthy")
 	t.run([]string{"servers", "pause", "a.example", "--for", "2d"}, "paused", "until")
 	t.run([]string{"servers", "pause", "a.example", "--until", "2126-11-21T08:00:00Z"}, "2126-11-21 08:00:00Z")
+	t.run([]string{"servers", "list"}, "a.example  paused", "  2126-11-21 08:00:00Z")
 	t.run([]string{"servers", "resume", "a.example"}, "healthy")
 	t.run([]string{"servers", "check", "a.example"}, "healthy")
 	t.run([]string{"servers", "limit", "a.example", "60", "--burst", "5"}, "60/min, 5 at once")

@@ -61,7 +61,11 @@ func showServers(out io.Writer, all []client.Server) error {
 		if since.IsZero() {
 			since = s.Since
 		}
-		rows[i] = []string{s.Name, string(s.Phase), when(since), when(s.NextCheckAt), count(s.Checks), rate(s.RateLimit), s.Reason, s.Why}
+		next := s.NextCheckAt
+		if next.IsZero() {
+			next = s.Until
+		}
+		rows[i] = []string{s.Name, string(s.Phase), when(since), when(next), count(s.Checks), rate(s.RateLimit), s.Reason, s.Why}
 	}
 	return table(out, []string{"SERVER", "PHASE", "SINCE", "NEXT STEP", "CHECKS", "RATE", "REASON", "WHY"}, rows)
 }

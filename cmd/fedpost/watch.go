@@ -181,7 +181,11 @@ func (l lines) show(g glance) error {
 	}
 	parts := []string{when(g.stats.At), onQueues(g.stats) + " on queues"}
 	if w := g.stats.Waiting; w != nil {
-		parts = append(parts, amount(w.Count, w.AtLeast)+" wait for servers")
+		verb := " wait"
+		if w.Count == 1 {
+			verb = " waits"
+		}
+		parts = append(parts, amount(w.Count, w.AtLeast)+verb+" for servers")
 	}
 	for _, name := range watched {
 		parts = append(parts, fmt.Sprintf("%d %s (%s/s)", g.stats.Counts[name], name, g.rate(name)))

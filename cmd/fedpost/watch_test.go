@@ -67,6 +67,21 @@ func TestTheViewShowsWhatIsGoingOn(t *testing.T) {
 	}
 }
 
+// TestWatchNamesNoEmptyReason of a server whose answers are the reason, and counts one
+// delivery as one.
+func TestWatchNamesNoEmptyReason(t *testing.T) {
+	g := busy()
+	g.stats.Unhealthy[0].Reason, g.stats.Unhealthy[0].Why = "", "answered 500 Internal Server Error"
+	g.stats.Waiting.Count, g.stats.Waiting.AtLeast = 1, false
+	if all := strings.Join(drawn(t, g, 100, 40), "\n"); !strings.Contains(all, "since 2026-11-22 11:00:00Z  answered 500") {
+		t.Error(all)
+	}
+	var line strings.Builder
+	if err := (lines{&line}).show(g); err != nil || !strings.Contains(line.String(), "  1 delivery waits for servers  ") {
+		t.Error(err, line.String())
+	}
+}
+
 // TestTheViewFitsEverySize: no line is wider, none is below the last, and no text of a
 // stranger steers the terminal.
 func TestTheViewFitsEverySize(t *testing.T) {

@@ -101,7 +101,11 @@ func (v *view) text(width int) string {
 		b.WriteString("\n")
 	}
 	for _, u := range g.stats.Unhealthy {
-		line := []rune(cut(fmt.Sprintf("%-10s  %s  since %s  %s: %s", u.Phase, u.Server, when(u.DownSince), u.Reason, u.Why), width))
+		why := u.Why
+		if u.Reason != "" {
+			why = u.Reason + ": " + why
+		}
+		line := []rune(cut(fmt.Sprintf("%-10s  %s  since %s  %s", u.Phase, u.Server, when(u.DownSince), why), width))
 		n := min(len(line), len(string(u.Phase)))
 		b.WriteString(s.styled(styleOf(string(u.Phase)), string(line[:n])) + s.styled("", string(line[n:])) + "\n")
 	}

@@ -3,7 +3,9 @@ package healthcheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/outbound"
@@ -44,7 +46,7 @@ func (n NodeInfo) get(ctx context.Context, origin string) outcome.Outcome {
 	case err != nil:
 		return outcome.Outcome{Class: outcome.Retry, Reason: outbound.ReasonOf(err), Err: err.Error()}
 	case a.Status >= 500:
-		return outcome.Outcome{Class: outcome.Retry, Status: a.Status, Err: "answered " + http.StatusText(a.Status)}
+		return outcome.Outcome{Class: outcome.Retry, Status: a.Status, Err: strings.TrimSpace(fmt.Sprintf("answered %d %s", a.Status, http.StatusText(a.Status)))}
 	}
 	return outcome.Outcome{Class: outcome.Delivered, Status: a.Status}
 }

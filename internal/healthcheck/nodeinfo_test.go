@@ -82,3 +82,16 @@ func TestANameThatIsNoHostFailsTheCheck(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// TestAFailedProbeNamesTheStatus, also one without a text, such as Cloudflare's 521.
+func TestAFailedProbeNamesTheStatus(t *testing.T) {
+	for status, want := range map[int]string{501: "answered 501 Not Implemented", 521: "answered 521"} {
+		client, err := outbound.New(outbound.Config{UserAgent: "test/1", Transport: answering{"https://a.example/.well-known/nodeinfo": status}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := (healthcheck.NodeInfo{Client: client}).Probe(t.Context(), "a.example"); o.Err != want || o.Status != status {
+			t.Errorf("%d: %+v", status, o)
+		}
+	}
+}
