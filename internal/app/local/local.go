@@ -85,6 +85,9 @@ type Server struct {
 
 // Start starts serving.
 func Start(o Options) (*Server, error) {
+	if err := o.Place.check(); err != nil {
+		return nil, err
+	}
 	if o.Token == "" && !o.Place.private() {
 		return nil, fmt.Errorf("%w: set FEDPOST_API_TOKEN to a secret that clients send as Bearer token, or listen on 127.0.0.1 instead of %s", ErrNotLoopback, o.Place.Listen)
 	}

@@ -74,6 +74,17 @@ func (p Place) open(log *slog.Logger) (o opened, err error) {
 	return opened{securing{bounded(l), pair.serverTLS(), log}, "https://" + l.Addr().String()}, nil
 }
 
+// check refuses an address without a port before anything is said of where it is.
+func (p Place) check() error {
+	if _, socket := SocketPath(p.Listen); socket {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(p.Listen); err != nil {
+		return fmt.Errorf("listen on %q: give HOST:PORT, such as 127.0.0.1:8080, or unix:PATH: %w", p.Listen, err)
+	}
+	return nil
+}
+
 // private reports whether only this machine can reach the place.
 func (p Place) private() bool {
 	_, socket := SocketPath(p.Listen)

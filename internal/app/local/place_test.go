@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,5 +150,17 @@ func TestASocketThatIsTakenStaysAsItIs(t *testing.T) {
 	}
 	if _, err := teapot(t, Place{Listen: "unix:" + filepath.Join(path, "below")}, ""); err == nil {
 		t.Error("a socket below a file is listened on")
+	}
+}
+
+// TestAnAddressWithoutAPortIsNamedAsSuch, not as one that needs a token.
+func TestAnAddressWithoutAPortIsNamedAsSuch(t *testing.T) {
+	for _, listen := range []string{"8080", "localhost", "::1", "", "[::1"} {
+		for _, token := range []string{"", "secret"} {
+			_, err := teapot(t, Place{Listen: listen}, token)
+			if err == nil || errors.Is(err, ErrNotLoopback) || !strings.Contains(err.Error(), "give HOST:PORT, such as 127.0.0.1:8080, or unix:PATH") {
+				t.Errorf("%q: %v", listen, err)
+			}
+		}
 	}
 }
