@@ -259,10 +259,11 @@ func TestEveryFieldOfAKeyMovesOrIsNamedHere(t *testing.T) {
 		reflect.TypeFor[peers.Server](): {
 			"URL", "PublicKey", "EncryptionKey", "LastSeen", "CreatedAt", "UpdatedAt", "IsHealthy", "Attempts", "Exhausted", "Reason", "Stranger", "TurnAt", "Unannounced",
 		},
-		// Of deliveries, which stay: Window, Doubt, Trials, Tried, Sole, Ramp, Parked, ReviveUntil, Sweep.
+		// Of deliveries, which stay: Window, Doubt, Trials, Tried, Sole, Took, Lapsed, Ramp, Parked,
+		// ReviveUntil, Sweep.
 		reflect.TypeFor[circuit.State](): {
 			"Key", "Phase", "Since", "Until", "Why", "Reason", "Told", "Throttles", "Unproven", "Doubt", "DoubtAt", "DownSince", "Streak", "Window", "Checks", "Trials",
-			"Tried", "Sole", "Ramp", "CheckAt", "Parked", "ReviveUntil", "Sweep", "InboxesUntil", "Form", "FormUntil", "MaybeForm", "MaybeFormAt", "Rate", "RateLearnt",
+			"Tried", "Sole", "Took", "Lapsed", "Ramp", "CheckAt", "Parked", "ReviveUntil", "Sweep", "InboxesUntil", "Form", "FormUntil", "MaybeForm", "MaybeFormAt", "Rate", "RateLearnt",
 			"RateUntil", "Version", "Forget",
 		},
 	}

@@ -209,7 +209,7 @@ func TestAttemptsSayWhatFailed(t *testing.T) {
 		s := spans.Ended()[0]
 		got := map[string]string{}
 		for _, a := range s.Attributes() {
-			got[string(a.Key)] = a.Value.Emit()
+			got[string(a.Key)] = a.Value.String()
 		}
 		if got["error.type"] != c.kind || got["server.port"] != "80" || got["server.address"] != "a.example" || got["http.request.resend_count"] != "1" {
 			t.Errorf("%v: %v", c.out.Class, got)
@@ -234,7 +234,7 @@ func TestAnAnswerOf500IsAnError(t *testing.T) {
 			t.Errorf("%d: %s has the status %v", status, s.Name(), s.Status())
 		}
 		for _, a := range s.Attributes() {
-			if strings.Contains(a.Value.Emit(), "secret") {
+			if strings.Contains(a.Value.String(), "secret") {
 				t.Errorf("%s shows the query", a.Key)
 			}
 		}
