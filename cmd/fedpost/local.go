@@ -200,6 +200,7 @@ func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Cont
 	ports.Tally.Remember()
 	ports.Bell = new(events.Bell)
 	meter := metrics.New(ports.Tally)
+	meter.Events(ports.Bell.Counts)
 	ports.Metrics, ports.Trace = meter, s.traces.Tracer()
 	if s.traces != nil {
 		meter.Traces(s.traces.Counts)

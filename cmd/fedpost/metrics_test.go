@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
@@ -170,6 +171,35 @@ func TestMetricsStatsAndHistoryAgree(tt *testing.T) {
 	same("fedpost_work_total{kind=dead}", 3)
 	if metrics["go_goroutines{}"] == 0 {
 		t.Error("nothing is said about Go's runtime")
+	}
+}
+
+// TestEventsAreCountedByType, as the feed has them. They are told when recipients have been
+// recorded, and counted when they have been told, so both are awaited.
+func TestEventsAreCountedByType(tt *testing.T) {
+	t := onServer(tt)
+	t.mixed()
+	want := map[string]int{"recipient.gone": 3, "recipient.failed": 3, "recipient.dead": 3, "webhook.disabled": 0}
+	differs := "never looked"
+	for end := time.Now().Add(30 * time.Second); differs != "" && time.Now().Before(end); {
+		var feed client.Events
+		if _, body := t.get("/v1/events?limit=100", token); json.Unmarshal([]byte(body), &feed) != nil {
+			t.Fatalf("events: %s", body)
+		}
+		told := map[string]int{}
+		for _, e := range feed.Events {
+			told[string(e.Type)]++
+		}
+		metrics := t.scrape()
+		differs = ""
+		for kind, n := range want {
+			if counted, ok := metrics["fedpost_events_total{type="+kind+"}"]; !ok || int(counted) != n || told[kind] != n {
+				differs += fmt.Sprintf("%s: %v counted (%t), %d told, want %d; ", kind, counted, ok, told[kind], n)
+			}
+		}
+	}
+	if differs != "" {
+		t.Error(differs)
 	}
 }
 

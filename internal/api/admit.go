@@ -31,6 +31,9 @@ func (a *API) admit(h http.Header, r *http.Request, pattern string, public bool)
 	}
 	who, refusal := a.o.Tokens.authorize(r, pattern)
 	if over := a.limits.take(h, who, a.o.Now()); over != nil {
+		if a.o.Counted != nil {
+			a.o.Counted(Limited, 1)
+		}
 		return over
 	}
 	if refusal != nil {

@@ -78,15 +78,20 @@ type Options struct {
 	// RequestID makes an id for a request without one.
 	RequestID func() string
 	// Counted, if set, is called with Faults for each answer of 500 or more that fedpost
-	// is the cause of.
+	// is the cause of, and with Limited for each request over a limit of requests.
 	Counted func(what string, n int)
 	// Trace makes spans of requests that may change something; nil: none.
 	Trace *tracing.Tracer
 	Log   *slog.Logger
 }
 
-// Faults is the name that Options.Counted is called with. No stranger can cause one.
-const Faults = "Faults"
+// Names that Options.Counted is called with.
+const (
+	// Faults are of fedpost's own. No stranger can cause one.
+	Faults = "Faults"
+	// Limited requests were too many for their token, or for all who have none.
+	Limited = "Limited"
+)
 
 // API is the handler of all routes.
 type API struct {

@@ -10,15 +10,25 @@ import (
 )
 
 // limited is an API with a limit of three requests a minute, and three tokens.
-func limited(t *testing.T) *world {
+func limited(t *testing.T, also ...func(*api.Options)) *world {
 	return newWorld(t, func(o *api.Options) {
 		o.Tokens = api.Tokens{Send: "the token of a server", Read: "the token of Prometheus", Operate: "the token of an operator"}
 		o.RequestsPerMinute = 3
+		for _, f := range also {
+			f(o)
+		}
 	})
 }
 
 func TestATokenMayMakeSoManyRequestsAMinute(t *testing.T) {
-	w := limited(t)
+	counted := 0
+	w := limited(t, func(o *api.Options) {
+		o.Counted = func(what string, n int) {
+			if what == api.Limited {
+				counted += n
+			}
+		}
+	})
 	ask := func(token string) response {
 		return w.do("GET", "/v1/activities/x", "", "Authorization", "Bearer "+token)
 	}
@@ -44,6 +54,9 @@ func TestATokenMayMakeSoManyRequestsAMinute(t *testing.T) {
 	check(ask("the token of a server"), http.StatusTooManyRequests, `"send";r=0;t=41`, "1")
 	w.clock = w.clock.Add(time.Hour)
 	check(ask("the token of a server"), http.StatusNotFound, `"send";r=2;t=20`, "")
+	if counted != 2 {
+		t.Errorf("%d requests over the limit were counted, want 2", counted)
+	}
 	// The others have limits of their own.
 	for _, token := range []string{"the token of Prometheus", "the token of an operator"} {
 		if res := ask(token); res.Status != http.StatusNotFound {

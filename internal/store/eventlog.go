@@ -189,7 +189,7 @@ func (s *Store) tell(ctx context.Context, t telling) error {
 		var conflict *table.ConflictError
 		switch {
 		case err == nil:
-			s.bell.Ring()
+			s.bell.Told(es)
 			return nil
 		case !errors.As(err, &conflict):
 			return fmt.Errorf("append to event log %d: %w", t.shard, err)

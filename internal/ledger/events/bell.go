@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 )
@@ -13,6 +14,31 @@ type Bell struct {
 	mu      sync.Mutex
 	next    chan struct{}
 	stopped bool
+	told    map[Kind]int64
+}
+
+// Told counts events that this process has told, and wakes all who wait.
+func (b *Bell) Told(es []Event) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	if b.told == nil {
+		b.told = map[Kind]int64{}
+	}
+	for _, e := range es {
+		b.told[e.Kind]++
+	}
+	b.mu.Unlock()
+	b.Ring()
+}
+
+// Counts returns how many events of each kind this process has told. An event whose write was
+// repeated because its answer was lost may be missing.
+func (b *Bell) Counts() map[Kind]int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.told)
 }
 
 // Stop ends all waiting for good, because the process ends.

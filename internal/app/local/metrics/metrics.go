@@ -20,6 +20,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/app/tracing"
+	"fedpost/internal/ledger/events"
 	"fedpost/internal/ledger/stats"
 )
 
@@ -28,7 +29,7 @@ import (
 var buckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60}
 
 // kinds are shown from the start, so that the first count is a rise.
-var kinds = []string{"came_back", "dead", "exhausted", "faults", "probes", "rejected", "released"}
+var kinds = []string{"came_back", "dead", "exhausted", "faults", "limited", "probes", "rejected", "released"}
 
 // Meter counts what happens in a process. It implements stats.Metrics.
 type Meter struct {
@@ -52,7 +53,7 @@ func New(tally *stats.Tally) *Meter {
 		}, []string{"protocol"}),
 		work: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fedpost_work_total",
-			Help: "What the process did beside attempts: dead, released, probes, exhausted (servers), rejected (messages that no worker can read), came_back (messages and deliveries that come back after a fault of fedpost's own), faults (answers of the API of 500 or more that fedpost is the cause of).",
+			Help: "What the process did beside attempts: dead, released, probes, exhausted (servers), rejected (messages that no worker can read), came_back (messages and deliveries that come back after a fault of fedpost's own), faults (answers of the API of 500 or more that fedpost is the cause of), limited (requests over FEDPOST_REQUESTS_PER_MINUTE).",
 		}, []string{"kind"}),
 	}
 	for _, kind := range kinds {
@@ -92,6 +93,9 @@ func (m *Meter) Traces(counts func() tracing.Counts) {
 		}, func() float64 { return float64(of(counts())) }))
 	}
 }
+
+// Events adds how many events the process has told, by kind.
+func (m *Meter) Events(counts func() map[events.Kind]int64) { m.registry.MustRegister(told{counts}) }
 
 // snake writes CamelCase as Prometheus does: came_back.
 func snake(name string) string {
