@@ -1,11 +1,16 @@
 package deliver_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 	"fedpost/internal/testkit/world"
@@ -134,5 +139,61 @@ func TestARestartOfAServerCostsAMinuteOrTwo(t *testing.T) {
 	w.Run(3*time.Minute, time.Second)
 	if got := counts(w, ids); got[activity.Delivered] != len(ids) {
 		t.Errorf("three minutes after a restart of 12 s: %v; %s", got, world.Brief(phase(t, w, circuit.HostKey("s.example"))))
+	}
+}
+
+// lotFails is a table whose parking lots cannot be read once.
+type lotFails struct {
+	table.Table
+	once *atomic.Bool
+}
+
+func (l lotFails) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
+	if strings.HasPrefix(r.PK, "P#") && l.once.CompareAndSwap(true, false) {
+		return nil, false, errors.New("injected: the lot cannot be read")
+	}
+	return l.Table.Query(ctx, r)
+}
+
+// TestALookAtAPausedServerThatFailsIsMadeAgain was found by the simulation: the run that
+// looked claimed the look for a whole day. When it died or failed, what was overdue stayed
+// parked for another day.
+func TestALookAtAPausedServerThatFailsIsMadeAgain(t *testing.T) {
+	var once atomic.Bool
+	w := world.New(t, world.Options{Table: func(next table.Table) table.Table { return lotFails{next, &once} }})
+	_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("p.example"), func(s circuit.State) circuit.State {
+		return s.Pause(circuit.Default(), w.Now().Add(60*day), "operator", w.Now())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := w.Send(w.Activity("Create"), "https://p.example/inbox")
+	w.Run(7*day-time.Hour, time.Hour)
+	once.Store(true)
+	w.Run(3*time.Hour, time.Minute)
+	if once.Load() {
+		t.Fatal("no look was made")
+	}
+	w.Expect(id, map[string]activity.State{"https://p.example/inbox": activity.Dead})
+	if s := phase(t, w, circuit.HostKey("p.example")); s.Phase != circuit.Paused {
+		t.Errorf("the pause has ended: %s", world.Brief(s))
+	}
+}
+
+// TestAPausedServerIsLookedAtOnceADay, however often the schedule runs.
+func TestAPausedServerIsLookedAtOnceADay(t *testing.T) {
+	w := world.New(t, world.Options{})
+	key := circuit.HostKey("p.example")
+	_, _, err := circuit.Change(t.Context(), w.Store, key, func(s circuit.State) circuit.State {
+		return s.Pause(circuit.Default(), w.Now().Add(60*day), "operator", w.Now())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Send(w.Activity("Create"), "https://p.example/inbox")
+	w.Run(day+time.Minute, time.Hour)
+	s := phase(t, w, key)
+	if until := s.CheckAt.Sub(w.Now()); until < 23*time.Hour || until > day {
+		t.Errorf("after a look the next comes in %s", until)
 	}
 }

@@ -130,13 +130,23 @@ func (r *Runner) candidate(ctx context.Context, s circuit.State, from circuit.Sw
 	return c, nil
 }
 
-// wait releases overdue deliveries of a paused server, so that they are given up.
+// wait releases overdue deliveries of a paused server, so that they are given up. A run that
+// dies or fails on the way has claimed the look for the time of a lease only.
 func (r *Runner) wait(ctx context.Context, s circuit.State) error {
-	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.CheckSlow, r.Now()) })
+	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.lease(), r.Now()) })
 	if !mine {
 		return err
 	}
 	ended, _, err := r.endOverdue(ctx, s)
+	if err != nil {
+		return err
+	}
+	s, err = r.change(ctx, s, func(s circuit.State) circuit.State {
+		if s.Settled(r.Now()).Phase != circuit.Paused {
+			return s
+		}
+		return s.Begin(r.Rules, r.Rules.CheckSlow, r.Now())
+	})
 	if err != nil || ended == 0 {
 		return err
 	}

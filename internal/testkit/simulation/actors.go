@@ -79,8 +79,8 @@ func (p *process) schedule() {
 			continue
 		}
 		run()
-		if idle++; !before.Equal(p.engine.NextDue()) {
-			idle = 0
+		if idle++; !before.Equal(p.engine.NextDue()) || before.After(p.now()) {
+			idle = 0 // what it found is done, or was not due yet
 		}
 	}
 }

@@ -104,7 +104,21 @@ func (s *sim) slack(host string) time.Duration {
 	if s.servers[host].Rate > 0 {
 		d += slow
 	}
-	return d
+	return d + s.queued()
+}
+
+// callsEach are at most made one after another for a delivery by itself.
+const callsEach = 10
+
+// queued is how long all deliveries of a story take that one worker makes one by one.
+func (s *sim) queued() time.Duration {
+	recipients := 0
+	for _, a := range s.scenario.Acts {
+		if a.Post != nil {
+			recipients += len(a.Post.Recipients)
+		}
+	}
+	return time.Duration(callsEach*recipients) * s.scenario.Latency.Typical
 }
 
 // doubtFor is how long the three tries of a delivery take that is answered 400.

@@ -53,7 +53,7 @@ func (s *sim) checkExplained(p *posted) {
 // unexplained says what is wrong with the states of a post, by inbox.
 func (s *sim) unexplained(p *posted) map[string]string {
 	wrong := map[string]string{}
-	late := 15*time.Minute + s.disorder()
+	late := 15*time.Minute + s.disorder() + s.queued()
 	for _, id := range p.ids {
 		v, err := s.book.view(id)
 		if err != nil {
