@@ -26,6 +26,8 @@ type benchCommand struct {
 	Hosts      int         `help:"Servers that receive." default:"200"`
 	TLS        bool        `name:"tls" help:"These servers speak TLS 1.3."`
 	HTTP2      bool        `name:"http2" help:"They also offer HTTP/2."`
+	Known      bool        `help:"Deliver an activity to each of them first, which is not measured, so that there are connections and TLS sessions."`
+	HangUp     bool        `name:"hang-up" help:"They close the connection after each answer, so that each delivery needs a new one."`
 	Answer     bench.Times `help:"How long they take to answer: 20ms, 5ms-50ms, or ~20ms for a mean." default:"0"`
 	Sick       float64     `help:"Share of them that never answer, such as 0.1."`
 	Body       int         `help:"Bytes of an activity." default:"1500"`
@@ -91,7 +93,7 @@ func (c benchCommand) plans() ([]bench.Plan, error) {
 		for _, key := range c.Key {
 			p := bench.Plan{
 				Mix: mix, Activities: c.Activities, Recipients: c.Recipients, Callers: c.Callers, Rate: c.Rate, Hosts: c.Hosts, Key: key,
-				TLS: c.TLS, HTTP2: c.HTTP2, Answer: c.Answer, Sick: c.Sick, Body: c.Body,
+				TLS: c.TLS, HTTP2: c.HTTP2, Known: c.Known, HangUp: c.HangUp, Answer: c.Answer, Sick: c.Sick, Body: c.Body,
 			}
 			p = p.WithDefaults()
 			plans = append(plans, p)

@@ -47,6 +47,8 @@ type Plan struct {
 	Key        string  `json:"key"`        // rsa or ed25519
 	TLS        bool    `json:"tls"`        // the servers speak TLS 1.3
 	HTTP2      bool    `json:"http2"`      // and offer HTTP/2
+	Known      bool    `json:"known"`      // each server got an activity before, which is not measured
+	HangUp     bool    `json:"hangUp"`     // the servers close the connection after each answer
 	Answer     Times   `json:"answer"`     // how long the servers take to answer
 	Sick       float64 `json:"sick"`       // share of the servers that never answer
 	Body       int     `json:"body"`       // bytes of an activity
@@ -151,10 +153,12 @@ type Result struct {
 	// Server is what fedpost's process used; nil if that is not known.
 	Server *Usage `json:"server,omitempty"`
 	// Connections is how many connections the servers got, Handshakes how many of them began
-	// with a full TLS handshake, and Resumed with a resumed one.
+	// with a full TLS handshake, and Resumed with a resumed one. OverHTTP2 is how many
+	// deliveries came over HTTP/2.
 	Connections int `json:"connections"`
 	Handshakes  int `json:"handshakes"`
 	Resumed     int `json:"resumed"`
+	OverHTTP2   int `json:"overHTTP2"`
 	// Faults says what was lost, doubled, out of order or changed. A run with faults measured
 	// nothing.
 	Faults []string `json:"faults,omitempty"`

@@ -53,6 +53,12 @@ func (r Result) title() string {
 	case r.TLS:
 		t += ", TLS"
 	}
+	if r.Known {
+		t += ", to servers that got an activity before"
+	}
+	if r.HangUp {
+		t += ", which close each connection after its answer"
+	}
 	return t
 }
 
@@ -98,7 +104,8 @@ func (r Result) print(w io.Writer, before *Report) error {
 	if r.TLS {
 		figures = append(figures,
 			figure{"full handshakes", "%.0f", func(r Result) float64 { return float64(r.Handshakes) }},
-			figure{"resumed handshakes", "%.0f", func(r Result) float64 { return float64(r.Resumed) }})
+			figure{"resumed handshakes", "%.0f", func(r Result) float64 { return float64(r.Resumed) }},
+			figure{"deliveries over HTTP/2", "%.0f", func(r Result) float64 { return float64(r.OverHTTP2) }})
 	}
 	if r.Server != nil {
 		figures = append(figures, serverFigures...)

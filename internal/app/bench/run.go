@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fedpost/internal/api/client"
@@ -32,9 +33,9 @@ func Run(ctx context.Context, c *client.Client, pid int, s *Sinks, u Units) (Res
 	if err := r.warm(ctx); err != nil {
 		return Result{}, err
 	}
-	s.connections.Store(0)
-	s.handshakes.Store(0)
-	s.resumed.Store(0)
+	for _, n := range []*atomic.Int64{&s.connections, &s.handshakes, &s.resumed, &s.overHTTP2} {
+		n.Store(0)
+	}
 	before, known := processor(pid)
 	begin := time.Now()
 	r.load(ctx)
@@ -52,6 +53,7 @@ func Run(ctx context.Context, c *client.Client, pid int, s *Sinks, u Units) (Res
 	res.Faults = r.book.close()
 	s.book.Store(nil)
 	res.Connections, res.Handshakes, res.Resumed = int(s.connections.Load()), int(s.handshakes.Load()), int(s.resumed.Load())
+	res.OverHTTP2 = int(s.overHTTP2.Load())
 	res.Accepting, res.Arriving = r.accepting.result(), r.book.arriving.result()
 	if res.Seconds > 0 {
 		res.PerSecond = float64(res.Deliveries) / res.Seconds
@@ -89,23 +91,25 @@ func (r *run) forgetKey() {
 }
 
 // warm delivers one activity, so that what happens only once is not measured: the key is
-// opened, statements are prepared.
+// opened, statements are prepared. It goes to one server, or to all if the plan wants them
+// known.
 func (r *run) warm(ctx context.Context) error {
-	host := 0
-	for r.sick(host) {
-		host++
+	b := newBook(Plan{Mix: Single, Activities: 1, Recipients: r.Hosts, Callers: 1, Hosts: r.Hosts, Sick: r.Sick})
+	s := client.Submission{Activity: bodyOf(0, r.Body), KeyID: r.key}
+	for host := range r.Hosts {
+		if !r.sick(host) && (r.Known || len(s.Recipients) == 0) {
+			s.Recipients = append(s.Recipients, contract.Recipient{Inbox: r.sinks.Inbox(0, host)})
+		}
 	}
-	b := newBook(Plan{Mix: Single, Activities: 1, Recipients: host + 1, Callers: 1, Hosts: r.Hosts, Sick: r.Sick})
-	b.want = 1 // the last of these recipients
+	b.want = len(s.Recipients)
 	r.sinks.book.Store(b)
-	s := client.Submission{Activity: bodyOf(0, r.Body), KeyID: r.key, Recipients: []contract.Recipient{{Inbox: r.sinks.Inbox(0, host)}}}
 	if _, err := r.client.Submit(ctx, s); err != nil {
 		return fmt.Errorf("hand over a first activity: %w", err)
 	}
 	select {
 	case <-b.done:
 	case <-ctx.Done():
-		return fmt.Errorf("a first activity did not arrive at %s: %w", r.sinks.Inbox(0, host), context.Cause(ctx))
+		return fmt.Errorf("a first activity did not arrive everywhere, at %s for example: %w", s.Recipients[0].Inbox, context.Cause(ctx))
 	}
 	r.rest(ctx)
 	if faults := b.close(); len(faults) > 0 {

@@ -123,6 +123,30 @@ func TestEachMixIsMeasured(t *testing.T) {
 	}
 }
 
+func TestServersGetAnActivityBeforeAndHangUpAsPlanned(t *testing.T) {
+	p := small(FanOut)
+	p.Known, p.HangUp, p.Sick = true, true, 0.2 // the last of 5 servers is sick
+	var hanging sync.WaitGroup
+	t.Cleanup(hanging.Wait) // the last of the clean-ups, when the servers are closed
+	f := &fake{}
+	var before []string
+	f.deliver = func(f *fake, n int, inbox string, body []byte) {
+		if n <= 4 {
+			before = append(before, inbox[strings.LastIndexByte(inbox, '/'):])
+			f.post(inbox, body)
+			return
+		}
+		hanging.Go(func() { f.post(inbox, body) })
+	}
+	r := measured(t, f, p, time.Minute)
+	if len(r.Faults) > 0 || r.Deliveries != 48 || f.seen != 64 || strings.Join(before, "") != "/1/2/3" {
+		t.Errorf("%d deliveries measured, %d in all, %v among the first, faults %v", r.Deliveries, f.seen, before, r.Faults)
+	}
+	if r.Connections < r.Deliveries {
+		t.Errorf("%d connections for %d deliveries", r.Connections, r.Deliveries)
+	}
+}
+
 func TestARateIsKept(t *testing.T) {
 	p := small(Single)
 	p.Recipients, p.Rate = 1, 100

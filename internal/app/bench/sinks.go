@@ -31,7 +31,7 @@ type Sinks struct {
 	book    atomic.Pointer[book] // of the run under way
 	stopped chan struct{}
 
-	connections, handshakes, resumed atomic.Int64
+	connections, handshakes, resumed, overHTTP2 atomic.Int64
 }
 
 // NewSinks starts the servers of a plan on loopback addresses.
@@ -106,6 +106,7 @@ func (s *Sinks) start(host int, l net.Listener, a *authority) error {
 		hs.Protocols.SetHTTP1(true)
 		hs.Protocols.SetHTTP2(s.plan.HTTP2)
 	}
+	hs.SetKeepAlivesEnabled(!s.plan.HangUp)
 	s.origins, s.servers = append(s.origins, scheme+"://"+l.Addr().String()), append(s.servers, hs)
 	s.serving.Go(func() {
 		// Both end when Close closes the listener, and return that as an error.
@@ -173,6 +174,9 @@ func (s *Sinks) receive(w http.ResponseWriter, r *http.Request, host int, body [
 		b.fault("server %d: %v", host, err)
 		w.WriteHeader(http.StatusBadRequest)
 		return
+	}
+	if r.ProtoMajor == 2 {
+		s.overHTTP2.Add(1)
 	}
 	b.take(activity, recipient, host, time.Now())
 	w.WriteHeader(http.StatusAccepted)
