@@ -245,26 +245,19 @@ func TestThePageOffersNothingToThoseWhoMayOnlyRead(tt *testing.T) {
 	tt.Setenv("FEDPOST_READ_TOKEN", "a token that only reads")
 	t := onServer(tt)
 	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
-	const hidden, says = `<body class="reads"`, "This token reads only"
+	const says = "This token reads only"
+	offer := map[string]string{"/keys": "/keys/new", "/servers/a.example": "/block", "/webhooks": "/webhooks/new"}
 	reader, operator := t.browser(), t.browser()
 	reader.signIn("a token that only reads")
 	operator.signIn(token)
 	for _, path := range []string{"/", "/keys", "/servers/a.example", "/webhooks", "/dead"} {
-		if text := reader.see(path); !strings.Contains(text, hidden) || !strings.Contains(text, says) {
+		if text := reader.see(path); offer[path] != "" && strings.Contains(text, offer[path]) || !strings.Contains(text, says) {
 			t.Errorf("%s offers actions to a reader", path)
 		}
-		if text := operator.see(path); strings.Contains(text, hidden) || strings.Contains(text, says) {
+		if text := operator.see(path); !strings.Contains(text, offer[path]) || strings.Contains(text, says) {
 			t.Errorf("%s hides actions from an operator", path)
 		}
 	}
 	// Nothing was changed by asking.
 	t.run([]string{"servers", "list"}, "none")
-	resp, err := http.Get(t.url + regexp.MustCompile(`/[\w./-]+\.css`).FindString(operator.see("/")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if css, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(css), ".reads .actions { display: none; }") {
-		t.Errorf("the style sheet does not hide actions: %v, %d", err, resp.StatusCode)
-	}
 }

@@ -50,7 +50,7 @@ func TestThePageInABrowser(t *testing.T) {
 		`POST /v1/servers/mastodon.down.example/resume`,
 		`POST /v1/servers/mastodon.down.example/check`,
 		`PUT /v1/servers/mastodon.down.example {"rateLimit":{"perMinute":60}}`,
-		`POST /v1/dead-letters/retry {"host":"hub.example"}`,
+		`POST /v1/dead-letters/retry {"host":"hub.example"}`, `POST /v1/dead-letters/retry {"host":"hub.example","failed":true}`,
 		`DELETE /v1/dead-letters`,
 		`DELETE /v1/servers/gone.example`,
 		`DELETE /v1/keys/` + url.PathEscape(aKey),

@@ -37,6 +37,7 @@ type canned struct {
 	answers map[string]any // by path without query; a status as int is a problem
 	changed []string       // method, path and body
 	asked   []string       // paths with queries that were read
+	reads   bool           // the token may only read
 }
 
 func (c *canned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -51,6 +52,10 @@ func (c *canned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	at := r.URL.EscapedPath()
+	if c.reads && r.Method != http.MethodGet {
+		_ = contract.NewProblem(http.StatusForbidden, "This token reads only.").Write(w)
+		return
+	}
 	if r.Method == http.MethodPost && at == "/v1/servers/no%20name/check" {
 		// The question of whether the visitor may act, which changes nothing.
 		_ = contract.NewProblem(http.StatusBadRequest, "That is no host name.").Write(w)

@@ -112,6 +112,7 @@ func grouped(all []contract.DeadLetter) []deadGroup {
 // selected is what an action on dead letters is about: one of a page's address.
 func (v *visit) selected(values url.Values) (contract.Selection, string) {
 	s := contract.Selection{ID: values.Get("id"), Host: values.Get("host"), Activity: values.Get("activity")}
+	s.Failed = s.ID == "" && values.Get("failed") != "" // a dead letter has not failed
 	switch {
 	case s.ID != "":
 		return s, "this dead letter"
@@ -119,6 +120,32 @@ func (v *visit) selected(values url.Values) (contract.Selection, string) {
 		return s, "all dead letters for " + clean(s.Host)
 	}
 	return s, "all dead letters of activity " + clean(s.Activity)
+}
+
+// selects reports whether s says which dead letters it is about.
+func selects(s contract.Selection) bool { return s.ID != "" || s.Host != "" || s.Activity != "" }
+
+// Bounds of a search for recipients that were refused for good, as the visitor waits: how
+// many requests are made, and for how long another is begun.
+const (
+	failedSteps = 20
+	failedTime  = 10 * time.Second
+)
+
+// retryDead tries dead letters again, and says whether more are left.
+func (v *visit) retryDead(s contract.Selection) (n int, more bool, err error) {
+	begun := v.now()
+	for range failedSteps {
+		r, err := v.api.RetryDeadLetters(v.r.Context(), s)
+		if err != nil {
+			return n, false, err
+		}
+		n, more, s.Cursor = n+r.Retried, r.More, r.NextCursor
+		if s.Cursor == "" || v.now().Sub(begun) >= failedTime {
+			break
+		}
+	}
+	return n, more, nil
 }
 
 // aboutDead has the question of each action on dead letters.
@@ -140,8 +167,14 @@ func (p *Page) askDead(v *visit) error {
 	s, which := v.selected(v.r.URL.Query())
 	act := v.r.PathValue("act")
 	q, ok := aboutDead(act, which)
-	if !ok || s == (contract.Selection{}) {
+	if !ok || !selects(s) {
 		return noSuchAction()
+	}
+	if act == "retry" && s.ID == "" {
+		q.Fields = []field{{
+			Name: "failed", Label: "Also recipients that were refused for good", Kind: "checkbox", On: s.Failed,
+			Hint: "They have no dead letters. Most will be refused again, unless the cause is mended.",
+		}}
 	}
 	q.Back, q.Where, q.Hidden = "/dead", "/dead/"+act, map[string]string{"id": s.ID, "host": s.Host, "activity": s.Activity}
 	if s.Host != "" {
@@ -156,17 +189,19 @@ func (p *Page) actDead(v *visit) error {
 		return contract.NewProblem(http.StatusBadRequest, "The form cannot be read.")
 	}
 	s, _ := v.selected(v.r.PostForm)
-	if s == (contract.Selection{}) {
+	if !selects(s) {
 		return noSuchAction()
 	}
 	n, more, done := 0, false, v.r.PathValue("act")
 	switch done {
 	case "retry":
-		r, err := v.api.RetryDeadLetters(v.r.Context(), s)
-		if err != nil {
+		var err error
+		if n, more, err = v.retryDead(s); err != nil {
 			return err
 		}
-		n, more = r.Retried, r.More
+		if more && s.Failed {
+			return v.back("/dead", "more-failed")
+		}
 	case "drop":
 		var d contract.Dropped
 		if err := v.do(http.MethodDelete, "/v1/dead-letters?"+s.Query().Encode(), nil, &d); err != nil {

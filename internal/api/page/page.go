@@ -64,32 +64,36 @@ func New(o Options) *Page {
 	p.mux.HandleFunc("POST /sign-in", p.signIn)
 	p.mux.Handle("POST /sign-out", p.within(p.signOut))
 	for pattern, serve := range map[string]func(*visit) error{
-		"GET /{$}":                    p.overview,
-		"GET /servers":                p.servers,
-		"GET /servers/{name}":         p.server,
+		"GET /{$}":             p.overview,
+		"GET /servers":         p.servers,
+		"GET /servers/{name}":  p.server,
+		"GET /activities":      p.activities,
+		"GET /activities/{id}": p.activity,
+		"GET /events":          p.events,
+		"GET /events/stream":   p.stream,
+		"GET /webhooks":        p.webhooks,
+		"GET /keys":            p.keys,
+		"GET /dead":            p.dead,
+	} {
+		p.mux.Handle(pattern, p.within(serve))
+	}
+	for pattern, serve := range map[string]func(*visit) error{
 		"GET /servers/{name}/{act}":   p.askServer,
 		"POST /servers/{name}/{act}":  p.actServer,
-		"GET /activities":             p.activities,
-		"GET /activities/{id}":        p.activity,
 		"GET /activities/{id}/{act}":  p.askActivity,
 		"POST /activities/{id}/{act}": p.actActivity,
-		"GET /events":                 p.events,
-		"GET /events/stream":          p.stream,
-		"GET /webhooks":               p.webhooks,
 		"GET /webhooks/new":           p.newWebhook,
 		"POST /webhooks/new":          p.addWebhook,
 		"GET /webhooks/{id}/{act}":    p.askWebhook,
 		"POST /webhooks/{id}/{act}":   p.actWebhook,
-		"GET /keys":                   p.keys,
 		"GET /keys/new":               p.newKey,
 		"POST /keys/new":              p.addKey,
 		"GET /keys/{id}/delete":       p.askKey,
 		"POST /keys/{id}/delete":      p.deleteKey,
-		"GET /dead":                   p.dead,
 		"GET /dead/{act}":             p.askDead,
 		"POST /dead/{act}":            p.actDead,
 	} {
-		p.mux.Handle(pattern, p.within(serve))
+		p.mux.Handle(pattern, p.within(acting(serve)))
 	}
 	return p
 }

@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -322,6 +323,7 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 		{"/webhooks/pager/change", `value="server.gone" checked`, []string{"url", " https://new.example/hook ", "batch", "yes"}, "is changed", `PUT /v1/webhooks/pager {"url":"https://new.example/hook","batch":true}`},
 		{"/webhooks/old/delete", "requests that wait are dropped", nil, "is deleted", `DELETE /v1/webhooks/old`},
 		{"/dead/retry?host=hub.example", "all dead letters for hub.example", []string{"host", "hub.example"}, "sent again", `POST /v1/dead-letters/retry {"host":"hub.example"}`},
+		{"/dead/retry?host=hub.example", "refused for good", []string{"host", "hub.example", "failed", "yes"}, "sent again", `POST /v1/dead-letters/retry {"host":"hub.example","failed":true}`},
 		{"/dead/retry?id=x.0.1.2", "this dead letter", []string{"id", "x.0.1.2"}, "sent again", `POST /v1/dead-letters/retry {"id":"x.0.1.2"}`},
 	} {
 		v.says(v.get(c.ask), 200, c.says, "Do nothing", `method="post"`)
@@ -412,6 +414,28 @@ func TestARetryThatIsNotOverSaysSo(t *testing.T) {
 	for words, r := range map[string]contract.Retried{"There are more": {Retried: 1000, More: true}, "nothing was done": {}} {
 		s.api.set("POST /v1/dead-letters/retry", r)
 		v.says(v.post("/dead/retry", "host", "hub.example"), 200, words)
+	}
+}
+
+// TestWhatWasRefusedIsTriedAgainFromThePageOfDeadLetters: the page of a server offers it,
+// also where nothing is dead, and the list says how to do it for many.
+func TestWhatWasRefusedIsTriedAgainFromThePageOfDeadLetters(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	v.says(v.get("/dead"), 200, "fedpost dead retry --failed")
+	s.api.set("/v1/dead-letters?host=refusing.example&limit=50", contract.DeadLetters{DeadLetters: []contract.DeadLetter{}})
+	const offer = "/dead/retry?host=refusing.example&amp;failed=yes"
+	v.says(v.get("/dead?host=refusing.example"), 200, "None for this server", offer)
+	v.says(v.get(html.UnescapeString(offer)), 200, `name="failed" value="yes" checked`)
+	if p := v.get("/dead/retry?id=x.0.1.2&failed=yes"); strings.Contains(p.text, `name="failed"`) {
+		t.Error("one dead letter is asked about refusals")
+	}
+	// The API goes through the events and comes back with a cursor.
+	s.api.set("POST /v1/dead-letters/retry", contract.Retried{More: true, NextCursor: "event.x"})
+	v.says(v.post("/dead/retry", "host", "refusing.example", "failed", "yes"), 200, "the search for others is not over")
+	did := s.api.did()
+	if n := len(did); n != 20 || !strings.Contains(did[0], `{"host":"refusing.example","failed":true}`) || !strings.Contains(did[1], `"cursor":"event.x"`) {
+		t.Errorf("%d requests, the first %.200q", n, did)
 	}
 }
 

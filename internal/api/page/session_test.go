@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -190,5 +191,44 @@ func TestADashboardIsForWhoHasItsLink(t *testing.T) {
 	v.says(in, 200, "mastodon.down.example", "https://api.example/live")
 	if in.Request.URL.String() != s.url+"/" {
 		t.Errorf("the secret stays in the address: %s", in.Request.URL)
+	}
+}
+
+// TestAReaderIsOfferedNothingToDo: no page of a visitor who may only read has a link to an
+// action or a form but the one to sign out, and actions whose address is known are refused.
+func TestAReaderIsOfferedNothingToDo(t *testing.T) {
+	offered := regexp.MustCompile(`(?:href|action)="[^"]*/(?:block|unblock|pause|resume|forget|check|limit|cancel|retry|drop|new|delete|test|change)[?"]|class="button danger"|>Actions<|method="post" action="/[^s]`)
+	pages := []string{"/", "/servers", "/servers/mastodon.down.example", "/servers/hub.example", "/dead", "/dead?host=hub.example", "/activities", "/activities/" + anActivity, "/events", "/webhooks", "/keys", "/keys?id=" + url.QueryEscape(aKey)}
+	asks := []string{"/servers/hub.example/block", "/activities/" + anActivity + "/cancel", "/webhooks/new", "/webhooks/pager/delete", "/keys/new", "/keys/" + url.PathEscape(aKey) + "/delete", "/dead/retry?host=hub.example"}
+	for _, reads := range []bool{true, false} {
+		api := busy(t)
+		api.reads = reads
+		s := serve(t, api, true)
+		v := s.signedIn()
+		offers := 0
+		for _, path := range pages {
+			p := v.get(path)
+			v.says(p, 200, "Sign out")
+			found := offered.FindAllString(p.text, -1)
+			offers += len(found)
+			if reads && found != nil {
+				t.Errorf("%s offers %q to a reader", path, found)
+			}
+		}
+		if !reads && offers < 20 {
+			t.Errorf("an operator is offered %d actions on %d pages: the test looks for the wrong words", offers, len(pages))
+		}
+		for _, path := range asks {
+			if reads {
+				v.says(v.get(path), 403, "This token reads only")
+				where, _, _ := strings.Cut(path, "?")
+				v.says(v.post(where, "host", "hub.example"), 403, "This token reads only")
+			} else {
+				v.says(v.get(path), 200, "Do nothing")
+			}
+		}
+		if did := s.api.did(); did != nil {
+			t.Errorf("changed: %q", did)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fedpost/internal/api/client"
+	"fedpost/internal/api/contract"
 )
 
 // visit is one request of a visitor who was let in.
@@ -35,6 +36,17 @@ func (p *Page) within(serve func(*visit) error) http.Handler {
 			p.failed(w, r, v, err)
 		}
 	})
+}
+
+// acting serves visitors who may change something. The API would refuse the others at the
+// end of a form that they have filled in.
+func acting(serve func(*visit) error) func(*visit) error {
+	return func(v *visit) error {
+		if v.reads {
+			return contract.NewProblem(http.StatusForbidden, "This token reads only. Sign out, and sign in with one that may do this.")
+		}
+		return serve(v)
+	}
 }
 
 // problemOf is the API's answer in an error.

@@ -95,6 +95,7 @@ var done = map[string]string{
 	"some":            "They are tried again, but for those of which nothing is kept to send, and those that an earlier retry has under way.",
 	"unavailable":     "Nothing was tried again: nothing is kept to send, or an earlier retry has them under way.",
 	"none":            "Nothing matched, so nothing was done.",
+	"more-failed":     "The first of them are sent again, and the search for others is not over: fedpost dead retry --failed goes through all.",
 	"more":            "The first of them are sent again. There are more: repeat it.",
 }
 

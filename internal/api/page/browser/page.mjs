@@ -135,6 +135,7 @@ const places = {
     [down, "Check now", null, "Check", "probed within a minute"],
     [down, "Limit rate", async () => page.fill("[name=perMinute]", "60"), "Set the limit", "The rate limit is set."],
     ["/dead?host=hub.example", "Try all for this server again", null, "Try again", "sent again"],
+    ["/dead?host=hub.example", "Try again also what it has refused", async () => { if (!await page.isChecked("[name=failed]")) throw new Error("not ticked"); }, "Try again", "sent again"],
     ["/dead?host=hub.example", "Drop all for this server", null, "Drop for good", "are dropped"],
     ["/servers/gone.example", "Forget", null, "Forget", "is forgotten"],
     ["/keys", "Delete https://social.example/users/frida#main-key", null, "Delete it for good", "The key is deleted"],
