@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"fedpost/internal/api/contract"
 )
@@ -81,14 +82,15 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(*record
 		route = serve(rec, r)
 	}()
 
+	took := a.o.Now().Sub(start)
 	level, attrs := slog.LevelInfo, []any{
 		"request", known.id, "method", cut(r.Method), "route", route, "status", rec.status,
-		"bytes", rec.bytes, "ms", a.o.Now().Sub(start).Milliseconds(), "client", r.RemoteAddr,
+		"bytes", rec.bytes, "ms", took.Milliseconds(), "client", r.RemoteAddr,
 	}
 	if known.cause != nil {
 		attrs = append(attrs, "error", known.cause)
 	}
-	if a.ours(route, rec.status) && !known.told {
+	if a.ours(route, rec.status) && !known.told && !hungUp(r, rec.status, took) {
 		level = slog.LevelError
 		if a.o.Counted != nil {
 			a.o.Counted(Faults, 1)
@@ -114,6 +116,15 @@ func cut(method string) string { return method[:min(len(method), 20)] }
 // The 503 of /healthz, which says that nothing can be written, is always fedpost's.
 func (a *API) ours(route string, status int) bool {
 	return status == http.StatusInternalServerError || status > http.StatusInternalServerError && (!a.public[route] || route == healthRoute)
+}
+
+// patience is how long a client waits that does not hang up for want of an answer.
+const patience = 5 * time.Second
+
+// hungUp reports whether a request came to nothing because its client has hung up, which no
+// fault of fedpost's was the cause of.
+func hungUp(r *http.Request, status int, took time.Duration) bool {
+	return errors.Is(r.Context().Err(), context.Canceled) && status > http.StatusInternalServerError && took < patience
 }
 
 // presentable reports whether a client's request id can go into headers and
