@@ -154,6 +154,7 @@ func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey strin
 				return nil, err
 			}
 		}
+		r.Unannounced = r.Unannounced || r.PublicKey != publicKey || r.EncryptionKey != encryptionKey
 		r.PublicKey, r.EncryptionKey, r.UpdatedAt, r.Stranger = publicKey, encryptionKey, at, false
 		return sipherServerItem(r)
 	})

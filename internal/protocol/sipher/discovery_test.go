@@ -1,6 +1,8 @@
 package sipher_test
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/testkit/sipherpeer"
@@ -156,6 +159,44 @@ func TestD3ServerThatRefusesAndDidNotRegisterUsIsAskedAgain(t *testing.T) {
 	if got := b.b.Sequence(); !slices.Equal(got, []string{discover, register, deliver, register, deliver, register, deliver}) {
 		t.Errorf("B saw %v", got)
 	}
+}
+
+// TestAServerWhoseRecordWasWrittenBeforeItRegisteredUsIsAskedAgain: a process that ends
+// between its write of the record and its request to register us, or that never gets the
+// answer to that write, leaves a server that is known and does not know us. It refused every
+// delivery for good: each job for it was dead after its five tries.
+func TestAServerWhoseRecordWasWrittenBeforeItRegisteredUsIsAskedAgain(t *testing.T) {
+	b := newBed(t)
+	lost := &lostInsert{Store: b.store}
+	o := sipherWith(b, lost).Attempt(t.Context(), postJob(), target(postJob()), 1)
+	want{class: outcome.Retry, unattempted: true, says: "lost"}.check(t, o)
+	if !b.server(urlB).Unannounced {
+		t.Error("the record says that B has registered us")
+	}
+	want{class: outcome.Retry, says: "400"}.check(t, b.attempt(postJob(), 1))
+	delivered.check(t, b.attempt(postJob(), 2))
+	if b.server(urlB).Unannounced {
+		t.Error("the record says that B has not registered us")
+	}
+}
+
+// lostInsert is a storage that inserts a server, and whose answer is lost.
+type lostInsert struct{ sipher.Store }
+
+func (l lostInsert) Insert(ctx context.Context, s peers.Server) (peers.Server, bool, error) {
+	_, _, err := l.Store.Insert(ctx, s)
+	return peers.Server{}, false, cmp.Or(err, errors.New("the answer is lost"))
+}
+
+// TestAServerWhoseKeysTheOperatorPinnedIsAskedToRegisterUs: it may never have heard of us, or
+// have lost its registry with its keys.
+func TestAServerWhoseKeysTheOperatorPinnedIsAskedToRegisterUs(t *testing.T) {
+	b := newBed(t)
+	if err := b.store.SetKeys(t.Context(), urlB, b.b.PublicKey(), b.b.EncryptionKey(), b.Now()); err != nil {
+		t.Fatal(err)
+	}
+	want{class: outcome.Retry, says: "400"}.check(t, b.attempt(postJob(), 1))
+	delivered.check(t, b.attempt(postJob(), 2))
 }
 
 // Anybody can register any number of servers and change their keys: with one domain 7,000 a

@@ -258,13 +258,13 @@ func (b *bed) testD3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes() {
 	if got, err := mine(); err != nil || len(got) != 0 {
 		b.t.Errorf("%v, %v", got, err)
 	}
-	if r, err := b.Server(b.ctx, b.url("b")); err != nil || r.PublicKey != "k2" || r.EncryptionKey != "x" || !r.CreatedAt.Equal(start) {
+	if r, err := b.Server(b.ctx, b.url("b")); err != nil || r.PublicKey != "k2" || r.EncryptionKey != "x" || !r.CreatedAt.Equal(start) || !r.Unannounced {
 		b.t.Errorf("%+v, %v", r, err)
 	}
 	if err := b.SetKeys(b.ctx, b.url("new"), "k", "x", b.Now()); err != nil {
 		b.t.Fatal(err)
 	}
-	if r, err := b.Server(b.ctx, b.url("new")); err != nil || !r.IsHealthy || r.PublicKey != "k" {
+	if r, err := b.Server(b.ctx, b.url("new")); err != nil || !r.IsHealthy || r.PublicKey != "k" || !r.Unannounced {
 		b.t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -25,6 +25,9 @@ func Admit(ctx context.Context, store Store, shown Shown, now time.Time) (Server
 		URL: shown.URL, PublicKey: shown.PublicKey, EncryptionKey: shown.EncryptionKey,
 		LastSeen: now, CreatedAt: now, UpdatedAt: now, IsHealthy: true,
 		Stranger: shown.Via == Registered,
+		// Whoever registers itself has discovered us before. Whom we discover is asked to register
+		// us after this write, and a process that ends in between must not be taken for its answer.
+		Unannounced: shown.Via == Discovered,
 	}
 	existing, inserted, err := store.Insert(ctx, s)
 	if err != nil {

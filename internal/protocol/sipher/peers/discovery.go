@@ -113,11 +113,14 @@ func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, err
 		return Server{}, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	d.Log.InfoContext(ctx, "sipher server discovered", "server", serverURL)
-	if err := d.register(ctx, serverURL); err != nil {
+	err = d.register(ctx, serverURL)
+	if err != nil {
 		d.Log.WarnContext(ctx, "sipher server did not register us; it may refuse our deliveries", "server", serverURL, "error", err)
-		s.Unannounced = true
-		if err := d.Registry.Announce(ctx, serverURL, false); err != nil {
-			d.Log.ErrorContext(ctx, "cannot note that a sipher server did not register us", "server", serverURL, "error", err)
+	}
+	if registered := err == nil; registered == s.Unannounced {
+		s.Unannounced = !registered
+		if err := d.Registry.Announce(ctx, serverURL, registered); err != nil {
+			d.Log.ErrorContext(ctx, "cannot note whether a sipher server has registered us", "server", serverURL, "registered", registered, "error", err)
 		}
 	}
 	return s, nil
@@ -150,8 +153,8 @@ func (d *Discovery) remember(serverURL string, err error) {
 	}
 }
 
-// Announce registers us again with a server that did not register us when it
-// was discovered: it may have been unable to call us back then. Too soon after the
+// Announce registers us with a server of which we do not know that it has registered us: it
+// may have been unable to call us back when it was discovered. Too soon after the
 // last times it does nothing.
 func (d *Discovery) Announce(ctx context.Context, serverURL string) error {
 	if d.announces.Allow(serverURL) > 0 {

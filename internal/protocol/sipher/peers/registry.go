@@ -30,8 +30,8 @@ type Server struct {
 	// zero for any other server.
 	TurnAt time.Time `json:"turnAt,omitzero"`
 
-	// Unannounced marks a server that we discovered and that did not register
-	// us, which explains why it refuses deliveries.
+	// Unannounced marks a server that we discovered, or whose keys were pinned, and of which
+	// we do not know that it has registered us, which explains why it refuses deliveries.
 	Unannounced bool `json:"unannounced,omitempty"`
 }
 
@@ -95,7 +95,8 @@ type Store interface {
 	// Announce notes whether the server has registered us.
 	Announce(ctx context.Context, url string, registered bool) error
 	// SetKeys is the operator's: it pins new keys, adding the record if there is
-	// none, and drops the server's KeyChange.
+	// none, and drops the server's KeyChange. A server with new keys is Unannounced: it may
+	// have lost its registry with its keys, or never have heard of us.
 	SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error
 
 	// TakeTurn asks for a turn to deliver to a server that hangs, that is, one
