@@ -103,7 +103,7 @@ func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
 // answered records that the target itself answered: the target does not hang, and after
 // a 2xx a check of the target is due.
 func (d *delivery) answered(ctx context.Context, a peers.Answer) {
-	if a.Status/100 == 4 && d.server.Unannounced {
+	if a.Status/100 == 4 && d.server.Unannounced && !wire.AlreadyThere(a.Status, a.Body) {
 		if err := d.discovery.Announce(ctx, d.server.URL); err != nil {
 			d.log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
 		}

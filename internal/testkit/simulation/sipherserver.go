@@ -31,6 +31,9 @@ func (s *sim) join(t *testing.T, v *server) {
 	if err := s.raw.Sipher().SetKeys(context.Background(), v.peer.URL, v.peer.PublicKey(), v.peer.EncryptionKey(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.raw.Sipher().Announce(context.Background(), v.peer.URL, true); err != nil {
+		t.Fatal(err)
+	}
 }
 
 var sealedFor = regexp.MustCompile(`"targetUrl":"https://([^/"]+)/proxy"`)

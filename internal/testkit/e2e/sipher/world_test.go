@@ -90,6 +90,9 @@ func (w *world) acquainted(ps ...*sipherpeer.Peer) {
 		if err := w.store.Sipher().SetKeys(w.t.Context(), p.URL, p.PublicKey(), p.EncryptionKey(), time.Now()); err != nil {
 			w.t.Fatal(err)
 		}
+		if err := w.store.Sipher().Announce(w.t.Context(), p.URL, true); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
 
