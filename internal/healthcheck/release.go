@@ -33,13 +33,8 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	if err := r.reviveFirst(ctx, s.Settled(r.Now())); err != nil {
 		return err
 	}
-	from := s.Settled(r.Now()).Sweep
-	c, err := r.candidate(ctx, s, from)
+	c, err := r.candidate(ctx, s.Settled(r.Now()))
 	p, waiting := c.p, c.waiting
-	if err == nil && p == nil && from != (circuit.Sweep{}) {
-		c, err = r.candidate(ctx, s, circuit.Sweep{})
-		p, waiting = c.p, waiting || c.waiting
-	}
 	if err == nil && p != nil && !c.sole {
 		var k *parking.Parked
 		if k, err = r.known(ctx, s); k != nil {
@@ -64,70 +59,6 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 		return err
 	}
 	return r.send(ctx, []parking.Parked{*p}, parking.Release{Trial: true})
-}
-
-// candidates is among how many parked deliveries a trial looks for one to another
-// inbox than the last trial's.
-const candidates = 20
-
-// candidate is what a look for a trial has found.
-type candidate struct {
-	p  *parking.Parked // nil: no delivery can be the trial
-	at circuit.Sweep   // the place in the lot to go on from
-	// waiting reports whether the lot has deliveries, overdue ones included, which are
-	// being given up.
-	waiting bool
-	// sole reports that the whole lot was looked at, and has deliveries to one inbox only.
-	sole bool
-}
-
-// sought is among how many parked deliveries a trial looks for one to the inbox that
-// accepted a delivery last.
-const sought = 1000
-
-// known finds a parked delivery to the inbox that accepted one last, for the first trial of
-// a check; nil if there is none. Otherwise somebody who names many inboxes of a server that
-// take nothing would have all trials go to those.
-func (r *Runner) known(ctx context.Context, s circuit.State) (*parking.Parked, error) {
-	if s.Took == "" || s.Trials > 0 {
-		return nil, nil
-	}
-	at, end := circuit.Sweep{}, false
-	for seen := 0; seen < sought && !end; {
-		var ps []parking.Parked
-		var err error
-		if ps, at, end, err = r.Lot.Next(ctx, s.Key, at, soughtPage); err != nil {
-			return nil, err
-		}
-		for i := range ps {
-			if inbox := ps[i].Delivery.Targets[0].Inbox; s.TookLast(inbox) && !ps[i].IsOverdue(r.Now()) {
-				return &ps[i], nil
-			}
-		}
-		seen += soughtPage
-	}
-	return nil, nil
-}
-
-// soughtPage is how many parked deliveries known reads at a time.
-const soughtPage = 100
-
-// candidate finds a delivery for a trial, from a place in the lot on.
-func (r *Runner) candidate(ctx context.Context, s circuit.State, from circuit.Sweep) (candidate, error) {
-	ps, at, end, err := r.Lot.Next(ctx, s.Key, from, candidates)
-	if err != nil {
-		return candidate{}, err
-	}
-	c := candidate{at: at, waiting: len(ps) > 0, sole: end && from == (circuit.Sweep{})}
-	lately := func(p *parking.Parked) int { return s.TriedLately(p.Delivery.Targets[0].Inbox) }
-	for i := range ps {
-		p := &ps[i]
-		c.sole = c.sole && p.Delivery.Targets[0].Inbox == ps[0].Delivery.Targets[0].Inbox
-		if !p.IsOverdue(r.Now()) && (c.p == nil || lately(p) < lately(c.p)) {
-			c.p = p
-		}
-	}
-	return c, nil
 }
 
 // wait releases overdue deliveries of a paused server, so that they are given up. A run that

@@ -113,8 +113,8 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 	return s.kept(r, now)
 }
 
-// TrialSent says that a trial to an inbox was released; sole says that deliveries to no
-// other inbox are parked. If the trial's outcome does not come within Rules.TrialTimeout,
+// TrialSent says that a trial to an inbox was released; sole says that no delivery to another
+// inbox was found that this check has not tried. If the trial's outcome does not come within Rules.TrialTimeout,
 // another trial is released.
 func (s State) TrialSent(r Rules, inbox string, sole bool, at Sweep, now time.Time) State {
 	t := s.Settled(now)
@@ -142,6 +142,12 @@ func (s State) alsoTried(inbox string) string {
 // more the later it was.
 func (s State) TriedLately(inbox string) int {
 	return slices.Index(strings.Fields(s.Tried), inboxDigest(inbox)) + 1
+}
+
+// TriedNow reports whether a trial of the present check went to inbox.
+func (s State) TriedNow(inbox string) bool {
+	lately := s.TriedLately(inbox)
+	return lately > 0 && lately > len(strings.Fields(s.Tried))-s.Trials
 }
 
 // TrialPassed says that the server accepted the trial: the recovery begins. took is the
@@ -174,9 +180,9 @@ func (s State) TrialAnswered(r Rules, now time.Time) State {
 
 // TrialFailed says that the trial failed, which counts as a failed check. The host has
 // answered a probe just before, so the inbox may be broken and not the host, unless the
-// reason is the host's own. So up to Rules.Trials trials are made, to other inboxes if
-// possible, before the check counts as failed. If there is no other inbox, the first failed
-// trial counts.
+// reason is the host's own. So up to Rules.Trials trials are made, each to another inbox,
+// before the check counts as failed. It counts as failed with the first trial after which no
+// other inbox is left to try: a delivery is tried once in a check.
 func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {

@@ -88,8 +88,8 @@ type State struct {
 	// Checks counts the failed checks of this outage.
 	Checks int `json:"checks,omitempty"`
 	// Trials counts the trials since the server became half-open. Tried has digests of the
-	// inboxes that the last trials went to, the last one last. Sole says that deliveries to no other inbox
-	// than that of the last trial were parked then.
+	// inboxes that the last trials went to, the last one last. Sole says that no inbox was
+	// left to try in the same check when the last trial was sent.
 	Trials int    `json:"trials,omitempty"`
 	Tried  string `json:"tried,omitempty"`
 	Sole   bool   `json:"sole,omitempty"`
