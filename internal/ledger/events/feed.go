@@ -33,7 +33,7 @@ const mostSkipped = 5000
 func (f Feed) Read(ctx context.Context, q Query) (Page, error) {
 	end := time.Now().Add(q.Wait)
 	for {
-		ring := f.Bell.Next()
+		ring, looked := f.Bell.Next(), time.Now()
 		p, err := f.look(ctx, q)
 		if err != nil || len(p.Events) > 0 || p.More {
 			return p, err
@@ -43,14 +43,18 @@ func (f Feed) Read(ctx context.Context, q Query) (Page, error) {
 		if left <= 0 || f.Bell.Stopped() {
 			return p, nil
 		}
-		pause := time.NewTimer(min(left, f.every()))
+		next := time.After(min(left, f.every()))
 		select {
 		case <-ctx.Done():
-			pause.Stop()
 			return p, nil // the reader goes on from here
 		case <-ring:
-			pause.Stop()
-		case <-pause.C:
+		case <-next:
+		}
+		// In a storm the bell rings for each event, and each look reads all logs.
+		select {
+		case <-ctx.Done():
+			return p, nil
+		case <-time.After(min(left, time.Until(looked.Add(together)))):
 		}
 	}
 }
