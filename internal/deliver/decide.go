@@ -14,6 +14,13 @@ import (
 // decide finds out which targets need no attempt, without claiming anything.
 func (u *unit) decide(ctx context.Context) error {
 	now := u.Now()
+	if u.a.Body == "" {
+		// No protocol has an activity without a body: the body was stored apart, and is lost.
+		for _, j := range u.jobs {
+			u.exhaust(ctx, j, "damaged", "the body of the activity is missing or damaged")
+		}
+		return nil
+	}
 	if !now.Before(u.giveUpAt()) {
 		for _, j := range u.jobs {
 			u.exhaust(ctx, j, "age", "not delivered within "+u.route.Policy.GiveUp.String())

@@ -260,7 +260,7 @@ func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []tab
 		return nil, err
 	}
 	for i, l := range ls {
-		if apart[l.Activity.ID] == 0 || l.Activity.Body != "" || l.Damaged != nil {
+		if l.Activity.Body != "" || l.Damaged != nil {
 			continue
 		}
 		body, ok := bodies[l.Activity.ID]

@@ -73,3 +73,24 @@ func TestDeadLettersOfAHostAreFoundWhileTheTableIsSlow(t *testing.T) {
 		}
 	})
 }
+
+// TestADeadLetterThatWasWrittenWithoutABodyIsDamaged: a delivery whose body is missing dies,
+// and a retry of it would send nothing.
+func TestADeadLetterThatWasWrittenWithoutABodyIsDamaged(t *testing.T) {
+	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	s := store.New(memory.New(func() time.Time { return now }, nil).Table(), func() time.Time { return now })
+	to := activity.Target{Inbox: "https://h.example/inbox"}
+	l := deadletter.DeadLetter{
+		Activity: activity.Activity{ID: activity.DerivedID(now, "a"), Protocol: activity.ActivityPub, CreatedAt: now},
+		Delivery: message.Delivery{Targets: []activity.Target{to}, Revive: now.Add(time.Hour)},
+		Last:     ledger.Recipient{Target: to, State: activity.Dead, UpdatedAt: now},
+		Reason:   "damaged", Died: now, Forget: now.Add(deadletter.Longest),
+	}
+	if err := s.AddDeadLetters(t.Context(), []deadletter.DeadLetter{l}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Named(t.Context(), []deadletter.Name{l.Name()})
+	if err != nil || len(got) != 1 || got[0].Damaged == nil || got[0].Revives(now) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

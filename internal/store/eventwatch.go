@@ -139,7 +139,7 @@ func inWords(counts map[activity.State]int) string {
 // mostWatched is how many activities of a shard one run looks at.
 const mostWatched = 500
 
-// FinishDue implements events.Watcher.
+// FinishDue implements events.Watcher. An activity that cannot be read holds up no other.
 func (s *Store) FinishDue(ctx context.Context, now time.Time) error {
 	var errs []error
 	for n := range watchShards {
@@ -148,12 +148,20 @@ func (s *Store) FinishDue(ctx context.Context, now time.Time) error {
 			errs = append(errs, fmt.Errorf("find activities that may be done: %w", err))
 			continue
 		}
-		g, gctx := errgroup.WithContext(ctx)
+		failed := make([]error, len(due))
+		var g errgroup.Group
 		g.SetLimit(4)
-		for _, it := range due {
-			g.Go(func() error { return s.lookAgain(gctx, it.Key, now) })
+		for i, it := range due {
+			g.Go(func() error {
+				failed[i] = s.lookAgain(ctx, it.Key, now)
+				return nil
+			})
 		}
-		errs = append(errs, g.Wait())
+		_ = g.Wait() // the errors are in failed
+		failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+		if len(failed) > 0 {
+			errs = append(errs, fmt.Errorf("look at activities that may be done: %d of %d failed, the first: %w", len(failed), len(due), failed[0]))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -173,7 +181,8 @@ func (s *Store) NextWatch(ctx context.Context, last time.Time) (time.Time, error
 	return last, nil
 }
 
-// lookAgain looks at a watched activity and, if it is not done, says when next.
+// lookAgain looks at a watched activity and, if it is not done or the look fails, says when
+// next: an activity that can never be read would be the first of each run.
 func (s *Store) lookAgain(ctx context.Context, key table.Key, now time.Time) error {
 	items, err := s.t.Get(ctx, key)
 	if err != nil {
@@ -184,21 +193,20 @@ func (s *Store) lookAgain(ctx context.Context, key table.Key, now time.Time) err
 		return nil // the index is stale
 	}
 	id := activity.ID(strings.TrimPrefix(key.PK, watchPrefix))
-	open, err := s.finish(ctx, id, it)
-	if err != nil || !open {
-		return err
+	open, failed := s.finish(ctx, id, it)
+	if failed == nil && !open || ctx.Err() != nil {
+		return failed
 	}
+	wait := laterLooks
 	var w watched
-	if err := decode(it, &w); err != nil {
-		return err
+	if decode(it, &w) == nil {
+		wait = min(max(now.Sub(fromMillis(w.Since))/4, firstLook), laterLooks)
 	}
-	wait := min(max(now.Sub(fromMillis(w.Since))/4, firstLook), laterLooks)
-	next, err := watchItem(id, w, now.Add(wait), it.Expires)
-	if err != nil {
-		return err
+	next := it
+	next.Fence, next.Due.At = newFence(), now.Add(wait)
+	err = s.t.Put(ctx, next, table.Fenced(it.Fence))
+	if err != nil && !errors.Is(err, table.ErrConflict) {
+		failed = errors.Join(failed, fmt.Errorf("look at activity %s later: %w", id, err))
 	}
-	if err := s.t.Put(ctx, next, table.Fenced(it.Fence)); err != nil && !errors.Is(err, table.ErrConflict) {
-		return fmt.Errorf("look at activity %s later: %w", id, err)
-	}
-	return nil
+	return failed
 }

@@ -154,10 +154,10 @@ func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item)
 			continue
 		}
 		body, ok := bodies[p.Activity.ID]
-		if !ok && p.GiveUp.After(s.now()) && !s.forgotten(ctx, p.Activity.ID) {
-			return nil, errNoBody(p.Activity.ID)
+		if !ok {
+			// It cannot be sent, but it can still be given up, and must hold up no other.
+			ps[i].Damaged = errNoBody(p.Activity.ID)
 		}
-		// A delivery without its body cannot be sent, but it can still be given up.
 		ps[i].Activity.Body = body
 	}
 	return ps, nil

@@ -38,6 +38,9 @@ type Parked struct {
 	Due time.Time
 	// Attempted says whether the recipient has a record in the ledger.
 	Attempted bool
+	// Damaged, if not nil, says why the delivery can never be sent: the body of its activity
+	// is missing. It waits no longer, and ends as dead when it is released. Read only.
+	Damaged error
 }
 
 // FirstGeneration is the generation of the spot, and of the message that a
@@ -62,7 +65,8 @@ type Store interface {
 	// twice is harmless.
 	Park(ctx context.Context, ps []Parked) error
 	// ParkedUnder returns up to limit deliveries of one shard of a lot in order
-	// (ordered ones by group and sequence, the others by age), after a cursor.
+	// (ordered ones by group and sequence, the others by age), after a cursor. One whose
+	// body is missing is returned with Damaged set.
 	ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) (ps []Parked, next string, err error)
 	// Heads does what ParkedUnder does, with only the first delivery of each
 	// ordered group.

@@ -84,9 +84,11 @@ func (l *Lot) All(ctx context.Context, key string, n int, do func([]Parked) erro
 // overduePage is how many deliveries Overdue reads at a time.
 const overduePage = 100
 
-// IsOverdue reports whether p is too old or expired at now, and so must not wait
+// IsOverdue reports whether p is too old, expired or damaged at now, and so must not wait
 // any longer.
-func (p Parked) IsOverdue(now time.Time) bool { return !p.GiveUp.After(now) || p.Activity.Expired(now) }
+func (p Parked) IsOverdue(now time.Time) bool {
+	return p.Damaged != nil || !p.GiveUp.After(now) || p.Activity.Expired(now)
+}
 
 // Overdue calls do with every delivery under key that must not wait for its
 // server any longer, up to n at a time, until do fails. An ordered delivery
