@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/api/contract"
 )
 
@@ -27,30 +28,22 @@ type object struct {
 // object.
 func newObject(at string, text []byte, faults *faults) (*object, bool) {
 	o := &object{at: at, fields: map[string]json.RawMessage{}, faults: faults}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, false
-	}
-	for n := 0; dec.More(); n++ {
-		if n == maxFields {
+	n := 0
+	isObject := activity.Members(text, func(name string, value json.RawMessage) bool {
+		if n++; n > maxFields {
 			o.faults.add(at, "has more than %d fields; no request has so many", maxFields)
-			break
-		}
-		t, err := dec.Token()
-		name, isString := t.(string)
-		if err != nil || !isString {
-			return nil, false
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, false
+			return false
 		}
 		if _, twice := o.fields[name]; twice {
 			o.fault(name, "is given twice")
-			continue
+			return true
 		}
 		o.fields[name] = value
 		o.order = append(o.order, name)
+		return true
+	})
+	if !isObject {
+		return nil, false
 	}
 	return o, true
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/protocol"
 )
 
@@ -31,7 +32,7 @@ type head struct {
 }
 
 // deepest is how many objects within objects are searched for blind recipients: those of
-// an Undo of an Announce of a Note. Each level is decoded once more, so it is bounded.
+// an Undo of an Announce of a Note. Each level is read once more, so it is bounded.
 const deepest = 3
 
 // readHead reads what fedpost needs of an activity without changing the activity's bytes.
@@ -40,7 +41,11 @@ const deepest = 3
 // Names of members must match exactly, as in JSON-LD: encoding/json would accept "TYPE"
 // for "type".
 func readHead(body string) (h head, ok bool) {
-	ok = members([]byte(body), func(name string, value json.RawMessage) {
+	text := []byte(body)
+	if !json.Valid(text) {
+		return h, false
+	}
+	ok = activity.Members(text, func(name string, value json.RawMessage) bool {
 		switch name {
 		case "type", "@type":
 			h.Type = firstString(value)
@@ -53,30 +58,9 @@ func readHead(body string) (h head, ok bool) {
 		default:
 			h.blind = append(h.blind, blindMember("", name, value)...)
 		}
+		return true
 	})
 	return h, ok
-}
-
-// members calls f with the members of a JSON object, and returns false if b is none.
-func members(b []byte, f func(name string, value json.RawMessage)) bool {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return false
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return false
-		}
-		name, _ := key.(string) // the name of a member is a string, or Token had failed
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return false
-		}
-		f(name, value)
-	}
-	_, err := dec.Token()
-	return err == nil
 }
 
 // mostBlind is how many faults about blind recipients are told of one list of objects.
@@ -97,12 +81,13 @@ func searchObject(at string, value json.RawMessage, levels int) (faults []protoc
 		}
 		return faults
 	}
-	members(value, func(name string, inner json.RawMessage) {
+	activity.Members(value, func(name string, inner json.RawMessage) bool {
 		if name == "object" || name == "as:object" {
 			faults = append(faults, searchObject(at+"/"+name, inner, levels-1)...)
-			return
+		} else {
+			faults = append(faults, blindMember(at, name, inner)...)
 		}
-		faults = append(faults, blindMember(at, name, inner)...)
+		return true
 	})
 	return faults
 }
