@@ -58,7 +58,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-func newTransport(c Config, timeout time.Duration, maxBody int, t *turns) *http.Transport {
+func newTransport(c Config, timeout time.Duration, maxBody int, t *turns, s sessions) *http.Transport {
 	connect := min(cmp.Or(c.Connect, 7*time.Second), timeout)
 	g := guard{allow: c.Allow, private: c.AllowPrivate}
 	d := &tlsDialer{
@@ -73,7 +73,7 @@ func newTransport(c Config, timeout time.Duration, maxBody int, t *turns) *http.
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            c.RootCAs,
 			NextProtos:         []string{"h2", "http/1.1"},
-			ClientSessionCache: sessions{tls.NewLRUClientSessionCache(mostSessions)},
+			ClientSessionCache: s,
 		},
 	}
 	protocols := new(http.Protocols)

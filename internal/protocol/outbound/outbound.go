@@ -14,6 +14,7 @@ package outbound
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -61,7 +62,8 @@ func New(c Config) (*Client, error) {
 		if now == nil {
 			now = time.Now
 		}
-		p := newPool(newTransport(c, client.timeout, client.maxBody, client.turns), now, c.Idle)
+		s := sessions{tls.NewLRUClientSessionCache(mostSessions)}
+		p := newPool(newTransport(c, client.timeout, client.maxBody, client.turns, s), s, now, c.Idle)
 		p.answer = perAnswer(client.maxBody)
 		client.transport = p
 	}

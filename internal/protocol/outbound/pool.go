@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -40,10 +41,27 @@ type pool struct {
 	// under way; 0: no limit.
 	answer int64
 
+	sessions sessions // of TLS
+	// first and patience are firstWait and busyWait, and pause is a sleep of settleStep, but
+	// for tests.
+	first, patience time.Duration
+	pause           func()
+
 	mu    sync.Mutex
-	hosts map[string][]*kept // by scheme, name and port: connections that can take a request
-	idle  list.List          // of *kept without a request, the one unused for longest in front
-	timer *time.Timer        // runs while idle is not empty
+	hosts map[string]*place // by scheme, name and port: those with a connection or a request
+	idle  list.List         // of *kept without a request, the one unused for longest in front
+	spare list.List         // of those in idle whose host has another there
+	timer *time.Timer       // runs while idle is not empty
+}
+
+// place is what a pool has of one host.
+type place struct {
+	free []*kept // connections that can take a request
+	out  int     // connections with a request, and those that are being made
+	// meeting is open while a connection is made, or waits for its first answer, with which the
+	// host will say for the first time whether TLS sessions can be resumed; else nil.
+	meeting chan struct{}
+	waiting list.List // of *waiter, the one that has waited for longest in front
 }
 
 // kept is a connection of a pool.
@@ -61,22 +79,31 @@ type kept struct {
 	out   bool // no more requests: closed when users is 0
 	since time.Time
 	place *list.Element // in pool.idle; nil while in use
+	spare *list.Element // in pool.spare
 }
 
-func newPool(t *http.Transport, now func() time.Time, most int) *pool {
-	return &pool{transport: t, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string][]*kept)}
+func newPool(t *http.Transport, s sessions, now func() time.Time, most int) *pool {
+	return &pool{
+		transport: t, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*place),
+		first: firstWait, patience: busyWait, pause: func() { time.Sleep(settleStep) },
+	}
 }
 
 // get returns a connection on which a request can be sent, and whether it is new.
 // Each connection that get returns is handed to put once.
 func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh bool, err error) {
 	host := scheme + "://" + address
-	for {
-		k := p.take(host)
+	for wait := scheme == "https"; ; wait = false {
+		k, w := p.take(host, wait)
+		if w != nil {
+			if k, err = p.wait(ctx, w); err != nil {
+				return nil, false, err
+			}
+		}
 		if k == nil {
 			break
 		}
-		if !hungUp(k.raw) && k.conn.Reserve() == nil {
+		if !p.ended(k) && k.conn.Reserve() == nil {
 			return k, false, nil
 		}
 		p.discard(k)
@@ -88,6 +115,7 @@ func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh 
 		k, err = p.dial(ctx, scheme, address)
 	}
 	if err != nil {
+		p.gone(host)
 		return nil, false, err
 	}
 	k.host = host
@@ -97,32 +125,57 @@ func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh 
 	return k, true, nil
 }
 
-// take lends a kept connection to the host, or returns nil if there is none.
-// take closes the connections that it finds unused for too long. The age of a connection
-// is measured by the wall clock, because timers and the monotonic clock stop while a
-// Lambda is frozen.
-func (p *pool) take(host string) *kept {
+// take lends a kept connection to the host. If there is none, take returns a waiter where
+// the caller is ready to wait and there is something to wait for, and else nothing: the
+// caller makes a connection then. take closes the connections that it finds unused for too
+// long. The age of a connection is measured by the wall clock, because timers and the
+// monotonic clock stop while a Lambda is frozen.
+func (p *pool) take(host string, wait bool) (k *kept, w *waiter) {
 	p.mu.Lock()
 	old := p.sweep()
-	var k *kept
-	if free := p.hosts[host]; len(free) > 0 {
-		k = free[len(free)-1]
-		k.users++
-		p.unlist(k)
-		if k.wire != nil {
-			p.withdraw(k)
-		}
+	h := p.hosts[host]
+	if h == nil {
+		h = &place{}
+		p.hosts[host] = h
+	}
+	switch {
+	case len(h.free) > 0:
+		k = h.free[len(h.free)-1]
+		p.lend(k)
+	case wait && h.out > 0:
+		w = &waiter{host: host, got: make(chan *kept, 1), meeting: h.meeting}
+		w.place = h.waiting.PushBack(w)
+	default:
+		h.out++
+		p.meet(host, h)
 	}
 	p.mu.Unlock()
 	closeAll(old)
-	return k
+	return k, w
+}
+
+// lend gives k another user. The caller holds p.mu.
+func (p *pool) lend(k *kept) {
+	if k.users++; k.users == 1 {
+		p.hosts[k.host].out++
+	}
+	p.unlist(k)
+	if k.wire != nil {
+		p.withdraw(k)
+	}
 }
 
 // share offers an HTTP/2 connection, which its first user has, to others.
 func (p *pool) share(k *kept) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hosts[k.host] = append(p.hosts[k.host], k)
+	h := p.hosts[k.host]
+	h.free = append(h.free, k)
+	h.met()
+	for h.waiting.Len() > 0 {
+		k.users++
+		h.next(k)
+	}
 }
 
 // begin prepares a connection for a request.
@@ -142,27 +195,38 @@ func (p *pool) begin(k *kept) {
 func (p *pool) put(k *kept) {
 	usable := k.usable()
 	p.mu.Lock()
+	h := p.hosts[k.host]
+	h.met()
 	k.users--
 	if !usable {
 		p.retire(k)
 	}
 	var done []*kept
 	switch {
+	case !k.out && h.waiting.Len() > 0:
+		k.users++
+		h.next(k)
 	case k.users > 0:
-	case k.out, p.idleTo(k.host) >= maxIdlePerHost:
+	case k.out, h.idle() >= maxIdlePerHost:
 		p.retire(k)
 		done = append(done, k)
+		p.less(k.host)
 	default:
+		h.out--
+		if h.idle() > 0 {
+			k.spare = p.spare.PushBack(k)
+		}
 		if k.wire != nil {
-			p.hosts[k.host] = append(p.hosts[k.host], k)
+			h.free = append(h.free, k)
 		}
 		k.since = p.now().Round(0)
 		k.place = p.idle.PushBack(k)
 		done = p.sweep()
 		if p.idle.Len() > p.most {
-			oldest := p.idle.Front().Value.(*kept)
-			p.retire(oldest)
-			done = append(done, oldest)
+			// A connection to each of many hosts saves more than several to one.
+			least := cmp.Or(p.spare.Front(), p.idle.Front()).Value.(*kept)
+			p.retire(least)
+			done = append(done, least)
 		}
 		if p.timer == nil {
 			p.timer = time.AfterFunc(keepIdle, p.tick)
@@ -178,6 +242,9 @@ func (p *pool) discard(k *kept) {
 	k.users--
 	p.retire(k)
 	last := k.users == 0
+	if last {
+		p.less(k.host)
+	}
 	p.mu.Unlock()
 	if last {
 		_ = k.conn.Close()
@@ -231,29 +298,43 @@ func (p *pool) retire(k *kept) {
 }
 
 func (p *pool) unlist(k *kept) {
-	if k.place != nil {
-		p.idle.Remove(k.place)
-		k.place = nil
+	if k.place == nil {
+		return
+	}
+	p.idle.Remove(k.place)
+	k.place = nil
+	if k.spare == nil {
+		// One of the host's others is not spare any more.
+		for _, k = range p.hosts[k.host].free {
+			if k.spare != nil {
+				break
+			}
+		}
+	}
+	if k.spare != nil {
+		p.spare.Remove(k.spare)
+		k.spare = nil
 	}
 }
 
 func (p *pool) withdraw(k *kept) {
-	free := p.hosts[k.host]
-	for i, other := range free {
-		if other == k {
-			free = append(free[:i:i], free[i+1:]...)
-			break
-		}
+	h := p.hosts[k.host]
+	if i := slices.Index(h.free, k); i >= 0 {
+		h.free = slices.Delete(h.free, i, i+1)
 	}
-	if len(free) == 0 {
-		delete(p.hosts, k.host)
-	} else {
-		p.hosts[k.host] = free
+	p.tidy(k.host)
+}
+
+// tidy forgets a host of which there is nothing. The caller holds p.mu.
+func (p *pool) tidy(host string) {
+	if h := p.hosts[host]; len(h.free) == 0 && h.out == 0 && h.waiting.Len() == 0 {
+		delete(p.hosts, host)
 	}
 }
 
-func (p *pool) idleTo(host string) (n int) {
-	for _, k := range p.hosts[host] {
+// idle is how many connections to the host have no request.
+func (h *place) idle() (n int) {
+	for _, k := range h.free {
 		if k.place != nil {
 			n++
 		}

@@ -22,7 +22,7 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// TestKeptConnectionsAreBounded: at most two to a host, at most defaultIdle in all,
+// TestKeptConnectionsAreBounded: at most maxIdlePerHost to a host, at most defaultIdle in all,
 // none for longer than keepIdle.
 func TestKeptConnectionsAreBounded(t *testing.T) {
 	hold := make(chan struct{})

@@ -186,7 +186,8 @@ func port(scheme, port string) string {
 
 // dial makes a connection.
 func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) {
-	d := &dialled{}
+	host := scheme + "://" + address
+	d := &dialled{ticket: func(came bool) { p.ticket(host, came) }}
 	conn, err := p.transport.NewClientConn(context.WithValue(ctx, dialledKey{}, d), scheme, address)
 	if err != nil {
 		return nil, err
@@ -205,6 +206,9 @@ type dialled struct {
 	raw   net.Conn
 	wire  *wire
 	meter *meter
+	// ticket is called when the host has sent a TLS session ticket, and, with false, when an
+	// earlier one turns out to be of no use.
+	ticket func(came bool)
 }
 
 type dialledKey struct{}

@@ -23,6 +23,24 @@ func (s sessions) Put(key string, cs *tls.ClientSessionState) {
 	s.ClientSessionCache.Put(key, cs)
 }
 
+// tickets tells what a connection learns about the host's tickets.
+type tickets struct {
+	tls.ClientSessionCache
+	ticket func(came bool)
+}
+
+// Put implements tls.ClientSessionCache.
+func (t tickets) Put(key string, cs *tls.ClientSessionState) {
+	t.ClientSessionCache.Put(key, cs)
+	t.ticket(cs != nil)
+}
+
+// has reports whether there is a session of the host.
+func (s sessions) has(host string) bool {
+	cs, ok := s.Get(host)
+	return ok && cs != nil
+}
+
 // sizeOf is the size of a session when it is written down; of one that cannot be written,
 // more than any may have.
 func sizeOf(cs *tls.ClientSessionState) int {

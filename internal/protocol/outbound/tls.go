@@ -65,6 +65,9 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, host string) (*tls.Conn, error) {
 	config := d.config.Clone()
 	config.ServerName = host
+	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
+		config.ClientSessionCache = tickets{config.ClientSessionCache, d.ticket}
+	}
 	computing := &computing{Conn: raw, ctx: ctx, turns: d.turns}
 	conn := tls.Client(computing, config)
 	if err := computing.begin(); err != nil {

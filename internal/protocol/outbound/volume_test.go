@@ -21,12 +21,12 @@ import (
 
 // certificate returns a certificate for names below hosts.test, and the
 // authority to trust.
-func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	return certificateFor(t, []string{"*.hosts.test"})
 }
 
-func certificateFor(t *testing.T, names []string) (tls.Certificate, *x509.CertPool) {
+func certificateFor(t testing.TB, names []string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
