@@ -48,8 +48,14 @@ func Register(sender *Sender, pump *Pump) protocol.Protocol {
 	return r
 }
 
-// Prepare implements protocol.Sender.
-func (s *Sender) Prepare(ctx context.Context, a activity.Activity) protocol.Attempt {
+// Prepare implements protocol.Sender. The webhook is read when the attempt begins and not
+// here: an attempt waits for its place while endpoints are slow, and whoever deletes or moves
+// a webhook meanwhile means that attempt, too.
+func (s *Sender) Prepare(_ context.Context, a activity.Activity) protocol.Attempt {
+	return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome { return s.attempt(ctx, a, t) }
+}
+
+func (s *Sender) attempt(ctx context.Context, a activity.Activity, t activity.Target) outcome.Outcome {
 	w, err := s.Store.Webhook(ctx, a.KeyID)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -60,34 +66,27 @@ func (s *Sender) Prepare(ctx context.Context, a activity.Activity) protocol.Atte
 		return refused("the webhook is disabled")
 	case a.CreatedAt.Before(w.Anew):
 		return refused("the webhook was disabled, and gets its events anew")
+	case t.Inbox != w.URL:
+		// Nobody at the former address is told any more, nor given a signature that
+		// the present one takes.
+		return refused("the webhook has another URL now")
 	}
 	secrets, err := s.opened.of(ctx, s.Sealer, w, s.Now())
 	if err != nil {
 		return ours(err)
 	}
-	return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
-		if t.Inbox != w.URL {
-			// Nobody at the former address is told any more, nor given a signature that
-			// the present one takes.
-			return refused("the webhook has another URL now")(ctx, t, 0)
-		}
-		o := s.post(ctx, secrets, a, t.Inbox)
-		s.remember(ctx, w, o)
-		return o
-	}
+	o := s.post(ctx, secrets, a, t.Inbox)
+	s.remember(ctx, w, o)
+	return o
 }
 
-func refused(why string) protocol.Attempt {
-	return func(context.Context, activity.Target, int) outcome.Outcome {
-		return outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: why}
-	}
+func refused(why string) outcome.Outcome {
+	return outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: why}
 }
 
 // ours is the outcome of a fault that is not the receiver's.
-func ours(err error) protocol.Attempt {
-	return func(context.Context, activity.Target, int) outcome.Outcome {
-		return outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: err.Error()}
-	}
+func ours(err error) outcome.Outcome {
+	return outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: err.Error()}
 }
 
 // post makes one request. Everything but a 2xx is tried again, because an operator can mend
