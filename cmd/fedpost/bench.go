@@ -109,7 +109,10 @@ func (c benchCommand) plans() ([]bench.Plan, error) {
 	if c.SinkURL != "" && c.URL == "" {
 		errs = append(errs, errors.New("--sink-url is for a fedpost at --url"))
 	}
-	return plans, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, mistaken("%w", err)
+	}
+	return plans, nil
 }
 
 // run makes one run: on a server and a directory of its own, or on the one at --url.
@@ -123,7 +126,7 @@ func (c benchCommand) run(ctx context.Context, p bench.Plan, u bench.Units) (r b
 	defer func() { err = errors.Join(err, sinks.Close()) }()
 	sinks.IDsOnly = c.IDsOnly
 	if c.URL != "" {
-		api, err := remote{URL: c.URL, AWSRegion: c.AWSRegion, Token: c.Token}.client(ctx)
+		api, err := reach{URL: c.URL, AWSRegion: c.AWSRegion, Token: c.Token}.client(ctx)
 		if err != nil {
 			return r, err
 		}

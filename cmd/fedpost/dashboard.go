@@ -16,7 +16,7 @@ import (
 // dashboard serves the page of any fedpost on this machine, with the credentials of
 // whoever runs it.
 type dashboard struct {
-	remote
+	reach
 	Listen string `help:"Loopback address to listen on." default:"127.0.0.1:8081"`
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,7 +38,7 @@ func (s selection) selected(now time.Time) (client.Selection, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s.Since)
 	if err != nil {
-		return c, fmt.Errorf("--since %s is neither a time such as 2026-11-21T08:00:00Z nor a duration such as 36h or 7d", s.Since)
+		return c, mistaken("--since %s is neither a time such as 2026-11-21T08:00:00Z nor a duration such as 36h or 7d", s.Since)
 	}
 	c.Since = at.UTC()
 	return c, nil
@@ -48,7 +47,7 @@ func (s selection) selected(now time.Time) (client.Selection, error) {
 type deadList struct {
 	remote
 	selection
-	Limit int `help:"List at most this many." default:"100"`
+	Limit positive `help:"List at most this many." default:"100"`
 }
 
 // Run lists.
@@ -57,7 +56,7 @@ func (c deadList) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, c.remote, out, "/v1/dead-letters", s.Query(), "deadLetters", c.Limit, 200, showDead)
+	return list(ctx, c.remote, out, "/v1/dead-letters", s.Query(), "deadLetters", int(c.Limit), 200, showDead)
 }
 
 func showDead(out io.Writer, all []client.DeadLetter) error {
@@ -75,8 +74,8 @@ func showDead(out io.Writer, all []client.DeadLetter) error {
 type deadRetry struct {
 	remote
 	selection
-	Limit  int  `help:"Retry at most this many." default:"1000"`
-	Failed bool `help:"Retry recipients that refused for good, too, which have no dead letters. A few more than --limit may be retried."`
+	Limit  positive `help:"Retry at most this many." default:"1000"`
+	Failed bool     `help:"Retry recipients that refused for good, too, which have no dead letters. A few more than --limit may be retried."`
 }
 
 // step is how many dead letters one call to the API retries or drops, so that none runs into
@@ -91,7 +90,7 @@ func (s selection) inSteps(ctx context.Context, r remote, past string, limit int
 		return 0, false, err
 	}
 	if c == (client.Selection{}) {
-		return 0, false, errors.New("say which: --id, --host, --activity, --type or --since")
+		return 0, false, mistaken("say which: --id, --host, --activity, --type or --since")
 	}
 	api, err := r.client(ctx)
 	if err != nil {
@@ -124,7 +123,7 @@ func showDone(out io.Writer, past string, done int, more bool) error {
 // Run retries.
 func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
 	cursor := ""
-	done, more, err := c.inSteps(ctx, c.remote, "retried", c.Limit, func(api *client.Client, s client.Selection) (n int, more bool, err error) {
+	done, more, err := c.inSteps(ctx, c.remote, "retried", int(c.Limit), func(api *client.Client, s client.Selection) (n int, more bool, err error) {
 		s.Failed = c.Failed
 		for {
 			s.Cursor = cursor
@@ -147,12 +146,12 @@ func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
 type deadDrop struct {
 	remote
 	selection
-	Limit int `help:"Drop at most this many." default:"1000"`
+	Limit positive `help:"Drop at most this many." default:"1000"`
 }
 
 // Run drops.
 func (c deadDrop) Run(ctx context.Context, out io.Writer) error {
-	done, more, err := c.inSteps(ctx, c.remote, "dropped", c.Limit, func(api *client.Client, s client.Selection) (int, bool, error) {
+	done, more, err := c.inSteps(ctx, c.remote, "dropped", int(c.Limit), func(api *client.Client, s client.Selection) (int, bool, error) {
 		q := s.Query()
 		q.Set("limit", strconv.Itoa(s.Limit))
 		var d client.Dropped

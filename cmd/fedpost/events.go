@@ -14,9 +14,9 @@ import (
 type eventsCommand struct {
 	remote
 	Follow bool     `short:"f" help:"Go on with events as they come, beginning now unless --after is given. With --json, print one event a line."`
-	Type   []string `help:"Only events of these types, such as recipient.gone,recipient.dead."`
+	Type   []string `help:"Only events of these types, such as recipient.gone,recipient.dead." enum:"${events}"`
 	After  string   `help:"Begin behind this cursor, as GET /v1/events gives it as next; now: with what comes."`
-	Limit  int      `help:"List at most this many." default:"100"`
+	Limit  positive `help:"List at most this many." default:"100"`
 }
 
 // longPoll is how long one call waits for events.
@@ -37,13 +37,13 @@ func (c eventsCommand) Run(ctx context.Context, out io.Writer) error {
 	}
 	all := client.Events{Events: []client.Event{}, Next: c.After}
 	for {
-		p, err := api.Events(ctx, client.EventQuery{After: all.Next, Types: c.Type, Limit: min(1000, c.Limit-len(all.Events))})
+		p, err := api.Events(ctx, client.EventQuery{After: all.Next, Types: c.Type, Limit: min(1000, int(c.Limit)-len(all.Events))})
 		if err != nil {
 			return err
 		}
 		all.Events = append(all.Events, p.Events...)
 		all.Next, all.More = p.Next, p.More
-		if !p.More || len(all.Events) >= c.Limit {
+		if !p.More || len(all.Events) >= int(c.Limit) {
 			break
 		}
 	}

@@ -53,7 +53,7 @@ func TestEventsAreListedAndFollowed(tt *testing.T) {
 	}
 	t.run([]string{"events", "--after", page.Next}, "none")
 	t.run([]string{"events", "--after", "now"}, "none")
-	t.fails("types are", "events", "--type", "gone")
+	t.fails("must be one of", "events", "--type", "gone")
 	t.fails("was given out", "events", "--follow", "--after", "x")
 }
 
@@ -118,7 +118,7 @@ func TestAFollowerWhomNobodyLetsWaitDoesNotAskWithoutEnd(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	c := eventsCommand{remote: remote{URL: s.URL}, Follow: true}
+	c := eventsCommand{remote: remote{reach: reach{URL: s.URL}}, Follow: true}
 	if err := c.Run(ctx, io.Discard); err != nil {
 		t.Error(err)
 	}

@@ -11,12 +11,12 @@ import (
 // followsCommand lists follows of the Sipher protocol.
 type followsCommand struct {
 	remote
-	Limit int `help:"List at most this many." default:"100"`
+	Limit positive `help:"List at most this many." default:"100"`
 }
 
 // Run lists.
 func (c followsCommand) Run(ctx context.Context, out io.Writer) error {
-	return list(ctx, c.remote, out, "/v1/follows", url.Values{}, "follows", c.Limit, 1000, func(out io.Writer, all []contract.Follow) error {
+	return list(ctx, c.remote, out, "/v1/follows", url.Values{}, "follows", int(c.Limit), 1000, func(out io.Writer, all []contract.Follow) error {
 		rows := make([][]string, len(all))
 		for i, f := range all {
 			state := "announced"

@@ -18,7 +18,6 @@ var unlike = map[string]string{
 	"export":          "counts of what a file has, which no API may read",
 	"import":          "counts of what was written past the API",
 	"webhooks delete": "the API answers without a body",
-	"dashboard":       "serves a page",
 }
 
 // withJSON are the commands that have a flag --json.

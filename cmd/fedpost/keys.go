@@ -28,7 +28,7 @@ type keysCommand struct {
 type keysGenerate struct {
 	remote
 	ID   string `arg:"" help:"Id that the actor publishes for the key, such as https://social.example/users/frida#main-key"`
-	Type string `help:"rsa, which all servers take, or ed25519." default:"rsa"`
+	Type string `help:"rsa, which all servers take, or ed25519." enum:"rsa,ed25519" default:"rsa"`
 }
 
 // Run makes a key.
@@ -83,12 +83,12 @@ func showStored(out io.Writer, k client.StoredKey) error {
 
 type keysList struct {
 	remote
-	Limit int `help:"List at most this many." default:"100"`
+	Limit positive `help:"List at most this many." default:"100"`
 }
 
 // Run lists.
 func (c keysList) Run(ctx context.Context, out io.Writer) error {
-	return list(ctx, c.remote, out, "/v1/keys", url.Values{}, "keys", c.Limit, 1000, func(out io.Writer, all []client.Key) error {
+	return list(ctx, c.remote, out, "/v1/keys", url.Values{}, "keys", int(c.Limit), 1000, func(out io.Writer, all []client.Key) error {
 		rows := make([][]string, len(all))
 		for i, k := range all {
 			rows[i] = []string{k.Type, k.ID}

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,11 +59,9 @@ func parser(c *commands, out screen, options ...kong.Option) (*kong.Kong, error)
 		kong.Name("fedpost"),
 		kong.Description("A delivery queue for federated servers. Settings: docs/configuration.md."),
 		kong.BindTo(out, (*io.Writer)(nil)),
+		allowed(),
 	}, options...)...)
 }
-
-// usageExit is the exit status after a mistake on the command line.
-const usageExit = 2
 
 // parse reads the command line. If the command line is wrong, parse says the mistake in one
 // line on standard error and ends the process; standard output may be another program's
@@ -84,19 +81,6 @@ func parse(p *kong.Kong, args []string) *kong.Context {
 	return k
 }
 
-// mistake is a mistake on the command line, with the command whose help has the answer.
-func mistake(err error) string {
-	command := "fedpost"
-	if e := (*kong.ParseError)(nil); errors.As(err, &e) && e.Context != nil {
-		for _, at := range e.Context.Path {
-			if at.Command != nil {
-				command = at.Command.FullPath()
-			}
-		}
-	}
-	return fmt.Sprintf("fedpost: %v (see %s --help)", err, command)
-}
-
 func main() {
 	var c commands
 	p, err := parser(&c, screenOn(os.Stdout))
@@ -108,27 +92,28 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
 	k.BindTo(ctx, (*context.Context)(nil))
-	err = k.Run(log)
+	status := run(k, log, os.Stderr)
 	stop()
-	if err != nil {
-		fmt.Fprintln(screen{w: os.Stderr}, said(err))
-		os.Exit(exitStatus(err))
-	}
+	os.Exit(status)
 }
 
-// said is an error with the program's name, once.
-func said(err error) string {
+// run runs a command and returns its exit status. Why it failed, it says in one place.
+func run(k *kong.Context, log *slog.Logger, says io.Writer) int {
+	err := k.Run(log)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(screen{w: says}, said(err, k.Selected().FullPath()))
+	return exitStatus(err)
+}
+
+// said is an error of a command, with the program's name, once.
+func said(err error, command string) string {
+	if exitStatus(err) == usageExit {
+		return hinted(err, command)
+	}
 	if text := err.Error(); strings.HasPrefix(text, "fedpost ") {
 		return text
 	}
 	return "fedpost: " + err.Error()
-}
-
-// exitStatus is 1, but for errors that have one of their own.
-func exitStatus(err error) int {
-	var own exitError
-	if errors.As(err, &own) {
-		return own.status
-	}
-	return 1
 }

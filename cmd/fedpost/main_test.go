@@ -39,7 +39,7 @@ func TestAMistakeIsSaidInOneLineAndNotOnTheOutput(t *testing.T) {
 		"\"pause\", ... (see fedpost servers --help)\n":                                                     {"servers"},
 		`"2 days" is not a duration: write it like 90s, 1h30m, 7d or PT1H (see fedpost send --help)` + "\n": {"send", "--to", "https://a.example/inbox", "--delay", "2 days"},
 		`"soon" is not a duration: write it like 90s, 1h30m, 7d or PT1H (see fedpost bench --help)` + "\n":  {"bench", "--within", "soon"},
-		`--limit: expected a valid 64 bit int but got "x" (see fedpost keys list --help)` + "\n":            {"keys", "list", "--limit", "x"},
+		`--limit: "x" is not a whole number from 1 on (see fedpost keys list --help)` + "\n":                {"keys", "list", "--limit", "x"},
 		" can't be used together (see fedpost servers pause --help)\n":                                      {"servers", "pause", "a.example", "--for", "1h", "--until", "2126-11-21T08:00:00Z"},
 	} {
 		out, errs, code := parsed(t, args...)
@@ -51,7 +51,7 @@ func TestAMistakeIsSaidInOneLineAndNotOnTheOutput(t *testing.T) {
 
 func TestAnErrorNamesTheProgramOnce(t *testing.T) {
 	for text, want := range map[string]string{"no such file": "fedpost: no such file", "fedpost answered 404 Not Found": "fedpost answered 404 Not Found"} {
-		if got := said(errors.New(text)); got != want {
+		if got := said(errors.New(text), "fedpost up"); got != want {
 			t.Errorf("%q is said as %q", text, got)
 		}
 	}

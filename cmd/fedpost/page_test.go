@@ -214,7 +214,7 @@ func TestADashboardServesThePageOfAnotherFedpost(tt *testing.T) {
 	r, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- dashboard{remote: remote{URL: t.url, Token: token}, Listen: "127.0.0.1:0"}.Run(ctx, out, slog.New(slog.DiscardHandler))
+		ended <- dashboard{reach: reach{URL: t.url, Token: token}, Listen: "127.0.0.1:0"}.Run(ctx, out, slog.New(slog.DiscardHandler))
 	}()
 	printed := make([]byte, 1000)
 	n, err := r.Read(printed)

@@ -80,7 +80,7 @@ func askTerminal(ctx context.Context, prompt string) ([]byte, error) {
 	fd := int(os.Stdin.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
-		return nil, errors.New("there is no terminal to ask for the passphrase: give --passphrase-file")
+		return nil, mistaken("there is no terminal to ask for the passphrase: give --passphrase-file")
 	}
 	fmt.Fprint(os.Stderr, prompt)
 	type answer struct {

@@ -15,12 +15,17 @@ import (
 	"fedpost/internal/app/local"
 )
 
-// remote are the flags of commands that talk to a running fedpost.
+// remote are the flags of commands that print what a running fedpost answers.
 type remote struct {
+	reach
+	JSON bool `help:"Print the answer as JSON."`
+}
+
+// reach are the flags that say how to reach a running fedpost.
+type reach struct {
 	URL       string `help:"Address of the fedpost to talk to, or unix:PATH. Requests to API Gateway are signed with your AWS credentials." default:"http://127.0.0.1:8080" env:"FEDPOST_URL"`
 	AWSRegion string `name:"aws-region" help:"Sign requests with your AWS credentials for this region. An API under a domain of its own needs it; else the address says it." env:"FEDPOST_AWS_REGION"`
 	Token     string `help:"Token of the API. Prefer the environment variable: other users of the machine can see flags." env:"FEDPOST_API_TOKEN"`
-	JSON      bool   `help:"Print the answer as JSON."`
 
 	// Transport, if not nil, carries requests to an address of http or https.
 	Transport http.RoundTripper `kong:"-"`
@@ -32,13 +37,13 @@ const defaultURL = "http://127.0.0.1:8080"
 // patience is the time limit of one call to the API.
 const patience = time.Minute
 
-func (r remote) client(ctx context.Context) (*client.Client, error) {
+func (r reach) client(ctx context.Context) (*client.Client, error) {
 	if path, ok := local.SocketPath(r.URL); ok {
 		return &client.Client{Base: "http://localhost", Token: r.Token, HTTP: &http.Client{Timeout: patience, Transport: onSocket(path)}}, nil
 	}
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
+		return nil, mistaken("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
 	}
 	c := &client.Client{Base: strings.TrimSuffix(r.URL, "/"), Token: r.Token, HTTP: &http.Client{Timeout: patience, Transport: r.Transport}}
 	region, sign := client.RegionOf(u.Hostname())

@@ -417,7 +417,7 @@ func TestRequestsToAPIGatewayAreSignedInsteadOfCarryingAToken(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	c, err := remote{URL: "https://abc.execute-api.eu-central-1.amazonaws.com/live/", Token: token}.client(t.Context())
+	c, err := reach{URL: "https://abc.execute-api.eu-central-1.amazonaws.com/live/", Token: token}.client(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,7 +434,7 @@ func TestRequestsToADomainOfOnesOwnAreSignedForTheRegionThatIsSet(t *testing.T) 
 	} {
 		t.Setenv(name, value)
 	}
-	c, err := remote{URL: "https://api.social.example/fedpost", AWSRegion: "eu-west-3", Token: token}.client(t.Context())
+	c, err := reach{URL: "https://api.social.example/fedpost", AWSRegion: "eu-west-3", Token: token}.client(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,7 +442,7 @@ func TestRequestsToADomainOfOnesOwnAreSignedForTheRegionThatIsSet(t *testing.T) 
 	if !ok || signer.Region != "eu-west-3" || c.Token != "" || c.Base != "https://api.social.example/fedpost" {
 		t.Errorf("the client is %+v", c)
 	}
-	if c, err = (remote{URL: "https://api.social.example/fedpost", Token: token}).client(t.Context()); err != nil || c.HTTP.Transport != nil || c.Token != token {
+	if c, err = (reach{URL: "https://api.social.example/fedpost", Token: token}).client(t.Context()); err != nil || c.HTTP.Transport != nil || c.Token != token {
 		t.Errorf("without a region the client is %+v, %v", c, err)
 	}
 }

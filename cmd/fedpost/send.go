@@ -24,14 +24,14 @@ type send struct {
 	Job       string `help:"Sipher: the job, such as deliver-post."`
 	ServerURL string `help:"Sipher: origin of the server that the target URL belongs to."`
 
-	Priority         string   `help:"Priority: high, normal or low. Default: by the activity's type."`
+	Priority         string   `help:"Priority: high, normal or low. Default: by the activity's type." enum:"${priorities}" default:""`
 	OrderingKey      string   `help:"Deliver activities with the same key to each host in order."`
 	DeduplicationKey string   `help:"Deduplication key: a second call with the same key changes nothing."`
 	DeduplicationTTL duration `help:"How long the deduplication key is remembered, such as 36h or 7d."`
 	Delay            duration `help:"How long to wait before delivery, such as 30m or 7d."`
 	ExpiresIn        duration `help:"Give up after this long, such as 36h or 7d."`
 	Notify           bool     `help:"Tell the event activity.done when every recipient has come to its end."`
-	Coalesce         string   `help:"latest: skip an activity that a newer one of the same object replaces."`
+	Coalesce         string   `help:"latest: skip an activity that a newer one of the same object replaces." enum:"latest," default:""`
 }
 
 // Run sends.

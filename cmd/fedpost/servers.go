@@ -37,9 +37,9 @@ func (n named) act(ctx context.Context, out io.Writer, method, act string, body 
 
 type serversList struct {
 	remote
-	Phase    string `help:"Only servers in this phase: healthy, unhealthy, half-open, recovering, paused, exhausted, gone or blocked."`
-	Protocol string `help:"Only servers of this protocol: activitypub or sipher."`
-	Limit    int    `help:"List at most this many." default:"100"`
+	Phase    string   `help:"Only servers in this phase: healthy, unhealthy, half-open, recovering, paused, exhausted, gone or blocked." enum:"${phases}" default:""`
+	Protocol string   `help:"Only servers of this protocol: activitypub or sipher." enum:"activitypub,sipher," default:""`
+	Limit    positive `help:"List at most this many." default:"100"`
 }
 
 // Run lists.
@@ -51,7 +51,7 @@ func (c serversList) Run(ctx context.Context, out io.Writer) error {
 	if c.Protocol != "" {
 		query.Set("protocol", c.Protocol)
 	}
-	return list(ctx, c.remote, out, "/v1/servers", query, "servers", c.Limit, 1000, showServers)
+	return list(ctx, c.remote, out, "/v1/servers", query, "servers", int(c.Limit), 1000, showServers)
 }
 
 func showServers(out io.Writer, all []client.Server) error {
@@ -168,15 +168,15 @@ func (c serversCheck) Run(ctx context.Context, out io.Writer) error {
 
 type serversLimit struct {
 	named
-	PerMinute int `arg:"" help:"Deliveries a minute; 0 for no limit."`
-	Burst     int `help:"How many deliveries may go out at once. Default: those of five seconds."`
+	PerMinute natural `arg:"" help:"Deliveries a minute; 0 for no limit."`
+	Burst     natural `help:"How many deliveries may go out at once. Default: those of five seconds."`
 }
 
 // Run sets the limit.
 func (c serversLimit) Run(ctx context.Context, out io.Writer) error {
 	var body contract.HostSettings
 	if c.PerMinute > 0 {
-		body.RateLimit = &contract.RateSetting{PerMinute: c.PerMinute, Burst: c.Burst}
+		body.RateLimit = &contract.RateSetting{PerMinute: int(c.PerMinute), Burst: int(c.Burst)}
 	}
 	return c.act(ctx, out, http.MethodPut, "", body)
 }

@@ -18,7 +18,7 @@ import (
 // statsCommand shows the state of queues, deliveries and servers.
 type statsCommand struct {
 	remote
-	Days int `help:"Number of days to count, today included, up to 31." default:"1"`
+	Days positive `help:"Number of days to count, today included, up to 31." default:"1"`
 }
 
 // Run shows.

@@ -24,10 +24,10 @@ func (a handed) path() string { return "/v1/activities/" + url.PathEscape(string
 // status shows what has become of an activity.
 type status struct {
 	handed
-	Limit int    `help:"List at most this many recipients." default:"50"`
-	State string `help:"List only recipients in this state, such as failed."`
-	Host  string `help:"List only recipients on this host."`
-	Wait  bool   `help:"Wait until every recipient has come to its end. Exit status: 0 if none missed the activity, 3 if some did, 1 for everything else."`
+	Limit positive `help:"List at most this many recipients." default:"50"`
+	State string   `help:"List only recipients in this state, such as failed." enum:"${states}" default:""`
+	Host  string   `help:"List only recipients on this host."`
+	Wait  bool     `help:"Wait until every recipient has come to its end. Exit status: 0 if none missed the activity, 3 if some did, 1 for everything else."`
 }
 
 // Run shows.
@@ -51,7 +51,7 @@ func (c status) show(ctx context.Context, api *client.Client, out io.Writer) err
 	if err := api.Do(ctx, http.MethodGet, c.path()+"?limit=1", nil, &whole); err != nil {
 		return err
 	}
-	recipients, err := api.List(ctx, c.path(), c.filter(), "recipients", c.Limit, 1000)
+	recipients, err := api.List(ctx, c.path(), c.filter(), "recipients", int(c.Limit), 1000)
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (c status) show(ctx context.Context, api *client.Client, out io.Writer) err
 	if err := showStatus(out, s); err != nil {
 		return err
 	}
-	if len(recipients) == c.Limit {
-		_, err = fmt.Fprintf(out, "The first %d; there may be more: --limit.\n", c.Limit)
+	if len(recipients) == int(c.Limit) {
+		_, err = fmt.Fprintf(out, "The first %d; there may be more: --limit.\n", int(c.Limit))
 	}
 	return err
 }

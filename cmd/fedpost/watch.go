@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -19,7 +21,10 @@ import (
 type watchCommand struct {
 	remote
 	Every duration `help:"Time between two looks, 1s at least. Each asks the API once or twice." default:"2s"`
-	Looks int      `help:"End after this many looks. Default: go on until interrupted."`
+	Looks natural  `help:"End after this many looks. Default: go on until q is typed, or it is interrupted."`
+
+	// Keys is the terminal that q is typed at; nil: the standard input.
+	Keys *os.File `kong:"-"`
 }
 
 const (
@@ -33,22 +38,31 @@ const (
 
 // Run watches until it is interrupted. A terminal gets a view that is drawn anew in place;
 // a pipe gets one line a look, with --json one report a line.
-func (c watchCommand) Run(ctx context.Context, out io.Writer) error {
+func (c watchCommand) Run(ctx context.Context, out io.Writer) (err error) {
 	if time.Duration(c.Every) < leastEvery {
-		return fmt.Errorf("--every %s is less than %s", time.Duration(c.Every), leastEvery)
+		return mistaken("--every %s is less than %s", time.Duration(c.Every), leastEvery)
 	}
 	api, err := c.client(ctx)
 	if err != nil {
 		return err
 	}
-	w := watcher{every: time.Duration(c.Every), looks: c.Looks, look: looker(api)}
+	w := watcher{every: time.Duration(c.Every), looks: int(c.Looks), look: looker(api)}
 	s, _ := out.(screen)
 	f, isFile := s.w.(interface{ Fd() uintptr })
 	switch {
 	case c.JSON:
 		w.show = reports{out}
 	case isFile && term.IsTerminal(int(f.Fd())):
-		w.show = &view{screen: s, title: "fedpost at " + c.URL, size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }}
+		keys, title := cmp.Or(c.Keys, os.Stdin), "fedpost at "+c.URL
+		if term.IsTerminal(int(keys.Fd())) {
+			title = "q quits  " + title
+		}
+		var restore func() error
+		if ctx, restore, err = untilQuit(ctx, keys); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, restore()) }()
+		w.show = &view{screen: s, title: title, size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }}
 	default:
 		w.show = lines{out}
 	}
@@ -103,7 +117,10 @@ type watcher struct {
 // fedpost cannot be reached, the last glance stays, with the reason.
 func (w watcher) run(ctx context.Context) (err error) {
 	last, err := w.look(ctx)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	if err := w.show.open(); err != nil {

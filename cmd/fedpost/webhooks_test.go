@@ -102,6 +102,6 @@ func TestWebhooksGetSignedEvents(tt *testing.T) {
 	t.fails("no webhook of this id", "webhooks", "test", "one")
 	t.fails("letters, digits", "webhooks", "put", "no id", url)
 	t.fails("is no secret", "webhooks", "put", "bad", url, "--secret", "whsec_short")
-	t.fails("no type of events", "webhooks", "put", "bad", url, "--type", "recipient.sad")
+	t.fails("must be one of", "webhooks", "put", "bad", url, "--type", "recipient.sad")
 	t.run([]string{"events", "--type", "recipient.failed,recipient.dead"}, "none")
 }

@@ -31,6 +31,12 @@ var (
 	ErrSocketTaken = errors.New("the socket's path is taken")
 )
 
+// AddressError says that nothing can listen on an address, whatever the machine.
+type AddressError struct{ error }
+
+// Unwrap returns the error that says why.
+func (e AddressError) Unwrap() error { return e.error }
+
 // unixPrefix marks the path of a Unix socket.
 const unixPrefix = "unix:"
 
@@ -50,7 +56,7 @@ func (p Place) open(log *slog.Logger) (o opened, err error) {
 	case (p.Cert == "") != (p.Key == ""):
 		return o, errors.New("TLS needs both files, the certificate's and the private key's")
 	case p.Cert != "" && socket:
-		return o, fmt.Errorf("listen on %s: a Unix socket has no TLS; leave out the certificate, or listen on an address", p.Listen)
+		return o, AddressError{fmt.Errorf("listen on %s: a Unix socket has no TLS; leave out the certificate, or listen on an address", p.Listen)}
 	case socket:
 		l, err := listenSocket(path)
 		if err != nil {
@@ -80,7 +86,7 @@ func (p Place) check() error {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(p.Listen); err != nil {
-		return fmt.Errorf("listen on %q: give HOST:PORT, such as 127.0.0.1:8080, or unix:PATH: %w", p.Listen, err)
+		return AddressError{fmt.Errorf("listen on %q: give HOST:PORT, such as 127.0.0.1:8080, or unix:PATH: %w", p.Listen, err)}
 	}
 	return nil
 }

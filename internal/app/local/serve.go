@@ -52,7 +52,7 @@ func httpServer(o Options) *http.Server {
 // are served.
 func ServeLoopback(ctx context.Context, listen string, h http.Handler, log *slog.Logger, ready func(url string) error) error {
 	if !loopback(listen) {
-		return fmt.Errorf("listen on %s: only loopback addresses are served, such as 127.0.0.1:8081", listen)
+		return AddressError{fmt.Errorf("listen on %s: only loopback addresses are served, such as 127.0.0.1:8081", listen)}
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {

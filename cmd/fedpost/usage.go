@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/app/local"
+	"fedpost/internal/ledger/events"
+)
+
+// usageExit is the exit status after a mistake on the command line.
+const usageExit = 2
+
+// mistaken is a mistake on the command line that the command finds itself.
+func mistaken(format string, args ...any) error {
+	return exitError{fmt.Errorf(format, args...), usageExit}
+}
+
+// mistake is a mistake on the command line, with the command whose help has the answer.
+func mistake(err error) string {
+	command := "fedpost"
+	if e := (*kong.ParseError)(nil); errors.As(err, &e) && e.Context != nil {
+		for _, at := range e.Context.Path {
+			if at.Command != nil {
+				command = at.Command.FullPath()
+			}
+		}
+	}
+	return hinted(err, command)
+}
+
+// exitStatus is 1, but for errors that have one of their own.
+func exitStatus(err error) int {
+	var own exitError
+	var address local.AddressError
+	switch {
+	case errors.As(err, &own):
+		return own.status
+	case errors.As(err, &address):
+		return usageExit
+	}
+	return 1
+}
+
+// hinted says a mistake in one line.
+func hinted(err error, command string) string {
+	return fmt.Sprintf("fedpost: %s (see %s --help)", strings.ReplaceAll(err.Error(), "\n", "; "), command)
+}
+
+// allowed are the values of flags that take one of a few; the empty one is a flag that is
+// not given.
+func allowed() kong.Vars {
+	return kong.Vars{
+		"priorities": optional(activity.Priorities),
+		"states":     optional(activity.States),
+		"phases":     optional(registry.Phases),
+		"events":     joined(events.Kinds),
+	}
+}
+
+func joined[T ~string](all []T) string {
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = string(one)
+	}
+	return strings.Join(texts, ",")
+}
+
+func optional[T ~string](all []T) string { return joined(slices.Concat(all, []T{""})) }
+
+// positive is a flag that takes a whole number from 1 on.
+type positive int
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *positive) UnmarshalText(text []byte) error {
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is not a whole number from 1 on", text)
+	}
+	*p = positive(n)
+	return nil
+}
+
+// natural is a flag or an argument that takes a whole number from 0 on.
+type natural int
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (n *natural) UnmarshalText(text []byte) error {
+	v, err := strconv.Atoi(string(text))
+	if err != nil || v < 0 {
+		return fmt.Errorf("%q is not a whole number from 0 on", text)
+	}
+	*n = natural(v)
+	return nil
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// shell runs a command line as main does, and returns what it prints and its exit status.
+func shell(t *testing.T, args ...string) (out, errs string, status int) {
+	t.Helper()
+	var c commands
+	var stdout, stderr bytes.Buffer
+	p, err := parser(&c, screen{w: &stdout}, kong.Writers(&stdout, &stderr), kong.Exit(func(code int) { panic(ended(code)) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		out, errs = stdout.String(), stderr.String()
+		if code, ok := recover().(ended); ok {
+			status = int(code)
+		}
+	}()
+	k := parse(p, args)
+	k.BindTo(t.Context(), (*context.Context)(nil))
+	status = run(k, slog.New(slog.DiscardHandler), &stderr)
+	return "", "", status
+}
+
+// leaves are all commands that do something, with words for their arguments.
+func leaves(at *kong.Node) (all []*kong.Node) {
+	if at.Leaf() && at.Type == kong.CommandNode {
+		return []*kong.Node{at}
+	}
+	for _, child := range at.Children {
+		all = append(all, leaves(child)...)
+	}
+	return all
+}
+
+// wrong is a value that a flag or an argument does not take, or "" if it takes any text.
+func wrong(v *kong.Value) string {
+	switch {
+	case v.Enum != "":
+		return "nonsense"
+	case v.Target.Type().String() == "string", v.IsBool(), v.Target.Kind().String() == "slice" && v.Target.Type().Elem().Kind().String() == "string":
+		return ""
+	}
+	return "soon"
+}
+
+// TestEveryMistakeOfUsageEndsWith2: one line on standard error that names the help with the
+// answer, nothing on the output, for each command, flag and argument that there is.
+func TestEveryMistakeOfUsageEndsWith2(t *testing.T) {
+	t.Chdir(t.TempDir())
+	p, err := parser(&commands{}, screen{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines [][]string
+	add := func(words []string, more ...string) {
+		lines = append(lines, append(words[:len(words):len(words)], more...))
+	}
+	commands := leaves(p.Model.Node)
+	for _, c := range commands {
+		if c.Name == "__complete" {
+			continue // what is half typed is no mistake
+		}
+		words := strings.Fields(c.FullPath())[1:]
+		complete := words
+		for _, a := range c.Positional {
+			if a.Required {
+				add(complete) // one argument is missing
+			}
+			if w := wrong(a); w != "" {
+				add(complete, w)
+			}
+			value := "1"
+			if a.Enum != "" {
+				value = a.EnumSlice()[0]
+			}
+			complete = append(complete[:len(complete):len(complete)], value)
+		}
+		add(complete, "one", "too", "many")
+		add(complete, "--nonsense")
+		for _, f := range c.Flags {
+			if slices.Contains([]string{"help", "log-level", "token", "aws-region", "json", "data"}, f.Name) {
+				continue // which many commands have, and which take any text
+			}
+			if !f.IsBool() {
+				add(complete, "--"+f.Name)
+			}
+			if w := wrong(f.Value); w != "" {
+				add(complete, "--"+f.Name+"="+w)
+			}
+			if f.Name == "limit" {
+				add(complete, "--limit=0")
+				add(complete, "--limit=-1")
+			}
+			if f.Name == "url" && c.Name != "bench" {
+				if c.FullPath() == "fedpost send" {
+					complete = append(complete, "--to=https://a.example/inbox")
+				}
+				add(complete, "--url=nonsense")
+				add(complete, "--url=ftp://a.example")
+			}
+		}
+	}
+	// A verb that there is not, at the top and below each group.
+	add(nil, "nonsense")
+	for _, c := range p.Model.Children {
+		if len(c.Children) > 0 {
+			add([]string{c.Name})
+			add([]string{c.Name}, "nonsense")
+		}
+	}
+	for _, more := range []string{
+		"--log-level LOUD stats", "help nonsense", "dashboard --json", "dashboard --listen 0.0.0.0:8081", "dashboard --listen 8081",
+		"watch --every 10ms", "watch --looks -1", "watch --looks=-1", "dead retry", "dead drop", "dead list --since yesterday",
+		"servers limit a.example --burst=-1", "servers limit a.example -- -5", "servers pause a.example --for=-5m", "up --listen 8080",
+		"up --tls-cert nothing.pem", "send --to https://a.example/inbox --delay=-1h", "bench --sick 2", "bench --ids-only", "bench --mix nonsense",
+		"status --state nonsense 1",
+	} {
+		add(nil, strings.Fields(more)...)
+	}
+	if err := os.WriteFile("1", []byte("{}"), 0o600); err != nil { // what send reads
+		t.Fatal(err)
+	}
+	if len(lines) < 200 {
+		t.Errorf("only %d command lines are tried", len(lines))
+	}
+	for _, args := range lines {
+		out, errs, status := shell(t, args...)
+		if status != usageExit || out != "" || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, "fedpost: ") || !strings.HasSuffix(errs, " --help)\n") {
+			t.Errorf("%q ends with %d, prints %q and %q", args, status, out, errs)
+		}
+	}
+}
+
+// TestWhatIsNoMistakeOfUsageEndsWith1: the command line is right, and something else is not.
+func TestWhatIsNoMistakeOfUsageEndsWith1(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("FEDPOST_URL", "http://127.0.0.1:1")
+	for _, args := range []string{"stats", "status 1", "check --data nowhere", "backup new.tar --data nowhere", "send nothing.json --to https://a.example/inbox"} {
+		out, errs, status := shell(t, strings.Fields(args)...)
+		if status != 1 || out != "" || errs == "" || strings.Contains(errs, "--help)") {
+			t.Errorf("%q ends with %d, prints %q and %q", args, status, out, errs)
+		}
+	}
+}
