@@ -96,6 +96,27 @@ type Activity struct {
 	// ExpiresAt is when it is no longer worth delivering; zero means never
 	// before the retry policy gives up.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+
+	// Apart is set if the body is stored once, beside the activity's record. Messages and
+	// items then have Apart in place of Body.
+	Apart Apart `json:"apart,omitzero"`
+}
+
+// Apart says where a body is that is stored once for many messages and items.
+type Apart struct {
+	// Parts is in how many parts the body is stored; 0: it is not.
+	Parts int `json:"parts"`
+	// Until is the time until which the store has promised to keep the body.
+	Until time.Time `json:"until"`
+}
+
+// Light returns a as messages and items carry it: without its body, if that is stored
+// once.
+func (a Activity) Light() Activity {
+	if a.Apart.Parts > 0 {
+		a.Body = ""
+	}
+	return a
 }
 
 // Expired reports whether delivering a at now would be too late.

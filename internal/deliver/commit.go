@@ -19,6 +19,9 @@ import (
 // records it. Outcomes that are final do not wait for that: the journal has them.
 func (u *unit) commit(ctx context.Context) (disposition, error) {
 	u.settleHosts(ctx)
+	if err := u.storeOnce(ctx); err != nil {
+		return disposition{}, err
+	}
 	if err := errors.Join(u.park(ctx), u.addDeadLetters(ctx), u.splitOff(ctx), u.note(ctx), u.keepForRetry(ctx, u.refused())); err != nil {
 		// The claim is left to lapse. The next worker begins with what the journal has.
 		return disposition{}, err
@@ -246,6 +249,11 @@ func (v *invocation) giveUp(ctx context.Context, m queue.Received, a activity.Ac
 	if u == nil || err != nil {
 		return f, err
 	}
+	return u.giveUpAll(ctx, reason, why)
+}
+
+// giveUpAll gives up all targets of the unit, without an attempt.
+func (u *unit) giveUpAll(ctx context.Context, reason, why string) (disposition, error) {
 	for _, j := range u.jobs {
 		u.exhaust(ctx, j, reason, why)
 	}

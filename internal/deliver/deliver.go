@@ -89,6 +89,10 @@ type Limits struct {
 	Retrying func(queue.Name) int
 	// PerHost attempts at once. Small servers have few workers. Default 8.
 	PerHost int
+	// Copies is from how many messages of an activity on a large body is stored once, and
+	// not in each message. On AWS a write of the body costs as much as some 20 messages
+	// with it. Default 20.
+	Copies int
 	// Attempt is the longest that one attempt takes, unless its protocol says
 	// otherwise. Default 15 s.
 	Attempt time.Duration
@@ -117,6 +121,7 @@ func (l Limits) Complete() Limits {
 	l.Messages = cmp.Or(l.Messages, 16)
 	l.InFlight = cmp.Or(l.InFlight, 256)
 	l.PerHost = cmp.Or(l.PerHost, 8)
+	l.Copies = cmp.Or(l.Copies, 20)
 	l.Attempt = cmp.Or(l.Attempt, 15*time.Second)
 	l.Reserve = cmp.Or(l.Reserve, 5*time.Second)
 	l.Flush = cmp.Or(l.Flush, 900*time.Millisecond)
@@ -129,13 +134,14 @@ func (l Limits) Complete() Limits {
 }
 
 // Engine delivers. It is safe for concurrent use by several invocations, which share only
-// Hosts, the limiter and the backlog.
+// Hosts, the limiter, the backlog and the bodies.
 type Engine struct {
 	Config
 	limiter *limiter
 	backlog *backlog
 	shares  *shares
 	slots   *ratelimit.Stash
+	bodies  *bodies
 }
 
 // New returns an engine.
@@ -159,6 +165,6 @@ func New(c Config) *Engine {
 	}
 	return &Engine{
 		Config: c, limiter: newLimiter(), backlog: newBacklog(), shares: newShares(c.Limits.Retrying),
-		slots: &ratelimit.Stash{Booker: c.Limiter, Now: c.Now},
+		slots: &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: newBodies(),
 	}
 }

@@ -103,7 +103,10 @@ func (x *expansion) step(ctx context.Context, i *item) error {
 		ds[k] = i.delivery(first + k)
 		lists[k] = ds[k].Targets
 	}
-	a := i.activity
+	a, err := x.apart(ctx, i.activity, i.chunks(), x.Limits.Copies, i.record.Forget)
+	if err != nil {
+		return err
+	}
 	if x.from.Ordered() && a.Sequence == "" {
 		a.Sequence = x.sequence(i)
 	}

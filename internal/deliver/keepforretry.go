@@ -14,11 +14,7 @@ func (u *unit) keepForRetry(ctx context.Context, refused bool) error {
 	if !refused {
 		return nil
 	}
-	until := u.known.Record.Forget
-	if until.IsZero() {
-		until = u.a.CreatedAt.Add(defaultForget)
-	}
-	if err := u.Ledger.KeepContent(ctx, u.a, until); err != nil {
+	if err := u.Ledger.KeepContent(ctx, u.a, u.keptUntil()); err != nil {
 		return fmt.Errorf("keep an activity for a retry: %w", err)
 	}
 	return nil

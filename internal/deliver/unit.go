@@ -27,6 +27,8 @@ type unit struct {
 	known ledger.Known
 	claim ledger.Claim
 	jobs  []*job
+	// gone says why the body of the activity cannot be read; nil: it was read.
+	gone error
 	// keyMark marks the names of inboxes with this activity's key: see signed.
 	keyMark string
 	// ahead has those of the jobs that wait for a place of the queue.
@@ -102,11 +104,17 @@ func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.A
 	if u == nil || err != nil {
 		return f, err
 	}
+	if u.gone != nil {
+		return u.giveUpAll(ctx, "payload", u.gone.Error())
+	}
 	u.ahead = ahead
 	if err := u.decide(ctx); err != nil {
 		return disposition{}, err
 	}
 	if !u.needsClaim() {
+		if err := u.storeOnce(ctx); err != nil {
+			return disposition{}, err
+		}
 		return done, u.park(ctx)
 	}
 	if f, ok, err := u.hold(ctx); !ok || err != nil {
@@ -127,6 +135,9 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 	u := &unit{invocation: v, m: m, a: a, d: d, route: p.Delivery}
 	var err error
 	if u.known, err = v.Ledger.Inspect(ctx, u.unit()); err != nil {
+		return nil, disposition{}, err
+	}
+	if err := u.load(ctx); err != nil {
 		return nil, disposition{}, err
 	}
 	u.tellKnown()

@@ -174,6 +174,8 @@ var (
 	ErrStale = errors.New("the message is out of date")
 	// ErrNoContent: the activity is not kept, or no longer.
 	ErrNoContent = errors.New("the activity is not kept")
+	// ErrNoBody: the body of an activity is stored by itself, and cannot be read.
+	ErrNoBody = errors.New("a part of the body is missing or damaged")
 	// ErrExists: an activity of that id is recorded already.
 	ErrExists = errors.New("activity exists")
 )
@@ -216,6 +218,13 @@ type Store interface {
 	KeepContent(ctx context.Context, a activity.Activity, until time.Time) error
 	// Content returns what KeepContent has kept, or ErrNoContent.
 	Content(ctx context.Context, id activity.ID) (activity.Activity, error)
+	// KeepBody stores the body of an activity once, for the many messages and items that
+	// need it until a time at most: one read if that was done before, and the body's write
+	// units if not. It never ends earlier what is kept for longer.
+	KeepBody(ctx context.Context, a activity.Activity, until time.Time) (activity.Apart, error)
+	// Body returns the body of an activity that was stored once, or an error that wraps
+	// ErrNoBody.
+	Body(ctx context.Context, a activity.Activity) (string, error)
 	// PlanChunks records which targets the chunks from first on have.
 	// Idempotent.
 	PlanChunks(ctx context.Context, id activity.ID, first int, chunks [][]activity.Target, forget time.Time) error

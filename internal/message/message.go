@@ -25,6 +25,11 @@ import (
 // Version is the format written by this code.
 const Version = 1
 
+// apartVersion is the format of a delivery whose body is stored once (activity.Apart). A
+// version of fedpost that does not know of that would send an empty body, and so has to
+// refuse the message.
+const apartVersion = 2
+
 // Message is the body of one queue message. Exactly one of Deliver, FanOut,
 // Batch and Ref is set; Activity accompanies the first two.
 type Message struct {
@@ -127,12 +132,11 @@ var noncharacters = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)
 // Encode returns m as JSON for a queue, in characters that SQS takes. Decode returns
 // every text of m byte for byte, if the text is UTF-8.
 func Encode(m Message) (string, error) {
-	m.Version = Version
+	m = m.stamped()
 	if len(m.Batch) > 0 {
 		parts := make([]Message, len(m.Batch))
 		for i, part := range m.Batch {
-			part.Version = Version
-			parts[i] = part
+			parts[i] = part.stamped()
 		}
 		m.Batch = parts
 	}
@@ -149,6 +153,16 @@ func Encode(m Message) (string, error) {
 	return noncharacters.Replace(string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))), nil
 }
 
+// stamped returns m with its version, and without a body that is stored once.
+func (m Message) stamped() Message {
+	m.Version = Version
+	if m.Deliver != nil && m.Activity != nil && m.Activity.Apart.Parts > 0 {
+		light := m.Activity.Light()
+		m.Version, m.Activity = apartVersion, &light
+	}
+	return m
+}
+
 // Decode reads a queue message. Its error wraps ErrMalformed.
 func Decode(s string) (Message, error) {
 	var m Message
@@ -159,8 +173,8 @@ func Decode(s string) (Message, error) {
 }
 
 func (m Message) validate() error {
-	if m.Version != Version {
-		return fmt.Errorf("%w: version %d, this is version %d", ErrMalformed, m.Version, Version)
+	if m.Version != Version && m.Version != apartVersion {
+		return fmt.Errorf("%w: version %d, this is version %d", ErrMalformed, m.Version, apartVersion)
 	}
 	kinds := 0
 	for _, set := range []bool{m.Deliver != nil, m.FanOut != nil, len(m.Batch) > 0, m.Ref != nil} {

@@ -43,6 +43,39 @@ func TestTheBodySurvivesTheQueueByteForByte(t *testing.T) {
 	}
 }
 
+// TestABodyThatIsStoredOnceIsInNoMessage: a version that does not know of it would send an
+// empty body, so the message has another version.
+func TestABodyThatIsStoredOnceIsInNoMessage(t *testing.T) {
+	want := sample("the body")
+	want.Activity.Apart = activity.Apart{Parts: 2, Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}
+	for name, in := range map[string]Message{"alone": want, "in a batch": {Batch: []Message{want}}} {
+		s, err := Encode(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(s, "the body") {
+			t.Errorf("%s: the body is in %s", name, s)
+		}
+		got, err := Decode(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Batch) > 0 {
+			got = got.Batch[0]
+		}
+		if got.Version == Version || got.Activity.Body != "" || got.Activity.Apart != want.Activity.Apart {
+			t.Errorf("%s: got version %d, %+v", name, got.Version, got.Activity)
+		}
+	}
+	if want.Activity.Body != "the body" {
+		t.Error("Encode took the body from its caller")
+	}
+	fan := Message{Activity: want.Activity, FanOut: &FanOut{Targets: want.Deliver.Targets}}
+	if s, err := Encode(fan); err != nil || !strings.Contains(s, "the body") {
+		t.Errorf("a fan-out, which the body is stored from, lacks it: %s, %v", s, err)
+	}
+}
+
 func TestMarkupIsNotInflated(t *testing.T) {
 	body := strings.Repeat("<&>", 1000)
 	s, err := Encode(sample(body))

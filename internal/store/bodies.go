@@ -7,6 +7,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger"
 )
 
 // Items of one activity that are written together share one copy of a large body.
@@ -42,6 +43,10 @@ const writeUnit = 1024
 // putCarriers writes items that carry activities. A body is kept apart if that
 // costs fewer write units, or if it would not fit in an item.
 func (s *Store) putCarriers(ctx context.Context, all []carrier) error {
+	all, err := s.putLight(ctx, all)
+	if err != nil || len(all) == 0 {
+		return err
+	}
 	byActivity := make(map[activity.ID][]carrier)
 	for _, c := range all {
 		byActivity[c.activity.ID] = append(byActivity[c.activity.ID], c)
@@ -94,7 +99,7 @@ func values(m map[table.Key]table.Item) []table.Item {
 
 // errNoBody says that the body of an item's activity is stored apart, and cannot be read.
 func errNoBody(id activity.ID) error {
-	return fmt.Errorf("a part of the body of activity %s is missing or damaged", id)
+	return fmt.Errorf("activity %s: %w", id, ledger.ErrNoBody)
 }
 
 func packBody(id activity.ID, body string) ([]table.Item, error) {

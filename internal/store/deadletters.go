@@ -250,7 +250,7 @@ func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []tab
 		if !f.Matches(l) {
 			continue
 		}
-		if bodyParts > 0 {
+		if bodyParts > 0 && l.Activity.Apart.Parts == 0 {
 			apart[l.Activity.ID] = bodyParts
 		}
 		ls = append(ls, l)

@@ -132,7 +132,7 @@ func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item)
 		if err := parkedPacking.unpack(it, &i); err != nil {
 			return nil, err
 		}
-		if i.Body > 0 {
+		if i.Body > 0 && i.Activity.Apart.Parts == 0 {
 			apart[i.Activity.ID] = i.Body
 		}
 		p := parking.Parked{

@@ -114,6 +114,8 @@ func (f Filter) Matches(l DeadLetter) bool {
 type Store interface {
 	// AddDeadLetters keeps dead letters. Repeating it is harmless.
 	AddDeadLetters(ctx context.Context, ls []DeadLetter) error
+	// KeepBody is ledger.Store's.
+	KeepBody(ctx context.Context, a activity.Activity, until time.Time) (activity.Apart, error)
 	// DeadLetters returns up to limit dead letters that f selects, after a cursor: day by
 	// day from f.Since on or, with a host, in the order of the host's index, which is day
 	// by day in each of its parts. A page may be shorter, even empty, and not be the

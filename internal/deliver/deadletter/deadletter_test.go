@@ -98,6 +98,10 @@ type shelf struct {
 
 func (y *shelf) AddDeadLetters(context.Context, []deadletter.DeadLetter) error { return nil }
 
+func (y *shelf) KeepBody(context.Context, activity.Activity, time.Time) (activity.Apart, error) {
+	return activity.Apart{}, nil
+}
+
 func (y *shelf) DeadLetters(_ context.Context, f deadletter.Filter, _ string, limit int) (ls []deadletter.DeadLetter, next string, err error) {
 	for _, l := range y.kept {
 		if f.Matches(l) && len(ls) < limit {

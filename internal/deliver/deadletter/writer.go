@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -14,7 +15,8 @@ import (
 )
 
 // Writer keeps each delivery that the engine gives up twice: as a dead letter in
-// the table, and as a message in the dead-letter queue.
+// the table, and as a message in the dead-letter queue. A large body is stored once for
+// both.
 //
 // The table comes first: Add is repeated after a crash, and a dead letter written
 // twice is one, where a message sent twice is two. The ledger says that the
@@ -28,6 +30,10 @@ type Writer struct {
 
 // Add implements deliver.DeadLetterWriter.
 func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
+	ds, err := u.light(ctx, ds)
+	if err != nil {
+		return err
+	}
 	dead := make([]DeadLetter, len(ds))
 	ms := make([]message.Addressed, len(ds))
 	for i, d := range ds {
@@ -51,6 +57,32 @@ func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
 	return errors.Join(errs...)
 }
 
+// light is ds with large bodies stored once, for the table and the queue alike. Small ones
+// are in both: the table's copy can be listed and is kept for longer than a queue keeps
+// anything, and the queue's is what its redrive sends and its alarm counts. To refer from
+// one to the other would cost a read, and save less than a kilobyte.
+func (u Writer) light(ctx context.Context, ds []deliver.Death) ([]deliver.Death, error) {
+	light, kept := slices.Clone(ds), make(map[activity.ID]activity.Apart)
+	for i, d := range ds {
+		a := &light[i].Activity
+		if until := u.forget(d); len(a.Body) >= deliver.LargeBody && a.Apart.Until.Before(until) {
+			if _, ok := kept[a.ID]; !ok {
+				var err error
+				if kept[a.ID], err = u.Store.KeepBody(ctx, *a, until); err != nil {
+					return nil, err
+				}
+			}
+			a.Apart = kept[a.ID]
+		}
+	}
+	return light, nil
+}
+
+// forget is when the dead letter of d is dropped.
+func (u Writer) forget(d deliver.Death) time.Time {
+	return d.Recipient.UpdatedAt.Add(min(u.Keep, Longest))
+}
+
 // deadLetter is d with the message that sends it anew. The generation of that
 // message is above the one that died, which marks it as revived, and its time
 // counts from the death on.
@@ -62,7 +94,7 @@ func (u Writer) deadLetter(d deliver.Death) DeadLetter {
 			Chunk: r.Chunk, Position: r.Position, Targets: []activity.Target{r.Target},
 			Generation: r.Generation + 1, Since: r.UpdatedAt, Revive: d.Revive,
 		},
-		Last: r, Reason: d.Reason, Died: r.UpdatedAt, Forget: r.UpdatedAt.Add(min(u.Keep, Longest)),
+		Last: r, Reason: d.Reason, Died: r.UpdatedAt, Forget: u.forget(d),
 	}
 }
 

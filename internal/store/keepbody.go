@@ -1,0 +1,98 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/engine/table"
+)
+
+// keptSlack is how long a body that is stored once outlives the time that was promised, and
+// half of it is so at least: a spot or dead letter that is sent anew by then still waits for
+// its queue, which holds a message for 14 days, and for its host, until it is given up.
+const keptSlack = 60 * 24 * time.Hour
+
+// KeepBody implements ledger.Store and deadletter.Store.
+func (s *Store) KeepBody(ctx context.Context, a activity.Activity, until time.Time) (activity.Apart, error) {
+	until = until.UTC().Truncate(time.Second) // what every table can tell apart
+	parts, err := packBody(a.ID, a.Body)
+	if err != nil {
+		return activity.Apart{}, err
+	}
+	keys := make([]table.Key, len(parts))
+	for i, p := range parts {
+		keys[i] = p.Key
+	}
+	found, err := s.t.Get(ctx, keys...)
+	if err != nil {
+		return activity.Apart{}, fmt.Errorf("look for the body of activity %s: %w", a.ID, err)
+	}
+	for _, p := range parts {
+		if it, ok := found[p.Key]; ok && !it.Expires.Before(until.Add(keptSlack/2)) && bytes.Equal(it.Data, p.Data) {
+			continue
+		}
+		p.Expires = until.Add(keptSlack)
+		// The condition keeps a part that another writer has stored for longer since the look.
+		err := s.t.Put(ctx, p, table.Cond{Absent: true, ExpiredBy: p.Expires})
+		if err != nil && !errors.Is(err, table.ErrConflict) {
+			return activity.Apart{}, fmt.Errorf("store the body of activity %s: %w", a.ID, err)
+		}
+	}
+	return activity.Apart{Parts: len(parts), Until: until}, nil
+}
+
+// Body implements ledger.Store.
+func (s *Store) Body(ctx context.Context, a activity.Activity) (string, error) {
+	bodies, err := s.bodies(ctx, map[activity.ID]int{a.ID: a.Apart.Parts})
+	if err != nil {
+		return "", err
+	}
+	body, ok := bodies[a.ID]
+	if !ok {
+		return "", errNoBody(a.ID)
+	}
+	return body, nil
+}
+
+// putLight writes items whose activity has a body that is stored once, and sees to it that
+// the body is kept for as long as they need it. It returns the other items. Who has such an
+// activity without its body has it from an item that the body was kept for, and so may
+// write another; keptSlack covers the difference.
+func (s *Store) putLight(ctx context.Context, all []carrier) (others []carrier, err error) {
+	if !slices.ContainsFunc(all, func(c carrier) bool { return c.activity.Apart.Parts > 0 }) {
+		return all, nil
+	}
+	latest := make(map[activity.ID]time.Time)
+	for _, c := range all {
+		if c.activity.Apart.Parts > 0 && c.activity.Body != "" && c.until.After(c.activity.Apart.Until) && c.until.After(latest[c.activity.ID]) {
+			latest[c.activity.ID] = c.until
+		}
+	}
+	items, kept := make(map[table.Key]table.Item), make(map[activity.ID]activity.Apart)
+	for _, c := range all {
+		a := c.activity
+		if a.Apart.Parts == 0 {
+			others = append(others, c)
+			continue
+		}
+		if until, ok := latest[a.ID]; ok && a.Body != "" {
+			if _, ok := kept[a.ID]; !ok {
+				if kept[a.ID], err = s.KeepBody(ctx, a, until); err != nil {
+					return nil, err
+				}
+			}
+			a.Apart = kept[a.ID]
+		}
+		it, err := c.pack(a.Light(), a.Apart.Parts)
+		if err != nil {
+			return nil, err
+		}
+		items[it.Key] = it
+	}
+	return others, s.t.PutAll(ctx, values(items))
+}
