@@ -50,9 +50,14 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 		}
 		// Ordered deliveries keep their spots until they are final, so the lot may be
 		// empty soon: look again before the next daily check.
-		return s.Sooner(r.Rules, r.Now().Add(r.Rules.CheckFirst), r.Now())
+		return s.Sooner(r.Rules, r.Now().Add(max(r.Rules.CheckFirst, endedLook)), r.Now())
 	})
 }
+
+// endedLook is when a server that is down is looked at again after ordered deliveries to it
+// were released because they are too old. What a queue that lags has not come to by then is
+// released once more, and the queue takes that for something new.
+const endedLook = time.Hour
 
 func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, r.ProbeTimeout)

@@ -8,6 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/world"
 )
@@ -116,5 +117,33 @@ func TestATrialThatIsAnsweredWithAnErrorIsRepeatedOnOtherInboxesOnly(t *testing.
 		if attempts > most || inboxes > 1 && attempts <= 15 {
 			t.Errorf("%d attempts in a day at %d inboxes that answer 500", attempts, inboxes)
 		}
+	}
+}
+
+// Found by the simulation: while a queue lagged, each look at a server that was down
+// released everything too old once more, every six minutes, which SQS takes for something
+// new. The queue grew faster than it was worked on: 83 receives of one post, in two hours.
+func TestWhatIsTooOldIsNotReleasedAgainAndAgainWhileItsQueueLags(t *testing.T) {
+	const n = 5
+	w := world.New(t, world.Options{})
+	w.Servers.Script("down.example", world.Down)
+	for range n {
+		a := w.Activity("Create")
+		a.OrderingKey = "actor"
+		w.Send(a, down)
+	}
+	w.Run(7*24*time.Hour-10*minut, minut)
+	for range 120 { // in which nobody works on the queue
+		if err := w.Checks.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Clock.Advance(minut)
+	}
+	released := 0
+	for some := w.Poll(queue.Ordered); some > 0; some = w.Poll(queue.Ordered) {
+		released += some
+	}
+	if released < n || released > 3*n {
+		t.Errorf("%d deliveries were released %d times in two hours", n, released)
 	}
 }
