@@ -99,6 +99,8 @@ type server struct {
 	peer                                      *sipherpeer.Peer
 	tries                                     map[int]int
 	asked, checks, faults, hidden, registered int
+	// checkedAt is when the last check of it began.
+	checkedAt time.Duration
 }
 
 func (s *server) serve(p *process, r request) (*http.Response, error) {

@@ -28,6 +28,8 @@ const (
 	// sipherCalls is how many calls more than others' a Sipher answer takes until it is
 	// recorded: what it changes of the follow and of the server.
 	sipherCalls = 5
+	// checkTakes is how long a check takes at most: 8 s for its answer, and its slow calls.
+	checkTakes = 15 * time.Second
 	// checkSlack is how late a check may be: the schedule runs each minute.
 	checkSlack = 3 * time.Minute
 )
@@ -136,6 +138,7 @@ func (v *server) discovered(p *process, r *http.Request) {
 		v.asked++
 		if strings.HasSuffix(actorOf(r.Context()), "/schedule") {
 			v.checks++
+			v.checkedAt = time.Since(p.began)
 			p.story.tell("%s checks %s", p.name(), v.Host)
 		}
 	}
@@ -168,8 +171,8 @@ func (v *server) faulted(p *process, checkable bool) {
 		v.hidden++
 		return
 	}
-	if !s.watchful() {
-		return
+	if !s.watchful() || v.checks > 0 && time.Since(s.began)-v.checkedAt < checkTakes {
+		return // a check that is due while it is under way is one check, and the next comes later
 	}
 	asked, checks, faults, hidden, registered := v.asked, v.checks, v.faults, v.hidden, v.registered
 	name := fmt.Sprintf("checks of %s after fault %d", v.Host, faults)
