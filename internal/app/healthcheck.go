@@ -48,6 +48,6 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 		Prober:    healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
 		Agenda:    &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, SetAside: aside.SetAside, Log: p.Log},
 		Protocols: protocols, Limits: ratelimit.Limiter{Store: s, Now: p.now()},
-		Rules: circuit, Log: p.Log, Meter: p.Metrics, Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
+		Rules: circuit, Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
 	}), nil
 }

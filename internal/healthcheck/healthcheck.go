@@ -52,7 +52,11 @@ type Returner interface {
 }
 
 // Meter counts for metrics.
-type Meter interface{ Counted(name string, n int) }
+type Meter interface {
+	Counted(name string, n int)
+	// Flush writes counts for statistics, at the end of a run, if there are any.
+	Flush(ctx context.Context)
+}
 
 // DefaultProbes is how many probes are under way at once.
 const DefaultProbes = 64
@@ -126,7 +130,8 @@ func New(c Config) *Runner {
 
 type unmetered struct{}
 
-func (unmetered) Counted(string, int) {}
+func (unmetered) Counted(string, int)   {}
+func (unmetered) Flush(context.Context) {}
 
 // Run does all steps that are due. It begins none in the last Config.Reserve before the
 // deadline of ctx; the next run goes on. A failure of one step does not keep others
@@ -168,6 +173,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		fail(r.servers(ctx, now))
 	})
 	wg.Wait()
+	r.Meter.Flush(ctx)
 	return errors.Join(errs...)
 }
 

@@ -44,6 +44,7 @@ func (r *Runner) revive(ctx context.Context, s circuit.State, ordered bool, sinc
 		}
 	}
 	if parked > 0 {
+		r.Meter.Counted("Revived", parked)
 		r.Log.InfoContext(ctx, "parked dead deliveries again, because their server is back", "server", s.Key, "parked", parked, "ordered", ordered)
 	}
 	if err != nil {

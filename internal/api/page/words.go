@@ -102,7 +102,7 @@ var done = map[string]string{
 // words say what counts are that are no states of recipients.
 var words = map[string]string{
 	"accepted": "accepted by the API", "attempts": "requests made", "duplicates": "calls that repeated a key",
-	"deduplicationFallbacks": "calls without a look at their key", "unrecorded": "activities without a record",
+	"deduplicationFallbacks": "calls without a look at their key", "unrecorded": "activities without a record", "revived": "dead, and parked again when the server was back",
 	"retrying": "retrying (each time)", "parked": "parked (each time)",
 }
 

@@ -28,9 +28,13 @@ const (
 	Unrecorded = "unrecorded"
 )
 
+// Revived are dead deliveries that were parked again by themselves, because their server is
+// back (REVIVE_WITHIN). Those that an operator retries are not among them.
+const Revived = "revived"
+
 // tallies names the counters of Metrics that statistics have, too.
 var tallies = map[string]string{
-	"Parked": string(activity.Parked), "Duplicates": Duplicates, "DeduplicationFallbacks": Fallbacks, "Unrecorded": Unrecorded,
+	"Parked": string(activity.Parked), "Duplicates": Duplicates, "DeduplicationFallbacks": Fallbacks, "Unrecorded": Unrecorded, "Revived": Revived,
 }
 
 // Tallied reports whether a counter of Metrics is counted in the Tally, too.

@@ -28,7 +28,7 @@ import (
 )
 
 // Names of the counters of this package. Other packages add their own: "Parked",
-// "Dead", "Released", "Probes", "Exhausted".
+// "Dead", "Released", "Revived", "Probes", "Exhausted".
 const (
 	Attempts  = "Attempts"  // requests made
 	Delivered = "Delivered" // recipients whose server answered 2xx

@@ -7,11 +7,12 @@ import (
 	"fedpost/internal/ledger/stats"
 )
 
-// calls are the counts of a Tally that are not of recipients, and their metrics.
+// calls are the counts of a Tally that are of no state of recipients, and their metrics.
 var calls = map[string]*prometheus.Desc{
 	stats.Duplicates: describe("fedpost_deduplication_hits_total", "Calls that were answered as duplicates."),
 	stats.Fallbacks:  describe("fedpost_deduplication_fallbacks_total", "Calls whose deduplication key could not be looked up."),
 	stats.Unrecorded: describe("fedpost_unrecorded_activities_total", "Activities that were accepted while the table was down."),
+	stats.Revived:    describe("fedpost_revived_total", "Dead deliveries that were parked again because their server is back (REVIVE_WITHIN)."),
 }
 
 var became = describe("fedpost_recipients_total",
