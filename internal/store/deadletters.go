@@ -260,7 +260,7 @@ func (s *Store) deadLetters(ctx context.Context, f deadletter.Filter, list []tab
 		return nil, err
 	}
 	for i, l := range ls {
-		if l.Activity.Body != "" || l.Damaged != nil {
+		if l.Activity.Body != "" || l.Activity.Apart.Parts > 0 || l.Damaged != nil {
 			continue
 		}
 		body, ok := bodies[l.Activity.ID]
