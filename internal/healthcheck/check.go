@@ -20,7 +20,7 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	if !mine {
 		return err
 	}
-	ended, _, err := r.endOverdue(ctx, s)
+	ended, ordered, err := r.endOverdue(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -48,15 +48,19 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 		if ended == 0 || after.Checks <= r.Rules.Checks {
 			return s // a check that came early would use up one of the quick ones
 		}
-		// Ordered deliveries keep their spots until they are final, so the lot may be
-		// empty soon: look again before the next daily check.
-		return s.Sooner(r.Rules, r.Now().Add(max(r.Rules.CheckFirst, endedLook)), r.Now())
+		wait := r.Rules.CheckFirst
+		if ordered > 0 {
+			// They keep their spots until they are final, so the lot may be empty soon.
+			wait = max(wait, endedLook)
+		}
+		return s.Sooner(r.Rules, r.Now().Add(wait), r.Now())
 	})
 }
 
-// endedLook is when a server that is down is looked at again after ordered deliveries to it
-// were released because they are too old. What a queue that lags has not come to by then is
-// released once more, and the queue takes that for something new.
+// endedLook is when a server that is down is looked at again, before the next daily check,
+// after ordered deliveries to it were released because they are too old. What a queue that
+// lags has not come to by then is released once more, and the queue takes that for something
+// new.
 const endedLook = time.Hour
 
 func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {
