@@ -41,8 +41,10 @@ var arns = func() map[queue.Name]string {
 }()
 
 // schedule runs the scheduled function in each minute in which it finds anything,
-// and every few hours in any case. What stays due although it was run is looked
-// at less and less often, up to hourly: that only spares the simulation work.
+// and every few hours in any case. What stays due although a run did not fail is looked
+// at less and less often, up to hourly: that only spares the simulation work. A run that
+// failed is made again in the next minute, as in production: else stories with failing
+// calls would wait for hours where nobody does.
 func (p *process) schedule() {
 	last, idle := time.Now(), 0
 	var before time.Time // what was due first before the last run
@@ -69,18 +71,18 @@ func (p *process) schedule() {
 		if due := p.engine.NextDue(); !before.Equal(due) {
 			before, idle = due, 0
 		}
-		run := func() {
+		run := func() error {
 			ctx, cancel := context.WithTimeout(as(context.Background(), p.spec.Name+"/schedule"), topology.HealthCheck.Timeout)
 			defer cancel()
-			_ = p.check(ctx) // what fails is logged, and done by a later run
+			return p.check(ctx)
 		}
 		if p.scenario.Overlap {
-			p.goes(run)
+			p.goes(func() { _ = run() }) // what fails is logged, and done by the next run, in a minute
 			continue
 		}
-		run()
-		if idle++; !before.Equal(p.engine.NextDue()) || before.After(p.now()) {
-			idle = 0 // what it found is done, or was not due yet
+		idle++
+		if err := run(); err != nil || !before.Equal(p.engine.NextDue()) || before.After(p.now()) {
+			idle = 0 // it failed, or what it found is done, or was not due yet
 		}
 	}
 }
