@@ -103,11 +103,11 @@ func (u *unit) meet(j *job) {
 	}
 }
 
-// spared reports whether an unordered target is attempted although the circuit of its host s
+// spared reports whether a target is attempted although the circuit of its host s
 // is open, because s works and the inbox has not failed.
 func (u *unit) spared(j *job, s circuit.State) bool {
 	_, whole := circuit.HostOf(s.Key)
-	return whole && !u.a.Ordered() && s.Works() && u.Hosts.State(circuit.InboxKey(j.target.Inbox)).Accepts(u.Now())
+	return whole && s.Works() && u.Hosts.State(circuit.InboxKey(j.target.Inbox)).Accepts(u.Now())
 }
 
 // wait decides that a target is parked under the key of s, whose server does not accept

@@ -73,7 +73,7 @@ func (u *unit) leaveGroup(ctx context.Context, wasOver bool) error {
 	switch {
 	case next[0].IsOverdue(u.Now()):
 		// The next delivery is overdue, so it is given up whatever its server does.
-	case s.Decision(u.Now()) == circuit.Wait:
+	case s.Decision(u.Now()) == circuit.Wait && !s.Works():
 		return nil // the next goes when the server is back
 	case u.Limiter != nil && s.Accepts(u.Now()) && s.Limited(u.Now()) > 0:
 		slot, due, err := u.turn(ctx, host)

@@ -7,6 +7,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/world"
 )
 
@@ -63,4 +64,103 @@ func TestWhoNamesPagesOfAServerAsInboxesKeepsItsUsersFromNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The circuit of a server may stay open for others that fail while one of its inboxes takes
+// what it gets. Each delivery that this inbox took made a check due at once, and each check
+// tried the ordered delivery to the inbox that fails: 96 times a day with 96 taken a day.
+func TestWhatAnInboxTakesHasNoOtherTriedEachTime(t *testing.T) {
+	const inbox, page = "https://victim.example/inbox", "https://victim.example/page"
+	w := world.New(t, world.Options{})
+	w.Send(w.Activity("Create"), inbox)
+	w.Run(time.Hour, time.Minute)
+	w.Servers.Script(page, world.Answers(500))
+	a := w.Activity("Create")
+	a.OrderingKey = "actor"
+	id := w.Send(a, page)
+	w.Run(4*time.Hour, 10*time.Second)
+	if s, err := circuit.Load(t.Context(), w.Store, circuit.HostKey("victim.example")); err != nil || !s.Works() {
+		t.Fatalf("this test shows nothing: %s, %v", world.Brief(s), err)
+	}
+	for d := range 8 {
+		took, had := posts(w, inbox), posts(w, page)
+		for range 24 * 4 {
+			w.Send(w.Activity("Create"), inbox)
+			w.Run(15*time.Minute, 15*time.Second)
+		}
+		if taken, tried := posts(w, inbox)-took, posts(w, page)-had; taken != 24*4 || tried > 3 || tried < 1 && d < 6 {
+			t.Errorf("%d deliveries were taken in day %d, and the other was tried %d times", taken, d, tried)
+		}
+	}
+	if tried := posts(w, page); tried > 25 {
+		t.Errorf("%d tries before the delivery to the other inbox was given up", tried)
+	}
+	w.Expect(id, map[string]activity.State{page: activity.Dead})
+}
+
+// Ordered deliveries to inboxes that work do not wait for the checks of a server whose
+// circuit another inbox keeps open, which come once a day in a long outage.
+func TestOrderedDeliveriesToInboxesOfAServerThatWorksWaitForNoOther(t *testing.T) {
+	const inbox, bob, page = "https://victim.example/inbox", "https://victim.example/users/bob/inbox", "https://victim.example/page"
+	for _, to := range []string{inbox, bob} {
+		t.Run(to, func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			w.Send(w.Activity("Create"), inbox)
+			w.Run(time.Hour, time.Minute)
+			ordered := func(key, to string) activity.ID {
+				a := w.Activity("Create")
+				a.OrderingKey = key
+				return w.Send(a, to)
+			}
+			w.Servers.Script(page, world.Answers(500))
+			ordered("stranger", page)
+			w.Run(time.Hour, 10*time.Second)
+			for range 24 * 3 {
+				w.Send(w.Activity("Create"), inbox)
+				w.Run(time.Hour, time.Minute)
+			}
+			if s, err := circuit.Load(t.Context(), w.Store, circuit.HostKey("victim.example")); err != nil || !s.Works() {
+				t.Fatalf("this test shows nothing: %s, %v", world.Brief(s), err)
+			}
+			first, second := ordered("actor", to), ordered("actor", to)
+			for range 4 {
+				w.Send(w.Activity("Create"), inbox)
+				w.Run(15*time.Minute, 15*time.Second)
+			}
+			w.Expect(first, map[string]activity.State{to: activity.Delivered})
+			w.Expect(second, map[string]activity.State{to: activity.Delivered})
+		})
+	}
+}
+
+// Ordered deliveries to an inbox that takes nothing, each with an ordering key of its own,
+// were tried 206 times in 200 of them: at least one at each check, and each delivery that
+// another inbox of the server took made a check due.
+func TestOrderedDeliveriesToAnInboxThatTakesNothingCostFewPostsWhileItsServerWorks(t *testing.T) {
+	const inbox, page = "https://victim.example/inbox", "https://victim.example/page"
+	w := world.New(t, world.Options{})
+	w.Send(w.Activity("Create"), inbox)
+	w.Run(time.Hour, time.Minute)
+	w.Servers.Script(page, world.Answers(500))
+	for n := range 200 {
+		a := w.Activity("Create")
+		a.OrderingKey = fmt.Sprint("stranger", n)
+		w.Send(a, page)
+		w.Run(3*time.Minute, 15*time.Second)
+		w.Send(w.Activity("Create"), inbox)
+		w.Run(3*time.Minute, 15*time.Second)
+	}
+	if tried := posts(w, page); tried > 30 {
+		t.Errorf("%d POSTs in 20 hours to an inbox that takes none", tried)
+	}
+}
+
+// posts counts what was sent to an inbox.
+func posts(w *world.World, inbox string) (n int) {
+	for _, r := range w.Servers.Got() {
+		if r.Inbox == inbox {
+			n++
+		}
+	}
+	return n
 }

@@ -78,10 +78,25 @@ func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parkin
 		}
 	}
 	after, err := u.Lot.Park(ctx, known, mark, ps)
-	if err == nil {
-		u.Hosts.Set(after)
+	if err != nil {
+		return err
 	}
-	return err
+	u.Hosts.Set(after)
+	return u.blame(ctx, known, u.jobOf(ps[0].Delivery.Position))
+}
+
+// blame opens the circuit of an inbox that has failed an ordered delivery while its server
+// works, so that others to this inbox, which have ordering keys of their own, are not tried.
+func (u *unit) blame(ctx context.Context, host circuit.State, j *job) error {
+	if _, whole := circuit.HostOf(host.Key); !whole || !u.a.Ordered() || !j.attempt || u.d.Trial || !host.Works() || !host.Blames(j.target.Inbox, j.out) {
+		return nil
+	}
+	if err := u.Hosts.Change(ctx, host.Key, func(s circuit.State) circuit.State { return s.InboxFault(u.Rules, u.Now()) }); err != nil {
+		return err
+	}
+	return u.Hosts.Change(ctx, circuit.InboxKey(j.target.Inbox), func(s circuit.State) circuit.State {
+		return s.Fault(u.Rules, j.out.Reason, j.out.Err, u.Now())
+	})
 }
 
 func (u *unit) jobOf(position int) *job {

@@ -66,6 +66,17 @@ func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
 // pages, would keep the server's users waiting until their deliveries are given up.
 func (s State) Works() bool { return s.AnswersProbes() && s.Took != "" && !s.Lapsed }
 
+// nextOfWorking is when a check comes that a success at now makes due. While the server works,
+// successes go on, and each check tries deliveries that have failed. So the next check waits
+// as long after the last one, which was at Since, as the outage was old then: there
+// are about ten such checks in the first day of an outage, and then the daily ones.
+func (s State) nextOfWorking(now time.Time) time.Time {
+	if at := s.Since.Add(s.Since.Sub(s.DownSince)); s.Works() && at.After(now) {
+		return at
+	}
+	return now
+}
+
 // Blames reports whether a failure is the fault of its inbox rather than of the server: it
 // is for a reason that is not the host's own, and another inbox accepted a delivery last and
 // has failed none since.

@@ -38,10 +38,11 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 			s.Lapsed = true
 			s = s.kept(r, now)
 		}
-		// These attempts were under way when the circuit opened. A success makes a
-		// check due, and does not close the circuit.
+		// A success makes a check due, and does not close the circuit. The attempts were
+		// under way when the circuit opened, unless the server works.
 		if o.Successes > 0 {
-			return s.took(o.Took).Sooner(r, now, now)
+			at := s.nextOfWorking(now)
+			return s.took(o.Took).Sooner(r, at, now)
 		}
 	}
 	return s

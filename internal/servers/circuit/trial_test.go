@@ -178,6 +178,21 @@ func TestAServerWorksWhileTheInboxThatAcceptedLastFailsNothing(t *testing.T) {
 	if again := lapsed.Observe(rules, Observation{}.Add(inbox, ok()), now); !again.Works() || !again.CheckAt.Equal(now) {
 		t.Errorf("after another success: %+v", again)
 	}
+	for _, age := range []time.Duration{time.Minute, time.Hour, 5 * time.Hour} {
+		s := s
+		s.Since, s.CheckAt = s.DownSince.Add(age), s.DownSince.Add(30*time.Hour)
+		next := s.DownSince.Add(2 * age)
+		if got := s.Observe(rules, Observation{}.Add(inbox, ok()), s.Since.Add(time.Second)); !got.CheckAt.Equal(next) {
+			t.Errorf("a success after a check at the age of %s makes a check due at %s", age, got.CheckAt.Sub(s.DownSince))
+		}
+		if late := next.Add(time.Hour); !s.Observe(rules, Observation{}.Add(inbox, ok()), late).CheckAt.Equal(late) {
+			t.Errorf("a success an hour after twice the age of %s makes no check due at once", age)
+		}
+		s.CheckAt = s.Since.Add(2 * time.Second)
+		if got := s.Observe(rules, Observation{}.Add(inbox, ok()), s.Since.Add(time.Second)); !got.CheckAt.Equal(s.CheckAt) {
+			t.Error("a success puts a check off")
+		}
+	}
 	onTrial := s.CheckPassed(rules, now).TrialSent(rules, inbox, false, Sweep{}, now)
 	if s := onTrial.TrialFailed(rules, "", "answered 500", now); !s.Lapsed {
 		t.Errorf("after a failed trial: %+v", s)
