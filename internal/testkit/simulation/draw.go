@@ -252,6 +252,9 @@ func (d *drawing) busy() {
 	}
 }
 
+// mostText leaves room for the rest of an activity, which may have 256 KiB.
+const mostText = 240 << 10
+
 // text of any characters that JSON can carry.
 func (d *drawing) text() string {
 	if !d.has["text"] || d.is(0.7) {
@@ -263,7 +266,8 @@ func (d *drawing) text() string {
 		b.WriteString(pick(d.chances, odd...))
 	}
 	if d.is(0.1) {
-		return strings.Repeat(b.String(), 1+d.IntN(4000))
+		times := 1 + d.IntN(4000)
+		return strings.Repeat(b.String(), min(times, mostText/len(quoted(b.String()))))
 	}
 	return b.String()
 }
