@@ -73,7 +73,7 @@ func (n *journal) write() {
 	}
 	notes := make([]ledger.Note, 0, len(waiting))
 	for u, rs := range waiting {
-		notes = append(notes, ledger.Note{Unit: u.unit(), Recipients: rs, Forget: u.known.Record.Forget})
+		notes = append(notes, ledger.Note{Unit: u.id, Recipients: rs, Forget: u.known.Record.Forget})
 	}
 	err := n.v.repeated(n.ctx, func() error { return n.v.Ledger.Note(n.ctx, n.name, n.written, notes) })
 	if err != nil {

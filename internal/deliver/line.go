@@ -53,12 +53,12 @@ func (u *unit) mayRetry() (ok bool, turn time.Time) {
 	}
 	of := share{queue: u.from, retries: true}
 	joined := s.taken[of] != nil && s.taken[of].invocations[u.invocation]
-	if (joined || l.mayGo(u.unit(), now)) && s.enter(u.invocation, of, most, "") {
-		delete(l.wait, u.unit())
+	if (joined || l.mayGo(u.id, now)) && s.enter(u.invocation, of, most, "") {
+		delete(l.wait, u.id)
 		return true, turn
 	}
 	perTick := most * queue.MaxBatch * int(tick) / int(u.Limits.Attempt+tick)
-	return false, l.turnOf(u.unit(), max(1, perTick), now)
+	return false, l.turnOf(u.id, max(1, perTick), now)
 }
 
 // mayGo reports whether a retry need not wait for others whose turn came before. Those of two

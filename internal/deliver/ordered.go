@@ -47,7 +47,7 @@ func (u *unit) leaveGroup(ctx context.Context, wasOver bool) error {
 	host := u.d.Targets[0].Host()
 	key, group := circuit.HostKey(host), message.GroupOf(u.a, host)
 	spots := []parking.Spot{{
-		Key: key, Unit: u.unit(), Group: group, Sequence: u.a.Sequence,
+		Key: key, Unit: u.id, Group: group, Sequence: u.a.Sequence,
 	}}
 	taken := true
 	if wasOver {

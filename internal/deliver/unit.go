@@ -20,6 +20,8 @@ import (
 // unit is a delivery message being worked on: a chunk of targets, or one.
 type unit struct {
 	*invocation
+	// id never changes: the journal reads it whenever its timer fires.
+	id    message.Unit
 	m     queue.Received
 	a     activity.Activity
 	d     message.Delivery
@@ -79,8 +81,6 @@ func (j *job) tries() int { return j.attempts + j.unsent }
 // single reports whether the unit is one target by itself.
 func (u *unit) single() bool { return u.d.Position != message.Whole }
 
-func (u *unit) unit() message.Unit { return u.d.Unit(u.a.ID) }
-
 // one is the delivery message of a single target.
 func (u *unit) one(j *job, generation int) message.Delivery {
 	return message.Delivery{
@@ -132,9 +132,9 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		f, err := v.reject(ctx, m, "protocol", fmt.Errorf("protocol %q is not configured", a.Protocol))
 		return nil, f, err
 	}
-	u := &unit{invocation: v, m: m, a: a, d: d, route: p.Delivery}
+	u := &unit{invocation: v, id: d.Unit(a.ID), m: m, a: a, d: d, route: p.Delivery}
 	var err error
-	if u.known, err = v.Ledger.Inspect(ctx, u.unit()); err != nil {
+	if u.known, err = v.Ledger.Inspect(ctx, u.id); err != nil {
 		return nil, disposition{}, err
 	}
 	if err := u.load(ctx); err != nil {
@@ -217,7 +217,7 @@ func (u *unit) needsClaim() bool {
 // inspected. It returns false if the message's disposition is decided.
 func (u *unit) hold(ctx context.Context) (disposition, bool, error) {
 	u.known.Journal = u.journal.name
-	claim, err := u.Ledger.Claim(ctx, u.unit(), u.known, u.owner(), u.lease())
+	claim, err := u.Ledger.Claim(ctx, u.id, u.known, u.owner(), u.lease())
 	switch {
 	case errors.Is(err, ledger.ErrStale):
 		return done, false, u.leave(ctx, true)
