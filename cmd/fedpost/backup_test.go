@@ -25,9 +25,14 @@ import (
 // alone runs a command that talks to no server.
 func alone(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	return logging(t, &bytes.Buffer{}, slog.DiscardHandler, args...)
+}
+
+// logging runs a command that talks to no server and prints to out.
+func logging(t *testing.T, out *bytes.Buffer, log slog.Handler, args ...string) (string, error) {
+	t.Helper()
 	var c commands
-	var out bytes.Buffer
-	p, err := parser(&c, screen{w: &out}, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
+	p, err := parser(&c, screen{w: out}, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +41,7 @@ func alone(t *testing.T, args ...string) (string, error) {
 		return "", err
 	}
 	k.BindTo(t.Context(), (*context.Context)(nil))
-	err = k.Run(slog.New(slog.DiscardHandler))
+	err = k.Run(slog.New(log))
 	return out.String(), err
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -12,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
 
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/move"
@@ -38,18 +35,8 @@ const passphraseText = "correct horse battery staple"
 // the lowest level included.
 func telling(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	var c commands
 	var out bytes.Buffer
-	p, err := parser(&c, screen{w: &out}, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := p.Parse(args)
-	if err != nil {
-		return "", err
-	}
-	k.BindTo(t.Context(), (*context.Context)(nil))
-	err = k.Run(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	_, err := logging(t, &out, slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}), args...)
 	if err != nil {
 		out.WriteString(err.Error())
 	}

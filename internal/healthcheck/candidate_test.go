@@ -8,6 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/world"
 )
 
@@ -87,4 +88,117 @@ func TestAnInboxBehindManyDeliveriesToAnotherIsFound(t *testing.T) {
 	w.Servers.Script(fine, world.Answers(202))
 	w.Run(2*time.Hour, 10*time.Second)
 	w.Expect(id, map[string]activity.State{fine: activity.Delivered})
+}
+
+func TestATrialThatFailsOnABrokenInboxIsTriedOnAnother(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const bad, good = "https://mixed.example/a-bad", "https://mixed.example/good"
+	w.Servers.Script("mixed.example", world.Down)
+	var ids []activity.ID
+	for range 4 {
+		ids = append(ids, w.Send(w.Activity("Create"), bad))
+	}
+	ids = append(ids, w.Send(w.Activity("Create"), good))
+	w.Run(3*minut, time.Second)
+	w.Servers.Script("mixed.example", nil)
+	w.Servers.Script(bad, world.Answers(500))
+	w.Run(15*minut, time.Second)
+	w.Expect(ids[4], map[string]activity.State{good: activity.Delivered})
+	if s := state(t, w, circuit.HostKey("mixed.example")); !s.Accepts(w.Clock.Now()) {
+		t.Errorf("the host is held back by one inbox: %s", world.Brief(s))
+	}
+}
+
+// Found by the simulation: an inbox that resets connections was
+// first in line at every check, and held its whole server until it was given up.
+func TestAnInboxThatBreaksConnectionsHoldsItsServerForOneCheckOnly(t *testing.T) {
+	for name, ordering := range map[string]string{"ordered": "actor", "unordered": ""} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			w.Servers.Script("https://a.example/broken", world.Down)
+			a := w.Activity("Create")
+			a.OrderingKey = ordering
+			w.Send(a, "https://a.example/broken")
+			w.Run(2*time.Minute, time.Second)
+			fine := w.Send(w.Activity("Create"), "https://a.example/fine")
+			w.Run(2*time.Hour, time.Minute)
+			w.Expect(fine, map[string]activity.State{"https://a.example/fine": activity.Delivered})
+		})
+	}
+}
+
+// Found by the simulation: when an inbox had used up the quick checks, a delivery to
+// another inbox of the server waited for the daily check.
+func TestADeliveryToAnotherInboxBringsTheDailyCheckForward(t *testing.T) {
+	w := world.New(t, world.Options{})
+	w.Servers.Script("https://a.example/broken", world.Down)
+	w.Send(w.Activity("Create"), "https://a.example/broken")
+	w.Run(4*time.Hour, minut)
+	key := circuit.HostKey("a.example")
+	if s := state(t, w, key); s.CheckAt.Sub(w.Now()) < 12*time.Hour {
+		t.Fatalf("the checks are not daily yet: %s", world.Brief(s))
+	}
+	fine := w.Send(w.Activity("Create"), "https://a.example/fine")
+	w.Run(10*minut, time.Second)
+	w.Expect(fine, map[string]activity.State{"https://a.example/fine": activity.Delivered})
+}
+
+// Found by the simulation: one inbox answered 500 and another reset connections, which
+// ended each check before an inbox that takes everything had its trial.
+func TestATrialThatIsResetIsTriedOnAnotherInbox(t *testing.T) {
+	for n := range 8 { // who comes first in the lot depends on the activities' ids
+		w := world.New(t, world.Options{})
+		w.Clock.Advance(time.Duration(n) * 37 * time.Second)
+		w.Servers.Script("https://a.example/reset", func(world.Request, int) outcome.Outcome {
+			return outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnReset, Err: "connection reset"}
+		})
+		w.Servers.Script("https://a.example/500", world.Answers(500))
+		w.Send(w.Activity("Create"), "https://a.example/reset")
+		w.Run(4*time.Hour, minut)
+		w.Send(w.Activity("Create"), "https://a.example/500")
+		fine := w.Send(w.Activity("Create"), "https://a.example/fine")
+		w.Run(15*minut, time.Second)
+		w.Expect(fine, map[string]activity.State{"https://a.example/fine": activity.Delivered})
+	}
+}
+
+// Found by the simulation: while one inbox holds its server, another with a circuit of its
+// own had no trial until the first was given up.
+func TestAnInboxThatIsWellIsFoundWhileAnotherHoldsTheServer(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const sick, broken = "https://a.example/sick", "https://a.example/broken"
+	w.Servers.Script(sick, world.Answers(500))
+	ids := []activity.ID{}
+	for range 4 {
+		w.Send(w.Activity("Create"), "https://a.example/inbox")
+		ids = append(ids, w.Send(w.Activity("Create"), sick))
+	}
+	w.Run(time.Hour, time.Second)
+	if s := state(t, w, circuit.InboxKey(sick)); !s.Parked {
+		t.Fatalf("the inbox has no circuit of its own: %s", world.Brief(s))
+	}
+	w.Servers.Script(broken, world.Down)
+	w.Send(w.Activity("Create"), broken)
+	w.Run(24*time.Hour, minut)
+	w.Servers.Script(sick, nil)
+	w.Run(2*24*time.Hour+2*time.Hour, minut)
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{sick: activity.Delivered})
+	}
+}
+
+// TestManyInboxesThatTakeNothingBringFewChecksForward: a server that answers probes and
+// takes nothing at any of 400 inboxes still costs few requests.
+func TestManyInboxesThatTakeNothingBringFewChecksForward(t *testing.T) {
+	w := world.New(t, world.Options{})
+	for n := range 400 {
+		w.Servers.Script(fmt.Sprint("https://a.example/", n), world.Down)
+	}
+	for n := range 400 {
+		w.Send(w.Activity("Create"), fmt.Sprint("https://a.example/", n))
+		w.Run(2*minut, minut)
+	}
+	if got := len(w.Servers.Got()); got > 30 {
+		t.Errorf("%d requests to inboxes in %s", got, w.Now().Sub(world.Start))
+	}
 }
