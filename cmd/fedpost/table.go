@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // gap is between two columns.
@@ -53,9 +52,9 @@ func gridOf(header []string, rows [][]string) *grid {
 	n := len(header)
 	g := &grid{header, make([]int, n), make([]bool, n), make([]bool, n), make([]bool, n)}
 	for i, name := range header {
-		g.width[i], g.empty[i] = utf8.RuneCountInString(name), true
+		g.width[i], g.empty[i] = columns(name), true
 		for _, row := range rows {
-			g.width[i] = max(g.width[i], utf8.RuneCountInString(row[i]))
+			g.width[i] = max(g.width[i], columns(plain(row[i])))
 			g.empty[i] = g.empty[i] && row[i] == ""
 		}
 	}
@@ -108,7 +107,7 @@ func (g *grid) line(b *strings.Builder, row []string, style func(column, cell st
 			line.WriteString(style(g.header[i], cell))
 			spaces = 0
 		}
-		spaces += g.width[i] - utf8.RuneCountInString(cell) + len(gap)
+		spaces += g.width[i] - columns(cell) + len(gap)
 	}
 	b.WriteString(line.String() + "\n")
 }
@@ -119,7 +118,7 @@ func facts(out io.Writer, pairs ...string) error {
 	widest := 0
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			widest = max(widest, utf8.RuneCountInString(pairs[i]))
+			widest = max(widest, columns(pairs[i]))
 		}
 	}
 	var b strings.Builder
@@ -132,7 +131,7 @@ func facts(out io.Writer, pairs ...string) error {
 		if name == "phase" {
 			style = styleOf(value)
 		}
-		fmt.Fprintf(&b, "%-*s%s%s\n", widest, name, gap, s.styled(style, value))
+		fmt.Fprintf(&b, "%s%s%s\n", padded(name, widest), gap, s.styled(style, value))
 	}
 	_, err := io.WriteString(s.under(out), b.String())
 	return err

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	"fedpost/internal/api/client"
 	"fedpost/internal/api/contract"
@@ -86,6 +85,7 @@ func TestWatchNamesNoEmptyReason(t *testing.T) {
 // stranger steers the terminal.
 func TestTheViewFitsEverySize(t *testing.T) {
 	g := busy()
+	g.stats.Unhealthy[0].Why = strings.Repeat("答えがない e\u0301 🦀 ", 9)
 	g.trouble = errors.New("no answer from fedpost at " + strings.Repeat("http://127.0.0.1:8080 ", 20))
 	for width := 1; width < 140; width++ {
 		for _, height := range []int{1, 5, 24, 60} {
@@ -94,7 +94,7 @@ func TestTheViewFitsEverySize(t *testing.T) {
 				t.Fatalf("%d lines on %d", len(lines), height)
 			}
 			for _, line := range lines {
-				if utf8.RuneCountInString(line) > width || strings.Contains(line, "\x1b") {
+				if columns(line) > width || strings.Contains(line, "\x1b") {
 					t.Fatalf("at %d columns there is %q", width, line)
 				}
 			}

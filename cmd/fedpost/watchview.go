@@ -85,7 +85,7 @@ func (v *view) text(width int) string {
 	var b strings.Builder
 	s := screen{w: &b, width: width, colour: v.colour}
 	g, at := v.last, when(v.last.stats.At)
-	b.WriteString(s.styled(bold, cut(fmt.Sprintf("%-*s%s", max(len(at), width-len(at)), cut(v.title, max(0, width-len(at)-1)), at), width)) + "\n")
+	b.WriteString(s.styled(bold, cut(padded(cut(v.title, max(0, width-len(at)-1)), max(len(at), width-len(at)))+at, width)) + "\n")
 	if g.trouble != nil {
 		b.WriteString(s.styled(red, cut(g.trouble.Error(), width)) + "\n")
 	}
@@ -165,16 +165,4 @@ func bars(numbers []int, width int) string {
 		}
 	}
 	return strings.TrimRight(b.String(), " ")
-}
-
-// cut is a text of one line with at most width characters.
-func cut(text string, width int) string {
-	r := []rune(plain(text))
-	if len(r) <= width {
-		return string(r)
-	}
-	if width < 1 {
-		return ""
-	}
-	return string(r[:width-1]) + "…"
 }

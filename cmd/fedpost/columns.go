@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+)
+
+// columns is how many columns of a terminal a text takes.
+func columns(text string) int {
+	n := 0
+	for _, r := range text {
+		n += columnsOf(r)
+	}
+	return n
+}
+
+// jamo are the medial and final letters of a Hangul syllable, which a terminal draws over
+// the initial one.
+var jamo = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x1160, Hi: 0x11ff, Stride: 1}, {Lo: 0xd7b0, Hi: 0xd7ff, Stride: 1}}}
+
+// columnsOf counts a character as wcwidth does, by which terminals and tmux go: two columns
+// if it is wide (Unicode Standard Annex #11), none if it combines with the one before.
+func columnsOf(r rune) int {
+	if unicode.In(r, unicode.Mn, unicode.Me, jamo) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// padded is a text with spaces behind it, up to a number of columns.
+func padded(text string, to int) string {
+	return text + strings.Repeat(" ", max(0, to-columns(text)))
+}
+
+// cut is a text of one line that takes at most so many columns.
+func cut(text string, most int) string {
+	text = plain(text)
+	if columns(text) <= most {
+		return text
+	}
+	if most < 1 {
+		return ""
+	}
+	n := 0
+	for i, r := range text {
+		if n += columnsOf(r); n > most-1 { // one is for the mark
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
