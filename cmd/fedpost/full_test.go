@@ -6,11 +6,14 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"fedpost/internal/app/local"
 )
 
 // small mounts a file system of 24 megabytes, which only root may.
@@ -62,7 +65,10 @@ func TestAFullDiskIsSaidAndLeftBehind(tt *testing.T) {
 	}
 	operator := t.browser()
 	operator.signIn(token)
-	operator.see("/", says)
+	for _, page := range []string{"/", "/servers", "/dead", "/activities", "/keys", "/webhooks", "/events"} {
+		operator.see(page, says)
+	}
+	t.fails(says, "servers", "pause", "a.example")
 	if _, err := t.try("send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/inbox", "--delay", "2d"); err == nil {
 		t.Error("an activity was accepted")
 	}
@@ -82,6 +88,73 @@ func TestAFullDiskIsSaidAndLeftBehind(tt *testing.T) {
 		t.Error("the page still says it")
 	}
 	t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/inbox", "--delay", "2d"}, "queued")
+}
+
+// TestAFileSystemThatBecomesReadOnlyIsSaid: ext4 does so by itself after an error of its disk,
+// and SQLite says "disk I/O error".
+func TestAFileSystemThatBecomesReadOnlyIsSaid(tt *testing.T) {
+	folder, fail := failing(tt)
+	tt.Setenv("FEDPOST_API_TOKEN", token)
+	f, err := start(tt.Context(), folder, local.Place{Listen: "127.0.0.1:0"}, true, func(s *settings) { s.every = time.Second }, quiet)
+	if err != nil {
+		tt.Fatal(err)
+	}
+	t := terminal{tt, f.server.URL}
+	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+	fail()
+	const says = "the data folder is read-only"
+	t.turns("GET /healthz", func() bool {
+		status, body := t.get("/healthz", "")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, says)
+	})
+	operator := t.browser()
+	operator.signIn(token)
+	operator.see("/", says)
+	operator.see("/servers", says)
+	t.fails(says, "servers", "pause", "a.example")
+	t.fails(says, "send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/inbox", "--delay", "2d")
+	t.run([]string{"keys", "list"}, keyID)
+	if err := f.stop(nil, 10*time.Second); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("the counts of today cannot be kept, which the end has to say: %v", err)
+	}
+}
+
+// failing mounts an ext4 of 16 megabytes, which only root may, and returns what makes it
+// read-only as an error of its disk does.
+func failing(t *testing.T) (folder string, fail func()) {
+	t.Helper()
+	folder = t.TempDir()
+	image := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, 16<<20); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"mkfs.ext4", "-q", "-F", image}, {"mount", "-o", "loop,errors=remount-ro", image, folder}} {
+		if said, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("a file system of its own takes root, e2fsprogs and a loop device: %s: %v %s", args[0], err, said)
+		}
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(folder, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	device, err := exec.Command("findmnt", "-n", "-o", "SOURCE", folder).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(strings.TrimSpace(string(device))), "trigger_fs_error")
+	if _, err := os.Stat(trigger); err != nil {
+		t.Skip("this kernel fails no file system on request:", err)
+	}
+	return folder, func() {
+		t.Helper()
+		if err := os.WriteFile(trigger, []byte("1"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // turns waits until something is so, for as long as the test may take. /healthz repeats its

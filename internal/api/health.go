@@ -90,14 +90,22 @@ func oneFile() error {
 
 // unwritable says why nothing can be written, and what to do.
 func unwritable(err error) string {
-	const begin = "Records cannot be written, so nothing is accepted: "
+	const begin = "Records cannot be written, so nothing is accepted"
+	if why := remedy(err); why != "" {
+		return begin + ": " + why
+	}
+	return begin + ". The log has the cause under the request id: a full disk, a missing permission, or a table that cannot be reached."
+}
+
+// remedy names a cause that operators can mend, and what to do; "": it is none of those.
+func remedy(err error) string {
 	switch {
 	case errors.Is(err, table.ErrDiskFull):
-		return begin + "the disk is full. Make room; fedpost goes on by itself."
+		return "the disk is full. Make room; fedpost goes on by itself."
 	case errors.Is(err, table.ErrReadOnly):
-		return begin + "the data folder is read-only. Make it writable; fedpost goes on by itself."
+		return "the data folder is read-only, as after an error of its disk. Make it writable; fedpost goes on by itself."
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return begin + "too many files are open. It goes on by itself when connections close; allow the process more (LimitNOFILE, ulimit -n) if it comes back."
+		return "too many files are open. It goes on by itself when connections close; allow the process more (LimitNOFILE, ulimit -n) if it comes back."
 	}
-	return "Records cannot be written, so nothing is accepted. The log has the cause under the request id: a full disk, a missing permission, or a table that cannot be reached."
+	return ""
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"fedpost/internal/api"
+	"fedpost/internal/api/contract"
 	"fedpost/internal/engine/table"
 )
 
@@ -42,6 +44,33 @@ func TestHealthNamesWhatTheOperatorCanMend(t *testing.T) {
 		res := w.do("GET", "/healthz", "")
 		if res.Status != status || !strings.Contains(res.Body, c.says) || strings.Contains(res.Body, "secret host") {
 			t.Errorf("with %v, %v: %d %s", c.files, c.write, res.Status, res.Body)
+		}
+	}
+}
+
+// TestACauseThatOperatorsCanMendIsToldWithEveryFailure, because "try again" is no advice while
+// the disk is full.
+func TestACauseThatOperatorsCanMendIsToldWithEveryFailure(t *testing.T) {
+	down := contract.NewProblem(http.StatusServiceUnavailable, "The records cannot be reached. Try again.")
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(fmt.Errorf("put: %w", table.ErrDiskFull)), "Try again. The cause: the disk is full. Make room; fedpost goes on by itself."},
+		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(fmt.Errorf("put: %w", table.ErrReadOnly)), "The cause: the data folder is read-only"},
+		{fmt.Errorf("put: %w", table.ErrDiskFull), "The cause: the disk is full."},
+		{contract.NewProblem(http.StatusServiceUnavailable, "Sorry: the disk is full. Make room; fedpost goes on by itself.").Because(table.ErrDiskFull), "Sorry: the disk is full. Make room; fedpost goes on by itself.\""},
+		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(errors.New("secret host")), "Try again.\""},
+		{contract.NewProblem(http.StatusConflict, "Not now.").Because(table.ErrDiskFull), "Not now.\""},
+	} {
+		was := c.err.Error()
+		res := httptest.NewRecorder()
+		api.Fail(res, httptest.NewRequest("GET", "/", nil), c.err)
+		if body := res.Body.String(); !strings.Contains(body, c.says) || strings.Contains(body, "secret host") {
+			t.Errorf("%v: %s", c.err, body)
+		}
+		if c.err.Error() != was {
+			t.Errorf("%s is %s now: a problem may be shared between requests", was, c.err)
 		}
 	}
 }

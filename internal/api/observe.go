@@ -29,9 +29,15 @@ func requestOf(ctx context.Context) *request {
 	return r
 }
 
-// Fail answers r with err as a problem; see contract.ProblemOf.
+// Fail answers r with err as a problem; see contract.ProblemOf. A cause that operators can
+// mend is told to everybody, as /healthz tells it: to try again is no advice then.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := contract.ProblemOf(err)
+	if why := remedy(p.Cause); why != "" && p.Status >= http.StatusInternalServerError && !strings.Contains(p.Detail, why) {
+		own := *p
+		own.Detail += " The cause: " + why
+		p = &own
+	}
 	known := requestOf(r.Context())
 	if known != nil {
 		known.cause = p.Cause

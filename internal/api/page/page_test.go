@@ -247,6 +247,28 @@ func TestAnOutageOfTheTableIsTheFirstThingToBeSaid(t *testing.T) {
 	v.says(v.get("/"), 200, "<title>1 problem", "Act:</strong> The records cannot be reached")
 }
 
+// TestEveryPageSaysThatNothingCanBeWritten: what a page shows would pass for a fedpost at
+// work, with retries that are due now.
+func TestEveryPageSaysThatNothingCanBeWritten(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	const says = "fedpost stands still.</strong> The records cannot be reached"
+	for _, path := range []string{"/servers", "/servers/mastodon.down.example", "/servers/mastodon.down.example/block", "/dead", "/activities", "/events", "/keys", "/keys/new", "/webhooks", "/activities/none"} {
+		if p := v.get(path); strings.Contains(p.text, says) {
+			t.Errorf("%s says it of a fedpost that works", path)
+		}
+		s.api.set("/healthz", http.StatusServiceUnavailable)
+		if p := v.get(path); strings.Count(p.text, says) != 1 {
+			t.Errorf("%s does not say it", path)
+		}
+		s.api.set("/healthz", contract.Health{Status: "ok"})
+	}
+	s.api.set("/healthz", http.StatusServiceUnavailable)
+	if p := v.get("/"); strings.Contains(p.text, says) {
+		t.Error("the overview says it twice")
+	}
+}
+
 func TestServersAreListedByTheirState(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()

@@ -37,7 +37,8 @@ type view struct {
 
 	// Set by render.
 	Inside, SignedIn bool
-	Reads            bool // the visitor may change nothing, so the page offers nothing to do
+	Stopped          string // why nothing can be written
+	Reads            bool   // the visitor may change nothing, so the page offers nothing to do
 	Form, Of         string
 	At               time.Time
 }

@@ -106,7 +106,20 @@ func (v *visit) get(path string, query url.Values, out any) error {
 func (v *visit) show(status int, name string, shown view) {
 	_, _, shown.SignedIn = v.page.signedIn(v.r)
 	shown.Inside, shown.Form, shown.Reads = true, v.form, v.reads
+	if name != "overview" && status < http.StatusInternalServerError {
+		shown.Stopped = v.stopped()
+	}
 	v.page.render(v.w, v.r, status, name, shown)
+}
+
+// stopped says why nothing can be written, so that no page passes for one of a fedpost that
+// works; "": it can, or it is not known. The overview has it among its problems, and a
+// failure its cause.
+func (v *visit) stopped() string {
+	if p, ok := problemOf(v.get("/healthz", nil, &contract.Health{})); ok && p.Status == http.StatusServiceUnavailable {
+		return p.Detail
+	}
+	return ""
 }
 
 // back goes on to a page after an action; done names what was done (see done.go).

@@ -58,7 +58,7 @@ func (e *Engine) open(path string) error {
 	if err != nil {
 		return errors.Join(err, main.close())
 	}
-	e.writer = newWriter(main)
+	e.writer = newWriter(main, path)
 	if path == Memory {
 		return nil
 	}

@@ -2,8 +2,15 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
@@ -34,7 +41,7 @@ func TestADiskThatIsFullIsNamedAndLeftBehind(t *testing.T) {
 				if err := e.writer.session.script(text); err != nil {
 					t.Fatal(err)
 				}
-				e.writer = newWriter(e.writer.session)
+				e.writer = newWriter(e.writer.session, path)
 			}
 			pragma(c.begin)
 			large := queue.Message{Body: strings.Repeat("x", 200_000)}
@@ -58,5 +65,51 @@ func TestADiskThatIsFullIsNamedAndLeftBehind(t *testing.T) {
 				t.Errorf("%+v, %v", f, err)
 			}
 		})
+	}
+}
+
+// coded is an error of SQLite.
+type coded int
+
+func (c coded) Error() string { return fmt.Sprintf("code %d", int(c)) }
+func (c coded) Code() int     { return int(c) }
+
+// TestAnErrorOfInputOrOutputIsNamedByItsCause: SQLite answers SQLITE_IOERR_WRITE where a file
+// system has become read-only below it, as after an error of its disk.
+func TestAnErrorOfInputOrOutputIsNamedByItsCause(t *testing.T) {
+	refused := func(e syscall.Errno) error { return &fs.PathError{Op: "open", Path: "probe", Err: e} }
+	for _, c := range []struct {
+		code  coded
+		tried error
+		want  error
+	}{
+		{sqlite3.SQLITE_IOERR_WRITE, refused(syscall.EROFS), table.ErrReadOnly},
+		{sqlite3.SQLITE_CANTOPEN, refused(syscall.EROFS), table.ErrReadOnly},
+		{sqlite3.SQLITE_IOERR_SHMSIZE, refused(syscall.ENOSPC), table.ErrDiskFull},
+		{sqlite3.SQLITE_IOERR_WRITE, refused(syscall.EDQUOT), table.ErrDiskFull},
+		{sqlite3.SQLITE_IOERR_WRITE, refused(syscall.EIO), nil},
+		{sqlite3.SQLITE_IOERR_WRITE, nil, nil},
+		{sqlite3.SQLITE_CONSTRAINT, refused(syscall.EROFS), nil},
+	} {
+		got := unwritable(fmt.Errorf("commit: %w", c.code), func() error { return c.tried })
+		for _, cause := range []error{table.ErrReadOnly, table.ErrDiskFull} {
+			if errors.Is(got, cause) != (cause == c.want) || !errors.Is(got, c.code) {
+				t.Errorf("%v where a file beside it answers %v: %v", c.code, c.tried, got)
+			}
+		}
+	}
+}
+
+// TestAProbeLeavesNothingBehind, and says why a folder takes no file.
+func TestAProbeLeavesNothingBehind(t *testing.T) {
+	folder := t.TempDir()
+	if err := writeBeside(filepath.Join(folder, "fedpost.db")); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if err := writeBeside(filepath.Join(folder, "nowhere", "fedpost.db")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
 	}
 }

@@ -18,14 +18,15 @@ var errUncertain = errors.New("the outcome of the write is not known")
 // writer is the one goroutine that writes.
 type writer struct {
 	session *session
+	path    string // of the data file
 	jobs    chan *job
 	stopped chan struct{}
 	done    chan struct{}
 	once    sync.Once
 }
 
-func newWriter(s *session) *writer {
-	w := &writer{session: s, jobs: make(chan *job), stopped: make(chan struct{}), done: make(chan struct{})}
+func newWriter(s *session, path string) *writer {
+	w := &writer{session: s, path: path, jobs: make(chan *job), stopped: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -55,8 +56,9 @@ func (w *writer) run() {
 				j.err = err
 			}
 		}
+		try := sync.OnceValue(func() error { return writeBeside(w.path) })
 		for _, j := range group {
-			j.err = unwritable(j.err)
+			j.err = unwritable(j.err, try)
 			close(j.done)
 		}
 	}
