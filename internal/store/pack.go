@@ -41,7 +41,11 @@ const (
 	best  = flate.BestCompression
 )
 
-var errPacked = errors.New("packed with a dictionary that this version does not know")
+var (
+	errPacked = errors.New("packed with a dictionary that this version does not know")
+	// errDamaged is wrapped by the errors of unpack.
+	errDamaged = errors.New("a record cannot be read")
+)
 
 func (p *packing) pack(v any) ([]byte, error) {
 	var b bytes.Buffer
@@ -69,9 +73,15 @@ func (p *packing) pack(v any) ([]byte, error) {
 
 func (p *packing) unpack(it table.Item, v any) error {
 	if err := p.decode(it.Data, v); err != nil {
-		return fmt.Errorf("unpack record %s %s: %w", it.PK, it.SK, err)
+		return fmt.Errorf("%w: %s %s: %w", errDamaged, it.PK, it.SK, err)
 	}
 	return nil
+}
+
+// newer reports whether data was packed by a later version of fedpost, whose number is a
+// digit like p's, and not damaged.
+func (p *packing) newer(data []byte) bool {
+	return len(data) > 0 && data[0] > p.version && data[0] <= '9'
 }
 
 func (p *packing) decode(data []byte, v any) error {

@@ -44,6 +44,9 @@ func groupPrefix(group string) string { return "O#" + digest(group, 8) + "#" }
 const unordered = "U#"
 
 func spotKey(sp parking.Spot) table.Key {
+	if sp.Place != "" {
+		return placeKey(sp.Place)
+	}
 	place := fmt.Sprintf("%s#%06d#%04d#%06d", sp.Activity, sp.Chunk, sp.Position, sp.Generation)
 	if sp.Group != "" {
 		return table.Key{
@@ -128,17 +131,16 @@ func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item)
 		if s.expired(it) {
 			continue
 		}
-		var i parkedItem
-		if err := parkedPacking.unpack(it, &i); err != nil {
+		p, bodyParts, err := readParked(key, it)
+		switch {
+		case err != nil && parkedPacking.newer(it.Data):
 			return nil, err
-		}
-		if i.Body > 0 && i.Activity.Apart.Parts == 0 {
-			apart[i.Activity.ID] = i.Body
-		}
-		p := parking.Parked{
-			Key: cmp.Or(key, i.Key), Activity: i.Activity, Delivery: i.Delivery,
-			Since: fromMillis(i.Since), GiveUp: fromMillis(i.GiveUp),
-			Attempted: i.Attempted, Group: i.Group, Sequence: i.Sequence,
+		case err != nil:
+			if p, err = s.salvage(ctx, key, it, err); err != nil {
+				return nil, err
+			}
+		case bodyParts > 0 && p.Activity.Apart.Parts == 0:
+			apart[p.Activity.ID] = bodyParts
 		}
 		if it.Due.Shard != "" {
 			p.Due = it.Due.At
@@ -150,7 +152,7 @@ func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item)
 		return nil, err
 	}
 	for i, p := range ps {
-		if apart[p.Activity.ID] == 0 || p.Activity.Body != "" {
+		if apart[p.Activity.ID] == 0 || p.Activity.Body != "" || p.Damaged != nil {
 			continue
 		}
 		body, ok := bodies[p.Activity.ID]
@@ -161,6 +163,23 @@ func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item)
 		ps[i].Activity.Body = body
 	}
 	return ps, nil
+}
+
+// readParked reads an item, and in how many parts its activity's body is kept apart.
+func readParked(key string, it table.Item) (p parking.Parked, bodyParts int, err error) {
+	var i parkedItem
+	if err := parkedPacking.unpack(it, &i); err != nil {
+		return p, 0, err
+	}
+	p = parking.Parked{
+		Key: cmp.Or(key, i.Key), Activity: i.Activity, Delivery: i.Delivery,
+		Since: fromMillis(i.Since), GiveUp: fromMillis(i.GiveUp),
+		Attempted: i.Attempted, Group: i.Group, Sequence: i.Sequence,
+	}
+	if len(p.Delivery.Targets) != 1 || spotKey(p.Spot()) != it.Key {
+		return p, 0, fmt.Errorf("%w: %s %s: it says something else", errDamaged, it.PK, it.SK)
+	}
+	return p, i.Body, nil
 }
 
 // ParkedBefore implements parking.Store.

@@ -3,6 +3,7 @@ package parking
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"fedpost/internal/engine/queue"
@@ -20,6 +21,7 @@ type Lot struct {
 	Rules   circuit.Rules
 	Now     func() time.Time
 	Random  func() float64
+	Log     *slog.Logger // nil: slog.Default()
 }
 
 // Change is a change of a server's state.

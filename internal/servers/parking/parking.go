@@ -39,8 +39,12 @@ type Parked struct {
 	// Attempted says whether the recipient has a record in the ledger.
 	Attempted bool
 	// Damaged, if not nil, says why the delivery can never be sent: the body of its activity
-	// is missing. It waits no longer, and ends as dead when it is released. Read only.
+	// is missing, or what is stored cannot be read, and the rest of this is what the ledger
+	// knows. It waits no longer, and ends as dead when it is released. Read only.
 	Damaged error
+	// Place, if not empty, is where the store has a damaged delivery of which the ledger
+	// knows no recipient. Its one target has no inbox, and a release drops it. Read only.
+	Place string
 }
 
 // FirstGeneration is the generation of the spot, and of the message that a
@@ -52,11 +56,13 @@ type Spot struct {
 	Key string
 	message.Unit
 	Group, Sequence string
+	// Place is Parked.Place.
+	Place string
 }
 
 // Spot returns the name of p's place.
 func (p Parked) Spot() Spot {
-	return Spot{p.Key, p.Delivery.Unit(p.Activity.ID), p.Group, p.Sequence}
+	return Spot{p.Key, p.Delivery.Unit(p.Activity.ID), p.Group, p.Sequence, p.Place}
 }
 
 // Store is what parking needs of its storage.
@@ -65,8 +71,9 @@ type Store interface {
 	// twice is harmless.
 	Park(ctx context.Context, ps []Parked) error
 	// ParkedUnder returns up to limit deliveries of one shard of a lot in order
-	// (ordered ones by group and sequence, the others by age), after a cursor. One whose
-	// body is missing is returned with Damaged set.
+	// (ordered ones by group and sequence, the others by age), after a cursor. One that
+	// cannot be read, or whose body is missing, is returned with Damaged set, here and by
+	// all other methods; but what a newer version has written is an error.
 	ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) (ps []Parked, next string, err error)
 	// Heads does what ParkedUnder does, with only the first delivery of each
 	// ordered group.

@@ -1,9 +1,11 @@
 package parking
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -25,14 +27,17 @@ type Release struct {
 	Once bool
 }
 
-// Send sends deliveries to their queues and returns those that were sent. Their
-// spots stay; the caller empties the spots of unordered deliveries afterwards
+// Send sends deliveries to their queues and returns those that were sent. Those that are
+// damaged and have no recipient are dropped. The spots of those that were sent stay; the caller empties the spots of unordered deliveries afterwards
 // (Unparked). A crash between the two sends a delivery twice; in the opposite
 // order a crash would lose a delivery.
 func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, error) {
+	ps, err := l.drop(ctx, ps)
+	if err != nil {
+		return nil, err
+	}
 	ms := make([]message.Addressed, len(ps))
 	for i, p := range ps {
-		var err error
 		if ms[i], err = l.message(p, how); err != nil {
 			return nil, err
 		}
@@ -47,6 +52,27 @@ func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, err
 		sent = append(sent, ps[i])
 	}
 	return sent, errors.Join(errs...)
+}
+
+// drop empties the spots of deliveries that have nobody to go to, and returns the others.
+func (l *Lot) drop(ctx context.Context, ps []Parked) (others []Parked, err error) {
+	var spots []Spot
+	for _, p := range ps {
+		if p.Place == "" {
+			others = append(others, p)
+			continue
+		}
+		spots = append(spots, p.Spot())
+		cmp.Or(l.Log, slog.Default()).ErrorContext(ctx, "a parked delivery cannot be read, and was dropped: its activity is forgotten, or has no such recipient",
+			"server", p.Key, "activity", p.Activity.ID, "chunk", p.Delivery.Chunk, "position", p.Delivery.Position, "error", p.Damaged)
+	}
+	if len(spots) == 0 {
+		return ps, nil
+	}
+	if err := l.Spots.Unpark(ctx, spots); err != nil {
+		return nil, fmt.Errorf("drop damaged deliveries: %w", err)
+	}
+	return others, nil
 }
 
 func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {

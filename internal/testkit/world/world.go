@@ -157,7 +157,7 @@ func New(t testing.TB, o Options) *World {
 		Ledger: w.Store, Servers: w.Store, Agenda: w.Store, Payloads: w.Store, DeadLetters: w.DeadLetters, Events: w.Store,
 		Lot: &parking.Lot{
 			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
-			Rules: o.Rules.Complete(), Now: w.Now, Random: random,
+			Rules: o.Rules.Complete(), Now: w.Now, Random: random, Log: log,
 		},
 		Protocols: protocol.Set{{Name: activity.ActivityPub, Delivery: protocol.Delivery{Sender: o.Protocol, Policy: o.Policy}}},
 		Coalesce:  &w.Redundancy, Limiter: &w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
@@ -237,7 +237,7 @@ func (w *World) Send(a activity.Activity, inboxes ...string) activity.ID {
 	}
 	r := ledger.Record{
 		ID: a.ID, Protocol: a.Protocol, Type: a.Type, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt,
-		Recipients: len(inboxes), Targets: len(inboxes), Chunk: ledger.ChunkSize, Forget: a.CreatedAt.Add(60 * 24 * time.Hour),
+		Recipients: len(inboxes), Targets: len(inboxes), Chunk: ledger.ChunkSize, OrderingKey: a.OrderingKey, Forget: a.CreatedAt.Add(60 * 24 * time.Hour),
 	}
 	if a.Ordered() {
 		r.Chunk = 1
