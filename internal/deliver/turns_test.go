@@ -45,6 +45,9 @@ func TestB28TheRestOfALargeMessageGoesByClaimCheck(t *testing.T) {
 		for name, parts := range map[string]int{"fan-out": 1, "batch": 3} {
 			for _, cursor := range []int{0, 3} {
 				t.Run(fmt.Sprint(name, cursor), func(t *testing.T) {
+					if testing.Short() && cursor == 0 {
+						t.Skip("takes a minute under the race detector")
+					}
 					w := world.New(t, world.Options{QueueType: typ})
 					var m message.Message
 					var as []activity.Activity

@@ -37,6 +37,9 @@ func TestCostOfServersThatAreDown(t *testing.T) {
 		{"for good, with FIFO queues", queue.FIFO, 0, activity.Dead, cost.Use{SQS: 3.4, Writes: 8.6, Reads: 12.2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.typ == queue.FIFO {
+				t.Skip("takes minutes under the race detector")
+			}
 			plan, estimate := faults.NewPlan(), cost.NewEstimate()
 			w := world.New(t, world.Options{QueueType: c.typ, Rules: circuit.Default(), Plan: plan, Table: func(tbl table.Table) table.Table { return cost.EstimateTable(estimate, tbl) }})
 			w.Servers.Spare()
