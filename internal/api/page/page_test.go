@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fedpost/internal/api/contract"
+	"fedpost/internal/servers/circuit"
 )
 
 // visitor is a browser without script.
@@ -444,8 +445,13 @@ func TestARetryThatIsNotOverSaysSo(t *testing.T) {
 func TestWhatWasRefusedIsTriedAgainFromThePageOfDeadLetters(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	v.says(v.get("/dead"), 200, "fedpost dead retry --failed")
-	s.api.set("/v1/dead-letters?host=refusing.example&limit=50", contract.DeadLetters{DeadLetters: []contract.DeadLetter{}})
+	v.says(v.get("/dead"), 200, "fedpost dead retry --failed", `<form class="find" method="get" action="/dead"`, `name="host"`)
+	for _, limit := range []string{"20", "50"} {
+		s.api.set("/v1/dead-letters?host=refusing.example&limit="+limit, contract.DeadLetters{DeadLetters: []contract.DeadLetter{}})
+	}
+	s.api.set("/v1/servers/refusing.example", contract.Server{Name: "refusing.example", Phase: circuit.Healthy})
+	s.api.set("/v1/servers/refusing.example/waiting", contract.Waiting{})
+	v.says(v.get("/servers/refusing.example"), 200, `<a href="/dead?host=refusing.example">Try again what it has refused`)
 	const offer = "/dead/retry?host=refusing.example&amp;failed=yes"
 	v.says(v.get("/dead?host=refusing.example"), 200, "None for this server", offer)
 	v.says(v.get(html.UnescapeString(offer)), 200, `name="failed" value="yes" checked`)

@@ -146,6 +146,7 @@ type oneServer struct {
 	Waiting  *contract.Waiting // nil: nothing can wait for a server of this kind
 	Dead     []contract.DeadLetter
 	MoreDead bool
+	Refuser  string // the host whose refusals can be tried again
 }
 
 // action is something that can be done.
@@ -215,7 +216,7 @@ func (p *Page) server(v *visit) error {
 		if err := v.get("/v1/dead-letters", url.Values{"host": {host}, "limit": {"20"}}, &dead); err != nil {
 			return err
 		}
-		s.Dead, s.MoreDead = dead.DeadLetters, dead.NextCursor != ""
+		s.Dead, s.MoreDead, s.Refuser = dead.DeadLetters, dead.NextCursor != "", host
 	}
 	v.show(http.StatusOK, "server", view{Title: clean(s.Name), Nav: "servers", Refresh: 10, Data: s})
 	return nil

@@ -115,10 +115,18 @@ type File struct {
 	size  int64
 }
 
-// Open reads and checks a whole export. Its error wraps ErrPassphrase or ErrNotExport.
+// intro begins every file that age has encrypted.
+// https://age-encryption.org/v1
+const intro = "age-encryption.org/v"
+
+// Open reads and checks a whole export. Its error wraps ErrPassphrase or ErrNotExport, and
+// says what to do.
 func Open(from io.ReaderAt, size int64, passphrase string) (File, error) {
 	identity, err := age.NewScryptIdentity(passphrase)
 	if err != nil {
+		return File{}, err
+	}
+	if err := begins(from, size); err != nil {
 		return File{}, err
 	}
 	plain, n, err := age.DecryptReaderAt(from, size, identity)
@@ -126,10 +134,29 @@ func Open(from io.ReaderAt, size int64, passphrase string) (File, error) {
 	case errors.Is(err, age.ErrIncorrectIdentity):
 		return File{}, ErrPassphrase
 	case err != nil:
-		return File{}, fmt.Errorf("%w: %w", ErrNotExport, err)
+		return File{}, damaged(err)
 	}
 	f := File{plain, n}
 	return f, f.each(thing.check)
+}
+
+// begins returns an error if a file does not begin as every export does.
+func begins(from io.ReaderAt, size int64) error {
+	start := make([]byte, min(size, int64(len(intro))))
+	switch n, err := from.ReadAt(start, 0); {
+	case n < len(start):
+		return fmt.Errorf("%w: %w", ErrNotExport, err)
+	case size == 0:
+		return fmt.Errorf("%w: it is empty; export once more", ErrNotExport)
+	case string(start) != intro[:n]:
+		return fmt.Errorf("%w: it is another kind of file; fedpost restore takes backups", ErrNotExport)
+	}
+	return nil
+}
+
+// damaged is the error of a file that age cannot read to its end.
+func damaged(err error) error {
+	return fmt.Errorf("%w: it was cut off or changed after it was written; copy it once more from where it was exported, or export again (%w)", ErrNotExport, err)
 }
 
 // each calls f with everything in the file.
@@ -138,6 +165,11 @@ func (f File) each(do func(thing) error) error {
 	lines.Buffer(nil, longestLine)
 	n, ended := 0, false
 	for ; lines.Scan(); n++ {
+		if n == 0 {
+			if err := readable(lines.Bytes()); err != nil {
+				return err
+			}
+		}
 		l, err := parse(lines.Bytes())
 		switch {
 		case err != nil:
@@ -146,8 +178,6 @@ func (f File) each(do func(thing) error) error {
 			return fmt.Errorf("%w: line %d comes after the end", ErrNotExport, n+1)
 		case (n == 0) != (l.Begin != nil):
 			return fmt.Errorf("%w: line %d is not where it belongs", ErrNotExport, n+1)
-		case l.Begin != nil && l.Begin.Version != formatVersion:
-			return fmt.Errorf("%w: it has version %d, and this fedpost reads %d", ErrNotExport, l.Begin.Version, formatVersion)
 		case l.End != nil && l.End.Lines != n-1:
 			return fmt.Errorf("%w: %d of %d records are there", ErrNotExport, n-1, l.End.Lines)
 		}
@@ -159,7 +189,7 @@ func (f File) each(do func(thing) error) error {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%w: line %d: %w", ErrNotExport, n+1, err)
+		return damaged(fmt.Errorf("line %d: %w", n+1, err))
 	}
 	if !ended {
 		return fmt.Errorf("%w: it has no end", ErrNotExport)
@@ -167,7 +197,21 @@ func (f File) each(do func(thing) error) error {
 	return nil
 }
 
-var errLine = errors.New("it is no record that this fedpost knows")
+var errLine = errors.New("it is no record that this fedpost knows; if a newer fedpost wrote it, import it with that one")
+
+// readable returns an error if the first line says that the file has another version of the
+// format, whatever else that version has there.
+func readable(first []byte) error {
+	var l struct {
+		Begin struct {
+			Version int `json:"version"`
+		} `json:"fedpostExport"`
+	}
+	if json.Unmarshal(first, &l) != nil || l.Begin.Version == 0 || l.Begin.Version == formatVersion {
+		return nil // the line is parsed next
+	}
+	return fmt.Errorf("%w: it has version %d of the format, and this fedpost reads version %d; import it with a fedpost of the version that wrote it, or export again with this one", ErrNotExport, l.Begin.Version, formatVersion)
+}
 
 // parse reads a line. Its errors quote nothing of it.
 func parse(text []byte) (l line, err error) {

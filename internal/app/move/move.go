@@ -56,7 +56,7 @@ var (
 	// ErrNotExport: the file was not written by Export, or not whole.
 	ErrNotExport = errors.New("this is no whole export of fedpost")
 	// ErrPassphrase: the passphrase is not the file's.
-	ErrPassphrase = errors.New("wrong passphrase, or the file is damaged")
+	ErrPassphrase = errors.New("wrong passphrase, or the begin of the file was changed: give the passphrase that it was exported with")
 	// ErrDiffers: the installation has something else under a name that the file has.
 	ErrDiffers = errors.New("the installation has something else")
 )

@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -67,6 +68,64 @@ func TestAFileThatIsNotWholeIsRefused(t *testing.T) {
 	}
 	if err := read([]byte("-----BEGIN PRIVATE KEY-----"), secret); !errors.Is(err, ErrNotExport) {
 		t.Errorf("another file: %v", err)
+	}
+}
+
+// TestAFileThatCannotBeReadSaysWhatToDo, not only that it cannot be.
+func TestAFileThatCannotBeReadSaysWhatToDo(t *testing.T) {
+	whole := up(t).fill().export()
+	sealed := func(lines string) []byte {
+		t.Helper()
+		var file bytes.Buffer
+		w, err := raw(&file)
+		if err == nil {
+			_, err = w.to.Write([]byte(lines))
+		}
+		if err = errors.Join(err, w.to.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return file.Bytes()
+	}
+	changed := bytes.Clone(whole)
+	changed[len(changed)-1] ^= 1
+	for says, c := range map[string]struct {
+		file       []byte
+		passphrase string
+	}{
+		"it is empty; export once more":                                     {nil, secret},
+		"it is another kind of file; fedpost restore takes backups":         {[]byte("fedpost.db\x00\x00\x00 ustar and so on"), secret},
+		"it was cut off or changed after it was written; copy it once more": {whole[:len(whole)/2], secret},
+		"or export again (failed to decrypt":                                {changed, secret},
+		"give the passphrase that it was exported with":                     {whole, "another"},
+		"it has version 2 of the format, and this fedpost reads version 1; import it with a fedpost of the version that wrote it": {
+			sealed(`{"fedpostExport":{"version":2,"of":"the moon"}}` + "\n" + `{"moon":{}}`), secret},
+		"line 2: it is no record that this fedpost knows; if a newer fedpost wrote it": {
+			sealed(`{"fedpostExport":{"version":1,"at":"2026-11-22T12:00:00Z"}}` + "\n" + `{"moon":{}}`), secret},
+	} {
+		_, err := Open(bytes.NewReader(c.file), int64(len(c.file)), c.passphrase)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want that it says %q", err, says)
+		}
+	}
+}
+
+// TestAnExportOfVersion1IsRead: an export is kept for years, and fedpost that wrote it is gone.
+func TestAnExportOfVersion1IsRead(t *testing.T) {
+	file, err := os.ReadFile("testdata/version1.age")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(bytes.NewReader(file), int64(len(file)), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := f.Import(t.Context(), up(t).Installation, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Report{serverKind: {Added: 8}, blockKind: {Added: 1}, peerKind: {Added: 1}, followKind: {Added: 1}, webhookKind: {Added: 1}, keyKind: {Added: 2}}
+	if !maps.Equal(report, want) {
+		t.Errorf("imported %+v, want %+v", report, want)
 	}
 }
 
