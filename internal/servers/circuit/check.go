@@ -63,8 +63,18 @@ func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
 // a delivery last and has failed none since: others that fail are at fault themselves, unless
 // the reason is the host's own. Deliveries are sent then although the circuit is open.
 // Otherwise somebody who can name many inboxes of a server that take nothing, such as its
-// pages, would keep the server's users waiting until their deliveries are given up.
-func (s State) Works() bool { return s.AnswersProbes() && s.Took != "" && !s.Lapsed }
+// pages, would keep the server's users waiting until their deliveries are given up. The same
+// holds during a check that tries others, which takes minutes: what is parked meanwhile waits
+// for the next check.
+func (s State) Works() bool {
+	return s.Took != "" && !s.Lapsed && (s.AnswersProbes() || s.triesOthers())
+}
+
+// triesOthers reports whether a check of an outage goes on of which no trial went to the
+// inbox that accepted a delivery last. If a delivery to that inbox waited, the first one did.
+func (s State) triesOthers() bool {
+	return s.Phase == HalfOpen && !s.DownSince.IsZero() && s.Trials > 0 && !s.triedNow(s.Took)
+}
 
 // nextOfWorking is when a check comes that a success at now makes due. While the server works,
 // successes go on, and each check tries deliveries that have failed. So the next check waits
@@ -151,13 +161,17 @@ func (s State) alsoTried(inbox string) string {
 
 // TriedLately tells how lately a trial went to inbox: 0 if none of the last ones did, and
 // more the later it was.
-func (s State) TriedLately(inbox string) int {
-	return slices.Index(strings.Fields(s.Tried), inboxDigest(inbox)) + 1
+func (s State) TriedLately(inbox string) int { return s.triedLately(inboxDigest(inbox)) }
+
+func (s State) triedLately(digest string) int {
+	return slices.Index(strings.Fields(s.Tried), digest) + 1
 }
 
 // TriedNow reports whether a trial of the present check went to inbox.
-func (s State) TriedNow(inbox string) bool {
-	lately := s.TriedLately(inbox)
+func (s State) TriedNow(inbox string) bool { return s.triedNow(inboxDigest(inbox)) }
+
+func (s State) triedNow(digest string) bool {
+	lately := s.triedLately(digest)
 	return lately > 0 && lately > len(strings.Fields(s.Tried))-s.Trials
 }
 

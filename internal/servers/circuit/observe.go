@@ -33,17 +33,25 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 			s.Throttles, s.Unproven = 0, 0
 			return s.kept(r, now)
 		}
+	case HalfOpen:
+		return s.lapsed(r, o, now)
 	case Unhealthy, Exhausted:
-		if o.Failures > 0 && s.TookLast(o.Inbox) {
-			s.Lapsed = true
-			s = s.kept(r, now)
-		}
+		s = s.lapsed(r, o, now)
 		// A success makes a check due, and does not close the circuit. The attempts were
 		// under way when the circuit opened, unless the server works.
 		if o.Successes > 0 {
 			at := s.nextOfWorking(now)
 			return s.took(o.Took).Sooner(r, at, now)
 		}
+	}
+	return s
+}
+
+// lapsed notes that the inbox that accepted a delivery last has failed one.
+func (s State) lapsed(r Rules, o Observation, now time.Time) State {
+	if o.Failures > 0 && s.TookLast(o.Inbox) && !s.Lapsed {
+		s.Lapsed = true
+		s = s.kept(r, now)
 	}
 	return s
 }

@@ -201,3 +201,40 @@ func TestAServerWorksWhileTheInboxThatAcceptedLastFailsNothing(t *testing.T) {
 		t.Errorf("after a trial that another inbox has passed: %+v", s)
 	}
 }
+
+// A check tries one inbox after another, which takes minutes. The server works during it,
+// too, unless the inbox that accepted last is itself on trial or fails meanwhile.
+func TestAServerWorksDuringACheckThatTriesOthers(t *testing.T) {
+	const inbox, page = "https://a.example/inbox", "https://a.example/page"
+	s := State{Key: HostKey("a.example")}.Fault(rules, "", "answered 302", t0).Park(rules, t0).took(inbox)
+	now := t0.Add(rules.CheckSoon)
+	s = s.CheckPassed(rules, now)
+	if s.Phase != HalfOpen || s.Works() {
+		t.Fatalf("before a trial: %+v", s)
+	}
+	if s := s.TrialSent(rules, inbox, false, Sweep{}, now); s.Works() {
+		t.Errorf("while the inbox itself is on trial: %+v", s)
+	}
+	others := s.TrialSent(rules, page, false, Sweep{}, now)
+	if !others.Works() {
+		t.Errorf("while another is on trial: %+v", others)
+	}
+	next := others.TrialFailed(rules, "", "answered 302", now)
+	if !next.Works() || !next.TrialSent(rules, page+"2", false, Sweep{}, now).Works() || next.TrialSent(rules, inbox, false, Sweep{}, now).Works() {
+		t.Errorf("after another has failed its trial: %+v", next)
+	}
+	if s := others.Observe(rules, Observation{}.Add(page, fault(500)), now); !s.Works() {
+		t.Errorf("after another has failed: %+v", s)
+	}
+	failed := others.Observe(rules, Observation{}.Add(inbox, fault(500)), now)
+	if failed.Phase != HalfOpen || failed.Works() || !failed.CheckAt.Equal(others.CheckAt) {
+		t.Errorf("after the inbox has failed: %+v", failed)
+	}
+	// After several pauses one delivery decides, whoever accepted the last one.
+	paused := State{Key: HostKey("a.example")}.took(inbox).Throttle(rules, t0.Add(time.Minute), "429", t0)
+	again := paused.Until
+	paused = paused.Throttle(rules, again.Add(time.Minute), "429", again).Park(rules, again)
+	if s := paused.TrialSent(rules, page, false, Sweep{}, paused.Until); s.Phase != HalfOpen || s.Trials != 1 || s.Works() {
+		t.Errorf("on trial after two pauses: %+v", s)
+	}
+}
