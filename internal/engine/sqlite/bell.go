@@ -7,8 +7,10 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// bell wakes the receivers that wait for a queue: one for each message that arrives, because
-// each receiver that wakes reads the queue.
+// bell wakes the receivers that wait for a queue: as many as it takes for the messages that
+// arrive, because each receiver that wakes reads the queue. A receiver that is awake and has
+// not read yet takes what arrives meanwhile, up to the most that it wants. A receiver that
+// has got that many rings for another, as there may be more.
 //
 // The receiver that has waited for longest is the watch: only its sleep ends when the next
 // hidden message becomes visible. Messages that arrive wake the others first. When the
@@ -19,19 +21,24 @@ type bell struct {
 }
 
 // waiter is a receiver in the line of a queue, from before it first reads the queue until it
-// leaves. A ring that comes while it reads makes it read again.
+// leaves. A ring that comes after it has read makes it read again.
 type waiter struct {
 	line  *list.List
 	place *list.Element
-	// rung holds at most one ring that the waiter has not acted on.
-	rung chan struct{}
+	max   int // messages that it takes at a time
+	// awake: it is going to read the queue. expected is how many messages it was rung for
+	// since it last read.
+	awake    bool
+	expected int
+	rung     chan struct{} // ends its sleep
 }
 
 func newBell() *bell { return &bell{lines: make(map[queue.Name]*list.List)} }
 
-// join puts a receiver at the end of a queue's line. Call join before reading the queue,
-// so that a message that arrives in between rings, and leave in the end.
-func (b *bell) join(n queue.Name) *waiter {
+// join puts a receiver that takes up to limit messages at the end of a queue's line. Call join
+// before reading the queue, so that a message that arrives in between rings, and leave in
+// the end.
+func (b *bell) join(n queue.Name, limit int) *waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	line := b.lines[n]
@@ -39,13 +46,24 @@ func (b *bell) join(n queue.Name) *waiter {
 		line = list.New()
 		b.lines[n] = line
 	}
-	w := &waiter{line: line, rung: make(chan struct{}, 1)}
+	w := &waiter{line: line, max: limit, awake: true, rung: make(chan struct{}, 1)}
 	w.place = line.PushBack(w)
 	return w
 }
 
-// leave takes a receiver out of its line. A ring that the receiver has not acted on goes to
-// another one, which may have been left a message.
+// reads says that a receiver reads the queue now, and so sees all that was rung for.
+func (b *bell) reads(w *waiter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w.awake, w.expected = false, 0
+	select {
+	case <-w.rung:
+	default:
+	}
+}
+
+// leave takes a receiver out of its line. What it was rung for since it last read is left to
+// others.
 func (b *bell) leave(w *waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,11 +72,7 @@ func (b *bell) leave(w *waiter) {
 	if watch {
 		wakeWatch(w.line)
 	}
-	select {
-	case <-w.rung:
-		wake(w.line, 1)
-	default:
-	}
+	wake(w.line, w.expected)
 }
 
 // watches reports whether w has to watch the time.
@@ -86,23 +100,34 @@ func (b *bell) shift(n queue.Name) {
 	}
 }
 
-// wake rings for n waiters that have not been rung for, the latest first. The others act on
-// their ring later than this, so they will see the messages, too.
+// wake leaves n messages to waiters that are awake, then to others, the latest first. The
+// remaining messages are for receivers that do not wait: whoever comes back reads.
 func wake(line *list.List, n int) {
-	for el := line.Back(); el != nil && n > 0; el = el.Prev() {
-		select {
-		case el.Value.(*waiter).rung <- struct{}{}:
-			n--
-		default:
+	for _, awake := range []bool{true, false} {
+		for el := line.Back(); el != nil && n > 0; el = el.Prev() {
+			if w := el.Value.(*waiter); w.awake == awake && w.expected < w.max {
+				some := min(n, w.max-w.expected)
+				w.expected += some
+				n -= some
+				w.wake()
+			}
 		}
+	}
+}
+
+func (w *waiter) wake() {
+	if w.awake {
+		return
+	}
+	w.awake = true
+	select {
+	case w.rung <- struct{}{}:
+	default:
 	}
 }
 
 func wakeWatch(line *list.List) {
 	if first := line.Front(); first != nil {
-		select {
-		case first.Value.(*waiter).rung <- struct{}{}:
-		default:
-		}
+		first.Value.(*waiter).wake()
 	}
 }

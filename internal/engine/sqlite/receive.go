@@ -27,14 +27,14 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 		o.Visibility = q.config.Visibility
 	}
 	if o.Wait == 0 {
-		return q.take(ctx, o)
+		return q.take(ctx, o, func() {})
 	}
 	deadline := time.Now().Add(o.Wait)
-	w := q.wake.join(q.name)
+	w := q.wake.join(q.name, o.Max)
 	defer q.wake.leave(w)
 	for {
 		looked := q.now().UnixMilli()
-		got, err := q.take(ctx, o)
+		got, err := q.take(ctx, o, func() { q.wake.reads(w) })
 		left := time.Until(deadline)
 		if err != nil || len(got) > 0 || left <= 0 {
 			return got, err
@@ -94,11 +94,12 @@ type stored struct {
 	got      queue.Received
 }
 
-// take receives what is visible now.
-func (q *mq) take(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+// take receives what is visible now. It calls reads when it begins to read the queue.
+func (q *mq) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	var got []queue.Received
 	var dead int
 	err := q.write(ctx, func(s *session) error {
+		reads()
 		got, dead = nil, 0
 		t := taking{mq: q, s: s, now: q.now().UnixMilli(), max: o.Max, visibility: o.Visibility}
 		var err error
@@ -110,6 +111,9 @@ func (q *mq) take(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received
 		got, dead = t.got, t.dead
 		return err
 	})
+	if err != nil || len(got) == o.Max {
+		q.wake.ring(q.name, 1) // there may be more than this receiver was rung for
+	}
 	if err != nil {
 		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
 	}

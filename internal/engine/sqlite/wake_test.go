@@ -87,6 +87,46 @@ func TestOneMessageWakesOneReceiver(t *testing.T) {
 	}
 }
 
+// TestMessagesThatOneReceiverTakesWakeOne counts looks at the queue when nine messages come
+// at once.
+func TestMessagesThatOneReceiverTakesWakeOne(t *testing.T) {
+	const receivers = 40
+	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
+		synctest.Test(t, func(t *testing.T) {
+			var looks atomic.Int64
+			q := openAt(t, Memory, Options{Now: func() time.Time { looks.Add(1); return time.Now() }}).Queue(name)
+			got := make(chan int, receivers)
+			for range receivers {
+				go func() {
+					ms, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 10, Wait: 20 * time.Second})
+					if err != nil {
+						t.Error(err)
+					}
+					got <- len(ms)
+				}()
+			}
+			synctest.Wait()
+			looks.Store(0)
+			var ms []queue.Message
+			for n := range 9 {
+				ms = append(ms, message(name, n))
+			}
+			begun := time.Now()
+			mustSend(t, q, ms...)
+			if n := <-got; n != 9 || time.Since(begun) > 0 {
+				t.Errorf("%s: received %d messages after %s", name, n, time.Since(begun))
+			}
+			synctest.Wait()
+			if n := looks.Load(); n > 8 {
+				t.Errorf("%s: nine messages had the clock read %d times", name, n)
+			}
+			for range receivers - 1 {
+				<-got
+			}
+		})
+	}
+}
+
 // message is one that may be sent to the queue.
 func message(name queue.Name, n int) queue.Message {
 	if name.Ordered() {
