@@ -10,6 +10,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger"
 )
 
 // keptSlack is how long a body that is stored once outlives the time that was promised, and
@@ -60,33 +61,24 @@ func (s *Store) Body(ctx context.Context, a activity.Activity) (string, error) {
 }
 
 // putLight writes items whose activity has a body that is stored once, and sees to it that
-// the body is kept for as long as they need it. It returns the other items. Who has such an
-// activity without its body has it from an item that the body was kept for, and so may
-// write another; keptSlack covers the difference.
+// the body is kept for as long as they need it. It returns the other items.
 func (s *Store) putLight(ctx context.Context, all []carrier) (others []carrier, err error) {
 	if !slices.ContainsFunc(all, func(c carrier) bool { return c.activity.Apart.Parts > 0 }) {
 		return all, nil
 	}
-	latest := make(map[activity.ID]time.Time)
-	for _, c := range all {
-		if c.activity.Apart.Parts > 0 && c.activity.Body != "" && c.until.After(c.activity.Apart.Until) && c.until.After(latest[c.activity.ID]) {
-			latest[c.activity.ID] = c.until
-		}
+	kept, err := s.keepFor(ctx, all)
+	if err != nil {
+		return nil, err
 	}
-	items, kept := make(map[table.Key]table.Item), make(map[activity.ID]activity.Apart)
+	items := make(map[table.Key]table.Item)
 	for _, c := range all {
 		a := c.activity
 		if a.Apart.Parts == 0 {
 			others = append(others, c)
 			continue
 		}
-		if until, ok := latest[a.ID]; ok && a.Body != "" {
-			if _, ok := kept[a.ID]; !ok {
-				if kept[a.ID], err = s.KeepBody(ctx, a, until); err != nil {
-					return nil, err
-				}
-			}
-			a.Apart = kept[a.ID]
+		if longer, ok := kept[a.ID]; ok {
+			a.Apart = longer
 		}
 		it, err := c.pack(a.Light(), a.Apart.Parts)
 		if err != nil {
@@ -95,4 +87,42 @@ func (s *Store) putLight(ctx context.Context, all []carrier) (others []carrier, 
 		items[it.Key] = it
 	}
 	return others, s.t.PutAll(ctx, values(items))
+}
+
+// keepFor keeps bodies that are stored once for items that need them for longer than was
+// promised. Who has such an activity from a spot or dead letter has it without its body, which
+// is read then: a dead letter that is parked again may wait for its host for months.
+func (s *Store) keepFor(ctx context.Context, all []carrier) (map[activity.ID]activity.Apart, error) {
+	latest := make(map[activity.ID]carrier)
+	for _, c := range all {
+		a := c.activity
+		if a.Apart.Parts == 0 || !c.until.After(a.Apart.Until) {
+			continue
+		}
+		l, ok := latest[a.ID]
+		if !ok || c.until.After(l.until) {
+			l.until = c.until
+		}
+		if l.activity.Body == "" {
+			l.activity = a
+		}
+		latest[a.ID] = l
+	}
+	kept := make(map[activity.ID]activity.Apart, len(latest))
+	for id, l := range latest {
+		var err error
+		if l.activity.Body == "" {
+			l.activity.Body, err = s.Body(ctx, l.activity)
+			if errors.Is(err, ledger.ErrNoBody) {
+				continue // its items are given up when they are released
+			}
+		}
+		if err == nil {
+			kept[id], err = s.KeepBody(ctx, l.activity, l.until)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
 }

@@ -111,6 +111,37 @@ var contents = group{"contents", []testCase{
 			}
 		}
 	}},
+	{"ABodyThatIsStoredOnceOutlastsASpotThatADeadLetterGoesInto", func(b *bed) {
+		// A revived delivery may wait for 90 days more, and nobody has read its body for that.
+		const day = 24 * time.Hour
+		a := b.content(noise(20 << 10))
+		var err error
+		a.Apart, err = b.KeepBody(b.ctx, a, b.in(day))
+		b.must(err)
+		key := b.newLot()
+		var ps []parking.Parked
+		for n := range 2 {
+			p := b.parked(key, a.ID, n)
+			p.Activity, p.GiveUp = a.Light(), b.in(90*day)
+			ps = append(ps, p)
+		}
+		b.must(b.Park(b.ctx, ps))
+		read := b.lot(key)
+		b.costs("park one of them again", cost{writeUnits: 1, writes: 1}, func() { b.must(b.Park(b.ctx, read[:1])) })
+		items, err := b.table.Get(b.ctx, table.Key{PK: "A#" + string(a.ID), SK: "BODY#0000"})
+		b.must(err)
+		for _, it := range items {
+			if it.Expires.Before(b.in(120 * day)) {
+				b.t.Errorf("the body goes at %s, and is needed until %s", it.Expires, ps[0].GiveUp)
+			}
+		}
+		b.sameBody(a)
+		// Of a body that is gone nothing can be kept, and its deliveries are given up.
+		b.must(b.CreateActivity(b.ctx, ledger.Record{ID: a.ID, Protocol: a.Protocol, CreatedAt: a.CreatedAt, Forget: b.in(day)}))
+		b.must(b.ForgetActivity(b.ctx, a.ID))
+		ps[0].GiveUp = b.in(100 * day)
+		b.must(b.Park(b.ctx, ps[:1]))
+	}},
 }}
 
 func (b *bed) sameBody(want activity.Activity) {
