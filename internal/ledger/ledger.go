@@ -216,7 +216,8 @@ type Store interface {
 	// KeepContent keeps an activity as it is sent, so that recipients that refused it can
 	// be tried again: one write of one unit for a typical one. Repeating it is harmless.
 	KeepContent(ctx context.Context, a activity.Activity, until time.Time) error
-	// Content returns what KeepContent has kept, or ErrNoContent.
+	// Content returns what KeepContent has kept, or ErrNoContent. The error of what is damaged
+	// wraps ErrNoBody.
 	Content(ctx context.Context, id activity.ID) (activity.Activity, error)
 	// KeepBody stores the body of an activity once, for the many messages and items that
 	// need it until a time at most: one read if that was done before, and the body's write

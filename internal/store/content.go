@@ -59,6 +59,9 @@ func (s *Store) Content(ctx context.Context, id activity.ID) (activity.Activity,
 	}
 	var c contentItem
 	if err := parkedPacking.unpack(*it, &c); err != nil {
+		if !parkedPacking.newer(it.Data) {
+			err = fmt.Errorf("%w: %w", ledger.ErrNoBody, err)
+		}
 		return activity.Activity{}, err
 	}
 	if c.Body == 0 {

@@ -56,7 +56,7 @@ type Retried struct {
 	// Sent counts the inboxes that get fresh attempts.
 	Sent int
 	// Unavailable counts those of which nothing is kept to send: their dead letter was
-	// dropped or just retried, or their protocol keeps nothing.
+	// dropped or just retried, their protocol keeps nothing, or what was kept is damaged.
 	Unavailable int
 	// Next is the cursor to go on from; empty at the end.
 	Next string
@@ -134,7 +134,7 @@ func (r Retrier) failed(ctx context.Context, rec ledger.Record, rs []ledger.Reci
 		return nil
 	}
 	a, err := r.Ledger.Content(ctx, rec.ID)
-	if errors.Is(err, ledger.ErrNoContent) {
+	if unavailable(err) {
 		done.Unavailable += len(rs)
 		return nil
 	}
@@ -162,6 +162,12 @@ func (r Retrier) failed(ctx context.Context, rec ledger.Record, rs []ledger.Reci
 		err = errors.Join(err, errPut)
 	}
 	return err
+}
+
+// unavailable reports whether an activity is not kept, or damaged, so that another look will
+// find no more.
+func unavailable(err error) bool {
+	return errors.Is(err, ledger.ErrNoContent) || errors.Is(err, ledger.ErrNoBody)
 }
 
 // dead revives recipients from their dead letters.

@@ -104,7 +104,7 @@ func (r FailedRetrier) ofActivity(ctx context.Context, f Filter, cursor string, 
 	if f.Type != "" {
 		a, err := r.Retrier.Ledger.Content(ctx, f.Activity)
 		switch {
-		case errors.Is(err, ledger.ErrNoContent) || err == nil && a.Type != f.Type:
+		case unavailable(err) || err == nil && a.Type != f.Type:
 			return 0, "", nil
 		case err != nil:
 			return 0, "", err

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/testkit/cost"
@@ -96,6 +98,63 @@ func TestWhatHasFailedIsRetriedByTheFiltersOfDeadLetters(t *testing.T) {
 			if sent := slices.Sorted(maps.Keys(got)); !slices.Equal(sent, c.want) {
 				t.Errorf("sent %q, want %q", sent, c.want)
 			}
+		})
+	}
+}
+
+// TestAFailureWhoseBodyIsLostHoldsUpNoOther: whoever retried all that had failed got an error at
+// it, each time, and nothing behind it was retried.
+func TestAFailureWhoseBodyIsLostHoldsUpNoOther(t *testing.T) {
+	for name, damage := range map[string]func(*table.Item){
+		"its body":  func(it *table.Item) { it.SK = strings.Replace(it.SK, "BODY#", "LOST#", 1) },
+		"the whole": func(it *table.Item) { it.Data = it.Data[:len(it.Data)/2] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newAfterlife(t, world.Options{})
+			w.sicken()
+			a := w.Activity("Create")
+			a.Body = `{"content":"` + strings.Repeat("a large body ", deliver.LargeBody/10) + `"}`
+			a.ID = w.Send(a, noInbox)
+			w.pass(time.Hour)
+			// As if others of its recipients had needed many copies of the body.
+			var err error
+			if a.Apart, err = w.Raw().KeepBody(t.Context(), a, w.Clock.Now().Add(oneDay)); err == nil {
+				err = w.Raw().KeepContent(t.Context(), a, w.Clock.Now().Add(oneDay))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			sound := w.Send(w.Activity("Create"), noInbox)
+			w.pass(time.Hour)
+			w.repent()
+			items, _, err := w.Engine.Table().Query(t.Context(), table.Range{PK: "A#" + string(a.ID), To: "D"})
+			if err != nil || len(items) != 2 || !strings.HasPrefix(items[0].SK, "BODY#") || items[1].SK != "CONTENT" {
+				t.Fatalf("kept are %d items, %v", len(items), err)
+			}
+			it := items[0]
+			if name == "the whole" {
+				it = items[1]
+			}
+			if err := w.Engine.Table().DeleteAll(t.Context(), []table.Key{it.Key}); err != nil {
+				t.Fatal(err)
+			}
+			damage(&it)
+			if err := w.Engine.Table().PutAll(t.Context(), []table.Item{it}); err != nil {
+				t.Fatal(err)
+			}
+			r := deadletter.FailedRetrier{Retrier: w.retrier(), Feed: w.Store}
+			if n, _, err := r.RetryFailed(t.Context(), deadletter.Filter{}, "", 10, w.Clock.Now().Add(time.Minute)); n != 1 || err != nil {
+				t.Errorf("retried %d, %v", n, err)
+			}
+			if got := w.retry(a.ID, deadletter.Choice{Failed: true}); got.Sent != 0 || got.Unavailable != 1 {
+				t.Errorf("by itself: %+v", got)
+			}
+			f := deadletter.Filter{Activity: a.ID, Type: a.Type}
+			if n, _, err := r.RetryFailed(t.Context(), f, "", 10, w.Clock.Now().Add(time.Minute)); n != 0 || err != nil {
+				t.Errorf("by its type: %d, %v", n, err)
+			}
+			w.pass(time.Hour)
+			w.Expect(sound, map[string]activity.State{noInbox: activity.Delivered})
 		})
 	}
 }
