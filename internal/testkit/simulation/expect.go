@@ -49,12 +49,17 @@ func (s *sim) expectFirst(p Post, to Inbox, due, refused time.Duration) (e expec
 		others = patience(Span{To: time.Hour})
 	}
 	// After a long outage an inbox has a check a day, which comes after that of its host
-	// while the host is held by another inbox that takes nothing.
+	// while the host is held by another inbox that takes nothing. What an inbox takes again
+	// after a short outage waits for that check, too, if the other is down for long by then.
 	long := func(outage Span) time.Duration {
-		if d := patience(outage); d <= slow || !s.othersDown(to) {
+		switch d := patience(outage); {
+		case d > slow && s.othersDown(to):
+			return d + slow
+		case outage.To > outage.From && s.otherDownIn(to, outage):
+			return max(d, patience(Span{To: giveUp}))
+		default:
 			return d
 		}
-		return patience(outage) + slow
 	}
 	var outage Span
 	for _, trouble := range append(s.troubles(p, to), Span{1 << 62, 1 << 62}) {
@@ -76,6 +81,19 @@ func (s *sim) expectFirst(p Post, to Inbox, due, refused time.Duration) (e expec
 func (s *sim) othersDown(to Inbox) bool {
 	for path, ps := range s.servers[to.Server].Inboxes {
 		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool { return t.To-t.From > 2*time.Hour }) {
+			return true
+		}
+	}
+	return false
+}
+
+// otherDownIn reports whether another inbox of a server takes nothing in an outage, and had
+// taken nothing for long before its end: the quick checks of the server are over then.
+func (s *sim) otherDownIn(to Inbox, outage Span) bool {
+	for path, ps := range s.servers[to.Server].Inboxes {
+		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool {
+			return t.From < outage.To && t.To > outage.From && min(t.To, outage.To)-t.From > 2*time.Hour
+		}) {
 			return true
 		}
 	}
