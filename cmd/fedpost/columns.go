@@ -55,3 +55,32 @@ func cut(text string, most int) string {
 	}
 	return text
 }
+
+// wrapped is a text whose lines end between words, so that a terminal of so many columns
+// cuts none; 0: no terminal. Lines that go on begin with spaces. A word that is wider, such
+// as an address, stays whole.
+func wrapped(text string, most, indent int) string {
+	if most <= 0 {
+		return text
+	}
+	var b strings.Builder
+	n := 0
+	for i, word := range strings.Split(text, " ") {
+		first, _, _ := strings.Cut(word, "\n")
+		switch {
+		case i == 0:
+		case n+1+columns(first) > most && n > indent:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			n = indent
+		default:
+			b.WriteByte(' ')
+			n++
+		}
+		b.WriteString(word)
+		if end := strings.LastIndexByte(word, '\n'); end >= 0 {
+			n, word = 0, word[end+1:]
+		}
+		n += columns(word)
+	}
+	return b.String()
+}

@@ -67,3 +67,22 @@ func TestColumnsAreAlignedBehindWideAndCombiningCharacters(t *testing.T) {
 		t.Errorf("printed\n%s\nwant\n%s", &out, want)
 	}
 }
+
+// TestALongTextEndsItsLinesBetweenWords, and no word is lost or cut.
+func TestALongTextEndsItsLinesBetweenWords(t *testing.T) {
+	const text = "fedpost: listen on 127.0.0.1:8080: 例え.テスト https://a.example/users/somebody/inbox is in use"
+	for most := range 100 {
+		got := wrapped(text, most, 2)
+		if strings.Join(strings.Fields(got), " ") != text {
+			t.Fatalf("at %d: %q", most, got)
+		}
+		for line := range strings.Lines(got) {
+			if line = strings.TrimSuffix(line, "\n"); most > 0 && columns(line) > most && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("at %d a line is wider: %q", most, line)
+			}
+		}
+	}
+	if got, want := wrapped("one two\nthree four five", 10, 0), "one two\nthree four\nfive"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -20,3 +20,16 @@ func (d *duration) UnmarshalText(text []byte) error {
 	*d = duration(v)
 	return nil
 }
+
+// moment is a flag for a time.
+type moment time.Time
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *moment) UnmarshalText(text []byte) error {
+	t, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no time: write it like 2026-11-21T08:00:00Z", text)
+	}
+	*m = moment(t)
+	return nil
+}

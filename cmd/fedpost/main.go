@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"fedpost/internal/api/client"
 )
 
 // commands are the command line. Settings that both `up` and the Lambda
@@ -75,7 +78,7 @@ func parse(p *kong.Kong, args []string) *kong.Context {
 	}
 	k, err := p.Parse(args)
 	if err != nil {
-		fmt.Fprintln(screen{w: p.Stderr}, mistake(err))
+		complain(p.Stderr, mistake(err))
 		p.Exit(usageExit)
 	}
 	return k
@@ -103,14 +106,26 @@ func run(k *kong.Context, log *slog.Logger, says io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(screen{w: says}, said(err, k.Selected().FullPath()))
+	complain(says, said(err, k.Selected().FullPath()))
 	return exitStatus(err)
+}
+
+// complain prints an error, wrapped between words where a terminal shows it.
+func complain(to io.Writer, text string) {
+	s := screen{w: to}
+	if f, ok := to.(*os.File); ok {
+		s = screenOn(f)
+	}
+	fmt.Fprintln(s, wrapped(text, s.width, 0))
 }
 
 // said is an error of a command, with the program's name, once.
 func said(err error, command string) string {
 	if exitStatus(err) == usageExit {
 		return hinted(err, command)
+	}
+	if errors.Is(err, client.ErrNoAnswer) {
+		err = fmt.Errorf("%w; fedpost up starts one, and --url or FEDPOST_URL says where it is", err)
 	}
 	if text := err.Error(); strings.HasPrefix(text, "fedpost ") {
 		return text

@@ -151,7 +151,7 @@ func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
 		t.Errorf("delivered %q", got)
 	}
 	t.until(id+": done (1 dead)", "status", id)
-	t.run([]string{"retry", id, "--state", "failed"}, id+": 0 retried\n")
+	t.run([]string{"retry", id, "--state", "failed"}, id+": 0 retried: no recipient that was asked for has failed or is dead\n")
 	t.run([]string{"dead", "list"}, "DIED", inbox.URL+"/a,b", "Create", "exhausted", "500")
 	t.run([]string{"dead", "list", "--host", "a.example"}, "none")
 	t.run([]string{"stats"}, "dead-ordered", "1 accepted", "1 dead")
@@ -347,7 +347,7 @@ func TestWhatIsWrongOnACommandLineIsSaid(tt *testing.T) {
 	t := terminal{tt, "nonsense"}
 	t.fails("is no address", "stats")
 	t.fails("nothing to send", "send", t.file("empty", " \n"), "--to", "https://a.example/inbox")
-	t.fails("is not JSON", "send", t.file("text", "hello"), "--to", "https://a.example/inbox")
+	t.fails("text is not JSON: line 2: ", "send", t.file("text", "{\n\"a\": hello}\n"), "--to", "https://a.example/inbox")
 	t.fails("--to", "send", t.file("note", note))
 	t.fails("say which", "dead", "retry")
 	t.fails("say which", "dead", "drop")

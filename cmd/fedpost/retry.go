@@ -46,7 +46,10 @@ func (c retry) Run(ctx context.Context, out io.Writer) error {
 		return printJSON(out, sum)
 	}
 	lost := ""
-	if sum.Unavailable > 0 {
+	switch {
+	case sum.Retried == 0 && sum.Unavailable == 0:
+		lost = ": no recipient that was asked for has failed or is dead"
+	case sum.Unavailable > 0:
 		lost = fmt.Sprintf(", %d unavailable", sum.Unavailable)
 	}
 	_, err = fmt.Fprintf(out, "%s: %d retried%s\n", sum.ID, sum.Retried, lost)

@@ -83,9 +83,22 @@ func (c send) read(stdin io.Reader) ([]byte, error) {
 	case len(bytes.TrimSpace(text)) == 0:
 		return nil, errors.New("there is nothing to send: give a file, or the activity on the standard input")
 	case !json.Valid(text):
-		return nil, errors.New("what to send is not JSON")
+		return nil, notJSON(c.File, text)
 	}
 	return text, nil
+}
+
+// notJSON says where a text ceases to be JSON.
+func notJSON(name string, text []byte) error {
+	if name == "-" {
+		name = "the standard input"
+	}
+	var whole json.RawMessage
+	err := json.Unmarshal(text, &whole)
+	if at := (*json.SyntaxError)(nil); errors.As(err, &at) {
+		return fmt.Errorf("%s is not JSON: line %d: %w", name, 1+bytes.Count(text[:at.Offset], []byte("\n")), err)
+	}
+	return fmt.Errorf("%s is not JSON: %w", name, err)
 }
 
 // recipients formats a number of recipients.

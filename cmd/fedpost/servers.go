@@ -142,14 +142,14 @@ func (c serversUnblock) Run(ctx context.Context, out io.Writer) error {
 
 type serversPause struct {
 	named
-	For    duration  `help:"Length of the pause, such as 90m or 2d. Without --for and --until the pause has no end." xor:"end"`
-	Until  time.Time `help:"End of the pause, such as 2026-11-21T08:00:00Z." xor:"end"`
-	Reason string    `help:"Reason in words, shown with the server."`
+	For    duration `help:"Length of the pause, such as 90m or 2d. Without --for and --until the pause has no end." xor:"end"`
+	Until  moment   `help:"End of the pause, such as 2026-11-21T08:00:00Z." xor:"end"`
+	Reason string   `help:"Reason in words, shown with the server."`
 }
 
 // Run pauses.
 func (c serversPause) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPost, "/pause", contract.Pause{Reason: c.Reason, For: contract.Duration(c.For), Until: c.Until})
+	return c.act(ctx, out, http.MethodPost, "/pause", contract.Pause{Reason: c.Reason, For: contract.Duration(c.For), Until: time.Time(c.Until)})
 }
 
 type serversResume struct{ named }

@@ -33,7 +33,12 @@ func showStats(out io.Writer, s client.Stats) error {
 	if err := table(out, []string{"QUEUE", "VISIBLE", "IN FLIGHT", "DELAYED", "OLDEST"}, queueRows(s)); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "\nrecipients  %s\n%s\n", counts(s.Counts), strings.Join(summary(s), "\n")); err != nil {
+	terminal, _ := out.(screen)
+	lines := append([]string{"recipients  " + counts(s.Counts)}, summary(s)...)
+	for i, line := range lines {
+		lines[i] = wrapped(line, terminal.width, len("recipients  "))
+	}
+	if _, err := fmt.Fprintf(out, "\n%s\n", strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	if len(s.Unhealthy) == 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -152,5 +153,38 @@ func TestWhatIsNoMistakeOfUsageEndsWith1(t *testing.T) {
 		if status != 1 || out != "" || errs == "" || strings.Contains(errs, "--help)") {
 			t.Errorf("%q ends with %d, prints %q and %q", args, status, out, errs)
 		}
+	}
+}
+
+// TestAnErrorSaysWhatToDo, where the cause is the commonest one.
+func TestAnErrorSaysWhatToDo(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := taken.Addr().String()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"; fedpost up starts one, and --url or FEDPOST_URL says where it is\n", []string{"stats", "--url", "http://" + closed}},
+		{"something listens there already: stop it, or choose another address with --listen", []string{"up", "--listen", address, "--data", t.TempDir()}},
+		{"something listens there already: stop it, or choose another address with --listen", []string{"dashboard", "--listen", address}},
+		{`"tomorrow" is no time: write it like 2026-11-21T08:00:00Z`, []string{"servers", "pause", "a.example", "--until", "tomorrow"}},
+	} {
+		if out, errs, status := shell(t, c.args...); status == 0 || out != "" || !strings.Contains(errs, c.says) {
+			t.Errorf("%q: %d, prints %q, says %q", c.args, status, out, errs)
+		}
+	}
+	if err := taken.Close(); err != nil {
+		t.Error(err)
 	}
 }

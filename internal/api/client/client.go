@@ -27,6 +27,9 @@ type Client struct {
 	HTTP  *http.Client
 }
 
+// ErrNoAnswer says that nothing answered a call, or not as HTTP has it.
+var ErrNoAnswer = errors.New("no answer from fedpost")
+
 // Submit enqueues one activity.
 func (c *Client) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	body, err := s.Encode()
@@ -89,7 +92,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, out a
 		err = u.Err // u repeats the method and the address
 	}
 	if err != nil {
-		return fmt.Errorf("no answer from fedpost at %s: %w", c.Base, err)
+		return fmt.Errorf("%w at %s: %w", ErrNoAnswer, c.Base, err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)

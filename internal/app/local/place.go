@@ -72,7 +72,7 @@ func (p Place) open(log *slog.Logger) (o opened, err error) {
 	}
 	l, err := net.Listen("tcp", p.Listen)
 	if err != nil {
-		return o, fmt.Errorf("listen on %s: %w", p.Listen, err)
+		return o, cannotListen(p.Listen, err)
 	}
 	if pair == nil {
 		return opened{bounded(l), "http://" + l.Addr().String()}, nil

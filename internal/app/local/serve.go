@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 
 	"fedpost/internal/api/contract"
@@ -56,7 +57,7 @@ func ServeLoopback(ctx context.Context, listen string, h http.Handler, log *slog
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", listen, err)
+		return cannotListen(listen, err)
 	}
 	s := httpServer(Options{Services: Services{API: h}, Log: log})
 	failed := make(chan error, 1)
@@ -118,4 +119,12 @@ func loopbackName(hostport string) bool {
 	}
 	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && ip.IsLoopback()
+}
+
+// cannotListen says why nobody can be served at an address, and what to do.
+func cannotListen(at string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("listen on %s: something listens there already: stop it, or choose another address with --listen (%w)", at, err)
+	}
+	return fmt.Errorf("listen on %s: %w", at, err)
 }
