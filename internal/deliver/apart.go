@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,6 +92,19 @@ func (u *unit) load(ctx context.Context) error {
 	return nil
 }
 
+// forgetBody removes the body of an activity that is forgotten: attempts that were under way
+// then may have stored it once for their retries.
+func (u *unit) forgetBody(ctx context.Context) error {
+	if !u.known.Record.Forgotten || u.a.Apart.Parts == 0 || u.a.Body == "" {
+		return nil
+	}
+	u.bodies.drop(u.a.ID)
+	if err := u.Ledger.ForgetActivity(ctx, u.a.ID); err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return fmt.Errorf("remove the body of a forgotten activity: %w", err)
+	}
+	return nil
+}
+
 // bodies are the bodies stored once that this process has used last, so that it reads each
 // once and not for each message, and messages that are worked on at once share one string.
 type bodies struct {
@@ -112,6 +126,16 @@ func (b *bodies) get(id activity.ID) (activity.Activity, bool) {
 	defer b.mu.Unlock()
 	a, ok := b.of[id]
 	return a, ok
+}
+
+func (b *bodies) drop(id activity.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if was, ok := b.of[id]; ok {
+		b.size -= len(was.Body)
+		delete(b.of, id)
+		b.old = slices.DeleteFunc(b.old, func(other activity.ID) bool { return other == id })
+	}
 }
 
 func (b *bodies) put(a activity.Activity) {

@@ -34,6 +34,12 @@ func TestRememberedBodiesAreBounded(t *testing.T) {
 	if a, ok := b.get("last"); !ok || a != last {
 		t.Error("the last one is not remembered")
 	}
+	for range 2 {
+		b.drop("last")
+	}
+	if _, ok := b.get("last"); ok || len(b.old) != len(b.of) || b.size != len(b.of)*len(body) {
+		t.Errorf("after one was dropped: %d bodies, %d in order, %d bytes", len(b.of), len(b.old), b.size)
+	}
 	b.put(activity.Activity{ID: "huge", Body: strings.Repeat("z", mostBodies+1)})
 	if len(b.of) != 0 || len(b.old) != 0 || b.size != 0 {
 		t.Errorf("one that is too large leaves %d bodies of %d bytes", len(b.of), b.size)

@@ -144,6 +144,9 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 	if u.known.Record.Cancelled || a.Expired(v.Now()) {
 		// Nothing is written. The activity's record shows that it is cancelled or
 		// expired, and so are all recipients that are not final.
+		if err := u.forgetBody(ctx); err != nil {
+			return nil, disposition{}, err
+		}
 		return nil, done, u.leave(ctx, false)
 	}
 	if until := u.known.Claimed; until.After(v.Now()) {
