@@ -40,6 +40,7 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 	}
 	freed := false
 	err = q.write(ctx, func(s *session) error {
+		freed = false
 		var group string
 		found, err := s.one(`SELECT grp FROM message WHERE seq = ? AND queue = ?`, []any{h.seq, string(q.name)}, &group)
 		if err != nil || !found {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"math"
 	"time"
 
@@ -10,6 +11,11 @@ import (
 
 // apply does one op if its condition holds.
 func apply(s *session, op table.Op) error {
+	if op.Put != nil {
+		if done, err := likely(s, *op.Put, op.Cond); done || err != nil {
+			return err
+		}
+	}
 	var k table.Key
 	switch {
 	case op.Put != nil:
@@ -37,22 +43,56 @@ func apply(s *session, op table.Op) error {
 	return nil
 }
 
+// likely puts an item by one statement in the two cases that nearly all conditional puts are:
+// there is none and need not be, or there is one with the right fence and the same times. In
+// the latter the item stays where it is in the indexes of its times. In all other cases it
+// changes nothing.
+func likely(s *session, it table.Item, cond table.Cond) (done bool, err error) {
+	expires, shard, due := times(it)
+	var res driver.Result
+	switch {
+	case cond.Absent:
+		res, err = s.change(insertItem+`ON CONFLICT (pk, sk) DO NOTHING`, it.PK, it.SK, it.Fence, content(it), expires, shard, due)
+	case cond.Fence != "":
+		res, err = s.change(`UPDATE item SET fence = ?, data = ?
+			WHERE pk = ? AND sk = ? AND fence = ? AND expires IS ? AND due_shard IS ? AND due_at IS ?`,
+			it.Fence, content(it), it.PK, it.SK, cond.Fence, expires, shard, due)
+	default:
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}
+
+const insertItem = `INSERT INTO item (pk, sk, fence, data, expires, due_shard, due_at) VALUES (?, ?, ?, ?, ?, ?, ?) `
+
 func put(s *session, it table.Item) error {
-	var expires, shard, due any
+	expires, shard, due := times(it)
+	return s.exec(insertItem+`ON CONFLICT (pk, sk) DO UPDATE SET fence = excluded.fence, data = excluded.data,
+			expires = excluded.expires, due_shard = excluded.due_shard, due_at = excluded.due_at`,
+		it.PK, it.SK, it.Fence, content(it), expires, shard, due)
+}
+
+// times returns an item's times as they are stored.
+func times(it table.Item) (expires, shard, due any) {
 	if !it.Expires.IsZero() {
 		expires = nanos(it.Expires)
 	}
 	if it.Due.Shard != "" {
 		shard, due = it.Due.Shard, nanos(it.Due.At)
 	}
-	data := it.Data
-	if data == nil {
-		data = []byte{}
+	return expires, shard, due
+}
+
+// content is an item's data as it is stored: NULL would be no data at all.
+func content(it table.Item) []byte {
+	if it.Data == nil {
+		return []byte{}
 	}
-	return s.exec(`INSERT INTO item (pk, sk, fence, data, expires, due_shard, due_at) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (pk, sk) DO UPDATE SET fence = excluded.fence, data = excluded.data, expires = excluded.expires,
-			due_shard = excluded.due_shard, due_at = excluded.due_at`,
-		it.PK, it.SK, it.Fence, data, expires, shard, due)
+	return it.Data
 }
 
 // nanos is t as it is stored. 64 bits hold the years 1678 to 2261; an earlier or

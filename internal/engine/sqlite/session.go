@@ -23,6 +23,8 @@ import (
 type session struct {
 	conn  driver.Conn
 	stmts map[string]driver.Stmt
+	// changed is set by each statement that changes something.
+	changed bool
 }
 
 // newSession returns a session on the database with the given name.
@@ -69,7 +71,14 @@ func (s *session) change(query string, args ...any) (driver.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", query, err)
 	}
-	return stmt.(driver.StmtExecContext).ExecContext(context.Background(), values)
+	res, err := stmt.(driver.StmtExecContext).ExecContext(context.Background(), values)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := res.RowsAffected(); err != nil || n > 0 {
+		s.changed = true
+	}
+	return res, nil
 }
 
 // one scans the first row of query into dest and reports whether there is one.

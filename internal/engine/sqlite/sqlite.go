@@ -5,8 +5,8 @@
 // Durability comes first: a 202 is given only after a commit that was synced to
 // the disk (WAL with synchronous=FULL), so neither kill -9 nor a power cut loses
 // an accepted activity. Group commit makes that affordable: all writes go through
-// one goroutine, which puts the writes that wait into one transaction, each
-// behind its own savepoint, and syncs once for all of them.
+// one goroutine, which puts the writes that wait into one transaction, undoes those
+// that fail alone, and syncs once for all of them.
 //
 // The engine keeps AWS's limits even where SQLite has none, so that nothing works
 // here that would fail in production. The suites queuetest and tabletest hold
@@ -140,7 +140,8 @@ func (e *Engine) Close() error {
 }
 
 // write runs do in a transaction and returns after the commit reached the disk.
-// After any error but errUncertain, do has changed nothing.
+// After any error but errUncertain, do has changed nothing. If another write of its group has
+// to be undone, do runs again.
 func (e *Engine) write(ctx context.Context, do func(*session) error) error {
 	if e.writer == nil {
 		return errToRead

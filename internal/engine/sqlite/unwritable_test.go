@@ -36,7 +36,7 @@ func TestADiskThatIsFullIsNamedAndLeftBehind(t *testing.T) {
 			}
 			pragma := func(text string) {
 				t.Helper()
-				// Behind the writer's savepoint it would be refused or undone.
+				// Within the writer's transaction it would be refused or undone.
 				e.writer.stop()
 				if err := e.writer.session.script(text); err != nil {
 					t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"fedpost/internal/engine/table"
 )
 
 // maxGroup bounds how many writes share a commit, and so how long the first write
@@ -78,14 +80,30 @@ func (w *writer) gather(group []*job) []*job {
 	return group
 }
 
+// errUndo says that a job has failed and may have changed something.
+var errUndo = errors.New("a job has to be undone")
+
 // commit runs a group in one transaction. A job that fails is undone alone; an
 // error means that the whole group failed.
+//
+// Savepoints cost as much as many a job, and most jobs that fail have found a condition
+// that does not hold, and changed nothing. So a group runs without savepoints, and again
+// with them if a job has to be undone.
 func (w *writer) commit(group []*job) error {
+	err := w.transact(group, w.trust)
+	if errors.Is(err, errUndo) {
+		err = w.transact(group, w.attempt)
+	}
+	return err
+}
+
+// transact runs the jobs of a group by run, whose error ends the transaction.
+func (w *writer) transact(group []*job, run func(*job) error) error {
 	if err := w.session.exec("BEGIN IMMEDIATE"); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	for _, j := range group {
-		if err := w.attempt(j); err != nil {
+		if err := run(j); err != nil {
 			return w.abandon(err)
 		}
 	}
@@ -93,6 +111,17 @@ func (w *writer) commit(group []*job) error {
 		return w.abandon(fmt.Errorf("commit: %w", err))
 	}
 	return nil
+}
+
+// trust runs one job without a savepoint. It returns errUndo unless the job succeeds, or
+// fails on a condition before it has changed anything.
+func (w *writer) trust(j *job) error {
+	w.session.changed = false
+	j.err = j.do(w.session)
+	if j.err == nil || errors.Is(j.err, table.ErrConflict) && !w.session.changed {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errUndo, j.err)
 }
 
 // attempt runs one job behind a savepoint. The job's own failure is kept in the
