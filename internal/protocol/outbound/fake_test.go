@@ -79,7 +79,7 @@ func forever(start, text string, pause time.Duration) func(net.Conn) {
 
 // pipe lets client talk to serve within the process, so that synctest knows when all wait.
 func pipe(client *Client, serve func(net.Conn)) {
-	client.transport.(*pool).transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client.transport.(*pool).plain = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		go func() {
 			defer theirs.Close()

@@ -63,7 +63,7 @@ func New(c Config) (*Client, error) {
 			now = time.Now
 		}
 		s := sessions{tls.NewLRUClientSessionCache(mostSessions)}
-		p := newPool(newTransport(c, client.timeout, client.maxBody, client.turns, s), s, now, c.Idle)
+		p := newPool(newDialer(c, client.timeout, client.turns, s), newTransport(client.timeout, client.maxBody), s, now, c.Idle)
 		p.answer = perAnswer(client.maxBody)
 		client.transport = p
 	}

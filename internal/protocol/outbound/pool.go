@@ -34,9 +34,11 @@ const (
 // connection be lent again, evicted or closed. An HTTP/2 connection serves
 // several requests at once and is evicted when none is left.
 type pool struct {
-	transport *http.Transport // dials, and speaks the protocols; its own pool is not used
-	now       func() time.Time
-	most      int // unused connections
+	transport *http.Transport // speaks HTTP/2; its own pool is not used
+	// plain and secure make connections, and tell the pool about them.
+	plain, secure dialer
+	now           func() time.Time
+	most          int // unused connections
 	// answer is how many bytes a host may send on an HTTP/2 connection for each request
 	// under way; 0: no limit.
 	answer int64
@@ -67,7 +69,7 @@ type place struct {
 // kept is a connection of a pool.
 type kept struct {
 	host string
-	conn *http.ClientConn
+	conn client
 	wire *wire    // of HTTP/1, which takes one request at a time; nil for HTTP/2
 	raw  net.Conn // the socket
 	// meter bounds what the host sends on an HTTP/2 connection; nil for HTTP/1, whose
@@ -82,9 +84,23 @@ type kept struct {
 	spare *list.Element // in pool.spare
 }
 
-func newPool(t *http.Transport, s sessions, now func() time.Time, most int) *pool {
+// client sends requests on a connection: *http1, or *http.ClientConn for HTTP/2. A request
+// needs a reservation, which RoundTrip and Release end.
+type client interface {
+	http.RoundTripper
+	Reserve() error
+	Release()
+	Available() int
+	Err() error
+	Close() error
+}
+
+// dialer makes a connection.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+func newPool(d *tlsDialer, t *http.Transport, s sessions, now func() time.Time, most int) *pool {
 	return &pool{
-		transport: t, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*place),
+		transport: t, plain: d.dialPlain, secure: d.DialContext, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*place),
 		first: firstWait, patience: busyWait, pause: func() { time.Sleep(settleStep) },
 	}
 }

@@ -85,8 +85,8 @@ func TestKeptConnectionsMakeRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := client.transport.(*pool)
-	dial := p.transport.DialContext
-	p.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := p.plain
+	p.plain = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if p.idle.Len() > 0 {
 			return nil, &net.OpError{Op: "dial", Err: syscall.EMFILE}
 		}
@@ -143,8 +143,8 @@ func TestARequestOfWhichNothingWentOutIsSentOnAnotherConnection(t *testing.T) {
 	p := client.transport.(*pool)
 	dials := 0
 	var kept, fresh atomic.Bool // which connections are deaf
-	dial := p.transport.DialContext
-	p.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := p.plain
+	p.plain = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err == nil {
 			gone := &kept
@@ -257,7 +257,7 @@ func TestHTTP2EndsWithAHostThatReadsNothing(t *testing.T) {
 	cert, authorities := certificate(t)
 	client := trial(t, func(c *Config) { c.Timeout = 200 * time.Millisecond })
 	// A pipe has no buffer: what is written waits until it is read.
-	client.transport.(*pool).transport.DialTLSContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client.transport.(*pool).secure = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { theirs.Close() })
 		host := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}, SessionTicketsDisabled: true})

@@ -73,10 +73,13 @@ func (e *unseenError) Unwrap() error { return e.error }
 
 // send sends r on k, and returns k to the pool when the answer's body is closed.
 func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
-	var headers atomic.Bool
-	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-		WroteHeaders: func() { headers.Store(true) },
-	}))
+	var headers *atomic.Bool // of HTTP/2: an HTTP/1 connection's wire knows
+	if k.wire == nil {
+		headers = new(atomic.Bool)
+		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+			WroteHeaders: func() { headers.Store(true) },
+		}))
+	}
 	if r.GetBody != nil {
 		body, err := r.GetBody()
 		if err != nil {
@@ -84,7 +87,7 @@ func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 			p.put(k)
 			return nil, err
 		}
-		r.Body = body
+		r.Body = body // r is a copy: Client.Do made one
 	}
 	p.begin(k)
 	res, err := k.conn.RoundTrip(r)
@@ -100,9 +103,6 @@ func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 		return res, nil
 	}
 	defer p.put(k)
-	if err.Error() == closedByServer {
-		err = fmt.Errorf("%w: %w", err, io.EOF)
-	}
 	if k.wire == nil {
 		return nil, unseen(err, headers.Load())
 	}
@@ -145,9 +145,6 @@ func theirs(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// closedByServer is the text of an error of net/http that has no type.
-const closedByServer = "http: server closed idle connection"
-
 // answered returns an answer of which only the status is known.
 func answered(r *http.Request, status int, err error) *http.Response {
 	return &http.Response{
@@ -188,21 +185,39 @@ func port(scheme, port string) string {
 func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) {
 	host := scheme + "://" + address
 	d := &dialled{ticket: func(came bool) { p.ticket(host, came) }}
-	conn, err := p.transport.NewClientConn(context.WithValue(ctx, dialledKey{}, d), scheme, address)
+	ctx = context.WithValue(ctx, dialledKey{}, d)
+	dial := p.plain
+	if scheme == "https" {
+		dial = p.secure
+	}
+	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.Reserve(); err != nil {
-		// The host closed the connection, or accepts no request on it.
+	k := &kept{wire: d.wire, raw: d.raw, meter: d.meter, users: 1}
+	if k.wire != nil {
+		k.conn = newHTTP1(conn, k.wire)
+		return k, nil
+	}
+	d.conn = conn
+	c, err := p.transport.NewClientConn(ctx, scheme, address)
+	if err != nil {
 		_ = conn.Close()
+		return nil, err
+	}
+	if err := c.Reserve(); err != nil {
+		// The host closed the connection, or accepts no request on it.
+		_ = c.Close()
 		return nil, fmt.Errorf("%w: %w", err, io.EOF)
 	}
-	return &kept{conn: conn, wire: d.wire, raw: d.raw, meter: d.meter, users: 1}, nil
+	k.conn = c
+	return k, nil
 }
 
-// dialled passes what the dialers know about a connection to the pool; net/http does not
-// pass it on.
+// dialled passes what the dialers know about a connection to the pool, and an HTTP/2
+// connection to net/http.
 type dialled struct {
+	conn  net.Conn
 	raw   net.Conn
 	wire  *wire
 	meter *meter
@@ -218,4 +233,12 @@ func tell(ctx context.Context, raw net.Conn, w *wire, m *meter) {
 	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
 		d.raw, d.wire, d.meter = raw, w, m
 	}
+}
+
+// handOver is the DialTLSContext of the transport.
+func handOver(ctx context.Context, _, _ string) (net.Conn, error) {
+	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok && d.conn != nil {
+		return d.conn, nil
+	}
+	return nil, errors.New("net/http dials no connection by itself")
 }

@@ -15,7 +15,7 @@ type TLSError struct{ Err error }
 func (e *TLSError) Error() string { return "TLS: " + e.Err.Error() }
 func (e *TLSError) Unwrap() error { return e.Err }
 
-// tlsDialer makes the connections of an http.Transport that belongs to a pool.
+// tlsDialer makes the connections of a pool.
 type tlsDialer struct {
 	dialer  *net.Dialer
 	config  *tls.Config
@@ -23,7 +23,7 @@ type tlsDialer struct {
 	turns   *turns
 }
 
-// dialPlain is the DialContext of the transport.
+// dialPlain makes a connection without TLS.
 func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
 	raw, err := d.dialer.DialContext(ctx, network, address)
 	if err != nil {
@@ -34,7 +34,7 @@ func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net
 	return w, nil
 }
 
-// DialContext is the DialTLSContext of the transport. A connection that speaks
+// DialContext makes a connection with TLS. One that speaks
 // HTTP/2 is returned as a *tls.Conn, because net/http recognises HTTP/2 by that type.
 func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)

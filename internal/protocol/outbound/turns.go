@@ -26,6 +26,17 @@ type turns struct {
 
 func newTurns(n int) *turns { return &turns{free: max(n, 1)} }
 
+// takeFree takes a turn if one is free.
+func (t *turns) takeFree() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.free == 0 {
+		return false
+	}
+	t.free--
+	return true
+}
+
 // take waits for a turn; give ends the turn. begun says that the attempt that needs the
 // turn has begun already.
 func (t *turns) take(ctx context.Context, begun bool) error {
@@ -76,6 +87,9 @@ func (t *turns) give() {
 // the signature has begun already, so that the attempt's time is running. The error wraps
 // ErrStopped, because a busy machine says nothing about a host.
 func (c *Client) Turn(ctx context.Context, begun bool) (done func(), err error) {
+	if c.turns.takeFree() {
+		return sync.OnceFunc(c.turns.give), nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, MaxWait)
 	defer cancel()
 	if err := c.turns.take(ctx, begun); err != nil {

@@ -89,7 +89,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{client: trial(t, nil), begun: time.Now()}
 	s.pool = s.client.transport.(*pool)
-	s.pool.transport.DialTLSContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	s.pool.secure = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		if n := s.dials.Add(1); s.dial != nil {
 			if err := s.dial(ctx, n); err != nil {
 				return nil, err

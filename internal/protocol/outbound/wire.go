@@ -28,7 +28,7 @@ type wire struct {
 func (w *wire) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.busy, w.wrote, w.heard, w.answers = true, false, false, statusReader{}
+	w.busy, w.wrote, w.heard, w.answers = true, false, false, statusReader{line: w.answers.line[:0]}
 }
 
 // end says that the answer was read. It reports whether the connection can be
