@@ -57,7 +57,7 @@ func TestACauseThatOperatorsCanMendIsToldWithEveryFailure(t *testing.T) {
 		says string
 	}{
 		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(fmt.Errorf("put: %w", table.ErrDiskFull)), "Try again. The cause: the disk is full. Make room; fedpost goes on by itself."},
-		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(fmt.Errorf("put: %w", table.ErrReadOnly)), "The cause: the data folder is read-only"},
+		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(fmt.Errorf("put: %w", table.ErrReadOnly)), "If the file system has to be unmounted for it, stop fedpost before"},
 		{fmt.Errorf("put: %w", table.ErrDiskFull), "The cause: the disk is full."},
 		{contract.NewProblem(http.StatusServiceUnavailable, "Sorry: the disk is full. Make room; fedpost goes on by itself.").Because(table.ErrDiskFull), "Sorry: the disk is full. Make room; fedpost goes on by itself.\""},
 		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(errors.New("secret host")), "Try again.\""},
