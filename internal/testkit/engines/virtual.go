@@ -2,10 +2,14 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"fedpost/internal/engine/queue"
 )
@@ -254,16 +258,31 @@ func (v *virtual) awake(ctx context.Context) (queue.Queue, error) {
 		if r.back || r.until.After(v.now()) {
 			continue
 		}
-		if err := server.ChangeVisibility(ctx, r.handle, 0); err != nil {
+		err := server.ChangeVisibility(ctx, r.handle, 0)
+		if refused(err) {
 			// A request whose answer was lost has deleted the message. If the
 			// message still existed, the server would hide it and Depth would
 			// count it.
 			delete(v.held, id)
 			continue
 		}
+		if err != nil {
+			return nil, err // the next call tries again
+		}
 		v.quiet, r.back = false, true
 	}
 	return server, nil
+}
+
+// refused reports whether err is the server's word that a request cannot be met, and not a
+// failure on the way to the server or in it.
+func refused(err error) bool {
+	var said smithy.APIError
+	if !errors.As(err, &said) {
+		return false
+	}
+	var answer *smithyhttp.ResponseError
+	return said.ErrorFault() == smithy.FaultClient || errors.As(err, &answer) && answer.HTTPStatusCode()/100 == 4
 }
 
 // Depth implements queue.Queue. It asks the server only if the server may have messages
