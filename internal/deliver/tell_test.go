@@ -231,3 +231,25 @@ func TestACancelledActivityIsToldDone(t *testing.T) {
 	w.Run(time.Hour, time.Minute)
 	checkDone(t, w, id, "1 cancelled, 1 delivered")
 }
+
+// TestAnEndThatOnlyAJournalHasIsToldThoughItsActivityExpires. Found by the simulation: the
+// message came back after its activity's expiry and before the claim of the worker that had
+// died, and was acknowledged before anybody had read the journal.
+func TestAnEndThatOnlyAJournalHasIsToldThoughItsActivityExpires(t *testing.T) {
+	sweep(t, func(t *testing.T, o world.Options) *world.World {
+		w := oneByOne(t, o)
+		const inbox = "https://gone.example/1"
+		w.Servers.Script("gone.example", world.Answers(410))
+		a := w.Activity("Create")
+		a.ExpiresAt = world.Start.Add(20 * time.Second)
+		id := w.Send(a, inbox)
+		w.Run(10*time.Minute, 5*time.Second)
+		switch r, ks := w.States(id)[inbox], told(t, w, id)[inbox]; {
+		case r.State == activity.Failed && (len(ks) != 1 || ks[0] != events.RecipientGone):
+			t.Errorf("it is failed, and what was told is %v", ks)
+		case r.State != activity.Failed && len(ks) > 0:
+			t.Errorf("it is %s, and what was told is %v", r.State, ks)
+		}
+		return w
+	})
+}

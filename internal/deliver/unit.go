@@ -141,6 +141,11 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		return nil, disposition{}, err
 	}
 	u.tellKnown()
+	if until := u.known.Claimed; until.After(v.Now()) {
+		// Even if nothing is to be sent any more: what the claimant's journal has noted
+		// is read, and told, when the claim is over.
+		return nil, again(u.claimedElsewhere(until)), nil
+	}
 	if u.known.Record.Cancelled || a.Expired(v.Now()) {
 		// Nothing is written. The activity's record shows that it is cancelled or
 		// expired, and so are all recipients that are not final.
@@ -148,9 +153,6 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 			return nil, disposition{}, err
 		}
 		return nil, done, u.leave(ctx, false)
-	}
-	if until := u.known.Claimed; until.After(v.Now()) {
-		return nil, again(u.claimedElsewhere(until)), nil
 	}
 	u.list()
 	if u.known.Lapsed {
