@@ -202,3 +202,25 @@ func TestManyInboxesThatTakeNothingBringFewChecksForward(t *testing.T) {
 		t.Errorf("%d requests to inboxes in %s", got, w.Now().Sub(world.Start))
 	}
 }
+
+// Found by the simulation: all that waited for a server waited for one inbox, which had a
+// circuit of its own. The quick checks of the server were used up, no daily one followed, as
+// nothing waited for the server itself, and what waited was given up though the server was back.
+func TestAnInboxWithACircuitOfItsOwnHasItsServerCheckedDaily(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const inbox = "https://a.example/u2"
+	w.Send(w.Activity("Create"), "https://a.example/u1")
+	w.Work()
+	w.Run(20*time.Hour, minut)
+	w.Servers.Script("a.example", func(world.Request, int) outcome.Outcome {
+		return outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnReset, Err: "connection reset"}
+	})
+	id := w.Send(w.Activity("Create"), inbox)
+	w.Run(6*time.Hour, minut)
+	if host, one := state(t, w, circuit.HostKey("a.example")), state(t, w, circuit.InboxKey(inbox)); host.Accepts(w.Now()) || !one.Parked {
+		t.Fatalf("the circuits are not open: %s, %s", world.Brief(host), world.Brief(one))
+	}
+	w.Servers.Script("a.example", nil)
+	w.Run(25*time.Hour, minut)
+	w.Expect(id, map[string]activity.State{inbox: activity.Delivered})
+}

@@ -118,10 +118,11 @@ const pausedLook = time.Hour
 
 // afterHost postpones an inbox's step until after the next step of its host, which is
 // down. If the host answers probes, other inboxes hold it, and would hold this one until
-// they are given up. So one delivery to this inbox goes over to the host's lot, where it
-// has its turn to be the host's trial.
+// they are given up. If no step of the host is due, nothing waits in its lot, and it would
+// be checked no more. In both cases one delivery to this inbox goes over to the host's lot,
+// where it has its turn to be the host's trial.
 func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
-	if host.AnswersProbes() {
+	if host.AnswersProbes() || down(host) && host.CheckAt.IsZero() {
 		ps, _, _, err := r.Lot.Next(ctx, s.Key, circuit.Sweep{}, 1)
 		if err != nil {
 			return err
