@@ -23,6 +23,7 @@ import (
 type http1 struct {
 	conn net.Conn
 	tls  *tls.Conn // below conn; nil: plain
+	raw  net.Conn  // the socket
 	over atomic.Bool
 }
 
@@ -35,6 +36,9 @@ const (
 	// sentSoon is how long the answer's reader waits for the end of the request, before it
 	// takes the host for one that read no more.
 	sentSoon = 50 * time.Millisecond
+	// farewell is the time for the closing message of TLS. A socket with room takes it at
+	// once, and no host loses anything without it.
+	farewell = time.Millisecond
 )
 
 var (
@@ -44,15 +48,25 @@ var (
 
 var errLongHeader = fmt.Errorf("the answer's header is longer than %d bytes", maxHeader)
 
-func newHTTP1(conn net.Conn, w *wire) *http1 {
-	c := &http1{conn: conn}
+func newHTTP1(conn net.Conn, w *wire, raw net.Conn) *http1 {
+	c := &http1{conn: conn, raw: raw}
 	c.tls, _ = w.Conn.(*tls.Conn)
 	return c
 }
 
-// Close ends a request under way, too.
+// cut ends the connection, and a request under way. It does without Close of crypto/tls, which
+// waits for an answer to a KeyUpdate or a broken record that is being written: without end, if
+// the host reads nothing.
+func (c *http1) cut() {
+	c.over.Store(true)
+	_ = c.raw.Close()
+}
+
+// Close ends a connection without a request.
 func (c *http1) Close() error {
 	c.over.Store(true)
+	late := time.AfterFunc(farewell, c.cut) // crypto/tls waits for five seconds
+	defer late.Stop()
 	return c.conn.Close()
 }
 
@@ -81,14 +95,16 @@ func (c *http1) Reserve() error {
 	if c.tls == nil {
 		return nil
 	}
-	// With a deadline in the past, Read looks at what is here already, and at nothing else.
-	if err := c.tls.SetReadDeadline(time.Unix(1, 0)); err != nil {
+	// With a deadline in the past, Read looks at what is here already, and at nothing else. An
+	// answer of crypto/tls to it fails, where the host may read nothing, and every later write
+	// then fails before a byte is sent.
+	if err := c.tls.SetDeadline(time.Unix(1, 0)); err != nil {
 		return err
 	}
 	if _, err := c.conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("unused connection: %w", errors.Join(err, io.EOF))
 	}
-	return c.tls.SetReadDeadline(time.Time{})
+	return c.tls.SetDeadline(time.Time{})
 }
 
 // Release gives back what Reserve reserved.
@@ -101,13 +117,13 @@ func (c *http1) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := context.Cause(x.ctx); err != nil {
 		return nil, err
 	}
-	x.keep = context.AfterFunc(x.ctx, func() { _ = c.Close() })
+	x.keep = context.AfterFunc(x.ctx, c.cut)
 	if r.ContentLength > sentWhole {
 		x.sent = make(chan error, 1)
 		go func() {
 			err := c.write(r)
 			if x.sent <- err; err != nil {
-				_ = c.Close() // nothing else ends the wait for the answer
+				c.cut() // nothing else ends the wait for the answer
 			}
 		}()
 	} else if err := c.write(r); err != nil {
@@ -143,7 +159,7 @@ type exchange struct {
 	*http1
 	ctx    context.Context
 	keep   func() bool // keeps the connection when ctx ends; false: it has been closed
-	sent   chan error  // how a long request was sent; nil: it was, before the answer
+	sent   chan error  // how a long request was sent; nil: it was
 	limit  io.LimitedReader
 	reader *bufio.Reader // of limit; nil when the exchange has ended
 	body   io.Reader
@@ -166,14 +182,9 @@ func (x *exchange) answer(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// fail ends an exchange without an answer, and says why there is none. When it returns,
-// nothing more is written: the caller may send the request again.
+// fail ends an exchange without an answer, and says why there is none.
 func (x *exchange) fail(err error) error {
-	x.end(false)
-	var unsent error
-	if x.sent != nil {
-		unsent = <-x.sent // soon, as the connection is closed
-	}
+	unsent := x.end(false)
 	switch cause := context.Cause(x.ctx); {
 	case cause != nil:
 		return cause
@@ -202,7 +213,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 // may have no end.
 func (x *exchange) Close() error {
 	if x.reader != nil {
-		x.end(x.whole && !x.last && x.reader.Buffered() == 0 && x.wrote())
+		_ = x.end(x.whole && !x.last && x.reader.Buffered() == 0 && x.wrote())
 	}
 	return nil
 }
@@ -216,19 +227,26 @@ func (x *exchange) wrote() bool {
 	defer soon.Stop()
 	select {
 	case err := <-x.sent:
+		x.sent = nil
 		return err == nil
 	case <-soon.C:
 		return false
 	}
 }
 
-func (x *exchange) end(reuse bool) {
+// end returns why a long request was not sent whole. When it returns, nothing reads the
+// request any more: the caller may change it.
+func (x *exchange) end(reuse bool) (unsent error) {
 	if kept := x.keep(); !kept || !reuse {
-		_ = x.http1.Close()
+		x.cut()
+		if x.sent != nil {
+			unsent = <-x.sent // soon, as the connection is closed
+		}
 	}
 	if x.reader != nil {
 		x.reader.Reset(nil)
 		readers.Put(x.reader)
 		x.reader = nil
 	}
+	return unsent
 }

@@ -153,3 +153,42 @@ func (g *gathering) flush() {
 
 // SetWriteDeadline does nothing: CloseWrite sets one that is over.
 func (g *gathering) SetWriteDeadline(time.Time) error { return nil }
+
+// TestNothingReadsARequestAfterItsAnswer: the caller may change a request when it has the
+// answer, such as to sign it in another way.
+func TestNothingReadsARequestAfterItsAnswer(t *testing.T) {
+	for _, header := range []string{"", "Connection: close\r\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			client := trial(t, nil)
+			done := make(chan struct{})
+			pipe(client, func(conn net.Conn) {
+				_, _ = conn.Read(make([]byte, 4<<10))
+				_, _ = conn.Write([]byte("HTTP/1.1 401 Unauthorized\r\n" + header + "Content-Length: 0\r\n\r\n"))
+				<-done
+			})
+			r, err := NewRequest(t.Context(), http.MethodPost, "http://a.hosts.test/inbox", strings.Repeat("x", sentWhole+1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var reading atomic.Bool
+			body := r.Body
+			r.GetBody, r.Body = nil, io.NopCloser(readerFunc(func(p []byte) (int, error) {
+				reading.Store(true)
+				defer reading.Store(false)
+				time.Sleep(time.Second) // no processor was free
+				return body.Read(p)
+			}))
+			if a, err := client.Do(t.Context(), r); err != nil || a.Status != http.StatusUnauthorized {
+				t.Errorf("%+v %v", a, err)
+			}
+			if reading.Load() {
+				t.Error("the request is still read")
+			}
+			close(done)
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -196,7 +196,7 @@ func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) 
 	}
 	k := &kept{wire: d.wire, raw: d.raw, meter: d.meter, users: 1}
 	if k.wire != nil {
-		k.conn = newHTTP1(conn, k.wire)
+		k.conn = newHTTP1(conn, k.wire, k.raw)
 		return k, nil
 	}
 	d.conn = conn
