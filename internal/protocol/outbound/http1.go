@@ -36,9 +36,6 @@ const (
 	// sentSoon is how long the answer's reader waits for the end of the request, before it
 	// takes the host for one that read no more.
 	sentSoon = 50 * time.Millisecond
-	// farewell is the time for the closing message of TLS. A socket with room takes it at
-	// once, and no host loses anything without it.
-	farewell = time.Millisecond
 )
 
 var (
@@ -65,8 +62,6 @@ func (c *http1) cut() {
 // Close ends a connection without a request.
 func (c *http1) Close() error {
 	c.over.Store(true)
-	late := time.AfterFunc(farewell, c.cut) // crypto/tls waits for five seconds
-	defer late.Stop()
 	return c.conn.Close()
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/chacha20poly1305"
+	"golang.org/x/net/http2"
 
 	"fedpost/internal/activity/outcome"
 )
@@ -147,4 +149,52 @@ func TestAnUnusedConnectionIsLeftAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnUnusedHTTP2ConnectionIsLeftAtOnce: net/http waits for a quarter of a second until the
+// host has taken the farewell, for one connection after the other.
+func TestAnUnusedHTTP2ConnectionIsLeftAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cert, authorities := certificate(t)
+		client := trial(t, nil)
+		client.transport.(*pool).secure = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				host := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}, SessionTicketsDisabled: true})
+				if _, err := io.ReadFull(host, make([]byte, len(http2.ClientPreface))); err != nil {
+					return
+				}
+				f := http2.NewFramer(host, host)
+				_ = f.WriteSettings()
+				acknowledged, stream := false, uint32(0)
+				for !acknowledged || stream == 0 {
+					frame, err := f.ReadFrame()
+					if err != nil {
+						return
+					}
+					if settings, ok := frame.(*http2.SettingsFrame); ok && settings.IsAck() {
+						acknowledged = true
+					}
+					if end, ok := frame.(interface{ StreamEnded() bool }); ok && end.StreamEnded() {
+						stream = frame.Header().StreamID
+					}
+				}
+				accepted(f, stream)
+			}()
+			conn := tls.Client(ours, &tls.Config{RootCAs: authorities, ServerName: "a.hosts.test", NextProtos: []string{"h2"}})
+			if err := conn.HandshakeContext(ctx); err != nil {
+				return nil, err
+			}
+			tell(ctx, ours, nil, nil)
+			return conn, nil
+		}
+		if a, err := post(t, client, "https://a.hosts.test/inbox"); err != nil || a.Status != http.StatusAccepted {
+			t.Fatalf("%+v %v", a, err)
+		}
+		start := time.Now()
+		client.transport.(*pool).closeIdle()
+		if took := time.Since(start); took > farewell {
+			t.Errorf("took %v", took)
+		}
+	})
 }
