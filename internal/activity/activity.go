@@ -93,6 +93,11 @@ type Activity struct {
 
 	CreatedAt time.Time `json:"createdAt"`
 
+	// DueAt is when a delayed activity became due, from which its give-up time counts; zero:
+	// with CreatedAt. Its record says so, too, and may be forgotten while the activity waits
+	// for a server.
+	DueAt time.Time `json:"dueAt,omitzero"`
+
 	// ExpiresAt is when it is no longer worth delivering; zero means never
 	// before the retry policy gives up.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`

@@ -48,11 +48,11 @@ func (u *unit) giveUpAt() time.Time { return u.dueSince().Add(u.route.Policy.Giv
 // time before a dead delivery was revived.
 func (u *unit) dueSince() time.Time {
 	begin := u.a.CreatedAt
-	if due := u.known.Record.DueAt; due.After(begin) {
-		begin = due
-	}
-	if u.d.Since.After(begin) {
-		begin = u.d.Since
+	// An older message does not say when it became due; its record does, while it is kept.
+	for _, later := range []time.Time{u.a.DueAt, u.known.Record.DueAt, u.d.Since} {
+		if later.After(begin) {
+			begin = later
+		}
 	}
 	return begin
 }

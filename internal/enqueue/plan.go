@@ -142,7 +142,7 @@ func (p *plan) message(rs []ledger.Record, trace string) message.Message {
 			KeyID: it.KeyID, Headers: it.headers, Job: it.Job, ServerURL: it.ServerURL,
 			Priority: it.Priority, OrderingKey: it.OrderingKey,
 			Coalesce: it.Coalesce, CoalesceCreate: it.CoalesceCreate, Notify: it.Notify,
-			Trace: trace, CreatedAt: rs[i].CreatedAt, ExpiresAt: rs[i].ExpiresAt,
+			Trace: trace, CreatedAt: rs[i].CreatedAt, DueAt: rs[i].DueAt, ExpiresAt: rs[i].ExpiresAt,
 		}
 		ms[i] = message.Message{Version: message.Version, Activity: &a}
 		if p.ordering == "" && len(it.targets) <= ledger.ChunkSize {

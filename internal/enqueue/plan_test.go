@@ -199,8 +199,12 @@ func TestDelaysOfAnyLengthAreHeldAndReleasedOnce(t *testing.T) {
 				}
 				release()
 				release()
-				if a := w.one(); a.Message.Activity.ID != id {
-					t.Errorf("another activity arrived: %s", a.Message.Activity.ID)
+				a := w.one().Message.Activity
+				if a.ID != id {
+					t.Errorf("another activity arrived: %s", a.ID)
+				}
+				if d > 0 && !a.DueAt.Equal(w.now()) || d == 0 && !a.DueAt.IsZero() {
+					t.Errorf("due at %s, and released at %s", a.DueAt, w.now())
 				}
 				w.wait(time.Hour)
 				release()
