@@ -62,6 +62,7 @@ func parser(c *commands, out screen, options ...kong.Option) (*kong.Kong, error)
 		kong.Name("fedpost"),
 		kong.Description("A delivery queue for federated servers. Settings: docs/configuration.md."),
 		kong.BindTo(out, (*io.Writer)(nil)),
+		kong.Help(help),
 		allowed(),
 	}, options...)...)
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,26 @@ import (
 	"fedpost/internal/app/local"
 	"fedpost/internal/ledger/events"
 )
+
+// usual is how many columns a terminal has whose width is unknown.
+const usual = 80
+
+// help prints the help of a command. The line of usage is printed here, because kong wraps
+// every line of a help but that one.
+func help(o kong.HelpOptions, k *kong.Context) error {
+	if c := k.Selected(); c != nil {
+		width := usual
+		if f, ok := k.Stdout.(*os.File); ok {
+			width = cmp.Or(screenOn(f).width, usual)
+		}
+		usage := "Usage: " + k.Model.Name + " "
+		if _, err := fmt.Fprintln(k.Stdout, wrapped(usage+c.Summary(), width, len(usage))); err != nil {
+			return err
+		}
+		o.NoAppSummary = true
+	}
+	return kong.DefaultHelpPrinter(o, k)
+}
 
 // usageExit is the exit status after a mistake on the command line.
 const usageExit = 2

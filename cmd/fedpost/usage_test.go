@@ -144,6 +144,38 @@ func TestEveryMistakeOfUsageEndsWith2(t *testing.T) {
 	}
 }
 
+// TestEveryHelpFitsATerminal of 80 columns: that of the program, of each group and of each
+// command, shown and hidden, with the line of usage.
+func TestEveryHelpFitsATerminal(t *testing.T) {
+	t.Setenv("COLUMNS", "80")
+	p, err := parser(&commands{}, screen{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := 0
+	var look func(*kong.Node)
+	look = func(at *kong.Node) {
+		args := append(strings.Fields(at.FullPath())[1:], "--help")
+		out, errs, status := shell(t, args...)
+		if usage, _, _ := strings.Cut(out, "\n"); status != 0 || errs != "" || !strings.HasPrefix(usage, "Usage: "+at.FullPath()) {
+			t.Errorf("%q ends with %d, prints %q and %q", args, status, out, errs)
+		}
+		for line := range strings.Lines(out) {
+			if n := columns(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%q prints %d columns: %s", args, n, line)
+			}
+		}
+		pages++
+		for _, child := range at.Children {
+			look(child)
+		}
+	}
+	look(p.Model.Node)
+	if least := len(leaves(p.Model.Node)); pages <= least {
+		t.Errorf("only %d pages of help, of %d commands", pages, least)
+	}
+}
+
 // TestWhatIsNoMistakeOfUsageEndsWith1: the command line is right, and something else is not.
 func TestWhatIsNoMistakeOfUsageEndsWith1(t *testing.T) {
 	t.Chdir(t.TempDir())
