@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ type eventsCommand struct {
 const longPoll = 20 * time.Second
 
 // refusedWait is a wait so short that the server has not waited, and how long a follower
-// waits itself then.
+// waits by itself before it asks again, unless the server says how long.
 const refusedWait = 2 * time.Second
 
 // Run lists events, or follows them.
@@ -74,20 +75,24 @@ func (c eventsCommand) follow(ctx context.Context, api *client.Client, out io.Wr
 		asked := time.Now()
 		p, err := api.Events(ctx, q)
 		var refused *client.Problem
-		switch {
+		switch errors.As(err, &refused); {
 		case ctx.Err() != nil:
 			return nil
-		case errors.As(err, &refused) && refused.Status < 500, err != nil && q.Wait == 0:
+		case err != nil && q.Wait == 0, refused != nil && refused.Status < 500 && refused.RetryAfter == 0:
 			return err
 		case err != nil:
-			if wait(ctx, 2*time.Second) != nil {
+			again := refusedWait
+			if refused != nil {
+				again = cmp.Or(refused.RetryAfter, again)
+			}
+			if wait(ctx, again) != nil {
 				return nil
 			}
 			continue
 		}
-		// A server with too many who wait answers at once.
-		if q.Wait > 0 && len(p.Events) == 0 && !p.More && time.Since(asked) < refusedWait {
-			if wait(ctx, refusedWait) != nil {
+		// A server with too many who wait, or one that stops, answers at once.
+		if q.Wait > 0 && len(p.Events) == 0 && !p.More && (p.RetryAfter > 0 || time.Since(asked) < refusedWait) {
+			if wait(ctx, cmp.Or(time.Duration(p.RetryAfter)*time.Second, refusedWait)) != nil {
 				return nil
 			}
 		}

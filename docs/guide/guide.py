@@ -6,6 +6,7 @@ usage: guide.py INBOX...
 import os
 import sys
 from pathlib import Path
+from time import sleep
 
 from httpx import Timeout
 
@@ -71,6 +72,7 @@ def follow(told):
             told(event)
         after = page.next_
         cursor.write_text(after)
+        sleep(page.retry_after or 0)  # too many wait already
 
 
 followers = set(sys.argv[1:])

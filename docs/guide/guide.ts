@@ -1,6 +1,7 @@
 // What docs/guide.md shows, in TypeScript: with types that openapi-typescript generates and
 // the client openapi-fetch. usage: guide.js INBOX...
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 
@@ -59,6 +60,7 @@ async function follow(told: (event: components["schemas"]["Event"]) => Promise<v
     for (const event of data.events) await told(event);
     after = data.next;
     writeFileSync("cursor", after);
+    await setTimeout(1000 * (data.retryAfter ?? 0)); // too many wait already
   }
 }
 

@@ -109,8 +109,9 @@ func follow(told func(event) error) error {
 	}
 	for {
 		var page struct {
-			Events []event
-			Next   string
+			Events     []event
+			Next       string
+			RetryAfter time.Duration // in seconds
 		}
 		if err := ask("GET", "/v1/events?wait=20&after="+url.QueryEscape(string(after)), nil, &page); err != nil {
 			return err
@@ -124,6 +125,7 @@ func follow(told func(event) error) error {
 		if err := os.WriteFile("cursor", after, 0o600); err != nil {
 			return err
 		}
+		time.Sleep(page.RetryAfter * time.Second) // too many wait already
 	}
 }
 

@@ -34,6 +34,9 @@ type Events struct {
 	Next   string  `json:"next"`
 	// More is true if there is more to read at once.
 	More bool `json:"more"`
+	// RetryAfter is how many seconds a reader waits before it asks again who has asked to wait,
+	// and was answered at once, without events, because too many wait already. 0: not at all.
+	RetryAfter int `json:"retryAfter,omitempty"`
 }
 
 // EventOf is an event as readers get it, from the feed and in a webhook alike.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,8 +30,10 @@ const (
 	// longestWait is how long a reader may wait for an event, in seconds.
 	longestWait = 20
 	// mostWaiting is how many readers may wait at once. Each holds a connection, and
-	// further ones get their answer at once.
+	// further ones get their answer at once, and are told to wait by themselves.
 	mostWaiting = 64
+	// turnedAway is how long such a reader waits, in seconds, unless it asked for less.
+	turnedAway = 5
 )
 
 // Cursors of readers who have none yet.
@@ -66,12 +69,14 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 			return unreachable(err)
 		}
 	}
+	full := false
 	if wait > 0 {
 		select {
 		case h.waiting <- struct{}{}:
 			defer func() { <-h.waiting }()
 			query.Wait = time.Duration(wait) * time.Second
 		default:
+			full = true
 		}
 	}
 	p, err := h.feed.Read(r.Context(), query)
@@ -84,6 +89,10 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	page := contract.Events{Events: make([]contract.Event, len(p.Events)), Next: p.Next, More: p.More}
 	for i, e := range p.Events {
 		page.Events[i] = contract.EventOf(e)
+	}
+	if full && len(page.Events) == 0 && !page.More {
+		page.RetryAfter = min(wait, turnedAway)
+		w.Header().Set("Retry-After", strconv.Itoa(page.RetryAfter))
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }

@@ -110,6 +110,9 @@ func (p *Page) stream(v *visit) error {
 		}
 		// Nothing came for as long as the API waits, or fedpost stops: the answer ends.
 		if query.After = page.Next; query.Wait > 0 && len(page.Events) == 0 || ctx.Err() != nil {
+			if page.RetryAfter > 0 {
+				_, _ = fmt.Fprintf(v.w, "retry: %d000\n\n", page.RetryAfter) // or the visitor has left
+			}
 			return nil
 		}
 		query.Wait = streamWait

@@ -83,6 +83,20 @@ func TestEventsAreStreamedAsTheyCome(t *testing.T) {
 	}
 }
 
+// TestABrowserComesBackWhenTheFeedHasRoom: a stream that may not wait ends at once, and a
+// second later there is no more room.
+func TestABrowserComesBackWhenTheFeedHasRoom(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	full := someEvents(0, "first")
+	full.RetryAfter = 5
+	s.api.set("/v1/events?after=first&limit=100", someEvents(0, "first"))
+	s.api.set("/v1/events?after=first&limit=100&wait=20", full)
+	if p := v.get("/events/stream?after=first"); !strings.HasSuffix(p.text, "retry: 5000\n\n") {
+		t.Errorf("streamed %s", p.text)
+	}
+}
+
 func TestAStreamFromNowhereIsRefused(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
