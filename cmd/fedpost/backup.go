@@ -53,18 +53,22 @@ func (c restoreCommand) Run(ctx context.Context, out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "%s is restored. What was still to be sent when the backup was made is sent from there, also if it has been sent since.\n", c.Data); err != nil {
 		return err
 	}
-	return showFound(out, found)
+	return showContents(out, found)
 }
 
-// checkCommand checks a data folder.
+// checkCommand checks a data folder, or a backup.
 type checkCommand struct {
 	folder
+	File       string `arg:"" optional:"" help:"Backup to check in place of a data folder. It is unpacked among temporary files (TMPDIR)." type:"path"`
 	SealingKey string `help:"File of the sealing key, where it is a credential of the service. Default: sealing.key in the data folder." type:"existingfile" placeholder:"FILE"`
 	JSON       bool   `help:"Print what was found as JSON."`
 }
 
 // Run checks, also while fedpost up runs on the folder.
 func (c checkCommand) Run(ctx context.Context, out io.Writer) error {
+	if c.File != "" {
+		return c.backup(ctx, out)
+	}
 	database := filepath.Join(c.Data, local.Database)
 	found, err := sqlite.Inspect(ctx, database)
 	if err != nil {
@@ -84,7 +88,29 @@ func (c checkCommand) Run(ctx context.Context, out io.Writer) error {
 	return cmp.Or(err, found.Err())
 }
 
-func showFound(out io.Writer, f sqlite.Found) error {
+func (c checkCommand) backup(ctx context.Context, out io.Writer) error {
+	if c.SealingKey != "" {
+		return mistaken("--sealing-key is of a data folder; a backup has its own")
+	}
+	found, err := local.CheckBackup(ctx, c.File)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(out, found)
+	}
+	return showContents(out, found)
+}
+
+func showContents(out io.Writer, c local.Contents) error {
+	sums := "right"
+	if !c.Verified {
+		sums = "none: an earlier fedpost wrote the backup, and whether a byte of it has changed was not verified"
+	}
+	return showFound(out, c.Found, "checksums", sums)
+}
+
+func showFound(out io.Writer, f sqlite.Found, more ...string) error {
 	var queues []string
 	for _, name := range slices.Sorted(maps.Keys(f.Messages)) {
 		queues = append(queues, fmt.Sprintf("%d %s", f.Messages[name], name))
@@ -93,6 +119,7 @@ func showFound(out io.Writer, f sqlite.Found) error {
 		"schema", strconv.Itoa(f.Schema), "bytes", strconv.FormatInt(f.Bytes, 10), "items", strconv.Itoa(f.Items),
 		"messages", cmp.Or(strings.Join(queues, ", "), "none"),
 	}
+	pairs = append(pairs, more...)
 	for _, d := range f.Damage {
 		pairs = append(pairs, "DAMAGE", d)
 	}

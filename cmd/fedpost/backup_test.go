@@ -92,13 +92,16 @@ func TestAFedpostIsMovedByABackupOfItWhileItRuns(tt *testing.T) {
 	if out, err := alone(tt, "backup", file, "--data", folder); err != nil || !strings.Contains(out, "is a backup of "+folder) {
 		t.Fatalf("backup: %v, %s", err, out)
 	}
+	if out, err := alone(tt, "check", file); err != nil || !strings.Contains(out, "checksums  right") {
+		t.Errorf("check of the backup: %v, %s", err, out)
+	}
 	if _, err := alone(tt, "restore", file, "--data", folder); err == nil || !strings.Contains(err.Error(), "stop fedpost if it runs on it") {
 		t.Errorf("restored over a running one: %v", err)
 	}
 	stop()
 
 	moved := filepath.Join(tt.TempDir(), "moved")
-	if out, err := alone(tt, "restore", file, "--data", moved); err != nil || !strings.Contains(out, moved+" is restored") {
+	if out, err := alone(tt, "restore", file, "--data", moved); err != nil || !strings.Contains(out, moved+" is restored") || !strings.Contains(out, "checksums  right") {
 		t.Fatalf("restore: %v, %s", err, out)
 	}
 	var found sqlite.Found

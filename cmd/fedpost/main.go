@@ -42,7 +42,7 @@ type commands struct {
 
 	Backup  backupCommand  `cmd:"" help:"Save the data folder of fedpost up into one file, while it runs."`
 	Restore restoreCommand `cmd:"" help:"Make a data folder from a backup."`
-	Check   checkCommand   `cmd:"" help:"Check the data folder of fedpost up: integrity, orphans, counts, sealing key."`
+	Check   checkCommand   `cmd:"" help:"Check a data folder or a backup: integrity, orphans, counts, sealing key."`
 
 	Export exportCommand `cmd:"" help:"Write keys, webhooks and what is known of servers into an encrypted file, to move to another fedpost."`
 	Import importCommand `cmd:"" help:"Take over what fedpost export has written."`

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
@@ -22,12 +21,21 @@ const (
 
 // Errors of backups.
 var (
-	ErrNotBackup = errors.New("this is no whole backup of fedpost")
-	ErrNotEmpty  = errors.New("the data folder is not empty")
+	ErrNotBackup     = errors.New("this is no whole backup of fedpost")
+	ErrDamagedBackup = errors.New("the backup is damaged")
+	ErrNotEmpty      = errors.New("the data folder is not empty")
 )
 
+// Contents is what was found in a backup.
+type Contents struct {
+	sqlite.Found
+	// Verified says that every byte is as it was when the backup was made, by its checksums.
+	// Backups that earlier versions of fedpost have written have none.
+	Verified bool `json:"verified"`
+}
+
 // Backup writes the data folder, as it is at one moment, into a new file that only its
-// owner can read: a tar archive of the database and of the file sealingKey. The folder may
+// owner can read: a tar archive of the database and of the file sealingKey, with checksums. The folder may
 // be in use. The file appears once it is whole and on the disk.
 func Backup(ctx context.Context, folder, sealingKey, file string) (err error) {
 	if _, err := os.Lstat(file); err == nil {
@@ -87,28 +95,6 @@ func name(partial, file string) error {
 	return os.Rename(partial, file)
 }
 
-// archive writes the files of a backup, the key first.
-func archive(to *os.File, key []byte, database *os.File) error {
-	info, err := database.Stat()
-	if err != nil {
-		return err
-	}
-	w := tar.NewWriter(to)
-	if err := w.WriteHeader(&tar.Header{Name: SealingKey, Mode: 0o600, Size: int64(len(key)), ModTime: info.ModTime()}); err != nil {
-		return err
-	}
-	if _, err := w.Write(key); err != nil {
-		return err
-	}
-	if err := w.WriteHeader(&tar.Header{Name: Database, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime()}); err != nil {
-		return err
-	}
-	if _, err := io.Copy(w, database); err != nil {
-		return err
-	}
-	return w.Close()
-}
-
 // restoring is the ending of files that a restore has not finished; what a killed one has
 // left is written over.
 const restoring = ".restoring"
@@ -134,7 +120,7 @@ func AfterRestore(folder string, begin func() error) error {
 // Restore makes the data folder anew that a backup is of, and checks it before it becomes
 // visible. The folder must be empty, or missing: what a running fedpost has open, or what
 // somebody may still need, is never written over.
-func Restore(ctx context.Context, file, folder string) (found sqlite.Found, err error) {
+func Restore(ctx context.Context, file, folder string) (found Contents, err error) {
 	from, err := os.Open(file)
 	if err != nil {
 		return found, fmt.Errorf("read the backup: %w", err)
@@ -152,16 +138,7 @@ func Restore(ctx context.Context, file, folder string) (found sqlite.Found, err 
 			err = errors.Join(err, discard(key+restoring), discard(database+restoring), discard(filepath.Join(folder, readers)))
 		}
 	}()
-	if err := unpack(from, map[string]string{SealingKey: key + restoring, Database: database + restoring}); err != nil {
-		return found, fmt.Errorf("restore %s: %w", file, err)
-	}
-	if found, err = sqlite.Inspect(ctx, database+restoring); err != nil {
-		return found, fmt.Errorf("restore %s: %w", file, err)
-	}
-	if err := found.Err(); err != nil {
-		return found, fmt.Errorf("restore %s: %w", file, err)
-	}
-	if err := CheckSealingKey(ctx, database+restoring, key+restoring); err != nil {
+	if found, err = contents(ctx, from, key+restoring, database+restoring); err != nil {
 		return found, fmt.Errorf("restore %s: %w", file, err)
 	}
 	if err := write(filepath.Join(folder, readers), strings.NewReader("")); err != nil {
@@ -171,6 +148,39 @@ func Restore(ctx context.Context, file, folder string) (found sqlite.Found, err 
 		return found, fmt.Errorf("restore %s: %w", file, err)
 	}
 	return found, syncFolder(folder)
+}
+
+// CheckBackup does with a backup all that Restore does before the folder becomes visible, in a
+// folder for temporary files that it removes.
+func CheckBackup(ctx context.Context, file string) (found Contents, err error) {
+	from, err := os.Open(file)
+	if err != nil {
+		return found, fmt.Errorf("read the backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	folder, err := os.MkdirTemp("", "fedpost-check-*") // MkdirTemp's mode is 0700
+	if err != nil {
+		return found, fmt.Errorf("check %s: %w", file, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if found, err = contents(ctx, from, filepath.Join(folder, SealingKey), filepath.Join(folder, Database)); err != nil {
+		return found, fmt.Errorf("check %s: %w", file, err)
+	}
+	return found, nil
+}
+
+// contents unpacks a backup into two files and checks them.
+func contents(ctx context.Context, from io.Reader, key, database string) (found Contents, err error) {
+	if found.Verified, err = unpack(from, map[string]string{SealingKey: key, Database: database}); err != nil {
+		return found, err
+	}
+	if found.Found, err = sqlite.Inspect(ctx, database); err != nil {
+		return found, err
+	}
+	if err := found.Err(); err != nil {
+		return found, err
+	}
+	return found, CheckSealingKey(ctx, database, key)
 }
 
 // show gives the restored files their names, both or none. The key comes first: a database
@@ -195,53 +205,6 @@ func empty(folder string) error {
 		if !strings.HasSuffix(e.Name(), restoring) && e.Name() != "lost+found" {
 			return fmt.Errorf("%w: %s has %s; stop fedpost if it runs on it, and move the folder away", ErrNotEmpty, folder, e.Name())
 		}
-	}
-	return nil
-}
-
-// unpack writes each file of an archive to its place. All have to be there, once.
-func unpack(from io.Reader, places map[string]string) error {
-	r := tar.NewReader(from)
-	for {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) && len(places) == 0 {
-			return nil
-		}
-		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("%w: it lacks a file", ErrNotBackup)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrNotBackup, err)
-		}
-		place, ok := places[h.Name]
-		if !ok || h.Typeflag != tar.TypeReg {
-			return fmt.Errorf("%w: it has %q", ErrNotBackup, h.Name)
-		}
-		delete(places, h.Name)
-		if err := write(place, r); errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%w: it is cut off: %w", ErrNotBackup, err)
-		} else if err != nil {
-			return err
-		}
-	}
-}
-
-func write(place string, from io.Reader) error {
-	// What is there may be a link, or have another mode.
-	if err := discard(place); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(place, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, from)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func discard(file string) error {
-	if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	return nil
 }
