@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -76,7 +77,7 @@ func Config(env Getenv) (aws.Config, error) {
 }
 
 // Tune sets what fedpost needs in any configuration: bounded time-outs and
-// retries, kept connections.
+// retries, kept connections, answers that are not lost on a busy machine.
 func Tune(cfg aws.Config) aws.Config {
 	cfg.HTTPClient = awshttp.NewBuildableClient().
 		WithTimeout(attemptTimeout).
@@ -92,6 +93,7 @@ func Tune(cfg aws.Config) aws.Config {
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) { return backOff(attempt), nil })
 	})
 	cfg.Retryer = func() aws.Retryer { return retryer }
+	cfg.APIOptions = append(slices.Clone(cfg.APIOptions), readOnlyBodies)
 	return cfg
 }
 
