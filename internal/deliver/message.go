@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -95,6 +96,10 @@ const (
 	AttributeSource = "source"
 )
 
+// AttributeRenewed says, on a message that was put on its queue anew after it could not be
+// worked on, why.
+const AttributeRenewed = "renewed"
+
 // reject moves a message that cannot be worked on to the dead-letter queue at
 // once, with the reason, instead of letting it come back until the queue gives it
 // up.
@@ -132,11 +137,16 @@ func (v *invocation) needsRenewal(m queue.Received) bool {
 // by itself, by a fresh copy. Its receives were no failures: the message waited, or the
 // table was down. The ledger counts attempts, so the copy loses nothing.
 func (v *invocation) renew(ctx context.Context, m queue.Received, f disposition, cause error) (disposition, error) {
+	attributes := m.Attributes
 	if cause != nil {
 		f = v.trouble(m)
+		if attributes = maps.Clone(m.Attributes); attributes == nil {
+			attributes = map[string]string{}
+		}
+		attributes[AttributeRenewed] = outcome.Clean(cause.Error(), 512)
 	}
 	wait := min(max(0, f.after), queue.MaxDelay)
-	fresh := queue.Message{Body: m.Body, Delay: min(wait, v.can().MaxDelay), Attributes: m.Attributes}
+	fresh := queue.Message{Body: m.Body, Delay: min(wait, v.can().MaxDelay), Attributes: attributes}
 	if fresh.Delay < wait {
 		msg, err := message.Decode(m.Body)
 		if err == nil {

@@ -52,6 +52,44 @@ func (u *unit) parked(j *job) parking.Parked {
 	}
 }
 
+// finishParking finishes what an earlier receive of this message began, whose worker died or
+// failed after it had written the spots. Otherwise a spot that nobody looks for might be left
+// when the delivery is over, and hold up its group. A delivery with a record was claimed
+// before it was parked, so its claim has lapsed then. An ordered delivery that was released
+// keeps its spot, and is parked in no new one.
+func (u *unit) finishParking(ctx context.Context) error {
+	switch policy := u.route.Policy; {
+	case !policy.Park && !policy.Circuit, u.a.Ordered() && u.d.Generation > 0, !u.known.Lapsed && !u.cameBefore():
+		return nil
+	}
+	var spots []parking.Spot
+	for _, j := range u.jobs {
+		if j.recorded && !u.known.Lapsed {
+			continue
+		}
+		sp := parking.Spot{Key: circuit.HostKey(j.host), Group: message.GroupOf(u.a, j.host), Sequence: u.a.Sequence}
+		sp.Unit = u.one(j, u.spotGeneration()).Unit(u.a.ID)
+		spots = append(spots, sp)
+		if u.a.Ordered() {
+			continue
+		}
+		for _, key := range j.place.Inboxes {
+			sp.Key = key
+			spots = append(spots, sp)
+		}
+	}
+	if len(spots) == 0 {
+		return nil
+	}
+	return u.Lot.Finish(ctx, spots)
+}
+
+// cameBefore reports whether the message was received before, perhaps as the one that it
+// was renewed from.
+func (u *unit) cameBefore() bool {
+	return u.m.ReceiveCount > 1 || u.m.Attributes[AttributeRenewed] != ""
+}
+
 func (u *unit) parkUnder(ctx context.Context, key string, hold bool, ps []parking.Parked) error {
 	known := u.Hosts.State(key)
 	host, whole := circuit.HostOf(key)

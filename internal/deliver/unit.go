@@ -146,6 +146,10 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		// is read, and told, when the claim is over.
 		return nil, again(u.claimedElsewhere(until)), nil
 	}
+	u.list()
+	if err := u.finishParking(ctx); err != nil {
+		return nil, disposition{}, err
+	}
 	if u.known.Record.Cancelled || a.Expired(v.Now()) {
 		// Nothing is written. The activity's record shows that it is cancelled or
 		// expired, and so are all recipients that are not final.
@@ -154,7 +158,6 @@ func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Acti
 		}
 		return nil, done, u.leave(ctx, false)
 	}
-	u.list()
 	if u.known.Lapsed {
 		if err := errors.Join(u.keepForRetry(ctx, u.noted()), u.noteKnown(ctx)); err != nil {
 			return nil, disposition{}, err

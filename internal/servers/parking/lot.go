@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"fedpost/internal/engine/queue"
@@ -43,16 +45,46 @@ func (l *Lot) Park(ctx context.Context, known circuit.State, mark Change, ps []P
 	if err := l.Spots.Park(ctx, ps); err != nil {
 		return known, fmt.Errorf("park under %s: %w", known.Key, err)
 	}
-	_, after, err := circuit.Change(ctx, l.Servers, known.Key, func(s circuit.State) circuit.State {
+	after, err := l.lookAfter(ctx, known.Key, mark)
+	if err != nil {
+		return known, err
+	}
+	return after, nil
+}
+
+// lookAfter is the last step of Park.
+func (l *Lot) lookAfter(ctx context.Context, key string, mark Change) (circuit.State, error) {
+	_, after, err := circuit.Change(ctx, l.Servers, key, func(s circuit.State) circuit.State {
 		if !s.Parked {
 			s = mark(s)
 		}
 		return s.Missed(l.Rules, l.Now())
 	})
 	if err != nil {
-		return known, fmt.Errorf("look after parking under %s: %w", known.Key, err)
+		return after, fmt.Errorf("look after parking under %s: %w", key, err)
 	}
 	return after, nil
+}
+
+// Finish makes the last step of Park for those of the spots that are taken. A worker whose
+// process or table fails before that step leaves a spot that nobody may look for: the last
+// release may have seen the lot before the spot was there, and the server's state says that
+// nothing is parked. That worker's message comes back, so whoever gets it calls Finish.
+func (l *Lot) Finish(ctx context.Context, spots []Spot) error {
+	taken, err := l.Spots.IsParked(ctx, spots)
+	if err != nil {
+		return fmt.Errorf("look for what was parked before: %w", err)
+	}
+	keys := make(map[string]bool, len(taken))
+	for sp := range taken {
+		keys[sp.Key] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if _, err := l.lookAfter(ctx, key, func(s circuit.State) circuit.State { return s.Park(l.Rules, l.Now()) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Hold parks the head of an ordered group that does not get through to a server that
