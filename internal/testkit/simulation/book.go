@@ -175,6 +175,9 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	if h.posts == nil {
 		h.posts = map[string][]time.Time{}
 	}
+	if begun := h.posts[of]; a.Kind == Hangs && len(begun) > 0 && now.Sub(begun[0]) < firstHang {
+		return
+	}
 	posts := append(h.posts[of], now)
 	for len(posts) > 0 && now.Sub(posts[0]) > 24*time.Hour {
 		posts = posts[1:]

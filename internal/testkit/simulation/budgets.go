@@ -1,10 +1,15 @@
 package simulation
 
+import "time"
+
 // What things may cost. Each is a promise of the design, or a round number above
 // what was measured of sound stories.
 const (
-	// mostPosts within a day to a host that takes none.
+	// mostPosts within a day to a host that takes none. Those that a host lets hang and that
+	// begin within firstHang count as one: nobody knows of a fault before the first has ended,
+	// and stories have no bound of attempts that are under way.
 	mostPosts = 50
+	firstHang = 15 * time.Second
 	// mostServerWrites of a host's state within a minute by each process: one a
 	// second.
 	mostServerWrites = 60
