@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"fedpost/internal/engine/table"
 )
-
-// maxGroup bounds how many writes share a commit, and so how long the first write
-// of a group waits for the others.
-const maxGroup = 256
 
 // errUncertain marks an error of the commit itself, after which a write may or
 // may not have happened.
@@ -45,11 +42,12 @@ func (w *writer) submit(ctx context.Context, do func(*session) error) error {
 
 func (w *writer) run() {
 	defer close(w.done)
+	gathering := gatherer{jobs: w.jobs, now: time.Now}
 	var group []*job
 	for {
 		select {
 		case j := <-w.jobs:
-			group = w.gather(append(group[:0], j))
+			group = gathering.group(group[:0], j)
 		case <-w.stopped:
 			return
 		}
@@ -64,20 +62,6 @@ func (w *writer) run() {
 			close(j.done)
 		}
 	}
-}
-
-// gather adds the jobs that are waiting. Callers queue up while a commit syncs,
-// so groups grow with the load, and no timer needs tuning.
-func (w *writer) gather(group []*job) []*job {
-	for len(group) < maxGroup {
-		select {
-		case j := <-w.jobs:
-			group = append(group, j)
-		default:
-			return group
-		}
-	}
-	return group
 }
 
 // errUndo says that a job has failed and may have changed something.

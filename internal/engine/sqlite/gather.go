@@ -1,0 +1,77 @@
+package sqlite
+
+import (
+	"runtime"
+	"time"
+)
+
+const (
+	// maxGroup bounds how many writes share a commit, and so how long the first write
+	// of a group waits for the others.
+	maxGroup = 256
+	// maxYields bounds how often a group waits for more writes.
+	maxYields = 4
+	// slowYield is how long a wait may take before the next groups go without one.
+	slowYield = 5 * time.Millisecond
+	// unyielding is how many groups go without a wait after a slow one.
+	unyielding = 16
+)
+
+// gatherer finds the writes that share a commit.
+//
+// Callers queue up while a commit syncs, so groups grow with the load. But those that a
+// commit has just answered, and that go on to their next write, come too late for the group
+// behind it, which would take the first of them alone. So a group lets other goroutines run
+// first, as long as more writes come of it, if the group before it was shared: a lone
+// writer never waits. No timer needs tuning: goroutines that are ready run, and nobody sleeps.
+//
+// Where the processors are busy with other things (signatures by RSA), a wait takes as long
+// as they do. It cannot be cut short, so the groups behind a slow one do not wait.
+type gatherer struct {
+	jobs   <-chan *job
+	now    func() time.Time
+	shared bool // the last group had several writes
+	rest   int  // groups that do not wait
+}
+
+// group appends to group the first write of a commit and those that share it.
+func (g *gatherer) group(group []*job, first *job) []*job {
+	group = g.waiting(append(group, first))
+	if g.rest > 0 {
+		g.rest--
+	} else if g.shared {
+		group = g.yield(group)
+	}
+	g.shared = len(group) > 1
+	return group
+}
+
+// waiting adds the writes that wait already.
+func (g *gatherer) waiting(group []*job) []*job {
+	for len(group) < maxGroup {
+		select {
+		case j := <-g.jobs:
+			group = append(group, j)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// yield lets other goroutines run, and adds the writes that come meanwhile.
+func (g *gatherer) yield(group []*job) []*job {
+	for range maxYields {
+		before, began := len(group), g.now()
+		runtime.Gosched()
+		group = g.waiting(group)
+		if g.now().Sub(began) > slowYield {
+			g.rest = unyielding
+			return group
+		}
+		if len(group) == before {
+			return group
+		}
+	}
+	return group
+}
