@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -19,16 +20,17 @@ import (
 
 // AWS returns the engine of SQS and DynamoDB at the servers that the environment names
 // (see awstest). The SDK retries as in production.
-func AWS() Engine { return remote("aws", nil, faults.ActThenLose) }
+func AWS() Engine { return remote("aws", false, faults.ActThenLose) }
 
-// AWSWithoutRetries returns the engine AWS without retries of the SDK, so that one
-// broken request makes its call fail.
+// AWSWithoutRetries returns the engine AWS without the SDK's retries of a request that the
+// plan has broken, so that one broken request makes its call fail. The SDK still retries what
+// no plan has broken, such as a request that meets a connection which the server has just
+// closed because a busy machine left it unused.
 func AWSWithoutRetries() Engine {
-	retryer := func() aws.Retryer { return aws.NopRetryer{} }
-	return remote("aws-without-retries", retryer, faults.FailBefore, faults.ActThenLose, faults.DieAfter)
+	return remote("aws-without-retries", true, faults.FailBefore, faults.ActThenLose, faults.DieAfter)
 }
 
-func remote(name string, retryer func() aws.Retryer, kinds ...faults.Kind) Engine {
+func remote(name string, once bool, kinds ...faults.Kind) Engine {
 	return Engine{
 		// The embedded engine breaks each call in every way; here half an hour would go by.
 		Name: name, Remote: true, kinds: kinds, thin: true,
@@ -39,7 +41,7 @@ func remote(name string, retryer func() aws.Retryer, kinds ...faults.Kind) Engin
 			}
 		},
 		open: func(t testing.TB, o Options) Instance {
-			s := &services{TB: t, typ: o.Type, retryer: retryer, table: awstest.TimelessTable(t), urls: map[queue.Name]func() (string, error){}, queues: map[queue.Name]*virtual{}}
+			s := &services{TB: t, typ: o.Type, once: once, table: awstest.TimelessTable(t), urls: map[queue.Name]func() (string, error){}, queues: map[queue.Name]*virtual{}}
 			client := awstest.SQS(t)
 			for _, n := range queue.Names {
 				s.urls[n] = sync.OnceValues(func() (string, error) { return awstest.LoneQueueURL(t, n, o.Type, hidden) })
@@ -56,11 +58,11 @@ const hidden = 2 * time.Hour
 // services is an instance of the AWS engine.
 type services struct {
 	testing.TB
-	retryer func() aws.Retryer
-	typ     queue.Type
-	table   string
-	urls    map[queue.Name]func() (string, error) // which make the queues
-	queues  map[queue.Name]*virtual
+	once   bool // the SDK retries nothing that a plan has broken
+	typ    queue.Type
+	table  string
+	urls   map[queue.Name]func() (string, error) // which make the queues
+	queues map[queue.Name]*virtual
 }
 
 // opener returns a function that opens the queue n with a client.
@@ -81,8 +83,8 @@ func (s *services) Table() table.Table { return dynamodb.New(awstest.DynamoDB(s)
 func (s *services) Under(p *faults.Plan) (func(queue.Name) queue.Queue, table.Table) {
 	cfg := awstest.Config(s)
 	cfg.APIOptions = append(cfg.APIOptions, wire.Plan(p))
-	if s.retryer != nil {
-		cfg.Retryer = s.retryer
+	if s.once {
+		cfg.Retryer = unplanned(cfg.Retryer)
 	}
 	client := awstest.SQSOf(s, cfg)
 	queues := make(map[queue.Name]queue.Queue, len(s.urls))
@@ -90,4 +92,17 @@ func (s *services) Under(p *faults.Plan) (func(queue.Name) queue.Queue, table.Ta
 		queues[n] = through{q, s.opener(client, n)}
 	}
 	return func(n queue.Name) queue.Queue { return queues[n] }, dynamodb.New(awstest.DynamoDBOf(s, cfg), s.table)
+}
+
+// unplanned returns retryers that retry what the given ones retry, unless a plan has broken
+// it.
+func unplanned(all func() aws.Retryer) func() aws.Retryer {
+	return func() aws.Retryer { return onlyReal{all().(aws.RetryerV2)} }
+}
+
+type onlyReal struct{ aws.RetryerV2 }
+
+// IsErrorRetryable implements aws.Retryer.
+func (r onlyReal) IsErrorRetryable(err error) bool {
+	return !errors.Is(err, faults.ErrInjected) && !errors.Is(err, faults.ErrDead) && r.RetryerV2.IsErrorRetryable(err)
 }

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -74,6 +75,9 @@ func Local(service string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
+// patience is the time-out of a request to a server, and of making a connection.
+const patience = 5 * time.Minute
+
 // Config returns the configuration of clients for Env, for tests that add middleware
 // to the configuration. Its time-outs are far longer than in production, because local
 // servers on busy machines are slower than AWS. A request that is cut for real is a fault
@@ -85,7 +89,8 @@ func Config(t testing.TB) aws.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.HTTPClient = cfg.HTTPClient.(*awshttp.BuildableClient).WithTimeout(5 * time.Minute)
+	cfg.HTTPClient = cfg.HTTPClient.(*awshttp.BuildableClient).WithTimeout(patience).
+		WithDialerOptions(func(d *net.Dialer) { d.Timeout = patience })
 	return cfg
 }
 
@@ -130,7 +135,7 @@ func name() string { return "fedpost-test-" + strings.ToLower(rand.Text()[:12]) 
 // gets a context that is not.
 func cleanup(t testing.TB, what string, f func(ctx context.Context) error) {
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := f(ctx); err != nil {
 			t.Errorf("drop %s: %v", what, err)
