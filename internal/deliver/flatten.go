@@ -95,6 +95,9 @@ func (v *invocation) behind(ctx context.Context, ref message.Ref, depth int) (me
 		return message.Message{}, err
 	}
 	m, err := message.Decode(body)
+	if errors.Is(err, message.ErrNewer) {
+		return message.Message{}, err
+	}
 	if err != nil {
 		return message.Message{}, fmt.Errorf("%w: %w", claimcheck.ErrDamaged, err)
 	}

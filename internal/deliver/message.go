@@ -19,6 +19,9 @@ import (
 // message works on one queue message.
 func (v *invocation) message(ctx context.Context, m queue.Received) (disposition, error) {
 	msg, err := message.Decode(m.Body)
+	if errors.Is(err, message.ErrNewer) {
+		return v.reject(ctx, m, "newer", err)
+	}
 	if err != nil {
 		return v.reject(ctx, m, "malformed", err)
 	}
@@ -77,6 +80,9 @@ func (v *invocation) work(ctx context.Context, m queue.Received, msg message.Mes
 		return f, err
 	}
 	f, err := v.expand(ctx, m, msg)
+	if errors.Is(err, message.ErrNewer) {
+		return v.reject(ctx, m, "newer", err) // which a redrive brings back, so nothing is lost
+	}
 	if errors.Is(err, claimcheck.ErrNotFound) || errors.Is(err, claimcheck.ErrDamaged) {
 		return v.abandon(ctx, m, msg, "payload", err)
 	}

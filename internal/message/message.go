@@ -124,6 +124,10 @@ type Ref struct {
 // of it. Trying again does not help.
 var ErrMalformed = errors.New("malformed queue message")
 
+// ErrNewer says that a newer version of fedpost has made a message, and that version can read
+// it. It wraps ErrMalformed.
+var ErrNewer = fmt.Errorf("%w: a newer version of fedpost has made it", ErrMalformed)
+
 // noncharacters escapes the two characters that are valid in JSON and that SQS refuses,
 // because XML 1.0 does not have them.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
@@ -167,12 +171,25 @@ func (m Message) stamped() Message {
 func Decode(s string) (Message, error) {
 	var m Message
 	if err := json.Unmarshal([]byte(s), &m); err != nil {
+		var known struct {
+			Version int `json:"v"`
+		}
+		if json.Unmarshal([]byte(s), &known) == nil && known.Version > apartVersion {
+			return Message{}, newer(known.Version)
+		}
 		return Message{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return m, m.validate()
 }
 
+func newer(version int) error {
+	return fmt.Errorf("%w: its format is %d, and this version reads formats up to %d", ErrNewer, version, apartVersion)
+}
+
 func (m Message) validate() error {
+	if m.Version > apartVersion {
+		return newer(m.Version)
+	}
 	if m.Version != Version && m.Version != apartVersion {
 		return fmt.Errorf("%w: version %d, this is version %d", ErrMalformed, m.Version, apartVersion)
 	}

@@ -93,6 +93,8 @@ func TestWhatIsNotOursIsMalformed(t *testing.T) {
 		"not JSON":            `hello`,
 		"no version":          `{"ref":{"id":"a","parts":1}}`,
 		"newer version":       `{"v":99,"ref":{"id":"a","parts":1}}`,
+		"newer part":          `{"v":1,"batch":[{"v":99}]}`,
+		"newer, other types":  `{"v":99,"ref":"a","batch":7}`,
 		"no work":             `{"v":1}`,
 		"two kinds":           `{"v":1,"ref":{"id":"a","parts":1},"batch":[{"v":1,"ref":{"id":"a","parts":1}}]}`,
 		"no activity":         `{"v":1,"deliver":{"chunk":0,"pos":-1,"targets":["https://a.example/"]}}`,
@@ -103,6 +105,8 @@ func TestWhatIsNotOursIsMalformed(t *testing.T) {
 	} {
 		if _, err := Decode(s); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: error %v, want ErrMalformed", name, err)
+		} else if got, want := errors.Is(err, ErrNewer), strings.HasPrefix(name, "newer"); got != want {
+			t.Errorf("%s: of a newer version: %v, want %v (%v)", name, got, want, err)
 		}
 	}
 }
