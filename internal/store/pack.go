@@ -41,6 +41,10 @@ const (
 	best  = flate.BestCompression
 )
 
+// tiny is the length below which a record stays as it is. The quick level does without its
+// dictionary there, and so makes most claims and outcomes of single deliveries longer.
+const tiny = 128 // bytes
+
 var (
 	errPacked = errors.New("packed with a dictionary that this version does not know")
 	// errDamaged is wrapped by the errors of unpack.
@@ -48,20 +52,27 @@ var (
 )
 
 func (p *packing) pack(v any) ([]byte, error) {
+	text, err := plain(v)
+	if err != nil {
+		return nil, fmt.Errorf("pack record: %w", err)
+	}
 	var b bytes.Buffer
 	b.WriteByte(p.version)
+	if p.level == quick && len(text) < tiny {
+		// One block of deflate, the last, which is stored: RFC 1951, section 3.2.4.
+		b.Write([]byte{1, byte(len(text)), 0, ^byte(len(text)), 0xff})
+		b.Write(text)
+		return b.Bytes(), nil
+	}
 	w, ok := p.writers.Get().(*flate.Writer)
 	if ok {
 		w.Reset(&b) // keeps the dictionary
 	} else {
-		var err error
 		if w, err = flate.NewWriterDict(&b, p.level, p.dict); err != nil {
 			return nil, fmt.Errorf("pack record: %w", err)
 		}
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	if _, err := w.Write(text); err != nil {
 		return nil, fmt.Errorf("pack record: %w", err)
 	}
 	if err := w.Close(); err != nil {
@@ -69,6 +80,15 @@ func (p *packing) pack(v any) ([]byte, error) {
 	}
 	p.writers.Put(w)
 	return b.Bytes(), nil
+}
+
+// plain is v as JSON, without the escapes that only HTML needs.
+func plain(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 func (p *packing) unpack(it table.Item, v any) error {

@@ -123,10 +123,10 @@ func load(s *session, k table.Key) (*table.Item, error) {
 	return found, err
 }
 
-// list returns the items of a query that starts with selectItem.
-func (t *tbl) list(ctx context.Context, query string, args ...any) ([]table.Item, error) {
+// list returns the items of a query that starts with selectItem, which read runs.
+func (t *tbl) list(ctx context.Context, read func(context.Context, func(*session) error) error, query string, args ...any) ([]table.Item, error) {
 	var items []table.Item
-	err := t.read(ctx, func(s *session) error {
+	err := read(ctx, func(s *session) error {
 		items = nil
 		return s.each(query, args, func(scan func(...any) error) error {
 			it, err := scanItem(scan)

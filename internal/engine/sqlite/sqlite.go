@@ -149,6 +149,19 @@ func (e *Engine) write(ctx context.Context, do func(*session) error) error {
 	return e.writer.submit(ctx, do)
 }
 
+// readSoon runs do, which reads little and does not write, in turn with the writes: the
+// session that writes has in memory what it wrote, where those that read beside it look for
+// it in the file after each commit. If it fails there, for another write of its group or
+// because nothing can be written, it runs beside the writes. So do may run several times.
+func (e *Engine) readSoon(ctx context.Context, do func(*session) error) error {
+	if e.writer != nil && e.readers != nil {
+		if err := e.writer.submit(ctx, do); err == nil {
+			return nil
+		}
+	}
+	return e.read(ctx, do)
+}
+
 // read runs do, which must not write, on the committed data.
 func (e *Engine) read(ctx context.Context, do func(*session) error) error {
 	if e.readers == nil {

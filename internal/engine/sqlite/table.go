@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"fedpost/internal/engine/table"
@@ -20,8 +21,13 @@ func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.I
 			return nil, fmt.Errorf("get: %w", err)
 		}
 	}
-	found := make(map[table.Key]table.Item, len(keys))
-	err := t.read(ctx, func(s *session) error {
+	var found map[table.Key]table.Item
+	read := t.read
+	if len(keys) <= little {
+		read = t.readSoon
+	}
+	err := read(ctx, func(s *session) error {
+		found = make(map[table.Key]table.Item, len(keys))
 		for _, k := range keys {
 			it, err := load(s, k)
 			if err != nil {
@@ -39,6 +45,9 @@ func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.I
 	return found, nil
 }
 
+// little is how many items may be read in turn with the writes, which wait meanwhile.
+const little = 16
+
 // Query implements table.Table.
 func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
 	query, args := selectItem+`WHERE pk = ? AND sk >= ? `, []any{r.PK, r.From}
@@ -53,7 +62,7 @@ func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, err
 	if r.Newest {
 		order = `ORDER BY sk DESC `
 	}
-	items, err := t.list(ctx, query+order+`LIMIT ? + 0`, append(args, limit)...)
+	items, err := t.some(ctx, query+order, args, limit)
 	if err != nil {
 		return nil, false, fmt.Errorf("query %s: %w", r.PK, err)
 	}
@@ -63,12 +72,27 @@ func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, err
 	return items, false, nil
 }
 
+// some lists up to limit items, or all if limit is negative. A query that finds little is
+// done in turn with the writes, and one that finds more is repeated beside them.
+func (t *tbl) some(ctx context.Context, query string, args []any, limit int) ([]table.Item, error) {
+	query += `LIMIT ? + 0`
+	first := limit
+	if limit < 0 || limit > little {
+		first = little + 1
+	}
+	items, err := t.list(ctx, t.readSoon, query, append(slices.Clone(args), first)...)
+	if err != nil || first == limit || len(items) <= little {
+		return items, err
+	}
+	return t.list(ctx, t.read, query, append(args, limit)...)
+}
+
 // Due implements table.Table.
 func (t *tbl) Due(ctx context.Context, shard string, by time.Time, limit int) ([]table.Item, error) {
 	if limit <= 0 {
 		limit = -1
 	}
-	items, err := t.list(ctx, selectItem+`WHERE due_shard = ? AND due_at <= ? ORDER BY due_at LIMIT ? + 0`, shard, nanos(by), limit)
+	items, err := t.list(ctx, t.read, selectItem+`WHERE due_shard = ? AND due_at <= ? ORDER BY due_at LIMIT ? + 0`, shard, nanos(by), limit)
 	if err != nil {
 		return nil, fmt.Errorf("due items of %s: %w", shard, err)
 	}
