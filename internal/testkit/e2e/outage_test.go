@@ -58,11 +58,8 @@ func goneServer(t *testing.T, w *World) {
 		t.Errorf("recipient %+v", r)
 	}
 	Await(t, w.Patience(30*time.Second), "the server to be known as gone", func() (bool, string) {
-		var server client.Server
-		if err := w.Do(t.Context(), "GET", "/v1/servers/"+escape(gone.Host), nil, &server); err != nil {
-			return false, err.Error()
-		}
-		return server.Phase == "gone", fmt.Sprint(server.Phase, " ", server.Why)
+		phase := w.phase(gone)
+		return phase == "gone", phase
 	})
 	// What a process knows of a host is a few seconds old at most.
 	n := 0
@@ -75,4 +72,14 @@ func goneServer(t *testing.T, w *World) {
 	if r := recipient(t, s, gone.URL("/users/2/inbox")); r.LastError == "" {
 		t.Errorf("recipient %+v", r)
 	}
+}
+
+// phase is the state of a server as the API has it, or why the API did not say.
+func (w *World) phase(r *Remote) string {
+	w.t.Helper()
+	var server client.Server
+	if err := w.Do(w.t.Context(), "GET", "/v1/servers/"+escape(r.Host), nil, &server); err != nil {
+		return err.Error()
+	}
+	return string(server.Phase)
 }

@@ -46,7 +46,7 @@ func Up(t testing.TB, command, data string, environ map[string]string) *Process 
 			t.Fatalf("it said %q and\n%s", line, p.Log())
 		}
 		p.URL = url
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		p.Kill()
 		t.Fatalf("it did not come up:\n%s", p.Log())
 	}
