@@ -171,7 +171,7 @@ func (x *exchange) answer(r *http.Request) (*http.Response, error) {
 			return nil, errLongHeader
 		case err != nil:
 			return nil, err
-		case res.StatusCode >= 200 || res.StatusCode == http.StatusSwitchingProtocols:
+		case res.StatusCode < 100 || res.StatusCode >= 200 || res.StatusCode == http.StatusSwitchingProtocols:
 			return res, nil
 		}
 	}

@@ -125,13 +125,14 @@ func (s *statusReader) lineEnd() {
 	s.status, s.done = status, true
 }
 
-// statusOf returns the status of a status line (RFC 9112, section 4); 0: line is none.
+// statusOf returns the status of a status line (RFC 9112, section 4); 0: line is none. It
+// takes what net/http takes, such as several spaces before the status.
 func statusOf(line []byte) int {
 	version, rest, ok := bytes.Cut(line, []byte(" "))
 	if _, _, valid := http.ParseHTTPVersion(string(version)); !ok || !valid {
 		return 0
 	}
-	code, _, _ := bytes.Cut(rest, []byte(" "))
+	code, _, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
 	status, err := strconv.Atoi(string(code))
 	if len(code) != 3 || err != nil || status < 100 {
 		return 0
