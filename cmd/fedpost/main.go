@@ -1,4 +1,8 @@
 // Command fedpost runs fedpost on one machine and talks to it.
+//
+// It is one program, so that who installs fedpost has the server and all that an operator
+// needs: `up` serves, every other verb looks, acts or keeps a data folder. The verbs that act on
+// a running fedpost are clients of its HTTP API, and so work with one on AWS just as well.
 package main
 
 import (

@@ -222,3 +222,34 @@ func TestB27A400IsTriedAFewTimes(t *testing.T) {
 		})
 	}
 }
+
+// TestB13A403AndA501HoldUpNoNeighbour: an inbox that refuses a hundred activities for good gets
+// each once, and its host stays healthy: other inboxes there get theirs at once.
+func TestB13A403AndA501HoldUpNoNeighbour(t *testing.T) {
+	for _, status := range []int{403, 501} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			const refuses, takes = "https://m.example/refuses", "https://m.example/takes"
+			w.Servers.Script("m.example", func(r world.Request, _ int) outcome.Outcome {
+				if r.Inbox == refuses {
+					return world.Status(status)
+				}
+				return world.Status(202)
+			})
+			for range 100 {
+				id := w.Send(w.Activity("Create"), refuses, takes)
+				w.Work()
+				w.Expect(id, map[string]activity.State{refuses: activity.Failed, takes: activity.Delivered})
+			}
+			for _, key := range []string{circuit.HostKey("m.example"), circuit.InboxKey(refuses)} {
+				if s := phase(t, w, key); s.Phase != circuit.Healthy {
+					t.Errorf("%s is %s", key, s.Phase)
+				}
+			}
+			w.Run(day, time.Minute)
+			if n := len(w.Servers.Got()); n != 200 {
+				t.Errorf("%d requests for 200 deliveries", n)
+			}
+		})
+	}
+}

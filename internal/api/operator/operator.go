@@ -1,5 +1,6 @@
-// Package operator serves the operators' routes of the HTTP API: servers, dead letters
-// and statistics.
+// Package operator serves the operators' routes of the HTTP API: servers, dead letters, keys,
+// events, webhooks and statistics, and what is done with activities that were accepted: find,
+// retry, forget.
 //
 // The package is separate from package api, which accepts activities, because it has other
 // users: people with a terminal or a web page, not servers that submit activities. It has

@@ -252,6 +252,24 @@ func TestRetryAfterHoldsForTheHost(t *testing.T) {
 	})
 }
 
+// TestB13A403AndA501AreNoLimit: both refuse this one delivery, whatever header says when to come
+// again. A limit would hold up all that waits for the host.
+func TestB13A403AndA501AreNoLimit(t *testing.T) {
+	for status, posts := range map[int]int{403: 2, 501: 1} { // 403: one more in the other form
+		for _, header := range []http.Header{nil, {"Retry-After": {"120"}}, {"X-Ratelimit-Reset": {"120"}, "X-Ratelimit-Remaining": {"0"}}} {
+			w := newWorld(t)
+			w.inbox.Always(fediverse.Step{Code: status, Header: header})
+			o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+			if o.Class != outcome.Refused || o.Status != status || !o.RetryAfter.IsZero() || o.HostFault() {
+				t.Errorf("%d with %v: %+v", status, header, o)
+			}
+			if n := len(w.inbox.Posts()); n != posts {
+				t.Errorf("%d with %v: %d POSTs, want %d", status, header, n, posts)
+			}
+		}
+	}
+}
+
 func TestGoneSharedInboxIsTheWholeServer(t *testing.T) {
 	w := newWorld(t)
 	w.inbox.Always(fediverse.Status(410))
