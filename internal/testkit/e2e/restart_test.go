@@ -72,6 +72,7 @@ func crash(t *testing.T, e Engine, typ queue.Type, kills int, gap time.Duration)
 	late := w.RemoteBehind(slowly(slow))
 	remotes = append(remotes, late)
 
+	halts := watchHalts(t)
 	var url atomic.Value
 	url.Store(p.URL)
 	stop := make(chan struct{})
@@ -105,7 +106,7 @@ func crash(t *testing.T, e Engine, typ queue.Type, kills int, gap time.Duration)
 		if r == late {
 			takes = slow
 		}
-		doubled += duplicates(t, r, takes, died, gap)
+		doubled += duplicates(t, r, takes, died, gap, halts)
 	}
 	t.Logf("%d kills, %d activities accepted, %d deliveries, %d of them twice", kills, len(ids), deliveries, doubled)
 }
@@ -171,8 +172,8 @@ func submitUntil(t *testing.T, stop <-chan struct{}, url *atomic.Value, recipien
 // duplicates counts deliveries that a server got twice, and reports those that
 // no kill explains.
 // takes is how long the server takes to answer, and to note what was sent before
-// the process died.
-func duplicates(t *testing.T, r *Remote, takes time.Duration, died []time.Time, gap time.Duration) int {
+// the process died. What the machine did not run meanwhile counts as no time.
+func duplicates(t *testing.T, r *Remote, takes time.Duration, died []time.Time, gap time.Duration, halts *halts) int {
 	first := map[string]fediverse.Post{}
 	doubled := 0
 	for _, p := range r.Posts() {
@@ -188,7 +189,7 @@ func duplicates(t *testing.T, r *Remote, takes time.Duration, died []time.Time, 
 		doubled++
 		explained := false
 		for _, at := range died {
-			explained = explained || before.At.Before(at.Add(takes+lag)) && at.Sub(before.At) < gap && p.At.After(at)
+			explained = explained || before.At.Before(at.Add(takes+lag)) && at.Sub(before.At) < gap+halts.between(before.At, at) && p.At.After(at)
 		}
 		if !explained {
 			t.Errorf("%s came at %s and again at %s; the process died at %s", key, before.At, p.At, died)
