@@ -32,8 +32,8 @@ func TestCostOfServersThatAreDown(t *testing.T) {
 		{"a day", queue.Standard, 24 * time.Hour, activity.Delivered, cost.DownADay},
 		{"for good", queue.Standard, 0, activity.Dead, cost.DownForGood},
 		// A FIFO queue has no delays to spread releases by: they are received once more, and
-		// handed back.
-		{"a day, with FIFO queues", queue.FIFO, 24 * time.Hour, activity.Delivered, cost.Use{SQS: cost.DownADay.SQS + 2, Writes: cost.DownADay.Writes, Reads: cost.DownADay.Reads}},
+		// handed back. The second receive looks for what a first one that failed may have parked.
+		{"a day, with FIFO queues", queue.FIFO, 24 * time.Hour, activity.Delivered, cost.Use{SQS: cost.DownADay.SQS + 2, Writes: cost.DownADay.Writes, Reads: cost.DownADay.Reads + 3}},
 		{"for good, with FIFO queues", queue.FIFO, 0, activity.Dead, cost.Use{SQS: 3.4, Writes: 8.6, Reads: 12.2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
