@@ -138,43 +138,49 @@ func (unmetered) Flush(context.Context) {}
 // from being done. The error joins all failures.
 func (r *Runner) Run(ctx context.Context) error {
 	now := r.Now()
-	var mu sync.Mutex
-	var errs []error
-	fail := func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
+	var failed failures
 	var wg sync.WaitGroup
 	if r.Agenda != nil {
 		wg.Go(func() {
 			_, err := r.Agenda.Release(ctx, now)
-			fail(err)
+			failed.add(err)
 		})
 	}
 	if r.Events != nil {
-		wg.Go(func() { fail(r.Events.FinishDue(ctx, now)) })
+		wg.Go(func() { failed.add(r.Events.FinishDue(ctx, now)) })
 	}
 	if r.Forward != nil {
-		wg.Go(func() { fail(r.Forward(ctx)) })
+		wg.Go(func() { failed.add(r.Forward(ctx)) })
 	}
 	for _, p := range r.Protocols {
 		if p.Upkeep != nil {
-			wg.Go(func() { fail(p.Upkeep.Check(ctx, now)) })
+			wg.Go(func() { failed.add(p.Upkeep.Check(ctx, now)) })
 		}
 	}
 	wg.Go(func() {
 		if back := r.setBack(now); back > 0 {
-			fail(r.redate(ctx, now, back))
+			failed.add(r.redate(ctx, now, back))
 		}
-		fail(r.heads(ctx, now))
-		fail(r.servers(ctx, now))
+		failed.add(r.heads(ctx, now))
+		failed.add(r.servers(ctx, now))
 	})
 	wg.Wait()
 	r.Meter.Flush(ctx)
-	return errors.Join(errs...)
+	return errors.Join(failed.errs...)
+}
+
+// failures are those of steps that are taken side by side.
+type failures struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func (f *failures) add(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.errs = append(f.errs, err)
+	}
 }
 
 // late reports whether nothing may be begun any more.
@@ -186,13 +192,12 @@ func (r *Runner) late(ctx context.Context) bool {
 // servers takes one step for each server that is due.
 func (r *Runner) servers(ctx context.Context, now time.Time) error {
 	probes, steps := make(chan struct{}, r.Probes), make(chan struct{}, r.Steps)
-	var mu sync.Mutex
-	var errs []error
+	var failed failures
 	var wg sync.WaitGroup
 	for shard := range circuit.Shards {
 		due, err := r.Servers.DueServers(ctx, shard, now, r.Due)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("find due servers of shard %d: %w", shard, err))
+			failed.add(fmt.Errorf("find due servers of shard %d: %w", shard, err))
 			continue
 		}
 		for _, s := range due {
@@ -210,15 +215,13 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 				}
 				// What a step that ran late has left is found by the next run.
 				if err := r.step(ctx, s, now); err != nil && !errors.Is(err, errLate) {
-					mu.Lock()
-					defer mu.Unlock()
-					errs = append(errs, fmt.Errorf("server %s: %w", s.Key, err))
+					failed.add(fmt.Errorf("server %s: %w", s.Key, err))
 				}
 			})
 		}
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return errors.Join(failed.errs...)
 }
 
 func down(s circuit.State) bool { return s.Phase == circuit.Unhealthy || s.Phase == circuit.Exhausted }
