@@ -45,6 +45,36 @@ func TestWhatIsOverdueTakesNoTurnUnderARateLimit(t *testing.T) {
 	w.Expect(young, map[string]activity.State{down: activity.Delivered})
 }
 
+// TestWhatIsOverdueTakesNoPlaceInTheRamp: at a thousand releases a minute, eleven thousand
+// deliveries that were too old kept those behind them waiting for eleven minutes.
+func TestWhatIsOverdueTakesNoPlaceInTheRamp(t *testing.T) {
+	const old = 3000
+	w := world.New(t, world.Options{})
+	key := circuit.HostKey("down.example")
+	w.Servers.Script("down.example", world.Down)
+	w.Send(w.Activity("Create"), down)
+	w.Run(2*minut, time.Second)
+	for range old {
+		w.Send(w.Activity("Create"), down)
+	}
+	w.Work()
+	// The schedule stands still for a week.
+	w.Clock.Advance(8 * 24 * time.Hour)
+	young := w.Send(w.Activity("Create"), down)
+	w.Work()
+	w.Servers.Script("down.example", nil)
+	if _, _, err := circuit.Change(t.Context(), w.Store, key, func(s circuit.State) circuit.State {
+		return s.Resume(circuit.Default(), w.Now())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.Run(3*minut, time.Second)
+	if got := len(w.DeadLetters.Deaths); got < old-5 {
+		t.Errorf("3 minutes after a stop of 8 days %d of %d are given up", got, old)
+	}
+	w.Expect(young, map[string]activity.State{down: activity.Delivered})
+}
+
 // TestWhatExpiresUsesUpNoQuickCheck was found by the simulation: each check at which
 // something had expired brought the next one forward, so the quick checks of two hours
 // were over after half an hour, and a server that was back after an hour got nothing for a

@@ -101,6 +101,17 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	if err != nil {
 		return err
 	}
+	overdue := func(p parking.Parked) bool { return p.IsOverdue(r.Now()) }
+	if slices.ContainsFunc(ps, func(p parking.Parked) bool { return p.Group == "" && overdue(p) }) {
+		// Nor does it take a place in the ramp, for the same reason.
+		if _, _, err := r.endOverdue(ctx, s); err != nil {
+			return err
+		}
+		if ps, at, end, err = r.Lot.Next(ctx, s.Key, s.Sweep, n); err != nil {
+			return err
+		}
+		ps = slices.DeleteFunc(ps, overdue)
+	}
 	// The method heads releases heads that have a due time of their own.
 	ps = slices.DeleteFunc(ps, func(p parking.Parked) bool { return !p.Due.IsZero() })
 	waiting := len(ps)
