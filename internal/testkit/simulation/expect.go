@@ -116,13 +116,28 @@ func (s *sim) slack(host string) time.Duration {
 	d := s.disorder()
 	for _, a := range s.scenario.Acts {
 		if a.Do == Limit && a.Host == host {
-			d += time.Duration(2*len(s.scenario.Acts)/max(1, a.Rate)) * time.Minute
+			d += time.Duration(2*max(len(s.scenario.Acts), s.recipientsAt(host))/max(1, a.Rate)) * time.Minute
 		}
 	}
 	if s.servers[host].Rate > 0 {
 		d += slow
 	}
 	return d + s.queued()
+}
+
+// recipientsAt counts the recipients of all posts at a server.
+func (s *sim) recipientsAt(host string) (n int) {
+	for _, a := range s.scenario.Acts {
+		if a.Post == nil {
+			continue
+		}
+		for _, r := range a.Post.Recipients {
+			if r.Server == host {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // callsEach are at most made one after another for a delivery by itself.
