@@ -55,7 +55,7 @@ func New(c Config) (*Client, error) {
 		timeout:   cmp.Or(c.Timeout, 15*time.Second),
 		body:      cmp.Or(c.Body, 3*time.Second),
 		maxBody:   cmp.Or(c.MaxBody, MaxBody),
-		turns:     newTurns(runtime.GOMAXPROCS(0)),
+		turns:     newTurns(turnsEach * runtime.GOMAXPROCS(0)),
 	}
 	if client.transport == nil {
 		now := c.Now

@@ -60,8 +60,8 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 	return w, nil
 }
 
-// handshake waits until this machine has a processor for the handshake. Only then the time
-// for the handshake begins.
+// handshake waits for a turn to compute the handshake. Only then the time for the handshake
+// begins.
 func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, host string) (*tls.Conn, error) {
 	config := d.config.Clone()
 	config.ServerName = host
