@@ -27,8 +27,7 @@ type network struct {
 func (n *network) Prepare(_ context.Context, a activity.Activity) protocol.Attempt {
 	return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 		if n.hanging[t.Host()] {
-			<-ctx.Done() // the engine's own limit of an attempt
-			return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+			return world.Hang(ctx)
 		}
 		time.Sleep(200 * time.Millisecond) // virtual: the time a server takes
 		n.mu.Lock()

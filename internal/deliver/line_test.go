@@ -35,8 +35,7 @@ func TestARetryIsNotOvertakenForLong(t *testing.T) {
 					tried[to.Host()] = time.Now()
 				}
 				mu.Unlock()
-				<-ctx.Done()
-				return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+				return world.Hang(ctx)
 			}
 		}
 		w := world.New(t, world.Options{Now: time.Now, Protocol: world.SenderFunc(hang), Limits: deliver.Limits{

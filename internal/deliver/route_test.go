@@ -247,8 +247,7 @@ func (c *crowd) Prepare(context.Context, activity.Activity) protocol.Attempt {
 		c.count(t.Host(), 1)
 		defer c.count(t.Host(), -1)
 		if t.Host() == "hangs.example" {
-			<-ctx.Done()
-			return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+			return world.Hang(ctx)
 		}
 		<-time.After(100 * time.Millisecond)
 		return world.Status(202)

@@ -38,8 +38,7 @@ func TestB28FirstSendsDoNotWaitBehindRetries(t *testing.T) {
 					mu.Lock()
 					tried[to.Inbox] = true
 					mu.Unlock()
-					<-ctx.Done()
-					return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+					return world.Hang(ctx)
 				}
 				time.Sleep(200 * time.Millisecond) // virtual
 				mu.Lock()

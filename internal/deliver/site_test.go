@@ -110,8 +110,7 @@ func (s *siteServers) prepare(context.Context, activity.Activity) protocol.Attem
 		s.tried[to.Host()] = true
 		s.mu.Unlock()
 		if strings.HasSuffix(to.Host(), ".bad.example") {
-			<-ctx.Done()
-			return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+			return world.Hang(ctx)
 		}
 		time.Sleep(200 * time.Millisecond) // virtual
 		s.mu.Lock()

@@ -163,6 +163,12 @@ func Down(Request, int) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnRefused, Err: "connection refused"}
 }
 
+// Hang is the outcome of an attempt that gets no answer until the engine ends it.
+func Hang(ctx context.Context) outcome.Outcome {
+	<-ctx.Done()
+	return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
+}
+
 // Then answers the first n requests as first does and all later ones as rest does. A nil
 // script accepts.
 func Then(n int, first, rest Script) Script {
