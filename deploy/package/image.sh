@@ -12,7 +12,8 @@ dist=$(realpath "$1")
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 up=
-buildah() { command buildah --storage-driver vfs --root "$work/root" --runroot "$work/run" "$@"; }
+store=(--storage-driver vfs --root "$work/root" --runroot "$work/run")
+buildah() { command buildah "${store[@]}" "$@"; }
 
 fail() {
 	echo "FAILED: $*" >&2
@@ -22,7 +23,7 @@ fail() {
 finish() {
 	[[ -z $up ]] || { kill -- "-$up" && wait "$up"; } 2>/dev/null || true
 	buildah rm --all >/dev/null 2>&1 || true
-	rm -rf "$work"
+	rm -rf "$work" || echo "left behind: $work" >&2
 }
 trap finish EXIT
 
@@ -54,7 +55,9 @@ grep -q FEDPOST_API_TOKEN <<<"$said" || fail "up without a token says: $said"
 
 listen=127.0.0.1:$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
 set -m # a group of processes of its own, to end it with what it starts
-inside --env FEDPOST_API_TOKEN=a-token-of-the-test --env "FEDPOST_LISTEN=$listen" "$container" -- /usr/bin/fedpost up --data /data >"$work/log" 2>&1 &
+# buildah itself is waited for, not a shell around it: it tidies its store after the program.
+(exec buildah "${store[@]}" run --isolation chroot --env FEDPOST_API_TOKEN=a-token-of-the-test --env "FEDPOST_LISTEN=$listen" \
+	"$container" -- /usr/bin/fedpost up --data /data) >"$work/log" 2>&1 &
 up=$!
 set +m
 for ((i = 0; ; i++)); do
