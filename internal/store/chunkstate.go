@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -36,7 +37,7 @@ type row struct {
 	Unsent     int            `json:"z,omitempty"`
 	Status     int            `json:"c,omitempty"`
 	At         int64          `json:"t,omitempty"` // ms after Since; -1: not known
-	Next       int64          `json:"n,omitempty"` // ms after Since, 0: none
+	Next       int64          `json:"n,omitempty"` // ms after Since, 0: none, so what is due at Since is 1
 	Generation int            `json:"g,omitempty"`
 	By         activity.ID    `json:"y,omitempty"`
 	Lot        string         `json:"l,omitempty"`
@@ -140,7 +141,7 @@ func (c *chunkState) put(rs []ledger.Recipient) {
 			w.At = millis(r.UpdatedAt) - c.Since
 		}
 		if !r.NextAttemptAt.IsZero() {
-			w.Next = millis(r.NextAttemptAt) - c.Since
+			w.Next = cmp.Or(millis(r.NextAttemptAt)-c.Since, 1)
 		}
 		rows[r.Position] = w
 	}
@@ -154,7 +155,7 @@ func (c *chunkState) rebase(since int64, rows map[int]row) {
 			w.At += c.Since - since
 		}
 		if w.Next != 0 {
-			w.Next += c.Since - since
+			w.Next = cmp.Or(w.Next+c.Since-since, 1)
 		}
 		rows[p] = w
 	}

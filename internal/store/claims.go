@@ -71,7 +71,7 @@ func (s *Store) claimOne(ctx context.Context, c *ledger.Claim, b basis) error {
 	b.state.Owner, b.state.Until, b.state.Journal, b.state.Generation = c.Owner, millis(c.Until), c.Known.Journal, u.Generation
 	if r := c.Known.Recipients[u.Position]; len(b.state.Rows) > 0 || b.chunk != nil {
 		if r.RevivedBy(u.Generation) {
-			r.State, r.Attempts, r.Unsent = activity.Retrying, 0, 0
+			r.State, r.Attempts, r.Unsent, r.NextAttemptAt = activity.Retrying, 0, 0, s.now()
 		}
 		r.Generation = u.Generation
 		b.state.put([]ledger.Recipient{r})

@@ -125,6 +125,10 @@ var claims = group{"claims", []testCase{
 			if r := c.Known.Recipients[1]; r.State != activity.Retrying || r.Attempts != 0 || r.Generation != 4 {
 				b.t.Errorf("revived: %+v", r)
 			}
+			// Its worker may fail here, and who asks is to learn when it goes on.
+			if r := w.inspect(w.one(1, 4)).Recipients[1]; r.NextAttemptAt.Sub(b.Now()).Abs() > time.Millisecond {
+				b.t.Errorf("revived, and tried next at %v, want now, %v", r.NextAttemptAt, b.Now())
+			}
 			w.refused(w.one(1, 3), "of its former life", ledger.ErrStale)
 			w.record(&c, w.outcomeOf(1, activity.Delivered, 4))
 			w.refused(w.one(1, 5), "once more", ledger.ErrStale)
