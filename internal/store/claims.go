@@ -12,13 +12,15 @@ import (
 	"fedpost/internal/message"
 )
 
-// orphanLife is how long an item is kept if its activity has no record, which
-// would say how long: as long as a queue can hold a message.
+// orphanLife is how long an item is kept at least, whether its activity has a record or
+// not: as long as a queue can hold a message.
 const orphanLife = 14 * 24 * time.Hour
 
+// forget is when what is written of r's recipients now may be dropped. It may have to outlast
+// r: a late copy of a message finds nothing else that says that it was delivered.
 func (s *Store) forget(r ledger.Record) time.Time {
-	if r.Forget.IsZero() {
-		return s.now().Add(orphanLife)
+	if least := s.now().Add(orphanLife); r.Forget.Before(least) {
+		return least
 	}
 	return r.Forget
 }

@@ -319,6 +319,19 @@ var records = group{"records", []testCase{
 		w.record(&held, w.outcomeOf(3, activity.Delivered, 1))
 		w.shows(3, activity.Delivered)
 	}},
+	{"ACopyThatComesAfterTheRecordHasEndedIsNotSentAgain", func(b *bed) {
+		w := b.work(3)
+		b.must(b.KeepActivity(b.ctx, w.id, b.in(time.Hour)))
+		c := w.claim(w.chunk(), "chunk")
+		w.record(&c, w.outcome(0, activity.Delivered))
+		one := w.claim(w.one(1, 1), "position")
+		w.record(&one, w.outcomeOf(1, activity.Delivered, 1))
+		b.advance(7 * 24 * time.Hour) // that long a queue may hold a copy
+		b.noActivity(w.id)
+		w.shows(0, activity.Delivered)
+		w.shows(1, activity.Delivered)
+		w.refused(w.one(1, 1), "copy", ledger.ErrStale)
+	}},
 	{"AnExpiredChunkStateIsNotFound", func(b *bed) {
 		w := b.work(3)
 		c := w.claim(w.chunk(), "chunk")
@@ -326,7 +339,7 @@ var records = group{"records", []testCase{
 		one := w.claim(w.one(1, 1), "position")
 		w.record(&one, w.outcomeOf(1, activity.Delivered, 1))
 		r := b.record(w.id)
-		b.advance(r.Forget.Sub(b.Now()))
+		b.advance(14 * 24 * time.Hour) // outcomes outlast their record, by what a queue can hold
 		if k := w.inspect(w.chunk()); k.Found || len(k.Recipients) != 0 {
 			b.t.Errorf("%+v", k)
 		}
