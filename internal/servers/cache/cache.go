@@ -30,8 +30,8 @@ type Hosts struct {
 
 	mu    sync.Mutex
 	known map[string]*host
-	// pending has those of known that Flush has to look at: all that are not steady. Flush
-	// follows each batch, and known may have thousands.
+	// pending has those of known that Flush has to look at: all of which something was learnt
+	// and that are not steady. Flush follows each batch, and known may have thousands.
 	pending map[string]*host
 	// turn numbers questions to the store and saves, in order.
 	turn uint64

@@ -284,7 +284,8 @@ func (h *Hosts) Flush(ctx context.Context) error {
 		switch {
 		case k.saved != nil, h.worthSaving(k):
 			keys = append(keys, key)
-		case k.steady():
+		case k.steady(), len(k.unsaved) == 0:
+			// Servers that are down are not steady, and there may be thousands.
 			delete(h.pending, key)
 		}
 	}

@@ -183,3 +183,26 @@ func TestFlushGivesUpOnATableThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestFlushDoesNotLookAgainAtServersThatAreDown: a process that runs for weeks knows thousands,
+// and Flush follows each batch.
+func TestFlushDoesNotLookAgainAtServersThatAreDown(t *testing.T) {
+	learnt(t, func(t *testing.T, h *Hosts, _ *shelf) {
+		for n := range 5 {
+			for range 20 {
+				h.Observe(fmt.Sprintf("down%d.example", n), "https://any.example/inbox", outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnRefused})
+			}
+		}
+		for range 2 {
+			if err := h.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := h.State(circuit.HostKey("down0.example")); s.Steady() {
+			t.Errorf("20 failures left the state %+v", s)
+		}
+		if len(h.pending) > 0 {
+			t.Errorf("Flush looks at %d servers of which nothing is to be saved", len(h.pending))
+		}
+	})
+}
