@@ -55,7 +55,8 @@ type Record struct {
 	// empty. Recipients that no other message stands for are dead.
 	Lost string
 
-	// Forget is when the table may drop all records of the activity.
+	// Forget is when the table may drop all records of the activity. That it is cancelled
+	// is known for longer, to those who deliver; callers see nothing of it from then on.
 	Forget time.Time
 
 	// Inline lists the targets if they all fit in one chunk; otherwise each
@@ -200,7 +201,8 @@ type Store interface {
 	DropActivity(ctx context.Context, id activity.ID) error
 	// Activity returns the record of an activity, or ErrNotFound.
 	Activity(ctx context.Context, id activity.ID) (Record, error)
-	// CancelActivity marks an activity as cancelled, or ErrNotFound.
+	// CancelActivity marks an activity as cancelled, or returns ErrNotFound. The record then
+	// outlives its Forget, and all deliveries that may still wait.
 	CancelActivity(ctx context.Context, id activity.ID) error
 	// ForgetActivity removes all that is recorded of an activity, and leaves a mark that
 	// it is cancelled and forgotten. It may be repeated.

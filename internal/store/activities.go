@@ -27,6 +27,8 @@ type recordItem struct {
 	Cancelled   bool              `json:"cancelled,omitempty"`
 	Forgotten   bool              `json:"forgotten,omitempty"`
 	Lost        string            `json:"lost,omitempty"`
+	// Forget is set if the item is kept for longer.
+	Forget int64 `json:"forget,omitempty"`
 	// Moved, if set, is the activity's real id, and all other fields are empty.
 	// See CreateOrdered.
 	Moved  activity.ID       `json:"moved,omitempty"`
@@ -50,13 +52,19 @@ func fromMillis(ms int64) time.Time {
 }
 
 func packRecord(r ledger.Record) (table.Item, error) {
-	data, err := activityPacking.pack(recordItem{
+	i := recordItem{
 		Protocol: r.Protocol, Type: r.Type,
 		CreatedAt: millis(r.CreatedAt), DueAt: millis(r.DueAt), ExpiresAt: millis(r.ExpiresAt),
 		Recipients: r.Recipients, Targets: r.Targets, Chunk: r.Chunk,
 		OrderingKey: r.OrderingKey, Fingerprint: r.Fingerprint, Cancelled: r.Cancelled, Forgotten: r.Forgotten, Lost: r.Lost, Inline: r.Inline,
-	})
-	return table.Item{Key: recordKey(r.ID), Data: data, Expires: r.Forget}, err
+	}
+	expires := r.Forget
+	if r.Cancelled && !expires.IsZero() {
+		// Nothing else keeps a message, a spot or a dead letter from being sent later.
+		i.Forget, expires = millis(r.Forget), r.Forget.Add(bodySlack)
+	}
+	data, err := activityPacking.pack(i)
+	return table.Item{Key: recordKey(r.ID), Data: data, Expires: expires}, err
 }
 
 // unpackRecord also returns the id that the activity has moved to, if it has.
@@ -65,11 +73,15 @@ func unpackRecord(id activity.ID, it table.Item) (r ledger.Record, moved activit
 	if err := activityPacking.unpack(it, &i); err != nil {
 		return ledger.Record{}, "", err
 	}
+	forget := it.Expires
+	if i.Forget != 0 {
+		forget = fromMillis(i.Forget)
+	}
 	return ledger.Record{
 		ID: id, Protocol: i.Protocol, Type: i.Type,
 		CreatedAt: fromMillis(i.CreatedAt), DueAt: fromMillis(i.DueAt), ExpiresAt: fromMillis(i.ExpiresAt),
 		Recipients: i.Recipients, Targets: i.Targets, Chunk: i.Chunk,
-		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forgotten: i.Forgotten, Lost: i.Lost, Forget: it.Expires, Inline: i.Inline,
+		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forgotten: i.Forgotten, Lost: i.Lost, Forget: forget, Inline: i.Inline,
 	}, i.Moved, nil
 }
 
@@ -176,13 +188,7 @@ func (s *Store) ForgetActivity(ctx context.Context, id activity.ID) error {
 			return fmt.Errorf("forget activity %s: %w", id, err)
 		}
 	}
-	// The mark outlives every spot and dead letter that refers to a body.
-	mark := s.now().Add(bodySlack)
-	return s.changeRecord(ctx, id, func(r *ledger.Record) {
-		if r.Cancelled, r.Forgotten, r.Inline = true, true, nil; r.Forget.Before(mark) {
-			r.Forget = mark
-		}
-	})
+	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Cancelled, r.Forgotten, r.Inline = true, true, nil })
 }
 
 // forgetPage is how many items ForgetActivity removes at a time.

@@ -34,7 +34,8 @@ type carrier struct {
 }
 
 // bodySlack is how long a body that is kept apart outlives the time at which the
-// last delivery or dead letter that refers to it is given up or forgotten.
+// last delivery or dead letter that refers to it is given up or forgotten. The mark that
+// an activity is cancelled outlives its record by as much, for the sake of the same ones.
 const bodySlack = 400 * 24 * time.Hour
 
 // writeUnit is the unit that a table bills writes in, in bytes.

@@ -77,6 +77,29 @@ var activities = group{"activities", []testCase{
 			b.t.Errorf("CancelActivity of nothing: %v", err)
 		}
 	}},
+	{"ACancellationOutlivesItsRecordByWhatADeliveryMayWait", func(b *bed) {
+		r := b.newRecord(3)
+		r.Forget = b.in(24 * time.Hour)
+		b.must(b.CreateActivity(b.ctx, r))
+		b.must(b.CancelActivity(b.ctx, r.ID))
+		r.Cancelled = true
+		b.same(r, b.record(r.ID))
+		b.advance(100 * 24 * time.Hour) // RETRY_GIVE_UP is 90 days at most
+		b.same(r, b.record(r.ID))
+		for _, position := range []int{message.Whole, 1} {
+			k, err := b.Inspect(b.ctx, message.Unit{Activity: r.ID, Position: position})
+			b.must(err)
+			if !k.Record.Cancelled {
+				b.t.Errorf("Inspect of position %d does not show the cancellation", position)
+			}
+		}
+		if c, err := b.Cancelled(b.ctx, []activity.ID{r.ID}); err != nil || !c[r.ID] {
+			b.t.Errorf("Cancelled: %v, %v", c, err)
+		}
+		if v, err := ledger.ViewOf(b.ctx, b, b, r.ID, "", 10, b.Now()); !errors.Is(err, ledger.ErrNotFound) {
+			b.t.Errorf("callers still see it: %+v, %v", v, err)
+		}
+	}},
 	{"WhyAnActivityWasLostIsRememberedOnce", func(b *bed) {
 		r := b.created(3)
 		for i, why := range []string{"its payload is gone", "something else"} {
