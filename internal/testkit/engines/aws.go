@@ -32,7 +32,7 @@ func AWSWithoutRetries() Engine {
 
 func remote(name string, once bool, kinds ...faults.Kind) Engine {
 	return Engine{
-		// The embedded engine breaks each call in every way; here half an hour would go by.
+		// The engine of maps has each call broken in every way; here half an hour would go by.
 		Name: name, Remote: true, kinds: kinds, thin: true,
 		require: func(t testing.TB) {
 			awstest.Require(t, "SQS", "DYNAMODB")

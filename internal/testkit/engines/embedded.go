@@ -13,10 +13,10 @@ import (
 type File struct{ *sqlite.Engine }
 
 // Embedded is the engine on a file, or in memory.
-func Embedded() Engine { return Engine{Name: "embedded"} }
+func Embedded() Engine { return Engine{Name: "embedded", thin: true} }
 
 // EmbeddedFIFO is the embedded engine with FIFO queues only.
-func EmbeddedFIFO() Engine { return Engine{Name: "embedded-fifo", Type: queue.FIFO, thin: true} }
+func EmbeddedFIFO() Engine { return Engine{Name: "embedded-fifo", Type: queue.FIFO} }
 
 // OpenEmbedded opens the embedded engine, for tests of what only it has.
 func OpenEmbedded(t testing.TB, o Options) File {
@@ -38,9 +38,5 @@ func OpenEmbedded(t testing.TB, o Options) File {
 
 // Under implements Instance.
 func (f File) Under(p *faults.Plan) (func(queue.Name) queue.Queue, table.Table) {
-	queues := make(map[queue.Name]queue.Queue, len(queue.Names))
-	for _, n := range queue.Names {
-		queues[n] = faults.Queue(p, string(n), f.Queue(n))
-	}
-	return func(n queue.Name) queue.Queue { return queues[n] }, faults.Table(p, "table", f.Table())
+	return underPorts(f, p)
 }

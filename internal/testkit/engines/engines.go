@@ -6,8 +6,8 @@
 // takes a clock. A server does not, so each of a server's queues is wrapped in a queue
 // that keeps delays and visibility timeouts by the test's clock (see virtual).
 //
-// A plan of faults can break the calls of every engine: those of the embedded engine at
-// the ports, those of SQS and DynamoDB on the wire, below the SDK, where real requests
+// A plan of faults can break the calls of every engine: those of the embedded engine and of
+// the engine of maps at the ports, those of SQS and DynamoDB on the wire, below the SDK, where real requests
 // break.
 package engines
 
@@ -69,13 +69,16 @@ func (e Engine) Open(t testing.TB, o Options) Instance {
 	if e.open == nil {
 		return OpenEmbedded(t, o)
 	}
-	e.require(t)
+	if e.require != nil {
+		e.require(t)
+	}
 	return e.open(t, o)
 }
 
-// Sweep runs faults.Sweep on every engine, in a subtest with the engine's name; on the
-// embedded engine with queues of either type, with FIFO queues each call in one way only:
-// the kinds of fault are the same, and so are most calls. On the wire it tries only the kinds of fault
+// Sweep runs faults.Sweep on every engine, in a subtest with the engine's name. At the
+// ports a fault does not reach the engine, so the quick engine of maps has each call broken
+// in every way; the embedded engine, and the engine of maps with FIFO queues, have each call
+// broken in one way, with another kind of fault from call to call. On the wire Sweep tries only the kinds of fault
 // whose result can differ from a fault at the ports. Without retries of the SDK these are: a
 // request that fails, a request that acts but whose answer is lost, and a request after
 // which the process dies. With retries it is the lost answer, because the retry meets the
@@ -83,14 +86,14 @@ func (e Engine) Open(t testing.TB, o Options) Instance {
 // part of the calls to break on the wire, all if it is not set.
 func Sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
 	t.Helper()
-	sweep(t, run, Embedded(), EmbeddedFIFO(), AWS(), AWSWithoutRetries())
+	sweep(t, run, Maps(), MapsFIFO(), Embedded(), AWS(), AWSWithoutRetries())
 }
 
 // SweepOrdered is Sweep for work on the ordered queue alone, which is a FIFO queue whatever
 // the type of the other queues.
 func SweepOrdered(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
 	t.Helper()
-	sweep(t, run, Embedded(), AWS(), AWSWithoutRetries())
+	sweep(t, run, Maps(), Embedded(), AWS(), AWSWithoutRetries())
 }
 
 func sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan), engines ...Engine) {

@@ -57,8 +57,9 @@ type held struct {
 	// scenario was made shorter.
 	name     string
 	priority uint64
-	// goroutine is the number of the one that calls.
+	// goroutine is the number of the one that calls, 0 while nobody has asked it.
 	goroutine int
+	asked     chan chan int
 }
 
 func newScheduler(seed uint64, s *story) *scheduler {
@@ -67,7 +68,7 @@ func newScheduler(seed uint64, s *story) *scheduler {
 
 // hold waits for the turn of a call.
 func (s *scheduler) hold(h *held) {
-	h.turn, h.goroutine = make(chan struct{}), goroutine()
+	h.turn, h.asked = make(chan struct{}), make(chan chan int)
 	s.mu.Lock()
 	s.arrived = append(s.arrived, h)
 	s.mu.Unlock()
@@ -75,7 +76,25 @@ func (s *scheduler) hold(h *held) {
 	case s.wake <- struct{}{}:
 	default:
 	}
-	<-h.turn
+	for {
+		select {
+		case answer := <-h.asked:
+			answer <- goroutine()
+		case <-h.turn:
+			return
+		}
+	}
+}
+
+// number is the number of the goroutine that calls. It is asked only where calls are equal,
+// because Go tells it with a whole stack, which took half of a story's time.
+func (h *held) number() int {
+	if h.goroutine == 0 {
+		answer := make(chan int)
+		h.asked <- answer
+		h.goroutine = <-answer
+	}
+	return h.goroutine
 }
 
 // goroutine is the number of the goroutine that asks. Those that one goroutine has started
@@ -133,8 +152,10 @@ func (s *scheduler) gather() {
 	}
 	s.mu.Unlock()
 	slices.SortFunc(fresh, func(a, b *held) int {
-		return cmp.Or(cmp.Compare(a.actor, b.actor), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Op, b.Op), cmp.Compare(a.About, b.About),
-			cmp.Compare(a.goroutine, b.goroutine))
+		if c := cmp.Or(cmp.Compare(a.actor, b.actor), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Op, b.Op), cmp.Compare(a.About, b.About)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.number(), b.number())
 	})
 	for _, h := range fresh {
 		what := h.actor + " " + h.Target + "." + h.Op
