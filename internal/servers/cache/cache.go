@@ -48,6 +48,8 @@ type host struct {
 	// window.
 	unsaved, saving unsaved
 	began           time.Time
+	// observed is when an attempt was last counted.
+	observed time.Time
 	// written is when the state was last saved.
 	written time.Time
 	// saved is closed when the save under way has ended; nil if there is none.
@@ -137,6 +139,9 @@ func (h *Hosts) next() uint64 {
 
 func (h *Hosts) keep(k *host, s circuit.State, now time.Time, turn uint64) {
 	k.stored, k.loaded, k.turn = s, now, turn
+	if k.unsaved.plain() && s.DownSince.After(k.observed) {
+		k.unsaved = nil // successes from before the outage do not say that it is over
+	}
 	if len(k.unsaved) > 0 && !k.steady() {
 		h.pending[s.Key] = k // its successes may change what another process has stored
 	}

@@ -150,7 +150,7 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	if o.Failures > 0 {
 		k.accepted = time.Time{}
 	}
-	k.took = cmp.Or(o.Took, k.took)
+	k.observed, k.took = now, cmp.Or(o.Took, k.took)
 	o.Took = k.took
 	if k.unsaved.plain() && lasted(k.began, now, h.rules.Window) {
 		k.unsaved, k.began = nil, now

@@ -206,3 +206,39 @@ func TestFlushDoesNotLookAgainAtServersThatAreDown(t *testing.T) {
 		}
 	})
 }
+
+// TestSuccessesFromBeforeAnOutageBringNoCheckForward: a process had kept them back for days,
+// and met the outage that another process had recorded. Its quick checks were over too soon
+// (seed 867577944510).
+func TestSuccessesFromBeforeAnOutageBringNoCheckForward(t *testing.T) {
+	key := circuit.HostKey("s.example")
+	for name, c := range map[string]struct{ before, after bool }{"before": {true, false}, "after": {false, true}} {
+		t.Run(name, func(t *testing.T) {
+			learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
+				took := func() {
+					h.Observe("s.example", "https://s.example/inbox", outcome.Outcome{Class: outcome.Delivered, Status: 202})
+				}
+				if c.before {
+					took()
+				}
+				time.Sleep(time.Minute) // virtual
+				down := circuit.State{Key: key}.Fault(circuit.Default(), outcome.ConnRefused, "refused", time.Now())
+				down.Version = "v"
+				s.states[key] = down
+				time.Sleep(time.Second) // virtual
+				if c.after {
+					took()
+				}
+				if _, err := h.LoadFor(t.Context(), true, PlaceOf("s.example")); err != nil {
+					t.Fatal(err)
+				}
+				if err := h.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if sooner := s.states[key].CheckAt.Before(down.CheckAt); sooner != c.after {
+					t.Errorf("the next check was to be at %v and is at %v", down.CheckAt, s.states[key].CheckAt)
+				}
+			})
+		})
+	}
+}
