@@ -63,7 +63,7 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 		operator.KeyRoutes(ring, activities{s, now}, now),
 		operator.FindRoutes(activities{s, now}, now),
 		operator.WaitingRoutes(s),
-		operator.ActivityRoutes(retrier, deadletter.Forgetter{Ledger: s, Spots: s, Store: s}, now),
+		operator.ActivityRoutes(retrier, deadletter.Forgetter{Ledger: s, Spots: s, Store: s, Now: now}, now),
 		operator.StatsRoutes(report),
 		operator.WebhookRoutes(webhooks, p.AllowPrivate || c.Outbound.PlainHTTP),
 		operator.EventRoutes(events.Feed{Store: s, Bell: p.Bell}),

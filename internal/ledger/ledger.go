@@ -64,6 +64,12 @@ type Record struct {
 	Inline []activity.Target
 }
 
+// Gone reports whether callers see nothing of r any more at now. A cancelled activity's record
+// outlives its Forget.
+func (r Record) Gone(now time.Time) bool {
+	return r.Forgotten || !r.Forget.IsZero() && !r.Forget.After(now)
+}
+
 // Chunks is how many chunks the targets of r make.
 func (r Record) Chunks() int {
 	if r.Chunk < 1 {

@@ -108,7 +108,7 @@ func SelectView(ctx context.Context, r Reader, lot Lot, id activity.ID, f Recipi
 	if err != nil {
 		return View{}, err
 	}
-	if rec.Forgotten || !rec.Forget.IsZero() && !rec.Forget.After(now) {
+	if rec.Gone(now) {
 		return View{}, fmt.Errorf("view of activity %s: %w", id, ErrNotFound)
 	}
 	from, err := parseCursor(cursor, rec.Targets)

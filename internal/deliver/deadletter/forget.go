@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/ledger"
@@ -18,6 +19,7 @@ type Forgetter struct {
 	Ledger ForgetLedger
 	Spots  ForgetSpots
 	Store  Store
+	Now    func() time.Time
 }
 
 // ForgetLedger is the part of the ledger's storage that forgetting needs.
@@ -43,7 +45,7 @@ func (f Forgetter) Forget(ctx context.Context, id activity.ID) error {
 	if err != nil {
 		return err
 	}
-	if rec.Forgotten {
+	if rec.Gone(f.Now()) {
 		return fmt.Errorf("forget activity %s: %w", id, ledger.ErrNotFound)
 	}
 	if err := f.Ledger.CancelActivity(ctx, id); err != nil {

@@ -80,7 +80,7 @@ func (r Retrier) Retry(ctx context.Context, id activity.ID, c Choice, cursor str
 	switch {
 	case err != nil:
 		return done, err
-	case rec.Forgotten:
+	case rec.Gone(r.Reviver.Now()):
 		return done, fmt.Errorf("retry activity %s: %w", id, ledger.ErrNotFound)
 	case rec.Cancelled:
 		return done, fmt.Errorf("retry activity %s: %w", id, ErrCancelled)
