@@ -109,6 +109,7 @@ const atOnce = 16
 
 // PutRecipients implements ledger.Store.
 func (s *Store) PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error) {
+	forget = s.forget(ledger.Record{Forget: forget})
 	keys := make(map[table.Key]bool, 2*len(rs))
 	for _, r := range rs {
 		keys[stateKey(id, r.Chunk)] = true

@@ -332,6 +332,23 @@ var records = group{"records", []testCase{
 		w.shows(1, activity.Delivered)
 		w.refused(w.one(1, 1), "copy", ledger.ErrStale)
 	}},
+	{"ARetryShortlyBeforeTheRecordEndsForgetsNothingEarlier", func(b *bed) {
+		// The retry's message waits on a queue that lags while the record ends. A late copy of the
+		// first message must still find that its recipient has failed and waits for the retry.
+		w := b.work(3)
+		ends := b.in(time.Minute)
+		b.must(b.KeepActivity(b.ctx, w.id, ends))
+		one := w.claim(w.one(1, 0), "position")
+		w.record(&one, w.outcomeOf(1, activity.Failed, 0))
+		b.advance(30 * time.Second)
+		again := w.outcomeOf(1, activity.Queued, message.NextEpoch(0))
+		if put, err := b.PutRecipients(b.ctx, w.id, []ledger.Recipient{again}, ends); err != nil || len(put) != 1 {
+			b.t.Fatalf("%+v, %v", put, err)
+		}
+		b.advance(time.Hour)
+		b.noActivity(w.id)
+		w.refused(w.one(1, 0), "copy", ledger.ErrStale)
+	}},
 	{"AnExpiredChunkStateIsNotFound", func(b *bed) {
 		w := b.work(3)
 		c := w.claim(w.chunk(), "chunk")
