@@ -15,6 +15,7 @@ func TestTheCommandMeasuresEachMix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes without the race detector")
 	}
+	aside(t)
 	command := e2e.Build(t)
 	for _, flags := range [][]string{
 		{"--mix", "fanout,single,ordered,keyed", "--key", "ed25519"},

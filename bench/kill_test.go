@@ -37,6 +37,7 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes without the race detector")
 	}
+	aside(t)
 	n, random := 3, draws(t)
 	if *full {
 		n = 100
@@ -87,6 +88,14 @@ func TestKill(t *testing.T) {
 	oldest := w.explained(died)
 	t.Logf("%d kills, and %d of processes that were starting, in %s: %d activities accepted, %d deliveries, 0 lost, %d of them twice; the oldest of these was answered %s before a kill; %d calls failed",
 		n, len(died)-n, took.Round(time.Second), len(w.accepted), deliveries, len(w.doubles), oldest.Round(time.Millisecond), w.failed.Load())
+}
+
+// aside lets a test that mostly waits run beside others, unless it is to be measured.
+func aside(t *testing.T) {
+	t.Helper()
+	if !*full {
+		t.Parallel()
+	}
 }
 
 // draws is the source of what is random, of the seed that was asked for.

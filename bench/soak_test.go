@@ -33,6 +33,7 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("keeps the machine busy")
 	}
+	aside(t)
 	n, random := 5_000, draws(t)
 	if *full {
 		n = 1_000_000
