@@ -46,22 +46,21 @@ for want in '"User": "65532:65532"' '"/usr/bin/fedpost"' '"health"' '"SQLITE_TMP
 done
 
 container=$(buildah from fedpost)
-inside() { buildah run --isolation chroot "$@"; }
-[[ $(inside "$container" -- /usr/bin/fedpost version) == "fedpost "* ]] || fail "the image's program does not run"
-if said=$(inside "$container" -- /usr/bin/fedpost up --data /data 2>&1); then
+inside=("$(type -P buildah)" "${store[@]}" run --isolation chroot)
+[[ $("${inside[@]}" "$container" -- /usr/bin/fedpost version) == "fedpost "* ]] || fail "the image's program does not run"
+if said=$("${inside[@]}" "$container" -- /usr/bin/fedpost up --data /data 2>&1); then
 	fail "up listens on all addresses without a token"
 fi
 grep -q FEDPOST_API_TOKEN <<<"$said" || fail "up without a token says: $said"
 
 listen=127.0.0.1:$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
 set -m # a group of processes of its own, to end it with what it starts
-# buildah itself is waited for, not a shell around it: it tidies its store after the program.
-(exec buildah "${store[@]}" run --isolation chroot --env FEDPOST_API_TOKEN=a-token-of-the-test --env "FEDPOST_LISTEN=$listen" \
-	"$container" -- /usr/bin/fedpost up --data /data) >"$work/log" 2>&1 &
+# What is waited for is buildah itself, not a shell around it: it tidies its store after the program.
+"${inside[@]}" --env FEDPOST_API_TOKEN=a-token-of-the-test --env "FEDPOST_LISTEN=$listen" "$container" -- /usr/bin/fedpost up --data /data >"$work/log" 2>&1 &
 up=$!
 set +m
 for ((i = 0; ; i++)); do
-	inside --env "FEDPOST_LISTEN=$listen" "$container" -- /usr/bin/fedpost health >"$work/health" 2>&1 && break
+	"${inside[@]}" --env "FEDPOST_LISTEN=$listen" "$container" -- /usr/bin/fedpost health >"$work/health" 2>&1 && break
 	{ ((i < 60)) && kill -0 "$up"; } || fail "no health: $(cat "$work/health" "$work/log")"
 	sleep 0.5
 done

@@ -16,13 +16,14 @@ import (
 // not: as long as a queue can hold a message.
 const orphanLife = 14 * 24 * time.Hour
 
-// forget is when what is written of r's recipients now may be dropped. It may have to outlast
-// r: a late copy of a message finds nothing else that says that it was delivered.
-func (s *Store) forget(r ledger.Record) time.Time {
-	if least := s.now().Add(orphanLife); r.Forget.Before(least) {
+// outlast is when what is written now of the recipients of an activity may be dropped, whose
+// record ends at forget. It may have to outlast the record: a late copy of a message finds
+// nothing else that says that it was delivered.
+func (s *Store) outlast(forget time.Time) time.Time {
+	if least := s.now().Add(orphanLife); forget.Before(least) {
 		return least
 	}
-	return r.Forget
+	return forget
 }
 
 // Claim implements ledger.Store.
@@ -105,7 +106,7 @@ func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, 
 	if err != nil {
 		return err
 	}
-	it := table.Item{Key: key, Data: data, Expires: s.forget(c.Known.Record)}
+	it := table.Item{Key: key, Data: data, Expires: s.outlast(c.Known.Record.Forget)}
 	err = s.swap(ctx, &it, b.cond)
 	if there, conflict := found(err); conflict {
 		// The owner itself may have made this write and lost the answer.
@@ -162,7 +163,7 @@ func (s *Store) withdraw(ctx context.Context, key table.Key, r ledger.Record, be
 		if data, err = outcomePacking.pack(before.state); err != nil {
 			return err
 		}
-		err = s.swap(ctx, &table.Item{Key: key, Data: data, Expires: s.forget(r)}, now.cond)
+		err = s.swap(ctx, &table.Item{Key: key, Data: data, Expires: s.outlast(r.Forget)}, now.cond)
 	}
 	if errors.Is(err, table.ErrConflict) {
 		return nil // lapsed, and taken over

@@ -67,7 +67,7 @@ func (s *Store) Record(ctx context.Context, c *ledger.Claim, rs []ledger.Recipie
 // written first, as an item of their own: if the second write fails, the item is
 // unused and harmless.
 func (s *Store) write(ctx context.Context, c *ledger.Claim, b *basis) (table.Item, error) {
-	u, expires := c.Unit, s.forget(c.Known.Record)
+	u, expires := c.Unit, s.outlast(c.Known.Record.Forget)
 	if u.Position != message.Whole {
 		data, err := b.state.packOwn()
 		if err != nil {
@@ -109,7 +109,7 @@ const atOnce = 16
 
 // PutRecipients implements ledger.Store.
 func (s *Store) PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error) {
-	forget = s.forget(ledger.Record{Forget: forget})
+	forget = s.outlast(forget)
 	keys := make(map[table.Key]bool, 2*len(rs))
 	for _, r := range rs {
 		keys[stateKey(id, r.Chunk)] = true

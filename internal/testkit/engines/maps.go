@@ -21,7 +21,7 @@ func MapsFIFO() Engine {
 func openMaps(_ testing.TB, o Options) Instance {
 	configs := make(map[queue.Name]memory.QueueConfig, len(o.Queues))
 	for n, c := range o.Queues {
-		configs[n] = memory.QueueConfig{Visibility: c.Visibility, MaxReceives: c.MaxReceives, Retention: c.Retention}
+		configs[n] = memory.QueueConfig(c)
 	}
 	return inMemory{memory.NewOf(o.Type, o.Now, configs)}
 }
