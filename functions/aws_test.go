@@ -143,7 +143,7 @@ func (c *cloud) connect(region string) {
 	for arn, name := range sources {
 		mappings = append(mappings, local.Mapping{
 			Queue: sqsqueue.New(c.sqs, c.urls[name], name, queue.Standard), Name: name, ARN: arn,
-			BatchSize: topology.Of(name).BatchSize, Concurrency: 1, Timeout: topology.Deliver.Timeout,
+			BatchSize: topology.Of(name).BatchSize, Messages: topology.Of(name).BatchSize, Timeout: topology.Deliver.Timeout,
 			Handler: c.batch, Log: slog.New(slog.NewTextHandler(newTestWriter(c.T), nil)),
 		})
 	}

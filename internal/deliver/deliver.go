@@ -78,7 +78,7 @@ type Limits struct {
 	InFlight int
 	// PerQueue is how many attempts all invocations of a queue in this process
 	// have under way together. On Lambda a process has one invocation at a time;
-	// where it has dozens, it would run out of files. Each queue has its own,
+	// where it has hundreds, it would run out of files. Each queue has its own,
 	// so that a flood in one holds up no other. 0: no bound but InFlight.
 	PerQueue int
 	// Retrying tells in how many invocations of a queue in this process retries may
@@ -87,7 +87,9 @@ type Limits struct {
 	// invocation; in the others, all other deliveries find a place at once. Nil or 0:
 	// no bound.
 	Retrying func(queue.Name) int
-	// PerHost attempts at once. Small servers have few workers. Default 8.
+	// PerHost attempts of an invocation at one host at once; where PerQueue is set, all
+	// invocations of a queue have ten times as many. Small servers have few workers.
+	// Default 8.
 	PerHost int
 	// Copies is from how many messages of an activity on a large body is stored once, and
 	// not in each message. On AWS a write of the body costs as much as some 20 messages

@@ -10,7 +10,8 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/app/topology"
+	"fedpost/internal/app/local"
+	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol"
 	"fedpost/internal/testkit/world"
@@ -57,16 +58,7 @@ func spread(t *testing.T, healthy, hanging, activities int) []time.Duration {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		m := w.Mapping(queue.Normal)
-		m.Concurrency = topology.Of(queue.Normal).Concurrency
-		for range m.Concurrency {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					if got, err := m.PollOnce(ctx); err == nil && got == 0 {
-						time.Sleep(100 * time.Millisecond) // virtual
-					}
-				}
-			})
-		}
+		wg.Go(func() { m.Run(ctx) })
 		var sent []activity.ID
 		var at []time.Time
 		for range activities {
@@ -105,6 +97,44 @@ func TestHangingHostsDelayNoOthers(t *testing.T) {
 	if ratio > 1.2 {
 		t.Errorf("hanging hosts make it %.2f times as long for the healthy ones", ratio)
 	}
+}
+
+// TestNewHostsThatHangDelayNoSingleDeliveries: before the first time-out nobody knows that they
+// hang, and a message of its own for each delivery may not wait for one of them.
+func TestNewHostsThatHangDelayNoSingleDeliveries(t *testing.T) {
+	sequential(t)
+	const deliveries, hosts, hanging = 2000, 200, 20
+	synctest.Test(t, func(t *testing.T) {
+		n := &network{hanging: map[string]bool{}, got: map[activity.ID]time.Time{}, n: map[activity.ID]int{}}
+		for i := range hanging {
+			n.hanging[fmt.Sprintf("h%d.example", i)] = true
+		}
+		w := world.New(t, world.Options{Now: time.Now, Protocol: n, Limits: deliver.Limits{
+			PerQueue: local.PerQueue, Retrying: local.Retrying,
+		}})
+		m := w.Mapping(queue.Normal)
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { m.Run(ctx) })
+		var healthy []activity.ID
+		for i := range deliveries {
+			id := w.Send(w.Activity("Create"), fmt.Sprintf("https://h%d.example/inbox", i%hosts))
+			if i%hosts >= hanging {
+				healthy = append(healthy, id)
+			}
+		}
+		time.Sleep(10 * time.Second) // virtual, and less than a time-out
+		n.mu.Lock()
+		for _, id := range healthy {
+			if n.n[id] != 1 || n.got[id].Sub(began) > 4*time.Second {
+				t.Fatalf("a healthy host got its delivery %d times, after %s", n.n[id], n.got[id].Sub(began))
+			}
+		}
+		n.mu.Unlock()
+		cancel()
+		wg.Wait()
+	})
 }
 
 func maxOf(ds []time.Duration) time.Duration {

@@ -102,6 +102,44 @@ func TestAnAttemptThatWaitsHasNoGoroutine(t *testing.T) {
 	})
 }
 
+// TestAHostGetsTenTimesAsManyFromAQueueAsFromAnInvocation: up has hundreds of invocations, each
+// of one message.
+func TestAHostGetsTenTimesAsManyFromAQueueAsFromAnInvocation(t *testing.T) {
+	const perHost, messages = 2, 50
+	synctest.Test(t, func(t *testing.T) {
+		var under, well, total atomic.Int32
+		open := make(chan struct{})
+		crowd := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
+			return func(_ context.Context, to activity.Target, _ int) outcome.Outcome {
+				if to.Host() != "busy.example" {
+					well.Add(1)
+					return world.Status(202)
+				}
+				under.Add(1)
+				<-open
+				total.Add(1)
+				return world.Status(202)
+			}
+		})
+		w := world.New(t, world.Options{Now: time.Now, Protocol: crowd, Limits: deliver.Limits{PerQueue: 400, PerHost: perHost}})
+		for range messages {
+			w.Send(w.Activity("Create"), "https://busy.example/inbox")
+		}
+		for i := range messages {
+			w.Send(w.Activity("Create"), fmt.Sprintf("https://h%d.example/inbox", i))
+		}
+		wait := pollAll(t, w, 2*messages)
+		if under.Load() != 10*perHost || well.Load() != messages {
+			t.Errorf("%d of %d to one host at once, want %d; %d of %d to others", under.Load(), messages, 10*perHost, well.Load(), messages)
+		}
+		close(open)
+		wait()
+		if total.Load() != messages {
+			t.Errorf("%d of %d came to the host in the end", total.Load(), messages)
+		}
+	})
+}
+
 // TestNoMoreIsTakenUpThanFindsAPlaceSoon has 20 messages of 50 recipients for 5 places: only
 // the first is claimed before it is through, as more would only take memory.
 func TestNoMoreIsTakenUpThanFindsAPlaceSoon(t *testing.T) {

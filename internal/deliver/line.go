@@ -3,7 +3,6 @@ package deliver
 import (
 	"time"
 
-	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
 )
 
@@ -26,7 +25,7 @@ type waiter struct {
 
 const (
 	// tick is how far apart turns are. All retries of a turn become visible at once, so
-	// that invocations get them in full batches: a place is one invocation's.
+	// that they are received in full batches.
 	tick = 5 * time.Second
 	// longestLine bounds the retries that have turns. Those behind it come back after
 	// longestCrowded.
@@ -36,8 +35,8 @@ const (
 	forgotten = 4 * tick
 )
 
-// mayRetry reports whether this invocation may make the retry u. If so, it counts as an
-// invocation with retries until it ends. If not, the retry's turn is at the time returned.
+// mayRetry reports whether the retry u may be made. If so, its invocation counts as one with
+// retries until it ends. If not, the retry's turn is at the time returned.
 func (u *unit) mayRetry() (ok bool, turn time.Time) {
 	most := u.bounded()
 	if most == 0 {
@@ -52,17 +51,16 @@ func (u *unit) mayRetry() (ok bool, turn time.Time) {
 		s.line[u.from] = l
 	}
 	of := share{queue: u.from, retries: true}
-	joined := s.taken[of] != nil && s.taken[of].invocations[u.invocation]
-	if (joined || l.mayGo(u.id, now)) && s.enter(u.invocation, of, most, "") {
+	if l.mayGo(u.id, now) && s.enter(u.invocation, of, most, "") {
 		delete(l.wait, u.id)
 		return true, turn
 	}
-	perTick := most * queue.MaxBatch * int(tick) / int(u.Limits.Attempt+tick)
+	perTick := most * int(tick) / int(u.Limits.Attempt+tick)
 	return false, l.turnOf(u.id, max(1, perTick), now)
 }
 
 // mayGo reports whether a retry need not wait for others whose turn came before. Those of two
-// turns may go together, or a batch of one turn would seldom be full.
+// turns may go together, or places would stay free until the last of a turn has come back.
 func (l *line) mayGo(u message.Unit, now time.Time) bool {
 	mine, waiting := l.wait[u]
 	for len(l.order) > 0 {

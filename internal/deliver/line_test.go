@@ -11,7 +11,6 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/app/local"
-	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
@@ -57,15 +56,7 @@ func TestARetryIsNotOvertakenForLong(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		m := w.Mapping(queue.Normal)
-		for range topology.Of(queue.Normal).Concurrency {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					if got, err := m.PollOnce(ctx); err == nil && got == 0 {
-						time.Sleep(100 * time.Millisecond) // virtual
-					}
-				}
-			})
-		}
+		wg.Go(func() { m.Run(ctx) })
 		for second := range 100 {
 			for i := range more {
 				retry(fmt.Sprintf("later%d-%d.example", second, i))

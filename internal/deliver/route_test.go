@@ -282,7 +282,7 @@ func TestALaneBoundsAProcessAndAHangingHostTakesAPartOfIt(t *testing.T) {
 		var workers sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		m := w.Mapping(queue.Normal)
-		m.Concurrency = 8
+		m.Messages = 80
 		workers.Go(func() { m.Run(ctx) })
 		<-time.After(time.Hour)
 		cancel()

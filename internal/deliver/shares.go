@@ -10,7 +10,8 @@ import (
 
 // A host that hangs holds an invocation for as long as an attempt takes. So deliveries that
 // may be to such a host get a share of a queue's invocations, and the remaining invocations
-// are kept for others. A delivery that finds its share used up goes back to its queue.
+// are kept for others. A delivery that finds its share used up goes back to its queue. Where
+// shares are bounded, which is in up, an invocation is of one message.
 
 // share names the deliveries that have a share of a queue's invocations together: all
 // retries, or those to one site's hosts that have accepted nothing lately.

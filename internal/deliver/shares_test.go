@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/app/local"
-	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
@@ -48,9 +46,8 @@ func TestB28FirstSendsDoNotWaitBehindRetries(t *testing.T) {
 				return world.Status(202)
 			}
 		}
-		normal := topology.Of(queue.Normal)
 		w := world.New(t, world.Options{Now: time.Now, Protocol: world.SenderFunc(servers), Limits: deliver.Limits{
-			PerQueue: 512, Retrying: local.Retrying,
+			PerQueue: local.PerQueue, Retrying: local.Retrying,
 		}})
 		for i := range retries {
 			a := w.Activity("Create")
@@ -64,18 +61,8 @@ func TestB28FirstSendsDoNotWaitBehindRetries(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		var idle atomic.Int64
-		idle.Store(int64(100 * time.Millisecond))
 		m := w.Mapping(queue.Normal)
-		for range normal.Concurrency {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					if got, err := m.PollOnce(ctx); err == nil && got == 0 {
-						time.Sleep(time.Duration(idle.Load())) // virtual
-					}
-				}
-			})
-		}
+		wg.Go(func() { m.Run(ctx) })
 		time.Sleep(time.Second) // virtual: the retries are in every invocation that takes them
 		sent := time.Now()
 		var to []string
@@ -89,7 +76,6 @@ func TestB28FirstSendsDoNotWaitBehindRetries(t *testing.T) {
 			t.Errorf("the activity took %s to reach %d of %d healthy hosts", took, reached, healthy)
 		}
 		mu.Unlock()
-		idle.Store(int64(2 * time.Second))
 		time.Sleep(9 * time.Minute) // virtual
 		cancel()
 		wg.Wait()

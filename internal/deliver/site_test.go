@@ -12,7 +12,6 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/app/local"
-	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol"
@@ -39,15 +38,7 @@ func TestManyHangingHostsOfOneSiteDelayNoOthers(t *testing.T) {
 				var wg sync.WaitGroup
 				for _, n := range []queue.Name{queue.Normal, queue.Ordered} {
 					m := w.Mapping(n)
-					for range topology.Of(n).Concurrency {
-						wg.Go(func() {
-							for ctx.Err() == nil {
-								if got, err := m.PollOnce(ctx); err == nil && got == 0 {
-									time.Sleep(250 * time.Millisecond) // virtual
-								}
-							}
-						})
-					}
+					wg.Go(func() { m.Run(ctx) })
 				}
 				var to []string
 				for i := range hanging {

@@ -27,11 +27,11 @@ type Mapping struct {
 	Name  queue.Name
 	// ARN is the eventSourceARN of the records that the handler gets.
 	ARN string
-	// BatchSize is the most messages of one invocation, up to queue.MaxBatch.
+	// BatchSize is the most messages that are received at once, up to queue.MaxBatch.
 	BatchSize int
-	// Concurrency is how many invocations run at once. Each queue has its own
+	// Messages is how many messages Run has under way at once. Each queue has its own
 	// number, so that a flood in one queue does not starve another.
-	Concurrency int
+	Messages int
 	// Timeout is the deadline that the handler's context carries, like the Lambda
 	// function's timeout.
 	Timeout time.Duration
@@ -39,63 +39,138 @@ type Mapping struct {
 	Log     *slog.Logger
 }
 
-// pollWait is SQS's longest long poll.
-const pollWait = 20 * time.Second
+const (
+	// pollWait is SQS's longest long poll.
+	pollWait = 20 * time.Second
+	// pollers is how many receives Run has under way at once. Each brings a batch, and
+	// waits for no invocation.
+	pollers = 4
+	// failurePause is how long messages whose invocation failed keep their places, so that a
+	// handler that always fails does not rush through the queue.
+	failurePause = time.Second
+)
 
 // Run serves the mapping until ctx ends, then waits for the invocations under
 // way. After a queue could not be read, Run tries again with growing pauses: an
 // outage of the store must not end the process.
+//
+// Each message is an invocation of its own, and on an ordered queue each group of a batch.
+// Lambda gets whole batches, because invocations are paid for. In a process they cost next to
+// nothing, and an invocation of ten messages waits for the slowest of the ten: a tenth of
+// servers that hang would hold most invocations.
 func (m Mapping) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	for range m.Concurrency {
-		wg.Go(func() { m.worker(ctx) })
+	places := make(chan struct{}, m.Messages)
+	var under sync.WaitGroup
+	for range min(pollers, max(1, m.Messages/m.BatchSize)) {
+		under.Go(func() { m.receive(ctx, places, &under) })
 	}
-	wg.Wait()
+	under.Wait()
 }
 
-func (m Mapping) worker(ctx context.Context) {
-	const longest = 10 * time.Second
-	pause := 100 * time.Millisecond
-	for ctx.Err() == nil {
-		if err := m.poll(ctx, pollWait); err != nil && ctx.Err() == nil {
-			m.Log.ErrorContext(ctx, "event source", "queue", m.Name, "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
-			pause = min(2*pause, longest)
+// receive is a poller. It receives no more than there are places for.
+func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.WaitGroup) {
+	const shortest, longest = 100 * time.Millisecond, 10 * time.Second
+	pause := shortest
+	for {
+		n := m.take(ctx, places)
+		if n == 0 {
+			return
+		}
+		batch, err := m.Queue.Receive(ctx, queue.ReceiveOptions{Max: n, Wait: pollWait})
+		leave(places, n-len(batch))
+		for _, group := range m.groups(batch) {
+			under.Go(func() {
+				defer leave(places, len(group))
+				if err := m.serve(ctx, group); err != nil {
+					m.Log.ErrorContext(ctx, "event source", "queue", m.Name, "error", err)
+					sleep(ctx, failurePause)
+				}
+			})
+		}
+		if err == nil {
+			pause = shortest
 			continue
 		}
-		pause = 100 * time.Millisecond
+		if ctx.Err() == nil {
+			m.Log.ErrorContext(ctx, "event source", "queue", m.Name, "error", fmt.Errorf("receive: %w", err))
+		}
+		sleep(ctx, pause)
+		pause = min(2*pause, longest)
 	}
 }
 
-// PollOnce receives one batch without waiting, runs the handler and deletes the
-// messages that are done. It returns the number of messages received.
-func (m Mapping) PollOnce(ctx context.Context) (int, error) { return m.pollN(ctx, 0) }
-
-func (m Mapping) poll(ctx context.Context, wait time.Duration) error {
-	_, err := m.pollN(ctx, wait)
-	return err
+// take waits for a place and takes those that are free, up to a batch. It returns 0 if ctx
+// has ended.
+func (m Mapping) take(ctx context.Context, places chan struct{}) (n int) {
+	if ctx.Err() != nil {
+		return 0
+	}
+	select {
+	case <-ctx.Done():
+		return 0
+	case places <- struct{}{}:
+	}
+	for n = 1; n < m.BatchSize; n++ {
+		select {
+		case places <- struct{}{}:
+		default:
+			return n
+		}
+	}
+	return n
 }
 
-func (m Mapping) pollN(ctx context.Context, wait time.Duration) (int, error) {
-	batch, err := m.Queue.Receive(ctx, queue.ReceiveOptions{Max: m.BatchSize, Wait: wait})
+func leave(places chan struct{}, n int) {
+	for range n {
+		<-places
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// groups splits a batch into what has to be worked on in order.
+func (m Mapping) groups(batch []queue.Received) (all [][]queue.Received) {
+	places := map[string]int{}
+	for _, msg := range batch {
+		at, known := places[msg.OrderingKey]
+		if !known || !m.Name.Ordered() {
+			at = len(all)
+			all = append(all, nil)
+			places[msg.OrderingKey] = at
+		}
+		all[at] = append(all[at], msg)
+	}
+	return all
+}
+
+// PollOnce receives one batch without waiting, runs the handler on the whole of it, as Lambda
+// does, and deletes the messages that are done. It returns the number of messages received.
+func (m Mapping) PollOnce(ctx context.Context) (int, error) {
+	batch, err := m.Queue.Receive(ctx, queue.ReceiveOptions{Max: m.BatchSize})
 	if err != nil {
 		return 0, fmt.Errorf("receive: %w", err)
 	}
 	if len(batch) == 0 {
 		return 0, nil
 	}
-	// A stop must not cut off deliveries under way, which have the function's own
-	// deadline.
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Timeout)
+	return len(batch), m.serve(ctx, batch)
+}
+
+// serve has the handler work on a batch, and settles it. A stop must not cut off deliveries
+// under way, which have the function's own deadline.
+func (m Mapping) serve(ctx context.Context, batch []queue.Received) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Timeout)
 	defer cancel()
-	response, err := m.invoke(call, m.event(batch))
+	response, err := m.invoke(ctx, m.event(batch))
 	if err != nil {
-		return len(batch), fmt.Errorf("handler: %w", err)
+		return fmt.Errorf("handler: %w", err)
 	}
-	return len(batch), m.settle(call, batch, response)
+	return m.settle(ctx, batch, response)
 }
 
 // invoke catches a panic as Lambda does: the batch fails, and the process goes on

@@ -3,9 +3,14 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -41,7 +46,7 @@ func mapping(t *testing.T, name queue.Name, h Handler) (Mapping, *clock) {
 	})
 	return Mapping{
 		Queue: e.Queue(name), Name: name, ARN: "arn:aws:sqs:local:000000000000:" + string(name),
-		BatchSize: 10, Concurrency: 2, Timeout: time.Minute, Handler: h, Log: slog.New(slog.DiscardHandler),
+		BatchSize: 10, Messages: 20, Timeout: time.Minute, Handler: h, Log: slog.New(slog.DiscardHandler),
 	}, c
 }
 
@@ -165,4 +170,151 @@ func TestRunDeliversUntilItIsStoppedAndThenFinishesWhatIsUnderWay(t *testing.T) 
 	if n := left(t, m); n != 0 {
 		t.Errorf("%d messages left: the delivery that was under way was cut off", n)
 	}
+}
+
+// TestAMessageThatHangsHoldsItsOwnPlaceOnly: with places for a batch, nine messages that hang
+// leave one place, through which all others go.
+func TestAMessageThatHangsHoldsItsOwnPlaceOnly(t *testing.T) {
+	const places, hanging, others = 10, 9, 50
+	done, release := make(chan string), make(chan struct{})
+	var under, most atomic.Int32
+	m, _ := mapping(t, queue.Normal, func(_ context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+		defer under.Add(-int32(len(e.Records)))
+		if n := under.Add(int32(len(e.Records))); n > most.Load() {
+			most.Store(n)
+		}
+		for _, r := range e.Records {
+			if strings.HasPrefix(r.Body, "hangs") {
+				<-release
+				continue
+			}
+			done <- r.Body
+		}
+		return fail(), nil
+	})
+	m.Messages = places
+	for i := range hanging {
+		send(t, m, fmt.Sprint("hangs ", i))
+	}
+	for i := range others {
+		send(t, m, fmt.Sprint("other ", i))
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { m.Run(ctx); close(ended) }()
+	for i := range others {
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d of %d others came through", i, others)
+		}
+	}
+	stop()
+	close(release)
+	<-ended
+	if n := left(t, m); n != 0 || most.Load() > places {
+		t.Errorf("%d messages left; at most %d under way, want at most %d", n, most.Load(), places)
+	}
+}
+
+// TestAGroupOfABatchIsOneInvocationInItsOrder: two of a group never run at once, and a group
+// waits for no other.
+func TestAGroupOfABatchIsOneInvocationInItsOrder(t *testing.T) {
+	runs := make(chan string, 10)
+	m, _ := mapping(t, queue.Ordered, func(_ context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+		var bodies []string
+		for _, one := range e.Records {
+			bodies = append(bodies, one.Body)
+		}
+		runs <- strings.Join(bodies, " ")
+		return fail(), nil
+	})
+	for _, body := range []string{"a0", "b0", "a1", "b1", "a2", "b2"} {
+		msg := queue.Message{Body: body, OrderingKey: body[:1], DeduplicationKey: body}
+		if err := m.Queue.Send(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { m.Run(ctx); close(ended) }()
+	got := []string{<-runs, <-runs}
+	stop()
+	<-ended
+	slices.Sort(got)
+	if n := left(t, m); n != 0 || len(runs) != 0 || !slices.Equal(got, []string{"a0 a1 a2", "b0 b1 b2"}) {
+		t.Errorf("invocations %q and %d others; %d messages left", got, len(runs), n)
+	}
+}
+
+// TestAHandlerThatAlwaysFailsDoesNotRushThroughTheQueue: each message that is received is one
+// receive nearer to the dead letters.
+func TestAHandlerThatAlwaysFailsDoesNotRushThroughTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		m, _ := mapping(t, queue.Normal, func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
+			calls.Add(1)
+			return fail(), errors.New("broken")
+		})
+		m.Messages = 10
+		for i := range 100 {
+			send(t, m, fmt.Sprint(i))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { m.Run(ctx); close(ended) }()
+		time.Sleep(3*failurePause + failurePause/2) // virtual
+		stop()
+		<-ended
+		if n := calls.Load(); n != 40 {
+			t.Errorf("%d of 100 messages in 3.5 pauses with 10 places, want 40", n)
+		}
+	})
+}
+
+// TestAQueueThatCannotBeReadIsAskedLessAndLessOften, and is served as soon as it can be.
+func TestAQueueThatCannotBeReadIsAskedLessAndLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan struct{})
+		m, _ := mapping(t, queue.Normal, func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
+			close(done)
+			return fail(), nil
+		})
+		send(t, m, "waits")
+		broken := &unreadable{Queue: m.Queue}
+		broken.down.Store(true)
+		m.Queue, m.Messages = broken, 10
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { m.Run(ctx); close(ended) }()
+		time.Sleep(time.Minute) // virtual
+		// 0.1 s, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, then 10 each.
+		if n := broken.asked.Load(); n < 8 || n > 13 {
+			t.Errorf("asked %d times in a minute", n)
+		}
+		broken.down.Store(false)
+		began := time.Now()
+		<-done
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("served %s after the queue could be read", took)
+		}
+		stop()
+		<-ended
+	})
+}
+
+// unreadable is a queue that cannot be read while it is down.
+type unreadable struct {
+	queue.Queue
+	down  atomic.Bool
+	asked atomic.Int32
+}
+
+// Receive implements queue.Queue.
+func (u *unreadable) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+	u.asked.Add(1)
+	if u.down.Load() {
+		return nil, errors.New("down")
+	}
+	return u.Queue.Receive(ctx, o)
 }

@@ -35,10 +35,10 @@ type Engine struct {
 	Name string
 	// Remote: queues and table are on another server, and slower for it.
 	Remote bool
-	// Pollers is how many invocations of a queue run at once; 0 is as on AWS. The
+	// Messages is how many of a queue are under way at once; 0 is as on AWS. The
 	// stand-ins for SQS answer few long polls at a time.
-	Pollers int
-	require func(t testing.TB)
+	Messages int
+	require  func(t testing.TB)
 	// environ makes queues and table for a process of its own; nil if it brings
 	// its engine along.
 	environ func(t testing.TB, typ queue.Type) map[string]string
@@ -90,7 +90,7 @@ func Embedded() Engine {
 // AWS is the engine on whatever servers the environment names (see awstest).
 // Tests ask Require first.
 func AWS() Engine {
-	return Engine{Name: "aws", Remote: true, Pollers: 3, require: func(t testing.TB) { awstest.Require(t, "SQS", "DYNAMODB") }, environ: awsEnviron, open: func(t testing.TB, typ queue.Type) Ports {
+	return Engine{Name: "aws", Remote: true, Messages: 30, require: func(t testing.TB) { awstest.Require(t, "SQS", "DYNAMODB") }, environ: awsEnviron, open: func(t testing.TB, typ queue.Type) Ports {
 		urls := awstest.QueueURLs(t, awstest.Settings{Visibility: visibility, Type: typ})
 		name := awstest.TableName(t)
 		counter, cfg := cost.NewMeter(), awstest.Config(t)

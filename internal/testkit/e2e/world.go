@@ -137,7 +137,7 @@ func (w *World) start(s config.Local, o Options, timeout time.Duration) *local.S
 			return errors.Join(w.ports.Sweep(ctx), ports.Tally.Settle(ctx))
 		},
 		Services: local.Services{API: api, Deliver: sqsevent.Handler{Worker: deliver, Sources: local.Sources()}.Handle, HealthCheck: health.Run},
-		Timeout:  timeout, Every: o.Every, Concurrency: w.Engine.Pollers, Log: log,
+		Timeout:  timeout, Every: o.Every, Messages: w.Engine.Messages, Log: log,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 var refusedConnection = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
 func TestD6ChecksRunOnScheduleUntilTheyAreExhausted(t *testing.T) {
-	runWith(t, options{pollers: 1}, func(t *testing.T, w *world) {
+	runWith(t, options{messages: 10}, func(t *testing.T, w *world) {
 		w.acquainted(w.b)
 		w.net.Fail(urlB, refusedConnection)
 		begin := time.Now()
@@ -54,7 +54,7 @@ func near(got, want []time.Duration) bool {
 }
 
 func TestD6AServerThatIsBackIsHealthyAgainAndDelivered(t *testing.T) {
-	runWith(t, options{pollers: 1}, func(t *testing.T, w *world) {
+	runWith(t, options{messages: 10}, func(t *testing.T, w *world) {
 		w.acquainted(w.b)
 		w.net.Fail(urlB, refusedConnection)
 		w.ends(w.send(postJob()))

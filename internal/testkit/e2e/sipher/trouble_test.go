@@ -62,7 +62,7 @@ func (s *sick) Query(ctx context.Context, r table.Range) ([]table.Item, bool, er
 func TestD9AnOutageOfTheRegistryHarmsNoJob(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		s := &sick{}
-		o := options{pollers: 2, table: func(t table.Table) table.Table { s.Table = t; return s }}
+		o := options{messages: 20, table: func(t table.Table) table.Table { s.Table = t; return s }}
 		runWith(t, o, func(t *testing.T, w *world) {
 			if known {
 				w.acquainted(w.b)
@@ -180,7 +180,7 @@ func TestD7TenDeliveriesAtATimeAndOneServerTakesHalfAtMost(t *testing.T) {
 		if c.setting != "" {
 			settings["SIPHER_DELIVERY_CONCURRENCY"] = c.setting
 		}
-		runWith(t, options{settings: settings, pollers: 10}, func(t *testing.T, w *world) {
+		runWith(t, options{settings: settings, messages: 100}, func(t *testing.T, w *world) {
 			m := &meter{net: w.net, each: map[string]int{}, peak: map[string]int{}}
 			const servers, posts = 10, 12
 			peers := map[string]*sipherpeer.Peer{}

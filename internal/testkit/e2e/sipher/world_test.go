@@ -7,6 +7,7 @@
 package sipher_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -102,9 +103,9 @@ type options struct {
 	token    string
 	// table wraps the engine's.
 	table func(table.Table) table.Table
-	// pollers of each queue; 0: as in production.
-	pollers int
-	// lambda: each poller is a process of its own, as on Lambda.
+	// messages of each queue that are under way at once; 0: as in production.
+	messages int
+	// lambda: each invocation is in a process of its own, as on Lambda.
 	lambda bool
 }
 
@@ -183,11 +184,8 @@ func (f *fedpost) work(settings config.Local, ports app.Ports, o options) {
 	var running sync.WaitGroup
 	for arn, n := range local.Sources() {
 		q := topology.Of(n)
-		if o.pollers > 0 {
-			q.Concurrency = o.pollers
-		}
 		m := local.Mapping{
-			Queue: f.engine.Queue(n), Name: n, ARN: arn, BatchSize: q.BatchSize, Concurrency: q.Concurrency,
+			Queue: f.engine.Queue(n), Name: n, ARN: arn, BatchSize: q.BatchSize, Messages: cmp.Or(o.messages, local.Messages(n)),
 			Timeout: topology.Deliver.Timeout, Handler: one, Log: ports.Log,
 		}
 		if !o.lambda {
@@ -196,7 +194,7 @@ func (f *fedpost) work(settings config.Local, ports app.Ports, o options) {
 		}
 		for range q.Concurrency {
 			alone := m
-			alone.Concurrency, alone.Handler = 1, process()
+			alone.Messages, alone.Handler = 1, process()
 			running.Go(func() { alone.Run(ctx) })
 		}
 	}
