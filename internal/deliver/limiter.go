@@ -229,8 +229,8 @@ func (u *unit) ofSite(j *job) bound {
 	return bound{pool{invocation: u.invocation, site: site}, max(1, u.Limits.InFlight/4)}
 }
 
-// ofHost is the bound of attempts of all invocations of a queue at one host, where there may be
-// hundreds in this process.
+// ofHost is the bound of attempts at one host by all invocations of a queue, of which this
+// process has hundreds where PerQueue is set.
 func (u *unit) ofHost(j *job) bound {
 	if u.Limits.PerQueue == 0 {
 		return bound{}
@@ -254,7 +254,8 @@ func (u *unit) enter(ctx context.Context, j *job, attempt, done func()) *entry {
 	}
 	protocols := []bound{u.ofSite(j), {pool{protocol: p, host: j.host}, perHost}, {pool{protocol: p}, r.InFlight}}
 	all := []bound{
-		{pool{invocation: u.invocation, host: j.host}, l.PerHost}, u.ofHost(j), {pool{invocation: u.invocation}, l.InFlight}, {pool{queue: u.from}, l.PerQueue},
+		{pool{invocation: u.invocation, host: j.host}, l.PerHost}, u.ofHost(j),
+		{pool{invocation: u.invocation}, l.InFlight}, {pool{queue: u.from}, l.PerQueue},
 	}
 	e := &entry{bounds: make([]bound, 0, len(all)), attempt: attempt, done: done, alone: len(u.jobs) == 1}
 	e.add(u.unproven(j)...)
