@@ -88,7 +88,7 @@ type Limits struct {
 	// no bound.
 	Retrying func(queue.Name) int
 	// PerHost attempts of an invocation at one host at once; where PerQueue is set, all
-	// invocations of a queue have ten times as many. Small servers have few workers.
+	// invocations of a queue have forty times as many. Small servers have few workers.
 	// Default 8.
 	PerHost int
 	// Copies is from how many messages of an activity on a large body is stored once, and

@@ -229,13 +229,17 @@ func (u *unit) ofSite(j *job) bound {
 	return bound{pool{invocation: u.invocation, site: site}, max(1, u.Limits.InFlight/4)}
 }
 
+// perHosts is how many times PerHost all invocations of a queue have at one host. With fewer, one
+// large server that is slow could hold all messages under way, which would wait for each other.
+const perHosts = 40
+
 // ofHost is the bound of attempts at one host by all invocations of a queue, of which this
 // process has hundreds where PerQueue is set.
 func (u *unit) ofHost(j *job) bound {
 	if u.Limits.PerQueue == 0 {
 		return bound{}
 	}
-	return bound{pool{queue: u.from, host: j.host}, 10 * u.Limits.PerHost}
+	return bound{pool{queue: u.from, host: j.host}, perHosts * u.Limits.PerHost}
 }
 
 // enter makes an attempt of j as soon as it has a place in each pool that it counts in, on
