@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/app/local"
 	"fedpost/internal/deliver"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger/events"
+	"fedpost/internal/protocol"
 	"fedpost/internal/protocol/retry"
 	"fedpost/internal/testkit/world"
 )
@@ -62,6 +67,55 @@ func TestEachBadEndIsOneEventWhateverCallFails(t *testing.T) {
 			t.Errorf("events of %d inboxes, want %d", len(got), len(want))
 		}
 		return w
+	})
+}
+
+// TestManyThatFailAtTheSameInstantAreEachToldOnce: in up hundreds of invocations then number
+// events at once.
+func TestManyThatFailAtTheSameInstantAreEachToldOnce(t *testing.T) {
+	const failing = 600
+	synctest.Test(t, func(t *testing.T) {
+		refuse := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
+			return func(context.Context, activity.Target, int) outcome.Outcome {
+				time.Sleep(time.Second) // virtual
+				return world.Status(403)
+			}
+		})
+		w := world.New(t, world.Options{Now: time.Now, Protocol: refuse, Limits: deliver.Limits{
+			PerQueue: local.PerQueue, Retrying: local.Retrying,
+		}})
+		var ids []activity.ID
+		for i := range failing {
+			ids = append(ids, w.Send(w.Activity("Create"), fmt.Sprintf("https://h%d.example/inbox", i)))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		m := w.Mapping(queue.Normal)
+		wg.Go(func() { m.Run(ctx) })
+		time.Sleep(10 * time.Second) // virtual
+		cancel()
+		wg.Wait()
+		times := map[activity.ID]int{}
+		for cursor, more := "", true; more; {
+			p, err := w.Raw().Events(context.Background(), cursor, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range p.Events {
+				if e.Kind == events.RecipientFailed {
+					times[e.ActivityID]++
+				}
+			}
+			cursor, more = p.Next, p.More
+		}
+		for _, id := range ids {
+			if times[id] != 1 {
+				t.Errorf("%s was told %d times", id, times[id])
+			}
+		}
+		if d, err := w.Engine.Queue(queue.Normal).Depth(context.Background()); err != nil || d != (queue.Depth{}) {
+			t.Errorf("the queue still has %+v, %v", d, err)
+		}
 	})
 }
 

@@ -236,11 +236,15 @@ func TestAGroupOfABatchIsOneInvocationInItsOrder(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { m.Run(ctx); close(ended) }()
+	places := make(chan struct{}, m.Messages)
+	var under sync.WaitGroup
+	under.Go(func() { m.receive(ctx, places, &under) })
 	got := []string{<-runs, <-runs}
 	stop()
-	<-ended
+	under.Wait()
+	if len(places) != 0 {
+		t.Errorf("%d places are kept", len(places))
+	}
 	slices.Sort(got)
 	if n := left(t, m); n != 0 || len(runs) != 0 || !slices.Equal(got, []string{"a0 a1 a2", "b0 b1 b2"}) {
 		t.Errorf("invocations %q and %d others; %d messages left", got, len(runs), n)
@@ -275,9 +279,9 @@ func TestAHandlerThatAlwaysFailsDoesNotRushThroughTheQueue(t *testing.T) {
 // TestAQueueThatCannotBeReadIsAskedLessAndLessOften, and is served as soon as it can be.
 func TestAQueueThatCannotBeReadIsAskedLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		done := make(chan struct{})
+		done := make(chan struct{}, 1)
 		m, _ := mapping(t, queue.Normal, func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
-			close(done)
+			done <- struct{}{}
 			return fail(), nil
 		})
 		send(t, m, "waits")
@@ -297,6 +301,13 @@ func TestAQueueThatCannotBeReadIsAskedLessAndLessOften(t *testing.T) {
 		<-done
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("served %s after the queue could be read", took)
+		}
+		// The next outage begins with short pauses again.
+		broken.down.Store(true)
+		before := broken.asked.Load()
+		time.Sleep(pollWait + 400*time.Millisecond) // virtual
+		if n := broken.asked.Load() - before; n < 3 {
+			t.Errorf("asked %d times in the first 0.4 s of the next outage", n)
 		}
 		stop()
 		<-ended
