@@ -106,7 +106,9 @@ func modelled(t *testing.T, used, estimated cost.Snapshot, n int, l cost.Load) {
 	if math.Abs(writes-each*model.Writes) > max(3, each*model.Writes/20) {
 		t.Errorf("%.1f write units for %d recipients, the model of costs has %.1f", writes, n, each*model.Writes)
 	}
-	if math.Abs(sqs-each*model.SQS) > max(3, each*model.SQS/10) {
+	// This process polls all the time, so messages that are sent one batch after another may
+	// come in parts: that is some receives more than the model's.
+	if more := sqs - each*model.SQS; more < -max(3, each*model.SQS/10) || more > max(10, each*model.SQS/10) {
 		t.Errorf("%.1f requests to SQS for %d recipients, the model of costs has %.1f", sqs, n, each*model.SQS)
 	}
 	if reads := estimated.Service("DynamoDB").ReadUnits; reads > 1.1*each*model.Reads+3 {
