@@ -18,7 +18,7 @@ import (
 	"fedpost/internal/testkit/fediverse"
 )
 
-var count = flag.Int("deliveries", 0, "how many deliveries TestSoak makes; 0 is 5,000, or 1,000,000 with -full")
+var count = flag.Int("deliveries", 0, "how many deliveries TestSoak makes; 0 is 3,000, or 1,000,000 with -full")
 
 // giveUp is for how long deliveries wait for a server in a full soak before they
 // are dead: 7 days in production.
@@ -34,7 +34,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("keeps the machine busy")
 	}
 	aside(t)
-	n, random := 5_000, draws(t)
+	n, random := 3_000, draws(t)
 	if *full {
 		n = 1_000_000
 	}

@@ -22,7 +22,7 @@ import (
 // few failures, but a stranger can have thousands of names below one domain.
 func TestManyHangingHostsOfOneSiteDelayNoOthers(t *testing.T) {
 	sequential(t)
-	const hanging, healthy = 1500, 20
+	const hanging, healthy = 1000, 20
 	for name, send := range map[string]func(w *world.World, to []string){
 		"one activity to all":  func(w *world.World, to []string) { w.Send(w.Activity("Create"), to...) },
 		"an activity for each": func(w *world.World, to []string) { eachAlone(w, to, "") },

@@ -243,7 +243,7 @@ func TestAnImportThatIsCutOffGoesOn(t *testing.T) {
 	want := from.content(file)
 	for name, target := range map[string]func(*testing.T) made{"up": up, "AWS": standIn} {
 		t.Run(name, func(t *testing.T) {
-			faults.Sweeper{Thin: true}.Sweep(t, func(t *testing.T, p *faults.Plan) {
+			faults.Sweeper{Thin: 1}.Sweep(t, func(t *testing.T, p *faults.Plan) {
 				to := target(t)
 				_, cut := to.opened(file).Import(t.Context(), to.open(faults.Table(p, "table", to.table)), Options{})
 				if _, err := to.opened(file).Import(t.Context(), to.Installation, Options{}); err != nil {

@@ -33,7 +33,7 @@ func AWSWithoutRetries() Engine {
 func remote(name string, once bool, kinds ...faults.Kind) Engine {
 	return Engine{
 		// The engine of maps has each call broken in every way; here half an hour would go by.
-		Name: name, Remote: true, kinds: kinds, thin: true,
+		Name: name, Remote: true, kinds: kinds, thin: 1,
 		require: func(t testing.TB) {
 			awstest.Require(t, "SQS", "DYNAMODB")
 			if !awstest.Local("SQS") {

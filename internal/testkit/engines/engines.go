@@ -33,7 +33,7 @@ type Engine struct {
 	Type queue.Type
 
 	kinds   []faults.Kind // of a sweep; nil for all
-	thin    bool          // a sweep breaks each call in one way only
+	thin    int           // see faults.Sweeper
 	require func(t testing.TB)
 	open    func(t testing.TB, o Options) Instance
 }
@@ -77,11 +77,11 @@ func (e Engine) Open(t testing.TB, o Options) Instance {
 
 // Sweep runs faults.Sweep on every engine, in a subtest with the engine's name. At the
 // ports a fault does not reach the engine, so the quick engine of maps has each call broken
-// in every way; the embedded engine, and the engine of maps with FIFO queues, have each call
-// broken in one way, with another kind of fault from call to call. On the wire Sweep tries only the kinds of fault
-// whose result can differ from a fault at the ports. Without retries of the SDK these are: a
-// request that fails, a request that acts but whose answer is lost, and a request after
-// which the process dies. With retries it is the lost answer, because the retry meets the
+// in every way. With FIFO queues it has every second call broken, the embedded engine every
+// third, in one way, with another kind of fault from one to the next. On the wire Sweep tries
+// only the kinds of fault whose result can differ from a fault at the ports. Without retries of
+// the SDK these are: a request that fails, a request that acts but whose answer is lost, and a
+// request after which the process dies. With retries it is the lost answer, because the retry meets the
 // work of the first attempt. The environment variable FEDPOST_SWEEP_PART (1/2, say) names the
 // part of the calls to break on the wire, all if it is not set.
 func Sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
@@ -105,7 +105,7 @@ func sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan), engin
 			}
 			var broken atomic.Int64
 			t.Cleanup(func() { t.Logf("%d times a call was broken", broken.Load()) })
-			sweeper := faults.Sweeper{Kinds: e.kinds, Parallel: e.Remote, Thin: e.thin}
+			sweeper := faults.Sweeper{Kinds: e.kinds, Parallel: true, Thin: e.thin}
 			if e.Remote {
 				sweeper.Part = part(t)
 			}

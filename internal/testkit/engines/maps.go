@@ -15,7 +15,7 @@ func Maps() Engine { return Engine{Name: "maps", open: openMaps} }
 
 // MapsFIFO is the engine of maps with FIFO queues only.
 func MapsFIFO() Engine {
-	return Engine{Name: "maps-fifo", Type: queue.FIFO, thin: true, open: openMaps}
+	return Engine{Name: "maps-fifo", Type: queue.FIFO, thin: 2, open: openMaps}
 }
 
 func openMaps(_ testing.TB, o Options) Instance {

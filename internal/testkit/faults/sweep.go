@@ -29,8 +29,9 @@ type Sweeper struct {
 	// Parallel runs the subtests side by side, which is quicker where they wait
 	// for servers.
 	Parallel bool
-	// Thin breaks each call in one way only.
-	Thin bool
+	// Thin, unless it is 0, breaks every Thin-th call, and in one way only, with another kind
+	// of fault from one to the next.
+	Thin int
 	// Part leaves out calls; the zero value leaves out none.
 	Part Part
 }
@@ -64,16 +65,17 @@ func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 	if len(calls) == 0 {
 		t.Fatal("the work made no call: nothing to sweep")
 	}
-	step := 1
+	thin := s.Thin
 	if testing.Short() {
-		step += len(calls) / shortMost
+		thin = max(thin, 1+len(calls)/shortMost)
 	}
+	step := max(thin, 1)
 	for i, c := range calls {
 		if !s.Part.has(i) || i%step != 0 {
 			continue
 		}
 		fs := s.faultsOf(c)
-		if testing.Short() || s.Thin {
+		if thin > 0 {
 			fs = fs[i/step%len(fs):][:1]
 		}
 		for _, f := range fs {
