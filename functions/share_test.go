@@ -101,6 +101,7 @@ func TestAColdBatchFailsNoHealthyServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}
+	t.Parallel()
 	s, hosts := encrypted(t, 256, 0.15)
 	var r run
 	s.period(func() { r = s.batches(hosts) })

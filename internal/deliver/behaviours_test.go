@@ -243,6 +243,7 @@ func endsProcesses(t *testing.T, last int) {
 }
 
 func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
+	t.Parallel()
 	onBothTypes(t, func(t *testing.T, typ queue.Type) {
 		w := world.New(t, world.Options{QueueType: typ, Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 77 }}})
 		w.Servers.Script("a.example", func(_ world.Request, n int) outcome.Outcome {

@@ -87,6 +87,7 @@ func expectOnce(t *testing.T, w *world.World, id activity.ID, to []string) {
 }
 
 func TestALargeFanOutGoesOnInLaterInvocations(t *testing.T) {
+	t.Parallel()
 	onBothTypes(t, func(t *testing.T, typ queue.Type) {
 		to := inboxes(12_345)
 		for name, send := range map[string]func(*testing.T, *world.World, activity.Activity) message.Message{

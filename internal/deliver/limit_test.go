@@ -128,6 +128,7 @@ func receives(t *testing.T, w *world.World, n queue.Name, key string, most time.
 }
 
 func TestARateLimitCostsThreeReceivesAndFourWritesADelivery(t *testing.T) {
+	t.Parallel()
 	const n, rate = 400, 30
 	for _, c := range []struct {
 		name string

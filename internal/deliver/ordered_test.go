@@ -53,6 +53,7 @@ func checkOrder(t rapid.TB, w *world.World, lines []line) {
 }
 
 func TestCreateUpdateDeleteArriveInOrderUnderRandomFailures(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := world.New(t, world.Options{Seed: rapid.Uint64().Draw(rt, "seed")})
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "faults"), 2))

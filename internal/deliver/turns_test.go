@@ -40,6 +40,7 @@ func TestB28ASmallActivityDoesNotWaitForLargeOnesBeforeIt(t *testing.T) {
 
 // TestB28TheRestOfALargeMessageGoesByClaimCheck, whatever the message was.
 func TestB28TheRestOfALargeMessageGoesByClaimCheck(t *testing.T) {
+	t.Parallel()
 	onBothTypes(t, func(t *testing.T, typ queue.Type) {
 		to := inboxes(9_000)
 		for name, parts := range map[string]int{"fan-out": 1, "batch": 3} {

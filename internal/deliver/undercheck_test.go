@@ -14,6 +14,7 @@ import (
 // took all it got was parked, and if the check failed it waited for the next one: 10 hours
 // of a second day, and in order so did all behind it.
 func TestWhatComesDuringACheckForAnInboxThatWorksDoesNotWaitForTheNextCheck(t *testing.T) {
+	t.Parallel()
 	const inbox, bob, pages = "https://victim.example/inbox", "https://victim.example/users/bob/inbox", 20
 	for _, to := range []string{inbox, bob} {
 		for _, ordered := range []bool{false, true} {

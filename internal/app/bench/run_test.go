@@ -198,6 +198,7 @@ func TestNoFaultGoesUnnoticed(t *testing.T) {
 	}
 	for name, c := range faults {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := small(c.mix)
 			p.Callers = 1
 			r := measured(t, &fake{deliver: c.deliver}, p, 2*time.Second)
