@@ -33,6 +33,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -95,6 +96,7 @@ func Run(t *testing.T, sc Scenario) (r Result) {
 	t.Helper()
 	// One goroutine at a time runs anyway, and is not woken across cores then.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // an eighth of the processor time, for 70 MB
 	cryptotest.SetGlobalRandom(t, sc.Seed)
 	synctest.Test(t, func(t *testing.T) { r = run(t, sc) })
 	return r
