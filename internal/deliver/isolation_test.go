@@ -137,6 +137,68 @@ func TestNewHostsThatHangDelayNoSingleDeliveries(t *testing.T) {
 	})
 }
 
+// TestASlowHostThatTakesEverythingDelaysNoOthers: its circuit never opens, and thousands of
+// deliveries to it may wait at once, each for almost as long as an answer may take.
+func TestASlowHostThatTakesEverythingDelaysNoOthers(t *testing.T) {
+	sequential(t)
+	const backlog, slow, healthy = 2000, 14 * time.Second, 20
+	for name, each := range map[string]int{"an activity for each": 1, "fifty inboxes in an activity": 50} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got := map[string]time.Time{} // by host, the last
+				var mu sync.Mutex
+				n := 0
+				servers := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
+					return func(_ context.Context, to activity.Target, _ int) outcome.Outcome {
+						if to.Host() == "slow.example" {
+							time.Sleep(slow) // virtual
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						n++
+						got[to.Host()] = time.Now()
+						return world.Status(202)
+					}
+				})
+				w := world.New(t, world.Options{Now: time.Now, Protocol: servers, Limits: deliver.Limits{
+					PerQueue: local.PerQueue, Retrying: local.Retrying,
+				}})
+				m := w.Mapping(queue.Normal)
+				ctx, cancel := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				wg.Go(func() { m.Run(ctx) })
+				w.Send(w.Activity("Create"), "https://slow.example/inbox")
+				time.Sleep(time.Minute) // virtual: the host has shown that it takes what it gets
+				n = 0
+				began := time.Now()
+				for i := 0; i < backlog; i += each {
+					var to []string
+					for k := range each {
+						to = append(to, fmt.Sprintf("https://slow.example/%d/inbox", i+k))
+					}
+					w.Send(w.Activity("Create"), to...)
+				}
+				time.Sleep(time.Second) // virtual: it has all places that it gets
+				sent := time.Now()
+				for i := range healthy {
+					w.Send(w.Activity("Create"), fmt.Sprintf("https://ok%d.example/inbox", i))
+				}
+				time.Sleep(5 * time.Minute) // virtual
+				mu.Lock()
+				for i := range healthy {
+					if at, ok := got[fmt.Sprintf("ok%d.example", i)]; !ok || at.Sub(sent) > 15*time.Second {
+						t.Errorf("healthy host %d got its delivery: %t, after %s", i, ok, at.Sub(sent))
+					}
+				}
+				t.Logf("%d of %d were there after %s, the last of the slow host's after %s", n, backlog+healthy, time.Since(began), got["slow.example"].Sub(began))
+				mu.Unlock()
+				cancel()
+				wg.Wait()
+			})
+		})
+	}
+}
+
 func maxOf(ds []time.Duration) time.Duration {
 	var m time.Duration
 	for _, d := range ds {

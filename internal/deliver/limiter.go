@@ -36,6 +36,16 @@ type pool struct {
 type bound struct {
 	pool
 	size int
+	// wait is after how long an entry gives up that waits for this bound; 0 is never.
+	wait time.Duration
+}
+
+// waiting returns bounds that are waited for no longer than wait.
+func waiting(wait time.Duration, bounds ...bound) []bound {
+	for i := range bounds {
+		bounds[i].wait = wait
+	}
+	return bounds
 }
 
 // places are those of one pool.
@@ -46,10 +56,8 @@ type places struct {
 
 // entry is an attempt on its way into its pools, or in them.
 type entry struct {
-	// bounds are taken one after the other. Those before patient are waited for no longer
-	// than placeWait.
-	bounds  []bound
-	patient int
+	// bounds are taken one after the other.
+	bounds []bound
 	// begin is called once, when all places are taken: then leave has to follow. refused is
 	// called instead if the entry gives up. Neither may wait for anything.
 	begin   func()
@@ -62,7 +70,7 @@ type entry struct {
 
 	taken int           // places that it has
 	waits *list.Element // in the list of bounds[taken]; nil: it waits for none
-	timer *time.Timer
+	timer *time.Timer   // ends that wait; nil: nothing does
 
 	passed atomic.Bool // it does not count in the backlog any more
 }
@@ -84,9 +92,6 @@ func (l *limiter) enter(e *entry) (waitsForLast bool) {
 	l.mu.Lock()
 	ready := l.advance(e)
 	waitsForLast = e.taken == len(e.bounds)-1
-	if !ready && e.taken < e.patient {
-		e.timer = time.AfterFunc(placeWait, func() { l.giveUp(e, e.patient) })
-	}
 	l.mu.Unlock()
 	switch {
 	case !ready:
@@ -148,6 +153,9 @@ func (l *limiter) advance(e *entry) bool {
 		}
 		if p.taken >= p.size {
 			e.waits = p.waiting.PushBack(e)
+			if at := e.taken; b.wait > 0 {
+				e.timer = time.AfterFunc(b.wait, func() { l.giveUp(e, at) })
+			}
 			return false
 		}
 		p.taken++
@@ -157,18 +165,20 @@ func (l *limiter) advance(e *entry) bool {
 }
 
 // cancel ends the wait of e, if it waits.
-func (l *limiter) cancel(e *entry) { l.giveUp(e, len(e.bounds)) }
+func (l *limiter) cancel(e *entry) { l.giveUp(e, anywhere) }
 
-// giveUp ends the wait of e for one of its first bounds.
-func (l *limiter) giveUp(e *entry, first int) {
+// anywhere stands for whichever of its bounds an entry waits for.
+const anywhere = -1
+
+// giveUp ends the wait of e, if it waits for the bound with the number at.
+func (l *limiter) giveUp(e *entry, at int) {
 	l.mu.Lock()
-	if e.waits == nil || e.taken >= first {
+	if e.waits == nil || at != anywhere && e.taken != at {
 		l.mu.Unlock()
 		return
 	}
-	b := e.bounds[e.taken]
-	l.pools[b.pool].waiting.Remove(e.waits)
-	e.waits = nil
+	l.pools[e.bounds[e.taken].pool].waiting.Remove(e.waits)
+	e.waitsNoMore()
 	ready := l.free(e)
 	l.mu.Unlock()
 	e.refused()
@@ -191,14 +201,11 @@ func (l *limiter) startAll(ready []*entry) {
 
 // free gives the places of e to those who wait for them, and returns who now has all.
 func (l *limiter) free(e *entry) (ready []*entry) {
-	if e.timer != nil {
-		e.timer.Stop()
-	}
 	for _, b := range e.bounds[:e.taken] {
 		p := l.pools[b.pool]
 		if first := p.waiting.Front(); first != nil {
 			next := p.waiting.Remove(first).(*entry)
-			next.waits = nil
+			next.waitsNoMore()
 			next.taken++
 			if l.advance(next) {
 				ready = append(ready, next)
@@ -212,8 +219,16 @@ func (l *limiter) free(e *entry) (ready []*entry) {
 	return ready
 }
 
-// placeWait is how long a delivery waits for a place among those of its protocol:
-// a server that is well frees several in that time.
+func (e *entry) waitsNoMore() {
+	e.waits = nil
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer = nil
+	}
+}
+
+// placeWait is how long a delivery waits for a place among those of its host in its queue, of
+// its site or of its protocol: a server that is well frees several in that time.
 const placeWait = 2 * time.Second
 
 // ofSite is the bound of attempts at hosts of one site that have accepted nothing lately: a
@@ -224,22 +239,24 @@ func (u *unit) ofSite(j *job) bound {
 	case site == "":
 		return bound{}
 	case u.Limits.PerQueue > 0:
-		return bound{pool{queue: u.from, site: site}, max(1, u.Limits.PerQueue/4)}
+		return bound{pool: pool{queue: u.from, site: site}, size: max(1, u.Limits.PerQueue/4)}
 	}
-	return bound{pool{invocation: u.invocation, site: site}, max(1, u.Limits.InFlight/4)}
+	return bound{pool: pool{invocation: u.invocation, site: site}, size: max(1, u.Limits.InFlight/4)}
 }
 
-// perHosts is how many times PerHost all invocations of a queue have at one host. With fewer, one
-// large server that is slow could hold all messages under way, which would wait for each other.
+// perHosts is how many times PerHost all invocations of a queue have at one host. With fewer, a
+// large server that is slow would get its deliveries much later.
 const perHosts = 40
 
 // ofHost is the bound of attempts at one host by all invocations of a queue, of which this
-// process has hundreds where PerQueue is set.
+// process has hundreds where PerQueue is set: half of all at most. A delivery that does not soon
+// get one of these places goes back to its queue, or those to a host that takes everything, but
+// slowly, would hold all places of messages.
 func (u *unit) ofHost(j *job) bound {
 	if u.Limits.PerQueue == 0 {
 		return bound{}
 	}
-	return bound{pool{queue: u.from, host: j.host}, perHosts * u.Limits.PerHost}
+	return bound{pool: pool{queue: u.from, host: j.host}, size: max(1, min(perHosts*u.Limits.PerHost, u.Limits.PerQueue/2))}
 }
 
 // enter makes an attempt of j as soon as it has a place in each pool that it counts in, on
@@ -256,16 +273,13 @@ func (u *unit) enter(ctx context.Context, j *job, attempt, done func()) *entry {
 	if perHost <= 0 || perHost > r.InFlight {
 		perHost = r.InFlight
 	}
-	protocols := []bound{u.ofSite(j), {pool{protocol: p, host: j.host}, perHost}, {pool{protocol: p}, r.InFlight}}
-	all := []bound{
-		{pool{invocation: u.invocation, host: j.host}, l.PerHost}, u.ofHost(j),
-		{pool{invocation: u.invocation}, l.InFlight}, {pool{queue: u.from}, l.PerQueue},
-	}
-	e := &entry{bounds: make([]bound, 0, len(all)), attempt: attempt, done: done, alone: len(u.jobs) == 1}
-	e.add(u.unproven(j)...)
-	e.add(protocols...)
-	e.patient = len(e.bounds)
-	e.add(all...)
+	ofInvocation, ofQueue := pool{invocation: u.invocation}, pool{queue: u.from}
+	e := &entry{bounds: make([]bound, 0, 4), attempt: attempt, done: done, alone: len(u.jobs) == 1}
+	e.add(waiting(placeWait, u.unproven(j)...)...)
+	e.add(waiting(placeWait, u.ofSite(j), bound{pool: pool{protocol: p, host: j.host}, size: perHost}, bound{pool: pool{protocol: p}, size: r.InFlight})...)
+	e.add(bound{pool: pool{invocation: u.invocation, host: j.host}, size: l.PerHost})
+	e.add(waiting(placeWait, u.ofHost(j))...)
+	e.add(bound{pool: ofInvocation, size: l.InFlight}, bound{pool: ofQueue, size: l.PerQueue})
 	pass := func() {
 		if e.passed.CompareAndSwap(false, true) {
 			u.ahead.pass(1)

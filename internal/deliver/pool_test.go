@@ -33,9 +33,9 @@ func TestALimiterGivesNoMorePlacesThanThereAre(t *testing.T) {
 		var now, most, slow atomic.Int32
 		var wg sync.WaitGroup
 		for i := range 40 {
-			host := bound{pool{host: "a.example"}, 3}
+			host := bound{pool: pool{host: "a.example"}, size: 3}
 			if i%2 == 0 {
-				host = bound{pool{host: "b.example"}, 3}
+				host = bound{pool: pool{host: "b.example"}, size: 3}
 			}
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
@@ -45,7 +45,7 @@ func TestALimiterGivesNoMorePlacesThanThereAre(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					now.Add(-1)
-				}, host, bound{pool{queue: "normal"}, 4}, bound{pool{protocol: "unbounded"}, 0})
+				}, host, bound{pool: pool{queue: "normal"}, size: 4}, bound{pool: pool{protocol: "unbounded"}, size: 0})
 				if !ok {
 					slow.Add(1)
 				}
@@ -65,7 +65,7 @@ func TestAFreePlaceIsTakenWhateverTheContextSays(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l := newLimiter()
-	only := bound{pool{host: "a.example"}, 1}
+	only := bound{pool: pool{host: "a.example"}, size: 1}
 	for range 100 {
 		begun := false
 		holder := &entry{bounds: []bound{only}, begin: func() { begun = true }}
@@ -87,7 +87,7 @@ func TestAFreePlaceIsTakenWhateverTheContextSays(t *testing.T) {
 func TestWhoGivesUpLeavesItsPlacesToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter()
-		host, all := bound{pool{host: "a.example"}, 1}, bound{pool{queue: "normal"}, 1}
+		host, all := bound{pool: pool{host: "a.example"}, size: 1}, bound{pool: pool{queue: "normal"}, size: 1}
 		var mu sync.Mutex
 		var order []string
 		note := func(what string) func() {
@@ -95,7 +95,7 @@ func TestWhoGivesUpLeavesItsPlacesToOthers(t *testing.T) {
 		}
 		so := func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(order) }
 		holder := &entry{bounds: []bound{all}, begin: note("holder")}
-		second := &entry{bounds: []bound{host, all}, patient: 2, begin: note("second"), refused: note("second gives up")}
+		second := &entry{bounds: waiting(placeWait, host, all), begin: note("second"), refused: note("second gives up")}
 		third := &entry{bounds: []bound{host}, begin: note("third")}
 		patient := &entry{bounds: []bound{all}, begin: note("patient"), refused: note("patient gives up")}
 		for _, e := range []*entry{holder, second, third, patient} {
@@ -118,5 +118,31 @@ func TestWhoGivesUpLeavesItsPlacesToOthers(t *testing.T) {
 		if len(l.pools) != 0 {
 			t.Errorf("%d pools are kept", len(l.pools))
 		}
+	})
+}
+
+// TestAnEntryThatGotItsPlaceInTimeWaitsForTheNextAsLongAsItTakes: each bound says how long it is
+// waited for.
+func TestAnEntryThatGotItsPlaceInTimeWaitsForTheNextAsLongAsItTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter()
+		host, all := bound{pool: pool{host: "a.example"}, size: 1}, bound{pool: pool{queue: "normal"}, size: 1}
+		first, second := &entry{bounds: []bound{host}, begin: func() {}}, &entry{bounds: []bound{all}, begin: func() {}}
+		l.enter(first)
+		l.enter(second)
+		begun, refused := false, false
+		e := &entry{bounds: append(waiting(placeWait, host), all), begin: func() { begun = true }, refused: func() { refused = true }}
+		l.enter(e)
+		time.Sleep(placeWait / 2)
+		l.leave(first)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if begun || refused {
+			t.Fatalf("begun: %t, refused: %t, while another has the place", begun, refused)
+		}
+		if l.leave(second); !begun || refused {
+			t.Errorf("begun: %t, refused: %t, when the place is free", begun, refused)
+		}
+		l.leave(e)
 	})
 }

@@ -66,7 +66,7 @@ func (u *unit) unproven(j *job) []bound {
 	var bs []bound
 	for _, key := range j.place.Inboxes {
 		if u.Hosts.State(key).Unproven > 0 {
-			bs = append(bs, bound{pool{host: key}, 1})
+			bs = append(bs, bound{pool: pool{host: key}, size: 1})
 		}
 	}
 	return bs

@@ -22,21 +22,17 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// PerQueue is how many deliveries of each queue a process has under way at once, at most;
-// see Deliveries.
+// PerQueue is how many messages of each queue a process has under way at once, and how many
+// deliveries, at most; see Deliveries.
 // Its hundreds of invocations would otherwise open thousands of connections for
 // one activity with many recipients, which is more files than most systems let a
 // process have. With fewer places a tenth of new hosts that hang, 500 of 5,000 recipients,
 // would take nearly all of them; each place costs some 50 KB.
 const PerQueue = 768
 
-// Messages is how many messages of a queue a process has under way at once: as many as
-// Lambda has in all its invocations.
-func Messages(n queue.Name) int { return topology.Of(n).Concurrency * topology.Of(n).BatchSize }
-
 // Retrying is how many messages of one queue may be retries at once. The others are kept for
 // first sends, which would otherwise wait for hosts that hang.
-func Retrying(n queue.Name) int { return Messages(n) / 4 }
+func Retrying(queue.Name) int { return PerQueue / 4 }
 
 // Services are fedpost's three functions.
 type Services struct {
@@ -69,7 +65,7 @@ type Options struct {
 	// Every is the period of the scheduled function: a minute in production.
 	Every time.Duration
 	// Messages, if not 0, is how many messages of each queue are under way at once, in
-	// place of the function Messages: a stand-in for SQS answers few calls at once.
+	// place of PerQueue: a stand-in for SQS answers few calls at once.
 	Messages int
 	Log      *slog.Logger
 }
@@ -112,7 +108,7 @@ func Start(o Options) (*Server, error) {
 		q := topology.Of(name)
 		m := Mapping{
 			Queue: o.Queue(name), Name: name, ARN: arn(name),
-			BatchSize: q.BatchSize, Messages: cmp.Or(o.Messages, Messages(name)), Timeout: o.Timeout, Handler: under.messages(name, o.Services.Deliver), Log: o.Log,
+			BatchSize: q.BatchSize, Messages: cmp.Or(o.Messages, PerQueue), Timeout: o.Timeout, Handler: under.messages(name, o.Services.Deliver), Log: o.Log,
 		}
 		s.done.Go(func() { m.Run(ctx) })
 	}

@@ -35,7 +35,7 @@ type Engine struct {
 	Name string
 	// Remote: queues and table are on another server, and slower for it.
 	Remote bool
-	// Messages is how many of a queue are under way at once; 0 is as on AWS. The
+	// Messages is how many of a queue are under way at once; 0 is local.PerQueue. The
 	// stand-ins for SQS answer few long polls at a time.
 	Messages int
 	require  func(t testing.TB)

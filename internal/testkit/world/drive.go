@@ -17,7 +17,7 @@ import (
 // Mapping is the event source of a queue.
 func (w *World) Mapping(n queue.Name) local.Mapping {
 	return local.Mapping{
-		Queue: polled{w.Engine.Queue(n), w.queues(n)}, Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Messages: local.Messages(n), Timeout: time.Minute,
+		Queue: polled{w.Engine.Queue(n), w.queues(n)}, Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Messages: local.PerQueue, Timeout: time.Minute,
 		Handler: sqsevent.Handler{Worker: w.Deliver, Sources: Sources()}.Handle,
 		Log:     slog.New(slog.DiscardHandler),
 	}

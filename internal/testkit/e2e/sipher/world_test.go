@@ -185,7 +185,7 @@ func (f *fedpost) work(settings config.Local, ports app.Ports, o options) {
 	for arn, n := range local.Sources() {
 		q := topology.Of(n)
 		m := local.Mapping{
-			Queue: f.engine.Queue(n), Name: n, ARN: arn, BatchSize: q.BatchSize, Messages: cmp.Or(o.messages, local.Messages(n)),
+			Queue: f.engine.Queue(n), Name: n, ARN: arn, BatchSize: q.BatchSize, Messages: cmp.Or(o.messages, local.PerQueue),
 			Timeout: topology.Deliver.Timeout, Handler: one, Log: ports.Log,
 		}
 		if !o.lambda {
