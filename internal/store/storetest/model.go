@@ -46,7 +46,8 @@ type reference struct {
 type sight struct {
 	unit  message.Unit
 	known ledger.Known
-	fresh bool // nothing has happened since
+	fresh bool              // nothing has happened since
+	chunk *ledger.Recipient // what a chunk's worker had recorded of the position
 }
 
 // worker is one who was granted a claim.
@@ -77,31 +78,56 @@ func (m *reference) holder(u message.Unit) *worker {
 
 // recipient is what is to be shown of a position.
 func (m *reference) recipient(p int) (ledger.Recipient, bool) {
-	c, inChunk := m.chunk[p]
+	if c, ok := m.chunk[p]; ok {
+		return m.beside(p, &c)
+	}
+	return m.beside(p, nil)
+}
+
+// beside is what is to be shown of a position if a chunk's worker recorded that.
+func (m *reference) beside(p int, chunk *ledger.Recipient) (ledger.Recipient, bool) {
 	o := m.own[p]
+	if o == nil && chunk == nil {
+		return ledger.Recipient{}, false
+	}
 	if o == nil {
-		return c, inChunk
+		return *chunk, true
 	}
 	r := ledger.Recipient{Position: p, State: activity.Queued}
 	switch {
-	case o.recorded != nil && inChunk:
-		r = ledger.Merge(c, *o.recorded)
+	case o.recorded != nil && chunk != nil:
+		r = ledger.Merge(*chunk, *o.recorded)
 	case o.recorded != nil:
 		r = *o.recorded
-	case inChunk:
-		r = c
+	case chunk != nil:
+		r = *chunk
 	}
 	r.Generation = max(r.Generation, o.generation)
 	return r, true
 }
 
-// outdated reports whether a unit's message is too late.
+// claimed is what a claim of a position goes by, and whether something is recorded. Who saw
+// a record does not look at the chunk again, in which only a worker could have recorded more
+// whose claim had lapsed when the position was recorded by itself.
+func (m *reference) claimed(s sight) (r ledger.Recipient, recorded bool) {
+	p := s.unit.Position
+	o := m.own[p]
+	if s.chunk != nil || o != nil && o.recorded != nil {
+		return m.beside(p, s.chunk)
+	}
+	_, recorded = m.chunk[p]
+	r, _ = m.recipient(p)
+	return r, recorded
+}
+
+// outdated reports whether a unit's message is too late for what is recorded.
 func (m *reference) outdated(u message.Unit) bool {
 	r, ok := m.recipient(u.Position)
-	if !ok || revives(r, u) {
-		return false
-	}
-	return r.State.Final() || u.Generation < r.Generation
+	return ok && late(r, u)
+}
+
+func late(r ledger.Recipient, u message.Unit) bool {
+	return !revives(r, u) && (r.State.Final() || u.Generation < r.Generation)
 }
 
 // revives reports whether a unit's message gives a recipient fresh attempts after its end.
@@ -146,7 +172,11 @@ func (m *reference) look(t *rapid.T) {
 	if u.Position != message.Whole && k.Claimed.IsZero() == m.blocked(u) {
 		t.Errorf("%+v is claimed until %v", u, k.Claimed)
 	}
-	m.seen = append(m.seen, sight{u, k, true})
+	s := sight{unit: u, known: k, fresh: true}
+	if c, ok := m.chunk[u.Position]; ok {
+		s.chunk = &c
+	}
+	m.seen = append(m.seen, s)
 }
 
 func (m *reference) claim(t *rapid.T) {
@@ -161,7 +191,8 @@ func (m *reference) claim(t *rapid.T) {
 	one := s.unit.Position != message.Whole
 	switch {
 	case errors.Is(err, ledger.ErrStale):
-		if !one || !m.outdated(s.unit) {
+		sawLate := !s.fresh && late(s.known.Recipients[s.unit.Position], s.unit)
+		if !one || !m.outdated(s.unit) && !sawLate {
 			t.Errorf("%+v is refused as stale", s.unit)
 		}
 	case errors.Is(err, ledger.ErrClaimed):
@@ -174,14 +205,15 @@ func (m *reference) claim(t *rapid.T) {
 	case err != nil:
 		t.Fatal(err)
 	default:
-		m.grant(t, c)
+		m.grant(t, c, s)
 	}
 	m.stir()
 }
 
 // grant checks that a claim could be granted, and takes note of it.
-func (m *reference) grant(t *rapid.T, c ledger.Claim) {
+func (m *reference) grant(t *rapid.T, c ledger.Claim, s sight) {
 	u := c.Unit
+	r, recorded := m.claimed(s)
 	w := &worker{claim: c, at: map[int]bool{}}
 	if u.Position == message.Whole {
 		for p := range modelTargets {
@@ -189,7 +221,7 @@ func (m *reference) grant(t *rapid.T, c ledger.Claim) {
 			w.at[p] = !known
 		}
 	} else {
-		if m.outdated(u) {
+		if late(r, u) {
 			t.Errorf("%+v is granted, but out of date", u)
 		}
 		w.at[u.Position] = true
@@ -207,19 +239,17 @@ func (m *reference) grant(t *rapid.T, c ledger.Claim) {
 			}
 		}
 	}
-	for p := range modelTargets {
-		if r, ok := m.recipient(p); ok && w.at[p] && r.State == activity.Delivered {
-			t.Errorf("position %d would be sent again", p)
-		}
-	}
 	m.workers = append(m.workers, w)
 	if u.Position == message.Whole {
+		for p := range modelTargets {
+			if r, ok := m.recipient(p); ok && w.at[p] && r.State == activity.Delivered {
+				t.Errorf("position %d would be sent again", p)
+			}
+		}
 		return
 	}
 	o := &ownAccount{generation: u.Generation}
-	_, inChunk := m.chunk[u.Position]
-	if old := m.own[u.Position]; inChunk || old != nil && old.recorded != nil {
-		r, _ := m.recipient(u.Position)
+	if recorded {
 		if revives(r, u) {
 			r.State, r.Attempts = activity.Retrying, 0
 		}
