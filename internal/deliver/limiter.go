@@ -27,6 +27,7 @@ type pool struct {
 	protocol   activity.Protocol
 	host       string
 	site       string
+	activity   activity.ID
 	queue      queue.Name
 	invocation *invocation
 }
@@ -248,6 +249,15 @@ func (u *unit) ofSite(j *job) bound {
 // large server that is slow would get its deliveries much later.
 const perHosts = 40
 
+// ofActivity is the bound of attempts of one activity at one host, which may have thousands of its
+// inboxes: those of four invocations, so that a few such hosts leave places to others.
+func (u *unit) ofActivity(j *job) bound {
+	if u.Limits.PerQueue == 0 {
+		return bound{}
+	}
+	return bound{pool: pool{queue: u.from, activity: u.a.ID, host: j.host}, size: 4 * u.Limits.PerHost}
+}
+
 // ofHost is the bound of attempts at one host by all invocations of a queue, of which this
 // process has hundreds where PerQueue is set: half of all at most. A delivery that does not soon
 // get one of these places goes back to its queue, or those to a host that takes everything, but
@@ -278,7 +288,7 @@ func (u *unit) enter(ctx context.Context, j *job, attempt, done func()) *entry {
 	e.add(waiting(placeWait, u.unproven(j)...)...)
 	e.add(waiting(placeWait, u.ofSite(j), bound{pool: pool{protocol: p, host: j.host}, size: perHost}, bound{pool: pool{protocol: p}, size: r.InFlight})...)
 	e.add(bound{pool: pool{invocation: u.invocation, host: j.host}, size: l.PerHost})
-	e.add(waiting(placeWait, u.ofHost(j))...)
+	e.add(waiting(placeWait, u.ofActivity(j), u.ofHost(j))...)
 	e.add(bound{pool: ofInvocation, size: l.InFlight}, bound{pool: ofQueue, size: l.PerQueue})
 	pass := func() {
 		if e.passed.CompareAndSwap(false, true) {

@@ -122,7 +122,7 @@ type EventBus struct {
 // Concurrency bounds what one invocation does at a time.
 type Concurrency struct {
 	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
-	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them to one server, and in up forty times as many from each queue, half of its places at most: 1 to 100"`
+	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them to one server, and in up four times as many from one activity and forty times from each queue, half of its places at most: 1 to 100"`
 	Probes     int `env:"PROBE_CONCURRENCY" min:"1" max:"256" help:"how many servers the health check probes at a time: 1 to 256"`
 }
 
