@@ -142,15 +142,16 @@ func TestNewHostsThatHangDelayNoSingleDeliveries(t *testing.T) {
 // deliveries to them may wait at once, each for almost as long as an answer may take.
 func TestSlowHostsThatTakeEverythingDelayNoOthers(t *testing.T) {
 	sequential(t)
-	const backlog, slow, healthy = 2000, 14 * time.Second, 20
+	const backlog, healthy = 2000, 20
 	for name, c := range map[string]struct {
-		each, hosts int
-		within      time.Duration
+		each, hosts        int
+		slow, within, last time.Duration
 	}{
-		"an activity for each":                    {1, 1, 15 * time.Second},
-		"fifty inboxes in an activity":            {50, 1, 15 * time.Second},
-		"one activity to many inboxes of three":   {backlog, 3, time.Second},
-		"one activity to eight with many inboxes": {backlog, 8, time.Second},
+		"an activity for each":                    {1, 1, 14 * time.Second, 15 * time.Second, 0},
+		"fifty inboxes in an activity":            {50, 1, 14 * time.Second, 15 * time.Second, 0},
+		"one activity to many inboxes of three":   {backlog, 3, 14 * time.Second, time.Second, 0},
+		"one activity to eight with many inboxes": {backlog, 8, 14 * time.Second, time.Second, 0},
+		"one activity to ten that answer soon":    {backlog, 10, time.Second / 2, time.Second, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			name := func(i int) string { return fmt.Sprintf("slow%d.example", i%c.hosts) }
@@ -161,7 +162,7 @@ func TestSlowHostsThatTakeEverythingDelayNoOthers(t *testing.T) {
 				servers := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
 					return func(_ context.Context, to activity.Target, _ int) outcome.Outcome {
 						if strings.HasPrefix(to.Host(), "slow") {
-							time.Sleep(slow) // virtual
+							time.Sleep(c.slow) // virtual
 						}
 						mu.Lock()
 						defer mu.Unlock()
@@ -202,7 +203,11 @@ func TestSlowHostsThatTakeEverythingDelayNoOthers(t *testing.T) {
 						t.Errorf("healthy host %d got its delivery: %t, after %s", i, ok, at.Sub(sent))
 					}
 				}
-				t.Logf("%d of %d were there after %s, the last of a slow host's after %s", n, backlog+healthy, time.Since(began), got[name(0)].Sub(began))
+				last := got[name(0)].Sub(began)
+				if c.last > 0 && last > c.last {
+					t.Errorf("a slow host got its last delivery after %s, not within %s", last, c.last)
+				}
+				t.Logf("%d of %d were there after %s, the last of a slow host's after %s", n, backlog+healthy, time.Since(began), last)
 				mu.Unlock()
 				cancel()
 				wg.Wait()

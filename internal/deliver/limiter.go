@@ -232,6 +232,11 @@ func (e *entry) waitsNoMore() {
 // its site or of its protocol: a server that is well frees several in that time.
 const placeWait = 2 * time.Second
 
+// turnWait is how long a delivery waits for a place among those of its activity at its host: a
+// server that answers in half a second gets 1,000 inboxes in that time. Nobody but this activity
+// waits for such a place, so a delivery that waits for one keeps others from little.
+const turnWait = 15 * time.Second
+
 // ofSite is the bound of attempts at hosts of one site that have accepted nothing lately: a
 // quarter of all, so that one owner of thousands of hosts that hang leaves places for others.
 func (u *unit) ofSite(j *job) bound {
@@ -288,7 +293,8 @@ func (u *unit) enter(ctx context.Context, j *job, attempt, done func()) *entry {
 	e.add(waiting(placeWait, u.unproven(j)...)...)
 	e.add(waiting(placeWait, u.ofSite(j), bound{pool: pool{protocol: p, host: j.host}, size: perHost}, bound{pool: pool{protocol: p}, size: r.InFlight})...)
 	e.add(bound{pool: pool{invocation: u.invocation, host: j.host}, size: l.PerHost})
-	e.add(waiting(placeWait, u.ofActivity(j), u.ofHost(j))...)
+	e.add(waiting(turnWait, u.ofActivity(j))...)
+	e.add(waiting(placeWait, u.ofHost(j))...)
 	e.add(bound{pool: ofInvocation, size: l.InFlight}, bound{pool: ofQueue, size: l.PerQueue})
 	pass := func() {
 		if e.passed.CompareAndSwap(false, true) {
