@@ -9,7 +9,7 @@ GOARCH ?= arm64
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 
 .PHONY: help build $(FUNCTIONS) build-EnqueueFunction build-DeliverFunction build-HealthCheckFunction \
-	fedpost package profile transform demo test race measure cost simulate simulate-mutants page-shots lint ci localstack test-localstack localstack-down clean
+	fedpost package profile transform module demo test test-long race measure cost simulate simulate-mutants mutants page-shots lint ci nightly localstack test-localstack localstack-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,35 +38,44 @@ SAM_PYTHON ?= .tools/linters/bin/python
 transform: ## template.yaml as CloudFormation gets it, for the tests, after each change to it
 	$(SAM_PYTHON) deploy/transform.py >internal/testkit/template/testdata/transformed.json
 
-# TAGS=openssl signs with RSA by the machine's OpenSSL, and needs a C library: docs/decisions.md.
-TAGS ?=
-fedpost: ## the command line, in bin/; with TAGS=openssl RSA is signed twice as fast
-	CGO_ENABLED=0 go build -tags "$(TAGS)" -trimpath -o bin/fedpost ./cmd/fedpost
+fedpost: ## the command line, in bin/
+	CGO_ENABLED=0 go build -trimpath -o bin/fedpost ./cmd/fedpost
 
 # The packages are named after the version that `fedpost version` tells.
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 VERSION = $(shell cat cmd/fedpost/VERSION)
 DIST := dist/package
-package: ## fedpost for linux amd64 and arm64, static, and a .deb of each, in dist/package
+# Where a page of DOCUMENTS points to is in the package as well, and at the same place.
+DOCUMENTS := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs client clients/*/README.md \
+	bench/README.md bench/budget.json bench/peers/bullmq.mjs deploy/compose deploy/grafana template.yaml
+package: ## fedpost for linux amd64 and arm64, a .deb of each, and a static program of each, in dist/package
 	rm -rf $(DIST)
-	mkdir -p $(DIST)/completions
+	mkdir -p $(DIST)/completions $(DIST)/doc
+	tar -cf - --exclude='*_test.go' --exclude=node_modules --exclude=secrets $(DOCUMENTS) | tar -xf - -C $(DIST)/doc
 	go build -o $(DIST)/here ./cmd/fedpost
 	$(DIST)/here man | gzip -9n >$(DIST)/fedpost.1.gz
 	for shell in bash zsh fish; do $(DIST)/here completion $$shell >$(DIST)/completions/$$shell || exit 1; done
 	rm $(DIST)/here
 	for arch in amd64 arm64; do \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -ldflags="-s -w" -o $(DIST)/$$arch/fedpost ./cmd/fedpost && \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -tags static -trimpath -ldflags="-s -w" -o $(DIST)/$$arch/static/fedpost ./cmd/fedpost && \
 		ARCH=$$arch VERSION=$(VERSION) DIST=$(DIST) go run $(NFPM) package -f deploy/package/nfpm.yaml -p deb -t $(DIST)/ || exit 1; \
 	done
+
+module: ## another path for the Go module, everywhere, for who publishes it: PATH=example.org/fedpost
+	@deploy/module.sh '$(PATH)'
 
 demo: ## fedpost at work, on this machine
 	go run ./cmd/fedpost demo
 
-test: ## all tests on the embedded engine
+test: ## the tests to run after each change, on the embedded engine
 	go test ./...
 
-race: ## the same under the race detector, the slow sweeps thinned out
-	go test -race -short -timeout 30m ./...
+test-long: ## all tests in full: whole sweeps, weeks of time, built functions, kills, soaks
+	FEDPOST_LONG=1 go test -timeout 30m ./...
+
+race: ## the tests of `make test` under the race detector
+	go test -race -timeout 30m ./...
 
 measure: ## what a batch of 500 inboxes over TLS takes and costs at five sizes of the deliver function
 	go test ./functions -count=1 -v -run 'TestMeasureSizes$$' -measure
@@ -88,6 +97,9 @@ simulate: ## weeks of trouble, seed by seed: SEEDS=100000 for all night, FROM=n 
 simulate-mutants: ## brings mended defects back, one at a time: the simulation has to find each
 	internal/testkit/simulation/testdata/mutants.sh
 
+mutants: ## brings small defects in, one at a time, and says which test finds each; FEDPOST_LONG=1 with the long tests
+	internal/testkit/mutants/mutants.sh
+
 page-shots: ## the operator's page in a browser, with pictures of every page in bin/shots
 	FEDPOST_SHOTS=$(CURDIR)/bin/shots .ci/run page
 
@@ -97,11 +109,14 @@ profile: fedpost ## where processor time goes, for MIX=single, fanout, ordered o
 	bin/fedpost bench --mix $(MIX) --key ed25519 --cpu-profile $(PROFILE)
 	go tool pprof -top -cum -nodecount 60 bin/fedpost $(PROFILE)
 
-lint: ## vet, staticcheck, govulncheck, cfn-lint, shellcheck
+lint: ## golangci-lint, actionlint, govulncheck, cfn-lint, shellcheck
 	.ci/run lint
 
 ci: ## everything that CI does
 	.ci/run
+
+nightly: ## what looks for the unknown, for hours: SEEDS_FOR=1h of new seeds
+	.ci/nightly
 
 localstack: ## the whole stack on LocalStack, in Docker
 	localstack/docker-up.sh

@@ -7,15 +7,14 @@ import (
 
 	load "fedpost/internal/app/bench"
 	"fedpost/internal/testkit/e2e"
+	"fedpost/internal/testkit/long"
 )
 
 // TestTheCommandMeasuresEachMix runs `fedpost bench` as a user does: a server of its own,
 // plain and over TLS, a few activities of each mix, and some servers that hang.
 func TestTheCommandMeasuresEachMix(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes without the race detector")
-	}
-	aside(t)
+	long.Only(t, "starts a server for each mix")
+	t.Parallel()
 	command := e2e.Build(t)
 	for _, flags := range [][]string{
 		{"--mix", "fanout,single,ordered,keyed", "--key", "ed25519"},

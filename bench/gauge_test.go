@@ -10,6 +10,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"fedpost/internal/testkit/engines/pgtest"
 )
 
 // grown bounds the growth of a figure that should be flat: the last quarter of a soak has at
@@ -21,7 +25,7 @@ const grown = 1.2
 type gauge struct {
 	t       testing.TB
 	pid     int
-	data    string
+	stored  sizes
 	done    func() int // deliveries so far
 	dead    func() (int, error)
 	begin   time.Time
@@ -30,11 +34,41 @@ type gauge struct {
 }
 
 // sample is what a process uses at a time. Memory is its resident set, file the database
-// without its write-ahead log.
+// without its write-ahead log; on PostgreSQL file are the tables of records, and log is what
+// comes and goes, the tables of queues, with their indexes.
 type sample struct {
 	at                time.Duration
 	done, dead        int   // deliveries so far, and dead letters
 	memory, file, log int64 // bytes
+}
+
+// sizes returns the file and log of a sample.
+type sizes func() (file, log int64, err error)
+
+func inFile(data string) sizes {
+	return func() (file, log int64, err error) {
+		info, err := os.Stat(filepath.Join(data, "fedpost.db"))
+		if err != nil {
+			return 0, 0, err
+		}
+		if wal, err := os.Stat(filepath.Join(data, "fedpost.db-wal")); err == nil { // it comes and goes
+			log = wal.Size()
+		}
+		return info.Size(), log, nil
+	}
+}
+
+func inDatabase(t testing.TB, schema string) sizes {
+	pool, err := pgxpool.New(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return func() (file, log int64, err error) {
+		err = pool.QueryRow(t.Context(), `SELECT coalesce(sum(size) FILTER (WHERE relname = 'item'), 0), coalesce(sum(size) FILTER (WHERE relname <> 'item'), 0)
+			FROM (SELECT relname, pg_total_relation_size(oid)::bigint AS size FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r') t`, schema).Scan(&file, &log)
+		return file, log, err
+	}
 }
 
 // checkpoint is by how much SQLite's write-ahead log grows before its pages go into the
@@ -49,11 +83,11 @@ const checkpoint = 4 << 20
 const deadLetter = 4 << 10
 
 // measure samples each second until stop is called.
-func measure(t testing.TB, pid int, data string, done func() int, dead func() (int, error)) *gauge {
+func measure(t testing.TB, pid int, stored sizes, done func() int, dead func() (int, error)) *gauge {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var sampling sync.WaitGroup
-	g := &gauge{t: t, pid: pid, data: data, done: done, dead: dead, begin: time.Now()}
+	g := &gauge{t: t, pid: pid, stored: stored, done: done, dead: dead, begin: time.Now()}
 	g.stop = func() { cancel(); sampling.Wait() }
 	sampling.Go(func() {
 		for ctx.Err() == nil {
@@ -85,18 +119,11 @@ func (g *gauge) sample() (sample, error) {
 		return s, err
 	}
 	s.memory <<= 10
-	info, err := os.Stat(filepath.Join(g.data, "fedpost.db"))
-	if err != nil {
-		return s, err
-	}
-	s.file = info.Size()
 	if s.dead, err = g.dead(); err != nil {
 		return s, err
 	}
-	if info, err := os.Stat(filepath.Join(g.data, "fedpost.db-wal")); err == nil { // it comes and goes
-		s.log = info.Size()
-	}
-	return s, nil
+	s.file, s.log, err = g.stored()
+	return s, err
 }
 
 // flat checks that neither memory nor the write-ahead log have grown, and that a delivery
@@ -115,6 +142,15 @@ func (g *gauge) flat() {
 		g.t.Logf("%10s %10d %10.0f %10.1f %10.1f %10.1f %10d", s.at.Round(time.Second), s.done, float64(s.done-before.done)/max(0.001, (s.at-before.at).Seconds()), mega(s.memory), mega(s.file), mega(s.log), s.dead)
 		before = s
 	}
+	if n := len(g.samples); n < rows {
+		g.t.Logf("%d samples, one a second, are too few to say whether anything grows", n)
+		return
+	}
+	rate := func(quarter int) float64 {
+		from, to := g.at(last.done*(quarter-1)/4), g.at(last.done*quarter/4)
+		return float64(to.done-from.done) / max(0.001, (to.at-from.at).Seconds())
+	}
+	g.t.Logf("a second: %.0f in the second quarter, %.0f in the last (%.2f ×)", rate(2), rate(4), rate(4)/max(1, rate(2)))
 	for _, growth := range g.growth() {
 		g.t.Error(growth)
 	}
@@ -134,8 +170,8 @@ func (g *gauge) growth() (complaints []string) {
 		return sum / max(1, n)
 	}
 	for name, of := range map[string]func(sample) int64{
-		"memory":              func(s sample) int64 { return s.memory },
-		"the write-ahead log": func(s sample) int64 { return s.log },
+		"memory": func(s sample) int64 { return s.memory },
+		"the write-ahead log, or the tables of queues,": func(s sample) int64 { return s.log },
 	} {
 		second, end := mean(2, of), mean(4, of)
 		g.t.Logf("%s: %.1f MB in the second quarter, %.1f in the last", name, second, end)

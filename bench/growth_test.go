@@ -34,7 +34,7 @@ func TestTheGaugeTellsDeadLettersFromALeak(t *testing.T) {
 				}
 			}
 			if complaints := g.growth(); (len(complaints) > 0) != c.leak {
-				t.Errorf("%q", complaints)
+				t.Errorf("complaints are %q, of a leak: %t", complaints, c.leak)
 			}
 		})
 	}

@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/testkit/e2e"
 	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/long"
 )
 
-var full = flag.Bool("full", false, "measure in full: 1,000 healthy hosts and 100 that hang, 100 kills, 1,000,000 deliveries")
+var hosts = flag.Int("hosts", 200, "how many healthy hosts TestIsolation delivers to, beside a tenth as many that hang")
 
 // shortened is by how much times are shorter than in production: a request times
 // out after 1 s instead of 15 s, so the first minute of learning is 4 s.
@@ -27,13 +28,9 @@ const limit = 1.2
 // that are well without those. Both take turns on one machine, so that whatever
 // else it does slows down both alike.
 func TestIsolation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("judges times, which say nothing under the race detector")
-	}
-	healthy, hanging, rounds := 200, 20, 12
-	if *full {
-		healthy, hanging, rounds = 1000, 100, 20
-	}
+	long.Only(t, "delivers to hundreds of hosts, again and again")
+	const rounds = 20
+	healthy, hanging := *hosts, *hosts/10
 	// Trying again tells the influence of hosts that hang from that of whatever
 	// else this machine does.
 	for try := 1; ; try++ {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -13,13 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
+	"fedpost/internal/testkit/caller"
 	"fedpost/internal/testkit/e2e"
 	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/long"
 )
 
 var (
-	kills = flag.Int("kills", 0, "how often TestKill kills the server; 0 is 3, or 100 with -full")
+	kills = flag.Int("kills", 0, "how often TestKill kills the server, alone on the machine; 0 is 3 times, beside other tests")
 	seed  = flag.Uint64("seed", 0, "of what is random; 0 is a new one each time")
 )
 
@@ -34,17 +37,9 @@ const mostAge = 10 * time.Second
 // the end, in order where that was asked for, and nothing twice but for what was
 // answered just before a kill.
 func TestKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes without the race detector")
-	}
-	aside(t)
-	n, random := 3, draws(t)
-	if *full {
-		n = 100
-	}
-	if *kills > 0 {
-		n = *kills
-	}
+	long.Only(t, "a process is killed again and again")
+	aside(t, *kills == 0)
+	n, random := cmp.Or(*kills, 3), draws(t)
 	command, data := e2e.Build(t), t.TempDir()
 	settings := map[string]string{"DELIVERY_TIMEOUT": "10s"}
 	p := e2e.Up(t, command, data, settings)
@@ -90,10 +85,10 @@ func TestKill(t *testing.T) {
 		n, len(died)-n, took.Round(time.Second), len(w.accepted), deliveries, len(w.doubles), oldest.Round(time.Millisecond), w.failed.Load())
 }
 
-// aside lets a test that mostly waits run beside others, unless it is to be measured.
-func aside(t *testing.T) {
+// aside lets a test that mostly waits run beside others, unless it is a measurement.
+func aside(t *testing.T, ok bool) {
 	t.Helper()
-	if !*full {
+	if ok {
 		t.Parallel()
 	}
 }
@@ -143,7 +138,7 @@ func (s sent) deliveries() int { return s.to - s.from }
 var direct = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func (w *victim) client() *client.Client {
-	return &client.Client{Base: w.url.Load().(string), HTTP: direct}
+	return caller.Of(w.t, w.url.Load().(string), client.HTTPClient(direct))
 }
 
 // call hands over activities one by one, of 1 to 90 recipients, some of them in
@@ -174,7 +169,7 @@ func (w *victim) call(ctx context.Context, caller int, random *rand.Rand) {
 		}
 		rest(ctx, time.Duration(random.IntN(40))*time.Millisecond+1)
 	}
-	for *full && len(open) > 0 && w.t.Context().Err() == nil {
+	for *kills > 0 && len(open) > 0 && w.t.Context().Err() == nil {
 		open = slices.DeleteFunc(open, w.submit)
 		rest(w.t.Context(), time.Second)
 	}
@@ -192,7 +187,7 @@ func (c call) ordered() bool { return c.OrderingKey != "" }
 func (w *victim) submit(c call) bool {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Second)
 	defer cancel()
-	a, err := w.client().Submit(ctx, c.Submission)
+	a, err := w.client().Send(ctx, c.Submission)
 	if err != nil {
 		w.failed.Add(1)
 		return false
@@ -212,7 +207,7 @@ func (w *victim) settled() int {
 	for id, of := range w.accepted {
 		want := map[string]int{"delivered": of.deliveries()}
 		e2e.Await(w.t, 3*time.Minute, "activity "+id, func() (bool, string) {
-			s, err := c.Activity(w.t.Context(), id, "")
+			s, err := c.Activity(w.t.Context(), id)
 			if err != nil {
 				return false, err.Error()
 			}

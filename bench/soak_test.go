@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -13,51 +14,55 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
+	"fedpost/internal/testkit/caller"
 	"fedpost/internal/testkit/e2e"
+	"fedpost/internal/testkit/engines/pgtest"
 	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/long"
 )
 
-var count = flag.Int("deliveries", 0, "how many deliveries TestSoak makes; 0 is 3,000, or 1,000,000 with -full")
+var (
+	count    = flag.Int("deliveries", 0, "how many deliveries TestSoak measures, on a process of its own; 0 is 3,000 in the process of the test")
+	database = flag.Bool("postgres", false, "with -deliveries: TestSoak runs on the server of "+pgtest.Variable)
+)
 
-// giveUp is for how long deliveries wait for a server in a full soak before they
+// giveUp is for how long deliveries wait for a server that is measured before they
 // are dead: 7 days in production.
 const giveUp = 5 * time.Minute
 
 // TestSoak delivers a great many activities to servers of which a quarter are
 // in one trouble or another. In the end every recipient is in one final state,
 // the one that its server is cause for, nobody has been served twice, the queues are
-// empty and the counts add up. A full soak runs `fedpost up` as a process, and
+// empty and the counts add up. With -deliveries, it runs `fedpost up` as a process, and
 // checks that its memory and what it stores of a delivery do not grow.
 func TestSoak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("keeps the machine busy")
-	}
-	aside(t)
-	n, random := 3_000, draws(t)
-	if *full {
-		n = 1_000_000
-	}
-	if *count > 0 {
-		n = *count
-	}
+	long.Only(t, "servers in trouble hold deliveries up for half a minute")
+	measured := *count > 0
+	aside(t, !measured)
+	n, random := cmp.Or(*count, 3_000), draws(t)
 	servers, verified := troubled(2, time.Second), 1
-	if *full {
+	if measured {
 		servers, verified = append(troubled(4, 20*time.Second), server{kind: "dead", mood: accept, up: time.Millisecond}), 10
 	}
 	s := &soak{t: t, fleet: newFleet(t, random.Uint64(), verified, servers), accepted: map[string]sent{}}
 	settings := map[string]string{"RECORD_RETENTION": "1d", "RETRY_GIVE_UP": giveUp.String()}
 	var usage *gauge
-	if *full {
+	if measured {
 		// Its scheduled function runs each minute, so releases are as far apart.
 		settings["RELEASE_EVERY"] = "1m"
 		data := t.TempDir()
+		stored := inFile(data)
+		if *database {
+			settings["DATABASE_URL"], settings["DATABASE_SCHEMA"] = pgtest.URL(t), pgtest.Schema(t)
+			stored = inDatabase(t, settings["DATABASE_SCHEMA"])
+		}
 		p := e2e.Up(t, e2e.Build(t), data, settings)
-		s.client = &client.Client{Base: p.URL, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}}
+		s.client = caller.Of(t, p.URL, caller.Through(&http.Transport{MaxIdleConnsPerHost: 8}))
 		if _, err := s.client.PutKey(t.Context(), fediverse.Ed25519KeyID, e2e.PrivatePEM(t, fediverse.Ed25519KeyID)); err != nil {
 			t.Fatal(err)
 		}
-		usage = measure(t, p.PID(), data, s.total, s.dead)
+		usage = measure(t, p.PID(), stored, s.total, s.dead)
 	} else {
 		// The scheduled function runs each half second, not each minute.
 		w := e2e.Open(t, e2e.Embedded(), e2e.Options{Settings: settings})
@@ -159,7 +164,7 @@ func (s *soak) load(n int, random *rand.Rand) {
 					s.planned.Add(-int64(of.deliveries()))
 					return
 				}
-				a, err := s.client.Submit(s.t.Context(), r)
+				a, err := s.client.Send(s.t.Context(), r)
 				if err != nil {
 					s.t.Errorf("submit: %v", err)
 					return
@@ -197,7 +202,7 @@ func (s *soak) ends() map[string]map[string]int {
 	lost := 0
 	for id, of := range s.accepted {
 		e2e.Await(s.t, time.Until(deadline), "activity "+id, func() (bool, string) {
-			a, err := s.client.Activity(s.t.Context(), id, "")
+			a, err := s.client.Activity(s.t.Context(), id)
 			if err != nil {
 				return false, err.Error()
 			}
@@ -245,15 +250,13 @@ func (s *soak) sure(user int) bool {
 // everyone lists the recipients of an activity.
 func (s *soak) everyone(id string) (all []client.RecipientStatus) {
 	s.t.Helper()
-	for cursor := ""; ; {
-		a, err := s.client.Activity(s.t.Context(), id, cursor)
+	for r, err := range s.client.Recipients(s.t.Context(), id, client.RecipientQuery{}) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if all, cursor = append(all, a.Recipients...), a.NextCursor; cursor == "" {
-			return all
-		}
+		all = append(all, r)
 	}
+	return all
 }
 
 // once checks that nobody was served twice, all signatures held, and order, too.

@@ -161,3 +161,27 @@ func TestTheTestsThatTheDocumentsNameExist(t *testing.T) {
 		}
 	}
 }
+
+// TestTheDescriptionHasTheVersionOfTheProgram: the package has it from the same file.
+func TestTheDescriptionHasTheVersionOfTheProgram(t *testing.T) {
+	want := "\n  version: " + strings.TrimSpace(read(t, "../cmd/fedpost/VERSION")) + "\n"
+	if description := read(t, "openapi.yaml"); !strings.Contains(description[:min(len(description), 500)], want) {
+		t.Errorf("openapi.yaml does not say%q among its first lines", want)
+	}
+}
+
+// TestTheFiguresOfTheReadmeWereMeasured: each bold figure of its first lines stands where it
+// was measured.
+func TestTheFiguresOfTheReadmeWereMeasured(t *testing.T) {
+	first, _, _ := strings.Cut(read(t, "../README.md"), "\n## ")
+	measured := read(t, "../bench/README.md") + read(t, "costs.md")
+	figures := regexp.MustCompile(`\*\*(\$?\d[\d,.]*)\*\*`).FindAllStringSubmatch(first, -1)
+	if len(figures) < 5 {
+		t.Fatalf("only %d figures were found", len(figures))
+	}
+	for _, m := range figures {
+		if !regexp.MustCompile(`(^|[^\d,.])` + regexp.QuoteMeta(strings.TrimPrefix(m[1], "$")) + `([^\d,]|$)`).MatchString(measured) {
+			t.Errorf("README.md says %s, which neither bench/README.md nor costs.md has", m[1])
+		}
+	}
+}

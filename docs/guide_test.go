@@ -6,9 +6,15 @@ import (
 )
 
 // TestTheGuideShowsWhatRuns: all code of guide.md is that of the programs in docs/guide,
-// which TestTheGuideRuns of cmd/fedpost runs, and each step is shown in each language.
+// which TestTheGuideRuns, TestTheRecipesRun and TestTheOutboxGuideRunsOnPostgreSQL of
+// cmd/fedpost run, and each step is shown in each language.
 func TestTheGuideShowsWhatRuns(t *testing.T) {
-	programs := map[string]string{"go": read(t, "guide/main.go"), "ts": read(t, "guide/guide.ts"), "python": read(t, "guide/guide.py")}
+	programs := map[string]string{
+		"go": read(t, "guide/main.go") + read(t, "guide/outbox/main.go"), "ts": read(t, "guide/guide.ts") + read(t, "guide/outbox.ts"),
+		"python": read(t, "guide/guide.py") + read(t, "guide/outbox.py") + read(t, "guide/recipes/outgoing.py"),
+		"ruby":   read(t, "guide/recipes/fedpost.rb"), "php": read(t, "guide/recipes/fedpost.php"),
+		"elixir": read(t, "guide/recipes/fedpost.exs"),
+	}
 	_, steps, _ := strings.Cut(read(t, "guide.md"), "\n## ")
 	for step := range strings.SplitSeq(steps, "\n## ") {
 		title, text, _ := strings.Cut(step, "\n")
@@ -28,7 +34,7 @@ func TestTheGuideShowsWhatRuns(t *testing.T) {
 				t.Errorf("%s: this %s is not in docs/guide:\n%s", title, language, code)
 			}
 		}
-		if strings.Contains("012345", title[:1]) && (shown["go"] != 1 || shown["ts"] != 1 || shown["python"] != 1) {
+		if strings.Contains("0123456", title[:1]) && (shown["go"] != 1 || shown["ts"] != 1 || shown["python"] != 1) {
 			t.Errorf("%s: is shown %v", title, shown)
 		}
 	}

@@ -7,14 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/testkit/long"
 )
 
 // TestFaultsRingAlarms breaks the functions in every way that is not a remote
 // server's, evaluates the alarms of the template on what CloudWatch would have
 // recorded, and asks for one that goes off. Some faults ring others, too.
 func TestFaultsRingAlarms(t *testing.T) {
+	t.Parallel()
 	const denied, broken = "AccessDeniedException", "InternalServerError"
 	accept := func(s *site) { s.submit(s.server.URL + "/inbox") }
 	// deliver hands an activity to a deliver function without memory, the table as
@@ -35,7 +37,7 @@ func TestFaultsRingAlarms(t *testing.T) {
 		{"the table is down while activities are asked for", "api-errors", func(s *site) {
 			s.aws.fail("dynamodb", broken)
 			s.call(func(c *client.Client) error {
-				_, err := c.Activity(s.Context(), "01KAG3J8Q2V4W6X8Y0Z2A4C6E8", "")
+				_, err := c.Activity(s.Context(), "01KAG3J8Q2V4W6X8Y0Z2A4C6E8")
 				return err
 			})
 		}},
@@ -44,6 +46,7 @@ func TestFaultsRingAlarms(t *testing.T) {
 			s.aws.fail("dynamodb", "")
 		}},
 		{"the table is down for the health check", "errors", func(s *site) {
+			long.Only(s, "the SDK waits between its tries, many times")
 			s.aws.fail("dynamodb", broken)
 			s.check()
 		}},

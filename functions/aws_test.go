@@ -13,7 +13,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -21,18 +20,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"fedpost/client"
 	"fedpost/internal/api"
-	"fedpost/internal/api/client"
 	"fedpost/internal/app/lambda"
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/awssdk"
 	"fedpost/internal/engine/queue"
 	sqsqueue "fedpost/internal/engine/sqs"
+	"fedpost/internal/testkit/caller"
 	"fedpost/internal/testkit/engines/awstest"
 	"fedpost/internal/testkit/fediverse"
 	app "fedpost/internal/testkit/lambda"
@@ -129,7 +128,7 @@ func sealingKey(t *testing.T, endpoint string) string {
 // through returns a client whose requests reach the enqueue function as events
 // of a format.
 func (c *cloud) through(f gateway.Format) *client.Client {
-	return &client.Client{Base: "https://api.example", HTTP: &http.Client{Transport: gateway.Transport{Format: f, Invoke: c.enqueue.Invoke}}}
+	return caller.Of(c, "https://api.example", caller.Through(gateway.Transport{Format: f, Invoke: c.enqueue.Invoke}))
 }
 
 // connect runs an event source for each queue until the test ends.
@@ -142,9 +141,9 @@ func (c *cloud) connect(region string) {
 	var mappings []local.Mapping
 	for arn, name := range sources {
 		mappings = append(mappings, local.Mapping{
-			Queue: sqsqueue.New(c.sqs, c.urls[name], name, queue.Standard), Name: name, ARN: arn,
+			Queue: sqsqueue.New(c.sqs, c.urls[name], name, queue.Standard), Name: name,
 			BatchSize: topology.Of(name).BatchSize, Messages: topology.Of(name).BatchSize, Timeout: topology.Deliver.Timeout,
-			Handler: c.batch, Log: slog.New(slog.NewTextHandler(newTestWriter(c.T), nil)),
+			Handler: app.Through(arn, func(ctx context.Context, event []byte) ([]byte, error) { return c.deliver.Load().Invoke(ctx, event) }), Log: slog.New(slog.NewTextHandler(newTestWriter(c.T), nil)),
 		})
 	}
 	done := make(chan struct{}, len(mappings))
@@ -159,25 +158,11 @@ func (c *cloud) connect(region string) {
 	})
 }
 
-// batch is one invocation of the deliver function.
-func (c *cloud) batch(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
-	var r events.SQSEventResponse
-	event, err := json.Marshal(e)
-	if err != nil {
-		return r, err
-	}
-	answer, err := c.deliver.Load().Invoke(ctx, event)
-	if err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal(answer, &r)
-}
-
 // settled waits until an activity is done.
 func (c *cloud) settled(id string) client.Status {
 	c.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
-		s, err := c.client.Activity(c.Context(), id, "")
+		s, err := c.client.Activity(c.Context(), id)
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -218,8 +203,7 @@ func TestTheFunctionsDeliver(t *testing.T) {
 	inbox := fediverse.NewInbox(map[string]crypto.PublicKey{keyID: publicKey(t, key.PublicKeyPEM)})
 	server := httptest.NewServer(inbox)
 	defer server.Close()
-	var same client.Key
-	err = c.through(gateway.HTTP).Do(t.Context(), http.MethodGet, "/v1/keys/"+url.PathEscape(keyID), nil, &same)
+	same, err := c.through(gateway.HTTP).Key(t.Context(), keyID)
 	if err != nil || same != key {
 		t.Fatalf("the key through an HTTP API: %+v, %v", same, err)
 	}
@@ -238,11 +222,11 @@ func TestTheFunctionsDeliver(t *testing.T) {
 			s.OrderingKey = "thread-1"
 		}
 		via := c.through([]gateway.Format{gateway.REST, gateway.HTTP}[i%2])
-		a, err := via.Submit(t.Context(), s)
+		a, err := via.Send(t.Context(), s)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		again, err := via.Submit(t.Context(), s)
+		again, err := via.Send(t.Context(), s)
 		if err != nil || again.Status != "duplicate" || again.ID != a.ID {
 			t.Errorf("%s a second time: %+v, %v", name, again, err)
 		}
@@ -277,7 +261,7 @@ func TestPartialFailuresAreHonoured(t *testing.T) {
 	a, b := httptest.NewServer(healthy), httptest.NewServer(stumbling)
 	defer a.Close()
 	defer b.Close()
-	sent, err := c.client.Submit(t.Context(), client.Submission{
+	sent, err := c.client.Send(t.Context(), client.Submission{
 		Activity: json.RawMessage(fediverse.Fixture("mastodon-follow")), KeyID: keyID, AllowKeyOfOther: true, Recipients: client.To(a.URL+"/inbox", b.URL+"/inbox"),
 	})
 	if err != nil {
@@ -301,14 +285,11 @@ func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 	if _, err := c.client.GenerateKey(t.Context(), keyID, "ed25519"); err != nil {
 		t.Fatal(err)
 	}
-	via := c.through(gateway.REST)
-	transport := via.HTTP.Transport.(gateway.Transport)
 	largest := 0
-	transport.Invoke = func(ctx context.Context, event []byte) ([]byte, error) {
+	via := caller.Of(t, "https://api.example", caller.Through(gateway.Transport{Format: gateway.REST, Invoke: func(ctx context.Context, event []byte) ([]byte, error) {
 		largest = max(largest, len(event))
 		return c.enqueue.Invoke(ctx, event)
-	}
-	via.HTTP.Transport = transport
+	}}))
 	submission := client.Submission{
 		Activity: json.RawMessage(strings.TrimSpace(fediverse.Fixture("mastodon-create-note"))), KeyID: keyID, AllowKeyOfOther: true,
 		Delay: client.Duration(24 * time.Hour), // accepted, recorded, and not sent in this test
@@ -341,12 +322,12 @@ func TestTheLargestRequestFitsIntoTheFunction(t *testing.T) {
 	recipients := submission.Recipients
 	submission.Recipients = append(slices.Clone(recipients), recipient(len(recipients)), recipient(len(recipients)+1))
 	var p *client.Problem
-	if _, err := via.Submit(t.Context(), submission); !errors.As(err, &p) || p.Status != http.StatusRequestEntityTooLarge {
+	if _, err := via.Send(t.Context(), submission); !errors.As(err, &p) || p.Status != http.StatusRequestEntityTooLarge {
 		t.Errorf("two recipients too many: %v", err)
 	}
 	submission.Recipients, largest = recipients, 0
 	began := time.Now()
-	a, err := via.Submit(t.Context(), submission)
+	a, err := via.Send(t.Context(), submission)
 	took := time.Since(began)
 	if err != nil || a.Recipients != len(recipients) {
 		t.Fatalf("got %+v, %v", a, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"fedpost/internal/app/topology"
+	"fedpost/internal/testkit/binary"
 	"fedpost/internal/testkit/lambda"
 )
 
@@ -36,6 +38,12 @@ func TestMain(m *testing.M) {
 			}
 		}
 		binaries = dir
+		// The tests wait for functions that try again more than they compute.
+		flag.Parse()
+		if err := flag.Set("test.parallel", "16"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		return m.Run()
 	}())
 }
@@ -45,12 +53,7 @@ func TestMain(m *testing.M) {
 const tags = "lambda.norpc"
 
 func build(out, pkg string) error {
-	cmd := exec.Command("go", "build", "-tags", tags, "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", pkg, err, b)
-	}
-	return nil
+	return binary.Build(out, pkg, append(os.Environ(), "CGO_ENABLED=0"), "-tags", tags, "-trimpath", "-ldflags=-s -w")
 }
 
 func TestTheMakefileBuildsThis(t *testing.T) {
@@ -83,7 +86,8 @@ func TestBinariesAreSmall(t *testing.T) {
 
 func TestBinariesLinkNothingTheyDoNotUse(t *testing.T) {
 	unwanted := []string{
-		"modernc.org/", "fedpost/internal/engine/sqlite", // the other engine
+		"modernc.org/", "fedpost/internal/engine/sqlite", // the other engines
+		"github.com/jackc/", "fedpost/internal/engine/postgres",
 		"aws-sdk-go-v2/config", "service/sso", "service/sts", "feature/ec2/imds", // credentials that Lambda has no use for
 		"net/rpc", "testing", "cmd/fedpost/demo", "internal/app/local",
 		"google.golang.org/grpc",                    // OTLP goes over HTTP

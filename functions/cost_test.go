@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"fedpost/internal/testkit/cost"
+	"fedpost/internal/testkit/long"
 )
 
 // TestTheModelOfCosts sends an activity to 500 hosts over TLS through the built functions
 // and counts what it uses: the model of package cost says the same.
 func TestTheModelOfCosts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	long.Only(t, "500 handshakes")
 	const memory = 1769
 	s, hosts := encrypted(t, memory, 0)
 	s.period(func() {})

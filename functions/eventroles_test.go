@@ -9,14 +9,16 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/testkit/template"
 )
 
 // TestEachRoleAllowsWhatEventsWebhooksAndRetriesCall holds the calls that routes beyond
 // accepting lead to against the template, without a server: nothing that a role misses.
 func TestEachRoleAllowsWhatEventsWebhooksAndRetriesCall(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "KMS_KEY_ID", "alias/sealing")
 	s.stop()
 	resources := map[string]string{s.env["TABLE_NAME"]: "Table", path.Base(s.env["KMS_KEY_ID"]): "SealingKey"}
@@ -58,7 +60,20 @@ func TestEachRoleAllowsWhatEventsWebhooksAndRetriesCall(t *testing.T) {
 	}
 	do(http.MethodPut, "/v1/webhooks/app", `{"url":"`+hook+`"}`, nil)
 	do(http.MethodPut, "/v1/webhooks/app", `{"url":"`+hook+`","rotateSecret":true}`, nil)
-	do(http.MethodPost, "/v1/webhooks/app/test", "", nil)
+	// The answer waits for the deliver function to have sent the event.
+	tested := make(chan struct{})
+	go func() {
+		defer close(tested)
+		do(http.MethodPost, "/v1/webhooks/app/test", "", nil)
+	}()
+	for waiting := true; waiting; {
+		select {
+		case <-tested:
+			waiting = false
+		case <-time.After(10 * time.Millisecond):
+			s.work()
+		}
+	}
 	var ids []string
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
 	defer gone.Close()

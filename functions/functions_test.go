@@ -108,7 +108,8 @@ func request(t *testing.T, fn *lambda.Function, event []byte) (int, string) {
 	return r.StatusCode, r.Body
 }
 
-func TestD9ABadConfigurationEndsTheStartAndNamesEveryFault(t *testing.T) {
+func TestABadConfigurationEndsTheStartAndNamesEveryFault(t *testing.T) {
+	t.Parallel()
 	for _, f := range topology.Functions {
 		t.Run(f.Name, func(t *testing.T) {
 			env := deployed("TABLE_NAME", "", "QUEUE_URL_LOW", "fedpost-low", "RETRY_TRIES", "many", "BETTER_AUTH_URL", "https://a.example/")
@@ -191,6 +192,7 @@ func TestDeliverRefusesAQueueItIsNotConfiguredFor(t *testing.T) {
 }
 
 func TestAnOutageOfAWSFailsMessagesNotTheFunction(t *testing.T) {
+	t.Parallel()
 	fn := start(t, topology.Deliver, deployed())
 	for _, name := range []string{"sqs.json", "sqs-fifo.json"} {
 		answer, err := fn.Invoke(t.Context(), withBody(t, name, delivery))
@@ -224,6 +226,7 @@ func withBody(t *testing.T, name, body string) []byte {
 }
 
 func TestAHealthCheckThatCannotWorkSaysSo(t *testing.T) {
+	t.Parallel()
 	env := deployed()
 	maps.DeleteFunc(env, func(name, _ string) bool { return name == "KMS_KEY_ID" }) // it needs no keys
 	_, err := start(t, topology.HealthCheck, env).Invoke(t.Context(), fixture("rule.json"))

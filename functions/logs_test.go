@@ -22,7 +22,7 @@ const report = `{"time":"2026-03-01T10:15:31.000Z","type":"platform.report","rec
 func logged(t *testing.T, level string) (lines []string, activity string) {
 	s := newSite(t, "LOG_LEVEL", level)
 	lines = s.period(func() {
-		a, err := s.client.Submit(t.Context(), submission(s.server.URL+"/inbox", "http://127.0.0.1:1/inbox"))
+		a, err := s.client.Send(t.Context(), submission(s.server.URL+"/inbox", "http://127.0.0.1:1/inbox"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,6 +51,7 @@ func logged(t *testing.T, level string) (lines []string, activity string) {
 // TestEachLineNamesItsInvocation: all lines are JSON of one level and time, with the
 // request id that Lambda's own lines have.
 func TestEachLineNamesItsInvocation(t *testing.T) {
+	t.Parallel()
 	lines, _ := logged(t, "DEBUG")
 	ids := map[string]bool{}
 	for _, line := range lines {
@@ -70,6 +71,7 @@ func TestEachLineNamesItsInvocation(t *testing.T) {
 
 // TestMetricsArePrintedAtEachLevel: and of all other lines those of the level and above.
 func TestMetricsArePrintedAtEachLevel(t *testing.T) {
+	t.Parallel()
 	for level, want := range map[string]string{"INFO": "delivered", "WARN": "attempt failed", "ERROR": "a message was moved to the dead letters"} {
 		lines, _ := logged(t, level)
 		text := strings.Join(lines, "\n")
@@ -100,6 +102,7 @@ func TestMetricsArePrintedAtEachLevel(t *testing.T) {
 // TestTheQueriesOfTheOperatorsGuideFindSomething runs each query of docs/operations.md on
 // lines that the functions have printed, and Lambda's report.
 func TestTheQueriesOfTheOperatorsGuideFindSomething(t *testing.T) {
+	t.Parallel()
 	lines, activity := logged(t, "INFO")
 	ids := regexp.MustCompile(`"message":"delivered".*"requestId":"([^"]+)"`).FindStringSubmatch(strings.Join(lines, "\n"))
 	if ids == nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqs"
@@ -97,7 +97,7 @@ func (c *cloud) submit(s client.Submission) string {
 		s.Activity = json.RawMessage(`{"type":"Create","actor":"https://social.example/users/frida"}`)
 	}
 	s.KeyID = keyID
-	a, err := c.client.Submit(c.Context(), s)
+	a, err := c.client.Send(c.Context(), s)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (c *cloud) dead(server string, inbox *fediverse.Inbox) {
 		c.Fatalf("revived %d, %v", revived.Retried, err)
 	}
 	c.until("the revived is delivered", func() bool {
-		s, err := c.client.Activity(c.Context(), id, "")
+		s, err := c.client.Activity(c.Context(), id)
 		return err == nil && s.Counts["delivered"] == 1
 	})
 }
@@ -197,10 +197,16 @@ func (c *cloud) dead(server string, inbox *fediverse.Inbox) {
 // operator looks around and intervenes.
 func (c *cloud) operator() {
 	for _, call := range []struct{ method, path, body string }{
-		{"GET", "/v1/stats", ""}, {"GET", "/v1/servers", ""}, {"GET", "/v1/dead-letters", ""}, {"GET", "/v1/follows", ""},
-		{"PUT", "/v1/servers/slow.example", `{"rateLimit":{"perMinute":60}}`}, {"GET", "/v1/servers/slow.example", ""},
-		{"POST", "/v1/servers/spam.example/block", `{"reason":"spam"}`}, {"POST", "/v1/servers/spam.example/unblock", ""},
-		{"PUT", "/v1/webhooks/app", `{"url":"https://app.example/hook"}`}, {"DELETE", "/v1/webhooks/app", ""},
+		{"GET", "/v1/stats", ""},
+		{"GET", "/v1/servers", ""},
+		{"GET", "/v1/dead-letters", ""},
+		{"GET", "/v1/follows", ""},
+		{"PUT", "/v1/servers/slow.example", `{"rateLimit":{"perMinute":60}}`},
+		{"GET", "/v1/servers/slow.example", ""},
+		{"POST", "/v1/servers/spam.example/block", `{"reason":"spam"}`},
+		{"POST", "/v1/servers/spam.example/unblock", ""},
+		{"PUT", "/v1/webhooks/app", `{"url":"https://app.example/hook"}`},
+		{"DELETE", "/v1/webhooks/app", ""},
 	} {
 		var body []byte
 		if call.body != "" {
@@ -233,7 +239,7 @@ func (c *cloud) outage() {
 	}
 	for _, id := range ids {
 		c.until("it is parked", func() bool {
-			s, err := c.client.Activity(c.Context(), id, "")
+			s, err := c.client.Activity(c.Context(), id)
 			return err == nil && s.Counts["parked"] == 2
 		})
 	}
@@ -241,13 +247,13 @@ func (c *cloud) outage() {
 		c.Skipf("the address of the server that was down is taken: %v", err)
 	}
 	back := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })}
-	go back.Serve(listener) // until it is closed
+	go func() { _ = back.Serve(listener) }() // until it is closed
 	c.Cleanup(func() { back.Close() })
 	c.until("the server has what it missed", func() bool {
 		c.schedule()
 		done := 0
 		for _, id := range ids {
-			if s, err := c.client.Activity(c.Context(), id, ""); err == nil && s.Counts["delivered"] == 2 {
+			if s, err := c.client.Activity(c.Context(), id); err == nil && s.Counts["delivered"] == 2 {
 				done++
 			}
 		}
@@ -260,7 +266,7 @@ func (c *cloud) delayed(server string) {
 	id := c.submit(client.Submission{Recipients: client.To(server + "/later"), OrderingKey: "later", Delay: client.Duration(time.Second)})
 	c.until("it is released and delivered", func() bool {
 		c.schedule()
-		s, err := c.client.Activity(c.Context(), id, "")
+		s, err := c.client.Activity(c.Context(), id)
 		return err == nil && s.Status == "done"
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"fedpost/internal/store"
 	"fedpost/internal/testkit/cost"
 	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/long"
 )
 
 var measure = flag.Bool("measure", false, "measure a batch at several sizes of the deliver function: make measure")
@@ -57,7 +58,7 @@ func (s *site) batches(hosts *fediverse.Hosts) run {
 	}
 	sub := submission(urls...)
 	sub.KeyID = rsaKeyID
-	a, err := s.client.Submit(s.Context(), sub)
+	a, err := s.client.Send(s.Context(), sub)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func (s *site) batches(hosts *fediverse.Hosts) run {
 	}
 	r.cpu = after - before
 	for ; ; r.again++ {
-		status, err := s.client.Activity(s.Context(), a.ID, "")
+		status, err := s.client.Activity(s.Context(), a.ID)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -98,9 +99,7 @@ func (s *site) batches(hosts *fediverse.Hosts) run {
 // 0.15 of a processor, as a Lambda function of 256 MB has. All are delivered, and no
 // server is taken for one that is down.
 func TestAColdBatchFailsNoHealthyServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a quarter of a minute")
-	}
+	long.Only(t, "500 handshakes with 0.15 of a processor")
 	t.Parallel()
 	s, hosts := encrypted(t, 256, 0.15)
 	var r run

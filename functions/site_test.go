@@ -16,15 +16,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/store"
+	"fedpost/internal/testkit/caller"
 	"fedpost/internal/testkit/cost"
 	"fedpost/internal/testkit/fediverse"
 	"fedpost/internal/testkit/lambda"
@@ -85,12 +85,12 @@ func newSite(t *testing.T, change ...string) *site {
 		"OUTBOUND_PLAIN_HTTP", "true", "METRICS_NAMESPACE", stackName, "RETRY_FIRST_WAIT", "1s",
 	}, change...)...)
 	t.Cleanup(s.stop)
-	s.client = &client.Client{Base: "https://api.example", HTTP: &http.Client{Transport: gateway.Transport{
+	s.client = caller.Of(t, "https://api.example", caller.Through(gateway.Transport{
 		Format: gateway.REST,
 		Invoke: func(ctx context.Context, event []byte) ([]byte, error) {
 			return s.invoke(ctx, "EnqueueFunction", event)
 		},
-	}}}
+	}))
 	key, err := s.client.GenerateKey(t.Context(), keyID, "ed25519")
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func submission(inboxes ...string) client.Submission {
 // submit hands an activity to the API.
 func (s *site) submit(inboxes ...string) {
 	s.Helper()
-	s.call(func(c *client.Client) error { _, err := c.Submit(s.Context(), submission(inboxes...)); return err })
+	s.call(func(c *client.Client) error { _, err := c.Send(s.Context(), submission(inboxes...)); return err })
 }
 
 // work hands what is on the queues to the deliver function, once.
@@ -188,18 +188,9 @@ func (s *site) work() {
 		}
 		m := local.Mapping{
 			Queue: cost.EstimateQueue(s.aws.used, s.aws.engine.Queue(name)), Name: name, BatchSize: topology.Of(name).BatchSize, Timeout: topology.Deliver.Timeout,
-			ARN: "arn:aws:sqs:eu-central-1:123456789012:fedpost-" + string(name) + suffix,
-			Handler: func(ctx context.Context, e events.SQSEvent) (r events.SQSEventResponse, err error) {
-				event, err := json.Marshal(e)
-				if err != nil {
-					return r, err
-				}
-				answer, err := s.invoke(ctx, "DeliverFunction", event)
-				if err != nil {
-					return r, err
-				}
-				return r, json.Unmarshal(answer, &r)
-			},
+			Handler: lambda.Through("arn:aws:sqs:eu-central-1:123456789012:fedpost-"+string(name)+suffix, func(ctx context.Context, event []byte) ([]byte, error) {
+				return s.invoke(ctx, "DeliverFunction", event)
+			}),
 		}
 		if _, err := m.PollOnce(s.Context()); err != nil {
 			s.Log(err)

@@ -14,6 +14,7 @@ import (
 
 // TestFunctionsSendTheirSpans at the end of an invocation: at no other time do they run.
 func TestFunctionsSendTheirSpans(t *testing.T) {
+	t.Parallel()
 	c := collector.New(t)
 	s := newSite(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	var called, sent, attempt *collector.Span
@@ -43,7 +44,7 @@ func TestFunctionsSendTheirSpans(t *testing.T) {
 		t.Fatalf("%d spans have come, and none of a call and of its attempt", len(c.Spans()))
 	}
 	if called.Attribute("url.scheme") != "https" || sent.Attribute("messaging.system") != "aws_sqs" || attempt.Attribute("http.response.status_code") != int64(http.StatusAccepted) {
-		t.Errorf("%v, %v, %v", called, sent, attempt)
+		t.Errorf("the call's span is %v, the message's %v, the attempt's %v; want https, aws_sqs and 202", called, sent, attempt)
 	}
 	for _, p := range s.inbox.Posts() {
 		if p.Header.Get("Traceparent") != "" || strings.Contains(strings.ToLower(p.Body), hex.EncodeToString(sent.TraceId)) {
@@ -56,10 +57,11 @@ func TestFunctionsSendTheirSpans(t *testing.T) {
 func TestFunctionsWorkWithoutTheirCollector(t *testing.T) {
 	hangs := make(chan struct{})
 	stuck := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
-	defer stuck.Close()
-	defer close(hangs)
+	t.Cleanup(stuck.Close)
+	t.Cleanup(func() { close(hangs) })
 	for name, url := range map[string]string{"hangs": stuck.URL, "is not there": "http://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "OTEL_EXPORTER_OTLP_ENDPOINT", url)
 			for range 3 {
 				s.submit(s.server.URL + "/inbox")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Deploys template.yaml with the built functions to MiniStack and runs the tests
-# of internal/testkit/e2e/deployed against it, without Docker: once with standard
-# queues, once with FIFO queues.
+# of internal/testkit/e2e/deployed against it, without Docker: once with FIFO
+# queues, the default, and once with standard queues.
 # usage: test-deployed.sh [go test flags]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,7 +14,7 @@ command -v aws >/dev/null || "$here/localstack-host.sh" install
 "$here/ministack.sh" stop
 trap '"$here/ministack.sh" stop' EXIT
 "$here/ministack.sh" start
-for type in standard fifo; do
+for type in fifo standard; do
 	outputs=$(OUTBOUND_ALLOW=127.0.0.0/8 OUTBOUND_PLAIN_HTTP=true "$here/deploy.sh" "http://127.0.0.1:$port" "fedpost-$type" "QueueType=$type")
 	echo "a stack with $type queues:"
 	api=$(sed -n 's/^LocalApiUrl=//p' <<<"$outputs")

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 const dir = process.argv[2];
+const us = process.argv[3]; // whom the others are compared with
 const works = new Map(); // results by work, peer and round
 let failed = 0;
 let machine = "";
@@ -39,16 +40,14 @@ const faster = (ours, theirs) => ratio(ours, theirs, (a, b) => rate(a) / rate(b)
 const cheaper = (ours, theirs) => ratio(ours, theirs, (a, b) => cost(b) / cost(a));
 
 console.log(`${machine}\n`);
-console.log("| work | who | a second, median (rounds) | processor ms each | fedpost: × a second | and × as cheap | with OpenSSL: × a second | and × as cheap |");
-console.log("|---|---|---|---|---|---|---|---|");
+console.log("| work | who | a second, median (rounds) | processor ms each | fedpost: × a second | and × as cheap |");
+console.log("|---|---|---|---|---|---|");
 for (const [work, peers] of works) {
-  const [plain, openssl] = [peers.get("fedpost"), peers.get("fedpost-openssl")];
+  const ours = peers.get(us);
   for (const [peer, rounds] of peers) {
     const results = [...rounds.values()];
     const rates = results.map((r) => Math.round(rate(r))).join(", ");
-    const ratios = peer.startsWith("fedpost")
-      ? ["", "", "", ""]
-      : [faster(plain, rounds), cheaper(plain, rounds), faster(openssl, rounds), cheaper(openssl, rounds)];
+    const ratios = peer === us ? ["", ""] : [faster(ours, rounds), cheaper(ours, rounds)];
     console.log(`| ${[work, peer, `${Math.round(median(results.map(rate)))} (${rates})`, digits(median(results.map(cost))), ...ratios].join(" | ")} |`);
   }
 }

@@ -11,6 +11,7 @@ import (
 // TestAReaderOfEventsMissesNothingAfterARestore: its cursor is behind events that came after the
 // backup was made.
 func TestAReaderOfEventsMissesNothingAfterARestore(tt *testing.T) {
+	tt.Parallel()
 	inbox := httptest.NewServer(http.NotFoundHandler())
 	defer inbox.Close()
 	folder, file := tt.TempDir(), filepath.Join(tt.TempDir(), "fedpost.tar")

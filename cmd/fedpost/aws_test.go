@@ -54,7 +54,9 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // nobody would notice for a while.
 func TestHalfAConfigurationForAWSIsRefused(t *testing.T) {
 	for _, set := range [][]string{
-		{"AWS_ENDPOINT_URL", "http://127.0.0.1:4566"}, {"TABLE_NAME", "fedpost"}, {"KMS_KEY_ID", "alias/fedpost"},
+		{"AWS_ENDPOINT_URL", "http://127.0.0.1:4566"},
+		{"TABLE_NAME", "fedpost"},
+		{"KMS_KEY_ID", "alias/fedpost"},
 		{"QUEUE_URL_HIGH", "https://sqs.eu-central-1.amazonaws.com/123456789012/high"},
 	} {
 		t.Run(set[0], func(t *testing.T) {

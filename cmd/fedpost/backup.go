@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"fedpost/internal/app/config"
 	"fedpost/internal/app/local"
+	"fedpost/internal/app/progress"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/keys"
 )
@@ -20,6 +23,14 @@ import (
 // folder is the flag of commands that work on a data folder themselves.
 type folder struct {
 	Data string `help:"Data folder of fedpost up." default:"./data" type:"path"`
+}
+
+// onDatabase is the error of commands for data folders where fedpost up runs on PostgreSQL.
+func onDatabase() error {
+	if os.Getenv(config.DatabaseURL) == "" {
+		return nil
+	}
+	return mistaken("this is for data folders, and " + config.DatabaseURL + " is set: save and check the database with PostgreSQL's own pg_dump, base backups and pg_amcheck, and keep a copy of sealing.key (docs/running.md)")
 }
 
 // backupCommand saves a data folder.
@@ -31,10 +42,16 @@ type backupCommand struct {
 
 // Run saves, also while fedpost up runs on the folder.
 func (c backupCommand) Run(ctx context.Context, out io.Writer) error {
-	if err := local.Backup(ctx, c.Data, cmp.Or(c.SealingKey, sealingKey(c.Data)), c.File); err != nil {
+	if err := onDatabase(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s is a backup of %s, with its sealing key\n", c.File, c.Data)
+	ctx, stop := shown(ctx)
+	err := local.Backup(ctx, c.Data, cmp.Or(c.SealingKey, sealingKey(c.Data)), c.File)
+	stop()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s is a backup of %s, with its sealing key\n", c.File, c.Data)
 	return err
 }
 
@@ -46,7 +63,12 @@ type restoreCommand struct {
 
 // Run restores into an empty or missing folder.
 func (c restoreCommand) Run(ctx context.Context, out io.Writer) error {
+	if err := onDatabase(); err != nil {
+		return err
+	}
+	ctx, stop := shown(ctx)
 	found, err := local.Restore(ctx, c.File, c.Data)
+	stop()
 	if err != nil {
 		return err
 	}
@@ -69,8 +91,14 @@ func (c checkCommand) Run(ctx context.Context, out io.Writer) error {
 	if c.File != "" {
 		return c.backup(ctx, out)
 	}
+	if err := onDatabase(); err != nil {
+		return err
+	}
 	database := filepath.Join(c.Data, local.Database)
+	ctx, stop := shown(ctx)
+	progress.Begin(ctx, "checking "+database, nil)
 	found, err := sqlite.Inspect(ctx, database)
+	stop()
 	if err != nil {
 		return err
 	}
@@ -92,7 +120,9 @@ func (c checkCommand) backup(ctx context.Context, out io.Writer) error {
 	if c.SealingKey != "" {
 		return mistaken("--sealing-key is of a data folder; a backup has its own")
 	}
+	ctx, stop := shown(ctx)
 	found, err := local.CheckBackup(ctx, c.File)
+	stop()
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,6 @@ func logging(t *testing.T, out *bytes.Buffer, log slog.Handler, args ...string) 
 // running starts fedpost on a data folder. The returned function stops it.
 func running(t *testing.T, folder string) (terminal, func()) {
 	t.Helper()
-	t.Setenv("FEDPOST_API_TOKEN", token)
 	f, err := start(t.Context(), folder, local.Place{Listen: "127.0.0.1:0"}, true, func(s *settings) { s.every = time.Second }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +63,7 @@ func running(t *testing.T, folder string) (terminal, func()) {
 // activities and sends them again, signed with the key that was made before; what waited
 // still waits.
 func TestAFedpostIsMovedByABackupOfItWhileItRuns(tt *testing.T) {
+	tt.Parallel()
 	signed := make(chan string, 2)
 	var mended atomic.Bool
 	inbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func TestAFedpostIsMovedByABackupOfItWhileItRuns(tt *testing.T) {
 	if out, err := alone(tt, "check", file); err != nil || !strings.Contains(out, "checksums  right") {
 		t.Errorf("check of the backup: %v, %s", err, out)
 	}
-	if _, err := alone(tt, "restore", file, "--data", folder); err == nil || !strings.Contains(err.Error(), "stop fedpost if it runs on it") {
+	if _, err := alone(tt, "restore", file, "--data", folder); err == nil || !strings.Contains(err.Error(), "stop the fedpost that runs on it") {
 		t.Errorf("restored over a running one: %v", err)
 	}
 	stop()
@@ -177,7 +177,7 @@ func TestFoldersOfEarlierVersionsStart(tt *testing.T) {
 		tt.Run(filepath.Base(file), func(tt *testing.T) {
 			folder := tt.TempDir()
 			if out, err := alone(tt, "restore", file, "--data", folder); err != nil {
-				tt.Fatalf("%v, %s", err, out)
+				tt.Fatalf("restore: error %v, prints %s", err, out)
 			}
 			t, stop := running(tt, folder)
 			defer stop()
@@ -193,7 +193,7 @@ func TestFoldersOfEarlierVersionsStart(tt *testing.T) {
 			id, _, _ := strings.Cut(sent, " ")
 			t.until("done (1 failed)", "status", id)
 			if out, err := alone(tt, "check", "--data", folder); err != nil {
-				t.Errorf("%v, %s", err, out)
+				t.Errorf("check: error %v, prints %s", err, out)
 			}
 		})
 	}

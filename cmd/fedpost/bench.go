@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/app/bench"
 )
 
@@ -31,6 +31,7 @@ type benchCommand struct {
 	Answer     bench.Times `help:"How long they take to answer: 20ms, 5ms-50ms, or ~20ms for a mean." default:"0"`
 	Sick       float64     `help:"Share of them that never answer, such as 0.1."`
 	Body       int         `help:"Bytes of an activity." default:"1500"`
+	Beside     int         `help:"Recipients of one more activity, which is handed over first and delivered meanwhile; its times do not count."`
 	Within     duration    `help:"Longest time for one run." default:"5m"`
 
 	URL        string `help:"Measure a fedpost that runs already, such as http://127.0.0.1:8080, in place of one of the measurement's own. It has to allow deliveries to loopback (--allow-private), or --sink-url." placeholder:"URL"`
@@ -93,7 +94,7 @@ func (c benchCommand) plans() ([]bench.Plan, error) {
 		for _, key := range c.Key {
 			p := bench.Plan{
 				Mix: mix, Activities: c.Activities, Recipients: c.Recipients, Callers: c.Callers, Rate: c.Rate, Hosts: c.Hosts, Key: key,
-				TLS: c.TLS, HTTP2: c.HTTP2, Known: c.Known, HangUp: c.HangUp, Answer: c.Answer, Sick: c.Sick, Body: c.Body,
+				TLS: c.TLS, HTTP2: c.HTTP2, Known: c.Known, HangUp: c.HangUp, Answer: c.Answer, Sick: c.Sick, Body: c.Body, Beside: c.Beside,
 			}
 			p = p.WithDefaults()
 			plans = append(plans, p)
@@ -119,6 +120,8 @@ func (c benchCommand) plans() ([]bench.Plan, error) {
 func (c benchCommand) run(ctx context.Context, p bench.Plan, u bench.Units) (r bench.Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Within))
 	defer cancel()
+	ctx, stop := shown(ctx)
+	defer stop()
 	sinks, err := c.sinks(p)
 	if err != nil {
 		return r, err
@@ -147,7 +150,11 @@ func (c benchCommand) run(ctx context.Context, p bench.Plan, u bench.Units) (r b
 		return r, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	return bench.Run(ctx, &client.Client{Base: s.URL, HTTP: bench.Caller(p)}, s.PID, sinks, u)
+	api, err := client.New(s.URL, client.Patience(0), client.HTTPClient(bench.Caller(p)))
+	if err != nil {
+		return r, err
+	}
+	return bench.Run(ctx, api, s.PID, sinks, u)
 }
 
 func (c benchCommand) sinks(p bench.Plan) (*bench.Sinks, error) {
@@ -197,11 +204,11 @@ func (c benchCommand) within(ctx context.Context, out io.Writer, want bench.Budg
 	if r.Server == nil {
 		return fmt.Errorf("%w: the processor time of another process is known on Linux only", bench.ErrPlan)
 	}
-	if _, err := fmt.Fprintf(out, "%s %d × %d, %s: %.3f signatures a delivery, %.2f × the budget\n", r.Mix, r.Activities, r.Recipients, r.Key, r.Server.InSignatures, factor); err != nil {
+	if _, err := fmt.Fprintf(out, "%s %d × %d, %s: %.3f signatures a delivery, begun %.1f ms after a call of %.1f ms, %.2f × the budget\n", r.Mix, r.Activities, r.Recipients, r.Key, r.Server.InSignatures, 1000*r.Waiting.P50, 1000*r.Accepting.P50, factor); err != nil {
 		return err
 	}
 	if over {
-		return fmt.Errorf("%w: %s %s takes %.3f signatures a delivery, %.3f are planned", bench.ErrBudget, r.Mix, r.Key, r.Server.InSignatures, want.InSignatures)
+		return fmt.Errorf("%w: %s %s %.2f × what is planned", bench.ErrBudget, r.Mix, r.Key, factor)
 	}
 	return nil
 }

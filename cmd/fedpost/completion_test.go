@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpost/internal/testkit/long"
 )
 
 // asProgram makes the test binary be fedpost itself, for shells to call.
@@ -18,12 +21,35 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	// Tests with a fedpost of their own run side by side, and share the token.
+	if err := os.Setenv("FEDPOST_API_TOKEN", token); err != nil {
+		panic(err)
+	}
+	// They wait for deliveries and timers more than they compute.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
+}
+
+// itself puts a program at path that is the fedpost of this test binary.
+func itself(t *testing.T, path string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asProgram, self)
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestWordsAreCompletedFromTheCommandsThatThereAre: commands, flags and the few values that
 // a flag may have; for all else the shell offers files.
 func TestWordsAreCompletedFromTheCommandsThatThereAre(t *testing.T) {
+	long.NotUnderRace(t)
 	for _, c := range []struct{ line, want string }{
 		{"ser", "servers"},
 		{"st", "status stats"},
@@ -60,15 +86,8 @@ func TestWordsAreCompletedFromTheCommandsThatThereAre(t *testing.T) {
 
 // TestShellsComplete: each shell loads its script, and the script asks the program.
 func TestShellsComplete(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	program := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asProgram, self)
-	if err := os.WriteFile(filepath.Join(dir, "fedpost"), []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	itself(t, filepath.Join(dir, "fedpost"))
 	for shell, script := range map[string]string{
 		"bash": `source <(fedpost completion bash); COMP_WORDS=(fedpost servers p); COMP_CWORD=2; _fedpost; echo "${COMPREPLY[@]}"`,
 		"zsh": `compdef() { :; }; _files() { echo files; }; _describe() { print -- ${${(P)2}%%:*}; }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"strconv"
+	"iter"
+	"strings"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 type dead struct {
@@ -27,21 +27,24 @@ type selection struct {
 }
 
 func (s selection) selected(now time.Time) (client.Selection, error) {
-	c := client.Selection{ID: s.ID, Host: s.Host, Activity: s.Activity, Type: s.Type}
-	if s.Since == "" {
-		return c, nil
+	since, err := sinceOf(s.Since, now)
+	return client.Selection{ID: s.ID, Host: s.Host, Activity: s.Activity, Type: s.Type, Since: since}, err
+}
+
+// sinceOf is the time that a flag --since says; zero if the flag is not given.
+func sinceOf(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
 	var ago duration
-	if err := ago.UnmarshalText([]byte(s.Since)); err == nil && ago > 0 {
-		c.Since = now.Add(-time.Duration(ago)).UTC()
-		return c, nil
+	if err := ago.UnmarshalText([]byte(text)); err == nil && ago > 0 {
+		return now.Add(-time.Duration(ago)).UTC(), nil
 	}
-	at, err := time.Parse(time.RFC3339, s.Since)
+	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return c, mistaken("--since %s is neither a time such as 2026-11-21T08:00:00Z nor a duration such as 36h or 7d", s.Since)
+		return time.Time{}, mistaken("--since %s is neither a time such as 2026-11-21T08:00:00Z nor a duration such as 36h or 7d", text)
 	}
-	c.Since = at.UTC()
-	return c, nil
+	return at.UTC(), nil
 }
 
 type deadList struct {
@@ -56,7 +59,8 @@ func (c deadList) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, c.remote, out, "/v1/dead-letters", s.Query(), "deadLetters", int(c.Limit), 200, showDead)
+	s.Limit = int(c.Limit)
+	return list(ctx, c.remote, out, c.Limit, func(api *client.Client) iter.Seq2[client.DeadLetter, error] { return api.DeadLetters(ctx, s) }, showDead)
 }
 
 func showDead(out io.Writer, all []client.DeadLetter) error {
@@ -66,9 +70,14 @@ func showDead(out io.Writer, all []client.DeadLetter) error {
 		if d.Job != "" {
 			what = d.Job
 		}
-		rows[i] = []string{when(d.DiedAt), d.Inbox, what, d.Reason, count(d.Attempts), count(d.LastStatus), d.LastError, d.ID}
+		rows[i] = []string{when(d.DiedAt), d.Inbox, what, d.LastAnswer(), count(d.Attempts), d.Reason, d.ID}
 	}
-	return table(out, []string{"DIED", "INBOX", "WHAT", "REASON", "ATTEMPTS", "STATUS", "ERROR", "ID"}, rows)
+	if err := table(out, []string{"DIED", "INBOX", "WHAT", "LAST ANSWER", "ATTEMPTS", "GIVEN UP", "ID"}, rows); err != nil {
+		return err
+	}
+	s, _ := out.(screen)
+	_, err := fmt.Fprintln(out, wrapped("last answers: "+plain(strings.Join(client.LastAnswers(all), ", ")), s.width, 2))
+	return err
 }
 
 type deadRetry struct {
@@ -152,10 +161,7 @@ type deadDrop struct {
 // Run drops.
 func (c deadDrop) Run(ctx context.Context, out io.Writer) error {
 	done, more, err := c.inSteps(ctx, c.remote, "dropped", int(c.Limit), func(api *client.Client, s client.Selection) (int, bool, error) {
-		q := s.Query()
-		q.Set("limit", strconv.Itoa(s.Limit))
-		var d client.Dropped
-		err := api.Do(ctx, http.MethodDelete, "/v1/dead-letters?"+q.Encode(), nil, &d)
+		d, err := api.DropDeadLetters(ctx, s)
 		return d.Dropped, d.More, err
 	})
 	switch {

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 type eventsCommand struct {
@@ -19,13 +17,6 @@ type eventsCommand struct {
 	After  string   `help:"Begin behind this cursor, as GET /v1/events gives it as next; now: with what comes."`
 	Limit  positive `help:"List at most this many." default:"100"`
 }
-
-// longPoll is how long one call waits for events.
-const longPoll = 20 * time.Second
-
-// refusedWait is a wait so short that the server has not waited, and how long a follower
-// waits by itself before it asks again, unless the server says how long.
-const refusedWait = 2 * time.Second
 
 // Run lists events, or follows them.
 func (c eventsCommand) Run(ctx context.Context, out io.Writer) error {
@@ -38,7 +29,7 @@ func (c eventsCommand) Run(ctx context.Context, out io.Writer) error {
 	}
 	all := client.Events{Events: []client.Event{}, Next: c.After}
 	for {
-		p, err := api.Events(ctx, client.EventQuery{After: all.Next, Types: c.Type, Limit: min(1000, int(c.Limit)-len(all.Events))})
+		p, err := api.EventPage(ctx, client.EventQuery{After: all.Next, Types: c.Type, Limit: min(1000, int(c.Limit)-len(all.Events))})
 		if err != nil {
 			return err
 		}
@@ -64,45 +55,30 @@ func (c eventsCommand) Run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// follow prints events until it is interrupted. While the server cannot be reached, it
-// tries again: it misses nothing, because it has a cursor.
+// follow prints events until it is interrupted. A fedpost that cannot be reached at first is
+// an error; later it is waited for.
 func (c eventsCommand) follow(ctx context.Context, api *client.Client, out io.Writer) error {
-	q := client.EventQuery{After: c.After, Types: c.Type}
-	if q.After == "" {
-		q.After = "now"
+	first, err := api.EventPage(ctx, client.EventQuery{After: cmp.Or(c.After, "now"), Types: c.Type})
+	if err != nil {
+		return err
 	}
-	for {
-		asked := time.Now()
-		p, err := api.Events(ctx, q)
-		var refused *client.Problem
-		switch errors.As(err, &refused); {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && q.Wait == 0, refused != nil && refused.Status < 500 && refused.RetryAfter == 0:
+	for _, e := range first.Events {
+		if err := c.print(out, e); err != nil {
 			return err
-		case err != nil:
-			again := refusedWait
-			if refused != nil {
-				again = cmp.Or(refused.RetryAfter, again)
-			}
-			if wait(ctx, again) != nil {
-				return nil
-			}
-			continue
-		}
-		// A server with too many who wait, or one that stops, answers at once.
-		if q.Wait > 0 && len(p.Events) == 0 && !p.More && (p.RetryAfter > 0 || time.Since(asked) < refusedWait) {
-			if wait(ctx, cmp.Or(time.Duration(p.RetryAfter)*time.Second, refusedWait)) != nil {
-				return nil
-			}
-		}
-		q.After, q.Wait = p.Next, longPoll
-		for _, e := range p.Events {
-			if err := c.print(out, e); err != nil {
-				return err
-			}
 		}
 	}
+	for e, err := range api.Events(ctx, first.Next, c.Type...) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			err = c.print(out, e.Event)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c eventsCommand) print(out io.Writer, e client.Event) error {
@@ -121,7 +97,7 @@ func (c eventsCommand) print(out io.Writer, e client.Event) error {
 func showEvents(out io.Writer, all []client.Event) error {
 	rows := make([][]string, len(all))
 	for i, e := range all {
-		rows[i] = []string{when(e.Time), string(e.Type), what(e)}
+		rows[i] = []string{when(e.Time), e.Type, what(e)}
 	}
 	return table(out, []string{"TIME", "TYPE", "WHAT"}, rows)
 }

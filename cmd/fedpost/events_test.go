@@ -8,19 +8,18 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alecthomas/kong"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 func TestEventsAreListedAndFollowed(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	inbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusGone)
@@ -42,7 +41,7 @@ func TestEventsAreListedAndFollowed(tt *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Type != "recipient.gone" || e.ActivityID != id || e.Inbox != inbox.URL+"/ada" || e.Status != 410 || e.Count != i+1 || e.Activity.Actor != "https://social.example/users/frida" {
-			t.Errorf("%+v", e)
+			t.Errorf("event %d is %+v; want recipient.gone of activity %s, 410, count %d", i, e, id, i+1)
 		}
 	}
 	t.run([]string{"events"}, "TIME", "recipient.gone", inbox.URL+"/ada", "(2 times since ")
@@ -51,7 +50,7 @@ func TestEventsAreListedAndFollowed(tt *testing.T) {
 	t.until("1 failed", "events", "--type", "activity.done")
 	t.run([]string{"events", "--limit", "1"}, "go on with --after ")
 	if err := json.Unmarshal([]byte(t.run([]string{"events", "--json"})), &page); err != nil || len(page.Events) != 4 || page.Next == "" {
-		t.Errorf("%+v, %v", page, err)
+		t.Errorf("events prints %+v, error %v; want 4 events and what is next", page, err)
 	}
 	t.run([]string{"events", "--after", page.Next}, "none")
 	t.run([]string{"events", "--after", "now"}, "none")
@@ -128,49 +127,3 @@ func TestAFollowerWhomNobodyLetsWaitDoesNotAskWithoutEnd(t *testing.T) {
 		t.Errorf("asked %d times in 0.3 s", n)
 	}
 }
-
-// TestAFollowerWaitsAsLongAsItIsTold: by a page for which too many wait already, and by a
-// refusal that says when to come again.
-func TestAFollowerWaitsAsLongAsItIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var asked []time.Duration
-		none := `{"events":[],"next":"AQ","more":false`
-		answers := []struct {
-			status int
-			header string
-			body   string
-		}{
-			{200, "", none + `}`}, // the first request does not wait
-			{200, "5", none + `,"retryAfter":5}`},
-			{429, "7", `{"status":429,"title":"Too Many Requests"}`},
-			{503, "9", `{"status":503,"title":"Service Unavailable"}`},
-			{503, "", `{"status":503,"title":"Service Unavailable"}`},
-			{200, "", none + `}`}, // at once, from a server that does not say how long
-			{200, "3", `{"events":[{"id":"evt_1","type":"server.gone","time":"2026-11-21T12:00:00Z","host":"a.example"}],"next":"Ag","more":false,"retryAfter":3}`},
-			{200, "5", none + `,"retryAfter":5}`},
-		}
-		server := roundTripper(func(r *http.Request) (*http.Response, error) {
-			answer := answers[len(asked)]
-			if asked = append(asked, time.Since(begin)); len(asked) == len(answers) {
-				cancel()
-			}
-			return &http.Response{StatusCode: answer.status, Header: http.Header{"Retry-After": {answer.header}}, Body: io.NopCloser(strings.NewReader(answer.body)), Request: r}, nil
-		})
-		var out bytes.Buffer
-		api := &client.Client{Base: "http://fedpost.test", HTTP: &http.Client{Transport: server}}
-		if err := (eventsCommand{}).follow(ctx, api, &out); err != nil || !strings.Contains(out.String(), "a.example") {
-			t.Errorf("%v, prints %q", err, out.String())
-		}
-		s := time.Second
-		if want := []time.Duration{0, 0, 5 * s, 12 * s, 21 * s, 23 * s, 25 * s, 25 * s}; !slices.Equal(asked, want) {
-			t.Errorf("asks at %v, not at %v", asked, want)
-		}
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

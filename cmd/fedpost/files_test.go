@@ -46,7 +46,7 @@ func TestUpWithFewFilesServesOn(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	_, address, ok := strings.Cut(strings.TrimSpace(line), "http://")
 	if err != nil || !ok {
-		t.Fatalf("%q, %v", line, err)
+		t.Fatalf("the first line is %q, error %v; want the address", line, err)
 	}
 	for range 100 {
 		c, err := net.Dial("tcp", address)
@@ -63,7 +63,7 @@ func TestUpWithFewFilesServesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
-			t.Errorf("%d, %v", res.StatusCode, err)
+			t.Errorf("the answer is %d, error %v; want 200", res.StatusCode, err)
 		}
 	}
 }

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"io"
-	"net/url"
+	"iter"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // followsCommand lists follows of the Sipher protocol.
@@ -16,7 +16,8 @@ type followsCommand struct {
 
 // Run lists.
 func (c followsCommand) Run(ctx context.Context, out io.Writer) error {
-	return list(ctx, c.remote, out, "/v1/follows", url.Values{}, "follows", int(c.Limit), 1000, func(out io.Writer, all []contract.Follow) error {
+	entries := func(api *client.Client) iter.Seq2[client.Follow, error] { return api.Follows(ctx, int(c.Limit)) }
+	return list(ctx, c.remote, out, c.Limit, entries, func(out io.Writer, all []client.Follow) error {
 		rows := make([][]string, len(all))
 		for i, f := range all {
 			state := "announced"

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"fedpost/internal/app/local"
+	"fedpost/internal/testkit/e2e"
+	"fedpost/internal/testkit/long"
 )
 
 // small mounts a file system of 24 megabytes, which only root may.
@@ -34,6 +37,7 @@ func small(t *testing.T) string {
 // TestAFullDiskIsSaidAndLeftBehind: on /healthz, on the page and in the metrics, and it ends
 // by itself once there is room.
 func TestAFullDiskIsSaidAndLeftBehind(tt *testing.T) {
+	long.Only(tt, "/healthz repeats its last answer for five seconds, twice")
 	folder := small(tt)
 	t, stop := running(tt, folder)
 	defer stop()
@@ -56,10 +60,7 @@ func TestAFullDiskIsSaidAndLeftBehind(tt *testing.T) {
 		t.Fatal(err)
 	}
 	const says = "the disk is full. Make room"
-	t.turns("GET /healthz", func() bool {
-		status, body := t.get("/healthz", "")
-		return status == http.StatusServiceUnavailable && strings.Contains(body, says)
-	})
+	t.healthz(http.StatusServiceUnavailable, says)
 	if n, ok := t.scrape()["fedpost_writable{}"]; n != 0 || !ok {
 		t.Errorf("fedpost_writable is %v, %t", n, ok)
 	}
@@ -77,10 +78,7 @@ func TestAFullDiskIsSaidAndLeftBehind(tt *testing.T) {
 	if err := os.Remove(rest); err != nil {
 		t.Fatal(err)
 	}
-	t.turns("GET /healthz", func() bool {
-		status, _ := t.get("/healthz", "")
-		return status == http.StatusOK
-	})
+	t.healthz(http.StatusOK, "")
 	if n := t.scrape()["fedpost_writable{}"]; n != 1 {
 		t.Errorf("fedpost_writable is %v", n)
 	}
@@ -103,10 +101,7 @@ func TestAFileSystemThatBecomesReadOnlyIsSaid(tt *testing.T) {
 	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
 	fail()
 	const says = "the data folder is read-only"
-	t.turns("GET /healthz", func() bool {
-		status, body := t.get("/healthz", "")
-		return status == http.StatusServiceUnavailable && strings.Contains(body, says)
-	})
+	t.healthz(http.StatusServiceUnavailable, says)
 	operator := t.browser()
 	operator.signIn(token)
 	operator.see("/", says)
@@ -157,15 +152,12 @@ func failing(t *testing.T) (folder string, fail func()) {
 	}
 }
 
-// turns waits until something is so, for as long as the test may take. /healthz repeats its
-// last answer for seconds of real time: the disk is real, and so is the process.
-func (t terminal) turns(what string, so func() bool) {
+// healthz waits until GET /healthz has a status and says something: it repeats its last answer
+// for seconds of real time, as the disk is real, and so is the process.
+func (t terminal) healthz(want int, says string) {
 	t.Helper()
-	for !so() {
-		select {
-		case <-t.Context().Done():
-			t.Fatalf("%s never turns", what)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	e2e.Await(t, time.Minute, fmt.Sprintf("GET /healthz to answer %d %q", want, says), func() (bool, string) {
+		status, body := t.get("/healthz", "")
+		return status == want && strings.Contains(body, says), fmt.Sprint(status, " ", body)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -18,7 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
+	"fedpost/internal/testkit/binary"
+	"fedpost/internal/testkit/e2e"
 	"fedpost/internal/testkit/fediverse"
 )
 
@@ -30,8 +33,8 @@ func TestTheGuideRuns(t *testing.T) {
 	for name, command := range map[string]func(t *testing.T) []string{
 		"go": func(t *testing.T) []string {
 			program := filepath.Join(t.TempDir(), "guide")
-			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../docs/guide").CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+			if err := binary.Build(program, "../../docs/guide", nil); err != nil {
+				t.Fatal(err)
 			}
 			return []string{program}
 		},
@@ -48,6 +51,49 @@ func TestTheGuideRuns(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { runGuide(t, command(t)) })
+	}
+}
+
+// TestTheRecipesRun runs those of docs/guide/recipes whose language this machine has, Django's
+// with the Python of FEDPOST_GUIDE_PYTHON.
+func TestTheRecipesRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		program func(t *testing.T) string
+		file    string
+		prints  []string
+		sent    int
+	}{
+		"django":    {func(t *testing.T) string { return given(t, "FEDPOST_GUIDE_PYTHON") }, "outgoing.py", []string{"left 0"}, 2},
+		"rails":     {func(*testing.T) string { return "ruby" }, "fedpost.rb", []string{"again true", "refused #/recipients/0/inbox", "unavailable"}, 1},
+		"elixir":    {func(*testing.T) string { return "elixir" }, "fedpost.exs", []string{"again true", "refused #/recipients/0/inbox", "unavailable"}, 1},
+		"wordpress": {func(*testing.T) string { return "php" }, "try.php", []string{"again true", "refused refused"}, 1},
+	} {
+		t.Run(name, func(tt *testing.T) {
+			program := c.program(tt)
+			if _, err := exec.LookPath(program); err != nil {
+				tt.Skip("it takes", program)
+			}
+			t := onServer(tt)
+			t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+			inbox := fediverse.NewInbox(map[string]crypto.PublicKey{keyID: t.published(tt)})
+			follower := httptest.NewServer(inbox)
+			defer follower.Close()
+			cmd := exec.CommandContext(tt.Context(), program, filepath.Join("..", "..", "docs", "guide", "recipes", c.file), follower.URL+"/inbox")
+			cmd.Env = append(os.Environ(), "FEDPOST_URL="+t.url, "FEDPOST_API_TOKEN="+token)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for _, says := range append(c.prints, "sent 01") {
+				if !strings.Contains(string(out), says) {
+					t.Errorf("prints %s, which lacks %q", out, says)
+				}
+			}
+			e2e.Await(tt, 30*time.Second, "all deliveries", func() (bool, string) {
+				n := len(inbox.Accepted())
+				return n == c.sent, fmt.Sprint(n, " of ", c.sent)
+			})
+		})
 	}
 }
 
@@ -134,7 +180,7 @@ func (t terminal) published(tt *testing.T) crypto.PublicKey {
 		return nil
 	}
 	defer res.Body.Close()
-	var k contract.Key
+	var k client.Key
 	if err := json.NewDecoder(res.Body).Decode(&k); err != nil {
 		tt.Error(err)
 		return nil

@@ -13,7 +13,7 @@ import (
 	"net/http"
 	"os"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 	"fedpost/internal/app/local"
 )
 
@@ -31,7 +31,7 @@ func (h health) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return call(ctx, r, out, http.MethodGet, "/healthz", nil, func(out io.Writer, a contract.Health) error {
+	return call(ctx, r, out, func(api *client.Client) (client.Health, error) { return api.Health(ctx) }, func(out io.Writer, a client.Health) error {
 		_, err := fmt.Fprintln(out, a.Status)
 		return err
 	})

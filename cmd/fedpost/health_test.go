@@ -71,7 +71,7 @@ func TestHealthFollowsTheSettingsOfUp(t *testing.T) {
 			t.Setenv("FEDPOST_LISTEN", listen)
 			t.Setenv("FEDPOST_TLS_CERT", at.Cert)
 			if out, err := alone(t, "health"); err != nil || out != "ok\n" {
-				t.Errorf("%q, %v", out, err)
+				t.Errorf("health prints %q, error %v; want ok", out, err)
 			}
 			if at.Cert == "" {
 				return

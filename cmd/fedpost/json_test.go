@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +18,7 @@ var unlike = map[string]string{
 	"check":           "the state of a data folder",
 	"export":          "counts of what a file has, which no API may read",
 	"import":          "counts of what was written past the API",
+	"keys import":     "counts of what was stored, call by call",
 	"webhooks delete": "the API answers without a body",
 }
 
@@ -43,6 +45,7 @@ func withJSON(t *testing.T) []string {
 // TestEveryCommandPrintsJSONInTheShapesOfTheAPI, against a running server. A list is
 // printed without its page.
 func TestEveryCommandPrintsJSONInTheShapesOfTheAPI(tt *testing.T) {
+	tt.Parallel()
 	doc, err := openapi.Load("../../docs/openapi.yaml")
 	if err != nil {
 		tt.Fatal(err)
@@ -98,6 +101,7 @@ func TestEveryCommandPrintsJSONInTheShapesOfTheAPI(tt *testing.T) {
 	}
 	t.until("done (1 dead, 1 failed)", "status", sent.ID)
 	check("status", "GET /v1/activities/x", 200, "", sent.ID)
+	check("activities list", "GET /v1/activities", 200, "activities")
 	check("events", "GET /v1/events", 200, "")
 	check("dead list", "GET /v1/dead-letters", 200, "deadLetters")
 	check("stats", "GET /v1/stats", 200, "")
@@ -113,6 +117,7 @@ func TestEveryCommandPrintsJSONInTheShapesOfTheAPI(tt *testing.T) {
 	late := t.run([]string{"send", t.file("note.json", note), "--key", key, "--to", inbox.URL, "--delay", "2d"})
 	id, _, _ := strings.Cut(late, " ")
 	check("cancel", "POST /v1/activities/x/cancel", 200, "", id)
+	check("cancel", "POST /v1/activities/cancel", 200, "", "--since", "1h")
 
 	check("servers block", "POST /v1/servers/x/block", 200, "", "bad.example")
 	check("servers unblock", "POST /v1/servers/x/unblock", 200, "", "bad.example")
@@ -127,8 +132,22 @@ func TestEveryCommandPrintsJSONInTheShapesOfTheAPI(tt *testing.T) {
 
 	check("webhooks put", "PUT /v1/webhooks/x", 200, "", "mine", inbox.URL)
 	check("webhooks list", "GET /v1/webhooks", 200, "")
-	check("webhooks test", "POST /v1/webhooks/x/test", 202, "", "mine")
+	check("webhooks test", "POST /v1/webhooks/x/test", 200, "", "mine")
 	t.run([]string{"webhooks", "delete", "mine", "--json"}, `"deleted"`)
+
+	// Only fedpost on PostgreSQL has an outbox.
+	stand := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(map[string]int{"GET": 200, "POST": 202, "DELETE": 200}[r.Method])
+		_, _ = io.WriteString(w, map[string]string{
+			"GET":  `{"rows":[{"id":"1","createdAt":"2026-11-21T08:00:00Z","state":"refused","problem":{"type":"about:blank","title":"Bad Request","status":400}}]}`,
+			"POST": `{"retried":1,"more":false}`, "DELETE": `{"dropped":1,"more":false}`,
+		}[r.Method])
+	}))
+	defer stand.Close()
+	t.url = stand.URL
+	check("outbox list", "GET /v1/outbox", 200, "rows")
+	check("outbox retry", "POST /v1/outbox/retry", 202, "", "--all")
+	check("outbox drop", "DELETE /v1/outbox", 200, "", "--id", "1")
 
 	for _, command := range withJSON(tt) {
 		if !checked[command] && unlike[command] == "" {

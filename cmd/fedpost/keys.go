@@ -6,11 +6,10 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
+	"iter"
 	"os"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/keys"
 	"fedpost/internal/protocol/sipher/crypto"
 )
@@ -18,11 +17,14 @@ import (
 type keysCommand struct {
 	Generate keysGenerate `cmd:"" help:"Make a signing key; its private half never leaves the server."`
 	Put      keysPut      `cmd:"" help:"Store a signing key that you have."`
+	Import   keysImport   `cmd:"" help:"Store many signing keys from a file, such as those of a server that moves to fedpost."`
 	List     keysList     `cmd:"" help:"List signing keys."`
 	Show     keysShow     `cmd:"" help:"Show the public half of a signing key."`
 	Rotate   keysRotate   `cmd:"" help:"Replace a signing key by a new one, and print its public half to publish."`
 	Delete   keysDelete   `cmd:"" help:"Delete a signing key for good."`
 	Sipher   sipherKeys   `cmd:"" help:"Make an identity for a Sipher network and print its settings."`
+
+	RotateSipher rotateSipher `cmd:"" help:"Change our keys at the servers of a Sipher network, which get proofs that we hold the old ones and the new ones."`
 }
 
 type keysGenerate struct {
@@ -33,29 +35,23 @@ type keysGenerate struct {
 
 // Run makes a key.
 func (c keysGenerate) Run(ctx context.Context, out io.Writer) error {
-	return call(ctx, c.remote, out, http.MethodPost, "/v1/keys", client.NewKey{ID: c.ID, Type: c.Type}, showKey)
+	return call(ctx, c.remote, out, func(api *client.Client) (client.Key, error) { return api.GenerateKey(ctx, c.ID, c.Type) }, showKey)
 }
 
 type keysPut struct {
 	remote
 	ID   string `arg:"" help:"Id that the actor publishes for the key."`
-	File string `arg:"" help:"File with the private key in PEM; - is the standard input."`
+	File string `arg:"" help:"File with the private key, in PEM or as a JWK; - is the standard input."`
 }
 
 // Run stores a key. It is read from a file, not from a flag, where every user of
 // the machine could see it.
 func (c keysPut) Run(ctx context.Context, out io.Writer) error {
-	var pem []byte
-	var err error
-	if c.File == "-" {
-		pem, err = io.ReadAll(os.Stdin)
-	} else {
-		pem, err = os.ReadFile(c.File)
-	}
+	pem, err := readAll(c.File, os.Stdin)
 	if err != nil {
 		return fmt.Errorf("read private key: %w", err)
 	}
-	return call(ctx, c.remote, out, http.MethodPut, "/v1/keys/"+url.PathEscape(c.ID), client.PrivateKey{PrivateKeyPEM: string(pem)}, showStored)
+	return call(ctx, c.remote, out, func(api *client.Client) (client.StoredKey, error) { return api.PutKey(ctx, c.ID, string(pem)) }, showStored)
 }
 
 type keysShow struct {
@@ -65,7 +61,7 @@ type keysShow struct {
 
 // Run shows a key.
 func (c keysShow) Run(ctx context.Context, out io.Writer) error {
-	return call(ctx, c.remote, out, http.MethodGet, "/v1/keys/"+url.PathEscape(c.ID), nil, showKey)
+	return call(ctx, c.remote, out, func(api *client.Client) (client.Key, error) { return api.Key(ctx, c.ID) }, showKey)
 }
 
 func showKey(out io.Writer, k client.Key) error {
@@ -88,7 +84,8 @@ type keysList struct {
 
 // Run lists.
 func (c keysList) Run(ctx context.Context, out io.Writer) error {
-	return list(ctx, c.remote, out, "/v1/keys", url.Values{}, "keys", int(c.Limit), 1000, func(out io.Writer, all []client.Key) error {
+	entries := func(api *client.Client) iter.Seq2[client.Key, error] { return api.Keys(ctx, int(c.Limit)) }
+	return list(ctx, c.remote, out, c.Limit, entries, func(out io.Writer, all []client.Key) error {
 		rows := make([][]string, len(all))
 		for i, k := range all {
 			rows[i] = []string{k.Type, k.ID}
@@ -109,16 +106,15 @@ func (c keysRotate) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	path := "/v1/keys/" + url.PathEscape(c.ID)
-	var before client.Key
-	if err := api.Do(ctx, http.MethodGet, path, nil, &before); err != nil {
+	before, err := api.Key(ctx, c.ID)
+	if err != nil {
 		return err
 	}
 	text, err := keys.GeneratePEM(keys.Type(cmp.Or(c.Type, before.Type)))
 	if err != nil {
 		return err
 	}
-	return call(ctx, c.remote, out, http.MethodPut, path, client.PrivateKey{PrivateKeyPEM: text}, showStored)
+	return call(ctx, c.remote, out, func(api *client.Client) (client.StoredKey, error) { return api.PutKey(ctx, c.ID, text) }, showStored)
 }
 
 type keysDelete struct {
@@ -129,11 +125,8 @@ type keysDelete struct {
 
 // Run deletes a key.
 func (c keysDelete) Run(ctx context.Context, out io.Writer) error {
-	path := "/v1/keys/" + url.PathEscape(c.ID)
-	if c.Force {
-		path += "?force=true"
-	}
-	return call(ctx, c.remote, out, http.MethodDelete, path, nil, func(out io.Writer, k client.DeletedKey) error {
+	forget := func(api *client.Client) (client.DeletedKey, error) { return api.DeleteKey(ctx, c.ID, c.Force) }
+	return call(ctx, c.remote, out, forget, func(out io.Writer, k client.DeletedKey) error {
 		_, err := fmt.Fprintf(out, "%s: deleted; %d deliveries that wait needed it\n", plain(k.ID), k.Waiting)
 		return err
 	})

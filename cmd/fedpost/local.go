@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -18,11 +20,12 @@ import (
 	"fedpost/internal/app"
 	"fedpost/internal/app/config"
 	"fedpost/internal/app/lambda"
-	"fedpost/internal/app/lambda/sqsevent"
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/local/metrics"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/app/tracing"
+	"fedpost/internal/engine/outbox"
+	"fedpost/internal/engine/postgres"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/ledger/events"
@@ -32,11 +35,12 @@ import (
 type fedpost struct {
 	server *local.Server
 	engine string // what it runs on, for people
+	signer string // what signs with RSA, for people
 	close  func() error
 }
 
 // start runs everything in one process: on AWS's services if any of their
-// settings is there, else on the embedded engine in dir. change adapts the
+// settings is there, on PostgreSQL if a database is named, else on the embedded engine in dir. change adapts the
 // settings that were read from the environment.
 func start(ctx context.Context, dir string, at local.Place, allowPrivate bool, change func(*settings), log *slog.Logger) (*fedpost, error) {
 	var s settings
@@ -52,25 +56,36 @@ func start(ctx context.Context, dir string, at local.Place, allowPrivate bool, c
 	demo := change != nil && os.Getenv(endpointURL) == ""
 	because := awsSettings()
 	if demo {
-		because = nil
+		because, s.Database.URL = nil, ""
 	}
 	if len(because) > 0 {
 		process.System = tracing.SQS
 	}
-	var err error
+	err := oneEngine(s.Database, because)
+	if err != nil {
+		return nil, err
+	}
 	if s.traces, err = tracing.Open(s.Tracing, s.TracingHeaders, process, log); err != nil {
 		return nil, err
 	}
 	var f *fedpost
-	if len(because) == 0 {
+	var signer string
+	s.faster, signer = faster(s.Signing, log)
+	switch {
+	case s.Database.URL != "":
+		f, err = s.onPostgres(ctx, dir, at, allowPrivate, log)
+	case len(because) == 0:
 		f, err = s.embedded(ctx, dir, at, allowPrivate, log)
-	} else if f, err = s.onAWS(ctx, at, allowPrivate, log); err != nil {
+	default:
+		if f, err = s.onAWS(ctx, at, allowPrivate, log); err == nil {
+			break
+		}
 		err = fmt.Errorf("cannot run on AWS, which is asked for by %s (without it, or them, fedpost runs on a file of its own): %w", strings.Join(because, ", "), err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.traces.Close(ctx))
 	}
-	f.close = sent(s.traces, f.close, log)
+	f.close, f.signer = sent(s.traces, f.close, log), signer
 	return f, nil
 }
 
@@ -103,6 +118,14 @@ func awsSettings() []string {
 	return set
 }
 
+// oneEngine returns an error if settings ask for PostgreSQL and for AWS.
+func oneEngine(d config.Database, aws []string) error {
+	if d.URL == "" || len(aws) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s asks for PostgreSQL, and %s for AWS: unset one or the other", config.DatabaseURL, strings.Join(aws, ", "))
+}
+
 const endpointURL = "AWS_ENDPOINT_URL"
 
 func (s settings) onAWS(ctx context.Context, at local.Place, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
@@ -130,25 +153,26 @@ func (s settings) onAWS(ctx context.Context, at local.Place, allowPrivate bool, 
 	if at := os.Getenv(endpointURL); at != "" {
 		engine += ", at " + at
 	}
-	return &fedpost{server, engine, settled(ports, func() error { return nil })}, nil
+	return &fedpost{server: server, engine: engine, close: settled(ports, func() error { return nil })}, nil
 }
 
 func (s settings) embedded(ctx context.Context, dir string, at local.Place, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	engine, err := sqlite.Open(ctx, filepath.Join(dir, local.Database), sqlite.Options{Queues: queues(), Type: s.Queueing.Type})
+	clock := local.NewClock(log)
+	engine, err := sqlite.Open(ctx, filepath.Join(dir, local.Database), sqlite.Options{Now: clock.Now, Queues: queues(), Type: s.Queueing.Kind()})
 	if err != nil {
 		return nil, err
 	}
 	ports := app.Ports{
 		Table: engine.Table(), Queue: engine.Queue, AllowPrivate: allowPrivate,
-		Alone: rand.Text()[:8], Log: log,
+		Alone: rand.Text()[:8], Now: clock.Now, Date: app.Wall, Log: log,
 	}
 	if err := ports.SealIn(ctx, sealingKey(dir)); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	if err := errors.Join(engine.Recall(ctx), ports.IndexDeadLetters(ctx)); err != nil {
+	if err := errors.Join(engine.Recall(ctx), ports.Index(ctx, engine.Partitions)); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	if err := local.AfterRestore(dir, func() error { return ports.BeginEvents(ctx) }); err != nil {
@@ -160,7 +184,40 @@ func (s settings) embedded(ctx context.Context, dir string, at local.Place, allo
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	return &fedpost{server, "SQLite, " + filepath.Join(dir, local.Database), settled(ports, engine.Close)}, nil
+	return &fedpost{server: server, engine: "SQLite, " + filepath.Join(dir, local.Database), close: settled(ports, engine.Close)}, nil
+}
+
+// onPostgres runs on a database that other processes may run on, too. dir has the sealing key
+// only, which is the same for all of them.
+func (s settings) onPostgres(ctx context.Context, dir string, at local.Place, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	engine, err := postgres.Open(ctx, s.Database.URL, postgres.Options{Schema: s.Database.Schema, Queues: sharedQueues(), Type: s.Queueing.Kind(), OutboxRetention: s.Database.OutboxRetention, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	ports := app.Ports{Table: engine.Table(), Queue: engine.Queue, Rows: engine.Outbox(), AllowPrivate: allowPrivate, Log: log}
+	if err := ports.SealIn(ctx, sealingKey(dir)); err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	ports.Tally = ports.NewTally()
+	s.rows = engine.Outbox().Run
+	schedule := engine.Duty(ctx, "schedule")
+	s.alone = schedule.Do
+	sweep := func(ctx context.Context) error {
+		return errors.Join(schedule.Do(ctx, engine.Sweep), ports.Tally.Settle(ctx))
+	}
+	closing := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+		defer cancel()
+		return errors.Join(schedule.Resign(ctx), engine.Close())
+	}
+	server, err := s.serve(ports, at, sweep)
+	if err != nil {
+		return nil, errors.Join(err, closing())
+	}
+	return &fedpost{server: server, engine: "PostgreSQL, " + engine.Name(), close: settled(ports, closing)}, nil
 }
 
 // sealingKey is the file of the sealing key: systemd's credential, if there is one, else
@@ -191,12 +248,17 @@ type settings struct {
 	config.Local
 	every  time.Duration
 	traces *tracing.Exporter
+	faster func(crypto.Signer) crypto.Signer // as keys.Options.Faster
+	// alone runs scheduled work unless another process does it; nil: there is no other.
+	alone func(ctx context.Context, work func(context.Context) error) error
+	// rows accepts rows of the outbox until its context ends; nil: there is none.
+	rows func(ctx context.Context, accept outbox.Accept)
 }
 
 func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Context) error) (*local.Server, error) {
 	ports.Idle = local.Idle(local.Files())
-	ports.Faster = faster(s.Signing, ports.Log)
-	ports.PerQueue, ports.Retrying, ports.Keys = local.Deliveries(local.Files()), local.Retrying, ports.NewRing()
+	ports.Faster = s.faster
+	ports.PerQueue, ports.Keys = local.Deliveries(local.Files()), ports.NewRing()
 	ports.Tally.Remember()
 	ports.Bell = new(events.Bell)
 	meter := metrics.New(ports.Tally)
@@ -209,6 +271,14 @@ func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Cont
 	if err != nil {
 		return nil, err
 	}
+	rows := func(context.Context) {}
+	if s.rows != nil {
+		accept, err := app.Outbox(s.Enqueue(), ports)
+		if err != nil {
+			return nil, err
+		}
+		rows = func(ctx context.Context) { s.rows(ctx, accept) }
+	}
 	deliver, err := app.Deliver(s.Deliver(), ports)
 	if err != nil {
 		return nil, err
@@ -217,17 +287,25 @@ func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Cont
 	if err != nil {
 		return nil, err
 	}
+	scheduled := health.Run
+	if s.alone != nil {
+		scheduled = func(ctx context.Context) error { return s.alone(ctx, health.Run) }
+	}
 	pump, err := app.Pump(s.HealthCheck(), ports)
 	if err != nil {
 		return nil, err
 	}
 	front := page.New(page.Options{Enter: page.ByToken(api, s.Access.Token != ""), Now: time.Now, Log: ports.Log})
-	handler := sqsevent.Handler{Worker: deliver, Sources: local.Sources()}
 	return local.Start(local.Options{
 		Place: at, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: ports.Bell.Stop,
-		Background: func(ctx context.Context) { events.OnRing(ctx, ports.Bell, ports.Log, pump) },
-		Services:   local.Services{API: faces(api, meter.Handler(api, ports.Log), front), Deliver: handler.Handle, HealthCheck: health.Run},
-		Timeout:    topology.Deliver.Timeout, Every: s.every, Log: ports.Log,
+		Background: func(ctx context.Context) {
+			var both sync.WaitGroup
+			both.Go(func() { rows(ctx) })
+			events.OnRing(ctx, ports.Bell, ports.Log, pump)
+			both.Wait()
+		},
+		Services: local.Services{API: faces(api, meter.Handler(api, ports.Log), front), Deliver: deliver.Handle, Ready: deliver.Ready, HealthCheck: scheduled},
+		Timeout:  topology.Deliver.Timeout, Every: s.every, Log: ports.Log,
 	})
 }
 
@@ -239,11 +317,24 @@ func (f *fedpost) stop(cause error, within time.Duration) error {
 }
 
 // queues gives the embedded engine's queues the settings they have on AWS.
-func queues() map[queue.Name]sqlite.QueueConfig {
-	m := make(map[queue.Name]sqlite.QueueConfig, len(queue.Names))
+func queues() map[queue.Name]queue.Config {
+	m := make(map[queue.Name]queue.Config, len(queue.Names))
 	for _, n := range queue.Names {
 		t := topology.Of(n)
-		m[n] = sqlite.QueueConfig{Visibility: t.Visibility, MaxReceives: t.MaxReceives, Retention: t.Retention}
+		m[n] = queue.Config{Visibility: t.Visibility, MaxReceives: t.MaxReceives, Retention: t.Retention}
+	}
+	return m
+}
+
+// sharedQueues is queues for an engine that several processes share. A message of a process
+// that has died is received again when its visibility timeout ends, which has to outlast one
+// invocation. AWS's is far longer, as Lambda may hold a batch back before it runs it.
+func sharedQueues() map[queue.Name]queue.Config {
+	m := queues()
+	for _, n := range topology.Sources {
+		c := m[n]
+		c.Visibility = topology.Deliver.Timeout + 30*time.Second
+		m[n] = c
 	}
 	return m
 }

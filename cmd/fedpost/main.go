@@ -7,10 +7,12 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -18,29 +20,32 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 // commands are the command line. Settings that both `up` and the Lambda
 // functions know are environment variables; flags are for what only a command
 // line has.
 type commands struct {
-	Up   up   `cmd:"" help:"Run everything in one process, as a server."`
-	Demo demo `cmd:"" help:"Send activities to sample servers that accept, throttle, hang, refuse or vanish, and watch."`
+	Up   up          `cmd:"" help:"Run everything in one process, as a server."`
+	Demo demo        `cmd:"" help:"Send activities to sample servers that accept, throttle, hang, refuse or vanish, and watch."`
+	Sink sinkCommand `cmd:"" help:"Receive activities on this machine for trials: verify each signature and print a line."`
 
-	Send     send            `cmd:"" help:"Hand over an activity, or a Sipher job."`
-	Status   status          `cmd:"" help:"Show the state of an activity and of each recipient."`
-	Cancel   cancel          `cmd:"" help:"Cancel an activity: recipients that do not have it yet will not get it."`
-	Retry    retry           `cmd:"" help:"Give failed and dead recipients of an activity fresh attempts."`
-	Events   eventsCommand   `cmd:"" help:"List what became of deliveries and servers, or follow it."`
-	Webhooks webhooksCommand `cmd:"" help:"List, set, delete and test webhooks: URLs that events are sent to."`
-	Dead     dead            `cmd:"" help:"List, retry and drop dead letters: deliveries that were given up."`
-	Servers  serversCommand  `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
-	Keys     keysCommand     `cmd:"" help:"Make, store, list, show, rotate and delete signing keys."`
-	Follows  followsCommand  `cmd:"" help:"List follows that were announced to Sipher servers."`
-	Watch    watchCommand    `cmd:"" help:"Watch queues, counts and servers in trouble live."`
-	Stats    statsCommand    `cmd:"" help:"Show queue depths, counts of recipients by state, and unhealthy servers."`
-	Bench    benchCommand    `cmd:"" help:"Measure a fedpost on this machine under load: rates, times, processor time a delivery."`
+	Send       send              `cmd:"" help:"Hand over an activity, or a Sipher job."`
+	Status     status            `cmd:"" help:"Show the state of an activity and of each recipient."`
+	Activities activitiesCommand `cmd:"" help:"List activities, the newest first, by actor, state and time."`
+	Cancel     cancel            `cmd:"" help:"Cancel an activity: recipients that do not have it yet will not get it."`
+	Retry      retry             `cmd:"" help:"Give failed and dead recipients of an activity fresh attempts."`
+	Events     eventsCommand     `cmd:"" help:"List what became of deliveries and servers, or follow it."`
+	Webhooks   webhooksCommand   `cmd:"" help:"List, set, delete and test webhooks: URLs that events are sent to."`
+	Dead       dead              `cmd:"" help:"List, retry and drop dead letters: deliveries that were given up."`
+	Servers    serversCommand    `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
+	Keys       keysCommand       `cmd:"" help:"Make, store, list, show, rotate and delete signing keys."`
+	Follows    followsCommand    `cmd:"" help:"List follows that were announced to Sipher servers."`
+	Outbox     outboxCommand     `cmd:"" help:"List rows of the outbox on PostgreSQL; retry and drop those that were refused."`
+	Watch      watchCommand      `cmd:"" help:"Watch queues, counts and servers in trouble live."`
+	Stats      statsCommand      `cmd:"" help:"Show queue depths, what was counted today, and unhealthy servers."`
+	Bench      benchCommand      `cmd:"" help:"Measure a fedpost on this machine under load: rates, times, processor time a delivery."`
 
 	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
 
@@ -57,6 +62,8 @@ type commands struct {
 	Complete   completeCommand   `cmd:"" name:"__complete" hidden:""`
 	Man        manCommand        `cmd:"" hidden:"" help:"Print the manual page, for man(1)."`
 
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version of this program, and end."`
+
 	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }
 
@@ -67,6 +74,7 @@ func parser(c *commands, out screen, options ...kong.Option) (*kong.Kong, error)
 		kong.Description("A delivery queue for federated servers. Settings: docs/configuration.md."),
 		kong.BindTo(out, (*io.Writer)(nil)),
 		kong.Help(help),
+		kong.Vars{"version": versionLine()},
 		allowed(),
 	}, options...)...)
 }
@@ -98,7 +106,7 @@ func main() {
 	}
 	k := parse(p, os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	log := slog.New(logTo(os.Stderr, c.LogLevel))
 	k.BindTo(ctx, (*context.Context)(nil))
 	status := run(k, log, os.Stderr)
 	stop()
@@ -124,13 +132,30 @@ func complain(to io.Writer, text string) {
 	fmt.Fprintln(s, wrapped(text, s.width, 0))
 }
 
+// hinting says what to do about an error of a call, "" if the error says it.
+func hinting(err error) string {
+	var p *client.Problem
+	var untrusted x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &p) && p.Status == http.StatusUnauthorized && !strings.Contains(p.Detail, "FEDPOST_API_TOKEN"):
+		return "FEDPOST_API_TOKEN has the token to send"
+	case errors.As(err, &untrusted):
+		return "SSL_CERT_FILE names a file with certificates to trust"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "begin the address with http://"
+	case errors.Is(err, client.ErrNoAnswer):
+		return "fedpost up starts one, and --url or FEDPOST_URL says where it is"
+	}
+	return ""
+}
+
 // said is an error of a command, with the program's name, once.
 func said(err error, command string) string {
 	if exitStatus(err) == usageExit {
 		return hinted(err, command)
 	}
-	if errors.Is(err, client.ErrNoAnswer) {
-		err = fmt.Errorf("%w; fedpost up starts one, and --url or FEDPOST_URL says where it is", err)
+	if hint := hinting(err); hint != "" {
+		err = fmt.Errorf("%w; %s", err, hint)
 	}
 	if text := err.Error(); strings.HasPrefix(text, "fedpost ") {
 		return text

@@ -34,7 +34,7 @@ func parsed(t *testing.T, args ...string) (out, errs string, code ended) {
 // has the answer, and goes to standard error, not into a pipe.
 func TestAMistakeIsSaidInOneLineAndNotOnTheOutput(t *testing.T) {
 	for says, args := range map[string][]string{
-		"missing flags: --to=TO (see fedpost send --help)\n":                                                {"send", "note.json"},
+		"missing flags: --to=TO or --to-file=FILE (see fedpost send --help)\n":                              {"send", "note.json"},
 		"unexpected argument statu, did you mean one of \"status\", \"stats\"? (see fedpost --help)\n":      {"statu"},
 		"\"pause\", ... (see fedpost servers --help)\n":                                                     {"servers"},
 		`"2 days" is not a duration: write it like 90s, 1h30m, 7d or PT1H (see fedpost send --help)` + "\n": {"send", "--to", "https://a.example/inbox", "--delay", "2 days"},
@@ -68,7 +68,7 @@ func TestHelpIsACommandToo(t *testing.T) {
 
 func TestWithoutACommandThereIsHelp(t *testing.T) {
 	out, errs, code := parsed(t)
-	if code != 0 || errs != "" || !strings.Contains(out, "Commands:") || !strings.Contains(out, "cancel <id>") {
+	if code != 0 || errs != "" || !strings.Contains(out, "Commands:") || !strings.Contains(out, "retry <id>") {
 		t.Errorf("ends with %d, prints\n%s\nand %q", code, out, errs)
 	}
 }

@@ -20,7 +20,7 @@ func (manCommand) Run(k *kong.Kong, out io.Writer) error {
 	fmt.Fprintf(&b, ".SH NAME\nfedpost \\- a delivery queue for federated servers\n")
 	b.WriteString(".SH SYNOPSIS\n.B fedpost\n.I command\n.RI [ options ]\n")
 	fmt.Fprintf(&b, ".SH DESCRIPTION\n%s\n", roff(k.Model.Help))
-	b.WriteString("Settings are environment variables; /usr/share/doc/fedpost/configuration.md lists them.\n")
+	b.WriteString("Settings are environment variables; /usr/share/doc/fedpost/docs/configuration.md lists them.\n")
 	b.WriteString(".SH OPTIONS\nEvery command takes these.\n")
 	manFlags(&b, k.Model.Flags)
 	b.WriteString(".SH COMMANDS\n")

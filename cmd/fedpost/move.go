@@ -18,11 +18,13 @@ import (
 	"fedpost/internal/app/lambda"
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/move"
+	"fedpost/internal/engine/postgres"
 	"fedpost/internal/engine/sqlite"
+	porttable "fedpost/internal/engine/table"
 )
 
 // records are the flags of commands that read or write the records of a fedpost themselves:
-// those of AWS where the settings of AWS are set, as with fedpost up, else a data folder.
+// those on AWS or PostgreSQL where settings ask for these, as with fedpost up, else a data folder.
 type records struct {
 	folder
 	SealingKey     string `help:"File of the sealing key, where it is a credential of the service. Default: sealing.key in the data folder." type:"path" placeholder:"FILE"`
@@ -48,7 +50,18 @@ const (
 
 // open opens the installation.
 func (r records) open(ctx context.Context, a access, log *slog.Logger) (place, error) {
-	if because := awsSettings(); len(because) > 0 {
+	var c struct{ Database config.Database }
+	if err := config.Load(&c); err != nil {
+		return place{}, err
+	}
+	because := awsSettings()
+	if err := oneEngine(c.Database, because); err != nil {
+		return place{}, err
+	}
+	if c.Database.URL != "" {
+		return r.onDatabase(ctx, c.Database, a, log)
+	}
+	if len(because) > 0 {
 		p, err := onTable(ctx, log)
 		if err != nil {
 			return place{}, fmt.Errorf("cannot reach the installation on AWS, which is asked for by %s (without it, or them, --data says which folder): %w", strings.Join(because, ", "), err)
@@ -63,15 +76,30 @@ func (r records) open(ctx context.Context, a access, log *slog.Logger) (place, e
 	if err != nil {
 		return place{}, err
 	}
-	ports := app.Ports{Table: engine.Table(), Log: log}
+	return sealed(ctx, engine.Table(), sealing, a, "SQLite, "+database, engine.Close, log)
+}
+
+// onDatabase is the installation on PostgreSQL; fedpost up may run on it.
+func (r records) onDatabase(ctx context.Context, d config.Database, a access, log *slog.Logger) (place, error) {
+	engine, err := postgres.Open(ctx, d.URL, postgres.Options{Schema: d.Schema, AsIs: true, Log: log})
+	if err != nil {
+		return place{}, err
+	}
+	return sealed(ctx, engine.Table(), cmp.Or(r.SealingKey, sealingKey(r.Data)), a, "PostgreSQL, "+engine.Name(), engine.Close, log)
+}
+
+// sealed is an installation whose sealing key is a file. It closes the engine if the key does
+// not open what is there.
+func sealed(ctx context.Context, t porttable.Table, key string, a access, name string, closing func() error, log *slog.Logger) (place, error) {
+	ports := app.Ports{Table: t, Log: log}
 	seal := ports.OpenIn
 	if a == toWrite {
 		seal = ports.SealIn
 	}
-	if err := seal(ctx, sealing); err != nil {
-		return place{}, errors.Join(err, engine.Close())
+	if err := seal(ctx, key); err != nil {
+		return place{}, errors.Join(err, closing())
 	}
-	return place{move.New(ports.Table, ports.Sealer, time.Now), "SQLite, " + database, engine.Close}, nil
+	return place{move.New(ports.Table, ports.Sealer, time.Now), name, closing}, nil
 }
 
 func (r records) engine(ctx context.Context, database string, a access) (*sqlite.Engine, error) {
@@ -85,7 +113,7 @@ func (r records) engine(ctx context.Context, database string, a access) (*sqlite
 	if err := os.MkdirAll(r.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	return sqlite.Open(ctx, database, sqlite.Options{Queues: queues(), Type: c.Queueing.Type})
+	return sqlite.Open(ctx, database, sqlite.Options{Queues: queues(), Type: c.Queueing.Kind()})
 }
 
 // onTable is the installation on AWS. The queues are not needed.
@@ -129,11 +157,13 @@ func (c exportCommand) Run(ctx context.Context, out io.Writer, log *slog.Logger)
 	if err != nil {
 		return err
 	}
+	ctx, stop := shown(ctx)
 	var counts move.Counts
 	err = local.WriteWhole(c.File, func(to *os.File) (err error) {
 		counts, err = move.Export(ctx, from.Installation, to, secret, passphraseWork)
 		return err
 	})
+	stop()
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", c.File, err)
 	}
@@ -184,7 +214,9 @@ func (c importCommand) Run(ctx context.Context, out io.Writer, log *slog.Logger)
 		return err
 	}
 	defer func() { err = errors.Join(err, to.close()) }()
+	ctx, stop := shown(ctx)
 	report, err := export.Import(ctx, to.Installation, move.Options{Replace: c.Replace, DryRun: c.DryRun})
+	stop()
 	switch {
 	case errors.Is(err, move.ErrDiffers):
 		return fmt.Errorf("import %s into %s: %w; --replace takes the file's", c.File, to.name, err)

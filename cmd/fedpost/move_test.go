@@ -84,7 +84,7 @@ func TestAFedpostIsMovedByAnExportOfItWhileItRuns(tt *testing.T) {
 	if out, err := tell("export", file, "--data", here); err == nil || !strings.Contains(out, "file already exists") {
 		t.Errorf("over another: %v: %s", err, out)
 	}
-	if out, err := tell("import", file, "--data", here); err == nil || !strings.Contains(out, "in use by another fedpost") {
+	if out, err := tell("import", file, "--data", here); err == nil || !strings.Contains(out, "the data folder is in use") {
 		t.Errorf("into a running one: %v: %s", err, out)
 	}
 	stop()

@@ -89,6 +89,7 @@ func (b browser) signIn(token string) string {
 
 // TestAnOperatorSeesAndActsOnThePage of a real fedpost, with each action of the page.
 func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	t.mixed()
 	b := t.browser()
@@ -98,7 +99,7 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 	}
 	b.signIn(token)
 	b.see("/", "3 deliveries were given up", "<dd>3</dd>", "Delivered: <strong>3</strong>")
-	list := b.see("/dead", "3 exhausted", "500")
+	list := b.see("/dead", "3 × answered 500", "500")
 	host := regexp.MustCompile(`/dead\?host=([^"]+)"`).FindStringSubmatch(list)
 	if host == nil {
 		t.Fatalf("no host: %s", list)
@@ -150,7 +151,7 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 
 	b.act("/webhooks/new", url.Values{"id": {"app"}, "url": {"http://127.0.0.1:9/hook"}, "types": {"server.gone"}}, "whsec_")
 	t.run([]string{"webhooks", "list"}, "app", "http://127.0.0.1:9/hook")
-	b.act("/webhooks/app/test", nil, "what becomes of it")
+	b.act("/webhooks/app/test", nil, "what became of it")
 	b.act("/webhooks/app/change", url.Values{"url": {"http://127.0.0.1:9/other"}}, "is changed")
 	b.see("/webhooks", "http://127.0.0.1:9/other")
 	b.act("/webhooks/app/delete", nil, "is deleted")
@@ -159,6 +160,7 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 
 // TestThePageLeavesTheAPIItsRoutes: what is not a page is answered as before.
 func TestThePageLeavesTheAPIItsRoutes(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	for path, want := range map[string]int{"/healthz": 200, "/v1/servers": 401, "/nothing": 404, "//v1/servers": 404, "/servers/a/b/c": 404, "/discover": 404} {
 		if status, body := t.get(path, ""); status != want && !(want == 404 && status == 401) {
@@ -207,6 +209,7 @@ func TestWithoutATokenThePageIsForThisMachineOnly(tt *testing.T) {
 
 // TestADashboardServesThePageOfAnotherFedpost to whoever has its link.
 func TestADashboardServesThePageOfAnotherFedpost(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	t.run([]string{"servers", "block", "bad.example"})
 	ctx, cancel := context.WithCancel(t.Context())

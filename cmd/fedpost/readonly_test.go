@@ -20,6 +20,6 @@ func TestAReadOnlyFolderIsNamedAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := start(t.Context(), folder, local.Place{Listen: "127.0.0.1:0"}, true, nil, quiet); err == nil || !strings.Contains(err.Error(), "read-only file system") {
-		t.Errorf("%v", err)
+		t.Errorf("the start says %v, want a read-only file system", err)
 	}
 }

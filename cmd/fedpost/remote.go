@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
+	"fedpost/client/awsauth"
 	"fedpost/internal/app/local"
 )
 
@@ -29,6 +31,8 @@ type reach struct {
 
 	// Transport, if not nil, carries requests to an address of http or https.
 	Transport http.RoundTripper `kong:"-"`
+	// Patience is how long a call is repeated that may be; 0: it is not.
+	Patience time.Duration `kong:"-"`
 }
 
 // defaultURL is where fedpost up listens by default.
@@ -38,24 +42,22 @@ const defaultURL = "http://127.0.0.1:8080"
 const patience = time.Minute
 
 func (r reach) client(ctx context.Context) (*client.Client, error) {
+	address, token, carrier := r.URL, r.Token, r.Transport
 	if path, ok := local.SocketPath(r.URL); ok {
-		return &client.Client{Base: "http://localhost", Token: r.Token, HTTP: &http.Client{Timeout: patience, Transport: onSocket(path)}}, nil
-	}
-	u, err := url.Parse(r.URL)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, mistaken("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
-	}
-	c := &client.Client{Base: strings.TrimSuffix(r.URL, "/"), Token: r.Token, HTTP: &http.Client{Timeout: patience, Transport: r.Transport}}
-	region, sign := client.RegionOf(u.Hostname())
-	if r.AWSRegion != "" {
-		region, sign = r.AWSRegion, true
-	}
-	if sign {
-		cfg, err := awsConfig(ctx)
-		if err != nil {
-			return nil, err
+		address, carrier = "http://localhost", onSocket(path)
+	} else if u, err := url.Parse(r.URL); err == nil {
+		_, onAWS := awsauth.RegionOf(u.Hostname())
+		if onAWS || r.AWSRegion != "" {
+			cfg, err := awsConfig(ctx)
+			if err != nil {
+				return nil, err
+			}
+			token, carrier = "", awsauth.Transport{Credentials: cfg.Credentials, Region: r.AWSRegion, Next: r.Transport}
 		}
-		c.Token, c.HTTP.Transport = "", client.Transport{Credentials: cfg.Credentials, Region: region}
+	}
+	c, err := client.New(address, client.Token(token), client.Patience(r.Patience), client.HTTPClient(&http.Client{Timeout: patience, Transport: carrier}))
+	if err != nil {
+		return nil, mistaken("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
 	}
 	return c, nil
 }
@@ -68,49 +70,33 @@ func onSocket(path string) http.RoundTripper {
 }
 
 // call makes one call and prints the answer: as JSON with --json, else by show.
-func call[T any](ctx context.Context, r remote, out io.Writer, method, path string, body any, show func(io.Writer, T) error) error {
+func call[T any](ctx context.Context, r remote, out io.Writer, ask func(*client.Client) (T, error), show func(io.Writer, T) error) error {
 	c, err := r.client(ctx)
 	if err != nil {
 		return err
 	}
-	var text []byte
-	if body != nil {
-		if text, err = json.Marshal(body); err != nil {
-			return fmt.Errorf("encode request: %w", err)
-		}
-	}
-	var raw json.RawMessage
-	if err := c.Do(ctx, method, path, text, &raw); err != nil {
+	answer, err := ask(c)
+	if err != nil {
 		return err
 	}
 	if r.JSON {
-		return printJSON(out, raw)
+		return printJSON(out, answer)
 	}
-	var v T
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return fmt.Errorf("%s %s: answer: %w", method, path, err)
-	}
-	return show(out, v)
+	return show(out, answer)
 }
 
-// list prints the entries of a list, page by page up to a limit.
-func list[T any](ctx context.Context, r remote, out io.Writer, path string, query url.Values, field string, limit, most int, show func(io.Writer, []T) error) error {
+// list prints the entries of a list, of which there are limit at most.
+func list[T any](ctx context.Context, r remote, out io.Writer, limit positive, entries func(*client.Client) iter.Seq2[T, error], show func(io.Writer, []T) error) error {
 	c, err := r.client(ctx)
 	if err != nil {
 		return err
 	}
-	raw, err := c.List(ctx, path, query, field, limit, most)
+	all, err := collect(entries(c))
 	if err != nil {
 		return err
 	}
 	if r.JSON {
-		return printJSON(out, raw)
-	}
-	all := make([]T, len(raw))
-	for i, entry := range raw {
-		if err := json.Unmarshal(entry, &all[i]); err != nil {
-			return fmt.Errorf("GET %s: answer: %w", path, err)
-		}
+		return printJSON(out, all)
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "none")
@@ -119,9 +105,27 @@ func list[T any](ctx context.Context, r remote, out io.Writer, path string, quer
 	if err := show(out, all); err != nil {
 		return err
 	}
-	if len(all) == limit {
-		_, err = fmt.Fprintf(out, "The first %d; there may be more: --limit.\n", limit)
+	return showCut(out, len(all), limit)
+}
+
+// collect is all entries of a list. An empty list is not nil: it is printed as [].
+func collect[T any](entries iter.Seq2[T, error]) ([]T, error) {
+	all := []T{}
+	for e, err := range entries {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
 	}
+	return all, nil
+}
+
+// showCut says that a list may have been cut at its limit.
+func showCut(out io.Writer, n int, limit positive) error {
+	if n < int(limit) {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "The first %d; there may be more: --limit.\n", n)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -20,9 +21,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/app/local"
-	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/e2e"
 )
 
 const (
@@ -90,7 +91,6 @@ func onServer(t *testing.T) terminal {
 // serverWith starts a whole fedpost with changed settings.
 func serverWith(t *testing.T, change func(*settings)) terminal {
 	t.Helper()
-	t.Setenv("FEDPOST_API_TOKEN", token)
 	f, err := start(t.Context(), t.TempDir(), local.Place{Listen: "127.0.0.1:0"}, true, change, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -104,16 +104,13 @@ func serverWith(t *testing.T, change func(*settings)) terminal {
 }
 
 // until runs a command line again until it prints something.
-func (t terminal) until(says string, args ...string) string {
+func (t terminal) until(says string, args ...string) (out string) {
 	t.Helper()
-	var out string
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
-		if out = t.run(args); strings.Contains(out, says) {
-			return out
-		}
-	}
-	t.Fatalf("%q never prints %q; last\n%s", args, says, out)
-	return ""
+	e2e.Await(t, 30*time.Second, fmt.Sprintf("%q to print %q", args, says), func() (bool, string) {
+		out = t.run(args)
+		return strings.Contains(out, says), out
+	})
+	return out
 }
 
 func (t terminal) file(name, text string) string {
@@ -128,6 +125,7 @@ func (t terminal) file(name, text string) string {
 const note = "{\n  \"type\": \"Create\", \"actor\": \"https://social.example/users/frida\", \"object\": {\"content\": \"<p>&</p>\"}\n}\n"
 
 func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	bodies := make(chan string, 10)
 	var mended atomic.Bool
@@ -154,7 +152,7 @@ func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
 	t.run([]string{"retry", id, "--state", "failed"}, id+": 0 retried: no recipient that was asked for has failed or is dead\n")
 	t.run([]string{"dead", "list"}, "DIED", inbox.URL+"/a,b", "Create", "exhausted", "500")
 	t.run([]string{"dead", "list", "--host", "a.example"}, "none")
-	t.run([]string{"stats"}, "dead-ordered", "1 accepted", "1 dead")
+	t.run([]string{"stats"}, "dead-ordered", "today, UTC", "1 recipients accepted", "1 given up")
 	mended.Store(true)
 	t.run([]string{"dead", "retry", "--since", "1h"}, "1 retried\n")
 	<-bodies
@@ -166,11 +164,12 @@ func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
 
 	var s client.Stats
 	if err := json.Unmarshal([]byte(t.run([]string{"stats", "--json"})), &s); err != nil || s.Counts["attempts"] != 2 {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("stats are %+v, error %v; want 2 attempts", s, err)
 	}
 }
 
 func TestWhatRefusedIsRetried(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	var mended atomic.Bool
 	inbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -183,12 +182,19 @@ func TestWhatRefusedIsRetried(tt *testing.T) {
 	out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", inbox.URL + "/1", "--to", inbox.URL + "/2"}, "2 recipients\n")
 	id, _, _ := strings.Cut(out, " ")
 	t.until(id+": done (2 failed)", "status", id)
+	if body := t.run([]string{"status", id, "--body"}); body != note {
+		t.Errorf("the activity is printed as %q, want %q", body, note)
+	}
+	t.run([]string{"activities", "list", "--state", "failed"}, id, "2 failed")
+	if out := t.run([]string{"activities", "list", "--state", "dead"}); out != "none\n" {
+		t.Errorf("dead activities: %s", out)
+	}
 	mended.Store(true)
 	t.run([]string{"retry", id, "--inbox", inbox.URL + "/2"}, id+": 1 retried\n")
 	t.until(id+": done (1 delivered, 1 failed)", "status", id)
 	var done client.RetriedActivity
 	if err := json.Unmarshal([]byte(t.run([]string{"retry", id, "--json"})), &done); err != nil || done.ID != id || done.Retried != 1 {
-		t.Errorf("%+v, %v", done, err)
+		t.Errorf("retry prints %+v, error %v; want 1 retried of %s", done, err, id)
 	}
 	t.until(id+": done (2 delivered)", "status", id)
 	t.fails("404 Not Found", "retry", "nonsense")
@@ -196,6 +202,7 @@ func TestWhatRefusedIsRetried(tt *testing.T) {
 }
 
 func TestAnActivityIsStopped(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
 	out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/1", "--to", "https://a.example/2", "--delay", "2d"}, " queued, 2 recipients\n")
@@ -203,10 +210,17 @@ func TestAnActivityIsStopped(tt *testing.T) {
 	t.run([]string{"status", id, "--limit", "1"}, id+": queued (2 queued)", "a.example/1", "The first 1; there may be more: --limit.")
 	var s client.Status
 	if err := json.Unmarshal([]byte(t.run([]string{"status", id, "--json"})), &s); err != nil || s.ID != id || len(s.Recipients) != 2 {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("status prints %+v, error %v; want 2 recipients of %s", s, err, id)
 	}
 	t.run([]string{"cancel", id}, id+": cancelled (2 cancelled)\n")
 	t.fails("404 Not Found", "cancel", "nonsense")
+	actor, _, _ := strings.Cut(keyID, "#")
+	for range 2 {
+		t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/1", "--delay", "2d"})
+	}
+	t.run([]string{"cancel", "--actor", actor, "--type", "Create", "--since", "1h"}, "2 activities cancelled, 1 had come to their end before\n")
+	t.fails("say which", "cancel")
+	t.fails("not both", "cancel", id, "--actor", actor)
 }
 
 // TestAStatusFollowsItsPages, however many recipients there are.
@@ -221,6 +235,7 @@ func TestAStatusFollowsItsPages(tt *testing.T) {
 }
 
 func TestServersAreSteered(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	t.run([]string{"servers", "list"}, "none\n")
 	t.run([]string{"servers", "show", "a.example"}, "phase     healthy")
@@ -229,7 +244,7 @@ func TestServersAreSteered(tt *testing.T) {
 	t.run([]string{"servers", "unblock", "a.example"}, "healthy")
 	t.run([]string{"servers", "pause", "a.example", "--for", "2d"}, "paused", "until")
 	t.run([]string{"servers", "pause", "a.example", "--until", "2126-11-21T08:00:00Z"}, "2126-11-21 08:00:00Z")
-	t.run([]string{"servers", "list"}, "a.example  paused", "  2126-11-21 08:00:00Z")
+	t.run([]string{"servers", "list"}, "a.example  paused", "  2126-11-21")
 	t.run([]string{"servers", "resume", "a.example"}, "healthy")
 	t.run([]string{"servers", "check", "a.example"}, "healthy")
 	t.run([]string{"servers", "limit", "a.example", "60", "--burst", "5"}, "60/min, 5 at once")
@@ -257,6 +272,7 @@ func TestServersAreSteered(tt *testing.T) {
 
 // TestAServerShowsHowMuchWaitsForItAndWhatIsTriedNext, and when.
 func TestAServerShowsHowMuchWaitsForItAndWhatIsTriedNext(tt *testing.T) {
+	tt.Parallel()
 	t := serverWith(tt, func(*settings) {})
 	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
 	t.run([]string{"servers", "show", "a.example"}, "waiting   0 deliveries")
@@ -267,21 +283,21 @@ func TestAServerShowsHowMuchWaitsForItAndWhatIsTriedNext(tt *testing.T) {
 	t.run([]string{"servers", "show", "*.a.example"}, "healthy")
 	var s client.Server
 	if err := json.Unmarshal([]byte(t.run([]string{"servers", "show", "a.example", "--json"})), &s); err != nil || !s.Parked {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("the server is %+v, error %v; want it parked", s, err)
 	}
 }
 
 func TestWhatIsTriedNextIsSaidInEachPhase(t *testing.T) {
 	at := time.Date(2126, 11, 21, 8, 0, 0, 0, time.UTC)
-	for phase, want := range map[circuit.Phase][2]string{
-		circuit.Healthy:    {"", ""},
-		circuit.Unhealthy:  {"a probe at 2126-11-21 08:00:00Z, then one delivery on trial", "a probe, once a delivery waits"},
-		circuit.Exhausted:  {"a probe at 2126-11-21 08:00:00Z, then one delivery on trial", "a probe, once a delivery waits"},
-		circuit.HalfOpen:   {"one delivery on trial; another at 2126-11-21 08:00:00Z", "one delivery on trial"},
-		circuit.Recovering: {"what waits is sent, more each minute, from 2126-11-21 08:00:00Z", "what waits is sent, more each minute"},
-		circuit.Paused:     {"the pause ends at 2126-11-21 08:00:00Z, then what waits is sent", `nothing: the pause lasts until "servers resume"`},
-		circuit.Gone:       {"deliveries are tried again from 2126-11-21 08:00:00Z", `nothing: deliveries fail until "servers resume"`},
-		circuit.Blocked:    {`nothing: deliveries fail until "servers unblock"`, `nothing: deliveries fail until "servers unblock"`},
+	for phase, want := range map[client.Phase][2]string{
+		client.PhaseHealthy:    {"", ""},
+		client.PhaseUnhealthy:  {"a probe at 2126-11-21 08:00:00Z, then one delivery on trial", "a probe, once a delivery waits"},
+		client.PhaseExhausted:  {"a probe at 2126-11-21 08:00:00Z, then one delivery on trial", "a probe, once a delivery waits"},
+		client.PhaseHalfOpen:   {"one delivery on trial; another at 2126-11-21 08:00:00Z", "one delivery on trial"},
+		client.PhaseRecovering: {"what waits is sent, more each minute, from 2126-11-21 08:00:00Z", "what waits is sent, more each minute"},
+		client.PhasePaused:     {"the pause ends at 2126-11-21 08:00:00Z, then what waits is sent", `nothing: the pause lasts until "servers resume"`},
+		client.PhaseGone:       {"deliveries are tried again from 2126-11-21 08:00:00Z", `nothing: deliveries fail until "servers resume"`},
+		client.PhaseBlocked:    {`nothing: deliveries fail until "servers unblock"`, `nothing: deliveries fail until "servers unblock"`},
 	} {
 		if got := next(client.Server{Phase: phase, NextCheckAt: at, Until: at}); got != want[0] {
 			t.Errorf("%s with a time: %q", phase, got)
@@ -290,7 +306,7 @@ func TestWhatIsTriedNextIsSaidInEachPhase(t *testing.T) {
 			t.Errorf("%s without: %q", phase, got)
 		}
 	}
-	if got := next(client.Server{Phase: circuit.Healthy, Parked: true, NextCheckAt: at}); got != "what waits is sent at the limited rate, from 2126-11-21 08:00:00Z" {
+	if got := next(client.Server{Phase: client.PhaseHealthy, Parked: true, NextCheckAt: at}); got != "what waits is sent at the limited rate, from 2126-11-21 08:00:00Z" {
 		t.Errorf("healthy with a limit: %q", got)
 	}
 	if got := amount(10_000, true); got != "more than 10000 deliveries" {
@@ -300,6 +316,7 @@ func TestWhatIsTriedNextIsSaidInEachPhase(t *testing.T) {
 
 // TestFollowsAreListed, with their state.
 func TestFollowsAreListed(tt *testing.T) {
+	tt.Parallel()
 	onServer(tt).run([]string{"follows"}, "none\n")
 	t, asked := canned(tt, `{"follows":[{"id":"F1","followerId":"a","followingId":"b","followerServerUrl":"https://us.example","followingServerUrl":"https://peer.example","accepted":true,"acknowledged":true,"recordedAt":"2026-11-21T08:00:00Z","updatedAt":"2026-11-21T08:00:00Z"}]}`)
 	t.run([]string{"follows", "--limit", "5"}, "F1  accepted  a         b          https://peer.example  2026-11-21 08:00:00Z\n")
@@ -316,6 +333,7 @@ func newPrivateKey() (string, error) {
 }
 
 func TestAKeyIsStoredFromAFile(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	text, err := newPrivateKey()
 	if err != nil {
@@ -363,6 +381,10 @@ func canned(t *testing.T, text string) (terminal, *string) {
 	t.Helper()
 	asked := new(string)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Path == "/v1/activities" { // what status asks besides
+			_, _ = io.WriteString(w, `{"activities":[]}`)
+			return
+		}
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -384,15 +406,17 @@ func canned(t *testing.T, text string) (terminal, *string) {
 func TestWhatStrangersAnswerDoesNotReachTheTerminalAsItIs(tt *testing.T) {
 	t, _ := canned(tt, `{"deadLetters":[{"id":"x","inbox":"https://a.example/inbox","lastError":"\u001b[2J\u202eevil\nline\u0007","diedAt":"2026-11-21T08:00:00Z"}]}`)
 	out := t.run([]string{"dead", "list"})
-	if strings.ContainsAny(out, "\x1b\x07\u202e") || strings.Count(out, "\n") != 2 {
+	if strings.ContainsAny(out, "\x1b\x07\u202e") || strings.Count(out, "\n") != 3 {
 		t.Errorf("printed %q", out)
 	}
 }
 
 func TestASipherJobIsSentByteForByte(tt *testing.T) {
 	t, asked := canned(tt, `{"id":"X","status":"queued","recipients":1}`)
-	t.run([]string{"send", t.file("payload", "{ \"method\" :\"FEDERATE_POST\"}\n"), "--to", "https://peer.example/posts", "--job", "deliver-post",
-		"--server-url", "https://peer.example", "--delay", "1000000s"}, "X queued, 1 recipient\n")
+	t.run([]string{
+		"send", t.file("payload", "{ \"method\" :\"FEDERATE_POST\"}\n"), "--to", "https://peer.example/posts", "--job", "deliver-post",
+		"--server-url", "https://peer.example", "--delay", "1000000s",
+	}, "X queued, 1 recipient\n")
 	_, body, _ := strings.Cut(*asked, "/v1/activities ")
 	var sent map[string]any
 	if err := json.Unmarshal([]byte(body), &sent); err != nil {
@@ -406,43 +430,37 @@ func TestASipherJobIsSentByteForByte(tt *testing.T) {
 func TestAListStopsAtItsLimitAndSaysSo(tt *testing.T) {
 	t, asked := canned(tt, `{"servers":[{"server":"a.example","phase":"gone"}],"nextCursor":"more"}`)
 	t.run([]string{"servers", "list", "--limit", "3"}, "The first 3")
-	if want := "GET /v1/servers?cursor=more&limit=1 "; *asked != want {
+	if want := "GET /v1/servers?cursor=more&limit=1&waiting=true "; *asked != want {
 		t.Errorf("asked %q last, want %q", *asked, want)
 	}
 }
 
-func TestRequestsToAPIGatewayAreSignedInsteadOfCarryingAToken(t *testing.T) {
+// TestRequestsToAPIGatewayAreSigned instead of carrying a token. The region cannot be read from
+// the address of an API with a domain of its own.
+func TestRequestsToAPIGatewayAreSigned(t *testing.T) {
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
 	} {
 		t.Setenv(name, value)
 	}
-	c, err := reach{URL: "https://abc.execute-api.eu-central-1.amazonaws.com/live/", Token: token}.client(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, ok := c.HTTP.Transport.(client.Transport)
-	if !ok || signer.Region != "eu-central-1" || c.Token != "" || c.Base != "https://abc.execute-api.eu-central-1.amazonaws.com/live" {
-		t.Errorf("the client is %+v", c)
-	}
-}
-
-// The region cannot be read from the address of an API with a custom domain.
-func TestRequestsToADomainOfOnesOwnAreSignedForTheRegionThatIsSet(t *testing.T) {
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
+	for _, c := range []struct{ url, region, to, authorization string }{
+		{"https://abc.execute-api.eu-central-1.amazonaws.com/live/", "", "https://abc.execute-api.eu-central-1.amazonaws.com/live/healthz", "/eu-central-1/execute-api/aws4_request"},
+		{"https://api.social.example/fedpost", "eu-west-3", "https://api.social.example/fedpost/healthz", "/eu-west-3/execute-api/aws4_request"},
+		{"https://api.social.example/fedpost", "", "https://api.social.example/fedpost/healthz", "Bearer " + token},
 	} {
-		t.Setenv(name, value)
-	}
-	c, err := reach{URL: "https://api.social.example/fedpost", AWSRegion: "eu-west-3", Token: token}.client(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, ok := c.HTTP.Transport.(client.Transport)
-	if !ok || signer.Region != "eu-west-3" || c.Token != "" || c.Base != "https://api.social.example/fedpost" {
-		t.Errorf("the client is %+v", c)
-	}
-	if c, err = (reach{URL: "https://api.social.example/fedpost", Token: token}).client(t.Context()); err != nil || c.HTTP.Transport != nil || c.Token != token {
-		t.Errorf("without a region the client is %+v, %v", c, err)
+		var to, authorization string
+		api, err := reach{URL: c.url, AWSRegion: c.region, Token: token, Transport: roundTrip(func(r *http.Request) (int, string) {
+			to, authorization = r.URL.String(), r.Header.Get("Authorization")
+			return http.StatusOK, `{"status":"ok"}`
+		})}.client(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := api.Health(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if to != c.to || !strings.Contains(authorization, c.authorization) || strings.Contains(authorization, token) != (c.authorization == "Bearer "+token) {
+			t.Errorf("%s in %q: asks %s with %q", c.url, c.region, to, authorization)
+		}
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // retry gives recipients of an activity fresh attempts.
@@ -26,12 +24,8 @@ func (c retry) Run(ctx context.Context, out io.Writer) error {
 	ask := client.Retry{States: c.State, Inboxes: c.Inbox}
 	var sum client.RetriedActivity
 	for {
-		body, err := contract.Encode(ask)
+		done, err := api.Retry(ctx, c.id(), ask)
 		if err != nil {
-			return err
-		}
-		var done client.RetriedActivity
-		if err := api.Do(ctx, http.MethodPost, c.path()+"/retry", body, &done); err != nil {
 			if sum.Retried > 0 {
 				return fmt.Errorf("%d retried so far: %w", sum.Retried, err)
 			}

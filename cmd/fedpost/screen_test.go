@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestB3NoTextOfAStrangerReachesTheTerminalUncut: an answer of a remote server is
+// TestNoTextOfAStrangerReachesTheTerminalUncut: an answer of a remote server is
 // shown in tables, in JSON and in errors.
-func TestB3NoTextOfAStrangerReachesTheTerminalUncut(t *testing.T) {
+func TestNoTextOfAStrangerReachesTheTerminalUncut(t *testing.T) {
 	evil := "a\x1b]0;title\a\x1b[2Jb\u009b31mc\u202Ed\u2066e\rf\u2028g\U000E0041h\u200bi é 🐘"
 	var b bytes.Buffer
 	out := screen{w: &b}

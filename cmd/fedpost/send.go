@@ -9,14 +9,15 @@ import (
 	"io"
 	"os"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 // send hands over one activity, or one job of the Sipher protocol.
 type send struct {
 	remote
 	File string   `arg:"" help:"File with the activity, or with the payload of a Sipher job; - reads the standard input." default:"-"`
-	To   []string `help:"Inbox, or target URL of a Sipher job. Repeat the flag for more inboxes." required:"" sep:"none"`
+	To   []string `help:"Inbox, or target URL of a Sipher job. Repeat the flag for more inboxes." xor:"to" required:"" sep:"none"`
+	List string   `name:"to-file" help:"File with the recipients, one on each line: an inbox, or {\"inbox\": …, \"sharedInbox\": …}; - reads the standard input." xor:"to" required:"" placeholder:"FILE"`
 	Key  string   `help:"Id of the key to sign with."`
 
 	AllowKeyOfOther bool `help:"Sign with a key that is not the activity's actor's, as for forwarding."`
@@ -24,13 +25,17 @@ type send struct {
 	Job       string `help:"Sipher: the job, such as deliver-post."`
 	ServerURL string `help:"Sipher: origin of the server that the target URL belongs to."`
 
+	DryRun bool `help:"Say what would be sent: how many requests, which inboxes stand for several recipients, which would be refused. Nothing is stored or sent."`
+
 	Priority         string   `help:"Priority: high, normal or low. Default: by the activity's type." enum:"${priorities}" default:""`
 	OrderingKey      string   `help:"Deliver activities with the same key to each host in order."`
 	DeduplicationKey string   `help:"Deduplication key: a second call with the same key changes nothing."`
 	DeduplicationTTL duration `help:"How long the deduplication key is remembered, such as 36h or 7d."`
+	DeduplicateBy    string   `help:"key: a second call with the same key changes nothing, even if its activity has other bytes, which is refused otherwise." enum:"request,key," default:""`
 	Delay            duration `help:"How long to wait before delivery, such as 30m or 7d."`
 	ExpiresIn        duration `help:"Give up after this long, such as 36h or 7d."`
 	Notify           bool     `help:"Tell the event activity.done when every recipient has come to its end."`
+	Metadata         string   `help:"JSON object of up to 1 KiB that status, lists and events give back."`
 	Coalesce         string   `help:"latest: skip an activity that a newer one of the same object replaces." enum:"latest," default:""`
 }
 
@@ -42,21 +47,24 @@ func (c send) Run(ctx context.Context, out io.Writer) error {
 	}
 	s := client.Submission{
 		KeyID: c.Key, AllowKeyOfOther: c.AllowKeyOfOther, Priority: c.Priority, OrderingKey: c.OrderingKey, DeduplicationKey: c.DeduplicationKey,
-		DeduplicationTTL: client.Duration(c.DeduplicationTTL), Delay: client.Duration(c.Delay), ExpiresIn: client.Duration(c.ExpiresIn), Coalesce: c.Coalesce, Notify: c.Notify,
+		DeduplicationTTL: client.Duration(c.DeduplicationTTL), DeduplicateBy: c.DeduplicateBy, Delay: client.Duration(c.Delay), ExpiresIn: client.Duration(c.ExpiresIn), Coalesce: c.Coalesce, Notify: c.Notify, Metadata: json.RawMessage(c.Metadata),
 	}
-	for _, to := range c.To {
-		s.Recipients = append(s.Recipients, client.Recipient{Inbox: to})
+	if s.Recipients, err = c.recipients(os.Stdin); err != nil {
+		return err
 	}
 	if c.Job != "" || c.ServerURL != "" {
 		s.Protocol, s.Job, s.ServerURL, s.Payload = "sipher", c.Job, c.ServerURL, string(text)
 	} else {
 		s.Activity = bytes.TrimSpace(text)
 	}
+	if c.DryRun {
+		return call(ctx, c.remote, out, func(api *client.Client) (client.Checked, error) { return api.Check(ctx, s) }, showChecked)
+	}
 	api, err := c.client(ctx)
 	if err != nil {
 		return err
 	}
-	accepted, err := api.Submit(ctx, s)
+	accepted, err := api.Send(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -67,16 +75,55 @@ func (c send) Run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
+// recipients returns those of the flags, or of the file with one on each line.
+func (c send) recipients(stdin io.Reader) ([]client.Recipient, error) {
+	if c.List == "" {
+		return client.To(c.To...), nil
+	}
+	if c.List == "-" && c.File == "-" {
+		return nil, mistaken("both the activity and the recipients are to come from the standard input: give a file for one of them")
+	}
+	text, err := readAll(c.List, stdin)
+	if err != nil {
+		return nil, fmt.Errorf("read recipients: %w", err)
+	}
+	var all []client.Recipient
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		var r client.Recipient
+		switch line = bytes.TrimSpace(line); {
+		case len(line) == 0:
+			continue
+		case line[0] != '{':
+			r.Inbox = string(line)
+		default:
+			strict := json.NewDecoder(bytes.NewReader(line))
+			strict.DisallowUnknownFields()
+			if err := strict.Decode(&r); err != nil {
+				return nil, fmt.Errorf("%s, line %d, is neither an inbox nor an object with inbox and sharedInbox: %w", c.List, n, err)
+			}
+		}
+		all = append(all, r)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("there is no recipient in %s", c.List)
+	}
+	return all, nil
+}
+
+// readAll reads a file; - is the standard input.
+func readAll(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(name)
+}
+
 // read returns what is to be sent. A payload is encrypted byte for byte, so
 // nothing is taken off it.
 func (c send) read(stdin io.Reader) ([]byte, error) {
-	var text []byte
-	var err error
-	if c.File == "-" {
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(c.File)
-	}
+	text, err := readAll(c.File, stdin)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read what to send: %w", err)
@@ -99,6 +146,23 @@ func notJSON(name string, text []byte) error {
 		return fmt.Errorf("%s is not JSON: line %d: %w", name, 1+bytes.Count(text[:at.Offset], []byte("\n")), err)
 	}
 	return fmt.Errorf("%s is not JSON: %w", name, err)
+}
+
+func showChecked(out io.Writer, c client.Checked) error {
+	rows := make([][]string, 0, len(c.Shared)+len(c.Refused))
+	for _, s := range c.Shared {
+		rows = append(rows, []string{s.Inbox, "stands for " + recipients(s.Recipients)})
+	}
+	for _, r := range c.Refused {
+		rows = append(rows, []string{r.Inbox, "REFUSED: " + r.Detail})
+	}
+	if len(rows) > 0 {
+		if err := table(out, []string{"INBOX", ""}, rows); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "%s, %d inboxes; nothing was sent\n", recipients(c.Recipients), c.Inboxes)
+	return err
 }
 
 // recipients formats a number of recipients.

@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 type serversCommand struct {
@@ -31,43 +30,83 @@ type named struct {
 	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL. To block subdomains, too, put \"*.\" before the host."`
 }
 
-func (n named) act(ctx context.Context, out io.Writer, method, act string, body any) error {
-	return call(ctx, n.remote, out, method, client.ServerPath(n.Server)+act, body, showServer)
+// act does something to the server and shows it as it is then.
+func (n named) act(ctx context.Context, out io.Writer, do func(*client.Client) (client.Server, error)) error {
+	return call(ctx, n.remote, out, do, showServer)
 }
 
 type serversList struct {
 	remote
 	Phase    string   `help:"Only servers in this phase: healthy, unhealthy, half-open, recovering, paused, exhausted, gone or blocked." enum:"${phases}" default:""`
-	Protocol string   `help:"Only servers of this protocol: activitypub or sipher." enum:"activitypub,sipher," default:""`
+	Protocol string   `help:"Only servers of this protocol: activitypub, sipher or webhook." enum:"activitypub,sipher,webhook," default:""`
 	Limit    positive `help:"List at most this many." default:"100"`
 }
 
 // Run lists.
 func (c serversList) Run(ctx context.Context, out io.Writer) error {
-	query := url.Values{}
-	if c.Phase != "" {
-		query.Set("phase", c.Phase)
-	}
-	if c.Protocol != "" {
-		query.Set("protocol", c.Protocol)
-	}
-	return list(ctx, c.remote, out, "/v1/servers", query, "servers", int(c.Limit), 1000, showServers)
+	q := client.ServerQuery{Phase: client.Phase(c.Phase), Protocol: c.Protocol, Waiting: true, Limit: int(c.Limit)}
+	return list(ctx, c.remote, out, c.Limit, func(api *client.Client) iter.Seq2[client.Server, error] { return api.Servers(ctx, q) }, func(out io.Writer, all []client.Server) error {
+		return showServers(out, all, time.Now())
+	})
 }
 
-func showServers(out io.Writer, all []client.Server) error {
-	rows := make([][]string, len(all))
-	for i, s := range all {
-		since := s.DownSince
-		if since.IsZero() {
-			since = s.Since
+// showServers lists servers by host, those first that most deliveries wait for: a host, and
+// below it its inboxes.
+func showServers(out io.Writer, all []client.Server, now time.Time) error {
+	var rows [][]string
+	hosts := client.ByHost(all)
+	slices.SortStableFunc(hosts, func(a, b client.Hosted) int { return waitFor(b) - waitFor(a) })
+	for _, h := range hosts {
+		if h.Own == nil {
+			rows = append(rows, []string{h.Host, "", "", "", "", "", "", "", "", "only inboxes of it"})
+		} else {
+			rows = append(rows, serverRow(*h.Own, now))
 		}
-		next := s.NextCheckAt
-		if next.IsZero() {
-			next = s.Until
+		for _, s := range h.Inboxes {
+			rows = append(rows, serverRow(s, now))
 		}
-		rows[i] = []string{s.Name, string(s.Phase), when(since), when(next), count(s.Checks), rate(s.RateLimit), s.Reason, s.Why}
 	}
-	return table(out, []string{"SERVER", "PHASE", "SINCE", "NEXT STEP", "CHECKS", "RATE", "REASON", "WHY"}, rows)
+	return table(out, []string{"SERVER", "PHASE", "SINCE", "NEXT STEP", "WAITING", "CHECKS", "RATE", "INBOX", "SIGNING KEY", "LAST FAULT"}, rows)
+}
+
+// waitFor is how many deliveries wait for a host and its inboxes.
+func waitFor(h client.Hosted) (n int) {
+	all := h.Inboxes
+	if h.Own != nil {
+		all = append([]client.Server{*h.Own}, all...)
+	}
+	for _, s := range all {
+		if s.Waiting != nil {
+			n += s.Waiting.Count
+		}
+	}
+	return n
+}
+
+func serverRow(s client.Server, now time.Time) []string {
+	name, inbox, since, next, fault, waiting := s.Name, "", s.DownSince, s.NextCheckAt, s.Why, ""
+	if s.Host != "" {
+		name, inbox = "  an inbox of it", s.Name
+	}
+	if since.IsZero() {
+		since = s.Since
+	}
+	if next.IsZero() {
+		next = s.Until
+	}
+	if s.Reason != "" {
+		fault = strings.TrimSuffix(s.Reason+": "+fault, ": ")
+	}
+	if s.Phase == client.PhaseHealthy && s.Failures > 0 {
+		fault = fmt.Sprintf("%d in a row, %s", s.Failures, fault)
+	}
+	if w := s.Waiting; w != nil {
+		waiting = count(w.Count)
+		if w.AtLeast {
+			waiting += "+"
+		}
+	}
+	return []string{name, string(s.Phase), near(since, now), near(next, now), waiting, count(s.Checks), rate(s.RateLimit), inbox, s.KeyID, fault}
 }
 
 func rate(r *client.RateLimit) string {
@@ -94,8 +133,8 @@ func showServer(out io.Writer, s client.Server) error {
 
 func serverFacts(s client.Server) []string {
 	pairs := []string{
-		"server", s.Name, "protocol", string(s.Protocol), "phase", string(s.Phase), "since", when(s.Since), "until", when(s.Until),
-		"reason", s.Reason, "why", s.Why, "down since", when(s.DownSince), "failures in a row", count(s.Failures),
+		"server", s.Name, "signing key of this inbox", s.KeyID, "protocol", string(s.Protocol), "phase", string(s.Phase), "since", when(s.Since), "until", when(s.Until),
+		"last fault", s.Reason, "why", s.Why, "down since", when(s.DownSince), "failures in a row", count(s.Failures),
 		"failed checks", count(s.Checks), "rate limit", rate(s.RateLimit), "last seen", when(s.LastSeen),
 	}
 	if s.Keys != nil {
@@ -127,7 +166,10 @@ type serversBlock struct {
 
 // Run blocks.
 func (c serversBlock) Run(ctx context.Context, out io.Writer) error {
-	return c.of(c.named).act(ctx, out, http.MethodPost, "/block", contract.Block{Reason: c.Reason})
+	n := c.of(c.named)
+	return n.act(ctx, out, func(api *client.Client) (client.Server, error) {
+		return api.BlockServer(ctx, n.Server, client.Block{Reason: c.Reason})
+	})
 }
 
 type serversUnblock struct {
@@ -137,7 +179,8 @@ type serversUnblock struct {
 
 // Run unblocks.
 func (c serversUnblock) Run(ctx context.Context, out io.Writer) error {
-	return c.of(c.named).act(ctx, out, http.MethodPost, "/unblock", nil)
+	n := c.of(c.named)
+	return n.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.UnblockServer(ctx, n.Server) })
 }
 
 type serversPause struct {
@@ -149,21 +192,22 @@ type serversPause struct {
 
 // Run pauses.
 func (c serversPause) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPost, "/pause", contract.Pause{Reason: c.Reason, For: contract.Duration(c.For), Until: time.Time(c.Until)})
+	p := client.Pause{Reason: c.Reason, For: client.Duration(c.For), Until: time.Time(c.Until)}
+	return c.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.PauseServer(ctx, c.Server, p) })
 }
 
 type serversResume struct{ named }
 
 // Run resumes.
 func (c serversResume) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPost, "/resume", nil)
+	return c.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.ResumeServer(ctx, c.Server) })
 }
 
 type serversCheck struct{ named }
 
 // Run asks for a check.
 func (c serversCheck) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPost, "/check", nil)
+	return c.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.CheckServer(ctx, c.Server) })
 }
 
 type serversLimit struct {
@@ -174,11 +218,11 @@ type serversLimit struct {
 
 // Run sets the limit.
 func (c serversLimit) Run(ctx context.Context, out io.Writer) error {
-	var body contract.HostSettings
+	var limit *client.RateSetting
 	if c.PerMinute > 0 {
-		body.RateLimit = &contract.RateSetting{PerMinute: int(c.PerMinute), Burst: int(c.Burst)}
+		limit = &client.RateSetting{PerMinute: int(c.PerMinute), Burst: int(c.Burst)}
 	}
-	return c.act(ctx, out, http.MethodPut, "", body)
+	return c.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.LimitServer(ctx, c.Server, limit) })
 }
 
 type serversPin struct {
@@ -189,5 +233,6 @@ type serversPin struct {
 
 // Run pins.
 func (c serversPin) Run(ctx context.Context, out io.Writer) error {
-	return c.act(ctx, out, http.MethodPut, "", contract.SipherKeys{Signing: c.PublicKey, Encryption: c.EncryptionKey})
+	k := client.SipherKeys{Signing: c.PublicKey, Encryption: c.EncryptionKey}
+	return c.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.PinServer(ctx, c.Server, k) })
 }

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/servers/circuit"
+	"fedpost/client"
 )
 
 type serversShow struct{ named }
@@ -20,20 +18,14 @@ func (c serversShow) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	path := client.ServerPath(c.Server)
-	var raw json.RawMessage
-	if err := api.Do(ctx, http.MethodGet, path, nil, &raw); err != nil {
+	s, err := api.Server(ctx, c.Server)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return printJSON(out, raw)
+		return printJSON(out, s)
 	}
-	var s client.Server
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return fmt.Errorf("GET %s: answer: %w", path, err)
-	}
-	var w client.Waiting
-	err = api.Do(ctx, http.MethodGet, path+"/waiting?limit=1", nil, &w)
+	w, err := api.Waiting(ctx, c.Server, "")
 	if refused := (*client.Problem)(nil); errors.As(err, &refused) && refused.Status == http.StatusConflict {
 		return facts(out, append(serverFacts(s), "next", next(s))...) // nothing can wait for a server of this kind
 	}
@@ -58,7 +50,7 @@ func amount(n int, atLeast bool) string {
 // the schedule's next run, within a minute.
 func next(s client.Server) string {
 	at := when(s.NextCheckAt)
-	if s.Phase == circuit.Paused || s.Phase == circuit.Gone {
+	if s.Phase == client.PhasePaused || s.Phase == client.PhaseGone {
 		at = when(s.Until) // it is looked at before, for what is given up meanwhile
 	}
 	by := func(then, never string) string {
@@ -68,17 +60,17 @@ func next(s client.Server) string {
 		return fmt.Sprintf(then, at)
 	}
 	switch s.Phase {
-	case circuit.Unhealthy, circuit.Exhausted:
+	case client.PhaseUnhealthy, client.PhaseExhausted:
 		return by("a probe at %s, then one delivery on trial", "a probe, once a delivery waits")
-	case circuit.HalfOpen:
+	case client.PhaseHalfOpen:
 		return by("one delivery on trial; another at %s", "one delivery on trial")
-	case circuit.Recovering:
+	case client.PhaseRecovering:
 		return by("what waits is sent, more each minute, from %s", "what waits is sent, more each minute")
-	case circuit.Paused:
+	case client.PhasePaused:
 		return by("the pause ends at %s, then what waits is sent", "nothing: the pause lasts until \"servers resume\"")
-	case circuit.Gone:
+	case client.PhaseGone:
 		return by("deliveries are tried again from %s", "nothing: deliveries fail until \"servers resume\"")
-	case circuit.Blocked:
+	case client.PhaseBlocked:
 		return "nothing: deliveries fail until \"servers unblock\""
 	}
 	if s.Parked {

@@ -3,23 +3,23 @@ package main
 import (
 	"crypto"
 	"crypto/rsa"
+	"fmt"
 	"log/slog"
 
 	"fedpost/internal/app/config"
 	"fedpost/internal/keys/openssl"
 )
 
-// faster returns what makes RSA keys sign by OpenSSL, nil if they sign by Go.
-func faster(s config.Signing, log *slog.Logger) func(crypto.Signer) crypto.Signer {
+// faster returns what makes RSA keys sign by OpenSSL, nil if they sign by Go, and says by which
+// for people.
+func faster(s config.Signing, log *slog.Logger) (sign func(crypto.Signer) crypto.Signer, by string) {
 	if s.Library != "auto" {
-		return nil
+		return nil, "Go, as SIGNING_LIBRARY says"
 	}
 	library, err := openssl.Open()
 	if err != nil {
-		log.Info("RSA is signed by Go", "because", err)
-		return nil
+		return nil, fmt.Sprintf("Go (%v)", err)
 	}
-	log.Info("RSA is signed by OpenSSL", "version", library.Version())
 	return func(k crypto.Signer) crypto.Signer {
 		plain, ok := k.(*rsa.PrivateKey)
 		if !ok {
@@ -31,5 +31,5 @@ func faster(s config.Signing, log *slog.Logger) func(crypto.Signer) crypto.Signe
 			return k
 		}
 		return fast
-	}
+	}, "OpenSSL " + library.Version()
 }

@@ -14,20 +14,24 @@ import (
 )
 
 func TestSigningByGoIsASetting(t *testing.T) {
-	if faster(config.Signing{Library: "go"}, slog.New(slog.DiscardHandler)) != nil {
-		t.Error("keys are not left to Go")
+	sign, by := faster(config.Signing{Library: "go"}, slog.New(slog.DiscardHandler))
+	if sign != nil || by != "Go, as SIGNING_LIBRARY says" {
+		t.Errorf("keys are not left to Go, but to %s", by)
 	}
 }
 
-// TestSigningByOpenSSL has a signer of OpenSSL's only in a build with the tag openssl, on a
-// machine with OpenSSL 3.
+// TestSigningByOpenSSL has a signer of OpenSSL's only on a machine with OpenSSL 3.
 func TestSigningByOpenSSL(t *testing.T) {
-	f := faster(config.Signing{Library: "auto"}, slog.New(slog.DiscardHandler))
-	if _, err := openssl.Open(); err != nil {
-		if f != nil {
-			t.Errorf("%v, but keys are not left to Go", err)
+	f, by := faster(config.Signing{Library: "auto"}, slog.New(slog.DiscardHandler))
+	library, err := openssl.Open()
+	if err != nil {
+		if want := "Go (" + err.Error() + ")"; f != nil || by != want {
+			t.Errorf("keys are left to %s, want %s", by, want)
 		}
 		return
+	}
+	if want := "OpenSSL " + library.Version(); by != want {
+		t.Errorf("signs by %s, want %s", by, want)
 	}
 	_, other, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/engine/queue"
+	"fedpost/client"
 )
 
 // statsCommand shows the state of queues, deliveries and servers.
@@ -23,20 +21,33 @@ type statsCommand struct {
 
 // Run shows.
 func (c statsCommand) Run(ctx context.Context, out io.Writer) error {
-	return call(ctx, c.remote, out, http.MethodGet, fmt.Sprintf("/v1/stats?days=%d", c.Days), nil, showStats)
+	return call(ctx, c.remote, out, func(api *client.Client) (client.Stats, error) {
+		return api.Stats(ctx, client.StatsQuery{Days: int(c.Days)})
+	}, func(out io.Writer, s client.Stats) error { return showStats(out, s, int(c.Days)) })
 }
+
+// indent is where the lines of numbers begin.
+const indent = "            "
 
 // order is the order in which queues are shown.
 var order = []string{"high", "normal", "low", "ordered", "dead", "dead-ordered"}
 
-func showStats(out io.Writer, s client.Stats) error {
+func showStats(out io.Writer, s client.Stats, days int) error {
 	if err := table(out, []string{"QUEUE", "VISIBLE", "IN FLIGHT", "DELAYED", "OLDEST"}, queueRows(s)); err != nil {
 		return err
 	}
 	terminal, _ := out.(screen)
-	lines := append([]string{"recipients  " + counts(s.Counts)}, summary(s)...)
+	period := "today, UTC"
+	if days > 1 {
+		period = fmt.Sprintf("%d days", days)
+	}
+	counted := map[string]int{}
+	for name, n := range s.Counts {
+		counted[client.CountName(name)] += n
+	}
+	lines := append([]string{padded(period, len(indent)) + counts(counted)}, summary(s)...)
 	for i, line := range lines {
-		lines[i] = wrapped(line, terminal.width, len("recipients  "))
+		lines[i] = wrapped(line, terminal.width, len(indent))
 	}
 	if _, err := fmt.Fprintf(out, "\n%s\n", strings.Join(lines, "\n")); err != nil {
 		return err
@@ -49,20 +60,23 @@ func showStats(out io.Writer, s client.Stats) error {
 	}
 	down := make([][]string, len(s.Unhealthy))
 	for i, u := range s.Unhealthy {
-		down[i] = []string{u.Server, string(u.Phase), when(u.DownSince), u.Reason, u.Why}
+		down[i] = []string{u.Server, string(u.Phase), when(u.DownSince), count(u.Inboxes), u.KeyID, u.Reason, u.Why}
 	}
-	return table(out, []string{"SERVER", "PHASE", "DOWN SINCE", "REASON", "WHY"}, down)
+	return table(out, []string{"SERVER", "PHASE", "DOWN SINCE", "INBOXES", "SIGNING KEY", "REASON", "WHY"}, down)
 }
 
 func queueRows(s client.Stats) [][]string {
 	var rows [][]string
 	for _, name := range order {
-		q := s.Queues[queue.Name(name)]
+		q := s.Queues[name]
 		age := ""
 		if q.Oldest != nil {
 			age = (time.Duration(*q.Oldest) * time.Second).String()
 		}
 		rows = append(rows, []string{name, fmt.Sprint(q.Visible), fmt.Sprint(q.InFlight), fmt.Sprint(q.Delayed), age})
+	}
+	if o := s.Outbox; o != nil {
+		rows = append(rows, []string{"outbox", fmt.Sprint(o.Waiting), "", "", (time.Duration(o.Oldest) * time.Second).String()})
 	}
 	return rows
 }

@@ -1,16 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strings"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 // handed are the flags and the argument of commands about one activity.
@@ -19,7 +17,7 @@ type handed struct {
 	ID string `arg:"" help:"The activity's id, as send prints it."`
 }
 
-func (a handed) path() string { return "/v1/activities/" + url.PathEscape(strings.TrimSpace(a.ID)) }
+func (a handed) id() string { return strings.TrimSpace(a.ID) }
 
 // status shows what has become of an activity.
 type status struct {
@@ -27,6 +25,7 @@ type status struct {
 	Limit positive `help:"List at most this many recipients." default:"50"`
 	State string   `help:"List only recipients in this state, such as failed." enum:"${states}" default:""`
 	Host  string   `help:"List only recipients on this host."`
+	Body  bool     `help:"Print the activity, and nothing else, if fedpost keeps it: from when a recipient has refused it."`
 	Wait  bool     `help:"Wait until every recipient has come to its end. Exit status: 0 if none missed the activity, 3 if some did, 1 for everything else."`
 }
 
@@ -47,75 +46,61 @@ func (c status) Run(ctx context.Context, out io.Writer) error {
 }
 
 func (c status) show(ctx context.Context, api *client.Client, out io.Writer) error {
-	var whole map[string]json.RawMessage
-	if err := api.Do(ctx, http.MethodGet, c.path()+"?limit=1", nil, &whole); err != nil {
-		return err
-	}
-	recipients, err := api.List(ctx, c.path(), c.filter(), "recipients", int(c.Limit), 1000)
+	s, err := api.Progress(ctx, c.id())
 	if err != nil {
 		return err
 	}
-	delete(whole, "nextCursor")
-	if whole["recipients"], err = json.Marshal(recipients); err != nil {
-		return fmt.Errorf("join pages of recipients: %w", err)
+	about, err := collect(api.Activities(ctx, client.ActivityQuery{ID: c.id(), Body: c.Body}))
+	if err != nil {
+		return err
+	}
+	if c.Body {
+		return showBody(out, about)
+	}
+	q := client.RecipientQuery{State: c.State, Host: c.Host, Limit: int(c.Limit)}
+	if s.Recipients, err = collect(api.Recipients(ctx, c.id(), q)); err != nil {
+		return err
 	}
 	if c.JSON {
-		return printJSON(out, whole)
+		return printJSON(out, s)
 	}
-	text, err := json.Marshal(whole)
-	if err != nil {
-		return fmt.Errorf("join pages of recipients: %w", err)
-	}
-	var s client.Status
-	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("GET %s: answer: %w", c.path(), err)
-	}
-	if err := showStatus(out, s); err != nil {
+	if err := showStatus(out, s, about); err != nil {
 		return err
 	}
-	if len(recipients) == int(c.Limit) {
-		_, err = fmt.Fprintf(out, "The first %d; there may be more: --limit.\n", int(c.Limit))
-	}
-	return err
+	return showCut(out, len(s.Recipients), c.Limit)
 }
 
-// filter is the query for the recipients to list.
-func (c status) filter() url.Values {
-	q := url.Values{}
-	if c.State != "" {
-		q.Set("state", c.State)
-	}
-	if c.Host != "" {
-		q.Set("host", c.Host)
-	}
-	return q
-}
-
-func showStatus(out io.Writer, s client.Status) error {
+// showStatus shows an activity and what is known about it: nothing if it is on no list, such
+// as a job of Sipher.
+func showStatus(out io.Writer, s client.Status, about []client.FoundActivity) error {
 	if err := showCounts(out, s); err != nil {
 		return err
 	}
+	for _, a := range about {
+		size := ""
+		if a.Bytes > 0 {
+			size = fmt.Sprintf("%d bytes", a.Bytes)
+		}
+		if err := facts(out, "type", a.Type, "actor", a.Actor, "activity", a.ActivityID, "object", a.Object, "handed over", when(a.CreatedAt), "size", size); err != nil {
+			return err
+		}
+	}
 	rows := make([][]string, len(s.Recipients))
 	for i, r := range s.Recipients {
-		rows[i] = []string{r.State, count(r.Attempts), count(r.LastStatus), when(r.NextAttemptAt), r.Inbox, r.WaitsFor, r.LastError}
+		rows[i] = []string{r.State, count(r.Attempts), count(r.LastStatus), when(r.NextAttemptAt), r.Inbox, r.WaitsFor, cmp.Or(r.Reason, r.LastError)}
 	}
-	return table(out, []string{"STATE", "ATTEMPTS", "STATUS", "NEXT", "INBOX", "WAITS FOR", "ERROR"}, rows)
+	return table(out, []string{"STATE", "ATTEMPTS", "STATUS", "NEXT", "INBOX", "WAITS FOR", "REASON"}, rows)
 }
 
-func showCounts(out io.Writer, s client.Status) error {
-	_, err := fmt.Fprintf(out, "%s: %s (%s)\n", s.ID, s.Status, counts(s.Counts))
+func showBody(out io.Writer, about []client.FoundActivity) error {
+	if len(about) == 0 || about[0].Body == "" {
+		return errors.New("the activity is not kept: it is from when a recipient has refused it")
+	}
+	_, err := fmt.Fprintln(out, strings.TrimSuffix(escaped(about[0].Body), "\n"))
 	return err
 }
 
-// cancel stops an activity.
-type cancel struct{ handed }
-
-// Run stops it and shows how far it got.
-func (c cancel) Run(ctx context.Context, out io.Writer) error {
-	return call(ctx, c.remote, out, http.MethodPost, c.path()+"/cancel", nil, showCancelled)
-}
-
-func showCancelled(out io.Writer, s client.Cancelled) error {
+func showCounts(out io.Writer, s client.Status) error {
 	_, err := fmt.Fprintf(out, "%s: %s (%s)\n", s.ID, s.Status, counts(s.Counts))
 	return err
 }

@@ -20,6 +20,12 @@ func table(out io.Writer, header []string, rows [][]string) error {
 	if s.width > 0 {
 		grid.fit(s.width)
 	}
+	label := 0
+	for i, name := range header {
+		if grid.below[i] {
+			label = max(label, columns(name))
+		}
+	}
 	var b strings.Builder
 	grid.line(&b, header, func(_, cell string) string { return s.styled(bold, cell) })
 	for _, row := range rows {
@@ -31,7 +37,7 @@ func table(out io.Writer, header []string, rows [][]string) error {
 		})
 		for i, cell := range row {
 			if grid.below[i] && cell != "" {
-				fmt.Fprintf(&b, "%s%s%s%s\n", gap, s.styled(dim, strings.ToLower(header[i])), gap, s.styled("", plain(cell)))
+				fmt.Fprintf(&b, "%s%s%s%s\n", gap, s.styled(dim, padded(strings.ToLower(header[i]), label)), gap, s.styled("", plain(cell)))
 			}
 		}
 	}
@@ -153,6 +159,17 @@ func when(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// near is a time of the day if it is near, else the day: a list of servers has two of them.
+func near(t, now time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case t.Sub(now).Abs() < 20*time.Hour:
+		return t.UTC().Format("15:04:05Z")
+	}
+	return t.UTC().Format(time.DateOnly)
 }
 
 // count is a number, empty for 0.

@@ -114,7 +114,7 @@ func TestWhatIsNoTerminalGetsNoColours(t *testing.T) {
 	}
 	defer f.Close()
 	if s := screenOn(f); s.colour || s.width != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("a file is a screen %+v, want no colour and no width", s)
 	}
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -129,7 +129,7 @@ func TestWhatIsNoTerminalGetsNoColours(t *testing.T) {
 			t.Setenv("TERM", "xterm-256color")
 			t.Setenv(c.name, c.value)
 			if s := screenOn(terminal); s.colour != c.colour {
-				t.Errorf("%+v", s)
+				t.Errorf("with %s=%q a terminal is a screen %+v, want colour: %t", c.name, c.value, s, c.colour)
 			}
 		})
 	}

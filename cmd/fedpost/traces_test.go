@@ -15,9 +15,10 @@ import (
 
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/app/local"
 	"fedpost/internal/testkit/collector"
+	"fedpost/internal/testkit/e2e"
 )
 
 const (
@@ -109,7 +110,7 @@ func TestATraceFollowsAnActivityToItsEnd(tt *testing.T) {
 		tt.Fatal(err)
 	}
 	stop := sync.OnceValue(func() error { return f.stop(nil, 20*time.Second) })
-	defer stop()
+	defer func() { _ = stop() }()
 	t := terminal{tt, f.server.URL}
 
 	var mended atomic.Bool
@@ -138,9 +139,10 @@ func TestATraceFollowsAnActivityToItsEnd(tt *testing.T) {
 	id := t.submit(fmt.Sprintf(`{"activity":%s,"keyId":%q,"recipients":["%s"]}`, note, keyID, strings.Join(inboxes, `","`)),
 		http.Header{"Traceparent": {callersParent}, "Tracestate": {"vendor=1"}})
 	t.until("58 delivered, 1 failed", "status", id)
-	for all.count("/parked") < 3 { // the third failure parks
-		t.run([]string{"status", id})
-	}
+	e2e.Await(t, 30*time.Second, "the third failure, which parks", func() (bool, string) {
+		n := all.count("/parked")
+		return n >= 3, fmt.Sprint(n)
+	})
 	t.run([]string{"retry", id}, "1 retried")
 	mended.Store(true)
 	t.until(id+": done (60 delivered)", "status", id)
@@ -299,7 +301,7 @@ func TestADeadLetterThatIsSentAnewLinksToItsCall(tt *testing.T) {
 		tt.Fatal(err)
 	}
 	stop := sync.OnceValue(func() error { return f.stop(nil, 20*time.Second) })
-	defer stop()
+	defer func() { _ = stop() }()
 	t := terminal{tt, f.server.URL}
 	all := &strangers{posts: map[string]int{}}
 	inbox := all.serve(t, func(_ string, n int) int {

@@ -12,6 +12,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"fedpost/internal/app/config"
 	"fedpost/internal/app/local"
 )
 
@@ -22,7 +23,8 @@ type up struct {
 	Listen       string `help:"Address to listen on, or unix:PATH for a Unix socket. Anything else than loopback and sockets needs FEDPOST_API_TOKEN." default:"127.0.0.1:8080" env:"FEDPOST_LISTEN"`
 	TLSCert      string `name:"tls-cert" help:"Serve HTTPS with the certificate chain in this file, PEM. It is read again when it changes." placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_CERT"`
 	TLSKey       string `name:"tls-key" help:"The private key of --tls-cert, PEM." placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_KEY"`
-	Data         string `help:"Directory of the database and of sealing.key, which seals signing keys. Back up both." default:"./data" type:"path"`
+	Data         string `help:"Directory of the database, unless it is PostgreSQL, and of sealing.key, which seals signing keys. Back up both." default:"./data" type:"path"`
+	Database     string `help:"PostgreSQL database to run on in place of a file, as the setting DATABASE_URL; other users of this machine see a password given here." placeholder:"URL"`
 	AllowPrivate bool   `help:"Allow plain http and private addresses, for trials."`
 	CPUProfile   string `name:"cpu-profile" help:"Write a processor profile to this file at the end, for go tool pprof." type:"path" placeholder:"FILE"`
 }
@@ -37,6 +39,12 @@ func (u *up) Run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (u *up) serve(ctx context.Context, log *slog.Logger) error {
+	if u.Database != "" {
+		// All settings are read from the environment, where the URL may be, too.
+		if err := os.Setenv(config.DatabaseURL, u.Database); err != nil {
+			return fmt.Errorf("--database: %w", err)
+		}
+	}
 	limitMemory(memlimit.FromCgroup, log)
 	at := local.Place{Listen: u.Listen, Cert: u.TLSCert, Key: u.TLSKey}
 	f, err := start(ctx, u.Data, at, u.AllowPrivate, nil, log)
@@ -45,6 +53,7 @@ func (u *up) serve(ctx context.Context, log *slog.Logger) error {
 	}
 	fmt.Println("fedpost listening on", f.server.URL)
 	fmt.Println("engine:", f.engine)
+	fmt.Println("RSA signatures:", f.signer)
 	notify(daemon.SdNotifyReady, log)
 	err = f.server.Wait(ctx)
 	notify(daemon.SdNotifyStopping, log)

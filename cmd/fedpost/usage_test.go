@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
+	"log"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -13,24 +17,38 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// shell runs a command line as main does, and returns what it prints and its exit status.
-func shell(t *testing.T, args ...string) (out, errs string, status int) {
+// shell runs command lines as main does. It has one parser for all of them: making one takes
+// as long as reading ten lines.
+type shell struct {
+	parser         *kong.Kong
+	stdout, stderr bytes.Buffer
+}
+
+func newShell(t *testing.T) *shell {
 	t.Helper()
-	var c commands
-	var stdout, stderr bytes.Buffer
-	p, err := parser(&c, screen{w: &stdout}, kong.Writers(&stdout, &stderr), kong.Exit(func(code int) { panic(ended(code)) }))
+	s := &shell{}
+	var err error
+	s.parser, err = parser(&commands{}, screen{w: &s.stdout}, kong.Writers(&s.stdout, &s.stderr), kong.Exit(func(code int) { panic(ended(code)) }))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// run runs a command line, and returns what it prints and its exit status.
+func (s *shell) run(t *testing.T, args ...string) (out, errs string, status int) {
+	t.Helper()
+	s.stdout.Reset()
+	s.stderr.Reset()
 	defer func() {
-		out, errs = stdout.String(), stderr.String()
+		out, errs = s.stdout.String(), s.stderr.String()
 		if code, ok := recover().(ended); ok {
 			status = int(code)
 		}
 	}()
-	k := parse(p, args)
+	k := parse(s.parser, args)
 	k.BindTo(t.Context(), (*context.Context)(nil))
-	status = run(k, slog.New(slog.DiscardHandler), &stderr)
+	status = run(k, slog.New(slog.DiscardHandler), &s.stderr)
 	return "", "", status
 }
 
@@ -123,7 +141,7 @@ func TestEveryMistakeOfUsageEndsWith2(t *testing.T) {
 	}
 	for _, more := range []string{
 		"--log-level LOUD stats", "help nonsense", "dashboard --json", "dashboard --listen 0.0.0.0:8081", "dashboard --listen 8081",
-		"watch --every 10ms", "watch --looks -1", "watch --looks=-1", "dead retry", "dead drop", "dead list --since yesterday",
+		"watch --every 10ms", "watch --looks -1", "watch --looks=-1", "dead retry", "dead drop", "dead list --since yesterday", "activities list --since yesterday", "activities list --state nonsense",
 		"servers limit a.example --burst=-1", "servers limit a.example -- -5", "servers pause a.example --for=-5m", "up --listen 8080",
 		"up --tls-cert nothing.pem", "send --to https://a.example/inbox --delay=-1h", "bench --sick 2", "bench --ids-only", "bench --mix nonsense",
 		"status --state nonsense 1",
@@ -136,8 +154,9 @@ func TestEveryMistakeOfUsageEndsWith2(t *testing.T) {
 	if len(lines) < 200 {
 		t.Errorf("only %d command lines are tried", len(lines))
 	}
+	sh := newShell(t)
 	for _, args := range lines {
-		out, errs, status := shell(t, args...)
+		out, errs, status := sh.run(t, args...)
 		if status != usageExit || out != "" || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, "fedpost: ") || !strings.HasSuffix(errs, " --help)\n") {
 			t.Errorf("%q ends with %d, prints %q and %q", args, status, out, errs)
 		}
@@ -152,11 +171,11 @@ func TestEveryHelpFitsATerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := 0
+	sh, pages := newShell(t), 0
 	var look func(*kong.Node)
 	look = func(at *kong.Node) {
 		args := append(strings.Fields(at.FullPath())[1:], "--help")
-		out, errs, status := shell(t, args...)
+		out, errs, status := sh.run(t, args...)
 		if usage, _, _ := strings.Cut(out, "\n"); status != 0 || errs != "" || !strings.HasPrefix(usage, "Usage: "+at.FullPath()) {
 			t.Errorf("%q ends with %d, prints %q and %q", args, status, out, errs)
 		}
@@ -180,8 +199,9 @@ func TestEveryHelpFitsATerminal(t *testing.T) {
 func TestWhatIsNoMistakeOfUsageEndsWith1(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("FEDPOST_URL", "http://127.0.0.1:1")
+	sh := newShell(t)
 	for _, args := range []string{"stats", "status 1", "check --data nowhere", "backup new.tar --data nowhere", "send nothing.json --to https://a.example/inbox"} {
-		out, errs, status := shell(t, strings.Fields(args)...)
+		out, errs, status := sh.run(t, strings.Fields(args)...)
 		if status != 1 || out != "" || errs == "" || strings.Contains(errs, "--help)") {
 			t.Errorf("%q ends with %d, prints %q and %q", args, status, out, errs)
 		}
@@ -203,16 +223,26 @@ func TestAnErrorSaysWhatToDo(t *testing.T) {
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
+	refuses := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) })
+	plain, secure := httptest.NewServer(refuses), httptest.NewUnstartedServer(refuses)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that fails
+	secure.StartTLS()
+	defer plain.Close()
+	defer secure.Close()
+	sh := newShell(t)
 	for _, c := range []struct {
 		says string
 		args []string
 	}{
+		{"; FEDPOST_API_TOKEN has the token to send\n", []string{"stats", "--url", plain.URL}},
+		{"; begin the address with http://\n", []string{"stats", "--url", "https" + strings.TrimPrefix(plain.URL, "http")}},
+		{"; SSL_CERT_FILE names a file with certificates to trust\n", []string{"stats", "--url", secure.URL}},
 		{"; fedpost up starts one, and --url or FEDPOST_URL says where it is\n", []string{"stats", "--url", "http://" + closed}},
 		{"something listens there already: stop it, or choose another address with --listen", []string{"up", "--listen", address, "--data", t.TempDir()}},
 		{"something listens there already: stop it, or choose another address with --listen", []string{"dashboard", "--listen", address}},
 		{`"tomorrow" is no time: write it like 2026-11-21T08:00:00Z`, []string{"servers", "pause", "a.example", "--until", "tomorrow"}},
 	} {
-		if out, errs, status := shell(t, c.args...); status == 0 || out != "" || !strings.Contains(errs, c.says) {
+		if out, errs, status := sh.run(t, c.args...); status == 0 || out != "" || !strings.Contains(errs, c.says) {
 			t.Errorf("%q: %d, prints %q, says %q", c.args, status, out, errs)
 		}
 	}

@@ -22,6 +22,10 @@ type versionCommand struct{}
 
 // Run prints the version on one line.
 func (versionCommand) Run(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "fedpost %s (%s), %s, %s/%s\n", release(), strings.Trim(version(), "()"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintln(out, versionLine())
 	return err
+}
+
+func versionLine() string {
+	return fmt.Sprintf("fedpost %s (%s), %s, %s/%s", release(), strings.Trim(version(), "()"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -10,6 +10,7 @@ import (
 // TestStatusWaitsForTheEnd: a script learns from the exit status whether everybody has got
 // the activity.
 func TestStatusWaitsForTheEnd(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	answer := make(chan bool)
 	inbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,6 +52,6 @@ func TestStatusWaitsForTheEnd(tt *testing.T) {
 func TestTheVersionIsOneLine(tt *testing.T) {
 	var out strings.Builder
 	if err := (versionCommand{}).Run(&out); err != nil || strings.Count(out.String(), "\n") != 1 || !strings.HasPrefix(out.String(), "fedpost "+release()+" (") || release() == "" || strings.Contains(out.String(), "((") {
-		tt.Errorf("%q, %v", out.String(), err)
+		tt.Errorf("version prints %q, error %v; want one line that begins with fedpost %s", out.String(), err, release())
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 	"golang.org/x/term"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
+	"fedpost/internal/api/inside"
 )
 
 // watchCommand shows the state of things again and again.
@@ -79,14 +80,13 @@ type glance struct {
 
 // looker returns a function that looks at a fedpost.
 func looker(api *client.Client) func(context.Context) (glance, error) {
-	lately := client.Lately{Every: waitingEvery, Now: time.Now}
+	lately := inside.Lately{Every: waitingEvery, Now: time.Now}
 	history := true
 	return func(ctx context.Context) (g glance, err error) {
 		if g.stats, err = lately.Stats(ctx, api); err != nil || !history {
 			return g, err
 		}
-		var h client.History
-		err = api.Do(ctx, http.MethodGet, "/v1/stats/history?period=hour", nil, &h)
+		h, err := api.History(ctx, "hour")
 		if refused := (*client.Problem)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
 			history = false // as on AWS, where CloudWatch has it
 			return g, nil

@@ -14,9 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
-	"fedpost/internal/engine/queue"
+	"fedpost/client"
+	"fedpost/internal/testkit/caller"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -28,10 +27,10 @@ func busy() glance {
 	return glance{
 		before: &before,
 		stats: client.Stats{
-			At: noon, Queues: map[queue.Name]contract.QueueDepth{"normal": {Visible: 3, InFlight: 2, Delayed: 1, Oldest: &age}},
+			At: noon, Queues: map[string]client.QueueDepth{"normal": {Visible: 3, InFlight: 2, Delayed: 1, Oldest: &age}},
 			Counts: map[string]int{"accepted": 9, "delivered": 10, "failed": 1}, Servers: map[string]int{"unhealthy": 1, "paused": 2},
-			Waiting:   &contract.WaitingInAll{Count: 10_000, AtLeast: true},
-			Unhealthy: []contract.Trouble{{Server: "a.example", Phase: "unhealthy", DownSince: noon.Add(-time.Hour), Reason: "timeout", Why: "evil\x1b[2J " + strings.Repeat("long ", 40)}},
+			Waiting:   &client.WaitingInAll{Count: 10_000, AtLeast: true},
+			Unhealthy: []client.Trouble{{Server: "a.example", Phase: "unhealthy", DownSince: noon.Add(-time.Hour), Reason: "timeout", Why: "evil\x1b[2J " + strings.Repeat("long ", 40)}},
 		},
 		history: &client.History{Counts: map[string][]int{"delivered": append(make([]int, 58), 1, 800)}},
 	}
@@ -147,7 +146,7 @@ func TestAWatchOutlivesAFedpostThatIsAway(t *testing.T) {
 // TestAWatchEndsWhereItIsRefused, at the first look and later.
 func TestAWatchEndsWhereItIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refused := fmt.Errorf("fedpost answered %w", contract.NewProblem(http.StatusUnauthorized, "no token"))
+		refused := fmt.Errorf("fedpost answered %w", &client.Problem{Status: http.StatusUnauthorized, Title: "no token"})
 		for name, look := range map[string]func(context.Context) (glance, error){"at once": looks(errors.New("no token")), "later": looks(1, refused)} {
 			var b bytes.Buffer
 			v := &view{screen: screen{w: &b}, size: func() (int, int, error) { return 80, 24, nil }}
@@ -194,6 +193,7 @@ func TestAViewFollowsTheSizeOfItsTerminal(t *testing.T) {
 
 // TestAPipeGetsALineALook, as text or as the API's reports.
 func TestAPipeGetsALineALook(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
 	t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/1", "--delay", "2d"})
@@ -213,16 +213,16 @@ func TestAPipeGetsALineALook(tt *testing.T) {
 // TestAWatchDoesWithoutAHistory, which AWS does not have, and asks for it no more.
 func TestAWatchDoesWithoutAHistory(tt *testing.T) {
 	asked := 0
-	look := looker(&client.Client{Base: "http://127.0.0.1:1", HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (int, string) {
+	look := looker(caller.Of(tt, "http://127.0.0.1:1", caller.Through(roundTrip(func(r *http.Request) (int, string) {
 		if r.URL.Path == "/v1/stats/history" {
 			asked++
 			return http.StatusNotFound, `{"status":404,"title":"Not Found"}`
 		}
 		return http.StatusOK, `{"at":"2026-11-22T12:00:00Z","counts":{"accepted":3}}`
-	})}})
+	}))))
 	for range 2 {
 		if g, err := look(tt.Context()); err != nil || g.history != nil || g.stats.Counts["accepted"] != 3 {
-			tt.Errorf("%+v, %v", g, err)
+			tt.Errorf("a look sees %+v, error %v; want 3 accepted and no history", g, err)
 		}
 	}
 	if asked != 1 {

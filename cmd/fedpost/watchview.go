@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/client"
 	"fedpost/internal/ledger/stats"
 )
 
@@ -105,9 +105,15 @@ func (v *view) text(width int) string {
 		if u.Reason != "" {
 			why = u.Reason + ": " + why
 		}
-		line := []rune(cut(fmt.Sprintf("%-10s  %s  since %s  %s", u.Phase, u.Server, when(u.DownSince), why), width))
-		n := min(len(line), len(string(u.Phase)))
-		b.WriteString(s.styled(styleOf(string(u.Phase)), string(line[:n])) + s.styled("", string(line[n:])) + "\n")
+		text := plain(fmt.Sprintf("%-10s  %s  since %s  %s", u.Phase, u.Server, when(u.DownSince), why))
+		for i, one := range strings.Split(wrapped(text, width, 12), "\n") {
+			line := []rune(cut(one, width))
+			n := 0
+			if i == 0 {
+				n = min(len(line), len(string(u.Phase)))
+			}
+			b.WriteString(s.styled(styleOf(string(u.Phase)), string(line[:n])) + s.styled("", string(line[n:])) + "\n")
+		}
 	}
 	return b.String()
 }
@@ -139,11 +145,11 @@ func (v *view) queues(b *strings.Builder, s screen) {
 func summary(s client.Stats) []string {
 	var all []string
 	if w := s.Waiting; w != nil {
-		all = append(all, "waiting     "+amount(w.Count, w.AtLeast)+" for servers")
+		all = append(all, padded("waiting", len(indent))+amount(w.Count, w.AtLeast)+" for servers")
 	}
-	all = append(all, "servers     "+cmp.Or(counts(s.Servers), "all healthy"))
+	all = append(all, padded("servers", len(indent))+cmp.Or(counts(s.Servers), "all healthy"))
 	if len(s.Webhooks) > 0 {
-		all = append(all, "webhooks    "+counts(s.Webhooks))
+		all = append(all, padded("webhooks", len(indent))+counts(s.Webhooks))
 	}
 	return all
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strings"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 type webhooksCommand struct {
@@ -18,13 +16,15 @@ type webhooksCommand struct {
 	Test   webhooksTest   `cmd:"" help:"Send a test event."`
 }
 
-func webhookPath(id string) string { return "/v1/webhooks/" + url.PathEscape(id) }
-
 type webhooksList struct{ remote }
 
 // Run lists.
 func (c webhooksList) Run(ctx context.Context, out io.Writer) error {
-	return call(ctx, c.remote, out, http.MethodGet, "/v1/webhooks", nil, func(out io.Writer, l client.Webhooks) error {
+	all := func(api *client.Client) (client.Webhooks, error) {
+		w, err := api.Webhooks(ctx)
+		return client.Webhooks{Webhooks: w}, err
+	}
+	return call(ctx, c.remote, out, all, func(out io.Writer, l client.Webhooks) error {
 		if len(l.Webhooks) == 0 {
 			_, err := fmt.Fprintln(out, "none")
 			return err
@@ -57,7 +57,8 @@ type webhooksPut struct {
 // Run sets.
 func (c webhooksPut) Run(ctx context.Context, out io.Writer) error {
 	s := client.WebhookSettings{URL: c.To, Types: c.Type, Batch: c.Batch, Secret: c.Secret, RotateSecret: c.Rotate}
-	return call(ctx, c.remote, out, http.MethodPut, webhookPath(c.ID), s, func(out io.Writer, w client.Webhook) error {
+	put := func(api *client.Client) (client.Webhook, error) { return api.PutWebhook(ctx, c.ID, s) }
+	return call(ctx, c.remote, out, put, func(out io.Writer, w client.Webhook) error {
 		if _, err := fmt.Fprintf(out, "%s %s\n", w.ID, w.State); err != nil || w.Secret == "" {
 			return err
 		}
@@ -77,7 +78,7 @@ func (c webhooksDelete) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := api.Do(ctx, http.MethodDelete, webhookPath(c.ID), nil, nil); err != nil {
+	if err := api.DeleteWebhook(ctx, c.ID); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -94,8 +95,12 @@ type webhooksTest struct {
 
 // Run sends a test event.
 func (c webhooksTest) Run(ctx context.Context, out io.Writer) error {
-	return call(ctx, c.remote, out, http.MethodPost, webhookPath(c.ID)+"/test", nil, func(out io.Writer, t client.WebhookTest) error {
-		_, err := fmt.Fprintf(out, "%s queued; fedpost status %s tells what became of it\n", t.ID, t.ID)
-		return err
+	test := func(api *client.Client) (client.TestDelivery, error) { return api.TestWebhook(ctx, c.ID) }
+	return call(ctx, c.remote, out, test, func(out io.Writer, t client.TestDelivery) error {
+		if t.State == client.StateQueued {
+			_, err := fmt.Fprintf(out, "no answer yet; fedpost status %s shows what becomes of it\n", t.ID)
+			return err
+		}
+		return facts(out, "state", t.State, "status", count(t.Status), "error", t.Error, "response", t.Response, "activity", t.ID)
 	})
 }

@@ -28,6 +28,7 @@ print("verified")
 // TestWebhooksAreVerifiedByPython runs where FEDPOST_WEBHOOKS_PYTHON names a Python that
 // has the package standardwebhooks, as in CI.
 func TestWebhooksAreVerifiedByPython(tt *testing.T) {
+	tt.Parallel()
 	python := os.Getenv("FEDPOST_WEBHOOKS_PYTHON")
 	if python == "" {
 		tt.Skip("FEDPOST_WEBHOOKS_PYTHON is not set")

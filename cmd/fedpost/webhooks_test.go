@@ -10,7 +10,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 // received is a request to a webhook.
@@ -48,6 +48,7 @@ func (t terminal) verify(r received, secrets ...string) {
 }
 
 func TestWebhooksGetSignedEvents(tt *testing.T) {
+	tt.Parallel()
 	t := onServer(tt)
 	url, single := endpoint(t)
 	url2, batch := endpoint(t)
@@ -62,11 +63,11 @@ func TestWebhooksGetSignedEvents(tt *testing.T) {
 		t.Errorf("secrets are listed: %s", list)
 	}
 
-	t.run([]string{"webhooks", "test", "one"}, " queued; ")
+	t.run([]string{"webhooks", "test", "one"}, "delivered", "200")
 	r := <-single
 	t.verify(r, secret)
 	if !strings.Contains(string(r.body), `"type":"webhook.test"`) {
-		t.Errorf("%s", r.body)
+		t.Errorf("the test event is %s, want type webhook.test", r.body)
 	}
 
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))

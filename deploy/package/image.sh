@@ -29,11 +29,12 @@ trap finish EXIT
 
 mkdir -p "$work/context/out/data" "$work/data"
 cp "$dist/$(dpkg --print-architecture)/fedpost" "$work/context/out/"
+deploy/package/libraries.sh "$work/context/out/fedpost" "$work/context/out/libraries"
 : >"$work/context/out/ca-certificates.crt"
 # Where no container at all runs, nothing is known of the image.
 can() {
 	local empty
-	empty=$(buildah from scratch) && buildah copy -q "$empty" "$work/context/out/fedpost" / >/dev/null &&
+	empty=$(buildah from scratch) && buildah copy -q "$empty" "$dist/$(dpkg --print-architecture)/static/fedpost" / >/dev/null &&
 		buildah run --isolation chroot "$empty" -- /fedpost version >/dev/null && buildah rm "$empty" >/dev/null
 }
 can || exit 3
@@ -64,4 +65,5 @@ for ((i = 0; ; i++)); do
 	{ ((i < 60)) && kill -0 "$up"; } || fail "no health: $(cat "$work/health" "$work/log")"
 	sleep 0.5
 done
+grep -q '^RSA signatures: OpenSSL 3' "$work/log" || fail "the image does not sign by OpenSSL: $(cat "$work/log")"
 echo "the image's program runs as $(grep -o '65532:65532' <<<"$settings" | head -1) and says: $(cat "$work/health")"

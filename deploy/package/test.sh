@@ -25,10 +25,12 @@ finish() {
 ! dpkg -s fedpost >/dev/null 2>&1 || fail "fedpost is installed here; this test would purge it"
 trap finish EXIT
 
-# Static programs for both architectures, and no other.
+# Programs for both architectures, and no other: one that loads OpenSSL, and a static one.
 for a in amd64:3e arm64:b7; do
-	file=$dist/${a%:*}/fedpost
-	[[ $(od -An -tx1 -j18 -N1 "$file" | tr -d ' ') == "${a#*:}" ]] || fail "$file is for another machine"
+	for file in "$dist/${a%:*}/fedpost" "$dist/${a%:*}/static/fedpost"; do
+		[[ $(od -An -tx1 -j18 -N1 "$file" | tr -d ' ') == "${a#*:}" ]] || fail "$file is for another machine"
+	done
+	grep -aq '/ld-linux' "$dist/${a%:*}/fedpost" || fail "$dist/${a%:*}/fedpost does not load libraries by glibc"
 	! grep -aq '/ld-linux' "$file" || fail "$file needs a loader"
 	[[ $(find "$dist" -name "fedpost_*_${a%:*}.deb" | wc -l) == 1 ]] || fail "there is no .deb for ${a%:*}"
 done
@@ -48,6 +50,15 @@ grep -q 'servers block' "$work/page" || fail "the manual page lacks a command"
 for file in bash-completion/completions/fedpost zsh/vendor-completions/_fedpost fish/vendor_completions.d/fedpost.fish; do
 	grep -q __complete "/usr/share/$file" || fail "/usr/share/$file does not complete"
 done
+
+# Each page's links lead somewhere.
+doc=/usr/share/doc/fedpost
+for file in README.md docs/README.md docs/openapi.yaml deploy/grafana/alerts.yaml; do
+	[[ -s $doc/$file ]] || fail "$doc lacks $file"
+done
+while IFS=: read -r page target; do
+	[[ -e $(dirname "$page")/$target ]] || fail "$page points to $target, which the package lacks"
+done < <(grep -roP --include='*.md' '(?:\]\(|srcset="|src=")(?![a-z]+:)\K[^)"#\s]+' "$doc")
 
 unit=/usr/lib/systemd/system/fedpost.service
 # It also looks at units of others that ours is ordered after.
@@ -85,6 +96,7 @@ up=$!
 told READY=1
 export FEDPOST_URL=unix:$work/socket
 [[ $(fedpost health) == ok ]] || fail "it is not healthy"
+grep -q '^RSA signatures: OpenSSL 3' "$work/up" || fail "it does not sign by OpenSSL: $(<"$work/up")"
 ! fedpost stats >/dev/null 2>&1 || fail "the API answers without the token"
 FEDPOST_API_TOKEN=$(</etc/fedpost/api-token) fedpost stats >/dev/null || fail "the API refuses the token of the package"
 kill "$up"

@@ -61,31 +61,15 @@ type Activity struct {
 	// redundancy and logs. Empty if it has none.
 	Type string `json:"type,omitempty"`
 
-	// KeyID names the signing key (ActivityPub): an id in the key store and the
-	// keyId parameter of the signature.
-	KeyID string `json:"keyId,omitempty"`
-
-	// Job and ServerURL are the Sipher job name and the origin of the server
-	// that the target URL belongs to.
-	Job       string `json:"job,omitempty"`
-	ServerURL string `json:"serverUrl,omitempty"`
+	Options
 
 	// Headers are added to each request (ActivityPub).
 	Headers Headers `json:"headers,omitempty"`
-
-	Priority    Priority `json:"priority,omitempty"`
-	OrderingKey string   `json:"orderingKey,omitempty"`
 
 	// Sequence places an ordered activity among those of the same OrderingKey.
 	// It is the ordered queue's sequence number, set when the activity is first
 	// received; strings of equal length that compare as the numbers do.
 	Sequence string `json:"seq,omitempty"`
-
-	Coalesce       Coalesce `json:"coalesce,omitempty"`
-	CoalesceCreate bool     `json:"coalesceCreate,omitempty"`
-
-	// Notify asks for an event when every recipient has come to its end.
-	Notify bool `json:"notify,omitempty"`
 
 	// Trace is the W3C traceparent of the sampled span that put the activity on its queue;
 	// empty if the call was not traced. Spans of all later work link to it.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestB21AHostHasOneName: spellings that reach the same host have one name.
-func TestB21AHostHasOneName(t *testing.T) {
+// TestAHostHasOneName: spellings that reach the same host have one name.
+func TestAHostHasOneName(t *testing.T) {
 	for want, spellings := range map[string][]string{
 		"xn--mnchen-3ya.example":       {"münchen.example", "MÜNCHEN.example.", "ｍünchen.example", "mün\u00adchen.example", "münchen。example", "mu\u0308nchen.example", "XN--MNCHEN-3YA.example"},
 		"xn--fa-hia.example":           {"faß.example"},
@@ -29,7 +29,7 @@ func TestB21AHostHasOneName(t *testing.T) {
 	}
 }
 
-func TestB21WhatCannotBeAHostIsRefusedWithTheReason(t *testing.T) {
+func TestWhatCannotBeAHostIsRefusedWithTheReason(t *testing.T) {
 	for s, why := range map[string]string{
 		"": "no character", ".": "no character", "\u00ad": "no character", "\u200b.": "no character",
 		"a..b": "empty label", "a..": "empty label", ".a": "empty label", "a.。b": "empty label",
@@ -50,7 +50,7 @@ func TestB21WhatCannotBeAHostIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestB21AuthorityLeavesOutTheDefaultPort(t *testing.T) {
+func TestAuthorityLeavesOutTheDefaultPort(t *testing.T) {
 	for raw, want := range map[string]string{
 		"https://a.example:0443/": "a.example", "https://a.example:443/": "a.example", "https://a.example:/": "a.example", "http://a.example:080/": "a.example",
 		"https://a.example:80/": "a.example:80", "https://a.example:08443/": "a.example:8443", "https://[::1]:0443/": "[::1]", "https://[::1]:8443": "[::1]:8443",

@@ -1,8 +1,10 @@
 package activity
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
+	"unicode/utf8"
 )
 
 // Target is one place to deliver to: an inbox, and how many recipients of the
@@ -11,8 +13,11 @@ import (
 // In JSON it is the bare URL when it stands for one recipient, which is what
 // keeps a list of 50 of them small.
 type Target struct {
-	Inbox  string
-	Stands int
+	Inbox string // canonical
+	// Written is the URL as the caller wrote it, empty if that is Inbox: callers find their
+	// own rows by it. Nothing else reads it.
+	Written string
+	Stands  int
 	// Shared says the URL is a server's shared inbox: a 410 from it means that
 	// the whole server is gone, not one actor.
 	Shared bool
@@ -23,6 +28,7 @@ type Target struct {
 
 type targetJSON struct {
 	Inbox   string  `json:"i"`
+	Written string  `json:"w,omitempty"`
 	Stands  int     `json:"n,omitempty"`
 	Shared  bool    `json:"s,omitempty"`
 	Headers Headers `json:"h,omitempty"`
@@ -30,7 +36,7 @@ type targetJSON struct {
 
 // MarshalJSON implements json.Marshaler.
 func (t Target) MarshalJSON() ([]byte, error) {
-	if t.Stands <= 1 && !t.Shared && t.Headers == "" {
+	if t.Stands <= 1 && !t.Shared && t.Headers == "" && t.Written == "" {
 		return json.Marshal(t.Inbox)
 	}
 	return json.Marshal(targetJSON(t))
@@ -38,8 +44,12 @@ func (t Target) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *Target) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '"' {
+	if len(b) > 1 && b[0] == '"' {
 		*t = Target{Stands: 1}
+		if bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) {
+			t.Inbox = string(b[1 : len(b)-1]) // an activity may have 50,000 of them
+			return nil
+		}
 		return json.Unmarshal(b, &t.Inbox)
 	}
 	var j targetJSON

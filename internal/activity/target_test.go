@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"fedpost/internal/testkit/property"
 )
 
 func TestATargetForOneRecipientIsABareURL(t *testing.T) {
@@ -19,8 +21,8 @@ func TestATargetForOneRecipientIsABareURL(t *testing.T) {
 }
 
 func TestTargetsSurviveJSON(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := Target{Inbox: rapid.String().Draw(t, "inbox"), Stands: rapid.IntRange(1, 9).Draw(t, "n"), Shared: rapid.Bool().Draw(t, "shared"), Headers: Headers(rapid.String().Draw(t, "headers"))}
+	property.Check(t, func(t *rapid.T) {
+		want := Target{Inbox: rapid.String().Draw(t, "inbox"), Stands: rapid.IntRange(1, 9).Draw(t, "n"), Shared: rapid.Bool().Draw(t, "shared"), Headers: Headers(rapid.String().Draw(t, "headers")), Written: rapid.String().Draw(t, "written")}
 		b, err := json.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +75,7 @@ func TestParseIDRefusesWhatIsNoID(t *testing.T) {
 }
 
 func TestHeadersAreReadAsTheyWereWritten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Header {
 			return Header{Name: rapid.String().Draw(t, "name"), Value: rapid.String().Draw(t, "value"), Sign: rapid.Bool().Draw(t, "sign")}
 		}), 0, 8).Draw(t, "headers")

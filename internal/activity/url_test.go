@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestB21AURLHasOneSpelling(t *testing.T) {
+func TestAURLHasOneSpelling(t *testing.T) {
 	for in, want := range map[string]string{
 		"HTTPS://Social.EXAMPLE:0443/inbox": "https://social.example/inbox",
 		"https://social.example":            "https://social.example/",

@@ -1,37 +1,94 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/ledger"
 )
 
-func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
+// readActivity reads the request of one activity, or returns all of its faults.
+func (a *API) readActivity(r *http.Request) (enqueue.Request, error) {
 	o, err := readObject(r)
+	if err != nil {
+		return enqueue.Request{}, err
+	}
+	req := a.readRequest(o)
+	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, r.Header)
+	return req, a.complete(r.Context(), o, req)
+}
+
+// mostShown is how many inboxes each list of a check has.
+const mostShown = 1000
+
+// checkActivity says what a request would come to. Nothing is stored or sent.
+func (a *API) checkActivity(w http.ResponseWriter, r *http.Request) error {
+	req, err := a.readActivity(r)
 	if err != nil {
 		return err
 	}
-	s := a.readSubmission(o)
-	key, ttl := readKey(o, r.Header)
-	o.done()
-	req := enqueueRequest(s)
-	req.DeduplicationKey, req.DeduplicationTTL = key, ttl
-	if !o.faults.none() {
-		return a.refuse(o.faults.list, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.Check(r.Context(), req) })
+	p, err := a.o.Enqueuer.Check(r.Context(), req)
+	switch {
+	case len(p.Faults) > 0:
+		return enqueueProblem(&enqueue.InvalidError{Faults: p.Faults}, false)
+	case err != nil:
+		return enqueueProblem(&enqueue.SendError{Err: err}, false)
 	}
-	res, err := a.o.Enqueuer.Enqueue(r.Context(), req)
+	c := client.Checked{Recipients: p.Recipients, Inboxes: len(p.Targets), Shared: []client.SharedInbox{}, Refused: []client.RefusedInbox{}}
+	for _, t := range p.Targets {
+		if t.Stands > 1 && len(c.Shared) < mostShown {
+			c.Shared = append(c.Shared, client.SharedInbox{Inbox: t.Inbox, Recipients: t.Stands})
+		}
+		if a.o.Refuses == nil || len(c.Refused) == mostShown {
+			continue
+		}
+		if err := a.o.Refuses(t.Inbox); err != nil {
+			c.Refused = append(c.Refused, client.RefusedInbox{Inbox: t.Inbox, Detail: err.Error()})
+		}
+	}
+	return answer(w, r, http.StatusOK, c)
+}
+
+func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
+	req, err := a.readActivity(r)
 	if err != nil {
-		return enqueueProblem(err, req.DeduplicationKey != nil)
+		return err
+	}
+	res, err := a.accept(r.Context(), req)
+	if err != nil {
+		return err
 	}
 	w.Header().Set("Location", "/v1/activities/"+url.PathEscape(string(res.ID)))
 	return answer(w, r, http.StatusAccepted, accepted(res))
+}
+
+// complete returns all faults of a request that was read from o.
+func (a *API) complete(ctx context.Context, o *object, req enqueue.Request) error {
+	o.done()
+	if o.faults.none() {
+		return nil
+	}
+	return a.refuse(o.faults.list, func() ([]enqueue.Fault, error) {
+		p, err := a.o.Enqueuer.Check(ctx, req)
+		return p.Faults, err
+	})
+}
+
+// accept accepts a request that is complete.
+func (a *API) accept(ctx context.Context, req enqueue.Request) (enqueue.Result, error) {
+	res, err := a.o.Enqueuer.Enqueue(ctx, req)
+	if err != nil {
+		return enqueue.Result{}, enqueueProblem(err, req.DeduplicationKey != nil)
+	}
+	return res, nil
 }
 
 func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
@@ -54,13 +111,13 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 			req.Requests = append(req.Requests, enqueue.Request{})
 			return !o.faults.full()
 		}
-		one := enqueueRequest(a.readSubmission(part))
-		one.DeduplicationKey, one.DeduplicationTTL = readKey(part, nil)
+		one := a.readRequest(part)
+		one.DeduplicationKey, one.DeduplicationTTL, one.DeduplicateBy = readKey(part, nil)
 		part.done()
 		req.Requests = append(req.Requests, one)
 		return !o.faults.full()
 	})
-	req.DeduplicationKey, req.DeduplicationTTL = readKey(o, r.Header)
+	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, r.Header)
 	o.done()
 	if !o.faults.none() {
 		return a.refuse(o.faults.list, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.CheckBatch(r.Context(), req) })
@@ -69,7 +126,7 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return enqueueProblem(err, req.DeduplicationKey != nil)
 	}
-	out := contract.AcceptedBatch{Status: string(results[0].Status)}
+	out := client.AcceptedBatch{Status: string(results[0].Status)}
 	for _, res := range results {
 		out.Activities = append(out.Activities, accepted(res))
 	}
@@ -78,7 +135,7 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 
 // refuse answers a request that could not be read completely, with the faults of reading
 // and the faults of checking the fields that were read.
-func (a *API) refuse(reading []contract.FieldError, check func() ([]enqueue.Fault, error)) error {
+func (a *API) refuse(reading []client.FieldError, check func() ([]enqueue.Fault, error)) error {
 	found, err := check()
 	if err != nil {
 		// The answer lists the faults of the request, because they are certain. A failure
@@ -90,17 +147,17 @@ func (a *API) refuse(reading []contract.FieldError, check func() ([]enqueue.Faul
 }
 
 // fields translates faults, and reports whether all of them are about size.
-func fields(found []enqueue.Fault) (all []contract.FieldError, tooLarge bool) {
+func fields(found []enqueue.Fault) (all []client.FieldError, tooLarge bool) {
 	tooLarge = true
 	for _, f := range found {
-		all = append(all, contract.FieldError{Pointer: f.Pointer, Detail: f.Detail})
+		all = append(all, client.FieldError{Pointer: f.Pointer, Detail: f.Detail})
 		tooLarge = tooLarge && f.TooLarge
 	}
 	return all, tooLarge
 }
 
 // invalid is the problem of a request with faults.
-func invalid(status int, faults []contract.FieldError) *contract.Problem {
+func invalid(status int, faults []client.FieldError) *problem.Problem {
 	n := "1 fault"
 	if len(faults) != 1 {
 		n = fmt.Sprintf("%d faults", len(faults))
@@ -108,10 +165,10 @@ func invalid(status int, faults []contract.FieldError) *contract.Problem {
 	if len(faults) >= enqueue.MaxFaults {
 		n = fmt.Sprintf("%d faults or more", enqueue.MaxFaults)
 	}
-	p := contract.TypedProblem(status, "invalid-request", "Invalid request",
+	p := problem.Typed(status, "invalid-request", "Invalid request",
 		fmt.Sprintf("The request has %s; nothing was stored. The first: %s %s.", n, faults[0].Pointer, faults[0].Detail))
 	for _, f := range faults[:min(len(faults), enqueue.MaxFaults)] {
-		p.Errors = append(p.Errors, contract.FieldError{Pointer: "#" + f.Pointer, Detail: f.Detail})
+		p.Errors = append(p.Errors, client.FieldError{Pointer: "#" + f.Pointer, Detail: f.Detail})
 	}
 	return p
 }
@@ -167,12 +224,12 @@ func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
 	if v.Status == ledger.StatusDone {
 		return nothingLeft() // the last recipient has come to its end meanwhile
 	}
-	return answer(w, r, http.StatusOK, contract.Cancelled{ID: string(id), Status: string(v.Status), Counts: Counts(v)})
+	return answer(w, r, http.StatusOK, client.Cancelled{ID: string(id), Status: string(v.Status), Counts: Counts(v)})
 }
 
 // nothingLeft is the problem of a cancellation that came too late for every recipient.
 func nothingLeft() error {
-	return contract.TypedProblem(http.StatusConflict, "nothing-to-cancel", "Nothing to cancel",
+	return problem.Typed(http.StatusConflict, "nothing-to-cancel", "Nothing to cancel",
 		"Every recipient has come to its end already, so there is nothing left to cancel. GET /v1/activities/{id} shows what became of each.")
 }
 
@@ -180,7 +237,7 @@ func nothingLeft() error {
 func PathID(r *http.Request) (activity.ID, error) {
 	id, err := activity.ParseID(r.PathValue("id"))
 	if err != nil {
-		return "", contract.NewProblem(http.StatusNotFound, "There is no such activity: an id has 26 letters and digits.")
+		return "", problem.New(http.StatusNotFound, "There is no such activity: an id has 26 letters and digits.")
 	}
 	return id, nil
 }
@@ -189,10 +246,10 @@ func activityProblem(err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
 		return NoActivity(err)
 	}
-	return contract.NewProblem(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
+	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
 }
 
 // NoActivity is the problem of an id that no activity has.
 func NoActivity(err error) error {
-	return contract.NewProblem(http.StatusNotFound, "There is no such activity, or its records have been dropped after their retention.").Because(err)
+	return problem.New(http.StatusNotFound, "There is no such activity, or its records have been dropped after their retention.").Because(err)
 }

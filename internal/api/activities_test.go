@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
 	"fedpost/internal/engine/queue"
@@ -46,7 +47,7 @@ func (w *world) sent(n queue.Name) []message.Message {
 	return all
 }
 
-func TestB1AnActivityIsStoredAndAnsweredAtOnce(t *testing.T) {
+func TestAnActivityIsStoredAndAnsweredAtOnce(t *testing.T) {
 	w := newWorld(t).withKey()
 	res := w.do("POST", "/v1/activities", submission())
 	got := w.accepted(res, "queued")
@@ -62,6 +63,43 @@ func TestB1AnActivityIsStoredAndAnsweredAtOnce(t *testing.T) {
 	if view.Status != 200 || view.json(t)["status"] != "queued" || view.json(t)["id"] != id {
 		t.Errorf("view is %d %s", view.Status, view.Body)
 	}
+}
+
+// TestACheckSaysWhatACallWouldComeTo, refuses what the call would refuse, and leaves nothing behind.
+func TestACheckSaysWhatACallWouldComeTo(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) {
+		o.Refuses = func(inbox string) error {
+			if strings.Contains(inbox, "10.0.0.7") {
+				return errors.New("address 10.0.0.7 is not allowed: private use")
+			}
+			return nil
+		}
+	}).withKey()
+	const rest = `"allowKeyOfOther":true,"keyId":"` + keyID + `","deduplicationKey":"k"}`
+	const recipients = `"recipients":[{"inbox":"https://b.example/1","sharedInbox":"https://b.example/s"},
+		{"inbox":"https://b.example/2","sharedInbox":"https://b.example/s"}, "https://b.example/2", "https://a.example/i", "https://10.0.0.7/i"],`
+	got := w.do("POST", "/v1/activities/check", `{"activity":`+note+`,`+recipients+rest)
+	want := `{"recipients":4,"inboxes":3,"shared":[{"inbox":"https://b.example/s","recipients":2}],"refused":[{"inbox":"https://10.0.0.7/i","detail":"address 10.0.0.7 is not allowed: private use"}]}`
+	if got.Status != http.StatusOK || strings.TrimSpace(got.Body) != want {
+		t.Errorf("answered %d %s, want %s", got.Status, got.Body, want)
+	}
+	refused(t, w.do("POST", "/v1/activities/check", `{"activity":`+note+`,"recipients":["ftp://a.example"],`+rest), 400, "recipients/0/inbox")
+	refused(t, w.do("POST", "/v1/activities/check", `{"activity":`+note+`,"recipients":7,`+rest), 400, "recipients")
+	var many []string
+	for i := range 1100 {
+		many = append(many, fmt.Sprintf(`"https://10.0.0.7/%d",{"inbox":"https://b.example/u%[1]d","sharedInbox":"https://b.example/s%[1]d"},{"inbox":"https://b.example/v%[1]d","sharedInbox":"https://b.example/s%[1]d"}`, i))
+	}
+	var cut client.Checked
+	if err := json.Unmarshal([]byte(w.do("POST", "/v1/activities/check", `{"activity":`+note+`,"recipients":[`+strings.Join(many, ",")+`],`+rest).Body), &cut); err != nil {
+		t.Fatal(err)
+	}
+	if cut.Recipients != 3300 || cut.Inboxes != 2200 || len(cut.Shared) != 1000 || len(cut.Refused) != 1000 {
+		t.Errorf("of many it says %d recipients, %d inboxes, %d shared, %d refused", cut.Recipients, cut.Inboxes, len(cut.Shared), len(cut.Refused))
+	}
+	if sent := w.sent(queue.Normal); len(sent) != 0 {
+		t.Errorf("%d messages were sent", len(sent))
+	}
+	w.accepted(w.do("POST", "/v1/activities", `{"activity":`+note+`,`+recipients+rest), "queued") // its key is not taken
 }
 
 func TestTheSubmittedBytesAreSentWhateverIsAroundThem(t *testing.T) {
@@ -86,7 +124,7 @@ func TestEveryFieldOfARequestCounts(t *testing.T) {
 		"protocol": "activitypub", "activity": `+note+`, "keyId": "`+keyID+`",
 		"recipients": ["https://a.example/1", {"inbox": "https://b.example/1", "sharedInbox": "https://b.example/s"}, {"inbox": "https://b.example/2", "sharedInbox": "https://b.example/s"}],
 		"deduplicationKey": "k", "deduplicationTtl": "PT2H", "delay": 60, "priority": "high", "expiresIn": "P1D",
-		"preferSharedInbox": true, "coalesce": "latest", "coalesceCreate": true
+		"preferSharedInbox": true, "coalesce": "latest", "coalesceCreate": true, "metadata": {"row": [1, {}]}
 	}`), "queued")
 	created := w.clock
 	if n := len(w.received(queue.High)); n > 0 {
@@ -95,7 +133,7 @@ func TestEveryFieldOfARequestCounts(t *testing.T) {
 	w.clock = w.clock.Add(time.Minute)
 	m := w.sent(queue.High)[0]
 	a := m.Activity
-	if a.KeyID != keyID || a.Priority != activity.High || a.Coalesce != activity.CoalesceLatest || !a.CoalesceCreate || !a.ExpiresAt.Equal(created.Add(24*time.Hour+time.Minute)) {
+	if a.KeyID != keyID || a.Priority != activity.High || a.Coalesce != activity.CoalesceLatest || !a.CoalesceCreate || a.Metadata != `{"row":[1,{}]}` || !a.ExpiresAt.Equal(created.Add(24*time.Hour+time.Minute)) {
 		t.Errorf("activity %+v", a)
 	}
 	if got := m.Deliver.Targets; len(got) != 2 || got[1].Stands != 2 || !got[1].Shared {
@@ -246,7 +284,7 @@ func TestBadIdempotencyKeysAreRefused(t *testing.T) {
 	}
 }
 
-func TestA8ABatchIsOneMessageWithOneKey(t *testing.T) {
+func TestABatchIsOneMessageWithOneKey(t *testing.T) {
 	w := newWorld(t).withKey()
 	batch := `{"activities":[` + submission() + `,` + submission(`"expiresIn":60`) + `],"deduplicationKey":"k","deduplicationTtl":"PT2H"}`
 	first := w.accepted(w.do("POST", "/v1/activities/batch", batch), "queued")
@@ -281,7 +319,11 @@ func (c catch) Enqueue(_ context.Context, r enqueue.Request) (enqueue.Result, er
 func (c catch) EnqueueBatch(context.Context, enqueue.BatchRequest) ([]enqueue.Result, error) {
 	return nil, errors.New("no batches here")
 }
-func (c catch) Check(context.Context, enqueue.Request) ([]enqueue.Fault, error) { return nil, nil }
+
+func (c catch) Check(context.Context, enqueue.Request) (enqueue.Preview, error) {
+	return enqueue.Preview{}, nil
+}
+
 func (c catch) CheckBatch(context.Context, enqueue.BatchRequest) ([]enqueue.Fault, error) {
 	return nil, nil
 }
@@ -300,7 +342,9 @@ func (f failing) EnqueueBatch(context.Context, enqueue.BatchRequest) ([]enqueue.
 	return nil, f.err
 }
 
-func (f failing) Check(context.Context, enqueue.Request) ([]enqueue.Fault, error) { return nil, f.err }
+func (f failing) Check(context.Context, enqueue.Request) (enqueue.Preview, error) {
+	return enqueue.Preview{}, f.err
+}
 
 func TestEveryFailureTellsWhatToDo(t *testing.T) {
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"

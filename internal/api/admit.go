@@ -1,12 +1,21 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
+
+type authorizedKey struct{}
+
+// OnAuthorized returns a context for requests: the API calls f, perhaps several times, once
+// it has authorised a request with this context.
+func OnAuthorized(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, authorizedKey{}, f)
+}
 
 // crossOrigin recognises requests that a browser sends for a page of another site.
 var crossOrigin = http.NewCrossOriginProtection()
@@ -23,7 +32,7 @@ func (a *API) admit(h http.Header, r *http.Request, pattern string, public bool)
 		err = errOtherSite
 	}
 	if err != nil {
-		return contract.NewProblem(http.StatusForbidden,
+		return problem.New(http.StatusForbidden,
 			"A page of another site has sent this request: the browser says so (Sec-Fetch-Site, Origin). Such requests are refused.").Because(err)
 	}
 	if public {
@@ -38,6 +47,9 @@ func (a *API) admit(h http.Header, r *http.Request, pattern string, public bool)
 	}
 	if refusal != nil {
 		return refusal
+	}
+	if authorized, ok := r.Context().Value(authorizedKey{}).(func()); ok {
+		authorized()
 	}
 	// A form in a browser cannot send JSON. So every route requires the media type JSON,
 	// even a route that ignores the body.

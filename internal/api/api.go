@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
@@ -28,7 +28,7 @@ import (
 type Enqueuer interface {
 	Enqueue(ctx context.Context, r enqueue.Request) (enqueue.Result, error)
 	EnqueueBatch(ctx context.Context, r enqueue.BatchRequest) ([]enqueue.Result, error)
-	Check(ctx context.Context, r enqueue.Request) ([]enqueue.Fault, error)
+	Check(ctx context.Context, r enqueue.Request) (enqueue.Preview, error)
 	CheckBatch(ctx context.Context, r enqueue.BatchRequest) ([]enqueue.Fault, error)
 }
 
@@ -59,6 +59,8 @@ type Options struct {
 	Protocols  protocol.Set
 	// Routes of other packages.
 	Routes []Route
+	// Refuses says why an inbox's address would not be dialled; nil: every one would.
+	Refuses func(inbox string) error
 
 	// Writable returns an error if the table cannot be written. /healthz calls
 	// Writable once in HealthEvery at most; nil means that /healthz always answers 200.
@@ -115,6 +117,7 @@ func New(o Options) *API {
 	a.routes = append([]Route{
 		{Pattern: "POST /v1/activities", Handler: Func(a.postActivity)},
 		{Pattern: "POST /v1/activities/batch", Handler: Func(a.postBatch)},
+		{Pattern: "POST /v1/activities/check", Handler: Func(a.checkActivity)},
 		{Pattern: "GET /v1/activities/{id}", Handler: Func(a.getActivity)},
 		{Pattern: "POST /v1/activities/{id}/cancel", Handler: Func(a.cancelActivity)},
 		{Pattern: "POST /v1/keys", Handler: Func(a.postKey)},
@@ -140,7 +143,7 @@ func (a *API) Patterns() []string {
 }
 
 // Func makes a handler of a function. If the function returns an error, the error is the
-// answer: a *contract.Problem as it is, any other error as a 500.
+// answer: a *problem.Problem as it is, any other error as a 500.
 func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := f(w, r); err != nil {
@@ -182,18 +185,18 @@ func canonical(r *http.Request) bool {
 }
 
 // unrouted is the problem of a request without a route.
-func (a *API) unrouted(h http.Handler, r *http.Request) *contract.Problem {
+func (a *API) unrouted(h http.Handler, r *http.Request) *problem.Problem {
 	if canonical(r) {
 		if allowed := a.allowed(h, r); allowed != "" {
-			p := contract.NewProblem(http.StatusMethodNotAllowed, "This route takes "+allowed+", not "+cut(r.Method)+".")
+			p := problem.New(http.StatusMethodNotAllowed, "This route takes "+allowed+", not "+cut(r.Method)+".")
 			p.Header = http.Header{"Allow": {allowed}}
 			return p
 		}
 	}
 	if path, slash := strings.CutSuffix(r.URL.EscapedPath(), "/"); slash && a.takes(r, path) {
-		return contract.NewProblem(http.StatusNotFound, "There is no such route: leave out the slash at the end of the path.")
+		return problem.New(http.StatusNotFound, "There is no such route: leave out the slash at the end of the path.")
 	}
-	return contract.NewProblem(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
+	return problem.New(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
 }
 
 // takes reports whether there is a route of that path, whatever its methods.

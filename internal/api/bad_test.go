@@ -38,7 +38,7 @@ func refused(t *testing.T, res response, status int, says string) map[string]str
 	return faults
 }
 
-func TestB1MalformedInputIsRefusedWithItsPlace(t *testing.T) {
+func TestMalformedInputIsRefusedWithItsPlace(t *testing.T) {
 	for name, c := range map[string]struct{ body, says string }{
 		"cut":                {`{"activity":`, "line 1, column 13"},
 		"second line":        {"{\n  \"activity\": nul\n}", "line 2, column 18"},
@@ -64,7 +64,7 @@ func TestB1MalformedInputIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestB1AnotherMediaTypeIsRefused(t *testing.T) {
+func TestAnotherMediaTypeIsRefused(t *testing.T) {
 	w := newWorld(t).withKey()
 	for given, ok := range map[string]bool{
 		"application/json":                  true,
@@ -80,8 +80,8 @@ func TestB1AnotherMediaTypeIsRefused(t *testing.T) {
 		"application/jsonx":                 false,
 	} {
 		res := w.do("POST", "/v1/activities", submission(), "Content-Type", "", "Content-Type", given)
-		if ok != (res.Status == http.StatusAccepted) {
-			t.Errorf("%q: answered %d %s", given, res.Status, res.Body)
+		if ok && res.Status != http.StatusAccepted {
+			t.Errorf("%q: answered %d %s, want 202", given, res.Status, res.Body)
 		}
 		if !ok {
 			refused(t, res, http.StatusUnsupportedMediaType, "")
@@ -97,49 +97,52 @@ func TestBadFieldsAreAllNamedAndNothingIsStored(t *testing.T) {
 		body   string
 		faults map[string]string // what each says
 	}{
-		"unknown field":         {with("recipents", `[]`), map[string]string{"#/recipents": "not a field"}},
-		"unknown, odd name":     {with("a/b~c", `1`), map[string]string{"#/a~1b~0c": "not a field"}},
-		"case matters":          {with("Delay", `1`), map[string]string{"#/Delay": "not a field"}},
-		"headers no list":       {with("headers", `{"X-A":"1"}`), map[string]string{"#/headers": "not a list"}},
-		"header is a string":    {with("headers", `["X-A: 1"]`), map[string]string{"#/headers/0": "not an object"}},
-		"header, unknown field": {with("headers", `[{"name":"X-A","value":"1","signed":true}]`), map[string]string{"#/headers/0/signed": "not a field"}},
-		"header, sign is text":  {with("headers", `[{"name":"X-A","value":"1","sign":"yes"}]`), map[string]string{"#/headers/0/sign": "neither true nor false"}},
-		"header, no value":      {with("headers", `[{"name":"X-A"},{"name":"Host","value":7}]`), map[string]string{"#/headers/0/value": "missing", "#/headers/1/value": "not a string", "#/headers/1/name": "not allowed"}},
-		"many headers":          {with("headers", "["+strings.Repeat(`{},`, 20)+"{}]"), map[string]string{"#/headers": "more than 20"}},
-		"header of a recipient": {strings.Replace(submission(), `"https://b.example/inbox"`, `{"inbox":"https://b.example/inbox","headers":[{"name":"Cookie","value":"a"}]}`, 1), map[string]string{"#/recipients/1/headers/0/name": "not allowed"}},
-		"twice":                 {submission(`"delay":1`, `"delay":2`), map[string]string{"#/delay": "twice"}},
-		"two activities":        {with("activity", `{}`), map[string]string{"#/activity": "twice"}},
-		"nothing":               {`{}`, map[string]string{"#/activity": "missing", "#/keyId": "missing", "#/recipients": "nobody"}},
-		"nulls":                 {`{"activity":null,"keyId":null,"recipients":null,"delay":null}`, map[string]string{"#/activity": "is null", "#/keyId": "is null", "#/recipients": "is null", "#/delay": "is null"}},
-		"activity is a string":  {`{"activity":"{}","keyId":"` + keyID + `","recipients":["https://a.example/i"]}`, map[string]string{"#/activity": "not a JSON object"}},
-		"key is a number":       {strings.Replace(submission(), `"`+keyID+`"`, "7", 1), map[string]string{"#/keyId": "not a string"}},
-		"unknown key":           {strings.Replace(submission(), keyID, "https://a.example/nobody", 1), map[string]string{"#/keyId": "names no key"}},
-		"recipients no list":    {strings.Replace(submission(), `["https://a.example/inbox","https://b.example/inbox"]`, `"https://a.example/inbox"`, 1), map[string]string{"#/recipients": "not a list"}},
-		"recipient is a number": {strings.Replace(submission(), `"https://b.example/inbox"`, `7`, 1), map[string]string{"#/recipients/1": "neither an inbox URL"}},
-		"recipient lacks inbox": {strings.Replace(submission(), `"https://b.example/inbox"`, `{"sharedInbox":"https://b.example/s"}`, 1), map[string]string{"#/recipients/1/inbox": "empty"}},
-		"recipient's field":     {strings.Replace(submission(), `"https://b.example/inbox"`, `{"inbox":"https://b.example/i","shared":1}`, 1), map[string]string{"#/recipients/1/shared": "not a field"}},
-		"bad recipients":        {strings.Replace(submission(), `"https://b.example/inbox"`, `"b.example","https://u:p@b.example/i"`, 1), map[string]string{"#/recipients/1/inbox": "absolute", "#/recipients/2/inbox": "user name"}},
-		"delay no duration":     {with("delay", `"soon"`), map[string]string{"#/delay": "not a duration"}},
-		"delay of a month":      {with("delay", `"P1M"`), map[string]string{"#/delay": "differ in length"}},
-		"negative delay":        {with("delay", `-1`), map[string]string{"#/delay": "negative"}},
-		"negative ISO delay":    {with("delay", `"-PT1S"`), map[string]string{"#/delay": "negative"}},
-		"too long a delay":      {with("delay", `"P31D"`), map[string]string{"#/delay": "longer than"}},
-		"endless delay":         {with("delay", `1e300`), map[string]string{"#/delay": "longer than"}},
-		"delay of nothing":      {with("delay", `"PT"`), map[string]string{"#/delay": "not a duration"}},
-		"delay is true":         {with("delay", `true`), map[string]string{"#/delay": "not a duration"}},
-		"delay is an object":    {with("delay", `{"s":1}`), map[string]string{"#/delay": "not a duration"}},
-		"expires at once":       {with("expiresIn", `0`), map[string]string{"#/expiresIn": "least"}},
-		"priority":              {with("priority", `"urgent"`), map[string]string{"#/priority": "one of high"}},
-		"empty priority":        {with("priority", `""`), map[string]string{"#/priority": "empty"}},
-		"protocol":              {with("protocol", `"diaspora"`), map[string]string{"#/protocol": "one of"}},
-		"notify":                {with("notify", `1`), map[string]string{"#/notify": "neither true nor false"}},
-		"prefer":                {with("preferSharedInbox", `"yes"`), map[string]string{"#/preferSharedInbox": "neither true nor false"}},
-		"coalesce":              {with("coalesce", `"all"`), map[string]string{"#/coalesce": "one of"}},
-		"payload":               {with("payload", `"x"`), map[string]string{"#/payload": "not a field"}},
-		"empty key":             {with("deduplicationKey", `""`), map[string]string{"#/deduplicationKey": "empty"}},
-		"key is an object":      {with("deduplicationKey", `{}`), map[string]string{"#/deduplicationKey": "not a string"}},
-		"no window":             {submission(`"deduplicationKey":"k"`, `"deduplicationTtl":0`), map[string]string{"#/deduplicationTtl": "least"}},
-		"half a character":      {with("orderingKey", `"\ud83d"`), map[string]string{"#/orderingKey": "surrogate"}},
+		"unknown field":           {with("recipents", `[]`), map[string]string{"#/recipents": "not a field"}},
+		"unknown, odd name":       {with("a/b~c", `1`), map[string]string{"#/a~1b~0c": "not a field"}},
+		"case matters":            {with("Delay", `1`), map[string]string{"#/Delay": "not a field"}},
+		"headers no list":         {with("headers", `{"X-A":"1"}`), map[string]string{"#/headers": "not a list"}},
+		"header is a string":      {with("headers", `["X-A: 1"]`), map[string]string{"#/headers/0": "not an object"}},
+		"header, unknown field":   {with("headers", `[{"name":"X-A","value":"1","signed":true}]`), map[string]string{"#/headers/0/signed": "not a field"}},
+		"header, sign is text":    {with("headers", `[{"name":"X-A","value":"1","sign":"yes"}]`), map[string]string{"#/headers/0/sign": "neither true nor false"}},
+		"header, no value":        {with("headers", `[{"name":"X-A"},{"name":"Host","value":7}]`), map[string]string{"#/headers/0/value": "missing", "#/headers/1/value": "not a string", "#/headers/1/name": "not allowed"}},
+		"many headers":            {with("headers", "["+strings.Repeat(`{},`, 20)+"{}]"), map[string]string{"#/headers": "more than 20"}},
+		"header of a recipient":   {strings.Replace(submission(), `"https://b.example/inbox"`, `{"inbox":"https://b.example/inbox","headers":[{"name":"Cookie","value":"a"}]}`, 1), map[string]string{"#/recipients/1/headers/0/name": "not allowed"}},
+		"twice":                   {submission(`"delay":1`, `"delay":2`), map[string]string{"#/delay": "twice"}},
+		"two activities":          {with("activity", `{}`), map[string]string{"#/activity": "twice"}},
+		"nothing":                 {`{}`, map[string]string{"#/activity": "missing", "#/keyId": "missing", "#/recipients": "nobody"}},
+		"nulls":                   {`{"activity":null,"keyId":null,"recipients":null,"delay":null}`, map[string]string{"#/activity": "is null", "#/keyId": "is null", "#/recipients": "is null", "#/delay": "is null"}},
+		"activity is a string":    {`{"activity":"{}","keyId":"` + keyID + `","recipients":["https://a.example/i"]}`, map[string]string{"#/activity": "not a JSON object"}},
+		"key is a number":         {strings.Replace(submission(), `"`+keyID+`"`, "7", 1), map[string]string{"#/keyId": "not a string"}},
+		"unknown key":             {strings.Replace(submission(), keyID, "https://a.example/nobody", 1), map[string]string{"#/keyId": "names no key"}},
+		"recipients no list":      {strings.Replace(submission(), `["https://a.example/inbox","https://b.example/inbox"]`, `"https://a.example/inbox"`, 1), map[string]string{"#/recipients": "not a list"}},
+		"recipient is a number":   {strings.Replace(submission(), `"https://b.example/inbox"`, `7`, 1), map[string]string{"#/recipients/1": "neither an inbox URL"}},
+		"recipient lacks inbox":   {strings.Replace(submission(), `"https://b.example/inbox"`, `{"sharedInbox":"https://b.example/s"}`, 1), map[string]string{"#/recipients/1/inbox": "empty"}},
+		"recipient's field":       {strings.Replace(submission(), `"https://b.example/inbox"`, `{"inbox":"https://b.example/i","shared":1}`, 1), map[string]string{"#/recipients/1/shared": "not a field"}},
+		"bad recipients":          {strings.Replace(submission(), `"https://b.example/inbox"`, `"b.example","https://u:p@b.example/i"`, 1), map[string]string{"#/recipients/1/inbox": "absolute", "#/recipients/2/inbox": "user name"}},
+		"delay no duration":       {with("delay", `"soon"`), map[string]string{"#/delay": "not a duration"}},
+		"delay of a month":        {with("delay", `"P1M"`), map[string]string{"#/delay": "differ in length"}},
+		"negative delay":          {with("delay", `-1`), map[string]string{"#/delay": "negative"}},
+		"negative ISO delay":      {with("delay", `"-PT1S"`), map[string]string{"#/delay": "negative"}},
+		"too long a delay":        {with("delay", `"P31D"`), map[string]string{"#/delay": "longer than"}},
+		"endless delay":           {with("delay", `1e300`), map[string]string{"#/delay": "longer than"}},
+		"delay of nothing":        {with("delay", `"PT"`), map[string]string{"#/delay": "not a duration"}},
+		"delay is true":           {with("delay", `true`), map[string]string{"#/delay": "not a duration"}},
+		"delay is an object":      {with("delay", `{"s":1}`), map[string]string{"#/delay": "not a duration"}},
+		"metadata in a list":      {with("metadata", `[{}]`), map[string]string{"#/metadata": "not an object"}},
+		"metadata over 1 KiB":     {with("metadata", `{"a":"`+strings.Repeat("x", 1017)+`"}`), map[string]string{"#/metadata": "the limit is 1024"}},
+		"neither request nor key": {with("deduplicateBy", `"body"`), map[string]string{"#/deduplicateBy": "one of"}},
+		"expires at once":         {with("expiresIn", `0`), map[string]string{"#/expiresIn": "least"}},
+		"priority":                {with("priority", `"urgent"`), map[string]string{"#/priority": "one of high"}},
+		"empty priority":          {with("priority", `""`), map[string]string{"#/priority": "empty"}},
+		"protocol":                {with("protocol", `"diaspora"`), map[string]string{"#/protocol": "one of"}},
+		"notify":                  {with("notify", `1`), map[string]string{"#/notify": "neither true nor false"}},
+		"prefer":                  {with("preferSharedInbox", `"yes"`), map[string]string{"#/preferSharedInbox": "neither true nor false"}},
+		"coalesce":                {with("coalesce", `"all"`), map[string]string{"#/coalesce": "one of"}},
+		"payload":                 {with("payload", `"x"`), map[string]string{"#/payload": "not a field"}},
+		"empty key":               {with("deduplicationKey", `""`), map[string]string{"#/deduplicationKey": "empty"}},
+		"key is an object":        {with("deduplicationKey", `{}`), map[string]string{"#/deduplicationKey": "not a string"}},
+		"no window":               {submission(`"deduplicationKey":"k"`, `"deduplicationTtl":0`), map[string]string{"#/deduplicationTtl": "least"}},
+		"half a character":        {with("orderingKey", `"\ud83d"`), map[string]string{"#/orderingKey": "surrogate"}},
 		"several at once": {
 			`{"activity":{},"keyId":7,"recipients":["x"],"delay":"soon","typo":1}`,
 			map[string]string{"#/activity/actor": "missing", "#/keyId": "not a string", "#/recipients/0/inbox": "absolute", "#/delay": "not a duration", "#/typo": "not a field"},

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 // readObject reads a request's body, which has to be one JSON object.
@@ -26,17 +26,22 @@ func readObject(r *http.Request) (*object, error) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, contract.NewProblem(http.StatusRequestEntityTooLarge,
+		return nil, problem.New(http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("The request is larger than %d bytes, which is what AWS Lambda takes (quotes, backslashes and line breaks count twice). Send fewer recipients or activities in one request.", tooLarge.Limit))
 	case err != nil:
-		return nil, contract.NewProblem(http.StatusBadRequest, "The request's body could not be read to its end.").Because(err)
+		return nil, problem.New(http.StatusBadRequest, "The request's body could not be read to its end.").Because(err)
 	}
+	return parse(body)
+}
+
+// parse reads a request, which has to be one JSON object.
+func parse(body []byte) (*object, error) {
 	if err := checkJSON(body); err != nil {
 		return nil, err
 	}
 	o, ok := newObject("", body, &faults{})
 	if !ok {
-		return nil, contract.NewProblem(http.StatusBadRequest, "The request's body is not a JSON object.")
+		return nil, problem.New(http.StatusBadRequest, "The request's body is not a JSON object.")
 	}
 	return o, nil
 }
@@ -45,7 +50,7 @@ func readObject(r *http.Request) (*object, error) {
 // document, not an activity, so ActivityPub's media types would be untrue.
 func checkMediaType(h http.Header) error {
 	refuse := func(detail string) error {
-		p := contract.NewProblem(http.StatusUnsupportedMediaType, detail)
+		p := problem.New(http.StatusUnsupportedMediaType, detail)
 		p.Header = http.Header{"Accept-Post": {"application/json"}}
 		return p
 	}
@@ -70,7 +75,7 @@ func checkMediaType(h http.Header) error {
 func checkJSON(body []byte) error {
 	malformed := func(offset int, what string) error {
 		line, column := position(body, offset)
-		return contract.TypedProblem(http.StatusBadRequest, "malformed-json", "Malformed JSON",
+		return problem.Typed(http.StatusBadRequest, "malformed-json", "Malformed JSON",
 			fmt.Sprintf("At line %d, column %d: %s.", line, column, what))
 	}
 	if !utf8.Valid(body) {
@@ -85,7 +90,7 @@ func checkJSON(body []byte) error {
 		return malformed(offset, "the text is not UTF-8")
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
-		return contract.TypedProblem(http.StatusBadRequest, "malformed-json", "Malformed JSON", "The body is empty. Send a JSON object.")
+		return problem.Typed(http.StatusBadRequest, "malformed-json", "Malformed JSON", "The body is empty. Send a JSON object.")
 	}
 	if json.Valid(body) {
 		return nil

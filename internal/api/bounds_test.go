@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestB24ALargeRequestOfNonsenseIsGivenUpEarly: what an attempt costs grows with
+// TestALargeRequestOfNonsenseIsGivenUpEarly: what an attempt costs grows with
 // the bytes that came, as they have to be read, but not with the faults in them.
 // 800,000 unknown fields took 17 s and 485 MB.
-func TestB24ALargeRequestOfNonsenseIsGivenUpEarly(t *testing.T) {
+func TestALargeRequestOfNonsenseIsGivenUpEarly(t *testing.T) {
 	const size = 4 << 20
 	fill := func(format string) string {
 		var b strings.Builder
@@ -48,9 +48,9 @@ func TestB24ALargeRequestOfNonsenseIsGivenUpEarly(t *testing.T) {
 		}
 		// Reading a body of 4 MB doubles its buffer, some 20 MB in all; a copy of the
 		// values is made twice at most. Of recipients 200,000 are read, with some
-		// allocations each: 150 MB, and 165 under the race detector.
+		// allocations each: 165 MB, and 185 under the race detector.
 		mallocs, bytes := after.Mallocs-before.Mallocs, (after.TotalAlloc-before.TotalAlloc)>>20
-		if mallocs > 15*200_000 || bytes > 180 {
+		if mallocs > 15*200_000 || bytes > 200 {
 			t.Errorf("%s: %d allocations, %d MB", about, mallocs, bytes)
 		}
 		if rec.Body.Len() > 100*1024 || strings.Count(rec.Body.String(), `"pointer"`) > 100 {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/enqueue/dedup"
 )
@@ -26,20 +26,20 @@ func enqueueProblem(err error, keyed bool) error {
 	}
 	var held *dedup.HeldError
 	if errors.As(err, &held) {
-		p := contract.TypedProblem(http.StatusConflict, "in-progress", "In progress",
+		p := problem.Typed(http.StatusConflict, "in-progress", "In progress",
 			"Another request with this deduplication key is in progress, or has ended without an answer. Try again after the time in Retry-After.")
 		p.ID = string(held.ID)
 		return p.After(held.RetryAfter)
 	}
 	var mismatch *dedup.MismatchError
 	if errors.As(err, &mismatch) {
-		p := contract.TypedProblem(http.StatusUnprocessableEntity, "key-reused", "Deduplication key reused",
+		p := problem.Typed(http.StatusUnprocessableEntity, "key-reused", "Deduplication key reused",
 			"This deduplication key was used for a different request. Use a new key for a new request.")
 		p.ID = string(mismatch.ID)
 		return p
 	}
 	if errors.Is(err, dedup.ErrUnavailable) {
-		return contract.TypedProblem(http.StatusServiceUnavailable, "deduplication-unavailable", "Deduplication unavailable",
+		return problem.Typed(http.StatusServiceUnavailable, "deduplication-unavailable", "Deduplication unavailable",
 			"The deduplication key cannot be honoured at the moment, and the server is configured to refuse then. Nothing was queued. Try again.").
 			Because(err).After(retryAfter)
 	}
@@ -49,11 +49,11 @@ func enqueueProblem(err error, keyed bool) error {
 		if !keyed {
 			advice = "Without a deduplication key, trying again may deliver it twice."
 		}
-		return contract.TypedProblem(http.StatusServiceUnavailable, "unknown-outcome", "Outcome unknown",
+		return problem.Typed(http.StatusServiceUnavailable, "unknown-outcome", "Outcome unknown",
 			fmt.Sprintf("The activity may or may not have been queued. %s", advice)).Because(err).After(retryAfter)
 	}
 	if send != nil {
-		return contract.TypedProblem(http.StatusServiceUnavailable, "not-queued", "Not queued",
+		return problem.Typed(http.StatusServiceUnavailable, "not-queued", "Not queued",
 			"The activity was not queued. Try again.").Because(err).After(retryAfter)
 	}
 	return err

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"fedpost/client"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/enqueue"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // faults lists what is wrong with a request, up to enqueue.MaxFaults faults.
 type faults struct {
-	list []contract.FieldError
+	list []client.FieldError
 	more bool
 }
 
@@ -35,7 +35,7 @@ func (f *faults) add(pointer, format string, args ...any) {
 		f.more = true
 		return
 	}
-	f.list = append(f.list, contract.FieldError{
+	f.list = append(f.list, client.FieldError{
 		Pointer: outcome.Clean(pointer, maxQuoted), Detail: outcome.Clean(fmt.Sprintf(format, args...), maxQuoted),
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 // FuzzObject reads any body: it is an object with every field of it and its
@@ -24,11 +24,14 @@ func FuzzObject(f *testing.F) {
 		o, err := readObject(r)
 		var want map[string]json.RawMessage
 		sound := utf8.Valid(body) && json.Unmarshal(body, &want) == nil && want != nil
-		if sound != (err == nil) {
-			t.Fatalf("error %v", err)
+		if sound && err != nil {
+			t.Fatalf("an object that is sound is refused: %v", err)
+		}
+		if !sound && err == nil {
+			t.Fatal("what is no sound object is taken")
 		}
 		if err != nil {
-			if p := contract.ProblemOf(err); p.Status != http.StatusBadRequest {
+			if p := problem.Of(err); p.Status != http.StatusBadRequest {
 				t.Fatalf("error %v", err)
 			}
 			return

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 // TestAClientThatHangsUpIsNoFaultOfOurs: else whoever may read fills the log with errors, and
@@ -23,7 +23,7 @@ func TestAClientThatHangsUpIsNoFaultOfOurs(t *testing.T) {
 		hangUp()
 		w.clock = w.clock.Add(took)
 		cause := fmt.Errorf("read: %w", cmp.Or(r.Context().Err(), io.ErrUnexpectedEOF))
-		return contract.NewProblem(http.StatusServiceUnavailable, "later").Because(cause)
+		return problem.New(http.StatusServiceUnavailable, "later").Because(cause)
 	}), extra("GET /v1/panic", false, func(http.ResponseWriter, *http.Request) error {
 		hangUp()
 		panic("bug")

@@ -9,7 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/engine/table"
 )
 
@@ -37,22 +38,22 @@ type health struct {
 }
 
 func (h *health) serve(w http.ResponseWriter, r *http.Request) error {
-	err, changed := h.check(r.Context())
+	changed, err := h.check(r.Context())
 	if known := requestOf(r.Context()); known != nil {
 		known.told = !changed
 	}
 	if err != nil {
-		return contract.TypedProblem(http.StatusServiceUnavailable, "not-writable", "Not writable", unwritable(err)).Because(err).After(HealthEvery)
+		return problem.Typed(http.StatusServiceUnavailable, "not-writable", "Not writable", unwritable(err)).Because(err).After(HealthEvery)
 	}
-	return answer(w, r, http.StatusOK, contract.Health{Status: "ok"})
+	return answer(w, r, http.StatusOK, client.Health{Status: "ok"})
 }
 
 // check goes on if its caller hangs up, because all callers share the result. changed is true
 // for the one that sees first that something is wrong, or wrong for another reason: anybody
 // may ask, and must not fill the log.
-func (h *health) check(asked context.Context) (err error, changed bool) {
+func (h *health) check(asked context.Context) (changed bool, err error) {
 	if h.o.Writable == nil {
-		return nil, false
+		return false, nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +76,7 @@ func (h *health) check(asked context.Context) (err error, changed bool) {
 			h.o.Log.InfoContext(asked, "records can be written again")
 		}
 	}
-	return h.err, changed
+	return changed, h.err
 }
 
 // oneFile opens and closes a file. A process that has too many open cannot reach other

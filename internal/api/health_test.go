@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/engine/table"
 )
 
@@ -51,17 +51,17 @@ func TestHealthNamesWhatTheOperatorCanMend(t *testing.T) {
 // TestACauseThatOperatorsCanMendIsToldWithEveryFailure, because "try again" is no advice while
 // the disk is full.
 func TestACauseThatOperatorsCanMendIsToldWithEveryFailure(t *testing.T) {
-	down := contract.NewProblem(http.StatusServiceUnavailable, "The records cannot be reached. Try again.")
+	down := problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.")
 	for _, c := range []struct {
 		err  error
 		says string
 	}{
-		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(fmt.Errorf("put: %w", table.ErrDiskFull)), "Try again. The cause: the disk is full. Make room; fedpost goes on by itself."},
-		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(fmt.Errorf("put: %w", table.ErrReadOnly)), "If the file system has to be unmounted for it, stop fedpost before"},
+		{problem.New(http.StatusServiceUnavailable, down.Detail).Because(fmt.Errorf("put: %w", table.ErrDiskFull)), "Try again. The cause: the disk is full. Make room; fedpost goes on by itself."},
+		{problem.New(http.StatusServiceUnavailable, down.Detail).Because(fmt.Errorf("put: %w", table.ErrReadOnly)), "If the file system has to be unmounted for it, stop fedpost before"},
 		{fmt.Errorf("put: %w", table.ErrDiskFull), "The cause: the disk is full."},
-		{contract.NewProblem(http.StatusServiceUnavailable, "Sorry: the disk is full. Make room; fedpost goes on by itself.").Because(table.ErrDiskFull), "Sorry: the disk is full. Make room; fedpost goes on by itself.\""},
-		{contract.NewProblem(http.StatusServiceUnavailable, down.Detail).Because(errors.New("secret host")), "Try again.\""},
-		{contract.NewProblem(http.StatusConflict, "Not now.").Because(table.ErrDiskFull), "Not now.\""},
+		{problem.New(http.StatusServiceUnavailable, "Sorry: the disk is full. Make room; fedpost goes on by itself.").Because(table.ErrDiskFull), "Sorry: the disk is full. Make room; fedpost goes on by itself.\""},
+		{problem.New(http.StatusServiceUnavailable, down.Detail).Because(errors.New("secret host")), "Try again.\""},
+		{problem.New(http.StatusConflict, "Not now.").Because(table.ErrDiskFull), "Not now.\""},
 	} {
 		was := c.err.Error()
 		res := httptest.NewRecorder()
@@ -79,7 +79,7 @@ func TestACauseThatOperatorsCanMendIsToldWithEveryFailure(t *testing.T) {
 func TestHealthOpensAFile(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.Writable = func(context.Context) error { return nil } })
 	if res := w.do("GET", "/healthz", ""); res.Status != http.StatusOK {
-		t.Errorf("%d %s", res.Status, res.Body)
+		t.Errorf("GET /healthz is answered %d, want 200: %s", res.Status, res.Body)
 	}
 }
 
@@ -105,12 +105,16 @@ func TestHealthSaysOnceThatSomethingIsWrong(t *testing.T) {
 		write = c.write
 		w.clock = w.clock.Add(api.HealthEvery)
 		for range 5 {
-			if res := w.do("GET", "/healthz", ""); (res.Status == http.StatusOK) != (c.write == nil) {
-				t.Errorf("%d: %d", i, res.Status)
+			want := http.StatusOK
+			if c.write != nil {
+				want = http.StatusServiceUnavailable
+			}
+			if res := w.do("GET", "/healthz", ""); res.Status != want {
+				t.Errorf("step %d: /healthz is answered %d, want %d", i, res.Status, want)
 			}
 		}
 		if got := strings.Count(w.log.String(), `"level":"ERROR"`); got != c.faults || faults != c.faults {
-			t.Errorf("%d: %d lines and %d faults, want %d", i, got, faults, c.faults)
+			t.Errorf("step %d: %d lines and %d faults, want %d", i, got, faults, c.faults)
 		}
 	}
 	if !strings.Contains(w.log.String(), "written again") {

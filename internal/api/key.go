@@ -5,18 +5,21 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"fedpost/internal/enqueue"
 )
 
 const headerIdempotencyKey = "Idempotency-Key"
 
 // readKey takes the call's deduplication key from the body or the header, which
-// mean the same, and its window.
-func readKey(o *object, h http.Header) (*string, time.Duration) {
+// mean the same, its window, and what counts beside it.
+func readKey(o *object, h http.Header) (*string, time.Duration, enqueue.DeduplicateBy) {
 	key := o.text("deduplicationKey")
 	ttl := o.duration("deduplicationTtl", time.Second)
+	by := enqueue.DeduplicateBy(o.named("deduplicateBy"))
 	values := h.Values(headerIdempotencyKey)
 	if len(values) == 0 {
-		return key, ttl
+		return key, ttl, by
 	}
 	header, err := idempotencyKey(values)
 	switch {
@@ -27,7 +30,7 @@ func readKey(o *object, h http.Header) (*string, time.Duration) {
 	default:
 		key = &header
 	}
-	return key, ttl
+	return key, ttl, by
 }
 
 // idempotencyKey reads the header: a string in the sense of structured fields,

@@ -6,12 +6,13 @@ import (
 	"net/url"
 	"strings"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/keys"
 )
 
-func shown(k keys.Public) contract.Key {
-	return contract.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
+func shown(k keys.Public) client.Key {
+	return client.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
 }
 
 func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
@@ -19,20 +20,40 @@ func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pem := o.text("privateKeyPem")
-	if pem == nil && o.faults.none() {
-		o.fault("privateKeyPem", "is missing; give a private key in PEM (PKCS#1 or PKCS#8)")
-	}
+	field, text := readPrivateKey(o)
 	o.done()
 	if !o.faults.none() {
 		return invalid(http.StatusBadRequest, o.faults.list)
 	}
-	k, err := a.o.Keys.Put(r.Context(), r.PathValue("id"), *pem)
+	k, err := a.o.Keys.Put(r.Context(), r.PathValue("id"), text)
+	if errors.Is(err, keys.ErrBadKey) {
+		return invalid(http.StatusBadRequest, []client.FieldError{{Pointer: "/" + field, Detail: reason(err, keys.ErrBadKey)}})
+	}
 	if err != nil {
 		return KeyProblem(err)
 	}
 	w.Header().Set("Location", "/v1/keys/"+url.PathEscape(k.ID))
-	return answer(w, r, http.StatusCreated, contract.StoredKey{Key: shown(k), EffectiveBy: a.o.Now().Add(keys.Everywhere).UTC()})
+	return answer(w, r, http.StatusCreated, client.StoredKey{Key: shown(k), EffectiveBy: a.o.Now().Add(keys.Everywhere).UTC()})
+}
+
+// readPrivateKey takes a private key, which is in one of two fields.
+func readPrivateKey(o *object) (field, text string) {
+	const inPEM, asJWK = "privateKeyPem", "privateKeyJwk"
+	pem := o.text(inPEM)
+	jwk, ok := o.take(asJWK)
+	switch {
+	case pem != nil && ok:
+		o.fault(asJWK, "is a second private key beside %s; give one", inPEM)
+	case ok && !keys.IsJWK(string(jwk)):
+		o.fault(asJWK, "is not an object")
+	case ok:
+		return asJWK, string(jwk)
+	case pem != nil:
+		return inPEM, *pem
+	case o.faults.none():
+		o.fault(inPEM, "is missing; give a private key in PEM (PKCS#1 or PKCS#8), or %s", asJWK)
+	}
+	return "", ""
 }
 
 func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
@@ -82,17 +103,15 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 // KeyProblem translates an error of package keys for a client.
 func KeyProblem(err error) error {
 	switch {
-	case errors.Is(err, keys.ErrBadKey):
-		return invalid(http.StatusBadRequest, []contract.FieldError{{Pointer: "/privateKeyPem", Detail: reason(err, keys.ErrBadKey)}})
 	case errors.Is(err, keys.ErrBadID):
-		return invalid(http.StatusBadRequest, []contract.FieldError{{Pointer: "/id", Detail: reason(err, keys.ErrBadID)}})
+		return invalid(http.StatusBadRequest, []client.FieldError{{Pointer: "/id", Detail: reason(err, keys.ErrBadID)}})
 	case errors.Is(err, keys.ErrExists):
-		return contract.NewProblem(http.StatusConflict,
+		return problem.New(http.StatusConflict,
 			"There is a key of this id already, and its public half may be published. To replace it, store another with PUT.").Because(err)
 	case errors.Is(err, keys.ErrNotFound):
-		return contract.NewProblem(http.StatusNotFound, "There is no key of this id. An id in a path is percent-encoded whole, slashes and # too.").Because(err)
+		return problem.New(http.StatusNotFound, "There is no key of this id. An id in a path is percent-encoded whole, slashes and # too.").Because(err)
 	}
-	return contract.NewProblem(http.StatusServiceUnavailable, "The key store cannot be reached. Try again.").Because(err).After(retryAfter)
+	return problem.New(http.StatusServiceUnavailable, "The key store cannot be reached. Try again.").Because(err).After(retryAfter)
 }
 
 // reason returns the text of err without that of the error class it wraps.

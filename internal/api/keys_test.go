@@ -3,13 +3,19 @@ package api_test
 import (
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"fedpost/internal/keys"
 )
 
 func privatePEM(t *testing.T) string {
@@ -62,6 +68,48 @@ func TestKeysAreStoredMadeAndShownButNeverTheirPrivateHalf(t *testing.T) {
 	}
 }
 
+// TestAKeyIsTheSameInPEMAndAsJWK, for RFC 8037's key (A.1) and an RSA key as WebCrypto exports it.
+func TestAKeyIsTheSameInPEMAndAsJWK(t *testing.T) {
+	w := newWorld(t)
+	signer, err := rsa.GenerateKey(rand.Reader, keys.MinRSA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jwk, err := jose.JSONWebKey{Key: signer}.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		private any
+		jwk     string
+	}{
+		{signer, strings.Replace(string(jwk), "{", `{"ext":true,"key_ops":["sign"],"alg":"RS256",`, 1)},
+		{ed25519.NewKeyFromSeed(unbase64(t, "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A")), `{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`},
+	} {
+		der, err := x509.MarshalPKCS8PrivateKey(c.private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inPEM := w.do("PUT", "/v1/keys/k", `{"privateKeyPem":`+quote(t, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))+`}`)
+		asJWK := w.do("PUT", "/v1/keys/k", `{"privateKeyJwk": `+c.jwk+`}`)
+		if asJWK.Status != http.StatusCreated || !sameKey(t, asJWK, inPEM) {
+			t.Errorf("%T: in PEM %s, as JWK %d %s", c.private, inPEM.Body, asJWK.Status, asJWK.Body)
+		}
+	}
+	if strings.Contains(w.log.String(), "nWGxne") {
+		t.Error("a private key is in the log")
+	}
+}
+
+func unbase64(t *testing.T, text string) []byte {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func TestKeyIDsInPathsAreTakenWhole(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []string{keyID, "plain", "a%2Fb", "a%b", "a?b=c&d", "a+b", "..a", "a;b", "x:y@z"} {
@@ -89,6 +137,11 @@ func TestBadKeysAreRefused(t *testing.T) {
 		"no PEM":           {"PUT", path, `{}`, 400, "#/privateKeyPem", "missing"},
 		"PEM no string":    {"PUT", path, `{"privateKeyPem":7}`, 400, "#/privateKeyPem", "not a string"},
 		"bad PEM":          {"PUT", path, `{"privateKeyPem":"topsecret"}`, 400, "#/privateKeyPem", "no PEM block"},
+		"JWK no object":    {"PUT", path, `{"privateKeyJwk":"topsecret"}`, 400, "#/privateKeyJwk", "not an object"},
+		"bad JWK":          {"PUT", path, `{"privateKeyJwk":{"kty":"OKP","crv":"Ed25519","d":"topsecret"}}`, 400, "#/privateKeyJwk", "does not parse"},
+		"public JWK":       {"PUT", path, `{"privateKeyJwk":{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}}`, 400, "#/privateKeyJwk", "public key"},
+		"JWK to encrypt":   {"PUT", path, `{"privateKeyJwk":{"kty":"oct","k":"dG9wc2VjcmV0"}}`, 400, "#/privateKeyJwk", "neither RSA nor Ed25519"},
+		"PEM and JWK":      {"PUT", path, `{"privateKeyPem":"x","privateKeyJwk":{}}`, 400, "#/privateKeyJwk", "give one"},
 		"unknown field":    {"PUT", path, `{"privateKeyPem":"x","id":"y"}`, 400, "#/id", "not a field"},
 		"bad id in path":   {"PUT", "/v1/keys/a%20b", `{"privateKeyPem":` + quote(t, privatePEM(t)) + `}`, 400, "#/id", "' '"},
 		"no id":            {"POST", "/v1/keys", `{}`, 400, "#/id", "missing"},

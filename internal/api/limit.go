@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 // limits bound how many requests a minute the holder of each token may make: one limit for
@@ -41,7 +41,7 @@ func (l *limits) rate() rate.Limit { return rate.Limit(float64(l.perMinute) / 60
 // take counts a request, and says in h what is left: a minute's requests at once, and then as
 // many as come back. The problem, if there is one, is the answer.
 // https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/10/
-func (l *limits) take(h http.Header, who string, now time.Time) *contract.Problem {
+func (l *limits) take(h http.Header, who string, now time.Time) *problem.Problem {
 	if l == nil {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (l *limits) take(h http.Header, who string, now time.Time) *contract.Proble
 	if who == "" {
 		whose = "without a token that is known"
 	}
-	return contract.NewProblem(http.StatusTooManyRequests,
+	return problem.New(http.StatusTooManyRequests,
 		fmt.Sprintf("Requests %s are limited to %d a minute. Send several activities in one request, or follow events instead of asking for each activity.", whose, l.perMinute)).
 		After(time.Duration(max(1, seconds(1-left))) * time.Second)
 }

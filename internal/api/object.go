@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 )
 
 // object is a JSON object whose fields are taken out one by one. A fault is noted
@@ -232,10 +232,10 @@ func (o *object) each(name string, f func(i int, value json.RawMessage) bool) {
 // merge joins the faults of reading and of checking. A field that could not be read
 // is missing for the checks, so a fault of checking is dropped where reading has
 // noted one for the same field.
-func merge(reading, checking []contract.FieldError) []contract.FieldError {
+func merge(reading, checking []client.FieldError) []client.FieldError {
 	all := slices.Clone(reading)
 	for _, c := range checking {
-		if !slices.ContainsFunc(reading, func(r contract.FieldError) bool { return overlap(r.Pointer, c.Pointer) }) {
+		if !slices.ContainsFunc(reading, func(r client.FieldError) bool { return overlap(r.Pointer, c.Pointer) }) {
 			all = append(all, c)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 const headerRequestID = "X-Request-Id"
@@ -29,10 +29,10 @@ func requestOf(ctx context.Context) *request {
 	return r
 }
 
-// Fail answers r with err as a problem; see contract.ProblemOf. A cause that operators can
+// Fail answers r with err as a problem; see problem.Of. A cause that operators can
 // mend is told to everybody, as /healthz tells it: to try again is no advice then.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := contract.ProblemOf(err)
+	p := problem.Of(err)
 	if why := remedy(p.Cause); why != "" && p.Status >= http.StatusInternalServerError && !strings.Contains(p.Detail, why) {
 		own := *p
 		own.Detail += " The cause: " + why
@@ -81,7 +81,7 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(*record
 			}
 			a.o.Log.ErrorContext(r.Context(), "panic while serving", "request", known.id, "panic", v, "stack", string(debug.Stack()))
 			if rec.status == 0 {
-				Fail(rec, r, contract.NewProblem(http.StatusInternalServerError,
+				Fail(rec, r, problem.New(http.StatusInternalServerError,
 					"Something went wrong on our side. The log has the details under the request id."))
 			}
 		}()

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 func token(s string) func(*api.Options) { return func(o *api.Options) { o.Tokens.Operate = s } }
@@ -45,7 +45,11 @@ func TestTheTokenIsAskedForOnAllButPublicRoutes(t *testing.T) {
 	for _, given := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Bearer " + token + "x", "Bearer " + token[1:], "Basic " + token, token, "Bearer  " + token} {
 		for _, path := range []string{"/v1/private", "/v1/keys/x", "/nowhere"} {
 			res := w.do("GET", path, "", "Authorization", given)
-			refused(t, res, http.StatusUnauthorized, "Bearer")
+			says := "Send the API token: Authorization: Bearer"
+			if scheme, wrong, _ := strings.Cut(given, " "); scheme == "Bearer" && wrong != "" {
+				says = "The token is not one of this fedpost"
+			}
+			refused(t, res, http.StatusUnauthorized, says)
 			if !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Bearer") {
 				t.Errorf("WWW-Authenticate is %q", res.Header.Get("WWW-Authenticate"))
 			}
@@ -154,7 +158,7 @@ func TestAPanicAfterTheAnswerHasBegunDoesNotAddToIt(t *testing.T) {
 }
 
 func TestErrorsOfHandlersAreProblemsAndTheirCausesAreLogged(t *testing.T) {
-	shared := contract.NewProblem(http.StatusTeapot, "short and stout").Because(http.ErrBodyNotAllowed)
+	shared := problem.New(http.StatusTeapot, "short and stout").Because(http.ErrBodyNotAllowed)
 	w := newWorld(t,
 		extra("GET /known", false, func(http.ResponseWriter, *http.Request) error { return shared }),
 		extra("GET /unknown", false, func(http.ResponseWriter, *http.Request) error { return http.ErrNotSupported }))
@@ -191,9 +195,9 @@ func TestTheAPIServesOverRealConnections(t *testing.T) {
 	}
 }
 
-// TestB23WhoIsTurnedAwayIsNotWaitedFor: the body of a request that is refused by
+// TestWhoIsTurnedAwayIsNotWaitedFor: the body of a request that is refused by
 // its header may never come.
-func TestB23WhoIsTurnedAwayIsNotWaitedFor(t *testing.T) {
+func TestWhoIsTurnedAwayIsNotWaitedFor(t *testing.T) {
 	w := newWorld(t, token("a long and secret token"))
 	srv := httptest.NewServer(w.api)
 	defer srv.Close()

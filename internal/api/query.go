@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 const (
@@ -25,12 +25,12 @@ const (
 func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, contract.NewProblem(http.StatusBadRequest, "The query of the URL is malformed: "+err.Error()+".")
+		return nil, problem.New(http.StatusBadRequest, "The query of the URL is malformed: "+err.Error()+".")
 	}
 	for name, values := range q {
 		switch {
 		case !slices.Contains(names, name):
-			return nil, contract.NewProblem(http.StatusBadRequest,
+			return nil, problem.New(http.StatusBadRequest,
 				fmt.Sprintf("There is no query parameter %q here; there are: %s.", name, strings.Join(names, ", ")))
 		case len(values) > 1:
 			return nil, BadParameter(name, "is given %d times", len(values))
@@ -43,7 +43,7 @@ func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 
 // BadParameter is the problem of a query parameter.
 func BadParameter(name, format string, args ...any) error {
-	return contract.NewProblem(http.StatusBadRequest, "The query parameter "+name+" "+fmt.Sprintf(format, args...)+".")
+	return problem.New(http.StatusBadRequest, "The query parameter "+name+" "+fmt.Sprintf(format, args...)+".")
 }
 
 // PageSize reads the parameter limit.

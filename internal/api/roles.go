@@ -6,15 +6,18 @@ import (
 	"net/http"
 	"strings"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
-// Tokens are the Bearer tokens of `fedpost up`, one for each role. On AWS three IAM
-// policies take their place. An empty token lets nobody in; three empty ones let
-// everybody do everything.
+// Tokens are the Bearer tokens of `fedpost up`, one for each role. On AWS an IAM
+// policy for each takes their place. An empty token lets nobody in; if all are empty, everybody
+// may do everything.
 type Tokens struct {
 	// Send is for servers that send: all routes below /v1/activities.
 	Send string
+	// App is for applications that keep their users' keys in fedpost: what Send opens, all
+	// routes below /v1/keys, and the feed of events.
+	App string
 	// Read is for whoever looks on, such as Prometheus: GET on all routes.
 	Read string
 	// Operate is for operators: all routes.
@@ -34,20 +37,26 @@ type role struct {
 
 func (t Tokens) roles() []role {
 	return []role{
-		{"send", t.Send, func(pattern string) bool {
-			_, path, _ := strings.Cut(pattern, " ")
-			return path == "/v1/activities" || strings.HasPrefix(path, "/v1/activities/")
+		{"send", t.Send, func(pattern string) bool { return below(pattern, "/v1/activities") }},
+		{"app", t.App, func(pattern string) bool {
+			return below(pattern, "/v1/activities") || below(pattern, "/v1/keys") || pattern == "GET /v1/events"
 		}},
 		{"read", t.Read, func(pattern string) bool { return strings.HasPrefix(pattern, "GET ") }},
 		{"operate", t.Operate, func(string) bool { return true }},
 	}
 }
 
+// below reports whether a pattern's path is one, or below it.
+func below(pattern, path string) bool {
+	_, got, _ := strings.Cut(pattern, " ")
+	return got == path || strings.HasPrefix(got, path+"/")
+}
+
 // authorize checks the Bearer token of a request, and whether the token opens the route
 // of the pattern; a path without a route has none. It returns the name of the token's role,
 // "" if the token is none, and the answer if the request is refused. authorize compares digests, because all digests have the same length and so do not
 // reveal the length of a token. https://www.rfc-editor.org/rfc/rfc6750
-func (t Tokens) authorize(r *http.Request, pattern string) (who string, refusal *contract.Problem) {
+func (t Tokens) authorize(r *http.Request, pattern string) (who string, refusal *problem.Problem) {
 	if t.None() {
 		return "", nil
 	}
@@ -64,12 +73,13 @@ func (t Tokens) authorize(r *http.Request, pattern string) (who string, refusal 
 			return role.name, refused(http.StatusForbidden, `Bearer realm="fedpost", error="insufficient_scope"`,
 				"This token has the role "+role.name+", which does not open this route. Use the token of FEDPOST_API_TOKEN, which opens all.")
 		}
+		return "", refused(http.StatusUnauthorized, `Bearer realm="fedpost", error="invalid_token"`, "The token is not one of this fedpost: compare it with FEDPOST_API_TOKEN there.")
 	}
 	return "", refused(http.StatusUnauthorized, `Bearer realm="fedpost"`, "Send the API token: Authorization: Bearer …")
 }
 
-func refused(status int, challenge, detail string) *contract.Problem {
-	p := contract.NewProblem(status, detail)
+func refused(status int, challenge, detail string) *problem.Problem {
+	p := problem.New(status, detail)
 	p.Header = http.Header{"Www-Authenticate": {challenge}}
 	return p
 }

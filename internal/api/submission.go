@@ -1,75 +1,78 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/protocol"
 )
 
-// readSubmission takes an activity's fields from o, but for those of
-// deduplication, which belong to the call.
-func (a *API) readSubmission(o *object) contract.Submission {
-	s := contract.Submission{
-		Protocol: o.named("protocol"),
-		KeyID:    o.named("keyId"),
-
+// readRequest takes an activity's fields from o, but for those of deduplication, which
+// belong to the call.
+func (a *API) readRequest(o *object) enqueue.Request {
+	req := enqueue.Request{
+		Protocol: activity.Protocol(o.named("protocol")),
+		Options: activity.Options{
+			KeyID:          o.named("keyId"),
+			Job:            o.named("job"),
+			ServerURL:      o.named("serverUrl"),
+			OrderingKey:    o.named("orderingKey"),
+			Priority:       activity.Priority(o.named("priority")),
+			Coalesce:       activity.Coalesce(o.named("coalesce")),
+			CoalesceCreate: o.flag("coalesceCreate", false),
+			Notify:         o.flag("notify", false),
+			Metadata:       readMetadata(o),
+		},
 		AllowKeyOfOther: o.flag("allowKeyOfOther", false),
-
-		Headers:        readHeaders(o),
-		Job:            o.named("job"),
-		ServerURL:      o.named("serverUrl"),
-		OrderingKey:    o.named("orderingKey"),
-		Delay:          contract.Duration(o.duration("delay", 0)),
-		Priority:       o.named("priority"),
-		ExpiresIn:      contract.Duration(o.duration("expiresIn", time.Millisecond)),
-		Coalesce:       o.named("coalesce"),
-		CoalesceCreate: o.flag("coalesceCreate", false),
-		Notify:         o.flag("notify", false),
-		Recipients:     readRecipients(o),
+		Headers:         readHeaders(o),
+		Delay:           o.duration("delay", 0),
+		ExpiresIn:       o.duration("expiresIn", time.Millisecond),
+		Recipients:      readRecipients(o),
+		EveryInbox:      !o.flag("preferSharedInbox", true),
 	}
-	shared := o.flag("preferSharedInbox", true)
-	s.PreferSharedInbox = &shared
 	// Each protocol has its own field for the content to deliver. The field of another
 	// protocol is not taken, so it is reported as unknown.
-	p, known := a.o.Protocols.Of(activity.Protocol(s.Protocol))
+	p, known := a.o.Protocols.Of(req.Protocol)
 	if known && p.Intake.Body == protocol.None {
 		o.fault("protocol", "is not for requests of others; it is one of %q", a.o.Protocols.Offered())
 	}
+	body := ""
 	if p.Intake.Body == protocol.Text {
-		s.Payload = o.textOr(string(protocol.Text))
+		body = o.textOr(string(protocol.Text))
 	} else if raw, ok := o.take(string(protocol.JSON)); ok {
-		s.Activity = raw
+		body = string(raw) // these very bytes go on the wire: they are not decoded and encoded again
 	}
-	return s
-}
-
-// enqueueRequest is a submission as package enqueue takes it, without its deduplication
-// key.
-func enqueueRequest(s contract.Submission) enqueue.Request {
-	req := enqueue.Request{
-		Protocol: activity.Protocol(s.Protocol), KeyID: s.KeyID, AllowKeyOfOther: s.AllowKeyOfOther, Headers: headers(s.Headers), Job: s.Job, ServerURL: s.ServerURL,
-		OrderingKey: s.OrderingKey, Delay: time.Duration(s.Delay), Priority: activity.Priority(s.Priority),
-		ExpiresIn: time.Duration(s.ExpiresIn), EveryInbox: !*s.PreferSharedInbox,
-		Coalesce: activity.Coalesce(s.Coalesce), CoalesceCreate: s.CoalesceCreate, Notify: s.Notify,
-		Recipients: make([]enqueue.Recipient, len(s.Recipients)),
-	}
-	for i, r := range s.Recipients {
-		req.Recipients[i] = enqueue.Recipient{Inbox: r.Inbox, SharedInbox: r.SharedInbox, Headers: headers(r.Headers)}
-	}
-	// These very bytes go on the wire: they are not decoded and encoded again.
-	if body := string(s.Activity) + s.Payload; body != "" {
+	if body != "" {
 		req.Body = &body
 	}
 	return req
 }
 
-func readRecipients(o *object) (all []contract.Recipient) {
+// readMetadata reads the caller's own object, as it stands but for white space.
+func readMetadata(o *object) string {
+	raw, ok := o.take("metadata")
+	if !ok {
+		return ""
+	}
+	var b bytes.Buffer
+	switch err := json.Compact(&b, raw); {
+	case err != nil || raw[0] != '{':
+		o.fault("metadata", "is not an object")
+	case b.Len() > activity.MaxMetadata:
+		o.fault("metadata", "has %d bytes; the limit is %d", b.Len(), activity.MaxMetadata)
+	default:
+		return b.String()
+	}
+	return ""
+}
+
+func readRecipients(o *object) (all []enqueue.Recipient) {
 	o.each("recipients", func(i int, value json.RawMessage) bool {
 		if i == maxListed {
 			o.fault("recipients", "has more than %d entries", maxListed)
@@ -87,15 +90,15 @@ func readRecipients(o *object) (all []contract.Recipient) {
 	return all
 }
 
-func readRecipient(at string, raw json.RawMessage, faults *faults) (r contract.Recipient, ok bool) {
+func readRecipient(at string, raw json.RawMessage, faults *faults) (r enqueue.Recipient, ok bool) {
 	if inbox, fault := text(raw); fault == "" {
-		return contract.Recipient{Inbox: inbox}, true
+		return enqueue.Recipient{Inbox: inbox}, true
 	}
 	o, ok := newObject(at, raw, faults)
 	if !ok {
 		return r, false
 	}
-	r = contract.Recipient{Inbox: o.textOr("inbox"), SharedInbox: o.named("sharedInbox"), Headers: readHeaders(o)}
+	r = enqueue.Recipient{Inbox: o.textOr("inbox"), SharedInbox: o.named("sharedInbox"), Headers: readHeaders(o)}
 	o.done()
 	return r, true
 }
@@ -103,7 +106,7 @@ func readRecipient(at string, raw json.RawMessage, faults *faults) (r contract.R
 // mostHeaders is how many headers are read of a list. Package enqueue allows fewer.
 const mostHeaders = 20
 
-func readHeaders(o *object) (all []contract.Header) {
+func readHeaders(o *object) (all []activity.Header) {
 	o.each("headers", func(i int, value json.RawMessage) bool {
 		if i == mostHeaders {
 			o.fault("headers", "has more than %d entries", mostHeaders)
@@ -116,44 +119,54 @@ func readHeaders(o *object) (all []contract.Header) {
 			o.faults.add(at, `is not an object {"name", "value", "sign"}`)
 			return !o.faults.full()
 		}
-		all = append(all, contract.Header{Name: h.textOr("name"), Value: h.textOr("value"), Sign: h.flag("sign", false)})
+		all = append(all, activity.Header{Name: h.textOr("name"), Value: h.textOr("value"), Sign: h.flag("sign", false)})
 		h.done()
 		return !o.faults.full()
 	})
 	return all
 }
 
-func headers(hs []contract.Header) (all []activity.Header) {
-	for _, h := range hs {
-		all = append(all, activity.Header(h))
-	}
-	return all
-}
-
 // accepted is the answer to a submission.
-func accepted(r enqueue.Result) contract.Accepted {
-	return contract.Accepted{ID: string(r.ID), Status: string(r.Status), Recipients: r.Recipients}
+func accepted(r enqueue.Result) client.Accepted {
+	return client.Accepted{ID: string(r.ID), Status: string(r.Status), Recipients: r.Recipients}
 }
 
 // statusOf is the status of an activity as callers see it.
-func statusOf(v ledger.View) contract.Status {
-	s := contract.Status{
-		ID: string(v.ID), Status: string(v.Status), Counts: Counts(v),
-		Recipients: make([]contract.RecipientStatus, len(v.Recipients)), NextCursor: v.NextCursor,
+func statusOf(v ledger.View) client.Status {
+	s := client.Status{
+		ID: string(v.ID), Status: string(v.Status), Counts: Counts(v), Metadata: Raw(v.Metadata),
+		Recipients: make([]client.RecipientStatus, len(v.Recipients)), NextCursor: v.NextCursor,
 	}
 	for i, r := range v.Recipients {
-		s.Recipients[i] = contract.RecipientStatus{
-			Inbox: r.Inbox, State: string(r.State), Recipients: r.Recipients, Attempts: r.Attempts,
+		inbox, canonical := Inbox(r.Inbox, r.Written)
+		s.Recipients[i] = client.RecipientStatus{
+			Inbox: inbox, CanonicalInbox: canonical, State: string(r.State), Recipients: r.Recipients, Attempts: r.Attempts,
 			LastStatus: r.LastStatus, LastError: r.LastError, Response: r.Response, Note: r.Note,
-			WaitsFor: r.WaitsFor, NextAttemptAt: r.NextAttemptAt, UpdatedAt: r.UpdatedAt, By: string(r.By),
+			Reason: r.Reason, WaitsFor: r.WaitsFor, NextAttemptAt: r.NextAttemptAt, UpdatedAt: r.UpdatedAt, By: string(r.By),
 		}
 		for _, t := range r.Tries {
-			s.Recipients[i].LastAttempts = append(s.Recipients[i].LastAttempts, contract.Attempt{
+			s.Recipients[i].LastAttempts = append(s.Recipients[i].LastAttempts, client.Attempt{
 				At: t.At, Status: t.Status, Error: t.Error, Form: t.Form, MS: t.Took.Milliseconds(),
 			})
 		}
 	}
 	return s
+}
+
+// Inbox is an inbox as its caller wrote it, and its canonical form if that differs.
+func Inbox(canonical, written string) (inbox, beside string) {
+	if written == "" {
+		return canonical, ""
+	}
+	return written, canonical
+}
+
+// Raw is stored JSON in an answer; empty text is none.
+func Raw(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
 }
 
 // Counts is how many recipients are in each state.

@@ -9,12 +9,14 @@ package app
 import (
 	"context"
 	"crypto"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
+	"fedpost/internal/api/operator"
 	"fedpost/internal/app/config"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/keys"
@@ -24,6 +26,7 @@ import (
 	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/ledger/stats"
+	"fedpost/internal/servers/cache"
 	"fedpost/internal/store"
 )
 
@@ -44,9 +47,6 @@ type Ports struct {
 	PerQueue int
 	// Idle is how many unused connections to other servers are kept; 0: outbound's default.
 	Idle int
-	// Retrying is deliver.Limits.Retrying; nil on Lambda, where a process has one
-	// invocation at a time.
-	Retrying func(queue.Name) int
 	// Flush is deliver.Limits.Flush; 0 means its default. A test that counts
 	// writes sets Flush high, so that a slow machine adds no writes.
 	Flush time.Duration
@@ -64,6 +64,8 @@ type Ports struct {
 	// Bus, if not nil, takes all events besides; BusName is its name.
 	Bus     Bus
 	BusName string
+	// Rows is the outbox; nil: the engine has none.
+	Rows operator.Outbox
 	// Bell wakes readers of the feed of events in this process; nil: they poll.
 	Bell *events.Bell
 	// keepEvents is how long events are kept; 0: the default.
@@ -75,6 +77,8 @@ type Ports struct {
 	Faster func(crypto.Signer) crypto.Signer
 	// Now is the clock; default the wall clock.
 	Now func() time.Time
+	// Date is the clock of signatures, which others compare with theirs; default Now.
+	Date func() time.Time
 	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
 	Random func() float64
 }
@@ -98,6 +102,13 @@ func (p Ports) now() func() time.Time {
 	return p.Now
 }
 
+func (p Ports) date() func() time.Time {
+	if p.Date == nil {
+		return p.now()
+	}
+	return p.Date
+}
+
 // Wall is the wall clock. Go's times have the monotonic clock, too, and compare by it; but
 // that clock stops while a Lambda is frozen and while a laptop sleeps. A process that wakes
 // up would trust what it knew of hosts and keys before, and leases that others know to be
@@ -115,14 +126,16 @@ func (p Ports) store() *store.Store {
 	return store.New(p.Table, p.now()).Alone(p.Alone).Telling(p.keepEvents, p.Bell)
 }
 
-// IndexDeadLetters makes dead letters of versions without an index by host found by their
-// host. It reads them all, once; later calls read one item.
-func (p Ports) IndexDeadLetters(ctx context.Context) error {
-	n, err := p.store().IndexDeadLetters(ctx)
-	if n > 0 {
-		p.Log.InfoContext(ctx, "indexed dead letters of an earlier version by their host", "dead_letters", n)
+// Index makes dead letters of versions without an index by host found by their host, and keys
+// of versions without a list of keys listed. It reads them all, once; later calls read two
+// items. partitions is Store.IndexKeys's.
+func (p Ports) Index(ctx context.Context, partitions func(ctx context.Context, prefix string) ([]string, error)) error {
+	letters, errLetters := p.store().IndexDeadLetters(ctx)
+	ks, errKeys := p.store().IndexKeys(ctx, partitions)
+	if letters+ks > 0 {
+		p.Log.InfoContext(ctx, "indexed what an earlier version has left: dead letters by their host, keys by their id", "dead_letters", letters, "keys", ks)
 	}
-	return err
+	return errors.Join(errLetters, errKeys)
 }
 
 func (p Ports) ring() *keys.Ring {
@@ -168,14 +181,21 @@ func (p Ports) senders() map[queue.Name]queue.Sender {
 	return m
 }
 
-// client is the HTTP client for requests to other servers. timeout is the longest
-// that any caller needs; a request may set a shorter one. The client reads at
-// most maxBody bytes of an answer.
-func (p Ports) client(o config.Outbound, timeout time.Duration, maxBody int) (*outbound.Client, error) {
-	c, err := outbound.New(outbound.Config{
-		UserAgent: o.UserAgent, AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow,
-		Timeout: timeout, MaxBody: maxBody, Idle: p.Idle, Transport: p.Transport,
-	})
+// addresses is the part of an HTTP client's configuration that says what it may dial.
+func (p Ports) addresses(o config.Outbound) outbound.Config {
+	return outbound.Config{AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow, Proxy: o.Proxy.URL, Onion: o.Onion.URL}
+}
+
+// client is the HTTP client for requests to other servers. hosts knows which of them have
+// accepted deliveries; nil: nobody knows. timeout is the longest that any caller needs; a
+// request may set a shorter one. The client reads at most maxBody bytes of an answer.
+func (p Ports) client(o config.Outbound, hosts *cache.Hosts, timeout time.Duration, maxBody int) (*outbound.Client, error) {
+	config := p.addresses(o)
+	config.UserAgent, config.Timeout, config.MaxBody, config.Idle, config.Transport = o.UserAgent, timeout, maxBody, p.Idle, p.Transport
+	if hosts != nil {
+		config.Proven = hosts.Proven
+	}
+	c, err := outbound.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("HTTP client: %w", err)
 	}

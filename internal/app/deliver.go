@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"time"
 
 	"fedpost/internal/app/config"
 	"fedpost/internal/app/topology"
@@ -36,7 +37,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 	}
 	return deliver.New(deliver.Config{
 		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
-		Ledger: s, Servers: s, Hosts: hosts, Agenda: s, Payloads: s, Events: s, Worker: p.Alone,
+		Ledger: s, Servers: s, Hosts: hosts, Agenda: s, Payloads: s, Events: s, Writable: s.Writable, Worker: p.Alone,
 		Protocols:   protocols,
 		DeadLetters: p.deadLetterWriter(c.Limits), Lot: p.lot(rules),
 		Coalesce: p.coalesce(pol, rules), Limiter: &ratelimit.Limiter{Store: s, Now: p.now()},
@@ -44,11 +45,19 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 		Limits: deliver.Limits{
 			InFlight: c.Concurrency.Deliveries, PerQueue: p.PerQueue, PerHost: c.Concurrency.PerHost, Attempt: c.Outbound.Timeout,
 			MaxReceives: func(n queue.Name) int { return topology.Of(n).MaxReceives },
-			Retrying:    p.Retrying,
 			Flush:       p.Flush,
+			Quiet:       p.quiet(),
 		},
 		Log: p.Log, Meter: p.meter(p.tally()), Trace: p.Trace, Now: p.now(), Random: p.random(),
 	}), nil
+}
+
+// quiet is deliver.Limits.Quiet: a second, in a process that lives on between invocations.
+func (p Ports) quiet() time.Duration {
+	if p.PerQueue == 0 {
+		return 0
+	}
+	return time.Second
 }
 
 func (p Ports) deadLetterWriter(l config.Limits) deadletter.Writer {

@@ -86,13 +86,13 @@ func TestTheAPIShowsWhoWeAreAndRegistersOthersWithoutPrivateKeys(t *testing.T) {
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/discover", nil))
 	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, us.PublicKey()) || !strings.Contains(body, us.EncryptionKey()) {
-		t.Errorf("%d %s", w.Code, body)
+		t.Errorf("GET /discover is answered %d %s, want 200 with our keys", w.Code, body)
 	}
 	w = httptest.NewRecorder()
 	claim := `{"method":"REGISTER","url":"https://b.example","publicKey":"` + other.PublicKey() + `","encryptionPublicKey":"` + other.EncryptionKey() + `"}`
 	api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/discover", strings.NewReader(claim)))
 	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, us.PublicKey()) {
-		t.Errorf("%d %s", w.Code, body)
+		t.Errorf("POST /discover is answered %d %s, want 200 with our key", w.Code, body)
 	}
 	w = httptest.NewRecorder()
 	job := `{"protocol":"sipher","job":"deliver-follow","serverUrl":"https://b.example","recipients":["https://b.example/follows"],` +
@@ -126,7 +126,7 @@ func TestAStrangerAtDiscoverIsNoErrorOfOurs(t *testing.T) {
 			w := httptest.NewRecorder()
 			api.ServeHTTP(w, httptest.NewRequest(tt.method, "/discover", strings.NewReader(tt.body)))
 			if w.Code != tt.status || w.Header().Get("Content-Type") != "application/problem+json" {
-				t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+				t.Errorf("%s /discover with %q is answered %d %v %s, want a problem of status %d", tt.method, tt.body, w.Code, w.Header(), w.Body, tt.status)
 			}
 			if level := worst(t, log); level > slog.LevelInfo {
 				t.Errorf("logged at %s: %s", level, log)

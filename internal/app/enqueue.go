@@ -3,7 +3,6 @@ package app
 import (
 	"crypto/rand"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"fedpost/internal/activity"
@@ -18,7 +17,7 @@ import (
 
 // API is the HTTP interface that functions/enqueue serves. If access has a token, clients
 // must send one that opens the route; on AWS access is empty, and IAM decides.
-func API(c config.Enqueue, access config.Access, p Ports) (http.Handler, error) {
+func API(c config.Enqueue, access config.Access, p Ports) (*api.API, error) {
 	p.keepEvents = c.Events.Retention
 	keys := p.ring()
 	// The API shows our identity and signs nothing.
@@ -43,8 +42,8 @@ func API(c config.Enqueue, access config.Access, p Ports) (http.Handler, error) 
 	}
 	return api.New(api.Options{
 		Enqueuer: p.enqueuer(c, protocols, p.coalesce(pol, c.Circuit.Rules(pol.GiveUp)), keys, p.meter(tally)), Keys: keys,
-		Activities: activities{p.store(), p.now()}, Protocols: protocols, Routes: slices.Concat(operating, public(protocols)),
-		Tokens: api.Tokens{Send: access.Send, Read: access.Read, Operate: access.Token}, RequestsPerMinute: access.RequestsPerMinute, Writable: p.store().Writable, Now: p.now(), RequestID: rand.Text,
+		Activities: activities{p.store(), p.now()}, Protocols: protocols, Routes: slices.Concat(operating, public(protocols)), Refuses: p.addresses(c.Outbound).Refuses,
+		Tokens: api.Tokens{Send: access.Send, App: access.App, Read: access.Read, Operate: access.Token}, RequestsPerMinute: access.RequestsPerMinute, Writable: p.store().Writable, Now: p.now(), RequestID: rand.Text,
 		Counted: p.meter(tally).Counted, Trace: p.Trace, Log: p.Log,
 	}), nil
 }

@@ -5,8 +5,8 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/app/config"
-	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/ledger/events"
@@ -25,7 +25,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	hc, err := p.client(c.Outbound, probeTimeout, outbound.MaxBody)
+	hc, err := p.client(c.Outbound, nil, probeTimeout, outbound.MaxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	s := p.store()
 	aside := deadletter.Aside{
 		Writer: deadletter.Writer{Store: s, Queues: p.sender, Keep: deadletter.Longest}, Ledger: s, Payloads: s, Now: p.now(), Events: s,
-		About: func(a activity.Activity) events.About { return deliver.About(protocols, a) },
+		About: func(a activity.Activity) events.About { return intake.About(protocols, a) },
 	}
 	lot := p.lot(circuit)
 	dead := deadletter.Returner{Store: s, Ledger: s, Lot: lot, Log: p.Log, GiveUp: protocols.GiveUp}

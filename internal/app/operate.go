@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"slices"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/api"
 	"fedpost/internal/api/operator"
 	"fedpost/internal/api/operator/registry"
@@ -12,6 +13,7 @@ import (
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/keys"
+	"fedpost/internal/ledger"
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/webhook"
@@ -46,7 +48,7 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 	}
 	s, now := p.store(), p.now()
 	known := &registry.Service{
-		Hosts: s, Records: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(),
+		Hosts: s, Records: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(), Webhooks: s.Webhooks,
 		Rules: c.Circuit.Rules(pol.GiveUp).Complete(), Now: now,
 	}
 	deadLetters := deadletter.Current{Store: s, Ledger: s}
@@ -54,11 +56,22 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 	retrier := deadletter.Retrier{Ledger: s, Reviver: reviver}
 	report := &operator.Reporter{
 		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
-		Store:  s, Servers: known, Spots: s, Circuits: s, Webhooks: s, Tally: tally, Now: now,
+		Store:  s, Servers: known, Spots: s, Circuits: s, Webhooks: s, Outbox: p.Rows, Tally: tally, Now: now,
 	}
-	webhooks := webhook.Registry{Store: s, Sealer: p.Sealer, Tail: s.EventsEnd, Since: s.EventsSince, Hand: p.handOver, Now: now}
+	webhooks := webhook.Registry{
+		Store: s, Sealer: p.Sealer, Tail: s.EventsEnd, Since: s.EventsSince, Hand: p.handOver, Now: now,
+		Reopen: func(ctx context.Context, url string) error { return p.reopen(ctx, known.Rules, url) },
+		View: func(ctx context.Context, id activity.ID) (webhook.Answer, error) {
+			v, err := activities{s, now}.View(ctx, id, ledger.RecipientFilter{}, "", 1)
+			if err != nil || len(v.Recipients) == 0 {
+				return webhook.Answer{State: activity.Queued}, err
+			}
+			one := v.Recipients[0]
+			return webhook.Answer{State: one.State, Status: one.LastStatus, Err: one.LastError, Response: one.Response}, nil
+		},
+	}
 	return slices.Concat(
-		operator.ServerRoutes(known, now),
+		operator.ServerRoutes(known, s, now),
 		operator.DeadLetterRoutes(deadLetters, deadletter.FailedRetrier{Retrier: retrier, Feed: s}, now),
 		operator.KeyRoutes(ring, activities{s, now}, now),
 		operator.FindRoutes(activities{s, now}, now),
@@ -68,5 +81,6 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 		operator.WebhookRoutes(webhooks, p.AllowPrivate || c.Outbound.PlainHTTP),
 		operator.EventRoutes(events.Feed{Store: s, Bell: p.Bell}),
 		operator.FollowRoutes(s.Sipher()),
+		operator.OutboxRoutes(p.Rows),
 	), nil
 }

@@ -48,11 +48,11 @@ func (p Ports) activityPub(f federation) (protocol.Protocol, error) {
 	if f.hosts == nil {
 		return activitypub.Register(nil, f.policy), nil
 	}
-	hc, err := p.client(f.outbound, f.outbound.Timeout, outbound.MaxBody)
+	hc, err := p.client(f.outbound, f.hosts, f.outbound.Timeout, outbound.MaxBody)
 	if err != nil {
 		return protocol.Protocol{}, err
 	}
-	sender := activitypub.New(activitypub.Config{Keys: p.ring(), Client: hc, Forms: f.hosts, Now: p.now()})
+	sender := activitypub.New(activitypub.Config{Keys: p.ring(), Client: hc, Forms: f.hosts, Now: p.now(), Date: p.date()})
 	return activitypub.Register(sender, f.policy), nil
 }
 
@@ -63,7 +63,7 @@ func (p Ports) sipher(f federation) (protocol.Protocol, error) {
 	if err != nil {
 		return protocol.Protocol{}, fmt.Errorf("SIPHER_THREAT_POLICIES: %w", err)
 	}
-	hc, err := p.client(f.outbound, sipher.Timeout, sipher.MaxAnswer)
+	hc, err := p.client(f.outbound, f.hosts, sipher.Timeout, sipher.MaxAnswer)
 	if err != nil {
 		return protocol.Protocol{}, err
 	}

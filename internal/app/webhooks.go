@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/operator"
 	"fedpost/internal/app/config"
 	"fedpost/internal/ledger"
 	"fedpost/internal/ledger/events"
@@ -17,6 +17,7 @@ import (
 	"fedpost/internal/protocol"
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/webhook"
+	"fedpost/internal/servers/circuit"
 )
 
 // webhooks registers the protocol that takes events to URLs of the operator.
@@ -29,11 +30,11 @@ func (p Ports) webhooks(f federation) (protocol.Protocol, error) {
 	if f.hosts == nil {
 		return webhook.Register(nil, pump), nil
 	}
-	hc, err := p.client(f.outbound, f.outbound.Timeout, outbound.MaxBody)
+	hc, err := p.client(f.outbound, f.hosts, f.outbound.Timeout, outbound.MaxBody)
 	if err != nil {
 		return protocol.Protocol{}, err
 	}
-	return webhook.Register(&webhook.Sender{Store: s, Sealer: p.Sealer, Client: hc, Now: p.now(), Log: p.Log}, pump), nil
+	return webhook.Register(&webhook.Sender{Store: s, Sealer: p.Sealer, Client: hc, Now: p.now(), Date: p.date(), Log: p.Log}, pump), nil
 }
 
 // Pump returns a function that hands new events to webhooks, for a process that need not
@@ -57,11 +58,11 @@ func (f feed) After(ctx context.Context, cursor string, limit int) (all []webhoo
 		return nil, "", false, err
 	}
 	for _, e := range p.Events {
-		text, err := contract.Encode(contract.EventOf(e))
+		text, err := operator.EventJSON(e)
 		if err != nil {
 			return nil, "", false, err
 		}
-		all = append(all, webhook.Event{ID: e.ID, Type: string(e.Kind), Time: e.Time, JSON: string(text)})
+		all = append(all, webhook.Event{ID: e.ID, Type: string(e.Kind), Time: e.Time, JSON: text})
 	}
 	return all, p.Next, p.More, nil
 }
@@ -97,7 +98,8 @@ func (p Ports) handOver(ctx context.Context, all []webhook.Sending) error {
 		name := message.QueueOf(a)
 		to := message.Sending{Queue: name, Can: p.Queue(name).Capabilities(), Now: p.now()()}
 		var err error
-		if ms[i], err = (message.Delivery{Position: message.Whole, Targets: targets}).Queued(a, to); err != nil {
+		// A trial reads the state of its server anew.
+		if ms[i], err = (message.Delivery{Position: message.Whole, Targets: targets, Trial: one.Test}).Queued(a, to); err != nil {
 			return errors.Join(err, g.Wait())
 		}
 	}
@@ -105,6 +107,23 @@ func (p Ports) handOver(ctx context.Context, all []webhook.Sending) error {
 		return err
 	}
 	return errors.Join(message.Send(ctx, p.sender, ms)...)
+}
+
+// reopen ends the outage of a URL's host, and that of the URL by itself. An operator's pause or
+// block stays.
+func (p Ports) reopen(ctx context.Context, rules circuit.Rules, url string) error {
+	for _, key := range []string{circuit.HostKey(activity.HostOf(url)), circuit.InboxKey(url)} {
+		_, _, err := circuit.Change(ctx, p.store(), key, func(s circuit.State) circuit.State {
+			if s.Phase == circuit.Paused || s.Phase == circuit.Blocked {
+				return s
+			}
+			return s.Resume(rules, p.now()())
+		})
+		if err != nil {
+			return fmt.Errorf("end the outage of %s: %w", key, err)
+		}
+	}
+	return nil
 }
 
 // forward returns a function that puts new events on the bus; nil if there is none.
@@ -116,11 +135,11 @@ func (p Ports) forward() func(context.Context) error {
 	return events.Forwarder{Store: s, Marks: s, Reader: "bus " + p.BusName, Put: func(ctx context.Context, all []events.Event) error {
 		entries := make([]BusEvent, len(all))
 		for i, e := range all {
-			text, err := contract.Encode(contract.EventOf(e))
+			text, err := operator.EventJSON(e)
 			if err != nil {
 				return err
 			}
-			entries[i] = BusEvent{Type: string(e.Kind), Time: e.Time, JSON: string(text)}
+			entries[i] = BusEvent{Type: string(e.Kind), Time: e.Time, JSON: text}
 		}
 		return p.Bus.Put(ctx, entries)
 	}}.Run

@@ -1,98 +1,78 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime/debug"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/deliver/admission"
+	"fedpost/internal/deliver/intake"
+	"fedpost/internal/deliver/verdict"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message/tracing"
 	"fedpost/internal/protocol"
+	"fedpost/internal/servers/circuit"
 )
 
-// attemptAll makes the attempts of a unit, as many at once as the limiter allows, and
-// classifies each. Its loop waits for no queue or table, because all answers wait for the
-// loop.
-func (u *unit) attemptAll(ctx context.Context) {
-	results := make(chan *job, len(u.jobs))
-	var entries []*entry
-	running := 0
-	var try protocol.Attempt
-	u.ahead.pass(len(u.d.Targets) - len(u.jobs))
-	for _, j := range u.jobs {
-		if !j.attempt {
-			u.ahead.pass(1)
-			continue
+// outcomes makes the attempts of a unit, as many at once as there are places, and yields
+// each target whose attempt has ended, or will not be made.
+func (v *invocation) outcomes(ctx context.Context, u *unit) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		var due []*job
+		for _, j := range u.jobs {
+			if j.due() {
+				due = append(due, j)
+			}
 		}
-		if try == nil {
-			try = u.route.Sender.Prepare(ctx, u.a)
+		if len(due) == 0 {
+			return
 		}
-		running++
-		if !u.mayBegin(j) {
-			u.ahead.pass(1)
-			results <- j
-			continue
+		v.admission.Pass(u.ticket, len(u.d.Targets)-len(due))
+		results := make(chan *job, len(due))
+		try := u.route.Sender.Prepare(ctx, u.a)
+		entered := make([]*admission.Attempt, len(due))
+		for i, j := range due {
+			entered[i] = v.asks(ctx, u, j, try, func() { results <- j })
+			v.admission.Enter(entered[i])
 		}
-		entries = append(entries, u.enter(ctx, j, func() { u.attempt(ctx, try, j) }, func() { results <- j }))
-	}
-	stop := context.AfterFunc(ctx, func() {
-		for _, e := range entries {
-			u.limiter.cancel(e)
-		}
-	})
-	defer stop()
-	for range running {
-		j := <-results
-		u.classify(ctx, j)
-		u.journal.add(u, j)
-	}
-}
-
-// mayBegin reports whether an attempt may be made now, if there is a place for it.
-func (u *unit) mayBegin(j *job) bool {
-	if !u.mayVisit(j) {
-		u.crowded(j, "waits until fewer deliveries to its site are under way")
-		return false
-	}
-	if u.isRetry(j) {
-		if ok, turn := u.mayRetry(); !ok {
-			u.crowded(j, "waits until fewer retries are under way")
-			j.next = turn
-			return false
+		stop := context.AfterFunc(ctx, func() { // the process stops
+			for i, j := range due {
+				if v.admission.Withdraw(entered[i]) {
+					j.verdict = verdict.NotNow{}
+					results <- j
+				}
+			}
+		})
+		defer stop()
+		for range due {
+			if !yield(<-results) {
+				return
+			}
 		}
 	}
-	return true
-}
-
-// settled reports whether nothing but a record is left to be made of j.
-func (j *job) settled() bool {
-	switch j.state {
-	case activity.Delivered, activity.Failed, activity.Redundant, activity.Superseded:
-		return true
-	}
-	return false
 }
 
 // attempt makes one attempt. Its place may have been long in coming, so attempt asks again
 // for the host's state, and spares a host that has gone down meanwhile.
-func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
-	if u.lateFor(u.longest()) {
-		j.attempt = false
-		return
+func (v *invocation) attempt(ctx context.Context, u *unit, j *job, try protocol.Attempt) admission.Result {
+	if v.lateFor(u.longest(v.Limits.Attempt)) || v.kept.closed() || v.cancelled(ctx, u) {
+		j.verdict = verdict.NotNow{}
+		return admission.Unsent
 	}
-	if u.route.Policy.Circuit {
-		if u.meet(j); !j.attempt {
-			return
-		}
+	if v.lookAgain(u, j); !j.due() {
+		return admission.Unsent
 	}
-	j.out = u.contain(ctx, try, j)
+	j.out = v.contain(ctx, u, j, try)
 	j.answered = time.Now()
-	u.learnOfInbox(j)
-	if j.out.Class == outcome.Delivered {
-		u.Hosts.Accepted(j.host)
+	v.lessons.learnOfInbox(u, j)
+	if j.out.Try != outcome.Waiting {
+		v.lessons.learn(u, j)
 	}
 	switch {
 	case j.out.Try == outcome.Made:
@@ -100,35 +80,79 @@ func (u *unit) attempt(ctx context.Context, try protocol.Attempt, j *job) {
 	case j.out.Try == outcome.Unsent:
 		j.unsent++
 	default:
-		return
+		return admission.Unsent
 	}
-	u.remember(ctx, j)
+	v.noteTry(ctx, u, j)
+	return tells(j.out)
 }
 
-// remember adds the attempt that was just made to the last tries of j.
-func (u *unit) remember(ctx context.Context, j *job) {
-	tries, err := j.last.Tries.Add(ledger.Try{At: u.Now(), Status: j.out.Status, Error: j.out.Err, Form: j.out.Form, Took: j.out.Took})
+// noteTry adds the attempt to the last ones of its recipient.
+func (v *invocation) noteTry(ctx context.Context, u *unit, j *job) {
+	tries, err := j.last.Tries.Add(ledger.Try{At: v.Now(), Status: j.out.Status, Error: j.out.Err, Form: j.out.Form, Took: j.out.Took})
 	if err != nil {
-		u.Log.WarnContext(ctx, "the last attempts of a recipient cannot be read", "activity", u.a.ID, "target", j.target.Inbox, "error", err)
+		v.Log.WarnContext(ctx, "the last attempts of a recipient cannot be read", "activity", u.a.ID, "target", j.target.Inbox, "error", err)
 		return
 	}
 	j.tried = tries
 }
 
+// cancelledAgo is how long an activity may be cancelled before its attempts no longer begin.
+// Each time has a price: one read for each unit whose attempts take longer to begin.
+const cancelledAgo = time.Second
+
+// cancelled reports whether u's activity was cancelled, as far as is known since cancelledAgo.
+// The message comes back then, and is dropped. What cannot be read was not cancelled.
+func (e *Engine) cancelled(ctx context.Context, u *unit) bool {
+	u.looking <- struct{}{}
+	defer func() { <-u.looking }()
+	if now := e.Now(); !u.over && now.Sub(u.looked) >= cancelledAgo {
+		u.looked = now
+		r, err := e.Ledger.Activity(ctx, u.a.ID)
+		u.over = err == nil && r.Cancelled
+	}
+	return u.over
+}
+
+// lookAgain decides about j by what is known of its servers now.
+func (e *Engine) lookAgain(u *unit, j *job) {
+	if _, decision := e.Hosts.Decision(j.place, e.Now()); decision != circuit.Send {
+		e.judgeByServers(u, j)
+	}
+}
+
+// judgeByServers is a function of its own because a snapshot on the stack of each attempt
+// makes its goroutine's stack grow.
+func (e *Engine) judgeByServers(u *unit, j *job) {
+	s := e.snapshot(u, j)
+	j.verdict = verdict.ByServers(&s, j.named())
+}
+
+// longest is the longest that one attempt takes, if its protocol does not say otherwise.
+func (u *unit) longest(otherwise time.Duration) time.Duration {
+	longest := cmp.Or(u.route.Attempt, otherwise)
+	if t := u.route.Policy.Timeout; t > 0 {
+		longest = min(longest, t)
+	}
+	return longest
+}
+
 // contain runs an attempt within its time and turns a panic into its outcome.
-func (u *unit) contain(ctx context.Context, try protocol.Attempt, j *job) (o outcome.Outcome) {
-	start := u.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, u.route.Wait+u.longest(), outcome.ErrTimeout)
+func (e *Engine) contain(ctx context.Context, u *unit, j *job, try protocol.Attempt) (o outcome.Outcome) {
+	start := e.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, u.route.Wait+u.longest(e.Limits.Attempt), outcome.ErrTimeout)
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
-			u.Log.ErrorContext(ctx, "panic in an attempt", "activity", u.a.ID, "target", j.target.Inbox,
+			e.Log.ErrorContext(ctx, "panic in an attempt", "activity", u.a.ID, "target", j.target.Inbox,
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			o = outcome.Outcome{Class: outcome.Retry, Err: fmt.Sprintf("internal error: %v", r)}
 		}
 		o = o.Cleaned() // strangers' text, whatever the protocol has let through
-		o.Took = u.Now().Sub(start)
+		o.Took = e.Now().Sub(start)
 	}()
+	if u.route.Wait == 0 {
+		protocol.Signed(ctx) // it waits for no processor
+	}
 	o = try(ctx, j.target, j.attempts+1)
 	if o.Class == outcome.Retry && o.Status == 0 && o.Try == outcome.Made && errors.Is(context.Cause(ctx), outcome.ErrTimeout) {
 		// The host has used up the time of the attempt, whatever error the protocol
@@ -136,4 +160,35 @@ func (u *unit) contain(ctx context.Context, try protocol.Attempt, j *job) (o out
 		o.Reason = outcome.Timeout
 	}
 	return o
+}
+
+// report logs an attempt in one line, and counts it. The line has everything about the
+// attempt, so protocols log none of their own.
+func (e *Engine) report(ctx context.Context, u *unit, j *job) {
+	state := verdict.State(j.verdict)
+	if j.out.Try == outcome.Untried && state != activity.Delivered && state != activity.Failed {
+		e.Meter.Counted(intake.CameBack, 1)
+	}
+	e.Meter.Attempted(u.a, j.out, state)
+	e.Trace.Attempted(ctx, tracing.Attempt{Inbox: j.target.Inbox, Ended: j.answered, Tries: j.tries(), Out: j.out, State: state})
+	args := []any{
+		"activity", u.a.ID, "type", u.a.Type, "target", j.target.Inbox, "host", j.host, "attempt", j.tries(),
+		"state", state, "class", j.out.Class, "status", j.out.Status, "ms", j.out.Took.Milliseconds(),
+	}
+	if u.a.Job != "" {
+		args = append(args, "job", u.a.Job)
+	}
+	if j.out.Method != "" {
+		args = append(args, "method", j.out.Method)
+	}
+	if j.out.Class == outcome.Delivered {
+		e.Log.InfoContext(ctx, "delivered", args...)
+		return
+	}
+	remaining := u.route.Policy.Left(j.tries())
+	if state.Final() {
+		remaining = 0
+	}
+	args = append(args, "remaining", remaining, "reason", j.out.Reason, "error", j.out.Err)
+	e.Log.WarnContext(ctx, "attempt failed", args...)
 }

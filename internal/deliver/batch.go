@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"fedpost/internal/activity"
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
 )
 
@@ -41,10 +41,10 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		work(0)
 	}
 	wg.Wait()
-	v.shares.leave(v)
+	ctx, cancel := context.WithTimeout(v.lasting(ctx), 2*keptTry)
+	defer cancel()
 	v.journal.close()
-	untold := v.tellAll(ctx)
-	v.finishAll(ctx)
+	untold := v.feed.close(ctx)
 	if err := e.Hosts.Flush(ctx); err != nil {
 		// Deliveries are recorded all the same. Only the circuits have fewer outcomes.
 		e.Log.WarnContext(ctx, "what was learnt of hosts could not be saved", "error", err)
@@ -110,52 +110,25 @@ func split(from queue.Name, batch []queue.Received) [][]int {
 	return groups
 }
 
-// invocation is what one call of Handle shares among its messages.
-type invocation struct {
-	*Engine
-	from queue.Name
-	end  time.Time // zero: no deadline
-
-	journal *journal
-
-	mu     sync.Mutex
-	untold []untold
-	over   []activity.ID // activities that may be done
-}
-
-func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.Received) *invocation {
-	v := &invocation{Engine: e, from: from}
-	v.journal = v.newJournal(ctx, batch)
-	if end, ok := ctx.Deadline(); ok {
-		// Deadlines are of the wall clock, which Now need not be.
-		v.end = e.Now().Add(time.Until(end))
-	}
-	return v
-}
-
-// late reports whether too little time is left to begin an attempt.
-func (v *invocation) late() bool { return v.lateFor(v.Limits.Attempt) }
-
-// lateFor reports whether too little time is left to begin work that may take longest.
-func (v *invocation) lateFor(longest time.Duration) bool {
-	return !v.end.IsZero() && !v.Now().Before(v.end.Add(-longest-v.Limits.Reserve))
-}
-
 // group works on messages one after another until one is not done, and returns
 // that and those behind it.
 func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int) []int {
 	for n, i := range g {
 		d := v.contained(ctx, batch[i])
-		if d.done {
+		if d.Done {
 			continue
 		}
 		// The messages behind it in the group come back with it. They are told so
 		// from the last to the first, and none becomes visible at once: so the
 		// message that failed is received first again. SQS holds a group in any
 		// case, while some servers that speak its API do not.
-		d.after = v.together(d.after)
+		if v.from.Ordered() && d.After >= 0 {
+			// A second is the shortest visibility timeout of SQS above 0. In that time all of
+			// them get their new timeout before the first is visible.
+			d.After = max(d.After, time.Second)
+		}
 		for _, j := range slices.Backward(g[n:]) {
-			v.comeBack(ctx, batch[j], d)
+			v.handBack(ctx, batch[j], d)
 		}
 		return g[n:]
 	}
@@ -163,22 +136,22 @@ func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int)
 }
 
 // contained works on a message and turns panics into failures of it alone.
-func (v *invocation) contained(ctx context.Context, m queue.Received) (f disposition) {
+func (v *invocation) contained(ctx context.Context, m queue.Received) (d intake.Disposition) {
 	defer func() {
 		if r := recover(); r != nil {
 			v.Log.ErrorContext(ctx, "panic while a message was worked on", "queue", v.from, "messageId", m.ID,
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-			f = v.trouble(m)
+			d = v.intake.Trouble(v.from, m)
 		}
 	}()
 	if v.late() {
-		return again(0)
+		return intake.Again(0)
 	}
-	f, err := v.message(ctx, m)
+	d, err := v.message(ctx, m)
 	if err != nil {
 		v.Log.ErrorContext(ctx, "a message could not be worked on and comes back", "queue", v.from, "messageId", m.ID,
 			"receives", m.ReceiveCount, "error", err)
-		return v.trouble(m)
+		return v.intake.Trouble(v.from, m)
 	}
-	return f
+	return d
 }

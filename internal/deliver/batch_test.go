@@ -30,7 +30,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, from queue.Name) *fixture {
-	return &fixture{World: world.New(t, world.Options{}), from: from}
+	return &fixture{World: world.New(t, world.Options{Engine: engines.Embedded()}), from: from}
 }
 
 // add adds a record with a delivery of a new activity to inbox, in a group. The

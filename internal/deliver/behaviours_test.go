@@ -16,10 +16,11 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/protocol/retry"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
-func TestC2EveryTryIsRecordedWithItsAnswer(t *testing.T) {
+func TestEveryTryIsRecordedWithItsAnswer(t *testing.T) {
 	w := world.New(t, world.Options{})
 	answers := []outcome.Outcome{
 		{Class: outcome.Retry, Status: 500, Err: "answered 500", Response: "<h1>oops</h1>"},
@@ -46,7 +47,7 @@ func TestC2EveryTryIsRecordedWithItsAnswer(t *testing.T) {
 	}
 }
 
-func TestC4BackOffGrowsByTheFactorAndExhaustionIsRecordedWith408(t *testing.T) {
+func TestBackOffGrowsByTheFactorAndExhaustionIsRecordedWith408(t *testing.T) {
 	w := world.New(t, world.Options{Policy: retry.LDP()})
 	w.Servers.Script("silent.example", func(world.Request, int) outcome.Outcome {
 		return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: "no answer in time"}
@@ -79,7 +80,7 @@ func TestC4BackOffGrowsByTheFactorAndExhaustionIsRecordedWith408(t *testing.T) {
 	}
 }
 
-func TestC5TheWaitOfOneDelaysNoOther(t *testing.T) {
+func TestTheWaitOfOneDelaysNoOther(t *testing.T) {
 	w := world.New(t, world.Options{})
 	w.Servers.Script("slow.example", world.Then(4, world.Answers(500), nil))
 	for range 20 {
@@ -97,7 +98,7 @@ func TestC5TheWaitOfOneDelaysNoOther(t *testing.T) {
 	}
 }
 
-func TestD8EveryFailedAttemptIsLogged(t *testing.T) {
+func TestEveryFailedAttemptIsLogged(t *testing.T) {
 	w := world.New(t, world.Options{})
 	w.Servers.Script("a.example", world.Then(2, world.Answers(500), nil))
 	id := w.Send(w.Activity("Create"), "https://a.example/inbox")
@@ -121,7 +122,7 @@ type broken struct {
 
 var errDown = errors.New("injected: the table is down")
 
-func TestD9AnOutageOfTheStoreHarmsNoDelivery(t *testing.T) {
+func TestAnOutageOfTheStoreHarmsNoDelivery(t *testing.T) {
 	for _, outage := range []time.Duration{10 * time.Minute, 6 * time.Hour, 30 * time.Hour} {
 		t.Run(outage.String(), func(t *testing.T) {
 			var down atomic.Bool
@@ -243,6 +244,7 @@ func endsProcesses(t *testing.T, last int) {
 }
 
 func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
+	long.NotUnderRace(t)
 	t.Parallel()
 	onBothTypes(t, func(t *testing.T, typ queue.Type) {
 		w := world.New(t, world.Options{QueueType: typ, Limits: deliver.Limits{MaxReceives: func(queue.Name) int { return 77 }}})
@@ -262,7 +264,7 @@ func TestAMessageThatOnlyWaitsIsPutOnItsQueueAnew(t *testing.T) {
 	})
 }
 
-func TestB4AFailureComesBackByItselfAfterAWaitOfTheQueue(t *testing.T) {
+func TestAFailureComesBackByItselfAfterAWaitOfTheQueue(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, typ queue.Type) {
 		w := world.New(t, world.Options{QueueType: typ})
 		w.Servers.Script("a.example", world.Then(4, world.Answers(500), nil))

@@ -10,6 +10,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/bodies"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/message"
@@ -66,7 +67,7 @@ func TestALargeBodyIsStoredOnceForManyMessages(t *testing.T) {
 		"in order":            {queue.Ordered, size, 40, 1000},
 		"fan-out":             {queue.Normal, size, 1000, 4000},
 		"few in order":        {queue.Ordered, size, 19, 2 * size},
-		"small body in order": {queue.Ordered, deliver.LargeBody / 2, 40, deliver.LargeBody},
+		"small body in order": {queue.Ordered, bodies.Large / 2, 40, bodies.Large},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var writes atomic.Int64
@@ -155,7 +156,7 @@ func TestRetriesAndSpotsCarryNoLargeBody(t *testing.T) {
 
 func expandLarge(t *testing.T, w *world.World) (activity.Activity, []string) {
 	t.Helper()
-	a, to := largeActivity(w, deliver.LargeBody), inboxes(1000)
+	a, to := largeActivity(w, bodies.Large), inboxes(1000)
 	w.Send(a, to...)
 	w.Poll(queue.Normal)
 	w.Restart()
@@ -231,7 +232,7 @@ func storedOnce(t *testing.T, o world.Options, key string) *world.World {
 		}
 		return world.Status(202)
 	})
-	a, to := largeActivity(w, deliver.LargeBody), inboxes(2)
+	a, to := largeActivity(w, bodies.Large), inboxes(2)
 	a.OrderingKey = key
 	w.Send(a, to...)
 	w.Poll(message.QueueOf(a))

@@ -13,6 +13,7 @@ import (
 	"fedpost/internal/engine/table"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -45,6 +46,8 @@ func (c *counted) Put(ctx context.Context, it table.Item, cond table.Cond) error
 }
 
 func TestABusyHostRecoversAsFastAsAQuietOne(t *testing.T) {
+	long.NotUnderRace(t)
+	t.Parallel()
 	took := map[bool]time.Duration{}
 	for _, isBusy := range []bool{false, true} {
 		w := world.New(t, world.Options{})

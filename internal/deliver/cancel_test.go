@@ -1,10 +1,18 @@
 package deliver_test
 
 import (
+	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/deliver"
+	"fedpost/internal/ledger"
+	"fedpost/internal/protocol"
 	"fedpost/internal/testkit/world"
 )
 
@@ -53,6 +61,49 @@ func TestWhatWasCancelledIsNotSentAfterItsRecordHasEnded(t *testing.T) {
 				t.Errorf("%d of %d inboxes got what was not cancelled", n, len(c.inboxes))
 			}
 			w.Quiet()
+		})
+	}
+}
+
+// TestAttemptsThatHaveNotBegunWhenAnActivityIsCancelledDoNotBegin: of a chunk of 50 inboxes four
+// attempts at a time take two seconds each, and the activity is cancelled, or forgotten, during
+// the first four.
+func TestAttemptsThatHaveNotBegunWhenAnActivityIsCancelledDoNotBegin(t *testing.T) {
+	for name, forget := range map[string]bool{"cancelled": false, "forgotten": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var begun atomic.Int32
+				slow := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
+					return func(context.Context, activity.Target, int) outcome.Outcome {
+						begun.Add(1)
+						time.Sleep(2 * time.Second)
+						return world.Status(202)
+					}
+				})
+				w := world.New(t, world.Options{Now: time.Now, Protocol: slow, Limits: deliver.Limits{PerQueue: 5}}) // one is kept for hosts that answer at once
+				id := w.Send(w.Activity("Create"), inboxes(50)...)
+				time.AfterFunc(1500*time.Millisecond, func() {
+					end := w.Raw().CancelActivity
+					if forget {
+						end = w.Raw().ForgetActivity
+					}
+					if err := end(context.Background(), id); err != nil {
+						t.Error(err)
+					}
+				})
+				pollAll(t, w, 1)()
+				if n := begun.Load(); n != 4 {
+					t.Errorf("%d attempts were made, want the 4 that had begun", n)
+				}
+				pollAll(t, w, 1)()
+				v, err := ledger.ViewOf(t.Context(), w.Raw(), w.Raw(), id, "", 1, time.Now())
+				if forget && !errors.Is(err, ledger.ErrNotFound) || !forget && (err != nil || v.Counts[activity.Delivered] != 4 || v.Counts[activity.Cancelled] != 46) {
+					t.Errorf("%v, %v; want 4 delivered and 46 cancelled, or nothing of what is forgotten", v.Counts, err)
+				}
+				if begun.Load() != 4 {
+					t.Errorf("%d attempts after the message came again", begun.Load())
+				}
+			})
 		})
 	}
 }

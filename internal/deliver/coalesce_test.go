@@ -19,7 +19,7 @@ func about(w *world.World, typ, text string) activity.Activity {
 	return a
 }
 
-func TestC1OfABurstForAServerThatIsDownOnlyTheNewestIsSent(t *testing.T) {
+func TestOfABurstForAServerThatIsDownOnlyTheNewestIsSent(t *testing.T) {
 	for _, ordering := range []string{"", "note 1"} {
 		w := world.New(t, world.Options{})
 		const inbox = "https://down.example/inbox"
@@ -52,7 +52,7 @@ func TestC1OfABurstForAServerThatIsDownOnlyTheNewestIsSent(t *testing.T) {
 	}
 }
 
-func TestC1AnUpdateThatBringsNoNewsIsNotSent(t *testing.T) {
+func TestAnUpdateThatBringsNoNewsIsNotSent(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const inbox = "https://a.example/inbox"
 	first := w.Send(about(w, "Update", "same"), inbox)
@@ -69,9 +69,9 @@ func TestC1AnUpdateThatBringsNoNewsIsNotSent(t *testing.T) {
 	}
 }
 
-// TestC1WhatAWorkerDeliveredBeforeItDiedMakesTheNextRedundant: its journal has what inbox a
+// TestWhatAWorkerDeliveredBeforeItDiedMakesTheNextRedundant: its journal has what inbox a
 // took; it died before it told the coalescer.
-func TestC1WhatAWorkerDeliveredBeforeItDiedMakesTheNextRedundant(t *testing.T) {
+func TestWhatAWorkerDeliveredBeforeItDiedMakesTheNextRedundant(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const a, b = "https://a.example/inbox", "https://b.example/inbox"
 	first := w.Send(about(w, "Update", "same"), a, b)
@@ -98,7 +98,7 @@ func TestC1WhatAWorkerDeliveredBeforeItDiedMakesTheNextRedundant(t *testing.T) {
 	}
 }
 
-func TestC1AFailedAttemptMakesNothingRedundant(t *testing.T) {
+func TestAFailedAttemptMakesNothingRedundant(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const inbox = "https://a.example/inbox"
 	w.Servers.Script("a.example", world.Answers(400))

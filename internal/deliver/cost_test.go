@@ -15,6 +15,7 @@ import (
 	"fedpost/internal/engine/table"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/faults"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -88,9 +89,10 @@ func TestCostOfOneActivityToAThousandRecipients(t *testing.T) {
 	}
 }
 
-func TestCostAndHerdOfAnOutageWithTenThousandParked(t *testing.T) {
-	sequential(t)
-	const parked = 10_000
+func TestCostAndHerdOfAnOutageWithThousandsParked(t *testing.T) {
+	long.NotUnderRace(t)
+	t.Parallel()
+	parked := long.Pick(2000, 10_000)
 	p := faults.NewPlan()
 	w := world.New(t, world.Options{Plan: p})
 	w.Servers.Spare()
@@ -209,7 +211,8 @@ func TestOneProbePerCheck(t *testing.T) {
 }
 
 func TestRateLimitIsKeptHoweverMuchIsSent(t *testing.T) {
-	sequential(t)
+	long.NotUnderRace(t)
+	t.Parallel()
 	w := world.New(t, world.Options{})
 	limit, err := w.Limits.Set(t.Context(), "small.example", 30, 0)
 	if err != nil {
@@ -244,6 +247,8 @@ func TestRateLimitIsKeptHoweverMuchIsSent(t *testing.T) {
 }
 
 func TestARateIsLearntFromA429(t *testing.T) {
+	long.NotUnderRace(t)
+	t.Parallel()
 	w := world.New(t, world.Options{})
 	minute, count, refused := int64(0), 0, 0
 	w.Servers.Script("small.example", world.OneByOne(func(r world.Request, _ int) outcome.Outcome {

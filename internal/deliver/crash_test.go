@@ -10,6 +10,7 @@ import (
 	"fedpost/internal/deliver"
 	"fedpost/internal/testkit/engines"
 	"fedpost/internal/testkit/faults"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -25,7 +26,8 @@ func sweepOrdered(t *testing.T, run func(t *testing.T, o world.Options) *world.W
 }
 
 func sweepOn(t *testing.T, sweep func(*testing.T, func(*testing.T, engines.Engine, *faults.Plan)), run func(t *testing.T, o world.Options) *world.World) {
-	sequential(t)
+	long.NotUnderRace(t)
+	t.Parallel()
 	var doubles atomic.Int64
 	t.Cleanup(func() {
 		t.Logf("%d requests were sent twice, each in the gap between an answer and its record", doubles.Load())
@@ -37,7 +39,7 @@ func sweepOn(t *testing.T, sweep func(*testing.T, func(*testing.T, engines.Engin
 	})
 }
 
-func TestB3AnItemIsDoneOnlyAfterItWasProcessedWhateverCallFails(t *testing.T) {
+func TestAnItemIsDoneOnlyAfterItWasProcessedWhateverCallFails(t *testing.T) {
 	sweep(t, func(t *testing.T, o world.Options) *world.World {
 		w := world.New(t, o)
 		w.Servers.Script("stumbles.example", world.Then(2, world.Answers(500), nil))
@@ -105,6 +107,34 @@ func TestNothingIsLostNorReorderedWhateverCallFailsInAnOutage(t *testing.T) {
 		for _, id := range l.ids {
 			w.Expect(id, map[string]activity.State{"https://down.example/inbox": activity.Delivered})
 		}
+		return w
+	})
+}
+
+func TestNothingIsLostNorReorderedWhateverCallFailsWhileAnInboxLeavesTheLineOfItsHost(t *testing.T) {
+	const good, bad = "https://mixed.example/good", "https://mixed.example/bad"
+	sweepOrdered(t, func(t *testing.T, o world.Options) *world.World {
+		w := oneByOne(t, o)
+		back := world.Start.Add(20 * time.Minute)
+		w.Servers.Script(bad, func(r world.Request, _ int) outcome.Outcome {
+			if r.At.Before(back) {
+				return world.Status(500)
+			}
+			return world.Status(202)
+		})
+		l := line{key: "note"}
+		for _, to := range [][]string{{bad}, {good}, {bad, good}, {good}} {
+			a := w.Activity("Update")
+			a.OrderingKey = l.key
+			l.ids = append(l.ids, w.Send(a, to...))
+			w.Send(w.Activity("Create"), good) // the host works
+			w.Run(3*time.Minute, 10*time.Second)
+		}
+		w.Run(26*time.Hour, 2*time.Minute)
+		for i, inbox := range []string{bad, good, bad, good} {
+			w.Expect(l.ids[i], map[string]activity.State{inbox: activity.Delivered})
+		}
+		inOrder(t, w, []line{l})
 		return w
 	})
 }

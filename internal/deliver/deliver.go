@@ -13,13 +13,18 @@ package deliver
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver/bodies"
 	"fedpost/internal/deliver/coalesce"
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message"
 	"fedpost/internal/message/claimcheck"
 	"fedpost/internal/message/tracing"
 	"fedpost/internal/protocol"
@@ -34,11 +39,16 @@ type Config struct {
 	Queues      func(queue.Name) Queue
 	Ledger      ledger.Store
 	Servers     circuit.Store
-	Agenda      Agenda
+	Agenda      intake.Agenda
 	Payloads    claimcheck.Store
 	Protocols   protocol.Set
 	DeadLetters DeadLetterWriter
 	Lot         *parking.Lot
+
+	// Writable returns an error if the table cannot be written. Outcomes that cannot be
+	// recorded are then kept and recorded later, and nothing new is begun; nil: they are
+	// found out again when their messages come back.
+	Writable func(context.Context) error
 
 	// Events is told what became of recipients; nil: nobody is.
 	Events Teller
@@ -81,12 +91,6 @@ type Limits struct {
 	// where it has hundreds, it would run out of files. Each queue has its own,
 	// so that a flood in one holds up no other. 0: no bound but InFlight.
 	PerQueue int
-	// Retrying tells in how many invocations of a queue in this process retries may
-	// be under way together, and in how many others first sends to hosts of one site
-	// that have accepted nothing lately. An attempt at a host that hangs holds its
-	// invocation; in the others, all other deliveries find a place at once. Nil or 0:
-	// no bound.
-	Retrying func(queue.Name) int
 	// PerHost attempts of an invocation at one host at once; where PerQueue is set, all
 	// invocations of a queue have forty times as many. Small servers have few workers.
 	// Default 8.
@@ -106,6 +110,11 @@ type Limits struct {
 	// latest. It bounds the gap in which a crash leads to a second send. Default 0.9 s,
 	// which leaves a tenth of a second for the write.
 	Flush time.Duration
+	// Quiet is how long after the last end of a recipient this process looks whether a large
+	// activity is done, whose caller wants to know. 0: only the schedule looks, as on Lambda,
+	// where a process sleeps between invocations. If it is not 0, outcomes that cannot be
+	// recorded are kept beyond the end of their invocation.
+	Quiet time.Duration
 	// Cached is how long a host's state is trusted without another look.
 	// Default cache.TTL.
 	Cached time.Duration
@@ -136,14 +145,17 @@ func (l Limits) Complete() Limits {
 }
 
 // Engine delivers. It is safe for concurrent use by several invocations, which share only
-// Hosts, the limiter, the backlog and the bodies.
+// Hosts, the schedulers and the bodies.
 type Engine struct {
 	Config
-	limiter *limiter
-	backlog *backlog
-	shares  *shares
+	intake  *intake.Intake
+	lessons lessons
+	bodies  *bodies.Bodies
 	slots   *ratelimit.Stash
-	bodies  *bodies
+	quiet   quiet
+	kept    *keeper
+
+	schedulers *schedulers
 }
 
 // New returns an engine.
@@ -166,7 +178,17 @@ func New(c Config) *Engine {
 		c.Hosts = cache.New(c.Servers, c.Rules, c.Limits.Cached, c.Now, c.Log)
 	}
 	return &Engine{
-		Config: c, limiter: newLimiter(), backlog: newBacklog(), shares: newShares(c.Limits.Retrying),
-		slots: &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: newBodies(),
+		Config: c, schedulers: newSchedulers(c.Limits, c.Rules.Budget, c.Now),
+		lessons: lessons{hosts: c.Hosts, limiter: c.Limiter, rules: c.Rules, now: c.Now},
+		slots:   &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: bodies.New(c.Ledger, c.Limits.Copies),
+		quiet: quiet{looks: map[activity.ID]*time.Timer{}},
+		kept:  &keeper{writable: c.Writable, log: c.Log, units: map[message.Unit]bool{}},
+		intake: &intake.Intake{
+			Queues: c.Queues, Ledger: c.Ledger, Agenda: c.Agenda, Payloads: c.Payloads, Protocols: c.Protocols, Events: c.Events,
+			MaxReceives: c.Limits.MaxReceives, Log: c.Log, Meter: c.Meter, Now: c.Now, Random: c.Random,
+		},
 	}
 }
+
+// delayed returns how long until at, at least 0.
+func (e *Engine) delayed(at time.Time) time.Duration { return max(0, at.Sub(e.Now())) }

@@ -11,6 +11,7 @@ import (
 	"fedpost/internal/engine/table"
 	"fedpost/internal/message"
 	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -106,7 +107,7 @@ func TestALargeFanOutGoesOnInLaterInvocations(t *testing.T) {
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
-				if testing.Short() && name == "claim check" {
+				if !long.On() && name == "claim check" {
 					t.Skip("takes a minute under the race detector, and the batch has a claim check, too")
 				}
 				w := slowWorld(t, typ)

@@ -15,6 +15,7 @@ import (
 	"fedpost/internal/deliver"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -80,13 +81,15 @@ func spread(t *testing.T, healthy, hanging, activities int) []time.Duration {
 	return took
 }
 
-// TestHangingHostsDelayNoOthers: with 100 hanging hosts among 1,000, the healthy
+// TestHangingHostsDelayNoOthers: where a host in eleven hangs, the healthy
 // ones get each activity in at most 1.2 times the time that it takes without
 // them, after the first minute of learning.
 func TestHangingHostsDelayNoOthers(t *testing.T) {
-	sequential(t)
+	long.NotUnderRace(t)
+	t.Parallel()
 	const activities, learning = 24, 12
-	without, with := spread(t, 1000, 0, activities), spread(t, 1000, 100, activities)
+	hosts := long.Pick(200, 1000)
+	without, with := spread(t, hosts, 0, activities), spread(t, hosts, hosts/10, activities)
 	var a, b time.Duration
 	for i := learning; i < activities; i++ {
 		a, b = a+without[i], b+with[i]
@@ -103,7 +106,8 @@ func TestHangingHostsDelayNoOthers(t *testing.T) {
 // TestNewHostsThatHangDelayNoSingleDeliveries: before the first time-out nobody knows that they
 // hang, and a message of its own for each delivery may not wait for one of them.
 func TestNewHostsThatHangDelayNoSingleDeliveries(t *testing.T) {
-	sequential(t)
+	long.NotUnderRace(t)
+	t.Parallel()
 	const deliveries, hosts, hanging = 2000, 200, 20
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{hanging: map[string]bool{}, got: map[activity.ID]time.Time{}, n: map[activity.ID]int{}}
@@ -111,7 +115,7 @@ func TestNewHostsThatHangDelayNoSingleDeliveries(t *testing.T) {
 			n.hanging[fmt.Sprintf("h%d.example", i)] = true
 		}
 		w := world.New(t, world.Options{Now: time.Now, Protocol: n, Limits: deliver.Limits{
-			PerQueue: local.PerQueue, Retrying: local.Retrying,
+			PerQueue: local.PerQueue,
 		}})
 		m := w.Mapping(queue.Normal)
 		began := time.Now()
@@ -141,8 +145,10 @@ func TestNewHostsThatHangDelayNoSingleDeliveries(t *testing.T) {
 // TestSlowHostsThatTakeEverythingDelayNoOthers: their circuits never open, and thousands of
 // deliveries to them may wait at once, each for almost as long as an answer may take.
 func TestSlowHostsThatTakeEverythingDelayNoOthers(t *testing.T) {
-	sequential(t)
-	const backlog, healthy = 2000, 20
+	long.NotUnderRace(t)
+	t.Parallel()
+	const healthy = 20
+	backlog := long.Pick(1000, 2000) // more than a queue has places
 	for name, c := range map[string]struct {
 		each, hosts        int
 		slow, within, last time.Duration
@@ -172,7 +178,7 @@ func TestSlowHostsThatTakeEverythingDelayNoOthers(t *testing.T) {
 					}
 				})
 				w := world.New(t, world.Options{Now: time.Now, Protocol: servers, Limits: deliver.Limits{
-					PerQueue: local.PerQueue, Retrying: local.Retrying,
+					PerQueue: local.PerQueue,
 				}})
 				m := w.Mapping(queue.Normal)
 				ctx, cancel := context.WithCancel(t.Context())

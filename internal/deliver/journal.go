@@ -3,10 +3,11 @@ package deliver
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
+	"fedpost/internal/deliver/intake"
+	"fedpost/internal/deliver/verdict"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 )
@@ -17,7 +18,8 @@ import (
 // record would be one write per unit, so with slow servers most of a delivery's cost
 // would be records of a few outcomes each.
 type journal struct {
-	v    *invocation
+	*Engine
+	from queue.Name
 	ctx  context.Context
 	name string
 
@@ -35,27 +37,29 @@ type journal struct {
 
 // newJournal returns the journal of an invocation. Its name is the receipt of the first
 // message, which no other invocation has.
-func (v *invocation) newJournal(ctx context.Context, batch []queue.Received) *journal {
+func (e *Engine) newJournal(ctx context.Context, from queue.Name, batch []queue.Received) *journal {
 	name := ""
 	if len(batch) > 0 {
-		name = v.Worker + batch[0].ID + "." + strconv.Itoa(batch[0].ReceiveCount)
+		name = e.Worker + intake.Receipt(batch[0])
 	}
 	return &journal{
-		v: v, ctx: ctx, name: name, writing: make(chan struct{}, 1),
+		Engine: e, from: from, ctx: ctx, name: name, writing: make(chan struct{}, 1),
 		noted: map[*unit]map[int]bool{}, waiting: map[*unit][]ledger.Recipient{},
 	}
 }
 
-// add takes the outcome of j, a job of u, if it is settled.
+// add takes the outcome of j, a job of u, if nothing but a record is left to be made of it.
 func (n *journal) add(u *unit, j *job) {
-	if !j.settled() {
-		return
+	switch j.verdict.(type) {
+	case verdict.Delivered, verdict.Refused, verdict.Redundant, verdict.Superseded:
+	default:
+		return // an effect comes before its record
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.waiting[u] = append(n.waiting[u], u.recipient(j))
+	n.waiting[u] = append(n.waiting[u], u.recipient(j, n.Now()))
 	if n.timer == nil {
-		n.timer = time.AfterFunc(n.v.Limits.Flush-time.Since(j.answered), n.write)
+		n.timer = time.AfterFunc(n.Limits.Flush-time.Since(j.answered), n.write)
 	}
 }
 
@@ -75,21 +79,21 @@ func (n *journal) write() {
 	for u, rs := range waiting {
 		notes = append(notes, ledger.Note{Unit: u.id, Recipients: rs, Forget: u.known.Record.Forget})
 	}
-	err := n.v.repeated(n.ctx, func() error { return n.v.Ledger.Note(n.ctx, n.name, n.written, notes) })
+	err := repeated(n.ctx, func() error { return n.Ledger.Note(n.ctx, n.name, n.written, notes) })
 	if err != nil {
-		n.v.Log.WarnContext(n.ctx, "outcomes could not be noted while others are awaited", "queue", n.v.from, "error", err)
+		n.Log.WarnContext(n.ctx, "outcomes could not be noted while others are awaited", "queue", n.from, "error", err)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		for u, rs := range waiting {
 			n.waiting[u] = append(rs, n.waiting[u]...)
 		}
 		if n.timer == nil && n.ctx.Err() == nil {
-			n.timer = time.AfterFunc(n.v.Limits.Flush, n.write)
+			n.timer = time.AfterFunc(n.Limits.Flush, n.write)
 		}
 		return
 	}
 	n.written++
-	now := n.v.Now()
+	now := n.Now()
 	for u, rs := range waiting {
 		if !now.Before(u.claim.Until) {
 			// Another worker may have begun without these notes, and counts what it
@@ -102,7 +106,7 @@ func (n *journal) write() {
 		for _, r := range rs {
 			n.noted[u][r.Position] = true
 		}
-		n.v.Meter.Recorded(rs)
+		n.Meter.Recorded(rs)
 	}
 }
 
@@ -134,7 +138,7 @@ func (n *journal) close() {
 const recordTries = 3
 
 // repeated repeats a write that may help on the next try.
-func (v *invocation) repeated(ctx context.Context, write func() error) error {
+func repeated(ctx context.Context, write func() error) error {
 	for try := 1; ; try++ {
 		err := write()
 		if err == nil || errors.Is(err, ledger.ErrClaimed) || ctx.Err() != nil || try == recordTries {

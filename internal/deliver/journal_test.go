@@ -20,7 +20,7 @@ import (
 func TestWhatWasNotedIsKnownAsLongAsTheActivity(t *testing.T) {
 	refusing := false
 	plan := faults.NewPlan()
-	w := world.New(t, world.Options{Plan: plan})
+	w := world.New(t, world.Options{Plan: plan, Engine: engines.Embedded()})
 	w.Servers.Spare()
 	w.Servers.Script("down.example", func(world.Request, int) outcome.Outcome {
 		if !refusing {

@@ -15,6 +15,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -128,6 +129,7 @@ func receives(t *testing.T, w *world.World, n queue.Name, key string, most time.
 }
 
 func TestARateLimitCostsThreeReceivesAndFourWritesADelivery(t *testing.T) {
+	long.NotUnderRace(t)
 	t.Parallel()
 	const n, rate = 400, 30
 	for _, c := range []struct {
@@ -189,8 +191,23 @@ func TestARateLimitCostsThreeReceivesAndFourWritesADelivery(t *testing.T) {
 // What is in no order keeps the scheduled run releasing at a limited server: heads of
 // ordered groups, too, which workers may have released a moment before. Such a head gets its
 // turn written, and its second message writes nothing.
+//
+// Which heads are released twice depends on the order of goroutines, so it is tried again if
+// none was.
 func TestAHeadThatIsReleasedTwiceCostsOneWriteMore(t *testing.T) {
-	const n, keys, rate = 120, 12, 30
+	long.NotUnderRace(t)
+	t.Parallel()
+	for range 5 {
+		if releasedTwice(t) > 0 {
+			return
+		}
+	}
+	t.Error("no delivery was released twice: this test shows nothing")
+}
+
+// releasedTwice counts the deliveries that cost a write more.
+func releasedTwice(t *testing.T) (more int) {
+	const n, keys, rate = 480, 48, 30
 	w, b := billed(t)
 	key := circuit.HostKey("slow.example")
 	limitTo(t, w, "slow.example", rate)
@@ -215,7 +232,6 @@ func TestAHeadThatIsReleasedTwiceCostsOneWriteMore(t *testing.T) {
 	if done := counts(w, ids)[activity.Delivered]; done != n {
 		t.Errorf("%v; %d dead letters", counts(w, ids), len(w.DeadLetters.Deaths))
 	}
-	more := 0
 	for id, writes := range b.by {
 		if writes > 5 {
 			t.Errorf("the delivery of %s cost %d writes", id, writes)
@@ -224,9 +240,7 @@ func TestAHeadThatIsReleasedTwiceCostsOneWriteMore(t *testing.T) {
 			more++
 		}
 	}
-	if more == 0 {
-		t.Error("no delivery was released twice: this test shows nothing")
-	}
+	return more
 }
 
 func TestOne429LosesNoOrderedDelivery(t *testing.T) {
@@ -308,5 +322,37 @@ func TestAHeldOrderingKeyDelaysNoOther(t *testing.T) {
 	}
 	if tries < 10 || tries > 14 {
 		t.Errorf("the held delivery was tried %d times in 60 hours", tries)
+	}
+}
+
+// An operator's limit on a host that is well is a pace, and no outage that ends with a ramp.
+func TestALimitIsAPaceFromTheFirstSecond(t *testing.T) {
+	long.NotUnderRace(t)
+	t.Parallel()
+	const n, rate = 300, 60
+	for name, together := range map[string]bool{"one by one": false, "of one activity": true} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			limitTo(t, w, "well.example", rate)
+			w.Run(20*time.Second, time.Second)
+			sent := w.Now()
+			to := inboxesAt("well.example", n)
+			if together {
+				w.Send(w.Activity("Create"), to...)
+			} else {
+				for _, inbox := range to {
+					w.Send(w.Activity("Create"), inbox)
+				}
+			}
+			w.Run(7*time.Minute, time.Second)
+			before := 0
+			for minute := 1; minute <= n/rate; minute++ {
+				all := within(w, sent, time.Duration(minute)*time.Minute)
+				if got := all - before; got < rate*9/10 && all < n || got > rate+rate/6 {
+					t.Errorf("%d in minute %d, at %d a minute", got, minute, rate)
+				}
+				before = all
+			}
+		})
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// TestB17WhoeverWorksOnAnActivityFirstRecordsIt, where the table was down when it
+// TestWhoeverWorksOnAnActivityFirstRecordsIt, where the table was down when it
 // was accepted.
-func TestB17WhoeverWorksOnAnActivityFirstRecordsIt(t *testing.T) {
+func TestWhoeverWorksOnAnActivityFirstRecordsIt(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, typ queue.Type) {
 		for name, n := range map[string]int{"a chunk": 2, "a fan-out": 120} {
 			for _, q := range []queue.Name{queue.Normal, queue.Ordered} {
@@ -130,9 +130,9 @@ func TestAnotherRequestUnderAKeyIsAnActivityOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestB17WorkThatMayNotBeginGoesToTheAgenda, which could not be written when the
+// TestWorkThatMayNotBeginGoesToTheAgenda, which could not be written when the
 // activity was accepted.
-func TestB17WorkThatMayNotBeginGoesToTheAgenda(t *testing.T) {
+func TestWorkThatMayNotBeginGoesToTheAgenda(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, typ queue.Type) {
 		for _, q := range []queue.Name{queue.Normal, queue.Ordered} {
 			t.Run(string(q), func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/activity"
+	"fedpost/internal/deliver/verdict"
 	"fedpost/internal/ledger"
 )
 
@@ -43,9 +43,9 @@ func TestWhatIsRecordedIsCountedWhenItIs(t *testing.T) {
 		m := &recordMeter{}
 		last := c.errs[len(c.errs)-1]
 		v := &invocation{Engine: &Engine{Config: Config{Ledger: &failingLedger{errs: c.errs}, Meter: m, Now: time.Now}}}
-		v.journal = v.newJournal(t.Context(), nil)
-		u := &unit{invocation: v, jobs: []*job{{state: activity.Delivered}}}
-		if _, err := u.record(t.Context()); !errors.Is(err, last) {
+		v.journal, v.feed = v.newJournal(t.Context(), "", nil), &feed{Engine: v.Engine}
+		u := &unit{jobs: []*job{{verdict: verdict.Delivered{}}}}
+		if _, err := v.executor().record(t.Context(), u); !errors.Is(err, last) {
 			t.Errorf("%v: error %v", c.errs, err)
 		}
 		if m.recorded != c.want {
@@ -72,11 +72,11 @@ func TestARecipientIsNotCountedTwiceAfterALapsedClaim(t *testing.T) {
 	} {
 		m := &recordMeter{}
 		v := &invocation{Engine: &Engine{Config: Config{Ledger: &failingLedger{errs: []error{c.end}}, Meter: m, Now: func() time.Time { return now }}}}
-		v.journal = v.newJournal(t.Context(), nil)
-		u := &unit{invocation: v, jobs: []*job{{state: activity.Delivered}}, claim: ledger.Claim{Until: c.until}}
+		v.journal, v.feed = v.newJournal(t.Context(), "", nil), &feed{Engine: v.Engine}
+		u := &unit{jobs: []*job{{verdict: verdict.Delivered{}}}, claim: ledger.Claim{Until: c.until}}
 		v.journal.add(u, u.jobs[0])
 		v.journal.close()
-		if _, err := u.record(t.Context()); !errors.Is(err, c.end) {
+		if _, err := v.executor().record(t.Context(), u); !errors.Is(err, c.end) {
 			t.Errorf("%s: error %v", c.name, err)
 		}
 		if m.recorded != c.want {

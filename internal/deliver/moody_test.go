@@ -36,8 +36,21 @@ func cycle(w *world.World, statuses ...int) world.Script {
 func TestAHostThatTakesNoneCostsFewPostsADayWhateverItAnswers(t *testing.T) {
 	t.Parallel()
 	for _, statuses := range [][]int{
-		{302}, {408}, {425}, {100}, {600}, {500}, {0}, {-1},
-		{-1, 408}, {408, 500}, {0, 408}, {401, -1}, {302, -1, 500}, {-1, 408, 500, 0}, {-1, 401, 408, 500, 0},
+		{302},
+		{408},
+		{425},
+		{100},
+		{600},
+		{500},
+		{0},
+		{-1},
+		{-1, 408},
+		{408, 500},
+		{0, 408},
+		{401, -1},
+		{302, -1, 500},
+		{-1, 408, 500, 0},
+		{-1, 401, 408, 500, 0},
 	} {
 		t.Run(fmt.Sprint(statuses), func(t *testing.T) {
 			w := world.New(t, world.Options{})

@@ -12,6 +12,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/testkit/property"
 	"fedpost/internal/testkit/world"
 )
 
@@ -21,9 +22,23 @@ type line struct {
 	ids []activity.ID
 }
 
-// checkOrder checks that each host accepted the activities of each key in the
-// order they were sent, each once, whatever happened on the way.
+// checkOrder checks that each inbox accepted the activities of each key in the order they were
+// sent, each once, whatever happened on the way. That its host did, but for inboxes which took
+// nothing while others did, is for the simulation to check.
 func checkOrder(t rapid.TB, w *world.World, lines []line) {
+	t.Helper()
+	inOrder(t, w, lines)
+	for id, by := range w.Servers.Accepted() {
+		for inbox, n := range by {
+			if n != 1 {
+				t.Fatalf("%s was accepted %d times by %s", id, n, inbox)
+			}
+		}
+	}
+}
+
+// inOrder is checkOrder where a crash may have an activity accepted twice.
+func inOrder(t rapid.TB, w *world.World, lines []line) {
 	t.Helper()
 	place := map[activity.ID]int{}
 	key := map[activity.ID]string{}
@@ -37,24 +52,17 @@ func checkOrder(t rapid.TB, w *world.World, lines []line) {
 		if !r.Accepted {
 			continue
 		}
-		group := key[r.Activity.ID] + " at " + activity.HostOf(r.Inbox)
+		group := key[r.Activity.ID] + " at " + r.Inbox
 		if before, ok := last[group]; ok && place[r.Activity.ID] < before {
 			t.Fatalf("%s: number %d came after number %d", group, place[r.Activity.ID], before)
 		}
 		last[group] = place[r.Activity.ID]
 	}
-	for id, by := range w.Servers.Accepted() {
-		for inbox, n := range by {
-			if n != 1 {
-				t.Fatalf("%s was accepted %d times by %s", id, n, inbox)
-			}
-		}
-	}
 }
 
 func TestCreateUpdateDeleteArriveInOrderUnderRandomFailures(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		w := world.New(t, world.Options{Seed: rapid.Uint64().Draw(rt, "seed")})
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "faults"), 2))
 		share := rapid.Float64Range(0, 0.9).Draw(rt, "share of failures")

@@ -2,12 +2,14 @@ package deliver_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -16,6 +18,8 @@ import (
 // with ten of them 10 of 24 deliveries to the server's own inbox died and 4 were parked for
 // a week, and with thirty 23 were.
 func TestWhoNamesPagesOfAServerAsInboxesKeepsItsUsersFromNothing(t *testing.T) {
+	long.NotUnderRace(t)
+	t.Parallel()
 	const pages, posts = 20, 4
 	const inbox, bob = "https://victim.example/inbox", "https://victim.example/users/bob/inbox"
 	reset := func(world.Request, int) outcome.Outcome {
@@ -152,6 +156,61 @@ func TestOrderedDeliveriesToAnInboxThatTakesNothingCostFewPostsWhileItsServerWor
 	}
 	if tried := posts(w, page); tried > 30 {
 		t.Errorf("%d POSTs in 20 hours to an inbox that takes none", tried)
+	}
+}
+
+// An inbox that is down leaves the line of its host: later deliveries of the ordering key to
+// other inboxes there go on, and those to this inbox keep their order, also when it is back.
+func TestAnInboxThatIsDownHoldsUpNoOtherInboxOfItsOrderingKey(t *testing.T) {
+	const good, bad = "https://mixed.example/good", "https://mixed.example/bad"
+	w := world.New(t, world.Options{})
+	var took []activity.ID
+	down := true
+	w.Servers.Script(bad, world.OneByOne(func(r world.Request, _ int) outcome.Outcome {
+		if down {
+			return world.Status(500)
+		}
+		took = append(took, r.Activity.ID)
+		return world.Status(202)
+	}))
+	send := func(to ...string) activity.ID {
+		a := w.Activity("Create")
+		a.OrderingKey = "actor"
+		return w.Send(a, to...)
+	}
+	w.Send(w.Activity("Create"), good)
+	want := []activity.ID{send(bad)}
+	for range 30 { // which tell that the host accepts others
+		w.Send(w.Activity("Create"), good)
+		w.Run(10*time.Second, time.Second)
+	}
+	for range 8 {
+		want = append(want, send(bad), send(bad, good))
+		id := send(good)
+		w.Run(time.Minute, time.Second)
+		w.Expect(want[len(want)-1], map[string]activity.State{good: activity.Delivered, bad: activity.Parked})
+		w.Expect(id, map[string]activity.State{good: activity.Delivered})
+	}
+	if s := phase(t, w, circuit.HostKey("mixed.example")); !s.Accepts(w.Now()) {
+		t.Fatalf("this test shows nothing: %s", world.Brief(s))
+	}
+	tries := posts(w, bad)
+	w.Run(6*time.Hour, 10*time.Second)
+	if n := posts(w, bad) - tries; n > 10 {
+		t.Errorf("%d tries in six hours at the inbox that is down", n)
+	}
+	down = false
+	for range 25 {
+		w.Run(time.Hour, 10*time.Second)
+		want = append(want, send(bad))
+		send(good)
+	}
+	w.Run(time.Hour, 10*time.Second)
+	if !slices.Equal(took, want) {
+		t.Errorf("the inbox that is back took\n%v, want\n%v", took, want)
+	}
+	if lot, err := w.Store.CountParked(t.Context(), circuit.HostKey("mixed.example"), 100); err != nil || lot > 0 {
+		t.Errorf("%d spots are left, %v", lot, err)
 	}
 }
 

@@ -1,31 +1,18 @@
 package deliver
 
 import (
-	"cmp"
 	"context"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/engine/queue"
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/ledger"
+	"fedpost/internal/ledger/events"
 )
 
-// Queue is what deliver needs of a queue: to send to it, and to decide when a
-// message that was received from it comes back.
-type Queue interface {
-	queue.Sender
-	ChangeVisibility(ctx context.Context, handle string, d time.Duration) error
-}
-
-// longest is the longest that one attempt takes.
-func (u *unit) longest() time.Duration {
-	longest := cmp.Or(u.route.Attempt, u.Limits.Attempt)
-	if t := u.route.Policy.Timeout; t > 0 {
-		longest = min(longest, t)
-	}
-	return longest
-}
+// Queue is a queue as workers need it.
+type Queue = intake.Queue
 
 // Death is a delivery that was given up.
 type Death struct {
@@ -43,6 +30,15 @@ type Death struct {
 // the ledger's record, which its caller does afterwards.
 type DeadLetterWriter interface {
 	Add(ctx context.Context, ds []Death) error
+}
+
+// Teller appends what became of recipients to the feed of events. Repeating a call is
+// harmless.
+type Teller interface {
+	intake.Watcher
+	TellEnds(ctx context.Context, ends []events.End) error
+	// Finish is that of events.Watcher.
+	Finish(ctx context.Context, id activity.ID) error
 }
 
 // Meter counts for metrics and statistics.

@@ -32,9 +32,9 @@ func (q picky) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	return errs
 }
 
-// TestB1AFanOutGivesUpWhatNoQueueTakes: with records and dead letters, and the
+// TestAFanOutGivesUpWhatNoQueueTakes: with records and dead letters, and the
 // other chunks are delivered.
-func TestB1AFanOutGivesUpWhatNoQueueTakes(t *testing.T) {
+func TestAFanOutGivesUpWhatNoQueueTakes(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		t.Run(string(name), func(t *testing.T) {
 			w := world.New(t, world.Options{})

@@ -65,7 +65,8 @@ func TestListsDoNotMixTwoRequestsUnderAKey(t *testing.T) {
 	a := w.Activity("Create")
 	for i, fp := range []string{"one", "two"} {
 		put(t, w, queue.Normal, message.Message{Activity: &a, Deliver: &message.Delivery{Position: message.Whole, Targets: targets(inboxes(4)[2*i : 2*i+2])}, Unrecorded: &message.Unrecorded{
-			Fingerprint: fp, Forget: w.Now().Add(24 * time.Hour), Sender: "https://us.example/frida", ActivityID: "https://us.example/" + fp}})
+			Fingerprint: fp, Forget: w.Now().Add(24 * time.Hour), Sender: "https://us.example/frida", ActivityID: "https://us.example/" + fp,
+		}})
 		w.Work()
 	}
 	w.Run(time.Minute, time.Second)

@@ -82,7 +82,7 @@ func TestManyThatFailAtTheSameInstantAreEachToldOnce(t *testing.T) {
 			}
 		})
 		w := world.New(t, world.Options{Now: time.Now, Protocol: refuse, Limits: deliver.Limits{
-			PerQueue: local.PerQueue, Retrying: local.Retrying,
+			PerQueue: local.PerQueue,
 		}})
 		var ids []activity.ID
 		for i := range failing {
@@ -269,6 +269,43 @@ func TestALargeActivityIsToldDoneByTheSchedule(t *testing.T) {
 	checkDone(t, w, id, "1 dead, 119 delivered")
 	if got := told(t, w, other); len(got) != 0 {
 		t.Errorf("told %v of one that did not ask", got)
+	}
+}
+
+// TestALargeActivityIsToldDoneSoonAfterItsLastRecipient, in a process that lives on: of 201
+// ordered inboxes, which are messages of their own, and of several chunks. The schedule does
+// not run in this test.
+func TestALargeActivityIsToldDoneSoonAfterItsLastRecipient(t *testing.T) {
+	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
+		t.Run(string(name), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := world.New(t, world.Options{Now: time.Now, Limits: deliver.Limits{PerQueue: local.PerQueue, Quiet: time.Second}})
+				a := w.Activity("Create")
+				a.Notify = true
+				if name == queue.Ordered {
+					a.OrderingKey = "key"
+				}
+				var to []string
+				for i := range 201 {
+					to = append(to, fmt.Sprintf("https://host%d.example/inbox", i))
+				}
+				id := w.Send(a, to...)
+				ctx, cancel := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				m := w.Mapping(name)
+				wg.Go(func() { m.Run(ctx) })
+				began := time.Now()
+				for len(told(t, w, id)) == 0 && time.Since(began) < time.Minute {
+					time.Sleep(100 * time.Millisecond) // virtual
+				}
+				cancel()
+				wg.Wait()
+				checkDone(t, w, id, "201 delivered")
+				if took := time.Since(began); took > 3*time.Second {
+					t.Errorf("told %s after the activity was sent, want 2 s after its last recipient", took)
+				}
+			})
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -14,6 +15,7 @@ import (
 // took all it got was parked, and if the check failed it waited for the next one: 10 hours
 // of a second day, and in order so did all behind it.
 func TestWhatComesDuringACheckForAnInboxThatWorksDoesNotWaitForTheNextCheck(t *testing.T) {
+	long.NotUnderRace(t)
 	t.Parallel()
 	const inbox, bob, pages = "https://victim.example/inbox", "https://victim.example/users/bob/inbox", 20
 	for _, to := range []string{inbox, bob} {

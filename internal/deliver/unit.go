@@ -1,15 +1,14 @@
 package deliver
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"strconv"
+	"cmp"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/engine/queue"
+	"fedpost/internal/deliver/admission"
+	"fedpost/internal/deliver/intake"
+	"fedpost/internal/deliver/verdict"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/protocol"
@@ -17,12 +16,11 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// unit is a delivery message being worked on: a chunk of targets, or one.
+// unit is a delivery message on its way: a chunk of targets, or one.
 type unit struct {
-	*invocation
+	intake.Work
 	// id never changes: the journal reads it whenever its timer fires.
 	id    message.Unit
-	m     queue.Received
 	a     activity.Activity
 	d     message.Delivery
 	route protocol.Delivery
@@ -31,10 +29,16 @@ type unit struct {
 	jobs  []*job
 	// gone says why the body of the activity cannot be read; nil: it was read.
 	gone error
-	// keyMark marks the names of inboxes with this activity's key: see signed.
-	keyMark string
-	// ahead has those of the jobs that wait for a place of the queue.
-	ahead *ticket
+	// keyDigest is that of the activity's signing key, in the keys of states.
+	keyDigest string
+	// looked is when the record was last read, and over whether it said that the activity is
+	// cancelled. Attempts of the unit share them, and whoever uses them has the one place of
+	// looking: a mutex must not be held while the table is read.
+	looking chan struct{}
+	looked  time.Time
+	over    bool
+	// ticket is for the memory of those jobs that wait for a place.
+	ticket *admission.Ticket
 }
 
 // job is one target of a unit that is not done.
@@ -46,145 +50,42 @@ type job struct {
 	attempts int // made so far, recorded or not
 	unsent   int // tries that ended before a request was made
 	tried    ledger.Tries
-	attempt  bool
 	last     ledger.Recipient // what is recorded, if recorded
-	recorded bool
-
+	verdict  verdict.Verdict
 	out      outcome.Outcome
-	answered time.Time // by the wall clock, as timers are
-	// What becomes of it, once decided.
-	state  activity.State
-	by     activity.ID
-	note   string
-	next   time.Time // of the next attempt
-	lot    string    // key of the server or inbox to park under
-	hold   bool      // park as a part of an ordered group whose host accepts others
-	due    time.Time // when it is released from there; zero: behind others
-	slot   time.Time // reserved for it under a rate limit
-	reason string    // of its dead letter
-	revive time.Time // until when it is revived if its server comes back; zero: not at all
+	answered time.Time // by the wall clock, as timers are; zero: no attempt was made
 }
 
-// claimedElsewhere is how long a message waits before it looks again whether another
-// worker's claim has ended. Most claims end long before they lapse; a message that was
-// split off may even come before its chunk is recorded. So the first wait is short, and
-// later ones grow, so that a worker that died does not use up the message's receives.
-func (u *unit) claimedElsewhere(until time.Time) time.Duration {
-	const most = 30 * time.Second
-	wait := time.Second << min(max(0, u.m.ReceiveCount-1), 5)
-	return min(u.delayed(until)+time.Second, u.jitter(min(wait, most)))
+func newUnit(w intake.Work, route protocol.Delivery) *unit {
+	u := &unit{Work: w, a: *w.Message.Activity, d: *w.Message.Deliver, route: route, looking: make(chan struct{}, 1)}
+	u.id = u.d.Unit(u.a.ID)
+	u.keyDigest = circuit.KeyDigest(u.a.KeyID)
+	return u
 }
 
-// tries counts against the policy's.
-func (j *job) tries() int { return j.attempts + j.unsent }
+// place is where a delivery to a target goes: its inbox has a state, and its host and its inbox
+// with this signing key have others.
+func (u *unit) place(t activity.Target) cache.Place {
+	return cache.PlaceOf(t.Host(), circuit.InboxKey(t.Inbox), circuit.SignedHostKey(t.Host(), u.keyDigest), circuit.SignedInboxKey(t.Inbox, u.keyDigest))
+}
+
+func (u *unit) places() []cache.Place {
+	ps := make([]cache.Place, len(u.jobs))
+	for i, j := range u.jobs {
+		ps[i] = j.place
+	}
+	return ps
+}
 
 // single reports whether the unit is one target by itself.
 func (u *unit) single() bool { return u.d.Position != message.Whole }
-
-// one is the delivery message of a single target.
-func (u *unit) one(j *job, generation int) message.Delivery {
-	return message.Delivery{
-		Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
-		Attempts: j.attempts, Unsent: j.unsent, Generation: generation, Since: u.d.Since, Revive: u.d.Revive, Slot: j.slot,
-	}
-}
-
-// deliver works on a delivery message.
-//
-// All effects outside the ledger (spots, messages, dead letters) come before the record
-// that speaks of them. A crash in between repeats the effects, which is harmless; in the
-// other order a crash would lose them.
-func (v *invocation) deliver(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (disposition, error) {
-	ahead, ok := v.takeUp(ctx, len(d.Targets))
-	if !ok {
-		return again(0), nil
-	}
-	defer ahead.end()
-	u, f, err := v.take(ctx, m, a, d)
-	if u == nil || err != nil {
-		return f, err
-	}
-	if u.gone != nil {
-		return u.giveUpAll(ctx, "payload", u.gone.Error())
-	}
-	u.ahead = ahead
-	if err := u.decide(ctx); err != nil {
-		return disposition{}, err
-	}
-	if !u.needsClaim() {
-		if err := u.storeOnce(ctx); err != nil {
-			return disposition{}, err
-		}
-		return done, u.park(ctx)
-	}
-	if f, ok, err := u.hold(ctx); !ok || err != nil {
-		return f, err
-	}
-	u.attemptAll(ctx)
-	return u.commit(ctx)
-}
-
-// take looks a unit up in the ledger and lists its jobs. It returns nil if the message's
-// disposition is decided.
-func (v *invocation) take(ctx context.Context, m queue.Received, a activity.Activity, d message.Delivery) (*unit, disposition, error) {
-	p, ok := v.Protocols.Of(a.Protocol)
-	if !ok {
-		f, err := v.reject(ctx, m, "protocol", fmt.Errorf("protocol %q is not configured", a.Protocol))
-		return nil, f, err
-	}
-	u := &unit{invocation: v, id: d.Unit(a.ID), m: m, a: a, d: d, route: p.Delivery}
-	var err error
-	if u.known, err = v.Ledger.Inspect(ctx, u.id); err != nil {
-		return nil, disposition{}, err
-	}
-	if err := u.load(ctx); err != nil {
-		return nil, disposition{}, err
-	}
-	u.tellKnown()
-	if until := u.known.Claimed; until.After(v.Now()) {
-		// Even if nothing is to be sent any more: what the claimant's journal has noted
-		// is read, and told, when the claim is over.
-		return nil, again(u.claimedElsewhere(until)), nil
-	}
-	u.list()
-	if err := u.finishParking(ctx); err != nil {
-		return nil, disposition{}, err
-	}
-	if u.known.Record.Cancelled || a.Expired(v.Now()) {
-		// Nothing is written. The activity's record shows that it is cancelled or
-		// expired, and so are all recipients that are not final.
-		if err := u.forgetBody(ctx); err != nil {
-			return nil, disposition{}, err
-		}
-		return nil, done, u.leave(ctx, false)
-	}
-	if u.known.Lapsed {
-		if err := errors.Join(u.keepForRetry(ctx, u.noted()), u.noteKnown(ctx)); err != nil {
-			return nil, disposition{}, err
-		}
-	}
-	if len(u.jobs) == 0 {
-		return nil, done, u.leave(ctx, true)
-	}
-	if wait := d.Slot.Sub(v.Now()); wait > time.Second {
-		// The message comes early, because the ordered queue cannot delay a message.
-		return nil, again(wait), nil
-	}
-	if j := u.jobs[0]; u.single() && j.last.State == activity.Retrying && j.last.NextAttemptAt.Sub(v.Now()) > time.Second {
-		// This is a second copy of the message that waits for the next attempt.
-		return nil, again(v.delayed(j.last.NextAttemptAt)), nil
-	}
-	return u, disposition{}, nil
-}
 
 // list makes a job of each target that this message is for. A chunk's targets with a record
 // have messages of their own, which were sent before that record was written. A single
 // target's message is stale if the record is of a later generation.
 func (u *unit) list() {
-	u.jobs = nil
 	for i, t := range u.d.Targets {
-		j := &job{target: t, position: i, host: t.Host(), attempts: u.d.Attempts, unsent: u.d.Unsent}
-		j.place = u.place(j.host, t)
+		j := &job{target: t, position: i, host: t.Host(), place: u.place(t), attempts: u.d.Attempts, unsent: u.d.Unsent}
 		if u.single() {
 			j.position = u.d.Position
 		}
@@ -197,7 +98,7 @@ func (u *unit) list() {
 			if (r.State.Final() && !revived) || u.d.Generation < r.Generation {
 				continue
 			}
-			j.last, j.recorded, j.tried = r, r.State != activity.Queued, r.Tries
+			j.last, j.tried = r, r.Tries
 			if !revived {
 				j.attempts, j.unsent = max(j.attempts, r.Attempts), max(j.unsent, r.Unsent)
 			}
@@ -206,58 +107,107 @@ func (u *unit) list() {
 	}
 }
 
-// needsClaim reports whether the unit has to be claimed. A unit whose targets are all
-// parked for the first time is not claimed and gets no record: the spots say everything,
-// for one write each.
-func (u *unit) needsClaim() bool {
-	for _, j := range u.jobs {
-		if j.lot == circuit.InboxKey(u.signed(j.target).Inbox) {
-			return true // without a record, a view would not look for this spot
-		}
-		if j.state != activity.Parked || j.recorded || (u.d.Generation > 0 && !u.a.Ordered()) {
-			return true
-		}
-	}
-	return false
+// recorded reports whether the ledger has a record of j that a view would show.
+func (j *job) recorded() bool { return j.last.State != "" && j.last.State != activity.Queued }
+
+// tries counts against the policy's.
+func (j *job) tries() int { return j.attempts + j.unsent }
+
+// leaves reports whether j leaves the line of its host.
+func (u *unit) leaves(j *job) bool {
+	is, parks := j.verdict.(verdict.Park)
+	return parks && is.Alone && !u.d.Alone
 }
 
-// hold claims the unit, and drops jobs that other workers have taken since the unit was
-// inspected. It returns false if the message's disposition is decided.
-func (u *unit) hold(ctx context.Context) (disposition, bool, error) {
-	u.known.Journal = u.journal.name
-	claim, err := u.Ledger.Claim(ctx, u.id, u.known, u.owner(), u.lease())
-	switch {
-	case errors.Is(err, ledger.ErrStale):
-		return done, false, u.leave(ctx, true)
-	case errors.Is(err, ledger.ErrClaimed):
-		return again(u.jitter(5 * time.Second)), false, nil
-	case err != nil:
-		return disposition{}, false, err
+// due reports whether an attempt at j is to be made, or was made and is not classified.
+func (j *job) due() bool { return j.verdict == (verdict.Attempt{}) }
+
+// one is the delivery message of a single target.
+func (u *unit) one(j *job, generation int) message.Delivery {
+	d := message.Delivery{
+		Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
+		Attempts: j.attempts, Unsent: j.unsent, Generation: generation, Since: u.d.Since, Revive: u.d.Revive, Alone: u.d.Alone,
 	}
-	u.claim = claim
-	if u.single() {
-		return disposition{}, true, nil
+	switch is := j.verdict.(type) {
+	case verdict.Park:
+		d.Slot, d.Alone = is.Slot, d.Alone || is.Alone
+	case verdict.Again:
+		d.Slot = is.Slot
 	}
-	var mine []*job
-	for _, j := range u.jobs {
-		if _, taken := claim.Known.Recipients[j.position]; !taken {
-			mine = append(mine, j)
+	return d
+}
+
+// spotGeneration is the generation of the spot in which a delivery of this unit is parked,
+// and of the message that releases it. An unordered delivery that is parked again gets
+// another spot, so that a release that empties the old spot late does not remove the new
+// one. An ordered delivery keeps its spot until it is final.
+func (u *unit) spotGeneration() int {
+	if u.a.Ordered() {
+		return max(1, u.d.Generation)
+	}
+	return u.d.Generation + 1
+}
+
+// since is when the delivery became due. The caller's delay does not count, nor does the
+// time before a dead delivery was revived.
+func (u *unit) since() time.Time {
+	begin := u.a.CreatedAt
+	// An older message does not say when it became due; its record does, while it is kept.
+	for _, later := range []time.Time{u.a.DueAt, u.known.Record.DueAt, u.d.Since} {
+		if later.After(begin) {
+			begin = later
 		}
 	}
-	u.jobs = mine
-	return disposition{}, true, nil
+	return begin
 }
 
-// owner names this receipt of the message.
-func (u *unit) owner() string { return u.Worker + receipt(u.m) }
-
-// receipt names one receipt of a message.
-func receipt(m queue.Received) string { return m.ID + "." + strconv.Itoa(m.ReceiveCount) }
-
-// lease is how long the unit is claimed: as long as this invocation can run.
-func (u *unit) lease() time.Time {
-	if u.end.IsZero() {
-		return u.Now().Add(u.Limits.Lease)
+// keptUntil is how long what belongs to the unit's activity is kept.
+func (u *unit) keptUntil() time.Time {
+	if until := u.known.Record.Forget; !until.IsZero() {
+		return until
 	}
-	return u.end
+	return u.a.CreatedAt.Add(ledger.DefaultKeep)
 }
+
+// recipient is the record of j at a time.
+func (u *unit) recipient(j *job, now time.Time) ledger.Recipient {
+	r := ledger.Recipient{
+		Chunk: u.d.Chunk, Position: j.position, Target: j.target, State: verdict.State(j.verdict),
+		Attempts: j.attempts, Unsent: j.unsent, LastStatus: j.out.Status, LastError: j.out.Err, Response: j.out.Response,
+		Note: j.out.Note, UpdatedAt: now, Generation: u.d.Generation,
+	}
+	switch is := j.verdict.(type) {
+	case verdict.Refused:
+		r.LastError = cmp.Or(is.Why, r.LastError)
+	case verdict.Redundant:
+		r.By = is.By
+	case verdict.Superseded:
+		r.By = is.By
+	case verdict.Dead:
+		r.Note, r.LastError = is.Why, cmp.Or(r.LastError, j.last.LastError, is.Why)
+		r.LastStatus = cmp.Or(r.LastStatus, j.last.LastStatus, u.route.Policy.ExhaustedStatus)
+	case verdict.Again:
+		r.NextAttemptAt, r.Note = is.Until(), cmp.Or(is.Note(), r.Note)
+	case verdict.Park:
+		r.NextAttemptAt, r.Note = is.Due, cmp.Or(is.Note(), r.Note)
+		r.Generation, r.Lot = u.spotGeneration(), ledger.LotName(j.target.Inbox, is.Under)
+	}
+	if r.State != activity.Delivered || j.tried.Several() {
+		r.Tries = j.tried // who gets through at first has none, which costs nothing
+	}
+	if j.out.Discard && r.State.Final() {
+		// The protocol keeps no details. The final state is recorded all the same.
+		r.LastStatus, r.LastError, r.Response, r.Note, r.Tries = 0, "", "", "", ""
+		if r.State == activity.Failed {
+			r.Note = discarded
+		}
+		return r
+	}
+	if r.LastError == "" && !r.State.Final() {
+		r.LastStatus, r.LastError, r.Response = j.last.LastStatus, j.last.LastError, j.last.Response
+	}
+	return r
+}
+
+// discarded is the note of a failure whose details the protocol does not keep.
+const discarded = "removed by its protocol; the log has the error"

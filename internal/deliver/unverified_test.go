@@ -14,13 +14,14 @@ import (
 	"fedpost/internal/ledger"
 	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
-// TestB13A401IsTriedAgain: a server that cannot fetch the key answers 401 for as
+// TestA401IsTriedAgain: a server that cannot fetch the key answers 401 for as
 // long as that lasts. For a minute it costs a few quick tries, for two days the
 // delivery is parked.
-func TestB13A401IsTriedAgain(t *testing.T) {
+func TestA401IsTriedAgain(t *testing.T) {
 	for name, down := range map[string]time.Duration{"a minute": time.Minute, "two days": 2 * day} {
 		t.Run(name, func(t *testing.T) {
 			w := world.New(t, world.Options{})
@@ -43,9 +44,9 @@ func TestB13A401IsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestB13A401HoldsUpNoOtherKey: one actor's key cannot be fetched for days, and
+// TestA401HoldsUpNoOtherKey: one actor's key cannot be fetched for days, and
 // all other actors' deliveries to the same shared inbox go out at once.
-func TestB13A401HoldsUpNoOtherKey(t *testing.T) {
+func TestA401HoldsUpNoOtherKey(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const inbox, bad, good = "https://m.example/inbox", "https://us.example/gone#key", "https://us.example/u#key"
 	posts := 0
@@ -77,9 +78,91 @@ func TestB13A401HoldsUpNoOtherKey(t *testing.T) {
 	}
 }
 
+// TestAKeyThatAHostRefusesHoldsUpNoOtherKeyThere: one actor's key cannot be fetched, whichever
+// inbox of the host it is used for. The first delivery of another actor, who has never sent
+// anything there, goes at once.
+func TestAKeyThatAHostRefusesHoldsUpNoOtherKeyThere(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const bad, good, host = "https://us.example/gone#key", "https://us.example/u#key", "https://m.example/"
+	posts, comesBack := 0, 3*day
+	w.Servers.Script("m.example", world.OneByOne(func(r world.Request, _ int) outcome.Outcome {
+		if r.Activity.KeyID == bad && r.At.Sub(world.Start) < comesBack {
+			posts += 2
+			o := world.Status(401)
+			o.Requests = 2 // one in each signature form
+			return o
+		}
+		return world.Status(202)
+	}))
+	send := func(key string, inboxes ...string) activity.ID {
+		a := w.Activity("Create")
+		a.KeyID = key
+		return w.Send(a, inboxes...)
+	}
+	var many []string
+	for n := range 40 {
+		many = append(many, fmt.Sprint(host, n))
+	}
+	var waiting []activity.ID
+	for range 3 {
+		waiting = append(waiting, send(bad, many...))
+		w.Run(6*time.Hour, time.Second)
+	}
+	if t.Logf("%d posts", posts); posts > 50 {
+		t.Errorf("%d POSTs in a day to a host that verifies none of them, at most 50", posts)
+	}
+	w.Expect(waiting[0], map[string]activity.State{many[0]: activity.Parked})
+	if s := phase(t, w, circuit.HostKey("m.example")); s.Phase != circuit.Healthy {
+		t.Errorf("the host is %s for all keys: %s", s.Phase, s.Why)
+	}
+	id := send(good, host+"new")
+	w.Work()
+	w.Expect(id, map[string]activity.State{host + "new": activity.Delivered})
+	w.Run(comesBack+25*time.Hour-w.Now().Sub(world.Start), time.Minute)
+	for _, id := range waiting {
+		for _, inbox := range many {
+			w.Expect(id, map[string]activity.State{inbox: activity.Delivered})
+		}
+	}
+}
+
+// After three inboxes have refused a key, each check of the host and the key tries another inbox,
+// also if the one that accepted other keys last refuses this one, too.
+func TestEachCheckOfAKeyTriesAnotherInbox(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const key, takes = "https://us.example/u#key", "https://m.example/takes"
+	var refuse []string
+	for n := range 4 {
+		refuse = append(refuse, fmt.Sprint("https://m.example/", n))
+	}
+	w.Servers.Script("m.example", func(r world.Request, _ int) outcome.Outcome {
+		if r.Activity.KeyID == key && r.Inbox != takes {
+			return world.Status(401)
+		}
+		return world.Status(202)
+	})
+	send := func(key, inbox string) activity.ID {
+		a := w.Activity("Create")
+		a.KeyID = key
+		id := w.Send(a, inbox)
+		w.Work()
+		return id
+	}
+	send("https://us.example/other#key", refuse[3])
+	for _, inbox := range refuse {
+		send(key, inbox)
+	}
+	id := send(key, takes)
+	w.Expect(id, map[string]activity.State{takes: activity.Parked})
+	w.Run(10*time.Minute, time.Second)
+	w.Expect(id, map[string]activity.State{takes: activity.Delivered})
+}
+
 // TestManyDeliveriesToAnInboxThatVerifiesNoneCostFewPosts, whether they come at once, are
 // ordered by many keys, or both. An attempt is up to two POSTs, one for each signature form.
 func TestManyDeliveriesToAnInboxThatVerifiesNoneCostFewPosts(t *testing.T) {
+	long.NotUnderRace(t)
+	t.Parallel()
 	for name, key := range map[string]func(int) string{
 		"unordered":      func(int) string { return "" },
 		"ordered":        func(i int) string { return fmt.Sprint("thread ", i) },
@@ -123,6 +206,8 @@ func TestManyDeliveriesToAnInboxThatVerifiesNoneCostFewPosts(t *testing.T) {
 // an inbox that answers 401 was parked among them, which closed the inbox's circuit. It was
 // opened anew by the next attempt, every few minutes.
 func TestATrialOfAnInboxNeedsNoTurnUnderTheLimitOfItsHost(t *testing.T) {
+	long.NotUnderRace(t)
+	t.Parallel()
 	const good, bad = "https://slow.example/good", "https://slow.example/bad"
 	w := world.New(t, world.Options{})
 	limitTo(t, w, "slow.example", 2)
@@ -151,7 +236,8 @@ func TestATrialOfAnInboxNeedsNoTurnUnderTheLimitOfItsHost(t *testing.T) {
 }
 
 func TestOrderedDeliveriesTryAnUnprovenInboxOneByOne(t *testing.T) {
-	sequential(t)
+	long.NotUnderRace(t)
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var attempts atomic.Int32
 		w := world.New(t, world.Options{Now: time.Now, Protocol: world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
@@ -204,8 +290,8 @@ func TestADeliveryParkedAfterA401SaysWhenItsInboxIsLookedAt(t *testing.T) {
 	}
 }
 
-// TestB27A400IsTriedAFewTimes: Lemmy answers 400 while it cannot fetch the actor.
-func TestB27A400IsTriedAFewTimes(t *testing.T) {
+// TestA400IsTriedAFewTimes: Lemmy answers 400 while it cannot fetch the actor.
+func TestA400IsTriedAFewTimes(t *testing.T) {
 	for _, c := range []struct {
 		refusals, tries int
 		want            activity.State
@@ -223,9 +309,9 @@ func TestB27A400IsTriedAFewTimes(t *testing.T) {
 	}
 }
 
-// TestB13A403AndA501HoldUpNoNeighbour: an inbox that refuses a hundred activities for good gets
+// TestA403AndA501HoldUpNoNeighbour: an inbox that refuses a hundred activities for good gets
 // each once, and its host stays healthy: other inboxes there get theirs at once.
-func TestB13A403AndA501HoldUpNoNeighbour(t *testing.T) {
+func TestA403AndA501HoldUpNoNeighbour(t *testing.T) {
 	for _, status := range []int{403, 501} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			w := world.New(t, world.Options{})

@@ -44,7 +44,7 @@ func (w *world) hasMarker(queueName queue.Name, k string) bool {
 	return len(got) == 1
 }
 
-func TestA1TheQueueSaysWhatItCanDoAndEveryPathUsesIt(t *testing.T) {
+func TestTheQueueSaysWhatItCanDoAndEveryPathUsesIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		caps         queue.Capabilities
 		change       []func(*enqueue.Request)
@@ -94,7 +94,7 @@ func TestA1TheQueueSaysWhatItCanDoAndEveryPathUsesIt(t *testing.T) {
 	}
 }
 
-func TestA2WithoutAKeyNothingChanges(t *testing.T) {
+func TestWithoutAKeyNothingChanges(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	first := w.must(request(), enqueue.Queued)
 	second := w.must(request(), enqueue.Queued)
@@ -137,7 +137,7 @@ func TestADroppedDuplicateLeavesNoRecordOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestA3ANativeQueueGetsTheKeyAndNoMarkerIsTouched(t *testing.T) {
+func TestANativeQueueGetsTheKeyAndNoMarkerIsTouched(t *testing.T) {
 	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), name queue.Name) {
 		w := newWorldOn(t, e, faults.NewPlan())
 		first := w.must(request(on, key("k")), enqueue.Queued)
@@ -157,7 +157,7 @@ func TestA3ANativeQueueGetsTheKeyAndNoMarkerIsTouched(t *testing.T) {
 	})
 }
 
-func TestA3TheNativeWindowIsFiveMinutesWhereverItsPeriodTurns(t *testing.T) {
+func TestTheNativeWindowIsFiveMinutesWhereverItsPeriodTurns(t *testing.T) {
 	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), _ queue.Name) {
 		for _, into := range []time.Duration{0, time.Second, 2 * time.Minute, 5*time.Minute - time.Second, 5*time.Minute - time.Millisecond} {
 			t.Run(into.String(), func(t *testing.T) {
@@ -181,11 +181,11 @@ func TestA3TheNativeWindowIsFiveMinutesWhereverItsPeriodTurns(t *testing.T) {
 	})
 }
 
-// TestA3AKeyThatWasSentAgainLateIsNotSwallowed: the queue counts its window from
+// TestAKeyThatWasSentAgainLateIsNotSwallowed: the queue counts its window from
 // the time a message got onto it. The first call dies before its send, and a
 // retry sends late in the window. The key's next activity comes while the queue
 // still remembers that retry.
-func TestA3AKeyThatWasSentAgainLateIsNotSwallowed(t *testing.T) {
+func TestAKeyThatWasSentAgainLateIsNotSwallowed(t *testing.T) {
 	r := request(ordered("o"), key("k"))
 	w := newWorld(t, faults.NewPlan(faults.Fault{Call: sendOf(t, r), Kind: faults.DieBefore}))
 	if _, err := w.enqueue(r); !errors.Is(err, faults.ErrDead) {
@@ -201,7 +201,7 @@ func TestA3AKeyThatWasSentAgainLateIsNotSwallowed(t *testing.T) {
 	}
 }
 
-func TestA4AKeyIsSkippedInsideItsWindowAndWorksAfterIt(t *testing.T) {
+func TestAKeyIsSkippedInsideItsWindowAndWorksAfterIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		change []func(*enqueue.Request)
 		window time.Duration
@@ -229,7 +229,7 @@ func TestA4AKeyIsSkippedInsideItsWindowAndWorksAfterIt(t *testing.T) {
 	}
 }
 
-func TestA4TheDefaultWindowIsConfigurable(t *testing.T) {
+func TestTheDefaultWindowIsConfigurable(t *testing.T) {
 	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.dedup.TTL = time.Minute })
 	w.must(request(key("k")), enqueue.Queued)
 	w.wait(59 * time.Second)
@@ -238,7 +238,7 @@ func TestA4TheDefaultWindowIsConfigurable(t *testing.T) {
 	w.must(request(key("k")), enqueue.Queued)
 }
 
-func TestA5FallbackOpenProceedsAndSaysSoAtDebug(t *testing.T) {
+func TestFallbackOpenProceedsAndSaysSoAtDebug(t *testing.T) {
 	for name, without := range map[string]bool{"no table": true, "table unreachable": false} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -263,7 +263,7 @@ func TestA5FallbackOpenProceedsAndSaysSoAtDebug(t *testing.T) {
 	}
 }
 
-func TestA5FallbackClosedRefusesBeforeAnySideEffect(t *testing.T) {
+func TestFallbackClosedRefusesBeforeAnySideEffect(t *testing.T) {
 	for name, without := range map[string]bool{"no table": true, "table unreachable": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, faults.NewPlan(faults.Fault{Call: 1, Kind: faults.FailBefore}), func(s *settings) {
@@ -283,13 +283,13 @@ func TestA5FallbackClosedRefusesBeforeAnySideEffect(t *testing.T) {
 	}
 }
 
-func TestA5TheFallbackIsForKeysOnQueuesThatDoNotDeduplicate(t *testing.T) {
+func TestTheFallbackIsForKeysOnQueuesThatDoNotDeduplicate(t *testing.T) {
 	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.dedup.Fallback, s.noMarkers = dedup.Closed, true })
 	w.must(request(), enqueue.Queued)
 	w.must(request(ordered("o"), key("k")), enqueue.Queued)
 }
 
-func TestA6MarkersHaveTheirOwnConfigurablePrefix(t *testing.T) {
+func TestMarkersHaveTheirOwnConfigurablePrefix(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	w.must(request(key("k")), enqueue.Queued)
 	other := newWorld(t, faults.NewPlan(), func(s *settings) { s.dedup.Prefix = "other" })
@@ -301,7 +301,7 @@ func TestA6MarkersHaveTheirOwnConfigurablePrefix(t *testing.T) {
 	}
 }
 
-func TestA7EverythingIsValidatedBeforeAKeyIsReserved(t *testing.T) {
+func TestEverythingIsValidatedBeforeAKeyIsReserved(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	bad := request(key("k"), func(r *enqueue.Request) { r.Recipients[1].Inbox = "ftp://b.example" })
 	faultsOf(t, second(w.enqueue(bad)))
@@ -316,7 +316,7 @@ func TestA7EverythingIsValidatedBeforeAKeyIsReserved(t *testing.T) {
 
 func second[A any](_ A, err error) error { return err }
 
-func TestA8ABatchHasOneKeyAndIsAllOrNothing(t *testing.T) {
+func TestABatchHasOneKeyAndIsAllOrNothing(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	batch := enqueue.BatchRequest{DeduplicationKey: ptr("k"), Requests: []enqueue.Request{
 		request(), request(body(`{"actor":"b"}`)), request(body(`{"actor":"c"}`)),

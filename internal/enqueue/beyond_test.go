@@ -15,9 +15,9 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// TestA10ATakeOverThatFailsKeepsTheID: the first holder may have sent, so the key
+// TestATakeOverThatFailsKeepsTheID: the first holder may have sent, so the key
 // must not become free for another id.
-func TestA10ATakeOverThatFailsKeepsTheID(t *testing.T) {
+func TestATakeOverThatFailsKeepsTheID(t *testing.T) {
 	w := newWorld(t, faults.NewPlan(
 		faults.Fault{Call: 4, Kind: faults.DieAfter}, // sent, not confirmed
 		faults.Fault{Call: 9, Kind: faults.Refuse},   // 5 reserve, 6 take over, 7 list, 8 record, 9 send
@@ -37,7 +37,7 @@ func TestA10ATakeOverThatFailsKeepsTheID(t *testing.T) {
 	}
 }
 
-func TestA10KeysAreNamespacedPerQueueAndOperation(t *testing.T) {
+func TestKeysAreNamespacedPerQueueAndOperation(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	seen := map[activity.ID]bool{}
 	for _, p := range activity.Priorities {
@@ -54,7 +54,7 @@ func TestA10KeysAreNamespacedPerQueueAndOperation(t *testing.T) {
 	}
 }
 
-func TestA10AnyStringIsAValidKey(t *testing.T) {
+func TestAnyStringIsAValidKey(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	for _, k := range []string{" ", "\x00", "ключ 🗝", "a\nb", "#", strings.Repeat("long ", 100_000), "\xff\xfe", "'; DROP TABLE", "k", "K"} {
 		for _, o := range []string{"", "o"} {
@@ -66,7 +66,7 @@ func TestA10AnyStringIsAValidKey(t *testing.T) {
 	}
 }
 
-func TestA10ADifferentRequestUnderTheSameKeyIsToldSo(t *testing.T) {
+func TestADifferentRequestUnderTheSameKeyIsToldSo(t *testing.T) {
 	for _, o := range []string{"", "o"} {
 		w := newWorld(t, faults.NewPlan())
 		first := w.must(request(key("k"), ordered(o)), enqueue.Queued)
@@ -94,7 +94,7 @@ func TestA10ADifferentRequestUnderTheSameKeyIsToldSo(t *testing.T) {
 	}
 }
 
-func TestA10OfSixtyFourConcurrentCallersOneWins(t *testing.T) {
+func TestOfSixtyFourConcurrentCallersOneWins(t *testing.T) {
 	for name, change := range map[string][]func(*enqueue.Request){
 		"marker": {key("k")},
 		"native": {key("k"), ordered("o")},

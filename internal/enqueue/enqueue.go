@@ -142,7 +142,7 @@ func (s *Service) Enqueue(ctx context.Context, req Request) (Result, error) {
 	if err := refusal(list, err); err != nil {
 		return Result{}, err
 	}
-	p, err := s.plan([]item{it}, opSingle, req.DeduplicationKey, req.DeduplicationTTL)
+	p, err := s.plan([]item{it}, opSingle, req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy)
 	if err != nil {
 		return Result{}, err
 	}
@@ -162,7 +162,7 @@ func (s *Service) EnqueueBatch(ctx context.Context, req BatchRequest) ([]Result,
 	if err := refusal(list, err); err != nil {
 		return nil, err
 	}
-	p, err := s.plan(items, opBatch, req.DeduplicationKey, req.DeduplicationTTL)
+	p, err := s.plan(items, opBatch, req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy)
 	if err != nil {
 		return nil, err
 	}
@@ -194,14 +194,21 @@ func (s *Service) accepted(ctx context.Context, r receipt, p *plan) []Result {
 	return results
 }
 
-// Check returns everything that is wrong with a request, without accepting it.
-func (s *Service) Check(ctx context.Context, req Request) ([]Fault, error) {
-	var list []Fault
-	_, err := s.check(ctx, req, faults{list: &list})
-	return list, err
+// Preview is what a request would come to.
+type Preview struct {
+	Faults     []Fault // everything that is wrong with it; the rest holds if there is none
+	Recipients int     // distinct ones
+	Targets    []activity.Target
 }
 
-// CheckBatch does for a batch what Check does for one request.
+// Check looks at a request without accepting it.
+func (s *Service) Check(ctx context.Context, req Request) (Preview, error) {
+	var list []Fault
+	it, err := s.check(ctx, req, faults{list: &list})
+	return Preview{Faults: list, Recipients: it.recipients, Targets: it.targets}, err
+}
+
+// CheckBatch returns everything that is wrong with a batch, without accepting it.
 func (s *Service) CheckBatch(ctx context.Context, req BatchRequest) ([]Fault, error) {
 	var list []Fault
 	_, err := s.checkBatch(ctx, req, faults{list: &list})
@@ -218,7 +225,7 @@ func (s *Service) checkBatch(ctx context.Context, req BatchRequest, f faults) ([
 		at := f.below(fmt.Sprintf("/activities/%d", i))
 		if r.DeduplicationKey != nil {
 			at.add("/deduplicationKey", "is not for a part of a batch, which has one key for the whole; for a key each, make single calls")
-			r.DeduplicationKey, r.DeduplicationTTL = nil, 0
+			r.DeduplicationKey, r.DeduplicationTTL, r.DeduplicateBy = nil, 0, ""
 		}
 		// A batch is one message, so all its parts share one queue and one due
 		// time.
@@ -232,7 +239,7 @@ func (s *Service) checkBatch(ctx context.Context, req BatchRequest, f faults) ([
 			return nil, err
 		}
 	}
-	checkKey(req.DeduplicationKey, req.DeduplicationTTL, f)
+	checkKey(req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy, f)
 	return items, nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-func TestA9MarkersStayAfterSuccess(t *testing.T) {
+func TestMarkersStayAfterSuccess(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	w.must(request(key("k")), enqueue.Queued)
 	if !w.hasMarker(queue.Normal, "k") {
@@ -24,7 +24,7 @@ func TestA9MarkersStayAfterSuccess(t *testing.T) {
 	}
 }
 
-func TestA9DefiniteFailureReleasesTheMarker(t *testing.T) {
+func TestDefiniteFailureReleasesTheMarker(t *testing.T) {
 	for name, r := range map[string]enqueue.Request{
 		"standard queue":         request(key("k")),
 		"ordered, longer window": request(key("k"), ordered("o"), ttl(time.Hour)),
@@ -50,7 +50,7 @@ func TestA9DefiniteFailureReleasesTheMarker(t *testing.T) {
 	}
 }
 
-func TestA9DefiniteFailureDropsTheRecord(t *testing.T) {
+func TestDefiniteFailureDropsTheRecord(t *testing.T) {
 	for name, r := range map[string]enqueue.Request{
 		"without a key":         request(),
 		"with a key":            request(key("k")),
@@ -70,10 +70,10 @@ func TestA9DefiniteFailureDropsTheRecord(t *testing.T) {
 	}
 }
 
-// TestA9ARecordThatAnotherCallMayHaveSentStays: on the ordered queue two calls
+// TestARecordThatAnotherCallMayHaveSentStays: on the ordered queue two calls
 // with one key share a record, so the failure of one call must not remove the
 // other's record.
-func TestA9ARecordThatAnotherCallMayHaveSentStays(t *testing.T) {
+func TestARecordThatAnotherCallMayHaveSentStays(t *testing.T) {
 	for _, r := range []enqueue.Request{request(key("k"), ordered("o")), request(key("k"), ordered("o"), ttl(time.Hour))} {
 		testRecordStays(t, r)
 	}
@@ -96,7 +96,7 @@ func testRecordStays(t *testing.T, r enqueue.Request) {
 	}
 }
 
-func TestA9AmbiguousFailureKeepsMarkerAndRecord(t *testing.T) {
+func TestAmbiguousFailureKeepsMarkerAndRecord(t *testing.T) {
 	for name, r := range map[string]enqueue.Request{
 		"standard queue":         request(key("k")),
 		"ordered, longer window": request(key("k"), ordered("o"), ttl(time.Hour)),
@@ -132,7 +132,7 @@ func TestA9AmbiguousFailureKeepsMarkerAndRecord(t *testing.T) {
 	}
 }
 
-func TestA9AFailedReleaseDoesNotHideTheFirstError(t *testing.T) {
+func TestAFailedReleaseDoesNotHideTheFirstError(t *testing.T) {
 	send := sendOf(t, request(key("k")))
 	w := newWorld(t, faults.NewPlan(faults.Fault{Call: send, Kind: faults.Refuse}, faults.Fault{Call: send + 1, Kind: faults.FailBefore}))
 	_, err := w.enqueue(request(key("k")))
@@ -144,10 +144,10 @@ func TestA9AFailedReleaseDoesNotHideTheFirstError(t *testing.T) {
 	}
 }
 
-// TestA9OnlyItsOwnMarkerIsReleased: the first holder is so slow that its lease
+// TestOnlyItsOwnMarkerIsReleased: the first holder is so slow that its lease
 // lapses, another call takes over and sends, and then the first one's send
 // fails.
-func TestA9OnlyItsOwnMarkerIsReleased(t *testing.T) {
+func TestOnlyItsOwnMarkerIsReleased(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	var slow, quick activity.ID
 	w.intercept(func() error {

@@ -57,12 +57,12 @@ func (w *world) caller(markers dedup.Store, l enqueue.Ledger, q queue.Sender, se
 	})
 }
 
-// TestB2AHolderWhoseLeaseIsOverUndoesNothing: caller A stalls past its lease. B
+// TestAHolderWhoseLeaseIsOverUndoesNothing: caller A stalls past its lease. B
 // takes over, but its one write of the marker fails, so B goes on (open fallback)
 // under A's id. Then A fails for good and gives its lease back. The activity that
 // B reported as queued must keep its record, and the key must go on standing for
 // it.
-func TestB2AHolderWhoseLeaseIsOverUndoesNothing(t *testing.T) {
+func TestAHolderWhoseLeaseIsOverUndoesNothing(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	b := w.caller(noReplacement{w.store, new(bool)}, w.store, nil, 77)
 	var got enqueue.Result
@@ -88,9 +88,9 @@ func TestB2AHolderWhoseLeaseIsOverUndoesNothing(t *testing.T) {
 	}
 }
 
-// TestB2ALeaseIsNotGivenBackLate: another call may have found the marker
+// TestALeaseIsNotGivenBackLate: another call may have found the marker
 // meanwhile, so the marker stays and may be taken over with its id.
-func TestB2ALeaseIsNotGivenBackLate(t *testing.T) {
+func TestALeaseIsNotGivenBackLate(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"in its lease": 20 * time.Second, "shortly before its end": 29 * time.Second, "after it": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, faults.NewPlan())
@@ -134,8 +134,8 @@ func (l deadlines) CreateOrdered(ctx context.Context, r ledger.Record, prev acti
 	return l.Ledger.CreateOrdered(ctx, r, prev, since, contested)
 }
 
-// TestB2ARequestEndsBeforeItsLease: whatever deadline its caller set.
-func TestB2ARequestEndsBeforeItsLease(t *testing.T) {
+// TestARequestEndsBeforeItsLease: whatever deadline its caller set.
+func TestARequestEndsBeforeItsLease(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	var left []time.Duration
 	s := w.caller(w.store, deadlines{w.store, &left}, nil, 79)

@@ -10,20 +10,50 @@ import (
 	"slices"
 )
 
-// said says of every field of Request what it adds to the fingerprint. A field
-// that is missing here fails a test.
-var said = map[string]adds{
-	"Protocol": itself, "Body": itself, "KeyID": itself, "Job": itself, "ServerURL": itself,
-	"OrderingKey": itself, "Delay": itself, "Priority": itself, "ExpiresIn": itself,
-	"Headers": itself, "Coalesce": itself, "CoalesceCreate": itself, "Notify": itself,
-	// Recipients count as a set, in canonical spelling, after the shared-inbox
-	// collapse.
-	"Recipients": inboxes, "EveryInbox": nothing,
-	// A permission changes nothing about the delivery.
-	"AllowKeyOfOther": nothing,
-	// The fingerprint is stored under the key, and the key's window changes
-	// nothing about the delivery.
-	"DeduplicationKey": nothing, "DeduplicationTTL": nothing,
+// counted says what fields of Request add to the fingerprint, and in which order: fingerprints
+// are stored. A field that is not listed counts, after those that are, in the order in which
+// the fields are declared.
+var counted = []counts{
+	{"Protocol", itself},
+	{"Body", bodies},
+	{"KeyID", itself},
+	{"AllowKeyOfOther", nothing}, // a permission changes nothing about the delivery
+	{"Metadata", nothing},        // nor does what is only given back
+	{"Headers", itself},
+	{"Job", itself},
+	{"ServerURL", itself},
+	// Recipients count as a set, in canonical spelling, after the shared-inbox collapse.
+	{"Recipients", inboxes},
+	{"EveryInbox", nothing},
+	// The fingerprint is stored under the key, and the key's window changes nothing about
+	// the delivery.
+	{"DeduplicationKey", nothing},
+	{"DeduplicationTTL", nothing},
+	{"DeduplicateBy", nothing},
+	{"OrderingKey", itself},
+	{"Delay", itself},
+	{"Priority", itself},
+	{"ExpiresIn", itself},
+	{"Notify", itself},
+	{"Coalesce", itself},
+	{"CoalesceCreate", itself},
+}
+
+// counts says what a field adds.
+type counts struct {
+	field string
+	adds  adds
+}
+
+// allCounted is counted with the fields that it does not list.
+func allCounted() []counts {
+	all := slices.Clone(counted)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Request]()) {
+		if !f.Anonymous && !slices.ContainsFunc(counted, func(c counts) bool { return c.field == f.Name }) {
+			all = append(all, counts{f.Name, itself})
+		}
+	}
+	return all
 }
 
 // adds says what a field of Request contributes to the fingerprint.
@@ -31,6 +61,7 @@ type adds int
 
 const (
 	itself adds = iota + 1
+	bodies      // itself, but not by ByKey
 	inboxes
 	nothing
 )
@@ -42,16 +73,22 @@ func fingerprint(p *plan) string {
 	h := sha256.New()
 	text(h, p.operation)
 	number(h, int64(len(p.items)))
+	fields := allCounted()
 	for _, it := range p.items {
 		r := reflect.ValueOf(it.Request)
-		for _, field := range reflect.VisibleFields(r.Type()) {
-			switch v := r.FieldByIndex(field.Index); said[field.Name] {
+		for _, c := range fields {
+			switch v := r.FieldByName(c.field); c.adds {
+			case bodies:
+				if p.by != ByKey {
+					text(h, c.field)
+					text(h, *it.Body)
+				}
 			case inboxes:
-				text(h, field.Name)
+				text(h, c.field)
 				sumInboxes(h, it)
 			case itself:
 				if !v.IsZero() {
-					text(h, field.Name)
+					text(h, c.field)
 					text(h, fmt.Sprint(reflect.Indirect(v)))
 				}
 			}

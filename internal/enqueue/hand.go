@@ -104,6 +104,9 @@ func (s *Service) send(ctx context.Context, p *plan, m message.Message, base act
 	if p.caps.NativeDeduplication {
 		out.OrderingKey, out.DeduplicationKey = p.group(base), p.once(base)
 	}
+	if p.caps.Fair {
+		out.OrderingKey = m.Sender()
+	}
 	if err := p.sender.Send(ctx, out); err != nil {
 		return &SendError{Err: fmt.Errorf("send to queue %s: %w", p.queue, err), MaybeSent: !queue.NotSent(err)}
 	}
@@ -170,7 +173,7 @@ func unrecorded(m *message.Message, rs []ledger.Record, ls []ledger.Listed) {
 		m.Unrecorded = &message.Unrecorded{Fingerprint: r.Fingerprint, DueAt: r.DueAt, Forget: r.Forget}
 		for _, l := range ls {
 			if l.ID == r.ID {
-				m.Unrecorded.ActivityID, m.Unrecorded.Sender, m.Unrecorded.Actor = l.ActivityID, l.Sender, l.Actor
+				m.Unrecorded.ActivityID, m.Unrecorded.Sender, m.Unrecorded.Actor, m.Unrecorded.Object = l.ActivityID, l.Sender, l.Actor, l.Object
 			}
 		}
 	}

@@ -22,7 +22,7 @@ const (
 // Transfer-Encoding), of signatures and of credentials. A list of those would always lack
 // one.
 var allowedHeaders = []string{
-	"accept-language", "baggage", "collection-synchronization", "idempotency-key", "link", "prefer", "priority", "traceparent", "tracestate",
+	"accept-language", "baggage", "collection-synchronization", "idempotency-key", "link", "prefer", "priority", "traceparent", "tracestate", "user-agent",
 }
 
 // trusted are beginnings of "x-" names that callers may not give: by them, proxies tell

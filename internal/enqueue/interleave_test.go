@@ -19,6 +19,7 @@ import (
 	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/message"
 	"fedpost/internal/store"
+	"fedpost/internal/testkit/property"
 )
 
 // TestInterleavings runs 1,000 random interleavings of callers with one key,
@@ -45,7 +46,7 @@ func TestInterleavings(t *testing.T) {
 	}
 	// Ten times rapid's 100, and more while a rare event is still missing.
 	for i := 0; i < 10 || i < 100 && lacking() != ""; i++ {
-		rapid.Check(t, func(rt *rapid.T) {
+		property.Check(t, func(rt *rapid.T) {
 			n++
 			s := &scheduler{T: rt, engine: engine, clock: noon, key: fmt.Sprint("key ", n), sent: map[activity.ID]time.Time{}, seen: seen}
 			s.store = store.New(engine.Table(), s.now)

@@ -17,16 +17,23 @@ func (p *plan) listed(rs []ledger.Record) (ls []ledger.Listed) {
 // and a key of usual lengths takes one write unit.
 const longestListed = 2048
 
+// longestObject is the longest id of an object that lists have, in bytes: nothing is found
+// by it, so it shall not cost a unit more.
+const longestObject = 300
+
 func (it item) listed(r ledger.Record) ledger.Listed {
 	l := ledger.Listed{
 		ID: r.ID, ActivityID: it.said.ID, Sender: document(it.said.Actor), Actor: it.said.Actor, Type: it.said.Type, KeyID: it.KeyID,
-		CreatedAt: r.CreatedAt, Forget: r.Forget,
+		Object: it.said.Object, Bytes: len(*it.Body), CreatedAt: r.CreatedAt, Forget: r.Forget,
 	}
 	if it.KeyID != "" && !keyOf(it.KeyID, l.Actor) {
 		l.Sender = document(it.KeyID)
 	}
 	if len(l.ActivityID) > longestListed {
 		l.ActivityID = ""
+	}
+	if len(l.Object) > longestObject {
+		l.Object = ""
 	}
 	return l
 }

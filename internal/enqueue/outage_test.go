@@ -52,9 +52,9 @@ func (w *world) without(o *outage, f dedup.Fallback) (*enqueue.Service, *counted
 	}), m
 }
 
-// TestB17TheOpenFallbackNeedsNoTable: every call is accepted, and its message
+// TestTheOpenFallbackNeedsNoTable: every call is accepted, and its message
 // carries what the table would have said.
-func TestB17TheOpenFallbackNeedsNoTable(t *testing.T) {
+func TestTheOpenFallbackNeedsNoTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		r     enqueue.Request
 		later bool // the queue cannot hold the message back for so long
@@ -92,7 +92,7 @@ func TestB17TheOpenFallbackNeedsNoTable(t *testing.T) {
 	}
 }
 
-func TestB17ABatchNeedsNoTable(t *testing.T) {
+func TestABatchNeedsNoTable(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	s, _ := w.without(&outage{down: true}, dedup.Open)
 	res, err := s.EnqueueBatch(t.Context(), enqueue.BatchRequest{DeduplicationKey: ptr("k"), Requests: []enqueue.Request{request(), request(body(`{"actor":"x"}`))}})
@@ -106,9 +106,9 @@ func TestB17ABatchNeedsNoTable(t *testing.T) {
 	}
 }
 
-// TestB17WithTheTableAMessageCarriesNothingMore: Unrecorded and NotBefore stay
+// TestWithTheTableAMessageCarriesNothingMore: Unrecorded and NotBefore stay
 // empty.
-func TestB17WithTheTableAMessageCarriesNothingMore(t *testing.T) {
+func TestWithTheTableAMessageCarriesNothingMore(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	for _, r := range []enqueue.Request{request(key("k")), request(ordered("o"), key("k")), request(delay(time.Hour))} {
 		w.must(r, enqueue.Queued)
@@ -121,7 +121,7 @@ func TestB17WithTheTableAMessageCarriesNothingMore(t *testing.T) {
 	}
 }
 
-func TestB17TheClosedFallbackNeedsTheTable(t *testing.T) {
+func TestTheClosedFallbackNeedsTheTable(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	s, m := w.without(&outage{down: true}, dedup.Closed)
 	for _, r := range []enqueue.Request{request(key("k")), request(), request(ordered("o"), key("k")), request(delay(time.Hour))} {
@@ -134,8 +134,8 @@ func TestB17TheClosedFallbackNeedsTheTable(t *testing.T) {
 	}
 }
 
-// TestB17DuplicatesAreCounted, on either kind of queue.
-func TestB17DuplicatesAreCounted(t *testing.T) {
+// TestDuplicatesAreCounted, on either kind of queue.
+func TestDuplicatesAreCounted(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	s, m := w.without(&outage{}, dedup.Open)
 	for _, r := range []enqueue.Request{request(key("k")), request(key("k"), ordered("o"))} {

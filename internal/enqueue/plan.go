@@ -30,7 +30,8 @@ type plan struct {
 
 	key         *string
 	ttl         time.Duration // 0: the default
-	fingerprint string        // empty without a key
+	by          DeduplicateBy
+	fingerprint string // empty without a key
 
 	ordering string
 	delay    time.Duration
@@ -40,11 +41,11 @@ type plan struct {
 }
 
 // plan chooses the queue and fills in what follows from that choice.
-func (s *Service) plan(items []item, operation string, key *string, ttl time.Duration) (*plan, error) {
+func (s *Service) plan(items []item, operation string, key *string, ttl time.Duration, by DeduplicateBy) (*plan, error) {
 	first := items[0]
 	p := &plan{
 		items: items, operation: operation, queue: queue.Ordered,
-		key: key, ttl: ttl, ordering: first.OrderingKey, delay: first.Delay,
+		key: key, ttl: ttl, by: by, ordering: first.OrderingKey, delay: first.Delay,
 	}
 	for i := range items {
 		if items[i].Priority == "" {
@@ -65,7 +66,13 @@ func (s *Service) plan(items []item, operation string, key *string, ttl time.Dur
 	return p, nil
 }
 
+// priority of an activity whose request names none. The Delete of an account goes to every
+// server that the account's owner knows of, and nobody waits for it: it is low, whatever other
+// Deletes are.
 func (s *Service) priority(it item) activity.Priority {
+	if said := it.said; said.Type == "Delete" && said.Actor != "" && said.Object == said.Actor {
+		return activity.Low
+	}
 	if p, ok := s.o.Priorities[cmp.Or(it.said.Type, it.Job)]; ok {
 		return p
 	}
@@ -105,8 +112,8 @@ func (p *plan) records(base activity.ID, at time.Time, retention time.Duration) 
 		r := ledger.Record{
 			ID: p.id(base, i), Protocol: it.Protocol, Type: it.said.Type, CreatedAt: at,
 			Recipients: it.recipients, Targets: len(it.targets), Chunk: ledger.ChunkSize,
-			Fingerprint: p.fingerprint,
-			Forget:      due.Add(retention),
+			Fingerprint: p.fingerprint, Metadata: it.Metadata,
+			Forget: due.Add(retention),
 		}
 		if p.delay > 0 {
 			r.DueAt = due
@@ -139,9 +146,7 @@ func (p *plan) message(rs []ledger.Record, trace string) message.Message {
 	for i, it := range p.items {
 		a := activity.Activity{
 			ID: rs[i].ID, Protocol: it.Protocol, Body: *it.Body, Type: it.said.Type,
-			KeyID: it.KeyID, Headers: it.headers, Job: it.Job, ServerURL: it.ServerURL,
-			Priority: it.Priority, OrderingKey: it.OrderingKey,
-			Coalesce: it.Coalesce, CoalesceCreate: it.CoalesceCreate, Notify: it.Notify,
+			Options: it.Options, Headers: it.headers,
 			Trace: trace, CreatedAt: rs[i].CreatedAt, DueAt: rs[i].DueAt, ExpiresAt: rs[i].ExpiresAt,
 		}
 		ms[i] = message.Message{Version: message.Version, Activity: &a}

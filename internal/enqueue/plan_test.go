@@ -127,9 +127,9 @@ func TestWhatIsSmallIsDeliveredAndWhatIsLargeFannedOut(t *testing.T) {
 	}
 }
 
-func TestB6PrioritiesByTypeAndByRequest(t *testing.T) {
+func TestPrioritiesByTypeAndByRequest(t *testing.T) {
 	w := newWorld(t, faults.NewPlan(), func(s *settings) {
-		s.enqueue.Priorities = map[string]activity.Priority{"Follow": activity.High, "Like": activity.Low, "deliver-post": activity.Low}
+		s.enqueue.Priorities = map[string]activity.Priority{"Follow": activity.High, "Delete": activity.High, "Like": activity.Low, "deliver-post": activity.Low}
 	})
 	of := func(kind string) func(*enqueue.Request) { return body(`{"actor":"a","type":` + kind + `}`) }
 	asked := func(p activity.Priority) func(*enqueue.Request) {
@@ -146,6 +146,10 @@ func TestB6PrioritiesByTypeAndByRequest(t *testing.T) {
 		"by request":     {request(of(`"Follow"`), asked(activity.Low)), queue.Low},
 		"ordered":        {request(of(`"Follow"`), ordered("o")), queue.Ordered},
 		"by job":         {sipher(), queue.Low},
+		"of an account":  {request(body(`{"actor":"a","type":"Delete","object":"a"}`)), queue.Low},
+		"an account too": {request(body(`{"actor":{"id":"a"},"type":"Delete","object":{"id":"a"}}`)), queue.Low},
+		"of a post":      {request(body(`{"actor":"a","type":"Delete","object":"a/1"}`)), queue.High},
+		"account, asked": {request(body(`{"actor":"a","type":"Delete","object":"a"}`), asked(activity.High)), queue.High},
 		"job by request": {sipher(asked(activity.High)), queue.High},
 	} {
 		w.must(c.r, enqueue.Queued)
@@ -169,7 +173,7 @@ func TestB6PrioritiesByTypeAndByRequest(t *testing.T) {
 	}
 }
 
-func TestB6TheDefaultPriorityIsConfigurable(t *testing.T) {
+func TestTheDefaultPriorityIsConfigurable(t *testing.T) {
 	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.enqueue.Priority = activity.Low })
 	w.must(request(), enqueue.Queued)
 	if got := w.one().Queue; got != queue.Low {

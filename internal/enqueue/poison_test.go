@@ -24,7 +24,7 @@ func (w *world) releaseAll() {
 	}
 }
 
-func TestB1NoncharactersArriveByteForByte(t *testing.T) {
+func TestNoncharactersArriveByteForByte(t *testing.T) {
 	for name, r := range map[string]enqueue.Request{
 		"at once":          request(body(noncharacters)),
 		"delayed":          request(body(noncharacters), delay(20*time.Minute)),
@@ -43,7 +43,7 @@ func TestB1NoncharactersArriveByteForByte(t *testing.T) {
 	}
 }
 
-func TestB1NoncharactersBehindAClaimCheck(t *testing.T) {
+func TestNoncharactersBehindAClaimCheck(t *testing.T) {
 	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.maxMessage = 2000 })
 	r := request(body(noncharacters))
 	for i := range 200 {
@@ -55,9 +55,9 @@ func TestB1NoncharactersBehindAClaimCheck(t *testing.T) {
 	}
 }
 
-// TestB1WhatAnEarlierVersionStoredIsRepaired: an earlier version's tasks hold the
+// TestWhatAnEarlierVersionStoredIsRepaired: an earlier version's tasks hold the
 // two characters unescaped.
-func TestB1WhatAnEarlierVersionStoredIsRepaired(t *testing.T) {
+func TestWhatAnEarlierVersionStoredIsRepaired(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	ids := map[activity.ID]bool{}
 	for i := range 120 { // more than two pages

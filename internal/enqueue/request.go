@@ -14,7 +14,9 @@ type Recipient struct {
 	// Headers are added to each request to this recipient; see Request.Headers.
 	Headers []activity.Header
 
-	encoded activity.Headers // once they are checked
+	// Once they are checked: the headers, and the URLs as the caller wrote them.
+	encoded                     activity.Headers
+	writtenInbox, writtenShared string
 }
 
 // Request asks for one activity to be delivered.
@@ -24,7 +26,8 @@ type Request struct {
 	// wrote it or, for Sipher, the payload to encrypt. Nil if missing.
 	Body *string
 
-	KeyID string // ActivityPub
+	activity.Options
+
 	// AllowKeyOfOther permits a key that does not belong to the activity's actor: a
 	// server that forwards an activity, or a relay, signs with its own.
 	AllowKeyOfOther bool
@@ -32,30 +35,20 @@ type Request struct {
 	// Headers are added to each request (ActivityPub).
 	Headers []activity.Header
 
-	Job       string // Sipher
-	ServerURL string // Sipher
-
 	Recipients []Recipient
 
 	// DeduplicationKey is nil if there is none.
 	DeduplicationKey *string
 	DeduplicationTTL time.Duration // 0: the default
+	DeduplicateBy    DeduplicateBy
 
-	OrderingKey string
-	Delay       time.Duration
-	Priority    activity.Priority // empty: Options.Priorities decides by type
+	Delay time.Duration
 	// ExpiresIn is how long after its due time the activity is still worth
 	// delivering. 0: as long as the retry policy tries.
 	ExpiresIn time.Duration
 
 	// EveryInbox turns the shared-inbox collapse off.
 	EveryInbox bool
-
-	// Notify asks for the event activity.done.
-	Notify bool
-
-	Coalesce       activity.Coalesce // empty: none
-	CoalesceCreate bool
 }
 
 // BatchRequest asks for several activities, all or none, under one key.
@@ -63,7 +56,22 @@ type BatchRequest struct {
 	Requests         []Request
 	DeduplicationKey *string
 	DeduplicationTTL time.Duration
+	DeduplicateBy    DeduplicateBy
 }
+
+// DeduplicateBy says what a request has to have in common with the first one of its key to
+// be a duplicate of it. Empty is ByRequest.
+type DeduplicateBy string
+
+// The choices.
+const (
+	// ByRequest: all that was asked for. Any other request under the key is refused.
+	ByRequest DeduplicateBy = "request"
+	// ByKey: all but the bodies, for callers whose body has another signature or time each
+	// time it is made. Inboxes and options count all the same: whoever takes over from a
+	// crashed call sends under the first one's record, which lists its inboxes.
+	ByKey DeduplicateBy = "key"
+)
 
 // Status says whether a request was queued or is a duplicate.
 type Status string

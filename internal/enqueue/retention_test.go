@@ -9,10 +9,10 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// TestB15NoSettingForgetsWorkThatIsNotDone: with the shortest record retention,
+// TestNoSettingForgetsWorkThatIsNotDone: with the shortest record retention,
 // delayed activities and the payloads of claim checks are still kept while the
 // schedule stands still for weeks.
-func TestB15NoSettingForgetsWorkThatIsNotDone(t *testing.T) {
+func TestNoSettingForgetsWorkThatIsNotDone(t *testing.T) {
 	crowd := func(r *enqueue.Request) { r.Recipients = inboxes(100, 0) }
 	for name, r := range map[string]enqueue.Request{
 		"a task": request(delay(time.Hour)), "a task by reference": request(delay(time.Hour), crowd), "a payload": request(crowd),

@@ -1,6 +1,9 @@
 package enqueue
 
-import "fedpost/internal/activity"
+import (
+	"fedpost/internal/activity"
+	"fedpost/internal/protocol"
+)
 
 // collapse turns recipients into targets, in the recipients' order: duplicates
 // are dropped, and recipients with the same shared inbox become one target,
@@ -27,11 +30,11 @@ func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, disti
 		seen[r.Inbox] = n
 		distinct++
 
-		inbox, shared := r.Inbox, false
+		inbox, written, shared := r.Inbox, r.writtenInbox, false
 		if r.SharedInbox != "" && !everyInbox {
 			// An inbox that is named as its own shared inbox belongs to one
 			// actor: its answer says nothing about the whole server.
-			inbox, shared = r.SharedInbox, r.SharedInbox != r.Inbox
+			inbox, written, shared = r.SharedInbox, r.writtenShared, r.SharedInbox != r.Inbox
 		}
 		if i, ok := place[inbox]; ok {
 			if targets[i].Headers != r.encoded {
@@ -42,7 +45,10 @@ func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, disti
 			continue
 		}
 		place[inbox] = len(targets)
-		targets = append(targets, activity.Target{Inbox: inbox, Stands: 1, Shared: shared, Headers: r.encoded})
+		if written == inbox || written != protocol.Name(written) { // what a terminal must not get is not given back
+			written = ""
+		}
+		targets = append(targets, activity.Target{Inbox: inbox, Written: written, Stands: 1, Shared: shared, Headers: r.encoded})
 	}
 	return targets, distinct, differ
 }

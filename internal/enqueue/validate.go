@@ -22,8 +22,8 @@ const maxEscaped = 640 << 10
 // maxOrderingKey is the longest ordering key in bytes.
 const maxOrderingKey = 1024
 
-// maxTTL is the longest deduplication window a request may ask for.
-const maxTTL = 30 * 24 * time.Hour
+// MaxTTL is the longest deduplication window a request may ask for.
+const MaxTTL = 30 * 24 * time.Hour
 
 // item is a request that has been checked.
 type item struct {
@@ -52,7 +52,7 @@ func (s *Service) check(ctx context.Context, req Request, f faults) (item, error
 	if it.Coalesce == activity.CoalesceNone {
 		it.Coalesce = "" // "none" is the default
 	}
-	checkKey(req.DeduplicationKey, req.DeduplicationTTL, f)
+	checkKey(req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy, f)
 	return it, nil
 }
 
@@ -141,8 +141,8 @@ func checkJob(job string, f faults) {
 	switch {
 	case job == "":
 		f.add("/job", "is missing; give the job's name, such as deliver-post")
-	case len(job) > 128 || strings.ContainsFunc(job, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		f.add("/job", "is no job name: up to 128 bytes without spaces and control characters")
+	case len(job) > 128 || job != protocol.Name(job) || strings.Contains(job, " "):
+		f.add("/job", "is no job name: up to 128 bytes without spaces, control and format characters")
 	}
 }
 
@@ -205,6 +205,7 @@ func (s *Service) checkRecipients(it *item, f faults) {
 	rs := make([]Recipient, len(it.Recipients)) // a copy: the caller's list stays unchanged
 	for i, r := range it.Recipients {
 		var err error
+		rs[i].writtenInbox, rs[i].writtenShared = r.Inbox, r.SharedInbox
 		if rs[i].Inbox, err = canonicalInbox(r.Inbox); err != nil {
 			f.add(fmt.Sprintf("/recipients/%d/inbox", i), "%v", err)
 		}
@@ -258,7 +259,7 @@ func (s *Service) checkOptions(req Request, f faults) {
 
 // checkKey accepts any string but the empty one. An empty key is a client's
 // mistake: all of the client's requests would count as one.
-func checkKey(key *string, ttl time.Duration, f faults) {
+func checkKey(key *string, ttl time.Duration, by DeduplicateBy, f faults) {
 	if key != nil && *key == "" {
 		f.add("/deduplicationKey", "is empty; leave it out or give a key")
 	}
@@ -266,7 +267,13 @@ func checkKey(key *string, ttl time.Duration, f faults) {
 	case ttl == 0:
 	case key == nil:
 		f.add("/deduplicationTtl", "needs a deduplicationKey")
-	case ttl < time.Second || ttl > maxTTL:
-		f.add("/deduplicationTtl", "is %s; it is between 1s and %s", days(ttl), days(maxTTL))
+	case ttl < time.Second || ttl > MaxTTL:
+		f.add("/deduplicationTtl", "is %s; it is between 1s and %s", days(ttl), days(MaxTTL))
+	}
+	switch {
+	case by != "" && by != ByRequest && by != ByKey:
+		f.add("/deduplicateBy", "is %q; it is one of request and key", by)
+	case by != "" && key == nil:
+		f.add("/deduplicateBy", "needs a deduplicationKey")
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// TestB16AKeyOnTheOrderedQueueHasOneAnswer: with and without a window or a delay
+// TestAKeyOnTheOrderedQueueHasOneAnswer: with and without a window or a delay
 // of its own, in either order, a key stands for one activity. The second call is
 // a duplicate or, if it asks for something else, a mismatch.
-func TestB16AKeyOnTheOrderedQueueHasOneAnswer(t *testing.T) {
+func TestAKeyOnTheOrderedQueueHasOneAnswer(t *testing.T) {
 	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), name queue.Name) {
 		plain, hour := request(on, key("k")), request(on, key("k"), ttl(time.Hour))
 		later := request(on, key("k"), delay(time.Minute))
@@ -64,9 +64,9 @@ func TestB16AKeyOnTheOrderedQueueHasOneAnswer(t *testing.T) {
 	})
 }
 
-// TestB16ConcurrentCallsOfBothKindsAreOneActivity: before each call that one
+// TestConcurrentCallsOfBothKindsAreOneActivity: before each call that one
 // service makes, the other runs from beginning to end.
-func TestB16ConcurrentCallsOfBothKindsAreOneActivity(t *testing.T) {
+func TestConcurrentCallsOfBothKindsAreOneActivity(t *testing.T) {
 	plain, hour := request(ordered("g"), key("k")), request(ordered("g"), key("k"), ttl(time.Hour))
 	for name, c := range map[string][2]enqueue.Request{"a plain call, 1h in it": {plain, hour}, "1h, a plain call in it": {hour, plain}} {
 		for at := 1; at <= 7; at++ {

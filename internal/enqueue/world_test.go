@@ -88,7 +88,7 @@ type settings struct {
 
 func newWorld(t *testing.T, p *faults.Plan, change ...option) *world {
 	t.Helper()
-	return newWorldOn(t, engines.Embedded(), p, change...)
+	return newWorldOn(t, engines.Default(), p, change...)
 }
 
 func newWorldOn(t *testing.T, e engines.Engine, p *faults.Plan, change ...option) *world {
@@ -139,7 +139,7 @@ func (w *world) wait(d time.Duration) { w.clock = w.clock.Add(d) }
 // request returns a valid request.
 func request(change ...func(*enqueue.Request)) enqueue.Request {
 	r := enqueue.Request{
-		Protocol: activity.ActivityPub, Body: ptr(note), KeyID: keyID,
+		Protocol: activity.ActivityPub, Body: ptr(note), Options: activity.Options{KeyID: keyID},
 		Recipients: []enqueue.Recipient{{Inbox: "https://a.example/inbox"}, {Inbox: "https://b.example/inbox"}},
 	}
 	for _, c := range change {

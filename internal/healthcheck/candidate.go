@@ -32,13 +32,14 @@ type candidate struct {
 // accepted a delivery last.
 const sought = 1000
 
-// known finds a parked delivery to the inbox that accepted one last, for the first trial of
-// a check; nil if there is none. Otherwise somebody who names many inboxes of a server that
+// known finds a parked delivery to the inbox that accepted one last, which took stands for, for
+// the first trial of a check; nil if there is none. Otherwise somebody who names many inboxes of a server that
 // take nothing would have all trials go to those.
-func (r *Runner) known(ctx context.Context, s circuit.State) (*parking.Parked, error) {
-	if s.Took == "" || s.Trials > 0 {
+func (r *Runner) known(ctx context.Context, s circuit.State, took string) (*parking.Parked, error) {
+	if s.Took = took; took == "" || s.Trials > 0 {
 		return nil, nil
 	}
+	_, whole := circuit.HostOf(s.Key) // any other has one trial a check
 	at, end := circuit.Sweep{}, false
 	for seen := 0; seen < sought && !end; {
 		var ps []parking.Parked
@@ -47,7 +48,8 @@ func (r *Runner) known(ctx context.Context, s circuit.State) (*parking.Parked, e
 			return nil, err
 		}
 		for i := range ps {
-			if inbox := ps[i].Delivery.Targets[0].Inbox; s.TookLast(inbox) && !ps[i].IsOverdue(r.Now()) {
+			inbox := ps[i].Delivery.Targets[0].Inbox
+			if s.TookLast(inbox) && !ps[i].IsOverdue(r.Now()) && (whole || s.TriedLately(inbox) == 0) {
 				return &ps[i], nil
 			}
 		}

@@ -30,7 +30,10 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	}
 	o := r.probe(ctx, host)
 	before, after, err := circuit.ChangeFrom(ctx, r.Servers, s, func(s circuit.State) circuit.State {
-		if o.Try != outcome.Made || o.HostFault() {
+		switch {
+		case o.Class == outcome.Retry && o.Try == outcome.Untried:
+			return s.Postpone(r.Rules, r.Now().Add(r.Rules.CheckFirst), r.Now())
+		case o.Try != outcome.Made || o.HostFault():
 			return s.CheckFailed(r.Rules, o.Reason, o.Err, r.Now())
 		}
 		return s.CheckPassed(r.Rules, r.Now())
@@ -64,7 +67,7 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 const endedLook = time.Hour
 
 func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {
-	ctx, cancel := context.WithTimeout(ctx, r.ProbeTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.ProbeTimeout, outcome.ErrTimeout)
 	defer cancel()
 	r.Meter.Counted("Probes", 1)
 	return r.Prober.Probe(ctx, host)
@@ -72,8 +75,10 @@ func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {
 
 // followUp reports the end of a check and goes on with what it led to.
 func (r *Runner) followUp(ctx context.Context, before, after circuit.State, o outcome.Outcome) error {
-	args := []any{"server", after.Key, "probe", ProbeID(before), "phase", after.Phase, "status", o.Status,
-		"reason", o.Reason, "error", o.Err, "parked", after.Parked, "next", after.CheckAt}
+	args := []any{
+		"server", after.Key, "probe", ProbeID(before), "phase", after.Phase, "status", o.Status,
+		"reason", o.Reason, "error", o.Err, "parked", after.Parked, "next", after.CheckAt,
+	}
 	switch {
 	case after.Phase == circuit.HalfOpen:
 		r.Log.InfoContext(ctx, "a server answers again: one parked delivery will decide", args...)

@@ -43,8 +43,14 @@ func damageSpot(t *testing.T, w *world.World, key string, id activity.ID) {
 // What the ledger knows is enough to end it as dead; what nobody knows any more is dropped.
 func TestAParkedDeliveryThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	for _, c := range []struct{ ordered, forgotten, blocked, other bool }{
-		{}, {ordered: true}, {forgotten: true}, {ordered: true, forgotten: true},
-		{blocked: true}, {ordered: true, blocked: true}, {blocked: true, forgotten: true}, {other: true},
+		{},
+		{ordered: true},
+		{forgotten: true},
+		{ordered: true, forgotten: true},
+		{blocked: true},
+		{ordered: true, blocked: true},
+		{blocked: true, forgotten: true},
+		{other: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			w := world.New(t, world.Options{})

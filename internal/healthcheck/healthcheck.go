@@ -27,8 +27,9 @@ import (
 
 // Prober asks whether a host is there.
 type Prober interface {
-	// Probe makes one request to a host. An outcome for which HostFault holds, or
-	// that was not attempted, fails the check; any other answer passes.
+	// Probe makes one request to a host. An outcome for which HostFault holds, or that was
+	// refused untried, fails the check; one of Retry that was untried has its cause here,
+	// and the check is made again; any other answer passes.
 	Probe(ctx context.Context, host string) outcome.Outcome
 }
 

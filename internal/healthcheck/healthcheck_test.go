@@ -18,6 +18,7 @@ import (
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -293,7 +294,7 @@ func TestAnInboxOfAPausedHostIsLookedAtOnceAnHour(t *testing.T) {
 // release and drain, and a host go up and down, all at once. Whatever is in the
 // lot in the end has to come out.
 func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
-	for round := range 5 {
+	for round := range long.Pick(2, 5) {
 		w := world.New(t, world.Options{Seed: uint64(round)})
 		var up atomic.Bool
 		w.Servers.Script("down.example", func(r world.Request, n int) outcome.Outcome {

@@ -2,10 +2,10 @@ package healthcheck
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/outbound"
@@ -20,14 +20,24 @@ type NodeInfo struct {
 	AllowHTTP bool
 }
 
-// Probe implements Prober. Any answer below 500 passes: the host is there, and
-// a parked delivery will show whether its inbox is, too.
+// Probe implements Prober. Any answer below 500 passes, and 501, which a server gives that
+// knows POST only: the host is there, and a parked delivery will show whether its inbox is, too.
 func (n NodeInfo) Probe(ctx context.Context, host string) outcome.Outcome {
-	o := n.get(ctx, "https://"+host)
-	if n.AllowHTTP && o.Status == 0 {
-		if plain := n.get(ctx, "http://"+host); plain.Status != 0 {
-			return plain
-		}
+	if !n.AllowHTTP && !outbound.Onion(host) {
+		return n.get(ctx, "https://"+host)
+	}
+	half, cancel := ctx, context.CancelFunc(func() {})
+	if end, ok := ctx.Deadline(); ok {
+		half, cancel = context.WithTimeoutCause(ctx, time.Until(end)/2, outbound.ErrTimeout)
+	}
+	o := n.get(half, "https://"+host)
+	cancel()
+	if o.Status != 0 {
+		return o
+	}
+	// What does not speak TLS says nothing by failing at it, unless nobody speaks plain http.
+	if plain := n.get(ctx, "http://"+host); plain.Reason != outcome.ConnRefused {
+		return plain
 	}
 	return o
 }
@@ -35,17 +45,14 @@ func (n NodeInfo) Probe(ctx context.Context, host string) outcome.Outcome {
 func (n NodeInfo) get(ctx context.Context, origin string) outcome.Outcome {
 	r, err := outbound.NewRequest(ctx, http.MethodGet, origin+"/.well-known/nodeinfo", "")
 	if err != nil {
-		return outcome.Outcome{Class: outcome.Refused, Reason: outcome.BadRequest, Err: err.Error(), Try: outcome.Untried}
+		return outbound.Failure(err)
 	}
 	r.Header.Set("Accept", "application/json")
 	a, err := n.Client.Do(ctx, r)
 	switch {
-	case errors.Is(err, outbound.ErrStopped):
-		// The time for one probe is the host's to keep.
-		return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout, Err: err.Error()}
 	case err != nil:
-		return outcome.Outcome{Class: outcome.Retry, Reason: outbound.ReasonOf(err), Err: err.Error()}
-	case a.Status >= 500:
+		return outbound.Failure(err)
+	case a.Status >= 500 && a.Status != http.StatusNotImplemented:
 		return outcome.Outcome{Class: outcome.Retry, Status: a.Status, Err: strings.TrimSpace(fmt.Sprintf("answered %d %s", a.Status, http.StatusText(a.Status)))}
 	}
 	return outcome.Outcome{Class: outcome.Delivered, Status: a.Status}

@@ -1,6 +1,7 @@
 package healthcheck
 
 import (
+	"cmp"
 	"context"
 
 	"fedpost/internal/servers/circuit"
@@ -21,11 +22,13 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 		_, _, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })
 		return err
 	}
+	took := s.Took
 	if host, whole := circuit.HostOf(s.Key); !whole {
 		h, err := circuit.Load(ctx, r.Servers, circuit.HostKey(host))
 		if err != nil {
 			return err
 		}
+		took = cmp.Or(took, h.Took)
 		if h.Decision(r.Now()) == circuit.Wait {
 			return r.afterHost(ctx, s, h)
 		}
@@ -37,7 +40,7 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	p, waiting := c.p, c.waiting
 	if err == nil && p != nil && !c.sole {
 		var k *parking.Parked
-		if k, err = r.known(ctx, s); k != nil {
+		if k, err = r.known(ctx, s, took); k != nil {
 			p = k
 		}
 	}

@@ -28,9 +28,9 @@ func TestAReplacedKeyIsUsedAtOnce(t *testing.T) {
 	}
 }
 
-// TestB26AKeyReplacedElsewhereIsNoticedWithinSeconds: two processes have a ring
+// TestAKeyReplacedElsewhereIsNoticedWithinSeconds: two processes have a ring
 // each, on one store.
-func TestB26AKeyReplacedElsewhereIsNoticedWithinSeconds(t *testing.T) {
+func TestAKeyReplacedElsewhereIsNoticedWithinSeconds(t *testing.T) {
 	w := newWorld(t, keys.Options{})
 	other := keys.New(w.shelf, w.sealer, keys.Options{Now: func() time.Time { return w.clock }})
 	replace := func() crypto.PublicKey {

@@ -142,13 +142,13 @@ func New(store Store, sealer Sealer, o Options) *Ring {
 	}
 }
 
-// Put stores the private key in privatePEM under id, in place of a key that is there.
+// Put stores a private key, in PEM or as a JWK, under id, in place of a key that is there.
 // Its error wraps ErrBadKey or ErrBadID if an argument is wrong.
-func (r *Ring) Put(ctx context.Context, id, privatePEM string) (Public, error) {
+func (r *Ring) Put(ctx context.Context, id, text string) (Public, error) {
 	if err := CheckID(id); err != nil {
 		return Public{}, err
 	}
-	signer, err := Parse(privatePEM)
+	signer, err := Parse(text)
 	if err != nil {
 		return Public{}, err
 	}

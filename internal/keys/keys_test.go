@@ -208,7 +208,7 @@ func TestUnusableKeysAreRefusedWithTheReasonAndNothingOfTheKey(t *testing.T) {
 	for name, c := range map[string]struct{ pem, says string }{
 		"no PEM":      {"hunter2-is-my-secret", "no PEM block"},
 		"empty":       {"", "no PEM block"},
-		"huge":        {strings.Repeat("x", keys.MaxPEM+1), "longer than"},
+		"huge":        {strings.Repeat("x", keys.MaxText+1), "longer than"},
 		"1024 bits":   {pkcs8(t, small), "RSA of 1024 bits"},
 		"ECDSA":       {pkcs8(t, ec), "neither RSA nor Ed25519"},
 		"public":      {pemOf("PUBLIC KEY", public), "the private key is needed"},

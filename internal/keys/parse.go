@@ -8,7 +8,10 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/go-jose/go-jose/v4"
 )
 
 // Sizes of RSA keys in bits. Below 2048 signatures are not safe, and servers
@@ -20,15 +23,18 @@ const (
 	defaultRSA = 2048 // what fediverse software makes: each signature of larger ones costs
 )
 
-// MaxPEM is the largest PEM text that is looked at, in bytes.
-const MaxPEM = 32 << 10
+// MaxText is the longest text of a key that is looked at, in bytes.
+const MaxText = 32 << 10
 
-// Parse reads a private key from PEM: RSA as PKCS#1 or PKCS#8, Ed25519 as
-// PKCS#8. Its error wraps ErrBadKey and says what to do, but nothing of the
-// key.
+// Parse reads a private key from PEM, RSA as PKCS#1 or PKCS#8 and Ed25519 as PKCS#8, or from
+// a JWK (RFC 7517, RFC 8037), which is a JSON object. Its error wraps ErrBadKey and says what
+// to do, but nothing of the key.
 func Parse(text string) (crypto.Signer, error) {
-	if len(text) > MaxPEM {
-		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadKey, MaxPEM)
+	if len(text) > MaxText {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadKey, MaxText)
+	}
+	if IsJWK(text) {
+		return fromJWK(text)
 	}
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
@@ -55,6 +61,21 @@ func Parse(text string) (crypto.Signer, error) {
 		return nil, fmt.Errorf("%w: this is OpenSSH's own format: convert it to PKCS#8 first (ssh-keygen -p -m PKCS8)", ErrBadKey)
 	}
 	return nil, fmt.Errorf("%w: PEM type is not PRIVATE KEY (PKCS#8) or RSA PRIVATE KEY (PKCS#1)", ErrBadKey)
+}
+
+// IsJWK reports whether a text is a JWK, if it is a key.
+func IsJWK(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
+
+func fromJWK(text string) (crypto.Signer, error) {
+	var k jose.JSONWebKey
+	// The error is left out: it may quote the key.
+	if err := k.UnmarshalJSON([]byte(text)); err != nil {
+		return nil, fmt.Errorf("%w: it does not parse as a JWK of an RSA or Ed25519 key", ErrBadKey)
+	}
+	if k.IsPublic() {
+		return nil, fmt.Errorf("%w: this is a public key; the private key, with the member d, is needed to sign", ErrBadKey)
+	}
+	return checked(k.Key)
 }
 
 // fromDER reads PKCS#8.

@@ -55,7 +55,7 @@ func ProvenLocalSealer(ctx context.Context, path string, store Store) (*LocalSea
 func proven(ctx context.Context, path string, stored Sealed) (*LocalSealer, error) {
 	key, err := readSealingKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: the stored signing keys were sealed with %s. Restore the file from the backup that the database is of; "+
+		return nil, fmt.Errorf("%w: the stored signing keys were sealed with %s. Restore the file from the backup that the database is of, or copy it from another process on the same database; "+
 			"if it is lost, move the database away, too, begin anew, and store the signing keys again", ErrSealingKeyGone, path)
 	}
 	if err != nil {
@@ -67,12 +67,13 @@ func proven(ctx context.Context, path string, stored Sealed) (*LocalSealer, erro
 	}
 	opened, err := s.Open(ctx, proofID, stored.Private)
 	if err != nil || !bytes.Equal(opened, proof) {
-		return nil, fmt.Errorf("%w: %s. Restore the file from the backup that the database is of", ErrSealingKeyOther, path)
+		return nil, fmt.Errorf("%w: %s. Restore the file from the backup that the database is of, or copy it from another process on the same database", ErrSealingKeyOther, path)
 	}
 	return s, nil
 }
 
-// firstSealer opens the sealing key of a store without a proof, and writes one.
+// firstSealer opens the sealing key of a store without a proof, and writes one. If another
+// process has written one meanwhile, the key has to open that.
 func firstSealer(ctx context.Context, path string, store Store) (*LocalSealer, error) {
 	s, err := OpenLocalSealer(path)
 	if err != nil {
@@ -82,7 +83,15 @@ func firstSealer(ctx context.Context, path string, store Store) (*LocalSealer, e
 	if err != nil {
 		return nil, fmt.Errorf("seal the proof of the sealing key: %w", err)
 	}
-	if err := store.PutKey(ctx, Sealed{ID: proofID, Private: sealed, CreatedAt: time.Now().UTC()}, false); err != nil {
+	err = store.PutKey(ctx, Sealed{ID: proofID, Private: sealed, CreatedAt: time.Now().UTC()}, false)
+	if errors.Is(err, ErrExists) {
+		stored, err := store.Key(ctx, proofID)
+		if err != nil {
+			return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
+		}
+		return proven(ctx, path, stored)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("store the proof of the sealing key: %w", err)
 	}
 	return s, nil

@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,8 +11,8 @@ import (
 	"fedpost/internal/keys"
 )
 
-// TestB19AVanishedSealingKeyIsNotReplaced: with a new one, no stored key opens.
-func TestB19AVanishedSealingKeyIsNotReplaced(t *testing.T) {
+// TestAVanishedSealingKeyIsNotReplaced: with a new one, no stored key opens.
+func TestAVanishedSealingKeyIsNotReplaced(t *testing.T) {
 	store, path := &shelf{keys: map[string]keys.Sealed{}}, filepath.Join(t.TempDir(), "sealing.key")
 	open := func() (*keys.LocalSealer, error) { return keys.OpenLocalSealerOf(t.Context(), path, store) }
 	first, err := open()
@@ -54,5 +55,45 @@ func TestB19AVanishedSealingKeyIsNotReplaced(t *testing.T) {
 	}
 	if _, err := open(); err != nil {
 		t.Errorf("with the restored file: %v", err)
+	}
+}
+
+// racing is a store in which another process writes between the first read and the first
+// write of this one.
+type racing struct {
+	*shelf
+	meanwhile func()
+}
+
+func (r *racing) Key(ctx context.Context, id string) (keys.Sealed, error) {
+	k, err := r.shelf.Key(ctx, id)
+	if r.meanwhile != nil {
+		meanwhile := r.meanwhile
+		r.meanwhile = nil
+		meanwhile()
+	}
+	return k, err
+}
+
+// TestProcessesThatStartTogetherAgreeOnASealingKey: two processes that were started at once on
+// an empty PostgreSQL database each found no proof, and the second ended with "key exists".
+func TestProcessesThatStartTogetherAgreeOnASealingKey(t *testing.T) {
+	for folders, c := range map[string]struct {
+		other string
+		want  error
+	}{
+		"one":     {"a", nil},
+		"another": {"b", keys.ErrSealingKeyOther},
+	} {
+		dir, store := t.TempDir(), &shelf{keys: map[string]keys.Sealed{}}
+		first := func() {
+			if _, err := keys.OpenLocalSealerOf(t.Context(), filepath.Join(dir, "a", "sealing.key"), store); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := keys.OpenLocalSealerOf(t.Context(), filepath.Join(dir, c.other, "sealing.key"), &racing{store, first})
+		if !errors.Is(err, c.want) {
+			t.Errorf("with the key in %s folder: %v, want %v", folders, err, c.want)
+		}
 	}
 }

@@ -17,14 +17,21 @@ type Listed struct {
 	// key. Actor is what the activity says.
 	Sender, Actor string
 	Type, KeyID   string
-	CreatedAt     time.Time
+	// Object is the id of what the activity is about; may be empty.
+	Object string
+	// Bytes is the length of its body; 0: not known.
+	Bytes     int
+	CreatedAt time.Time
 	// Forget is when the table may drop it from all lists.
 	Forget time.Time
+	// Cursor goes on after this activity. It is set by FindActivities.
+	Cursor string
 }
 
-// Sought says which activities are looked for. ActivityID stands for itself; Sender and
-// Since select those that match both, Since being zero for Finder's default.
+// Sought says which activities are looked for. ID and ActivityID stand for themselves;
+// Sender and Since select those that match both, Since being zero for Finder's default.
 type Sought struct {
+	ID         activity.ID
 	ActivityID string
 	Sender     string
 	Since      time.Time
@@ -41,12 +48,12 @@ const (
 // Index finds activities.
 type Index interface {
 	// ListActivities puts activities on the lists: one write unit each for the list of
-	// their sender and day, and one for that of their own id, if they have one.
+	// their day, and one for that of their own id, if they have one.
 	// Repeating it is harmless.
 	ListActivities(ctx context.Context, ls []Listed) error
 	// FindActivities returns up to limit activities after a cursor: by their own id in
-	// the order of their creation; else day by day, the last first, and within a day one
-	// sender's from the last to the first. A page may be shorter, even empty, and not be
-	// the last: each call reads a bounded amount. The error wraps ErrBadCursor.
+	// the order of their creation, else the last first. A page may be shorter, even empty,
+	// and not be the last: each call reads a bounded amount. One that is sought by ID is
+	// found if it is on a list. The error wraps ErrBadCursor.
 	FindActivities(ctx context.Context, s Sought, cursor string, limit int) (ls []Listed, next string, err error)
 }

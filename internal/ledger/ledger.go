@@ -25,6 +25,10 @@ import (
 // done well within a function's time-out.
 const ChunkSize = 50
 
+// DefaultKeep is how long after its creation items of an activity are kept that has no
+// record, which would say how long.
+const DefaultKeep = 14 * 24 * time.Hour
+
 // Record is what is known of an activity as a whole.
 type Record struct {
 	ID        activity.ID
@@ -46,6 +50,9 @@ type Record struct {
 	// Fingerprint is the digest of the request. A call that repeats a deduplication
 	// key with another fingerprint is refused.
 	Fingerprint string
+
+	// Metadata is the caller's; see activity.Options.
+	Metadata string
 
 	Cancelled bool
 	// Forgotten says that only a mark is left, which keeps late messages from being sent.

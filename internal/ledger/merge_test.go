@@ -7,6 +7,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/ledger"
+	"fedpost/internal/testkit/property"
 )
 
 func TestMergeBelievesWhatIsMostCertain(t *testing.T) {
@@ -48,7 +49,7 @@ func TestMergeNeverForgetsADeliveryOrAGeneration(t *testing.T) {
 	one := rapid.Custom(func(t *rapid.T) ledger.Recipient {
 		return ledger.Recipient{State: rapid.SampledFrom(states).Draw(t, "state"), Generation: rapid.SampledFrom([]int{0, 1, 2, 3, 10_000, 10_001, 20_000}).Draw(t, "generation")}
 	})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		a, b := one.Draw(t, "chunk"), one.Draw(t, "own")
 		got := ledger.Merge(a, b)
 		if (got.State == activity.Delivered) != (a.State == activity.Delivered || b.State == activity.Delivered) {

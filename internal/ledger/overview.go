@@ -42,15 +42,16 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 		t.unread = t.unread || c.Targets == nil
 		for p, target := range c.Targets {
 			r, recorded := c.Recipients[p]
+			var spot lain
 			if !recorded {
 				r = Recipient{State: activity.Queued}
-				spot, here := parked[place{c.Number, p}]
-				if !here {
+				var here bool
+				if spot, here = parked[place{c.Number, p}]; !here {
 					spot, here = parked[place{c.Number, wholeChunk}]
 				}
 				switch {
 				case here:
-					r.State, r.Lot, r.NextAttemptAt = activity.Parked, LotName(target.Inbox, spot.key), spot.due
+					r.State, r.NextAttemptAt = activity.Parked, spot.due
 				case t.record.Inline != nil && t.record.Lost != "":
 					r.State, r.LastError = activity.Dead, t.record.Lost // there was one message for all
 				}
@@ -63,6 +64,12 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 					v, err := viewOf(target, r)
 					if err != nil {
 						return err
+					}
+					if v.State == activity.Parked && !recorded {
+						v.Lot = spot.key
+					}
+					if v.State == activity.Queued && t.record.DueAt.After(t.now) {
+						v.NextAttemptAt = t.record.DueAt
 					}
 					t.list(v)
 				}
@@ -79,7 +86,10 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 func (t *overview) list(v RecipientView) {
 	// JSON writes a quote in two bytes, and names and numbers take some.
 	v.LastError, v.Response, v.Note = outcome.Text(v.LastError), outcome.Text(v.Response), outcome.Text(v.Note)
-	t.size += 2*(len(v.Inbox)+len(v.LastError)+len(v.Response)+len(v.Note)) + rowSize + len(v.Tries)*trySize
+	t.size += 2*(len(v.Inbox)+len(v.Written)+len(v.LastError)+len(v.Response)+len(v.Note)) + rowSize + len(v.Tries)*trySize
+	if !v.State.Final() {
+		t.size += 2 * longestReason
+	}
 	if t.full = len(t.page) == t.limit || t.size > MaxPage && len(t.page) > 0; !t.full {
 		t.page = append(t.page, v)
 	}
@@ -103,7 +113,7 @@ func (t *overview) state(c Chunk, r Recipient, recorded bool) activity.State {
 
 func viewOf(target activity.Target, r Recipient) (v RecipientView, err error) {
 	v = RecipientView{
-		Inbox: target.Inbox, State: r.State, Attempts: r.Attempts,
+		Inbox: target.Inbox, Written: target.Written, State: r.State, Attempts: r.Attempts,
 		LastStatus: r.LastStatus, LastError: r.LastError, Response: r.Response, Note: r.Note,
 		UpdatedAt: r.UpdatedAt, By: r.By,
 	}
@@ -167,7 +177,7 @@ const wholeChunk = -1
 // more than the deliveries. The count is wrong only while a lot is being emptied.
 func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, error) {
 	parked := make(map[place]lain)
-	spots := make(map[parking.Spot]place)
+	spots := make(map[parking.Spot]lying)
 	groups := make(map[string][]place) // by host
 	for _, c := range chunks {
 		if c.Claimed.After(t.now) {
@@ -189,28 +199,46 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, er
 			if !listed {
 				at.position = wholeChunk
 			}
-			for _, key := range []string{circuit.HostKey(target.Host()), circuit.InboxKey(target.Inbox)} {
-				spots[parking.Spot{Key: key, Unit: message.Unit{Activity: t.record.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration}}] = at
-			}
+			spots[parking.Spot{
+				Key: circuit.HostKey(target.Host()), Unit: message.Unit{Activity: t.record.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration},
+			}] = lying{at, target.Inbox}
 			if !listed {
 				break
 			}
 		}
 	}
-	if len(spots) > 0 {
-		all := make([]parking.Spot, 0, len(spots))
-		for s := range spots {
-			all = append(all, s)
-		}
-		taken, err := t.lot.IsParked(ctx, all)
-		if err != nil {
-			return nil, err
-		}
-		for s := range taken {
-			parked[spots[s]] = lain{key: s.Key}
-		}
+	if err := t.lookInLots(ctx, spots, parked); err != nil {
+		return nil, err
 	}
 	return parked, t.lookInGroups(ctx, groups, parked)
+}
+
+// lying is a target that may lie in the lot of its host or of its inbox.
+type lying struct {
+	place
+	inbox string
+}
+
+// lookInLots looks into the lots of the hosts first, where nearly all lie, and then into those
+// of the inboxes.
+func (t *overview) lookInLots(ctx context.Context, spots map[parking.Spot]lying, parked map[place]lain) error {
+	for lot := 0; lot < 2 && len(spots) > 0; lot++ {
+		taken, err := t.lot.IsParked(ctx, slices.Collect(maps.Keys(spots)))
+		if err != nil {
+			return err
+		}
+		left := make(map[parking.Spot]lying, len(spots)-len(taken))
+		for s, l := range spots {
+			if taken[s] {
+				parked[l.place] = lain{key: s.Key}
+				continue
+			}
+			s.Key = circuit.InboxKey(l.inbox)
+			left[s] = l
+		}
+		spots = left
+	}
+	return nil
 }
 
 // lookInGroups finds parked ordered deliveries. It reads whole groups, because a spot's
@@ -223,7 +251,7 @@ func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, 
 		for _, p := range places {
 			wanted[p] = true
 		}
-		group := message.GroupOf(activity.Activity{OrderingKey: t.record.OrderingKey}, host)
+		group := message.GroupOf(activity.Activity{Options: activity.Options{OrderingKey: t.record.OrderingKey}}, host)
 		spots, err := t.lot.GroupSpots(ctx, circuit.HostKey(host), group)
 		if err != nil {
 			return err

@@ -27,6 +27,8 @@ const (
 type View struct {
 	ID     activity.ID
 	Status Status
+	// Metadata is the caller's, as JSON; empty for none.
+	Metadata string
 	// Counts is how many recipients are in each state. A target that stands for
 	// several recipients counts as that many.
 	Counts     map[activity.State]int
@@ -36,8 +38,9 @@ type View struct {
 
 // RecipientView is one inbox of an activity as clients see it.
 type RecipientView struct {
-	Inbox string
-	State activity.State
+	// Inbox is canonical; Written, if not empty, is how the caller wrote it.
+	Inbox, Written string
+	State          activity.State
 	// Recipients is how many recipients the inbox stands for; 0 means one.
 	Recipients int
 	Attempts   int
@@ -45,6 +48,9 @@ type RecipientView struct {
 	LastError  string
 	Response   string
 	Note       string
+	// Reason says in words why a recipient waits; empty in a final state. Explain fills
+	// it in.
+	Reason string
 	// WaitsFor is the host or inbox whose circuit, pause or limit holds a parked
 	// recipient. Explain fills it in.
 	WaitsFor      string
@@ -82,6 +88,9 @@ const MaxPage = 900 << 10
 
 // rowSize is what a recipient takes in JSON beside its texts, at most.
 const rowSize = 512
+
+// longestReason is how long the reason of a recipient that waits is, in bytes.
+const longestReason = 120
 
 // trySize is what one of its last attempts takes, at most.
 const trySize = 2*longestTry + 128
@@ -128,7 +137,7 @@ func SelectView(ctx context.Context, r Reader, lot Lot, id activity.ID, f Recipi
 			return View{}, fmt.Errorf("view of activity %s: %w", id, err)
 		}
 	}
-	v := View{ID: rec.ID, Status: t.status(), Counts: t.counts, Recipients: t.page}
+	v := View{ID: rec.ID, Status: t.status(), Metadata: rec.Metadata, Counts: t.counts, Recipients: t.page}
 	if v.Recipients == nil {
 		v.Recipients = []RecipientView{}
 	}

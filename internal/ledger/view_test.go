@@ -93,7 +93,7 @@ func (b *book) park(i int, key func(inbox string) string) {
 	c, p := i/b.record.Chunk, i%b.record.Chunk
 	s := parking.Spot{Key: key(b.chunks[c].Targets[p].Inbox), Unit: message.Unit{Activity: b.record.ID, Chunk: c, Position: p, Generation: parking.FirstGeneration}}
 	if b.record.OrderingKey != "" {
-		s.Group = message.GroupOf(activity.Activity{OrderingKey: b.record.OrderingKey}, b.chunks[c].Targets[p].Host())
+		s.Group = message.GroupOf(activity.Activity{Options: activity.Options{OrderingKey: b.record.OrderingKey}}, b.chunks[c].Targets[p].Host())
 		s.Sequence = "00000000000000000042"
 	}
 	b.spots[s] = true
@@ -273,8 +273,10 @@ func TestViewCountsParkedChunksByOneTarget(t *testing.T) {
 	if got, want := v.Counts, (map[activity.State]int{activity.Parked: 20, activity.Queued: 20}); !cmp.Equal(got, want) {
 		t.Errorf("counts: %v, want %v", got, want)
 	}
-	if b.asked > 2*(3+9) {
-		t.Errorf("looked for %d spots", b.asked)
+	// Three of the page and one of each other chunk, and once more where the first look finds
+	// nothing: a large activity costs a lookup for each.
+	if most := 3 + 9 + 5; b.asked > most {
+		t.Errorf("looked for %d spots, at most %d", b.asked, most)
 	}
 }
 
@@ -331,9 +333,9 @@ func TestViewRefusesCursorsOfOthers(t *testing.T) {
 	}
 }
 
-// TestB3APageStaysUnderAMegabyte, whatever strangers' servers have answered, and
+// TestAPageStaysUnderAMegabyte, whatever strangers' servers have answered, and
 // following the cursors skips nothing and repeats nothing.
-func TestB3APageStaysUnderAMegabyte(t *testing.T) {
+func TestAPageStaysUnderAMegabyte(t *testing.T) {
 	const targets = 1000
 	b := newBook(targets, 50)
 	for i := range targets {

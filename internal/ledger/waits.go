@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -18,28 +19,35 @@ type Circuits interface {
 
 // LotName is what a record keeps of the key of the lot that a parked target lies in:
 // nothing for the lot of the target's host, ofInbox for that of its inbox, and what
-// distinguishes a signing key behind that. Fifty rows of a chunk stay small by it.
+// distinguishes a signing key behind that or behind ofHost. Fifty rows of a chunk stay small by it.
 func LotName(inbox, key string) string {
 	if rest, ok := strings.CutPrefix(key, circuit.InboxKey(inbox)); ok {
 		return ofInbox + rest
 	}
+	if digest, ok := strings.CutPrefix(key, circuit.SignedHostKey(activity.HostOf(inbox), "")); ok {
+		return ofHost + digest
+	}
 	return ""
 }
 
-const ofInbox = "inbox"
+const ofInbox, ofHost = "inbox", "host"
 
 // lotKey is the key of a lot that LotName has named.
 func lotKey(inbox, name string) string {
 	if rest, ok := strings.CutPrefix(name, ofInbox); ok {
 		return circuit.InboxKey(inbox) + rest
 	}
+	if digest, ok := strings.CutPrefix(name, ofHost); ok {
+		return circuit.SignedHostKey(activity.HostOf(inbox), digest)
+	}
 	return circuit.HostKey(activity.HostOf(inbox))
 }
 
-// Explain sets, for each parked recipient of rs, WaitsFor and NextAttemptAt: the host
-// that the recipient waits for, or the inbox whose own circuit is open ("inbox:" and
-// its URL, and "#key-…" if it is open for one signing key only), and when that host or
-// inbox is looked at next. It makes one read request for 100 hosts and inboxes.
+// Explain sets, for each recipient of rs that waits, Reason, and for each parked one also
+// WaitsFor and NextAttemptAt: the host that the recipient waits for, or the inbox whose own
+// circuit is open ("inbox:" and its URL, and "#key-…" if it is open for one signing key only),
+// and when that host or inbox is looked at next. It makes one read request for 100 hosts and
+// inboxes.
 func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time) error {
 	states, err := circuits(ctx, c, rs)
 	if err != nil {
@@ -47,16 +55,32 @@ func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time)
 	}
 	for i := range rs {
 		r := &rs[i]
-		if r.State != activity.Parked {
-			continue
+		switch r.State {
+		case activity.Queued:
+			r.Reason = "waits on its queue"
+			if r.NextAttemptAt.After(now) {
+				r.Reason = "is not due yet"
+			}
+		case activity.Retrying:
+			r.Reason = cmp.Or(r.Note, r.LastError, "the last attempt failed")
+			if host := states[circuit.HostKey(activity.HostOf(r.Inbox))]; host.Phase == circuit.Blocked {
+				r.Reason = "blocked, so this ends at its next try: " + host.Why
+			}
+		case activity.Parked:
+			name := activity.HostOf(r.Inbox)
+			host, lot := states[circuit.HostKey(name)], states[r.lot()]
+			r.WaitsFor, r.Reason = name, host.Explain(now)
+			if host.Accepts(now) {
+				if _, whole := circuit.HostOf(r.lot()); !whole {
+					r.WaitsFor, r.Reason = r.lot(), lot.Explain(now)
+				} else if r.NextAttemptAt.After(now) {
+					// The head of an ordered group: its record says why it is held.
+					r.Reason = cmp.Or(r.Note, r.LastError, r.Reason)
+				}
+			}
+			r.NextAttemptAt = next(host, lot, r.NextAttemptAt, now)
 		}
-		name := activity.HostOf(r.Inbox)
-		host, lot := states[circuit.HostKey(name)], states[r.lot()]
-		r.WaitsFor = name
-		if _, whole := circuit.HostOf(r.lot()); !whole && host.Accepts(now) {
-			r.WaitsFor = r.lot()
-		}
-		r.NextAttemptAt = next(host, lot, r.NextAttemptAt, now)
+		r.Reason = outcome.Clean(r.Reason, longestReason)
 	}
 	return nil
 }
@@ -84,12 +108,13 @@ func (r RecipientView) lot() string {
 	return cmp.Or(r.Lot, circuit.HostKey(activity.HostOf(r.Inbox)))
 }
 
-// circuits reads the states of the hosts and lots of the parked recipients of rs.
+// circuits reads the states of the hosts of the recipients of rs that have been tried and wait,
+// and of the lots of those that are parked.
 func circuits(ctx context.Context, c Circuits, rs []RecipientView) (map[string]circuit.State, error) {
 	seen := map[string]bool{}
 	var keys []string
 	for _, r := range rs {
-		if r.State != activity.Parked {
+		if r.State != activity.Parked && r.State != activity.Retrying {
 			continue
 		}
 		for _, k := range []string{circuit.HostKey(activity.HostOf(r.Inbox)), r.lot()} {

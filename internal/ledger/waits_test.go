@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/ledger"
 	"fedpost/internal/servers/circuit"
 )
@@ -27,10 +28,28 @@ func (c *circuits) Servers(_ context.Context, keys ...string) (map[string]circui
 	return found, nil
 }
 
+// TestWhatWaitsForABlockedHostSaysThatItEnds, at once after the block.
+func TestWhatWaitsForABlockedHostSaysThatItEnds(t *testing.T) {
+	c := &circuits{states: map[string]circuit.State{"host:spam.example": {Phase: circuit.Blocked, Why: "spam"}}}
+	rs := []ledger.RecipientView{
+		{Inbox: "https://spam.example/inbox", State: activity.Parked},
+		{Inbox: "https://spam.example/inbox", State: activity.Retrying, LastError: "503"},
+		{Inbox: "https://other.example/inbox", State: activity.Retrying, LastError: "503"},
+	}
+	if err := ledger.Explain(t.Context(), c, rs, now); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"blocked, so this ends within a minute: spam", "blocked, so this ends at its next try: spam", "503"} {
+		if rs[i].Reason != want {
+			t.Errorf("%s %s: %q, want %q", rs[i].State, rs[i].Inbox, rs[i].Reason, want)
+		}
+	}
+}
+
 func TestAParkedRecipientSaysWhatItWaitsFor(t *testing.T) {
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 	c := &circuits{states: map[string]circuit.State{
-		"host:down.example":    {Phase: circuit.Unhealthy, CheckAt: at(5), Parked: true},
+		"host:down.example":    {Phase: circuit.Unhealthy, Reason: outcome.ConnRefused, DownSince: at(-9), CheckAt: at(5), Parked: true},
 		"host:paused.example":  {Phase: circuit.Paused, Until: at(30), CheckAt: at(30), Parked: true},
 		"host:long.example":    {Phase: circuit.Paused, Until: at(5000), CheckAt: at(1440), Parked: true},
 		"host:until.example":   {Phase: circuit.Paused, Until: at(40)},
@@ -41,6 +60,7 @@ func TestAParkedRecipientSaysWhatItWaitsFor(t *testing.T) {
 
 		"inbox:https://one.example/full":        {Phase: circuit.Unhealthy, CheckAt: at(7), Parked: true},
 		"inbox:https://one.example/full#key-ab": {Phase: circuit.Unhealthy, CheckAt: at(8), Parked: true},
+		"inbox:https://one.example/#hostkey-ab": {Phase: circuit.Unhealthy, CheckAt: at(9), Parked: true},
 		"inbox:https://one.example/back":        {Phase: circuit.Healthy},
 		"inbox:https://one.example/forgotten":   {Phase: circuit.Healthy, Parked: true},
 		"inbox:https://until.example/full":      {Phase: circuit.Unhealthy, CheckAt: at(6), Parked: true},
@@ -69,6 +89,7 @@ func TestAParkedRecipientSaysWhatItWaitsFor(t *testing.T) {
 		{"https://held.example/late", "", -20, "held.example", at(1440)},
 		{"https://one.example/full", "inbox:https://one.example/full", 0, "inbox:https://one.example/full", at(7)},
 		{"https://one.example/full", "inbox:https://one.example/full#key-ab", 0, "inbox:https://one.example/full#key-ab", at(8)},
+		{"https://one.example/full", "inbox:https://one.example/#hostkey-ab", 0, "inbox:https://one.example/#hostkey-ab", at(9)},
 		{"https://back.example/inbox", "", 0, "back.example", at(1)},
 
 		// The lot was seen empty: the recipient's message is on its queue.
@@ -84,7 +105,7 @@ func TestAParkedRecipientSaysWhatItWaitsFor(t *testing.T) {
 		rs, wants = append(rs, r), append(wants, want{w.waits, w.next})
 	}
 	for _, s := range []activity.State{activity.Delivered, activity.Retrying, activity.Queued, activity.Dead} {
-		rs = append(rs, ledger.RecipientView{Inbox: "https://down.example/" + string(s), State: s})
+		rs = append(rs, ledger.RecipientView{Inbox: "https://down.example/" + string(s), State: s, LastError: "answered 503"})
 	}
 	if err := ledger.Explain(t.Context(), c, rs, now); err != nil {
 		t.Fatal(err)
@@ -97,6 +118,15 @@ func TestAParkedRecipientSaysWhatItWaitsFor(t *testing.T) {
 	}
 	if len(c.asked) != 1 {
 		t.Errorf("%d reads, want one: %v", len(c.asked), c.asked)
+	}
+
+	for i, want := range map[int]string{
+		0: "connection refused since " + at(-9).Format("15:04") + " UTC", 1: "connection refused since " + at(-9).Format("15:04") + " UTC",
+		6: "gets 30 deliveries a minute", len(rs) - 4: "", len(rs) - 3: "answered 503", len(rs) - 2: "waits on its queue", len(rs) - 1: "",
+	} {
+		if got := rs[i].Reason; got != want {
+			t.Errorf("%s, %s: reason %q, want %q", rs[i].Inbox, rs[i].State, got, want)
+		}
 	}
 
 	// Who has nothing parked asks nothing.

@@ -48,6 +48,19 @@ type Message struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 }
 
+// Sender is the document of the key that signs m's activities: their actor's. It is empty for a
+// claim check, and where nothing is signed with a key of an actor.
+func (m Message) Sender() string {
+	if len(m.Batch) > 0 {
+		m = m.Batch[0]
+	}
+	if m.Activity == nil {
+		return ""
+	}
+	sender, _, _ := strings.Cut(m.Activity.KeyID, "#")
+	return sender
+}
+
 // Unrecorded is what the record of an activity says and its message does not. The table
 // could not be written when the activity was accepted, so the first worker that gets the
 // message writes the record.
@@ -55,11 +68,12 @@ type Unrecorded struct {
 	Fingerprint string    `json:"fp,omitempty"`
 	DueAt       time.Time `json:"due,omitzero"`
 	Forget      time.Time `json:"forget"`
-	// ActivityID, Sender and Actor are what the lists of activities have; Sender is empty
+	// ActivityID, Sender, Actor and Object are what the lists of activities have; Sender is empty
 	// if the activity is on none.
 	ActivityID string `json:"own,omitempty"`
 	Sender     string `json:"sender,omitempty"`
 	Actor      string `json:"actor,omitempty"`
+	Object     string `json:"object,omitempty"`
 }
 
 // Whole is the Position of a Delivery that is for every target of its chunk.
@@ -103,6 +117,10 @@ type Delivery struct {
 
 	// Trial marks the half-open delivery that decides whether a circuit closes.
 	Trial bool `json:"trial,omitempty"`
+
+	// Alone says that an ordered delivery has left the line of its host for that of its inbox,
+	// which took nothing while the host accepted others.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // FanOut asks for the activity to be split into deliveries.

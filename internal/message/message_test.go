@@ -14,7 +14,7 @@ import (
 
 func sample(body string) Message {
 	return Message{
-		Activity: &activity.Activity{ID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Protocol: activity.ActivityPub, Body: body, KeyID: "https://a.example/u#main-key", CreatedAt: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)},
+		Activity: &activity.Activity{ID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Protocol: activity.ActivityPub, Body: body, Options: activity.Options{KeyID: "https://a.example/u#main-key"}, CreatedAt: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)},
 		Deliver:  &Delivery{Chunk: 3, Position: Whole, Targets: []activity.Target{{Inbox: "https://b.example/inbox", Stands: 2}}},
 	}
 }
@@ -133,9 +133,9 @@ func FuzzDecodeNeverPanicsAndIsStable(f *testing.F) {
 	})
 }
 
-// TestB1EveryCharacterIsCarried: whatever a body holds, every queue takes its
+// TestEveryCharacterIsCarried: whatever a body holds, every queue takes its
 // message, and the body comes back byte for byte.
-func TestB1EveryCharacterIsCarried(t *testing.T) {
+func TestEveryCharacterIsCarried(t *testing.T) {
 	const run = 1 << 10
 	for first := rune(0); first <= utf8.MaxRune; first += run {
 		var b strings.Builder

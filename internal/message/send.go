@@ -11,13 +11,23 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// GroupOf returns the FIFO group of an ordered delivery, in which deliveries stay in
-// order. It is empty for deliveries without an ordering key.
+// GroupOf returns the FIFO group of ordered deliveries to a host, or to an inbox that has left
+// the line of its host, in which they stay in order. It is empty for deliveries without an
+// ordering key.
 func GroupOf(a activity.Activity, host string) string {
 	if !a.Ordered() {
 		return ""
 	}
 	return a.OrderingKey + "\n" + host
+}
+
+// Line is the group of d, a delivery of a to one target: that of its host or, if d is Alone, that
+// of its inbox.
+func (d Delivery) Line(a activity.Activity) string {
+	if d.Alone {
+		return GroupOf(a, d.Targets[0].Inbox)
+	}
+	return GroupOf(a, d.Targets[0].Host())
 }
 
 // QueueOf is the queue that deliveries of an activity travel on.
@@ -67,7 +77,10 @@ func (d Delivery) Queued(a activity.Activity, s Sending) (Addressed, error) {
 		if s.Copy != "" {
 			key += "/" + s.Copy
 		}
-		out.OrderingKey, out.DeduplicationKey = cmp.Or(GroupOf(a, d.Targets[0].Host()), key), key
+		out.OrderingKey, out.DeduplicationKey = cmp.Or(d.Line(a), key), key
+	}
+	if s.Can.Fair {
+		out.OrderingKey = m.Sender()
 	}
 	return out, nil
 }

@@ -36,8 +36,10 @@ func (s sender) SendBatch(_ context.Context, ms []queue.Message) []error {
 func TestMessagesOfAQueueAreSentTogetherAndEachHasItsError(t *testing.T) {
 	var sent []string
 	errs := message.Send(t.Context(), func(n queue.Name) queue.Sender { return sender{name: n, sent: &sent} }, []message.Addressed{
-		{Queue: queue.Normal, Message: queue.Message{Body: "1"}}, {Queue: queue.High, Message: queue.Message{Body: "2"}},
-		{Queue: queue.Normal, Message: queue.Message{Body: "bad"}}, {Queue: queue.High, Message: queue.Message{Body: "4"}},
+		{Queue: queue.Normal, Message: queue.Message{Body: "1"}},
+		{Queue: queue.High, Message: queue.Message{Body: "2"}},
+		{Queue: queue.Normal, Message: queue.Message{Body: "bad"}},
+		{Queue: queue.High, Message: queue.Message{Body: "4"}},
 	})
 	if want := []string{"high 2", "high 4", "normal 1", "normal bad"}; !slices.Equal(sent, want) {
 		t.Errorf("sent %q, want %q", sent, want)
@@ -50,7 +52,7 @@ func TestMessagesOfAQueueAreSentTogetherAndEachHasItsError(t *testing.T) {
 }
 
 func TestADeliveryOnAFIFOQueueHasItsGroupAndName(t *testing.T) {
-	a := activity.Activity{ID: "01J", OrderingKey: "k"}
+	a := activity.Activity{ID: "01J", Options: activity.Options{OrderingKey: "k"}}
 	d := message.Delivery{Chunk: 3, Position: 4, Generation: 2, Targets: []activity.Target{{Inbox: "https://a.example/inbox"}}}
 	m, err := d.Queued(a, message.Sending{Queue: queue.Ordered, Can: queue.Standard.Of(queue.Ordered)})
 	if err != nil || m.OrderingKey != "k\na.example" || m.DeduplicationKey != "01J/3/4/2" {
@@ -82,7 +84,7 @@ func TestOnAFIFOQueueNoMessageWaitsForAnother(t *testing.T) {
 // work may begin, the ordered queue neither.
 func TestAWaitIsTheQueuesOrTheMessages(t *testing.T) {
 	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
-	a := activity.Activity{ID: "01J", OrderingKey: "k"}
+	a := activity.Activity{ID: "01J", Options: activity.Options{OrderingKey: "k"}}
 	d := message.Delivery{Position: 1, Targets: []activity.Target{{Inbox: "https://a.example/inbox"}}}
 	for _, c := range []struct {
 		typ        queue.Type

@@ -2,8 +2,10 @@ package protocol
 
 import (
 	"context"
+	"unicode/utf8"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 )
 
 // Intake says which requests a protocol accepts.
@@ -65,8 +67,8 @@ type Content struct {
 	Type string // such as "Create"
 	// ID is the activity's own id, by which its author knows it.
 	ID string
-	// Actor is the id of who does it.
-	Actor string
+	// Actor is the id of who does it, Object of what it is done to, if that has an id.
+	Actor, Object string
 }
 
 // Fault is one thing that is wrong with the content of a request.
@@ -81,3 +83,7 @@ type Fault struct {
 type Recorder interface {
 	Record(ctx context.Context, a activity.Activity, t activity.Target) error
 }
+
+// Name makes a type or an id, which a stranger may have written, fit for logs and terminals:
+// outcome.Clean of the whole text. The body keeps the text as it is.
+func Name(s string) string { return outcome.Clean(s, utf8.UTFMax*len(s)) }

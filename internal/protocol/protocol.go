@@ -96,6 +96,22 @@ type Sender interface {
 // concurrently.
 type Attempt func(ctx context.Context, t activity.Target, n int) outcome.Outcome
 
+// signed is the key of a context's value.
+type signed struct{}
+
+// WhenSigned returns a context for an attempt that may wait for a processor (Delivery.Wait). The
+// attempt calls Signed with the context when its request is signed, which calls f.
+func WhenSigned(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, signed{}, f)
+}
+
+// Signed says that the request of an attempt is signed. Further calls are harmless.
+func Signed(ctx context.Context) {
+	if f, ok := ctx.Value(signed{}).(func()); ok {
+		f()
+	}
+}
+
 // Delivery says how activities of a protocol are delivered. A zero bound means the
 // engine's own bound.
 type Delivery struct {
@@ -105,7 +121,7 @@ type Delivery struct {
 	// than one request.
 	Attempt time.Duration
 	// Wait is how long an attempt may wait for a processor of this machine before the
-	// time of Attempt begins.
+	// time of Attempt begins; 0: it needs none. Attempts that may wait call Signed.
 	Wait time.Duration
 	// InFlight is how many attempts of this protocol a process makes at once, and
 	// PerHost how many of these go to one host. A delivery that gets no place soon goes

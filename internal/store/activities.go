@@ -24,6 +24,7 @@ type recordItem struct {
 	Chunk       int               `json:"chunk,omitempty"`
 	OrderingKey string            `json:"ordering,omitempty"`
 	Fingerprint string            `json:"fingerprint,omitempty"`
+	Metadata    string            `json:"metadata,omitempty"`
 	Cancelled   bool              `json:"cancelled,omitempty"`
 	Forgotten   bool              `json:"forgotten,omitempty"`
 	Lost        string            `json:"lost,omitempty"`
@@ -56,7 +57,7 @@ func packRecord(r ledger.Record) (table.Item, error) {
 		Protocol: r.Protocol, Type: r.Type,
 		CreatedAt: millis(r.CreatedAt), DueAt: millis(r.DueAt), ExpiresAt: millis(r.ExpiresAt),
 		Recipients: r.Recipients, Targets: r.Targets, Chunk: r.Chunk,
-		OrderingKey: r.OrderingKey, Fingerprint: r.Fingerprint, Cancelled: r.Cancelled, Forgotten: r.Forgotten, Lost: r.Lost, Inline: r.Inline,
+		OrderingKey: r.OrderingKey, Fingerprint: r.Fingerprint, Metadata: r.Metadata, Cancelled: r.Cancelled, Forgotten: r.Forgotten, Lost: r.Lost, Inline: r.Inline,
 	}
 	expires := r.Forget
 	if r.Cancelled && !expires.IsZero() {
@@ -81,7 +82,7 @@ func unpackRecord(id activity.ID, it table.Item) (r ledger.Record, moved activit
 		ID: id, Protocol: i.Protocol, Type: i.Type,
 		CreatedAt: fromMillis(i.CreatedAt), DueAt: fromMillis(i.DueAt), ExpiresAt: fromMillis(i.ExpiresAt),
 		Recipients: i.Recipients, Targets: i.Targets, Chunk: i.Chunk,
-		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Cancelled: i.Cancelled, Forgotten: i.Forgotten, Lost: i.Lost, Forget: forget, Inline: i.Inline,
+		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Metadata: i.Metadata, Cancelled: i.Cancelled, Forgotten: i.Forgotten, Lost: i.Lost, Forget: forget, Inline: i.Inline,
 	}, i.Moved, nil
 }
 
@@ -121,9 +122,10 @@ func (s *Store) CreateActivity(ctx context.Context, r ledger.Record) error {
 }
 
 // sameActivity reports whether two records of an id are of the same request: a
-// call that took over from a crashed one may have another time.
+// call that took over from a crashed one may have another time, and, if only the key counts,
+// another body with another type.
 func sameActivity(a, b ledger.Record) bool {
-	return a.Fingerprint == b.Fingerprint && a.Protocol == b.Protocol && a.Type == b.Type &&
+	return a.Fingerprint == b.Fingerprint && a.Protocol == b.Protocol &&
 		a.Recipients == b.Recipients && a.Targets == b.Targets && a.Chunk == b.Chunk
 }
 
@@ -188,7 +190,7 @@ func (s *Store) ForgetActivity(ctx context.Context, id activity.ID) error {
 			return fmt.Errorf("forget activity %s: %w", id, err)
 		}
 	}
-	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Cancelled, r.Forgotten, r.Inline = true, true, nil })
+	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Cancelled, r.Forgotten, r.Inline, r.Metadata = true, true, nil, "" })
 }
 
 // forgetPage is how many items ForgetActivity removes at a time.

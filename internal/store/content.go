@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
 )
@@ -77,4 +79,63 @@ func (s *Store) Content(ctx context.Context, id activity.ID) (activity.Activity,
 	}
 	c.Activity.Body = body
 	return c.Activity, nil
+}
+
+// Bounds of FindBody's look at the recipients of an activity.
+const (
+	bodyChunks = 20
+	bodyItems  = 100
+)
+
+// FindBody returns the body of an activity from wherever the table has it: kept for a retry,
+// stored once, parked in no ordered group, or dead. Else it is in messages only, or gone, and
+// the error is that of Content.
+func (s *Store) FindBody(ctx context.Context, id activity.ID) (string, error) {
+	a, missing := s.Content(ctx, id)
+	if !errors.Is(missing, ledger.ErrNoContent) {
+		return a.Body, missing
+	}
+	parts, _, err := s.t.Query(ctx, table.Prefix(activityPK(id), bodyPrefix))
+	if err != nil {
+		return "", fmt.Errorf("look for the body of activity %s: %w", id, err)
+	}
+	if len(parts) > 0 {
+		bodies, err := s.bodies(ctx, map[activity.ID]int{id: len(parts)})
+		if body, ok := bodies[id]; ok || err != nil {
+			return body, err
+		}
+	}
+	r, err := s.Activity(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return "", missing
+	}
+	if err != nil {
+		return "", err
+	}
+	chunks, err := s.Chunks(ctx, r, 0, min(bodyChunks, r.Chunks())-1)
+	if err != nil {
+		return "", err
+	}
+	var keys []table.Key
+	for _, c := range chunks {
+		for _, p := range c.Recipients {
+			if p.State == activity.Dead {
+				keys = append(keys, deadLetterKey(deadletter.DeadLetter{Activity: activity.Activity{ID: id}, Last: p, Died: p.UpdatedAt}.Name()))
+			}
+		}
+	}
+	for _, spot := range ledger.SpotsOf(r, chunks) {
+		keys = append(keys, spotKey(spot))
+	}
+	items, err := s.t.Get(ctx, keys[:min(bodyItems, len(keys))]...)
+	if err != nil {
+		return "", fmt.Errorf("look for the body of activity %s: %w", id, err)
+	}
+	for _, it := range items {
+		var c contentItem // as all items that carry an activity
+		if parkedPacking.unpack(it, &c) == nil && c.Activity.Body != "" {
+			return c.Activity.Body, nil
+		}
+	}
+	return "", missing
 }

@@ -29,17 +29,20 @@ type eventRow struct {
 	Activity activity.ID  `json:"a,omitempty"`
 	About    events.About `json:"o,omitzero"`
 	Inbox    string       `json:"x,omitempty"`
+	Written  string       `json:"w,omitempty"`
 	Host     string       `json:"h,omitempty"` // if there is no inbox, whose host it is
 	Status   int          `json:"c,omitempty"`
 	Reason   string       `json:"r,omitempty"`
 	Count    int          `json:"n,omitempty"`
 	Since    int64        `json:"s,omitempty"`
+
+	Counts map[activity.State]int `json:"z,omitempty"`
 }
 
 func rowOf(e events.Event) eventRow {
 	r := eventRow{
-		ID: e.ID, Kind: e.Kind, Activity: e.ActivityID, About: e.About, Inbox: e.Inbox, Host: e.Host,
-		Status: e.Status, Reason: e.Reason, Count: e.Count, Since: millis(e.Since),
+		ID: e.ID, Kind: e.Kind, Activity: e.ActivityID, About: e.About, Inbox: e.Inbox, Written: e.Written, Host: e.Host,
+		Status: e.Status, Reason: e.Reason, Count: e.Count, Since: millis(e.Since), Counts: e.Counts,
 	}
 	if activity.HostOf(r.Inbox) == r.Host {
 		r.Host = ""
@@ -49,8 +52,8 @@ func rowOf(e events.Event) eventRow {
 
 func (r eventRow) event(at time.Time) events.Event {
 	e := events.Event{
-		ID: r.ID, Kind: r.Kind, Time: at, ActivityID: r.Activity, About: r.About, Inbox: r.Inbox, Host: r.Host,
-		Status: r.Status, Reason: r.Reason, Count: r.Count, Since: fromMillis(r.Since),
+		ID: r.ID, Kind: r.Kind, Time: at, ActivityID: r.Activity, About: r.About, Inbox: r.Inbox, Written: r.Written, Host: r.Host,
+		Status: r.Status, Reason: r.Reason, Count: r.Count, Since: fromMillis(r.Since), Counts: r.Counts,
 	}
 	if e.Host == "" {
 		e.Host = activity.HostOf(e.Inbox)
@@ -99,28 +102,62 @@ func unpackEvents(it table.Item) (l logItem, err error) {
 type logEnd struct {
 	last *logItem // nil: the log is empty
 	// told has the ids of all events since a time.
-	told map[string]bool
+	told  map[string]bool
+	since time.Time
 }
 
-// logEnd reads a log back from its end to a time.
+// logWriters is what the writers of one process share of a log. Only who has the turn may look
+// at its end, as it was read last.
+type logWriters struct {
+	turn  chan struct{}
+	known logEnd
+}
+
+// mostKnown bounds how many ids of told events a process keeps of a log.
+const mostKnown = 10_000
+
+// logEnd reads a log back from its end to a time, or to what is known of it.
 func (s *Store) logEnd(ctx context.Context, shard int, since time.Time) (logEnd, error) {
-	end := logEnd{told: map[string]bool{}}
-	r := table.Range{PK: eventPK(shard), Newest: true, Limit: 2}
+	log := s.logs[shard]
+	end, from := log.known, ""
+	log.known = logEnd{}
+	if end.last != nil && !since.Before(end.since) {
+		from, end.last = eventSK(end.last.number), nil
+		if err := s.readLog(ctx, shard, from, &end); err != nil {
+			return end, err
+		}
+	}
+	if end.last == nil {
+		// Nothing is known, or what was the last item is gone.
+		end = logEnd{told: map[string]bool{}, since: since}
+		if err := s.readLog(ctx, shard, "", &end); err != nil {
+			return end, err
+		}
+	}
+	if len(end.told) <= mostKnown {
+		log.known = end
+	}
+	return end, nil
+}
+
+// readLog adds to an end what the log has from an item on.
+func (s *Store) readLog(ctx context.Context, shard int, from string, end *logEnd) error {
+	r := table.Range{PK: eventPK(shard), From: from, Newest: true, Limit: 2}
 	for {
 		items, more, err := s.t.Query(ctx, r)
 		if err != nil {
-			return end, fmt.Errorf("read the end of event log %d: %w", shard, err)
+			return fmt.Errorf("read the end of event log %d: %w", shard, err)
 		}
 		for _, it := range items {
 			l, err := unpackEvents(it)
 			if err != nil {
-				return end, err
+				return err
 			}
 			if end.last == nil {
 				end.last = &l
 			}
-			if l.Time < millis(since) {
-				return end, nil
+			if l.Time < millis(end.since) {
+				return nil
 			}
 			for _, e := range l.Events {
 				end.told[e.ID] = true
@@ -128,7 +165,7 @@ func (s *Store) logEnd(ctx context.Context, shard int, since time.Time) (logEnd,
 			r.To = it.SK
 		}
 		if !more {
-			return end, nil
+			return nil
 		}
 		r.Limit = 64
 	}
@@ -154,8 +191,15 @@ type telling struct {
 	anew bool
 }
 
-// tell appends an item to a log, unless nothing is left to be told.
+// tell appends an item to a log, unless nothing is left to be told. Writers of one process take
+// turns: of those that read the same end only one can write behind it.
 func (s *Store) tell(ctx context.Context, t telling) error {
+	select {
+	case s.logs[t.shard].turn <- struct{}{}:
+		defer func() { <-s.logs[t.shard].turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	var start *table.Item
 	for try := range appendTries {
 		end, err := s.logEnd(ctx, t.shard, t.since)

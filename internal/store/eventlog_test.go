@@ -1,10 +1,14 @@
 package store_test
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fedpost/internal/activity"
@@ -29,7 +33,7 @@ func TestALogThatHasExpiredGoesOnAboveItsCursors(t *testing.T) {
 			}
 			n := 0
 			tell := func(st *store.Store) {
-				end, _ := events.EndOf(id, events.About{}, "https://a.example/inbox", ledger.Recipient{Position: n, State: activity.Dead, UpdatedAt: now})
+				end, _ := events.EndOf(id, events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, Position: n, State: activity.Dead, UpdatedAt: now})
 				n++
 				if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
 					t.Fatal(err)
@@ -75,7 +79,7 @@ func TestAnEventIsKeptAsLongAsItsPredecessors(t *testing.T) {
 	e := memory.New(func() time.Time { return now }, nil)
 	for i, keep := range []time.Duration{30 * 24 * time.Hour, 24 * time.Hour} {
 		st := store.New(e.Table(), func() time.Time { return now }).Telling(keep, nil)
-		end, _ := events.EndOf("01", events.About{}, "https://a.example/inbox", ledger.Recipient{Position: i, State: activity.Dead, UpdatedAt: now})
+		end, _ := events.EndOf("01", events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, Position: i, State: activity.Dead, UpdatedAt: now})
 		if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +108,7 @@ func TestAReaderMissesNothingOfARestoredFeed(t *testing.T) {
 			n++
 			now = now.Add(time.Second)
 			id := activity.DerivedID(now, fmt.Sprint(n))
-			end, _ := events.EndOf(id, events.About{}, "https://a.example/inbox", ledger.Recipient{State: activity.Dead, UpdatedAt: now})
+			end, _ := events.EndOf(id, events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, State: activity.Dead, UpdatedAt: now})
 			if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +190,7 @@ func TestATimeIsFoundInTheFeed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		end, _ := events.EndOf(activity.DerivedID(now, fmt.Sprint(i)), events.About{}, "https://a.example/inbox", ledger.Recipient{State: activity.Dead, UpdatedAt: now})
+		end, _ := events.EndOf(activity.DerivedID(now, fmt.Sprint(i)), events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, State: activity.Dead, UpdatedAt: now})
 		if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
 			t.Fatal(err)
 		}
@@ -198,4 +202,88 @@ func TestATimeIsFoundInTheFeed(t *testing.T) {
 			t.Fatalf("from %s on there are %d events, want %d", at, len(got), len(want))
 		}
 	}
+}
+
+// distant is a table whose reads take a while, and that counts items read and single writes.
+type distant struct {
+	table.Table
+	reads, writes atomic.Int64
+}
+
+func (d *distant) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
+	time.Sleep(5 * time.Millisecond)
+	items, more, err := d.Table.Query(ctx, r)
+	d.reads.Add(int64(len(items)))
+	return items, more, err
+}
+
+func (d *distant) Put(ctx context.Context, it table.Item, cond table.Cond) error {
+	d.writes.Add(1)
+	return d.Table.Put(ctx, it, cond)
+}
+
+// TestWritersOfOneProcessAreNotInEachOthersWay: of a hundred that read the end of a log at once,
+// ninety-nine would write in vain, and read it again.
+func TestWritersOfOneProcessAreNotInEachOthersWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &distant{Table: memory.New(time.Now, nil).Table()}
+		st := store.New(d, time.Now)
+		tell := func(position int) { tellDead(t, st, position, time.Now()) }
+		tell(0) // begins the log
+		const writers = 100
+		before := d.writes.Load()
+		var all sync.WaitGroup
+		for n := range writers {
+			all.Go(func() { tell(1 + n) })
+		}
+		all.Wait()
+		if made := d.writes.Load() - before; made != writers {
+			t.Errorf("%d writes were made for %d events, want one each", made, writers)
+		}
+	})
+}
+
+func tellDead(t *testing.T, st *store.Store, position int, at time.Time) {
+	end, _ := events.EndOf("01", events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, Position: position, State: activity.Dead, UpdatedAt: at})
+	if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAWriterReadsOfALogWhatIsNew: its own item and the one before, however old the ends are,
+// and what other processes have told, which it does not tell again.
+func TestAWriterReadsOfALogWhatIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := &distant{Table: memory.New(time.Now, nil).Table()}
+		st, other := store.New(d, time.Now), store.New(d, time.Now)
+		const told = 50
+		for n := range told {
+			tellDead(t, st, n, began)
+		}
+		d.reads.Store(0)
+		for n := range told {
+			tellDead(t, st, told+n, began)
+		}
+		if reads := d.reads.Load(); reads != 2*told {
+			t.Errorf("%d items were read to tell of %d ends, want %d", reads, told, 2*told)
+		}
+		tellDead(t, other, 1000, began)
+		tellDead(t, st, 1000, began)
+		tellDead(t, st, 0, began)
+		shown := 0
+		for cursor := ""; ; {
+			p, err := st.Events(t.Context(), cursor, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Events) == 0 {
+				break
+			}
+			shown, cursor = shown+len(p.Events), p.Next
+		}
+		if shown != 2*told+1 {
+			t.Errorf("%d events are shown, want each end once, %d", shown, 2*told+1)
+		}
+	})
 }

@@ -85,7 +85,7 @@ const mostEventBytes = 128 << 10
 func fitting(ends []events.End) int {
 	bytes := 0
 	for i, e := range ends {
-		bytes += 200 + len(e.Inbox) + len(e.Host) + len(e.Reason) + len(e.About.ID) + len(e.About.Type) + len(e.About.Actor)
+		bytes += 200 + len(e.Inbox) + len(e.Written) + len(e.Host) + len(e.Reason) + len(e.About.ID) + len(e.About.Type) + len(e.About.Actor) + len(e.About.Metadata)
 		if i > 0 && (i == events.MostInItem || bytes > mostEventBytes) {
 			return i
 		}

@@ -12,12 +12,14 @@ import (
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/store"
 	"fedpost/internal/testkit/cost"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/memory"
 )
 
 // TestTheFeedIsReadFromAnyTimeOn: from the cursor of a time on, a reader meets all events of
 // that time and later, and of each log at most what its items of that time have besides.
 func TestTheFeedIsReadFromAnyTimeOn(t *testing.T) {
+	long.NotUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.New(time.Now, nil)
 		estimate := cost.NewEstimate()
@@ -51,7 +53,7 @@ func TestTheFeedIsReadFromAnyTimeOn(t *testing.T) {
 				e.Sweep(time.Now())
 			}
 			id := activity.DerivedID(time.Now(), fmt.Sprint(n))
-			end, ok := events.EndOf(id, events.About{Type: "Create"}, "https://h.example/inbox", ledger.Recipient{State: activity.Failed, LastStatus: 400, LastError: "400", UpdatedAt: time.Now()})
+			end, ok := events.EndOf(id, events.About{Type: "Create"}, ledger.Recipient{Target: activity.Target{Inbox: "https://h.example/inbox"}, State: activity.Failed, LastStatus: 400, LastError: "400", UpdatedAt: time.Now()})
 			if !ok {
 				t.Fatal("no end")
 			}

@@ -113,7 +113,7 @@ func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open
 		return false, err
 	}
 	now := s.now()
-	e := events.OfActivity(id, w.About, inWords(v.Counts))
+	e := events.OfActivity(id, w.About, counted(v.Counts))
 	err = s.tell(ctx, telling{
 		shard: shard(string(id), events.Shards), since: now, until: now, with: &table.Op{Put: &next, Cond: table.Fenced(it.Fence)},
 		events: func(map[string]bool) ([]events.Event, error) { return []events.Event{e}, nil },
@@ -124,16 +124,15 @@ func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open
 	return err != nil, err
 }
 
-// inWords counts recipients by state, such as "3 delivered, 1 failed".
-func inWords(counts map[activity.State]int) string {
-	var parts []string
+// counted leaves out states that no recipient is in.
+func counted(counts map[activity.State]int) map[activity.State]int {
+	some := map[activity.State]int{}
 	for state, n := range counts {
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+			some[state] = n
 		}
 	}
-	slices.Sort(parts)
-	return strings.Join(parts, ", ")
+	return some
 }
 
 // mostWatched is how many activities of a shard one run looks at.

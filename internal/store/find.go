@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,19 +22,29 @@ type listedItem struct {
 	Actor      string `json:"actor,omitempty"`
 	Type       string `json:"type,omitempty"`
 	KeyID      string `json:"keyId,omitempty"`
+	Object     string `json:"object,omitempty"`
+	Bytes      int    `json:"bytes,omitempty"`
 	CreatedAt  int64  `json:"createdAt"`
 }
 
-// listShards is over how many partitions the list of a day is spread. All activities of
-// a sender are in one.
-const listShards = 4
+// listShards is over how many partitions the list of a day is spread. All activities of a
+// sender are in one, in the order of time, among those of other senders: the list of all
+// senders merges the partitions, the list of one sender reads one of them.
+const listShards = 128
 
 func ownIDPK(activityID string) string { return "I#" + digest(activityID, 16) }
 
-func listPK(day string, shard int) string { return fmt.Sprintf("F#%s#%d", day, shard) }
+func listPK(day string, shard int) string { return fmt.Sprintf("F#%s#%03d", day, shard) }
 
-// senderPrefix starts the sort keys of one sender in the list of a day.
-func senderPrefix(sender string) string { return digest(sender, 8) + "#" }
+// Lists once had four partitions a day, in the order of senders. Activities in them are
+// found for as long as they are stored, each day's after those of its new lists.
+const (
+	oldShards   = 4
+	oldListName = "F#%s#%d"
+)
+
+// senderPart is the part of sort keys that is of one sender.
+func senderPart(sender string) string { return digest(sender, 8) + "#" }
 
 // backwards is larger for earlier times, so that the last activity sorts first.
 func backwards(t time.Time) string { return fmt.Sprintf("%013d", 9_999_999_999_999-t.UnixMilli()) }
@@ -43,7 +54,7 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 	items := make(map[table.Key]table.Item, 2*len(ls))
 	for _, l := range ls {
 		i := listedItem{
-			ActivityID: l.ActivityID, Sender: l.Sender, Actor: l.Actor, Type: l.Type, KeyID: l.KeyID, CreatedAt: millis(l.CreatedAt),
+			ActivityID: l.ActivityID, Sender: l.Sender, Actor: l.Actor, Type: l.Type, KeyID: l.KeyID, Object: l.Object, Bytes: l.Bytes, CreatedAt: millis(l.CreatedAt),
 		}
 		if i.Actor == i.Sender {
 			i.Actor = ""
@@ -54,7 +65,7 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 		}
 		keys := []table.Key{{
 			PK: listPK(l.CreatedAt.UTC().Format(time.DateOnly), shard(l.Sender, listShards)),
-			SK: senderPrefix(l.Sender) + backwards(l.CreatedAt) + "#" + string(l.ID),
+			SK: backwards(l.CreatedAt) + "#" + senderPart(l.Sender) + string(l.ID),
 		}}
 		if l.ActivityID != "" {
 			keys = append(keys, table.Key{PK: ownIDPK(l.ActivityID), SK: string(l.ID)})
@@ -69,85 +80,120 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 	return nil
 }
 
-// Bounds of one call of FindActivities.
+// Bounds of one call of FindActivities. Both may be passed by the reads of one place.
 const (
-	listReads      = 1000 // entries
-	listPartitions = 64
+	listEntries = 10_000
+	listQueries = 4 * listShards
 )
 
 // FindActivities implements ledger.Index.
-func (s *Store) FindActivities(ctx context.Context, f ledger.Sought, cursor string, limit int) ([]ledger.Listed, string, error) {
-	limit = max(1, limit)
+func (s *Store) FindActivities(ctx context.Context, f ledger.Sought, cursor string, limit int) (ls []ledger.Listed, next string, err error) {
 	if f.ActivityID == "" && f.Since.IsZero() {
 		f.Since = s.now().Add(-ledger.SoughtBack)
 	}
-	places := s.lists(f)
-	at, after, err := parseListCursor(places, cursor)
+	places := s.places(f)
+	if f.ID != "" {
+		r, err := s.Activity(ctx, f.ID)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return nil, "", nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		f.Since, places = time.Time{}, []place{handedOver(r.CreatedAt)}
+	}
+	n, after, err := parseListCursor(places, cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	var ls []ledger.Listed
-	read := 0
-	for n := at; n < len(places); n, after = n+1, "" {
-		if n-at == listPartitions {
-			return ls, listCursor(places[n], ""), nil
-		}
-		for more := true; more; {
-			if len(ls) >= limit || read >= listReads {
-				return ls, listCursor(places[n], after), nil
+	for entries, queries := 0, 0; n < len(places); n, after = n+1, "" {
+		m := merge(s.t, places[n].ranges, after)
+		for {
+			if len(ls) >= max(1, limit) || entries >= listEntries || queries+m.queries >= listQueries {
+				return ls, places[n].cursor(after), nil
 			}
-			r := places[n]
-			if r.Limit = min(limit-len(ls), listReads-read); after != "" {
-				r.From = after + "\x00"
-			}
-			var items []table.Item
-			if items, more, err = s.t.Query(ctx, r); err != nil {
+			it, ok, err := m.next(ctx)
+			if err != nil {
 				return nil, "", fmt.Errorf("find activities: %w", err)
 			}
-			read += len(items)
-			for _, it := range items {
-				l, ok, err := s.listed(f, it)
-				if err != nil {
-					return nil, "", err
-				}
-				if after = it.SK; ok {
-					ls = append(ls, l)
-				}
+			if !ok {
+				break
+			}
+			entries++
+			after = it.SK
+			l, ok, err := s.listed(f, it)
+			if err != nil {
+				return nil, "", err
+			}
+			if ok {
+				l.Cursor = places[n].cursor(after)
+				ls = append(ls, l)
 			}
 		}
+		queries += m.queries
 	}
 	return ls, "", nil
 }
 
-// lists are the ranges of items that can have what f looks for, in order.
-func (s *Store) lists(f ledger.Sought) (all []table.Range) {
+// place is a list that is spread over ranges.
+type place struct {
+	name   string
+	ranges []table.Range
+}
+
+// places are where what f looks for can be, in order.
+func (s *Store) places(f ledger.Sought) (all []place) {
 	if f.ActivityID != "" {
-		return []table.Range{{PK: ownIDPK(f.ActivityID)}}
-	}
-	prefix, shards := "", make([]int, listShards)
-	for n := range shards {
-		shards[n] = n
-	}
-	if f.Sender != "" {
-		prefix, shards = senderPrefix(f.Sender), []int{shard(f.Sender, listShards)}
+		return []place{{"id", []table.Range{{PK: ownIDPK(f.ActivityID)}}}}
 	}
 	now := s.now().UTC()
 	since := f.Since.UTC()
 	if oldest := now.Add(-ledger.LongestBack); since.Before(oldest) {
 		since = oldest
 	}
+	end := backwards(since.Add(-time.Millisecond))
 	// Activities of a clock that is ahead are of tomorrow.
-	for day := now.Add(time.Hour).Truncate(24 * time.Hour); !day.Before(since.Truncate(24 * time.Hour)); day = day.Add(-24 * time.Hour) {
-		for _, n := range shards {
-			all = append(all, table.Prefix(listPK(day.Format(time.DateOnly), n), prefix))
+	for at := now.Add(time.Hour).Truncate(24 * time.Hour); !at.Before(since.Truncate(24 * time.Hour)); at = at.Add(-24 * time.Hour) {
+		day := at.Format(time.DateOnly)
+		p := place{name: day}
+		for _, n := range shardsOf(f.Sender, listShards) {
+			p.ranges = append(p.ranges, table.Range{PK: listPK(day, n), To: end})
 		}
+		all = append(all, p)
+		for _, n := range shardsOf(f.Sender, oldShards) {
+			prefix := ""
+			if f.Sender != "" {
+				prefix = senderPart(f.Sender)
+			}
+			all = append(all, place{fmt.Sprintf("%s.%d", day, n), []table.Range{table.Prefix(fmt.Sprintf(oldListName, day, n), prefix)}})
+		}
+	}
+	return all
+}
+
+// handedOver is where the activities of a millisecond are, whoever sent them.
+func handedOver(at time.Time) place {
+	p := place{name: backwards(at)}
+	for n := range listShards {
+		p.ranges = append(p.ranges, table.Prefix(listPK(at.UTC().Format(time.DateOnly), n), backwards(at)+"#"))
+	}
+	return p
+}
+
+// shardsOf are the shards that have a sender's activities: all of them for no sender.
+func shardsOf(sender string, n int) (all []int) {
+	if sender != "" {
+		return []int{shard(sender, n)}
+	}
+	for i := range n {
+		all = append(all, i)
 	}
 	return all
 }
 
 // listed reads an item, and reports whether it is what f looks for.
 func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, error) {
-	if s.expired(it) {
+	if s.expired(it) || f.ActivityID == "" && f.Sender != "" && !strings.Contains(it.SK, senderPart(f.Sender)) {
 		return ledger.Listed{}, false, nil
 	}
 	var i listedItem
@@ -156,24 +202,24 @@ func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, err
 	}
 	l := ledger.Listed{
 		ID: activity.ID(it.SK[strings.LastIndexByte(it.SK, '#')+1:]), ActivityID: i.ActivityID, Sender: i.Sender, Actor: i.Actor,
-		Type: i.Type, KeyID: i.KeyID, CreatedAt: fromMillis(i.CreatedAt), Forget: it.Expires,
+		Type: i.Type, KeyID: i.KeyID, Object: i.Object, Bytes: i.Bytes, CreatedAt: fromMillis(i.CreatedAt), Forget: it.Expires,
 	}
 	if l.Actor == "" {
 		l.Actor = l.Sender
 	}
-	ok := (f.ActivityID == "" || f.ActivityID == l.ActivityID) && (f.Sender == "" || f.Sender == l.Sender) && !l.CreatedAt.Before(f.Since)
+	ok := (f.ID == "" || f.ID == l.ID) && (f.ActivityID == "" || f.ActivityID == l.ActivityID) && (f.Sender == "" || f.Sender == l.Sender) && !l.CreatedAt.Before(f.Since)
 	return l, ok, nil
 }
 
-// A cursor is the list, and the sort key in it, to go on after.
-func listCursor(r table.Range, after string) string { return r.PK[len("F#"):] + "/" + after }
+// cursor is the list, and the sort key in it, to go on after.
+func (p place) cursor(after string) string { return p.name + "/" + after }
 
-func parseListCursor(places []table.Range, cursor string) (n int, after string, err error) {
+func parseListCursor(places []place, cursor string) (n int, after string, err error) {
 	if cursor == "" {
 		return 0, "", nil
 	}
 	list, after, ok := strings.Cut(cursor, "/")
-	n = slices.IndexFunc(places, func(r table.Range) bool { return r.PK[len("F#"):] == list })
+	n = slices.IndexFunc(places, func(p place) bool { return p.name == list })
 	if !ok || n < 0 {
 		return 0, "", fmt.Errorf("%w: %q", ledger.ErrBadCursor, cursor)
 	}

@@ -51,12 +51,13 @@ func (s *Store) salvage(ctx context.Context, key string, it table.Item, why erro
 		return p, fmt.Errorf("read what the ledger knows of a damaged delivery: %w", err)
 	}
 	p.Activity.Sequence, p.Sequence = sequence, sequence
-	p.Group = message.GroupOf(p.Activity, p.Delivery.Targets[0].Host())
 	// Only a digest of a long key is in the item's.
 	inbox := p.Delivery.Targets[0]
 	for _, p.Key = range []string{p.Key, circuit.HostKey(inbox.Host()), circuit.InboxKey(inbox.Inbox)} {
-		if spotKey(p.Spot()) == it.Key {
-			return p, nil
+		for _, p.Delivery.Alone = range []bool{false, true} {
+			if p.Group = p.Delivery.Line(p.Activity); spotKey(p.Spot()) == it.Key {
+				return p, nil
+			}
 		}
 	}
 	return lost, nil
@@ -76,7 +77,7 @@ func (s *Store) salvageFrom(ctx context.Context, p *parking.Parked, r ledger.Rec
 		return fmt.Errorf("%w: no position %d in chunk %d of activity %s", ledger.ErrNotFound, u.Position, u.Chunk, u.Activity)
 	}
 	p.Activity = activity.Activity{
-		ID: u.Activity, Protocol: r.Protocol, Type: r.Type, OrderingKey: r.OrderingKey, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
+		ID: u.Activity, Protocol: r.Protocol, Type: r.Type, Options: activity.Options{OrderingKey: r.OrderingKey}, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
 	}
 	known, attempted := chunks[0].Recipients[u.Position]
 	p.Attempted, p.Since = attempted, r.CreatedAt

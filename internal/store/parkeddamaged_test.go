@@ -43,7 +43,7 @@ func newDamagedLot(t *testing.T, key, inbox string, overwrite func(*table.Item))
 	targets := activity.Targets{{Inbox: inbox, Stands: 1}}
 	for i := range 2 {
 		a := activity.Activity{
-			ID: activity.DerivedID(now, fmt.Sprint(i)), Protocol: activity.ActivityPub, Type: "Create", Body: "{}", OrderingKey: "actor", CreatedAt: now, Sequence: fmt.Sprintf("%024d", i),
+			ID: activity.DerivedID(now, fmt.Sprint(i)), Protocol: activity.ActivityPub, Type: "Create", Body: "{}", Options: activity.Options{OrderingKey: "actor"}, CreatedAt: now, Sequence: fmt.Sprintf("%024d", i),
 		}
 		l.group = message.GroupOf(a, targets[0].Host())
 		p := parking.Parked{

@@ -12,6 +12,7 @@ import (
 	"fedpost/internal/message"
 	"fedpost/internal/servers/parking"
 	"fedpost/internal/store"
+	"fedpost/internal/testkit/property"
 )
 
 // TestHeadsAreTheFirstOfEachGroupAndAllOthers compares a lot read by heads, in
@@ -27,7 +28,7 @@ func TestHeadsAreTheFirstOfEachGroupAndAllOthers(t *testing.T) {
 		}
 	})
 	s, now, lot := store.New(e.Table(), time.Now), time.Now().UTC(), 0
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		lot++
 		key := fmt.Sprint("host:h", lot, ".example")
 		first, loose := map[string]string{}, map[activity.ID]bool{}

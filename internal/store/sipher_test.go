@@ -4,12 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/engine/postgres"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/store"
 	"fedpost/internal/store/siphertest"
 	"fedpost/internal/testkit/engines/awstest"
+	"fedpost/internal/testkit/engines/pgtest"
 )
 
 func TestSipherStorageOnTheEmbeddedEngine(t *testing.T) {
@@ -59,6 +61,13 @@ func TestABlockOfAHostOrOfSubdomainsBlocksItsSipherServers(t *testing.T) {
 			t.Errorf("%s: %+v %v, blocked %v expected", url, got, err, blocked)
 		}
 	}
+}
+
+func TestSipherStorageOnPostgreSQL(t *testing.T) {
+	e := pgtest.Open(t, postgres.Options{})
+	siphertest.Run(t, func(_ *testing.T, now func() time.Time) (sipher.Store, func()) {
+		return store.New(e.Table(), now).Sipher(), nil
+	})
 }
 
 func TestSipherStorageOnDynamoDB(t *testing.T) {

@@ -31,11 +31,16 @@ type Store struct {
 	// keepEvents is how long events are kept; bell rings when some were told.
 	keepEvents time.Duration
 	bell       *events.Bell
+	logs       [events.Shards]*logWriters
 }
 
 // New returns a store on t. now is the clock by which items expire.
 func New(t table.Table, now func() time.Time) *Store {
-	return &Store{t: t, now: now, keepEvents: events.Keep}
+	s := &Store{t: t, now: now, keepEvents: events.Keep}
+	for i := range s.logs {
+		s.logs[i] = &logWriters{turn: make(chan struct{}, 1)}
+	}
+	return s
 }
 
 // Alone returns the store of a process that is the only one on the table, and whose

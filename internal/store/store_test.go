@@ -4,9 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/engine/postgres"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/store/storetest"
 	"fedpost/internal/testkit/engines/awstest"
+	"fedpost/internal/testkit/engines/pgtest"
+	"fedpost/internal/testkit/long"
+	"fedpost/internal/testkit/property"
 )
 
 func TestStoreOnTheEmbeddedEngine(t *testing.T) {
@@ -20,13 +24,20 @@ func TestStoreOnTheEmbeddedEngine(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return storetest.Harness{Table: e.Table()}
+		return storetest.Harness{Table: e.Table(), Whole: long.On(), Check: property.Check}
+	})
+}
+
+func TestStoreOnPostgreSQL(t *testing.T) {
+	e := pgtest.Open(t, postgres.Options{})
+	storetest.Run(t, func(*testing.T, func() time.Time) storetest.Harness {
+		return storetest.Harness{Table: e.Table(), Check: property.Check}
 	})
 }
 
 func TestStoreOnDynamoDB(t *testing.T) {
 	table := awstest.Table(t)
 	storetest.Run(t, func(*testing.T, func() time.Time) storetest.Harness {
-		return storetest.Harness{Table: table}
+		return storetest.Harness{Table: table, Whole: long.On(), Check: property.Check}
 	})
 }

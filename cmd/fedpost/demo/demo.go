@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 //go:embed activities/*.json
@@ -33,21 +33,28 @@ type Options struct {
 	Client   *client.Client
 	Out      io.Writer
 	Terminal bool // redraw a table in place
+	Width    int  // columns of the terminal
+	// Wrapped breaks a text for the terminal between words; lines that go on are indented.
+	Wrapped func(text string, indent int) string
 	// Every is how often the state is looked at.
 	Every time.Duration
+	// Limit is how long the recipients may take to be where they should be.
+	Limit time.Duration
+	// Then, if not nil, runs when they are, while the sample servers go on.
+	Then func(ctx context.Context) error
 }
 
 // Run sends three activities to four servers each and watches until all
 // recipients are where they should be, or ctx ends.
 func Run(ctx context.Context, o Options) error {
-	servers, err := samples(ctx)
+	servers, err := samples(ctx, o.Client)
 	if err != nil {
 		return err
 	}
 	defer stop(servers)
 	fmt.Fprintln(o.Out, "Sample servers on loopback:")
 	for _, s := range servers {
-		fmt.Fprintf(o.Out, "  %-8s %s: %s\n", s.name, s.inbox, s.does)
+		fmt.Fprintln(o.Out, o.Wrapped(fmt.Sprintf("  %-8s %s: %s", s.name, s.inbox, s.does), 11))
 	}
 
 	if _, err := o.Client.GenerateKey(ctx, keyID, "rsa"); err != nil {
@@ -58,7 +65,10 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	fmt.Fprintf(o.Out, "Made an RSA key, enqueued %d activities to %d inboxes each.\n\n", len(sent), len(servers))
-	return watch(ctx, o, sent, servers)
+	if err := watch(ctx, o, sent, servers); err != nil || o.Then == nil {
+		return err
+	}
+	return o.Then(ctx)
 }
 
 type submitted struct{ name, id string }
@@ -78,7 +88,7 @@ func submit(ctx context.Context, c *client.Client, servers []*sample) ([]submitt
 		if err != nil {
 			return nil, fmt.Errorf("read sample activity: %w", err)
 		}
-		a, err := c.Submit(ctx, client.Submission{
+		a, err := c.Send(ctx, client.Submission{
 			Activity: json.RawMessage(body), Recipients: client.To(recipients...), KeyID: keyID,
 			AllowKeyOfOther: true, // the samples are of many actors
 		})
@@ -92,7 +102,9 @@ func submit(ctx context.Context, c *client.Client, servers []*sample) ([]submitt
 
 // watch polls the states until all are as wanted.
 func watch(ctx context.Context, o Options, sent []submitted, servers []*sample) error {
-	p := &progress{out: o.Out, terminal: o.Terminal, started: time.Now(), last: map[string]string{}}
+	ctx, cancel := context.WithTimeout(ctx, o.Limit)
+	defer cancel()
+	p := &progress{out: o.Out, terminal: o.Terminal, width: o.Width, started: time.Now(), last: map[string]string{}}
 	tick := time.NewTicker(o.Every)
 	defer tick.Stop()
 	for {
@@ -100,7 +112,7 @@ func watch(ctx context.Context, o Options, sent []submitted, servers []*sample) 
 		if err == nil {
 			p.show(time.Now(), rows)
 			if settled(rows) {
-				return summary(o.Out, p.started, rows)
+				return summary(o, p.started, rows)
 			}
 		}
 		select {
@@ -117,7 +129,7 @@ func watch(ctx context.Context, o Options, sent []submitted, servers []*sample) 
 func look(ctx context.Context, c *client.Client, sent []submitted, servers []*sample) ([]row, error) {
 	var rows []row
 	for _, a := range sent {
-		status, err := c.Activity(ctx, a.id, "")
+		status, err := c.Activity(ctx, a.id)
 		if err != nil {
 			return nil, err
 		}
@@ -154,13 +166,14 @@ func settled(rows []row) bool {
 	return true
 }
 
-func summary(out io.Writer, started time.Time, rows []row) error {
+func summary(o Options, started time.Time, rows []row) error {
 	counts := map[string]int{}
 	for _, r := range rows {
 		counts[r.state]++
 	}
-	fmt.Fprintf(out, "\nAll %d recipients are where they should be after %.1f s: %d delivered, %d failed (gone for good), %d parked (its server hangs; probes will tell when it is back).\n",
+	text := fmt.Sprintf("All %d recipients are where they should be after %.1f s: %d delivered, %d failed (gone for good), %d parked (its server hangs; probes will tell when it is back).",
 		len(rows), time.Since(started).Seconds(), counts["delivered"], counts["failed"], counts["parked"])
+	fmt.Fprintf(o.Out, "\n%s\n", o.Wrapped(text, 0))
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // row is one line of the progress table.
@@ -21,6 +22,7 @@ func (r row) done() bool { return r.state == r.want }
 type progress struct {
 	out      io.Writer
 	terminal bool
+	width    int // of the terminal; 0: not known
 	started  time.Time
 	lines    int
 	last     map[string]string
@@ -51,10 +53,23 @@ func (p *progress) redraw(now time.Time, rows []row) {
 		if r.done() {
 			colour = "32"
 		}
-		fmt.Fprintf(&b, "\x1b[2K         %-22s %-9s \x1b[%sm%-10s\x1b[0m %-9d %s\n", r.activity, r.server, colour, r.state, r.attempts, r.lastSeen())
+		fmt.Fprintf(&b, "\x1b[2K         %-22s %-9s \x1b[%sm%-10s\x1b[0m %-9d %s\n", r.activity, r.server, colour, r.state, r.attempts, p.fitting(r.lastSeen()))
 	}
 	p.lines = len(rows) + 1
 	fmt.Fprint(p.out, b.String())
+}
+
+// besides is how many columns of a line stand before what was last seen.
+const besides = 63
+
+// fitting cuts what was last seen: a line that is wider than the terminal would take two, and
+// the table would not be drawn over the one before.
+func (p *progress) fitting(text string) string {
+	most := max(0, p.width-besides)
+	if p.width == 0 || utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most])
 }
 
 func (r row) text() string {

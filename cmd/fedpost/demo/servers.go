@@ -2,16 +2,14 @@ package demo
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
 
+	"fedpost/client"
+	"fedpost/cmd/fedpost/sink"
 	"fedpost/internal/activity"
 )
 
@@ -28,8 +26,8 @@ type sample struct {
 // behaviour answers the n-th POST, counted from 1.
 type behaviour func(w http.ResponseWriter, r *http.Request, n int64)
 
-// samples starts the four servers.
-func samples(ctx context.Context) ([]*sample, error) {
+// samples starts the four servers. They verify signatures with the keys of the fedpost of c.
+func samples(ctx context.Context, c *client.Client) ([]*sample, error) {
 	all := []struct {
 		name, does string
 		want       activity.State
@@ -57,7 +55,7 @@ func samples(ctx context.Context) ([]*sample, error) {
 	}
 	started := make([]*sample, 0, len(all))
 	for _, s := range all {
-		one, err := start(s.name, s.does, s.want, s.answer)
+		one, err := start(c, s.name, s.does, s.want, s.answer)
 		if err != nil {
 			stop(started)
 			return nil, fmt.Errorf("start sample server %s: %w", s.name, err)
@@ -67,43 +65,21 @@ func samples(ctx context.Context) ([]*sample, error) {
 	return started, nil
 }
 
-func start(name, does string, want activity.State, answer behaviour) (*sample, error) {
+func start(c *client.Client, name, does string, want activity.State, answer behaviour) (*sample, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	s := &sample{name: name, does: does, want: want, inbox: "http://" + listener.Addr().String() + "/inbox"}
 	var posts atomic.Int64
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /inbox", func(w http.ResponseWriter, r *http.Request) {
-		if err := acceptable(r); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
+	inbox := sink.Inbox{Key: sink.KeysOf(c), Now: time.Now, Answer: func(w http.ResponseWriter, r *http.Request, _ sink.Post) {
 		answer(w, r, posts.Add(1))
-	})
-	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	}}
+	s.server = &http.Server{Handler: inbox, ReadHeaderTimeout: 5 * time.Second}
 	// Serve returns ErrServerClosed at the end of the demo and nothing else,
 	// short of a broken loopback that the demo's outcome would show.
 	go func() { _ = s.server.Serve(listener) }()
 	return s, nil
-}
-
-// acceptable is what any inbox checks before it looks at an activity: that it
-// is signed, and that the digest is that of the body.
-func acceptable(r *http.Request) error {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, 1<<20))
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(body)
-	if r.Header.Get("Digest") != "SHA-256="+base64.StdEncoding.EncodeToString(sum[:]) {
-		return errors.New("digest does not match the body")
-	}
-	if r.Header.Get("Signature") == "" {
-		return errors.New("no signature")
-	}
-	return nil
 }
 
 func stop(servers []*sample) {

@@ -29,8 +29,8 @@ const (
 	// host could not fetch the key just now. It is tried like Retry, but says
 	// nothing about deliveries that are signed with other keys.
 	Unverified Class = "unverified"
-	// Throttled: the host asked for a pause, which holds for the whole host
-	// until Outcome.RetryAfter.
+	// Throttled: the inbox asked for a pause until Outcome.RetryAfter. Package circuit
+	// decides whether the pause holds for the whole host.
 	Throttled Class = "throttled"
 	// Gone: the whole server is gone (410 from a shared inbox).
 	Gone Class = "gone"
@@ -66,6 +66,10 @@ type Outcome struct {
 
 	// Method is what the protocol calls the request, such as FEDERATE, for logs.
 	Method string
+
+	// Requests is how many requests the attempt made; 0: one. Each signature form that is
+	// tried is a request.
+	Requests int
 
 	// Form is the signature form of the last request, if the protocol has several.
 	Form string
@@ -104,3 +108,16 @@ var ErrTimeout = errors.New("no answer in time")
 // neither takes the activity nor refuses it (408, 425, a redirect to a login page).
 // A host that gives such answers to everything would otherwise be tried for ever.
 func (o Outcome) HostFault() bool { return o.Class == Retry && o.Try == Made }
+
+// Vain returns how many requests of the attempt the host neither accepted nor ended the
+// delivery with: a delivery that is tried again costs such requests without end.
+func (o Outcome) Vain() int {
+	n := max(1, o.Requests)
+	switch {
+	case o.Try != Made, o.Class == Delivered:
+		return 0
+	case o.Class == Refused, o.Class == Gone:
+		return n - 1
+	}
+	return n
+}

@@ -16,9 +16,13 @@ const (
 	DefaultPause = time.Minute
 )
 
+// rounded is added to each pause: a server that rounds its time down to seconds names one that
+// is up to a second early.
+const rounded = time.Second
+
 // RetryAfter reads a Retry-After header, seconds or one of the three forms of
 // an HTTP date (RFC 9110, sections 10.2.3 and 5.6.7), and returns when the next
-// try may be made: after now and at most MaxPause from it. A value that is
+// try may be made: a second after the time named, and at most MaxPause from now. A value that is
 // absent, malformed, zero or past asks for nothing: ok is false.
 func RetryAfter(value string, now time.Time) (at time.Time, ok bool) {
 	value = strings.TrimSpace(value)
@@ -42,7 +46,7 @@ func RetryAfter(value string, now time.Time) (at time.Time, ok bool) {
 	if pause <= 0 {
 		return time.Time{}, false
 	}
-	return now.Add(pause), true
+	return now.Add(min(pause+rounded, MaxPause)), true
 }
 
 // RateLimitReset reads an X-RateLimit-Reset header, which no standard defines:
@@ -73,7 +77,7 @@ func RateLimitReset(value string, now time.Time) (at time.Time, ok bool) {
 	if pause <= 0 {
 		return time.Time{}, false
 	}
-	return now.Add(pause), true
+	return now.Add(min(pause+rounded, MaxPause)), true
 }
 
 func isDigits(s string) bool {

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/servers/circuit"
+	"fedpost/client"
 )
 
-// TestB20NoWebPageSteersAnything: a page of another site can make a browser send
+// TestNoWebPageSteersAnything: a page of another site can make a browser send
 // requests without a body, or with one of text, to a fedpost on the same machine.
-func TestB20NoWebPageSteersAnything(t *testing.T) {
+func TestNoWebPageSteersAnything(t *testing.T) {
 	w := newWorld(t)
 	d, err := description()
 	if err != nil {
@@ -67,7 +67,7 @@ func TestB20NoWebPageSteersAnything(t *testing.T) {
 	if steering < 12 {
 		t.Errorf("%d routes only", steering)
 	}
-	if v := w.server("social.example"); v.Phase != circuit.Healthy {
+	if v := w.server("social.example"); v.Phase != client.PhaseHealthy {
 		t.Errorf("the server is %+v", v)
 	}
 	// A page of fedpost itself, and a program, may.

@@ -7,11 +7,12 @@ import (
 	"net/http"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/servers/circuit"
 )
@@ -35,12 +36,14 @@ type deadHandlers struct {
 }
 
 // shown is a dead letter as callers see it.
-func shown(l deadletter.DeadLetter) contract.DeadLetter {
-	d := contract.DeadLetter{
+func shown(l deadletter.DeadLetter) client.DeadLetter {
+	d := client.DeadLetter{
 		ID: l.Name().String(), Activity: string(l.Activity.ID), Protocol: string(l.Activity.Protocol), Type: l.Activity.Type, Job: l.Activity.Job,
-		Inbox: l.Last.Target.Inbox, Host: l.Host(), Reason: l.Reason, Attempts: l.Last.Attempts,
+		Host: l.Host(), Reason: l.Reason, Attempts: l.Last.Attempts,
 		LastStatus: l.Last.LastStatus, LastError: outcome.Text(l.Last.LastError), Response: outcome.Text(l.Last.Response), DiedAt: l.Died,
+		Metadata: api.Raw(l.Activity.Metadata),
 	}
+	d.Inbox, d.CanonicalInbox = api.Inbox(l.Last.Target.Inbox, l.Last.Target.Written)
 	if n := l.Last.Target.Stands; n > 1 {
 		d.Recipients = n
 	}
@@ -67,7 +70,7 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, faults := filter(contract.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: since})
+	f, faults := filter(client.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: since})
 	for name, fault := range faults {
 		return api.BadParameter(name, "%s", fault)
 	}
@@ -78,7 +81,7 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return unreachable(err)
 	}
-	page := contract.DeadLetters{DeadLetters: []contract.DeadLetter{}, NextCursor: next}
+	page := client.DeadLetters{DeadLetters: []client.DeadLetter{}, NextCursor: next}
 	for _, l := range ls {
 		page.DeadLetters = append(page.DeadLetters, shown(l))
 	}
@@ -86,7 +89,7 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 // filter is the filter that a selection asks for; it says what is wrong with it, by field.
-func filter(s contract.Selection) (deadletter.Filter, map[string]string) {
+func filter(s client.Selection) (deadletter.Filter, map[string]string) {
 	f := deadletter.Filter{Type: s.Type, Since: s.Since}
 	faults := map[string]string{}
 	if s.Activity != "" {
@@ -137,7 +140,7 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s := contract.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
+	s := client.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
 	limit := in.Number("limit", retryMost)
 	failed, cursor := in.Bool("failed"), in.Text("cursor")
 	f, faults := filter(s)
@@ -150,7 +153,7 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	for name, fault := range faults {
 		in.Fault(name, "%s", fault)
 	}
-	if s == (contract.Selection{}) && in.Sound() {
+	if s == (client.Selection{}) && in.Sound() {
 		in.Fault("since", "is missing; say what to retry by id, host, activity, type or since")
 	}
 	if err := in.Check(); err != nil {
@@ -172,13 +175,13 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 		return in.Check()
 	}
 	if err != nil {
-		return contract.NewProblem(http.StatusServiceUnavailable,
+		return problem.New(http.StatusServiceUnavailable,
 			fmt.Sprintf("Not all could be sent; %d were. Try again: what was sent is not sent twice.", done.Retried)).Because(err).After(retryAfter)
 	}
 	return api.Answer(w, r, http.StatusAccepted, done)
 }
 
-func (h deadHandlers) revive(ctx context.Context, f deadletter.Filter, limit int) (done contract.Retried, err error) {
+func (h deadHandlers) revive(ctx context.Context, f deadletter.Filter, limit int) (done client.Retried, err error) {
 	done.Retried, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
 		return h.reviver.Revive(ctx, f, cursor, most)
 	})
@@ -217,23 +220,23 @@ func (h deadHandlers) drop(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s := contract.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: since}
+	s := client.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: since}
 	f, faults := filter(s)
 	for name, fault := range faults {
 		return api.BadParameter(name, "%s", fault)
 	}
-	if s == (contract.Selection{}) {
+	if s == (client.Selection{}) {
 		return api.BadParameter("since", "is missing; say what to drop by id, host, activity, type or since")
 	}
 	done, err := h.remove(r.Context(), f, limit)
 	if err != nil {
-		return contract.NewProblem(http.StatusServiceUnavailable,
+		return problem.New(http.StatusServiceUnavailable,
 			fmt.Sprintf("Not all could be dropped; %d were. Try again.", done.Dropped)).Because(err).After(retryAfter)
 	}
 	return api.Answer(w, r, http.StatusOK, done)
 }
 
-func (h deadHandlers) remove(ctx context.Context, f deadletter.Filter, limit int) (done contract.Dropped, err error) {
+func (h deadHandlers) remove(ctx context.Context, f deadletter.Filter, limit int) (done client.Dropped, err error) {
 	done.Dropped, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
 		// Below Current, which hides what was revived: that goes, too.
 		ls, next, err := h.deadLetters.Store.DeadLetters(ctx, f, cursor, most)

@@ -67,7 +67,7 @@ func (w *world) deadLetters(query url.Values) (all []deadLetter) {
 	}
 }
 
-func TestB6DeadLettersAreListedByWhatIsAskedFor(t *testing.T) {
+func TestDeadLettersAreListedByWhatIsAskedFor(t *testing.T) {
 	w := newWorld(t)
 	old := w.giveUp("Create", "a.example")
 	w.clock = start.Add(24 * time.Hour)
@@ -115,7 +115,7 @@ func (w *world) retry(body string) (n int, more bool) {
 	return done.Retried, done.More
 }
 
-func TestB6C3DeadLettersAreRetriedByIDHostActivityAndTime(t *testing.T) {
+func TestDeadLettersAreRetriedByIDHostActivityAndTime(t *testing.T) {
 	w := newWorld(t)
 	one, two, three := w.giveUp("Create", "a.example"), w.giveUp("Create", "b.example"), w.giveUp("Like", "c.example")
 	w.clock = start.Add(time.Hour)

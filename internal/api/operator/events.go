@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"fedpost/client"
+	"fedpost/internal/activity"
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/ledger/events"
 )
 
@@ -81,14 +84,14 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, err := h.feed.Read(r.Context(), query)
 	if errors.Is(err, events.ErrBadCursor) {
-		return contract.NewProblem(http.StatusBadRequest, "The query parameter after is none that was given out as next. Leave it out to begin with the oldest event, or give now or recent.")
+		return problem.New(http.StatusBadRequest, "The query parameter after is none that was given out as next. Leave it out to begin with the oldest event, or give now or recent.")
 	}
 	if err != nil {
 		return unreachable(err)
 	}
-	page := contract.Events{Events: make([]contract.Event, len(p.Events)), Next: p.Next, More: p.More}
+	page := client.Events{Events: make([]client.Event, len(p.Events)), Next: p.Next, More: p.More}
 	for i, e := range p.Events {
-		page.Events[i] = contract.EventOf(e)
+		page.Events[i] = eventOf(e)
 	}
 	if full && len(page.Events) == 0 && !page.More {
 		page.RetryAfter = min(wait, turnedAway)
@@ -119,10 +122,43 @@ func kindsOf(list string) (kinds []events.Kind, err error) {
 			for i, k := range events.Kinds {
 				known[i] = string(k)
 			}
-			return nil, contract.NewProblem(http.StatusBadRequest,
+			return nil, problem.New(http.StatusBadRequest,
 				fmt.Sprintf("The query parameter type has %q in it; types are: %s.", s, strings.Join(known, ", ")))
 		}
 		kinds = append(kinds, k)
 	}
 	return kinds, nil
+}
+
+// EventJSON is an event in a webhook and on a bus, as the feed has it.
+func EventJSON(e events.Event) (string, error) {
+	text, err := json.Marshal(eventOf(e))
+	if err != nil {
+		return "", fmt.Errorf("encode event %s: %w", e.ID, err)
+	}
+	return string(text), nil
+}
+
+// counts are counts by state, as clients see them.
+func counts(by map[activity.State]int) map[string]int {
+	if len(by) == 0 {
+		return nil
+	}
+	all := make(map[string]int, len(by))
+	for state, n := range by {
+		all[string(state)] = n
+	}
+	return all
+}
+
+func eventOf(e events.Event) client.Event {
+	shown := client.Event{
+		ID: e.ID, Type: string(e.Kind), Time: e.Time, ActivityID: string(e.ActivityID), Host: e.Host,
+		Status: e.Status, Reason: e.Reason, Count: e.Count, Since: e.Since, Counts: counts(e.Counts), Metadata: api.Raw(e.About.Metadata),
+	}
+	shown.Inbox, shown.CanonicalInbox = api.Inbox(e.Inbox, e.Written)
+	if e.About.ID != "" || e.About.Type != "" || e.About.Actor != "" {
+		shown.Activity = &client.About{ID: e.About.ID, Type: e.About.Type, Actor: e.About.Actor}
+	}
+	return shown
 }

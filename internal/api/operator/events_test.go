@@ -5,10 +5,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/ledger"
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/servers/circuit"
@@ -19,8 +20,8 @@ func (w *world) tell(id activity.ID, n int, r ledger.Recipient) {
 	w.Helper()
 	var ends []events.End
 	for i := range n {
-		r.Position, r.UpdatedAt = i, w.clock
-		e, ok := events.EndOf(id, events.About{ID: "https://social.example/a", Type: "Create", Actor: "https://social.example/u"}, fmt.Sprintf("https://h%d.example/inbox", i), r)
+		r.Position, r.UpdatedAt, r.Target.Inbox = i, w.clock, fmt.Sprintf("https://h%d.example/inbox", i)
+		e, ok := events.EndOf(id, events.About{ID: "https://social.example/a", Type: "Create", Actor: "https://social.example/u"}, r)
 		if !ok {
 			w.Fatal("no event")
 		}
@@ -33,10 +34,10 @@ func (w *world) tell(id activity.ID, n int, r ledger.Recipient) {
 
 func TestEventsAreReadPageByPage(t *testing.T) {
 	w := newWorld(t)
-	var page contract.Events
+	var page client.Events
 	w.must("GET", "/v1/events", "", &page)
 	if len(page.Events) != 0 || page.Next == "" || page.More {
-		t.Errorf("%+v", page)
+		t.Errorf("the first page is %+v; want no event, and what is next", page)
 	}
 	gone, dead := w.newID(), w.newID()
 	w.tell(gone, 7, ledger.Recipient{State: activity.Failed, LastStatus: 410, LastError: "410 Gone"})
@@ -45,7 +46,7 @@ func TestEventsAreReadPageByPage(t *testing.T) {
 		return s
 	})
 	w.tell(dead, 4, ledger.Recipient{State: activity.Dead, LastStatus: 500})
-	kinds := map[events.Kind]int{}
+	kinds := map[string]int{}
 	ids := map[string]bool{}
 	next := page.Next
 	for more := true; more; {
@@ -53,17 +54,17 @@ func TestEventsAreReadPageByPage(t *testing.T) {
 		for _, e := range page.Events {
 			kinds[e.Type]++
 			ids[e.ID] = true
-			if e.Type == events.RecipientGone && (e.Count != 1 || !e.Since.Equal(w.clock) || e.Status != 410 || e.Activity.Actor == "" || e.ActivityID != string(gone) || !strings.HasPrefix(e.Inbox, "https://"+e.Host)) {
-				t.Errorf("%+v", e)
+			if e.Type == client.RecipientGone && (e.Count != 1 || !e.Since.Equal(w.clock) || e.Status != 410 || e.Activity.Actor == "" || e.ActivityID != string(gone) || !strings.HasPrefix(e.Inbox, "https://"+e.Host)) {
+				t.Errorf("the event of who is gone is %+v; want one of activity %s with status 410", e, gone)
 			}
-			if e.Type == events.ServerUnhealthy && (e.Host != "down.example" || e.Reason != "503" || e.Since.IsZero() || e.Activity != nil) {
-				t.Errorf("%+v", e)
+			if e.Type == client.ServerUnhealthy && (e.Host != "down.example" || e.Reason != "503" || e.Since.IsZero() || e.Activity != nil) {
+				t.Errorf("the event of a server is %+v; want down.example with reason 503 and no activity", e)
 			}
 		}
 		next, more = page.Next, page.More
 	}
-	if kinds[events.RecipientGone] != 7 || kinds[events.RecipientDead] != 4 || kinds[events.ServerUnhealthy] != 1 || len(ids) != 12 {
-		t.Errorf("%v", kinds)
+	if kinds[client.RecipientGone] != 7 || kinds[client.RecipientDead] != 4 || kinds[client.ServerUnhealthy] != 1 || len(ids) != 12 {
+		t.Errorf("events by type are %v, ids %d; want 7 gone, 4 dead, 1 unhealthy server, 12 ids", kinds, len(ids))
 	}
 	w.must("GET", "/v1/events?type=recipient.dead,server.unhealthy", "", &page)
 	if len(page.Events) != 5 {
@@ -78,7 +79,7 @@ func TestEventsAreReadPageByPage(t *testing.T) {
 // TestRecentEventsEndTheFeed: the newest are among them, however many there are.
 func TestRecentEventsEndTheFeed(t *testing.T) {
 	w := newWorld(t)
-	var page contract.Events
+	var page client.Events
 	w.must("GET", "/v1/events?after=recent", "", &page)
 	if len(page.Events) != 0 || page.More {
 		t.Errorf("an empty feed has %+v", page)
@@ -94,7 +95,7 @@ func TestRecentEventsEndTheFeed(t *testing.T) {
 	if n := len(page.Events); n < 12 || n > 96 || page.More || page.Events[n-1].ActivityID != last {
 		t.Errorf("%d events, more %t", len(page.Events), page.More)
 	}
-	var all contract.Events
+	var all client.Events
 	w.must("GET", "/v1/events?limit=1000", "", &all)
 	if len(all.Events) != 200 || all.Next != page.Next {
 		t.Errorf("%d events in all, %q and %q", len(all.Events), all.Next, page.Next)
@@ -116,42 +117,44 @@ func TestWhatIsWrongWithARequestForEventsIsSaid(t *testing.T) {
 }
 
 func TestWebhooksAreSetShownAndDeleted(t *testing.T) {
-	w := newWorld(t)
-	var one contract.Webhook
-	w.must("PUT", "/v1/webhooks/app", `{"url":"https://Social.example:443/hooks","types":["recipient.gone"],"batch":true}`, &one)
-	secret := one.Secret
-	if one.URL != "https://social.example/hooks" || secret == "" || one.State != contract.WebhookEnabled || !one.Batch {
-		t.Errorf("%+v", one)
-	}
-	w.must("PUT", "/v1/webhooks/app", `{"url":"https://social.example/hooks"}`, &one)
-	if one.Secret != "" || one.Batch || len(one.Types) != 0 {
-		t.Errorf("changed: %+v", one)
-	}
-	w.must("PUT", "/v1/webhooks/app", `{"url":"https://social.example/hooks","rotateSecret":true}`, &one)
-	if one.Secret == "" || one.Secret == secret {
-		t.Errorf("rotated: %+v", one)
-	}
-	w.must("GET", "/v1/webhooks/app", "", &one)
-	if one.Secret != "" {
-		t.Error("the secret is shown")
-	}
-	var test contract.WebhookTest
-	w.must("POST", "/v1/webhooks/app/test", "", &test)
-	var status contract.Status
-	w.must("GET", "/v1/activities/"+test.ID, "", &status)
-	if status.Status != "queued" {
-		t.Errorf("%+v", status)
-	}
-	var all contract.Webhooks
-	if w.must("GET", "/v1/webhooks", "", &all); len(all.Webhooks) != 1 {
-		t.Errorf("%+v", all)
-	}
-	if a := w.do("DELETE", "/v1/webhooks/app", ""); a.status != 204 || len(a.body) != 0 {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	if w.must("GET", "/v1/webhooks", "", &all); len(all.Webhooks) != 0 {
-		t.Errorf("%+v", all)
-	}
+	synctest.Test(t, func(t *testing.T) { // a test waits for its answer
+		w := newWorld(t)
+		var one client.Webhook
+		w.must("PUT", "/v1/webhooks/app", `{"url":"https://Social.example:443/hooks","types":["recipient.gone"],"batch":true}`, &one)
+		secret := one.Secret
+		if one.URL != "https://social.example/hooks" || secret == "" || one.State != client.WebhookEnabled || !one.Batch {
+			t.Errorf("the webhook is %+v; want it enabled, in batches, with a secret", one)
+		}
+		w.must("PUT", "/v1/webhooks/app", `{"url":"https://social.example/hooks"}`, &one)
+		if one.Secret != "" || one.Batch || len(one.Types) != 0 {
+			t.Errorf("changed: %+v", one)
+		}
+		w.must("PUT", "/v1/webhooks/app", `{"url":"https://social.example/hooks","rotateSecret":true}`, &one)
+		if one.Secret == "" || one.Secret == secret {
+			t.Errorf("rotated: %+v", one)
+		}
+		w.must("GET", "/v1/webhooks/app", "", &one)
+		if one.Secret != "" {
+			t.Error("the secret is shown")
+		}
+		var test client.TestDelivery
+		w.must("POST", "/v1/webhooks/app/test", "", &test)
+		var status client.Status
+		w.must("GET", "/v1/activities/"+test.ID, "", &status)
+		if status.Status != "queued" || test.State != client.StateQueued {
+			t.Errorf("the test is %+v, its activity %+v; want both queued, as nothing delivers here", test, status)
+		}
+		var all client.Webhooks
+		if w.must("GET", "/v1/webhooks", "", &all); len(all.Webhooks) != 1 {
+			t.Errorf("webhooks are %+v, want 1", all)
+		}
+		if a := w.do("DELETE", "/v1/webhooks/app", ""); a.status != 204 || len(a.body) != 0 {
+			t.Errorf("DELETE of a webhook is answered %d %s, want 204 without a body", a.status, a.body)
+		}
+		if w.must("GET", "/v1/webhooks", "", &all); len(all.Webhooks) != 0 {
+			t.Errorf("webhooks are %+v, want none", all)
+		}
+	})
 }
 
 func TestWhatIsWrongWithAWebhookIsSaid(t *testing.T) {
@@ -184,7 +187,7 @@ func TestWhatIsWrongWithAWebhookIsSaid(t *testing.T) {
 		w.refused(503, "cannot be reached", "DELETE", "/v1/webhooks/app", "")
 		w.refused(503, "cannot be reached", "POST", "/v1/webhooks/app/test", "")
 	})
-	var none contract.Webhooks
+	var none client.Webhooks
 	if w.must("GET", "/v1/webhooks", "", &none); len(none.Webhooks) != 0 {
 		t.Errorf("stored: %+v", none)
 	}

@@ -9,23 +9,27 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/ledger"
+	"fedpost/internal/protocol"
 )
 
 // Finder finds activities, and shows what has become of each.
 type Finder interface {
 	FindActivities(ctx context.Context, s ledger.Sought, cursor string, limit int) ([]ledger.Listed, string, error)
+	// FindBody returns the body of an activity that is stored, or ledger.ErrNoContent.
+	FindBody(ctx context.Context, id activity.ID) (string, error)
 	View(ctx context.Context, id activity.ID, f ledger.RecipientFilter, cursor string, limit int) (ledger.View, error)
+	CancelActivity(ctx context.Context, id activity.ID) error
 }
 
-// FindRoutes is the route that lists activities. now is the clock that bounds how far back.
+// FindRoutes are the routes that list activities, and cancel many. now is the clock that bounds how far back.
 func FindRoutes(f Finder, now func() time.Time) []api.Route {
 	h := findHandler{f, now}
-	return []api.Route{route("GET /v1/activities", h.list)}
+	return []api.Route{route("GET /v1/activities", h.list), route("POST /v1/activities/cancel", h.cancel)}
 }
 
 type findHandler struct {
@@ -42,8 +46,16 @@ const (
 	longestSought    = 2048 // bytes of an id
 )
 
+// Bounds of the search for activities in a state, which has no index: how many are looked
+// at for one page, and for how long another step is begun. API Gateway waits for 29 s.
+const (
+	mostLooked = 2000
+	lookStep   = 100
+	longLook   = 5 * time.Second
+)
+
 func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "activityId", "actor", "since", "state", "cursor", "limit")
+	q, err := api.ReadQuery(r, "id", "body", "activityId", "actor", "since", "state", "cursor", "limit")
 	if err != nil {
 		return err
 	}
@@ -59,16 +71,26 @@ func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ls, next, err := h.FindActivities(r.Context(), s, q.Get("cursor"), limit)
+	body, err := api.Choice(q, "body", "true", "false")
+	if err != nil {
+		return err
+	}
+	if body == "true" && s.ID == "" {
+		return api.BadParameter("body", "goes with id: bodies are shown one by one")
+	}
+	page, err := h.page(r.Context(), s, state, q.Get("cursor"), limit)
 	if errors.Is(err, ledger.ErrBadCursor) {
 		return api.BadCursor()
 	}
 	if err != nil {
 		return unreachable(err)
 	}
-	page := contract.Activities{NextCursor: next}
-	if page.Activities, err = h.found(r.Context(), ls, state); err != nil {
-		return unreachable(err)
+	if body == "true" && len(page.Activities) == 1 {
+		body, err := h.FindBody(r.Context(), s.ID)
+		if err != nil && !errors.Is(err, ledger.ErrNoContent) && !errors.Is(err, ledger.ErrNoBody) {
+			return unreachable(err)
+		}
+		page.Activities[0].Body = body
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
@@ -85,8 +107,13 @@ func stateNames() (all []string) {
 }
 
 func (h findHandler) sought(q url.Values) (s ledger.Sought, err error) {
-	s.ActivityID, s.Sender = q.Get("activityId"), enqueue.SenderOf(q.Get("actor"))
-	for name, value := range map[string]string{"activityId": s.ActivityID, "actor": q.Get("actor")} {
+	if id := q.Get("id"); id != "" {
+		if s.ID, err = activity.ParseID(id); err != nil {
+			return s, api.BadParameter("id", "is no id of fedpost, which has 26 letters and digits; the activity's own id is activityId")
+		}
+	}
+	s.ActivityID, s.Sender = protocol.Name(q.Get("activityId")), enqueue.SenderOf(protocol.Name(q.Get("actor")))
+	for name, value := range map[string]string{"activityId": q.Get("activityId"), "actor": q.Get("actor")} {
 		if len(value) > longestSought {
 			return s, api.BadParameter(name, "has %d bytes; the most is %d", len(value), longestSought)
 		}
@@ -100,9 +127,43 @@ func (h findHandler) sought(q url.Values) (s ledger.Sought, err error) {
 	return s, nil
 }
 
-// found looks the listed activities up. Those without a record any more, and those that
-// are not in the state, are left out.
-func (h findHandler) found(ctx context.Context, ls []ledger.Listed, state string) ([]contract.FoundActivity, error) {
+// page looks on until limit activities are in the state, or a bound is reached.
+func (h findHandler) page(ctx context.Context, s ledger.Sought, state, cursor string, limit int) (page client.Activities, err error) {
+	page.Activities = []client.FoundActivity{}
+	begun, step := h.now(), limit
+	if state != "" {
+		step = max(limit, lookStep)
+	}
+	for looked := 0; ; looked += step {
+		ls, next, err := h.FindActivities(ctx, s, cursor, step)
+		if err != nil {
+			return page, err
+		}
+		views, err := h.views(ctx, ls)
+		if err != nil {
+			return page, err
+		}
+		for i, l := range ls {
+			if v := views[i]; v != nil && (state == "" || string(v.Status) == state || v.Counts[activity.State(state)] > 0) {
+				page.Activities = append(page.Activities, client.FoundActivity{
+					ID: string(l.ID), ActivityID: l.ActivityID, Actor: l.Actor, Type: l.Type, KeyID: l.KeyID,
+					Object: l.Object, Bytes: l.Bytes, CreatedAt: l.CreatedAt, Status: string(v.Status), Counts: api.Counts(*v),
+					Metadata: api.Raw(v.Metadata),
+				})
+			}
+			if len(page.Activities) == limit && (i < len(ls)-1 || next != "") {
+				page.NextCursor = l.Cursor
+				return page, nil
+			}
+		}
+		if page.NextCursor, cursor = next, next; next == "" || looked+step >= mostLooked || h.now().Sub(begun) >= longLook {
+			return page, nil
+		}
+	}
+}
+
+// views looks the listed activities up; those without a record any more are nil.
+func (h findHandler) views(ctx context.Context, ls []ledger.Listed) ([]*ledger.View, error) {
 	views := make([]*ledger.View, len(ls))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(viewsAtOnce)
@@ -116,19 +177,5 @@ func (h findHandler) found(ctx context.Context, ls []ledger.Listed, state string
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	all := []contract.FoundActivity{}
-	for i, l := range ls {
-		v := views[i]
-		if v == nil || state != "" && string(v.Status) != state && v.Counts[activity.State(state)] == 0 {
-			continue
-		}
-		all = append(all, contract.FoundActivity{
-			ID: string(l.ID), ActivityID: l.ActivityID, Actor: l.Actor, Type: l.Type, KeyID: l.KeyID, CreatedAt: l.CreatedAt,
-			Status: string(v.Status), Counts: api.Counts(*v),
-		})
-	}
-	return all, nil
+	return views, g.Wait()
 }

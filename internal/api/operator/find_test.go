@@ -2,14 +2,16 @@ package operator_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"testing"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
@@ -20,16 +22,16 @@ const frida = "https://social.example/users/frida"
 // hand hands over an activity, and returns fedpost's id for it.
 func (w *world) hand(own, actor, more string) string {
 	w.Helper()
-	var a contract.Accepted
+	var a client.Accepted
 	w.must("POST", "/v1/activities", fmt.Sprintf(`{"activity":{"type":"Create","id":%q,"actor":%q},"keyId":%q,"recipients":["https://a.example/inbox","https://b.example/inbox"],"delay":60%s}`,
 		own, actor, frida+"#main-key", more), &a)
 	return a.ID
 }
 
-func (w *world) found(q url.Values) (ids []string, all []contract.FoundActivity) {
+func (w *world) found(q url.Values) (ids []string, all []client.FoundActivity) {
 	w.Helper()
 	for {
-		var page contract.Activities
+		var page client.Activities
 		w.must("GET", "/v1/activities?"+q.Encode(), "", &page)
 		for _, a := range page.Activities {
 			ids, all = append(ids, a.ID), append(all, a)
@@ -43,14 +45,14 @@ func (w *world) found(q url.Values) (ids []string, all []contract.FoundActivity)
 
 func TestActivitiesAreFoundByTheirOwnIDActorTimeAndState(t *testing.T) {
 	w := newWorld(t)
-	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(contract.Key))
+	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(client.Key))
 	const own = "https://social.example/notes/1/activity?x=ü&y"
 	first := w.hand(own, frida, "")
 	w.clock = w.clock.Add(24 * time.Hour)
 	second := w.hand("https://social.example/notes/2", frida, "")
 	w.clock = w.clock.Add(time.Hour)
 	forwarded := w.hand("https://other.example/notes/3", "https://other.example/users/gus", `,"allowKeyOfOther":true`)
-	w.must("POST", "/v1/activities/"+second+"/cancel", "", new(contract.Cancelled))
+	w.must("POST", "/v1/activities/"+second+"/cancel", "", new(client.Cancelled))
 	refused := string(w.refusedBy("https://c.example/inbox")) // not listed: it was recorded by hand
 	day := w.clock.Add(-12 * time.Hour).Format(time.RFC3339)
 	for name, c := range map[string]struct {
@@ -59,6 +61,8 @@ func TestActivitiesAreFoundByTheirOwnIDActorTimeAndState(t *testing.T) {
 	}{
 		"all":                  {url.Values{}, []string{forwarded, second, first}},
 		"one by one":           {url.Values{"limit": {"1"}}, []string{forwarded, second, first}},
+		"fedpost's id":         {url.Values{"id": {second}}, []string{second}},
+		"no id of fedpost":     {url.Values{"id": {"01KAJ5M3ZX8Q5Y0V3T9B6C2D4E"}}, nil},
 		"own id":               {url.Values{"activityId": {own}}, []string{first}},
 		"actor":                {url.Values{"actor": {frida}}, []string{forwarded, second, first}},
 		"another actor":        {url.Values{"actor": {"https://social.example/users/nobody"}}, nil},
@@ -74,23 +78,71 @@ func TestActivitiesAreFoundByTheirOwnIDActorTimeAndState(t *testing.T) {
 		}
 	}
 	_, all := w.found(url.Values{"activityId": {own}})
-	want := contract.FoundActivity{
-		ID: first, ActivityID: own, Actor: frida, Type: "Create", KeyID: frida + "#main-key", CreatedAt: start, Status: "queued", Counts: map[string]int{"queued": 2},
+	want := client.FoundActivity{
+		ID: first, ActivityID: own, Actor: frida, Type: "Create", KeyID: frida + "#main-key", Bytes: 116, CreatedAt: start, Status: "queued", Counts: map[string]int{"queued": 2},
 	}
 	if len(all) != 1 || fmt.Sprint(all[0]) != fmt.Sprint(want) {
 		t.Errorf("found %+v, want %+v", all, want)
 	}
 }
 
+func TestAnActivityIsShownWithItsBodyIfThatIsKept(t *testing.T) {
+	w := newWorld(t)
+	id := w.refusedBy("https://a.example/1") // keeps it
+	lost := w.newID()
+	for _, id := range []activity.ID{id, lost} {
+		if err := w.store.ListActivities(t.Context(), []ledger.Listed{{ID: id, Sender: frida, CreatedAt: w.clock, Forget: w.clock.Add(time.Hour)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.store.CreateActivity(t.Context(), ledger.Record{ID: lost, CreatedAt: w.clock, Forget: w.clock.Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{"id=" + string(id) + "&body=true": "{}", "id=" + string(id): "", "id=" + string(lost) + "&body=true": ""} {
+		var page client.Activities
+		if w.must("GET", "/v1/activities?"+query, "", &page); len(page.Activities) != 1 || page.Activities[0].Body != want {
+			t.Errorf("%s: %+v, want the body %q", query, page.Activities, want)
+		}
+	}
+	w.refused(http.StatusBadRequest, "goes with id", "GET", "/v1/activities?body=true", "")
+}
+
+func TestASearchByStateFillsItsPage(t *testing.T) {
+	w := newWorld(t)
+	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(client.Key))
+	var cancelled []string
+	for n := range 5 {
+		id := w.hand(fmt.Sprint("https://social.example/notes/", n), frida, "")
+		w.must("POST", "/v1/activities/"+id+"/cancel", "", new(client.Cancelled))
+		cancelled = append([]string{id}, cancelled...)
+		w.clock = w.clock.Add(time.Second)
+	}
+	for n := range 2 * 101 {
+		w.hand(fmt.Sprint("https://social.example/others/", n), frida, "")
+		w.clock = w.clock.Add(time.Second)
+	}
+	for _, c := range []struct{ limit, first int }{{2, 2}, {5, 5}, {20, 5}} {
+		var page client.Activities
+		w.must("GET", fmt.Sprintf("/v1/activities?state=cancelled&limit=%d", c.limit), "", &page)
+		if len(page.Activities) != c.first || c.limit > 5 && page.NextCursor != "" {
+			t.Errorf("limit %d: a page of %d, cursor %q; want %d", c.limit, len(page.Activities), page.NextCursor, c.first)
+		}
+		if got, _ := w.found(url.Values{"state": {"cancelled"}, "limit": {fmt.Sprint(c.limit)}}); !slices.Equal(got, cancelled) {
+			t.Errorf("limit %d: %v, want %v", c.limit, got, cancelled)
+		}
+	}
+}
+
 func TestWhatIsWrongWithASearchIsSaid(t *testing.T) {
 	w := newWorld(t)
 	for query, says := range map[string]string{
-		"actr=x":                     "no query parameter",
-		"state=lost":                 "one of: delivering",
-		"since=yesterday":            "since is",
-		"since=2026-01-01T00:00:00Z": "60 days",
-		"limit=101":                  "between 1 and 100",
-		"cursor=x":                   "nextCursor",
+		"actr=x":                            "no query parameter",
+		"state=lost":                        "one of: delivering",
+		"since=yesterday":                   "since is",
+		"since=2026-01-01T00:00:00Z":        "60 days",
+		"id=https://social.example/notes/1": "26 letters",
+		"limit=101":                         "between 1 and 100",
+		"cursor=x":                          "nextCursor",
 		"activityId=" + fmt.Sprintf("%02049d", 0): "2049 bytes",
 	} {
 		w.refused(http.StatusBadRequest, says, "GET", "/v1/activities?"+query, "")
@@ -112,7 +164,7 @@ func TestRecipientsAreListedByStateAndHost(t *testing.T) {
 	} {
 		var got []string
 		for next := query; ; {
-			var s contract.Status
+			var s client.Status
 			w.must("GET", "/v1/activities/"+string(id)+next, "", &s)
 			if s.Counts["failed"] != 3 {
 				t.Errorf("%s: counts %v", query, s.Counts)
@@ -142,7 +194,7 @@ func TestWhatWaitsForAServerIsCountedAndListed(t *testing.T) {
 	w := newWorld(t)
 	const host, inbox = "down.example", "https://up.example/inbox"
 	park := func(key, to string) {
-		a := activity.Activity{ID: w.newID(), Type: "Create", Body: "{}", KeyID: frida + "#main-key", CreatedAt: w.clock}
+		a := activity.Activity{ID: w.newID(), Type: "Create", Body: "{}", Options: activity.Options{KeyID: frida + "#main-key"}, CreatedAt: w.clock}
 		err := w.store.Park(t.Context(), []parking.Parked{{
 			Key: key, Activity: a, Since: w.clock, GiveUp: w.clock.Add(7 * 24 * time.Hour),
 			Delivery: message.Delivery{Targets: []activity.Target{{Inbox: to, Stands: 1}}, Attempts: 3, Generation: 1},
@@ -163,7 +215,7 @@ func TestWhatWaitsForAServerIsCountedAndListed(t *testing.T) {
 		seen := map[string]bool{}
 		path := "/v1/servers/" + url.PathEscape(c.server) + fmt.Sprintf("/waiting?limit=%d", c.limit)
 		for next := path; ; {
-			var page contract.Waiting
+			var page client.Waiting
 			w.must("GET", next, "", &page)
 			if page.Count != c.want || page.AtLeast || len(page.Deliveries) > c.limit {
 				t.Errorf("%s: %d waiting, %d on a page", c.server, page.Count, len(page.Deliveries))
@@ -192,19 +244,33 @@ func TestWhatWaitsForAServerIsCountedAndListed(t *testing.T) {
 		w.refused(http.StatusServiceUnavailable, "cannot be reached", "GET", "/v1/servers/a.example/waiting", "")
 	})
 
-	var all contract.Stats
+	var all client.Stats
 	w.must("GET", "/v1/stats?waiting=true", "", &all)
-	if all.Waiting == nil || *all.Waiting != (contract.WaitingInAll{}) {
+	if all.Waiting == nil || *all.Waiting != (client.WaitingInAll{}) {
 		t.Errorf("no state says that anything is parked: %+v", all.Waiting)
 	}
 	for _, key := range []string{circuit.HostKey(host), circuit.InboxKey(inbox)} {
 		w.change(key, func(s circuit.State) circuit.State { return s.Park(circuit.Default(), w.clock) })
 	}
+	var listed client.Servers
+	w.must("GET", "/v1/servers?waiting=true", "", &listed)
+	numbers := map[string]client.WaitingInAll{}
+	for _, s := range listed.Servers {
+		numbers[s.Name] = *s.Waiting
+	}
+	if want := map[string]client.WaitingInAll{host: {Count: 12}, "inbox:" + inbox: {Count: 1}}; !maps.Equal(numbers, want) {
+		t.Errorf("waiting by server: %v, want %v", numbers, want)
+	}
+	var one client.Server
+	if w.must("GET", "/v1/servers/"+host+"?waiting=true", "", &one); one.Waiting == nil || *one.Waiting != (client.WaitingInAll{Count: 12}) {
+		t.Errorf("waiting for %s: %+v, want 12", host, one.Waiting)
+	}
+	w.refused(http.StatusBadRequest, "one of: true", "GET", "/v1/servers/"+host+"?waiting=1", "")
 	w.must("GET", "/v1/stats?waiting=true", "", &all)
-	if all.Waiting == nil || *all.Waiting != (contract.WaitingInAll{Count: 13}) {
+	if all.Waiting == nil || *all.Waiting != (client.WaitingInAll{Count: 13}) {
 		t.Errorf("waiting in all: %+v", all.Waiting)
 	}
-	var plain contract.Stats
+	var plain client.Stats
 	if w.must("GET", "/v1/stats", "", &plain); plain.Waiting != nil {
 		t.Errorf("counted unasked: %+v", plain.Waiting)
 	}

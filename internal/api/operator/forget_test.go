@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -28,15 +28,15 @@ func TestDeadLettersAreDropped(t *testing.T) {
 	}
 	for _, c := range []struct {
 		query string
-		want  contract.Dropped
+		want  client.Dropped
 		left  int
 	}{
-		{"host=nobody.example", contract.Dropped{}, 5},
-		{"id=" + one.Name().String(), contract.Dropped{Dropped: 1}, 4},
-		{"type=Like&limit=2", contract.Dropped{Dropped: 2, More: true}, 2},
-		{"host=c.example&since=2026-11-21T00:00:00Z", contract.Dropped{Dropped: 1}, 1},
+		{"host=nobody.example", client.Dropped{}, 5},
+		{"id=" + one.Name().String(), client.Dropped{Dropped: 1}, 4},
+		{"type=Like&limit=2", client.Dropped{Dropped: 2, More: true}, 2},
+		{"host=c.example&since=2026-11-21T00:00:00Z", client.Dropped{Dropped: 1}, 1},
 	} {
-		var got contract.Dropped
+		var got client.Dropped
 		w.must("DELETE", "/v1/dead-letters?"+c.query, "", &got)
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.query, got, c.want)
@@ -60,15 +60,15 @@ func TestKeysAreListedAndDeletedOnlyWhenNothingNeedsThem(t *testing.T) {
 	w := newWorld(t)
 	const key, spare = frida + "#main-key", frida + "/spare-key"
 	for _, id := range []string{key, spare} {
-		w.must("POST", "/v1/keys", `{"id":"`+id+`","type":"ed25519"}`, new(contract.Key))
+		w.must("POST", "/v1/keys", `{"id":"`+id+`","type":"ed25519"}`, new(client.Key))
 	}
-	var page contract.Keys
+	var page client.Keys
 	w.must("GET", "/v1/keys?limit=1", "", &page)
 	if len(page.Keys) != 1 || page.Keys[0].ID != key || page.NextCursor == "" {
 		t.Fatalf("listed %+v", page)
 	}
 	first := page
-	page = contract.Keys{}
+	page = client.Keys{}
 	w.must("GET", "/v1/keys?cursor="+first.NextCursor, "", &page)
 	if len(page.Keys) != 1 || page.Keys[0].ID != spare || page.NextCursor != "" {
 		t.Errorf("then %+v", page)
@@ -78,20 +78,20 @@ func TestKeysAreListedAndDeletedOnlyWhenNothingNeedsThem(t *testing.T) {
 	path := "/v1/keys/" + url.PathEscape(key)
 	w.refused(http.StatusConflict, "needed by 2 deliveries", "DELETE", path, "")
 	w.refused(http.StatusConflict, "needed by 2 deliveries", "DELETE", path+"?force=false", "")
-	var done contract.DeletedKey
+	var done client.DeletedKey
 	w.must("DELETE", "/v1/keys/"+url.PathEscape(spare), "", &done)
 	if done.ID != spare || done.Waiting != 0 || !done.EffectiveBy.Equal(w.clock.Add(time.Minute)) {
 		t.Errorf("deleted %+v", done)
 	}
-	w.must("GET", path, "", new(contract.Key)) // a refusal deletes nothing
+	w.must("GET", path, "", new(client.Key)) // a refusal deletes nothing
 	w.must("DELETE", path+"?force=true", "", &done)
 	if done.ID != key || done.Waiting != 2 {
 		t.Errorf("deleted by force: %+v", done)
 	}
 	w.refused(http.StatusNotFound, "no key", "GET", path, "")
 	w.refused(http.StatusNotFound, "no key", "DELETE", path, "")
-	w.must("POST", "/v1/activities/"+id+"/cancel", "", new(contract.Cancelled))
-	w.must("POST", "/v1/keys", `{"id":"`+key+`","type":"ed25519"}`, new(contract.Key))
+	w.must("POST", "/v1/activities/"+id+"/cancel", "", new(client.Cancelled))
+	w.must("POST", "/v1/keys", `{"id":"`+key+`","type":"ed25519"}`, new(client.Key))
 	w.must("DELETE", path, "", &done) // what is cancelled needs no key
 	w.refused(http.StatusBadRequest, "one of: true", "DELETE", path+"?force=yes", "")
 	w.refused(http.StatusBadRequest, "nextCursor", "GET", "/v1/keys?cursor=!", "")
@@ -108,14 +108,14 @@ func TestAnUnusableIDNamesNoKeyToDelete(t *testing.T) {
 
 func TestTheKeyOfAForwardedActivityIsNeeded(t *testing.T) {
 	w := newWorld(t)
-	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(contract.Key))
+	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(client.Key))
 	w.hand("", "https://other.example/users/gus", `,"allowKeyOfOther":true`)
 	w.refused(http.StatusConflict, "needed by 2 deliveries", "DELETE", "/v1/keys/"+url.PathEscape(frida+"#main-key"), "")
 }
 
 func TestAReplacedKeySaysWhenItIsUsedEverywhere(t *testing.T) {
 	w := newWorld(t)
-	var k contract.StoredKey
+	var k client.StoredKey
 	w.must("PUT", "/v1/keys/k", `{"privateKeyPem":"-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n-----END PRIVATE KEY-----\n"}`, &k)
 	if k.ID != "k" || !k.EffectiveBy.Equal(start.Add(time.Minute)) {
 		t.Errorf("stored %+v", k)
@@ -126,14 +126,14 @@ func TestAServerIsForgottenUnlessDeliveriesWaitForIt(t *testing.T) {
 	w := newWorld(t)
 	const inbox = "https://a.example/inbox"
 	w.refused(http.StatusNotFound, "Nothing is recorded", "DELETE", "/v1/servers/a.example", "")
-	w.must("POST", "/v1/servers/a.example/block", "", new(contract.Server))
-	w.must("PUT", "/v1/servers/b.example", `{"rateLimit":{"perMinute":60}}`, new(contract.Server))
+	w.must("POST", "/v1/servers/a.example/block", "", new(client.Server))
+	w.must("PUT", "/v1/servers/b.example", `{"rateLimit":{"perMinute":60}}`, new(client.Server))
 	w.change(circuit.InboxKey(inbox), func(s circuit.State) circuit.State { return s.Fault(circuit.Default(), "timeout", "x", w.clock) })
 	w.gone("/v1/servers/a.example")
 	w.gone("/v1/servers/b.example")
 	w.gone("/v1/servers/" + url.PathEscape("inbox:"+inbox))
 	for _, name := range []string{"a.example", "b.example", "inbox:" + inbox} {
-		if s := w.server(name); s.Phase != circuit.Healthy || s.RateLimit != nil {
+		if s := w.server(name); s.Phase != client.PhaseHealthy || s.RateLimit != nil {
 			t.Errorf("%s is %+v", name, s)
 		}
 	}
@@ -146,11 +146,11 @@ func TestAServerIsForgottenUnlessDeliveriesWaitForIt(t *testing.T) {
 
 func TestAnActivityIsForgotten(t *testing.T) {
 	w := newWorld(t)
-	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(contract.Key))
+	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(client.Key))
 	id := w.hand("https://social.example/notes/1", frida, "")
 	path := "/v1/activities/" + id
 	w.outage(func() { w.refused(http.StatusServiceUnavailable, "Try again", "DELETE", path, "") })
-	w.must("GET", path, "", new(contract.Status))
+	w.must("GET", path, "", new(client.Status))
 	w.gone(path)
 	w.refused(http.StatusNotFound, "no such activity", "GET", path, "")
 	w.refused(http.StatusNotFound, "no such activity", "DELETE", path, "")

@@ -5,18 +5,18 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 )
 
 // TestACancelledActivityIsGoneForCallersWhenOthersAre: its mark outlives its record, for those
 // who deliver. Callers see nothing of it, as of an activity that was not cancelled.
 func TestACancelledActivityIsGoneForCallersWhenOthersAre(t *testing.T) {
 	w := newWorld(t)
-	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(contract.Key))
+	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(client.Key))
 	const own, twin = "https://social.example/notes/1", "https://social.example/notes/2"
 	cancelled, other := w.hand(own, frida, ""), w.hand(twin, frida, "")
-	w.must("POST", "/v1/activities/"+cancelled+"/cancel", "", new(contract.Cancelled))
+	w.must("POST", "/v1/activities/"+cancelled+"/cancel", "", new(client.Cancelled))
 	r, err := w.store.Activity(t.Context(), activity.ID(cancelled))
 	if err != nil {
 		t.Fatal(err)

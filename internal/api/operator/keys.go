@@ -9,9 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/enqueue"
 	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
@@ -49,9 +50,9 @@ func (h keyHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return unreachable(err)
 	}
-	page := contract.Keys{Keys: make([]contract.Key, len(ks)), NextCursor: next}
+	page := client.Keys{Keys: make([]client.Key, len(ks)), NextCursor: next}
 	for i, k := range ks {
-		page.Keys[i] = contract.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
+		page.Keys[i] = client.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
@@ -81,13 +82,13 @@ func (h keyHandlers) delete(w http.ResponseWriter, r *http.Request) error {
 		if atLeast {
 			more = "at least "
 		}
-		return contract.TypedProblem(http.StatusConflict, "key-needed", "Key needed",
+		return problem.Typed(http.StatusConflict, "key-needed", "Key needed",
 			fmt.Sprintf("The key is needed by %s%d deliveries that wait to be sent; without it they come to nothing. Wait for them, cancel them, or repeat with force=true.", more, n))
 	}
 	if err := h.ring.Delete(r.Context(), id); err != nil {
 		return api.KeyProblem(err)
 	}
-	return api.Answer(w, r, http.StatusOK, contract.DeletedKey{ID: id, Waiting: n, AtLeast: atLeast, EffectiveBy: h.now().Add(keys.Everywhere).UTC()})
+	return api.Answer(w, r, http.StatusOK, client.DeletedKey{ID: id, Waiting: n, AtLeast: atLeast, EffectiveBy: h.now().Add(keys.Everywhere).UTC()})
 }
 
 // Bounds of the search for what needs a key.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 // retryAfter is the Retry-After of a 503.
@@ -23,11 +23,11 @@ const retryAfter = 5 * time.Second
 // unreachable returns err if err is a problem already, else a 503: the table or a
 // queue has failed.
 func unreachable(err error) error {
-	var p *contract.Problem
+	var p *problem.Problem
 	if errors.As(err, &p) {
 		return err
 	}
-	return contract.NewProblem(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
+	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
 }
 
 func route(pattern string, f func(http.ResponseWriter, *http.Request) error) api.Route {

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger/stats"
@@ -41,6 +41,8 @@ type Reporter struct {
 	Circuits circuit.Store
 	// Webhooks lists the webhooks.
 	Webhooks webhook.Store
+	// Outbox is what applications have inserted; nil: there is no such table.
+	Outbox Outbox
 	// Tally of this process, which is written before the counts are read.
 	Tally *stats.Tally
 	Now   func() time.Time
@@ -60,11 +62,11 @@ var always = []string{stats.Accepted, stats.Attempts, string(activity.Delivered)
 
 // Report returns the state of things, with the counts of a number of days, of
 // which today is the last.
-func (s *Reporter) Report(ctx context.Context, days int) (contract.Stats, error) {
+func (s *Reporter) Report(ctx context.Context, days int) (client.Stats, error) {
 	now := s.Now()
-	r := contract.Stats{At: now.UTC(), Counts: map[string]int{}, Servers: map[string]int{}, Webhooks: map[string]int{}, Unhealthy: []contract.Trouble{}}
+	r := client.Stats{At: now.UTC(), Counts: map[string]int{}, Servers: map[string]int{}, Webhooks: map[string]int{}, Unhealthy: []client.Trouble{}}
 	if err := s.Tally.Settle(ctx); err != nil {
-		return contract.Stats{}, err
+		return client.Stats{}, err
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
@@ -76,6 +78,7 @@ func (s *Reporter) Report(ctx context.Context, days int) (contract.Stats, error)
 		return err
 	})
 	g.Go(func() error { return s.trouble(gctx, &r) })
+	g.Go(func() error { return s.outbox(gctx, &r) })
 	g.Go(func() error {
 		all, err := s.Webhooks.Webhooks(gctx)
 		for _, w := range all {
@@ -84,7 +87,7 @@ func (s *Reporter) Report(ctx context.Context, days int) (contract.Stats, error)
 		return err
 	})
 	if err := g.Wait(); err != nil {
-		return contract.Stats{}, err
+		return client.Stats{}, err
 	}
 	for _, name := range always {
 		r.Counts[name] = 0
@@ -95,8 +98,20 @@ func (s *Reporter) Report(ctx context.Context, days int) (contract.Stats, error)
 	return r, nil
 }
 
-func (s *Reporter) depths(ctx context.Context, now time.Time) (map[queue.Name]contract.QueueDepth, error) {
-	all := make([]contract.QueueDepth, len(queue.Names))
+func (s *Reporter) outbox(ctx context.Context, r *client.Stats) error {
+	if s.Outbox == nil {
+		return nil
+	}
+	d, err := s.Outbox.Depth(ctx)
+	r.Outbox = &client.OutboxDepth{Waiting: d.Waiting, Refused: d.Refused}
+	if !d.Oldest.IsZero() {
+		r.Outbox.Oldest = max(0, int(r.At.Sub(d.Oldest).Seconds()))
+	}
+	return err
+}
+
+func (s *Reporter) depths(ctx context.Context, now time.Time) (map[string]client.QueueDepth, error) {
+	all := make([]client.QueueDepth, len(queue.Names))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, name := range queue.Names {
 		g.Go(func() error {
@@ -105,7 +120,7 @@ func (s *Reporter) depths(ctx context.Context, now time.Time) (map[queue.Name]co
 			if err != nil {
 				return fmt.Errorf("depth of queue %s: %w", name, err)
 			}
-			all[i] = contract.QueueDepth{Visible: d.Visible, InFlight: d.InFlight, Delayed: d.Delayed}
+			all[i] = client.QueueDepth{Visible: d.Visible, InFlight: d.InFlight, Delayed: d.Delayed}
 			a, ok := q.(aged)
 			if !ok {
 				return nil
@@ -125,21 +140,21 @@ func (s *Reporter) depths(ctx context.Context, now time.Time) (map[queue.Name]co
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	byName := make(map[queue.Name]contract.QueueDepth, len(all))
+	byName := make(map[string]client.QueueDepth, len(all))
 	for i, name := range queue.Names {
-		byName[name] = all[i]
+		byName[string(name)] = all[i]
 	}
 	return byName, nil
 }
 
-func (s *Reporter) days(ctx context.Context, now time.Time, n int) ([]contract.Day, error) {
-	days := make([]contract.Day, n)
+func (s *Reporter) days(ctx context.Context, now time.Time, n int) ([]client.Day, error) {
+	days := make([]client.Day, n)
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range days {
 		g.Go(func() error {
 			day := stats.Day(now.AddDate(0, 0, i+1-n))
 			counts, err := s.Store.CountsOf(ctx, day)
-			days[i] = contract.Day{Day: day, Counts: counts}
+			days[i] = client.Day{Day: day, Counts: counts}
 			return err
 		})
 	}
@@ -150,15 +165,17 @@ func (s *Reporter) days(ctx context.Context, now time.Time, n int) ([]contract.D
 }
 
 // trouble counts the servers that are not healthy and lists the worst.
-func (s *Reporter) trouble(ctx context.Context, r *contract.Stats) error {
-	seen, cursor := 0, ""
-	for {
+func (s *Reporter) trouble(ctx context.Context, r *client.Stats) error {
+	var ill []client.Server
+	for seen, cursor := 0, ""; ; {
 		page, next, err := s.Servers.List(ctx, registry.Filter{}, cursor, serverPage)
 		if err != nil {
 			return err
 		}
 		for _, v := range page {
-			note(r, v)
+			if v.Phase != client.PhaseHealthy {
+				ill = append(ill, v)
+			}
 		}
 		if cursor = next; next == "" {
 			break
@@ -168,38 +185,59 @@ func (s *Reporter) trouble(ctx context.Context, r *contract.Stats) error {
 			break
 		}
 	}
-	slices.SortFunc(r.Unhealthy, func(a, b contract.Trouble) int {
-		return cmp.Or(a.DownSince.Compare(b.DownSince), strings.Compare(a.Server, b.Server))
+	slices.SortFunc(ill, func(a, b client.Server) int {
+		return cmp.Or(downSince(a).Compare(downSince(b)), strings.Compare(a.Name, b.Name))
 	})
+	for _, h := range client.ByHost(ill) {
+		note(r, h)
+	}
+	slices.SortStableFunc(r.Unhealthy, func(a, b client.Trouble) int { return a.DownSince.Compare(b.DownSince) })
 	r.Unhealthy = r.Unhealthy[:min(len(r.Unhealthy), mostListed)]
 	return nil
 }
 
-func note(r *contract.Stats, v contract.Server) {
-	if v.Phase == circuit.Healthy {
+// isDown reports whether deliveries to v do not get through by its fault.
+func isDown(v client.Server) bool {
+	return v.Phase == client.PhaseUnhealthy || v.Phase == client.PhaseHalfOpen || v.Phase == client.PhaseExhausted
+}
+
+func downSince(v client.Server) time.Time {
+	if v.DownSince.IsZero() {
+		return v.Since
+	}
+	return v.DownSince
+}
+
+// note counts a host once, by its own phase or, if nothing is wrong with the host itself, as
+// one with inboxes that are down.
+func note(r *client.Stats, h client.Hosted) {
+	inboxes := slices.DeleteFunc(slices.Clone(h.Inboxes), func(v client.Server) bool { return !isDown(v) })
+	var v client.Server
+	switch {
+	case h.Own != nil:
+		v = *h.Own
+		r.Servers[string(v.Phase)]++
+	case len(inboxes) > 0:
+		v = inboxes[0]
+		r.Servers["inbox"]++
+	default:
+		r.Servers[string(h.Inboxes[0].Phase)]++
 		return
 	}
-	kind := string(v.Phase)
-	if registry.IsInbox(v) {
-		kind = "inbox"
+	if !isDown(v) && len(inboxes) > 0 {
+		v = inboxes[0]
 	}
-	r.Servers[kind]++
-	switch v.Phase {
-	case circuit.Unhealthy, circuit.HalfOpen, circuit.Exhausted:
-		since := v.DownSince
-		if since.IsZero() {
-			since = v.Since
-		}
-		r.Unhealthy = append(r.Unhealthy, contract.Trouble{
-			Server: v.Name, Protocol: v.Protocol, Phase: v.Phase, DownSince: since, Reason: v.Reason, Why: v.Why,
+	if isDown(v) {
+		r.Unhealthy = append(r.Unhealthy, client.Trouble{
+			Server: v.Name, Host: v.Host, KeyID: v.KeyID, Inboxes: len(inboxes), Protocol: v.Protocol, Phase: v.Phase, DownSince: downSince(v), Reason: v.Reason, Why: v.Why,
 		})
 	}
 }
 
 // waiting counts the deliveries that wait for any host or inbox, up to mostCounted. Only
 // those whose state says so are looked at.
-func (s *Reporter) waiting(ctx context.Context) (*contract.WaitingInAll, error) {
-	w := &contract.WaitingInAll{}
+func (s *Reporter) waiting(ctx context.Context) (*client.WaitingInAll, error) {
+	w := &client.WaitingInAll{}
 	for cursor, seen := "", 0; ; {
 		page, next, err := s.Circuits.ListServers(ctx, cursor, serverPage)
 		if err != nil {
@@ -214,7 +252,7 @@ func (s *Reporter) waiting(ctx context.Context) (*contract.WaitingInAll, error) 
 				return nil, err
 			}
 			if w.Count += n; w.Count > mostCounted {
-				return &contract.WaitingInAll{Count: mostCounted, AtLeast: true}, nil
+				return &client.WaitingInAll{Count: mostCounted, AtLeast: true}, nil
 			}
 		}
 		cursor, seen = next, seen+len(page)

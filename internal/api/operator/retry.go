@@ -6,9 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/ledger"
 )
@@ -88,16 +89,16 @@ func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, deadletter.ErrExpired):
 		return over("The activity has expired (expiresIn), so none of its recipients is tried again. Send it anew.", err)
 	case err != nil:
-		return contract.NewProblem(http.StatusServiceUnavailable,
+		return problem.New(http.StatusServiceUnavailable,
 			"Not all could be sent. Try again: a recipient that is on its way gets no second round.").Because(err).After(retryAfter)
 	}
-	return api.Answer(w, r, http.StatusAccepted, contract.RetriedActivity{
+	return api.Answer(w, r, http.StatusAccepted, client.RetriedActivity{
 		ID: string(id), Retried: done.Sent, Unavailable: done.Unavailable, NextCursor: done.Next,
 	})
 }
 
 func over(detail string, err error) error {
-	return contract.TypedProblem(http.StatusConflict, "activity-over", "Activity over", detail).Because(err)
+	return problem.Typed(http.StatusConflict, "activity-over", "Activity over", detail).Because(err)
 }
 
 // chosen reads which recipients to retry, and notes its faults.

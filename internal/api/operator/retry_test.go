@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
@@ -56,7 +56,7 @@ func TestRecipientsThatRefusedAreRetriedOnRequest(t *testing.T) {
 		{"", "a.example"}, // the others are being retried
 		{"", ""},
 	} {
-		var done contract.RetriedActivity
+		var done client.RetriedActivity
 		w.must("POST", path, c.body, &done)
 		asked := w.clock
 		w.clock = w.clock.Add(3 * time.Second)

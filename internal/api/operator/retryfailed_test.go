@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/ledger/events"
@@ -20,7 +20,7 @@ func TestWhatHasFailedIsRetriedWithDeadLetters(t *testing.T) {
 	id := w.refusedBy("https://a.example/inbox", "https://b.example/inbox")
 	var ends []events.End
 	for p, inbox := range []string{"https://a.example/inbox", "https://b.example/inbox"} {
-		e, _ := events.EndOf(id, events.About{Type: "Create"}, inbox, ledger.Recipient{Position: p, State: activity.Failed, LastStatus: 404, UpdatedAt: w.clock})
+		e, _ := events.EndOf(id, events.About{Type: "Create"}, ledger.Recipient{Target: activity.Target{Inbox: inbox}, Position: p, State: activity.Failed, LastStatus: 404, UpdatedAt: w.clock})
 		ends = append(ends, e)
 	}
 	if err := w.store.TellEnds(t.Context(), ends); err != nil {
@@ -38,11 +38,11 @@ func TestWhatHasFailedIsRetriedWithDeadLetters(t *testing.T) {
 		{`{"host":"a.example","failed":true}`, nil},
 		{`{"activity":"` + string(id) + `","failed":true}`, map[activity.ID]string{id: "b.example"}},
 	} {
-		var done contract.Retried
+		var done client.Retried
 		w.must("POST", path, c.body, &done)
 		w.clock = w.clock.Add(3 * time.Second)
 		got := w.receive(queue.Normal)
-		if done != (contract.Retried{Retried: len(c.want)}) || len(got) != len(c.want) {
+		if done != (client.Retried{Retried: len(c.want)}) || len(got) != len(c.want) {
 			t.Errorf("%s: %+v, %d messages", c.body, done, len(got))
 		}
 		for _, m := range got {

@@ -4,21 +4,25 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"fedpost/client"
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/servers/circuit"
 )
 
 // ServerRoutes are the routes of servers. now is the clock from which the length of a
 // pause is counted.
-func ServerRoutes(s *registry.Service, now func() time.Time) []api.Route {
-	h := serverHandlers{s, now}
+func ServerRoutes(s *registry.Service, spots Spots, now func() time.Time) []api.Route {
+	h := serverHandlers{s, spots, now}
 	return []api.Route{
 		route("GET /v1/servers", h.list),
-		route("GET /v1/servers/{host}", h.about(plain(s.Get))),
+		route("GET /v1/servers/{host}", h.get),
 		route("PUT /v1/servers/{host}", h.about(h.put)),
 		route("DELETE /v1/servers/{host}", h.forget),
 		route("POST /v1/servers/{host}/block", h.about(h.block)),
@@ -31,11 +35,12 @@ func ServerRoutes(s *registry.Service, now func() time.Time) []api.Route {
 
 type serverHandlers struct {
 	*registry.Service
-	now func() time.Time
+	spots Spots
+	now   func() time.Time
 }
 
 func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "phase", "protocol", "cursor", "limit")
+	q, err := api.ReadQuery(r, "phase", "protocol", "waiting", "cursor", "limit")
 	if err != nil {
 		return err
 	}
@@ -54,7 +59,72 @@ func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return serverProblem(err)
 	}
-	return api.Answer(w, r, http.StatusOK, contract.Servers{Servers: vs, NextCursor: next})
+	if err := h.countWaiting(r.Context(), q, vs); err != nil {
+		return err
+	}
+	return api.Answer(w, r, http.StatusOK, client.Servers{Servers: vs, NextCursor: next})
+}
+
+func (h serverHandlers) get(w http.ResponseWriter, r *http.Request) error {
+	n, err := registry.ParseName(r.PathValue("host"))
+	if err != nil {
+		return serverProblem(err)
+	}
+	q, err := api.ReadQuery(r, "waiting")
+	if err != nil {
+		return err
+	}
+	v, err := h.Get(r.Context(), n)
+	if err != nil {
+		return serverProblem(err)
+	}
+	vs := []client.Server{v}
+	if err := h.countWaiting(r.Context(), q, vs); err != nil {
+		return err
+	}
+	return api.Answer(w, r, http.StatusOK, vs[0])
+}
+
+// Bounds of the numbers in a list of servers: each delivery that is counted is read. The
+// servers of a page share mostCounted.
+const (
+	mostOfServer  = 1000
+	leastOfServer = 10
+)
+
+// countWaiting counts the deliveries that wait for each server, if the request asks for it.
+func (h serverHandlers) countWaiting(ctx context.Context, q url.Values, vs []client.Server) error {
+	count, err := api.Choice(q, "waiting", "true", "false")
+	if err != nil || count != "true" {
+		return err
+	}
+	waited := 0
+	for _, v := range vs {
+		if v.Parked {
+			waited++
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(viewsAtOnce)
+	for i := range vs {
+		if !vs[i].Parked {
+			continue
+		}
+		g.Go(func() error {
+			n, err := registry.ParseName(vs[i].Name)
+			if err != nil {
+				return err
+			}
+			most := max(leastOfServer, min(mostOfServer, mostCounted/waited))
+			count, err := h.spots.CountParked(ctx, n.Key, most+1)
+			vs[i].Waiting = &client.WaitingInAll{Count: min(count, most), AtLeast: count > most}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return unreachable(err)
+	}
+	return nil
 }
 
 // forget drops what is recorded of a server.
@@ -74,7 +144,7 @@ func (h serverHandlers) forget(w http.ResponseWriter, r *http.Request) error {
 }
 
 // act is an action on a server.
-type act func(ctx context.Context, n registry.Name) (contract.Server, error)
+type act func(ctx context.Context, n registry.Name) (client.Server, error)
 
 // about handles a request about one server. read takes the fields of the act from the
 // body; any other field is a fault.
@@ -121,7 +191,7 @@ func why(in api.Input) string {
 
 func (h serverHandlers) block(_ registry.Name, in api.Input) act {
 	why := why(in)
-	return func(ctx context.Context, n registry.Name) (contract.Server, error) { return h.Block(ctx, n, why) }
+	return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Block(ctx, n, why) }
 }
 
 func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
@@ -135,7 +205,7 @@ func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
 	case wait > 0:
 		until = now.Add(wait)
 	}
-	return func(ctx context.Context, n registry.Name) (contract.Server, error) {
+	return func(ctx context.Context, n registry.Name) (client.Server, error) {
 		return h.Pause(ctx, n, until, why)
 	}
 }
@@ -143,8 +213,8 @@ func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
 // put replaces all settings of a server. A setting that the body leaves out ends.
 func (h serverHandlers) put(n registry.Name, in api.Input) act {
 	if n.ByURL() {
-		k := contract.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
-		return func(ctx context.Context, n registry.Name) (contract.Server, error) { return h.Pin(ctx, n, k) }
+		k := client.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
+		return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Pin(ctx, n, k) }
 	}
 	perMinute, burst := 0, 0
 	if limit := in.Object("rateLimit"); limit != nil {
@@ -154,7 +224,7 @@ func (h serverHandlers) put(n registry.Name, in api.Input) act {
 		}
 		limit.Done()
 	}
-	return func(ctx context.Context, n registry.Name) (contract.Server, error) {
+	return func(ctx context.Context, n registry.Name) (client.Server, error) {
 		return h.Limit(ctx, n, perMinute, burst)
 	}
 }
@@ -178,23 +248,21 @@ func publicKey(in api.Input, name string) string {
 func serverProblem(err error) error {
 	switch {
 	case errors.Is(err, registry.ErrName):
-		return contract.NewProblem(http.StatusBadRequest, "The server in the path is not usable: "+err.Error()+
+		return problem.New(http.StatusBadRequest, "The server in the path is not usable: "+err.Error()+
 			`. Give a host such as social.example, "*.social.example" to block its subdomains too, "inbox:" and the URL of an inbox, or a Sipher server's URL, percent-encoded whole.`).Because(err)
 	case errors.Is(err, registry.ErrBadCursor):
 		return api.BadCursor()
 	case errors.Is(err, registry.ErrNoRecord):
-		return contract.NewProblem(http.StatusNotFound, "Nothing is recorded of this server or inbox: it is healthy.").Because(err)
+		return problem.New(http.StatusNotFound, "Nothing is recorded of this server or inbox: it is healthy.").Because(err)
 	case errors.Is(err, registry.ErrParked):
-		return contract.TypedProblem(http.StatusConflict, "deliveries-wait", "Deliveries wait",
+		return problem.Typed(http.StatusConflict, "deliveries-wait", "Deliveries wait",
 			"Deliveries wait for the server, and are found by its record: GET /v1/servers/{host}/waiting lists them. Block the server to end them first.").Because(err)
 	case errors.Is(err, circuit.ErrChanged):
-		return contract.NewProblem(http.StatusConflict, "The record has just changed. Try again.").Because(err)
-	case errors.Is(err, registry.ErrUnknown):
-		return contract.NewProblem(http.StatusNotFound, "There is no such Sipher server. Its URL is compared as text, so spelling, port and slashes matter.").Because(err)
+		return problem.New(http.StatusConflict, "The record has just changed. Try again.").Because(err)
 	case errors.Is(err, registry.ErrBlocked):
-		return contract.NewProblem(http.StatusConflict, "The server is blocked: unblock it first.").Because(err)
+		return problem.New(http.StatusConflict, "The server is blocked: unblock it first.").Because(err)
 	case errors.Is(err, registry.ErrNotApplicable):
-		return contract.NewProblem(http.StatusConflict, "That is not for this kind of server: "+err.Error()+".").Because(err)
+		return problem.New(http.StatusConflict, "That is not for this kind of server: "+err.Error()+".").Because(err)
 	}
 	return unreachable(err)
 }

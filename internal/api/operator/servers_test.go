@@ -3,6 +3,7 @@ package operator_test
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/servers/circuit"
@@ -23,7 +24,7 @@ func down(s circuit.State) circuit.State {
 	return s.Fault(rules, outcome.ConnRefused, "connection refused", start)
 }
 
-func (w *world) server(name string) (v contract.Server) {
+func (w *world) server(name string) (v client.Server) {
 	w.Helper()
 	w.must("GET", server(name), "", &v)
 	return v
@@ -31,33 +32,33 @@ func (w *world) server(name string) (v contract.Server) {
 
 func TestAHostIsShownAsTheWorkersSeeIt(t *testing.T) {
 	w := newWorld(t)
-	if v := w.server("Nobody.Example:443"); v.Name != "nobody.example" || v.Phase != circuit.Healthy || v.Protocol != "activitypub" {
+	if v := w.server("Nobody.Example:443"); v.Name != "nobody.example" || v.Phase != client.PhaseHealthy || v.Protocol != "activitypub" {
 		t.Errorf("a host without a record is %+v", v)
 	}
 	w.change(circuit.HostKey("down.example:8443"), func(s circuit.State) circuit.State { return down(s).Park(rules, start) })
 	v := w.server("down.example:8443")
-	if v.Phase != circuit.Unhealthy || v.Reason != "refused" || v.Why != "connection refused" || !v.DownSince.Equal(start) || !v.Parked ||
+	if v.Phase != client.PhaseUnhealthy || v.Reason != "refused" || v.Why != "connection refused" || !v.DownSince.Equal(start) || !v.Parked ||
 		!v.NextCheckAt.Equal(start.Add(time.Minute)) {
 		t.Errorf("a host that is down is %+v", v)
 	}
 	w.change(circuit.HostKey("asks.example"), func(s circuit.State) circuit.State {
 		return s.Throttle(rules, start.Add(time.Minute), "429", start)
 	})
-	if v := w.server("asks.example"); v.Phase != circuit.Paused || !v.Until.Equal(start.Add(time.Minute)) {
+	if v := w.server("asks.example"); v.Phase != client.PhasePaused || !v.Until.Equal(start.Add(time.Minute)) {
 		t.Errorf("a host that asked for a pause is %+v", v)
 	}
 	w.clock = start.Add(time.Minute)
-	if v := w.server("asks.example"); v.Phase != circuit.Healthy {
+	if v := w.server("asks.example"); v.Phase != client.PhaseHealthy {
 		t.Errorf("when its pause is over, it is %+v", v)
 	}
 }
 
 func TestAHostIsBlockedAndUnblocked(t *testing.T) {
 	w := newWorld(t)
-	var v contract.Server
+	var v client.Server
 	for range 2 {
 		w.must("POST", server("bad.example")+"/block", `{"reason":"spam"}`, &v)
-		if v.Phase != circuit.Blocked || v.Why != "spam" {
+		if v.Phase != client.PhaseBlocked || v.Why != "spam" {
 			t.Errorf("blocked: %+v", v)
 		}
 	}
@@ -69,27 +70,27 @@ func TestAHostIsBlockedAndUnblocked(t *testing.T) {
 	}
 	for range 2 {
 		w.must("POST", server("bad.example")+"/unblock", "", &v)
-		if v.Phase != circuit.Healthy {
+		if v.Phase != client.PhaseHealthy {
 			t.Errorf("unblocked: %+v", v)
 		}
 	}
 	// Without a reason, and with what waits for it.
 	w.change(circuit.HostKey("down.example"), func(s circuit.State) circuit.State { return down(s).Park(rules, start) })
 	w.must("POST", server("down.example")+"/block", "", &v)
-	if v.Phase != circuit.Blocked || !v.NextCheckAt.Equal(w.clock) {
+	if v.Phase != client.PhaseBlocked || !v.NextCheckAt.Equal(w.clock) {
 		t.Errorf("what is parked does not fail: %+v", v)
 	}
 }
 
 func TestAHostIsPausedAndResumed(t *testing.T) {
 	w := newWorld(t)
-	var v contract.Server
+	var v client.Server
 	for body, until := range map[string]time.Time{
 		"": {}, "{}": {}, `{"for":"PT2H","reason":"asked by mail"}`: start.Add(2 * time.Hour), `{"for":90}`: start.Add(90 * time.Second),
 		`{"until":"2026-12-24T18:00:00+01:00"}`: time.Date(2026, 12, 24, 17, 0, 0, 0, time.UTC),
 	} {
 		w.must("POST", server("busy.example")+"/pause", body, &v)
-		if v.Phase != circuit.Paused || !v.Until.Equal(until) {
+		if v.Phase != client.PhasePaused || !v.Until.Equal(until) {
 			t.Errorf("%s: %+v", body, v)
 		}
 		if s := w.state(circuit.HostKey("busy.example")); s.Accepts(w.clock.Add(time.Minute)) {
@@ -97,28 +98,28 @@ func TestAHostIsPausedAndResumed(t *testing.T) {
 		}
 	}
 	w.must("POST", server("busy.example")+"/resume", "", &v)
-	if v.Phase != circuit.Healthy {
+	if v.Phase != client.PhaseHealthy {
 		t.Errorf("resumed: %+v", v)
 	}
 	for _, key := range []string{circuit.HostKey("down.example"), circuit.InboxKey("https://down.example/inbox")} {
 		w.change(key, func(s circuit.State) circuit.State { return down(s).Park(rules, start) })
 		name := strings.TrimPrefix(key, "host:")
 		w.must("POST", server(name)+"/resume", "", &v)
-		if v.Phase != circuit.Recovering || v.Name != name {
+		if v.Phase != client.PhaseRecovering || v.Name != name {
 			t.Errorf("%s resumed: %+v", name, v)
 		}
 	}
 }
 
-// TestC6AServerIsProbedWhenAskedFor: being asked for is no proof of life.
-func TestC6AServerIsProbedWhenAskedFor(t *testing.T) {
+// TestAServerIsProbedWhenAskedFor: being asked for is no proof of life.
+func TestAServerIsProbedWhenAskedFor(t *testing.T) {
 	w := newWorld(t)
 	key := circuit.HostKey("down.example")
 	w.change(key, down)
-	var v contract.Server
+	var v client.Server
 	for range 2 {
 		w.must("POST", server("down.example")+"/check", "", &v)
-		if v.Phase != circuit.Unhealthy || !v.NextCheckAt.Equal(start) {
+		if v.Phase != client.PhaseUnhealthy || !v.NextCheckAt.Equal(start) {
 			t.Errorf("asked for: %+v", v)
 		}
 	}
@@ -138,9 +139,9 @@ func TestC6AServerIsProbedWhenAskedFor(t *testing.T) {
 
 func TestAHostsRateLimitIsSetAndLifted(t *testing.T) {
 	w := newWorld(t)
-	var v contract.Server
+	var v client.Server
 	w.must("PUT", server("slow.example"), `{"rateLimit":{"perMinute":60,"burst":3}}`, &v)
-	if v.RateLimit == nil || *v.RateLimit != (contract.RateLimit{PerMinute: 60, Burst: 3}) {
+	if v.RateLimit == nil || *v.RateLimit != (client.RateLimit{PerMinute: 60, Burst: 3}) {
 		t.Errorf("set: %+v", v.RateLimit)
 	}
 	if s := w.state(circuit.HostKey("slow.example")); s.Limited(w.clock.AddDate(1, 0, 0)) != 60 || !s.Forget.IsZero() {
@@ -167,45 +168,45 @@ func TestAHostsRateLimitIsSetAndLifted(t *testing.T) {
 
 func TestServersAreListedByPhaseAndProtocolAndPage(t *testing.T) {
 	w := newWorld(t)
-	want := map[string]circuit.Phase{}
+	want := map[string]client.Phase{}
 	for i := range 25 {
 		name := fmt.Sprintf("h%d.example", i)
 		key := circuit.HostKey(name)
 		switch i % 5 {
 		case 0:
 			w.change(key, down)
-			want[name] = circuit.Unhealthy
+			want[name] = client.PhaseUnhealthy
 		case 1:
 			w.change(key, func(s circuit.State) circuit.State { return s.Block(rules, "spam", start) })
-			want[name] = circuit.Blocked
+			want[name] = client.PhaseBlocked
 		case 2:
 			w.change(key, func(s circuit.State) circuit.State { return s.ConfirmedGone(rules, "410", start) })
-			want[name] = circuit.Gone
+			want[name] = client.PhaseGone
 		case 3:
-			w.must("PUT", server(name), `{"rateLimit":{"perMinute":6}}`, new(contract.Server))
-			want[name] = circuit.Healthy
+			w.must("PUT", server(name), `{"rateLimit":{"perMinute":6}}`, new(client.Server))
+			want[name] = client.PhaseHealthy
 		case 4:
 			name = "inbox:https://" + name + "/inbox"
 			w.change(name, down)
-			want[name] = circuit.Unhealthy
+			want[name] = client.PhaseUnhealthy
 		}
 	}
 	for i := range 7 {
 		url := fmt.Sprintf("https://s%d.example", i)
 		w.register(url)
-		want[url] = circuit.Healthy
+		want[url] = client.PhaseHealthy
 	}
 	if err := w.store.Sipher().MarkUnhealthy(t.Context(), "https://s3.example", peers.TimedOut, start); err != nil {
 		t.Fatal(err)
 	}
-	want["https://s3.example"] = circuit.Unhealthy
-	w.must("POST", server("https://blocked.example/only")+"/block", `{"reason":"abuse"}`, new(contract.Server))
-	want["https://blocked.example/only"] = circuit.Blocked
+	want["https://s3.example"] = client.PhaseUnhealthy
+	w.must("POST", server("https://blocked.example/only")+"/block", `{"reason":"abuse"}`, new(client.Server))
+	want["https://blocked.example/only"] = client.PhaseBlocked
 
 	for _, limit := range []int{1, 6, 1000} {
 		for _, phase := range append(slices.Clone(registry.Phases), "") {
 			for _, protocol := range []string{"", "activitypub", "sipher"} {
-				got := map[string]circuit.Phase{}
+				got := map[string]client.Phase{}
 				for _, v := range w.listed(phase, protocol, limit) {
 					if _, twice := got[v.Name]; twice {
 						t.Errorf("%s is listed twice", v.Name)
@@ -214,7 +215,7 @@ func TestServersAreListedByPhaseAndProtocolAndPage(t *testing.T) {
 				}
 				for name, p := range want {
 					sipher := strings.HasPrefix(name, "https:")
-					expected := (phase == "" || phase == p) && (protocol == "" || (protocol == "sipher") == sipher)
+					expected := (phase == "" || client.Phase(phase) == p) && (protocol == "" || (protocol == "sipher") == sipher)
 					if g, ok := got[name]; ok != expected || ok && g != p {
 						t.Errorf("phase %q, protocol %q, limit %d: %s is %q, listed %t", phase, protocol, limit, name, g, ok)
 					}
@@ -229,7 +230,7 @@ func TestServersAreListedByPhaseAndProtocolAndPage(t *testing.T) {
 	}
 }
 
-func (w *world) listed(phase circuit.Phase, protocol string, limit int) (all []contract.Server) {
+func (w *world) listed(phase circuit.Phase, protocol string, limit int) (all []client.Server) {
 	w.Helper()
 	q := url.Values{"limit": {fmt.Sprint(limit)}}
 	if phase != "" {
@@ -240,8 +241,8 @@ func (w *world) listed(phase circuit.Phase, protocol string, limit int) (all []c
 	}
 	for {
 		var page struct {
-			Servers    []contract.Server `json:"servers"`
-			NextCursor string            `json:"nextCursor"`
+			Servers    []client.Server `json:"servers"`
+			NextCursor string          `json:"nextCursor"`
 		}
 		w.must("GET", "/v1/servers?"+q.Encode(), "", &page)
 		if len(page.Servers) > limit {
@@ -271,30 +272,41 @@ func TestASipherServerIsShownBlockedResumedAndChecked(t *testing.T) {
 	w := newWorld(t)
 	const peer = "https://peer.example"
 	sipher := w.store.Sipher()
-	w.refused(http.StatusNotFound, "no such Sipher server", "GET", server(peer), "")
-	for _, act := range []string{"resume", "check"} {
-		w.refused(http.StatusNotFound, "no such Sipher server", "POST", server(peer)+"/"+act, "")
+	// A URL that is no Sipher server's, such as one of a user, stands for its host.
+	w.change(circuit.HostKey("peer.example"), down)
+	for _, url := range []string{peer, peer + "/@frida"} {
+		if v := w.server(url); v.Name != "peer.example" || v.Phase != client.PhaseUnhealthy {
+			t.Errorf("%s is shown as %+v", url, v)
+		}
+	}
+	for _, act := range []string{"check", "resume"} {
+		var v client.Server
+		if w.must("POST", server(peer)+"/"+act, "", &v); v.Name != "peer.example" {
+			t.Errorf("%s of %s changes %s", act, peer, v.Name)
+		}
 	}
 	w.register(peer)
-	if v := w.server(peer); v.Phase != circuit.Healthy || v.Protocol != "sipher" || v.Keys == nil || v.Keys.Signing != key1 || v.Keys.Encryption != key2 {
+	if v := w.server(peer); v.Phase != client.PhaseHealthy || v.Protocol != "sipher" || v.Keys == nil || v.Keys.Signing != key1 || v.Keys.Encryption != key2 {
 		t.Errorf("registered: %+v", v)
 	}
-	var v contract.Server
+	var v client.Server
 	w.must("POST", server(peer)+"/block", `{"reason":"spam"}`, &v)
-	if b, err := sipher.Blocked(t.Context(), peer); v.Phase != circuit.Blocked || v.Why != "spam" || v.Keys == nil || err != nil || b == nil || b.Reason != "spam" {
+	if b, err := sipher.Blocked(t.Context(), peer); v.Phase != client.PhaseBlocked || v.Why != "spam" || v.Keys == nil || err != nil || b == nil || b.Reason != "spam" {
 		t.Errorf("blocked: %+v, %+v, %v", v, b, err)
 	}
 	for _, act := range []string{"resume", "check"} {
 		w.refused(http.StatusConflict, "unblock it first", "POST", server(peer)+"/"+act, "")
 	}
 	w.must("POST", server(peer)+"/unblock", "", &v)
-	if v.Phase != circuit.Healthy {
+	if v.Phase != client.PhaseHealthy {
 		t.Errorf("unblocked: %+v", v)
 	}
 	// What is known of nobody can be blocked in advance.
 	w.must("POST", server("https://stranger.example")+"/block", "", &v)
 	w.must("POST", server("https://stranger.example")+"/unblock", "", &v)
-	w.refused(http.StatusNotFound, "", "GET", server("https://stranger.example"), "")
+	if v := w.server("https://stranger.example"); v.Name != "stranger.example" {
+		t.Errorf("a Sipher server is left: %+v", v)
+	}
 	// Another spelling is the same server.
 	w.must("GET", server("https://Peer.example:0443/"), "", &v)
 	if v.Name != peer {
@@ -311,7 +323,7 @@ func TestASipherServerIsShownBlockedResumedAndChecked(t *testing.T) {
 	// The scheduled check comes forward; then one is made where there is none.
 	for range 2 {
 		w.must("POST", server(peer)+"/check", "", &v)
-		if v.Phase != circuit.Unhealthy || v.Reason != "DNS_BLOCKED" {
+		if v.Phase != client.PhaseUnhealthy || v.Reason != "DNS_BLOCKED" {
 			t.Errorf("asked for: %+v", v)
 		}
 		due, err := sipher.DueChecks(t.Context(), start, 10)
@@ -323,11 +335,11 @@ func TestASipherServerIsShownBlockedResumedAndChecked(t *testing.T) {
 		}
 	}
 	w.must("POST", server(peer)+"/resume", "", &v)
-	if v.Phase != circuit.Healthy {
+	if v.Phase != client.PhaseHealthy {
 		t.Errorf("resumed: %+v", v)
 	}
 	for range peers.MaxChecks {
-		if v.Phase == circuit.Healthy {
+		if v.Phase == client.PhaseHealthy {
 			if err := sipher.MarkUnhealthy(t.Context(), peer, peers.TimedOut, start); err != nil {
 				t.Fatal(err)
 			}
@@ -337,7 +349,7 @@ func TestASipherServerIsShownBlockedResumedAndChecked(t *testing.T) {
 		}
 		v = w.server(peer)
 	}
-	if v.Phase != circuit.Exhausted || v.Checks != peers.MaxChecks {
+	if v.Phase != client.PhaseExhausted || v.Checks != peers.MaxChecks {
 		t.Errorf("given up: %+v", v)
 	}
 }
@@ -379,7 +391,7 @@ func TestWhatIsWrongWithARequestAboutServersIsSaid(t *testing.T) {
 		{400, "is given 2 times", "GET", "/v1/servers?phase=gone&phase=gone", ""},
 		{400, "nextCursor", "GET", "/v1/servers?cursor=x", ""},
 		{400, "nextCursor", "GET", "/v1/servers?cursor=YyA3NyB4", ""},
-		{400, "there are: .", "GET", server("a.example") + "?x=1", ""},
+		{400, "there are: waiting.", "GET", server("a.example") + "?x=1", ""},
 		{400, "no host name", "GET", server("not a host"), ""},
 		{400, "no host name", "GET", server("a.example/inbox"), ""},
 		{400, "no host name", "GET", server("a.example:99999"), ""},
@@ -393,7 +405,7 @@ func TestWhatIsWrongWithARequestAboutServersIsSaid(t *testing.T) {
 		{400, "is over", "POST", server("a.example") + "/pause", `{"until":"2026-11-21T12:00:00Z"}`},
 		{400, "which is not a time", "POST", server("a.example") + "/pause", `{"until":"tomorrow"}`},
 		{400, "beside until", "POST", server("a.example") + "/pause", `{"until":"2026-11-22T12:00:00Z","for":"PT1H"}`},
-		{400, "is not a duration", "POST", server("a.example") + "/pause", `{"for":"1h"}`},
+		{400, "is not a duration", "POST", server("a.example") + "/pause", `{"for":"1 hour"}`},
 		{400, "#/rateLimit/perMinute", "PUT", server("a.example"), `{"rateLimit":{}}`},
 		{400, "between 1 and 100000", "PUT", server("a.example"), `{"rateLimit":{"perMinute":0}}`},
 		{400, "#/rateLimit/rate", "PUT", server("a.example"), `{"rateLimit":{"perMinute":1,"rate":7}}`},
@@ -435,4 +447,31 @@ func TestServersOutOfReachAreAFaultOfOurs(t *testing.T) {
 		w.refused(503, says, "GET", "/v1/servers", "")
 		w.refused(503, says, "GET", "/v1/servers?protocol=sipher", "")
 	})
+}
+
+func TestTheServerOfAWebhookIsListedAsThat(t *testing.T) {
+	w := newWorld(t)
+	w.must("PUT", "/v1/webhooks/app", `{"url":"https://hooks.example/in"}`, new(client.Webhook))
+	w.change(circuit.HostKey("hooks.example"), down)
+	w.change(circuit.InboxKey("https://hooks.example/in"), down)
+	w.change(circuit.HostKey("social.example"), down)
+	for query, want := range map[string]map[string]string{
+		"":                      {"hooks.example": "webhook", "inbox:https://hooks.example/in": "webhook", "social.example": "activitypub"},
+		"?protocol=webhook":     {"hooks.example": "webhook", "inbox:https://hooks.example/in": "webhook"},
+		"?protocol=activitypub": {"social.example": "activitypub"},
+	} {
+		var page client.Servers
+		w.must("GET", "/v1/servers"+query, "", &page)
+		got := map[string]string{}
+		for _, s := range page.Servers {
+			got[s.Name] = s.Protocol
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", query, got, want)
+		}
+	}
+	var one client.Server
+	if w.must("GET", "/v1/servers/hooks.example", "", &one); one.Protocol != "webhook" {
+		t.Errorf("shown as %s", one.Protocol)
+	}
 }

@@ -7,8 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/protocol/sipher/follow"
 )
 
@@ -59,10 +60,10 @@ func (s *Reporter) history(w http.ResponseWriter, r *http.Request) error {
 	of := periods[cmp.Or(p, "hour")]
 	h, ok := s.Tally.Series(of.step, of.steps)
 	if !ok {
-		return contract.TypedProblem(http.StatusNotFound, "no-history", "No history",
+		return problem.Typed(http.StatusNotFound, "no-history", "No history",
 			"This fedpost keeps no history: its functions come and go. On AWS, the CloudWatch dashboard that is named like the stack has it.")
 	}
-	return api.Answer(w, r, http.StatusOK, contract.History{
+	return api.Answer(w, r, http.StatusOK, client.History{
 		From: h.From, StepSeconds: int(h.Step.Seconds()), Since: h.Since, Counts: h.Counts,
 	})
 }
@@ -90,9 +91,9 @@ func FollowRoutes(f Follows) []api.Route {
 		if err != nil {
 			return unreachable(err)
 		}
-		page := contract.Follows{Follows: make([]contract.Follow, len(fs)), NextCursor: next}
+		page := client.Follows{Follows: make([]client.Follow, len(fs)), NextCursor: next}
 		for i, f := range fs {
-			page.Follows[i] = contract.Follow(f)
+			page.Follows[i] = client.Follow(f)
 		}
 		return api.Answer(w, r, http.StatusOK, page)
 	})}

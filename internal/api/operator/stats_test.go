@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/sipher/follow"
@@ -16,7 +16,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-func TestB6StatsTellWhatWaitsWhatBecameOfTheRestAndWhoIsDown(t *testing.T) {
+func TestStatsTellWhatWaitsWhatBecameOfTheRestAndWhoIsDown(t *testing.T) {
 	w := newWorld(t)
 	for i := range 3 {
 		w.clock = start.Add(time.Duration(i) * time.Minute)
@@ -50,13 +50,13 @@ func TestB6StatsTellWhatWaitsWhatBecameOfTheRestAndWhoIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	var r contract.Stats
+	var r client.Stats
 	w.must("GET", "/v1/stats", "", &r)
-	low := r.Queues[queue.Low]
+	low := r.Queues[string(queue.Low)]
 	if low.Visible != 2 || low.InFlight != 1 || low.Delayed != 1 || low.Oldest == nil || *low.Oldest != 150 {
 		t.Errorf("low is %+v", low)
 	}
-	if q := r.Queues[queue.Dead]; len(r.Queues) != len(queue.Names) || q.Oldest == nil || *q.Oldest != 0 {
+	if q := r.Queues[string(queue.Dead)]; len(r.Queues) != len(queue.Names) || q.Oldest == nil || *q.Oldest != 0 {
 		t.Errorf("queues are %+v", r.Queues)
 	}
 	if len(r.Days) != 1 || r.Days[0].Day != "2026-11-21" || r.Counts["delivered"] != 200 || r.Counts["dead"] != 0 {
@@ -75,20 +75,46 @@ func TestB6StatsTellWhatWaitsWhatBecameOfTheRestAndWhoIsDown(t *testing.T) {
 }
 
 // TestStatsCountWhatTheAPIAccepts: also what has not been written yet.
+func TestAHostIsCountedOnceWhateverIsDownOfIt(t *testing.T) {
+	w := newWorld(t)
+	fault := func(key string, ago time.Duration, keyID string) {
+		w.change(key, func(s circuit.State) circuit.State {
+			s.KeyID = keyID
+			return s.Fault(rules, "status", "answered 401", start.Add(-ago))
+		})
+	}
+	fault(circuit.InboxKey("https://a.example/inbox"), time.Minute, "")
+	fault(circuit.InboxKey("https://a.example/inbox#key-0123456789ab"), time.Hour, frida+"#main-key")
+	fault(circuit.HostKey("b.example"), time.Minute, "")
+	fault(circuit.InboxKey("https://b.example/inbox"), time.Hour, "")
+	var r client.Stats
+	w.must("GET", "/v1/stats", "", &r)
+	if diff := cmp.Diff(map[string]int{"inbox": 1, "unhealthy": 1}, r.Servers); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+	want := []client.Trouble{
+		{Server: "inbox:https://a.example/inbox#key-0123456789ab", Host: "a.example", KeyID: frida + "#main-key", Inboxes: 2, Protocol: "activitypub", Phase: "unhealthy", DownSince: start.Add(-time.Hour), Reason: "status", Why: "answered 401"},
+		{Server: "b.example", Inboxes: 1, Protocol: "activitypub", Phase: "unhealthy", DownSince: start.Add(-time.Minute), Reason: "status", Why: "answered 401"},
+	}
+	if diff := cmp.Diff(want, r.Unhealthy); diff != "" {
+		t.Errorf("listed (-want +got):\n%s", diff)
+	}
+}
+
 func TestStatsCountWhatTheAPIAccepts(t *testing.T) {
 	w := newWorld(t)
 	key := `{"id":"https://social.example/users/frida#main-key","type":"ed25519"}`
 	if a := w.do("POST", "/v1/keys", key); a.status != http.StatusCreated {
-		t.Fatalf("%d %s", a.status, a.body)
+		t.Fatalf("POST /v1/keys is answered %d, want 201: %s", a.status, a.body)
 	}
 	for i := range 3 {
 		body := `{"activity":{"type":"Create","actor":"https://social.example/users/frida","object":{}},"keyId":"https://social.example/users/frida#main-key",` +
 			`"recipients":["https://a.example/inbox","https://b.example/inbox"],"deduplicationKey":"` + fmt.Sprint(i/2) + `"}`
 		if a := w.do("POST", "/v1/activities", body); a.status != http.StatusAccepted {
-			t.Fatalf("%d %s", a.status, a.body)
+			t.Fatalf("POST /v1/activities is answered %d, want 202: %s", a.status, a.body)
 		}
 	}
-	var r contract.Stats
+	var r client.Stats
 	w.must("GET", "/v1/stats", "", &r)
 	if n := r.Counts[stats.Accepted]; n != 4 {
 		t.Errorf("%d recipients are counted as accepted, want 4: one of three requests was a duplicate", n)
@@ -98,7 +124,7 @@ func TestStatsCountWhatTheAPIAccepts(t *testing.T) {
 	}
 }
 
-func TestD2FollowsAreListedPageByPage(t *testing.T) {
+func TestFollowsAreListedPageByPage(t *testing.T) {
 	w := newWorld(t)
 	var page struct {
 		Follows    []follow.Follow `json:"follows"`
@@ -162,12 +188,12 @@ func TestAHistoryIsOfTheHourOrTheDay(t *testing.T) {
 	w.tally.Add("delivered", 3)
 	w.clock = start.Add(20 * time.Minute)
 	w.tally.Add("delivered", 4)
-	for query, want := range map[string]contract.History{
+	for query, want := range map[string]client.History{
 		"":             {From: start.Add(-39 * time.Minute), StepSeconds: 60, Since: start, Counts: places(60, 39, 3, 59, 4)},
 		"?period=hour": {From: start.Add(-39 * time.Minute), StepSeconds: 60, Since: start, Counts: places(60, 39, 3, 59, 4)},
 		"?period=day":  {From: start.Add(-94 * 15 * time.Minute), StepSeconds: 900, Since: start, Counts: places(96, 94, 3, 95, 4)},
 	} {
-		var h contract.History
+		var h client.History
 		w.must("GET", "/v1/stats/history"+query, "", &h)
 		if diff := cmp.Diff(want, h); diff != "" {
 			t.Errorf("%q: %s", query, diff)

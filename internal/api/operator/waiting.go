@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpost/client"
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
@@ -51,7 +51,7 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return api.BadCursor()
 	}
-	page := contract.Waiting{Server: n.String(), Deliveries: []contract.WaitingDelivery{}}
+	page := client.Waiting{Server: n.String(), Deliveries: []client.WaitingDelivery{}}
 	for shard < parking.Shards && len(page.Deliveries) < limit {
 		ps, next, err := h.spots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
 		if err != nil {
@@ -79,13 +79,13 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 // defaultWaiting is how many deliveries a page has by default.
 const defaultWaiting = 100
 
-func waiting(p parking.Parked) contract.WaitingDelivery {
-	d := contract.WaitingDelivery{
+func waiting(p parking.Parked) client.WaitingDelivery {
+	d := client.WaitingDelivery{
 		Activity: string(p.Activity.ID), Type: p.Activity.Type, KeyID: p.Activity.KeyID, Attempts: p.Delivery.Attempts,
-		Since: p.Since, GiveUpAt: p.GiveUp, OrderingKey: p.Activity.OrderingKey,
+		Since: p.Since, GiveUpAt: p.GiveUp, OrderingKey: p.Activity.OrderingKey, Metadata: api.Raw(p.Activity.Metadata),
 	}
 	if len(p.Delivery.Targets) > 0 {
-		d.Inbox = p.Delivery.Targets[0].Inbox
+		d.Inbox, d.CanonicalInbox = api.Inbox(p.Delivery.Targets[0].Inbox, p.Delivery.Targets[0].Written)
 	}
 	return d
 }

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 	"fedpost/internal/api/operator"
 	"fedpost/internal/ledger/events"
 )
@@ -30,7 +30,7 @@ func (quietFeed) Events(_ context.Context, after string, _ int) (events.Page, er
 func TestAReaderWhoCannotWaitIsToldWhenToComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		route := operator.EventRoutes(events.Feed{Store: quietFeed{}, Bell: new(events.Bell)})[0]
-		read := func(ctx context.Context, query string) (page contract.Events, header string, took time.Duration) {
+		read := func(ctx context.Context, query string) (page client.Events, header string, took time.Duration) {
 			w, begin := httptest.NewRecorder(), time.Now()
 			route.Handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/v1/events?"+query, nil))
 			if err := json.NewDecoder(w.Body).Decode(&page); err != nil && err != io.EOF {

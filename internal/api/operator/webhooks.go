@@ -6,9 +6,10 @@ import (
 	"net/url"
 	"slices"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/protocol/webhook"
 )
@@ -34,15 +35,15 @@ type webhookHandlers struct {
 func stateOf(w webhook.Webhook) string {
 	switch {
 	case !w.DisabledAt.IsZero():
-		return contract.WebhookDisabled
+		return client.WebhookDisabled
 	case !w.FailingSince.IsZero():
-		return contract.WebhookFailing
+		return client.WebhookFailing
 	}
-	return contract.WebhookEnabled
+	return client.WebhookEnabled
 }
 
-func shownWebhook(w webhook.Webhook) contract.Webhook {
-	return contract.Webhook{
+func shownWebhook(w webhook.Webhook) client.Webhook {
+	return client.Webhook{
 		ID: w.ID, URL: w.URL, Types: w.Types, Batch: w.Batch, State: stateOf(w), CreatedAt: w.CreatedAt,
 		FailingSince: w.FailingSince, LastError: w.LastError, DisabledAt: w.DisabledAt,
 	}
@@ -56,7 +57,7 @@ func (h webhookHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return unreachable(err)
 	}
-	page := contract.Webhooks{Webhooks: []contract.Webhook{}}
+	page := client.Webhooks{Webhooks: []client.Webhook{}}
 	for _, one := range all {
 		page.Webhooks = append(page.Webhooks, shownWebhook(one))
 	}
@@ -67,9 +68,9 @@ func (h webhookHandlers) list(w http.ResponseWriter, r *http.Request) error {
 func noWebhook(err error) error {
 	switch {
 	case errors.Is(err, webhook.ErrNotFound):
-		return contract.NewProblem(http.StatusNotFound, "There is no webhook of this id.")
+		return problem.New(http.StatusNotFound, "There is no webhook of this id.")
 	case errors.Is(err, webhook.ErrTooMany):
-		return contract.NewProblem(http.StatusConflict, "There are 20 webhooks, which is the most. Delete one first.")
+		return problem.New(http.StatusConflict, "There are 20 webhooks, which is the most. Delete one first.")
 	}
 	return unreachable(err)
 }
@@ -91,7 +92,7 @@ func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 	}
 	id := r.PathValue("id")
 	if !webhook.ValidID(id) {
-		return contract.NewProblem(http.StatusBadRequest, "The id in the path is none of up to 64 letters, digits, - and _.")
+		return problem.New(http.StatusBadRequest, "The id in the path is none of up to 64 letters, digits, - and _.")
 	}
 	in, err := api.ReadInput(r)
 	if err != nil {
@@ -170,10 +171,12 @@ func (h webhookHandlers) test(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Check(); err != nil {
 		return err
 	}
-	id, err := h.webhooks.Test(r.Context(), r.PathValue("id"))
+	id, v, err := h.webhooks.Test(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return noWebhook(err)
 	}
 	w.Header().Set("Location", "/v1/activities/"+string(id))
-	return api.Answer(w, r, http.StatusAccepted, contract.WebhookTest{ID: string(id)})
+	return api.Answer(w, r, http.StatusOK, client.TestDelivery{
+		ID: string(id), State: string(v.State), Status: v.Status, Error: v.Err, Response: v.Response,
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,7 +54,7 @@ type world struct {
 type broken struct {
 	table.Table
 	down *bool
-	puts *int // how often somebody tried to put an item
+	puts *atomic.Int64 // how often somebody tried to put an item
 }
 
 var errDown = errors.New("the table is out of reach")
@@ -73,7 +74,7 @@ func (b broken) Query(ctx context.Context, r table.Range) ([]table.Item, bool, e
 }
 
 func (b broken) Put(ctx context.Context, it table.Item, cond table.Cond) error {
-	*b.puts++
+	b.puts.Add(1)
 	if *b.down {
 		return errDown
 	}
@@ -87,7 +88,8 @@ func (b broken) Delete(ctx context.Context, k table.Key, cond table.Cond) error 
 	return b.Table.Delete(ctx, k, cond)
 }
 
-func newWorld(t testing.TB) *world {
+// newWorld returns a world whose ports change adapts.
+func newWorld(t testing.TB, change ...func(*app.Ports)) *world {
 	t.Helper()
 	w := &world{TB: t, clock: start}
 	now := func() time.Time { return w.clock }
@@ -102,7 +104,7 @@ func newWorld(t testing.TB) *world {
 		}
 	})
 	w.store = store.New(w.engine.Table(), now)
-	w.broken = broken{w.engine.Table(), new(bool), new(int)}
+	w.broken = broken{w.engine.Table(), new(bool), new(atomic.Int64)}
 	sealer, err := keys.OpenLocalSealer(filepath.Join(t.TempDir(), "sealing.key"))
 	if err != nil {
 		t.Fatal(err)
@@ -112,9 +114,13 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w.tally = stats.NewTally(w.store, "of these tests", now)
-	w.api, err = app.API(settings.Enqueue(), config.Access{Token: token}, app.Ports{
+	ports := app.Ports{
 		Tally: w.tally, Table: w.broken, Queue: w.engine.Queue, Sealer: sealer, Now: now, Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, f := range change {
+		f(&ports)
+	}
+	w.api, err = app.API(settings.Enqueue(), config.Access{Token: token}, ports)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,18 @@
 package page
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/activity/outcome"
 )
 
 // activityList is the page that finds activities.
@@ -21,7 +24,7 @@ type activityList struct {
 }
 
 type foundActivity struct {
-	contract.FoundActivity
+	client.FoundActivity
 	Counted []counted
 }
 
@@ -32,8 +35,17 @@ var sinceTimes = map[string]time.Duration{"1h": time.Hour, "1d": 24 * time.Hour,
 
 // soughtStates are the choices of a state, the troubles first.
 var soughtStates = []choice{
-	{"", "any"}, {"dead", "some dead"}, {"failed", "some failed"}, {"parked", "some parked"}, {"retrying", "some retrying"}, {"queued", "some queued"},
-	{"delivering", "under way"}, {"done", "done"}, {"cancelled", "cancelled"}, {"expired", "some expired"}, {"delivered", "some delivered"},
+	{"", "any"},
+	{"dead", "some dead"},
+	{"failed", "some failed"},
+	{"parked", "some parked"},
+	{"retrying", "some retrying"},
+	{"queued", "some queued"},
+	{"delivering", "under way"},
+	{"done", "done"},
+	{"cancelled", "cancelled"},
+	{"expired", "some expired"},
+	{"delivered", "some delivered"},
 }
 
 func (p *Page) activities(v *visit) error {
@@ -53,7 +65,7 @@ func (p *Page) activities(v *visit) error {
 		// A minute less: the API's limit of 60 days is counted from its own clock.
 		query.Set("since", v.now().Add(time.Minute-sinceTimes[l.Since]).UTC().Format(time.RFC3339))
 	}
-	var page contract.Activities
+	var page client.Activities
 	if err := v.get("/v1/activities", query, &page); err != nil {
 		return err
 	}
@@ -70,7 +82,10 @@ func (p *Page) activities(v *visit) error {
 
 // oneActivity is the page of one activity.
 type oneActivity struct {
-	contract.Status
+	client.Status
+	About   *client.FoundActivity // nil: it is on no list, such as a job of Sipher
+	Body    string                // if the visitor has asked for it
+	Asked   bool
 	Counted []counted
 	Open    int // recipients that are not in a final state
 	// State and Host select the recipients that are listed.
@@ -92,6 +107,19 @@ func (p *Page) activity(v *visit) error {
 	if err := v.get(activityPath(id), chosen, &a.Status); err != nil {
 		return err
 	}
+	var found client.Activities
+	about := v.query("body")
+	a.Asked = about.Get("body") == "true"
+	about.Set("id", id)
+	if err := v.get("/v1/activities", about, &found); err != nil {
+		return err
+	}
+	title := "Activity " + clean(a.ID)
+	if len(found.Activities) > 0 {
+		a.About = &found.Activities[0]
+		a.Body = legible(a.About.Body)
+		title = clean(cmp.Or(a.About.Type, "Activity")) + " by " + clean(a.About.Actor)
+	}
 	for state, n := range a.Counts {
 		if !activity.State(state).Final() {
 			a.Open += n
@@ -110,8 +138,22 @@ func (p *Page) activity(v *visit) error {
 		a.Actions = append(a.Actions, action{"cancel", "Cancel", here + "/cancel", true})
 	}
 	a.Actions = append(a.Actions, action{"forget", "Forget", here + "/forget", true})
-	v.show(http.StatusOK, "activity", view{Title: "Activity " + clean(a.ID), Nav: "activities", Refresh: 10, Data: a})
+	v.show(http.StatusOK, "activity", view{Title: title, Nav: "activities", Refresh: 10, Data: a})
 	return nil
+}
+
+// legible is a JSON text in lines, without what could turn the direction of the text around.
+func legible(body string) string {
+	var b bytes.Buffer
+	if json.Indent(&b, []byte(body), "", "  ") != nil {
+		return outcome.Clean(body, 3*len(body))
+	}
+	lines := strings.Split(b.String(), "\n")
+	for i, line := range lines {
+		text := strings.TrimLeft(line, " ")
+		lines[i] = line[:len(line)-len(text)] + outcome.Clean(text, 3*len(text))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // countedOf lists counts, the largest first.

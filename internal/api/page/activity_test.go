@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 func TestARetryOfAnActivityGoesOnUntilItIsOver(t *testing.T) {
@@ -13,7 +13,7 @@ func TestARetryOfAnActivityGoesOnUntilItIsOver(t *testing.T) {
 	v := s.signedIn()
 	v.get("/activities/" + anActivity + "/retry")
 	at := "POST /v1/activities/" + anActivity + "/retry"
-	for words, r := range map[string]contract.RetriedActivity{
+	for words, r := range map[string]client.RetriedActivity{
 		"There are more":              {Retried: 500, NextCursor: "bmV4dA"},
 		"but for those":               {Retried: 5, Unavailable: 1},
 		"Nothing was tried again":     {Unavailable: 1},
@@ -34,9 +34,23 @@ func TestAnActivityIsFoundByItsID(t *testing.T) {
 	v.says(v.get("/activities?id=+"+anActivity), 200, "4\u202f711 delivered", "203 parked", `href="/servers/mastodon.down.example"`, "in 17 min", "in 40 s", "404", "(20 recipients)",
 		`href="/activities/`+anActivity+`?cursor=bmV4dA"`)
 	v.get("/activities/" + anActivity + "?cursor=bmV4dA")
-	if last := s.api.asked[len(s.api.asked)-1]; last != "/v1/activities/"+anActivity+"?cursor=bmV4dA" {
+	if last := s.api.asked[len(s.api.asked)-2]; last != "/v1/activities/"+anActivity+"?cursor=bmV4dA" {
 		t.Errorf("asked %s", last)
 	}
+}
+
+func TestAnActivityIsHeadedByWhatItIs(t *testing.T) {
+	s := serve(t, busy(t), true)
+	v := s.signedIn()
+	v.says(v.get("/activities/"+anActivity), 200, "Create by https://social.example/users/frida</h1>", "statuses/114620/activity<", "statuses/114620<", "1\u202f734 bytes",
+		`href="/activities?actor=https%3a%2f%2fsocial.example%2fusers%2ffrida"`, anActivity, "#main-key")
+	asked := "/v1/activities?body=true&id=" + anActivity
+	s.api.set(asked, client.Activities{Activities: []client.FoundActivity{{ID: anActivity, Body: "{\"a\":\"<b>\u202e\"}"}}})
+	v.says(v.get("/activities/"+anActivity+"?body=true"), 200, "<pre class=\"body\">{\n  &#34;a&#34;: &#34;&lt;b&gt;\ufffd&#34;\n}</pre>")
+	s.api.set(asked, client.Activities{Activities: []client.FoundActivity{{ID: anActivity}}})
+	v.says(v.get("/activities/"+anActivity+"?body=true"), 200, "is not stored")
+	s.api.set("/v1/activities?id="+anActivity, client.Activities{})
+	v.says(v.get("/activities/"+anActivity), 200, "Activity "+anActivity+"</h1>")
 }
 
 func TestActivitiesAreSought(t *testing.T) {
@@ -56,7 +70,7 @@ func TestActivitiesAreSought(t *testing.T) {
 		}
 	}
 	v.says(v.get("/activities?state=dead"), 200, `href="/activities?cursor=bmV4dA&amp;state=dead"`, `<option value="dead" selected>`)
-	s.api.set("/v1/activities", contract.Activities{Activities: []contract.FoundActivity{}})
+	s.api.set("/v1/activities", client.Activities{Activities: []client.FoundActivity{}})
 	v.says(v.get("/activities"), 200, "None.")
 }
 

@@ -4,11 +4,11 @@ import (
 	"net/http"
 	"net/url"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // aboutActivity has the question of each action on an activity.
-func aboutActivity(act string, a contract.Status) (question, bool) {
+func aboutActivity(act string, a client.Status) (question, bool) {
 	q, ok := map[string]question{
 		"cancel": {
 			Title: "Cancel this activity?", Yes: "Cancel the activity", Danger: true,
@@ -37,7 +37,7 @@ func aboutActivity(act string, a contract.Status) (question, bool) {
 
 func (p *Page) askActivity(v *visit) error {
 	id, act := v.r.PathValue("id"), v.r.PathValue("act")
-	var a contract.Status
+	var a client.Status
 	if err := v.get(activityPath(id), url.Values{"limit": {"1"}}, &a); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (p *Page) askActivity(v *visit) error {
 }
 
 func noSuchAction() error {
-	return contract.NewProblem(http.StatusNotFound, "There is no such action.")
+	return refuse(http.StatusNotFound, "There is no such action.")
 }
 
 func (p *Page) actActivity(v *visit) error {
@@ -84,10 +84,10 @@ const retrySteps = 20
 
 // retryActivity retries page by page, and returns what to say.
 func (v *visit) retryActivity(id string) (done string, err error) {
-	var body contract.Retry
+	var body client.Retry
 	retried, unavailable := 0, 0
 	for range retrySteps {
-		var r contract.RetriedActivity
+		var r client.RetriedActivity
 		if err := v.do(http.MethodPost, activityPath(id)+"/retry", body, &r); err != nil {
 			return "", err
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // TestThePageInABrowser goes through every page in Chromium (browser/page.mjs). It needs
@@ -32,11 +32,11 @@ func TestThePageInABrowser(t *testing.T) {
 	if err := os.WriteFile(script, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.api.set("/v1/servers/%2A.mastodon.down.example", contract.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
-	s.api.set("POST /v1/dead-letters/retry", contract.Retried{Retried: 7})
-	s.api.set("POST /v1/activities/"+anActivity+"/retry", contract.RetriedActivity{Retried: 11})
-	s.api.set("DELETE /v1/dead-letters", contract.Dropped{Dropped: 3})
-	s.api.set("POST /v1/keys", contract.Key{ID: aKey})
+	s.api.set("/v1/servers/%2A.mastodon.down.example", client.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
+	s.api.set("POST /v1/dead-letters/retry", client.Retried{Retried: 7})
+	s.api.set("POST /v1/activities/"+anActivity+"/retry", client.RetriedActivity{Retried: 11})
+	s.api.set("DELETE /v1/dead-letters", client.Dropped{Dropped: 3})
+	s.api.set("POST /v1/keys", client.Key{ID: aKey})
 	cmd := exec.CommandContext(t.Context(), "node", script, s.url, token, os.Getenv("FEDPOST_SHOTS"))
 	cmd.Env = append(os.Environ(), "FEDPOST_ACTIVITY="+anActivity)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // chart is a bar for each step of a history, drawn on the server: it needs no script, and
@@ -51,7 +51,7 @@ const (
 )
 
 // draw makes a chart of some counts of a history, stacked in their order.
-func draw(id, title string, h contract.History, kinds ...kind) chart {
+func draw(id, title string, h client.History, kinds ...kind) chart {
 	steps := chartSteps(h)
 	c := chart{ID: id, Title: title, Width: chartWidth, Height: chartHeight, Step: time.Duration(h.StepSeconds) * time.Second}
 	for i := range steps {
@@ -106,7 +106,7 @@ func (c chart) Total() int {
 
 // chartSteps is how many steps a history has: its numbers say so, and without any its
 // length is that of an hour or a day.
-func chartSteps(h contract.History) int {
+func chartSteps(h client.History) int {
 	for _, numbers := range h.Counts {
 		return len(numbers)
 	}
@@ -117,7 +117,7 @@ func chartSteps(h contract.History) int {
 }
 
 // at is a number of a history; a server of another version may send fewer.
-func at(h contract.History, name string, i int) int {
+func at(h client.History, name string, i int) int {
 	if numbers := h.Counts[name]; i < len(numbers) {
 		return max(0, numbers[i])
 	}
@@ -130,7 +130,9 @@ func wellKinds() []kind { return []kind{{Name: "delivered", Text: "delivered"}} 
 
 func illKinds() []kind {
 	return []kind{
-		{Name: "retrying", Text: "to be tried again"}, {Name: "parked", Text: "put off until the server is back"},
-		{Name: "failed", Text: "refused for good"}, {Name: "dead", Text: "given up"},
+		{Name: "retrying", Text: "to be tried again"},
+		{Name: "parked", Text: "put off until the server is back"},
+		{Name: "failed", Text: "refused for good"},
+		{Name: "dead", Text: "given up"},
 	}
 }

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,14 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // deadList is the page of dead letters: by host, or those of one host.
 type deadList struct {
 	Host    string
 	Groups  []deadGroup
-	Letters []contract.DeadLetter
+	Answers []string // the last answers of all, with their numbers
+	Letters []client.DeadLetter
 	Read    int // how many were read
 	Cut     bool
 	Next    string
@@ -27,8 +27,7 @@ type deadList struct {
 type deadGroup struct {
 	Host    string
 	N       int
-	Reasons []string // with their numbers, the commonest first
-	Sample  contract.DeadLetter
+	Answers []string // the last ones, with their numbers, the commonest first
 	Newest  time.Time
 }
 
@@ -44,7 +43,7 @@ func (p *Page) dead(v *visit) error {
 	if l.Host != "" {
 		query := v.query("host", "cursor")
 		query.Set("limit", "50")
-		var page contract.DeadLetters
+		var page client.DeadLetters
 		if err := v.get("/v1/dead-letters", query, &page); err != nil {
 			return err
 		}
@@ -58,16 +57,17 @@ func (p *Page) dead(v *visit) error {
 			return err
 		}
 		l.Read, l.Cut, l.Groups = len(all.DeadLetters), all.NextCursor != "", grouped(all.DeadLetters)
+		l.Answers = client.LastAnswers(all.DeadLetters)
 	}
 	v.show(http.StatusOK, "dead", view{Title: "Dead letters", Nav: "dead", Refresh: 30, Data: l})
 	return nil
 }
 
 // someDead reads the newest dead letters, page by page up to a bound.
-func (v *visit) someDead() (all contract.DeadLetters, err error) {
+func (v *visit) someDead() (all client.DeadLetters, err error) {
 	query := url.Values{"limit": {strconv.Itoa(deadPage)}}
 	for range deadPages {
-		var page contract.DeadLetters
+		var page client.DeadLetters
 		if err := v.get("/v1/dead-letters", query, &page); err != nil {
 			return all, err
 		}
@@ -81,37 +81,22 @@ func (v *visit) someDead() (all contract.DeadLetters, err error) {
 }
 
 // grouped puts dead letters together by host, most first.
-func grouped(all []contract.DeadLetter) []deadGroup {
-	by := map[string]*deadGroup{}
-	reasons := map[string]map[string]int{}
+func grouped(all []client.DeadLetter) (out []deadGroup) {
+	by := map[string][]client.DeadLetter{}
 	for _, d := range all {
-		g := by[d.Host]
-		if g == nil {
-			g = &deadGroup{Host: d.Host, Sample: d}
-			by[d.Host], reasons[d.Host] = g, map[string]int{}
-		}
-		g.N++
-		reasons[d.Host][d.Reason]++
-		if d.DiedAt.After(g.Newest) {
-			g.Newest, g.Sample = d.DiedAt, d
-		}
+		by[d.Host] = append(by[d.Host], d)
 	}
-	var out []deadGroup
-	for host, g := range by {
-		n := reasons[host]
-		names := slices.SortedFunc(maps.Keys(n), func(a, b string) int { return cmp.Or(n[b]-n[a], strings.Compare(a, b)) })
-		for _, name := range names {
-			g.Reasons = append(g.Reasons, thousands(n[name])+" "+clean(name))
-		}
-		out = append(out, *g)
+	for host, some := range by {
+		newest := slices.MaxFunc(some, func(a, b client.DeadLetter) int { return a.DiedAt.Compare(b.DiedAt) })
+		out = append(out, deadGroup{host, len(some), client.LastAnswers(some), newest.DiedAt})
 	}
 	slices.SortFunc(out, func(a, b deadGroup) int { return cmp.Or(b.N-a.N, strings.Compare(a.Host, b.Host)) })
 	return out
 }
 
 // selected is what an action on dead letters is about: one of a page's address.
-func (v *visit) selected(values url.Values) (contract.Selection, string) {
-	s := contract.Selection{ID: values.Get("id"), Host: values.Get("host"), Activity: values.Get("activity")}
+func (v *visit) selected(values url.Values) (client.Selection, string) {
+	s := client.Selection{ID: values.Get("id"), Host: values.Get("host"), Activity: values.Get("activity")}
 	s.Failed = s.ID == "" && values.Get("failed") != "" // a dead letter has not failed
 	switch {
 	case s.ID != "":
@@ -123,7 +108,7 @@ func (v *visit) selected(values url.Values) (contract.Selection, string) {
 }
 
 // selects reports whether s says which dead letters it is about.
-func selects(s contract.Selection) bool { return s.ID != "" || s.Host != "" || s.Activity != "" }
+func selects(s client.Selection) bool { return s.ID != "" || s.Host != "" || s.Activity != "" }
 
 // Bounds of a search for recipients that were refused for good, as the visitor waits: how
 // many requests are made, and for how long another is begun.
@@ -133,7 +118,7 @@ const (
 )
 
 // retryDead tries dead letters again, and says whether more are left.
-func (v *visit) retryDead(s contract.Selection) (n int, more bool, err error) {
+func (v *visit) retryDead(s client.Selection) (n int, more bool, err error) {
 	begun := v.now()
 	for range failedSteps {
 		r, err := v.api.RetryDeadLetters(v.r.Context(), s)
@@ -186,7 +171,7 @@ func (p *Page) askDead(v *visit) error {
 
 func (p *Page) actDead(v *visit) error {
 	if err := v.r.ParseForm(); err != nil {
-		return contract.NewProblem(http.StatusBadRequest, "The form cannot be read.")
+		return refuse(http.StatusBadRequest, "The form cannot be read.")
 	}
 	s, _ := v.selected(v.r.PostForm)
 	if !selects(s) {
@@ -203,8 +188,8 @@ func (p *Page) actDead(v *visit) error {
 			return v.back("/dead", "more-failed")
 		}
 	case "drop":
-		var d contract.Dropped
-		if err := v.do(http.MethodDelete, "/v1/dead-letters?"+s.Query().Encode(), nil, &d); err != nil {
+		d, err := v.api.DropDeadLetters(v.r.Context(), s)
+		if err != nil {
 			return err
 		}
 		n, more = d.Dropped, d.More

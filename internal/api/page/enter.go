@@ -7,14 +7,15 @@ import (
 	"errors"
 	"net/http"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
+	"fedpost/internal/api/inside"
 )
 
 // ByToken lets visitors in with a token of an API in the same process, and everybody if
 // the API needs none. What a visitor may do, the API decides at each request.
 func ByToken(api http.Handler, needed bool) func(context.Context, string) (*client.Client, error) {
 	return func(ctx context.Context, token string) (*client.Client, error) {
-		c := client.InsideOf(api, token)
+		c := inside.Client(api, token)
 		if !needed {
 			return c, nil
 		}

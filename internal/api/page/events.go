@@ -10,14 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // eventList is the page of events, the newest first.
 type eventList struct {
 	Filters []filter
-	Events  []contract.Event
+	Events  []client.Event
 	// Stream is where the events that follow come from.
 	Stream string
 }
@@ -28,7 +27,7 @@ var about = []struct{ text, name, types string }{
 	{"Servers and webhooks", "servers", "server.unhealthy,server.exhausted,server.gone,server.recovered,webhook.disabled"},
 	{"Recipients that are gone", "gone", "recipient.gone"},
 	{"Activities that are done", "done", "activity.done"},
-	{"Refused and given up", "failed", "recipient.failed,recipient.dead"},
+	{"Refused and given up", "failed", "recipient.failed,recipient.dead,outbox.refused"},
 }
 
 const (
@@ -53,7 +52,7 @@ func (p *Page) events(v *visit) error {
 		}
 	}
 	for range eventReads {
-		page, err := v.api.Events(v.r.Context(), query)
+		page, err := v.api.EventPage(v.r.Context(), query)
 		if err != nil {
 			return err
 		}
@@ -91,7 +90,7 @@ func (p *Page) stream(v *visit) error {
 	ctx, cancel := context.WithTimeout(v.r.Context(), streamTime)
 	defer cancel()
 	// The first look finds what is wrong with the request while that can be said.
-	page, err := v.api.Events(ctx, query)
+	page, err := v.api.EventPage(ctx, query)
 	if err != nil {
 		return err
 	}
@@ -116,7 +115,7 @@ func (p *Page) stream(v *visit) error {
 			return nil
 		}
 		query.Wait = streamWait
-		if page, err = v.api.Events(ctx, query); err != nil {
+		if page, err = v.api.EventPage(ctx, query); err != nil {
 			if ctx.Err() == nil {
 				p.o.Log.InfoContext(ctx, "stream of events", "error", err)
 			}
@@ -126,7 +125,7 @@ func (p *Page) stream(v *visit) error {
 }
 
 // tell writes a page of events as one event of the stream, the newest row first.
-func (p *Page) tell(w http.ResponseWriter, page contract.Events, now time.Time) error {
+func (p *Page) tell(w http.ResponseWriter, page client.Events, now time.Time) error {
 	if len(page.Events) == 0 {
 		_, err := fmt.Fprint(w, ":\n\n") // is anybody there?
 		return err
@@ -134,7 +133,7 @@ func (p *Page) tell(w http.ResponseWriter, page contract.Events, now time.Time) 
 	rows := slices.Clone(page.Events)
 	slices.Reverse(rows)
 	var b bytes.Buffer
-	if err := pages["events"].ExecuteTemplate(&b, "rows", map[string]any{"Events": rows, "Now": now}); err != nil {
+	if err := pages()["events"].ExecuteTemplate(&b, "rows", map[string]any{"Events": rows, "Now": now}); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "id: %s\ndata: %s\n\n", page.Next, strings.ReplaceAll(strings.TrimSpace(b.String()), "\n", "\ndata: "))

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 func TestEventsAreShownTheNewestFirst(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
 	p := v.get("/events")
-	v.says(p, 200, "recipient.gone", "server.recovered", "host39.example", `href="/activities/`+anActivity+`"`, "(9 times since 2026-11-20 03:07)", `data-stream="/events/stream?after=bmV4dA&amp;type="`)
+	v.says(p, 200, "recipient.gone", "server.recovered", "host39.example", `href="/activities/`+anActivity+`"`, "(10 times since 2026-11-20 03:07)", `data-stream="/events/stream?after=bmV4dA&amp;type="`)
 	if newest, oldest := strings.Index(p.text, "host39.example"), strings.Index(p.text, "host0.example"); newest > oldest {
 		t.Error("the oldest is first")
 	}
@@ -56,7 +56,7 @@ func TestEventsAreStreamedAsTheyCome(t *testing.T) {
 	s.api.asked = nil
 	p := v.get("/events/stream?after=first&type=")
 	if kind := p.Header.Get("Content-Type"); p.StatusCode != 200 || kind != "text/event-stream" {
-		t.Fatalf("%d %s %s", p.StatusCode, kind, p.text)
+		t.Fatalf("the stream is answered %d %s, want 200 text/event-stream: %s", p.StatusCode, kind, p.text)
 	}
 	if !strings.HasPrefix(p.text, "retry: 1000\n\nid: second\ndata: <tr>") || !strings.Contains(p.text, "\n\nid: third\ndata: <tr>") {
 		t.Errorf("streamed %s", p.text)
@@ -100,7 +100,7 @@ func TestABrowserComesBackWhenTheFeedHasRoom(t *testing.T) {
 func TestAStreamFromNowhereIsRefused(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	s.api.set("/v1/events?after=nonsense&limit=100", contract.NewProblem(http.StatusBadRequest, "The query parameter after is none that was given out as next."))
+	s.api.set("/v1/events?after=nonsense&limit=100", problem.New(http.StatusBadRequest, "The query parameter after is none that was given out as next."))
 	v.says(v.get("/events/stream?after=nonsense"), 400, "none that was given out")
 	if p := s.visitor().get("/events/stream?after=first"); p.Request.URL.Path != "/sign-in" {
 		t.Errorf("streamed to a stranger: %s", p.text)

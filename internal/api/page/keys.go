@@ -5,29 +5,28 @@ import (
 	"net/url"
 	"strings"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // keyList is the page of keys: public halves. The private ones never leave fedpost, and no
 // page takes them: `fedpost keys put` reads them from a file.
 type keyList struct {
-	Keys []contract.Key
+	Keys []client.Key
 	Next string
 }
 
 func (p *Page) keys(v *visit) error {
 	if id := strings.TrimSpace(v.r.URL.Query().Get("id")); id != "" {
-		var one contract.Key
+		var one client.Key
 		if err := v.get(keyPath(id), nil, &one); err != nil {
 			return err
 		}
-		v.show(http.StatusOK, "keys", view{Title: "Keys", Nav: "keys", Data: keyList{Keys: []contract.Key{one}}})
+		v.show(http.StatusOK, "keys", view{Title: "Keys", Nav: "keys", Data: keyList{Keys: []client.Key{one}}})
 		return nil
 	}
 	query := v.query("cursor")
 	query.Set("limit", "100")
-	var page contract.Keys
+	var page client.Keys
 	if err := v.get("/v1/keys", query, &page); err != nil {
 		return err
 	}

@@ -5,13 +5,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 	"fedpost/internal/engine/queue"
 )
 
@@ -19,13 +17,13 @@ import (
 // something about it; then the numbers.
 type overview struct {
 	Known    bool // false: the table or a queue cannot be read
-	Stats    contract.Stats
+	Stats    client.Stats
 	Problems []problemLine
 	Queues   []queueRow
-	Waiting  int // messages on queues
-	Trouble  []contract.Server
-	Sick     int // servers in trouble
-	Dead     []contract.DeadLetter
+	Waiting  int             // messages on queues
+	Hosts    []client.Hosted // some that are down
+	Sick     int             // servers in trouble
+	Dead     []client.DeadLetter
 	MoreDead bool
 	Hour     []chart
 	Day      []chart
@@ -44,7 +42,7 @@ type problemLine struct {
 
 type queueRow struct {
 	Name string
-	contract.QueueDepth
+	client.QueueDepth
 	Age  time.Duration
 	Dead bool
 }
@@ -54,9 +52,6 @@ var queueOrder = []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered
 
 // shownServers is how many servers in trouble the overview lists.
 const shownServers = 8
-
-// shownDead is how many dead letters the overview counts.
-const shownDead = 20
 
 func (p *Page) overview(v *visit) error {
 	o := overview{Known: true, LastHour: map[string]int{}}
@@ -95,8 +90,8 @@ func (o *overview) read(v *visit) (err error) {
 	if err := o.details(v); err != nil {
 		return err
 	}
-	var dead contract.DeadLetters
-	if err := v.get("/v1/dead-letters", url.Values{"limit": {strconv.Itoa(shownDead)}}, &dead); err != nil {
+	dead, err := v.someDead()
+	if err != nil {
 		return err
 	}
 	o.Dead, o.MoreDead = dead.DeadLetters, dead.NextCursor != ""
@@ -106,7 +101,7 @@ func (o *overview) read(v *visit) (err error) {
 // health adds the problem that nothing can be written. It says more than that nothing could
 // be read, if both are so.
 func (o *overview) health(v *visit) error {
-	err := v.get("/healthz", nil, &contract.Health{})
+	err := v.get("/healthz", nil, &client.Health{})
 	if problem, ok := problemOf(err); ok && problem.Status == http.StatusServiceUnavailable {
 		if !o.Known {
 			o.Problems = nil
@@ -120,8 +115,8 @@ func (o *overview) health(v *visit) error {
 // history reads what the process has in memory, which is known also while the table is
 // down.
 func (o *overview) history(v *visit) error {
-	var hour, day contract.History
-	for period, h := range map[string]*contract.History{"hour": &hour, "day": &day} {
+	var hour, day client.History
+	for period, h := range map[string]*client.History{"hour": &hour, "day": &day} {
 		err := v.get("/v1/stats/history", url.Values{"period": {period}}, h)
 		if problem, ok := problemOf(err); ok && problem.Status == http.StatusNotFound {
 			o.NoHistory = problem.Detail
@@ -145,20 +140,22 @@ func (o *overview) history(v *visit) error {
 // details reads what the statistics do not say of servers in trouble: the next check.
 func (o *overview) details(v *visit) error {
 	worst := o.Stats.Unhealthy[:min(len(o.Stats.Unhealthy), shownServers)]
-	o.Trouble = make([]contract.Server, len(worst))
+	all := make([]client.Server, len(worst))
 	g, _ := errgroup.WithContext(v.r.Context())
 	for i, s := range worst {
-		g.Go(func() error { return v.get(client.ServerPath(s.Server), nil, &o.Trouble[i]) })
+		g.Go(func() error { return v.get(serverPath(s.Server), url.Values{"waiting": {"true"}}, &all[i]) })
 	}
 	for _, phase := range []string{"unhealthy", "half-open", "exhausted", "inbox"} {
 		o.Sick += o.Stats.Servers[phase]
 	}
-	return g.Wait()
+	err := g.Wait()
+	o.Hosts = client.ByHost(all)
+	return err
 }
 
 func (o *overview) queues() {
 	for _, name := range queueOrder {
-		d, ok := o.Stats.Queues[name]
+		d, ok := o.Stats.Queues[string(name)]
 		if !ok {
 			continue
 		}
@@ -208,16 +205,24 @@ func (o *overview) diagnose() {
 	if n := o.Stats.Counts["deduplicationFallbacks"]; n > 0 {
 		add(false, "", "", "%s calls today were accepted without a look at their deduplication key: the table could not be written.", thousands(n))
 	}
+	if rows := o.Stats.Outbox; rows != nil {
+		if age := time.Duration(rows.Oldest) * time.Second; age >= lateAge {
+			add(age >= stuckAge, "", "", "A row of the outbox waits for %s: the log says why.", span(age))
+		}
+		if rows.Refused > 0 {
+			add(true, "", "", "Rows of the outbox that were refused: %s. The command fedpost outbox list --state refused says why.", thousands(rows.Refused))
+		}
+	}
 	if n := o.Stats.Servers["exhausted"]; n > 0 {
 		add(true, "Decide about them", "/servers?phase=exhausted", "%s been down for the whole give-up time: what waited for %s is dead.", servers(n, "has", "have"), pronoun(n))
 	}
 	if n := o.Sick - o.Stats.Servers["exhausted"]; n > 0 {
 		add(false, "See which, and why", "/servers", "%s down: what is for %s waits until a check succeeds.", servers(n, "is", "are"), pronoun(n))
 	}
-	if n := o.Stats.Webhooks[contract.WebhookDisabled]; n > 0 {
+	if n := o.Stats.Webhooks[client.WebhookDisabled]; n > 0 {
 		add(true, "See the webhooks", "/webhooks", "Webhooks that were disabled after 5 days of failures: %s. Your application is not told what happens.", thousands(n))
 	}
-	if n := o.Stats.Webhooks[contract.WebhookFailing]; n > 0 {
+	if n := o.Stats.Webhooks[client.WebhookFailing]; n > 0 {
 		add(false, "See the webhooks", "/webhooks", "Webhooks that fail: %s. Events for them wait.", thousands(n))
 	}
 	if n := len(o.Dead); n > 0 {

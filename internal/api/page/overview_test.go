@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
+	"fedpost/internal/api/problem"
 )
 
 func TestTheOverviewSaysFirstWhatIsWrong(t *testing.T) {
@@ -23,9 +24,26 @@ func TestTheOverviewSaysFirstWhatIsWrong(t *testing.T) {
 	v.says(v.get("/"), 200, "<title>All is well", "Nothing is stuck")
 }
 
+func TestTheOverviewSaysWhatIsInTheOutbox(t *testing.T) {
+	s := serve(t, well(t), true)
+	v := s.signedIn()
+	if p := v.get("/"); strings.Contains(p.text, "outbox") {
+		t.Error("there is an outbox without PostgreSQL")
+	}
+	stats := s.api.answers["/v1/stats"].(client.Stats)
+	stats.Outbox = &client.OutboxDepth{Waiting: 7}
+	s.api.set("/v1/stats", stats)
+	v.says(v.get("/"), 200, "<title>All is well", "<dt>In the outbox</dt><dd>7</dd>")
+	stats.Outbox = &client.OutboxDepth{Waiting: 7, Refused: 2, Oldest: 400}
+	s.api.set("/v1/stats", stats)
+	v.says(v.get("/"), 200, "<title>2 problems", "Act:</strong> Rows of the outbox that were refused: 2.", "Look:</strong> A row of the outbox waits for 6 min")
+	stats.Outbox.Oldest = 2000
+	v.says(v.get("/"), 200, "Act:</strong> A row of the outbox waits for 33 min")
+}
+
 func TestMostDeliveriesFailing(t *testing.T) {
 	s := serve(t, well(t), true)
-	h := s.api.answers["/v1/stats/history?period=hour"].(contract.History)
+	h := s.api.answers["/v1/stats/history?period=hour"].(client.History)
 	h.Counts = map[string][]int{"delivered": wave(60, 10, 0), "retrying": wave(60, 60, 0)}
 	s.api.set("/v1/stats/history?period=hour", h)
 	v := s.signedIn()
@@ -35,7 +53,7 @@ func TestMostDeliveriesFailing(t *testing.T) {
 // TestChartsShowTheNumbersOfTheHistory, and where nothing is known.
 func TestChartsShowTheNumbersOfTheHistory(t *testing.T) {
 	s := serve(t, well(t), true)
-	h := s.api.answers["/v1/stats/history?period=hour"].(contract.History)
+	h := s.api.answers["/v1/stats/history?period=hour"].(client.History)
 	h.Counts = map[string][]int{"delivered": make([]int, 60), "dead": make([]int, 60)}
 	h.Counts["delivered"][58], h.Counts["delivered"][59], h.Counts["dead"][59] = 1000, 234, 1
 	s.api.set("/v1/stats/history?period=hour", h)
@@ -51,7 +69,7 @@ func TestChartsShowTheNumbersOfTheHistory(t *testing.T) {
 
 func TestOnAWSThePageSaysWhereTheHistoryIs(t *testing.T) {
 	s := serve(t, busy(t), true)
-	none := contract.TypedProblem(http.StatusNotFound, "no-history", "No history", "On AWS, CloudWatch has it.")
+	none := problem.Typed(http.StatusNotFound, "no-history", "No history", "On AWS, CloudWatch has it.")
 	s.api.set("/v1/stats/history?period=hour", none)
 	s.api.set("/v1/stats/history?period=day", none)
 	v := s.signedIn()
@@ -106,7 +124,7 @@ func TestEveryPageSaysThatNothingCanBeWritten(t *testing.T) {
 		if p := v.get(path); strings.Count(p.text, says) != 1 {
 			t.Errorf("%s does not say it", path)
 		}
-		s.api.set("/healthz", contract.Health{Status: "ok"})
+		s.api.set("/healthz", client.Health{Status: "ok"})
 	}
 	s.api.set("/healthz", http.StatusServiceUnavailable)
 	if p := v.get("/"); strings.Contains(p.text, says) {

@@ -16,9 +16,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
+	"fedpost/internal/api/inside"
 )
 
 // ErrSignIn says that a secret lets nobody in.
@@ -48,7 +51,7 @@ type Page struct {
 	sessions sessions
 	open     session // of visitors who need not sign in
 	origin   *http.CrossOriginProtection
-	lately   client.Lately
+	lately   inside.Lately
 }
 
 // New returns the page.
@@ -57,8 +60,11 @@ func New(o Options) *Page {
 		o.Secret = "API token"
 	}
 	p := &Page{o: o, mux: http.NewServeMux(), sessions: sessions{now: o.Now}, origin: http.NewCrossOriginProtection()}
-	p.lately = client.Lately{Every: time.Minute, Now: o.Now}
+	p.lately = inside.Lately{Every: time.Minute, Now: o.Now}
 	p.open = session{form: secret()}
+	p.mux.HandleFunc(unknown, func(w http.ResponseWriter, r *http.Request) {
+		p.fail(w, r, nil, http.StatusNotFound, "There is no such page.")
+	})
 	p.mux.HandleFunc("GET /assets/{name}", p.asset)
 	p.mux.HandleFunc("GET /sign-in", p.askSecret)
 	p.mux.HandleFunc("POST /sign-in", p.signIn)
@@ -98,10 +104,20 @@ func New(o Options) *Page {
 	return p
 }
 
-// Serves reports whether a request is for the page, so that it can stand beside the API.
+// unknown is the pattern of pages that there are not.
+const unknown = "GET /"
+
+// ofAPI begin the paths of routes of the API that a browser may be sent to.
+var ofAPI = []string{"/v1/", "/discover", "/healthz"}
+
+// Serves reports whether a request is for the page, so that it can stand beside the API. A
+// browser is told of an unknown address by the page, everybody else by the API.
 func (p *Page) Serves(r *http.Request) bool {
 	_, pattern := p.mux.Handler(r)
-	return pattern != ""
+	if pattern != unknown {
+		return pattern != ""
+	}
+	return strings.Contains(r.Header.Get("Accept"), "text/html") && !slices.ContainsFunc(ofAPI, func(begin string) bool { return strings.HasPrefix(r.URL.Path, begin) })
 }
 
 // policy allows the page's own files and forms, and nothing else.

@@ -3,7 +3,9 @@ package page_test
 import (
 	"fmt"
 	"html"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
@@ -11,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/contract"
-	"fedpost/internal/servers/circuit"
+	"fedpost/client"
+	"fedpost/internal/api/page"
+	"fedpost/internal/api/problem"
 )
 
 func TestNothingFromElsewhereIsAllowed(t *testing.T) {
@@ -60,11 +63,39 @@ func TestTextsOfStrangersAreEscapedAndCut(t *testing.T) {
 	}
 }
 
+func TestAnUnknownAddressIsAnsweredByThePageInABrowserAndByTheAPIElsewhere(t *testing.T) {
+	p := page.New(page.Options{Now: func() time.Time { return night }, Log: slog.New(slog.DiscardHandler)})
+	for _, c := range []struct {
+		method, path, accept string
+		page                 bool
+	}{
+		{"GET", "/nonsense", "text/html,*/*", true},
+		{"GET", "/servers/a/b/c/d", "text/html", true},
+		{"GET", "/nonsense", "*/*", false},
+		{"POST", "/nonsense", "text/html", false},
+		{"GET", "/v1/nonsense", "text/html", false},
+		{"GET", "/v1/servers", "text/html", false},
+		{"GET", "/healthz", "text/html", false},
+		{"GET", "/servers", "*/*", true},
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		r.Header.Set("Accept", c.accept)
+		if got := p.Serves(r); got != c.page {
+			t.Errorf("%s %s for %s: answered by the page: %v", c.method, c.path, c.accept, got)
+		}
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, httptest.NewRequest("GET", "/nonsense", nil))
+	if w.Code != 404 || !strings.Contains(w.Body.String(), "There is no such page.") {
+		t.Errorf("answered %d: %s", w.Code, w.Body)
+	}
+}
+
 func TestServersAreListedByTheirState(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
 	p := v.get("/servers")
-	v.says(p, 200, `aria-current="true">In trouble`, "no such host", "Deliveries wait\">yes")
+	v.says(p, 200, `aria-current="true">In trouble`, "no such host", "Deliveries wait\">1\u202f000+<", `href="/servers/pleroma.example"`, "only an inbox", ">https://pleroma.example/users/someone/inbox</a>")
 	if a, b := strings.Index(p.text, "mastodon.down.example"), strings.Index(p.text, "lemmy.example"); a < 0 || a > b {
 		t.Error("the longest down is not first")
 	}
@@ -80,7 +111,7 @@ func TestServersAreListedByTheirState(t *testing.T) {
 func TestEachServerOffersWhatCanBeDoneAboutIt(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	s.api.set("/v1/servers/inbox:https:%2F%2Fpleroma.example%2Fusers%2Fsomeone%2Finbox", contract.Server{Name: "inbox:https://pleroma.example/users/someone/inbox", Phase: "recovering"})
+	s.api.set("/v1/servers/inbox:https:%2F%2Fpleroma.example%2Fusers%2Fsomeone%2Finbox", client.Server{Name: "inbox:https://pleroma.example/users/someone/inbox", Phase: "recovering"})
 	for name, want := range map[string]string{
 		"mastodon.down.example": "check resume pause limit block",
 		"limited.example":       "resume limit block",
@@ -105,11 +136,11 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
 	down := "/servers/mastodon.down.example"
-	s.api.set("/v1/servers/%2A.mastodon.down.example", contract.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
-	s.api.set("POST /v1/dead-letters/retry", contract.Retried{Retried: 7})
-	s.api.set("POST /v1/activities/"+anActivity+"/retry", contract.RetriedActivity{Retried: 11})
-	s.api.set("DELETE /v1/dead-letters", contract.Dropped{Dropped: 3})
-	s.api.set("POST /v1/keys", contract.Key{ID: aKey})
+	s.api.set("/v1/servers/%2A.mastodon.down.example", client.Server{Name: "*.mastodon.down.example", Phase: "blocked"})
+	s.api.set("POST /v1/dead-letters/retry", client.Retried{Retried: 7})
+	s.api.set("POST /v1/activities/"+anActivity+"/retry", client.RetriedActivity{Retried: 11})
+	s.api.set("DELETE /v1/dead-letters", client.Dropped{Dropped: 3})
+	s.api.set("POST /v1/keys", client.Key{ID: aKey})
 	for _, c := range []struct {
 		ask, says string
 		fields    []string
@@ -132,7 +163,7 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 		{"/dead/drop?id=x.0.1.2", "Drop this dead letter?", []string{"id", "x.0.1.2"}, "are dropped", `DELETE /v1/dead-letters`},
 		{"/keys/" + url.PathEscape(aKey) + "/delete", "cannot be brought back", nil, "The key is deleted", `DELETE /v1/keys/` + url.PathEscape(aKey)},
 		{"/keys/new", "never leaves fedpost", []string{"id", aKey, "type", "ed25519"}, "The key is made", `POST /v1/keys {"id":"` + aKey + `","type":"ed25519"}`},
-		{"/webhooks/pager/test", "webhook.test", nil, "what becomes of it", `POST /v1/webhooks/pager/test`},
+		{"/webhooks/pager/test", "webhook.test", nil, "what became of it", `POST /v1/webhooks/pager/test`},
 		{"/webhooks/pager/change", `value="server.gone" checked`, []string{"url", " https://new.example/hook ", "batch", "yes"}, "is changed", `PUT /v1/webhooks/pager {"url":"https://new.example/hook","batch":true}`},
 		{"/webhooks/old/delete", "requests that wait are dropped", nil, "is deleted", `DELETE /v1/webhooks/old`},
 		{"/dead/retry?host=hub.example", "all dead letters for hub.example", []string{"host", "hub.example"}, "sent again", `POST /v1/dead-letters/retry {"host":"hub.example"}`},
@@ -162,8 +193,8 @@ func TestWhatTheAPIRefusesIsSaid(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
 	v.get("/servers/hub.example/block")
-	refusal := contract.NewProblem(http.StatusBadRequest, "The request has 1 fault.")
-	refusal.Errors = []contract.FieldError{{Pointer: "#/reason", Detail: "has 300 bytes; the most is 200"}}
+	refusal := problem.New(http.StatusBadRequest, "The request has 1 fault.")
+	refusal.Errors = []client.FieldError{{Pointer: "#/reason", Detail: "has 300 bytes; the most is 200"}}
 	s.api.set("POST /v1/servers/hub.example/block", refusal)
 	v.says(v.post("/servers/hub.example/block", "reason", strings.Repeat("x", 300)), 400, "That did not work", "the most is 200")
 	s.api.did()
@@ -187,9 +218,9 @@ func TestKeysAreListedAndFound(t *testing.T) {
 	v.says(v.get("/keys?id=another"), 404, "no such thing")
 	v.get("/keys/" + url.PathEscape(aKey) + "/delete")
 	at := "DELETE /v1/keys/" + url.PathEscape(aKey)
-	s.api.set(at, contract.NewProblem(http.StatusConflict, "7 deliveries need it."))
+	s.api.set(at, problem.New(http.StatusConflict, "7 deliveries need it."))
 	v.says(v.post("/keys/"+url.PathEscape(aKey)+"/delete"), 409, "7 deliveries need it.")
-	s.api.set(at+"?force=true", contract.DeletedKey{ID: aKey, Waiting: 7})
+	s.api.set(at+"?force=true", client.DeletedKey{ID: aKey, Waiting: 7})
 	v.says(v.post("/keys/"+url.PathEscape(aKey)+"/delete", "force", "yes"), 200, "The key is deleted")
 }
 
@@ -198,13 +229,13 @@ func TestTheSecretOfAWebhookIsShownOnce(t *testing.T) {
 	v := s.signedIn()
 	v.says(v.get("/webhooks"), 200, "pager.example", "answered 500: &lt;script&gt;", "disabled", "3 h ago", "in batches")
 	v.says(v.get("/webhooks/new"), 200, "letters, digits", "recipient.gone")
-	s.api.set("PUT /v1/webhooks/fresh", contract.Webhook{ID: "fresh", URL: "https://a.example/in", Secret: "whsec_once"})
+	s.api.set("PUT /v1/webhooks/fresh", client.Webhook{ID: "fresh", URL: "https://a.example/in", Secret: "whsec_once"})
 	form := url.Values{"form": {v.form}, "id": {"fresh"}, "url": {"https://a.example/in"}, "types": {"server.gone", "recipient.gone"}}
 	v.says(v.ask(v.posting("/webhooks/new", form)), 200, "whsec_once", "never again")
 	if did := trimmed(s.api.did()); !slices.Equal(did, []string{`PUT /v1/webhooks/fresh {"url":"https://a.example/in","types":["server.gone","recipient.gone"]}`}) {
 		t.Errorf("done: %q", did)
 	}
-	s.api.set("PUT /v1/webhooks/app", contract.Webhook{ID: "app", Secret: "whsec_anew"})
+	s.api.set("PUT /v1/webhooks/app", client.Webhook{ID: "app", Secret: "whsec_anew"})
 	v.says(v.post("/webhooks/app/change", "url", "https://a.example/in", "rotate", "yes"), 200, "whsec_anew")
 	s.api.did()
 	// Adding one changes no other.
@@ -220,11 +251,11 @@ func TestTheSecretOfAWebhookIsShownOnce(t *testing.T) {
 func TestARetryThatIsNotOverSaysSo(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	for words, d := range map[string]contract.Dropped{"There are more": {Dropped: 1000, More: true}, "nothing was done": {}} {
+	for words, d := range map[string]client.Dropped{"There are more": {Dropped: 1000, More: true}, "nothing was done": {}} {
 		s.api.set("DELETE /v1/dead-letters", d)
 		v.says(v.post("/dead/drop", "host", "hub.example"), 200, words)
 	}
-	for words, r := range map[string]contract.Retried{"There are more": {Retried: 1000, More: true}, "nothing was done": {}} {
+	for words, r := range map[string]client.Retried{"There are more": {Retried: 1000, More: true}, "nothing was done": {}} {
 		s.api.set("POST /v1/dead-letters/retry", r)
 		v.says(v.post("/dead/retry", "host", "hub.example"), 200, words)
 	}
@@ -237,10 +268,10 @@ func TestWhatWasRefusedIsTriedAgainFromThePageOfDeadLetters(t *testing.T) {
 	v := s.signedIn()
 	v.says(v.get("/dead"), 200, "fedpost dead retry --failed", `<form class="find" method="get" action="/dead"`, `name="host"`)
 	for _, limit := range []string{"20", "50"} {
-		s.api.set("/v1/dead-letters?host=refusing.example&limit="+limit, contract.DeadLetters{DeadLetters: []contract.DeadLetter{}})
+		s.api.set("/v1/dead-letters?host=refusing.example&limit="+limit, client.DeadLetters{DeadLetters: []client.DeadLetter{}})
 	}
-	s.api.set("/v1/servers/refusing.example", contract.Server{Name: "refusing.example", Phase: circuit.Healthy})
-	s.api.set("/v1/servers/refusing.example/waiting", contract.Waiting{})
+	s.api.set("/v1/servers/refusing.example", client.Server{Name: "refusing.example", Phase: client.PhaseHealthy})
+	s.api.set("/v1/servers/refusing.example/waiting", client.Waiting{})
 	v.says(v.get("/servers/refusing.example"), 200, `<a href="/dead?host=refusing.example">Try again what it has refused`)
 	const offer = "/dead/retry?host=refusing.example&amp;failed=yes"
 	v.says(v.get("/dead?host=refusing.example"), 200, "None for this server", offer)
@@ -249,7 +280,7 @@ func TestWhatWasRefusedIsTriedAgainFromThePageOfDeadLetters(t *testing.T) {
 		t.Error("one dead letter is asked about refusals")
 	}
 	// The API goes through the events and comes back with a cursor.
-	s.api.set("POST /v1/dead-letters/retry", contract.Retried{More: true, NextCursor: "event.x"})
+	s.api.set("POST /v1/dead-letters/retry", client.Retried{More: true, NextCursor: "event.x"})
 	v.says(v.post("/dead/retry", "host", "refusing.example", "failed", "yes"), 200, "the search for others is not over")
 	did := s.api.did()
 	if n := len(did); n != 20 || !strings.Contains(did[0], `{"host":"refusing.example","failed":true}`) || !strings.Contains(did[1], `"cursor":"event.x"`) {
@@ -294,8 +325,8 @@ func TestNumbersAndTimesAreReadable(t *testing.T) {
 	for since, want := range map[time.Duration]string{
 		20 * time.Second: "20 s ago", 7 * time.Minute: "7 min ago", 3*time.Hour + 5*time.Minute: "3 h 5 min ago", 26 * time.Hour: "1 d 2 h ago", 48 * time.Hour: "2 d ago", 0: "just now",
 	} {
-		s.api.set("/v1/servers/a.example/waiting", contract.Waiting{})
-		s.api.set("/v1/servers/a.example", contract.Server{Name: "a.example", Phase: "unhealthy", DownSince: night.Add(-since)})
+		s.api.set("/v1/servers/a.example/waiting", client.Waiting{})
+		s.api.set("/v1/servers/a.example", client.Server{Name: "a.example", Phase: "unhealthy", DownSince: night.Add(-since)})
 		v.says(v.get("/servers/a.example"), 200, fmt.Sprintf(">%s</time>", want))
 	}
 }

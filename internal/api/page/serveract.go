@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // question asks an action back before it is done.
@@ -30,7 +30,7 @@ type field struct {
 	Kind                     string // text, number, checkbox, checks (several of the choices) or choice (one)
 	Choices                  []choice
 	Values                   []string // the checks that are on
-	On, Disabled             bool     // of a checkbox
+	On                       bool     // of a checkbox
 }
 
 type choice struct{ Value, Text string }
@@ -94,14 +94,19 @@ func (p *Page) askServer(v *visit) error {
 	if !ok {
 		return noSuchAction()
 	}
-	var s contract.Server
-	if err := v.get(client.ServerPath(name), nil, &s); err != nil {
+	var s client.Server
+	if err := v.get(serverPath(name), nil, &s); err != nil {
 		return err
 	}
 	q.Back = "/servers/" + url.PathEscape(name)
 	q.Where = q.Back + "/" + act
 	if s.Parked && act != "check" {
 		q.Says = append(q.Says, "Deliveries wait for this server now.")
+	}
+	host := hostOf(name)
+	// Only a host name of at least two labels has subdomains that can be blocked.
+	if !isHost(s) || strings.ContainsAny(host, ":[") || !strings.Contains(host, ".") || strings.Trim(host, "0123456789.") == "" {
+		q.Fields = slices.DeleteFunc(q.Fields, func(f field) bool { return f.Name == "subdomains" })
 	}
 	for i, f := range q.Fields {
 		switch {
@@ -110,10 +115,7 @@ func (p *Page) askServer(v *visit) error {
 		case f.Name == "burst" && s.RateLimit != nil && s.RateLimit.Burst > 0:
 			q.Fields[i].Value = strconv.Itoa(s.RateLimit.Burst)
 		case f.Name == "subdomains":
-			host := hostOf(name)
 			q.Fields[i].Label = fmt.Sprintf("All of its subdomains, too (*.%s)", clean(host))
-			// Only a host name of at least two labels has subdomains that can be blocked.
-			q.Fields[i].Disabled = !isHost(s) || strings.ContainsAny(host, ":[") || !strings.Contains(host, ".") || strings.Trim(host, "0123456789.") == ""
 		}
 	}
 	v.show(http.StatusOK, "ask", view{Title: q.Title, Nav: "servers", Data: q})
@@ -133,15 +135,15 @@ func (p *Page) actServer(v *visit) error {
 		if v.r.PostFormValue("subdomains") != "" {
 			target = "*." + strings.TrimPrefix(name, "*.")
 		}
-		body = contract.Block{Reason: why}
+		body = client.Block{Reason: why}
 	case "pause":
 		length, err := pauseOf(v.r.PostFormValue("for"))
 		if err != nil {
 			return err
 		}
-		body = contract.Pause{Reason: why, For: length}
+		body = client.Pause{Reason: why, For: length}
 	case "limit":
-		var settings contract.HostSettings
+		var settings client.HostSettings
 		perMinute, err := numberOf(v.r, "perMinute")
 		if err != nil {
 			return err
@@ -151,31 +153,31 @@ func (p *Page) actServer(v *visit) error {
 			return err
 		}
 		if done = "no-limit"; perMinute > 0 {
-			settings.RateLimit, done = &contract.RateSetting{PerMinute: perMinute, Burst: burst}, "limit"
+			settings.RateLimit, done = &client.RateSetting{PerMinute: perMinute, Burst: burst}, "limit"
 		}
 		method, path, body = http.MethodPut, "", settings
 	}
 	if act == "forget" {
-		if err := v.do(http.MethodDelete, client.ServerPath(name), nil, nil); err != nil {
+		if err := v.do(http.MethodDelete, serverPath(name), nil, nil); err != nil {
 			return err
 		}
 		return v.back("/servers", done)
 	}
-	if err := v.do(method, client.ServerPath(target)+path, body, nil); err != nil {
+	if err := v.do(method, serverPath(target)+path, body, nil); err != nil {
 		return err
 	}
 	return v.back("/servers/"+url.PathEscape(target), done)
 }
 
 // pauseOf reads one of the choices of a pause.
-func pauseOf(s string) (contract.Duration, error) {
+func pauseOf(s string) (client.Duration, error) {
 	length, ok := map[string]time.Duration{
 		"": 0, "PT30M": 30 * time.Minute, "PT2H": 2 * time.Hour, "PT12H": 12 * time.Hour, "P1D": 24 * time.Hour, "P3D": 72 * time.Hour,
 	}[s]
 	if !ok {
-		return 0, contract.NewProblem(http.StatusBadRequest, "Choose one of the lengths of a pause.")
+		return 0, refuse(http.StatusBadRequest, "Choose one of the lengths of a pause.")
 	}
-	return contract.Duration(length), nil
+	return client.Duration(length), nil
 }
 
 // numberOf reads a number of a form; empty is 0.
@@ -186,19 +188,12 @@ func numberOf(r *http.Request, name string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
-		return 0, contract.NewProblem(http.StatusBadRequest, "Give whole numbers, or leave them empty.")
+		return 0, refuse(http.StatusBadRequest, "Give whole numbers, or leave them empty.")
 	}
 	return n, nil
 }
 
 // do asks the API to change something.
 func (v *visit) do(method, path string, body, out any) error {
-	var text []byte
-	if body != nil {
-		var err error
-		if text, err = contract.Encode(body); err != nil {
-			return err
-		}
-	}
-	return v.api.Do(v.r.Context(), method, path, text, out)
+	return v.api.Do(v.r.Context(), method, path, body, out)
 }

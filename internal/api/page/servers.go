@@ -10,17 +10,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
-	"fedpost/internal/servers/circuit"
+	"fedpost/client"
 )
 
 // serverList is the page of servers.
 type serverList struct {
 	Filters []filter
-	Servers []contract.Server
-	Next    string // address of the next page
-	Cut     bool   // there are more than are shown
+	Servers []client.Server
+	Hosts   []client.Hosted // the servers, by host
+	Next    string          // address of the next page
+	Cut     bool            // there are more than are shown
 }
 
 // filter is a choice of what a list shows.
@@ -30,7 +29,7 @@ type filter struct {
 }
 
 // troubled are the phases in which deliveries do not get through by a server's fault.
-var troubled = []circuit.Phase{circuit.Unhealthy, circuit.HalfOpen, circuit.Exhausted, circuit.Recovering}
+var troubled = []client.Phase{client.PhaseUnhealthy, client.PhaseHalfOpen, client.PhaseExhausted, client.PhaseRecovering}
 
 // perPhase is how many servers of one phase are shown together with others, and per page.
 const perPhase = 100
@@ -66,17 +65,18 @@ func (p *Page) servers(v *visit) error {
 	if err != nil {
 		return err
 	}
+	l.Hosts = client.ByHost(l.Servers)
 	v.show(http.StatusOK, "servers", view{Title: "Servers", Nav: "servers", Refresh: 20, Data: l})
 	return nil
 }
 
 // introuble lists the servers of several phases, the longest down first.
 func (v *visit) introuble(l *serverList) error {
-	pages := make([]contract.Servers, len(troubled))
+	pages := make([]client.Servers, len(troubled))
 	g, _ := errgroup.WithContext(v.r.Context())
 	for i, phase := range troubled {
 		g.Go(func() error {
-			return v.get("/v1/servers", url.Values{"phase": {string(phase)}, "limit": {strconv.Itoa(perPhase)}}, &pages[i])
+			return v.get("/v1/servers", url.Values{"phase": {string(phase)}, "waiting": {"true"}, "limit": {strconv.Itoa(perPhase)}}, &pages[i])
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -86,7 +86,7 @@ func (v *visit) introuble(l *serverList) error {
 		l.Servers = append(l.Servers, page.Servers...)
 		l.Cut = l.Cut || page.NextCursor != ""
 	}
-	slices.SortFunc(l.Servers, func(a, b contract.Server) int {
+	slices.SortFunc(l.Servers, func(a, b client.Server) int {
 		return cmp.Or(a.DownSince.Compare(b.DownSince), strings.Compare(a.Name, b.Name))
 	})
 	return nil
@@ -95,11 +95,12 @@ func (v *visit) introuble(l *serverList) error {
 // mostPages is how many pages of servers are searched for those that deliveries wait for.
 const mostPages = 5
 
-// waitedFor lists the servers that deliveries wait for, whatever their state.
+// waitedFor lists the servers that deliveries wait for, whatever their state, those with most
+// deliveries first.
 func (v *visit) waitedFor(l *serverList) error {
-	query := url.Values{"limit": {"1000"}}
+	query := url.Values{"waiting": {"true"}, "limit": {"1000"}}
 	for range mostPages {
-		var page contract.Servers
+		var page client.Servers
 		if err := v.get("/v1/servers", query, &page); err != nil {
 			return err
 		}
@@ -113,8 +114,8 @@ func (v *visit) waitedFor(l *serverList) error {
 			break
 		}
 	}
-	slices.SortFunc(l.Servers, func(a, b contract.Server) int {
-		return cmp.Or(a.NextCheckAt.Compare(b.NextCheckAt), strings.Compare(a.Name, b.Name))
+	slices.SortFunc(l.Servers, func(a, b client.Server) int {
+		return cmp.Or(waiting(b)-waiting(a), strings.Compare(a.Name, b.Name))
 	})
 	if len(l.Servers) > 4*perPhase {
 		l.Servers, l.Cut = l.Servers[:4*perPhase], true
@@ -122,13 +123,21 @@ func (v *visit) waitedFor(l *serverList) error {
 	return nil
 }
 
+func waiting(s client.Server) int {
+	if s.Waiting == nil {
+		return 0
+	}
+	return s.Waiting.Count
+}
+
 // serversOf lists a page of servers.
 func (v *visit) serversOf(l *serverList, phase string, query url.Values) error {
 	query.Set("limit", strconv.Itoa(perPhase))
+	query.Set("waiting", "true")
 	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
 		query.Set("cursor", cursor)
 	}
-	var page contract.Servers
+	var page client.Servers
 	if err := v.get("/v1/servers", query, &page); err != nil {
 		return err
 	}
@@ -139,12 +148,14 @@ func (v *visit) serversOf(l *serverList, phase string, query url.Values) error {
 	return nil
 }
 
+func serverPath(name string) string { return "/v1/servers/" + url.PathEscape(name) }
+
 // oneServer is the page of one server.
 type oneServer struct {
-	contract.Server
+	client.Server
 	Actions  []action
-	Waiting  *contract.Waiting // nil: nothing can wait for a server of this kind
-	Dead     []contract.DeadLetter
+	Waiting  *client.Waiting // nil: nothing can wait for a server of this kind
+	Dead     []client.DeadLetter
 	MoreDead bool
 	Refuser  string // the host whose refusals can be tried again
 }
@@ -156,31 +167,37 @@ type action struct {
 }
 
 // host reports whether the server is a host, which can be paused and limited.
-func isHost(s contract.Server) bool {
+func isHost(s client.Server) bool {
 	return !strings.Contains(s.Name, "://") && !strings.HasPrefix(s.Name, "inbox:") && !strings.HasPrefix(s.Name, "*.")
 }
 
+// inboxOf is the URL of an inbox, without the digest of a signing key.
+func inboxOf(name string) string {
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, "inbox:"), "#key-")
+	return name
+}
+
 // actionsOn lists what can be done about a server, the likeliest first.
-func actionsOn(s contract.Server) []action {
+func actionsOn(s client.Server) []action {
 	var all []action
 	add := func(name, text string, danger bool) {
 		all = append(all, action{name, text, "/servers/" + url.PathEscape(s.Name) + "/" + name, danger})
 	}
-	if s.Phase == circuit.Blocked {
+	if s.Phase == client.PhaseBlocked {
 		add("unblock", "Unblock", false)
 		return all
 	}
 	if !strings.HasPrefix(s.Name, "*.") {
 		switch s.Phase {
-		case circuit.Unhealthy, circuit.HalfOpen, circuit.Exhausted, circuit.Gone:
+		case client.PhaseUnhealthy, client.PhaseHalfOpen, client.PhaseExhausted, client.PhaseGone:
 			add("check", "Check now", false)
 			add("resume", "Resume", false)
-		case circuit.Paused:
+		case client.PhasePaused:
 			add("resume", "Resume", false)
 		}
 	}
 	if isHost(s) {
-		if s.Phase != circuit.Paused {
+		if s.Phase != client.PhasePaused {
 			add("pause", "Pause", false)
 		}
 		add("limit", "Limit rate", false)
@@ -188,7 +205,7 @@ func actionsOn(s contract.Server) []action {
 	if !strings.HasPrefix(s.Name, "inbox:") {
 		add("block", "Block", true)
 	}
-	down := s.Phase == circuit.Unhealthy || s.Phase == circuit.Exhausted || s.Phase == circuit.Gone
+	down := s.Phase == client.PhaseUnhealthy || s.Phase == client.PhaseExhausted || s.Phase == client.PhaseGone
 	if down && !s.Parked && (isHost(s) || strings.HasPrefix(s.Name, "inbox:")) {
 		add("forget", "Forget", false)
 	}
@@ -197,7 +214,7 @@ func actionsOn(s contract.Server) []action {
 
 func (p *Page) server(v *visit) error {
 	var s oneServer
-	if err := v.get(client.ServerPath(v.r.PathValue("name")), nil, &s.Server); err != nil {
+	if err := v.get(serverPath(v.r.PathValue("name")), nil, &s.Server); err != nil {
 		return err
 	}
 	s.Actions = actionsOn(s.Server)
@@ -206,13 +223,13 @@ func (p *Page) server(v *visit) error {
 		if cursor := v.r.URL.Query().Get("waiting"); cursor != "" {
 			query.Set("cursor", cursor)
 		}
-		s.Waiting = &contract.Waiting{}
-		if err := v.get(client.ServerPath(s.Name)+"/waiting", query, s.Waiting); err != nil {
+		s.Waiting = &client.Waiting{}
+		if err := v.get(serverPath(s.Name)+"/waiting", query, s.Waiting); err != nil {
 			return err
 		}
 	}
 	if host := hostOf(s.Name); host != "" {
-		var dead contract.DeadLetters
+		var dead client.DeadLetters
 		if err := v.get("/v1/dead-letters", url.Values{"host": {host}, "limit": {"20"}}, &dead); err != nil {
 			return err
 		}

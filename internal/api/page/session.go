@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 )
 
 const (
@@ -160,7 +160,7 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, given string) {
 // readsOnly reports whether the API refuses a visitor what operators may do. It asks for a
 // check of a server whose name is none, which changes nothing for those who may.
 func readsOnly(ctx context.Context, api *client.Client) bool {
-	err := api.Do(ctx, http.MethodPost, client.ServerPath("no name")+"/check", nil, nil)
+	err := api.Do(ctx, http.MethodPost, serverPath("no name")+"/check", nil, nil)
 	problem, ok := problemOf(err)
 	return ok && problem.Status == http.StatusForbidden
 }

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
+	"fedpost/internal/api/inside"
 	"fedpost/internal/api/page"
+	"fedpost/internal/api/problem"
 )
 
 func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
@@ -67,7 +68,7 @@ func TestACookieIsASessionAndNotTheToken(t *testing.T) {
 func TestATokenThatIsReplacedEndsItsSessions(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	s.api.set("/v1/stats", contract.NewProblem(http.StatusUnauthorized, "Send the API token."))
+	s.api.set("/v1/stats", problem.New(http.StatusUnauthorized, "Send the API token."))
 	v.says(v.get("/"), 200, "Sign in")
 	s.api.set("/v1/stats", busy(t).answers["/v1/stats"])
 	v.says(v.get("/"), 200, "Sign in")
@@ -125,10 +126,7 @@ func TestSessionsAreBoundedAndEnd(t *testing.T) {
 
 	first = s.signedIn()
 	now = now.Add(time.Second)
-	var last *visitor
-	for range 100 {
-		last = s.signedIn()
-	}
+	last := s.crowd(100, func(int) string { return token })
 	first.says(first.get("/"), 200, "Sign in")
 	last.says(last.get("/"), 200, "Sign out")
 }
@@ -140,23 +138,19 @@ func TestOneTokenDoesNotSignOutTheVisitorsOfAnother(t *testing.T) {
 		if given == "" {
 			return nil, page.ErrSignIn
 		}
-		return client.InsideOf(api, token), nil
+		return inside.Client(api, token), nil
 	}
 	s := &site{t, api, serveOn(t, page.New(page.Options{Enter: enter, Now: func() time.Time { return now }, Log: quiet}))}
-	with := func(given string) *visitor {
-		now = now.Add(time.Second)
-		v := s.visitor()
-		if p := v.post("/sign-in", "secret", given); p.StatusCode != http.StatusOK || p.Request.URL.Path != "/" {
-			t.Fatalf("signed in: %d at %s", p.StatusCode, p.Request.URL)
-		}
-		return v
+	with := func(n int, given func(i int) string) *visitor {
+		return s.crowd(n, func(i int) string {
+			now = now.Add(time.Second)
+			return given(i)
+		})
 	}
-	operators := []*visitor{with("to operate"), with("to operate"), with("to send")}
-	first := with("to read")
-	var last *visitor
-	for range 150 {
-		last = with("to read")
-	}
+	one := func(given string) *visitor { return with(1, func(int) string { return given }) }
+	operators := []*visitor{one("to operate"), one("to operate"), one("to send")}
+	first := one("to read")
+	last := with(150, func(int) string { return "to read" })
 	for _, v := range operators {
 		v.says(v.get("/"), 200, "Sign out")
 	}
@@ -164,10 +158,8 @@ func TestOneTokenDoesNotSignOutTheVisitorsOfAnother(t *testing.T) {
 	last.says(last.get("/"), 200, "Sign out")
 
 	// However many secrets let visitors in, the number of sessions is bounded.
-	first = with("secret 0")
-	for i := range 150 {
-		last = with("secret " + strconv.Itoa(i+1))
-	}
+	first = one("a secret")
+	last = with(150, func(i int) string { return "secret " + strconv.Itoa(i) })
 	first.says(first.get("/"), 200, "Sign in")
 	last.says(last.get("/"), 200, "Sign out")
 }

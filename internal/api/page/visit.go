@@ -7,8 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 )
 
 // visit is one request of a visitor who was let in.
@@ -43,10 +42,15 @@ func (p *Page) within(serve func(*visit) error) http.Handler {
 func acting(serve func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		if v.reads {
-			return contract.NewProblem(http.StatusForbidden, "This token reads only. Sign out, and sign in with one that may do this.")
+			return refuse(http.StatusForbidden, "This token reads only. Sign out, and sign in with one that may do this.")
 		}
 		return serve(v)
 	}
+}
+
+// refuse is a refusal of the page itself.
+func refuse(status int, detail string) error {
+	return &client.Problem{Status: status, Title: http.StatusText(status), Detail: detail}
 }
 
 // problemOf is the API's answer in an error.
@@ -116,7 +120,7 @@ func (v *visit) show(status int, name string, shown view) {
 // works; "": it can, or it is not known. The overview has it among its problems, and a
 // failure its cause.
 func (v *visit) stopped() string {
-	if p, ok := problemOf(v.get("/healthz", nil, &contract.Health{})); ok && p.Status == http.StatusServiceUnavailable {
+	if p, ok := problemOf(v.get("/healthz", nil, &client.Health{})); ok && p.Status == http.StatusServiceUnavailable {
 		return p.Detail
 	}
 	return ""

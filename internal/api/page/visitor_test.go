@@ -82,6 +82,22 @@ func (v *visitor) posting(path string, values url.Values) *http.Request {
 	return r
 }
 
+// crowd signs in n visitors, who look at no page: showing one takes far longer than a sign-in.
+// secret is what each signs in with. It returns the last visitor.
+func (s *site) crowd(n int, secret func(i int) string) (last *visitor) {
+	s.Helper()
+	for i := range n {
+		last = s.visitor()
+		follow := last.http.CheckRedirect
+		last.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		if p := last.post("/sign-in", "secret", secret(i)); p.StatusCode != http.StatusSeeOther || p.Header.Get("Location") != "/" {
+			s.Fatalf("signed in: %d, to %q", p.StatusCode, p.Header.Get("Location"))
+		}
+		last.http.CheckRedirect = follow
+	}
+	return last
+}
+
 // signedIn is a visitor with the right token.
 func (s *site) signedIn() *visitor {
 	s.Helper()

@@ -6,13 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 	"fedpost/internal/ledger/events"
 )
 
 func (p *Page) webhooks(v *visit) error {
-	var all contract.Webhooks
+	var all client.Webhooks
 	if err := v.get("/v1/webhooks", nil, &all); err != nil {
 		return err
 	}
@@ -23,7 +22,7 @@ func (p *Page) webhooks(v *visit) error {
 func webhookPath(id string) string { return "/v1/webhooks/" + url.PathEscape(id) }
 
 // settingsOf are the fields of a webhook's settings.
-func settingsOf(w contract.Webhook, fresh bool) []field {
+func settingsOf(w client.Webhook, fresh bool) []field {
 	kinds := make([]choice, len(events.Kinds))
 	for i, k := range events.Kinds {
 		kinds[i] = choice{string(k), string(k)}
@@ -41,7 +40,7 @@ func settingsOf(w contract.Webhook, fresh bool) []field {
 
 func (p *Page) newWebhook(v *visit) error {
 	v.show(http.StatusOK, "ask", view{Title: "Add a webhook", Nav: "webhooks", Data: question{
-		Yes: "Add the webhook", Where: "/webhooks/new", Back: "/webhooks", Fields: settingsOf(contract.Webhook{}, true),
+		Yes: "Add the webhook", Where: "/webhooks/new", Back: "/webhooks", Fields: settingsOf(client.Webhook{}, true),
 		Says: []string{"Events from now on are sent to the URL, signed as Standard Webhooks has it, and tried again for 5 days.", "The secret is shown once."},
 	}})
 	return nil
@@ -49,7 +48,7 @@ func (p *Page) newWebhook(v *visit) error {
 
 func (p *Page) askWebhook(v *visit) error {
 	id := v.r.PathValue("id")
-	var w contract.Webhook
+	var w client.Webhook
 	if err := v.get(webhookPath(id), nil, &w); err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (p *Page) actWebhook(v *visit) error {
 	id := v.r.PathValue("id")
 	switch v.r.PathValue("act") {
 	case "test":
-		var t client.WebhookTest
+		var t client.TestDelivery
 		if err := v.do(http.MethodPost, webhookPath(id)+"/test", nil, &t); err != nil {
 			return err
 		}
@@ -98,15 +97,15 @@ func (p *Page) actWebhook(v *visit) error {
 func (p *Page) addWebhook(v *visit) error {
 	id := strings.TrimSpace(v.r.PostFormValue("id"))
 	if id == "" {
-		return contract.NewProblem(http.StatusBadRequest, "Give the webhook a name.")
+		return refuse(http.StatusBadRequest, "Give the webhook a name.")
 	}
-	var w contract.Webhook
+	var w client.Webhook
 	err := v.get(webhookPath(id), nil, &w)
 	if problem, ok := problemOf(err); err == nil || !ok || problem.Status != http.StatusNotFound {
 		if err != nil {
 			return err
 		}
-		return contract.NewProblem(http.StatusConflict, "There is a webhook of this name already: change it, or choose another name.")
+		return refuse(http.StatusConflict, "There is a webhook of this name already: change it, or choose another name.")
 	}
 	return v.setWebhook(id)
 }
@@ -115,13 +114,13 @@ func (p *Page) addWebhook(v *visit) error {
 // answer only, so there is no other page to go on to.
 func (v *visit) setWebhook(id string) error {
 	if err := v.r.ParseForm(); err != nil {
-		return contract.NewProblem(http.StatusBadRequest, "The form cannot be read.")
+		return refuse(http.StatusBadRequest, "The form cannot be read.")
 	}
-	s := contract.WebhookSettings{
+	s := client.WebhookSettings{
 		URL: strings.TrimSpace(v.r.PostFormValue("url")), Types: slices.Clone(v.r.PostForm["types"]),
 		Batch: v.r.PostFormValue("batch") != "", RotateSecret: v.r.PostFormValue("rotate") != "",
 	}
-	var w contract.Webhook
+	var w client.Webhook
 	if err := v.do(http.MethodPut, webhookPath(id), s, &w); err != nil {
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"fedpost/internal/ledger/events"
 )
 
 // thousands writes a number in groups of three digits.
@@ -87,7 +85,7 @@ var done = map[string]string{
 	"drop-more":       "The first of them are dropped. There are more: repeat it.",
 	"forget-activity": "The activity is forgotten.",
 	"forget":          "What was recorded of the server is forgotten.",
-	"test":            "The test event is on its way: this is what becomes of it.",
+	"test":            "The test event was sent: this is what became of it.",
 	"webhook-changed": "The webhook is changed.",
 	"webhook-deleted": "The webhook is deleted.",
 	"retry":           "They are sent again, with fresh tries.",
@@ -97,20 +95,6 @@ var done = map[string]string{
 	"none":            "Nothing matched, so nothing was done.",
 	"more-failed":     "The first of them are sent again, and the search for others is not over: fedpost dead retry --failed goes through all.",
 	"more":            "The first of them are sent again. There are more: repeat it.",
-}
-
-// words say what counts are that are no states of recipients.
-var words = map[string]string{
-	"accepted": "accepted by the API", "attempts": "requests made", "duplicates": "calls that repeated a key",
-	"deduplicationFallbacks": "calls without a look at their key", "unrecorded": "activities without a record", "revived": "dead, and parked again when the server was back",
-	"retrying": "retrying (each time)", "parked": "parked (each time)",
-}
-
-func word(name string) string {
-	if w, ok := words[name]; ok {
-		return w
-	}
-	return name
 }
 
 // answer is what a server answered last, with its status once.
@@ -127,8 +111,8 @@ func answer(status int, text string) string {
 }
 
 // what is the phase or state that an event is about, for its colour.
-func what(kind events.Kind) string {
-	_, state, _ := strings.Cut(string(kind), ".")
+func what(kind string) string {
+	_, state, _ := strings.Cut(kind, ".")
 	if state == "recovered" {
 		return "healthy"
 	}

@@ -6,15 +6,13 @@
 // has no figures, only faults.
 //
 // Figures of two machines cannot be compared by the second. So a report also has the
-// server's processor time for each delivery in units of what the same machine needs for one
-// RSA-2048 signature, and for the SHA-256 of a mebibyte.
+// server's processor time for each delivery in RSA-2048 signatures of the same machine.
 package bench
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // Mix is the kind of work of a run.
@@ -52,6 +50,7 @@ type Plan struct {
 	Answer     Times   `json:"answer"`     // how long the servers take to answer
 	Sick       float64 `json:"sick"`       // share of the servers that never answer
 	Body       int     `json:"body"`       // bytes of an activity
+	Beside     int     `json:"beside"`     // recipients of one more activity, handed over first, whose times do not count
 }
 
 // Bounds of a plan. They keep a slip of the finger from becoming an attack.
@@ -88,6 +87,7 @@ func (p Plan) Check() error {
 	within("callers", p.Callers, 1, MaxCallers)
 	within("hosts", p.Hosts, 1, MaxHosts)
 	within("body", p.Body, minBody, maxBody)
+	within("beside", p.Beside, 0, MaxRecipients)
 	if p.Activities > 0 && p.Recipients > MaxDeliveries/p.Activities {
 		faults = append(faults, fmt.Errorf("%d activities to %d recipients are more than %d deliveries", p.Activities, p.Recipients, MaxDeliveries))
 	}
@@ -127,11 +127,23 @@ func (p Plan) sick(host int) bool {
 	return int(float64(host+1)*p.Sick) > int(float64(host)*p.Sick)
 }
 
+// recipients is how many recipients an activity has. The one beside has the number after the
+// last.
+func (p Plan) recipients(activity int) int {
+	switch {
+	case activity >= 0 && activity < p.Activities:
+		return p.Recipients
+	case activity == p.Activities:
+		return p.Beside
+	}
+	return 0
+}
+
 // healthy is how many deliveries go to servers that answer.
 func (p Plan) healthy() int {
 	n := 0
-	for a := range p.Activities {
-		for r := range p.Recipients {
+	for a := range p.Activities + 1 {
+		for r := range p.recipients(a) {
 			if !p.sick(p.host(a, r)) {
 				n++
 			}
@@ -147,9 +159,11 @@ type Result struct {
 	Seconds    float64 `json:"seconds"`    // from the first call to the last of these deliveries
 	PerSecond  float64 `json:"perSecond"`
 	// Accepting is how long a call to the API took, Arriving how long it took from the
-	// beginning of the call until a server had the activity.
+	// beginning of the call until a server had the head of the request, and Waiting how long
+	// from the answer to the call.
 	Accepting Spread `json:"accepting"`
 	Arriving  Spread `json:"arriving"`
+	Waiting   Spread `json:"waiting"`
 	// Server is what fedpost's process used; nil if that is not known.
 	Server *Usage `json:"server,omitempty"`
 	// Connections is how many connections the servers got, Handshakes how many of them began
@@ -164,14 +178,13 @@ type Result struct {
 	Faults []string `json:"faults,omitempty"`
 }
 
+// inCalls is Waiting in times of Accepting.
+func (r Result) inCalls() float64 { return r.Waiting.P50 / max(r.Accepting.P50, 1e-6) }
+
 // Usage is what the server's process used during a run.
 type Usage struct {
 	Processor    float64 `json:"processorSeconds"` // user and system
 	Each         float64 `json:"millisecondsEach"` // processor time for a delivery
 	InSignatures float64 `json:"inSignatures"`     // Each in RSA-2048 signatures of this machine
-	InHashes     float64 `json:"inHashes"`         // Each in SHA-256 passes over 1 MiB
 	Memory       float64 `json:"memoryMB"`         // most resident memory seen
 }
-
-// seconds is d as a report has it.
-func seconds(d time.Duration) float64 { return d.Seconds() }

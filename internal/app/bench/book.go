@@ -13,12 +13,12 @@ type book struct {
 	want int // deliveries to servers that answer
 
 	taken []atomic.Uint32 // how often, by activity and recipient
+	came  []atomic.Int64  // when first, Unix nanoseconds
 	first atomic.Int64    // how many were taken at least once
 	done  chan struct{}   // closed when that is all
 	last  atomic.Int64    // when the latest was taken, Unix nanoseconds
 
-	begun    []atomic.Int64 // when an activity's call began, Unix nanoseconds
-	arriving *spread
+	begun, answered []atomic.Int64 // when an activity's call began and was answered, Unix nanoseconds
 
 	mu     sync.Mutex
 	order  map[orderedAt]int // the latest activity
@@ -30,30 +30,44 @@ type book struct {
 type orderedAt struct{ caller, host int }
 
 func newBook(p Plan) *book {
+	all := p.Activities*p.Recipients + p.Beside
 	return &book{
-		plan: p, want: p.healthy(), taken: make([]atomic.Uint32, p.Activities*p.Recipients), done: make(chan struct{}),
-		begun: make([]atomic.Int64, p.Activities), arriving: newSpread(p.Activities * p.Recipients), order: map[orderedAt]int{},
+		plan: p, want: p.healthy(), taken: make([]atomic.Uint32, all), came: make([]atomic.Int64, all), done: make(chan struct{}),
+		begun: make([]atomic.Int64, p.Activities+1), answered: make([]atomic.Int64, p.Activities+1), order: map[orderedAt]int{},
 	}
 }
 
-// take notes that a server took a delivery.
-func (b *book) take(activity, recipient, host int, now time.Time) {
-	if activity < 0 || activity >= b.plan.Activities || recipient < 0 || recipient >= b.plan.Recipients || b.plan.host(activity, recipient) != host {
+// take notes that a server, which had the head of the request at came, took a delivery.
+func (b *book) take(activity, recipient, host int, came time.Time) {
+	if recipient < 0 || recipient >= b.plan.recipients(activity) || b.plan.host(activity, recipient) != host {
 		b.fault("server %d got activity %d for recipient %d, which are not of this run or not of this server", host, activity, recipient)
 		return
 	}
-	if n := b.taken[activity*b.plan.Recipients+recipient].Add(1); n > 1 {
+	at := activity*b.plan.Recipients + recipient
+	if n := b.taken[at].Add(1); n > 1 {
 		b.fault("activity %d came %d times to recipient %d", activity, n, recipient)
 		return
 	}
-	b.arriving.add(time.Duration(now.UnixNano() - b.begun[activity].Load()))
-	if b.plan.Mix == Ordered {
+	b.came[at].Store(came.UnixNano())
+	if b.plan.Mix == Ordered && activity < b.plan.Activities {
 		b.inOrder(activity, host)
 	}
-	b.last.Store(now.UnixNano())
+	b.last.Store(time.Now().UnixNano())
 	if b.first.Add(1) == int64(b.want) {
 		close(b.done)
 	}
+}
+
+// after is how long after the time of its activity each delivery came. What came before, while
+// the answer to the call was still on its way, came at once.
+func (b *book) after(times []atomic.Int64) Spread {
+	s := newSpread(b.plan.Activities * b.plan.Recipients)
+	for at := range b.plan.Activities * b.plan.Recipients {
+		if came := b.came[at].Load(); came > 0 {
+			s.add(time.Duration(max(0, came-times[at/b.plan.Recipients].Load())))
+		}
+	}
+	return s.result()
 }
 
 // inOrder checks that a caller's activities come to a server in the order of its calls.

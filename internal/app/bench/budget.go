@@ -17,6 +17,9 @@ type Budget struct {
 type BudgetRun struct {
 	Plan
 	InSignatures float64 `json:"inSignatures"`
+	// InCalls is the time from the answer to a call until its delivery begins, in times of a
+	// call, both at the median, so that busy machines count alike; 0: any.
+	InCalls float64 `json:"inCalls,omitempty"`
 }
 
 // Tolerance is by how much a figure may exceed its budget: what is left of the noise of a
@@ -52,5 +55,8 @@ func ReadBudget(file string) (Budget, error) {
 // Over returns by what factor r exceeds the budget with the tolerance, and whether it does.
 func (b BudgetRun) Over(r Result) (float64, bool) {
 	factor := r.server().InSignatures / b.InSignatures
+	if b.InCalls > 0 {
+		factor = max(factor, r.inCalls()/b.InCalls)
+	}
 	return factor, factor > Tolerance || r.Server == nil
 }

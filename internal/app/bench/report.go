@@ -56,6 +56,9 @@ func (r Result) title() string {
 	if r.Known {
 		t += ", to servers that got an activity before"
 	}
+	if r.Beside > 0 {
+		t += fmt.Sprintf(", beside an activity to %d", r.Beside)
+	}
 	if r.HangUp {
 		t += ", which close each connection after its answer"
 	}
@@ -64,7 +67,7 @@ func (r Result) title() string {
 
 // Print writes r for people, next to the report before, if that is not nil.
 func (r Report) Print(w io.Writer, before *Report) error {
-	fmt.Fprintf(w, "%s, fedpost %s\n1 RSA-2048 signature takes %.2f ms here, SHA-256 of 1 MiB %.2f ms\n", r.Machine, r.Version, r.Units.Signature*1000, r.Units.Hash*1000)
+	fmt.Fprintf(w, "%s, fedpost %s\n1 RSA-2048 signature takes %.2f ms here\n", r.Machine, r.Version, r.Units.Signature*1000)
 	for _, one := range r.Results {
 		if err := one.print(w, before); err != nil {
 			return fmt.Errorf("print report: %w", err)
@@ -99,6 +102,8 @@ func (r Result) print(w io.Writer, before *Report) error {
 		{"accepted after, p99 ms", "%.2f", func(r Result) float64 { return r.Accepting.P99 * 1000 }},
 		{"arrived after, p50 ms", "%.1f", func(r Result) float64 { return r.Arriving.P50 * 1000 }},
 		{"arrived after, p99 ms", "%.1f", func(r Result) float64 { return r.Arriving.P99 * 1000 }},
+		{"arrived after the 202, p50 ms", "%.1f", func(r Result) float64 { return r.Waiting.P50 * 1000 }},
+		{"arrived after the 202, p99 ms", "%.1f", func(r Result) float64 { return r.Waiting.P99 * 1000 }},
 		{"connections", "%.0f", func(r Result) float64 { return float64(r.Connections) }},
 	}
 	if r.TLS {
@@ -128,7 +133,6 @@ type figure struct {
 var serverFigures = []figure{
 	{"server: processor ms a delivery", "%.3f", func(r Result) float64 { return r.server().Each }},
 	{"server: RSA signatures a delivery", "%.3f", func(r Result) float64 { return r.server().InSignatures }},
-	{"server: MiB of SHA-256 a delivery", "%.3f", func(r Result) float64 { return r.server().InHashes }},
 	{"server: most memory, MB", "%.0f", func(r Result) float64 { return r.server().Memory }},
 }
 

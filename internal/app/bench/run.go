@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
+	"fedpost/internal/app/progress"
 )
 
 // Run makes one measurement of the fedpost that c talks to, whose deliveries arrive at s.
@@ -36,15 +35,21 @@ func Run(ctx context.Context, c *client.Client, pid int, s *Sinks, u Units) (Res
 	for _, n := range []*atomic.Int64{&s.connections, &s.handshakes, &s.resumed, &s.overHTTP2} {
 		n.Store(0)
 	}
+	progress.Begin(ctx, fmt.Sprintf("delivering, %s %s", p.Mix, p.Key), func() (done, all int64) { return r.book.first.Load(), int64(r.book.want) })
 	before, known := processor(pid)
 	begin := time.Now()
+	if p.Beside > 0 {
+		if err := r.call(ctx, 0, p.Activities); err != nil {
+			return Result{}, fmt.Errorf("hand over the activity beside: %w", err)
+		}
+	}
 	r.load(ctx)
 	select {
 	case <-r.book.done:
 	case <-ctx.Done():
 	}
 	res := Result{Plan: p, Deliveries: int(r.book.first.Load())}
-	res.Seconds = seconds(time.Unix(0, r.book.last.Load()).Sub(begin))
+	res.Seconds = time.Unix(0, r.book.last.Load()).Sub(begin).Seconds()
 	if known {
 		used := r.rest(ctx) - before
 		res.Server = usage(used, res.Deliveries, u)
@@ -54,7 +59,7 @@ func Run(ctx context.Context, c *client.Client, pid int, s *Sinks, u Units) (Res
 	s.book.Store(nil)
 	res.Connections, res.Handshakes, res.Resumed = int(s.connections.Load()), int(s.handshakes.Load()), int(s.resumed.Load())
 	res.OverHTTP2 = int(s.overHTTP2.Load())
-	res.Accepting, res.Arriving = r.accepting.result(), r.book.arriving.result()
+	res.Accepting, res.Arriving, res.Waiting = r.accepting.result(), r.book.after(r.book.begun), r.book.after(r.book.answered)
 	if res.Seconds > 0 {
 		res.PerSecond = float64(res.Deliveries) / res.Seconds
 	}
@@ -62,8 +67,8 @@ func Run(ctx context.Context, c *client.Client, pid int, s *Sinks, u Units) (Res
 }
 
 func usage(used time.Duration, deliveries int, u Units) *Usage {
-	each := seconds(used) / float64(max(1, deliveries))
-	return &Usage{Processor: seconds(used), Each: each * 1000, InSignatures: each / u.Signature, InHashes: each / u.Hash}
+	each := used.Seconds() / float64(max(1, deliveries))
+	return &Usage{Processor: used.Seconds(), Each: each * 1000, InSignatures: each / u.Signature}
 }
 
 // Caller is an HTTP client that keeps a connection for each caller of a plan.
@@ -87,7 +92,7 @@ func (r *run) forgetKey() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	// A server of our own may be gone already, and its data with it.
-	_ = r.client.Do(ctx, http.MethodDelete, "/v1/keys/"+url.PathEscape(r.key), nil, nil)
+	_, _ = r.client.DeleteKey(ctx, r.key, false)
 }
 
 // warm delivers one activity, so that what happens only once is not measured: the key is
@@ -98,12 +103,12 @@ func (r *run) warm(ctx context.Context) error {
 	s := client.Submission{Activity: bodyOf(0, r.Body), KeyID: r.key}
 	for host := range r.Hosts {
 		if !r.sick(host) && (r.Known || len(s.Recipients) == 0) {
-			s.Recipients = append(s.Recipients, contract.Recipient{Inbox: r.sinks.Inbox(0, host)})
+			s.Recipients = append(s.Recipients, client.Recipient{Inbox: r.sinks.Inbox(0, host)})
 		}
 	}
 	b.want = len(s.Recipients)
 	r.sinks.book.Store(b)
-	if _, err := r.client.Submit(ctx, s); err != nil {
+	if _, err := r.client.Send(ctx, s); err != nil {
 		return fmt.Errorf("hand over a first activity: %w", err)
 	}
 	select {
@@ -143,11 +148,15 @@ func (r *run) load(ctx context.Context) {
 
 // call hands one activity over.
 func (r *run) call(ctx context.Context, caller, n int) error {
-	s := client.Submission{Activity: bodyOf(n, r.Body), KeyID: r.key, Recipients: make([]contract.Recipient, r.Recipients)}
+	s := client.Submission{Activity: bodyOf(n, r.Body), KeyID: r.key, Recipients: make([]client.Recipient, r.recipients(n))}
 	for i := range s.Recipients {
 		s.Recipients[i].Inbox = r.sinks.Inbox(n, i)
 	}
-	switch r.Mix {
+	mix := r.Mix
+	if n == r.Activities {
+		mix = FanOut
+	}
+	switch mix {
 	case Ordered:
 		s.OrderingKey = fmt.Sprintf("%s/%d", r.key, caller)
 	case Keyed:
@@ -155,16 +164,19 @@ func (r *run) call(ctx context.Context, caller, n int) error {
 	}
 	begin := time.Now()
 	r.book.begun[n].Store(begin.UnixNano())
-	a, err := r.client.Submit(ctx, s)
+	a, err := r.client.Send(ctx, s)
 	if err != nil {
 		return err
 	}
-	r.accepting.add(time.Since(begin))
-	if a.Status != "queued" || a.Recipients != r.Recipients {
+	r.book.answered[n].Store(time.Now().UnixNano())
+	if n < r.Activities {
+		r.accepting.add(time.Since(begin))
+	}
+	if a.Status != "queued" || a.Recipients != len(s.Recipients) {
 		return fmt.Errorf("answered %q for %d recipients", a.Status, a.Recipients)
 	}
-	if r.Mix == Keyed && n%10 == 0 {
-		again, err := r.client.Submit(ctx, s)
+	if mix == Keyed && n%10 == 0 {
+		again, err := r.client.Send(ctx, s)
 		if err == nil && (again.Status != "duplicate" || again.ID != a.ID) {
 			err = errors.New("the same call with the same deduplication key is no duplicate")
 		}

@@ -15,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
+	"fedpost/internal/testkit/caller"
 )
 
 // fake is a fedpost that delivers at once, as its hook wants.
@@ -28,6 +29,8 @@ type fake struct {
 	// deliver sends a body to an inbox; n is the number of the delivery. nil: as it should be.
 	deliver func(f *fake, n int, inbox string, body []byte)
 	ignore  bool // deduplication keys
+	pid     int  // whose processor time is measured; 0: nobody's
+	giveUp  func()
 }
 
 func (f *fake) post(inbox string, body []byte) {
@@ -86,8 +89,8 @@ func (f *fake) accept(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":%q,"status":"queued","recipients":%d}`, id, len(s.Recipients))
 }
 
-// measured runs a plan against f, for at most a time.
-func measured(t *testing.T, f *fake, p Plan, within time.Duration) Result {
+// measured runs a plan against f, until f gives up.
+func measured(t *testing.T, f *fake, p Plan) Result {
 	t.Helper()
 	f.t = t
 	server := httptest.NewServer(f)
@@ -101,9 +104,10 @@ func measured(t *testing.T, f *fake, p Plan, within time.Duration) Result {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	r, err := Run(ctx, &client.Client{Base: server.URL, HTTP: Caller(p)}, os.Getpid(), sinks, Units{1, 1})
+	f.giveUp = cancel
+	r, err := Run(ctx, caller.Of(t, server.URL, client.HTTPClient(Caller(p))), f.pid, sinks, Units{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,18 +116,80 @@ func measured(t *testing.T, f *fake, p Plan, within time.Duration) Result {
 
 func TestEachMixIsMeasured(t *testing.T) {
 	for _, m := range Mixes {
-		p := small(m)
-		r := measured(t, &fake{}, p, time.Minute)
-		if len(r.Faults) > 0 || r.Deliveries != 60 || r.PerSecond <= 0 || r.Seconds <= 0 || r.Accepting.Max <= 0 || r.Arriving.P50 <= 0 || r.Connections == 0 {
-			t.Errorf("%s: %+v", m, r)
+		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
+			r := measured(t, &fake{}, small(m))
+			if len(r.Faults) > 0 || r.Deliveries != 60 || r.PerSecond <= 0 || r.Seconds <= 0 || r.Accepting.Max <= 0 || r.Arriving.P50 <= 0 || r.Connections == 0 {
+				t.Errorf("measured %+v", r)
+			}
+			if err := (Report{Results: []Result{r}}).Err(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAnActivityBesideIsPartOfTheWork: the run ends when its deliveries have come, too, which
+// are the last here.
+func TestAnActivityBesideIsPartOfTheWork(t *testing.T) {
+	for _, m := range Mixes {
+		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
+			p := small(m)
+			p.Beside = 20
+			var beside sync.WaitGroup
+			t.Cleanup(beside.Wait)
+			others, seen := make(chan struct{}), 0
+			f := &fake{deliver: func(f *fake, n int, inbox string, body []byte) {
+				if bytes.Contains(body, fmt.Appendf(nil, "/%d\"", p.Activities)) {
+					seen++
+					beside.Go(func() { <-others; f.post(inbox, body) })
+					return
+				}
+				f.post(inbox, body)
+				if n == 1+p.Beside+p.Activities*p.Recipients {
+					close(others)
+				}
+			}}
+			r := measured(t, f, p)
+			if len(r.Faults) > 0 || r.Deliveries != 80 || seen != 20 {
+				t.Errorf("%d deliveries, %d of them beside, faults %v; want 80 and 20", r.Deliveries, seen, r.Faults)
+			}
+		})
+	}
+}
+
+func TestTheTimesOfAnActivityBesideDoNotCount(t *testing.T) {
+	b := newBook(Plan{Mix: Single, Activities: 2, Recipients: 1, Beside: 3, Hosts: 1})
+	ms := func(n int64) int64 { return n * int64(time.Millisecond) }
+	for activity, times := range [][2]int64{{100, 110}, {100, 130}, {1, 2}} {
+		b.begun[activity].Store(ms(times[0]))
+		b.answered[activity].Store(ms(times[1]))
+	}
+	for at, d := range [][3]int64{{0, 0, 120}, {1, 0, 125}, {2, 0, 5000}, {2, 1, 6000}, {2, 2, 7000}} {
+		b.take(int(d[0]), int(d[1]), 0, time.Unix(0, ms(d[2])))
+		select {
+		case <-b.done:
+			if at != 4 {
+				t.Errorf("the account ends with delivery %d", at)
+			}
+		default:
 		}
-		if err := (Report{Results: []Result{r}}).Err(); err != nil {
-			t.Error(err)
-		}
+	}
+	if got, want := b.after(b.begun), (Spread{P50: 0.020, P90: 0.025, P99: 0.025, Max: 0.025}); got != want {
+		t.Errorf("after the calls %+v, want %+v", got, want)
+	}
+	// The second came before its answer.
+	if got, want := b.after(b.answered), (Spread{P50: 0, P90: 0.010, P99: 0.010, Max: 0.010}); got != want {
+		t.Errorf("after the answers %+v, want %+v", got, want)
+	}
+	if faults := b.close(); len(faults) > 0 {
+		t.Error(faults)
 	}
 }
 
 func TestServersGetAnActivityBeforeAndHangUpAsPlanned(t *testing.T) {
+	t.Parallel()
 	p := small(FanOut)
 	p.Known, p.HangUp, p.Sick = true, true, 0.2 // the last of 5 servers is sick
 	var hanging sync.WaitGroup
@@ -138,7 +204,7 @@ func TestServersGetAnActivityBeforeAndHangUpAsPlanned(t *testing.T) {
 		}
 		hanging.Go(func() { f.post(inbox, body) })
 	}
-	r := measured(t, f, p, time.Minute)
+	r := measured(t, f, p)
 	if len(r.Faults) > 0 || r.Deliveries != 48 || f.seen != 64 || strings.Join(before, "") != "/1/2/3" {
 		t.Errorf("%d deliveries measured, %d in all, %v among the first, faults %v", r.Deliveries, f.seen, before, r.Faults)
 	}
@@ -148,10 +214,23 @@ func TestServersGetAnActivityBeforeAndHangUpAsPlanned(t *testing.T) {
 }
 
 func TestARateIsKept(t *testing.T) {
+	t.Parallel()
 	p := small(Single)
 	p.Recipients, p.Rate = 1, 100
-	if r := measured(t, &fake{}, p, time.Minute); r.Seconds < 0.19 || len(r.Faults) > 0 {
+	if r := measured(t, &fake{}, p); r.Seconds < 0.19 || len(r.Faults) > 0 {
 		t.Errorf("20 calls at 100 a second took %.3f s: %v", r.Seconds, r.Faults)
+	}
+}
+
+func TestWhatTheServerUsesIsMeasured(t *testing.T) {
+	t.Parallel()
+	pid := os.Getpid()
+	if _, known := processor(pid); !known {
+		t.Skip("this system does not say what a process uses")
+	}
+	r := measured(t, &fake{pid: pid}, small(FanOut))
+	if r.Server == nil || r.Server.Processor <= 0 || r.Server.Memory <= 0 {
+		t.Errorf("measured %+v of the server", r.Server)
 	}
 }
 
@@ -168,6 +247,9 @@ func TestNoFaultGoesUnnoticed(t *testing.T) {
 			if n != 9 {
 				f.post(inbox, body)
 			}
+			if n == 61 {
+				f.giveUp()
+			}
 		}, "1 of 60 deliveries have not arrived"},
 		"doubled": {FanOut, func(f *fake, n int, inbox string, body []byte) {
 			if f.post(inbox, body); n == 9 {
@@ -176,13 +258,13 @@ func TestNoFaultGoesUnnoticed(t *testing.T) {
 		}, "2 times"},
 		"changed": {FanOut, func(f *fake, n int, inbox string, body []byte) {
 			if n == 9 {
-				body = bytes.Replace(body, []byte("&amp;"), []byte("&amP;"), 1)
+				f.post(inbox, bytes.Replace(body, []byte("&amp;"), []byte("&amP;"), 1))
 			}
 			f.post(inbox, body)
 		}, "was changed on its way"},
 		"misdirected": {FanOut, func(f *fake, n int, inbox string, body []byte) {
 			if n == 9 {
-				inbox = inbox[:strings.LastIndex(inbox, "/")] + "/77"
+				f.post(inbox[:strings.LastIndex(inbox, "/")]+"/77", body)
 			}
 			f.post(inbox, body)
 		}, "not of this run"},
@@ -201,7 +283,7 @@ func TestNoFaultGoesUnnoticed(t *testing.T) {
 			t.Parallel()
 			p := small(c.mix)
 			p.Callers = 1
-			r := measured(t, &fake{deliver: c.deliver}, p, 2*time.Second)
+			r := measured(t, &fake{deliver: c.deliver}, p)
 			if all := strings.Join(r.Faults, "; "); !strings.Contains(all, c.want) {
 				t.Errorf("faults %q, want %q", all, c.want)
 			}
@@ -213,26 +295,29 @@ func TestNoFaultGoesUnnoticed(t *testing.T) {
 }
 
 func TestAKeyThatIsIgnoredIsAFault(t *testing.T) {
-	r := measured(t, &fake{ignore: true}, small(Keyed), 2*time.Second)
+	t.Parallel()
+	r := measured(t, &fake{ignore: true}, small(Keyed))
 	if all := strings.Join(r.Faults, "; "); !strings.Contains(all, "no duplicate") {
 		t.Errorf("faults %q", all)
 	}
 }
 
 func TestServersThatHangAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	p := small(FanOut)
 	p.Sick = 0.4
 	var hanging sync.WaitGroup
 	t.Cleanup(hanging.Wait) // the last of the clean-ups, when the servers are closed
 	r := measured(t, &fake{deliver: func(f *fake, _ int, inbox string, body []byte) {
 		hanging.Go(func() { f.post(inbox, body) })
-	}}, p, time.Minute)
+	}}, p)
 	if r.Deliveries != 36 || len(r.Faults) > 0 {
 		t.Errorf("%d deliveries, faults %v", r.Deliveries, r.Faults)
 	}
 }
 
 func TestAFirstActivityThatDoesNotArriveEndsTheRun(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"id":"k","status":"queued","recipients":1}`)
 	}))
@@ -245,7 +330,7 @@ func TestAFirstActivityThatDoesNotArriveEndsTheRun(t *testing.T) {
 	defer sinks.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := Run(ctx, &client.Client{Base: server.URL}, 0, sinks, Units{1, 1}); err == nil || !strings.Contains(err.Error(), "did not arrive") {
+	if _, err := Run(ctx, caller.Of(t, server.URL), 0, sinks, Units{1}); err == nil || !strings.Contains(err.Error(), "did not arrive") {
 		t.Errorf("error %v", err)
 	}
 }

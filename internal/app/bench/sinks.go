@@ -148,6 +148,7 @@ func (s *Sinks) handler(host int) http.Handler {
 			http.NotFound(w, r) // a check of the server: it is there
 			return
 		}
+		came := time.Now()
 		body := make([]byte, max(0, min(r.ContentLength, maxBody+minBody)))
 		if _, err := io.ReadFull(r.Body, body); err != nil {
 			return // the sender has gone
@@ -155,11 +156,11 @@ func (s *Sinks) handler(host int) http.Handler {
 		if d := s.plan.Answer.draw(); d > 0 {
 			time.Sleep(d)
 		}
-		s.receive(w, r, host, body)
+		s.receive(w, r, host, body, came)
 	})
 }
 
-func (s *Sinks) receive(w http.ResponseWriter, r *http.Request, host int, body []byte) {
+func (s *Sinks) receive(w http.ResponseWriter, r *http.Request, host int, body []byte, came time.Time) {
 	b := s.book.Load()
 	if b == nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -178,7 +179,7 @@ func (s *Sinks) receive(w http.ResponseWriter, r *http.Request, host int, body [
 	if r.ProtoMajor == 2 {
 		s.overHTTP2.Add(1)
 	}
-	b.take(activity, recipient, host, time.Now())
+	b.take(activity, recipient, host, came)
 	w.WriteHeader(http.StatusAccepted)
 }
 

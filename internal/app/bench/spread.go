@@ -37,6 +37,6 @@ func (s *spread) result() Spread {
 		return Spread{}
 	}
 	slices.Sort(s.all)
-	at := func(percent int) float64 { return seconds(s.all[(len(s.all)*percent+99)/100-1]) }
+	at := func(percent int) float64 { return s.all[(len(s.all)*percent+99)/100-1].Seconds() }
 	return Spread{P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }

@@ -13,10 +13,20 @@ import (
 // their types; that QUEUE_TYPE says the same is checked, so that nobody runs for months in
 // a mode that was not asked for.
 type Queueing struct {
-	Type queue.Type `env:"QUEUE_TYPE" envDefault:"standard" help:"standard, or fifo for queues that deduplicate by themselves for 5 minutes; all QUEUE_URL_… must name queues of this type"`
+	Type   queue.Type `env:"QUEUE_TYPE" envDefault:"standard" help:"standard, or fifo for queues that deduplicate by themselves for 5 minutes; all QUEUE_URL_… must name queues of this type"`
+	FairBy string     `env:"FAIR_BY" envDefault:"actor" help:"actor: on standard queues, who sends much holds up no other actor (SQS asks $0.10 a million messages for it); none: first come, first served"`
+}
+
+// Kind is the type of the queues as engines know it.
+func (q Queueing) Kind() queue.Type {
+	if q.Type == queue.Standard && q.FairBy == "actor" {
+		return queue.Fair
+	}
+	return q.Type
 }
 
 func (q *Queueing) check(r *report) {
+	r.oneOf("FAIR_BY", q.FairBy, "actor", "none")
 	r.oneOf("QUEUE_TYPE", string(q.Type), string(queue.Standard), string(queue.FIFO))
 }
 

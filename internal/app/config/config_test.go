@@ -34,7 +34,7 @@ func deployed(change ...string) map[string]string {
 	return e
 }
 
-func TestD9EveryMissingVariableIsReportedAtOnce(t *testing.T) {
+func TestEveryMissingVariableIsReportedAtOnce(t *testing.T) {
 	var c Deliver
 	err := From(&c, nil)
 	e, ok := errors.AsType[*Error](err)
@@ -102,6 +102,10 @@ func TestWhatCannotBeRightIsRefused(t *testing.T) {
 		{"RETRY_FACTOR", "NaN", "not a number"},
 		{"OUTBOUND_PLAIN_HTTP", "yes", "neither true nor false"},
 		{"OUTBOUND_ALLOW", "10.0.0.0/8,localhost", "not a list of CIDR prefixes because of localhost"},
+		{"OUTBOUND_PROXY", "proxy.example:3128", "neither http://HOST:PORT nor socks5://HOST:PORT"},
+		{"OUTBOUND_PROXY", "https://proxy.example:3128", "neither http://HOST:PORT nor socks5://HOST:PORT"},
+		{"OUTBOUND_PROXY", "http://proxy.example", "neither http://HOST:PORT nor socks5://HOST:PORT"},
+		{"OUTBOUND_ONION_PROXY", "http://127.0.0.1:9050", "set it to one of SOCKS5"},
 		{"USER_AGENT", "a\r\nX-Evil: 1", "control character"},
 		{"QUEUE_URL_LOW", "fedpost-low", "not an absolute URL"},
 		{"QUEUE_URL_LOW", "https://sqs.eu-central-1.amazonaws.com/123456789012/HIGH", "same queue as QUEUE_URL_HIGH"},
@@ -137,6 +141,7 @@ func TestNoSecretIsInAnError(t *testing.T) {
 	var c Local
 	err := From(&c, map[string]string{
 		"FEDERATION_PRIVATE_KEY": secret, "FEDERATION_ENCRYPTION_PRIVATE_KEY": secret, "FEDPOST_API_TOKEN": secret[:8],
+		"OUTBOUND_PROXY": "ftp://alice:" + secret + "@proxy.example:1",
 	})
 	if err == nil || strings.Contains(err.Error(), secret[:8]) {
 		t.Errorf("got %v", err)
@@ -147,17 +152,17 @@ func TestNoSecretIsInAnError(t *testing.T) {
 // mistake.
 func TestTokensOfRolesAreToldApart(t *testing.T) {
 	const one, two = "a token of sixteen", "another of sixteen"
-	for _, c := range []struct{ operate, send, read, wrong string }{
+	for _, c := range []struct{ operate, send, app, wrong string }{
 		{one, two, "", ""},
 		{one, "", two, ""},
 		{"", one, "", "FEDPOST_SEND_TOKEN is set without FEDPOST_API_TOKEN"},
-		{"", "", one, "FEDPOST_READ_TOKEN is set without FEDPOST_API_TOKEN"},
+		{"", "", one, "FEDPOST_APP_TOKEN is set without FEDPOST_API_TOKEN"},
 		{one, one, "", "FEDPOST_SEND_TOKEN is the same as FEDPOST_API_TOKEN"},
-		{one, two, two, "FEDPOST_READ_TOKEN is the same as FEDPOST_SEND_TOKEN"},
+		{one, two, two, "FEDPOST_APP_TOKEN is the same as FEDPOST_SEND_TOKEN"},
 		{one, two[:8], "", "FEDPOST_SEND_TOKEN has fewer than 16 characters"},
 	} {
 		var l Local
-		err := From(&l, map[string]string{"FEDPOST_API_TOKEN": c.operate, "FEDPOST_SEND_TOKEN": c.send, "FEDPOST_READ_TOKEN": c.read})
+		err := From(&l, map[string]string{"FEDPOST_API_TOKEN": c.operate, "FEDPOST_SEND_TOKEN": c.send, "FEDPOST_APP_TOKEN": c.app})
 		if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -176,7 +181,7 @@ func TestOnlyWhatSignsReadsSecrets(t *testing.T) {
 	} {
 		var got []string
 		for _, s := range Settings(tt.cfg) {
-			if s.Secret {
+			if s.Secret && s.Concern != "Outbound" { // a proxy's password signs nothing
 				got = append(got, s.Name)
 			}
 		}
@@ -216,7 +221,7 @@ func TestAnIdentityIsKnownWithoutItsPrivateKeys(t *testing.T) {
 
 // Each half of an identity is a concern of its own, yet each fault is reported
 // once.
-func TestD9EveryFaultOfAnIdentityIsReportedOnce(t *testing.T) {
+func TestEveryFaultOfAnIdentityIsReportedOnce(t *testing.T) {
 	other := member(t)
 	env := member(t,
 		"BETTER_AUTH_URL", "https://social.example/", "FEDERATION_PUBLIC_KEY", "AAAA",
@@ -260,7 +265,7 @@ func TestDurationsAsOperatorsWriteThem(t *testing.T) {
 	}
 }
 
-func TestB6TypesHavePriorities(t *testing.T) {
+func TestTypesHavePriorities(t *testing.T) {
 	var c Enqueue
 	if err := From(&c, deployed("PRIORITY_HIGH_TYPES", " Delete , Move,")); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func TestASettingThatIsNotSetHasTheDomainsDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Circuit.Streak != 9 || c.Circuit.Sample != 10 || c.Limits.Delay != 0 || c.Limits.Retention != 40*24*time.Hour || c.Circuit.Revive != 30*24*time.Hour {
-		t.Errorf("%+v", c)
+		t.Errorf("settings are %+v; want streak 9, sample 10, no delay, retention of 40 days, revival within 30", c)
 	}
 }
 

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -62,7 +64,7 @@ type Circuit struct {
 	Step     time.Duration `env:"CHECK_STEP" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
 	Slow     time.Duration `env:"CHECK_SLOW" min:"1s" max:"7d" help:"the waits between checks after the fifth, while something is parked: 1s to 7d"`
 	Ramp     time.Duration `env:"RELEASE_EVERY" min:"1s" max:"1h" help:"the time between the steps in which a server that is back gets what was parked for it: 1s to 1h"`
-	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"how long after its death a delivery that died because its server was down is sent anew by itself if the server comes back, such as 30d: up to 60d; 0: never"`
+	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"how long after its death a delivery that died because its server was down is sent anew by itself if the server comes back, such as 30d: up to 60d; 0: never. Not by the policies sipher and ldp, which give up after their tries and keep no circuit: no server is down to them, so none comes back; retry their dead letters"`
 	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that is granted to a server that asks for one (Retry-After): 1m to 7d"`
 }
 
@@ -82,12 +84,30 @@ type Outbound struct {
 	UserAgent string        `env:"USER_AGENT" envDefault:"fedpost/1" help:"the User-Agent of all requests, best with a page that says who you are: fedpost/1 (+https://social.example/about)"`
 	Allow     Prefixes      `env:"OUTBOUND_ALLOW" help:"networks that may be reached although they are private, as CIDR prefixes with commas between them, such as 10.1.0.0/16"`
 	PlainHTTP bool          `env:"OUTBOUND_PLAIN_HTTP" envDefault:"false" help:"true to deliver to http:// inboxes too"`
+	Proxy     Proxy         `env:"OUTBOUND_PROXY" secret:"true" help:"a proxy for all requests to other servers but onion services, as http://USER:PASSWORD@HOST:PORT or socks5://HOST:PORT; names are looked up here, and the proxy gets addresses"`
+	Onion     Proxy         `env:"OUTBOUND_ONION_PROXY" secret:"true" help:"the SOCKS5 proxy for .onion hosts, such as Tor's: socks5://127.0.0.1:9050; they are refused without"`
 }
 
 func (o *Outbound) check(r *report) {
 	if strings.ContainsFunc(o.UserAgent, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 		r.add("USER_AGENT", "has a control character in it", "set it to one line of text")
 	}
+	if o.Onion.URL != nil && o.Onion.Scheme == "http" {
+		r.add("OUTBOUND_ONION_PROXY", "is an HTTP proxy", "set it to one of SOCKS5, as socks5://HOST:PORT")
+	}
+}
+
+// Proxy is the URL of a proxy; its URL is nil where none is set.
+type Proxy struct{ *url.URL }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Proxy) UnmarshalText(b []byte) error {
+	u, err := url.Parse(string(b))
+	if err != nil || u.Scheme != "http" && u.Scheme != "socks5" || u.Hostname() == "" || u.Port() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return errors.New("neither http://HOST:PORT nor socks5://HOST:PORT")
+	}
+	p.URL = u
+	return nil
 }
 
 // Prefixes is a list of networks.
@@ -122,7 +142,7 @@ type EventBus struct {
 // Concurrency bounds what one invocation does at a time.
 type Concurrency struct {
 	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
-	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them to one server, and in up four times as many from one activity and forty times from each queue, half of its places at most: 1 to 100"`
+	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them to one server that accepts what it gets; in up, forty times as many from each queue, half of its places at most: 1 to 100"`
 	Probes     int `env:"PROBE_CONCURRENCY" min:"1" max:"256" help:"how many servers the health check probes at a time: 1 to 256"`
 }
 

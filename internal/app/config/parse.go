@@ -10,7 +10,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/iso8601"
 )
 
 // parsers replace the library's own, whose errors name Go functions. An error of
@@ -70,13 +70,10 @@ func parseAnyDuration(s string) (time.Duration, error) {
 		}
 		return time.Duration(n) * time.Second, nil
 	}
-	if d, err := time.ParseDuration(s); err == nil {
+	if d, ok := iso8601.Short(s); ok {
 		return d, nil
 	}
-	if n, ok := strings.CutSuffix(s, "d"); ok {
-		s = "P" + n + "D"
-	}
-	iso, err := contract.ParseISO(s)
+	iso, err := iso8601.Parse(s)
 	if err != nil {
 		return 0, err
 	}

@@ -65,6 +65,7 @@ type HealthCheck struct {
 // Local is what `fedpost up` reads.
 type Local struct {
 	Queueing       Queueing
+	Database       Database
 	Access         Access
 	Signing        Signing
 	Deduplication  Deduplication
@@ -120,6 +121,7 @@ type AWS struct {
 type Access struct {
 	Token string `env:"FEDPOST_API_TOKEN" secret:"true" help:"a secret of at least 16 characters that clients send as Bearer token, for everything; needed to listen on anything but loopback"`
 	Send  string `env:"FEDPOST_SEND_TOKEN" secret:"true" help:"a token for servers that send: the routes below /v1/activities only; needs FEDPOST_API_TOKEN"`
+	App   string `env:"FEDPOST_APP_TOKEN" secret:"true" help:"a token for applications: what FEDPOST_SEND_TOKEN opens, the routes below /v1/keys and GET /v1/events; needs FEDPOST_API_TOKEN"`
 	Read  string `env:"FEDPOST_READ_TOKEN" secret:"true" help:"a token that sees everything and changes nothing, as for Prometheus; needs FEDPOST_API_TOKEN"`
 
 	RequestsPerMinute int `env:"FEDPOST_REQUESTS_PER_MINUTE" envDefault:"0" min:"0" max:"1000000" help:"how many requests a minute each token may make, and all that have none of them together, /healthz and /discover aside; what is over that is answered 429: up to 1000000, 0 for no limit"`
@@ -128,7 +130,7 @@ type Access struct {
 func (a *Access) check(r *report) {
 	const least = 16
 	held := map[string]string{}
-	for _, t := range []struct{ name, token string }{{"FEDPOST_API_TOKEN", a.Token}, {"FEDPOST_SEND_TOKEN", a.Send}, {"FEDPOST_READ_TOKEN", a.Read}} {
+	for _, t := range []struct{ name, token string }{{"FEDPOST_API_TOKEN", a.Token}, {"FEDPOST_SEND_TOKEN", a.Send}, {"FEDPOST_APP_TOKEN", a.App}, {"FEDPOST_READ_TOKEN", a.Read}} {
 		switch {
 		case t.token == "":
 			continue
@@ -145,7 +147,7 @@ func (a *Access) check(r *report) {
 
 // Signing says what `fedpost up` signs with.
 type Signing struct {
-	Library string `env:"SIGNING_LIBRARY" envDefault:"auto" help:"auto, to sign with RSA by OpenSSL where this build and this machine have it, or go, to sign by Go's own library always"`
+	Library string `env:"SIGNING_LIBRARY" envDefault:"auto" help:"auto, to sign with RSA by OpenSSL where the machine has version 3 of it, or go, to sign by Go's own library always"`
 }
 
 func (s *Signing) check(r *report) { r.oneOf("SIGNING_LIBRARY", s.Library, "auto", "go") }

@@ -26,8 +26,8 @@ func TestTheTemplateTakesNoRevivalThatFunctionsRefuse(t *testing.T) {
 			t.Errorf("the template takes %s: %t, want %t", v, got, want)
 		}
 		var c struct{ Circuit }
-		if err := From(&c, map[string]string{"REVIVE_WITHIN": v}); (err == nil) != want {
-			t.Errorf("functions say of %s: %v", v, err)
+		if err := From(&c, map[string]string{"REVIVE_WITHIN": v}); want != (err == nil) {
+			t.Errorf("the functions take %s: error %v, want it taken: %t", v, err, want)
 		}
 	}
 }

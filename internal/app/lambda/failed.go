@@ -6,16 +6,25 @@ import (
 	"fmt"
 	stdlog "log"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
+	"sync"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// logged makes a handler log why an invocation fails, as a line with its request id.
+// logged makes a handler log that its process is ready, with its first invocation, as lines
+// without a request id belong to nothing; and why an invocation fails, as a line with its request id.
 // aws-lambda-go prints the error, too, as plain text in which Logs Insights finds no
 // fields; that line is left out. Its other lines are of a runtime that does not work.
 func logged[In, Out any](log *slog.Logger, handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(plain{log})
+	var ready sync.Once
 	return func(ctx context.Context, in In) (out Out, err error) {
+		ready.Do(func() {
+			log.InfoContext(ctx, "ready after a cold start", "function", lambdacontext.FunctionName, "memory_mb", lambdacontext.MemoryLimitInMB, "go", runtime.Version())
+		})
 		defer func() {
 			if v := recover(); v != nil {
 				log.ErrorContext(ctx, "the invocation failed", "error", fmt.Sprint("panic: ", v), "stack", string(debug.Stack()))

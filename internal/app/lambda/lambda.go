@@ -39,11 +39,11 @@ func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 		return nil, err
 	}
 	log = from(c.Log.Level, log)
-	p, _, err := ports(c.Queueing, c.Queues, c.Table, log)
+	p, cfg, err := ports(c.Queueing, c.Queues, c.Table, log)
 	if err != nil {
 		return nil, err
 	}
-	if p.Sealer, err = sealer(c.Sealing); err != nil {
+	if p.Sealer, err = sealer(cfg, c.Sealing); err != nil {
 		return nil, err
 	}
 	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
@@ -76,7 +76,7 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 	if err != nil {
 		return nil, err
 	}
-	if p.Sealer, err = sealer(c.Sealing); err != nil {
+	if p.Sealer, err = sealer(cfg, c.Sealing); err != nil {
 		return nil, err
 	}
 	sources, err := Sources(cfg.Region, c.Queues.URLs())
@@ -182,7 +182,7 @@ func portsOf(cfg aws.Config, kind config.Queueing, q config.Queues, t config.Tab
 	}
 	queues := map[queue.Name]queue.Queue{}
 	for name, url := range q.URLs() {
-		queues[name] = sqs.New(messages, url, name, kind.Type)
+		queues[name] = sqs.New(messages, url, name, kind.Kind())
 	}
 	return app.Ports{
 		Table: dynamodb.New(records, t.Name),
@@ -192,20 +192,12 @@ func portsOf(cfg aws.Config, kind config.Queueing, q config.Queues, t config.Tab
 }
 
 // sealer seals signing keys with KMS.
-func sealer(s config.Sealing) (*kms.Sealer, error) {
-	cfg, err := awssdk.Config(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	return sealerOf(cfg, s)
-}
-
-func sealerOf(cfg aws.Config, s config.Sealing) (*kms.Sealer, error) {
+func sealer(cfg aws.Config, s config.Sealing) (*kms.Sealer, error) {
 	client, err := awssdk.KMS(cfg, os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("sealing key: %w", err)
 	}
-	return kms.New(client, s.KMSKey), nil
+	return kms.New(client.Encrypt, client.Decrypt, s.KMSKey), nil
 }
 
 // flush prints the counts of an invocation. A failure is only logged, because it

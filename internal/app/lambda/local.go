@@ -19,7 +19,7 @@ func Local(c config.AWS, kind config.Queueing, cfg aws.Config, log *slog.Logger)
 	if err != nil {
 		return app.Ports{}, err
 	}
-	p.Sealer, err = sealerOf(cfg, c.Sealing)
+	p.Sealer, err = sealer(cfg, c.Sealing)
 	return p, err
 }
 
@@ -31,6 +31,6 @@ func Records(t config.Table, s config.Sealing, cfg aws.Config, log *slog.Logger)
 		return app.Ports{}, err
 	}
 	p := app.Ports{Table: dynamodb.New(client, t.Name), Log: log}
-	p.Sealer, err = sealerOf(cfg, s)
+	p.Sealer, err = sealer(cfg, s)
 	return p, err
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"fedpost/internal/app/progress"
 )
 
 // Checksums is the first file of a backup: the SHA-256 of each of the others, in the form that
@@ -23,11 +26,12 @@ const Checksums = "SHA256SUMS"
 const mostChecksums = 1 << 10
 
 // archive writes the files of a backup: the checksums, the key, the database.
-func archive(to io.Writer, key []byte, database *os.File) error {
+func archive(ctx context.Context, to io.Writer, key []byte, database *os.File) error {
 	info, err := database.Stat()
 	if err != nil {
 		return err
 	}
+	progress.Begin(ctx, "computing its checksum", progress.Of(database))
 	sum := sha256.New()
 	if _, err := io.Copy(sum, database); err != nil {
 		return err
@@ -35,6 +39,7 @@ func archive(to io.Writer, key []byte, database *os.File) error {
 	if _, err := database.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
+	progress.Begin(ctx, "writing the backup", progress.Of(database))
 	sums := fmt.Sprintf("%x  %s\n%x  %s\n", sha256.Sum256(key), SealingKey, sum.Sum(nil), Database)
 	w := tar.NewWriter(to)
 	if err := member(w, Checksums, strings.NewReader(sums), int64(len(sums)), info.ModTime()); err != nil {
@@ -123,7 +128,7 @@ func write(place string, from io.Reader) error {
 	if err := discard(place); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(place, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := newFile(place)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func TestAChangedByteOfABackupIsNoticed(t *testing.T) {
 			if noticed++; !errors.Is(err, ErrNotBackup) && !errors.Is(err, ErrDamagedBackup) {
 				t.Errorf("byte %d: %v", at, err)
 			}
-			if all := names(t, folder); len(all) != 0 {
+			if all := visible(t, folder); len(all) != 0 {
 				t.Fatalf("byte %d: %q is left", at, all)
 			}
 			continue

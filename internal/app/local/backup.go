@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"fedpost/internal/app/progress"
 	"fedpost/internal/engine/sqlite"
 )
 
@@ -41,12 +41,19 @@ func Backup(ctx context.Context, folder, sealingKey, file string) (err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return fmt.Errorf("write a backup to %s: %w", file, fs.ErrExist)
 	}
-	copied, err := os.CreateTemp(filepath.Dir(file), ".fedpost-copy-*") // CreateTemp's mode is 0600
+	unfinished, remove, err := scratch(filepath.Dir(file))
 	if err != nil {
 		return fmt.Errorf("write a backup: %w", err)
 	}
-	defer func() { err = errors.Join(err, copied.Close(), os.Remove(copied.Name())) }()
-	if err := sqlite.Copy(ctx, filepath.Join(folder, Database), copied.Name()); err != nil {
+	defer func() { err = errors.Join(err, remove()) }()
+	copied, err := newFile(filepath.Join(unfinished, Database))
+	if err != nil {
+		return fmt.Errorf("write a backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, copied.Close()) }()
+	database := filepath.Join(folder, Database)
+	progress.Begin(ctx, "copying the database", func() (done, all int64) { return size(copied.Name()), size(database) })
+	if err := sqlite.Copy(ctx, database, copied.Name()); err != nil {
 		return err
 	}
 	key, err := os.ReadFile(sealingKey)
@@ -56,19 +63,33 @@ func Backup(ctx context.Context, folder, sealingKey, file string) (err error) {
 	if err := CheckSealingKey(ctx, copied.Name(), sealingKey); err != nil {
 		return err
 	}
-	if err := WriteWhole(file, func(to *os.File) error { return archive(to, key, copied) }); err != nil {
+	if err := WriteWhole(file, func(to *os.File) error { return archive(ctx, to, key, copied) }); err != nil {
 		return fmt.Errorf("write a backup to %s: %w", file, err)
 	}
 	return nil
 }
 
+// size is how many bytes a file has for now; 0 if that cannot be told.
+func size(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // WriteWhole makes a new file that only its owner can read. The file appears, once it is
 // whole and on the disk, and replaces none.
-func WriteWhole(file string, write func(*os.File) error) error {
+func WriteWhole(file string, write func(*os.File) error) (err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return fs.ErrExist
 	}
-	partial, err := os.CreateTemp(filepath.Dir(file), ".fedpost-partial-*") // CreateTemp's mode is 0600
+	unfinished, remove, err := scratch(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	partial, err := newFile(filepath.Join(unfinished, "partial"))
 	if err != nil {
 		return err
 	}
@@ -79,7 +100,7 @@ func WriteWhole(file string, write func(*os.File) error) error {
 	if err = errors.Join(err, partial.Close()); err == nil {
 		err = name(partial.Name(), file)
 	}
-	if err = errors.Join(err, discard(partial.Name())); err != nil {
+	if err != nil {
 		return err
 	}
 	return syncFolder(filepath.Dir(file))
@@ -118,8 +139,9 @@ func AfterRestore(folder string, begin func() error) error {
 }
 
 // Restore makes the data folder anew that a backup is of, and checks it before it becomes
-// visible. The folder must be empty, or missing: what a running fedpost has open, or what
-// somebody may still need, is never written over.
+// visible. The folder must be empty, or missing: what somebody may still need is never
+// written over. Restore has the folder's lock until it returns, so no fedpost starts on the
+// folder meanwhile; if one runs on it, the error wraps sqlite.ErrInUse.
 func Restore(ctx context.Context, file, folder string) (found Contents, err error) {
 	from, err := os.Open(file)
 	if err != nil {
@@ -129,6 +151,11 @@ func Restore(ctx context.Context, file, folder string) (found Contents, err erro
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return found, fmt.Errorf("data folder: %w", err)
 	}
+	release, err := sqlite.Lock(filepath.Join(folder, Database))
+	if err != nil {
+		return found, fmt.Errorf("restore %s into %s: %w", file, folder, err)
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	if err := empty(folder); err != nil {
 		return found, err
 	}
@@ -170,10 +197,12 @@ func CheckBackup(ctx context.Context, file string) (found Contents, err error) {
 }
 
 // contents unpacks a backup into two files and checks them.
-func contents(ctx context.Context, from io.Reader, key, database string) (found Contents, err error) {
+func contents(ctx context.Context, from *os.File, key, database string) (found Contents, err error) {
+	progress.Begin(ctx, "unpacking the backup", progress.Of(from))
 	if found.Verified, err = unpack(from, map[string]string{SealingKey: key, Database: database}); err != nil {
 		return found, err
 	}
+	progress.Begin(ctx, "checking the database", nil)
 	if found.Found, err = sqlite.Inspect(ctx, database); err != nil {
 		return found, err
 	}
@@ -195,15 +224,15 @@ func show(key, database string) error {
 	return nil
 }
 
-// empty returns an error if a folder has anything but what a restore has left.
+// empty returns an error if a folder has anything but the lock and what a restore has left.
 func empty(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), restoring) && e.Name() != "lost+found" {
-			return fmt.Errorf("%w: %s has %s; stop fedpost if it runs on it, and move the folder away", ErrNotEmpty, folder, e.Name())
+		if !strings.HasSuffix(e.Name(), restoring) && e.Name() != Database+sqlite.LockSuffix && e.Name() != "lost+found" {
+			return fmt.Errorf("%w: %s has %s; move the folder away, or restore into another one", ErrNotEmpty, folder, e.Name())
 		}
 	}
 	return nil

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
+	"fedpost/internal/app/progress"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 )
@@ -46,6 +48,22 @@ func backup(t *testing.T) string {
 	return file
 }
 
+// TestABackupAndItsRestoreSayWhatTheyDo to who waits.
+func TestABackupAndItsRestoreSayWhatTheyDo(t *testing.T) {
+	var steps []string
+	ctx := progress.With(t.Context(), func(what string, _ progress.Part) { steps = append(steps, what) })
+	folder, file := dataFolder(t), filepath.Join(t.TempDir(), "backup.tar")
+	if err := Backup(ctx, folder, filepath.Join(folder, SealingKey), file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(ctx, file, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"copying the database", "computing its checksum", "writing the backup", "unpacking the backup", "checking the database"}; !slices.Equal(steps, want) {
+		t.Errorf("the steps are %q, want %q", steps, want)
+	}
+}
+
 func names(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -59,6 +77,12 @@ func names(t *testing.T, folder string) []string {
 	return all
 }
 
+// visible are the names in a folder but that of its lock.
+func visible(t *testing.T, folder string) []string {
+	t.Helper()
+	return slices.DeleteFunc(names(t, folder), func(name string) bool { return name == Database+sqlite.LockSuffix })
+}
+
 func TestABackupOfAFolderInUseIsRestored(t *testing.T) {
 	file := backup(t)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -70,9 +94,9 @@ func TestABackupOfAFolderInUseIsRestored(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "new", "data")
 	found, err := Restore(t.Context(), file, folder)
 	if err != nil || found.Messages["normal"] != 1 {
-		t.Fatalf("%+v, %v", found, err)
+		t.Fatalf("found in the backup is %+v, error %v; want 1 message on normal", found, err)
 	}
-	if all := names(t, folder); !slices.Equal(all, []string{readers, Database, SealingKey}) {
+	if all := visible(t, folder); !slices.Equal(all, []string{readers, Database, SealingKey}) {
 		t.Errorf("the folder has %q", all)
 	}
 	begun := 0
@@ -85,7 +109,7 @@ func TestABackupOfAFolderInUseIsRestored(t *testing.T) {
 			t.Errorf("start %d after the restore: %v, %d begun", i, err, begun)
 		}
 	}
-	if all := names(t, folder); len(all) != 2 {
+	if all := visible(t, folder); len(all) != 2 {
 		t.Errorf("after a start the folder has %q", all)
 	}
 	for _, name := range []string{Database, SealingKey} {
@@ -143,14 +167,46 @@ func TestARestoreWritesOverNothing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "notes"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, folder := range map[string]string{"in use": dataFolder(t), "others' files": other} {
-		before := names(t, folder)
-		if _, err := Restore(t.Context(), file, folder); !errors.Is(err, ErrNotEmpty) {
-			t.Errorf("%s: %v", name, err)
+	used := dataFolder(t)
+	for folder, want := range map[string]error{used: sqlite.ErrInUse, other: ErrNotEmpty} {
+		before := visible(t, folder)
+		if _, err := Restore(t.Context(), file, folder); !errors.Is(err, want) {
+			t.Errorf("restored into a folder with %q: the error is %v, want %v", before, err, want)
 		}
-		if after := names(t, folder); len(after) != len(before) {
-			t.Errorf("%s: %q became %q", name, before, after)
+		if after := visible(t, folder); !slices.Equal(after, before) {
+			t.Errorf("a restore that was refused turned %q into %q", before, after)
 		}
+	}
+}
+
+// TestTheNextBackupRemovesWhatAKilledOneHasLeft, and nothing that is in use.
+func TestTheNextBackupRemovesWhatAKilledOneHasLeft(t *testing.T) {
+	folder, into := dataFolder(t), t.TempDir()
+	killed, using := filepath.Join(into, unfinished+"killed"), ""
+	if err := os.MkdirAll(killed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(killed, Database), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	using, remove, err := scratch(into)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-time.Hour)
+	for _, f := range []string{killed, using} {
+		if err := os.Chtimes(f, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Backup(t.Context(), folder, filepath.Join(folder, SealingKey), filepath.Join(into, "b.tar")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(t, into), []string{filepath.Base(using), "b.tar"}; !slices.Equal(got, want) {
+		t.Errorf("beside the backup there is %q, want %q", got, want)
+	}
+	if err := remove(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -170,7 +226,7 @@ func TestARestoreOfHalfABackupLeavesTheFolderEmpty(t *testing.T) {
 		if _, err := Restore(t.Context(), file, folder); !errors.Is(err, ErrNotBackup) && !errors.Is(err, sqlite.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if all := names(t, folder); len(all) != 0 {
+		if all := visible(t, folder); len(all) != 0 {
 			t.Errorf("%s leaves %q", name, all)
 		}
 	}
@@ -195,7 +251,7 @@ func TestARestoreThatWasKilledIsRepeated(t *testing.T) {
 		}
 	}
 	if found, err := Restore(t.Context(), backup(t), folder); err != nil || found.Err() != nil {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("found in the backup is %+v, error %v; want nothing wrong", found, err)
 	}
 }
 

@@ -184,7 +184,7 @@ func TestADoorKnowsItsGuestsThroughTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(l, 1)
+	d := newBoundedListener(l, 1)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s := httpServer(Options{Log: slog.New(slog.DiscardHandler), Services: Services{API: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		entered <- struct{}{}
@@ -210,8 +210,8 @@ func TestADoorKnowsItsGuestsThroughTLS(t *testing.T) {
 	first := ask()
 	<-entered
 	d.mu.Lock()
-	for g := range d.guests {
-		if !g.served {
+	for g := range d.open {
+		if !g.trusted {
 			t.Error("a guest that is being answered does not count as served")
 		}
 	}

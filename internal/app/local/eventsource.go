@@ -8,25 +8,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
-
 	"fedpost/internal/engine/queue"
 )
 
-// Handler is a function that takes batches of a queue, as a Lambda function does.
-type Handler func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)
+// Handler works on a batch of a queue and returns the ids of the messages that are not done:
+// deliver.Engine.Handle.
+type Handler func(ctx context.Context, from queue.Name, batch []queue.Received) (failed []string, err error)
 
 // Mapping connects one queue to a handler, as Lambda's SQS event source mapping
-// does: it receives, calls the handler with the event that Lambda would send, and
-// deletes the messages that the handler did not report as failed. Its rules are
-// Lambda's, the harsh ones included: a response that names a message which was not
-// in the batch fails the whole batch.
+// does: it receives, calls the handler, and deletes the messages that the handler did not
+// report as failed. Its rules are Lambda's, the harsh ones included: a response that names a
+// message which was not in the batch fails the whole batch.
 // https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 type Mapping struct {
 	Queue queue.Queue
 	Name  queue.Name
-	// ARN is the eventSourceARN of the records that the handler gets.
-	ARN string
 	// BatchSize is the most messages that are received at once, up to queue.MaxBatch.
 	BatchSize int
 	// Messages is how many messages Run has under way at once. Each queue has its own
@@ -36,7 +32,9 @@ type Mapping struct {
 	// function's timeout.
 	Timeout time.Duration
 	Handler Handler
-	Log     *slog.Logger
+	// Ready, if not nil, waits before each receive while the handler takes nothing.
+	Ready func(context.Context)
+	Log   *slog.Logger
 }
 
 const (
@@ -75,6 +73,9 @@ func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.
 		n := m.take(ctx, places)
 		if n == 0 {
 			return
+		}
+		if m.Ready != nil {
+			m.Ready(ctx)
 		}
 		batch, err := m.Queue.Receive(ctx, queue.ReceiveOptions{Max: n, Wait: pollWait})
 		leave(places, n-len(batch))
@@ -164,29 +165,33 @@ func (m Mapping) PollOnce(ctx context.Context) (int, error) {
 // serve has the handler work on a batch, and settles it. A stop must not cut off deliveries
 // under way, which have the function's own deadline.
 func (m Mapping) serve(ctx context.Context, batch []queue.Received) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Timeout)
+	ctx = context.WithoutCancel(ctx)
+	within, cancel := context.WithTimeout(ctx, m.Timeout)
 	defer cancel()
-	response, err := m.invoke(ctx, m.event(batch))
+	failed, err := m.invoke(within, batch)
 	if err != nil {
 		return fmt.Errorf("handler: %w", err)
 	}
-	return m.settle(ctx, batch, response)
+	// The handler may have outlasted its deadline.
+	ctx, settled := context.WithTimeout(ctx, m.Timeout)
+	defer settled()
+	return m.settle(ctx, batch, failed)
 }
 
 // invoke catches a panic as Lambda does: the batch fails, and the process goes on
 // serving other queues.
-func (m Mapping) invoke(ctx context.Context, e events.SQSEvent) (r events.SQSEventResponse, err error) {
+func (m Mapping) invoke(ctx context.Context, batch []queue.Received) (failed []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return m.Handler(ctx, e)
+	return m.Handler(ctx, m.Name, batch)
 }
 
 // settle deletes what the handler did not report as failed.
-func (m Mapping) settle(ctx context.Context, batch []queue.Received, r events.SQSEventResponse) error {
-	failed, err := failures(batch, r)
+func (m Mapping) settle(ctx context.Context, batch []queue.Received, ids []string) error {
+	failed, err := failures(batch, ids)
 	if err != nil {
 		return err
 	}
@@ -215,17 +220,17 @@ func (m Mapping) settle(ctx context.Context, batch []queue.Received, r events.SQ
 }
 
 // failures reads the handler's response by Lambda's rules.
-func failures(batch []queue.Received, r events.SQSEventResponse) (map[string]bool, error) {
+func failures(batch []queue.Received, ids []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(batch))
 	for _, msg := range batch {
 		known[msg.ID] = true
 	}
-	failed := make(map[string]bool, len(r.BatchItemFailures))
-	for _, f := range r.BatchItemFailures {
-		if !known[f.ItemIdentifier] {
-			return nil, fmt.Errorf("response names message %q, which was not in the batch: the whole batch failed", f.ItemIdentifier)
+	failed := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		if !known[id] {
+			return nil, fmt.Errorf("response names message %q, which was not in the batch: the whole batch failed", id)
 		}
-		failed[f.ItemIdentifier] = true
+		failed[id] = true
 	}
 	return failed, nil
 }

@@ -13,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
-
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 )
@@ -45,7 +43,7 @@ func mapping(t *testing.T, name queue.Name, h Handler) (Mapping, *clock) {
 		}
 	})
 	return Mapping{
-		Queue: e.Queue(name), Name: name, ARN: "arn:aws:sqs:local:000000000000:" + string(name),
+		Queue: e.Queue(name), Name: name,
 		BatchSize: 10, Messages: 20, Timeout: time.Minute, Handler: h, Log: slog.New(slog.DiscardHandler),
 	}, c
 }
@@ -72,27 +70,19 @@ func left(t *testing.T, m Mapping) int {
 	return d.Visible + d.InFlight + d.Delayed
 }
 
-func fail(ids ...string) events.SQSEventResponse {
-	r := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
-	for _, id := range ids {
-		r.BatchItemFailures = append(r.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
-	}
-	return r
-}
-
 func TestWhatIsNotReportedAsFailedIsDeleted(t *testing.T) {
 	m, c := mapping(t, queue.Normal, nil)
 	send(t, m, "good", "bad")
 	var seen []string
-	m.Handler = func(_ context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+	m.Handler = func(_ context.Context, _ queue.Name, batch []queue.Received) ([]string, error) {
 		var bad []string
-		for _, r := range e.Records {
+		for _, r := range batch {
 			seen = append(seen, r.Body)
 			if r.Body == "bad" {
-				bad = append(bad, r.MessageId)
+				bad = append(bad, r.ID)
 			}
 		}
-		return fail(bad...), nil
+		return bad, nil
 	}
 	if n, err := m.PollOnce(context.Background()); n != 2 || err != nil {
 		t.Fatalf("PollOnce: %d, %v", n, err)
@@ -111,12 +101,12 @@ func TestWhatIsNotReportedAsFailedIsDeleted(t *testing.T) {
 
 func TestTheWholeBatchComesBackAfter(t *testing.T) {
 	for name, h := range map[string]Handler{
-		"an error": func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
-			return fail(), errors.New("boom")
+		"an error": func(context.Context, queue.Name, []queue.Received) ([]string, error) {
+			return nil, errors.New("boom")
 		},
-		"a panic":    func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) { panic("boom") },
-		"unknown id": func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) { return fail("nobody"), nil },
-		"empty id":   func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) { return fail(""), nil },
+		"a panic":    func(context.Context, queue.Name, []queue.Received) ([]string, error) { panic("boom") },
+		"unknown id": func(context.Context, queue.Name, []queue.Received) ([]string, error) { return []string{"nobody"}, nil },
+		"empty id":   func(context.Context, queue.Name, []queue.Received) ([]string, error) { return []string{""}, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := mapping(t, queue.Normal, h)
@@ -131,33 +121,12 @@ func TestTheWholeBatchComesBackAfter(t *testing.T) {
 	}
 }
 
-func TestTheEventHasLambdasShape(t *testing.T) {
-	var got events.SQSMessage
-	m, _ := mapping(t, queue.Ordered, func(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
-		if _, ok := ctx.Deadline(); !ok {
-			t.Error("no deadline")
-		}
-		got = e.Records[0]
-		return fail(), nil
-	})
-	send(t, m, "hello")
-	if _, err := m.PollOnce(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if got.Body != "hello" || got.EventSourceARN != m.ARN || got.EventSource != "aws:sqs" || got.Md5OfBody != "5d41402abc4b2a76b9719d911017c592" ||
-		got.ReceiptHandle == "" || got.MessageId == "" || got.Attributes["ApproximateReceiveCount"] != "1" ||
-		got.Attributes["SentTimestamp"] != "1795165200000" || len(got.Attributes["SequenceNumber"]) != 20 || got.Attributes["MessageGroupId"] == "" ||
-		*got.MessageAttributes["reason"].StringValue != "test" {
-		t.Errorf("record %+v", got)
-	}
-}
-
 func TestRunDeliversUntilItIsStoppedAndThenFinishesWhatIsUnderWay(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
-	m, _ := mapping(t, queue.Normal, func(ctx context.Context, _ events.SQSEvent) (events.SQSEventResponse, error) {
+	m, _ := mapping(t, queue.Normal, func(ctx context.Context, _ queue.Name, _ []queue.Received) ([]string, error) {
 		close(began)
 		<-release
-		return fail(), ctx.Err()
+		return nil, ctx.Err()
 	})
 	send(t, m, "slow")
 	ctx, stop := context.WithCancel(context.Background())
@@ -178,19 +147,19 @@ func TestAMessageThatHangsHoldsItsOwnPlaceOnly(t *testing.T) {
 	const places, hanging, others = 10, 9, 50
 	done, release := make(chan string), make(chan struct{})
 	var under, most atomic.Int32
-	m, _ := mapping(t, queue.Normal, func(_ context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
-		defer under.Add(-int32(len(e.Records)))
-		if n := under.Add(int32(len(e.Records))); n > most.Load() {
+	m, _ := mapping(t, queue.Normal, func(_ context.Context, _ queue.Name, batch []queue.Received) ([]string, error) {
+		defer under.Add(-int32(len(batch)))
+		if n := under.Add(int32(len(batch))); n > most.Load() {
 			most.Store(n)
 		}
-		for _, r := range e.Records {
+		for _, r := range batch {
 			if strings.HasPrefix(r.Body, "hangs") {
 				<-release
 				continue
 			}
 			done <- r.Body
 		}
-		return fail(), nil
+		return nil, nil
 	})
 	m.Messages = places
 	for i := range hanging {
@@ -221,13 +190,13 @@ func TestAMessageThatHangsHoldsItsOwnPlaceOnly(t *testing.T) {
 // waits for no other.
 func TestAGroupOfABatchIsOneInvocationInItsOrder(t *testing.T) {
 	runs := make(chan string, 10)
-	m, _ := mapping(t, queue.Ordered, func(_ context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+	m, _ := mapping(t, queue.Ordered, func(_ context.Context, _ queue.Name, batch []queue.Received) ([]string, error) {
 		var bodies []string
-		for _, one := range e.Records {
+		for _, one := range batch {
 			bodies = append(bodies, one.Body)
 		}
 		runs <- strings.Join(bodies, " ")
-		return fail(), nil
+		return nil, nil
 	})
 	for _, body := range []string{"a0", "b0", "a1", "b1", "a2", "b2"} {
 		msg := queue.Message{Body: body, OrderingKey: body[:1], DeduplicationKey: body}
@@ -256,9 +225,9 @@ func TestAGroupOfABatchIsOneInvocationInItsOrder(t *testing.T) {
 func TestAHandlerThatAlwaysFailsDoesNotRushThroughTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
-		m, _ := mapping(t, queue.Normal, func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
+		m, _ := mapping(t, queue.Normal, func(context.Context, queue.Name, []queue.Received) ([]string, error) {
 			calls.Add(1)
-			return fail(), errors.New("broken")
+			return nil, errors.New("broken")
 		})
 		m.Messages = 10
 		for i := range 100 {
@@ -280,9 +249,9 @@ func TestAHandlerThatAlwaysFailsDoesNotRushThroughTheQueue(t *testing.T) {
 func TestAQueueThatCannotBeReadIsAskedLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{}, 1)
-		m, _ := mapping(t, queue.Normal, func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
+		m, _ := mapping(t, queue.Normal, func(context.Context, queue.Name, []queue.Received) ([]string, error) {
 			done <- struct{}{}
-			return fail(), nil
+			return nil, nil
 		})
 		send(t, m, "waits")
 		broken := &unreadable{Queue: m.Queue}

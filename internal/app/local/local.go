@@ -1,6 +1,5 @@
 // Package local runs the whole of fedpost in one process: the API, an event
-// source for each queue, and the schedule, around the same handlers that the
-// Lambda functions run.
+// source for each queue, and the schedule, around what the Lambda functions run.
 //
 // The package adds no behaviour of its own, because production would lack it. It
 // starts the parts in the right order. On a stop it finishes the requests and
@@ -22,23 +21,27 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// PerQueue is how many messages of each queue a process has under way at once, and how many
-// deliveries, at most; see Deliveries.
+// PerQueue is how many deliveries of each queue a process has under way at once, at most; see
+// Deliveries.
 // Its hundreds of invocations would otherwise open thousands of connections for
 // one activity with many recipients, which is more files than most systems let a
 // process have. With fewer places a tenth of new hosts that hang, 500 of 5,000 recipients,
 // would take nearly all of them; each place costs some 50 KB.
 const PerQueue = 768
 
-// Retrying is how many messages of one queue may be retries at once. The others are kept for
-// first sends, which would otherwise wait for hosts that hang.
-func Retrying(queue.Name) int { return PerQueue / 4 }
+// Messages is how many messages of each queue a process has in memory: those whose attempts are
+// under way, as many that wait for a place, and as many that wait for memory, are being expanded
+// or are being recorded. With fewer, deliveries to hosts that hang would keep others from being
+// received.
+const Messages = 3 * PerQueue
 
 // Services are fedpost's three functions.
 type Services struct {
 	API         http.Handler
 	Deliver     Handler
 	HealthCheck func(context.Context) error
+	// Ready is Mapping.Ready of all queues.
+	Ready func(context.Context)
 }
 
 // Options of a server.
@@ -64,8 +67,8 @@ type Options struct {
 	Timeout time.Duration
 	// Every is the period of the scheduled function: a minute in production.
 	Every time.Duration
-	// Messages, if not 0, is how many messages of each queue are under way at once, in
-	// place of PerQueue: a stand-in for SQS answers few calls at once.
+	// Messages, if not 0, is how many messages of each queue are in memory at once, in
+	// place of the constant: a stand-in for SQS answers few calls at once.
 	Messages int
 	Log      *slog.Logger
 }
@@ -107,8 +110,8 @@ func Start(o Options) (*Server, error) {
 	for _, name := range topology.Sources {
 		q := topology.Of(name)
 		m := Mapping{
-			Queue: o.Queue(name), Name: name, ARN: arn(name),
-			BatchSize: q.BatchSize, Messages: cmp.Or(o.Messages, PerQueue), Timeout: o.Timeout, Handler: under.messages(name, o.Services.Deliver), Log: o.Log,
+			Queue: o.Queue(name), Name: name,
+			BatchSize: q.BatchSize, Messages: cmp.Or(o.Messages, Messages), Timeout: o.Timeout, Handler: under.messages(o.Services.Deliver), Ready: o.Services.Ready, Log: o.Log,
 		}
 		s.done.Go(func() { m.Run(ctx) })
 	}
@@ -125,18 +128,6 @@ func Start(o Options) (*Server, error) {
 		}
 	}()
 	return s, nil
-}
-
-// arn is the event source's ARN that handlers get.
-func arn(n queue.Name) string { return "arn:aws:sqs:local:000000000000:fedpost-" + string(n) }
-
-// Sources maps the event sources' ARNs to queues, for the handler.
-func Sources() map[string]queue.Name {
-	m := make(map[string]queue.Name, len(topology.Sources))
-	for _, n := range topology.Sources {
-		m[arn(n)] = n
-	}
-	return m
 }
 
 // Wait blocks until ctx ends or the server fails.

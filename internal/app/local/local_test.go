@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
-
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 )
@@ -41,11 +39,11 @@ func TestItServesTheQueuesTheScheduleAndTheAPI(t *testing.T) {
 		Place: Place{Listen: "127.0.0.1:0"}, Queue: e.Queue, Sweep: e.Sweep, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Services: Services{
 			API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
-			Deliver: func(_ context.Context, ev events.SQSEvent) (events.SQSEventResponse, error) {
-				for _, r := range ev.Records {
+			Deliver: func(_ context.Context, _ queue.Name, batch []queue.Received) ([]string, error) {
+				for _, r := range batch {
 					bodies <- r.Body
 				}
-				return events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}, nil
+				return nil, nil
 			},
 			HealthCheck: func(context.Context) error { checked <- struct{}{}; return nil },
 		},

@@ -43,7 +43,7 @@ const unixPrefix = "unix:"
 // SocketPath returns the path of a Unix socket that an address names, if it names one.
 func SocketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, unixPrefix) }
 
-// opened is a place that is listened on, with a door.
+// opened is a place that is listened on, with bounded connections.
 type opened struct {
 	net.Listener
 	url string // what people and clients call it
@@ -62,7 +62,7 @@ func (p Place) open(log *slog.Logger) (o opened, err error) {
 		if err != nil {
 			return o, err
 		}
-		return opened{bounded(l), p.Listen}, nil
+		return opened{withBounds(l), p.Listen}, nil
 	}
 	var pair *certificate
 	if p.Cert != "" {
@@ -75,9 +75,9 @@ func (p Place) open(log *slog.Logger) (o opened, err error) {
 		return o, cannotListen(p.Listen, err)
 	}
 	if pair == nil {
-		return opened{bounded(l), "http://" + l.Addr().String()}, nil
+		return opened{withBounds(l), "http://" + l.Addr().String()}, nil
 	}
-	return opened{securing{bounded(l), pair.serverTLS(), log}, "https://" + l.Addr().String()}, nil
+	return opened{securing{withBounds(l), pair.serverTLS(), log}, "https://" + l.Addr().String()}, nil
 }
 
 // check refuses an address without a port before anything is said of where it is.
@@ -142,8 +142,8 @@ func dropStale(path string) error {
 	return nil
 }
 
-// serverTLS are the TLS settings of the API. HTTP/1.1 only: the bounds of a door are for
-// connections with one request at a time.
+// serverTLS are the TLS settings of the API. HTTP/1.1 only: the bounds of a
+// boundedListener are for connections with one request at a time.
 func (c *certificate) serverTLS() *tls.Config {
 	return &tls.Config{GetCertificate: c.get, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
 }

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
-
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 )
 
@@ -57,8 +56,8 @@ func teapot(t *testing.T, at Place, token string) (*Server, error) {
 		Place: at, Token: token, Queue: e.Queue, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Services: Services{
 			API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
-			Deliver: func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
-				return events.SQSEventResponse{}, nil
+			Deliver: func(context.Context, queue.Name, []queue.Received) ([]string, error) {
+				return nil, nil
 			},
 			HealthCheck: func(context.Context) error { return nil },
 		},

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 // refusalEnd follows the status line where net/http itself refuses a request that never
@@ -16,12 +16,12 @@ const refusalEnd = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: c
 
 // Write puts the refusals of net/http, which are plain text, into the form that all other
 // refusals have. net/http writes each of them in one call, and offers no other hook.
-func (g *guest) Write(b []byte) (int, error) {
+func (c *boundedConn) Write(b []byte) (int, error) {
 	refusal := problemOf(b)
 	if refusal == nil {
-		return g.Conn.Write(b)
+		return c.Conn.Write(b)
 	}
-	if _, err := g.Conn.Write(refusal); err != nil {
+	if _, err := c.Conn.Write(refusal); err != nil {
 		return 0, err
 	}
 	return len(b), nil
@@ -55,10 +55,10 @@ func problemOf(b []byte) []byte {
 // refusalOf is a whole answer with a problem document; nil if there can be none, and then the
 // plain text is an answer, too.
 func refusalOf(status int, detail string) []byte {
-	body, err := json.Marshal(contract.NewProblem(status, detail))
+	body, err := json.Marshal(problem.New(status, detail))
 	if err != nil {
 		return nil
 	}
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n%s",
-		status, http.StatusText(status), contract.ProblemType, len(body), body)
+		status, http.StatusText(status), problem.MediaType, len(body), body)
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
+	"fedpost/internal/api/problem"
 )
 
 // TestRequestsThatReachNoHandlerAreRefusedAsProblems: schemathesis found /%zz answered with
@@ -33,15 +34,15 @@ func TestRequestsThatReachNoHandlerAreRefusedAsProblems(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			defer res.Body.Close()
-			var problem contract.Problem
-			if err := json.NewDecoder(res.Body).Decode(&problem); err != nil {
+			var got client.Problem
+			if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if res.StatusCode != c.status || problem.Status != c.status || res.Header.Get("Content-Type") != contract.ProblemType || !res.Close {
-				t.Errorf("%s is answered %d %v %+v", name, res.StatusCode, res.Header, problem)
+			if res.StatusCode != c.status || got.Status != c.status || res.Header.Get("Content-Type") != problem.MediaType || !res.Close {
+				t.Errorf("%s is answered %d %v %+v", name, res.StatusCode, res.Header, got)
 			}
-			if !strings.Contains(problem.Detail, c.says) || problem.Title != http.StatusText(c.status) {
-				t.Errorf("%s: %+v does not say %q", name, problem, c.says)
+			if !strings.Contains(got.Detail, c.says) || got.Title != http.StatusText(c.status) {
+				t.Errorf("%s: %+v does not say %q", name, got, c.says)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 // folder under the names that restore uses, restore neither follows a link nor keeps a mode.
 func TestARestoreWritesFilesOfItsOwn(t *testing.T) {
 	folder := t.TempDir()
-	e, err := sqlite.Open(t.Context(), filepath.Join(folder, Database), sqlite.Options{Queues: map[queue.Name]sqlite.QueueConfig{}})
+	e, err := sqlite.Open(t.Context(), filepath.Join(folder, Database), sqlite.Options{Queues: map[queue.Name]queue.Config{}})
 	if err != nil {
 		t.Fatal(err)
 	}

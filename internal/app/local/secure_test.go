@@ -13,7 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
+	"fedpost/internal/api/problem"
 )
 
 // overTLS is a server with a certificate, its address, what trusts it, and its log from
@@ -52,7 +53,7 @@ func overTLS(t *testing.T) (address string, trust *tls.Config, log *logged) {
 }
 
 // answered sends text and reads the answer.
-func answered(t *testing.T, conn net.Conn, text string) (status int, kind string, p contract.Problem) {
+func answered(t *testing.T, conn net.Conn, text string) (status int, kind string, p client.Problem) {
 	t.Helper()
 	defer conn.Close()
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -63,7 +64,7 @@ func answered(t *testing.T, conn net.Conn, text string) (status int, kind string
 		t.Fatalf("%.40q: %v", text, err)
 	}
 	defer res.Body.Close()
-	if res.Header.Get("Content-Type") == contract.ProblemType {
+	if res.Header.Get("Content-Type") == problem.MediaType {
 		if err := json.NewDecoder(res.Body).Decode(&p); err != nil {
 			t.Error(err)
 		}
@@ -86,8 +87,8 @@ func TestRefusalsOverTLSAreProblems(t *testing.T) {
 	if status, _, _ := answered(t, secure(), "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); status != http.StatusTeapot {
 		t.Errorf("a handler is not asked: %d", status)
 	}
-	if status, kind, p := answered(t, secure(), "GET /%zz HTTP/1.1\r\nHost: localhost\r\n\r\n"); status != 400 || kind != contract.ProblemType || !strings.Contains(p.Detail, "hexadecimal") {
-		t.Errorf("%d %s %+v", status, kind, p)
+	if status, kind, p := answered(t, secure(), "GET /%zz HTTP/1.1\r\nHost: localhost\r\n\r\n"); status != 400 || kind != problem.MediaType || !strings.Contains(p.Detail, "hexadecimal") {
+		t.Errorf("a bad path is answered %d %s %+v, want a problem of status 400 that names hexadecimal digits", status, kind, p)
 	}
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {
 		c, err := net.Dial("tcp", address)
@@ -95,7 +96,7 @@ func TestRefusalsOverTLSAreProblems(t *testing.T) {
 			t.Fatal(err)
 		}
 		status, kind, p := answered(t, c, method+" / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if status != 400 || kind != contract.ProblemType || !strings.Contains(p.Detail, "https://") {
+		if status != 400 || kind != problem.MediaType || !strings.Contains(p.Detail, "https://") {
 			t.Errorf("plain %s: %d %s %+v", method, status, kind, p)
 		}
 	}

@@ -12,13 +12,13 @@ import (
 	"syscall"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/internal/api/problem"
 )
 
 // Bounds of the HTTP server. They hold whatever a client does: a client that
 // sends slowly, reads slowly or does nothing loses its connection in time.
 const (
-	// Connections is how many connections are open at once, at most; see door and guests.
+	// Connections is how many connections are open at once, at most; see boundedListener and guests.
 	Connections = 256
 	// headerTime is how long a request's header may take, readTime header and body
 	// together: a request of 6 MB at 2.5 Mbit/s.
@@ -42,10 +42,10 @@ func httpServer(o Options) *http.Server {
 	if o.Token == "" {
 		h = loopbackOnly(h, o.Log)
 	}
-	return withGuests(&http.Server{
+	return trusting(&http.Server{
 		Handler: h, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-	})
+	}, o.Token != "")
 }
 
 // ServeLoopback serves a handler for this machine until ctx ends, with the bounds of a
@@ -61,7 +61,7 @@ func ServeLoopback(ctx context.Context, listen string, h http.Handler, log *slog
 	}
 	s := httpServer(Options{Services: Services{API: h}, Log: log})
 	failed := make(chan error, 1)
-	go func() { failed <- s.Serve(bounded(l)) }()
+	go func() { failed <- s.Serve(withBounds(l)) }()
 	err = ready("http://" + l.Addr().String())
 	if err == nil {
 		select {
@@ -74,8 +74,8 @@ func ServeLoopback(ctx context.Context, listen string, h http.Handler, log *slog
 	return errors.Join(err, s.Close())
 }
 
-// bounded is l limited to as many open connections as this process has files for.
-func bounded(l net.Listener) net.Listener { return newDoor(l, guests(Files())) }
+// withBounds is l limited to as many open connections as this process has files for.
+func withBounds(l net.Listener) net.Listener { return newBoundedListener(l, guests(Files())) }
 
 // inTime gives each request a deadline.
 func inTime(next http.Handler) http.Handler {
@@ -97,7 +97,7 @@ func loopbackOnly(next http.Handler, log *slog.Logger) http.Handler {
 			return
 		}
 		w.Header().Set("Connection", "close")
-		p := contract.NewProblem(http.StatusMisdirectedRequest,
+		p := problem.New(http.StatusMisdirectedRequest,
 			"Without FEDPOST_API_TOKEN only requests to localhost, 127.0.0.1 or [::1] are answered: any web page could send others. Set a token, or use one of these names.")
 		log.WarnContext(r.Context(), "refused a request to a name that is not loopback", "host", fmt.Sprintf("%.100q", r.Host), "client", r.RemoteAddr)
 		if err := p.Write(w); err != nil {

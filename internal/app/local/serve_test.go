@@ -2,6 +2,7 @@ package local
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,11 +15,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fedpost/internal/api"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/enqueue/dedup"
 )
 
-func TestB20WithoutATokenOnlyLoopbackNamesAreAnswered(t *testing.T) {
+func TestWithoutATokenOnlyLoopbackNamesAreAnswered(t *testing.T) {
 	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	ask := func(token, host string) (int, string) {
 		s := httpServer(Options{Token: token, Services: Services{API: served}, Log: slog.New(slog.DiscardHandler)})
@@ -34,8 +36,11 @@ func TestB20WithoutATokenOnlyLoopbackNamesAreAnswered(t *testing.T) {
 		"10.0.0.1:8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "192.168.1.5": false, "": false, ":8080": false, "2130706433": false, "0177.0.0.1": false,
 	} {
 		status, body := ask("", host)
-		if ok != (status == http.StatusTeapot) || !ok && (status != http.StatusMisdirectedRequest || !strings.Contains(body, "FEDPOST_API_TOKEN")) {
-			t.Errorf("Host %q is answered %d %s", host, status, body)
+		if ok && status != http.StatusTeapot {
+			t.Errorf("Host %q is answered %d %s, want %d", host, status, body, http.StatusTeapot)
+		}
+		if !ok && (status != http.StatusMisdirectedRequest || !strings.Contains(body, "FEDPOST_API_TOKEN")) {
+			t.Errorf("Host %q is answered %d %s, want %d that names FEDPOST_API_TOKEN", host, status, body, http.StatusMisdirectedRequest)
 		}
 		if status, _ := ask("a token of sixteen", host); status != http.StatusTeapot {
 			t.Errorf("with a token Host %q is answered %d", host, status)
@@ -93,33 +98,40 @@ func (p pipes) dial(text string) net.Conn {
 	return client
 }
 
+// readsAll is an API that reads whole bodies.
+var readsAll = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	fmt.Fprint(w, "served")
+})
+
 // serving runs f against a server whose API reads whole bodies.
-func serving(t *testing.T, f func(p pipes)) {
+func serving(t *testing.T, f func(p pipes)) { servingAPI(t, readsAll, "", f) }
+
+func servingAPI(t *testing.T, h http.Handler, token string, f func(p pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pipes{make(chan net.Conn), make(chan struct{})}
-		s := httpServer(Options{Log: slog.New(slog.DiscardHandler), Services: Services{API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if _, err := io.Copy(io.Discard, r.Body); err != nil {
-				w.WriteHeader(http.StatusBadRequest)
-				return
-			}
-			fmt.Fprint(w, "served")
-		})}})
+		s := httpServer(Options{Log: slog.New(slog.DiscardHandler), Services: Services{API: h}, Token: token})
 		ended := make(chan error)
-		go func() { ended <- s.Serve(newDoor(p, Connections)) }()
+		go func() { ended <- s.Serve(newBoundedListener(p, Connections)) }()
 		f(p)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("the server ended with %v, want %v", err, http.ErrServerClosed)
+		}
 		time.Sleep(time.Second) // virtual: net/http lingers for half a second over a connection that it closes
 	})
 }
 
 const whole = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-// TestB23NobodyHoldsAConnectionForEver: 370 connections with slow bodies once
+// TestNobodyHoldsAConnectionForEver: 370 connections with slow bodies once
 // stopped the server.
-func TestB23NobodyHoldsAConnectionForEver(t *testing.T) {
+func TestNobodyHoldsAConnectionForEver(t *testing.T) {
 	for about, text := range map[string]string{
 		"nothing is sent":             "",
 		"half a header":               "POST / HTTP/1.1\r\nHost: loc",
@@ -152,9 +164,9 @@ func TestB23NobodyHoldsAConnectionForEver(t *testing.T) {
 	}
 }
 
-// TestB23ASlowSenderIsCutOff: the whole request has a deadline, not each byte, so
+// TestASlowSenderIsCutOff: the whole request has a deadline, not each byte, so
 // slow dripping does not help the sender.
-func TestB23ASlowSenderIsCutOff(t *testing.T) {
+func TestASlowSenderIsCutOff(t *testing.T) {
 	serving(t, func(p pipes) {
 		c := p.dial("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
 		began := time.Now()
@@ -261,23 +273,103 @@ func TestClientsThatDripHeadersShutNobodyOut(t *testing.T) {
 	})
 }
 
+// TestBodiesThatNeverEndShutNobodyOut: strangers send the header of a request whose body never
+// ends, again a second after their connections are closed, to a route that needs no token. A client with the
+// token is answered at once, and so is any client where there is none.
+func TestBodiesThatNeverEndShutNobodyOut(t *testing.T) {
+	const token = "a token of these tests"
+	for name, c := range map[string]struct{ token, authorization string }{
+		"with a token":    {token, "Authorization: Bearer " + token + "\r\n"},
+		"without a token": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := api.New(api.Options{
+				Tokens: api.Tokens{Operate: c.token}, Now: time.Now, RequestID: func() string { return "r" }, Log: slog.New(slog.DiscardHandler),
+				Routes: []api.Route{
+					{Pattern: "POST /sign-in", Handler: readsAll, Public: true},
+					{Pattern: "POST /v1/work", Handler: readsAll},
+				},
+			})
+			servingAPI(t, h, c.token, func(p pipes) {
+				stop := make(chan struct{})
+				var strangers sync.WaitGroup
+				defer strangers.Wait()
+				defer close(stop)
+				for range 300 {
+					strangers.Go(func() {
+						for {
+							c := p.dial("POST /sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\nContent-Type: application/json\r\n\r\nsecret")
+							closed := make(chan struct{})
+							go func() { _, _ = io.Copy(io.Discard, c); close(closed) }()
+							select {
+							case <-stop:
+								c.Close()
+								return
+							case <-closed:
+								time.Sleep(time.Second)
+							}
+						}
+					})
+				}
+				time.Sleep(time.Minute + 10*time.Second + 500*time.Millisecond) // in the midst of their bodies
+				for range 40 {
+					began := time.Now()
+					c := p.dial("POST /v1/work HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + c.authorization + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+					if err := c.SetReadDeadline(began.Add(time.Minute)); err != nil {
+						t.Fatal(err)
+					}
+					answer, err := io.ReadAll(bufio.NewReader(c))
+					c.Close()
+					if waited := time.Since(began); err != nil || !strings.HasSuffix(string(answer), "served") || waited > time.Second {
+						t.Fatalf("a request is answered %q, %v after %s, want served within a second", answer, err, waited)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestARequestWithATokenIsNotCutOff, however slowly its body comes, while strangers come and go.
+func TestARequestWithATokenIsNotCutOff(t *testing.T) {
+	const token = "a token of these tests"
+	h := api.New(api.Options{
+		Tokens: api.Tokens{Operate: token}, Now: time.Now, RequestID: func() string { return "r" }, Log: slog.New(slog.DiscardHandler),
+		Routes: []api.Route{{Pattern: "POST /v1/work", Handler: readsAll}},
+	})
+	servingAPI(t, h, token, func(p pipes) {
+		c := p.dial("POST /v1/work HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " + token + "\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{")
+		time.Sleep(time.Second)
+		for range 2 * Connections {
+			defer p.dial("GET / HTTP/1.1\r\n").Close()
+		}
+		time.Sleep(time.Second)
+		if _, err := io.WriteString(c, "}"); err != nil {
+			t.Fatal("the connection was closed:", err)
+		}
+		if answer, err := io.ReadAll(bufio.NewReader(c)); err != nil || !strings.HasSuffix(string(answer), "served") {
+			t.Errorf("a request is answered %q, %v, want served", answer, err)
+		}
+		c.Close()
+	})
+}
+
 // TestTheGreediestClientMakesRoom: a client with few connections keeps them while another
 // opens more and more. What is being answered is never cut off.
 func TestTheGreediestClientMakesRoom(t *testing.T) {
 	const most = 8
 	in := make(chan net.Conn)
-	d := newDoor(pipes{in, make(chan struct{})}, most)
-	enter := func(from string) *guest {
+	d := newBoundedListener(pipes{in, make(chan struct{})}, most)
+	enter := func(from string) *boundedConn {
 		_, server := net.Pipe()
 		go func() { in <- addressed{server, from} }()
 		c, err := d.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.(*guest)
+		return c.(*boundedConn)
 	}
 	modest, served := enter("198.51.100.7:4001"), enter("203.0.113.9:1")
-	served.setServed(true)
+	served.trust()
 	for port := range 10 * most {
 		enter(fmt.Sprintf("203.0.113.9:%d", 2+port))
 	}
@@ -286,20 +378,20 @@ func TestTheGreediestClientMakesRoom(t *testing.T) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.guests[modest] || !d.guests[served] || len(d.guests) != most {
-		t.Errorf("%d guests; the modest client is in: %t, the one being answered: %t", len(d.guests), d.guests[modest], d.guests[served])
+	if !d.open[modest] || !d.open[served] || len(d.open) != most-most/4+1 {
+		t.Errorf("%d connections; the modest client is in: %t, the one being answered: %t", len(d.open), d.open[modest], d.open[served])
 	}
-	if n := d.waiting(); n.from != "203.0.113.9" && n.from != "2001:db8::/64" {
-		t.Errorf("%s makes room next", n.from)
+	if n := d.untrusted(false); n.network != "203.0.113.9" && n.network != "2001:db8::/64" {
+		t.Errorf("%s makes room next", n.network)
 	}
 }
 
-// TestADoorWhoseGuestsAreAllServedLetsTheNextInWhenOneLeaves.
-func TestADoorWhoseGuestsAreAllServedLetsTheNextInWhenOneLeaves(t *testing.T) {
+// TestAConnectionWaitsWhileAllOthersAreTrusted.
+func TestAConnectionWaitsWhileAllOthersAreTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := make(chan net.Conn)
-		d := newDoor(pipes{in, make(chan struct{})}, 1)
-		let := make(chan *guest)
+		d := newBoundedListener(pipes{in, make(chan struct{})}, 1)
+		let := make(chan *boundedConn)
 		go func() {
 			for {
 				c, err := d.Accept()
@@ -307,13 +399,13 @@ func TestADoorWhoseGuestsAreAllServedLetsTheNextInWhenOneLeaves(t *testing.T) {
 					close(let)
 					return
 				}
-				let <- c.(*guest)
+				let <- c.(*boundedConn)
 			}
 		}()
 		_, one := net.Pipe()
 		in <- one
 		first := <-let
-		first.setServed(true)
+		first.trust()
 		_, two := net.Pipe()
 		in <- two
 		synctest.Wait()
@@ -326,7 +418,7 @@ func TestADoorWhoseGuestsAreAllServedLetsTheNextInWhenOneLeaves(t *testing.T) {
 			t.Error(err)
 		}
 		second := <-let
-		second.setServed(true)
+		second.trust()
 		_, three := net.Pipe()
 		in <- three
 		synctest.Wait()
@@ -334,7 +426,7 @@ func TestADoorWhoseGuestsAreAllServedLetsTheNextInWhenOneLeaves(t *testing.T) {
 			t.Error(err)
 		}
 		if g, open := <-let; open {
-			t.Errorf("a closed door lets %v in", g)
+			t.Errorf("a closed listener lets %v in", g)
 		}
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/aws/aws-lambda-go/events"
-
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
 )
@@ -36,13 +34,13 @@ func (u *underway) requests(next http.Handler) http.Handler {
 	})
 }
 
-// messages counts the messages of a queue that a handler works on.
-func (u *underway) messages(name queue.Name, next Handler) Handler {
-	n := u.inMessages[name]
-	return func(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
-		n.Add(int64(len(e.Records)))
-		defer n.Add(-int64(len(e.Records)))
-		return next(ctx, e)
+// messages counts the messages that a handler works on.
+func (u *underway) messages(next Handler) Handler {
+	return func(ctx context.Context, from queue.Name, batch []queue.Received) ([]string, error) {
+		n := u.inMessages[from]
+		n.Add(int64(len(batch)))
+		defer n.Add(-int64(len(batch)))
+		return next(ctx, from, batch)
 	}
 }
 

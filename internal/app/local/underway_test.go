@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
-
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 )
@@ -27,10 +25,10 @@ func TestAStopSaysWhatItCutsOff(t *testing.T) {
 		Place: Place{Listen: "127.0.0.1:0"}, Queue: e.Queue, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Services: Services{
 			API: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { begun <- struct{}{}; <-release }),
-			Deliver: func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
+			Deliver: func(context.Context, queue.Name, []queue.Received) ([]string, error) {
 				begun <- struct{}{}
 				<-release
-				return events.SQSEventResponse{}, nil
+				return nil, nil
 			},
 			HealthCheck: func(context.Context) error { return nil },
 		},

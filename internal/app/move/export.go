@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
+
+	"fedpost/internal/app/progress"
 )
 
 // Counts say how many things of each kind were exported.
@@ -20,6 +23,8 @@ func Export(ctx context.Context, from Installation, to io.Writer, passphrase str
 		return nil, err
 	}
 	counts := Counts{serverKind: 0, blockKind: 0, peerKind: 0, followKind: 0, webhookKind: 0, keyKind: 0}
+	var records atomic.Int64
+	progress.Begin(ctx, "exporting records", func() (done, all int64) { return records.Load(), 0 })
 	put := func(l line) error {
 		// What Open would refuse is said now, while the installation is still there.
 		t := l.thing()
@@ -27,6 +32,7 @@ func Export(ctx context.Context, from Installation, to io.Writer, passphrase str
 			return fmt.Errorf("%s cannot be exported: %w", t.name(), err)
 		}
 		counts[t.kind()]++
+		records.Add(1)
 		return w.put(l)
 	}
 	for _, export := range []func(context.Context, func(line) error) error{

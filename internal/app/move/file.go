@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"filippo.io/age"
@@ -113,6 +114,7 @@ func (f *writer) close() error {
 type File struct {
 	plain io.ReaderAt
 	size  int64
+	read  *atomic.Int64 // how far each has come
 }
 
 // intro begins every file that age has encrypted.
@@ -136,7 +138,7 @@ func Open(from io.ReaderAt, size int64, passphrase string) (File, error) {
 	case err != nil:
 		return File{}, damaged(err)
 	}
-	f := File{plain, n}
+	f := File{plain, n, new(atomic.Int64)}
 	return f, f.each(thing.check)
 }
 
@@ -159,12 +161,17 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: it was cut off or changed after it was written; copy it once more from where it was exported, or export again (%w)", ErrNotExport, err)
 }
 
+// part is how far each has come.
+func (f File) part() (done, all int64) { return f.read.Load(), f.size }
+
 // each calls f with everything in the file.
 func (f File) each(do func(thing) error) error {
 	lines := bufio.NewScanner(io.NewSectionReader(f.plain, 0, f.size))
 	lines.Buffer(nil, longestLine)
 	n, ended := 0, false
+	f.read.Store(0)
 	for ; lines.Scan(); n++ {
+		f.read.Add(int64(len(lines.Bytes())) + 1)
 		if n == 0 {
 			if err := readable(lines.Bytes()); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"fedpost/internal/app/progress"
 	"fedpost/internal/protocol/webhook"
 )
 
@@ -43,6 +44,7 @@ func (f File) Import(ctx context.Context, to Installation, o Options) (Report, e
 
 // plan compares the file with the installation.
 func plan(ctx context.Context, f File, to Installation, o Options) (Report, error) {
+	progress.Begin(ctx, "comparing", f.part)
 	report, other := Report{}, []string{}
 	err := f.each(func(t thing) error {
 		s, err := t.stands(ctx, to)
@@ -80,6 +82,7 @@ func differing(names []string) error {
 }
 
 func apply(ctx context.Context, f File, to Installation, o Options) (Report, error) {
+	progress.Begin(ctx, "importing", f.part)
 	report := Report{}
 	err := f.each(func(t thing) error {
 		s, err := t.stands(ctx, to)

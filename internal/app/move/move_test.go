@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/app/progress"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/keys"
 	"fedpost/internal/keys/kms"
@@ -58,6 +59,8 @@ func (f fakeKMS) Decrypt(_ context.Context, in *awskms.DecryptInput, _ ...func(*
 	return &awskms.DecryptOutput{Plaintext: []byte(text)}, nil
 }
 
+func sealing(f fakeKMS) keys.Sealer { return kms.New(f.Encrypt, f.Decrypt, "alias/fedpost") }
+
 // made is an installation of a test.
 type made struct {
 	*testing.T
@@ -86,13 +89,13 @@ func up(t *testing.T) made {
 // standIn is an installation as on AWS: another table, and KMS.
 func standIn(t *testing.T) made {
 	t.Helper()
-	return install(t, memory.New(func() time.Time { return start }, nil).Table(), kms.New(fakeKMS{}, "alias/fedpost"))
+	return install(t, memory.New(func() time.Time { return start }, nil).Table(), sealing(fakeKMS{}))
 }
 
 // onDynamoDB is an installation on the DynamoDB that the environment names.
 func onDynamoDB(t *testing.T) made {
 	t.Helper()
-	return install(t, engines.AWS().Open(t, engines.Options{Now: time.Now}).Table(), kms.New(fakeKMS{}, "alias/fedpost"))
+	return install(t, engines.AWS().Open(t, engines.Options{Now: time.Now}).Table(), sealing(fakeKMS{}))
 }
 
 func (m made) must(err error) {
@@ -196,6 +199,24 @@ func sameContent(t *testing.T, got, want map[string]string) {
 	}
 }
 
+// TestAMoveSaysHowFarItIs to who waits.
+func TestAMoveSaysHowFarItIs(t *testing.T) {
+	var part progress.Part
+	ctx, m := progress.With(t.Context(), func(_ string, p progress.Part) { part = p }), standIn(t).fill()
+	var file bytes.Buffer
+	_, err := Export(ctx, m.Installation, &file, secret, cheap)
+	m.must(err)
+	if done, all := part(); done != 14 || all != 0 {
+		t.Errorf("an export has written %d records of %d, want 14 of a number that is not known", done, all)
+	}
+	f := m.opened(file.Bytes())
+	_, err = f.Import(ctx, standIn(t).Installation, Options{})
+	m.must(err)
+	if done, all := part(); done != f.size || all != f.size {
+		t.Errorf("an import has read %d bytes of %d, want %d of %[3]d", done, all, f.size)
+	}
+}
+
 // moves are the directions.
 var moves = map[string]struct{ from, to func(*testing.T) made }{
 	"to AWS": {up, standIn}, "from AWS": {standIn, up}, "to DynamoDB": {up, onDynamoDB}, "from DynamoDB": {onDynamoDB, up},
@@ -220,7 +241,7 @@ func TestWhatMovesArrives(t *testing.T) {
 			report, err := to.opened(file).Import(t.Context(), to.Installation, Options{})
 			added := Report{keyKind: {Added: 2}, serverKind: {Added: 8}, webhookKind: {Added: 1}, peerKind: {Added: 1}, blockKind: {Added: 1}, followKind: {Added: 1}}
 			if err != nil || !maps.Equal(report, added) {
-				t.Fatalf("%+v, %v", report, err)
+				t.Fatalf("the import reports %+v, error %v; want %+v", report, err, added)
 			}
 			sameContent(t, to.content(to.export()), want)
 

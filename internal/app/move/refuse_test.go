@@ -98,9 +98,11 @@ func TestAFileThatCannotBeReadSaysWhatToDo(t *testing.T) {
 		"or export again (failed to decrypt":                                {changed, secret},
 		"give the passphrase that it was exported with":                     {whole, "another"},
 		"it has version 2 of the format, and this fedpost reads version 1; import it with a fedpost of the version that wrote it": {
-			sealed(`{"fedpostExport":{"version":2,"of":"the moon"}}` + "\n" + `{"moon":{}}`), secret},
+			sealed(`{"fedpostExport":{"version":2,"of":"the moon"}}` + "\n" + `{"moon":{}}`), secret,
+		},
 		"line 2: it is no record that this fedpost knows; if a newer fedpost wrote it": {
-			sealed(`{"fedpostExport":{"version":1,"at":"2026-11-22T12:00:00Z"}}` + "\n" + `{"moon":{}}`), secret},
+			sealed(`{"fedpostExport":{"version":1,"at":"2026-11-22T12:00:00Z"}}` + "\n" + `{"moon":{}}`), secret,
+		},
 	} {
 		_, err := Open(bytes.NewReader(c.file), int64(len(c.file)), c.passphrase)
 		if err == nil || !strings.Contains(err.Error(), says) {
@@ -209,7 +211,7 @@ func TestWhatDiffersIsReplacedOnRequestOnly(t *testing.T) {
 
 	report, err := to.opened(file).Import(t.Context(), to.Installation, Options{Replace: true})
 	if err != nil || report[keyKind] != (Done{Replaced: 2}) || report[serverKind] != (Done{Same: 2, Replaced: 3, Left: 3}) || report[webhookKind] != (Done{Replaced: 1}) {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("the import reports %+v, error %v; want 2 keys, 3 servers and 1 webhook replaced", report, err)
 	}
 	got, want := to.content(to.export()), from.content(file)
 	for name := range want {
@@ -231,7 +233,7 @@ func TestManyThatDifferAreNamedInPart(t *testing.T) {
 	}
 	_, err := to.opened(from.export()).Import(t.Context(), to.Installation, Options{})
 	if err == nil || strings.Count(err.Error(), "host:") != mostNamed || !strings.Contains(err.Error(), "and 15 more") {
-		t.Errorf("%v", err)
+		t.Errorf("the import says %v; want %d servers named and 15 more", err, mostNamed)
 	}
 }
 
@@ -265,7 +267,7 @@ func TestBlocksAndLimitsComeToServersThatAreKnown(t *testing.T) {
 	}
 	report, err := to.opened(from.export()).Import(t.Context(), to.Installation, Options{})
 	if err != nil || report[serverKind] != (Done{Added: 7, Left: 1}) {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("the import reports %+v, error %v; want 7 servers added and 1 left", report, err)
 	}
 	states, err := to.store.Servers(t.Context(), circuit.HostKey("bad.example"), circuit.HostKey("slow.example"), circuit.HostKey("rest.example"))
 	to.must(err)
@@ -273,10 +275,10 @@ func TestBlocksAndLimitsComeToServersThatAreKnown(t *testing.T) {
 		t.Errorf("deliveries that may wait for inboxes of a blocked host are not looked for: %+v", s)
 	}
 	if s := states[circuit.HostKey("slow.example")]; s.Limited(start) != 60 || s.MaybeForm != "other" {
-		t.Errorf("%+v", s)
+		t.Errorf("slow.example is %+v; want 60 a minute and form other", s)
 	}
 	if s := states[circuit.HostKey("rest.example")]; s.Decision(start) != circuit.Wait || s.Why != "moves house" {
-		t.Errorf("%+v", s)
+		t.Errorf("rest.example is %+v; want that it waits as it moves house", s)
 	}
 }
 
@@ -304,7 +306,7 @@ func TestAPauseThatIsOverIsNotImported(t *testing.T) {
 	}
 	s, err := circuit.Load(t.Context(), to.store, circuit.HostKey("later.example"))
 	if err != nil || s.Phase != circuit.Healthy {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("later.example is %+v, error %v; want it healthy", s, err)
 	}
 }
 
@@ -318,12 +320,12 @@ func TestEveryFieldOfAKeyMovesOrIsNamedHere(t *testing.T) {
 		reflect.TypeFor[peers.Server](): {
 			"URL", "PublicKey", "EncryptionKey", "LastSeen", "CreatedAt", "UpdatedAt", "IsHealthy", "Attempts", "Exhausted", "Reason", "Stranger", "TurnAt", "Unannounced",
 		},
-		// Of deliveries, which stay: Window, Doubt, Trials, Tried, Sole, Took, Lapsed, Ramp, Parked,
+		// Of deliveries, which stay: Slow, SlowAt, Vain, VainSince, Window, Doubt, Trials, Tried, Sole, Took, Lapsed, Ramp, Parked, KeyID,
 		// ReviveUntil, Sweep.
 		reflect.TypeFor[circuit.State](): {
-			"Key", "Phase", "Since", "Until", "Why", "Reason", "Told", "Throttles", "Unproven", "Doubt", "DoubtAt", "DownSince", "Streak", "Window", "Checks", "Trials",
+			"Key", "Phase", "Since", "Until", "Why", "Reason", "Told", "Throttles", "Slow", "SlowAt", "Vain", "VainSince", "Unproven", "Doubt", "DoubtAt", "DownSince", "Streak", "Window", "Checks", "Trials",
 			"Tried", "Sole", "Took", "Lapsed", "Ramp", "CheckAt", "Parked", "ReviveUntil", "Sweep", "InboxesUntil", "Form", "FormUntil", "MaybeForm", "MaybeFormAt", "Rate", "RateLearnt",
-			"RateUntil", "Version", "Forget",
+			"RateUntil", "Version", "Forget", "KeyID",
 		},
 	}
 	for typ, names := range handled {

@@ -43,12 +43,12 @@ func (from Installation) servers(ctx context.Context, put func(line) error) erro
 }
 
 // limitOf is the limit of a state's host, without what is booked under it; nil: none.
-func (i Installation) limitOf(ctx context.Context, s circuit.State) (*ratelimit.Limit, error) {
+func (from Installation) limitOf(ctx context.Context, s circuit.State) (*ratelimit.Limit, error) {
 	host, whole := circuit.HostOf(s.Key)
-	if !whole || s.Limited(i.now()) == 0 {
+	if !whole || s.Limited(from.now()) == 0 {
 		return nil, nil
 	}
-	l, ok, err := i.limits.Limit(ctx, host)
+	l, ok, err := from.limits.Limit(ctx, host)
 	if err != nil || !ok {
 		return nil, err
 	}

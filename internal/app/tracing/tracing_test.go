@@ -101,13 +101,13 @@ func TestSpansReachTheCollectorAtAStop(t *testing.T) {
 	}
 	all := c.Spans()
 	if len(all) != 1 || all[0].Name != "send high" || all[0].Resource["service.name"] != "mail" || all[0].Attribute("messaging.system") != "aws_sqs" {
-		t.Errorf("%v", all)
+		t.Errorf("spans are %v; want one, send high of mail on aws_sqs", all)
 	}
 	if got := c.Headers()[0].Get("Authorization"); got != "Bearer x" {
 		t.Errorf("the collector got %q", got)
 	}
 	if got := e.Counts(); got != (Counts{Exported: 1}) {
-		t.Errorf("%+v", got)
+		t.Errorf("counts are %+v, want 1 exported", got)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestAFlushWaitsForACollectorOnce(t *testing.T) {
 	close(out.letGo)
 	e.flushing.Lock() // the first flush has ended
 	if got := e.Counts(); got != (Counts{Exported: 1}) {
-		t.Errorf("%+v", got)
+		t.Errorf("counts are %+v, want 1 exported", got)
 	}
 	e.flushing.Unlock()
 	if err := e.Close(t.Context()); err != nil {
@@ -260,8 +260,11 @@ func TestABatchIsTriedAgain(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), sendTime)
 				defer cancel()
 				err := client.UploadTraces(ctx, nil)
-				if (err != nil) != c.fails || len(s.at) != c.tries {
-					t.Errorf("tries at %v, error %v", s.at, err)
+				if failed := err != nil; failed != c.fails {
+					t.Errorf("%s: error %v, want one: %t", name, err, c.fails)
+				}
+				if len(s.at) != c.tries {
+					t.Errorf("%s: tries at %v, want %d", name, s.at, c.tries)
 				}
 				if err != nil && strings.ContainsRune(err.Error(), 0) {
 					t.Errorf("error %q", err)

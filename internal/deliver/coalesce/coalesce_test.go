@@ -8,6 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/deliver/coalesce"
+	"fedpost/internal/testkit/property"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -133,7 +134,7 @@ func TestTheRulesApplyInOrder(t *testing.T) {
 // delivery that is dropped, a newer one is sent.
 func TestSomethingOfABurstIsAlwaysSent(t *testing.T) {
 	types := []string{"create", "update", "delete", "creation", "deletion"}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "n")
 		burst := make([]coalesce.Accepted, n)
 		for i := range burst {

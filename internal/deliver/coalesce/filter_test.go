@@ -69,7 +69,7 @@ func TestFilterFollowsEachInbox(t *testing.T) {
 	store := &notes{accepted: map[string][]coalesce.Accepted{}, delivered: map[string]coalesce.Delivered{}}
 	f := coalesce.Filter{Store: store, Now: func() time.Time { return at(100) }, Pending: 7 * 24 * time.Hour, Remember: 30 * 24 * time.Hour}
 	act := func(id activity.ID, seconds int, body string) activity.Activity {
-		return activity.Activity{ID: id, Body: body, CreatedAt: at(seconds), Coalesce: activity.CoalesceLatest}
+		return activity.Activity{ID: id, Body: body, CreatedAt: at(seconds), Options: activity.Options{Coalesce: activity.CoalesceLatest}}
 	}
 	targets := func(names ...string) []activity.Target {
 		var ts []activity.Target
@@ -131,9 +131,9 @@ func TestFilterLeavesAloneWhatDidNotAskForIt(t *testing.T) {
 	ts := []activity.Target{{Inbox: "https://a.example/inbox"}}
 	for _, a := range []activity.Activity{
 		{ID: "1", Body: update, CreatedAt: start},
-		{ID: "1", Body: update, CreatedAt: start, Coalesce: activity.CoalesceNone},
-		{ID: "1", Body: `{"type":"Like","object":"https://a/1"}`, CreatedAt: start, Coalesce: activity.CoalesceLatest},
-		{ID: "1", Body: `no JSON`, CreatedAt: start, Coalesce: activity.CoalesceLatest},
+		{ID: "1", Body: update, CreatedAt: start, Options: activity.Options{Coalesce: activity.CoalesceNone}},
+		{ID: "1", Body: `{"type":"Like","object":"https://a/1"}`, CreatedAt: start, Options: activity.Options{Coalesce: activity.CoalesceLatest}},
+		{ID: "1", Body: `no JSON`, CreatedAt: start, Options: activity.Options{Coalesce: activity.CoalesceLatest}},
 	} {
 		if err := f.Note(t.Context(), a, ts); err != nil {
 			t.Error(err)

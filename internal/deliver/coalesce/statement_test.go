@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/deliver/coalesce"
+	"fedpost/internal/testkit/property"
 )
 
 func TestReadTellsTheSubject(t *testing.T) {
@@ -93,7 +94,7 @@ func TestContentIsThatOfTheValueNotOfTheText(t *testing.T) {
 		}
 		return rapid.OneOf(kinds...)
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		object := rapid.MapOfN(rapid.StringMatching(`[a-z]{1,3}`), value(2), 0, 5).Draw(t, "object")
 		object["id"] = "x"
 		compact, err := json.Marshal(object)

@@ -13,6 +13,7 @@ import (
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/cost"
 	"fedpost/internal/testkit/faults"
+	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
 
@@ -37,7 +38,7 @@ func TestCostOfServersThatAreDown(t *testing.T) {
 		{"for good, with FIFO queues", queue.FIFO, 0, activity.Dead, cost.Use{SQS: 3.4, Writes: 8.6, Reads: 12.2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && c.typ == queue.FIFO {
+			if !long.On() && c.typ == queue.FIFO {
 				t.Skip("takes minutes under the race detector")
 			}
 			plan, estimate := faults.NewPlan(), cost.NewEstimate()

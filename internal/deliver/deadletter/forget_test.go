@@ -86,7 +86,7 @@ func TestAForgottenActivityLeavesNothingAndIsNeverSent(t *testing.T) {
 }
 
 func TestADeadActivityIsForgottenWithItsLetters(t *testing.T) {
-	w := newAfterlife(t, world.Options{})
+	w := newAfterlife(t, world.Options{Engine: engines.Embedded()})
 	w.sicken()
 	id, other := w.Send(w.Activity("Create"), sickInbox, noInbox), w.Send(w.Activity("Create"), sickInbox)
 	w.pass(10 * time.Minute)

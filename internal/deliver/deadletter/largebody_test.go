@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/bodies"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
@@ -32,7 +32,7 @@ func TestALargeBodyOfADeadLetterIsStoredOnce(t *testing.T) {
 			w := newAfterlife(t, world.Options{})
 			mend := w.sicken()
 			a := w.Activity("Create")
-			a.Body = `{"content":"` + strings.Repeat("a large body ", deliver.LargeBody/10) + `"}`
+			a.Body = `{"content":"` + strings.Repeat("a large body ", bodies.Large/10) + `"}`
 			id := w.Send(a, sickInbox)
 			w.pass(10 * time.Minute)
 			ms := w.notices(queue.Dead)

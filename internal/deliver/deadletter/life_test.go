@@ -11,6 +11,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol/retry"
 	"fedpost/internal/store"
@@ -119,7 +120,7 @@ func (w *afterlife) sicken() (mend func()) {
 	return func() { w.Servers.Script("sick.example", world.Answers(202)) }
 }
 
-func TestB6WhatIsGivenUpIsALetterAndAMessageWithItsReason(t *testing.T) {
+func TestWhatIsGivenUpIsALetterAndAMessageWithItsReason(t *testing.T) {
 	for _, key := range []string{"", "thread"} {
 		w := newAfterlife(t, world.Options{})
 		w.sicken()
@@ -146,13 +147,13 @@ func TestB6WhatIsGivenUpIsALetterAndAMessageWithItsReason(t *testing.T) {
 			t.Fatalf("%d messages in %s", len(ms), from.DeadLetter())
 		}
 		got := ms[0].Attributes
-		if got[deliver.AttributeReason] != "exhausted" || got[deliver.AttributeError] != "answered 500" || got[deliver.AttributeSource] != string(from) {
+		if got[intake.AttributeReason] != "exhausted" || got[intake.AttributeError] != "answered 500" || got[intake.AttributeSource] != string(from) {
 			t.Errorf("the message says %v", got)
 		}
 	}
 }
 
-func TestB6ARevivedDeliveryBeginsAnew(t *testing.T) {
+func TestARevivedDeliveryBeginsAnew(t *testing.T) {
 	for _, key := range []string{"", "thread"} {
 		w := newAfterlife(t, world.Options{})
 		mend := w.sicken()
@@ -187,9 +188,9 @@ func TestB6ARevivedDeliveryBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestB6TheQueuesOwnRedriveRevivesToo(t *testing.T) {
+func TestTheQueuesOwnRedriveRevivesToo(t *testing.T) {
 	for _, key := range []string{"", "thread"} {
-		w := newAfterlife(t, world.Options{})
+		w := newAfterlife(t, world.Options{Engine: engines.Embedded()})
 		mend := w.sicken()
 		a := w.Activity("Create")
 		a.OrderingKey = key

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/bodies"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/testkit/cost"
@@ -113,7 +113,7 @@ func TestAFailureWhoseBodyIsLostHoldsUpNoOther(t *testing.T) {
 			w := newAfterlife(t, world.Options{})
 			w.sicken()
 			a := w.Activity("Create")
-			a.Body = `{"content":"` + strings.Repeat("a large body ", deliver.LargeBody/10) + `"}`
+			a.Body = `{"content":"` + strings.Repeat("a large body ", bodies.Large/10) + `"}`
 			a.ID = w.Send(a, noInbox)
 			w.pass(time.Hour)
 			// As if others of its recipients had needed many copies of the body.

@@ -10,6 +10,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
 	"fedpost/internal/ledger/events"
@@ -135,7 +136,7 @@ func (s Aside) chunk(ctx context.Context, a activity.Activity, d message.Deliver
 	}
 	var ends []events.End
 	for _, r := range put {
-		if e, ok := events.EndOf(a.ID, s.About(a), r.Target.Inbox, r); ok {
+		if e, ok := events.EndOf(a.ID, s.About(a), r); ok {
 			e.At = a.CreatedAt // a repetition has another time of death
 			ends = append(ends, e)
 		}
@@ -153,7 +154,7 @@ func (s Aside) notice(ctx context.Context, t agenda.Task, why error) error {
 		return err
 	}
 	m := queue.Message{Body: string(body), Attributes: map[string]string{
-		deliver.AttributeReason: "malformed", deliver.AttributeError: outcome.Clean(why.Error(), longestError), deliver.AttributeSource: "agenda",
+		intake.AttributeReason: "malformed", intake.AttributeError: outcome.Clean(why.Error(), longestError), intake.AttributeSource: "agenda",
 	}}
 	to := s.Writer.Queues(queue.Dead)
 	if to.Capabilities().NativeDeduplication {

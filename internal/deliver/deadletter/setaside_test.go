@@ -15,9 +15,9 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// TestB1DelayedWorkThatNoQueueTakesEndsWithRecordsAndDeadLetters, of which
+// TestDelayedWorkThatNoQueueTakesEndsWithRecordsAndDeadLetters, of which
 // repeating makes no second one.
-func TestB1DelayedWorkThatNoQueueTakesEndsWithRecordsAndDeadLetters(t *testing.T) {
+func TestDelayedWorkThatNoQueueTakesEndsWithRecordsAndDeadLetters(t *testing.T) {
 	w := newAfterlife(t, world.Options{})
 	aside := deadletter.Aside{Writer: w.writer, Ledger: w.Store, Payloads: w.Store, Now: w.Now}
 	small, large := w.Activity("Create"), w.Activity("Create")
@@ -54,7 +54,7 @@ func TestB1DelayedWorkThatNoQueueTakesEndsWithRecordsAndDeadLetters(t *testing.T
 	}
 }
 
-func TestB1ATaskThatCannotBeReadLeavesAMessageForOperators(t *testing.T) {
+func TestATaskThatCannotBeReadLeavesAMessageForOperators(t *testing.T) {
 	w := newAfterlife(t, world.Options{})
 	aside := deadletter.Aside{Writer: w.writer, Ledger: w.Store, Payloads: w.Store, Now: w.Now}
 	for _, task := range []agenda.Task{

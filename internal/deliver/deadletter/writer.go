@@ -10,6 +10,8 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/bodies"
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/message"
 )
@@ -65,7 +67,7 @@ func (u Writer) light(ctx context.Context, ds []deliver.Death) ([]deliver.Death,
 	light, kept := slices.Clone(ds), make(map[activity.ID]activity.Apart)
 	for i, d := range ds {
 		a := &light[i].Activity
-		if until := u.forget(d); len(a.Body) >= deliver.LargeBody && a.Apart.Until.Before(until) {
+		if until := u.forget(d); len(a.Body) >= bodies.Large && a.Apart.Until.Before(until) {
 			if _, ok := kept[a.ID]; !ok {
 				var err error
 				if kept[a.ID], err = u.Store.KeepBody(ctx, *a, until); err != nil {
@@ -108,8 +110,8 @@ func (u Writer) notice(l DeadLetter) (message.Addressed, error) {
 		return m, fmt.Errorf("dead letter %s: %w", l.Name(), err)
 	}
 	m.Attributes = map[string]string{
-		deliver.AttributeReason: l.Reason, deliver.AttributeError: outcome.Clean(l.Last.LastError, longestError),
-		deliver.AttributeSource: string(source),
+		intake.AttributeReason: l.Reason, intake.AttributeError: outcome.Clean(l.Last.LastError, longestError),
+		intake.AttributeSource: string(source),
 	}
 	return m, nil
 }

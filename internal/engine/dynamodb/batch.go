@@ -61,7 +61,7 @@ func (t *Table) getBatch(ctx context.Context, keys []table.Key, got map[table.Ke
 	}
 	what := fmt.Sprintf("get %d items", len(keys))
 	return t.again(ctx, what, func() (bool, error) {
-		out, err := t.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+		out, err := t.getItems(ctx, &dynamodb.BatchGetItemInput{
 			RequestItems: map[string]types.KeysAndAttributes{t.name: ask},
 		})
 		if err != nil {
@@ -85,7 +85,7 @@ func (t *Table) getBatch(ctx context.Context, keys []table.Key, got map[table.Ke
 }
 
 func (t *Table) getOne(ctx context.Context, k table.Key, got map[table.Key]table.Item) error {
-	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: encodeKey(k), ConsistentRead: aws.Bool(true)})
+	out, err := t.getItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: encodeKey(k), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return fmt.Errorf("get %s %s: %w", k.PK, k.SK, err)
 	}
@@ -165,7 +165,7 @@ func (t *Table) writeAll(ctx context.Context, verb string, writes []write) error
 func (t *Table) writeBatch(ctx context.Context, verb string, batch []types.WriteRequest) error {
 	what := fmt.Sprintf("%s %d items", verb, len(batch))
 	return t.again(ctx, what, func() (bool, error) {
-		out, err := t.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+		out, err := t.writeItems(ctx, &dynamodb.BatchWriteItemInput{
 			RequestItems: map[string][]types.WriteRequest{t.name: batch},
 		})
 		if err != nil {

@@ -35,18 +35,34 @@ const (
 
 // Table is one DynamoDB table.
 type Table struct {
-	client *dynamodb.Client
-	name   string
+	name string
+
+	getItem    call[dynamodb.GetItemInput, dynamodb.GetItemOutput]
+	getItems   call[dynamodb.BatchGetItemInput, dynamodb.BatchGetItemOutput]
+	query      call[dynamodb.QueryInput, dynamodb.QueryOutput]
+	putItem    call[dynamodb.PutItemInput, dynamodb.PutItemOutput]
+	deleteItem call[dynamodb.DeleteItemInput, dynamodb.DeleteItemOutput]
+	writeItems call[dynamodb.BatchWriteItemInput, dynamodb.BatchWriteItemOutput]
+	transact   call[dynamodb.TransactWriteItemsInput, dynamodb.TransactWriteItemsOutput]
 
 	// pause waits between those tries that the SDK does not make itself.
 	pause func(ctx context.Context, try int) error
 }
 
+// call is an operation of the client. A field of the client's type would link all of its
+// operations into a program that calls methods by their names, as the command line does, and
+// make that program 2 MB larger.
+type call[In, Out any] = func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error)
+
 var _ table.Table = (*Table)(nil)
 
 // New returns the table with the given name or ARN.
 func New(client *dynamodb.Client, name string) *Table {
-	return &Table{client: client, name: name, pause: pause}
+	return &Table{
+		name: name, pause: pause,
+		getItem: client.GetItem, getItems: client.BatchGetItem, query: client.Query, putItem: client.PutItem,
+		deleteItem: client.DeleteItem, writeItems: client.BatchWriteItem, transact: client.TransactWriteItems,
+	}
 }
 
 // tries is how often a request is sent that DynamoDB throttles or rejects for

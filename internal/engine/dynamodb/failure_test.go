@@ -17,6 +17,7 @@ import (
 	"fedpost/internal/testkit/faults/wire"
 
 	"fedpost/internal/engine/table"
+	"fedpost/internal/testkit/property"
 )
 
 func open(t *testing.T, serve func(operation string, body []byte) wire.Answer, fs ...wire.Fault) *Table {
@@ -216,7 +217,7 @@ func TestSingleWriteWaitsForATransaction(t *testing.T) {
 // Writes that DynamoDB leaves unprocessed are sent until it takes them, each
 // once, 25 at a time.
 func TestUnprocessedItemsAreSentAgain(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 80).Draw(rt, "items")
 		takes := rapid.IntRange(4, 25).Draw(rt, "takes at once")
 		var items []table.Item
@@ -317,7 +318,7 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 
 // An expiry, kept in whole seconds, must never count as reached early.
 func TestNothingExpiresEarly(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		expires := time.Unix(rapid.Int64Range(1, 4e9).Draw(rt, "s"), rapid.Int64Range(0, 999_999_999).Draw(rt, "ns"))
 		now := expires.Add(-time.Duration(rapid.Int64Range(1, 3e9).Draw(rt, "before")))
 		if ceilSeconds(expires) <= floorSeconds(now) {
@@ -347,7 +348,7 @@ func TestItemThatIsNotOursIsAnError(t *testing.T) {
 }
 
 func TestBatchesOfWritesKeepTheLimits(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		var writes []write
 		for i, n := range rapid.SliceOfN(rapid.SampledFrom([]int{10, 1000, 100 << 10, table.MaxItem}), 0, 80).Draw(rt, "sizes") {
 			key := encodeKey(table.Key{PK: "p", SK: fmt.Sprint(i)})

@@ -98,7 +98,7 @@ func (t *Table) page(ctx context.Context, in *dynamodb.QueryInput, limit int, wh
 		if limit > 0 {
 			in.Limit = aws.Int32(int32(min(limit-len(items)+1, math.MaxInt32)))
 		}
-		out, err := t.client.Query(ctx, in)
+		out, err := t.query(ctx, in)
 		if err != nil {
 			return nil, false, err
 		}

@@ -38,7 +38,7 @@ func (t *Table) Transact(ctx context.Context, ops []table.Op) error {
 	}
 	return t.again(ctx, "transact", func() (bool, error) {
 		// The SDK adds a token that makes its own retries of one call harmless.
-		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
+		_, err := t.transact(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
 		if err == nil {
 			return true, nil
 		}

@@ -19,7 +19,7 @@ func (t *Table) Put(ctx context.Context, it table.Item, cond table.Cond) error {
 	}
 	e, attributes := condition(cond), encode(it)
 	return t.write(ctx, "put", it.Key, func(log *awssdk.AttemptLog) error {
-		_, err := t.client.PutItem(ctx, &dynamodb.PutItemInput{
+		_, err := t.putItem(ctx, &dynamodb.PutItemInput{
 			TableName: &t.name, Item: attributes,
 			ConditionExpression: e.text, ExpressionAttributeValues: e.values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -39,7 +39,7 @@ func (t *Table) Delete(ctx context.Context, k table.Key, cond table.Cond) error 
 	}
 	e := condition(cond)
 	return t.write(ctx, "delete", k, func(log *awssdk.AttemptLog) error {
-		_, err := t.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		_, err := t.deleteItem(ctx, &dynamodb.DeleteItemInput{
 			TableName: &t.name, Key: encodeKey(k),
 			ConditionExpression: e.text, ExpressionAttributeValues: e.values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,

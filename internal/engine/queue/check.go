@@ -103,6 +103,17 @@ func CheckVisibility(d time.Duration) error {
 	return nil
 }
 
+// Check returns an error unless SQS takes o.
+func (o ReceiveOptions) Check() error {
+	switch {
+	case o.Max < 1 || o.Max > MaxBatch:
+		return invalid("%d messages, it is 1 to %d", o.Max, MaxBatch)
+	case o.Wait < 0 || o.Wait > MaxWait:
+		return invalid("wait of %s, at most %s", o.Wait, MaxWait)
+	}
+	return CheckVisibility(o.Visibility)
+}
+
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }

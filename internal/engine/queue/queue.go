@@ -50,10 +50,23 @@ type Type string
 // The types. Standard is the default: the empty Type means the same.
 const (
 	Standard Type = "standard"
+	// Fair: standard queues that give groups of messages their turns.
+	Fair Type = "fair"
 	// FIFO: the queues deduplicate by themselves. The messages of the priorities are
 	// each in a group of their own, so no message waits for another.
 	FIFO Type = "fifo"
 )
+
+// Turns returns turns for each queue that is fair.
+func (t Type) Turns() map[Name]*Turns {
+	all := map[Name]*Turns{}
+	for _, n := range Names {
+		if t.Of(n).Fair {
+			all[n] = new(Turns)
+		}
+	}
+	return all
+}
 
 // FIFO reports whether the queue n of an installation of this type is a FIFO queue.
 func (t Type) FIFO(n Name) bool { return t == FIFO || n.Ordered() }
@@ -63,7 +76,7 @@ func (t Type) Of(n Name) Capabilities {
 	if t.FIFO(n) {
 		return Capabilities{NativeDeduplication: true, NativeRetrial: true}
 	}
-	return Capabilities{NativeRetrial: true, MaxDelay: MaxDelay}
+	return Capabilities{NativeRetrial: true, MaxDelay: MaxDelay, Fair: t == Fair && n != n.DeadLetter()}
 }
 
 // Limits of SQS, which every engine keeps, so that nothing works locally that
@@ -75,6 +88,7 @@ const (
 	MaxBatch      = 10               // entries in a batch, and messages in a receive
 	MaxDelay      = 15 * time.Minute // of one message; none on a FIFO queue
 	MaxVisibility = 12 * time.Hour   // counted from the first receive
+	MaxWait       = 20 * time.Second // of a receive
 	MaxDedupID    = 128              // characters of a deduplication or group id
 
 	// DedupWindow is how long a FIFO queue remembers a deduplication id.
@@ -91,6 +105,8 @@ type Capabilities struct {
 	NativeRetrial bool
 	// MaxDelay is the longest delay of a single message; 0 if the queue has no delays.
 	MaxDelay time.Duration
+	// Fair: messages with OrderingKeys are given their turns; see Turns.
+	Fair bool
 }
 
 // Message is what is sent.

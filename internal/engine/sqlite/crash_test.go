@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/testkit/long"
+	"fedpost/internal/testkit/property"
 )
 
 // crashEnv names the file on which the test binary runs as a writer.
@@ -80,12 +81,9 @@ func crashItem(pk, name string) table.Item {
 func TestWhatWasAcknowledgedSurvivesKill9(t *testing.T) {
 	path := file(t)
 	var acknowledged []string
-	rounds := 6
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds, draw := long.Pick(2, 6), property.Rand(t)
 	for range rounds {
-		acknowledged = append(acknowledged, killWriter(t, path, 50+rand.IntN(200))...)
+		acknowledged = append(acknowledged, killWriter(t, path, 50+draw.IntN(200))...)
 	}
 	if len(acknowledged) == 0 {
 		t.Fatal("nothing was written")
@@ -193,7 +191,7 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), crashEnv+"="+path)
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "in use by another fedpost") || !strings.Contains(string(out), filepath.Base(path)) {
+	if err == nil || !strings.Contains(string(out), "the data folder is in use") || !strings.Contains(string(out), filepath.Base(path)) {
 		t.Errorf("the second process says %q, error %v", out, err)
 	}
 	if err := e.Close(); err != nil {
@@ -202,9 +200,9 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	openAt(t, path, Options{})
 }
 
-// TestB19ASecondProcessIsRefusedThroughASymlink: the lock is beside the file that
+// TestASecondProcessIsRefusedThroughASymlink: the lock is beside the file that
 // the link leads to.
-func TestB19ASecondProcessIsRefusedThroughASymlink(t *testing.T) {
+func TestASecondProcessIsRefusedThroughASymlink(t *testing.T) {
 	for about, c := range map[string]struct{ first, second string }{
 		"a link to the file":            {"data/fedpost.db", "other/file.db"},
 		"the file behind a link":        {"other/file.db", "data/fedpost.db"},
@@ -223,8 +221,11 @@ func TestB19ASecondProcessIsRefusedThroughASymlink(t *testing.T) {
 			}
 		}
 		for _, link := range [][2]string{
-			{at("data/fedpost.db"), "other/file.db"}, {"../data/fedpost.db", "other/relative.db"}, {"relative.db", "other/twice.db"},
-			{at("data"), "linked"}, {"fedpost.db", "data/inside.db"},
+			{at("data/fedpost.db"), "other/file.db"},
+			{"../data/fedpost.db", "other/relative.db"},
+			{"relative.db", "other/twice.db"},
+			{at("data"), "linked"},
+			{"fedpost.db", "data/inside.db"},
 		} {
 			if err := os.Symlink(link[0], at(link[1])); err != nil {
 				t.Fatal(err)
@@ -238,7 +239,7 @@ func TestB19ASecondProcessIsRefusedThroughASymlink(t *testing.T) {
 		if err == nil {
 			err = second.Close()
 			t.Errorf("%s: %s and %s are open at once (%v)", about, c.first, c.second, err)
-		} else if !strings.Contains(err.Error(), "in use by another fedpost") {
+		} else if !strings.Contains(err.Error(), "the data folder is in use") {
 			t.Errorf("%s: %v", about, err)
 		}
 		if err := e.Close(); err != nil {

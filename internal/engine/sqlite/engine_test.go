@@ -202,10 +202,10 @@ func TestSweepDropsWhatHasHadItsTime(t *testing.T) {
 }
 
 func TestQueueDefaults(t *testing.T) {
-	e := openAt(t, Memory, Options{Queues: map[queue.Name]QueueConfig{
+	e := openAt(t, Memory, Options{Queues: map[queue.Name]queue.Config{
 		queue.Low: {Visibility: time.Minute}, queue.Dead: {MaxReceives: 3, Retention: time.Hour},
 	}})
-	for name, want := range map[queue.Name]QueueConfig{
+	for name, want := range map[queue.Name]queue.Config{
 		queue.High: {Visibility: 30 * time.Second, MaxReceives: 10, Retention: 14 * 24 * time.Hour},
 		queue.Low:  {Visibility: time.Minute, Retention: 14 * 24 * time.Hour},
 		queue.Dead: {Visibility: 30 * time.Second, Retention: time.Hour},

@@ -56,7 +56,7 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 		return fmt.Errorf("delete from %s: %w", q.name, err)
 	}
 	if freed {
-		q.wake.ring(q.name, 1) // for the group, which one receiver gets
+		q.wake.Ring(q.name, 1) // for the group, which one receiver gets
 	}
 	return nil
 }
@@ -74,9 +74,9 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 		return fmt.Errorf("change the visibility of a message of %s: %w", q.name, err)
 	}
 	if d == 0 {
-		q.wake.ring(q.name, 1)
+		q.wake.Ring(q.name, 1)
 	} else {
-		q.wake.shift(q.name)
+		q.wake.Shift(q.name)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (q *mq) hide(s *session, h handle, d time.Duration) error {
 	var receives int
 	found, err := s.one(`SELECT grp, visible, received, receives FROM message WHERE seq = ? AND queue = ?`,
 		[]any{h.seq, string(q.name)}, &group, &visible, &received, &receives)
-	switch until := now + ceilMilli(d); {
+	switch until := now + queue.CeilMilli(d); {
 	case err != nil:
 		return err
 	case !found:

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"math"
 	"time"
 
 	"fedpost/internal/engine/table"
@@ -79,10 +78,10 @@ func put(s *session, it table.Item) error {
 // times returns an item's times as they are stored.
 func times(it table.Item) (expires, shard, due any) {
 	if !it.Expires.IsZero() {
-		expires = nanos(it.Expires)
+		expires = table.Nanos(it.Expires)
 	}
 	if it.Due.Shard != "" {
-		shard, due = it.Due.Shard, nanos(it.Due.At)
+		shard, due = it.Due.Shard, table.Nanos(it.Due.At)
 	}
 	return expires, shard, due
 }
@@ -93,19 +92,6 @@ func content(it table.Item) []byte {
 		return []byte{}
 	}
 	return it.Data
-}
-
-// nanos is t as it is stored. 64 bits hold the years 1678 to 2261; an earlier or
-// later time is stored as the first or last of these, so that an expiry in the
-// far future does not wrap around into the past.
-func nanos(t time.Time) int64 {
-	switch y := t.UTC().Year(); {
-	case y > 2261:
-		return math.MaxInt64
-	case y < 1678:
-		return math.MinInt64
-	}
-	return t.UnixNano()
 }
 
 func remove(s *session, k table.Key) error {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/testkit/property"
 )
 
 // model is a plain implementation of what SQS promises.
@@ -57,7 +58,7 @@ func TestQueueBehavesAsItsModel(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		t.Run(string(name), func(t *testing.T) {
 			t.Parallel()
-			rapid.Check(t, func(t *rapid.T) { modelRun(t, name) })
+			property.Check(t, func(t *rapid.T) { modelRun(t, name) })
 		})
 	}
 }
@@ -65,7 +66,7 @@ func TestQueueBehavesAsItsModel(t *testing.T) {
 func modelRun(t *rapid.T, name queue.Name) {
 	const receives = 3
 	c := newClock()
-	e, err := Open(t.Context(), Memory, Options{Now: c.Now, Queues: map[queue.Name]QueueConfig{
+	e, err := Open(t.Context(), Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{
 		name: {Visibility: 10 * time.Second, MaxReceives: receives},
 	}})
 	if err != nil {

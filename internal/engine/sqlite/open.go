@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -27,24 +28,32 @@ var pragmas = []string{
 	"synchronous(full)",
 	"fullfsync(1)",
 	"checkpoint_fullfsync(1)",
-	"cache_size(-16000)",
 	"temp_store(memory)",
 }
 
+// Pages in memory, in KiB. The writer's have what it wrote last, which most reads want. A
+// reader that goes through old records would fill any cache with pages that nobody wants
+// again; the system has those in its memory, too.
+const (
+	writerCache = "cache_size(-16000)"
+	readerCache = "cache_size(-2000)"
+)
+
 func (e *Engine) open(path string) error {
-	source := "file::memory:?" + options(pragmas...)
+	pragmas := slices.Clip(pragmas)
+	source := "file::memory:?" + options(append(pragmas, writerCache)...)
 	if path != Memory {
 		var err error
 		if path, err = real(path); err != nil {
 			return err
 		}
-		if e.release, err = lock(path); err != nil {
+		if e.release, err = Lock(path); err != nil {
 			return err
 		}
 		if err := create(path); err != nil {
 			return err
 		}
-		if source, err = uri(path, pragmas...); err != nil {
+		if source, err = uri(path, append(pragmas, writerCache)...); err != nil {
 			return err
 		}
 	}
@@ -62,6 +71,9 @@ func (e *Engine) open(path string) error {
 	if path == Memory {
 		return nil
 	}
+	if source, err = uri(path, append(pragmas, readerCache)...); err != nil {
+		return err
+	}
 	e.readers = newReaders()
 	for range readSessions {
 		s, err := newSession(source)
@@ -73,13 +85,20 @@ func (e *Engine) open(path string) error {
 	return nil
 }
 
-// lock makes sure that one process has the file at path: a second writer
-// goroutine would be safe, thanks to SQLite's own locks, but its receivers would
-// not wake up for messages that the first process sends. The lock is an exclusive transaction
-// on an empty database beside the file: it works on every system that SQLite
-// knows, and it goes with the process however that ends.
-func lock(path string) (release func() error, err error) {
-	path += ".lock"
+// LockSuffix is the ending of the file of a lock.
+const LockSuffix = ".lock"
+
+// ErrInUse says that another process has a data file.
+var ErrInUse = errors.New("the data folder is in use")
+
+// Lock makes sure that one process has the file at path, which need not exist, until release
+// is called. If another process has the file, the error wraps ErrInUse. A second writer
+// would be safe, thanks to SQLite's own locks, but its receivers would not wake up for
+// messages that the first process sends. The lock is an exclusive transaction on an empty
+// database beside the file: it works on every system that SQLite knows, and it goes with
+// the process however that ends. The file of the lock stays.
+func Lock(path string) (release func() error, err error) {
+	path += LockSuffix
 	if err := create(path); err != nil {
 		return nil, err
 	}
@@ -101,28 +120,39 @@ func lock(path string) (release func() error, err error) {
 func busy(err error) error {
 	var se *sqlite.Error
 	if errors.As(err, &se) && se.Code()&0xff == sqlite3.SQLITE_BUSY {
-		return fmt.Errorf("it is in use by another fedpost: stop that one, or choose another data directory (%w)", err)
+		return fmt.Errorf("%w: stop the fedpost that runs on it, or wait until a restore of it has ended, or choose another data folder (%w)", ErrInUse, err)
 	}
 	return err
 }
 
-// cannotOpen adds why a file cannot be opened for writing, which SQLite does not say: a file
+// cannotOpen adds why a data folder cannot be written to, which SQLite does not say: a file
 // system that is read-only, or a missing permission.
 func cannotOpen(path string, err error) error {
-	var se *sqlite.Error
-	if path == Memory || !errors.As(err, &se) || se.Code()&0xff != sqlite3.SQLITE_CANTOPEN {
+	var se interface{ Code() int }
+	if path == Memory || !errors.As(err, &se) {
 		return err
 	}
-	for _, name := range []string{path + ".lock", path} {
-		f, cause := os.OpenFile(name, os.O_RDWR, 0)
-		if cause != nil {
-			return fmt.Errorf("%w (%w)", cause, err)
-		}
-		if cause := f.Close(); cause != nil {
-			return errors.Join(err, cause)
-		}
+	if code := se.Code() & 0xff; code != sqlite3.SQLITE_CANTOPEN && code != sqlite3.SQLITE_READONLY {
+		return err
+	}
+	if cause := writable(path); cause != nil {
+		return fmt.Errorf("%w: fedpost has to write to this folder and its files: mount it for writing, or give them to the user that fedpost runs as (%w)", cause, err)
 	}
 	return err
+}
+
+// writable returns why the files of a data file, or new ones beside them, cannot be written.
+func writable(path string) error {
+	for _, name := range []string{path + LockSuffix, path} {
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return writeBeside(path)
 }
 
 // real returns the path that symbolic links lead to, also if the file does not

@@ -136,7 +136,7 @@ func TestWaitingReceiveIsWokenByEveryChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := openAt(t, Memory, Options{Queues: map[queue.Name]QueueConfig{queue.Ordered: {MaxReceives: c.receives}}})
+				e := openAt(t, Memory, Options{Queues: map[queue.Name]queue.Config{queue.Ordered: {MaxReceives: c.receives}}})
 				mustSend(t, e.Queue(queue.Ordered), ordered("g", "1", "g1"), ordered("g", "2", "g2"))
 				held := receive(t, e.Queue(queue.Ordered), queue.ReceiveOptions{Max: 1, Visibility: time.Hour})
 				got := make(chan string)
@@ -157,7 +157,7 @@ func TestWaitingReceiveIsWokenByEveryChange(t *testing.T) {
 
 func TestMessagesPastTheirRetentionAreGone(t *testing.T) {
 	c := newClock()
-	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]QueueConfig{queue.Normal: {Retention: time.Hour}}})
+	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{queue.Normal: {Retention: time.Hour}}})
 	normal, fifo := e.Queue(queue.Normal), e.Queue(queue.Ordered)
 	mustSend(t, normal, queue.Message{Body: "old"})
 	mustSend(t, fifo, ordered("g", "1", "g1"))
@@ -186,7 +186,7 @@ func TestMessagesPastTheirRetentionAreGone(t *testing.T) {
 
 func TestDeadLettersKeepTheRestOfTheirRetention(t *testing.T) {
 	c := newClock()
-	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]QueueConfig{
+	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{
 		queue.Normal:  {MaxReceives: 1, Visibility: time.Second},
 		queue.Ordered: {MaxReceives: 1, Visibility: time.Second},
 	}})
@@ -210,8 +210,8 @@ func TestDeadLettersKeepTheRestOfTheirRetention(t *testing.T) {
 
 func TestADeadLetterMakesRoomInTheSameReceive(t *testing.T) {
 	c := newClock()
-	config := QueueConfig{MaxReceives: 1, Visibility: time.Second}
-	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]QueueConfig{queue.Normal: config, queue.Ordered: config}})
+	config := queue.Config{MaxReceives: 1, Visibility: time.Second}
+	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{queue.Normal: config, queue.Ordered: config}})
 	normal, fifo := e.Queue(queue.Normal), e.Queue(queue.Ordered)
 	for i := range 25 {
 		mustSend(t, normal, queue.Message{Body: "poison"})
@@ -233,8 +233,8 @@ func TestADeadLetterMakesRoomInTheSameReceive(t *testing.T) {
 
 func TestRedrive(t *testing.T) {
 	c := newClock()
-	config := QueueConfig{MaxReceives: 1, Visibility: time.Second}
-	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]QueueConfig{
+	config := queue.Config{MaxReceives: 1, Visibility: time.Second}
+	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{
 		queue.High: config, queue.Low: config, queue.Ordered: config,
 	}})
 	const n = redriveStep + 20 // more than one transaction moves

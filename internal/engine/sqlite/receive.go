@@ -8,19 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"fedpost/internal/engine/bell"
 	"fedpost/internal/engine/queue"
 )
 
 // Receive implements queue.Queue. It waits in real time whatever the clock is;
 // with a manual clock, call Receive without Wait.
 func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
-	if o.Max < 1 || o.Max > queue.MaxBatch {
-		return nil, fmt.Errorf("receive from %s: %w: %d messages, it is 1 to %d", q.name, queue.ErrInvalid, o.Max, queue.MaxBatch)
-	}
-	if o.Wait < 0 || o.Wait > 20*time.Second {
-		return nil, fmt.Errorf("receive from %s: %w: wait of %s, at most 20s", q.name, queue.ErrInvalid, o.Wait)
-	}
-	if err := queue.CheckVisibility(o.Visibility); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
 	}
 	if o.Visibility == 0 {
@@ -30,11 +25,11 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 		return q.take(ctx, o, func() {})
 	}
 	deadline := time.Now().Add(o.Wait)
-	w := q.wake.join(q.name, o.Max)
-	defer q.wake.leave(w)
+	w := q.wake.Join(q.name, o.Max)
+	defer q.wake.Leave(w)
 	for {
 		looked := q.now().UnixMilli()
-		got, err := q.take(ctx, o, func() { q.wake.reads(w) })
+		got, err := q.take(ctx, o, func() { q.wake.Reads(w) })
 		left := time.Until(deadline)
 		if err != nil || len(got) > 0 || left <= 0 {
 			return got, err
@@ -47,8 +42,8 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 
 // sleep waits, for at most left, until a message may have become receivable since
 // the queue was last read.
-func (q *mq) sleep(ctx context.Context, w *waiter, looked int64, left time.Duration) error {
-	if q.wake.watches(w) {
+func (q *mq) sleep(ctx context.Context, w *bell.Waiter, looked int64, left time.Duration) error {
+	if q.wake.Watches(w) {
 		next, err := q.next(ctx, looked)
 		if err != nil {
 			return err
@@ -58,7 +53,7 @@ func (q *mq) sleep(ctx context.Context, w *waiter, looked int64, left time.Durat
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
-	case <-w.rung:
+	case <-w.Rung():
 	case <-timer.C:
 	case <-q.writer.stopped:
 		return ErrClosed
@@ -112,13 +107,13 @@ func (q *mq) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]
 		return err
 	})
 	if err != nil || len(got) == o.Max {
-		q.wake.ring(q.name, 1) // there may be more than this receiver was rung for
+		q.wake.Ring(q.name, 1) // there may be more than this receiver was rung for
 	}
 	if err != nil {
 		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
 	}
 	if dead > 0 {
-		q.wake.ring(q.name.DeadLetter(), dead)
+		q.wake.Ring(q.name.DeadLetter(), dead)
 	}
 	return got, nil
 }
@@ -238,7 +233,7 @@ func (t *taking) hand(m stored) error {
 		return t.moveToDead(m)
 	}
 	if err := t.s.exec(`UPDATE message SET visible = ?, receives = receives + 1, received = ? WHERE seq = ?`,
-		t.now+ceilMilli(t.visibility), t.now, m.seq); err != nil {
+		t.now+queue.CeilMilli(t.visibility), t.now, m.seq); err != nil {
 		return err
 	}
 	m.got.ID = messageID(m.seq)

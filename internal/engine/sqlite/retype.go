@@ -31,7 +31,7 @@ func retype(s *session, typ queue.Type) error {
 }
 
 func toFIFO(s *session, n queue.Name) error {
-	// "#" is in no hashed group, and seq is used once.
+	// "#" is in no digest, and seq is used once.
 	if err := s.exec(`INSERT INTO fifo_group (queue, grp, free) SELECT queue, '#' || seq, visible FROM message WHERE queue = ? AND fifo = 0`, string(n)); err != nil {
 		return err
 	}

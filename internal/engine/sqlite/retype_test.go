@@ -15,10 +15,10 @@ func TestContractOfAPriorityThatIsAFIFOQueue(t *testing.T) {
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 		const visibility, receives = 2 * time.Second, 3
 		c := newClock()
-		config := QueueConfig{Visibility: visibility, MaxReceives: receives}
-		queues := map[queue.Name]QueueConfig{queue.Normal: config}
-		e := openAt(t, file(t), Options{Now: c.Now, Type: queue.FIFO, Queues: queues})
-		standard := openAt(t, file(t), Options{Now: c.Now, Queues: queues})
+		config := queue.Config{Visibility: visibility, MaxReceives: receives}
+		queues := map[queue.Name]queue.Config{queue.Normal: config}
+		e := openAt(t, Memory, Options{Now: c.Now, Type: queue.FIFO, Queues: queues})
+		standard := openAt(t, Memory, Options{Now: c.Now, Queues: queues})
 		return queuetest.Harness{
 			Standard: standard.Queue(queue.Normal), FIFO: e.Queue(queue.Normal),
 			Dead: standard.Queue(queue.Dead), DeadOrdered: e.Queue(queue.Dead),

@@ -2,12 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"fedpost/internal/engine/queue"
 )
@@ -16,8 +13,9 @@ import (
 type mq struct {
 	*Engine
 	name   queue.Name
-	config QueueConfig
+	config queue.Config
 	fifo   bool
+	turns  *queue.Turns // nil: the queue is not fair
 }
 
 // Capabilities implements queue.Sender.
@@ -31,51 +29,18 @@ func (q *mq) Send(ctx context.Context, m queue.Message) error {
 	return q.insert(ctx, []queue.Message{m})
 }
 
-// SendBatch implements queue.Sender. Messages are written in portions of SQS's
-// size, so that a long batch does not hold up other writers.
+// SendBatch implements queue.Sender.
 func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
-	errs := make([]error, len(ms))
-	broken := make(map[string]bool) // groups of which a message failed
-	var portion []queue.Message
-	var indices []int
-	size := 0
-	flush := func() {
-		if len(portion) == 0 {
-			return
-		}
-		if err := q.insert(ctx, portion); err != nil {
-			for _, i := range indices {
-				errs[i] = err
-				broken[ms[i].OrderingKey] = true
-			}
-		}
-		portion, indices, size = portion[:0], indices[:0], 0
-	}
-	for i, m := range ms {
-		err := m.Check(q.fifo)
-		if err == nil && (len(portion) == queue.MaxBatch || size+m.Size() > queue.MaxBytes) {
-			flush()
-		}
-		if err == nil && q.fifo && broken[m.OrderingKey] {
-			err = fmt.Errorf("%w: an earlier message of its group failed", queue.ErrNotSent)
-		}
-		if err != nil {
-			errs[i] = err
-			broken[m.OrderingKey] = true
-			continue
-		}
-		portion, indices, size = append(portion, m), append(indices, i), size+m.Size()
-	}
-	flush()
-	return errs
+	return queue.InPortions(ms, q.fifo, func(some []queue.Message) error { return q.insert(ctx, some) })
 }
 
 // insert writes all of ms or none.
 func (q *mq) insert(ctx context.Context, ms []queue.Message) error {
+	turns := q.turns.Of(ms, q.now())
 	err := q.write(ctx, func(s *session) error {
 		now := q.now().UnixMilli()
-		for _, m := range ms {
-			if err := q.insertOne(s, m, now); err != nil {
+		for i, m := range ms {
+			if err := q.insertOne(s, m, now, now-turns[i]+queue.CeilMilli(m.Delay)); err != nil {
 				return err
 			}
 		}
@@ -99,16 +64,16 @@ func (q *mq) announce(ms []queue.Message) {
 			now++
 		}
 	}
-	q.wake.ring(q.name, now)
+	q.wake.Ring(q.name, now)
 	if now < len(ms) {
-		q.wake.shift(q.name)
+		q.wake.Shift(q.name)
 	}
 }
 
-func (q *mq) insertOne(s *session, m queue.Message, now int64) error {
-	r := row{queue: q.name, sent: now, visible: now + ceilMilli(m.Delay), body: m.Body}
+func (q *mq) insertOne(s *session, m queue.Message, now, visible int64) error {
+	r := row{queue: q.name, sent: now, visible: visible, body: m.Body}
 	if m.OrderingKey != "" {
-		r.group = hashed(m.OrderingKey)
+		r.group = queue.Digest(m.OrderingKey)
 	}
 	if len(m.Attributes) > 0 {
 		b, err := json.Marshal(m.Attributes)
@@ -118,7 +83,7 @@ func (q *mq) insertOne(s *session, m queue.Message, now int64) error {
 		r.attributes = string(b)
 	}
 	if q.fifo {
-		r.dedup = hashed(m.OrderingKey, m.DeduplicationKey)
+		r.dedup = queue.Digest(m.OrderingKey, m.DeduplicationKey)
 		first, err := remember(s, q.name, r.dedup, now)
 		if err != nil || !first {
 			return err
@@ -164,19 +129,4 @@ func (r row) insert(s *session, fifo bool) error {
 		return openGroup(s, r.queue, r.group, r.sent)
 	}
 	return nil
-}
-
-// hashed derives an id from any strings. The AWS engine does the same, because SQS
-// takes at most 128 characters of a small set.
-func hashed(parts ...string) string {
-	h := sha256.New()
-	for _, p := range parts {
-		fmt.Fprintf(h, "%d:%s", len(p), p)
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// ceilMilli rounds up: nothing becomes visible before it was asked for.
-func ceilMilli(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

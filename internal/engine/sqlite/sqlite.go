@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"fedpost/internal/engine/bell"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 )
@@ -31,24 +32,13 @@ const Memory = ":memory:"
 // nothing.
 var ErrClosed = errors.New("the embedded engine is closed")
 
-// QueueConfig holds the settings of a queue.
-type QueueConfig struct {
-	// Visibility is how long a received message stays hidden. 0: 30 s, as on SQS.
-	Visibility time.Duration
-	// MaxReceives is how often a message is received before the next receive
-	// moves it to the queue's dead letters. 0: never.
-	MaxReceives int
-	// Retention is how long a message is kept. 0: 14 days, the most SQS allows.
-	Retention time.Duration
-}
-
 // Options of an engine. The zero value is ready to use.
 type Options struct {
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	// Queues holds the settings of queues by name. Other queues have the defaults
-	// of QueueConfig, and a MaxReceives of 10 unless they are dead-letter queues.
-	Queues map[queue.Name]QueueConfig
+	// of queue.Configs, and a MaxReceives of 10 unless they are dead-letter queues.
+	Queues map[queue.Name]queue.Config
 	// Type is the type of the queues. A file may be opened with another type than
 	// before: its messages stay.
 	Type queue.Type
@@ -57,12 +47,13 @@ type Options struct {
 // Engine is an open database.
 type Engine struct {
 	now     func() time.Time
-	configs map[queue.Name]QueueConfig
+	configs map[queue.Name]queue.Config
 	typ     queue.Type
+	turns   map[queue.Name]*queue.Turns
 
 	writer  *writer
 	readers *readers // nil in memory: there is only the writer's connection
-	wake    *bell
+	wake    *bell.Bell
 	release func() error // of the lock on the file
 
 	close    sync.Once
@@ -73,7 +64,7 @@ type Engine struct {
 // creates a missing file, but not a missing directory. Only one process at a time
 // can have a file open.
 func Open(_ context.Context, path string, o Options) (*Engine, error) {
-	e := &Engine{now: o.Now, configs: configure(o.Queues), typ: o.Type, wake: newBell()}
+	e := &Engine{now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, turns: o.Type.Turns(), wake: bell.New()}
 	if e.now == nil {
 		e.now = time.Now
 	}
@@ -83,35 +74,13 @@ func Open(_ context.Context, path string, o Options) (*Engine, error) {
 	return e, nil
 }
 
-func configure(given map[queue.Name]QueueConfig) map[queue.Name]QueueConfig {
-	const visibility, receives, retention = 30 * time.Second, 10, 14 * 24 * time.Hour
-	all := make(map[queue.Name]QueueConfig)
-	for _, n := range queue.Names {
-		c, ok := given[n]
-		if !ok && n != n.DeadLetter() {
-			c.MaxReceives = receives
-		}
-		if c.Visibility == 0 {
-			c.Visibility = visibility
-		}
-		if c.Retention == 0 {
-			c.Retention = retention
-		}
-		if n == n.DeadLetter() {
-			c.MaxReceives = 0 // dead letters have nowhere to go
-		}
-		all[n] = c
-	}
-	return all
-}
-
 // Queue returns the queue with the given name.
 func (e *Engine) Queue(name queue.Name) queue.Queue {
 	c, ok := e.configs[name]
 	if !ok {
 		panic(fmt.Sprintf("embedded: there is no queue %q", name))
 	}
-	return &mq{Engine: e, name: name, config: c, fifo: e.typ.FIFO(name)}
+	return &mq{Engine: e, name: name, config: c, fifo: e.typ.FIFO(name), turns: e.turns[name]}
 }
 
 // Table returns the table.

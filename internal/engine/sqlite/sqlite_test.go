@@ -60,8 +60,8 @@ func TestQueueContract(t *testing.T) {
 			queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 				const visibility, receives = 2 * time.Second, 3
 				c := newClock()
-				config := QueueConfig{Visibility: visibility, MaxReceives: receives}
-				e := openAt(t, path(t), Options{Now: c.Now, Queues: map[queue.Name]QueueConfig{
+				config := queue.Config{Visibility: visibility, MaxReceives: receives}
+				e := openAt(t, path(t), Options{Now: c.Now, Queues: map[queue.Name]queue.Config{
 					queue.Normal: config, queue.Ordered: config,
 				}})
 				return queuetest.Harness{

@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"fedpost/internal/engine/bell"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 )
 
@@ -15,7 +17,7 @@ import (
 // running on it. Every write returns table.ErrReadOnly. A file of an older schema stays as
 // it is: the table has been the same since the first.
 func OpenToRead(_ context.Context, path string) (*Engine, error) {
-	e := &Engine{now: time.Now, configs: configure(nil), wake: newBell(), readers: newReaders()}
+	e := &Engine{now: time.Now, configs: queue.Configs(nil), wake: bell.New(), readers: newReaders()}
 	if err := e.openToRead(path); err != nil {
 		return nil, fmt.Errorf("open the data file %s: %w", path, errors.Join(err, e.Close()))
 	}

@@ -100,6 +100,21 @@ func TestAnErrorOfInputOrOutputIsNamedByItsCause(t *testing.T) {
 	}
 }
 
+// TestAFolderThatCannotBeWrittenToIsNamedAtStart: SQLite says "unable to open database file"
+// (14), or "attempt to write a readonly database" (1544), and names no folder.
+func TestAFolderThatCannotBeWrittenToIsNamedAtStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "missing", "fedpost.db")
+	for _, code := range []coded{sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY_DIRECTORY} {
+		err := cannotOpen(path, code)
+		if !errors.Is(err, code) || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "mount it for writing") {
+			t.Errorf("the error is %v, want one that names %s and what to do", err, path)
+		}
+	}
+	if err := cannotOpen(path, coded(sqlite3.SQLITE_CORRUPT)); err != coded(sqlite3.SQLITE_CORRUPT) {
+		t.Errorf("an error of another kind becomes %v", err)
+	}
+}
+
 // TestAProbeLeavesNothingBehind, and says why a folder takes no file.
 func TestAProbeLeavesNothingBehind(t *testing.T) {
 	folder := t.TempDir()

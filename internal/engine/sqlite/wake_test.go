@@ -219,3 +219,45 @@ func TestTheEndOfAVisibilityTimeoutWakesAReceiver(t *testing.T) {
 		}
 	}
 }
+
+// TestAReceiverThatGotOtherMessagesLeavesNoneBehind: ten messages become visible with no
+// timer for them, as the clock is set, and the one receiver that wakes for ten new ones gets
+// those.
+func TestAReceiverThatGotOtherMessagesLeavesNoneBehind(t *testing.T) {
+	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newClock()
+			q := openAt(t, Memory, Options{Now: c.Now}).Queue(name)
+			send := func(first int) {
+				t.Helper()
+				var ms []queue.Message
+				for n := range 10 {
+					ms = append(ms, message(name, first+n))
+				}
+				mustSend(t, q, ms...)
+			}
+			send(100)
+			receive(t, q, queue.ReceiveOptions{Visibility: time.Hour})
+			got := make(chan int, 3)
+			for range 3 {
+				go func() {
+					ms, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 10, Wait: 20 * time.Second})
+					if err != nil {
+						t.Error(err)
+					}
+					got <- len(ms)
+				}()
+			}
+			synctest.Wait()
+			c.Advance(2 * time.Hour)
+			begun := time.Now()
+			send(200)
+			if a, b := <-got, <-got; a != 10 || b != 10 || time.Since(begun) > 0 {
+				t.Errorf("%s: received %d and %d messages after %s", name, a, b, time.Since(begun))
+			}
+			if n := <-got; n != 0 {
+				t.Errorf("%s: received %d messages that nobody sent", name, n)
+			}
+		})
+	}
+}

@@ -111,7 +111,7 @@ func (q *Queue) sendOne(ctx context.Context, ms []queue.Message, batch []int, er
 			in.Entries = append(in.Entries, e)
 		}
 		var log awssdk.AttemptLog
-		out, err := q.client.SendMessageBatch(ctx, in, record(&log))
+		out, err := q.sendBatch(ctx, in, record(&log))
 		if err != nil {
 			err = q.sendError(err, &log)
 			for _, i := range batch {

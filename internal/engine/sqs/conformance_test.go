@@ -8,6 +8,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/queue/queuetest"
 	"fedpost/internal/testkit/engines/awstest"
+	"fedpost/internal/testkit/long"
 )
 
 func TestConformance(t *testing.T) {
@@ -21,7 +22,8 @@ func TestConformance(t *testing.T) {
 			Dead: queues[queue.Dead], DeadOrdered: queues[queue.DeadOrdered],
 			Visibility: visibility, MaxReceives: maxReceives,
 			Advance: func(d time.Duration) { awstest.Wait(t, d) },
-			Patient: 10 * time.Second,
+			// With the long tests on, the end of the deduplication window is waited for.
+			Patient: long.Pick(10*time.Second, queue.DedupWindow+time.Minute),
 			Lacks:   lacks,
 		}
 		if !awstest.Local("SQS") {

@@ -41,7 +41,7 @@ func (q *Queue) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Re
 		// instead of finding their groups locked.
 		in.ReceiveRequestAttemptId = aws.String(rand.Text())
 	}
-	out, err := q.client.ReceiveMessage(ctx, in, func(opts *sqs.Options) { opts.HTTPClient = q.polling })
+	out, err := q.receive(ctx, in, func(opts *sqs.Options) { opts.HTTPClient = q.polling })
 	if err != nil {
 		return nil, fmt.Errorf("receive from the %s queue: %w", q.name, err)
 	}

@@ -20,7 +20,7 @@ func (q *Queue) Send(ctx context.Context, m queue.Message) error {
 	}
 	e := q.entry(m)
 	var log awssdk.AttemptLog
-	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
+	_, err := q.send(ctx, &sqs.SendMessageInput{
 		QueueUrl:               &q.url,
 		MessageBody:            e.MessageBody,
 		DelaySeconds:           e.DelaySeconds,

@@ -21,6 +21,7 @@ import (
 	"fedpost/internal/testkit/faults/wire"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/testkit/property"
 )
 
 // entry is one entry of a request, as it was sent.
@@ -216,7 +217,7 @@ func count(all []string, one string) (n int) {
 // Whatever fails, no message of a group is sent after an earlier message of the
 // group has failed or is in doubt.
 func TestBatchOnAFIFOQueueNeverOvertakes(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		var ms []queue.Message
 		groups := rapid.SliceOfN(rapid.IntRange(0, 3), 1, 30).Draw(rt, "groups")
 		for i, g := range groups {
@@ -258,7 +259,7 @@ func TestBatchOnAFIFOQueueNeverOvertakes(t *testing.T) {
 
 // SQS must be able to take every batch, and no message may be lost or doubled.
 func TestBatchesKeepTheLimitsOfSQS(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{1, 1000, 100 << 10, 200 << 10, 512 << 10, queue.MaxBytes - 1, queue.MaxBytes}), 0, 40).Draw(rt, "sizes")
 		var ms []queue.Message
 		var all []int
@@ -328,9 +329,9 @@ func TestOnlyLongPollsArePatient(t *testing.T) {
 	}
 }
 
-// TestB1ContentsThatSQSRefusesAreRefusedForGood: if SQS refuses characters that
+// TestContentsThatSQSRefusesAreRefusedForGood: if SQS refuses characters that
 // Check allows, another try would not help either.
-func TestB1ContentsThatSQSRefusesAreRefusedForGood(t *testing.T) {
+func TestContentsThatSQSRefusesAreRefusedForGood(t *testing.T) {
 	s := &service{fails: func(e entry, _ int) string {
 		if e.Body == "bad" {
 			return "InvalidMessageContents"

@@ -24,11 +24,17 @@ import (
 
 // Queue is one SQS queue.
 type Queue struct {
-	client *sqs.Client
-	url    string
-	name   queue.Name
-	typ    queue.Type
-	fifo   bool
+	url  string
+	name queue.Name
+	typ  queue.Type
+	fifo bool
+
+	send       call[sqs.SendMessageInput, sqs.SendMessageOutput]
+	sendBatch  call[sqs.SendMessageBatchInput, sqs.SendMessageBatchOutput]
+	receive    call[sqs.ReceiveMessageInput, sqs.ReceiveMessageOutput]
+	remove     call[sqs.DeleteMessageInput, sqs.DeleteMessageOutput]
+	hide       call[sqs.ChangeMessageVisibilityInput, sqs.ChangeMessageVisibilityOutput]
+	attributes call[sqs.GetQueueAttributesInput, sqs.GetQueueAttributesOutput]
 
 	polling aws.HTTPClient // for Receive
 
@@ -36,11 +42,18 @@ type Queue struct {
 	pause func(ctx context.Context, try int) error
 }
 
+// call is an operation of the client; see package dynamodb's.
+type call[In, Out any] = func(context.Context, *In, ...func(*sqs.Options)) (*Out, error)
+
 var _ queue.Queue = (*Queue)(nil)
 
 // New returns the queue at a URL, of an installation of a type.
 func New(client *sqs.Client, url string, name queue.Name, typ queue.Type) *Queue {
-	return &Queue{client: client, url: url, name: name, typ: typ, fifo: typ.FIFO(name), polling: patient(client), pause: pause}
+	return &Queue{
+		url: url, name: name, typ: typ, fifo: typ.FIFO(name), polling: patient(client), pause: pause,
+		send: client.SendMessage, sendBatch: client.SendMessageBatch, receive: client.ReceiveMessage,
+		remove: client.DeleteMessage, hide: client.ChangeMessageVisibility, attributes: client.GetQueueAttributes,
+	}
 }
 
 // Capabilities implements queue.Sender.
@@ -69,7 +82,7 @@ func seconds(d time.Duration) int32 {
 
 // Delete implements queue.Queue.
 func (q *Queue) Delete(ctx context.Context, handle string) error {
-	_, err := q.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &handle})
+	_, err := q.remove(ctx, &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &handle})
 	if err != nil {
 		return fmt.Errorf("delete from the %s queue: %w", q.name, err)
 	}
@@ -81,7 +94,7 @@ func (q *Queue) ChangeVisibility(ctx context.Context, handle string, d time.Dura
 	if err := queue.CheckVisibility(d); err != nil {
 		return err
 	}
-	_, err := q.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
+	_, err := q.hide(ctx, &sqs.ChangeMessageVisibilityInput{
 		QueueUrl: &q.url, ReceiptHandle: &handle, VisibilityTimeout: seconds(d),
 	})
 	if err != nil {
@@ -95,7 +108,7 @@ func (q *Queue) Depth(ctx context.Context) (queue.Depth, error) {
 	const visible, inFlight, delayed = types.QueueAttributeNameApproximateNumberOfMessages,
 		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
 		types.QueueAttributeNameApproximateNumberOfMessagesDelayed
-	out, err := q.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+	out, err := q.attributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: &q.url, AttributeNames: []types.QueueAttributeName{visible, inFlight, delayed},
 	})
 	if err != nil {

@@ -33,6 +33,9 @@ func (it Item) Check() error {
 	if err := it.Key.Check(); err != nil {
 		return err
 	}
+	if len(it.Due.Shard) > MaxPK {
+		return fmt.Errorf("%w: shard of %d bytes, at most %d", ErrInvalid, len(it.Due.Shard), MaxPK)
+	}
 	if n := it.Size(); n > MaxItem {
 		return fmt.Errorf("%w: %s %s has %d bytes", ErrTooLarge, it.PK, it.SK, n)
 	}
@@ -60,7 +63,7 @@ func CheckOps(ops []Op) error {
 	}
 	seen, bytes := make(map[Key]bool, len(ops)), 0
 	for _, op := range ops {
-		k, err := op.key()
+		k, err := op.check()
 		if err != nil {
 			return err
 		}
@@ -78,8 +81,19 @@ func CheckOps(ops []Op) error {
 	return nil
 }
 
-// key returns the one key that op is about.
-func (op Op) key() (Key, error) {
+// Key is the key that op is about.
+func (op Op) Key() Key {
+	switch {
+	case op.Put != nil:
+		return op.Put.Key
+	case op.Delete != nil:
+		return *op.Delete
+	}
+	return *op.Check
+}
+
+// check returns the one key that op is about.
+func (op Op) check() (Key, error) {
 	switch {
 	case op.Put != nil && op.Delete == nil && op.Check == nil:
 		return op.Put.Key, op.Put.Check()

@@ -14,6 +14,7 @@ import (
 
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/enqueue/dedup"
+	"fedpost/internal/testkit/property"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -46,15 +47,15 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestA10DifferentNamesHaveDifferentHashes: also where the parts of two names
+// TestDifferentNamesHaveDifferentHashes: also where the parts of two names
 // join to the same text. Any store or queue accepts the hashes.
-func TestA10DifferentNamesHaveDifferentHashes(t *testing.T) {
+func TestDifferentNamesHaveDifferentHashes(t *testing.T) {
 	charset := regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 	name := rapid.Custom(func(t *rapid.T) dedup.Name {
 		part := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ab]{0,2}`))
 		return dedup.Name{Queue: queue.Name(part.Draw(t, "queue")), Operation: part.Draw(t, "operation"), Key: part.Draw(t, "key")}
 	})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		one, other := name.Draw(t, "one"), name.Draw(t, "other")
 		if (one == other) != (one.Hash() == other.Hash()) {
 			t.Fatalf("%+v and %+v: %s and %s", one, other, one.Hash(), other.Hash())

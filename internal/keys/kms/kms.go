@@ -26,29 +26,29 @@ const contextKey = "fedpost:key"
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_Encrypt.html
 const maxPlaintext = 4096
 
-// Client is the part of *kms.Client that sealing needs.
-type Client interface {
-	Encrypt(ctx context.Context, in *kms.EncryptInput, opts ...func(*kms.Options)) (*kms.EncryptOutput, error)
-	Decrypt(ctx context.Context, in *kms.DecryptInput, opts ...func(*kms.Options)) (*kms.DecryptOutput, error)
-}
+// call is an operation of *kms.Client; see package dynamodb's.
+type call[In, Out any] = func(context.Context, *In, ...func(*kms.Options)) (*Out, error)
 
 // Sealer implements keys.Sealer.
 type Sealer struct {
-	client Client
-	key    string
+	encrypt call[kms.EncryptInput, kms.EncryptOutput]
+	decrypt call[kms.DecryptInput, kms.DecryptOutput]
+	key     string
 }
 
 var _ keys.Sealer = (*Sealer)(nil)
 
 // New returns a sealer with a KMS key: its id, ARN or alias.
-func New(client Client, key string) *Sealer { return &Sealer{client, key} }
+func New(encrypt call[kms.EncryptInput, kms.EncryptOutput], decrypt call[kms.DecryptInput, kms.DecryptOutput], key string) *Sealer {
+	return &Sealer{encrypt, decrypt, key}
+}
 
 // Seal implements keys.Sealer.
 func (s *Sealer) Seal(ctx context.Context, keyID string, plaintext []byte) ([]byte, error) {
 	if len(plaintext) > maxPlaintext {
 		return nil, fmt.Errorf("seal with KMS: %d bytes, at most %d", len(plaintext), maxPlaintext)
 	}
-	out, err := s.client.Encrypt(ctx, &kms.EncryptInput{
+	out, err := s.encrypt(ctx, &kms.EncryptInput{
 		KeyId:             aws.String(s.key),
 		Plaintext:         plaintext,
 		EncryptionContext: map[string]string{contextKey: keyID},
@@ -62,7 +62,7 @@ func (s *Sealer) Seal(ctx context.Context, keyID string, plaintext []byte) ([]by
 // Open implements keys.Sealer. Its error wraps keys.ErrCannotOpen if the sealed key is of
 // another id or of another KMS key; other errors say that KMS could not be reached.
 func (s *Sealer) Open(ctx context.Context, keyID string, sealed []byte) ([]byte, error) {
-	out, err := s.client.Decrypt(ctx, &kms.DecryptInput{
+	out, err := s.decrypt(ctx, &kms.DecryptInput{
 		// With KeyId, KMS refuses what another key of the account has sealed.
 		KeyId:             aws.String(s.key),
 		CiphertextBlob:    sealed,

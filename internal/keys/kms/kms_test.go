@@ -55,7 +55,7 @@ const id = "https://social.example/users/frida#main-key"
 
 func TestWhatIsSealedOpensForItsKeyIDOnly(t *testing.T) {
 	f := &fake{sealed: map[string]sealed{}}
-	s := New(f, "alias/fedpost")
+	s := New(f.Encrypt, f.Decrypt, "alias/fedpost")
 	box, err := s.Seal(t.Context(), id, []byte("secret"))
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +66,15 @@ func TestWhatIsSealedOpensForItsKeyIDOnly(t *testing.T) {
 	if _, err := s.Open(t.Context(), id+"2", box); !errors.Is(err, keys.ErrCannotOpen) {
 		t.Errorf("another key id: %v", err)
 	}
-	if _, err := New(f, "alias/other").Open(t.Context(), id, box); !errors.Is(err, keys.ErrCannotOpen) {
+	if _, err := New(f.Encrypt, f.Decrypt, "alias/other").Open(t.Context(), id, box); !errors.Is(err, keys.ErrCannotOpen) {
 		t.Errorf("another KMS key: %v", err)
 	}
 }
 
 func TestAnOutageIsNotAWrongKey(t *testing.T) {
 	outage := errors.New("connection refused")
-	s := New(&fake{err: outage}, "k")
+	f := &fake{err: outage}
+	s := New(f.Encrypt, f.Decrypt, "k")
 	if _, err := s.Open(t.Context(), id, []byte("x")); !errors.Is(err, outage) || errors.Is(err, keys.ErrCannotOpen) {
 		t.Errorf("open: %v", err)
 	}
@@ -84,7 +85,7 @@ func TestAnOutageIsNotAWrongKey(t *testing.T) {
 
 func TestTooMuchForOneRequestIsRefused(t *testing.T) {
 	f := &fake{sealed: map[string]sealed{}}
-	if _, err := New(f, "k").Seal(t.Context(), id, make([]byte, maxPlaintext+1)); err == nil || len(f.sealed) > 0 {
+	if _, err := New(f.Encrypt, f.Decrypt, "k").Seal(t.Context(), id, make([]byte, maxPlaintext+1)); err == nil || len(f.sealed) > 0 {
 		t.Errorf("error %v, %d sealed", err, len(f.sealed))
 	}
 }

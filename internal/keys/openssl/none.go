@@ -1,4 +1,4 @@
-//go:build !(openssl && linux && (amd64 || arm64))
+//go:build static || !linux || !(amd64 || arm64)
 
 package openssl
 
@@ -13,7 +13,7 @@ type Library struct{}
 
 // Open returns ErrUnavailable.
 func Open() (*Library, error) {
-	return nil, fmt.Errorf("%w: this fedpost was built without the tag openssl", ErrUnavailable)
+	return nil, fmt.Errorf("%w: this fedpost is static, or not for Linux on amd64 or arm64", ErrUnavailable)
 }
 
 // Signer returns ErrUnavailable.

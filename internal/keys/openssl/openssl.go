@@ -2,10 +2,11 @@
 // time of Go's crypto/rsa on processors with AVX-512, and two thirds on others. RSA is most
 // of what a delivery costs.
 //
-// The package is in builds with the tag openssl only, for Linux on amd64 and arm64. Such a
-// program loads libcrypto.so.3 of the machine when it starts, without cgo. But it needs the
-// C library's loader: it does not start where there is none, as in an empty container or
-// on Alpine. All other builds stay static, and Open returns ErrUnavailable.
+// Open loads libcrypto.so.3 of the machine when the program starts, without cgo. Loading needs
+// the C library's loader, so `go build` makes a program for Linux on amd64 and arm64 that starts
+// only where there is the loader of the machine that built it: glibc's, or musl's if that
+// machine has no other. A build with the tag static starts everywhere, and there, as on all
+// other systems, Open returns ErrUnavailable.
 package openssl
 
 import "errors"

@@ -1,4 +1,4 @@
-//go:build openssl && linux && (amd64 || arm64)
+//go:build !static && linux && (amd64 || arm64)
 
 package openssl
 

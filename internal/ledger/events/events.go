@@ -45,7 +45,11 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"fedpost/internal/activity"
@@ -58,7 +62,7 @@ type Kind string
 
 // The kinds.
 const (
-	// RecipientGone: an inbox has answered 404 or 410.
+	// RecipientGone: an inbox has answered 404 or 410 to anything but a Delete.
 	RecipientGone Kind = "recipient.gone"
 	// RecipientFailed: a delivery was refused for good.
 	RecipientFailed Kind = "recipient.failed"
@@ -77,10 +81,12 @@ const (
 	ActivityDone Kind = "activity.done"
 	// WebhookDisabled: a webhook has failed for too long.
 	WebhookDisabled Kind = "webhook.disabled"
+	// OutboxRefused: a row of the outbox asks for what the API refuses.
+	OutboxRefused Kind = "outbox.refused"
 )
 
 // Kinds lists all kinds.
-var Kinds = []Kind{RecipientGone, RecipientFailed, RecipientDead, ServerUnhealthy, ServerExhausted, ServerGone, ServerRecovered, ActivityDone, WebhookDisabled}
+var Kinds = []Kind{RecipientGone, RecipientFailed, RecipientDead, ServerUnhealthy, ServerExhausted, ServerGone, ServerRecovered, ActivityDone, WebhookDisabled, OutboxRefused}
 
 // Event is one entry of the feed. Fields that do not apply are zero.
 type Event struct {
@@ -92,7 +98,8 @@ type Event struct {
 
 	ActivityID activity.ID
 	About      About
-	Inbox      string
+	Inbox      string // canonical
+	Written    string // the inbox as the caller wrote it, if that differs
 	Host       string
 	// Status is the last answer's; 0: there was none.
 	Status int
@@ -102,6 +109,8 @@ type Event struct {
 	// included. Since is also when a server's outage began.
 	Count int
 	Since time.Time
+	// Counts is how many recipients of an activity that is done are in each state.
+	Counts map[activity.State]int
 }
 
 // About is what an activity says of itself.
@@ -109,6 +118,8 @@ type About struct {
 	ID    string `json:"i,omitempty"`
 	Type  string `json:"t,omitempty"`
 	Actor string `json:"a,omitempty"`
+	// Metadata is what its caller says of it; see activity.Options.
+	Metadata string `json:"m,omitempty"`
 }
 
 // Lag is how far events may be out of the order of their times: what the clocks of the
@@ -133,9 +144,9 @@ const (
 )
 
 // EndOf returns the end of a recipient of an activity, and false if its state is not worth
-// an event. inbox is the recipient's, which not every record has.
-func EndOf(id activity.ID, about About, inbox string, r ledger.Recipient) (End, bool) {
-	kind, ok := kindOf(r)
+// an event. r.Target is the recipient's, which not every record has.
+func EndOf(id activity.ID, about About, r ledger.Recipient) (End, bool) {
+	kind, ok := kindOf(about.Type, r)
 	if !ok {
 		return End{}, false
 	}
@@ -145,18 +156,21 @@ func EndOf(id activity.ID, about About, inbox string, r ledger.Recipient) (End, 
 	}
 	return End{At: r.UpdatedAt, Event: Event{
 		ID:   name(string(id), fmt.Sprintf("%d/%d/%d", r.Chunk, r.Position, r.Generation), string(kind)),
-		Kind: kind, ActivityID: id, About: about.short(), Inbox: inbox, Host: activity.HostOf(inbox),
+		Kind: kind, ActivityID: id, About: about.short(), Inbox: r.Target.Inbox, Written: r.Target.Written, Host: r.Target.Host(),
 		Status: r.LastStatus, Reason: outcome.Clean(reason, longestText),
 	}}, true
 }
 
-func kindOf(r ledger.Recipient) (Kind, bool) {
+// kindOf is the kind of event that a recipient's end is worth. A 404 or 410 to a Delete says
+// nothing of the inbox: servers such as GoToSocial answer so when they cannot fetch the key of
+// an actor that is deleted, or do not know what was deleted.
+func kindOf(activityType string, r ledger.Recipient) (Kind, bool) {
 	switch {
 	case r.State == activity.Dead:
 		return RecipientDead, true
 	case r.State != activity.Failed:
 		return "", false
-	case r.LastStatus == http.StatusNotFound, r.LastStatus == http.StatusGone:
+	case (r.LastStatus == http.StatusNotFound || r.LastStatus == http.StatusGone) && activityType != "Delete":
 		return RecipientGone, true
 	}
 	return RecipientFailed, true
@@ -181,9 +195,33 @@ func OfServer(kind Kind, host, reason string, since time.Time) Event {
 	}
 }
 
-// OfActivity returns the event of an activity that is done. reason counts its recipients.
-func OfActivity(id activity.ID, about About, reason string) Event {
-	return Event{ID: name("done", string(id)), Kind: ActivityDone, ActivityID: id, About: about.short(), Reason: reason}
+// OfActivity returns the event of an activity that is done. counts are its recipients by
+// state, which the event says in words, too.
+func OfActivity(id activity.ID, about About, counts map[activity.State]int) Event {
+	return Event{
+		ID: name("done", string(id)), Kind: ActivityDone, ActivityID: id, About: about.short(),
+		Reason: inWords(counts), Counts: counts,
+	}
+}
+
+// inWords counts recipients by state, such as "3 delivered, 1 failed".
+func inWords(counts map[activity.State]int) string {
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+// OfRow returns the end of a row of the outbox that is refused. Whoever accepts a row that comes
+// again may have a clock that is behind the server's, by which it was created.
+func OfRow(id int64, reason string, created time.Time) End {
+	row := strconv.FormatInt(id, 10)
+	return End{At: created.Add(-Lag), Event: Event{
+		ID:   name("outbox", row, created.UTC().Format(time.RFC3339Nano)),
+		Kind: OutboxRefused, Reason: outcome.Clean("row "+row+": "+reason, longestText), Since: created,
+	}}
 }
 
 // OfWebhook returns the event of a webhook that is disabled because it has failed since a

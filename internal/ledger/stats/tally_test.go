@@ -17,6 +17,7 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/ledger"
 	"fedpost/internal/ledger/stats"
+	"fedpost/internal/testkit/property"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -118,7 +119,7 @@ func TestADayIsCountedByItself(t *testing.T) {
 
 // TestCountsAreExactWhateverWritesFail: of processes that are not killed.
 func TestCountsAreExactWhateverWritesFail(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m, now := &memory{}, noon
 		tallies := []*stats.Tally{
 			stats.NewTally(m, "a", func() time.Time { return now }), stats.NewTally(m, "b", func() time.Time { return now }),
@@ -182,8 +183,11 @@ func TestWhatIsRecordedIsCounted(t *testing.T) {
 	m := &memory{}
 	tally := stats.NewTally(m, "p", func() time.Time { return noon })
 	stats.Meter{Tally: tally}.Recorded([]ledger.Recipient{
-		{State: activity.Delivered, Target: activity.Target{Stands: 40}}, {State: activity.Delivered},
-		{State: activity.Dead}, {State: activity.Parked}, {State: activity.Retrying},
+		{State: activity.Delivered, Target: activity.Target{Stands: 40}},
+		{State: activity.Delivered},
+		{State: activity.Dead},
+		{State: activity.Parked},
+		{State: activity.Retrying},
 	})
 	if err := tally.Settle(t.Context()); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func (a *asides) add(_ context.Context, t agenda.Task, why error) error {
 	return nil
 }
 
-func TestB1WhatNoQueueTakesIsSetAsideAndTheRestGoesOn(t *testing.T) {
+func TestWhatNoQueueTakesIsSetAsideAndTheRestGoesOn(t *testing.T) {
 	for _, group := range []string{"", "group"} {
 		b, o, a := newBook(), &strict{bad: map[string]bool{}}, &asides{}
 		for i := range 400 {
@@ -77,7 +77,7 @@ func TestB1WhatNoQueueTakesIsSetAsideAndTheRestGoesOn(t *testing.T) {
 	}
 }
 
-func TestB1ATaskThatCannotBeSetAsideStays(t *testing.T) {
+func TestATaskThatCannotBeSetAsideStays(t *testing.T) {
 	b, o := newBook(task(1), task(2)), &strict{bad: map[string]bool{"1": true}}
 	r := releaser(b, map[queue.Name]queue.Sender{queue.Normal: o})
 	outage := errors.New("outage")

@@ -110,6 +110,9 @@ func messageOf(t Task, q queue.Sender) queue.Message {
 	if q.Capabilities().NativeDeduplication {
 		m.OrderingKey, m.DeduplicationKey = cmp.Or(t.Group, t.ID), cmp.Or(t.Key, ReleaseKey(t.ID))
 	}
+	if msg, err := message.Decode(t.Body); err == nil && q.Capabilities().Fair {
+		m.OrderingKey = msg.Sender()
+	}
 	return m
 }
 

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/message/claimcheck"
+	"fedpost/internal/testkit/property"
 )
 
 type shelf map[string][][]byte
@@ -30,7 +31,7 @@ func (s shelf) Parts(_ context.Context, ref string, n int) ([][]byte, error) {
 }
 
 func TestPackThenUnpackIsTheSame(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		in := rapid.String().Draw(t, "payload")
 		parts, err := claimcheck.Pack(in)
 		if err != nil {

@@ -51,10 +51,22 @@ func call(t *tracing.Tracer, h http.Header) string {
 // https://www.w3.org/TR/trace-context/#traceparent-header-field-values
 func TestAMalformedTraceparentIsIgnored(t *testing.T) {
 	for _, given := range [][]string{
-		nil, {""}, {"-"}, {"00"}, {parent, parent}, {parent + "-"}, {parent + "0"},
-		{"ff" + parent[2:]}, {"0" + parent}, {strings.ToUpper(parent)}, {strings.Replace(parent, "-", "_", 1)},
-		{"00-00000000000000000000000000000000-00f067aa0ba902b7-01"}, {"00-" + traceID + "-0000000000000000-01"},
-		{"00-" + traceID + "-00f067aa0ba902b7-zz"}, {strings.Repeat("0", 60_000)}, {"\x00\xff" + parent},
+		nil,
+		{""},
+		{"-"},
+		{"00"},
+		{parent, parent},
+		{parent + "-"},
+		{parent + "0"},
+		{"ff" + parent[2:]},
+		{"0" + parent},
+		{strings.ToUpper(parent)},
+		{strings.Replace(parent, "-", "_", 1)},
+		{"00-00000000000000000000000000000000-00f067aa0ba902b7-01"},
+		{"00-" + traceID + "-0000000000000000-01"},
+		{"00-" + traceID + "-00f067aa0ba902b7-zz"},
+		{strings.Repeat("0", 60_000)},
+		{"\x00\xff" + parent},
 	} {
 		tracer, spans := tracer(sdk.ParentBased(sdk.AlwaysSample()))
 		h := http.Header{}

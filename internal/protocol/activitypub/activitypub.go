@@ -69,6 +69,8 @@ type Config struct {
 	FormTTL time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
+	// Date is the clock of signatures; default Now.
+	Date func() time.Time
 }
 
 // Protocol delivers activities. It is safe for concurrent use.
@@ -79,6 +81,9 @@ func New(c Config) *Protocol {
 	c.FormTTL = cmp.Or(c.FormTTL, FormTTL)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Date == nil {
+		c.Date = c.Now
 	}
 	if c.Forms == nil {
 		c.Forms = forgetful{}
@@ -114,8 +119,10 @@ func (p *Protocol) prepare(ctx context.Context, a activity.Activity) *delivery {
 	}
 	switch {
 	case errors.Is(err, keys.ErrNotFound):
-		d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried,
-			Err: "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry"}
+		d.failed = outcome.Outcome{
+			Class: outcome.Refused, Try: outcome.Untried,
+			Err: "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry",
+		}
 	case err == nil:
 		if d.headers, err = a.Headers.List(); err != nil {
 			d.signer = nil
@@ -124,8 +131,10 @@ func (p *Protocol) prepare(ctx context.Context, a activity.Activity) *delivery {
 	case errors.Is(err, httpsign.ErrKey):
 		d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
 	case err != nil:
-		d.failed = outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried,
-			Err: outcome.Text("signing key " + a.KeyID + " could not be loaded: " + err.Error())}
+		d.failed = outcome.Outcome{
+			Class: outcome.Retry, Try: outcome.Untried,
+			Err: outcome.Text("signing key " + a.KeyID + " could not be loaded: " + err.Error()),
+		}
 	}
 	return d
 }

@@ -2,7 +2,6 @@ package activitypub
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,6 +10,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol"
 	"fedpost/internal/protocol/httpsign"
 	"fedpost/internal/protocol/outbound"
 )
@@ -19,7 +19,8 @@ import (
 //
 // An attempt is one POST. A further POST is sent only in these cases, in which the
 // server has said that it did not accept the activity:
-//   - after 401 or 403: once, with the other signature form
+//   - after 401, 403 or a 400 that names the signature: once, with the other signature form, or as the server has asked for
+//     with Accept-Signature in a 401 (RFC 9421, section 5)
 //   - after 401 or 403 to the second form, if the first answer was 401 and the URL has a
 //     query: once, with a signature that leaves the query out
 //   - after 307 or 308 to the same origin: once, signed for the new address
@@ -31,6 +32,9 @@ func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcom
 	o := d.attempt(ctx, t)
 	if o.Class == outcome.Unverified {
 		d.protocol.Keys.Doubt(d.keyID)
+	}
+	if o.Status == http.StatusBadRequest && d.signer.First() == httpsign.RFC9421 {
+		o.Err += " to an Ed25519 key's signature, which not every server verifies"
 	}
 	o.Took = d.protocol.Now().Sub(start)
 	return o
@@ -44,9 +48,9 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 	}
 	p := d.protocol
 	// The host's time-out begins when this machine has a processor for the signature.
-	done, err := p.Client.Turn(ctx, false)
+	done, err := p.Client.Turn(ctx, t.Host(), false)
 	if err != nil {
-		return failure(err)
+		return outbound.Failure(err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.Timeout(), outbound.ErrTimeout)
 	defer cancel()
@@ -62,12 +66,13 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 	inbox, moved := t.Inbox, false
 	forms := httpsign.Forms(first, hasQuery(inbox))
 	var refusals []refusal
+	var asked *httpsign.Asked
 	for n := 0; ; {
 		form = forms[n]
-		a, err := d.post(ctx, inbox, extra, form, done)
+		r, a, err := d.post(ctx, inbox, extra, form, asked, done)
 		done = nil
 		if err != nil {
-			return failure(err)
+			return outbound.Failure(err)
 		}
 		if to, ok := sameOrigin(inbox, a); ok && !moved {
 			inbox, moved = to, true
@@ -77,6 +82,11 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 			return p.judge(a, t)
 		}
 		refusals = append(refusals, refusal{forms[n], a})
+		if n == 0 && a.Status == http.StatusUnauthorized {
+			if this, ok := d.signer.Asked(a.Header, r); ok {
+				asked, forms = &this, []httpsign.Form{form, httpsign.RFC9421}
+			}
+		}
 		if n++; n == len(forms) || !refused(a) || n > 1 && refusals[0].answer.Status != http.StatusUnauthorized {
 			return p.lastAnswer(refusals, t)
 		}
@@ -85,7 +95,18 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 
 // refused reports whether the form of the signature may be the cause of an answer.
 func refused(a outbound.Answer) bool {
-	return a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden
+	return a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden || namesSignature(a)
+}
+
+// namesSignature reports whether a 400 is about the signature and not about the activity, as
+// Lemmy's "Incoming activity has invalid signature". A page may quote the activity, which may
+// have a member of that name.
+func namesSignature(a outbound.Answer) bool {
+	if a.Status != http.StatusBadRequest {
+		return false
+	}
+	text := strings.ToLower(a.Excerpt())
+	return strings.Contains(text, "signature") && !strings.Contains(text, `"signature":`)
 }
 
 func hasQuery(inbox string) bool {
@@ -115,28 +136,30 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 		note += fmt.Sprintf(", %d to %s", r.answer.Status, r.form)
 	}
 	o := p.judge(a, t)
-	o.Note = note
+	o.Note, o.Requests = note, len(all)
 	if o.Class == outcome.Delivered {
 		p.Forms.RememberForm(t.Host(), string(all[len(all)-1].form), p.Now().Add(p.FormTTL))
 	}
 	return o
 }
 
-// post sends the activity once. done ends the caller's turn for signing, if the caller
-// has one. If signing fails, the error wraps errSigning.
-func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, done func()) (outbound.Answer, error) {
+// post sends the activity once, and returns the request, too. done ends the caller's turn for
+// signing, if the caller has one.
+func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, asked *httpsign.Asked, done func()) (*http.Request, outbound.Answer, error) {
 	if done == nil {
 		var err error
-		if done, err = d.protocol.Client.Turn(ctx, true); err != nil {
-			return outbound.Answer{}, err
+		if done, err = d.protocol.Client.Turn(ctx, activity.HostOf(inbox), true); err != nil {
+			return nil, outbound.Answer{}, err
 		}
 	}
-	r, err := d.request(ctx, inbox, extra, form)
+	r, err := d.request(ctx, inbox, extra, form, asked)
 	done()
+	protocol.Signed(ctx)
 	if err != nil {
-		return outbound.Answer{}, err
+		return nil, outbound.Answer{}, err
 	}
-	return d.protocol.Client.Do(ctx, r)
+	a, err := d.protocol.Client.Do(ctx, r)
+	return r, a, err
 }
 
 // extra returns the headers that the caller adds to requests to t: those of the activity,
@@ -155,7 +178,7 @@ func (d *delivery) extra(t activity.Target) ([]activity.Header, error) {
 	return all, nil
 }
 
-func (d *delivery) request(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form) (*http.Request, error) {
+func (d *delivery) request(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, asked *httpsign.Asked) (*http.Request, error) {
 	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.body)
 	if err != nil {
 		return nil, err
@@ -168,40 +191,31 @@ func (d *delivery) request(ctx context.Context, inbox string, extra []activity.H
 			signed = append(signed, strings.ToLower(h.Name))
 		}
 	}
-	if err := d.signer.Sign(r, form, d.digest, d.protocol.Now(), signed...); err != nil {
-		return nil, fmt.Errorf("%w: %w", errSigning, err)
+	now := d.protocol.Date()
+	if asked != nil {
+		err = d.signer.SignAsked(r, *asked, d.digest, now, signed...)
+	} else {
+		err = d.signer.Sign(r, form, d.digest, now, signed...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: request could not be signed: %w", outbound.ErrStopped, err)
 	}
 	return r, nil
 }
-
-var errSigning = errors.New("request could not be signed")
 
 // judge turns an answer into an outcome.
 func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
 	o := outcome.Outcome{Status: a.Status, Response: a.Excerpt()}
 	o.Class, o.RetryAfter = OfStatus(a.Status, t.Shared, a.Header, p.Now())
+	if namesSignature(a) {
+		o.Class = outcome.Unverified
+	}
 	if o.Class == outcome.Delivered {
 		return o
 	}
 	o.Err = fmt.Sprintf("answered %d %s", a.Status, http.StatusText(a.Status))
 	if a.Status >= 300 && a.Status < 400 {
 		o.Err += fmt.Sprintf(" to %q, which is not followed", outcome.Clean(a.Header.Get("Location"), 200))
-	}
-	return o
-}
-
-// failure turns an error of a request without an answer into an outcome.
-func failure(err error) outcome.Outcome {
-	o := outcome.Outcome{Class: outcome.Retry, Err: outcome.Text(err.Error())}
-	if errors.Is(err, errSigning) || errors.Is(err, outbound.ErrStopped) {
-		// The host is not at fault: its circuit does not count the failure, and the
-		// delivery loses no try.
-		o.Try = outcome.Untried
-		return o
-	}
-	o.Reason = outbound.ReasonOf(err)
-	if o.Reason == outcome.BlockedAddr || o.Reason == outcome.BadRequest {
-		o.Class, o.Try = outcome.Refused, outcome.Untried
 	}
 	return o
 }

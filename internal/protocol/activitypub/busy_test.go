@@ -21,6 +21,7 @@ import (
 	"fedpost/internal/protocol/activitypub"
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/long"
 )
 
 // busyWork is what the child of TestABusyMachineIsNotTheHostsFault is told.
@@ -45,9 +46,7 @@ func TestABusyMachineIsNotTheHostsFault(t *testing.T) {
 		deliverAll(t, file)
 		return
 	}
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
+	long.Only(t, "500 handshakes by a process that has 0.07 of a processor")
 	const hosts = 500
 	servers := fediverse.Encrypted(t, hosts, fediverse.Accept)
 	work := busyWork{Root: servers.Root, URLs: servers.URLs}

@@ -3,6 +3,7 @@ package activitypub_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,9 +40,55 @@ func TestSecondFormOnlyAfter401And403(t *testing.T) {
 	}
 }
 
-// TestB14PathAloneIsSignedAfter401 to a URL with a query, and after nothing else:
+func TestA400ThatNamesTheSignatureSpeaksAgainstTheKeyAndNotTheActivity(t *testing.T) {
+	const lemmy = `{"error":"unknown","message":"Incoming activity has invalid signature"}`
+	for _, c := range []struct {
+		body  string
+		posts int
+		class outcome.Class
+	}{
+		{lemmy, 2, outcome.Unverified},
+		{"Http Signature is expired", 2, outcome.Unverified},
+		{`{"error":"unknown","message":"missing field object"}`, 1, outcome.Doubtful},
+		{`bad: {"type":"Create","signature":{"type":"RsaSignature2017"}}`, 1, outcome.Doubtful},
+		{strings.Repeat("x", outcome.MaxText) + " signature", 1, outcome.Doubtful},
+		{"", 1, outcome.Doubtful},
+	} {
+		for key, about := range map[string]string{fediverse.RSAKeyID: "answered 400 Bad Request", fediverse.Ed25519KeyID: "Ed25519"} {
+			w, posts := newWorld(t), 0
+			w.network.Add("social.example", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				posts++
+				rw.WriteHeader(http.StatusBadRequest)
+				fmt.Fprint(rw, c.body)
+			}))
+			a := note(`{"id":"x"}`)
+			a.KeyID = key
+			o := w.Attempt(t.Context(), a, to(inboxURL))
+			if posts != c.posts || o.Class != c.class || !strings.Contains(o.Err, about) {
+				t.Errorf("%.60q, %s: %d POSTs and %s (%s), want %d and %s", c.body, key, posts, o.Class, o.Err, c.posts, c.class)
+			}
+		}
+	}
+}
+
+// TestAServerThatAnswers400ToAFormGetsTheOther and then that one first.
+func TestAServerThatAnswers400ToAFormGetsTheOther(t *testing.T) {
+	w, posts := newWorld(t), 0
+	w.network.Add("social.example", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if posts++; r.Header.Get("Signature-Input") != "" {
+			http.Error(rw, "no valid Signature header", http.StatusBadRequest)
+		}
+	}))
+	a := note(`{"id":"x"}`)
+	a.KeyID = fediverse.Ed25519KeyID
+	if o := w.Attempt(t.Context(), a, to(inboxURL)); o.Class != outcome.Delivered || posts != 2 || w.forms.knows("social.example") != httpsign.Cavage {
+		t.Errorf("after %d POSTs %s (%s), remembered %q, want 2, delivered, cavage", posts, o.Class, o.Err, w.forms.knows("social.example"))
+	}
+}
+
+// TestPathAloneIsSignedAfter401 to a URL with a query, and after nothing else:
 // Fedify, bovine and apsig leave the query out of what they verify.
-func TestB14PathAloneIsSignedAfter401(t *testing.T) {
+func TestPathAloneIsSignedAfter401(t *testing.T) {
 	const withQuery = inboxURL + "?user=a%2Fb"
 	w := newWorld(t)
 	w.inbox.Takes(httpsign.CavagePath)
@@ -68,10 +115,24 @@ func TestB14PathAloneIsSignedAfter401(t *testing.T) {
 		posts   int
 		status  int // reported
 	}{
-		{[]int{401, 401, 401}, 3, 401}, {[]int{401, 403, 401}, 3, 403}, {[]int{401, 401, 404}, 3, 404}, {[]int{401, 401, 503}, 3, 503},
-		{[]int{401, 404}, 2, 404}, {[]int{401, 410}, 2, 410}, {[]int{401, 429}, 2, 429}, {[]int{401, 500}, 2, 500}, {[]int{401, 202}, 2, 202},
-		{[]int{403, 401}, 2, 403}, {[]int{403, 403}, 2, 403}, {[]int{403, 202}, 2, 202},
-		{[]int{404}, 1, 404}, {[]int{410}, 1, 410}, {[]int{429}, 1, 429}, {[]int{500}, 1, 500}, {[]int{503}, 1, 503}, {[]int{202}, 1, 202},
+		{[]int{401, 401, 401}, 3, 401},
+		{[]int{401, 403, 401}, 3, 403},
+		{[]int{401, 401, 404}, 3, 404},
+		{[]int{401, 401, 503}, 3, 503},
+		{[]int{401, 404}, 2, 404},
+		{[]int{401, 410}, 2, 410},
+		{[]int{401, 429}, 2, 429},
+		{[]int{401, 500}, 2, 500},
+		{[]int{401, 202}, 2, 202},
+		{[]int{403, 401}, 2, 403},
+		{[]int{403, 403}, 2, 403},
+		{[]int{403, 202}, 2, 202},
+		{[]int{404}, 1, 404},
+		{[]int{410}, 1, 410},
+		{[]int{429}, 1, 429},
+		{[]int{500}, 1, 500},
+		{[]int{503}, 1, 503},
+		{[]int{202}, 1, 202},
 	} {
 		for _, key := range []string{fediverse.RSAKeyID, fediverse.Ed25519KeyID} {
 			w, posts := newWorld(t), 0
@@ -165,5 +226,32 @@ func TestRefusalReportsTheAnswerThatTellsMore(t *testing.T) {
 		if got := fmt.Sprint(o.Status, " ", o.Response); got != c.want || (o.Class == outcome.Unverified) != (o.Status == 401) {
 			t.Errorf("%d and then %d: %q, want %q; class %s", c.first.Code, c.second.Code, got, c.want, o.Class)
 		}
+	}
+}
+
+// TestASignatureThatAServerAsksForIsSentOnce: after a 401 with Accept-Signature (RFC 9421,
+// section 5), and not again when the server asks once more.
+func TestASignatureThatAServerAsksForIsSentOnce(t *testing.T) {
+	asks := fediverse.Step{Code: 401, Header: http.Header{"Accept-Signature": {`mine=("@path");nonce="n-1"`}}}
+	for name, c := range map[string]struct {
+		script []fediverse.Step
+		posts  int
+		want   outcome.Class
+	}{
+		"taken":       {[]fediverse.Step{asks, fediverse.Status(202)}, 2, outcome.Delivered},
+		"asked again": {[]fediverse.Step{asks, asks}, 2, outcome.Unverified},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.inbox.Then(c.script...)
+			o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+			posts := w.inbox.Posts()
+			if o.Class != c.want || len(posts) != c.posts {
+				t.Fatalf("class %s after %d POSTs, want %s after %d: %+v", o.Class, len(posts), c.want, c.posts, o)
+			}
+			if input := posts[1].Header.Get("Signature-Input"); !strings.HasPrefix(input, "mine=(") || !strings.Contains(input, `;nonce="n-1"`) || posts[1].Refused != nil {
+				t.Errorf("the second POST has Signature-Input %s (%v), want the signature that was asked for", input, posts[1].Refused)
+			}
+		})
 	}
 }

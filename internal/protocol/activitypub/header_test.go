@@ -28,7 +28,7 @@ func TestHeadersOfTheCallerAreSentAndSignedWhereAskedFor(t *testing.T) {
 		w := newWorld(t)
 		w.inbox.Takes(form)
 		a := note(`{"id":"x"}`)
-		a.Headers = encoded(t, activity.Header{Name: "X-Mine", Value: "of the activity"}, activity.Header{Name: "X-Both", Value: "of the activity", Sign: true})
+		a.Headers = encoded(t, activity.Header{Name: "X-Mine", Value: "of the activity"}, activity.Header{Name: "X-Both", Value: "of the activity", Sign: true}, activity.Header{Name: "User-Agent", Value: "us/1 (+https://us.example/)", Sign: true})
 		target := to(inboxURL + "?user=1")
 		target.Headers = encoded(t, activity.Header{Name: "Collection-Synchronization", Value: sync, Sign: true}, activity.Header{Name: "X-Both", Value: "of the recipient"})
 		if o := w.Attempt(t.Context(), a, target); o.Class != outcome.Delivered {
@@ -39,13 +39,13 @@ func TestHeadersOfTheCallerAreSentAndSignedWhereAskedFor(t *testing.T) {
 		if last.Form != form {
 			t.Errorf("%s: the last is of form %s", form, last.Form)
 		}
-		for name, want := range map[string]string{"X-Mine": "of the activity", "X-Both": "of the recipient", "Collection-Synchronization": sync} {
+		for name, want := range map[string]string{"X-Mine": "of the activity", "X-Both": "of the recipient", "Collection-Synchronization": sync, "User-Agent": "us/1 (+https://us.example/)"} {
 			if got := last.Header.Values(name); len(got) != 1 || got[0] != want {
 				t.Errorf("%s: %s is %q, want %q", form, name, got, want)
 			}
 		}
 		covered := last.Header.Get("Signature") + last.Header.Get("Signature-Input")
-		if !strings.Contains(covered, "collection-synchronization") || strings.Contains(covered, "x-mine") || strings.Contains(covered, "x-both") {
+		if !strings.Contains(covered, "collection-synchronization") || !strings.Contains(covered, "user-agent") || strings.Contains(covered, "x-mine") || strings.Contains(covered, "x-both") {
 			t.Errorf("%s: covered is %s", form, covered)
 		}
 	}

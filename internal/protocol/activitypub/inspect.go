@@ -22,6 +22,8 @@ func (inspector) Inspect(body string) (protocol.Content, []protocol.Fault) {
 	case h.Actor == "":
 		faults = append(faults, protocol.Fault{Pointer: "/actor", Detail: "is missing; give the id of the actor who sends it"})
 	}
+	// Logs and terminals show these texts, and a forwarded activity is a stranger's.
+	h.Type, h.ID, h.Actor, h.Object = protocol.Name(h.Type), protocol.Name(h.ID), protocol.Name(h.Actor), protocol.Name(h.Object)
 	return h.Content, append(faults, h.blind...)
 }
 
@@ -54,6 +56,7 @@ func readHead(body string) (h head, ok bool) {
 		case "actor":
 			h.Actor = identity(value)
 		case "object", "as:object":
+			h.Object = objectID(value)
 			h.blind = append(h.blind, searchObject("/"+name, value, deepest)...)
 		default:
 			h.blind = append(h.blind, blindMember("", name, value)...)
@@ -108,6 +111,20 @@ func blindMember(at, name string, value json.RawMessage) []protocol.Fault {
 		Pointer: at + "/" + name,
 		Detail:  "would tell every recipient who the blind recipients are; list their inboxes in recipients, and leave this out of the activity",
 	}}
+}
+
+// objectID returns value if it is an id, or the id of an object. identity would read an
+// object, which may be large, to its end.
+func objectID(value json.RawMessage) (id string) {
+	if !activity.Members(value, func(name string, inner json.RawMessage) bool {
+		if name == "id" || name == "@id" {
+			id = firstString(inner)
+		}
+		return id == ""
+	}) {
+		return firstString(value)
+	}
+	return id
 }
 
 // firstString returns value if it is a string, or the first string if value is a list.

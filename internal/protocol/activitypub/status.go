@@ -16,7 +16,7 @@ import (
 //	2xx                          Delivered
 //	301, 308                     Refused: the inbox has moved, so the caller has to act
 //	other 3xx                    Retry: login walls and maintenance pages end some time
-//	400                          Doubtful
+//	400                          Doubtful; Attempt makes it Unverified if it names the signature
 //	401                          Unverified
 //	408, 425                     Retry
 //	410                          Gone from a shared inbox, else Refused

@@ -15,6 +15,7 @@ import (
 	"fedpost/internal/protocol/activitypub"
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/property"
 )
 
 // heads listens on loopback and returns the head of every request as it came.
@@ -53,9 +54,9 @@ func heads(t *testing.T) (port string, got <-chan []string) {
 	return port, lines
 }
 
-// TestB21TheWireHasTheCanonicalURL: request target, Host and what is signed are
+// TestTheWireHasTheCanonicalURL: request target, Host and what is signed are
 // those of the URL as it was enqueued, byte for byte but for dot segments.
-func TestB21TheWireHasTheCanonicalURL(t *testing.T) {
+func TestTheWireHasTheCanonicalURL(t *testing.T) {
 	port, got := heads(t)
 	client, err := outbound.New(outbound.Config{UserAgent: "fedpost/test", AllowPrivate: true})
 	if err != nil {
@@ -94,7 +95,7 @@ func TestB21TheWireHasTheCanonicalURL(t *testing.T) {
 	} {
 		arrives(t, "HTTP://"+local+enqueued, target, local)
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		segment := rapid.StringMatching(`([a-zA-Z0-9~!$&'()*+,;=:@_-]|%2[Ff]|%C3%BC|%25)+`)
 		path := "/" + strings.Join(rapid.SliceOfN(segment, 1, 4).Draw(t, "path"), "/")
 		if query := rapid.StringMatching(`([a-z0-9=&/?;+]|%2F|%c3%bc)*`).Draw(t, "query"); query != "" {

@@ -121,20 +121,25 @@ func CheckKeyID(id string) error {
 // so that a request can be signed again. Set Content-Type before; do not change the URL or
 // a signed header afterwards. extra are names of further headers to sign, in lower case.
 func (s *Signer) Sign(r *http.Request, f Form, d Digest, now time.Time, extra ...string) error {
-	for _, h := range []string{"Signature", "Signature-Input", "Digest", "Content-Digest"} {
-		r.Header.Del(h)
-	}
-	r.Header.Set("Date", now.UTC().Format(http.TimeFormat))
+	prepare(r, now)
 	switch f {
 	case Cavage:
 		return s.signCavage(r, d, r.URL.RequestURI(), extra)
 	case CavagePath:
 		return s.signCavage(r, d, r.URL.EscapedPath(), extra)
 	case RFC9421:
-		return s.signRFC9421(r, d, now, extra)
+		return s.signRFC9421(r, d, now, Asked{label: "sig1", components: rfc9421Components}, extra)
 	default:
 		return fmt.Errorf("sign request: unknown signature form %q", f)
 	}
+}
+
+// prepare removes the headers of earlier signatures, and sets the time.
+func prepare(r *http.Request, now time.Time) {
+	for _, h := range []string{"Signature", "Signature-Input", "Digest", "Content-Digest"} {
+		r.Header.Del(h)
+	}
+	r.Header.Set("Date", now.UTC().Format(http.TimeFormat))
 }
 
 // sign returns the base64 of the signature over base. Both forms use the same

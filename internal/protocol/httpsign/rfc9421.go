@@ -6,26 +6,55 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dunglas/httpsfv"
 )
 
-// rfc9421Components are the components that Mastodon requires of a POST, and no more: a
-// proxy in front of the receiver may rewrite any further component.
+// rfc9421Components are the components that Mastodon requires of a POST, and the one that
+// requests-http-signature requires besides. A further component might be rewritten by a proxy
+// in front of the receiver; one that rewrites @authority rewrites @target-uri, too.
 // https://docs.joinmastodon.org/spec/security/#http-message-signatures
-var rfc9421Components = []string{"@method", "@target-uri", "content-digest"}
+var rfc9421Components = []string{"@method", "@target-uri", "@authority", "content-digest"}
+
+// algorithm names the signer's algorithm (RFC 9421, section 3.3).
+func (s *Signer) algorithm() string {
+	if s.rsa {
+		return "rsa-v1_5-sha256"
+	}
+	return "ed25519"
+}
 
 // signRFC9421 signs r as RFC 9421 says. The algorithm is optional there, but fedpost
 // names it: an RSA key does not say whether the signature is PKCS#1 v1.5 or PSS, and
 // libraries guess differently (section 3.2 requires only that the name fits the key).
-func (s *Signer) signRFC9421(r *http.Request, d Digest, now time.Time, extra []string) error {
+func (s *Signer) signRFC9421(r *http.Request, d Digest, now time.Time, a Asked, extra []string) error {
 	r.Header.Set("Content-Digest", d.ContentHeader())
-	alg := "ed25519"
-	if s.rsa {
-		alg = "rsa-v1_5-sha256"
+	components := slices.Clone(a.components)
+	for _, name := range extra {
+		if !slices.Contains(components, name) {
+			components = append(components, name)
+		}
 	}
-	components := slices.Concat(rfc9421Components, extra)
-	// New has called CheckKeyID, so nothing in these strings needs escaping.
-	params := fmt.Sprintf(`("%s");created=%d;keyid="%s";alg="%s"`,
-		strings.Join(components, `" "`), now.Unix(), s.keyID, alg)
+	list := httpsfv.InnerList{Params: httpsfv.NewParams()}
+	for _, name := range components {
+		list.Items = append(list.Items, httpsfv.NewItem(name))
+	}
+	list.Params.Add("created", now.Unix())
+	if a.expires {
+		list.Params.Add("expires", now.Add(askedLifetime).Unix())
+	}
+	list.Params.Add("keyid", s.keyID)
+	list.Params.Add("alg", s.algorithm())
+	if a.nonce != "" {
+		list.Params.Add("nonce", a.nonce)
+	}
+	if a.tag != "" {
+		list.Params.Add("tag", a.tag)
+	}
+	params, err := httpsfv.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("sign request: %w", err)
+	}
 	base, err := rfc9421Base(r, components, params)
 	if err != nil {
 		return err
@@ -34,8 +63,8 @@ func (s *Signer) signRFC9421(r *http.Request, d Digest, now time.Time, extra []s
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Signature-Input", "sig1="+params)
-	r.Header.Set("Signature", "sig1=:"+sig+":")
+	r.Header.Set("Signature-Input", a.label+"="+params)
+	r.Header.Set("Signature", a.label+"=:"+sig+":")
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"time"
 )
 
@@ -16,7 +17,7 @@ const maxHeader = 64 << 10
 // Config configures a Client. Only UserAgent is required; the zero values of all other
 // fields are safe.
 type Config struct {
-	// UserAgent is sent with each request. It names the software and a page, such as
+	// UserAgent is sent with each request that has none of its own. It names the software and a page, such as
 	// fedpost/1.2 (+https://example.com/), because servers block anonymous clients.
 	UserAgent string
 
@@ -29,6 +30,11 @@ type Config struct {
 	// Allow lists networks that may be dialled although they are not public. Metadata
 	// services of clouds stay refused.
 	Allow []netip.Prefix
+
+	// Proxy makes all connections but those to onion services; nil: they are made directly.
+	// Onion makes those. http is for an HTTP proxy, socks5 for one of SOCKS5, and Onion has to
+	// be one of SOCKS5. Both may have a user and a password.
+	Proxy, Onion *url.URL
 
 	// Timeout is the time for a request, from its start to the end of the answer;
 	// default 15 s. Body is the time for reading the answer's body; default 3 s. Body is
@@ -51,6 +57,11 @@ type Config struct {
 	// RootCAs are the trusted certificate authorities; nil: the system's.
 	RootCAs *x509.CertPool
 
+	// Proven reports whether a host, by its one name (activity.Authority), has accepted a
+	// delivery lately. Handshakes with all others share half of the processor time; nil: none
+	// has.
+	Proven func(host string) bool
+
 	// Transport replaces the connections and the address guard. Tests set it to talk to
 	// servers in memory.
 	Transport http.RoundTripper
@@ -58,17 +69,28 @@ type Config struct {
 	Now func() time.Time
 }
 
+func (c Config) proven() func(string) bool {
+	if c.Proven == nil {
+		return func(string) bool { return false }
+	}
+	return c.Proven
+}
+
 func newDialer(c Config, timeout time.Duration, t *turns, s sessions) *tlsDialer {
 	connect := min(cmp.Or(c.Connect, 7*time.Second), timeout)
 	g := guard{allow: c.Allow, private: c.AllowPrivate}
 	return &tlsDialer{
-		dialer: &net.Dialer{
-			Timeout:        connect,
-			Resolver:       c.Resolver,
-			ControlContext: g.control,
+		dialer: &route{
+			direct: &net.Dialer{
+				Timeout:        connect,
+				Resolver:       c.Resolver,
+				ControlContext: g.control,
+			},
+			guard: g, proxy: newTunnel(c.Proxy), onion: newTunnel(c.Onion),
 		},
 		timeout: min(cmp.Or(c.TLS, 7*time.Second), timeout),
 		turns:   t,
+		proven:  c.proven(),
 		config: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            c.RootCAs,
@@ -83,7 +105,6 @@ func newTransport(timeout time.Duration, maxBody int) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	return &http.Transport{
-		Proxy:                  nil, // the environment does not decide where signed requests go
 		DialTLSContext:         handOver,
 		Protocols:              protocols,
 		DisableCompression:     true, // a small answer must not become a large one

@@ -12,9 +12,9 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// TestB3ErrorsOfStrangersAreCutAndCleaned: net/http and crypto/x509 quote what
+// TestErrorsOfStrangersAreCutAndCleaned: net/http and crypto/x509 quote what
 // the other side sent.
-func TestB3ErrorsOfStrangersAreCutAndCleaned(t *testing.T) {
+func TestErrorsOfStrangersAreCutAndCleaned(t *testing.T) {
 	nasty := strings.Repeat("\x1b[2J\xff\u202enonsense ", 2500) // 47 KB
 	many := make([]string, 3000)
 	for i := range many {

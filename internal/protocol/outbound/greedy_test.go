@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -81,27 +83,36 @@ func TestAHostMaySendLittleMoreOfABodyThanIsRead(t *testing.T) {
 }
 
 // A session holds the certificates of its host, of which a host may send 256 KB. 2,048 hosts
-// of one stranger, with chains of useless certificates, made this machine hold gigabytes.
-func TestSessionsOfHostsWithEndlessChainsAreNotKept(t *testing.T) {
+// of one stranger, with useless certificates, made this machine hold gigabytes.
+func TestSessionsOfHostsWithHugeCertificatesAreNotKept(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(7), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	useless, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
+	useless := func(names int) []byte {
+		c := &x509.Certificate{
+			SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "useless"},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		}
+		for i := range names {
+			c.DNSNames = append(c.DNSNames, fmt.Sprintf("a-rather-long-name-%d.hosts.test", i))
+		}
+		der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
 	}
 	for _, c := range []struct {
-		more    int
-		resumed int32
-	}{{0, 1}, {2, 1}, {500, 0}} {
+		more, names int
+		resumed     int32
+	}{{0, 0, 1}, {2, 1, 1}, {9, 1, 1}, {9, 700, 0}} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			var resumed atomic.Int32
 			s, authorities := secure(t, accept, func(s *httptest.Server) {
 				cert, _ := certificateFor(t, []string{"a.hosts.test"})
 				for range c.more {
-					cert.Certificate = append(cert.Certificate, useless)
+					cert.Certificate = append(cert.Certificate, useless(c.names))
 				}
 				s.TLS.Certificates, s.TLS.MaxVersion = []tls.Certificate{cert}, version
 				s.TLS.VerifyConnection = func(state tls.ConnectionState) error {
@@ -121,7 +132,7 @@ func TestSessionsOfHostsWithEndlessChainsAreNotKept(t *testing.T) {
 				client.transport.(*pool).closeIdle()
 			}
 			if resumed.Load() != c.resumed {
-				t.Errorf("%d more certificates, TLS %x: %d sessions resumed, want %d", c.more, version, resumed.Load(), c.resumed)
+				t.Errorf("%d more certificates of %d names, TLS %x: %d sessions resumed, want %d", c.more, c.names, version, resumed.Load(), c.resumed)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"syscall"
 )
 
@@ -33,6 +34,35 @@ func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) 
 		return fmt.Errorf("address guard: %w", err)
 	}
 	return g.check(ap.Addr())
+}
+
+// Refuses returns why an inbox would not be dialled, as far as its URL alone tells: a name may
+// still have an address that is refused.
+func (c Config) Refuses(inbox string) error {
+	u, err := url.Parse(inbox)
+	if err != nil {
+		return refuse("%v", err)
+	}
+	if err := c.reaches(u); err != nil {
+		return err
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil // a name
+	}
+	return guard{allow: c.Allow, private: c.AllowPrivate}.check(addr)
+}
+
+// reaches refuses what the configuration leaves no way to. Tor encrypts by itself, so onion
+// services need no https.
+func (c Config) reaches(u *url.URL) error {
+	switch onion := Onion(u.Hostname()); {
+	case onion && c.Onion == nil:
+		return refuse("%s is an onion service, and no proxy for those is set", u.Redacted())
+	case u.Scheme == "http" && !onion && !c.AllowHTTP && !c.AllowPrivate:
+		return refuse("%s is not https", u.Redacted())
+	}
+	return nil
 }
 
 // check returns a *BlockedError unless addr may be dialled.

@@ -3,9 +3,12 @@ package outbound
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"fedpost/internal/testkit/property"
 )
 
 func TestGuardRefusesEveryAddressThatIsNotPublic(t *testing.T) {
@@ -64,10 +67,34 @@ func TestGuardAllowList(t *testing.T) {
 	}
 }
 
+// TestAnInboxIsRefusedByItsURLAlone where that tells.
+func TestAnInboxIsRefusedByItsURLAlone(t *testing.T) {
+	for _, c := range []struct {
+		config Config
+		inbox  string
+		says   string // "": it is not refused
+	}{
+		{Config{}, "https://a.example/i", ""},
+		{Config{}, "http://a.example/i", "is not https"},
+		{Config{AllowHTTP: true}, "http://a.example/i", ""},
+		{Config{AllowHTTP: true}, "http://127.0.0.1/i", "not allowed"},
+		{Config{}, "https://10.0.0.7:8443/i", "10.0.0.7 is not allowed"},
+		{Config{}, "https://[fd12::1]/i", "not allowed"},
+		{Config{AllowPrivate: true}, "http://10.0.0.7/i", ""},
+		{Config{AllowPrivate: true}, "http://169.254.169.254/i", "metadata"},
+		{Config{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, "https://10.0.0.7/i", ""},
+		{Config{}, "https://%zz/", "invalid URL"},
+	} {
+		if err := c.config.Refuses(c.inbox); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.inbox, err, c.says)
+		}
+	}
+}
+
 // TestGuardJudgesEmbeddedAddressesAsThemselves: no way of writing an IPv4
 // address into an IPv6 one opens what is closed.
 func TestGuardJudgesEmbeddedAddressesAsThemselves(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		b := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "v4"))
 		v4 := netip.AddrFrom4(b)
 		open := guard{}.check(v4) == nil
@@ -91,9 +118,9 @@ func TestGuardJudgesEmbeddedAddressesAsThemselves(t *testing.T) {
 	})
 }
 
-// TestB24MetadataServicesAreNeverDialled: not in trials, not where the network
+// TestMetadataServicesAreNeverDialled: not in trials, not where the network
 // around them is allowed, and in no way of writing them into an IPv6 address.
-func TestB24MetadataServicesAreNeverDialled(t *testing.T) {
+func TestMetadataServicesAreNeverDialled(t *testing.T) {
 	everything := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 	for _, addr := range []string{
 		"169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.42.42", "168.63.129.16", "100.100.100.200", "192.0.0.192",

@@ -5,7 +5,7 @@
 // The client checks an address when it dials, after the name was resolved. Every wait has
 // an end and every read a limit. The client follows no redirects: a signature covers the
 // address that it was made for, so the caller has to sign again. The client uses no
-// cookies, no proxy from the environment, and no decompression.
+// cookies, no proxy but those of its Config, and no decompression.
 //
 // The client is made for many hosts with few requests each: it keeps a bounded number of
 // connections and TLS sessions for a short time.
@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"runtime"
 	"time"
 
@@ -35,11 +36,12 @@ const MaxBody = 64 << 10
 type Client struct {
 	transport http.RoundTripper
 	userAgent string
-	plainHTTP bool
+	reaches   func(*url.URL) error
 	timeout   time.Duration
 	body      time.Duration
 	maxBody   int
 	turns     *turns
+	proven    func(host string) bool
 }
 
 // New returns a client, or an error that says what is wrong with the configuration.
@@ -51,11 +53,12 @@ func New(c Config) (*Client, error) {
 	client := &Client{
 		transport: c.Transport,
 		userAgent: c.UserAgent,
-		plainHTTP: c.AllowHTTP || c.AllowPrivate,
+		reaches:   c.reaches,
 		timeout:   cmp.Or(c.Timeout, 15*time.Second),
 		body:      cmp.Or(c.Body, 3*time.Second),
 		maxBody:   cmp.Or(c.MaxBody, MaxBody),
 		turns:     newTurns(turnsEach * runtime.GOMAXPROCS(0)),
+		proven:    c.proven(),
 	}
 	if client.transport == nil {
 		now := c.Now
@@ -118,7 +121,9 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 
 	progress := &trace{}
 	r = r.WithContext(progress.attach(inner))
-	r.Header.Set("User-Agent", c.userAgent)
+	if r.Header.Get("User-Agent") == "" {
+		r.Header.Set("User-Agent", c.userAgent)
+	}
 	res, err := c.transport.RoundTrip(r)
 	if err != nil {
 		return Answer{}, brief(c.explain(ctx, inner, progress, err))

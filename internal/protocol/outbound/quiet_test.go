@@ -30,9 +30,9 @@ func (l *lines) String() string {
 	return l.all.String()
 }
 
-// TestB3NothingUnaskedReachesTheLog: net/http writes to the log what comes on a
+// TestNothingUnaskedReachesTheLog: net/http writes to the log what comes on a
 // connection on which nothing is due.
-func TestB3NothingUnaskedReachesTheLog(t *testing.T) {
+func TestNothingUnaskedReachesTheLog(t *testing.T) {
 	before := log.Writer()
 	t.Cleanup(func() { log.SetOutput(before) })
 	var out lines

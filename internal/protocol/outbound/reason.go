@@ -83,6 +83,20 @@ type streamError struct {
 
 func (e streamError) Error() string { return fmt.Sprintf("stream reset with code %d", e.Code) }
 
+// Failure is the outcome of a request that Do, or NewRequest, has returned an error of: nobody's
+// fault where it was stopped, and refused where it cannot be made.
+func Failure(err error) outcome.Outcome {
+	o := outcome.Outcome{Class: outcome.Retry, Err: outcome.Text(err.Error())}
+	if errors.Is(err, ErrStopped) {
+		o.Try = outcome.Untried
+		return o
+	}
+	if o.Reason = ReasonOf(err); o.Reason == outcome.BlockedAddr || o.Reason == outcome.BadRequest {
+		o.Class, o.Try = outcome.Refused, outcome.Untried
+	}
+	return o
+}
+
 // ReasonOf classifies an error of Client.Do. Check for ErrStopped first: an error that
 // wraps ErrStopped is nobody's fault, and ReasonOf returns OtherTrouble for it.
 func ReasonOf(err error) outcome.Reason {

@@ -39,9 +39,9 @@ func NewRequest(ctx context.Context, method, rawURL, body string) (*http.Request
 // check refuses characters by which one request could become two requests, or get another
 // header. net/http checks most parts of a request for this, but not the query.
 func (c *Client) check(r *http.Request) error {
-	switch {
-	case r.URL.Scheme == "http" && !c.plainHTTP:
-		return refuse("%s is not https", r.URL.Redacted())
+	switch err := c.reaches(r.URL); {
+	case err != nil:
+		return err
 	case r.URL.Scheme != "http" && r.URL.Scheme != "https":
 		return refuse("scheme %q", r.URL.Scheme)
 	case r.URL.User != nil:

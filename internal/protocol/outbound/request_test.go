@@ -36,8 +36,10 @@ func TestURLsAreWrittenAsTheyAreSent(t *testing.T) {
 			t.Errorf("%s: %s with host %s, want %s", in, r.URL, r.Host, want)
 		}
 	}
-	for _, in := range []string{"", "/inbox", "a.example/inbox", "ftp://a.example/", "mailto:a@a.example", "https:a.example", "https://", "https:///inbox",
-		"https://user@a.example/", "https://user:secret@a.example/", "https://a b.example/", "https://a.example:port/", "https://ex\u0000ample/", "https://a.example/\r\nX: y", "https://\u200b/"} {
+	for _, in := range []string{
+		"", "/inbox", "a.example/inbox", "ftp://a.example/", "mailto:a@a.example", "https:a.example", "https://", "https:///inbox",
+		"https://user@a.example/", "https://user:secret@a.example/", "https://a b.example/", "https://a.example:port/", "https://ex\u0000ample/", "https://a.example/\r\nX: y", "https://\u200b/",
+	} {
 		_, err := NewRequest(t.Context(), http.MethodPost, in, "")
 		var bad *RequestError
 		if !errors.As(err, &bad) || ReasonOf(err) != outcome.BadRequest {

@@ -15,7 +15,7 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-func TestC7ConnectionsAndSessionsAreReused(t *testing.T) {
+func TestConnectionsAndSessionsAreReused(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		var connections, resumed atomic.Int32
 		s, authorities := secure(t, func(w http.ResponseWriter, r *http.Request) {

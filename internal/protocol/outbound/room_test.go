@@ -23,10 +23,14 @@ func TestALimitOfThisMachineIsNotTheHostsFault(t *testing.T) {
 		err  error
 		ours bool
 	}{
-		{dial(syscall.EMFILE), true}, {dial(syscall.ENFILE), true}, {dial(syscall.EADDRNOTAVAIL), true},
-		{dial(syscall.ENOBUFS), true}, {dial(syscall.ENOMEM), true},
+		{dial(syscall.EMFILE), true},
+		{dial(syscall.ENFILE), true},
+		{dial(syscall.EADDRNOTAVAIL), true},
+		{dial(syscall.ENOBUFS), true},
+		{dial(syscall.ENOMEM), true},
 		{&net.DNSError{Err: "dial udp 127.0.0.53:53: socket: " + syscall.EMFILE.Error(), Name: "a.example"}, true},
-		{dial(syscall.ECONNREFUSED), false}, {dial(syscall.EHOSTUNREACH), false},
+		{dial(syscall.ECONNREFUSED), false},
+		{dial(syscall.EHOSTUNREACH), false},
 		{&net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}, false},
 	} {
 		client, err := New(Config{UserAgent: "fedpost/test", Transport: failing{c.err}})

@@ -23,16 +23,33 @@ func (s sessions) Put(key string, cs *tls.ClientSessionState) {
 	s.ClientSessionCache.Put(key, cs)
 }
 
-// tickets tells what a connection learns about the host's tickets.
+// tickets is the cache as one connection sees it: with sessions whose certificates are valid,
+// and with a word to the pool about what the connection learns about the host's tickets.
 type tickets struct {
 	tls.ClientSessionCache
-	ticket func(came bool)
+	certificates *certificates
+	ticket       func(came bool) // nil: nobody asks
+}
+
+// Get implements tls.ClientSessionCache.
+func (t tickets) Get(key string) (*tls.ClientSessionState, bool) {
+	cs, ok := t.ClientSessionCache.Get(key)
+	if ok && cs != nil && !t.certificates.resumable(cs) {
+		t.Put(key, nil)
+		return nil, false
+	}
+	return cs, ok
 }
 
 // Put implements tls.ClientSessionCache.
 func (t tickets) Put(key string, cs *tls.ClientSessionState) {
+	if cs != nil {
+		t.certificates.note(cs)
+	}
 	t.ClientSessionCache.Put(key, cs)
-	t.ticket(cs != nil)
+	if t.ticket != nil {
+		t.ticket(cs != nil)
+	}
 }
 
 // has reports whether there is a session of the host.

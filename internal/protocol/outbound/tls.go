@@ -1,10 +1,14 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
+	"net/url"
 	"time"
+
+	"fedpost/internal/activity"
 )
 
 // TLSError says that the TLS handshake failed or that the certificate is not valid.
@@ -17,10 +21,11 @@ func (e *TLSError) Unwrap() error { return e.Err }
 
 // tlsDialer makes the connections of a pool.
 type tlsDialer struct {
-	dialer  *net.Dialer
+	dialer  *route
 	config  *tls.Config
 	timeout time.Duration
 	turns   *turns
+	proven  func(host string) bool
 }
 
 // dialPlain makes a connection without TLS.
@@ -37,16 +42,12 @@ func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net
 // DialContext makes a connection with TLS. One that speaks
 // HTTP/2 is returned as a *tls.Conn, because net/http recognises HTTP/2 by that type.
 func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
 	raw, err := d.dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	m := newMeter(raw)
-	conn, err := d.handshake(ctx, m, host)
+	conn, err := d.handshake(ctx, m, address)
 	if err != nil {
 		raw.Close()
 		return nil, &TLSError{Err: err}
@@ -61,14 +62,23 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 }
 
 // handshake waits for a turn to compute the handshake. Only then the time for the handshake
-// begins.
-func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, host string) (*tls.Conn, error) {
+// begins. An error wraps ErrStopped if the time ended in a wait for a turn.
+func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string) (*tls.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
 	config := d.config.Clone()
 	config.ServerName = host
+	certificates := &certificates{config: config}
+	config.InsecureSkipVerify = true // VerifyConnection verifies
+	config.VerifyConnection = certificates.verify
+	tickets := tickets{ClientSessionCache: config.ClientSessionCache, certificates: certificates}
 	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
-		config.ClientSessionCache = tickets{config.ClientSessionCache, d.ticket}
+		tickets.ticket = d.ticket
 	}
-	computing := &computing{Conn: raw, ctx: ctx, turns: d.turns}
+	config.ClientSessionCache = tickets
+	computing := &computing{Conn: raw, ctx: ctx, turns: d.turns, purpose: d.purpose(address)}
 	conn := tls.Client(computing, config)
 	if err := computing.begin(); err != nil {
 		return nil, err
@@ -76,5 +86,17 @@ func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, host string) (*
 	defer func() { computing.end(); computing.turns = nil }()
 	ctx, cancel := context.WithTimeoutCause(ctx, d.timeout, ErrTimeout)
 	defer cancel()
-	return conn, conn.HandshakeContext(ctx)
+	computing.ctx = ctx
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, cmp.Or(computing.err, context.Cause(ctx), err)
+	}
+	return conn, nil
+}
+
+// purpose is what a turn for a handshake with the host at an address is for.
+func (d *tlsDialer) purpose(address string) purpose {
+	if host, err := activity.Authority(&url.URL{Scheme: "https", Host: address}); err == nil && d.proven(host) {
+		return begun
+	}
+	return handshake
 }

@@ -78,10 +78,14 @@ func TestTLSFaults(t *testing.T) {
 			_, _ = c.Read(make([]byte, 5))
 			_ = c.(*net.TCPConn).SetLinger(0)
 		}), nil, outcome.ConnReset},
-		{"hangs in the handshake", "https://" + listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }),
-			func(c *Config) { c.TLS = 50 * time.Millisecond }, outcome.Timeout},
-		{"hangs in the handshake for the whole time", "https://" + listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }),
-			func(c *Config) { c.Timeout = 50 * time.Millisecond }, outcome.Timeout},
+		{
+			"hangs in the handshake", "https://" + listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }),
+			func(c *Config) { c.TLS = 50 * time.Millisecond }, outcome.Timeout,
+		},
+		{
+			"hangs in the handshake for the whole time", "https://" + listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }),
+			func(c *Config) { c.Timeout = 50 * time.Millisecond }, outcome.Timeout,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := trial(t, func(cfg *Config) {

@@ -22,85 +22,141 @@ const turnsEach = 2
 // An attempt holds a turn only while it computes and gives the turn back while it waits
 // for the network, so a host that hangs delays nobody else. Attempts that have begun get a
 // turn before new attempts, because the time of an attempt runs once it has begun.
+//
+// A stranger is a host that has accepted nothing lately. It chooses what its handshake costs,
+// so handshakes with strangers get half of the turns at most.
 type turns struct {
-	mu     sync.Mutex
-	free   int
-	begun  list.List // of chan struct{}: waiting to go on
-	unborn list.List // of chan struct{}: waiting to begin
+	mu        sync.Mutex
+	free      int
+	strangers int // how many more turns handshakes with strangers may take
+	arrived   int
+	waiting   [purposes]list.List // of *arrival
 }
 
-func newTurns(n int) *turns { return &turns{free: max(n, 1)} }
+// purpose is what a turn is for.
+type purpose int
 
-// takeFree takes a turn if one is free.
-func (t *turns) takeFree() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.free == 0 {
+const (
+	begun          purpose = iota // an attempt that has begun
+	handshake                     // one that has begun, for a handshake with a stranger
+	unborn                        // an attempt that is about to begin
+	unbornStranger                // one at a stranger, which waits until no handshake does
+	purposes
+)
+
+// arrival is one that waits for a turn.
+type arrival struct {
+	got chan struct{}
+	n   int // counts the arrivals
+}
+
+func newTurns(n int) *turns {
+	n = max(n, 1)
+	return &turns{free: n, strangers: max(n/2, 1)}
+}
+
+// begin takes a turn if one is free for this purpose. The caller holds t.mu.
+func (t *turns) begin(p purpose) bool {
+	switch {
+	case t.free == 0,
+		p == handshake && t.strangers == 0,
+		p == unbornStranger && t.waiting[handshake].Len() > 0:
 		return false
+	case p == handshake:
+		t.strangers--
 	}
 	t.free--
 	return true
 }
 
-// take waits for a turn; give ends the turn. begun says that the attempt that needs the
-// turn has begun already.
-func (t *turns) take(ctx context.Context, begun bool) error {
+// takeFree takes a turn if one is free.
+func (t *turns) takeFree(p purpose) bool {
 	t.mu.Lock()
-	if t.free > 0 {
-		t.free--
+	defer t.mu.Unlock()
+	return t.begin(p)
+}
+
+// take waits for a turn; give ends the turn. The error wraps ErrStopped, because a busy
+// machine says nothing about a host.
+func (t *turns) take(ctx context.Context, p purpose) error {
+	t.mu.Lock()
+	if t.begin(p) {
 		t.mu.Unlock()
 		return nil
 	}
-	line := &t.unborn
-	if begun {
-		line = &t.begun
-	}
-	mine := make(chan struct{})
-	place := line.PushBack(mine)
+	t.arrived++
+	mine := &arrival{make(chan struct{}), t.arrived}
+	place := t.waiting[p].PushBack(mine)
 	t.mu.Unlock()
 	select {
-	case <-mine:
+	case <-mine.got:
 		return nil
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
 	select {
-	case <-mine: // at the same moment
+	case <-mine.got: // at the same moment
 		t.mu.Unlock()
-		t.give()
+		t.give(p)
 	default:
-		line.Remove(place)
+		t.waiting[p].Remove(place)
+		t.next()
 		t.mu.Unlock()
 	}
-	return context.Cause(ctx)
+	return fmt.Errorf("%w: this machine had no processor free: %w", ErrStopped, context.Cause(ctx))
 }
 
-func (t *turns) give() {
+func (t *turns) give(p purpose) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, line := range []*list.List{&t.begun, &t.unborn} {
-		if first := line.Front(); first != nil {
-			close(line.Remove(first).(chan struct{}))
-			return
-		}
-	}
 	t.free++
+	if p == handshake {
+		t.strangers++
+	}
+	t.next()
 }
 
-// Turn waits for a turn to compute a signature, at most for MaxWait. Call done to give the
-// turn back. begun says that the attempt that needs the signature has begun already, so that
-// the attempt's time is running. The error wraps ErrStopped, because a busy machine says
-// nothing about a host.
-func (c *Client) Turn(ctx context.Context, begun bool) (done func(), err error) {
-	if c.turns.takeFree() {
-		return sync.OnceFunc(c.turns.give), nil
+// next hands free turns out. The caller holds t.mu.
+func (t *turns) next() {
+	for t.hand(begun, handshake) || t.hand(unborn, unbornStranger) {
 	}
-	ctx, cancel := context.WithTimeout(ctx, MaxWait)
-	defer cancel()
-	if err := c.turns.take(ctx, begun); err != nil {
-		return nil, fmt.Errorf("%w: this machine had no processor free: %w", ErrStopped, err)
+}
+
+// hand hands a free turn to the first of two purposes that may have it, in order of arrival.
+func (t *turns) hand(a, b purpose) bool {
+	first, second := t.waiting[a].Front(), t.waiting[b].Front()
+	if first == nil || second != nil && second.Value.(*arrival).n < first.Value.(*arrival).n {
+		a, b = b, a
 	}
-	return sync.OnceFunc(c.turns.give), nil
+	for _, p := range []purpose{a, b} {
+		if line := &t.waiting[p]; line.Len() > 0 && t.begin(p) {
+			close(line.Remove(line.Front()).(*arrival).got)
+			return true
+		}
+	}
+	return false
+}
+
+// Turn waits for a turn to compute a signature for a host, at most for MaxWait. Call done to
+// give the turn back. started says that the attempt that needs the signature has begun
+// already, so that the attempt's time is running. The error wraps ErrStopped.
+func (c *Client) Turn(ctx context.Context, host string, started bool) (done func(), err error) {
+	p := begun
+	switch {
+	case started:
+	case c.proven(host):
+		p = unborn
+	default:
+		p = unbornStranger
+	}
+	if !c.turns.takeFree(p) {
+		ctx, cancel := context.WithTimeout(ctx, MaxWait)
+		defer cancel()
+		if err := c.turns.take(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return sync.OnceFunc(func() { c.turns.give(p) }), nil
 }
 
 // MaxWait is the longest that an attempt waits for a turn.
@@ -110,9 +166,11 @@ const MaxWait = 15 * time.Second
 // back while it waits for the other side.
 type computing struct {
 	net.Conn
-	ctx   context.Context
-	turns *turns // nil when the handshake is over
-	held  bool
+	ctx     context.Context
+	turns   *turns // nil when the handshake is over
+	purpose purpose
+	held    bool
+	err     error // why there was no turn; crypto/tls reports the end of its context in its place
 }
 
 func (c *computing) Read(p []byte) (int, error) {
@@ -121,21 +179,21 @@ func (c *computing) Read(p []byte) (int, error) {
 	}
 	c.end()
 	n, err := c.Conn.Read(p)
-	if turnErr := c.begin(); turnErr != nil && err == nil {
-		err = turnErr
+	if err == nil {
+		err = c.begin()
 	}
 	return n, err
 }
 
 func (c *computing) begin() error {
-	err := c.turns.take(c.ctx, true)
-	c.held = err == nil
-	return err
+	c.err = c.turns.take(c.ctx, c.purpose)
+	c.held = c.err == nil
+	return c.err
 }
 
 func (c *computing) end() {
 	if c.held {
-		c.turns.give()
+		c.turns.give(c.purpose)
 		c.held = false
 	}
 }

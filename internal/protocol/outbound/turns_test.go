@@ -2,10 +2,12 @@ package outbound
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,32 +17,34 @@ import (
 func TestTurnsGoToWhoHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(1)
-		if err := turns.take(t.Context(), false); err != nil {
+		if err := turns.take(t.Context(), unborn); err != nil {
 			t.Fatal(err)
 		}
 		var order []string
-		wait := func(ctx context.Context, name string, begun bool) {
+		wait := func(ctx context.Context, name string, k purpose) {
 			go func() {
-				if err := turns.take(ctx, begun); err != nil {
+				if err := turns.take(ctx, k); err != nil {
 					order = append(order, name+" gave up")
 					return
 				}
 				order = append(order, name)
-				turns.give()
+				turns.give(k)
 			}()
 			synctest.Wait()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait(t.Context(), "new 1", false)
-		wait(ctx, "new 2", false)
-		wait(t.Context(), "new 3", false)
-		wait(t.Context(), "begun 1", true)
-		wait(t.Context(), "begun 2", true)
+		wait(t.Context(), "new 1", unborn)
+		wait(ctx, "new 2", unborn)
+		wait(t.Context(), "new, at a stranger", unbornStranger)
+		wait(t.Context(), "new 3", unborn)
+		wait(t.Context(), "begun 1", begun)
+		wait(t.Context(), "handshake", handshake)
+		wait(t.Context(), "begun 2", begun)
 		cancel()
 		synctest.Wait()
-		turns.give()
+		turns.give(unborn)
 		synctest.Wait()
-		want := []string{"new 2 gave up", "begun 1", "begun 2", "new 1", "new 3"}
+		want := []string{"new 2 gave up", "begun 1", "handshake", "begun 2", "new 1", "new, at a stranger", "new 3"}
 		for i := range want {
 			if i >= len(order) || order[i] != want[i] {
 				t.Fatalf("%q, want %q", order, want)
@@ -52,17 +56,133 @@ func TestTurnsGoToWhoHasBegun(t *testing.T) {
 	})
 }
 
+// TestStrangersLeaveHalfOfTheTurns: handshakes with hosts that have accepted nothing lately
+// keep no turn from others, and what would only add to them does not begin.
+func TestStrangersLeaveHalfOfTheTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := Config{TLS: time.Hour, Proven: func(host string) bool { return host == "proven.test" }}
+		client := trial(t, func(c *Config) { c.Proven = config.Proven })
+		client.turns = newTurns(4)
+		d := newDialer(config, time.Hour, client.turns, sessions{tls.NewLRUClientSessionCache(1)})
+		ctx, cancel := context.WithCancel(t.Context())
+		var under atomic.Int32
+		var all sync.WaitGroup
+		// The other side reads nothing, so that a handshake that has begun keeps its turn.
+		handshake := func(ctx context.Context, address string) {
+			ours, theirs := net.Pipe()
+			all.Go(func() {
+				defer theirs.Close()
+				if _, err := d.handshake(ctx, &counted{ours, &under}, address); err == nil {
+					t.Errorf("the handshake with %s succeeded", address)
+				}
+			})
+			synctest.Wait()
+		}
+		waits, giveUp := context.WithCancel(t.Context())
+		for range 2 {
+			handshake(ctx, "stranger.test:443")
+		}
+		for range 8 {
+			handshake(waits, "stranger.test:443")
+		}
+		if under.Load() != 2 || client.turns.free != 2 {
+			t.Errorf("10 handshakes with strangers: %d are under way, want 2; %d of 4 turns are free, want 2", under.Load(), client.turns.free)
+		}
+		handshake(ctx, "proven.test:443")
+		if under.Load() != 3 {
+			t.Errorf("a handshake with a proven host: %d are under way, want 3", under.Load())
+		}
+		done, err := client.Turn(t.Context(), "proven.test", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done()
+		start := time.Now()
+		if _, err := client.Turn(t.Context(), "stranger.test", false); !errors.Is(err, ErrStopped) || time.Since(start) != MaxWait {
+			t.Errorf("a delivery to a stranger begins after %v (%v), want none before those under way", time.Since(start), err)
+		}
+		start = time.Now()
+		time.AfterFunc(time.Second, giveUp)
+		done, err = client.Turn(t.Context(), "stranger.test", false)
+		if err != nil || time.Since(start) != time.Second {
+			t.Fatalf("a delivery to a stranger begins after %v (%v), want %v, when no handshake waits", time.Since(start), err, time.Second)
+		}
+		done()
+		cancel()
+		all.Wait()
+		if client.turns.free != 4 || client.turns.strangers != 2 {
+			t.Errorf("%d turns and %d of the strangers are free, want 4 and 2", client.turns.free, client.turns.strangers)
+		}
+		// Signatures are no handshakes: without any under way, they have all turns.
+		for range 4 {
+			if _, err := client.Turn(t.Context(), "stranger.test", false); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// counted is a connection that counts itself when something is written.
+type counted struct {
+	net.Conn
+	n *atomic.Int32
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	c.n.Add(1)
+	return c.Conn.Write(p)
+}
+
+// TestAHandshakeThatWaitsForAProcessorIsNotTheHostsFault: neither before it begins, nor when the
+// host has answered.
+func TestAHandshakeThatWaitsForAProcessorIsNotTheHostsFault(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer bool // the host answers, when the only turn is another's
+		after  time.Duration
+	}{
+		{"no turn to begin", false, 15 * time.Second},
+		{"no turn to go on", true, 7 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				turns := newTurns(1)
+				d := newDialer(Config{TLS: 7 * time.Second}, time.Hour, turns, sessions{tls.NewLRUClientSessionCache(1)})
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 15*time.Second, ErrTimeout)
+				defer cancel()
+				ours, theirs := net.Pipe()
+				defer theirs.Close()
+				if c.answer {
+					go func() {
+						hello(theirs)
+						if err := turns.take(t.Context(), begun); err != nil {
+							t.Error(err)
+						}
+						_, _ = theirs.Write([]byte{22, 3, 3, 0, 4}) // the beginning of an answer
+					}()
+				} else if err := turns.take(t.Context(), begun); err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				if _, err := d.handshake(ctx, ours, "a.hosts.test:443"); !errors.Is(err, ErrStopped) || time.Since(start) != c.after {
+					t.Errorf("error %v after %v, want %v after %v", err, time.Since(start), ErrStopped, c.after)
+				}
+			})
+		})
+	}
+}
+
 // TestWaitingForAProcessorIsNotTheHostsFault, and has an end.
 func TestWaitingForAProcessorIsNotTheHostsFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := trial(t, nil)
 		client.turns = newTurns(1)
-		done, err := client.Turn(t.Context(), false)
+		done, err := client.Turn(t.Context(), "a.hosts.test", false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if _, err := client.Turn(t.Context(), false); !errors.Is(err, ErrStopped) || time.Since(start) != MaxWait {
+		if _, err := client.Turn(t.Context(), "a.hosts.test", false); !errors.Is(err, ErrStopped) || time.Since(start) != MaxWait {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 		done()

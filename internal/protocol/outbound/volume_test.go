@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"fedpost/internal/testkit/long"
 )
 
 // certificate returns a certificate for names below hosts.test, and the
@@ -48,17 +50,14 @@ func certificateFor(t testing.TB, names []string) (tls.Certificate, *x509.CertPo
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: c}, pool
 }
 
-// TestB0NoSecondSendsInPlainWeather sends activities to each of 1,000 healthy hosts: 20, and 5
-// where each begins with a handshake. A POST that a host took and that still ends in an error would be sent
+// TestHealthyHostsGetEachActivityOnce sends activities to each of 1,000 healthy hosts: 20, and 5
+// where each begins with a handshake (300 hosts and 3 activities by default). A POST that a host took and that still ends in an error would be sent
 // to that host again, and held against it.
-func TestB0NoSecondSendsInPlainWeather(t *testing.T) {
+func TestHealthyHostsGetEachActivityOnce(t *testing.T) {
 	cert, authorities := certificate(t)
 	for scheme, activities := range map[string]int{"http": 20, "https": 5} {
 		t.Run(scheme, func(t *testing.T) {
-			hosts := 1000
-			if testing.Short() {
-				hosts, activities = 600, 4
-			}
+			hosts, activities := long.Pick(300, 1000), long.Pick(3, activities)
 			names := make(zone)
 			for h := range hosts {
 				names[fmt.Sprintf("h%d.hosts.test", h)] = []string{"127.0.0.1"}

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// TestB0NothingTouchesAConnectionThatHasJustAnswered holds a request at the
+// TestNothingTouchesAConnectionThatHasJustAnswered holds a request at the
 // moment when its answer has come and the caller does not have it yet, and lets
 // happen what used to close such a connection.
-func TestB0NothingTouchesAConnectionThatHasJustAnswered(t *testing.T) {
+func TestNothingTouchesAConnectionThatHasJustAnswered(t *testing.T) {
 	var taken atomic.Int64
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		taken.Add(1)

@@ -72,7 +72,8 @@ func (p Policy) Validate() error {
 	if i := slices.IndexFunc(checks, func(c struct {
 		bad bool
 		say string
-	}) bool {
+	},
+	) bool {
 		return c.bad
 	}); i >= 0 {
 		return fmt.Errorf("%w %s: %s", ErrPolicy, p.Name, checks[i].say)

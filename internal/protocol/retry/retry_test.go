@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/testkit/property"
 )
 
 func TestPresetsWaitAsTheirProtocolsDo(t *testing.T) {
@@ -42,7 +43,7 @@ func TestPresetsWaitAsTheirProtocolsDo(t *testing.T) {
 }
 
 func TestWaitsStayWithinWhatAQueueCanHoldAndWithinTheJitter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		p := Policy{
 			Tries: 3, First: time.Duration(rapid.Int64Range(0, int64(MaxWait)).Draw(t, "first")),
 			Factor: rapid.Float64Range(1, 100).Draw(t, "factor"), Jitter: rapid.Float64Range(0, 0.99).Draw(t, "jitter"),

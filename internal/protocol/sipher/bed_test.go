@@ -12,12 +12,12 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
-	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/testkit/memory"
 	"fedpost/internal/testkit/sipherpeer"
 
 	"fedpost/internal/store"
@@ -83,7 +83,7 @@ func newBedOf(t testing.TB, ps threePeers, opts ...option) *bed {
 		t.Fatal(err)
 	}
 	c := sipher.Config{
-		Identity: b.identity(), HTTP: client, Now: b.Now, Store: openStore(t, b.Now),
+		Identity: b.identity(), HTTP: client, Now: b.Now, Store: openStore(b.Now),
 		Log: slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, o := range opts {
@@ -94,18 +94,8 @@ func newBedOf(t testing.TB, ps threePeers, opts ...option) *bed {
 	return b
 }
 
-func openStore(t testing.TB, now func() time.Time) sipher.Store {
-	t.Helper()
-	e, err := sqlite.Open(context.Background(), sqlite.Memory, sqlite.Options{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return store.New(e.Table(), now).Sipher()
+func openStore(now func() time.Time) sipher.Store {
+	return store.New(memory.New(now, nil).Table(), now).Sipher()
 }
 
 func (b *bed) identity() crypto.Identity {
@@ -161,7 +151,7 @@ func (b *bed) server(url string) peers.Server {
 
 // job makes an activity of a payload for B.
 func job(name, payload string) activity.Activity {
-	return activity.Activity{ID: "01JOB", Protocol: activity.Sipher, Job: name, ServerURL: urlB, Body: payload}
+	return activity.Activity{ID: "01JOB", Protocol: activity.Sipher, Options: activity.Options{Job: name, ServerURL: urlB}, Body: payload}
 }
 
 // Payloads as servers write them. The white space and the spelling of the

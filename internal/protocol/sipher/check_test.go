@@ -19,7 +19,7 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-func TestD6CheckIdsAndDelaysMatchTheVectors(t *testing.T) {
+func TestIDsAndDelaysOfChecksMatchTheVectors(t *testing.T) {
 	raw, err := os.ReadFile("testdata/vectors.json")
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func (b *bed) check() peers.Report {
 	return r
 }
 
-func TestD6FiveChecksWithLinearDelaysThenExhausted(t *testing.T) {
+func TestFiveChecksWithLinearDelaysThenExhausted(t *testing.T) {
 	b := newBed(t)
 	b.down()
 	for n := range peers.MaxChecks {
@@ -102,7 +102,7 @@ func TestD6FiveChecksWithLinearDelaysThenExhausted(t *testing.T) {
 	}
 }
 
-func TestD6ServerThatAnswersIsHealthyAgain(t *testing.T) {
+func TestServerThatAnswersIsHealthyAgain(t *testing.T) {
 	b := newBed(t)
 	b.down()
 	b.advance(5 * time.Minute)
@@ -125,7 +125,7 @@ func TestD6ServerThatAnswersIsHealthyAgain(t *testing.T) {
 	}
 }
 
-func TestD6AnAnswerOtherThan2xxIsAFailedCheck(t *testing.T) {
+func TestAnAnswerOtherThan2xxIsAFailedCheck(t *testing.T) {
 	b := newBed(t)
 	b.down()
 	b.net.Join(b.b)
@@ -136,7 +136,7 @@ func TestD6AnAnswerOtherThan2xxIsAFailedCheck(t *testing.T) {
 	}
 }
 
-func TestD6ChecksAreSkippedWithoutError(t *testing.T) {
+func TestChecksAreSkippedWithoutError(t *testing.T) {
 	for name, prepare := range map[string]func(b *bed){
 		"server unknown": func(*bed) {},
 		"server healthy": func(b *bed) { b.acquainted(b.b) },
@@ -160,7 +160,7 @@ func TestD6ChecksAreSkippedWithoutError(t *testing.T) {
 	}
 }
 
-func TestD6PolicyOverrideAllowsAndForbidsChecks(t *testing.T) {
+func TestPolicyOverrideAllowsAndForbidsChecks(t *testing.T) {
 	for override, wanted := range map[string]peers.Report{
 		`{"TIMEOUT":{"directHealthCheckable":false}}`: {Skipped: 1},
 		`{"TIMEOUT":{"proxyEligible":true}}`:          {Checked: 1, Healthy: 1},
@@ -176,7 +176,7 @@ func TestD6PolicyOverrideAllowsAndForbidsChecks(t *testing.T) {
 	}
 }
 
-func TestD6AHundredFailuresScheduleOneCheck(t *testing.T) {
+func TestAHundredFailuresScheduleOneCheck(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	b.net.Fail(urlB, dialError(errRefused))
@@ -207,7 +207,7 @@ func TestD6AHundredFailuresScheduleOneCheck(t *testing.T) {
 	}
 }
 
-func TestD6OverlappingRunsMakeOneCheckOfIt(t *testing.T) {
+func TestOverlappingRunsMakeOneCheckOfIt(t *testing.T) {
 	b := newBed(t)
 	b.down()
 	b.advance(5 * time.Minute)
@@ -226,7 +226,7 @@ func TestD6OverlappingRunsMakeOneCheckOfIt(t *testing.T) {
 	}
 }
 
-func TestD6ARunThatDiesIsRepeatedAfterItsLease(t *testing.T) {
+func TestARunThatDiesIsRepeatedAfterItsLease(t *testing.T) {
 	b := newBed(t)
 	b.down()
 	b.advance(5 * time.Minute)
@@ -243,7 +243,7 @@ func TestD6ARunThatDiesIsRepeatedAfterItsLease(t *testing.T) {
 	}
 }
 
-func TestD6ACrashBeforeTheNextScheduleLosesNoCheck(t *testing.T) {
+func TestACrashBeforeTheNextScheduleLosesNoCheck(t *testing.T) {
 	b := newBed(t)
 	b.down()
 	b.advance(5 * time.Minute)
@@ -259,7 +259,7 @@ func TestD6ACrashBeforeTheNextScheduleLosesNoCheck(t *testing.T) {
 	}
 }
 
-func TestD6ACheckThatIsNextToItselfStaysScheduled(t *testing.T) {
+func TestACheckThatIsNextToItselfStaysScheduled(t *testing.T) {
 	// The count was reset while check 1 was waiting: its failure makes it number
 	// 1 again, and it must not be mistaken for itself and dropped.
 	b := newBed(t)
@@ -298,7 +298,7 @@ func (c *counting) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "{}")
 }
 
-func TestD7ProbesRunThreeAtATimeUnlessConfigured(t *testing.T) {
+func TestProbesRunThreeAtATimeUnlessConfigured(t *testing.T) {
 	for configured, wanted := range map[int]int{0: 3, 5: 5} {
 		b := newBed(t, func(c *sipher.Config) { c.Probes = configured })
 		const servers = 12
@@ -329,7 +329,7 @@ func TestD7ProbesRunThreeAtATimeUnlessConfigured(t *testing.T) {
 	}
 }
 
-func TestD7ProbeTimesOutAfter8Seconds(t *testing.T) {
+func TestProbeTimesOutAfter8Seconds(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, b *bed) {
 		b.insert(b.b, func(s *peers.Server) { s.IsHealthy, s.Reason = false, peers.TimedOut })
 		b.net.Hang(urlB)
@@ -343,7 +343,7 @@ func TestD7ProbeTimesOutAfter8Seconds(t *testing.T) {
 	})
 }
 
-func TestD6ARunStopsBeforeItsDeadline(t *testing.T) {
+func TestARunStopsBeforeItsDeadline(t *testing.T) {
 	b := newBed(t)
 	b.down()
 	b.advance(5 * time.Minute)
@@ -357,7 +357,7 @@ func TestD6ARunStopsBeforeItsDeadline(t *testing.T) {
 	}
 }
 
-func TestD9StoreOutageIsReportedByTheRun(t *testing.T) {
+func TestStoreOutageIsReportedByTheRun(t *testing.T) {
 	b := newBed(t)
 	b.down()
 	b.advance(5 * time.Minute)
@@ -370,7 +370,7 @@ func TestD9StoreOutageIsReportedByTheRun(t *testing.T) {
 	}
 }
 
-func TestD6NewErrorsWhileAServerIsCheckedLeaveItScheduled(t *testing.T) {
+func TestNewErrorsWhileAServerIsCheckedLeaveItScheduled(t *testing.T) {
 	b := newBed(t)
 	b.down()
 	b.advance(5 * time.Minute)

@@ -15,7 +15,7 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-func TestD1PayloadArrivesByteForByteSealedAndSigned(t *testing.T) {
+func TestPayloadArrivesByteForByteSealedAndSigned(t *testing.T) {
 	for _, a := range []activity.Activity{followJob(), postJob()} {
 		b := newBed(t)
 		b.acquainted(b.b)
@@ -32,7 +32,7 @@ func TestD1PayloadArrivesByteForByteSealedAndSigned(t *testing.T) {
 	}
 }
 
-func TestD2DeliveryRequestHasTheFourHeadersAndNoCookie(t *testing.T) {
+func TestDeliveryRequestHasTheFourHeadersAndNoCookie(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	delivered.check(t, b.attempt(postJob(), 1))
@@ -56,7 +56,7 @@ func TestD2DeliveryRequestHasTheFourHeadersAndNoCookie(t *testing.T) {
 	}
 }
 
-func TestD1MethodOfTheRequestIsCopiedFromThePayload(t *testing.T) {
+func TestMethodOfTheRequestIsCopiedFromThePayload(t *testing.T) {
 	for _, m := range []string{"FEDERATE", "FEDERATE_POST", "INSERT", "UNFOLLOW"} {
 		b := newBed(t)
 		b.acquainted(b.b)
@@ -68,7 +68,7 @@ func TestD1MethodOfTheRequestIsCopiedFromThePayload(t *testing.T) {
 	}
 }
 
-func TestD2TwoEnvelopesOfOnePayloadDiffer(t *testing.T) {
+func TestTwoEnvelopesOfOnePayloadDiffer(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	b.attempt(postJob(), 1)
@@ -79,7 +79,7 @@ func TestD2TwoEnvelopesOfOnePayloadDiffer(t *testing.T) {
 	}
 }
 
-func TestD2FollowAckEffects(t *testing.T) {
+func TestFollowAckEffects(t *testing.T) {
 	for given, c := range map[string]struct {
 		note                   string
 		accepted, acknowledged bool
@@ -104,14 +104,14 @@ func TestD2FollowAckEffects(t *testing.T) {
 	}
 }
 
-func TestD2AckWithEpochMillisecondsIsTaken(t *testing.T) {
+func TestAckWithEpochMillisecondsIsTaken(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	b.b.Behave(sipherpeer.Behavior{CreatedAt: "1778077061000"})
 	accepted.check(t, b.attempt(followJob(), 1))
 }
 
-func TestD2AckOfAnotherFollowChangesNothing(t *testing.T) {
+func TestAckOfAnotherFollowChangesNothing(t *testing.T) {
 	// carol's follow is on record too, so only the job's own ids keep B from
 	// accepting it by answering to alice's.
 	other := strings.NewReplacer("alice", "carol", `"f1"`, `"f2"`).Replace(followPayload)
@@ -135,7 +135,7 @@ func TestD2AckOfAnotherFollowChangesNothing(t *testing.T) {
 	}
 }
 
-func TestD2AckWithoutLocalFollowIsIgnoredAndTheJobSucceeds(t *testing.T) {
+func TestAckWithoutLocalFollowIsIgnoredAndTheJobSucceeds(t *testing.T) {
 	none := want{class: outcome.Delivered, discard: true, note: "no local follow"}
 	t.Run("not recorded", func(t *testing.T) {
 		b := newBed(t)
@@ -159,11 +159,11 @@ func TestD2AckWithoutLocalFollowIsIgnoredAndTheJobSucceeds(t *testing.T) {
 	})
 }
 
-func TestD2LocalFollowIsRecordedWhenTheJobIsEnqueued(t *testing.T) {
+func TestLocalFollowIsRecordedWhenTheJobIsEnqueued(t *testing.T) {
 	b := newBed(t)
 	for _, a := range []activity.Activity{
 		followJob(), postJob(), job("deliver-other", followPayload), job("deliver-follow", "not JSON"),
-		{ID: "x", Protocol: activity.ActivityPub, Job: "deliver-follow", Body: strings.Replace(followPayload, "alice", "zoe", 1)},
+		{ID: "x", Protocol: activity.ActivityPub, Options: activity.Options{Job: "deliver-follow"}, Body: strings.Replace(followPayload, "alice", "zoe", 1)},
 	} {
 		if err := b.proto.RecordFollow(t.Context(), a); err != nil {
 			t.Fatal(err)
@@ -179,7 +179,7 @@ func TestD2LocalFollowIsRecordedWhenTheJobIsEnqueued(t *testing.T) {
 	}
 }
 
-func TestD8OutcomesNameTheMethodForTheLog(t *testing.T) {
+func TestOutcomesNameTheMethodForTheLog(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	b.b.Behave(sipherpeer.Behavior{Status: 503})
@@ -190,7 +190,7 @@ func TestD8OutcomesNameTheMethodForTheLog(t *testing.T) {
 	}
 }
 
-func TestD8NeitherPayloadNorKeysAreLogged(t *testing.T) {
+func TestNeitherPayloadNorKeysAreLogged(t *testing.T) {
 	b := newBed(t)
 	b.b.Behave(sipherpeer.Behavior{Status: 500}, sipherpeer.Behavior{BadSignature: true}, sipherpeer.Behavior{Garbage: true}, sipherpeer.Behavior{})
 	for n := 1; n <= 4; n++ {
@@ -211,7 +211,7 @@ func strangerFollow(n int) activity.Activity {
 	return job("deliver-follow", strings.Replace(followPayload, "alice", "someone"+strings.Repeat("x", n), 1))
 }
 
-func TestD3FirstDeliveryToAStrangerKeepsItsRecord(t *testing.T) {
+func TestFirstDeliveryToAStrangerKeepsItsRecord(t *testing.T) {
 	b := newBed(t)
 	b.b.Know(ourURL, b.a.PublicKey(), b.a.EncryptionKey())
 	b.insert(b.b, func(s *peers.Server) { s.Stranger = true })

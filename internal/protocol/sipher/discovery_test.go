@@ -17,7 +17,7 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-func TestD3UnknownServerIsDiscoveredRegisteredWithAndDeliveredTo(t *testing.T) {
+func TestUnknownServerIsDiscoveredRegisteredWithAndDeliveredTo(t *testing.T) {
 	b := newBed(t)
 	// B confirms our registration by asking us back, as real servers do.
 	b.b.Discover(sipherpeer.Discovery{CallBack: true})
@@ -40,7 +40,7 @@ func TestD3UnknownServerIsDiscoveredRegisteredWithAndDeliveredTo(t *testing.T) {
 	}
 }
 
-func TestD3RefusedRegistrationIsNotFatal(t *testing.T) {
+func TestRefusedRegistrationIsNotFatal(t *testing.T) {
 	b := newBed(t)
 	b.b.Know(ourURL, b.a.PublicKey(), b.a.EncryptionKey())
 	b.b.Discover(sipherpeer.Discovery{RefuseRegistration: true})
@@ -50,7 +50,7 @@ func TestD3RefusedRegistrationIsNotFatal(t *testing.T) {
 	}
 }
 
-func TestD3ServerIsRegisteredUnderTheURLItWasAskedBy(t *testing.T) {
+func TestServerIsRegisteredUnderTheURLItWasAskedBy(t *testing.T) {
 	b := newBed(t)
 	card := `{"url":"https://evil.example","publicKey":"` + strings.TrimRight(b.b.PublicKey(), "=") + `","encryptionPublicKey":"` + b.b.EncryptionKey() + `","peers":[]}`
 	b.b.Discover(sipherpeer.Discovery{Body: card})
@@ -63,7 +63,7 @@ func TestD3ServerIsRegisteredUnderTheURLItWasAskedBy(t *testing.T) {
 	}
 }
 
-func TestD3ConcurrentJobsDiscoverAServerOnce(t *testing.T) {
+func TestConcurrentJobsDiscoverAServerOnce(t *testing.T) {
 	b := newBed(t)
 	var wg sync.WaitGroup
 	for range 20 {
@@ -82,7 +82,7 @@ func TestD3ConcurrentJobsDiscoverAServerOnce(t *testing.T) {
 	}
 }
 
-func TestD3ChangedKeysAreRefusedRecordedAndShown(t *testing.T) {
+func TestChangedKeysAreRefusedRecordedAndShown(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	pinned := b.server(urlB)
@@ -118,7 +118,7 @@ func TestD3ChangedKeysAreRefusedRecordedAndShown(t *testing.T) {
 	}
 }
 
-func TestD3DiscoveryOfAServerRegisteredMeanwhileWithAnotherKeyIsRefused(t *testing.T) {
+func TestDiscoveryOfAServerRegisteredMeanwhileWithAnotherKeyIsRefused(t *testing.T) {
 	b := newBed(t)
 	// Between our look at the registry and the answer of B, B is registered.
 	late := &lateServer{outage: outage{Store: b.store}, insert: func() {
@@ -138,7 +138,7 @@ func TestD3DiscoveryOfAServerRegisteredMeanwhileWithAnotherKeyIsRefused(t *testi
 	}
 }
 
-func TestD3ServerThatRefusesAndDidNotRegisterUsIsAskedAgain(t *testing.T) {
+func TestServerThatRefusesAndDidNotRegisterUsIsAskedAgain(t *testing.T) {
 	b := newBed(t)
 	// While we are discovered first, B cannot call us back.
 	b.b.Discover(sipherpeer.Discovery{CallBack: true})

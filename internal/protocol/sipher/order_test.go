@@ -8,6 +8,7 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/testkit/property"
 	"fedpost/internal/testkit/sipherpeer"
 )
 
@@ -50,8 +51,8 @@ func (x trouble) first() want {
 	return want{class: outcome.Delivered, discard: true}
 }
 
-func TestD1TheFirstRowThatAppliesDecides(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+func TestTheFirstRowThatAppliesDecides(t *testing.T) {
+	property.Check(t, func(rt *rapid.T) {
 		flag := func(name string) bool { return rapid.IntRange(0, 3).Draw(rt, name) == 0 }
 		x := trouble{
 			payload: flag("payload"), blocked: flag("blocked"), unknown: flag("unknown"), undiscoverable: flag("undiscoverable"),

@@ -143,7 +143,7 @@ func TestOutcome5OwnOriginNotConfiguredIsFinalWithoutAnyRequest(t *testing.T) {
 	}
 }
 
-func TestD9MissingKeysFailClearly(t *testing.T) {
+func TestMissingKeysFailClearly(t *testing.T) {
 	b := newBed(t, without(crypto.SettingPrivateKey))
 	b.acquainted(b.b)
 	want{class: outcome.Refused, unattempted: true, says: "FEDERATION_PRIVATE_KEY"}.check(t, b.attempt(followJob(), 1))
@@ -264,7 +264,10 @@ func TestOutcome8GoodAcknowledgementsAreDeliveredAndRemoved(t *testing.T) {
 
 func TestOutcome8AckOfAJobWithoutHandlerIsNotInspected(t *testing.T) {
 	for _, behavior := range []sipherpeer.Behavior{
-		{WrongRecipient: true}, {Garbage: true}, {BadSignature: true}, {NoSignature: true},
+		{WrongRecipient: true},
+		{Garbage: true},
+		{BadSignature: true},
+		{NoSignature: true},
 		{Body: `{"method":"PROXY_RESPONSE","status":"acknowledged","data":{}}`},
 	} {
 		for _, a := range []activity.Activity{postJob(), job("deliver-something", followPayload)} {
@@ -306,7 +309,7 @@ func TestOutcome6ConflictAtTheFirstAttemptIsRetried(t *testing.T) {
 	want{class: outcome.Retry, says: "409"}.check(t, b.attempt(followJob(), 3))
 }
 
-func TestD9StoreOutagesHarmNoJob(t *testing.T) {
+func TestStoreOutagesHarmNoJob(t *testing.T) {
 	down := errors.New("table is down")
 	t.Run("before the request", func(t *testing.T) {
 		for _, verb := range []string{"Blocked", "Server"} {
@@ -348,7 +351,7 @@ func TestD9StoreOutagesHarmNoJob(t *testing.T) {
 	})
 }
 
-func TestD7StoppingSaysNothingOfTheHostAndCostsNoTry(t *testing.T) {
+func TestStoppingSaysNothingOfTheHostAndCostsNoTry(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	b.net.Hang(urlB)

@@ -24,7 +24,7 @@ func (b *bed) blockedFromUs(err error) {
 	b.net.Fail(urlB, err)
 }
 
-func TestD5DeliveryGoesThroughAProxyWhereDNSIsBlocked(t *testing.T) {
+func TestDeliveryGoesThroughAProxyWhereDNSIsBlocked(t *testing.T) {
 	b := newBed(t)
 	b.blockedFromUs(notFound)
 	b.acquainted(b.p)
@@ -48,7 +48,7 @@ func TestD5DeliveryGoesThroughAProxyWhereDNSIsBlocked(t *testing.T) {
 	}
 }
 
-func TestD5ProxyIsTriedOnlyWhereThePolicySaysSo(t *testing.T) {
+func TestProxyIsTriedOnlyWhereThePolicySaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
 		err      error
 		override string
@@ -73,7 +73,7 @@ func TestD5ProxyIsTriedOnlyWhereThePolicySaysSo(t *testing.T) {
 	}
 }
 
-func TestD5ProxyIsTheNewestHealthyServerThatIsNeitherTargetNorUsNorBlocked(t *testing.T) {
+func TestProxyIsTheNewestHealthyServerThatIsNeitherTargetNorUsNorBlocked(t *testing.T) {
 	b := newBed(t)
 	b.blockedFromUs(notFound)
 	others := map[string]func(*peers.Server){
@@ -129,7 +129,7 @@ func TestAServerWhoseHostIsBlockedIsNoProxyAndNoTarget(t *testing.T) {
 	}
 }
 
-func TestD5OneProxyIsTriedAndIfItFailsTheOriginalErrorStands(t *testing.T) {
+func TestOneProxyIsTriedAndIfItFailsTheOriginalErrorStands(t *testing.T) {
 	for name, behavior := range map[string]sipherpeer.Behavior{
 		"refuses":             {ProxyStatus: 403},
 		"fails":               {ProxyStatus: 500},
@@ -165,7 +165,7 @@ func TestD5OneProxyIsTriedAndIfItFailsTheOriginalErrorStands(t *testing.T) {
 	}
 }
 
-func TestD5ProxyThatAnswers502MarksTheTargetWithInvalidResponse(t *testing.T) {
+func TestProxyThatAnswers502MarksTheTargetWithInvalidResponse(t *testing.T) {
 	b := newBed(t)
 	b.blockedFromUs(notFound)
 	b.acquainted(b.p)
@@ -184,7 +184,7 @@ func TestD5ProxyThatAnswers502MarksTheTargetWithInvalidResponse(t *testing.T) {
 // made it up: a dead letter that an operator can look into is better than a
 // delivery that never was. When the target can be reached again, its own 409
 // counts.
-func TestB18AConflictThroughAProxyIsNoProofAndADirectOneIs(t *testing.T) {
+func TestAConflictThroughAProxyIsNoProofAndADirectOneIs(t *testing.T) {
 	b := newBed(t)
 	b.blockedFromUs(notFound)
 	b.acquainted(b.p)
@@ -195,7 +195,7 @@ func TestB18AConflictThroughAProxyIsNoProofAndADirectOneIs(t *testing.T) {
 	want{class: outcome.Delivered, note: "acknowledgement lost"}.check(t, b.attempt(postJob(), 3))
 }
 
-func TestD5EmergencySweepWakesCheckableServersAndUsesTheFirst(t *testing.T) {
+func TestEmergencySweepWakesCheckableServersAndUsesTheFirst(t *testing.T) {
 	b := newBed(t)
 	b.blockedFromUs(notFound)
 	b.p.Know(ourURL, b.a.PublicKey(), b.a.EncryptionKey())
@@ -227,7 +227,7 @@ func TestD5EmergencySweepWakesCheckableServersAndUsesTheFirst(t *testing.T) {
 	}
 }
 
-func TestD5StrandedIsLoggedAndTheOriginalErrorStands(t *testing.T) {
+func TestStrandedIsLoggedAndTheOriginalErrorStands(t *testing.T) {
 	b := newBed(t)
 	b.blockedFromUs(notFound)
 	want{class: outcome.Retry, says: "no such host"}.check(t, b.attempt(postJob(), 1))
@@ -236,7 +236,7 @@ func TestD5StrandedIsLoggedAndTheOriginalErrorStands(t *testing.T) {
 	}
 }
 
-func TestD5EmergencySweepAsksAllInParallelFor2Seconds(t *testing.T) {
+func TestEmergencySweepAsksAllInParallelFor2Seconds(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, b *bed) {
 		b.blockedFromUs(notFound)
 		for i := range 20 {
@@ -255,7 +255,7 @@ func TestD5EmergencySweepAsksAllInParallelFor2Seconds(t *testing.T) {
 	})
 }
 
-func TestD9StoreOutageWhileLookingForAProxyLeavesTheOriginalError(t *testing.T) {
+func TestStoreOutageWhileLookingForAProxyLeavesTheOriginalError(t *testing.T) {
 	for _, verb := range []string{"Servers", "Blocks"} {
 		b := newBed(t)
 		b.blockedFromUs(notFound)

@@ -51,7 +51,7 @@ func (b *bed) registrationOf(p *sipherpeer.Peer) string {
 	return registration(p.URL, p.PublicKey(), p.EncryptionKey())
 }
 
-func TestD3DiscoverShowsOurKeysAndHealthyPeersNewestFirst(t *testing.T) {
+func TestDiscoverShowsOurKeysAndHealthyPeersNewestFirst(t *testing.T) {
 	b := newBed(t)
 	if w := b.ask("GET", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"peers":[]`) {
 		t.Errorf("without peers: %d %s", w.Code, w.Body)
@@ -73,7 +73,7 @@ func TestD3DiscoverShowsOurKeysAndHealthyPeersNewestFirst(t *testing.T) {
 	}
 }
 
-func TestD3DiscoverListsABoundedNumberOfPeers(t *testing.T) {
+func TestDiscoverListsABoundedNumberOfPeers(t *testing.T) {
 	b := newBed(t)
 	for i := range peers.MaxPeers + 5 {
 		b.insert(b.b, func(s *peers.Server) { s.URL = fmt.Sprintf("https://s%d.example", i) })
@@ -84,7 +84,7 @@ func TestD3DiscoverListsABoundedNumberOfPeers(t *testing.T) {
 	}
 }
 
-func TestD3RegistrationIsConfirmedByACallBackAndAnswered(t *testing.T) {
+func TestRegistrationIsConfirmedByACallBackAndAnswered(t *testing.T) {
 	b := newBed(t)
 	w := b.ask("POST", b.registrationOf(b.b))
 	want := fmt.Sprintf(`{"message":"Server registered successfully","echo":{"url":%q,"publicKey":%q,"encryptionPublicKey":%q}}`+"\n",
@@ -101,7 +101,7 @@ func TestD3RegistrationIsConfirmedByACallBackAndAnswered(t *testing.T) {
 	}
 }
 
-func TestD3RegistrationOfAKnownServerChangesOnlyLastSeenAndUpdatedAt(t *testing.T) {
+func TestRegistrationOfAKnownServerChangesOnlyLastSeenAndUpdatedAt(t *testing.T) {
 	b := newBed(t)
 	b.insert(b.b, func(s *peers.Server) { s.IsHealthy, s.Reason, s.Attempts = false, peers.DNSBlocked, 3 })
 	want := b.server(urlB)
@@ -115,7 +115,7 @@ func TestD3RegistrationOfAKnownServerChangesOnlyLastSeenAndUpdatedAt(t *testing.
 	}
 }
 
-func TestD3InvalidRegistrationsAreRefusedWith400BeforeAnyCallBack(t *testing.T) {
+func TestInvalidRegistrationsAreRefusedWith400BeforeAnyCallBack(t *testing.T) {
 	b := newBed(t)
 	p, e := b.b.PublicKey(), b.b.EncryptionKey()
 	for name, body := range map[string]string{
@@ -154,7 +154,7 @@ func TestD3InvalidRegistrationsAreRefusedWith400BeforeAnyCallBack(t *testing.T) 
 	}
 }
 
-func TestD3RegistrationsThatTheCallBackDoesNotConfirm(t *testing.T) {
+func TestRegistrationsThatTheCallBackDoesNotConfirm(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(b *bed)
 		status  int
@@ -189,7 +189,7 @@ func TestD3RegistrationsThatTheCallBackDoesNotConfirm(t *testing.T) {
 	}
 }
 
-func TestD3PlainHTTPIsNotCalledBackUnlessAllowed(t *testing.T) {
+func TestPlainHTTPIsNotCalledBackUnlessAllowed(t *testing.T) {
 	b := newBed(t)
 	w := b.ask("POST", registration("http://b.example", b.b.PublicKey(), b.b.EncryptionKey()))
 	if w.Code != 400 || len(b.net.Asked()) > 0 {
@@ -197,7 +197,7 @@ func TestD3PlainHTTPIsNotCalledBackUnlessAllowed(t *testing.T) {
 	}
 }
 
-func TestD3BlockedServersAreNotRegistered(t *testing.T) {
+func TestBlockedServersAreNotRegistered(t *testing.T) {
 	b := newBed(t)
 	block(b, urlB)
 	if w := b.ask("POST", b.registrationOf(b.b)); w.Code != 403 || len(b.net.Asked()) > 0 {
@@ -205,7 +205,7 @@ func TestD3BlockedServersAreNotRegistered(t *testing.T) {
 	}
 }
 
-func TestD3RegistrationsHaveALimitOfSize(t *testing.T) {
+func TestRegistrationsHaveALimitOfSize(t *testing.T) {
 	b := newBed(t)
 	body := strings.Replace(b.registrationOf(b.b), `{`, `{"x":"`+strings.Repeat("x", peers.MaxRegistration)+`",`, 1)
 	if w := b.ask("POST", body); w.Code != 413 || len(b.net.Asked()) > 0 {
@@ -213,7 +213,7 @@ func TestD3RegistrationsHaveALimitOfSize(t *testing.T) {
 	}
 }
 
-func TestD3OtherMethodsAreNotAllowed(t *testing.T) {
+func TestOtherMethodsAreNotAllowed(t *testing.T) {
 	// Whether this server takes part or not: schemathesis found a 404 for TRACE.
 	for _, b := range []*bed{newBed(t), newBed(t, without(crypto.SettingOrigin))} {
 		for _, method := range []string{"DELETE", "TRACE"} {
@@ -225,7 +225,7 @@ func TestD3OtherMethodsAreNotAllowed(t *testing.T) {
 }
 
 // Anybody may ask, also a server that never heard of Sipher: that is no fault.
-func TestD9DiscoverWithoutIdentityIsNotFoundAndNoFault(t *testing.T) {
+func TestDiscoverWithoutIdentityIsNotFoundAndNoFault(t *testing.T) {
 	for _, setting := range []string{crypto.SettingOrigin, crypto.SettingPublicKey} {
 		b := newBed(t, without(setting))
 		for _, method := range []string{"GET", "POST"} {
@@ -275,7 +275,7 @@ func TestChecksNeedNoIdentity(t *testing.T) {
 	}
 }
 
-func TestD9DiscoverDuringAStoreOutage(t *testing.T) {
+func TestDiscoverDuringAStoreOutage(t *testing.T) {
 	for verb, method := range map[string]string{"Servers": "GET", "Blocked": "POST", "Insert": "POST"} {
 		b := newBed(t)
 		b.proto = sipherWith(b, &outage{Store: b.store, verb: verb, err: errors.New("table is down")})
@@ -288,7 +288,7 @@ func TestD9DiscoverDuringAStoreOutage(t *testing.T) {
 	}
 }
 
-func TestD3DiscoverIsLimitedPerCaller(t *testing.T) {
+func TestDiscoverIsLimitedPerCaller(t *testing.T) {
 	var b *bed
 	b = newBed(t, limited(peers.NewRateLimit(60, 2, func() time.Time { return b.Now() })))
 	from := func(addr string) *httptest.ResponseRecorder {
@@ -302,9 +302,16 @@ func TestD3DiscoverIsLimitedPerCaller(t *testing.T) {
 		addr   string
 		status int
 	}{
-		{"192.0.2.1:1000", 200}, {"192.0.2.1:2000", 200}, {"192.0.2.1:3000", 429}, {"192.0.2.2:1000", 200},
-		{"[2001:db8::1]:1", 200}, {"[2001:db8::2]:1", 200}, {"[2001:db8::3]:1", 429}, {"[2001:db8:0:1::1]:1", 200},
-		{"[::ffff:192.0.2.1]:1", 429}, {"unix", 200},
+		{"192.0.2.1:1000", 200},
+		{"192.0.2.1:2000", 200},
+		{"192.0.2.1:3000", 429},
+		{"192.0.2.2:1000", 200},
+		{"[2001:db8::1]:1", 200},
+		{"[2001:db8::2]:1", 200},
+		{"[2001:db8::3]:1", 429},
+		{"[2001:db8:0:1::1]:1", 200},
+		{"[::ffff:192.0.2.1]:1", 429},
+		{"unix", 200},
 	} {
 		w := from(c.addr)
 		if w.Code != c.status || (w.Header().Get("Retry-After") == "1") != (c.status == 429) {
@@ -320,7 +327,7 @@ func TestD3DiscoverIsLimitedPerCaller(t *testing.T) {
 	}
 }
 
-func TestD3CallBackTimesOutAfter10Seconds(t *testing.T) {
+func TestCallBackTimesOutAfter10Seconds(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, b *bed) {
 		b.net.Hang(urlB)
 		began := time.Now()

@@ -49,7 +49,7 @@ func socketJob(p *sipherpeer.Peer) (activity.Activity, activity.Target) {
 	return a, activity.Target{Inbox: p.URL + sipherpeer.FollowsPath, Stands: 1}
 }
 
-func TestD3StrangersMeetOverRealConnections(t *testing.T) {
+func TestStrangersMeetOverRealConnections(t *testing.T) {
 	p, peer, store := overSockets(t, outbound.Config{AllowPrivate: true})
 	a, to := socketJob(peer)
 	if err := p.RecordFollow(t.Context(), a); err != nil {
@@ -64,7 +64,7 @@ func TestD3StrangersMeetOverRealConnections(t *testing.T) {
 	}
 }
 
-func TestD5HangingAndResettingPeersOverRealConnections(t *testing.T) {
+func TestHangingAndResettingPeersOverRealConnections(t *testing.T) {
 	p, peer, store := overSockets(t, outbound.Config{AllowPrivate: true, Timeout: 50e6})
 	a, to := socketJob(peer)
 	for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestD5HangingAndResettingPeersOverRealConnections(t *testing.T) {
 	}
 }
 
-func TestD3PrivateAddressesAreNotDiscovered(t *testing.T) {
+func TestPrivateAddressesAreNotDiscovered(t *testing.T) {
 	for name, c := range map[string]outbound.Config{
 		"https only":       {},
 		"plain http":       {AllowHTTP: true},
@@ -102,7 +102,7 @@ func TestD3PrivateAddressesAreNotDiscovered(t *testing.T) {
 	}
 }
 
-func TestD2LargeAcknowledgementsAreReadAndLargerOnesAreNone(t *testing.T) {
+func TestLargeAcknowledgementsAreReadAndLargerOnesAreNone(t *testing.T) {
 	for size, w := range map[int]want{
 		200 << 10:            delivered,
 		sipher.MaxAnswer + 1: {class: outcome.Refused, says: "no JSON"},

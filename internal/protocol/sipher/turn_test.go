@@ -19,7 +19,7 @@ func hung(b *bed) {
 	}
 }
 
-func TestD7DeliveriesToAServerThatHangsTakeTurns(t *testing.T) {
+func TestDeliveriesToAServerThatHangsTakeTurns(t *testing.T) {
 	b := newBed(t)
 	hung(b)
 	b.net.Fail(urlB, &timeout{})
@@ -41,7 +41,7 @@ type timeout struct{}
 func (*timeout) Error() string { return "too slow" }
 func (*timeout) Timeout() bool { return true }
 
-func TestD7AnyAnswerEndsTheTurns(t *testing.T) {
+func TestAnyAnswerEndsTheTurns(t *testing.T) {
 	for _, behavior := range []sipherpeer.Behavior{{}, {Status: 500}} {
 		b := newBed(t)
 		hung(b)
@@ -58,7 +58,7 @@ func TestD7AnyAnswerEndsTheTurns(t *testing.T) {
 	}
 }
 
-func TestD9AnOutageWhileATurnIsTakenHoldsNoDeliveryBack(t *testing.T) {
+func TestAnOutageWhileATurnIsTakenHoldsNoDeliveryBack(t *testing.T) {
 	for _, verb := range []string{"TakeTurn", "EndTurns"} {
 		b := newBed(t)
 		hung(b)
@@ -67,7 +67,7 @@ func TestD9AnOutageWhileATurnIsTakenHoldsNoDeliveryBack(t *testing.T) {
 	}
 }
 
-func TestD1NothingThatAnEarlierRowRefusesTakesATurn(t *testing.T) {
+func TestNothingThatAnEarlierRowRefusesTakesATurn(t *testing.T) {
 	b := newBed(t)
 	hung(b)
 	block(b, urlB)

@@ -35,7 +35,7 @@ const (
 
 var notFound = &net.DNSError{Err: "no such host", Name: "b.example", IsNotFound: true}
 
-func TestD5NetworkErrorMarksTheServerUnhealthyWithItsReason(t *testing.T) {
+func TestNetworkErrorMarksTheServerUnhealthyWithItsReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
 		stored peers.Reason
@@ -73,7 +73,7 @@ func TestD5NetworkErrorMarksTheServerUnhealthyWithItsReason(t *testing.T) {
 	}
 }
 
-func TestD7DeliveryTimesOutAfter15Seconds(t *testing.T) {
+func TestDeliveryTimesOutAfter15Seconds(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, b *bed) {
 		b.acquainted(b.b)
 		b.net.Hang(urlB)
@@ -89,7 +89,7 @@ func TestD7DeliveryTimesOutAfter15Seconds(t *testing.T) {
 	})
 }
 
-func TestD3DiscoveryTimesOutAfter10Seconds(t *testing.T) {
+func TestDiscoveryTimesOutAfter10Seconds(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, b *bed) {
 		b.net.Hang(urlB)
 		began := time.Now()
@@ -103,7 +103,7 @@ func TestD3DiscoveryTimesOutAfter10Seconds(t *testing.T) {
 	})
 }
 
-func TestD5RefusalOfTheAddressGuardIsFinalAndNeverProxied(t *testing.T) {
+func TestRefusalOfTheAddressGuardIsFinalAndNeverProxied(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	b.acquainted(b.p)
@@ -115,7 +115,7 @@ func TestD5RefusalOfTheAddressGuardIsFinalAndNeverProxied(t *testing.T) {
 	}
 }
 
-func TestD1TargetThatIsNoURLIsFinal(t *testing.T) {
+func TestTargetThatIsNoURLIsFinal(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	bad := target(postJob())
@@ -123,7 +123,7 @@ func TestD1TargetThatIsNoURLIsFinal(t *testing.T) {
 	want{class: outcome.Refused, unattempted: true, says: "cannot make request"}.check(t, b.proto.Attempt(t.Context(), postJob(), bad, 1))
 }
 
-func TestD5ASuccessOnlySchedulesACheckWhereChecksAreAllowed(t *testing.T) {
+func TestASuccessOnlySchedulesACheckWhereChecksAreAllowed(t *testing.T) {
 	for reason, healthy := range map[peers.Reason]bool{peers.TimedOut: false, peers.DNSBlocked: true} {
 		b := newBed(t)
 		b.b.Know(ourURL, b.a.PublicKey(), b.a.EncryptionKey())
@@ -140,7 +140,7 @@ func TestD5ASuccessOnlySchedulesACheckWhereChecksAreAllowed(t *testing.T) {
 	}
 }
 
-func TestD5BrokenOffAnswerIsANetworkError(t *testing.T) {
+func TestBrokenOffAnswerIsANetworkError(t *testing.T) {
 	b := newBed(t)
 	b.acquainted(b.b)
 	b.b.Behave(sipherpeer.Behavior{Reset: true})
@@ -151,7 +151,7 @@ func TestD5BrokenOffAnswerIsANetworkError(t *testing.T) {
 	}
 }
 
-func TestD7AnAttemptWithTooLittleTimeIsNotHeldAgainstTheServer(t *testing.T) {
+func TestAnAttemptWithTooLittleTimeIsNotHeldAgainstTheServer(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, b *bed) {
 		b.acquainted(b.b)
 		b.net.Hang(urlB)
@@ -165,7 +165,7 @@ func TestD7AnAttemptWithTooLittleTimeIsNotHeldAgainstTheServer(t *testing.T) {
 	})
 }
 
-func TestD7NothingIsSentWhenDiscoveryHasUsedUpTheTime(t *testing.T) {
+func TestNothingIsSentWhenDiscoveryHasUsedUpTheTime(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, b *bed) {
 		b.serveSlowly()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 12*time.Second, outcome.ErrTimeout)
@@ -200,7 +200,7 @@ func (b *bed) serveSlowly() {
 	}))
 }
 
-func TestD7BudgetIsEnoughForTheLongestAttempt(t *testing.T) {
+func TestBudgetIsEnoughForTheLongestAttempt(t *testing.T) {
 	ps := peersFor(t)
 	synctest.Test(t, func(t *testing.T) {
 		b := newBedOf(t, ps, policies(t, `{"TIMEOUT":{"proxyEligible":true}}`))

@@ -31,6 +31,8 @@ type Feed interface {
 type Sending struct {
 	Activity activity.Activity
 	URL      string
+	// Test: the request is sent whatever this process believes of the server.
+	Test bool
 }
 
 // Pump hands over new events to webhooks, and disables those that fail for too long.
@@ -191,6 +193,6 @@ func (w Webhook) sending(first Event, id, body string, now time.Time) Sending {
 	}
 	return Sending{URL: w.URL, Activity: activity.Activity{
 		ID: activity.DerivedID(first.Time, "webhook "+w.ID+" "+made+" "+id), Protocol: Name, Body: body, Type: kind,
-		KeyID: w.ID, Job: id, Priority: activity.Normal, CreatedAt: now,
+		Options: activity.Options{KeyID: w.ID, Job: id, Priority: activity.Normal}, CreatedAt: now,
 	}}
 }

@@ -22,6 +22,11 @@ type Registry struct {
 	Since func(ctx context.Context, at time.Time) (string, error)
 	// Hand is Pump.Hand.
 	Hand func(ctx context.Context, all []Sending) error
+	// Reopen ends what an outage in the past keeps from a URL, because an operator says that
+	// it is over.
+	Reopen func(ctx context.Context, url string) error
+	// View returns what has become of a request so far.
+	View func(ctx context.Context, id activity.ID) (Answer, error)
 	Now  func() time.Time
 }
 
@@ -43,7 +48,8 @@ func ValidID(id string) bool { return idForm.MatchString(id) }
 
 // Put makes a webhook, which gets the events from now on, or changes one. One that was
 // disabled is enabled, and gets what it has missed, as does one that fails and gets another
-// URL. secret is the new secret if fedpost has made one.
+// URL. What waits for its server is sent at once. secret is the new secret if fedpost has made
+// one.
 func (r Registry) Put(ctx context.Context, id string, s Settings) (w Webhook, secret string, created bool, err error) {
 	next := s.Secret
 	if s.Rotate {
@@ -64,16 +70,22 @@ func (r Registry) Put(ctx context.Context, id string, s Settings) (w Webhook, se
 		if err := r.catchUp(ctx, &w, s.URL); err != nil {
 			return w, "", false, err
 		}
+		if !w.DisabledAt.IsZero() || w.URL != s.URL {
+			w.FailingSince, w.LastError, w.DisabledAt = time.Time{}, "", time.Time{}
+		}
 		w.URL, w.Types, w.Batch = s.URL, s.Types, s.Batch
-		w.FailingSince, w.LastError, w.DisabledAt = time.Time{}, "", time.Time{}
 		if next != "" {
 			if err := w.Replace(ctx, r.Sealer, next, r.Now()); err != nil {
 				return w, "", false, err
 			}
 		}
-		if w, err = r.SaveWebhook(ctx, w); !errors.Is(err, ErrChanged) {
-			return w, secret, created, err
+		if w, err = r.SaveWebhook(ctx, w); errors.Is(err, ErrChanged) {
+			continue
 		}
+		if err == nil {
+			err = r.Reopen(ctx, s.URL)
+		}
+		return w, secret, created, err
 	}
 	return w, "", false, err
 }
@@ -118,16 +130,60 @@ func (r Registry) fresh(ctx context.Context, id string) (Webhook, error) {
 	return Webhook{ID: id, CreatedAt: r.Now(), Cursor: cursor}, err
 }
 
-// Test hands over a request with an event of type webhook.test, whatever types the webhook
-// gets, and returns the id of its activity.
-func (r Registry) Test(ctx context.Context, id string) (activity.ID, error) {
+// Answer is what has become of a request.
+type Answer struct {
+	State activity.State
+	// Status of the receiver's answer; 0: it gave none.
+	Status int
+	// Err and Response say why the request failed, and what the receiver answered.
+	Err, Response string
+}
+
+// TestWait is how long Test waits for an answer, and testLook how often it looks for one.
+const (
+	TestWait = 10 * time.Second
+	testLook = 200 * time.Millisecond
+)
+
+// Test sends a request with an event of type webhook.test, whatever types the webhook gets and
+// whatever is known of its server. It returns the id of the request's activity, and what has
+// become of it after the first attempt, or after TestWait.
+func (r Registry) Test(ctx context.Context, id string) (activity.ID, Answer, error) {
 	w, err := r.Webhook(ctx, id)
 	if err != nil {
-		return "", err
+		return "", Answer{}, err
+	}
+	if err := r.Reopen(ctx, w.URL); err != nil {
+		return "", Answer{}, err
 	}
 	now := r.Now().UTC()
 	e := Event{ID: "evt_test_" + rand.Text(), Type: "webhook.test", Time: now}
 	e.JSON = fmt.Sprintf(`{"id":%q,"type":%q,"time":%q}`, e.ID, e.Type, now.Format(time.RFC3339Nano))
 	all := w.Sendings([]Event{e}, now)
-	return all[0].Activity.ID, r.Hand(ctx, all)
+	all[0].Test = true
+	if err := r.Hand(ctx, all); err != nil {
+		return "", Answer{}, err
+	}
+	return r.outcome(ctx, all[0].Activity.ID)
+}
+
+// outcome waits for the first attempt of a request.
+func (r Registry) outcome(ctx context.Context, id activity.ID) (activity.ID, Answer, error) {
+	end := time.NewTimer(TestWait)
+	defer end.Stop()
+	look := time.NewTicker(testLook)
+	defer look.Stop()
+	for {
+		v, err := r.View(ctx, id)
+		if err != nil || v.State != activity.Queued {
+			return id, v, err
+		}
+		select {
+		case <-end.C:
+			return id, v, nil
+		case <-ctx.Done():
+			return id, v, nil // the caller has gone, and the request is on its way
+		case <-look.C:
+		}
+	}
 }

@@ -24,7 +24,9 @@ type Sender struct {
 	Sealer keys.Sealer
 	Client *outbound.Client
 	Now    func() time.Time
-	Log    *slog.Logger
+	// Date is the clock of signatures.
+	Date func() time.Time
+	Log  *slog.Logger
 
 	opened opened
 }
@@ -94,16 +96,20 @@ func ours(err error) outcome.Outcome {
 func (s *Sender) post(ctx context.Context, secrets [][]byte, a activity.Activity, url string) outcome.Outcome {
 	r, err := outbound.NewRequest(ctx, http.MethodPost, url, a.Body)
 	if err != nil {
-		return failure(err)
+		o := outbound.Failure(err)
+		o.Method = "WEBHOOK"
+		return o
 	}
-	now := s.Now()
+	now := s.Date()
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Webhook-Id", a.Job)
 	r.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 	r.Header.Set("Webhook-Signature", signature(secrets, a.Job, now, a.Body))
 	answer, err := s.Client.Do(ctx, r)
 	if err != nil {
-		return failure(err)
+		o := outbound.Failure(err)
+		o.Method = "WEBHOOK"
+		return o
 	}
 	o := outcome.Outcome{Class: outcome.Retry, Status: answer.Status, Response: answer.Excerpt(), Method: "WEBHOOK"}
 	switch {
@@ -118,18 +124,6 @@ func (s *Sender) post(ctx context.Context, secrets [][]byte, a activity.Activity
 		}
 	}
 	o.Err = fmt.Sprintf("answered %d %s", answer.Status, http.StatusText(answer.Status))
-	return o
-}
-
-func failure(err error) outcome.Outcome {
-	o := outcome.Outcome{Class: outcome.Retry, Err: outcome.Text(err.Error()), Method: "WEBHOOK"}
-	if errors.Is(err, outbound.ErrStopped) {
-		o.Try = outcome.Untried
-		return o
-	}
-	if o.Reason = outbound.ReasonOf(err); o.Reason == outcome.BlockedAddr || o.Reason == outcome.BadRequest {
-		o.Class, o.Try = outcome.Refused, outcome.Untried
-	}
 	return o
 }
 

@@ -104,12 +104,12 @@ func newBed(t *testing.T, allowPrivate bool) *bed {
 		t.Fatal(err)
 	}
 	now := func() time.Time { return b.now }
-	b.sender = &webhook.Sender{Store: b.store, Sealer: b.sealer, Client: client, Now: now, Log: slog.New(slog.DiscardHandler)}
+	b.sender = &webhook.Sender{Store: b.store, Sealer: b.sealer, Client: client, Now: now, Date: now, Log: slog.New(slog.DiscardHandler)}
 	hand := func(_ context.Context, all []webhook.Sending) error {
 		b.handed = append(b.handed, all...)
 		return b.handErr
 	}
-	b.all = webhook.Registry{Store: b.store, Sealer: b.sealer, Now: now, Hand: hand, Tail: func(context.Context) (string, error) {
+	b.all = webhook.Registry{Store: b.store, Sealer: b.sealer, Now: now, Hand: hand, Reopen: func(context.Context, string) error { return nil }, Tail: func(context.Context) (string, error) {
 		return fmt.Sprint(len(b.feed)), nil
 	}, Since: func(_ context.Context, at time.Time) (string, error) {
 		i := slices.IndexFunc(b.feed, func(e webhook.Event) bool { return !e.Time.Before(at) })
@@ -293,11 +293,18 @@ func TestWhatBecomesOfARequest(t *testing.T) {
 		failing bool
 	}{
 		{200, "", outcome.Delivered, false},
-		{302, "", outcome.Retry, true}, {404, "", outcome.Retry, true}, {401, "", outcome.Retry, true},
+		{302, "", outcome.Retry, true},
+		{404, "", outcome.Retry, true},
+		{401, "", outcome.Retry, true},
 		{204, "", outcome.Delivered, false},
-		{500, "", outcome.Retry, true}, {503, "", outcome.Retry, true}, {200, "", outcome.Delivered, false},
-		{503, "60", outcome.Throttled, true}, {429, "60", outcome.Throttled, true}, {429, "", outcome.Retry, true},
-		{200, "", outcome.Delivered, false}, {410, "", outcome.Refused, true},
+		{500, "", outcome.Retry, true},
+		{503, "", outcome.Retry, true},
+		{200, "", outcome.Delivered, false},
+		{503, "60", outcome.Throttled, true},
+		{429, "60", outcome.Throttled, true},
+		{429, "", outcome.Retry, true},
+		{200, "", outcome.Delivered, false},
+		{410, "", outcome.Refused, true},
 	} {
 		status, header = c.status, http.Header{}
 		if c.after != "" {

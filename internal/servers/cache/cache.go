@@ -139,8 +139,8 @@ func (h *Hosts) next() uint64 {
 
 func (h *Hosts) keep(k *host, s circuit.State, now time.Time, turn uint64) {
 	k.stored, k.loaded, k.turn = s, now, turn
-	if k.unsaved.plain() && s.DownSince.After(k.observed) {
-		k.unsaved = nil // successes from before the outage do not say that it is over
+	if k.unsaved.plain() && (s.DownSince.After(k.observed) || lasted(k.began, now, h.rules.Window)) {
+		k.unsaved = nil // successes from before an outage, or long ago, do not say that it is over
 	}
 	if len(k.unsaved) > 0 && !k.steady() {
 		h.pending[s.Key] = k // its successes may change what another process has stored
@@ -178,19 +178,15 @@ func (h *Hosts) Set(s circuit.State) {
 
 // Place is where a delivery goes, by the keys of the states that decide about it.
 type Place struct {
-	host     string
+	Host     string
+	Inboxes  []string // of the inbox, and of the signing key, if the host accepts others
 	families []string // of the domains above the host
-	Inboxes  []string // of the inbox, under each of its names
 }
 
-// PlaceOf returns the place of a host (activity.Target.Host), and of an inbox there under
-// each name that has a state of its own.
+// PlaceOf returns the place of a host (activity.Target.Host), and of an inbox there, by the key
+// of each state of its own.
 func PlaceOf(host string, inboxes ...string) Place {
-	p := Place{host: circuit.HostKey(host), families: circuit.Families(host), Inboxes: make([]string, len(inboxes))}
-	for i, inbox := range inboxes {
-		p.Inboxes[i] = circuit.InboxKey(inbox)
-	}
-	return p
+	return Place{Host: circuit.HostKey(host), families: circuit.Families(host), Inboxes: inboxes}
 }
 
 // LoadFor loads the states of the hosts of places. If a host has inboxes with states of
@@ -199,7 +195,7 @@ func PlaceOf(host string, inboxes ...string) Place {
 func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Place) (map[string]circuit.State, error) {
 	hosts := make(map[string]bool, len(places))
 	for _, p := range places {
-		hosts[p.host] = true
+		hosts[p.Host] = true
 		for _, key := range p.families {
 			hosts[key] = true
 		}
@@ -210,7 +206,7 @@ func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Place) (map[s
 	}
 	inboxes := map[string]bool{}
 	for _, p := range places {
-		if h.State(p.host).InboxesUntil.After(h.now()) {
+		if h.State(p.Host).InboxesUntil.After(h.now()) {
 			for _, key := range p.Inboxes {
 				inboxes[key] = true
 			}
@@ -234,7 +230,7 @@ func (h *Hosts) Decision(p Place, now time.Time) (circuit.State, circuit.Decisio
 			return s, circuit.Refuse
 		}
 	}
-	s := h.view(p.host, seen)
+	s := h.view(p.Host, seen)
 	decision := s.Decision(now)
 	if !s.InboxesUntil.After(now) {
 		return s, decision

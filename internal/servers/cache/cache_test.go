@@ -78,7 +78,7 @@ func TestALateAnswerDoesNotUndoASave(t *testing.T) {
 	})
 }
 
-func placeOf(t activity.Target) Place { return PlaceOf(t.Host(), t.Inbox) }
+func placeOf(t activity.Target) Place { return PlaceOf(t.Host(), circuit.InboxKey(t.Inbox)) }
 
 // kept are states in memory, and the keys of each read.
 type kept struct {
@@ -98,9 +98,9 @@ func (k *kept) Servers(_ context.Context, keys ...string) (map[string]circuit.St
 	return found, nil
 }
 
-// TestB21ABlockOfADomainRefusesItsSubdomains, at the price of one more key in the
+// TestABlockOfADomainRefusesItsSubdomains, at the price of one more key in the
 // read that is made anyway, and of none for a host with no domain above it.
-func TestB21ABlockOfADomainRefusesItsSubdomains(t *testing.T) {
+func TestABlockOfADomainRefusesItsSubdomains(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	k := &kept{states: map[string]circuit.State{
 		circuit.FamilyKey("bad.example"): {Key: circuit.FamilyKey("bad.example"), Phase: circuit.Blocked, Why: "spam"},

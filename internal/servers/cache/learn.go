@@ -99,7 +99,7 @@ func (k *host) steady() bool {
 
 // plain reports whether u is successes only, or nothing.
 func (u unsaved) plain() bool {
-	return len(u) == 0 || len(u) == 1 && u[0].Apply == nil && u[0].seen.Failures == 0
+	return len(u) == 0 || len(u) == 1 && u[0].Apply == nil && u[0].seen.Plain()
 }
 
 // uncounted reports whether u does not change a state.
@@ -166,13 +166,13 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	}
 }
 
-// Learn adds a lesson about a server, unless what is known says so already, and
-// has it saved.
+// Learn adds a lesson about a server, unless what is known says so already and nothing has
+// to be written before, and has it saved.
 func (h *Hosts) Learn(key string, l Lesson) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	if s := h.view(key, now); l.Apply(s) == s {
+	if s := h.view(key, now); l.Before == nil && l.Apply(s) == s {
 		return
 	}
 	k := h.entry(key, now)

@@ -74,9 +74,9 @@ func pause(h *Hosts, until time.Time) Lesson {
 	}}
 }
 
-// TestB8LearningTakesNoTimeAndOneSaveForAll: whoever learns waits for no table,
+// TestLearningTakesNoTimeAndOneSaveForAll: whoever learns waits for no table,
 // the process knows at once, and what comes during a save is saved as one.
-func TestB8LearningTakesNoTimeAndOneSaveForAll(t *testing.T) {
+func TestLearningTakesNoTimeAndOneSaveForAll(t *testing.T) {
 	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
 		start, key := time.Now(), circuit.HostKey(anyHost)
 		for i := range 1000 {
@@ -241,4 +241,23 @@ func TestSuccessesFromBeforeAnOutageBringNoCheckForward(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Another process has counted since what the host costs in vain.
+func TestSuccessesOfLongAgoEndNoBudget(t *testing.T) {
+	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
+		key := circuit.HostKey("a.example")
+		h.Observe("a.example", "https://a.example/inbox", outcome.Outcome{Class: outcome.Delivered, Status: 202})
+		time.Sleep(48 * time.Hour) // virtual
+		s.states[key] = circuit.State{Key: key, Phase: circuit.Healthy, Vain: 10, Version: "other"}
+		if _, err := h.LoadFor(t.Context(), true, PlaceOf("a.example")); err != nil {
+			t.Fatal(err)
+		}
+		if vain := h.State(key).Vain; vain != 10 {
+			t.Errorf("%d requests in vain are known, want the 10 that another process has counted", vain)
+		}
+		if err := h.Flush(t.Context()); err != nil || s.saves != 0 {
+			t.Errorf("%d saves, %v, want none", s.saves, err)
+		}
+	})
 }

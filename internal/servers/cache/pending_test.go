@@ -13,6 +13,7 @@ import (
 
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/property"
 )
 
 // table keeps states in memory. Other processes change them, and a save may fail.
@@ -49,7 +50,7 @@ func (m *table) SaveServer(_ context.Context, s circuit.State) (circuit.State, e
 // observed, learnt, saved, read and changed by others, no host is left out that a look at all
 // of them would save, and a look at those that only accept deliveries ends.
 func TestAFlushLooksAtAllThatIsWorthSaving(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		stored := &table{states: map[string]circuit.State{}}
 		h := New(stored, circuit.Default(), time.Second, func() time.Time { return now }, slog.New(slog.DiscardHandler))

@@ -35,17 +35,17 @@ func (h *Hosts) Proven(name string) bool {
 	return ok && !k.accepted.IsZero() && h.now().Sub(k.accepted) < proof
 }
 
-// Rate returns how many deliveries of this process a host accepted in a minute
-// lately, or 0 if that is not known.
-func (h *Hosts) Rate(name string) int {
+// Rate returns how many deliveries of this process a host accepted in a minute, or 0 if that
+// is too few to tell. ok is false if the host has accepted none within the circuit's window.
+func (h *Hosts) Rate(name string) (perMinute int, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k, ok := h.known[circuit.HostKey(name)]
-	if !ok {
-		return 0
+	if !ok || k.minute.IsZero() || lasted(k.minute, h.now(), h.rules.Window) {
+		return 0, false
 	}
 	if n := max(k.count, k.last); n >= leastRate {
-		return n
+		return n, true
 	}
-	return 0
+	return 0, true
 }

@@ -30,8 +30,8 @@ func (s State) Accepts(now time.Time) bool { return s.Decision(now) == Send }
 func (s State) Trying(now time.Time) bool { return s.Settled(now).Phase == HalfOpen }
 
 // Settled returns s as it is at now. Paused and Gone end by themselves at s.Until; after
-// their end the parked deliveries are released step by step. After the last of several
-// pauses in a row a trial decides first.
+// their end the parked deliveries are released step by step. After a pause that the server
+// asked for, a trial decides first, if deliveries are parked; else the next delivery does.
 func (s State) Settled(now time.Time) State {
 	switch s.Phase {
 	case "":
@@ -40,7 +40,7 @@ func (s State) Settled(now time.Time) State {
 		if s.Until.IsZero() || now.Before(s.Until) {
 			return s
 		}
-		if s.Phase == Paused && s.Throttles > 1 {
+		if s.Phase == Paused && s.Throttles > 0 && s.Parked {
 			return s.onTrial(now)
 		}
 		return s.reopened(now)
@@ -58,11 +58,11 @@ func (s State) LooksAt(now time.Time) time.Time {
 	return s.CheckAt
 }
 
-// onTrial is s after several pauses in a row: half-open, so that one delivery decides.
+// onTrial is s after a pause: half-open, so that one delivery decides.
 func (s State) onTrial(now time.Time) State {
-	why := s.Why
+	why, tried := s.Why, s.Tried
 	s = s.reopened(now)
-	s.Phase, s.Why = HalfOpen, why
+	s.Phase, s.Why, s.Tried = HalfOpen, why, tried
 	return s
 }
 
@@ -73,6 +73,7 @@ func (s State) reopened(now time.Time) State {
 	s.DownSince, s.Streak, s.Window, s.Checks = time.Time{}, 0, Window{}, 0
 	s.Ramp, s.Sweep, s.CheckAt = 0, Sweep{}, time.Time{}
 	s.Trials, s.Tried, s.Sole, s.Doubt = 0, "", false, false
+	s.Slow, s.SlowAt = "", time.Time{}
 	if s.Parked {
 		s.Phase, s.CheckAt = Recovering, now
 	}

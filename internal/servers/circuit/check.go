@@ -25,6 +25,9 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
 	}
+	if !s.Parked && s.Wasteful(r) {
+		return s.failed(r, s.Reason, s.Why, now) // only a delivery shows whether it accepts any
+	}
 	if !s.Parked {
 		checks := max(s.Checks, s.Unproven) + 1
 		if s = s.reopened(now); s.ofInbox() {
@@ -53,7 +56,7 @@ func (s State) CheckFailed(r Rules, reason outcome.Reason, why string, now time.
 // So the daily check comes forward to Rules.CheckFirst from now, at most Rules.Checks
 // times in an outage, which bounds what a server with many inboxes costs that takes nothing.
 func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
-	if !s.AnswersProbes() || s.TriedLately(inbox) > 0 || r.quick(s.Checks) || s.Checks > 2*r.Checks {
+	if !s.AnswersProbes() || s.TriedLately(inbox) > 0 || r.quick(s.Checks) || s.Checks > 2*r.Checks || s.spent(r) {
 		return s
 	}
 	return s.Sooner(r, now.Add(r.CheckFirst), now)
@@ -68,6 +71,16 @@ func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
 // for the next check.
 func (s State) Works() bool {
 	return s.Took != "" && !s.Lapsed && (s.AnswersProbes() || s.triesOthers())
+}
+
+// Spares reports whether a delivery to inbox is sent although the circuit is open: the server
+// works. Where its budget has opened the circuit, or it is one for a signing key, only the inbox
+// that accepted a delivery last is spared.
+func (s State) Spares(r Rules, inbox string) bool {
+	if s.ofSignedHost() {
+		return s.TookLast(inbox) && !s.Lapsed
+	}
+	return !s.ofInbox() && s.Works() && (!s.Wasteful(r) || s.TookLast(inbox))
 }
 
 // triesOthers reports whether a check of an outage goes on of which no trial went to the
@@ -109,6 +122,10 @@ func (s State) took(inbox string) State {
 // of its inboxes failed.
 func (s State) AnswersProbes() bool { return s.Phase == Unhealthy && s.Trials > 0 }
 
+// LeavesInboxes reports whether a delivery to an inbox with an open circuit waits for that
+// circuit, although the server takes no deliveries: it answers probes, or is paused.
+func (s State) LeavesInboxes() bool { return s.AnswersProbes() || s.DownSince.IsZero() }
+
 func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	s.Checks++
 	s.Reason, s.Why = reason, clip(why)
@@ -123,7 +140,7 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 		s.Phase, s.Since = phase, now
 	}
 	s.CheckAt = time.Time{}
-	if wait := r.wait(s.Checks, s.Parked); wait > 0 {
+	if wait := s.untilCheck(r, s.Parked); wait > 0 {
 		s.CheckAt = now.Add(wait)
 		// The next check is at the give-up time, so that exhaustion is noticed at once
 		// and not up to a day later.
@@ -132,6 +149,15 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 		}
 	}
 	return s.kept(r, now)
+}
+
+// untilCheck is Rules.wait for a server whose budget may be spent.
+func (s State) untilCheck(r Rules, parked bool) time.Duration {
+	wait := r.wait(s.Checks, parked)
+	if s.spent(r) && wait > 0 {
+		return r.CheckSlow
+	}
+	return wait
 }
 
 // TrialSent says that a trial to an inbox was released; sole says that no delivery to another
@@ -144,20 +170,12 @@ func (s State) TrialSent(r Rules, inbox string, sole bool, at Sweep, now time.Ti
 	}
 	s = t
 	s.Trials++
-	s.Tried, s.Sole, s.Sweep, s.CheckAt = s.alsoTried(inbox), sole, at, now.Add(r.TrialTimeout)
+	s.Tried, s.Sole, s.Sweep, s.CheckAt = together(s.Tried, inboxDigest(inbox), mostTried), sole, at, now.Add(r.TrialTimeout)
 	return s.kept(r, now)
 }
 
 // mostTried is how many inboxes Tried names: those of the quick checks of an outage.
 const mostTried = 20
-
-// alsoTried is Tried with inbox, so that trials go to as many inboxes as wait.
-func (s State) alsoTried(inbox string) string {
-	digest := inboxDigest(inbox)
-	others := slices.DeleteFunc(strings.Fields(s.Tried), func(d string) bool { return d == digest })
-	all := append(others, digest)
-	return strings.Join(all[max(0, len(all)-mostTried):], " ")
-}
 
 // TriedLately tells how lately a trial went to inbox: 0 if none of the last ones did, and
 // more the later it was.
@@ -185,6 +203,9 @@ func (s State) TrialPassed(r Rules, took string, now time.Time) State {
 	s = t.took(took)
 	s = s.reopened(now)
 	s.Throttles, s.Unproven, s.Ramp = 0, 0, r.rampAfter(r.Ramp[0])
+	if took != "" {
+		s.Vain, s.VainSince = 0, time.Time{}
+	}
 	return s.kept(r, now)
 }
 
@@ -217,10 +238,29 @@ func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.
 	if s.Took != "" && strings.HasSuffix(s.Tried, s.Took) {
 		s.Lapsed = true
 	}
-	if !ofHost(reason) && s.Trials < r.Trials && !s.Sole && !s.ofInbox() {
+	if !ofHost(reason) && s.Trials < r.Trials && !s.Sole && !s.ofInbox() && !s.spent(r) {
 		return s.TrialVoid(r, now)
 	}
 	return s.failed(r, reason, why, now)
+}
+
+// TrialThrottled says that the inbox of a trial asked for a pause until a time. That counts
+// for this inbox only, so up to Rules.Trials trials are made, each to another inbox, before
+// the server is paused again. Only a shared inbox says for how long.
+func (s State) TrialThrottled(r Rules, shared bool, until time.Time, why string, now time.Time) State {
+	t := s.Settled(now)
+	switch {
+	case t.Phase != HalfOpen:
+		return s
+	case t.ofSignedHost():
+		return s.TrialAnswered(r, now) // the pause is the inbox's, whatever the key
+	case t.ofInbox():
+	case !t.Sole && t.Trials < r.Trials:
+		return t.TrialVoid(r, now)
+	case !shared:
+		until = now.Add(r.throttled(t.Throttles + 1))
+	}
+	return t.Throttle(r, until, why, now)
 }
 
 // TrialVoid says that the trial was not made, so another trial is due now.
@@ -252,7 +292,7 @@ func (s State) Sooner(r Rules, at, now time.Time) State {
 // Contact says that an application has heard from the server. Contact only brings the next
 // check forward, because anyone can claim to be the server.
 func (s State) Contact(r Rules, now time.Time) State {
-	if s.Phase == Unhealthy || s.Phase == Exhausted {
+	if (s.Phase == Unhealthy || s.Phase == Exhausted) && !s.spent(r) {
 		return s.Sooner(r, now, now)
 	}
 	return s

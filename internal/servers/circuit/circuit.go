@@ -54,6 +54,9 @@ type State struct {
 	Until  time.Time      `json:"until,omitzero"` // Paused, Gone: when it ends
 	Why    string         `json:"why,omitempty"`  // in words, for operators
 	Reason outcome.Reason `json:"reason,omitempty"`
+	// KeyID names the signing key of a state that is for one key only, which Key has as a
+	// digest. It has up to longestKeyID bytes.
+	KeyID string `json:"keyId,omitempty"`
 
 	// Told is the last phase that the application was told of; see News.
 	Told Phase `json:"told,omitempty"`
@@ -61,6 +64,16 @@ type State struct {
 	// Throttles counts the pauses that the server has asked for in a row, without
 	// a delivery accepted in between.
 	Throttles int `json:"throttles,omitempty"`
+	// Slow has digests of up to slowInboxes inboxes, separated by spaces, that have asked for
+	// a pause since SlowAt, while no inbox of the server has accepted a delivery. In the state
+	// of a host and a signing key they are those that could not verify the key.
+	Slow   string    `json:"slow,omitempty"`
+	SlowAt time.Time `json:"slowAt,omitzero"`
+	// Vain counts the requests that were in vain (outcome.Outcome.Vain) since the server last
+	// accepted a delivery: up to three fifths of Rules.Budget, and on top those of the day that
+	// began at VainSince.
+	Vain      int       `json:"vain,omitempty"`
+	VainSince time.Time `json:"vainSince,omitzero"`
 	// Unproven counts the failed checks of an outage that ended although nothing was
 	// accepted: with a trial that was answered 401, or because nothing was parked for an
 	// inbox. An outage that follows before anything is accepted goes on from this count.
@@ -172,7 +185,7 @@ func HostOf(key string) (host string, whole bool) {
 	return activity.HostOf(strings.TrimPrefix(key, inboxPrefix)), false
 }
 
-// ofInbox reports whether s is the state of an inbox, or of an inbox and a signing key.
+// ofInbox reports whether s is the state of an inbox, or of a signing key.
 func (s State) ofInbox() bool { return strings.HasPrefix(s.Key, inboxPrefix) }
 
 // ErrChanged says that a state was saved by another worker since it was loaded.

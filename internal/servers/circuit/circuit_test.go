@@ -92,14 +92,16 @@ func TestOutcomesOutsideTheWindowDoNotCount(t *testing.T) {
 
 func TestRefusalsAreNoFaultOfTheHost(t *testing.T) {
 	for _, o := range []outcome.Outcome{
-		{Class: outcome.Refused, Status: 404}, {Class: outcome.Unverified, Status: 401}, {Class: outcome.Doubtful, Status: 400},
+		{Class: outcome.Refused, Status: 404},
+		{Class: outcome.Unverified, Status: 401},
+		{Class: outcome.Doubtful, Status: 400},
 		{Class: outcome.Retry, Reason: outcome.Timeout, Try: outcome.Untried},
 	} {
 		s := fresh()
 		for range 20 {
 			s = s.Observe(rules, Observation{}.Add("x", o), t0)
 		}
-		if s != fresh() {
+		if s.Phase != Healthy || s.Streak != 0 || s.Window.Failures != 0 || (s.Vain > 0) != (o.Vain() > 0) {
 			t.Errorf("%+v led to %+v", o, s)
 		}
 	}
@@ -140,7 +142,7 @@ func TestTheInboxThatFailsAloneIsTheCulprit(t *testing.T) {
 	}
 }
 
-func TestD6ChecksAreMadeAfterAMinuteThenAt5Plus10nMinutesAndThenDaily(t *testing.T) {
+func TestChecksAreMadeAfterAMinuteThenAt5Plus10nMinutesAndThenDaily(t *testing.T) {
 	for _, c := range []struct {
 		parked bool
 		want   []time.Duration
@@ -193,7 +195,7 @@ func TestAServerIsExhaustedAfterTheGiveUpTime(t *testing.T) {
 
 func TestA401IsNeitherSuccessNorFailure(t *testing.T) {
 	o := Observation{}.Add("https://a.example/a", outcome.Outcome{Class: outcome.Unverified, Status: 401})
-	if o != (Observation{}) {
+	if o.Successes+o.Failures != 0 || o.Vain != 1 {
 		t.Errorf("%+v", o)
 	}
 }
@@ -213,8 +215,8 @@ func TestAPauseHoldsUntilItsEndAndNeverLongerThanTheCap(t *testing.T) {
 	if !s.CheckAt.Equal(s.Until) {
 		t.Errorf("what is parked is looked after at %s", s.CheckAt)
 	}
-	if n, s := s.NextRelease(rules, s.Until); n != 10 || s.Phase != Recovering {
-		t.Errorf("%d released: %+v", n, s)
+	if !s.Trying(s.Until) {
+		t.Errorf("no trial decides at its end: %+v", s)
 	}
 	if n, same := s.NextRelease(rules, t0); n != 0 || same != s {
 		t.Errorf("%d released in the pause", n)
@@ -347,7 +349,7 @@ func TestTheHeadOfAGroupHasQuickWaitsForAsLongAsTheyTake(t *testing.T) {
 }
 
 func TestAServerThatThrottlesAgainAndAgainIsPausedForLonger(t *testing.T) {
-	s, now := fresh(), t0
+	s, now := fresh().Park(rules, t0), t0
 	var pauses []time.Duration
 	for range 12 {
 		s = s.Throttle(rules, now.Add(time.Second), "429", now)
@@ -356,8 +358,8 @@ func TestAServerThatThrottlesAgainAndAgainIsPausedForLonger(t *testing.T) {
 		}
 		pauses = append(pauses, s.Until.Sub(now))
 		now = s.Until
-		if got, want := s.Trying(now), len(pauses) > 1; got != want {
-			t.Fatalf("after %d pauses: on trial %v", len(pauses), got)
+		if !s.Trying(now) {
+			t.Fatalf("after %d pauses: not on trial", len(pauses))
 		}
 	}
 	for i, want := range []time.Duration{time.Second, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute} {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestB14AFormIsBelievedAfterTwoDeliveries that are far enough apart not to be one
+// TestAFormIsBelievedAfterTwoDeliveries that are far enough apart not to be one
 // passing trouble, and near enough to each other to have one cause.
-func TestB14AFormIsBelievedAfterTwoDeliveries(t *testing.T) {
+func TestAFormIsBelievedAfterTwoDeliveries(t *testing.T) {
 	type took struct {
 		after time.Duration // the one before
 		form  string

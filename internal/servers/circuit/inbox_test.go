@@ -10,7 +10,7 @@ import (
 // TestAnInboxThatVerifiesNoneIsCheckedLessAndLessOften although nothing is parked under
 // it: its ordered deliveries wait under its host, and each check lets the next of them try.
 func TestAnInboxThatVerifiesNoneIsCheckedLessAndLessOften(t *testing.T) {
-	refused := Unverified(outcome.Outcome{Class: outcome.Unverified, Status: 401, Err: "answered 401"})
+	refused := Unverified("", outcome.Outcome{Class: outcome.Unverified, Status: 401, Err: "answered 401"})
 	s, now := State{Key: InboxKey("https://a.example/inbox#key-1"), Phase: Healthy}, t0
 	for range rules.OpenAfter - 1 {
 		if s = s.Observe(rules, refused, now); !s.Accepts(now) {

@@ -1,15 +1,43 @@
 package circuit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"strings"
 	"time"
 )
+
+// longestKeyID is the longest KeyID that a state keeps, in bytes.
+const longestKeyID = 300
+
+// lastFault notes, for operators, what went wrong at a server that is still healthy.
+func (s State) lastFault(o Observation) State {
+	if len(o.KeyID) <= longestKeyID {
+		s.KeyID = cmp.Or(o.KeyID, s.KeyID)
+	}
+	switch {
+	case s.Phase != Healthy:
+	case s.Streak == 0:
+		s.Reason, s.Why = "", ""
+	case o.Failures > 0:
+		s.Reason, s.Why = o.Reason, clip(o.Why)
+	}
+	return s
+}
 
 // Observe returns the state after the attempts that o sums up. If they change nothing,
 // Observe returns s itself, so that a healthy server has no record and costs no write.
 func (s State) Observe(r Rules, o Observation, now time.Time) State {
-	if o.Successes+o.Failures == 0 {
+	if after := s.observed(r, o, now); after != s {
+		return after.kept(r, now)
+	}
+	return s
+}
+
+func (s State) observed(r Rules, o Observation, now time.Time) State {
+	if o.empty() {
 		return s
 	}
 	switch t := s.Settled(now); t.Phase {
@@ -17,29 +45,48 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 		if !t.counts(o) {
 			return s
 		}
-		t = t.count(r, o, now)
+		t = t.count(r, o, now).lastFault(o)
 		switch {
+		case t.slow(o, now):
+			return t.slowed(r, o, now)
+		case t.unverified(o):
+			refused := t.Slow
+			t = t.Fault(r, o.Reason, o.Why, now)
+			t.Tried, t.Lapsed = refused, strings.Contains(refused, t.Took) // other inboxes are tried first
+			return t
+		case !t.failing(r) && (o.Vain > 0 && t.Vain >= r.opensAt() || t.Vain >= r.keysOpenAt()):
+			why := fmt.Sprintf("accepted none of %d requests; the last: %s", t.Vain, o.Why)
+			return t.spared(r, s.Vain).Fault(r, o.Reason, why, now)
 		case !t.failing(r):
-			return t.kept(r, now)
+			return t
 		case t.Window.culprit():
 			t.Streak, t.Window = 0, Window{}
-			return t.InboxFault(r, now).kept(r, now)
+			return t.InboxFault(r, now)
 		}
-		return t.Fault(r, o.Reason, o.Why, now)
+		return t.spared(r, s.Vain).Fault(r, o.Reason, o.Why, now)
 	case Paused:
 		// An attempt that was under way when the pause began has succeeded, so the
 		// server accepts deliveries.
-		if o.Successes > 0 && (s.Throttles > 0 || s.Unproven > 0) {
+		if o.Accepted > 0 && s.Slow != "" {
+			s.Throttles, s.Unproven, s.Vain = 0, 0, 0
+			return s.reopened(now).took(o.Took)
+		}
+		if o.Accepted > 0 {
+			s.Vain = 0
+		}
+		if o.Successes > 0 {
 			s.Throttles, s.Unproven = 0, 0
-			return s.kept(r, now)
 		}
 	case HalfOpen:
-		return s.lapsed(r, o, now)
+		return s.lapsed(o)
 	case Unhealthy, Exhausted:
-		s = s.lapsed(r, o, now)
+		s = s.lapsed(o)
 		// A success makes a check due, and does not close the circuit. The attempts were
 		// under way when the circuit opened, unless the server works.
-		if o.Successes > 0 {
+		if o.Accepted > 0 {
+			s.Vain = 0
+		}
+		if o.Successes > 0 && !s.spent(r) {
 			at := s.nextOfWorking(now)
 			return s.took(o.Took).Sooner(r, at, now)
 		}
@@ -47,24 +94,61 @@ func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	return s
 }
 
-// lapsed notes that the inbox that accepted a delivery last has failed one.
-func (s State) lapsed(r Rules, o Observation, now time.Time) State {
-	if o.Failures > 0 && s.TookLast(o.Inbox) && !s.Lapsed {
-		s.Lapsed = true
-		s = s.kept(r, now)
+// spared is s with no more requests in vain counted than opened its circuit. The others were
+// under way by then, and say nothing about how long the server takes none.
+func (s State) spared(r Rules, before int) State {
+	s.Vain = min(s.Vain, max(before+r.OpenAfter, r.opensAt()))
+	return s
+}
+
+// spend counts n requests in vain. Those that open a circuit are counted from the last
+// acceptance on, however long that takes: of two days with budgets of their own, one could end
+// and the other begin within the same hour. The others are those of a day, which begins when
+// the circuit has to open. So whatever 24 hours one looks at, they have no more than a budget.
+func (s State) spend(r Rules, n int, now time.Time) State {
+	opens := r.opensAt()
+	if n > 0 && s.Vain+n >= opens && (s.Vain < opens || now.Sub(s.VainSince) >= day) {
+		s.Vain, s.VainSince = min(s.Vain, opens), now
 	}
+	s.Vain += n
+	return s
+}
+
+// TrialSpent counts the requests in vain of a trial, before its outcome is judged.
+func (s State) TrialSpent(r Rules, n int, now time.Time) State {
+	if !s.Trying(now) {
+		return s
+	}
+	return s.spend(r, n, now)
+}
+
+// Wasteful reports whether the circuit of s is open and s has used up so much of its budget
+// that only an accepted delivery closes the circuit.
+func (s State) Wasteful(r Rules) bool { return !s.DownSince.IsZero() && s.Vain >= r.opensAt() }
+
+// spent reports whether no trial fits into the budget of s any more. A trial is up to three
+// requests: one for each signature form.
+func (s State) spent(r Rules) bool { return s.Vain > r.Budget-3 }
+
+// checkedDaily reports whether s is down and has spent its budget.
+func (s State) checkedDaily(r Rules) bool { return !s.DownSince.IsZero() && s.spent(r) }
+
+// lapsed notes that the inbox that accepted a delivery last has failed one.
+func (s State) lapsed(o Observation) State {
+	s.Lapsed = s.Lapsed || o.Failures > 0 && s.TookLast(o.Inbox) || s.ofSignedHost() && o.Slow != "" && strings.Contains(o.Slow, s.Took)
 	return s
 }
 
 // Culprit returns the inbox whose circuit has to open, or "". An inbox is the culprit if
-// the failures suffice to open a circuit, all of them come from this inbox, and other
-// attempts on the same host succeed. The circuit of the host then stays closed.
+// the failures suffice to open a circuit, all of them come from this inbox, other attempts
+// on the same host succeed, and no pause begins for the host. The circuit of the host then
+// stays closed.
 func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 	t := s.Settled(now)
 	if t.Phase != Healthy && t.Phase != Recovering || !t.counts(o) {
 		return ""
 	}
-	if t = t.count(r, o, now); t.failing(r) && t.Window.culprit() {
+	if t = t.count(r, o, now); !t.slow(o, now) && t.failing(r) && t.Window.culprit() {
 		return o.Inbox
 	}
 	return ""
@@ -75,7 +159,12 @@ func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 // without one: with a write for every batch, workers that want to change the record of a
 // busy server would keep failing with ErrChanged.
 func (s State) counts(o Observation) bool {
-	return o.Failures > 0 || s.Streak > 0 || s.Throttles > 0 || s.Unproven > 0
+	return !o.Plain() || s.Noted()
+}
+
+// Noted reports whether s has counts that an accepted delivery ends.
+func (s State) Noted() bool {
+	return s.Streak > 0 || s.Throttles > 0 || s.Unproven > 0 || s.Vain > 0 || s.Slow != ""
 }
 
 // Steady reports whether successes alone change nothing in s, now or later.
@@ -110,6 +199,17 @@ func (s State) count(r Rules, o Observation, now time.Time) State {
 		s.Streak, s.Throttles, s.Unproven = 0, 0, 0
 	}
 	s.Streak += o.Trailing
+	if o.Accepted > 0 {
+		s.Vain, s.VainSince = 0, time.Time{}
+	}
+	s = s.spend(r, o.Vain+o.OfKeys, now)
+	if o.Accepted > 0 || now.Sub(s.SlowAt) > slowWithin && !s.ofSignedHost() {
+		s.Slow, s.SlowAt = "", time.Time{}
+	}
+	if o.Slow != "" {
+		s.SlowAt = cmp.Or(s.SlowAt, now)
+		s.Slow = together(s.Slow, o.Slow, slowInboxes)
+	}
 	if s.Since.IsZero() {
 		s.Since = now
 	}

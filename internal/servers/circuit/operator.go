@@ -40,7 +40,7 @@ func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State 
 func (s State) Resume(r Rules, now time.Time) State {
 	switch s.Phase {
 	case Paused, Gone, Unhealthy, HalfOpen, Exhausted:
-		s.Throttles, s.Unproven = 0, 0
+		s.Throttles, s.Unproven, s.Vain = 0, 0, 0
 		return s.reopened(now).kept(r, now)
 	}
 	return s

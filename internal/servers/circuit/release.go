@@ -32,9 +32,10 @@ func (s State) Missed(r Rules, now time.Time) State {
 }
 
 // parkedCheck is when the next step is due for a server whose lot is not empty. A paused
-// server has one every CheckSlow, because parked deliveries become overdue during a pause.
+// server has one every CheckSlow, because parked deliveries become overdue during a pause, and
+// so has one that is down and has spent its budget.
 func (s State) parkedCheck(r Rules, now time.Time) time.Time {
-	if s.Phase != Paused {
+	if s.Phase != Paused && !s.checkedDaily(r) {
 		return now
 	}
 	look := now.Add(r.CheckSlow)
@@ -74,10 +75,14 @@ func (s State) NextRelease(r Rules, now time.Time) (int, State) {
 	}
 	n := t.Ramp
 	t.Ramp = r.rampAfter(n)
-	if limit := t.perStep(r, now); limit > 0 {
-		n = min(n, limit)
+	switch limit := t.perStep(r, now); {
+	case limit > 0 && t.RateLearnt:
+		n = max(n, limit) // it doubles, as the ramp grows
+	case limit > 0:
+		n = limit // it is a pace, and needs no ramp
 	}
-	t.CheckAt = now.Add(r.RampEvery)
+	// The next run comes a minute after this one began, which is less than a minute from now.
+	t.CheckAt = now.Add(r.RampEvery - r.RampEvery/10)
 	return n, t.kept(r, now)
 }
 
@@ -120,14 +125,18 @@ func (s State) Stuck(r Rules, now time.Time) State {
 // caller dies.
 func (s State) Drained(r Rules, now time.Time) State {
 	s.Parked, s.Sweep = false, Sweep{}
-	switch s = s.Settled(now); s.Phase {
-	case Healthy, Recovering, HalfOpen:
+	switch s = s.Settled(now); {
+	case s.Phase == HalfOpen && s.Wasteful(r):
+		s = s.failed(r, s.Reason, s.Why, now)
+	case s.Phase == Healthy, s.Phase == Recovering, s.Phase == HalfOpen:
 		// The recent outcomes are kept: they tell a broken inbox from a broken host.
 		w, streak := s.Window, s.Streak
 		s = s.reopened(now)
 		s.Window, s.Streak = w, streak
 	}
-	s.CheckAt = now.Add(r.RampEvery)
+	if !s.checkedDaily(r) {
+		s.CheckAt = now.Add(r.RampEvery)
+	}
 	return s.kept(r, now)
 }
 
@@ -141,7 +150,7 @@ func (s State) Emptied(r Rules, now time.Time) State {
 	case Unhealthy, Exhausted:
 		// Nothing is parked, so the daily checks end. The first few checks go on.
 		s.CheckAt = time.Time{}
-		if wait := r.wait(s.Checks, false); wait > 0 {
+		if wait := s.untilCheck(r, false); wait > 0 {
 			s.CheckAt = now.Add(wait)
 		}
 	case Gone:

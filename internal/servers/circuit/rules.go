@@ -17,6 +17,12 @@ type Rules struct {
 	OpenSample int
 	Window     time.Duration
 
+	// Budget is how many requests a day a server gets that accepts nothing, but for those
+	// whose answer ended a delivery. When three fifths of them are spent, the circuit opens,
+	// whatever was answered; the others are for trials. When all are spent, the next check
+	// comes after CheckSlow. Default 50.
+	Budget int
+
 	// The first check of an outage comes CheckSoon after its beginning, so that a
 	// restart costs a minute. Then Checks more come, each CheckFirst + n·CheckStep
 	// after the one before, and then one every CheckSlow while something is parked.
@@ -69,6 +75,7 @@ func (r Rules) Complete() Rules {
 	r.OpenShare = cmp.Or(r.OpenShare, 0.7)
 	r.OpenSample = cmp.Or(r.OpenSample, 10)
 	r.Window = cmp.Or(r.Window, 5*time.Minute)
+	r.Budget = cmp.Or(r.Budget, 50)
 	r.CheckFirst = cmp.Or(r.CheckFirst, 5*time.Minute)
 	r.CheckSoon = cmp.Or(r.CheckSoon, min(time.Minute, r.CheckFirst))
 	r.CheckStep = cmp.Or(r.CheckStep, 10*time.Minute)
@@ -103,6 +110,13 @@ func (r Rules) wait(n int, parked bool) time.Duration {
 	}
 	return 0
 }
+
+// opensAt is how many requests in vain open a circuit.
+func (r Rules) opensAt() int { return max(1, r.Budget*3/5) }
+
+// keysOpenAt is how many open a circuit where the last ones were trials of signing keys: as many
+// as a first delivery with one key costs, and six checks.
+func (r Rules) keysOpenAt() int { return max(1, r.Budget*3/4+1) }
 
 // quick reports whether another quick check follows the n-th failed one.
 func (r Rules) quick(n int) bool { return n <= r.Checks }

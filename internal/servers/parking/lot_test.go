@@ -1,6 +1,8 @@
 package parking_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -141,10 +143,10 @@ func TestQueuesByOrderAndPriority(t *testing.T) {
 		want queue.Name
 	}{
 		{activity.Activity{}, queue.Normal},
-		{activity.Activity{Priority: activity.High}, queue.High},
-		{activity.Activity{Priority: activity.Normal}, queue.Normal},
-		{activity.Activity{Priority: activity.Low}, queue.Low},
-		{activity.Activity{Priority: activity.High, OrderingKey: "k"}, queue.Ordered},
+		{activity.Activity{Options: activity.Options{Priority: activity.High}}, queue.High},
+		{activity.Activity{Options: activity.Options{Priority: activity.Normal}}, queue.Normal},
+		{activity.Activity{Options: activity.Options{Priority: activity.Low}}, queue.Low},
+		{activity.Activity{Options: activity.Options{Priority: activity.High, OrderingKey: "k"}}, queue.Ordered},
 	} {
 		if got := message.QueueOf(c.a); got != c.want {
 			t.Errorf("%+v travels on %s", c.a, got)
@@ -271,6 +273,43 @@ func TestOverdueAreTheOldAndTheExpired(t *testing.T) {
 			if !p.IsOverdue(now) {
 				t.Errorf("%+v may still wait", p)
 			}
+		}
+	}
+}
+
+// counted counts the deliveries that are read.
+type counted struct {
+	parking.Store
+	read int
+}
+
+func (c *counted) Heads(ctx context.Context, key string, shard int, cursor string, limit int) ([]parking.Parked, string, error) {
+	ps, next, err := c.Store.Heads(ctx, key, shard, cursor, limit)
+	c.read += len(ps)
+	return ps, next, err
+}
+
+// A server that is down is checked every day, and each check looks for what is overdue. With
+// 10,000 such servers a check that reads their whole lots reads them all, page by page of the
+// file.
+func TestALookForWhatIsOverdueReadsTheSameOfAnyLot(t *testing.T) {
+	for _, n := range []int{40, 400} {
+		w := newWorld(t)
+		var ps []parking.Parked
+		for i := range n {
+			ps = append(ps, delivery(i, ""))
+		}
+		if _, err := w.Park(t.Context(), w.state(), park, ps); err != nil {
+			t.Fatal(err)
+		}
+		c := &counted{Store: w.Spots}
+		w.Spots = c
+		none := func([]parking.Parked) error { return errors.New("nothing is overdue") }
+		if err := w.Overdue(t.Context(), key, now, 100, none); err != nil {
+			t.Fatal(err)
+		}
+		if most := 4 * parking.Shards; c.read == 0 || c.read > most {
+			t.Errorf("read %d of %d deliveries, at most %d", c.read, n, most)
 		}
 	}
 }

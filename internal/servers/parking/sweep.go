@@ -43,8 +43,8 @@ func (l *Lot) Empty(ctx context.Context, key string) (bool, error) {
 // AnyLoose reports whether a delivery in no ordered group is parked under key.
 func (l *Lot) AnyLoose(ctx context.Context, key string) (bool, error) {
 	for shard := range Shards {
-		for cursor := ""; ; {
-			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, overduePage)
+		for cursor, most := "", overdueFirst; ; most = overduePage {
+			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, most)
 			if err != nil {
 				return false, fmt.Errorf("look into the lot of %s: %w", key, err)
 			}
@@ -81,8 +81,10 @@ func (l *Lot) All(ctx context.Context, key string, n int, do func([]Parked) erro
 	return nil
 }
 
-// overduePage is how many deliveries Overdue reads at a time.
-const overduePage = 100
+// overduePage is how many deliveries Overdue reads at a time. It first reads overdueFirst of a
+// shard, as usually none of them is overdue: a host that is down is checked again and again,
+// and its deliveries lie all over the table.
+const overdueFirst, overduePage = 4, 100
 
 // IsOverdue reports whether p is too old, expired or damaged at now, and so must not wait
 // any longer.
@@ -99,8 +101,8 @@ func (p Parked) IsOverdue(now time.Time) bool {
 func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do func([]Parked) error) error {
 	b := batch{most: max(1, n), do: do}
 	for shard := range Shards {
-		for cursor := ""; ; {
-			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, overduePage)
+		for cursor, most := "", overdueFirst; ; most = overduePage {
+			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, most)
 			if err != nil {
 				return fmt.Errorf("look for what is overdue under %s: %w", key, err)
 			}

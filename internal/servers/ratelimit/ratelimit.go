@@ -28,9 +28,11 @@ type Limit struct {
 	// Until is when a learnt limit ends, because servers change. Zero: the limit
 	// does not end.
 	Until time.Time `json:"until,omitzero"`
-	// Step is by how much a learnt limit grows for each minute in which it was
-	// used without a 429. GrownAt is when the limit grew last.
+	// Step is by how much a learnt limit grows for each minute in which it was used
+	// without a 429, near the rate TooMuch that had led to one. GrownAt is when the
+	// limit grew last; zero before its first use.
 	Step    int       `json:"step,omitempty"`
+	TooMuch int       `json:"tooMuch,omitempty"`
 	GrownAt time.Time `json:"grown,omitzero"`
 	// Arrival is GCRA's theoretical arrival time.
 	Arrival time.Time `json:"arrival,omitzero"`

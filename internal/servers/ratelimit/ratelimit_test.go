@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/servers/ratelimit"
+	"fedpost/internal/testkit/property"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -55,7 +56,7 @@ func TestTakeGrantsAllWithoutALimit(t *testing.T) {
 }
 
 func TestNoMoreThanBurstAndRateIsGranted(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		l := ratelimit.Limit{
 			PerMinute: rapid.IntRange(1, 600).Draw(t, "per minute"),
 			Burst:     rapid.IntRange(1, 100).Draw(t, "burst"),
@@ -114,7 +115,7 @@ func TestALimitStartsFromWhatWorkedHalvesAndGrows(t *testing.T) {
 		until     time.Time
 	}{
 		{"first", first, 300, at(time.Hour)},
-		{"rate not known", ratelimit.Limit{}.Learn(0, start), 30, at(time.Hour)},
+		{"rate not known", ratelimit.Limit{}.Learn(0, start), 60, at(time.Hour)},
 		{"answer to what was sent before", first.Learn(300, at(30*time.Second)), 300, at(time.Hour)},
 		{"second", first.Learn(140, at(2*time.Minute)), 150, at(time.Hour + 2*time.Minute)},
 		{"second, rate not known", first.Learn(0, at(2*time.Minute)), 150, at(time.Hour + 2*time.Minute)},
@@ -129,15 +130,24 @@ func TestALimitStartsFromWhatWorkedHalvesAndGrows(t *testing.T) {
 	if first.InForce(at(time.Hour)) || !first.InForce(at(time.Hour-1)) {
 		t.Error("a learnt limit does not end when it says")
 	}
-	// The limit grows by the same step each minute in which it is used.
-	l := ratelimit.Limit{}.Learn(30, start)
-	for minute, want := range []int{30, 33, 36, 39} {
-		_, l, _ = l.Take(1, at(time.Duration(minute)*time.Minute))
-		if l.PerMinute != want {
-			t.Errorf("%d a minute after %d minutes, want %d", l.PerMinute, minute, want)
+	// The limit doubles with each minute in which it is used and, after another 429, up to
+	// the rate that was too much; from there it grows by a step.
+	l, now := ratelimit.Limit{}.Learn(30, start), start.Add(5*time.Minute)
+	grows := func(wants ...int) {
+		t.Helper()
+		for minute, want := range wants {
+			if _, l, _ = l.Take(1, now.Add(time.Duration(minute)*time.Minute)); l.PerMinute != want {
+				t.Errorf("%d a minute after %d minutes, want %d", l.PerMinute, minute, want)
+			}
 		}
+		now = now.Add(time.Duration(len(wants)) * time.Minute)
 	}
-	if _, idle, _ := l.Take(0, at(10*time.Minute)); idle.PerMinute != 39 {
+	grows(30, 60, 120, 240)
+	l, now = l.Learn(0, now), now.Add(5*time.Minute)
+	grows(120, 132, 144)
+	l, now = l.Learn(0, now).Learn(0, now.Add(2*time.Minute)), now.Add(5*time.Minute)
+	grows(36, 39, 42)
+	if _, idle, _ := l.Take(0, now.Add(10*time.Minute)); idle.PerMinute != 42 {
 		t.Errorf("it grew to %d without use", idle.PerMinute)
 	}
 	if _, set, _ := (ratelimit.Limit{PerMinute: 10}).Take(1, at(time.Hour)); set.PerMinute != 10 {

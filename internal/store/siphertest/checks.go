@@ -8,7 +8,7 @@ import (
 	"fedpost/internal/protocol/sipher/peers"
 )
 
-func (b *bed) testD6DuplicateSchedulesCoalesce() {
+func (b *bed) testDuplicateSchedulesCoalesce() {
 	c := peers.Check{ServerURL: b.url("b"), DueAt: b.in(5 * time.Minute)}
 	again := c
 	again.DueAt = b.in(time.Hour)
@@ -63,7 +63,7 @@ func (b *bed) testD6DuplicateSchedulesCoalesce() {
 	}
 }
 
-func (b *bed) testB18AHastenedCheckIsDueAtOnceAndOnce() {
+func (b *bed) testAHastenedCheckIsDueAtOnceAndOnce() {
 	c := peers.Check{ServerURL: b.url("b"), Attempt: 5, DueAt: b.Now()}
 	due := func() []peers.Check {
 		b.settle()

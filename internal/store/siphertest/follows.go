@@ -11,11 +11,13 @@ import (
 )
 
 func (b *bed) follow(n int, at time.Time) follow.Follow {
-	return follow.Follow{ID: fmt.Sprint("id", n), FollowerID: fmt.Sprint("alice", n), FollowingID: "bob",
-		FollowerServerURL: b.url("b"), CreatedAt: "2026-05-06T14:17:40.000Z", RecordedAt: at, UpdatedAt: at}
+	return follow.Follow{
+		ID: fmt.Sprint("id", n), FollowerID: fmt.Sprint("alice", n), FollowingID: "bob",
+		FollowerServerURL: b.url("b"), CreatedAt: "2026-05-06T14:17:40.000Z", RecordedAt: at, UpdatedAt: at,
+	}
 }
 
-func (b *bed) testD2AcknowledgementsChangeOneFieldOfOneFollow() {
+func (b *bed) testAcknowledgementsChangeOneFieldOfOneFollow() {
 	for n := range 3 {
 		if err := b.RecordFollow(b.ctx, b.follow(n, b.Now())); err != nil {
 			b.t.Fatal(err)

@@ -25,7 +25,7 @@ func (b *bed) insert(r peers.Server) {
 	}
 }
 
-func (b *bed) testD3RegistryComparesURLsExactly() {
+func (b *bed) testRegistryComparesURLsExactly() {
 	own := b.url("b")
 	long := own + "/" + strings.Repeat("x", 220)
 	spellings := []string{own, own + "/", strings.ToUpper(own), strings.Replace(own, "https", "http", 1), own + ":443", long, long + "/"}
@@ -54,7 +54,7 @@ func (b *bed) testD3RegistryComparesURLsExactly() {
 	}
 }
 
-func (b *bed) testD3UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt() {
+func (b *bed) testUpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt() {
 	first := b.Now()
 	b.insert(peer(b.url("b"), first))
 	if err := b.MarkUnhealthy(b.ctx, b.url("b"), peers.TimedOut, first); err != nil {
@@ -86,7 +86,7 @@ func (b *bed) testD3UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt() {
 	}
 }
 
-func (b *bed) testD5MarkingAServerUnhealthyAndHealthy() {
+func (b *bed) testMarkingAServerUnhealthyAndHealthy() {
 	want := peer(b.url("b"), b.Now())
 	b.insert(want)
 	for n := 1; n <= 3; n++ {
@@ -128,7 +128,7 @@ func (b *bed) testD5MarkingAServerUnhealthyAndHealthy() {
 	}
 }
 
-func (b *bed) testD6ConcurrentRunsLoseNoIncrement() {
+func (b *bed) testConcurrentRunsLoseNoIncrement() {
 	b.insert(peer(b.url("b"), b.Now()))
 	if err := b.MarkUnhealthy(b.ctx, b.url("b"), peers.TimedOut, b.Now()); err != nil {
 		b.t.Fatal(err)
@@ -156,7 +156,7 @@ func (b *bed) testD6ConcurrentRunsLoseNoIncrement() {
 	}
 }
 
-func (b *bed) testD3ChangesOfUnknownServersAreRefused() {
+func (b *bed) testChangesOfUnknownServersAreRefused() {
 	_, count := b.CountCheck(b.ctx, b.url("b"), 2, b.Now())
 	for name, err := range map[string]error{
 		"Seen":     b.Seen(b.ctx, b.url("b"), b.Now()),
@@ -178,7 +178,7 @@ func (b *bed) testD3ChangesOfUnknownServersAreRefused() {
 	}
 }
 
-func (b *bed) testD3StrangersLapseAndFriendsStay() {
+func (b *bed) testStrangersLapseAndFriendsStay() {
 	start := b.Now()
 	for _, url := range []string{b.url("stranger"), b.url("seen"), b.url("friend")} {
 		r := peer(url, start)
@@ -214,7 +214,7 @@ func (b *bed) testD3StrangersLapseAndFriendsStay() {
 	b.insert(peer(b.url("stranger"), b.Now())) // its place is free
 }
 
-func (b *bed) testB22OnlyStrangersAreForgotten() {
+func (b *bed) testOnlyStrangersAreForgotten() {
 	stranger, known := peer(b.url("stranger"), b.Now()), peer(b.url("known"), b.Now())
 	stranger.Stranger = true
 	b.insert(stranger)
@@ -232,7 +232,7 @@ func (b *bed) testB22OnlyStrangersAreForgotten() {
 	}
 }
 
-func (b *bed) testD3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes() {
+func (b *bed) testRefusedKeysAreRecordedUntilTheOperatorPinsNewOnes() {
 	start := b.Now()
 	b.insert(peer(b.url("b"), start))
 	for i := range 3 {
@@ -242,8 +242,10 @@ func (b *bed) testD3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes() {
 			b.t.Fatal(err)
 		}
 	}
-	want := []peers.KeyChange{{URL: b.url("b"), PublicKey: "k2", EncryptionKey: "x", Via: peers.Registered,
-		First: start, Last: start.Add(2 * time.Minute), Count: 3}}
+	want := []peers.KeyChange{{
+		URL: b.url("b"), PublicKey: "k2", EncryptionKey: "x", Via: peers.Registered,
+		First: start, Last: start.Add(2 * time.Minute), Count: 3,
+	}}
 	mine := func() ([]peers.KeyChange, error) {
 		all, err := b.KeyChanges(b.ctx)
 		return slices.DeleteFunc(all, func(c peers.KeyChange) bool { return c.URL != b.url("b") }), err
@@ -269,7 +271,7 @@ func (b *bed) testD3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes() {
 	}
 }
 
-func (b *bed) testD1BlockListComparesURLsExactly() {
+func (b *bed) testBlockListComparesURLsExactly() {
 	want := peers.Block{ServerURL: b.url("b"), Reason: "spam", CreatedAt: b.Now()}
 	if err := b.Block(b.ctx, want); err != nil {
 		b.t.Fatal(err)

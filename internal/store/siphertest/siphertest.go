@@ -25,20 +25,20 @@ func Run(t *testing.T, open Open) {
 		name string
 		test func(*bed)
 	}{
-		{"D3RegistryComparesURLsExactly", (*bed).testD3RegistryComparesURLsExactly},
-		{"D3UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt", (*bed).testD3UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt},
-		{"D5MarkingAServerUnhealthyAndHealthy", (*bed).testD5MarkingAServerUnhealthyAndHealthy},
-		{"D7TurnsToAServerThatHangsAreTakenOneByOne", (*bed).testD7TurnsToAServerThatHangsAreTakenOneByOne},
-		{"D6ConcurrentRunsLoseNoIncrement", (*bed).testD6ConcurrentRunsLoseNoIncrement},
-		{"D3ChangesOfUnknownServersAreRefused", (*bed).testD3ChangesOfUnknownServersAreRefused},
-		{"D3StrangersLapseAndFriendsStay", (*bed).testD3StrangersLapseAndFriendsStay},
-		{"B22OnlyStrangersAreForgotten", (*bed).testB22OnlyStrangersAreForgotten},
-		{"D3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes", (*bed).testD3RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes},
-		{"D1BlockListComparesURLsExactly", (*bed).testD1BlockListComparesURLsExactly},
-		{"D2AcknowledgementsChangeOneFieldOfOneFollow", (*bed).testD2AcknowledgementsChangeOneFieldOfOneFollow},
+		{"RegistryComparesURLsExactly", (*bed).testRegistryComparesURLsExactly},
+		{"UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt", (*bed).testUpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt},
+		{"MarkingAServerUnhealthyAndHealthy", (*bed).testMarkingAServerUnhealthyAndHealthy},
+		{"TurnsToAServerThatHangsAreTakenOneByOne", (*bed).testTurnsToAServerThatHangsAreTakenOneByOne},
+		{"ConcurrentRunsLoseNoIncrement", (*bed).testConcurrentRunsLoseNoIncrement},
+		{"ChangesOfUnknownServersAreRefused", (*bed).testChangesOfUnknownServersAreRefused},
+		{"StrangersLapseAndFriendsStay", (*bed).testStrangersLapseAndFriendsStay},
+		{"OnlyStrangersAreForgotten", (*bed).testOnlyStrangersAreForgotten},
+		{"RefusedKeysAreRecordedUntilTheOperatorPinsNewOnes", (*bed).testRefusedKeysAreRecordedUntilTheOperatorPinsNewOnes},
+		{"BlockListComparesURLsExactly", (*bed).testBlockListComparesURLsExactly},
+		{"AcknowledgementsChangeOneFieldOfOneFollow", (*bed).testAcknowledgementsChangeOneFieldOfOneFollow},
 		{"FollowsArePagedWithoutLossOrRepetition", (*bed).testFollowsArePagedWithoutLossOrRepetition},
-		{"D6DuplicateSchedulesCoalesce", (*bed).testD6DuplicateSchedulesCoalesce},
-		{"B18AHastenedCheckIsDueAtOnceAndOnce", (*bed).testB18AHastenedCheckIsDueAtOnceAndOnce},
+		{"DuplicateSchedulesCoalesce", (*bed).testDuplicateSchedulesCoalesce},
+		{"AHastenedCheckIsDueAtOnceAndOnce", (*bed).testAHastenedCheckIsDueAtOnceAndOnce},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(newBed(t, open)) })
 	}

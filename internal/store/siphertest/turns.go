@@ -20,7 +20,7 @@ func (b *bed) turn(url string) time.Time {
 	return at
 }
 
-func (b *bed) testD7TurnsToAServerThatHangsAreTakenOneByOne() {
+func (b *bed) testTurnsToAServerThatHangsAreTakenOneByOne() {
 	url := b.url("b")
 	if _, err := b.TakeTurn(b.ctx, url, b.Now(), time.Second); !errors.Is(err, peers.ErrUnknown) {
 		b.t.Errorf("of an unknown server: %v", err)

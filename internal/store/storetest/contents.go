@@ -155,8 +155,8 @@ func (b *bed) sameBody(want activity.Activity) {
 
 func (b *bed) content(body string) activity.Activity {
 	return activity.Activity{
-		ID: b.newID(), Protocol: activity.ActivityPub, Type: "Create", Body: body, KeyID: "https://social.example.net/users/m.ortega#main-key",
-		Priority: activity.Normal, CreatedAt: b.Now(),
+		ID: b.newID(), Protocol: activity.ActivityPub, Type: "Create", Body: body, CreatedAt: b.Now(),
+		Options: activity.Options{KeyID: "https://social.example.net/users/m.ortega#main-key", Priority: activity.Normal},
 	}
 }
 

@@ -208,7 +208,7 @@ func (b *bed) newLot() string { return "host:" + strings.ToLower(string(b.newID(
 func (b *bed) parked(key string, id activity.ID, position int) parking.Parked {
 	return parking.Parked{
 		Key:      key,
-		Activity: activity.Activity{ID: id, Protocol: activity.ActivityPub, Body: `{"type":"Note"}`, KeyID: "https://a.example/users/b#main-key", CreatedAt: b.Now()},
+		Activity: activity.Activity{ID: id, Protocol: activity.ActivityPub, Body: `{"type":"Note"}`, Options: activity.Options{KeyID: "https://a.example/users/b#main-key"}, CreatedAt: b.Now()},
 		Delivery: message.Delivery{Chunk: 2, Position: position, Targets: inboxes(1, false), Generation: 1},
 		Since:    b.Now(), GiveUp: b.in(7 * 24 * time.Hour),
 	}

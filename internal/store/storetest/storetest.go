@@ -25,6 +25,10 @@ type Harness struct {
 	// Settle waits until the due index has caught up with the writes; nil if it
 	// never lags.
 	Settle func()
+	// Whole runs the slow cases with all their rows; unset, with a part of them.
+	Whole bool
+	// Check runs a property on many draws: rapid.Check, with the seed that the caller wants.
+	Check func(*testing.T, func(*rapid.T))
 }
 
 // Open returns the harness of a test, whose clock is now. Of an engine with a
@@ -55,7 +59,7 @@ type testCase struct {
 // property is a test that makes many random runs, each of one activity or so.
 func property(run func(*bed, *rapid.T)) func(*bed) {
 	return func(b *bed) {
-		rapid.Check(b.t.(*testing.T), func(rt *rapid.T) {
+		b.check(b.t.(*testing.T), func(rt *rapid.T) {
 			one := *b
 			one.t = rt
 			run(&one, rt)
@@ -70,6 +74,8 @@ type bed struct {
 	t      tester
 	table  *meter
 	settle func()
+	whole  bool
+	check  func(*testing.T, func(*rapid.T))
 	ctx    context.Context
 	tasks  map[string]bool // ids of this test's
 }
@@ -92,7 +98,15 @@ func newBed(t *testing.T, open Open) *bed {
 		h.Settle = func() {}
 	}
 	m := &meter{Table: h.Table}
-	return &bed{Store: store.New(m, c.Now), clock: c, t: t, table: m, settle: h.Settle, ctx: t.Context(), tasks: map[string]bool{}}
+	return &bed{Store: store.New(m, c.Now), clock: c, t: t, table: m, settle: h.Settle, whole: h.Whole, check: h.Check, ctx: t.Context(), tasks: map[string]bool{}}
+}
+
+// pick returns the number of rows of a slow case.
+func (b *bed) pick(fast, whole int) int {
+	if b.whole {
+		return whole
+	}
+	return fast
 }
 
 func (b *bed) must(err error) {

@@ -1,5 +1,17 @@
 // Package collector receives traces as an OpenTelemetry collector does, by OTLP over HTTP,
 // and keeps the spans for a test to judge.
+//
+// A new test starts one, sets OTEL_EXPORTER_OTLP_ENDPOINT to its URL, and looks at Spans once
+// what is traced has ended and flushed:
+//
+//	c := collector.New(t)
+//	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
+//	…
+//	for _, span := range c.Spans() {
+//		if got := span.Attribute("url.scheme"); got != "https" {
+//			t.Errorf("span %s has url.scheme %v, want https", span.Name, got)
+//		}
+//	}
 package collector
 
 import (

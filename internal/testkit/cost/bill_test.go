@@ -132,7 +132,7 @@ func TestABillGrowsWithItsLoad(t *testing.T) {
 	}
 	for _, l := range s.Bill(base) {
 		if l.Free > l.Dollars+1e-9 || l.Dollars < 0 {
-			t.Errorf("%+v", l)
+			t.Errorf("a line of the bill is %+v; want the free part within the whole", l)
 		}
 	}
 }

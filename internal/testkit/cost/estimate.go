@@ -10,6 +10,20 @@
 // From these counts a model computes what a month of any load costs (Load, Stack.Bill), and
 // what large loads need of everything that has a limit (Scenario). docs/costs.md and
 // docs/scale.md have its numbers, and tests hold the model against counts.
+//
+// A new test of a budget counts around what it is about:
+//
+//	e := cost.NewEstimate()
+//	table := cost.EstimateTable(e, engine.Table())
+//	normal := cost.EstimateQueue(e, engine.Queue(queue.Normal))
+//	before := e.Snapshot()
+//	…
+//	used := e.Snapshot().Since(before)
+//	if got := used.Service("DynamoDB").WriteUnits; got > 3 {
+//		t.Errorf("%.1f write units, at most 3:\n%s", got, used.Per(1, "call"))
+//	}
+//
+// Scenarios of e2e do the same with World.Used, on AWS with what DynamoDB reports.
 package cost
 
 import (

@@ -38,7 +38,7 @@ func TestTheModelKnowsTheCode(t *testing.T) {
 	}
 	for file, line := range map[string]string{
 		"store/servers.go":           "const serverLots = 64",
-		"store/find.go":              "const listShards = 4",
+		"store/find.go":              "const listShards = 128",
 		"keys/keys.go":               "o.CacheSize = 256",
 		"healthcheck/healthcheck.go": "cmp.Or(c.ProbeTimeout, 8*time.Second)",
 	} {

@@ -69,7 +69,7 @@ func (l Load) PerActivity() Work {
 	alive := float64(l.Recipients) * (1 - l.Dead)
 	c := chunks(l.Recipients)
 	w := Work{Calls: 1, Egress: alive * float64(EgressNew+l.Body)}
-	// One record for the activity and two entries in lists, by actor and by its own id;
+	// One record for the activity and two entries in lists, by time and by its own id;
 	// then for each chunk its list, a claim and outcomes; for each host its state.
 	w.Use = Use{SQS: 3, Writes: listed + 3, Reads: 2 + alive}
 	w.Invocations = 1

@@ -63,7 +63,7 @@ type Template struct {
 // What the code fixes; tests hold these to it.
 const (
 	serverLots = 64               // partitions of the states of servers
-	listShards = 4                // partitions of the list of a day's activities
+	listShards = 128              // partitions of the list of a day's activities
 	keysHeld   = 256              // opened keys in a process
 	keyTTL     = 5 * time.Minute  // how long
 	backOff    = 75 * time.Second // of the quick tries, in all

@@ -84,7 +84,7 @@ func unchanged(t *testing.T, w *World, before cost.Snapshot) {
 
 func post(t *testing.T, w *World, kind, body string) (int, []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.Base+"/v1/activities", bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/v1/activities", bytes.NewReader([]byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func post(t *testing.T, w *World, kind, body string) (int, []byte) {
 		kind = "application/json"
 	}
 	req.Header.Set("Content-Type", kind)
-	resp, err := w.HTTP.Do(req)
+	resp, err := w.transport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/long"
 )
 
 type batchAnswer struct {
@@ -25,11 +26,7 @@ func batch(t *testing.T, w *World) {
 		want = append(want, noteID(name))
 		parts = append(parts, fmt.Sprintf(`{"activity":%s,"keyId":%q,"recipients":[%q]}`, note(name), KeyID, r.URL("/inbox")))
 	}
-	n := 120
-	if testing.Short() {
-		n = 40 // the race detector makes signatures slow
-	}
-	many := r.URLs(n)
+	many := r.URLs(long.Pick(20, 120))
 	video := submission(fediverse.PeerTubeVideo(), KeyID, many...)
 	big := `{"activity":` + string(video.Activity) + `,"keyId":"` + KeyID + `","allowKeyOfOther":true,"recipients":[` + quoted(many) + `]}`
 	body := `{"activities":[` + strings.Join(append(parts, big), ",") + `],"deduplicationKey":"a batch"}`

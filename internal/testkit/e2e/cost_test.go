@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/testkit/cost"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/testkit/fediverse"
 )
 
 // TestCostsOnTheEmbeddedEngine asserts the budget on what the calls of the ports
@@ -27,9 +28,7 @@ var unscheduled = Options{Settings: patient.Settings, Every: time.Hour, Flush: t
 
 func costs(t *testing.T, e Engine) {
 	e.Require(t)
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	t.Parallel()
 	t.Run("Accepting", func(t *testing.T) { accepting(t, Open(t, e, unscheduled)) })
 	// What accepting costs with FIFO queues is counted in virtual time, by
 	// TestCostOfACallByTypeOfQueue of package enqueue.
@@ -71,9 +70,9 @@ func (w *World) quiet() {
 func thousand(t *testing.T, w *World) {
 	const n = 1000
 	sink := NewSink(t, 200, n, 0)
-	w.warm(w.Remote())
+	w.warm()
 	used, estimated := w.use(func() {
-		w.Accept(submission(note("costs"), KeyID, sink.URLs(0, n)...))
+		w.Accept(submission(note("costs"), costKey, sink.URLs(0, n)...))
 		// Asking the API would cost, too.
 		Await(t, w.Patience(time.Minute), "deliveries", func() (bool, string) {
 			return sink.Total() == n, fmt.Sprint(sink.Total())
@@ -107,8 +106,9 @@ func modelled(t *testing.T, used, estimated cost.Snapshot, n int, l cost.Load) {
 		t.Errorf("%.1f write units for %d recipients, the model of costs has %.1f", writes, n, each*model.Writes)
 	}
 	// This process polls all the time, so messages that are sent one batch after another may
-	// come in parts: that is some receives more than the model's.
-	if more := sqs - each*model.SQS; more < -max(3, each*model.SQS/10) || more > max(10, each*model.SQS/10) {
+	// come in parts: that is some receives more than the model's. A busy machine deletes more
+	// messages in one request.
+	if math.Abs(sqs-each*model.SQS) > max(10, each*model.SQS/10) {
 		t.Errorf("%.1f requests to SQS for %d recipients, the model of costs has %.1f", sqs, n, each*model.SQS)
 	}
 	if reads := estimated.Service("DynamoDB").ReadUnits; reads > 1.1*each*model.Reads+3 {
@@ -116,12 +116,18 @@ func modelled(t *testing.T, used, estimated cost.Snapshot, n int, l cost.Load) {
 	}
 }
 
-// warm delivers something first: keys and servers are looked up once in a while,
-// and then remembered.
-func (w *World) warm(r *Remote) {
+// warm delivers something first, to the server that it returns: keys and servers are looked up
+// once in a while, and then remembered. The key is one that signs fast: no cost depends on its
+// type.
+func (w *World) warm() *Remote {
 	w.t.Helper()
-	w.Ends(w.Send(note("before"), r.URL("/inbox")), map[string]int{"delivered": 1})
+	w.AddKey(costKey, PrivatePEM(w.t, costKey))
+	r := w.Remote()
+	w.Ends(w.Accept(submission(note("before"), costKey, r.URL("/inbox"))).ID, map[string]int{"delivered": 1})
+	return r
 }
+
+const costKey = fediverse.Ed25519KeyID
 
 var receive = cost.Op{Service: "SQS", Operation: "ReceiveMessage"}
 
@@ -141,8 +147,7 @@ func compare(t *testing.T, w *World, used, estimated cost.Snapshot) {
 // accepting enqueues and delivers nothing: the activities wait on the queue.
 func accepting(t *testing.T, w *World) {
 	const calls = 20
-	r := w.Remote()
-	w.warm(r)
+	r := w.warm()
 	w.quiet()
 	for _, c := range []struct {
 		name  string
@@ -154,7 +159,7 @@ func accepting(t *testing.T, w *World) {
 	} {
 		before, was, since := w.Used(), w.Estimated(), time.Now()
 		for n := range calls {
-			s := submission(note(fmt.Sprintf("accepted-%d", n)), KeyID, r.URL("/inbox"))
+			s := submission(note(fmt.Sprintf("accepted-%d", n)), costKey, r.URL("/inbox"))
 			s.Delay = client.Duration(10 * time.Minute)
 			if c.key {
 				s.DeduplicationKey = fmt.Sprintf("key-%d", n)
@@ -180,13 +185,12 @@ func accepting(t *testing.T, w *World) {
 // and once more in order.
 func single(t *testing.T, w *World) {
 	const n = 50
-	r := w.Remote()
-	w.warm(r)
+	r := w.warm()
 	for _, ordering := range []string{"", "zoe"} {
 		had := len(r.Accepted())
 		used, estimated := w.use(func() {
 			for i := range n {
-				s := submission(note(fmt.Sprintf("one%s-%d", ordering, i)), KeyID, r.URL("/inbox"))
+				s := submission(note(fmt.Sprintf("one%s-%d", ordering, i)), costKey, r.URL("/inbox"))
 				if s.OrderingKey = ordering; ordering != "" {
 					s.DeduplicationKey = fmt.Sprint(i)
 				}

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
+	"fedpost/internal/testkit/caller"
 	"fedpost/internal/testkit/fediverse"
 )
 
@@ -29,12 +30,12 @@ func deduplication(t *testing.T, w *World) {
 		}
 		byHeader := s
 		byHeader.DeduplicationKey = ""
-		if a, err := w.withHeader("Idempotency-Key", "key/"+name).Submit(t.Context(), byHeader); err != nil || a.ID != first.ID || a.Status != "duplicate" {
+		if a, err := w.withHeader("Idempotency-Key", "key/"+name).Send(t.Context(), byHeader); err != nil || a.ID != first.ID || a.Status != "duplicate" {
 			t.Errorf("%s: answer to the key as header: %+v, %v", name, a, err)
 		}
 		other := submission(note("another"), KeyID, r.URL("/inbox"))
 		other.DeduplicationKey, other.OrderingKey = s.DeduplicationKey, ordering
-		refused(t, w, other, http.StatusUnprocessableEntity)
+		_ = refused(t, w, other, http.StatusUnprocessableEntity)
 		w.Ends(first.ID, map[string]int{"delivered": 1})
 		if again := w.Accept(s); again.ID != first.ID || again.Status != "duplicate" {
 			t.Errorf("%s: answer after the delivery: %+v", name, again)
@@ -56,7 +57,7 @@ func concurrent(t *testing.T, w *World) {
 	const callers = 64
 	for range callers {
 		wg.Go(func() {
-			a, err := w.Submit(t.Context(), s)
+			a, err := w.Client.Send(t.Context(), s)
 			var p *client.Problem
 			mu.Lock()
 			defer mu.Unlock()
@@ -86,7 +87,7 @@ func concurrent(t *testing.T, w *World) {
 // refused submits s and expects a problem of a status.
 func refused(t *testing.T, w *World, s client.Submission, status int) *client.Problem {
 	t.Helper()
-	_, err := w.Submit(t.Context(), s)
+	_, err := w.Client.Send(t.Context(), s)
 	var p *client.Problem
 	if !errors.As(err, &p) || p.Status != status {
 		t.Errorf("answer %v, want %d", err, status)
@@ -97,9 +98,7 @@ func refused(t *testing.T, w *World, s client.Submission, status int) *client.Pr
 
 // withHeader is a client that sends one more header.
 func (w *World) withHeader(name, value string) *client.Client {
-	c := *w.Client
-	c.HTTP = &http.Client{Transport: headed{w.Client.HTTP.Transport, name, value}}
-	return &c
+	return caller.Of(w.t, w.url, caller.Through(headed{w.transport, name, value}))
 }
 
 type headed struct {
@@ -120,7 +119,7 @@ func cancel(t *testing.T, w *World) {
 	bad.Always(fediverse.Status(503))
 	id := w.Send(note("cancelled"), good.URL("/inbox"), bad.URL("/inbox"))
 	Await(t, w.Patience(time.Minute), "delivered to one", func() (bool, string) {
-		s, err := w.Activity(t.Context(), id, "")
+		s, err := w.Activity(t.Context(), id)
 		if err != nil {
 			return false, err.Error()
 		}

@@ -4,8 +4,26 @@
 // out.
 //
 // The scenarios use no back door, so each shows a promise to users. Every scenario runs on
-// the embedded engine and, if the environment names servers, on SQS and DynamoDB, with the
-// same code. Internal calls are only counted, in units that AWS bills.
+// the embedded engine and, if the environment names servers, on PostgreSQL and on SQS and
+// DynamoDB, with the same code. Internal calls are only counted, in units that AWS bills.
+//
+// A new test is a function of a world, and a line in the list of scenarios (e2e_test.go), or
+// in that of heavy ones if it keeps the machine busy:
+//
+//	func refusal(t *testing.T, w *World) {
+//		well, gone := w.Remote(), w.Remote()
+//		gone.Always(fediverse.Status(410))
+//		id := w.Send(note("refusal"), well.URL("/inbox"), gone.URL("/inbox"))
+//		s := w.Ends(id, map[string]int{"delivered": 1, "failed": 1})
+//		if r := recipient(t, s, gone.URL("/inbox")); r.LastStatus != 410 {
+//			t.Errorf("the recipient who is gone: %+v, want status 410", r)
+//		}
+//		accepted(t, well, noteID("refusal"))
+//	}
+//
+// Time is real here: wait with Ends or Await, never for a fixed time, and never judge how long
+// something takes. What is about hours belongs into a package with a clock of its own, such as
+// deliver or e2e/sipher.
 package e2e
 
 import (
@@ -22,12 +40,14 @@ import (
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/awssdk"
 	"fedpost/internal/engine/dynamodb"
+	"fedpost/internal/engine/postgres"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/engine/sqs"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/testkit/cost"
 	"fedpost/internal/testkit/engines/awstest"
+	"fedpost/internal/testkit/engines/pgtest"
 )
 
 // Engine is the engine under a world.
@@ -38,7 +58,10 @@ type Engine struct {
 	// Messages is how many of a queue are under way at once; 0 is local.PerQueue. The
 	// stand-ins for SQS answer few long polls at a time.
 	Messages int
-	require  func(t testing.TB)
+	// lapse is how much longer than the visibility timeout of tests the leases of a killed
+	// process last.
+	lapse   time.Duration
+	require func(t testing.TB)
 	// environ makes queues and table for a process of its own; nil if it brings
 	// its engine along.
 	environ func(t testing.TB, typ queue.Type) map[string]string
@@ -66,15 +89,34 @@ type Ports struct {
 // before it is run, but still longer than an invocation.
 const visibility = 30 * time.Second
 
+func configs() map[queue.Name]queue.Config {
+	queues := map[queue.Name]queue.Config{}
+	for _, n := range queue.Names {
+		of := topology.Of(n)
+		queues[n] = queue.Config{Visibility: visibility, MaxReceives: of.MaxReceives, Retention: of.Retention}
+	}
+	return queues
+}
+
+// Postgres is the engine on the PostgreSQL database that the environment names (see pgtest).
+// Tests ask Require first.
+func Postgres() Engine {
+	return Engine{
+		Name: "postgres", lapse: time.Minute, require: func(t testing.TB) { pgtest.URL(t) },
+		environ: func(t testing.TB, typ queue.Type) map[string]string {
+			return map[string]string{"DATABASE_URL": pgtest.URL(t), "DATABASE_SCHEMA": pgtest.Schema(t)}
+		},
+		open: func(t testing.TB, typ queue.Type) Ports {
+			e := pgtest.Open(t, postgres.Options{Queues: configs(), Type: typ})
+			return Ports{Table: e.Table(), Queue: e.Queue, Sweep: e.Sweep}
+		},
+	}
+}
+
 // Embedded is the engine on a file.
 func Embedded() Engine {
 	return Engine{Name: "embedded", open: func(t testing.TB, typ queue.Type) Ports {
-		queues := map[queue.Name]sqlite.QueueConfig{}
-		for _, n := range queue.Names {
-			of := topology.Of(n)
-			queues[n] = sqlite.QueueConfig{Visibility: visibility, MaxReceives: of.MaxReceives, Retention: of.Retention}
-		}
-		e, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fedpost.db"), sqlite.Options{Queues: queues, Type: typ})
+		e, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fedpost.db"), sqlite.Options{Queues: configs(), Type: typ})
 		if err != nil {
 			t.Fatal(err)
 		}

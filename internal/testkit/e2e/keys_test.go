@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/protocol/httpsign"
 	"fedpost/internal/testkit/fediverse"
 )
@@ -38,8 +38,12 @@ func kindsOfKeys(t *testing.T, w *World) {
 	for id, kind := range ids {
 		r := w.Remote()
 		name := strings.TrimPrefix(id, base)
-		if want := "ed25519"; strings.Contains(name, want) != (kind == want) {
-			t.Errorf("key %s is of type %q", name, kind)
+		want := "rsa"
+		if strings.Contains(name, "ed25519") {
+			want = "ed25519"
+		}
+		if kind != want {
+			t.Errorf("key %s is of type %q, want %q", name, kind, want)
 		}
 		w.Ends(w.Accept(submission(note(name), id, r.URL("/inbox"))).ID, map[string]int{"delivered": 1})
 		accepted(t, r, noteID(name))
@@ -52,7 +56,7 @@ func kindsOfKeys(t *testing.T, w *World) {
 			}
 		}
 	}
-	// B26: what is sent after a key was replaced is signed with the new one.
+	// What is sent after a key was replaced is signed with the new one.
 	w.AddKey(base+"pkcs8", PrivatePEM(t, fediverse.Ed25519KeyID))
 	r := w.Remote()
 	w.Ends(w.Accept(submission(note("replaced"), base+"pkcs8", r.URL("/inbox"))).ID, map[string]int{"delivered": 1})

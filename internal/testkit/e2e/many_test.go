@@ -7,17 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/long"
 )
 
 // heavy are scenarios that keep the machine busy. They run one by one, so that
 // they do not slow down those about time.
 var heavy = []scenario{
-	{"TheHighestNumberOfRecipients", patient, many},
-	{"UrgentOnesPassAFlood", patient, priorities},
-	{"UrgentOnesPassAFloodOnFIFOQueues", Options{Settings: patient.Settings, QueueType: queue.FIFO}, priorities},
+	{"TheHighestNumberOfRecipients", patient, many, false},
+	{"UrgentOnesPassAFlood", patient, priorities, false},
+	{"UrgentOnesPassAFloodOnFIFOQueues", Options{Settings: patient.Settings, QueueType: queue.FIFO}, priorities, true},
 }
 
 // patient is for what must not time out because this machine is slow.
@@ -25,13 +26,13 @@ var patient = Options{Settings: map[string]string{"DELIVERY_TIMEOUT": "10s"}}
 
 func TestLoadOnTheEmbeddedEngine(t *testing.T) { runAlone(t, Embedded()) }
 
+func TestLoadOnPostgreSQL(t *testing.T) { runAlone(t, Postgres()) }
+
 func TestLoadOnTheAWSEngine(t *testing.T) { runAlone(t, AWS()) }
 
 func runAlone(t *testing.T, e Engine) {
 	e.Require(t)
-	if testing.Short() {
-		t.Skip("judges what is done in time, which says nothing under the race detector")
-	}
+	long.Only(t, "50,000 recipients, and two floods")
 	for _, s := range heavy {
 		t.Run(s.name, func(t *testing.T) { s.run(t, Open(t, e, s.options)) })
 	}

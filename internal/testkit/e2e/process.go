@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fedpost/internal/testkit/binary"
 )
 
 // Process is `fedpost up` as a process of its own, which can be killed.
@@ -21,15 +23,15 @@ type Process struct {
 	cmd  *exec.Cmd
 	log  *lines
 	said chan string // the first line
-	done chan error
+	done chan struct{}
 }
 
 // Build makes the command and returns its path.
 func Build(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fedpost")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "fedpost/cmd/fedpost").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := binary.Build(path, "fedpost/cmd/fedpost", nil); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -57,7 +59,7 @@ func Up(t testing.TB, command, data string, environ map[string]string) *Process 
 // names, with Hasty settings. It is killed at the test's end at the latest.
 func Launch(t testing.TB, command, data string, environ map[string]string) *Process {
 	t.Helper()
-	p := &Process{log: &lines{}, said: make(chan string, 1), done: make(chan error, 1)}
+	p := &Process{log: &lines{}, said: make(chan string, 1), done: make(chan struct{})}
 	p.cmd = exec.Command(command, "up", "--listen", "127.0.0.1:0", "--data", data, "--allow-private")
 	// The command must not see this process's variables that name servers.
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
@@ -80,8 +82,8 @@ func Launch(t testing.TB, command, data string, environ map[string]string) *Proc
 		line, _ := lines.ReadString('\n')
 		p.said <- line
 		// Until the pipe ends: Wait must not be called before.
-		_, err := io.Copy(io.Discard, lines)
-		p.done <- err
+		_, _ = io.Copy(io.Discard, lines)
+		close(p.done)
 	}()
 	return p
 }

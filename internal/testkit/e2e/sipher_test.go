@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/testkit/sipherpeer"
@@ -26,13 +26,15 @@ func sipherIdentity(t testing.TB) (Options, *sipherpeer.Peer) {
 // sipher meets a server, announces a follow to it and sends it posts: one is
 // refused at first, one is answered with what is no acknowledgement.
 func sipher(t *testing.T, e Engine, typ queue.Type) {
+	e.Require(t)
+	t.Parallel()
 	options, us := sipherIdentity(t)
 	options.QueueType = typ
 	w := Open(t, e, options)
 	peer := sipherpeer.Start(t, "")
 	submit := func(job, path, payload string) string {
 		t.Helper()
-		a, err := w.Submit(t.Context(), client.Submission{
+		a, err := w.Client.Send(t.Context(), client.Submission{
 			Protocol: "sipher", Job: job, ServerURL: peer.URL, Recipients: client.To(peer.URL + path), Payload: payload,
 		})
 		if err != nil {
@@ -63,11 +65,11 @@ func sipher(t *testing.T, e Engine, typ queue.Type) {
 		`"authorId":"alice","published":"2026-05-06T14:17:40.000Z","isPrivate":false}}`
 	id = submit("deliver-post", sipherpeer.PostsPath, post)
 	if s := w.Ends(id, map[string]int{"delivered": 1}); s.Recipients[0].Attempts != 2 {
-		t.Errorf("%+v", s.Recipients)
+		t.Errorf("recipients are %+v; want 2 attempts", s.Recipients)
 	}
 	id = submit("deliver-post", sipherpeer.PostsPath, strings.Replace(post, `"p1"`, `"p2"`, 1))
 	if s := w.Ends(id, map[string]int{"failed": 1}); !strings.Contains(s.Recipients[0].LastError, "acknowledgement") {
-		t.Errorf("%+v", s.Recipients)
+		t.Errorf("recipients are %+v; want an error about the acknowledgement", s.Recipients)
 	}
 }
 
@@ -75,8 +77,12 @@ func TestSipherOnTheEmbeddedEngine(t *testing.T) { sipher(t, Embedded(), queue.S
 
 func TestSipherOnFIFOQueues(t *testing.T) { sipher(t, Embedded(), queue.FIFO) }
 
-func TestSipherOnTheAWSEngine(t *testing.T) {
-	e := AWS()
+func TestSipherOnPostgreSQL(t *testing.T) {
+	e := Postgres()
 	e.Require(t)
 	sipher(t, e, queue.Standard)
+}
+
+func TestSipherOnTheAWSEngine(t *testing.T) {
+	sipher(t, AWS(), queue.Standard)
 }

@@ -2,14 +2,14 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/testkit/fediverse"
+	"fedpost/internal/testkit/property"
 )
 
 // order sends a Create, an Update and a Delete of several notes to a server that
@@ -18,10 +18,10 @@ import (
 func order(t *testing.T, w *World) {
 	const notes = 6
 	r, steady := w.Remote(), w.Remote()
-	failures := 0
+	failures, draw := 0, property.Rand(t)
 	for range 4 * notes {
 		step := fediverse.Status(202)
-		if rand.IntN(3) == 0 {
+		if draw.IntN(3) == 0 {
 			step = fediverse.Status(503)
 			failures++
 		}
@@ -108,7 +108,7 @@ func overtaken(t *testing.T, w *World, wait time.Duration) bool {
 	begin := time.Now()
 	id := w.Accept(s).ID
 	w.Ends(w.Send(note("at-once"+wait.String()), r.URL("/inbox")), map[string]int{"delivered": 1})
-	waiting, err := w.Activity(t.Context(), id, "")
+	waiting, err := w.Activity(t.Context(), id)
 	if err != nil || (waiting.Status != "queued" && time.Since(begin) < wait) {
 		t.Errorf("while it waits: %+v, %v", waiting, err)
 	}

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/app/config"
+	"fedpost/internal/testkit/caller"
 	"fedpost/internal/testkit/cost"
 	"fedpost/internal/testkit/fediverse"
 
 	"fedpost/internal/app"
-	"fedpost/internal/app/lambda/sqsevent"
 	"fedpost/internal/app/local"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/keys"
@@ -60,6 +60,8 @@ type World struct {
 	estimated *cost.Estimate
 	mu        sync.Mutex
 	keys      publicKeys
+	url       string
+	transport *http.Transport
 }
 
 // KeyID is the signing key that every world has.
@@ -77,7 +79,7 @@ func Open(t testing.TB, e Engine, o Options) *World {
 	if err := config.From(&settings, environ); err != nil {
 		t.Fatal(err)
 	}
-	w := &World{Engine: e, Type: settings.Queueing.Type, t: t, ports: e.open(t, settings.Queueing.Type), estimated: cost.NewEstimate(), keys: publicKeys{}}
+	w := &World{Engine: e, Type: settings.Queueing.Type, t: t, ports: e.open(t, settings.Queueing.Kind()), estimated: cost.NewEstimate(), keys: publicKeys{}}
 	if o.Every == 0 {
 		o.Every = 500 * time.Millisecond
 	}
@@ -86,7 +88,8 @@ func Open(t testing.TB, e Engine, o Options) *World {
 	timeout := 2*settings.Outbound.Timeout + 5*time.Second
 	server := w.start(settings, o, timeout)
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	w.Client = &client.Client{Base: server.URL, HTTP: &http.Client{Transport: transport}}
+	w.url, w.transport = server.URL, transport
+	w.Client = caller.Of(t, server.URL, caller.Through(transport))
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), timeout+5*time.Second)
@@ -113,7 +116,7 @@ func (w *World) start(s config.Local, o Options, timeout time.Duration) *local.S
 	ports := app.Ports{
 		Table:  cost.EstimateTable(w.estimated, w.ports.Table),
 		Queue:  func(n queue.Name) queue.Queue { return queues[n] },
-		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Retrying: local.Retrying, Flush: o.Flush, Log: log,
+		Sealer: sealer, AllowPrivate: true, PerQueue: local.PerQueue, Flush: o.Flush, Log: log,
 	}
 	ports.Tally, ports.Keys = ports.NewTally(), ports.NewRing()
 	api, err := app.API(s.Enqueue(), s.Access, ports)
@@ -136,7 +139,7 @@ func (w *World) start(s config.Local, o Options, timeout time.Duration) *local.S
 			}
 			return errors.Join(w.ports.Sweep(ctx), ports.Tally.Settle(ctx))
 		},
-		Services: local.Services{API: api, Deliver: sqsevent.Handler{Worker: deliver, Sources: local.Sources()}.Handle, HealthCheck: health.Run},
+		Services: local.Services{API: api, Deliver: deliver.Handle, Ready: deliver.Ready, HealthCheck: health.Run},
 		Timeout:  timeout, Every: o.Every, Messages: w.Engine.Messages, Log: log,
 	})
 	if err != nil {
@@ -153,8 +156,8 @@ func (w *World) AddKey(id, privatePEM string) client.Key {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.know(k)
-	return k
+	w.know(k.Key)
+	return k.Key
 }
 
 func (w *World) know(k client.Key) {
@@ -195,7 +198,7 @@ func (w *World) Accept(s client.Submission) client.Accepted {
 	if s.KeyID == "" {
 		s.KeyID = KeyID
 	}
-	a, err := w.Submit(w.t.Context(), s)
+	a, err := w.Client.Send(w.t.Context(), s)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -224,7 +227,7 @@ func (w *World) EndsWithin(d time.Duration, id string, want map[string]int) clie
 	var s client.Status
 	Await(w.t, w.Patience(d), fmt.Sprintf("activity %s in states %v", id, want), func() (bool, string) {
 		var err error
-		if s, err = w.Activity(w.t.Context(), id, ""); err != nil {
+		if s, err = w.Activity(w.t.Context(), id); err != nil {
 			return false, err.Error()
 		}
 		return maps.Equal(s.Counts, want), describe(s)
@@ -248,17 +251,13 @@ func describe(s client.Status) string {
 func (w *World) Everyone(id string) []client.RecipientStatus {
 	w.t.Helper()
 	var all []client.RecipientStatus
-	cursor := ""
-	for {
-		s, err := w.Activity(w.t.Context(), id, cursor)
+	for r, err := range w.Recipients(w.t.Context(), id, client.RecipientQuery{}) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		all = append(all, s.Recipients...)
-		if cursor = s.NextCursor; cursor == "" {
-			return all
-		}
+		all = append(all, r)
 	}
+	return all
 }
 
 // Estimated is what the calls of the ports would have cost so far.

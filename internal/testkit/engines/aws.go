@@ -22,6 +22,13 @@ import (
 // (see awstest). The SDK retries as in production.
 func AWS() Engine { return remote("aws", false, faults.ActThenLose) }
 
+// AWSFIFO is AWS with FIFO queues only, as the template makes them by default.
+func AWSFIFO() Engine {
+	e := AWS()
+	e.Name, e.Type = "aws-fifo", queue.FIFO
+	return e
+}
+
 // AWSWithoutRetries returns the engine AWS without the SDK's retries of a request that the
 // plan has broken, so that one broken request makes its call fail. The SDK still retries what
 // no plan has broken, such as a request that meets a connection which the server has just

@@ -13,7 +13,7 @@ import (
 type File struct{ *sqlite.Engine }
 
 // Embedded is the engine on a file, or in memory.
-func Embedded() Engine { return Engine{Name: "embedded", thin: 3} }
+func Embedded() Engine { return Engine{Name: "embedded", thin: 3, few: 6} }
 
 // EmbeddedFIFO is the embedded engine with FIFO queues only.
 func EmbeddedFIFO() Engine { return Engine{Name: "embedded-fifo", Type: queue.FIFO} }

@@ -1,14 +1,26 @@
-// Package engines opens the engines that a test can run on: the embedded engine and,
-// if the environment names servers, SQS and DynamoDB. A test that is written against an
-// Instance runs on every engine with the same code.
+// Package engines opens the engines that a test can run on: the embedded engine and, if the
+// environment names servers, PostgreSQL, and SQS and DynamoDB. A test that is written against
+// an Instance runs on every engine with the same code.
 //
-// Tests that span days need engines that follow the test's clock. The embedded engine
-// takes a clock. A server does not, so each of a server's queues is wrapped in a queue
+// Tests that span days need engines that follow the test's clock. The embedded engine and the
+// one on PostgreSQL take a clock. SQS does not, so each of its queues is wrapped in a queue
 // that keeps delays and visibility timeouts by the test's clock (see virtual).
 //
-// A plan of faults can break the calls of every engine: those of the embedded engine and of
-// the engine of maps at the ports, those of SQS and DynamoDB on the wire, below the SDK, where real requests
-// break.
+// A plan of faults can break the calls of every engine: those of the embedded engine, of
+// PostgreSQL and of the engine of maps at the ports, those of SQS and DynamoDB on the wire,
+// below the SDK, where real requests break.
+//
+// A new test takes Default, unless it shows something of an engine:
+//
+//	i := engines.Default().Open(t, engines.Options{Now: clock.Now})
+//	s := store.New(i.Table(), clock.Now)
+//
+// A new crash sweep on all engines opens each under the plan that it gets:
+//
+//	engines.Sweep(t, func(t *testing.T, e engines.Engine, p *faults.Plan) {
+//		queues, table := e.Open(t, engines.Options{Now: clock.Now}).Under(p)
+//		… // the work; p.Revive(); what must hold
+//	})
 package engines
 
 import (
@@ -19,9 +31,9 @@ import (
 	"time"
 
 	"fedpost/internal/engine/queue"
-	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/testkit/faults"
+	"fedpost/internal/testkit/long"
 )
 
 // Engine opens instances. The zero value is the embedded engine.
@@ -34,9 +46,14 @@ type Engine struct {
 
 	kinds   []faults.Kind // of a sweep; nil for all
 	thin    int           // see faults.Sweeper
+	few     int           // see faults.Sweeper
 	require func(t testing.TB)
 	open    func(t testing.TB, o Options) Instance
 }
+
+// Default returns the engine of tests that are about no engine: maps, which take a quarter of
+// the processor time, and the embedded engine where long tests run (package long).
+func Default() Engine { return long.Pick(Maps, Embedded)() }
 
 // Options of an instance.
 type Options struct {
@@ -44,7 +61,7 @@ type Options struct {
 	Now func() time.Time
 	// Queues are the queues' settings. Engines on servers heed only Visibility: no
 	// test with a single fault needs the others.
-	Queues map[queue.Name]sqlite.QueueConfig
+	Queues map[queue.Name]queue.Config
 	// Type is the type of the queues.
 	Type queue.Type
 	// Path is the data file of the embedded engine; if Path is empty, the data is in
@@ -78,7 +95,9 @@ func (e Engine) Open(t testing.TB, o Options) Instance {
 // Sweep runs faults.Sweep on every engine, in a subtest with the engine's name. At the
 // ports a fault does not reach the engine, so the quick engine of maps has each call broken
 // in every way. With FIFO queues it has every second call broken, the embedded engine every
-// third, in one way, with another kind of fault from one to the next. On the wire Sweep tries
+// third, PostgreSQL every fifth, in one way, with another kind of fault from one to the next. Unless
+// long tests run, it breaks at most 8 calls with FIFO queues, 6 on the embedded engine, and 24 on any
+// other. On the wire Sweep tries
 // only the kinds of fault whose result can differ from a fault at the ports. Without retries of
 // the SDK these are: a request that fails, a request that acts but whose answer is lost, and a
 // request after which the process dies. With retries it is the lost answer, because the retry meets the
@@ -86,14 +105,14 @@ func (e Engine) Open(t testing.TB, o Options) Instance {
 // part of the calls to break on the wire, all if it is not set.
 func Sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
 	t.Helper()
-	sweep(t, run, Maps(), MapsFIFO(), Embedded(), AWS(), AWSWithoutRetries())
+	sweep(t, run, Maps(), MapsFIFO(), Embedded(), Postgres(), PostgresFIFO(), AWS(), AWSFIFO(), AWSWithoutRetries())
 }
 
 // SweepOrdered is Sweep for work on the ordered queue alone, which is a FIFO queue whatever
 // the type of the other queues.
 func SweepOrdered(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
 	t.Helper()
-	sweep(t, run, Maps(), Embedded(), AWS(), AWSWithoutRetries())
+	sweep(t, run, Maps(), Embedded(), Postgres(), AWS(), AWSWithoutRetries())
 }
 
 func sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan), engines ...Engine) {
@@ -105,7 +124,7 @@ func sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan), engin
 			}
 			var broken atomic.Int64
 			t.Cleanup(func() { t.Logf("%d times a call was broken", broken.Load()) })
-			sweeper := faults.Sweeper{Kinds: e.kinds, Parallel: true, Thin: e.thin}
+			sweeper := faults.Sweeper{Kinds: e.kinds, Parallel: true, Thin: e.thin, Few: e.few}
 			if e.Remote {
 				sweeper.Part = part(t)
 			}

@@ -7,7 +7,6 @@ import (
 
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/queue/queuetest"
-	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/testkit/engines"
 )
 
@@ -51,9 +50,9 @@ func TestQueuesOfAServerKeepTheTestsTime(t *testing.T) {
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 		const visibility = 10 * time.Second
 		c := &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-		configs := map[queue.Name]sqlite.QueueConfig{}
+		configs := map[queue.Name]queue.Config{}
 		for _, n := range queue.Names {
-			configs[n] = sqlite.QueueConfig{Visibility: visibility}
+			configs[n] = queue.Config{Visibility: visibility}
 		}
 		i := engines.AWS().Open(t, engines.Options{Now: c.Now, Queues: configs})
 		return queuetest.Harness{

@@ -15,15 +15,11 @@ func Maps() Engine { return Engine{Name: "maps", open: openMaps} }
 
 // MapsFIFO is the engine of maps with FIFO queues only.
 func MapsFIFO() Engine {
-	return Engine{Name: "maps-fifo", Type: queue.FIFO, thin: 2, open: openMaps}
+	return Engine{Name: "maps-fifo", Type: queue.FIFO, thin: 2, few: 8, open: openMaps}
 }
 
 func openMaps(_ testing.TB, o Options) Instance {
-	configs := make(map[queue.Name]memory.QueueConfig, len(o.Queues))
-	for n, c := range o.Queues {
-		configs[n] = memory.QueueConfig(c)
-	}
-	return inMemory{memory.NewOf(o.Type, o.Now, configs)}
+	return inMemory{memory.NewOf(o.Type, o.Now, o.Queues)}
 }
 
 // inMemory is an instance of the engine of maps.

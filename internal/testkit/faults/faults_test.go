@@ -15,6 +15,7 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/testkit/long"
 )
 
 type world struct {
@@ -275,7 +276,7 @@ func TestSweepVisitsEveryCallAndKind(t *testing.T) {
 	})
 	// 3 calls of 5 kinds, and of the batch also half of it and its two entries.
 	want := 3*len(Kinds) + 1 + 2
-	if testing.Short() {
+	if !long.On() {
 		want = 3
 	}
 	if len(fired) != want {

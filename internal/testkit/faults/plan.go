@@ -6,6 +6,21 @@
 // nobody adds the new crash point to the list. So Sweep finds the points itself: it runs
 // the work once to see which calls the work makes, and then once for each call and each
 // kind of fault.
+//
+// A new sweep does its work through the plan, revives the process and looks at what is left:
+//
+//	faults.Sweep(t, func(t *testing.T, p *faults.Plan) {
+//		e := memory.New(time.Now, nil)
+//		s := store.New(faults.Table(p, "table", e.Table()), time.Now)
+//		_ = work(s) // may fail: a call was broken
+//		p.Revive()
+//		if err := work(s); err != nil {
+//			t.Fatalf("the second try: %v", err)
+//		}
+//		… // what must hold, read from e
+//	})
+//
+// engines.Sweep does the same on every engine.
 package faults
 
 import (

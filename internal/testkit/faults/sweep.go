@@ -1,9 +1,12 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
+
+	"fedpost/internal/testkit/long"
 )
 
 // Sweep runs a piece of work once without a fault and then, as subtests, once
@@ -12,15 +15,14 @@ import (
 // the plan, let the system come to rest, and check what must hold. Until the fault comes
 // it must make the same calls each time; those of different methods may change places.
 //
-// With -short, Sweep breaks at most shortMost calls, spread over all, in one way only, with
-// another kind of fault from call to call. Runs under the race detector use -short, because
-// a whole sweep would take minutes there and would find no other races.
+// Unless long tests run (package long), Sweep breaks at most fewCalls calls, spread over
+// all, in one way only, with another kind of fault from call to call.
 func Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 	t.Helper()
 	Sweeper{}.Sweep(t, run)
 }
 
-const shortMost = 50
+const fewCalls = 24
 
 // Sweeper is a Sweep with options. The zero value sweeps as the function Sweep does.
 type Sweeper struct {
@@ -32,6 +34,8 @@ type Sweeper struct {
 	// Thin, unless it is 0, breaks every Thin-th call, and in one way only, with another kind
 	// of fault from one to the next.
 	Thin int
+	// Few is how many calls to break at most unless long tests run; fewCalls if it is 0.
+	Few int
 	// Part leaves out calls; the zero value leaves out none.
 	Part Part
 }
@@ -66,8 +70,9 @@ func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 		t.Fatal("the work made no call: nothing to sweep")
 	}
 	thin := s.Thin
-	if testing.Short() {
-		thin = max(thin, 1+len(calls)/shortMost)
+	if !long.On() {
+		few := cmp.Or(s.Few, fewCalls)
+		thin = max(thin, (len(calls)+few-1)/few)
 	}
 	step := max(thin, 1)
 	for i, c := range calls {

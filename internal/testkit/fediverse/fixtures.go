@@ -1,6 +1,21 @@
 // Package fediverse is the other side of ActivityPub for tests: activities as real
 // servers emit them, an inbox that verifies what it receives with a library
 // that is not ours, and a network of such inboxes in memory.
+//
+// A new test makes keys, an inbox that knows their public halves, and a network that leads to
+// the inbox; Then and Always script what the inbox does:
+//
+//	keys := fediverse.NewKeys()
+//	inbox := fediverse.NewInbox(keys.Public()).Then(fediverse.Status(503))
+//	network := fediverse.NewNetwork()
+//	network.Add("lemmy.example", inbox)
+//	client, err := outbound.New(outbound.Config{UserAgent: "fedpost/test", Transport: network})
+//	… // deliver an activity to https://lemmy.example/inbox twice
+//	if n := len(inbox.Accepted()); n != 1 {
+//		t.Errorf("the inbox accepted %d activities, want 1; it saw %+v", n, inbox.Posts())
+//	}
+//
+// In a testing/synctest bubble, Hang costs no time. Encrypted listens on sockets, with TLS.
 package fediverse
 
 import (

@@ -37,7 +37,7 @@ func start(ctx context.Context, o Options, logs io.Writer) (*environment, error)
 	}
 	e := &environment{o: o, api: newAPI(), tail: &tail{w: logs}, done: make(chan struct{})}
 	e.server = &http.Server{Handler: e.api, ReadHeaderTimeout: initLimit}
-	go e.server.Serve(listener) // ends with ErrServerClosed in stop
+	go func() { _ = e.server.Serve(listener) }() // ends with ErrServerClosed in stop
 
 	// The process outlives the call that started it: stop ends it.
 	e.cmd = exec.Command(o.Binary)

@@ -8,6 +8,19 @@
 // a time; an environment that exits or overruns its time fails the event and ends; an
 // event that finds no idle environment starts a new one.
 // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
+//
+// A new test of a built function belongs into the folder functions, whose TestMain has built
+// all three:
+//
+//	func TestAnEmptyBatchFailsNothing(t *testing.T) {
+//		fn := start(t, topology.Deliver, deployed())
+//		answer, err := fn.Invoke(t.Context(), []byte(`{"Records":[]}`))
+//		if err != nil || string(answer) != `{"batchItemFailures":[]}` {
+//			t.Errorf("an empty batch: answered %s, error %v", answer, err)
+//		}
+//	}
+//
+// What needs a table, queues or alarms begins with newSite, a stand-in for AWS.
 package lambda
 
 import (

@@ -6,6 +6,13 @@
 // depends only on the calls before it. The engine is fifty times as fast as SQLite, so
 // the simulation runs fifty times as many stories a second. The engine says when a message
 // or an item becomes due next, so the simulation skips idle weeks instead of polling.
+//
+// A new test gives the engine a clock and the settings of the queues it cares about:
+//
+//	e := memory.New(clock.Now, map[queue.Name]queue.Config{queue.Normal: {MaxReceives: 2}})
+//	s := store.New(e.Table(), clock.Now)
+//	… // the work, on e.Queue(queue.Normal) and s
+//	items := e.Items("DH#") // what is stored under a prefix
 package memory
 
 import (
@@ -16,13 +23,6 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 )
-
-// Queue settings, as an operator sets them.
-type QueueConfig struct {
-	Visibility  time.Duration
-	MaxReceives int // 0: never a dead letter
-	Retention   time.Duration
-}
 
 // Engine is empty when made.
 type Engine struct {
@@ -41,32 +41,20 @@ type Engine struct {
 // New returns an engine on a clock, with standard queues. The defaults of a queue that configs leaves out are a
 // visibility timeout of 30 s, a retention of 14 days and 10 receives before a message
 // becomes a dead letter.
-func New(now func() time.Time, configs map[queue.Name]QueueConfig) *Engine {
+func New(now func() time.Time, configs map[queue.Name]queue.Config) *Engine {
 	return NewOf(queue.Standard, now, configs)
 }
 
 // NewOf is New with queues of a type.
-func NewOf(typ queue.Type, now func() time.Time, configs map[queue.Name]QueueConfig) *Engine {
+func NewOf(typ queue.Type, now func() time.Time, configs map[queue.Name]queue.Config) *Engine {
 	e := &Engine{
 		now: now, typ: typ, queues: map[queue.Name]*mq{},
 		items: map[table.Key]table.Item{}, parts: map[string][]string{}, due: map[table.Key]table.Due{},
 	}
-	for _, n := range queue.Names {
-		c, ok := configs[n]
-		if !ok {
-			c.MaxReceives = 10
-		}
-		if c.Visibility == 0 {
-			c.Visibility = 30 * time.Second
-		}
-		if c.Retention == 0 {
-			c.Retention = 14 * 24 * time.Hour
-		}
-		if n == n.DeadLetter() {
-			c.MaxReceives = 0
-		}
+	turns := typ.Turns()
+	for n, c := range queue.Configs(configs) {
 		e.queues[n] = &mq{
-			Engine: e, name: n, config: c, fifo: typ.FIFO(n), bell: make(chan struct{}),
+			Engine: e, name: n, config: c, fifo: typ.FIFO(n), turns: turns[n], bell: make(chan struct{}),
 			all: map[int64]*stored{}, groups: map[string]*group{}, windows: map[string]time.Time{},
 		}
 	}

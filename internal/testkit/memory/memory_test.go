@@ -22,8 +22,8 @@ func TestMemoryIsAQueue(t *testing.T) {
 			defer mu.Unlock()
 			return at
 		}
-		config := memory.QueueConfig{Visibility: visibility, MaxReceives: receives}
-		e := memory.New(now, map[queue.Name]memory.QueueConfig{queue.Normal: config, queue.Ordered: config})
+		config := queue.Config{Visibility: visibility, MaxReceives: receives}
+		e := memory.New(now, map[queue.Name]queue.Config{queue.Normal: config, queue.Ordered: config})
 		return queuetest.Harness{
 			Standard: e.Queue(queue.Normal), FIFO: e.Queue(queue.Ordered), Dead: e.Queue(queue.Dead), DeadOrdered: e.Queue(queue.DeadOrdered),
 			Visibility: visibility, MaxReceives: receives, Now: now,

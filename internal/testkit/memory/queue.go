@@ -17,8 +17,9 @@ import (
 type mq struct {
 	*Engine
 	name    queue.Name
-	config  QueueConfig
+	config  queue.Config
 	fifo    bool
+	turns   *queue.Turns
 	all     map[int64]*stored
 	groups  map[string]*group
 	windows map[string]time.Time
@@ -63,6 +64,7 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	broken := map[string]bool{}
+	turns := q.turns.Of(ms, q.now())
 	for i, m := range ms {
 		err := m.Check(q.fifo)
 		if err == nil && ctx.Err() != nil {
@@ -75,13 +77,13 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 			errs[i], broken[m.OrderingKey] = err, true
 			continue
 		}
-		q.insert(m)
+		q.insert(m, time.Duration(turns[i])*time.Millisecond)
 	}
 	q.ring()
 	return errs
 }
 
-func (q *mq) insert(m queue.Message) {
+func (q *mq) insert(m queue.Message, before time.Duration) {
 	now := q.now().UTC().Round(0)
 	if q.fifo {
 		window := m.OrderingKey + "\x00" + m.DeduplicationKey
@@ -92,7 +94,7 @@ func (q *mq) insert(m queue.Message) {
 	}
 	q.seq++
 	m.Attributes = maps.Clone(m.Attributes)
-	s := &stored{Message: m, seq: q.seq, sent: now, visible: now.Add(m.Delay)}
+	s := &stored{Message: m, seq: q.seq, sent: now, visible: now.Add(m.Delay - before)}
 	s.Delay = 0
 	q.add(s, now)
 }

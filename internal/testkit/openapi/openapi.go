@@ -4,6 +4,19 @@
 //
 // A library checks the schemas. This package finds the operation that a request
 // is for, and refuses a description with a method or keyword that nothing checks.
+//
+// A package that serves routes hands each exchange of its tests on to the description, in the
+// one helper through which all of them go:
+//
+//	op := description.Find(method, path)
+//	if err := op.CheckAnswer(res.Status, res.Header.Get("Content-Type"), body); err != nil {
+//		t.Errorf("%s %s: %v", method, path, err)
+//	}
+//	if res.Status < 300 {
+//		if err := op.CheckRequest(contentType, sent); err != nil {
+//			t.Errorf("%s %s is accepted, but not described so: %v", method, path, err)
+//		}
+//	}
 package openapi
 
 import (

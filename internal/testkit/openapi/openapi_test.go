@@ -45,6 +45,7 @@ components:
         either: {oneOf: [{type: string}, {type: string, minLength: 2}, {type: boolean}]}
         some: {anyOf: [{type: string}, {type: string, minLength: 2}]}
         all: {allOf: [{type: string}, {minLength: 2}]}
+        one: {type: object, minProperties: 1, maxProperties: 1}
         map: {type: object, propertyNames: {maxLength: 1}, additionalProperties: {type: boolean}}
         free: {type: object}
 `
@@ -98,6 +99,9 @@ func TestEveryKeywordRefusesWhatItDescribesAgainst(t *testing.T) {
 		`{"name":"x","some":1}`:                    "anyOf",
 		`{"name":"x","all":"ab"}`:                  "",
 		`{"name":"x","all":"a"}`:                   "minLength",
+		`{"name":"x","one":{"a":1}}`:               "",
+		`{"name":"x","one":{}}`:                    "minProperties",
+		`{"name":"x","one":{"a":1,"b":2}}`:         "maxProperties",
 		`{"name":"x","map":{"a":true}}`:            "",
 		`{"name":"x","map":{"ab":true}}`:           "propertyName",
 		`{"name":"x","map":{"a":1}}`:               "want boolean",

@@ -10,7 +10,7 @@ import (
 
 // keywords are those that a schema of the description may have. JSON Schema
 // ignores a keyword that it does not know, so a misspelt one would look checked.
-var keywords = strings.Fields(`$ref type enum const properties required additionalProperties propertyNames
+var keywords = strings.Fields(`$ref type enum const properties required additionalProperties propertyNames minProperties maxProperties
 	items minItems maxItems minLength maxLength minimum maximum pattern format oneOf anyOf allOf
 	description title default examples example deprecated contentMediaType`)
 

@@ -16,13 +16,8 @@ import (
 // the deliver function after another does.
 func (p *process) worker(n queue.Name, number int) {
 	name := fmt.Sprintf("%s/%s%d", p.spec.Name, n, number)
-	q := topology.Of(n)
-	pause := time.Second
+	pause, m := time.Second, p.mapping(n, 0)
 	for !p.dead.Load() && !p.over.Load() {
-		m := local.Mapping{
-			Queue: p.ports.Queue(n), Name: n, ARN: arns[n], BatchSize: q.BatchSize, Timeout: topology.Deliver.Timeout,
-			Handler: p.work, Log: slog.New(slog.DiscardHandler),
-		}
 		if _, err := m.PollOnce(as(context.Background(), name)); err != nil && !p.dead.Load() && !p.over.Load() {
 			p.wait(name, pause)
 			pause = min(2*pause, 10*time.Second)
@@ -32,13 +27,13 @@ func (p *process) worker(n queue.Name, number int) {
 	}
 }
 
-var arns = func() map[queue.Name]string {
-	m := map[queue.Name]string{}
-	for arn, n := range local.Sources() {
-		m[n] = arn
+// mapping connects a queue, with so many messages under way, to the process.
+func (p *process) mapping(n queue.Name, messages int) local.Mapping {
+	return local.Mapping{
+		Queue: p.ports.Queue(n), Name: n, BatchSize: topology.Of(n).BatchSize, Messages: messages,
+		Timeout: topology.Deliver.Timeout, Handler: p.work, Log: slog.New(slog.DiscardHandler),
 	}
-	return m
-}()
+}
 
 // schedule runs the scheduled function in each minute in which it finds anything,
 // and every few hours in any case. What stays due although a run did not fail is looked

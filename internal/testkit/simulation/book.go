@@ -31,6 +31,10 @@ type book struct {
 	receives  int
 	writes    int
 	keys      keyring
+	// left are the inboxes that may have left the line of their host, and vain the POSTs in
+	// vain of each post to each of them.
+	left map[string]bool
+	vain map[string]int
 	// written counts the writes of items that have the id of an activity in their key.
 	written map[string]int
 }
@@ -55,6 +59,8 @@ type posted struct {
 // delivery is a post to one inbox.
 type delivery struct {
 	accepted []*acceptance
+	// began is when its first attempt did, if it has a time to begin within.
+	began time.Time
 	// dropped: the server said that it took it.
 	dropped bool
 	// accepts: it is a follow, and its server accepts it.
@@ -77,16 +83,20 @@ type acceptance struct {
 
 // hostBook is what a host got lately.
 type hostBook struct {
-	// posts are the POSTs since it last accepted, of the last day, by what they are
-	// counted against: the host or, if it said 401, its inbox and the signing key.
-	posts   map[string][]time.Time
-	good    time.Time   // it last accepted
+	// posts are the POSTs since it last accepted, of the last day, but for those whose
+	// answer ended a delivery.
+	posts []time.Time
+	// vain are all since it last accepted.
+	vain int
+	good time.Time // it last accepted
+	// refused counts the POSTs of each post to each inbox that were answered with a status.
+	refused map[string]int
 	writes  []time.Time // of its state, of the last minute
 	dropped int
 }
 
 func newBook(s *sim) *book {
-	b := &book{sim: s, posts: map[int]*posted{}, byID: map[activity.ID]*posted{}, hosts: map[string]*hostBook{}, keys: newKeyring(), written: map[string]int{}}
+	b := &book{sim: s, posts: map[int]*posted{}, byID: map[activity.ID]*posted{}, hosts: map[string]*hostBook{}, keys: newKeyring(s.scenario.signers()), written: map[string]int{}, left: map[string]bool{}, vain: map[string]int{}}
 	for _, a := range s.scenario.Acts {
 		if a.Post == nil {
 			continue
@@ -114,7 +124,7 @@ func (b *book) spec(n int) Post {
 func (b *book) host(name string) *hostBook {
 	h := b.hosts[name]
 	if h == nil {
-		h = &hostBook{good: b.began}
+		h = &hostBook{good: b.began, refused: map[string]int{}}
 		b.hosts[name] = h
 	}
 	return h
@@ -137,6 +147,7 @@ func (b *book) answered(p *posted, status int, body string) {
 		id, _ := accepted(body)
 		if len(p.ids) == 0 {
 			p.answeredAt = time.Now()
+			b.promise(p)
 			b.story.tell("post %d is accepted: %d recipients, ordering key %q, %s", p.N, len(p.Recipients), p.Ordering, id)
 		} else if !slices.Contains(p.ids, id) && !b.unguarded(p) {
 			b.fail("two ids", "post %d with deduplication key %q was accepted as %s and as %s", p.N, p.Dedup, p.ids[0], id)
@@ -160,32 +171,43 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	if !r.post {
 		return
 	}
+	b.begins(r)
 	h, now := b.host(r.host), time.Now()
 	b.story.tell("%s POSTs %d to %s%s: %s", p.name(), r.n, r.host, r.path, a)
-	if a.Kind == Accepts || a.Kind == Swallows || a.refuses() {
-		h.good, h.posts = now, nil
+	switch {
+	case a.Kind == Accepts || a.Kind == Swallows:
+		h.good, h.posts, h.vain = now, nil, 0
+		return
+	case a.refuses() && h.ends(r, a), a.Kind == Hangs && len(h.posts) > 0 && now.Sub(h.posts[0]) < firstHang:
 		return
 	}
-	of := r.host
-	if a.Status == 401 {
-		// A 401 opens the circuit of an inbox and signing key, and no other: the budget
-		// of a host grows with both.
-		of = fmt.Sprintf("%s%s with key %d", r.host, r.path, b.spec(r.n).Actor)
+	h.posts, h.vain = append(h.posts, now), h.vain+1
+	url := "https://" + r.host + r.path
+	if b.vain[fmt.Sprint(r.n, url)]++; b.vain[fmt.Sprint(r.n, url)] >= leavesAfter {
+		b.left[url] = true
 	}
-	if h.posts == nil {
-		h.posts = map[string][]time.Time{}
+	for now.Sub(h.posts[0]) > 24*time.Hour {
+		h.posts = h.posts[1:]
 	}
-	if begun := h.posts[of]; a.Kind == Hangs && len(begun) > 0 && now.Sub(begun[0]) < firstHang {
-		return
+	most := mostPosts
+	if now.Sub(h.good) <= 24*time.Hour {
+		most += underWay
 	}
-	posts := append(h.posts[of], now)
-	for len(posts) > 0 && now.Sub(posts[0]) > 24*time.Hour {
-		posts = posts[1:]
+	if len(h.posts) > most {
+		b.fail("posts", "%s got %d POSTs within a day in which it took none (at most %d)", r.host, len(h.posts), most)
 	}
-	h.posts[of] = posts
-	if now.Sub(h.good) > 24*time.Hour && len(posts) > mostPosts {
-		b.fail("posts", "%s got %d POSTs within a day in which it took none (at most %d)", of, len(posts), mostPosts)
+}
+
+// ends reports whether a refusal ends a delivery: a 403 does to the second signature form, and a
+// 400 to the third try. Each other one is in vain.
+func (h *hostBook) ends(r request, a Answer) bool {
+	tries := map[int]int{http.StatusForbidden: 2, http.StatusBadRequest: 3}[a.Status]
+	if tries == 0 {
+		return true
 	}
+	key := fmt.Sprint(r.n, r.path, a.Status)
+	h.refused[key]++
+	return h.refused[key]%tries == 0
 }
 
 // accepted notes that a server took a post.
@@ -213,7 +235,7 @@ func (b *book) accepted(p *process, s *server, r request, lost bool) {
 		}
 	}
 	if len(d.accepted) == 0 {
-		b.inOrder(of, r.host)
+		b.inOrder(of, r.host, "https://"+r.host+r.path)
 	}
 	a := &acceptance{at: time.Now(), by: p, excused: lost || p.dead.Load()}
 	d.accepted = append(d.accepted, a)
@@ -363,6 +385,10 @@ func (b *book) wroteServer(c faults.Call) {
 	for now.Sub(h.writes[0]) > time.Minute {
 		h.writes = h.writes[1:]
 	}
+	if inbox, is := strings.CutPrefix(key, "inbox:"); is {
+		inbox, _, _ = strings.Cut(inbox, "#")
+		b.left[inbox] = true
+	}
 	host, ofHost := strings.CutPrefix(key, "host:")
 	if ofHost && b.untroubled(host) {
 		b.fail("writes", "the state of %s was written, which was never in trouble", host)
@@ -393,6 +419,7 @@ var inMessage = regexp.MustCompile(`\\"sim\\":(\d+),`)
 
 // Receive implements queue.Queue.
 func (c counted) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+	o.Wait = 0 // there is something to receive, see Intercept
 	got, err := c.Queue.Receive(ctx, o)
 	for _, m := range got {
 		c.book.receives++

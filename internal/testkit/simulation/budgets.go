@@ -10,6 +10,12 @@ const (
 	// and stories have no bound of attempts that are under way.
 	mostPosts = 50
 	firstHang = 15 * time.Second
+	// spent are so many of them that no trial of two signature forms fits in any more: the next
+	// check comes a day later.
+	spent = mostPosts - 2
+	// underWay at once, on top, when a host that took everything takes none any more: those
+	// of three workers with eight attempts each at a host, of two forms.
+	underWay = 100
 	// mostServerWrites of a host's state within a minute by each process: one a
 	// second.
 	mostServerWrites = 60

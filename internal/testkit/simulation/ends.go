@@ -40,16 +40,29 @@ func (s *sim) expectAll() {
 			}
 			whens[e.by][r.url()] = e
 			s.book.deadlines = append(s.book.deadlines, e.by)
+			if s.wastes(r.Server) {
+				s.book.deadlines = append(s.book.deadlines, e.by+slow)
+			}
 		}
 		for _, by := range slices.Sorted(maps.Keys(whens)) {
 			s.goes(func() {
-				s.wait(fmt.Sprintf("look at %d %s", p.N, by), by)
-				if !s.over.Load() {
-					must := map[string]bool{}
-					for inbox, e := range whens[by] {
-						must[inbox] = e.must && (e.retry == 0 || p.retried[e.retry])
+				name := fmt.Sprintf("look at %d %s", p.N, by)
+				if s.wait(name, by); s.over.Load() {
+					return
+				}
+				must, daily := map[string]bool{}, map[string]bool{}
+				for inbox, e := range whens[by] {
+					of := must
+					if host := activity.HostOf(inbox); s.wastes(host) && s.book.host(host).vain >= spent {
+						of = daily
 					}
-					s.checkPost(p, must)
+					of[inbox] = e.must && (e.retry == 0 || p.retried[e.retry])
+				}
+				if s.checkPost(p, must); len(daily) == 0 {
+					return
+				}
+				if s.wait(name+" again", slow); !s.over.Load() {
+					s.checkPost(p, daily)
 				}
 			})
 		}
@@ -161,6 +174,7 @@ func (s *sim) checkEnd() {
 	s.checkChecks()
 	s.checkBatches()
 	s.checkTold()
+	s.checkMedians()
 	if !s.calm() {
 		return
 	}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -196,10 +197,6 @@ func (s *sim) troubles(p Post, to Inbox) []Span {
 	for _, path := range slices.Compact(paths) {
 		all = append(all, troubled(spec.Inboxes[path])...)
 	}
-	// What an inbox asks for holds for its host.
-	for _, ps := range spec.Inboxes {
-		all = append(all, troubled(slices.DeleteFunc(slices.Clone(ps), func(p Phase) bool { return p.Answer.troubles() && !p.Answer.throttles() }))...)
-	}
 	for _, a := range s.scenario.Acts {
 		if a.Do == Pause && a.Host == to.Server {
 			all = append(all, Span{a.At, a.At + a.For})
@@ -217,7 +214,7 @@ func (s *sim) troubles(p Post, to Inbox) []Span {
 func troubled(ps []Phase) []Span {
 	var all []Span
 	for i, p := range ps {
-		if !p.Answer.troubles() {
+		if !p.Answer.troubles() && !p.Answer.wastes() && p.Answer.Takes == 0 {
 			continue
 		}
 		end := time.Duration(1 << 61)
@@ -234,7 +231,25 @@ func troubled(ps []Phase) []Span {
 
 func (a Answer) troubles() bool { return a.Kind != Accepts && !a.Once && !a.refuses() }
 
-// throttles reports whether an answer asks the whole host's deliveries to wait.
+// wastes reports whether an answer ends deliveries only after requests in vain, of which a
+// host gets few: it is spared then as one that takes none.
+func (a Answer) wastes() bool {
+	return a.Kind == Says && !a.Once && (a.Status == http.StatusBadRequest || a.Status == http.StatusForbidden)
+}
+
+// wastes reports whether a server's answers may spend its budget in an outage that is short:
+// they are no faults, of which few open its circuit.
+func (s *sim) wastes(host string) bool {
+	spec := s.servers[host].Server
+	wastes := func(ps []Phase) bool {
+		return slices.ContainsFunc(ps, func(p Phase) bool {
+			return p.Answer.wastes() || p.Answer.Status == http.StatusUnauthorized && !p.Answer.Once
+		})
+	}
+	return wastes(spec.Phases) || slices.ContainsFunc(slices.Collect(maps.Values(spec.Inboxes)), wastes)
+}
+
+// throttles reports whether an answer asks deliveries to wait.
 func (a Answer) throttles() bool {
 	return a.Kind == Says && (a.Status == http.StatusTooManyRequests || a.RetryAfter != "")
 }

@@ -11,9 +11,7 @@ import (
 // taken nothing for long by then: nobody can tell that the server is not down as a whole.
 // The promise said two hours, and was broken in seed 116366084435.
 func TestAShortOutageOfAnInboxMayWaitForTheServersDailyCheck(t *testing.T) {
-	if underRace {
-		t.Skip("the race detector runs goroutines in an order of its own")
-	}
+	inItsOrder(t)
 	fails := Answer{Kind: Says, Status: 500}
 	held := Server{Host: "held.example", Inboxes: map[string][]Phase{
 		"/h0/inbox": {{0, fails}, {3 * day, Answer{Kind: Accepts}}},

@@ -31,7 +31,7 @@ func (s *sim) explainAll() {
 }
 
 // checkExplained holds a post's state to explaining itself: what is parked says
-// what it waits for, and what waits says when it goes on: not long ago, as nobody
+// what it waits for, and what waits says why, and when it goes on: not long ago, as nobody
 // would come then, and within a day. What is on its way just now may look
 // otherwise, so it is looked at twice.
 func (s *sim) checkExplained(p *posted) {
@@ -67,7 +67,7 @@ func (s *sim) unexplained(p *posted) map[string]string {
 				continue
 			}
 			in := time.Until(r.NextAttemptAt)
-			if r.State == activity.Parked && r.WaitsFor == "" || r.NextAttemptAt.IsZero() || in < -late || in > slow+late {
+			if r.State == activity.Parked && r.WaitsFor == "" || r.Reason == "" || r.NextAttemptAt.IsZero() || in < -late || in > slow+late {
 				wrong[r.Inbox] = fmt.Sprintf("post %d of %s to %s is %s, waits for %q, next attempt at %s",
 					p.N, clock(p.answeredAt.Sub(s.began)), r.Inbox, r.State, r.WaitsFor, r.NextAttemptAt.Format(time.DateTime))
 			}

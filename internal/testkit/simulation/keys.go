@@ -13,8 +13,19 @@ import (
 	"fedpost/internal/testkit/fediverse"
 )
 
-// actors is how many of ours there are.
+// actors is how many of ours there are, unless a post is by another.
 const actors = 3
+
+// signers is how many actors of ours the story has.
+func (sc Scenario) signers() int {
+	n := actors
+	for _, a := range sc.Acts {
+		if a.Post != nil {
+			n = max(n, a.Post.Actor+1)
+		}
+	}
+	return n
+}
 
 func keyID(actor int) string { return fmt.Sprintf("https://us.example/users/%d#key", actor) }
 
@@ -46,7 +57,7 @@ func keyRequest(actor, number int) string {
 // when a caller was told that another is in its place.
 type keyring map[int]map[int]time.Time
 
-func newKeyring() keyring {
+func newKeyring(actors int) keyring {
 	k := keyring{}
 	for actor := range actors {
 		k[actor] = map[int]time.Time{0: {}}
@@ -77,7 +88,7 @@ func (b *book) signed(p *process, r *http.Request, body []byte) {
 	in := r.Clone(r.Context())
 	in.RequestURI, in.Host = r.URL.RequestURI(), r.URL.Host
 	var why error
-	for actor := range actors {
+	for actor := range b.scenario.signers() {
 		for number, at := range b.keys[actor] {
 			if !at.IsZero() && time.Since(at) > grace {
 				continue

@@ -43,6 +43,11 @@ func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	if to != nil {
+		if err := p.takes(ctx, to, req); err != nil {
+			return nil, err
+		}
+	}
 	var res *http.Response
 	call := faults.Call{Target: "http", Op: r.Method, Entries: 1, About: fmt.Sprintf("%s%s %d %t", req.host, req.path, req.n, req.form)}
 	err := p.Intercept(ctx, call, func(faults.Fault) (err error) {
@@ -171,7 +176,7 @@ func (s *server) accept(p *process, r request) (*http.Response, error) {
 
 // at is how the server behaves to an inbox at a time.
 func (s Server) at(since time.Duration, path string) Answer {
-	if a := phaseAt(s.Phases, since); a.Kind != Accepts {
+	if a := phaseAt(s.Phases, since); a.Kind != Accepts || a.Takes > 0 {
 		return a
 	}
 	return phaseAt(s.Inboxes[path], since)

@@ -11,7 +11,6 @@ import (
 
 	"fedpost/internal/app"
 	"fedpost/internal/app/config"
-	"fedpost/internal/app/lambda/sqsevent"
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
@@ -23,9 +22,12 @@ import (
 // more, and another takes its place.
 type process struct {
 	*sim
-	spec  Process
-	life  int
-	dead  atomic.Bool
+	spec Process
+	life int
+	dead atomic.Bool
+	// ctx ends with the process.
+	ctx   context.Context
+	end   context.CancelFunc
 	skew  time.Duration
 	ports app.Ports
 	api   http.Handler
@@ -41,6 +43,7 @@ type plainSealer struct{}
 func (plainSealer) Seal(_ context.Context, _ string, b []byte) ([]byte, error) {
 	return append([]byte(nil), b...), nil
 }
+
 func (plainSealer) Open(_ context.Context, _ string, b []byte) ([]byte, error) {
 	return append([]byte(nil), b...), nil
 }
@@ -48,6 +51,7 @@ func (plainSealer) Open(_ context.Context, _ string, b []byte) ([]byte, error) {
 // start brings a process to life.
 func (s *sim) start(spec Process, life int) *process {
 	p := &process{sim: s, spec: spec, life: life, skew: spec.Skew}
+	p.ctx, p.end = context.WithCancel(context.Background())
 	queues := map[queue.Name]queue.Queue{}
 	for _, n := range queue.Names {
 		queues[n] = faults.Queue(p, string(n), counted{s.engine.Queue(n), s.book, n})
@@ -56,7 +60,7 @@ func (s *sim) start(spec Process, life int) *process {
 	draws := 0
 	p.ports = app.Ports{
 		Table: faults.Table(p, "table", billed{s.engine.Table(), s.book}), Queue: func(n queue.Name) queue.Queue { return queues[n] },
-		Sealer: plainSealer{}, Transport: network{p}, Log: slog.New(slog.DiscardHandler), Now: p.now,
+		Sealer: plainSealer{}, Transport: network{p}, PerQueue: spec.Places, Log: slog.New(slog.DiscardHandler), Now: p.now,
 		Random: func() float64 {
 			mu.Lock()
 			defer mu.Unlock()
@@ -83,7 +87,7 @@ func (p *process) assemble(c config.Local) {
 	checks, err := app.HealthCheck(c.HealthCheck(), p.ports)
 	p.must(err)
 	p.api, p.check = handler, checks.Run
-	p.work = sqsevent.Handler{Worker: worker, Sources: local.Sources()}.Handle
+	p.work = worker.Handle
 }
 
 func (p *process) must(err error) {
@@ -100,6 +104,10 @@ func (p *process) now() time.Time { return time.Now().Add(p.skew) }
 // run starts what the process does by itself.
 func (p *process) run() {
 	for _, n := range topology.Sources {
+		if p.spec.Places > 0 {
+			p.goes(func() { p.mapping(n, 3*p.spec.Places).Run(as(p.ctx, fmt.Sprintf("%s/%s", p.spec.Name, n))) })
+			continue
+		}
 		for i := range p.spec.Workers {
 			p.goes(func() { p.worker(n, i) })
 		}
@@ -115,6 +123,7 @@ func (p *process) die(why string) {
 		return
 	}
 	p.dead.Store(true)
+	p.end()
 	p.story.tell("%s dies (%s)", p.name(), why)
 	p.book.died(p)
 	p.goes(func() {

@@ -33,6 +33,10 @@ type Process struct {
 	Workers  int
 	Schedule bool
 	Skew     time.Duration
+	// Places, if not 0: it receives from its queues as `up` does, and has so many places for
+	// attempts of each queue. Else invocations have as many as they ask for, as who waits for
+	// a place is not told from who does not.
+	Places int
 }
 
 // Latency is how long calls to queues and the table take.
@@ -68,6 +72,8 @@ type Answer struct {
 	RetryAfter string
 	// Once: after one such answer it accepts.
 	Once bool
+	// Takes is how long it takes until the answer comes.
+	Takes time.Duration
 }
 
 // Kind of an answer.
@@ -89,6 +95,11 @@ const (
 )
 
 func (a Answer) String() string {
+	if a.Takes > 0 {
+		in := a.Takes
+		a.Takes = 0
+		return a.String() + " after " + in.String()
+	}
 	if a.Kind != Says {
 		return string(a.Kind)
 	}
@@ -153,6 +164,9 @@ type Post struct {
 	Batch int
 	// Job, if not empty, is that of a Sipher job.
 	Job string
+	// Within, if not 0, is by when after its acceptance, or its delay, each of its deliveries
+	// has begun, whatever strangers do.
+	Within time.Duration
 	// Subject, if not empty, is the object that the post tells the news of; what newer news
 	// has made needless need not be sent (coalesce).
 	Subject string

@@ -14,9 +14,7 @@ import (
 // schedule took it for one that had nothing to do and doubled its pause, up to an hour: what
 // was parked waited for hours as soon as a few runs failed, and its next attempt was past.
 func TestAScheduledRunThatFailsIsMadeAgainInTheNextMinute(t *testing.T) {
-	if underRace {
-		t.Skip("the race detector runs goroutines in an order of its own")
-	}
+	inItsOrder(t)
 	down := Server{Host: "down.example", Phases: []Phase{
 		{0, Answer{Kind: Refuses}}, {3 * minute, Answer{Kind: Accepts}},
 	}}

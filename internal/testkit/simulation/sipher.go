@@ -218,8 +218,15 @@ func (d *drawing) sipherPhases(has map[string]bool) []Phase {
 	answers := map[string][]Answer{
 		"hidden": {{Kind: Hides}, {Kind: Hides}, {Kind: Closes}, {Kind: Closes}},
 		"down":   {{Kind: Refuses}, {Kind: Resets}, {Kind: Hangs}, {Kind: Swallows}},
-		"statuses": {{Kind: Says, Status: 400}, {Kind: Says, Status: 403}, {Kind: Says, Status: 404}, {Kind: Says, Status: 429, RetryAfter: "60"},
-			{Kind: Says, Status: 500}, {Kind: Says, Status: 503}, {Kind: Claims}},
+		"statuses": {
+			{Kind: Says, Status: 400},
+			{Kind: Says, Status: 403},
+			{Kind: Says, Status: 404},
+			{Kind: Says, Status: 429, RetryAfter: "60"},
+			{Kind: Says, Status: 500},
+			{Kind: Says, Status: 503},
+			{Kind: Claims},
+		},
 		"acks": {{Kind: Nods}, {Kind: Forges}, {Kind: Mumbles}, {Kind: Swallows}},
 	}
 	var all []Answer

@@ -6,6 +6,20 @@
 // own code. A test in which both sides share code would not notice a mistake in that code,
 // and the likeliest mistake in this protocol is a sender and a receiver that understand
 // only each other.
+//
+// A new test makes a peer, a network that leads to it, and says with Behave (deliveries),
+// Discover (discovery) or a Liar (any field of any answer) what the peer does wrong:
+//
+//	peer := sipherpeer.New(t, "https://b.example")
+//	network := sipherpeer.NewNetwork(peer)
+//	peer.Behave(sipherpeer.Behavior{Form: sipherpeer.Inline})
+//	client, err := outbound.New(outbound.Config{UserAgent: "fedpost/test", Transport: network})
+//	… // deliver an activity to the peer
+//	if got := peer.Deliveries(); len(got) != 1 {
+//		t.Errorf("the peer has %d deliveries, want 1: %+v", len(got), got)
+//	}
+//
+// newBed of internal/protocol/sipher has all this around a Protocol with two such peers.
 package sipherpeer
 
 import (
@@ -40,6 +54,7 @@ type Peer struct {
 	registered map[string]card
 	follows    map[string]bool
 	posts      map[string]bool
+	rotations  map[string]*rotation // of the keys of other servers
 	received   []Received
 }
 
@@ -51,7 +66,7 @@ func New(tb testing.TB, url string) *Peer {
 	tb.Helper()
 	return &Peer{
 		URL: url, keys: newKeys(tb), client: http.DefaultClient,
-		registered: map[string]card{}, follows: map[string]bool{}, posts: map[string]bool{},
+		registered: map[string]card{}, follows: map[string]bool{}, posts: map[string]bool{}, rotations: map[string]*rotation{},
 	}
 }
 
@@ -194,6 +209,12 @@ func (p *Peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		p.record(got)
 		refuse(w, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED")
+	case r.URL.Path == "/discover/rotate/init":
+		p.record(got)
+		p.beginRotation(w, body)
+	case r.URL.Path == "/discover/rotate/confirm":
+		p.record(got)
+		p.confirmRotation(w, body)
 	case r.URL.Path == "/proxy":
 		p.serveProxy(w, r, got)
 	case r.URL.Path == FollowsPath, r.URL.Path == PostsPath:

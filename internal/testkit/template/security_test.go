@@ -237,9 +237,18 @@ func TestEachRoleReachesTheKeysItNeedsOnly(t *testing.T) {
 		function, partition string
 		reads, writes       bool
 	}{
-		{"EnqueueFunction", "K#a", true, true}, {"EnqueueFunction", "KS#a", false, true}, {"EnqueueFunction", "KI#", true, true}, {"EnqueueFunction", "A#a", true, true},
-		{"DeliverFunction", "K#a", true, false}, {"DeliverFunction", "KS#a", true, false}, {"DeliverFunction", "KI#", true, false}, {"DeliverFunction", "A#a", true, true},
-		{"HealthCheckFunction", "K#a", false, false}, {"HealthCheckFunction", "KS#a", false, false}, {"HealthCheckFunction", "KI#", false, false}, {"HealthCheckFunction", "A#a", true, true},
+		{"EnqueueFunction", "K#a", true, true},
+		{"EnqueueFunction", "KS#a", false, true},
+		{"EnqueueFunction", "KI#", true, true},
+		{"EnqueueFunction", "A#a", true, true},
+		{"DeliverFunction", "K#a", true, false},
+		{"DeliverFunction", "KS#a", true, false},
+		{"DeliverFunction", "KI#", true, false},
+		{"DeliverFunction", "A#a", true, true},
+		{"HealthCheckFunction", "K#a", false, false},
+		{"HealthCheckFunction", "KS#a", false, false},
+		{"HealthCheckFunction", "KI#", false, false},
+		{"HealthCheckFunction", "A#a", true, true},
 	} {
 		for _, kind := range []struct {
 			actions []string

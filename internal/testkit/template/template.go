@@ -5,6 +5,19 @@
 // in production: a variable that is spelt differently, a visibility timeout
 // that a longer function outlives, a permission that is missing on a path
 // taken once a month. All of it can be known before.
+//
+// A new test loads the template, asks it, and names what it asked of:
+//
+//	func TestEveryFunctionIsTraced(t *testing.T) {
+//		tmpl := load(t)
+//		for id := range functions {
+//			if tmpl.Resources[id].Properties["TracingConfig"] == nil {
+//				t.Errorf("%s has no TracingConfig", id)
+//			}
+//		}
+//	}
+//
+// After a change to template.yaml, `make transform` writes testdata/transformed.json.
 package template
 
 import (

@@ -125,7 +125,7 @@ func TestQueuesAreAsTheCodeExpects(t *testing.T) {
 // as SQS demands, and no two queues share one.
 func TestQueuesAreOfTheTypeThatIsAskedFor(t *testing.T) {
 	tmpl := load(t)
-	if got := tmpl.Conditions["Fifo"]; fmt.Sprint(got) != "{Equals [{Ref QueueType} fifo]}" || tmpl.Default("QueueType") != string(queue.Standard) {
+	if got := tmpl.Conditions["Fifo"]; fmt.Sprint(got) != "{Equals [{Ref QueueType} fifo]}" || tmpl.Default("QueueType") != string(queue.FIFO) {
 		t.Errorf("FIFO queues are made on the condition %v, by default %v", got, tmpl.Default("QueueType"))
 	}
 	if got := fmt.Sprint(mapping(tmpl.Parameters["QueueType"])["AllowedValues"]); got != fmt.Sprint([]queue.Type{queue.Standard, queue.FIFO}) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"fedpost/internal/app/lambda/sqsevent"
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
@@ -17,9 +16,8 @@ import (
 // Mapping is the event source of a queue.
 func (w *World) Mapping(n queue.Name) local.Mapping {
 	return local.Mapping{
-		Queue: polled{w.Engine.Queue(n), w.queues(n)}, Name: n, ARN: ARN(n), BatchSize: w.BatchSize, Messages: local.PerQueue, Timeout: time.Minute,
-		Handler: sqsevent.Handler{Worker: w.Deliver, Sources: Sources()}.Handle,
-		Log:     slog.New(slog.DiscardHandler),
+		Queue: polled{w.Engine.Queue(n), w.queues(n)}, Name: n, BatchSize: w.BatchSize, Messages: local.Messages, Timeout: time.Minute,
+		Handler: w.Deliver.Handle, Log: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -33,11 +33,13 @@ func (w *World) States(id activity.ID) map[string]ledger.Recipient {
 				// A recipient that was parked before any attempt has no record, only
 				// its place in the parking lot.
 				spot := parking.Spot{Key: circuit.HostKey(t.Host()), Unit: message.Unit{Activity: id, Chunk: c.Number, Position: p, Generation: 1}}
-				taken, err := w.raw.IsParked(ctx, []parking.Spot{spot})
+				ofInbox := spot
+				ofInbox.Key = circuit.InboxKey(t.Inbox)
+				taken, err := w.raw.IsParked(ctx, []parking.Spot{spot, ofInbox})
 				if err != nil {
 					w.T.Fatal(err)
 				}
-				if taken[spot] {
+				if len(taken) > 0 {
 					rec.State = activity.Parked
 				}
 			}

@@ -1,7 +1,22 @@
-// Package world is a world in which to test the delivery engine: the embedded engine on a
+// Package world is a world in which to test the delivery engine: queues and a table on a
 // clock that the test moves, other people's servers in memory, and a loop in place of
 // Lambda and its schedule. An outage of days takes less than a second, and every run is
 // the same.
+//
+// A new test scripts the servers, sends, lets time pass and says what must have become of
+// each recipient:
+//
+//	func TestAServerThatIsDownForAnHourGetsWhatItMissed(t *testing.T) {
+//		w := world.New(t, world.Options{})
+//		w.Servers.Script("down.example", world.Down)
+//		id := w.Send(w.Activity("Create"), "https://down.example/inbox")
+//		w.Run(time.Hour, time.Minute)
+//		w.Servers.Script("down.example", nil) // accepts everything
+//		w.Run(25*time.Hour, time.Minute)
+//		w.Expect(id, map[string]activity.State{"https://down.example/inbox": activity.Delivered})
+//	}
+//
+// A test of what only SQLite does sets Options.Engine to engines.Embedded().
 package world
 
 import (
@@ -22,7 +37,6 @@ import (
 	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/queue"
-	"fedpost/internal/engine/sqlite"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/ledger"
@@ -110,11 +124,12 @@ type Options struct {
 	Afterlife bool
 	// Plan counts and breaks the calls of the engine and the schedule.
 	Plan *faults.Plan
-	// Engine is the engine under the world.
+	// Engine is the engine under the world, engines.Default if it is not set.
 	Engine engines.Engine
 	// QueueType is the type of the engine's queues.
 	QueueType queue.Type
-	// Path of the database; in memory if empty.
+	// Path of the embedded engine's database. If Path is set, the embedded engine is the
+	// default.
 	Path string
 	Seed uint64
 }
@@ -127,10 +142,13 @@ func New(t testing.TB, o Options) *World {
 		w.Now = w.Clock.Now
 	}
 	w.Servers.now = w.Now
-	configs := map[queue.Name]sqlite.QueueConfig{}
+	configs := map[queue.Name]queue.Config{}
 	for _, name := range queue.Names {
 		q := topology.Of(name)
-		configs[name] = sqlite.QueueConfig{Visibility: q.Visibility, MaxReceives: q.MaxReceives, Retention: q.Retention}
+		configs[name] = queue.Config{Visibility: q.Visibility, MaxReceives: q.MaxReceives, Retention: q.Retention}
+	}
+	if o.Engine.Name == "" && o.Path == "" {
+		o.Engine = engines.Default()
 	}
 	w.Engine = o.Engine.Open(t, engines.Options{Now: w.Now, Queues: configs, Type: o.QueueType, Path: o.Path})
 	w.raw = store.New(w.Engine.Table(), w.Now)
@@ -228,7 +246,7 @@ func (w *World) Activity(typ string) activity.Activity {
 	id := activity.DerivedID(w.Now(), fmt.Sprint("activity ", w.ids))
 	return activity.Activity{
 		ID: id, Protocol: activity.ActivityPub, Type: typ, Body: fmt.Sprintf(`{"type":%q,"n":%d}`, typ, w.ids),
-		Priority: activity.Normal, CreatedAt: w.Now(),
+		Options: activity.Options{Priority: activity.Normal}, CreatedAt: w.Now(),
 	}
 }
 
@@ -266,6 +284,9 @@ func (w *World) Send(a activity.Activity, inboxes ...string) activity.ID {
 	name := message.QueueOf(a)
 	if w.Engine.Queue(name).Capabilities().NativeDeduplication {
 		out.OrderingKey, out.DeduplicationKey = cmp.Or(a.OrderingKey, string(a.ID)), string(a.ID)
+	}
+	if w.Engine.Queue(name).Capabilities().Fair {
+		out.OrderingKey = m.Sender()
 	}
 	if err := w.Engine.Queue(name).Send(ctx, out); err != nil {
 		w.T.Fatal(err)

@@ -2,35 +2,46 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"fedpost/internal/api/contract"
+	"fedpost/client"
 	"fedpost/internal/servers/circuit"
 )
 
-// Get returns a server.
-func (s *Service) Get(ctx context.Context, n Name) (contract.Server, error) {
-	return s.of(n).get(ctx, n)
+// Get returns a server. A URL that is no Sipher server's, such as one of a user that was
+// pasted from a browser, stands for its host, here and in Resume and Check.
+func (s *Service) Get(ctx context.Context, n Name) (client.Server, error) {
+	return s.meant(n, func(d directory, n Name) (client.Server, error) { return d.get(ctx, n) })
+}
+
+// meant acts on a server, or on its host if there is no such Sipher server.
+func (s *Service) meant(n Name, act func(directory, Name) (client.Server, error)) (client.Server, error) {
+	v, err := act(s.of(n), n)
+	if n.ByURL() && errors.Is(err, ErrUnknown) {
+		return act(hosts{s}, n.ofHost())
+	}
+	return v, err
 }
 
 // Block refuses all deliveries to a server; those parked for it fail. Workers cache a
 // server's state, so they may still send for some seconds. A URL, which may be
 // pasted from a browser, blocks its host for every protocol.
-func (s *Service) Block(ctx context.Context, n Name, why string) (contract.Server, error) {
+func (s *Service) Block(ctx context.Context, n Name, why string) (client.Server, error) {
 	if n.ByURL() {
 		if _, err := (hosts{s}).block(ctx, n.ofHost(), why); err != nil {
-			return contract.Server{}, err
+			return client.Server{}, err
 		}
 	}
 	return s.of(n).block(ctx, n, why)
 }
 
 // Unblock undoes Block. What failed meanwhile stays failed.
-func (s *Service) Unblock(ctx context.Context, n Name) (contract.Server, error) {
+func (s *Service) Unblock(ctx context.Context, n Name) (client.Server, error) {
 	if n.ByURL() {
 		if _, err := (hosts{s}).unblock(ctx, n.ofHost()); err != nil {
-			return contract.Server{}, err
+			return client.Server{}, err
 		}
 	}
 	return s.of(n).unblock(ctx, n)
@@ -38,32 +49,32 @@ func (s *Service) Unblock(ctx context.Context, n Name) (contract.Server, error) 
 
 // Pause holds deliveries to a host back until a time. If until is zero, the pause lasts
 // until Resume.
-func (s *Service) Pause(ctx context.Context, n Name, until time.Time, why string) (contract.Server, error) {
+func (s *Service) Pause(ctx context.Context, n Name, until time.Time, why string) (client.Server, error) {
 	return s.of(n).pause(ctx, n, until, why)
 }
 
 // Resume ends a pause, an outage, or the phase gone, at an operator's word. Parked
 // deliveries are released step by step.
-func (s *Service) Resume(ctx context.Context, n Name) (contract.Server, error) {
-	return s.of(n).resume(ctx, n)
+func (s *Service) Resume(ctx context.Context, n Name) (client.Server, error) {
+	return s.meant(n, func(d directory, n Name) (client.Server, error) { return d.resume(ctx, n) })
 }
 
 // Check makes a probe of a server that is down due at the next run of the schedule,
 // within a minute. Applications call Check when they have heard from a server. Such a
 // sign of life only leads to a probe, because it could be forged.
-func (s *Service) Check(ctx context.Context, n Name) (contract.Server, error) {
-	return s.of(n).check(ctx, n)
+func (s *Service) Check(ctx context.Context, n Name) (client.Server, error) {
+	return s.meant(n, func(d directory, n Name) (client.Server, error) { return d.check(ctx, n) })
 }
 
 // Limit sets how many deliveries a minute a host gets; 0 ends the limit. burst is how
 // many deliveries may come at once; 0 means those of five seconds.
-func (s *Service) Limit(ctx context.Context, n Name, perMinute, burst int) (contract.Server, error) {
+func (s *Service) Limit(ctx context.Context, n Name, perMinute, burst int) (client.Server, error) {
 	return s.of(n).limit(ctx, n, perMinute, burst)
 }
 
 // Pin replaces the pinned keys of a Sipher server, after its operator has confirmed them
 // by another way. The server is added if it is new.
-func (s *Service) Pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error) {
+func (s *Service) Pin(ctx context.Context, n Name, k client.SipherKeys) (client.Server, error) {
 	return s.of(n).pin(ctx, n, k)
 }
 

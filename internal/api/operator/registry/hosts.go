@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
+	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/ratelimit"
 )
@@ -17,29 +19,52 @@ import (
 // hosts are the circuits of hosts and inboxes, whatever protocol they speak.
 type hosts struct{ *Service }
 
-func (hosts) protocol() activity.Protocol { return activity.ActivityPub }
+func (hosts) protocols() []activity.Protocol {
+	return []activity.Protocol{activity.ActivityPub, webhook.Name}
+}
 
-func (s hosts) get(ctx context.Context, n Name) (contract.Server, error) {
+// nameProtocols names the protocol of servers that webhooks are at.
+func (s hosts) nameProtocols(ctx context.Context, vs []client.Server) error {
+	all, err := s.Webhooks(ctx)
+	if err != nil {
+		return fmt.Errorf("look for webhooks: %w", err)
+	}
+	at := map[string]bool{}
+	for _, w := range all {
+		at[activity.HostOf(w.URL)] = true
+	}
+	for i := range vs {
+		if at[cmp.Or(vs[i].Host, vs[i].Name)] {
+			vs[i].Protocol = string(webhook.Name)
+		}
+	}
+	return nil
+}
+
+func (s hosts) get(ctx context.Context, n Name) (client.Server, error) {
 	st, err := circuit.Load(ctx, s.Hosts, n.Key)
 	if err != nil {
-		return contract.Server{}, err
+		return client.Server{}, err
 	}
 	v, err := s.withLimit(ctx, st)
 	if err != nil {
 		return v, err
 	}
-	vs := []contract.Server{v}
+	vs := []client.Server{v}
+	if err := s.nameProtocols(ctx, vs); err != nil {
+		return v, err
+	}
 	err = s.blockedAbove(ctx, []circuit.State{st}, vs)
 	return vs[0], err
 }
 
 // blockedAbove shows servers as blocked that a block above refuses: that of their host, or
 // of the subdomains of a domain above. vs are the views of states.
-func (s hosts) blockedAbove(ctx context.Context, states []circuit.State, vs []contract.Server) error {
+func (s hosts) blockedAbove(ctx context.Context, states []circuit.State, vs []client.Server) error {
 	above := make([][]string, len(states))
 	keys := map[string]bool{}
 	for i, st := range states {
-		if _, family := circuit.FamilyOf(st.Key); family || vs[i].Phase == circuit.Blocked {
+		if _, family := circuit.FamilyOf(st.Key); family || vs[i].Phase == client.PhaseBlocked {
 			continue
 		}
 		host, _ := circuit.HostOf(st.Key)
@@ -60,7 +85,7 @@ func (s hosts) blockedAbove(ctx context.Context, states []circuit.State, vs []co
 	for i := range vs {
 		for _, key := range above[i] {
 			if b := found[key]; b.Phase == circuit.Blocked {
-				vs[i].Phase, vs[i].Since, vs[i].Until = circuit.Blocked, b.Since, time.Time{}
+				vs[i].Phase, vs[i].Since, vs[i].Until = client.PhaseBlocked, b.Since, time.Time{}
 				vs[i].Why = "blocked by " + nameOf(key)
 				if b.Why != "" {
 					vs[i].Why += ": " + b.Why
@@ -73,7 +98,7 @@ func (s hosts) blockedAbove(ctx context.Context, states []circuit.State, vs []co
 }
 
 // page returns a page of hosts and inboxes, with their rate limits.
-func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]contract.Server, string, error) {
+func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]client.Server, string, error) {
 	states, next, err := s.Hosts.ListServers(ctx, cursor, limit)
 	if errors.Is(err, circuit.ErrCursor) {
 		return nil, "", fmt.Errorf("%w: %w", ErrBadCursor, err)
@@ -93,7 +118,7 @@ func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]
 			return nil, "", err
 		}
 	}
-	vs := make([]contract.Server, 0, len(states))
+	vs := make([]client.Server, 0, len(states))
 	for _, st := range states {
 		v := s.view(st)
 		host, _ := circuit.HostOf(st.Key)
@@ -102,14 +127,17 @@ func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]
 		}
 		vs = append(vs, v)
 	}
+	if err := s.nameProtocols(ctx, vs); err != nil {
+		return nil, "", err
+	}
 	if err := s.blockedAbove(ctx, states, vs); err != nil {
 		return nil, "", err
 	}
-	return slices.DeleteFunc(vs, func(v contract.Server) bool { return !f.matches(v) }), next, nil
+	return slices.DeleteFunc(vs, func(v client.Server) bool { return !f.matches(v) }), next, nil
 }
 
 // withLimit is st with the rate limit of its host.
-func (s hosts) withLimit(ctx context.Context, st circuit.State) (contract.Server, error) {
+func (s hosts) withLimit(ctx context.Context, st circuit.State) (client.Server, error) {
 	v := s.view(st)
 	host, whole := circuit.HostOf(st.Key)
 	if !whole || st.Limited(s.Now()) == 0 {
@@ -117,7 +145,7 @@ func (s hosts) withLimit(ctx context.Context, st circuit.State) (contract.Server
 	}
 	l, ok, err := s.Limits.Limit(ctx, host)
 	if err != nil {
-		return contract.Server{}, err
+		return client.Server{}, err
 	}
 	if ok {
 		v.RateLimit = limitOf(l)
@@ -125,21 +153,24 @@ func (s hosts) withLimit(ctx context.Context, st circuit.State) (contract.Server
 	return v, nil
 }
 
-func limitOf(l ratelimit.Limit) *contract.RateLimit {
-	return &contract.RateLimit{PerMinute: l.PerMinute, Burst: l.Burst, Learnt: !l.LearntAt.IsZero(), Until: l.Until}
+func limitOf(l ratelimit.Limit) *client.RateLimit {
+	return &client.RateLimit{PerMinute: l.PerMinute, Burst: l.Burst, Learnt: !l.LearntAt.IsZero(), Until: l.Until}
 }
 
 // view is the state of a circuit now: a pause that is over is not shown as a pause.
-func (s hosts) view(st circuit.State) contract.Server {
+func (s hosts) view(st circuit.State) client.Server {
 	now := s.Now()
 	st = st.Settled(now)
-	v := contract.Server{
-		Name: nameOf(st.Key), Protocol: s.protocol(), Phase: st.Phase, Since: st.Since, Until: st.Until,
+	v := client.Server{
+		Name: nameOf(st.Key), KeyID: st.KeyID, Protocol: string(activity.ActivityPub), Phase: client.Phase(st.Phase), Since: st.Since, Until: st.Until,
 		Reason: string(st.Reason), Why: st.Why, DownSince: st.DownSince, Failures: st.Streak, Checks: st.Checks,
 		NextCheckAt: st.CheckAt, Parked: st.Parked,
 	}
+	if host, whole := circuit.HostOf(st.Key); !whole {
+		v.Host = host
+	}
 	if w := st.Window; w.Total > 0 {
-		v.Window = &contract.Window{Start: w.Start, Attempts: w.Total, Failures: w.Failures}
+		v.Window = &client.Window{Start: w.Start, Attempts: w.Total, Failures: w.Failures}
 	}
 	if st.FormUntil.After(now) {
 		v.SignatureForm = st.Form
@@ -147,61 +178,61 @@ func (s hosts) view(st circuit.State) contract.Server {
 	return v
 }
 
-func (s hosts) block(ctx context.Context, n Name, why string) (contract.Server, error) {
+func (s hosts) block(ctx context.Context, n Name, why string) (client.Server, error) {
 	if host, ok := circuit.FamilyOf(n.Key); ok {
 		if _, err := s.block(ctx, Name{Key: circuit.HostKey(host)}, why); err != nil {
-			return contract.Server{}, err
+			return client.Server{}, err
 		}
 	} else if err := whole(n, "blocking"); err != nil {
-		return contract.Server{}, err
+		return client.Server{}, err
 	}
 	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.Block(s.Rules, why, s.Now()) })
 }
 
-func (s hosts) unblock(ctx context.Context, n Name) (contract.Server, error) {
+func (s hosts) unblock(ctx context.Context, n Name) (client.Server, error) {
 	if host, ok := circuit.FamilyOf(n.Key); ok {
 		if _, err := s.unblock(ctx, Name{Key: circuit.HostKey(host)}); err != nil {
-			return contract.Server{}, err
+			return client.Server{}, err
 		}
 	}
 	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.Unblock(s.Rules, s.Now()) })
 }
 
-func (s hosts) pause(ctx context.Context, n Name, until time.Time, why string) (contract.Server, error) {
+func (s hosts) pause(ctx context.Context, n Name, until time.Time, why string) (client.Server, error) {
 	if err := whole(n, "pausing"); err != nil {
-		return contract.Server{}, err
+		return client.Server{}, err
 	}
 	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.Pause(s.Rules, until, why, s.Now()) })
 }
 
-func (s hosts) resume(ctx context.Context, n Name) (contract.Server, error) {
+func (s hosts) resume(ctx context.Context, n Name) (client.Server, error) {
 	if err := single(n, "resuming"); err != nil {
-		return contract.Server{}, err
+		return client.Server{}, err
 	}
 	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.Resume(s.Rules, s.Now()) })
 }
 
-func (s hosts) check(ctx context.Context, n Name) (contract.Server, error) {
+func (s hosts) check(ctx context.Context, n Name) (client.Server, error) {
 	if err := single(n, "checking"); err != nil {
-		return contract.Server{}, err
+		return client.Server{}, err
 	}
 	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.CheckNow(s.Rules, s.Now()) })
 }
 
-func (s hosts) limit(ctx context.Context, n Name, perMinute, burst int) (contract.Server, error) {
+func (s hosts) limit(ctx context.Context, n Name, perMinute, burst int) (client.Server, error) {
 	if err := whole(n, "a rate limit"); err != nil {
-		return contract.Server{}, err
+		return client.Server{}, err
 	}
 	host, _ := n.host()
 	// The limit comes first: workers ask for it once the state says so.
 	if _, err := s.Limits.Set(ctx, host, perMinute, burst); err != nil {
-		return contract.Server{}, err
+		return client.Server{}, err
 	}
 	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.LimitTo(s.Rules, perMinute, s.Now()) })
 }
 
-func (hosts) pin(context.Context, Name, contract.SipherKeys) (contract.Server, error) {
-	return contract.Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
+func (hosts) pin(context.Context, Name, client.SipherKeys) (client.Server, error) {
+	return client.Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
 }
 
 // whole returns an error unless n is a whole host. what names an action that inboxes
@@ -224,7 +255,7 @@ func single(n Name, what string) error {
 }
 
 // change applies f to a circuit. A blocked circuit is changed only if blocked is set.
-func (s hosts) change(ctx context.Context, n Name, blocked bool, f func(circuit.State) circuit.State) (contract.Server, error) {
+func (s hosts) change(ctx context.Context, n Name, blocked bool, f func(circuit.State) circuit.State) (client.Server, error) {
 	_, after, err := circuit.Change(ctx, s.Hosts, n.Key, func(st circuit.State) circuit.State {
 		if st.Phase == circuit.Blocked && !blocked {
 			return st
@@ -232,10 +263,10 @@ func (s hosts) change(ctx context.Context, n Name, blocked bool, f func(circuit.
 		return f(st)
 	})
 	if err != nil {
-		return contract.Server{}, err
+		return client.Server{}, err
 	}
 	if after.Phase == circuit.Blocked && !blocked {
-		return contract.Server{}, fmt.Errorf("%s: %w", n, ErrBlocked)
+		return client.Server{}, fmt.Errorf("%s: %w", n, ErrBlocked)
 	}
 	return s.withLimit(ctx, after)
 }

@@ -3,10 +3,11 @@ package registry
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 	"strings"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/servers/circuit"
 )
 
@@ -16,8 +17,8 @@ type Filter struct {
 	Protocol activity.Protocol
 }
 
-func (f Filter) matches(v contract.Server) bool {
-	return (f.Phase == "" || f.Phase == v.Phase) && (f.Protocol == "" || f.Protocol == v.Protocol)
+func (f Filter) matches(v client.Server) bool {
+	return (f.Phase == "" || client.Phase(f.Phase) == v.Phase) && (f.Protocol == "" || string(f.Protocol) == v.Protocol)
 }
 
 // Phases lists the phases that a server may be shown in.
@@ -32,16 +33,16 @@ const mostReads = 50
 // List pages through all servers with a record: hosts and inboxes in no order, then
 // Sipher servers by URL. A page may be shorter than limit and not be the last; next is
 // empty after the last page.
-func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) (vs []contract.Server, next string, err error) {
+func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) (vs []client.Server, next string, err error) {
 	at, err := parseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	vs = []contract.Server{}
+	vs = []client.Server{}
 	all := s.directories()
 	for reads := 0; at.directory < len(all); reads++ {
 		d := all[at.directory]
-		if f.Protocol != "" && f.Protocol != d.protocol() {
+		if f.Protocol != "" && !slices.Contains(d.protocols(), f.Protocol) {
 			at = place{directory: at.directory + 1}
 			continue
 		}

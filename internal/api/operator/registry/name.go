@@ -27,8 +27,8 @@ var ErrName = errors.New("names no server")
 
 const inboxMark = "inbox:"
 
-// ofKey is how the circuit of an inbox ends that is for one signing key only.
-var ofKey = regexp.MustCompile(`#key-[0-9a-f]{12}$`)
+// ofKey is how the circuit of an inbox, or of a host, ends that is for one signing key only.
+var ofKey = regexp.MustCompile(`#(host)?key-[0-9a-f]{12}$`)
 
 // ParseName reads a name: "social.example", "social.example:8443",
 // "*.social.example" (the host with all its subdomains, to block them),

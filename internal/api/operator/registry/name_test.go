@@ -18,18 +18,22 @@ func TestANameIsOfAHostAnInboxOrASipherServer(t *testing.T) {
 		"127.0.0.1:8080":      {Key: circuit.HostKey("127.0.0.1:8080")},
 		"*.Social.Example":    {Key: circuit.FamilyKey("social.example")},
 		"inbox:https://social.example/users/Frida/inbox": {
-			Key: circuit.InboxKey("https://social.example/users/Frida/inbox")},
+			Key: circuit.InboxKey("https://social.example/users/Frida/inbox"),
+		},
 		"Ｍünchen.Example:0443": {Key: circuit.HostKey("xn--mnchen-3ya.example")},
 		"so\u00adcial.example": {Key: circuit.HostKey("social.example")},
 		"inbox:https://Social.example:0443/users/../inbox": {
-			Key: circuit.InboxKey("https://social.example/inbox")},
+			Key: circuit.InboxKey("https://social.example/inbox"),
+		},
 		// The circuit of an inbox for one signing key, as lists name it.
 		"inbox:https://Social.example/inbox#key-0123456789ab": {
-			Key: circuit.InboxKey("https://social.example/inbox#key-0123456789ab")},
-		"inbox:https://social.example/inbox#main": {Key: circuit.InboxKey("https://social.example/inbox")},
-		"https://sipher.example:443/":             {URL: "https://sipher.example"},
-		"https://Sipher.example":                  {URL: "https://sipher.example"},
-		"http://sipher.example/a/":                {URL: "http://sipher.example/a/"},
+			Key: circuit.InboxKey("https://social.example/inbox#key-0123456789ab"),
+		},
+		"inbox:https://Social.example/#hostkey-0123456789ab": {Key: circuit.SignedHostKey("social.example", "0123456789ab")},
+		"inbox:https://social.example/inbox#main":            {Key: circuit.InboxKey("https://social.example/inbox")},
+		"https://sipher.example:443/":                        {URL: "https://sipher.example"},
+		"https://Sipher.example":                             {URL: "https://sipher.example"},
+		"http://sipher.example/a/":                           {URL: "http://sipher.example/a/"},
 	} {
 		got, err := registry.ParseName(s)
 		if err != nil || got != want {

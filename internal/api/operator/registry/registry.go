@@ -11,12 +11,12 @@ package registry
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/ratelimit"
 )
@@ -59,27 +59,29 @@ type Service struct {
 	// Records drops what is recorded of hosts and inboxes.
 	Records Records
 	Sipher  Sipher
-	Rules   circuit.Rules
-	Now     func() time.Time
+	// Webhooks lists the webhooks, whose hosts have circuits, too.
+	Webhooks func(ctx context.Context) ([]webhook.Webhook, error)
+	Rules    circuit.Rules
+	Now      func() time.Time
 }
 
 // directory is one kind of servers: hosts and inboxes, which have circuits, or the
 // servers in a protocol's own registry.
 type directory interface {
-	// protocol is what its servers are shown as.
-	protocol() activity.Protocol
+	// protocols are what its servers are shown as.
+	protocols() []activity.Protocol
 	// page returns up to limit servers that match f, in the order of the directory;
 	// there may be more unless next is empty.
-	page(ctx context.Context, f Filter, after string, limit int) (vs []contract.Server, next string, err error)
+	page(ctx context.Context, f Filter, after string, limit int) (vs []client.Server, next string, err error)
 
-	get(ctx context.Context, n Name) (contract.Server, error)
-	block(ctx context.Context, n Name, why string) (contract.Server, error)
-	unblock(ctx context.Context, n Name) (contract.Server, error)
-	pause(ctx context.Context, n Name, until time.Time, why string) (contract.Server, error)
-	resume(ctx context.Context, n Name) (contract.Server, error)
-	check(ctx context.Context, n Name) (contract.Server, error)
-	limit(ctx context.Context, n Name, perMinute, burst int) (contract.Server, error)
-	pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error)
+	get(ctx context.Context, n Name) (client.Server, error)
+	block(ctx context.Context, n Name, why string) (client.Server, error)
+	unblock(ctx context.Context, n Name) (client.Server, error)
+	pause(ctx context.Context, n Name, until time.Time, why string) (client.Server, error)
+	resume(ctx context.Context, n Name) (client.Server, error)
+	check(ctx context.Context, n Name) (client.Server, error)
+	limit(ctx context.Context, n Name, perMinute, burst int) (client.Server, error)
+	pin(ctx context.Context, n Name, k client.SipherKeys) (client.Server, error)
 }
 
 // directories returns all directories, in the order in which they are listed.
@@ -97,10 +99,7 @@ func (s *Service) of(n Name) directory {
 func (s *Service) Protocols() []activity.Protocol {
 	var all []activity.Protocol
 	for _, d := range s.directories() {
-		all = append(all, d.protocol())
+		all = append(all, d.protocols()...)
 	}
 	return all
 }
-
-// IsInbox reports whether v is a single inbox of a server.
-func IsInbox(v contract.Server) bool { return strings.HasPrefix(v.Name, inboxMark) }

@@ -8,27 +8,26 @@ import (
 	"strings"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/activity"
-	"fedpost/internal/api/contract"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/peers"
-	"fedpost/internal/servers/circuit"
 )
 
 // siphers are the servers in the registry of the Sipher protocol.
 type siphers struct{ *Service }
 
-func (siphers) protocol() activity.Protocol { return activity.Sipher }
+func (siphers) protocols() []activity.Protocol { return []activity.Protocol{activity.Sipher} }
 
-func (s siphers) get(ctx context.Context, n Name) (contract.Server, error) { return s.one(ctx, n.URL) }
+func (s siphers) get(ctx context.Context, n Name) (client.Server, error) { return s.one(ctx, n.URL) }
 
 // page returns servers by URL.
-func (s siphers) page(ctx context.Context, f Filter, after string, limit int) ([]contract.Server, string, error) {
+func (s siphers) page(ctx context.Context, f Filter, after string, limit int) ([]client.Server, string, error) {
 	all, err := s.all(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	all = slices.DeleteFunc(all, func(v contract.Server) bool { return v.Name <= after || !f.matches(v) })
+	all = slices.DeleteFunc(all, func(v client.Server) bool { return v.Name <= after || !f.matches(v) })
 	if len(all) <= limit {
 		return all, "", nil
 	}
@@ -36,19 +35,19 @@ func (s siphers) page(ctx context.Context, f Filter, after string, limit int) ([
 }
 
 // one returns a Sipher server: registered, blocked, or both.
-func (s siphers) one(ctx context.Context, url string) (contract.Server, error) {
-	v := contract.Server{Name: url, Protocol: activity.Sipher, Phase: circuit.Healthy}
+func (s siphers) one(ctx context.Context, url string) (client.Server, error) {
+	v := client.Server{Name: url, Protocol: string(activity.Sipher), Phase: client.PhaseHealthy}
 	r, err := s.Sipher.Server(ctx, url)
 	known := err == nil
 	if err != nil && !errors.Is(err, peers.ErrUnknown) {
-		return contract.Server{}, fmt.Errorf("look up %s: %w", url, err)
+		return client.Server{}, fmt.Errorf("look up %s: %w", url, err)
 	}
 	if known {
 		v = sipherView(r)
 	}
 	found, err := s.Sipher.Blocked(ctx, url)
 	if err != nil {
-		return contract.Server{}, fmt.Errorf("look up %s: %w", url, err)
+		return client.Server{}, fmt.Errorf("look up %s: %w", url, err)
 	}
 	if found != nil {
 		block(&v, *found)
@@ -58,7 +57,7 @@ func (s siphers) one(ctx context.Context, url string) (contract.Server, error) {
 	}
 	changes, err := s.Sipher.KeyChanges(ctx)
 	if err != nil {
-		return contract.Server{}, fmt.Errorf("look up %s: %w", url, err)
+		return client.Server{}, fmt.Errorf("look up %s: %w", url, err)
 	}
 	for _, c := range changes {
 		if c.URL == url {
@@ -70,33 +69,33 @@ func (s siphers) one(ctx context.Context, url string) (contract.Server, error) {
 
 // sipherView is a registered server in the vocabulary of circuits. A server is exhausted
 // when its last check has failed: only a delivery or an operator then contacts it again.
-func sipherView(r peers.Server) contract.Server {
-	v := contract.Server{
-		Name: r.URL, Protocol: activity.Sipher, Phase: circuit.Healthy, LastSeen: r.LastSeen, Since: r.CreatedAt,
-		Keys: &contract.SipherKeys{Signing: r.PublicKey, Encryption: r.EncryptionKey},
+func sipherView(r peers.Server) client.Server {
+	v := client.Server{
+		Name: r.URL, Protocol: string(activity.Sipher), Phase: client.PhaseHealthy, LastSeen: r.LastSeen, Since: r.CreatedAt,
+		Keys: &client.SipherKeys{Signing: r.PublicKey, Encryption: r.EncryptionKey},
 	}
 	if !r.IsHealthy {
-		v.Phase, v.Since, v.Reason, v.Checks = circuit.Unhealthy, r.UpdatedAt, string(r.Reason), r.Attempts
+		v.Phase, v.Since, v.Reason, v.Checks = client.PhaseUnhealthy, r.UpdatedAt, string(r.Reason), r.Attempts
 		if r.Exhausted {
-			v.Phase = circuit.Exhausted
+			v.Phase = client.PhaseExhausted
 		}
 	}
 	return v
 }
 
-func block(v *contract.Server, b peers.Block) {
-	v.Phase, v.Since, v.Reason, v.Why = circuit.Blocked, b.CreatedAt, "", b.Reason
+func block(v *client.Server, b peers.Block) {
+	v.Phase, v.Since, v.Reason, v.Why = client.PhaseBlocked, b.CreatedAt, "", b.Reason
 }
 
-func refused(c peers.KeyChange) *contract.RefusedKeys {
-	return &contract.RefusedKeys{
-		SipherKeys: contract.SipherKeys{Signing: c.PublicKey, Encryption: c.EncryptionKey},
+func refused(c peers.KeyChange) *client.RefusedKeys {
+	return &client.RefusedKeys{
+		SipherKeys: client.SipherKeys{Signing: c.PublicKey, Encryption: c.EncryptionKey},
 		Via:        c.Via, FirstSeen: c.First, LastSeen: c.Last, Count: c.Count,
 	}
 }
 
 // all returns all Sipher servers, by URL.
-func (s siphers) all(ctx context.Context) ([]contract.Server, error) {
+func (s siphers) all(ctx context.Context) ([]client.Server, error) {
 	registered, err := s.Sipher.Servers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list Sipher servers: %w", err)
@@ -109,14 +108,14 @@ func (s siphers) all(ctx context.Context) ([]contract.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list refused keys of Sipher servers: %w", err)
 	}
-	byURL := make(map[string]*contract.Server, len(registered))
+	byURL := make(map[string]*client.Server, len(registered))
 	for _, r := range registered {
 		v := sipherView(r)
 		byURL[r.URL] = &v
 	}
 	for _, b := range blocks {
 		if byURL[b.ServerURL] == nil {
-			byURL[b.ServerURL] = &contract.Server{Name: b.ServerURL, Protocol: activity.Sipher}
+			byURL[b.ServerURL] = &client.Server{Name: b.ServerURL, Protocol: string(activity.Sipher)}
 		}
 		block(byURL[b.ServerURL], b)
 	}
@@ -125,47 +124,47 @@ func (s siphers) all(ctx context.Context) ([]contract.Server, error) {
 			v.RefusedKeys = refused(c)
 		}
 	}
-	all := make([]contract.Server, 0, len(byURL))
+	all := make([]client.Server, 0, len(byURL))
 	for _, v := range byURL {
 		all = append(all, *v)
 	}
-	slices.SortFunc(all, func(a, b contract.Server) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b client.Server) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-func (s siphers) resume(ctx context.Context, n Name) (contract.Server, error) {
+func (s siphers) resume(ctx context.Context, n Name) (client.Server, error) {
 	url := n.URL
 	v, err := s.one(ctx, url)
 	switch {
 	case err != nil:
 		return v, err
-	case v.Phase == circuit.Blocked:
-		return contract.Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
-	case v.Phase == circuit.Healthy:
+	case v.Phase == client.PhaseBlocked:
+		return client.Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
+	case v.Phase == client.PhaseHealthy:
 		return v, nil
 	}
 	if err := s.Sipher.MarkHealthy(ctx, url, s.Now()); err != nil {
-		return contract.Server{}, fmt.Errorf("resume %s: %w", url, err)
+		return client.Server{}, fmt.Errorf("resume %s: %w", url, err)
 	}
 	return s.one(ctx, url)
 }
 
 // check makes the next check of an unhealthy server due now. The check counts like a
 // scheduled one.
-func (s siphers) check(ctx context.Context, n Name) (contract.Server, error) {
+func (s siphers) check(ctx context.Context, n Name) (client.Server, error) {
 	url := n.URL
 	v, err := s.one(ctx, url)
 	switch {
 	case err != nil:
 		return v, err
-	case v.Phase == circuit.Blocked:
-		return contract.Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
-	case v.Phase == circuit.Healthy:
+	case v.Phase == client.PhaseBlocked:
+		return client.Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
+	case v.Phase == client.PhaseHealthy:
 		return v, nil
 	}
 	now := s.Now()
 	if err := s.Sipher.HastenCheck(ctx, peers.Check{ServerURL: url, Attempt: v.Checks, DueAt: now}); err != nil {
-		return contract.Server{}, fmt.Errorf("schedule a check of %s: %w", url, err)
+		return client.Server{}, fmt.Errorf("schedule a check of %s: %w", url, err)
 	}
 	v.NextCheckAt = now
 	return v, nil
@@ -182,16 +181,16 @@ func CheckKey(text string) error {
 	return nil
 }
 
-func (s siphers) block(ctx context.Context, n Name, why string) (contract.Server, error) {
+func (s siphers) block(ctx context.Context, n Name, why string) (client.Server, error) {
 	if err := s.Sipher.Block(ctx, peers.Block{ServerURL: n.URL, Reason: why, CreatedAt: s.Now()}); err != nil {
-		return contract.Server{}, fmt.Errorf("block %s: %w", n, err)
+		return client.Server{}, fmt.Errorf("block %s: %w", n, err)
 	}
 	return s.one(ctx, n.URL)
 }
 
-func (s siphers) unblock(ctx context.Context, n Name) (contract.Server, error) {
+func (s siphers) unblock(ctx context.Context, n Name) (client.Server, error) {
 	if err := s.Sipher.Unblock(ctx, n.URL); err != nil {
-		return contract.Server{}, fmt.Errorf("unblock %s: %w", n, err)
+		return client.Server{}, fmt.Errorf("unblock %s: %w", n, err)
 	}
 	v, err := s.one(ctx, n.URL)
 	if errors.Is(err, ErrUnknown) {
@@ -200,22 +199,22 @@ func (s siphers) unblock(ctx context.Context, n Name) (contract.Server, error) {
 	return v, err
 }
 
-func (s siphers) pause(ctx context.Context, n Name, until time.Time, why string) (contract.Server, error) {
-	return contract.Server{}, fmt.Errorf("pausing %w to a Sipher server, whose deliveries do not wait: block it", ErrNotApplicable)
+func (s siphers) pause(ctx context.Context, n Name, until time.Time, why string) (client.Server, error) {
+	return client.Server{}, fmt.Errorf("pausing %w to a Sipher server, whose deliveries do not wait: block it", ErrNotApplicable)
 }
 
-func (s siphers) limit(ctx context.Context, n Name, perMinute, burst int) (contract.Server, error) {
-	return contract.Server{}, fmt.Errorf("a rate limit %w to a Sipher server", ErrNotApplicable)
+func (s siphers) limit(ctx context.Context, n Name, perMinute, burst int) (client.Server, error) {
+	return client.Server{}, fmt.Errorf("a rate limit %w to a Sipher server", ErrNotApplicable)
 }
 
-func (s siphers) pin(ctx context.Context, n Name, k contract.SipherKeys) (contract.Server, error) {
+func (s siphers) pin(ctx context.Context, n Name, k client.SipherKeys) (client.Server, error) {
 	for _, text := range []string{k.Signing, k.Encryption} {
 		if err := CheckKey(text); err != nil {
-			return contract.Server{}, err
+			return client.Server{}, err
 		}
 	}
 	if err := s.Sipher.SetKeys(ctx, n.URL, k.Signing, k.Encryption, s.Now()); err != nil {
-		return contract.Server{}, fmt.Errorf("pin keys of %s: %w", n, err)
+		return client.Server{}, fmt.Errorf("pin keys of %s: %w", n, err)
 	}
 	return s.one(ctx, n.URL)
 }

@@ -140,7 +140,7 @@ const places = {
     ["/servers/gone.example", "Forget", null, "Forget", "is forgotten"],
     ["/keys", "Delete https://social.example/users/frida#main-key", null, "Delete it for good", "The key is deleted"],
     ["/keys", "Make a key", async () => page.fill("#f-id", "https://social.example/users/frida#main-key"), "Make the key", "The key is made"],
-    ["/webhooks", "Test pager", null, "Send it", "what becomes of it"],
+    ["/webhooks", "Test pager", null, "Send it", "what became of it"],
     ["/webhooks", "Change app", async () => page.check("[value='server.gone']"), "Change it", "is changed"],
     ["/webhooks", "Delete old", null, "Delete it", "is deleted"],
     ["/activities/" + activity, "Retry", null, "Try again", "tried again"],

@@ -35,8 +35,15 @@ type shape struct {
 	HTTPMethod string `json:"httpMethod"`
 }
 
+// API is what is served. Patterns are those of its routes, as http.ServeMux takes them.
+type API interface {
+	http.Handler
+	Patterns() []string
+}
+
 // New returns the Handler that serves h.
-func New(h http.Handler) Handler {
+func New(h API) Handler {
+	paths := newPaths(h.Patterns())
 	v1 := httpadapter.New(h)
 	v2 := httpadapter.NewV2(wholeHeaders(h))
 	return func(ctx context.Context, event json.RawMessage) (any, error) {
@@ -51,14 +58,14 @@ func New(h http.Handler) Handler {
 				return nil, fmt.Errorf("%w: %w", ErrNotAPIGateway, err)
 			}
 			_, resource, _ := strings.Cut(r.RouteKey, " ")
-			r.RawPath = encodePath(withoutBase(withoutStage(r), resource, r.PathParameters))
+			r.RawPath = paths.encode(withoutBase(withoutStage(r), resource, r.PathParameters))
 			return v2.ProxyWithContext(withHeaders(ctx, r.Headers), r)
 		case s.HTTPMethod != "":
 			var r events.APIGatewayProxyRequest
 			if err := json.Unmarshal(event, &r); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrNotAPIGateway, err)
 			}
-			r.Path = encodePath(withoutBase(r.Path, r.Resource, r.PathParameters))
+			r.Path = paths.encode(withoutBase(r.Path, r.Resource, r.PathParameters))
 			return v1.ProxyWithContext(ctx, r)
 		}
 		return nil, ErrNotAPIGateway

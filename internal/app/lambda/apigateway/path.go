@@ -1,7 +1,9 @@
 package apigateway
 
 import (
+	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -55,30 +57,41 @@ func withoutBase(path, resource string, parameters map[string]string) string {
 	return path
 }
 
-// Routes with a part that may hold anything: a key's id, which is the last, and a
-// server's name, behind which an act may stand.
-const (
-	keys    = "/v1/keys/"
-	servers = "/v1/servers/"
-)
+// paths encodes the paths of an API. It holds the routes that have a part which may hold
+// anything, such as a key's id or a server's name, the one with the longest end first:
+// /v1/servers/{host}/block before /v1/servers/{host}.
+type paths []around
 
-var acts = []string{"/block", "/unblock", "/pause", "/resume", "/check"}
+// around is what stands before and behind the part of a route that may hold anything.
+type around struct{ prefix, suffix string }
 
-// encodePath returns a path that a URL can hold. A REST API passes the path on
+func newPaths(patterns []string) paths {
+	var ps paths
+	for _, pattern := range patterns {
+		_, path, _ := strings.Cut(pattern, " ")
+		prefix, rest, ok := strings.Cut(path, "{")
+		_, suffix, closed := strings.Cut(rest, "}")
+		if ok && closed {
+			ps = append(ps, around{prefix, suffix})
+		}
+	}
+	slices.SortFunc(ps, func(a, b around) int {
+		return cmp.Or(cmp.Compare(len(b.suffix), len(a.suffix)), cmp.Compare(a.prefix, b.prefix))
+	})
+	return ps
+}
+
+// encode returns a path that a URL can hold. A REST API passes the path on
 // percent-encoded, as it was sent; an HTTP API decodes the path once. The event
 // does not say which of the two happened, but the path shows it: a path that
 // could not have been sent in this form has been decoded.
-func encodePath(path string) string {
-	if id, ok := strings.CutPrefix(path, keys); ok {
-		return keys + encodePart(id)
-	}
-	if name, ok := strings.CutPrefix(path, servers); ok {
-		for _, act := range acts {
-			if before, ok := strings.CutSuffix(name, act); ok {
-				return servers + encodePart(before) + act
+func (ps paths) encode(path string) string {
+	for _, p := range ps {
+		if rest, ok := strings.CutPrefix(path, p.prefix); ok {
+			if part, ok := strings.CutSuffix(rest, p.suffix); ok {
+				return p.prefix + encodePart(part) + p.suffix
 			}
 		}
-		return servers + encodePart(name)
 	}
 	if encoded(path) {
 		return path
@@ -86,7 +99,7 @@ func encodePath(path string) string {
 	return (&url.URL{Path: path}).EscapedPath()
 }
 
-// encodePart does what encodePath does, for one part of a path.
+// encodePart does what encode does, for one part of a path.
 func encodePart(part string) string {
 	if !encoded(part) || strings.Contains(part, "/") {
 		return url.PathEscape(part)

@@ -10,8 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/api/contract"
+	"fedpost/client"
+	"fedpost/internal/api/inside"
+	"fedpost/internal/api/problem"
 )
 
 var (
@@ -20,6 +21,8 @@ var (
 	servers  = describe("fedpost_servers", "Servers that are not healthy, by phase; inbox counts single inboxes in trouble on healthy servers.", "phase")
 	waiting  = describe("fedpost_waiting_deliveries", "Deliveries that wait for servers, counted once a minute; 10000 stands for as many or more.")
 	hooks    = describe("fedpost_webhooks", "Webhooks by state: enabled, failing or disabled.", "state")
+	rows     = describe("fedpost_outbox_rows", "Rows of the outbox by state, on PostgreSQL: waiting or refused.", "state")
+	rowAge   = describe("fedpost_outbox_oldest_seconds", "Age of the oldest row of the outbox that waits, on PostgreSQL; 0 if none does.")
 	writable = describe("fedpost_writable", "1 if records can be written; 0 if not, and then nothing is accepted: GET /healthz says why.")
 	readable = describe("fedpost_stats_up", "1 if queues and servers could be read; 0 if the table or a queue failed, and then their metrics are missing.")
 )
@@ -30,14 +33,14 @@ var phases = []string{"unhealthy", "half-open", "recovering", "paused", "exhaust
 // Handler serves the metrics to whoever may read GET /v1/stats: the API answers that
 // request first, with the Bearer token of the caller.
 func (m *Meter) Handler(api http.Handler, log *slog.Logger) http.Handler {
-	lately := client.Lately{Every: time.Minute, Now: time.Now}
+	lately := inside.Lately{Every: time.Minute, Now: time.Now}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		stats, err := lately.Stats(r.Context(), client.InsideOf(api, token))
+		stats, err := lately.Stats(r.Context(), inside.Client(api, token))
 		report := state{stats: stats}
-		var p *contract.Problem
+		var p *client.Problem
 		if errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
-			if err := p.Write(w); err != nil {
+			if err := (&problem.Problem{Problem: *p}).Write(w); err != nil {
 				log.InfoContext(r.Context(), "answer of metrics", "error", err)
 			}
 			return
@@ -45,7 +48,7 @@ func (m *Meter) Handler(api http.Handler, log *slog.Logger) http.Handler {
 		if report.known = err == nil; err != nil {
 			log.ErrorContext(r.Context(), "metrics without queues and servers", "error", err)
 		}
-		report.writable = client.InsideOf(api, token).Do(r.Context(), http.MethodGet, "/healthz", nil, nil) == nil
+		report.writable = inside.Client(api, token).Do(r.Context(), http.MethodGet, "/healthz", nil, nil) == nil
 		now := prometheus.NewRegistry()
 		now.MustRegister(report)
 		promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{
@@ -58,12 +61,12 @@ func (m *Meter) Handler(api http.Handler, log *slog.Logger) http.Handler {
 type state struct {
 	known    bool
 	writable bool
-	stats    contract.Stats
+	stats    client.Stats
 }
 
 // Describe implements prometheus.Collector.
 func (s state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{messages, oldest, servers, waiting, hooks, readable, writable} {
+	for _, d := range []*prometheus.Desc{messages, oldest, servers, waiting, hooks, rows, rowAge, readable, writable} {
 		out <- d
 	}
 }
@@ -91,8 +94,13 @@ func (s state) Collect(out chan<- prometheus.Metric) {
 			gauge(oldest, *q.Oldest, string(name))
 		}
 	}
-	for _, state := range []string{contract.WebhookEnabled, contract.WebhookFailing, contract.WebhookDisabled} {
+	for _, state := range []string{client.WebhookEnabled, client.WebhookFailing, client.WebhookDisabled} {
 		gauge(hooks, s.stats.Webhooks[state], state)
+	}
+	if o := s.stats.Outbox; o != nil {
+		gauge(rows, o.Waiting, "waiting")
+		gauge(rows, o.Refused, "refused")
+		gauge(rowAge, o.Oldest)
 	}
 	if w := s.stats.Waiting; w != nil {
 		gauge(waiting, w.Count)

@@ -78,9 +78,9 @@ func TestAnOutageOfTheTableLeavesTheCounters(t *testing.T) {
 	m := New(counted)
 	status, got := scrape(t, m, answers(503, `{"title":"Service Unavailable","status":503}`), "secret")
 	if status != 200 || !strings.Contains(got, "\nfedpost_stats_up 0\n") || !strings.Contains(got, "\nfedpost_writable 0\n") || !strings.Contains(got, `state="delivered"} 3`) || strings.Contains(got, "fedpost_servers{") {
-		t.Errorf("%d %s", status, got)
+		t.Errorf("without statistics the scrape is answered %d, want 200 with what the process counts:\n%s", status, got)
 	}
-	status, got = scrape(t, m, answers(200, `{"queues":{"low":{"visible":7,"oldestSeconds":40},"high":{"inFlight":2}},"servers":{"unhealthy":4},"waiting":{"count":12,"atLeast":false},"webhooks":{"failing":1}}`), "secret")
+	status, got = scrape(t, m, answers(200, `{"at":"2026-11-24T12:00:00Z","queues":{"low":{"visible":7,"oldestSeconds":40},"high":{"inFlight":2}},"servers":{"unhealthy":4},"waiting":{"count":12,"atLeast":false},"webhooks":{"failing":1}}`), "secret")
 	for _, want := range []string{
 		"\nfedpost_stats_up 1\n", "\nfedpost_writable 1\n", `fedpost_queue_messages{queue="low",state="visible"} 7`, `fedpost_queue_oldest_seconds{queue="low"} 40`,
 		`fedpost_queue_messages{queue="high",state="in_flight"} 2`, `fedpost_servers{phase="unhealthy"} 4`, `fedpost_servers{phase="exhausted"} 0`, "\nfedpost_waiting_deliveries 12\n", `fedpost_webhooks{state="failing"} 1`, `fedpost_webhooks{state="disabled"} 0`,
@@ -123,6 +123,6 @@ func TestEveryCounterOfTheCodeIsShownFromTheStart(t *testing.T) {
 func TestMetricsAreRefusedAsStatsAre(t *testing.T) {
 	status, got := scrape(t, New(tally()), answers(200, `{}`), "another")
 	if status != 401 || !strings.Contains(got, "Send the token.") || strings.Contains(got, "go_") {
-		t.Errorf("%d %s", status, got)
+		t.Errorf("with another token the scrape is answered %d, want 401 without a metric:\n%s", status, got)
 	}
 }

@@ -6,6 +6,21 @@
 // point wrong. Its harness finds that out by probing the server directly, not
 // through the engine under test, and names the case in Lacks; then that case
 // alone is skipped, with the reason.
+//
+// A new test is an entry of the list of its subject (ruleCases, fifoCases, deadLetterCases and
+// so on), named after what it shows. It uses the queues of its own harness, moves time with
+// Advance only, and says in a failure what came and what was wanted:
+//
+//	{"DelayedMessageComesWhenItsDelayIsOver", func(c *check) {
+//		c.send(c.Standard, queue.Message{Body: "later", Delay: time.Minute})
+//		c.Advance(time.Minute)
+//		if got := c.receive(c.Standard, 1); got[0].Body != "later" {
+//			c.Errorf("received %q, want %q", got[0].Body, "later")
+//		}
+//	}},
+//
+// All engines run it from then on: `go test ./internal/engine/sqlite ./internal/testkit/memory`,
+// and `.ci/run aws` for SQS.
 package queuetest
 
 import (
@@ -71,7 +86,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 			if h.Now == nil {
 				h.Now = time.Now
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+h.Patient)
 			defer cancel()
 			c.run(&check{T: t, Harness: h, ctx: ctx})
 		})

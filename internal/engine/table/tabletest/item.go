@@ -2,6 +2,8 @@ package tabletest
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"time"
@@ -109,6 +111,31 @@ var itemCases = []testCase{
 			if _, err := c.Table.Get(c.ctx, k); err == nil {
 				c.Errorf("get with a key of %d and %d bytes", len(k.PK), len(k.SK))
 			}
+		}
+	}},
+	{"KeysUpToTheLimits", func(c *check) {
+		// Of two partitions that differ at the end only.
+		random := make([]byte, table.MaxSK/2)
+		if _, err := rand.Read(random); err != nil {
+			c.Fatal(err)
+		}
+		sk := hex.EncodeToString(random)
+		for _, end := range []string{"x", "y"} {
+			k := table.Key{PK: strings.Repeat(sk, 2)[len(c.pk)+1:] + c.pk + end, SK: sk}
+			it := table.Item{Key: k, Fence: end, Data: []byte("x"), Due: table.Due{Shard: k.PK, At: c.now}}
+			c.put(it)
+			got, err := c.Table.Get(c.ctx, k)
+			if err != nil || !same(got[k], it) {
+				c.Errorf("%d bytes of keys hold %v, error %v, want %v", len(k.PK)+len(sk), got[k], err, it)
+			}
+			found, _, err := c.Table.Query(c.ctx, table.Range{PK: k.PK})
+			if err != nil || len(found) != 1 || found[0].Fence != end {
+				c.Errorf("the partition has %v, error %v, want one item", found, err)
+			}
+		}
+		over := c.dueItem("a", strings.Repeat("s", table.MaxPK), c.now)
+		if err := c.Table.Put(c.ctx, over, table.Cond{}); !errors.Is(err, table.ErrInvalid) {
+			c.Errorf("put with a shard of %d bytes: %v", len(over.Due.Shard), err)
 		}
 	}},
 	{"GetOfNone", func(c *check) {

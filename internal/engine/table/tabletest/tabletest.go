@@ -4,6 +4,20 @@
 //
 // The suite knows nothing of engines. Each case uses keys of its own, so that
 // cases and other runs can share a table.
+//
+// A new test is an entry of the list of its subject (itemCases, condCases, queryCases and so
+// on), named after what it shows. Its keys come from c.key or c.item, its times from c.now, and
+// a failure says what came and what was wanted:
+//
+//	{"PutReplacesAllFields", func(c *check) {
+//		c.put(c.item("a", "1"), table.Item{Key: c.key("a")})
+//		if got := c.get("a"); got.Fence != "" || got.Data != nil {
+//			c.Errorf("got %+v, want an item without a fence and data", got)
+//		}
+//	}},
+//
+// All engines run it from then on: `go test ./internal/engine/sqlite ./internal/testkit/memory`,
+// and `.ci/run aws` for DynamoDB.
 package tabletest
 
 import (

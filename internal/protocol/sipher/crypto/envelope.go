@@ -161,8 +161,10 @@ func ParseEnvelope(raw []byte) (Envelope, error) {
 		name string
 		into *string
 	}{
-		{"ephemeralPublicKey", &e.EphemeralPublicKey}, {"iv", &e.IV},
-		{"ciphertext", &e.Ciphertext}, {"authTag", &e.AuthTag},
+		{"ephemeralPublicKey", &e.EphemeralPublicKey},
+		{"iv", &e.IV},
+		{"ciphertext", &e.Ciphertext},
+		{"authTag", &e.AuthTag},
 	} {
 		v := fields[f.name]
 		if len(v) == 0 || v[0] != '"' {

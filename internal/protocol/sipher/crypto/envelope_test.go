@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"fedpost/internal/testkit/property"
 )
 
 type vector struct {
@@ -72,7 +74,7 @@ func unbase64(t *testing.T, s string) []byte {
 	return b
 }
 
-func TestD2SealMatchesTheVectors(t *testing.T) {
+func TestSealMatchesTheVectors(t *testing.T) {
 	for _, v := range vectors(t) {
 		t.Run(v.Label, func(t *testing.T) {
 			entropy := bytes.NewReader(append(unhex(t, v.EphemeralSecret), unhex(t, v.IV)...))
@@ -91,7 +93,7 @@ func TestD2SealMatchesTheVectors(t *testing.T) {
 	}
 }
 
-func TestD2ContentKeyMatchesTheVectors(t *testing.T) {
+func TestContentKeyMatchesTheVectors(t *testing.T) {
 	for _, v := range vectors(t) {
 		k, err := contentKey((*[32]byte)(unhex(t, v.EphemeralSecret)), (*[32]byte)(unbase64(t, v.RecipientPublic)))
 		if got := hex.EncodeToString(k); err != nil || got != v.ContentKey {
@@ -100,7 +102,7 @@ func TestD2ContentKeyMatchesTheVectors(t *testing.T) {
 	}
 }
 
-func TestD2EnvelopeFieldsKeepTheirOrder(t *testing.T) {
+func TestEnvelopeFieldsKeepTheirOrder(t *testing.T) {
 	b, err := json.Marshal(Envelope{"a", "b", "c", "d"})
 	if want := `{"ephemeralPublicKey":"a","iv":"b","ciphertext":"c","authTag":"d"}`; err != nil || string(b) != want {
 		t.Errorf("%s, %v", b, err)
@@ -115,9 +117,9 @@ func pair(t interface{ Fatal(...any) }) (secret, public []byte) {
 	return k.Bytes(), k.PublicKey().Bytes()
 }
 
-func TestD2OpenOfSealIsTheIdentity(t *testing.T) {
+func TestOpenOfSealIsTheIdentity(t *testing.T) {
 	secret, public := pair(t)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		plain := rapid.String().Draw(t, "plaintext")
 		e, err := Seal(rand.Reader, public, plain)
 		if err != nil {
@@ -138,7 +140,7 @@ func TestD2OpenOfSealIsTheIdentity(t *testing.T) {
 	})
 }
 
-func TestD2AnyFlippedBitOfAnEnvelopeIsRefused(t *testing.T) {
+func TestAnyFlippedBitOfAnEnvelopeIsRefused(t *testing.T) {
 	secret, public := pair(t)
 	e, err := Seal(rand.Reader, public, `{"method":"FEDERATE"}`)
 	if err != nil {
@@ -171,7 +173,7 @@ func TestD2AnyFlippedBitOfAnEnvelopeIsRefused(t *testing.T) {
 	}
 }
 
-func TestD2EnvelopesThatDoNotOpen(t *testing.T) {
+func TestEnvelopesThatDoNotOpen(t *testing.T) {
 	secret, public := pair(t)
 	other, _ := pair(t)
 	good, err := Seal(rand.Reader, public, "hello")
@@ -216,7 +218,7 @@ func TestOutcome4EncryptionKeyThatCannotBeSealedTo(t *testing.T) {
 	}
 }
 
-func TestD2EnvelopesAreParsedByTheirExactNames(t *testing.T) {
+func TestEnvelopesAreParsedByTheirExactNames(t *testing.T) {
 	for _, s := range []string{
 		``, `null`, `[]`, `"x"`, `7`, `{}`, `{"ephemeralPublicKey":"a","iv":"b","ciphertext":"c"}`,
 		`{"EphemeralPublicKey":"a","IV":"b","Ciphertext":"c","AuthTag":"d"}`,

@@ -41,7 +41,7 @@ func getenv(m map[string]string) func(string) string {
 	return func(name string) string { return m[name] }
 }
 
-func TestD1IdentityOfTheVectorsLoads(t *testing.T) {
+func TestIdentityOfTheVectorsLoads(t *testing.T) {
 	for _, name := range []string{"A", "B", "P", "A_rotated"} {
 		env := vectorEnv(t, name)
 		id, err := crypto.LoadIdentity(getenv(env))
@@ -71,7 +71,7 @@ func TestD1IdentityOfTheVectorsLoads(t *testing.T) {
 	}
 }
 
-func TestD9KeysAreReadInUrlSafeAndUnpaddedForm(t *testing.T) {
+func TestKeysAreReadInUrlSafeAndUnpaddedForm(t *testing.T) {
 	env := vectorEnv(t, "A")
 	want, err := crypto.LoadIdentity(getenv(env))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestD9KeysAreReadInUrlSafeAndUnpaddedForm(t *testing.T) {
 	}
 }
 
-func TestD9AllFaultsOfAConfigurationAreReportedAtOnce(t *testing.T) {
+func TestAllFaultsOfAConfigurationAreReportedAtOnce(t *testing.T) {
 	b := vectorEnv(t, "B")
 	env := vectorEnv(t, "A")
 	env[crypto.SettingOrigin] = "https://a.example/"
@@ -115,7 +115,7 @@ func TestD9AllFaultsOfAConfigurationAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestD9EveryFaultySettingIsRefused(t *testing.T) {
+func TestEveryFaultySettingIsRefused(t *testing.T) {
 	b := vectorEnv(t, "B")
 	for name, change := range map[string]map[string]string{
 		"origin without scheme":    {crypto.SettingOrigin: "a.example"},
@@ -141,7 +141,7 @@ func TestD9EveryFaultySettingIsRefused(t *testing.T) {
 	}
 }
 
-func TestD9MissingConfigurationIsNamed(t *testing.T) {
+func TestMissingConfigurationIsNamed(t *testing.T) {
 	id, err := crypto.LoadIdentity(getenv(nil))
 	if err != nil {
 		t.Fatal(err)

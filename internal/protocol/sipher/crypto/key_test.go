@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/testkit/property"
 )
 
 type signVector struct {
@@ -26,7 +27,8 @@ type signVector struct {
 func vectors(t *testing.T) (v struct {
 	Sign     []signVector `json:"sign"`
 	Negative []signVector `json:"sign_negative"`
-}) {
+},
+) {
 	t.Helper()
 	b, err := os.ReadFile("../testdata/vectors.json")
 	if err != nil {
@@ -41,7 +43,7 @@ func vectors(t *testing.T) (v struct {
 	return v
 }
 
-func TestD2SignatureMatchesTheVectors(t *testing.T) {
+func TestSignatureMatchesTheVectors(t *testing.T) {
 	for _, v := range vectors(t).Sign {
 		secret, err := crypto.DecodeSize(v.Secret, ed25519.PrivateKeySize)
 		if err != nil {
@@ -56,7 +58,7 @@ func TestD2SignatureMatchesTheVectors(t *testing.T) {
 	}
 }
 
-func TestD2SignatureOfAnotherMessageIsRefused(t *testing.T) {
+func TestSignatureOfAnotherMessageIsRefused(t *testing.T) {
 	for _, v := range vectors(t).Negative {
 		if crypto.Verify(v.Public, v.Message, v.Signature) != v.Verifies {
 			t.Errorf("%q: verifies = %v", v.Message, !v.Verifies)
@@ -64,7 +66,7 @@ func TestD2SignatureOfAnotherMessageIsRefused(t *testing.T) {
 	}
 }
 
-func TestD2AnyFlippedBitOfASignatureIsRefused(t *testing.T) {
+func TestAnyFlippedBitOfASignatureIsRefused(t *testing.T) {
 	v := vectors(t).Sign[0]
 	sig, err := crypto.Decode(v.Signature)
 	if err != nil {
@@ -84,8 +86,8 @@ func TestD2AnyFlippedBitOfASignatureIsRefused(t *testing.T) {
 	}
 }
 
-func TestD2KeysAreReadLenientlyAndWrittenStrictly(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestKeysAreReadLenientlyAndWrittenStrictly(t *testing.T) {
+	property.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOfN(rapid.Byte(), 0, 70).Draw(t, "key")
 		for name, enc := range map[string]*base64.Encoding{
 			"standard": base64.StdEncoding, "unpadded": base64.RawStdEncoding,
@@ -102,7 +104,7 @@ func TestD2KeysAreReadLenientlyAndWrittenStrictly(t *testing.T) {
 	})
 }
 
-func TestD2TextsWithStrayBitsAreRefused(t *testing.T) {
+func TestTextsWithStrayBitsAreRefused(t *testing.T) {
 	for _, s := range []string{"AB==", "AAB=", "AB", "QQ==\n", "Q\nQ==", "QQ=", "QQ===", "=", "a b", "Ä"} {
 		if _, err := crypto.Decode(s); !errors.Is(err, crypto.ErrEncoding) {
 			t.Errorf("%q: %v", s, err)
@@ -113,7 +115,7 @@ func TestD2TextsWithStrayBitsAreRefused(t *testing.T) {
 	}
 }
 
-func TestD3KeysCompareByBytesNotByText(t *testing.T) {
+func TestKeysCompareByBytesNotByText(t *testing.T) {
 	std := "+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/8="
 	url := strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(std), "=")
 	if !crypto.Same(std, url) || crypto.Same(std, "AAAA") || !crypto.Same("?", "?") || crypto.Same("?", "!") {

@@ -10,7 +10,7 @@ import (
 	"fedpost/internal/protocol/sipher/peers"
 )
 
-func TestD5DefaultPoliciesMatchTheVectors(t *testing.T) {
+func TestDefaultPoliciesMatchTheVectors(t *testing.T) {
 	b, err := os.ReadFile("../testdata/vectors.json")
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestD5DefaultPoliciesMatchTheVectors(t *testing.T) {
 	}
 }
 
-func TestD5EveryNetworkFaultHasItsReason(t *testing.T) {
+func TestEveryNetworkFaultHasItsReason(t *testing.T) {
 	for r, want := range map[outcome.Reason]peers.Reason{
 		outcome.Timeout: peers.TimedOut, outcome.DNS: peers.DNSBlocked, outcome.ConnRefused: peers.ConnRefused,
 		outcome.ConnReset: peers.ConnReset, outcome.TLS: peers.TLSError,
@@ -43,7 +43,7 @@ func TestD5EveryNetworkFaultHasItsReason(t *testing.T) {
 	}
 }
 
-func TestD5UnknownStoredReasonCountsAsUnknown(t *testing.T) {
+func TestUnknownStoredReasonCountsAsUnknown(t *testing.T) {
 	p, err := peers.ParsePolicies(`{"UNKNOWN":{"directHealthCheckable":false}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestD5UnknownStoredReasonCountsAsUnknown(t *testing.T) {
 	}
 }
 
-func TestD5PoliciesAreOverridablePerReason(t *testing.T) {
+func TestPoliciesAreOverridablePerReason(t *testing.T) {
 	p, err := peers.ParsePolicies(` {"TIMEOUT":{"proxyEligible":true},"DNS_BLOCKED":{"proxyEligible":false,"directHealthCheckable":true}} `)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestD5PoliciesAreOverridablePerReason(t *testing.T) {
 	}
 }
 
-func TestD9FaultyPoliciesAreRefused(t *testing.T) {
+func TestFaultyPoliciesAreRefused(t *testing.T) {
 	for in, says := range map[string]string{
 		`{"TIME_OUT":{},"DNS":{}}`:            "DNS, TIME_OUT",
 		`{"TIMEOUT":{"proxy":true}}`:          "proxyEligible",

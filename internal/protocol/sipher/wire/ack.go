@@ -132,8 +132,10 @@ func parseFollowAck(plaintext string) (FollowAck, error) {
 		name string
 		into *string
 	}{
-		{m, "federationUrl", &a.FederationURL}, {f, "id", &a.ID},
-		{f, "followerId", &a.FollowerID}, {f, "followingId", &a.FollowingID},
+		{m, "federationUrl", &a.FederationURL},
+		{f, "id", &a.ID},
+		{f, "followerId", &a.FollowerID},
+		{f, "followingId", &a.FollowingID},
 	} {
 		v, ok := text(s.in, s.name)
 		if !ok {

@@ -20,13 +20,16 @@ const maxDate = 8.64e15
 
 var errDate = errors.New("neither an ISO 8601 date nor milliseconds since the epoch")
 
-// date reads a JSON value that is an ISO date or a number of milliseconds.
+// date reads a JSON value that is an ISO date or a number of milliseconds. null is the epoch,
+// as it is to JavaScript's Date, by which Sipher's servers read it.
 func date(raw json.RawMessage) (time.Time, error) {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return time.Time{}, errDate
 	}
 	switch v := v.(type) {
+	case nil:
+		return time.UnixMilli(0).UTC(), nil
 	case float64:
 		if math.Abs(v) > maxDate {
 			return time.Time{}, errDate

@@ -18,7 +18,7 @@ func headerMap(hs []wire.Header) map[string]string {
 	return m
 }
 
-func TestD2DeliveryRequestMatchesTheVectorByteForByte(t *testing.T) {
+func TestDeliveryRequestMatchesTheVectorByteForByte(t *testing.T) {
 	v := vectors(t)
 	a := v.server(t, "A")
 	p, err := wire.ParsePayload(v.Follow.Job.Payload)
@@ -37,7 +37,7 @@ func TestD2DeliveryRequestMatchesTheVectorByteForByte(t *testing.T) {
 	}
 }
 
-func TestD5ProxyRequestMatchesTheVectorByteForByte(t *testing.T) {
+func TestProxyRequestMatchesTheVectorByteForByte(t *testing.T) {
 	v := vectors(t)
 	a := v.server(t, "A")
 	inner, err := wire.ProxiedDelivery(a.Origin, v.Follow.Job.TargetURL, v.Follow.Request.Body)
@@ -62,7 +62,7 @@ func TestD5ProxyRequestMatchesTheVectorByteForByte(t *testing.T) {
 	}
 }
 
-func TestD5ProxiedDeliveryKeepsURLsAsTheyAre(t *testing.T) {
+func TestProxiedDeliveryKeepsURLsAsTheyAre(t *testing.T) {
 	inner, err := wire.ProxiedDelivery("https://a.example", "https://b.example/x?a=1&b=<2>", "{}")
 	if err != nil || !bytes.Contains([]byte(inner), []byte(`"targetUrl":"https://b.example/x?a=1&b=<2>"`)) {
 		t.Errorf("%s, %v", inner, err)
@@ -78,7 +78,7 @@ func compactJSON(t *testing.T, raw json.RawMessage) string {
 	return b.String()
 }
 
-func TestD3DiscoveryDocumentsMatchTheVectors(t *testing.T) {
+func TestDiscoveryDocumentsMatchTheVectors(t *testing.T) {
 	v := vectors(t)
 	a, b := v.server(t, "A"), v.server(t, "B")
 	cardA := wire.Card{URL: a.Origin, PublicKey: a.PublicKey, EncryptionKey: a.EncryptionKey}

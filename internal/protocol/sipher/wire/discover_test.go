@@ -8,7 +8,7 @@ import (
 	"fedpost/internal/protocol/sipher/wire"
 )
 
-func TestD3DiscoveryNeedsBothKeysOf32Bytes(t *testing.T) {
+func TestDiscoveryNeedsBothKeysOf32Bytes(t *testing.T) {
 	good := compactJSON(t, vectors(t).Discover.Get)
 	b := vectors(t).server(t, "B")
 	for name, c := range map[string]struct {
@@ -42,7 +42,7 @@ func TestD3DiscoveryNeedsBothKeysOf32Bytes(t *testing.T) {
 	}
 }
 
-func TestD3RegistrationIsValidated(t *testing.T) {
+func TestRegistrationIsValidated(t *testing.T) {
 	good := compactJSON(t, vectors(t).Discover.Register)
 	for name, c := range map[string]struct{ old, with string }{
 		"another method":   {`"REGISTER"`, `"FEDERATE"`},

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/protocol/sipher/wire"
+	"fedpost/internal/testkit/property"
 )
 
 func TestOutcome1PayloadsThatCanNeverBeSent(t *testing.T) {
@@ -42,7 +43,7 @@ func TestOutcome1PayloadsThatCanNeverBeSent(t *testing.T) {
 	}
 }
 
-func TestD1AllFourMethodsAreValidToQueue(t *testing.T) {
+func TestAllFourMethodsAreValidToQueue(t *testing.T) {
 	for _, m := range []wire.Method{wire.Federate, wire.FederatePost, wire.Insert, wire.Unfollow} {
 		p, err := wire.ParsePayload(`{"x":1,"method":"` + string(m) + `"}`)
 		if err != nil || p.Method != m || p.Following != nil {
@@ -51,7 +52,7 @@ func TestD1AllFourMethodsAreValidToQueue(t *testing.T) {
 	}
 }
 
-func TestD1FollowOfAPayloadIsRead(t *testing.T) {
+func TestFollowOfAPayloadIsRead(t *testing.T) {
 	p, err := wire.ParsePayload(vectors(t).Follow.Job.Payload)
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +78,8 @@ func TestD1FollowOfAPayloadIsRead(t *testing.T) {
 	}
 }
 
-func TestD1AnyObjectWithAnAllowedMethodIsAPayload(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestAnyObjectWithAnAllowedMethodIsAPayload(t *testing.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "members")
 		method := rapid.SampledFrom([]string{"FEDERATE", "FEDERATE_POST", "INSERT", "UNFOLLOW"}).Draw(t, "method")
 		m["method"] = method

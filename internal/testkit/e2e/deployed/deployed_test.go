@@ -11,14 +11,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
+	"fedpost/internal/testkit/caller"
 	"fedpost/internal/testkit/engines/awstest"
 	"fedpost/internal/testkit/fediverse"
 )
@@ -50,13 +50,11 @@ func open(t *testing.T) *stack {
 		t.Skipf("no deployed stack is named: run localstack/test-deployed.sh, or set %s", apiURL)
 	}
 	s := &stack{T: t, keyID: "https://social.example/users/" + rand.Text() + "#main-key"}
-	s.client = &client.Client{Base: base, HTTP: &http.Client{Transport: Signing{
-		Config: awstest.Config(t), Next: http.DefaultTransport, Now: time.Now,
-	}}}
+	s.client = caller.Of(t, base, caller.Through(Signing{Config: awstest.Config(t), Next: http.DefaultTransport, Now: time.Now}))
 	key, err := s.client.GenerateKey(t.Context(), s.keyID, "rsa")
 	if p := (*client.Problem)(nil); errors.As(err, &p) && p.Status == http.StatusConflict {
 		// MiniStack may run an event twice and give the second answer.
-		err = s.client.Do(t.Context(), http.MethodGet, "/v1/keys/"+url.PathEscape(s.keyID), nil, &key)
+		key, err = s.client.Key(t.Context(), s.keyID)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +101,7 @@ func (s *stack) submit(activity string, sub client.Submission) client.Accepted {
 	s.Helper()
 	sub.Activity, sub.KeyID, sub.AllowKeyOfOther = json.RawMessage(activity), s.keyID, true
 	sub.DeduplicationKey = cmp.Or(sub.DeduplicationKey, rand.Text())
-	a, err := s.client.Submit(s.Context(), sub)
+	a, err := s.client.Send(s.Context(), sub)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -114,7 +112,7 @@ func (s *stack) submit(activity string, sub client.Submission) client.Accepted {
 func (s *stack) settled(id string) client.Status {
 	s.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
-		got, err := s.client.Activity(s.Context(), id, "")
+		got, err := s.client.Activity(s.Context(), id)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -174,7 +172,7 @@ func TestDeployedStackKeepsOrder(t *testing.T) {
 	}
 	for _, id := range ids {
 		if got := s.settled(id); got.Counts["delivered"] != 1 {
-			t.Errorf("%+v", got)
+			t.Errorf("activity %s is %+v, want 1 delivered", id, got)
 		}
 	}
 	var got []string
@@ -201,16 +199,15 @@ func TestDeployedStackTellsDuplicates(t *testing.T) {
 }
 
 func TestDeployedAPIRefusesUnsignedRequests(t *testing.T) {
-	s := open(t)
-	unsigned := &client.Client{Base: s.client.Base, HTTP: http.DefaultClient}
-	_, err := unsigned.Activity(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", "")
+	open(t)
+	_, err := caller.Of(t, os.Getenv(apiURL)).Activity(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	if err == nil {
 		t.Fatal("no error")
 	}
 	if strings.Contains(err.Error(), "403") {
 		return
 	}
-	if strings.HasPrefix(s.client.Base, "http://") {
+	if strings.HasPrefix(os.Getenv(apiURL), "http://") {
 		// AWS speaks https only, so this is a stand-in.
 		t.Skipf("the server takes no authorisation from an API's definition: an unsigned request got %v", err)
 	}

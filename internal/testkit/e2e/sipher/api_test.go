@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/app/lambda/apigateway"
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-func TestD1ThePayloadArrivesByteForByteThroughQueueAndTable(t *testing.T) {
+func TestThePayloadArrivesByteForByteThroughQueueAndTable(t *testing.T) {
 	big := strings.Replace(postPayload, "Tee", strings.Repeat(`\u2615 "<&>`, 20_000), 1)
 	for name, payload := range map[string]string{
 		"follow": followPayload, "post": postPayload, "spaces": " \n\t" + postPayload + "\r\n", "large": strings.ReplaceAll(big, `"<&>`, `<&>`),
@@ -52,10 +52,10 @@ var events = map[string]string{
 		`"requestContext":{"stage":"live","http":{"method":%q,"path":"/live/discover","protocol":"HTTP/1.1","sourceIp":%q,"userAgent":"x"}},"body":%q,"isBase64Encoded":false}`,
 }
 
-// TestD3DiscoverIsServedToAnybodyThroughAPIGateway: without authentication, and
+// TestDiscoverIsServedToAnybodyThroughAPIGateway: without authentication, and
 // limited by the address that API Gateway has seen. What a caller writes into
 // X-Forwarded-For is nobody's address.
-func TestD3DiscoverIsServedToAnybodyThroughAPIGateway(t *testing.T) {
+func TestDiscoverIsServedToAnybodyThroughAPIGateway(t *testing.T) {
 	for name, event := range events {
 		t.Run(name, func(t *testing.T) {
 			settings := map[string]string{"SIPHER_DISCOVER_RATE": "2"}
@@ -82,11 +82,11 @@ func TestD3DiscoverIsServedToAnybodyThroughAPIGateway(t *testing.T) {
 				}
 				status, body := call("GET", "192.0.2.1", "")
 				if status != 200 || !strings.Contains(body, w.a.PublicKey()) || !strings.Contains(body, `"url":"`+urlA+`"`) {
-					t.Errorf("%d %s", status, body)
+					t.Errorf("GET /discover is answered %d %s, want 200 with our key and address", status, body)
 				}
 				registration := fmt.Sprintf(`{"method":"REGISTER","url":%q,"publicKey":%q,"encryptionPublicKey":%q}`, urlB, w.b.PublicKey(), w.b.EncryptionKey())
 				if status, body := call("POST", "192.0.2.1", registration); status != 200 || !strings.Contains(body, "echo") {
-					t.Errorf("%d %s", status, body)
+					t.Errorf("a registration is answered %d %s, want 200 with an echo", status, body)
 				}
 				if got := w.net.Asked(); !slices.Equal(got, []string{askB}) {
 					t.Errorf("asked %v", got)
@@ -102,7 +102,7 @@ func TestD3DiscoverIsServedToAnybodyThroughAPIGateway(t *testing.T) {
 	}
 }
 
-func TestD3DiscoverNeedsNoTokenAndEverythingElseDoes(t *testing.T) {
+func TestDiscoverNeedsNoTokenAndEverythingElseDoes(t *testing.T) {
 	runWith(t, options{token: "a secret of the API"}, func(t *testing.T, w *world) {
 		for path, want := range map[string]int{"/discover": 200, "/v1/follows": 401, "/v1/servers": 401, "/discover/": 401} {
 			rec := httptest.NewRecorder()

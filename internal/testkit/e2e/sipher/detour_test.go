@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/protocol/sipher/peers"
-	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/sipherpeer"
 )
 
@@ -23,7 +23,7 @@ func (w *world) censored() {
 	w.net.Fail(urlB, notFound)
 }
 
-func TestD5ACensoredDeliveryGoesThroughAProxyWithinItsAttempt(t *testing.T) {
+func TestACensoredDeliveryGoesThroughAProxyWithinItsAttempt(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.censored()
 		w.acquainted(w.p)
@@ -41,13 +41,13 @@ func TestD5ACensoredDeliveryGoesThroughAProxyWithinItsAttempt(t *testing.T) {
 		if f := w.follows(); len(f) != 1 || !f[0].Accepted {
 			t.Errorf("follow: %s", brief(f))
 		}
-		if s := w.server(urlB); s.Phase != circuit.Unhealthy || s.Reason != string(peers.DNSBlocked) {
+		if s := w.server(urlB); s.Phase != client.PhaseUnhealthy || s.Reason != string(peers.DNSBlocked) {
 			t.Errorf("server: %s", brief(s))
 		}
 	})
 }
 
-func TestD5AnEmergencySweepFindsAProxyAmongTheUnhealthy(t *testing.T) {
+func TestAnEmergencySweepFindsAProxyAmongTheUnhealthy(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.censored()
 		w.acquainted(w.p)
@@ -60,13 +60,13 @@ func TestD5AnEmergencySweepFindsAProxyAmongTheUnhealthy(t *testing.T) {
 		if got, want := w.net.Asked(), []string{postB, "GET " + urlP + "/discover", "POST " + urlP + "/proxy"}; !slices.Equal(got, want) {
 			t.Errorf("asked %v, want %v", got, want)
 		}
-		if s := w.server(urlP); s.Phase != circuit.Healthy {
+		if s := w.server(urlP); s.Phase != client.PhaseHealthy {
 			t.Errorf("server: %s", brief(s))
 		}
 	})
 }
 
-func TestD5StrandedDeliveriesAreTriedFiveTimesAndKeepTheirOwnError(t *testing.T) {
+func TestStrandedDeliveriesAreTriedFiveTimesAndKeepTheirOwnError(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.censored()
 		r := w.ends(w.send(postJob()))
@@ -79,7 +79,7 @@ func TestD5StrandedDeliveriesAreTriedFiveTimesAndKeepTheirOwnError(t *testing.T)
 	})
 }
 
-func TestD5AProxyThatFailsCostsTheTryAndTheNextTryFindsAnother(t *testing.T) {
+func TestAProxyThatFailsCostsTheTryAndTheNextTryFindsAnother(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.censored()
 		w.acquainted(w.p)
@@ -94,10 +94,10 @@ func TestD5AProxyThatFailsCostsTheTryAndTheNextTryFindsAnother(t *testing.T) {
 	})
 }
 
-// TestD5AWholeAttemptFitsItsInvocation: an unknown server that takes its time to
+// TestAWholeAttemptFitsItsInvocation: an unknown server that takes its time to
 // show its card, hangs, and leads to a proxy that hangs; five times over, and
 // nothing is lost or counted twice.
-func TestD5AWholeAttemptFitsItsInvocation(t *testing.T) {
+func TestAWholeAttemptFitsItsInvocation(t *testing.T) {
 	settings := map[string]string{"SIPHER_THREAT_POLICIES": `{"TIMEOUT":{"proxyEligible":true}}`}
 	runWith(t, options{settings: settings}, func(t *testing.T, w *world) {
 		w.acquainted(w.b, w.p)

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-func TestD2TheLocalFollowIsThereBeforeTheDeliveryAndShowsItsAcknowledgement(t *testing.T) {
+func TestTheLocalFollowIsThereBeforeTheDeliveryAndShowsItsAcknowledgement(t *testing.T) {
 	for _, c := range []struct {
 		accepted                   string
 		isAccepted, isAcknowledged bool
@@ -45,9 +45,9 @@ func plain(f follow.Follow) follow.Follow {
 	return f
 }
 
-// TestD2AnAckOfAnotherFollowAcceptsNeitherThroughTheWholeEngine: a server could
+// TestAnAckOfAnotherFollowAcceptsNeitherThroughTheWholeEngine: a server could
 // otherwise accept any follow by answering to another one.
-func TestD2AnAckOfAnotherFollowAcceptsNeitherThroughTheWholeEngine(t *testing.T) {
+func TestAnAckOfAnotherFollowAcceptsNeitherThroughTheWholeEngine(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.acquainted(w.b)
 		w.b.Behave(sipherpeer.Behavior{Form: sipherpeer.Text}, sipherpeer.Behavior{FollowerID: "carol"})
@@ -77,15 +77,15 @@ func TestADuplicateFollowMakesNoSecondRecordNorDelivery(t *testing.T) {
 			w.acquainted(w.b)
 			s := followJob()
 			s.DeduplicationKey, s.OrderingKey = "follow f1", ordering
-			first, err := w.Submit(t.Context(), s)
+			first, err := w.Client.Send(t.Context(), s)
 			if err != nil || first.Status != "queued" {
-				t.Fatalf("%+v, %v", first, err)
+				t.Fatalf("the first call is answered %+v, error %v; want queued", first, err)
 			}
 			w.ends(first.ID)
 			for range 3 {
-				again, err := w.Submit(t.Context(), s)
+				again, err := w.Client.Send(t.Context(), s)
 				if err != nil || again.Status != "duplicate" || again.ID != first.ID {
-					t.Errorf("%+v, %v", again, err)
+					t.Errorf("the call again is answered %+v, error %v; want a duplicate of %s", again, err, first.ID)
 				}
 			}
 			pass(time.Minute)
@@ -112,8 +112,8 @@ func TestALateDuplicateOfAFollowKeepsTheNewerOne(t *testing.T) {
 			w.ends(w.send(first))
 			pass(time.Second)
 			w.ends(w.send(second))
-			if again, err := w.Submit(t.Context(), first); err != nil || again.Status != "duplicate" {
-				t.Fatalf("%+v, %v", again, err)
+			if again, err := w.Client.Send(t.Context(), first); err != nil || again.Status != "duplicate" {
+				t.Fatalf("the first call again is answered %+v, error %v; want a duplicate", again, err)
 			}
 			if got := w.follows(); len(got) != 1 || got[0].ID != "f1 again" {
 				t.Errorf("got: %s", brief(got))
@@ -178,7 +178,7 @@ func TestWhatIsRefusedOfASipherJobAtTheAPI(t *testing.T) {
 		} {
 			s := followJob()
 			change(&s)
-			_, err := w.Submit(t.Context(), s)
+			_, err := w.Client.Send(t.Context(), s)
 			if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(pointer)) {
 				t.Errorf("%s: %v", pointer, err)
 			}

@@ -9,19 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/client"
 	"fedpost/internal/protocol/sipher/peers"
-	"fedpost/internal/servers/circuit"
 )
 
 var refusedConnection = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
-func TestD6ChecksRunOnScheduleUntilTheyAreExhausted(t *testing.T) {
+func TestChecksRunOnScheduleUntilTheyAreExhausted(t *testing.T) {
 	runWith(t, options{messages: 10}, func(t *testing.T, w *world) {
 		w.acquainted(w.b)
 		w.net.Fail(urlB, refusedConnection)
 		begin := time.Now()
 		w.ends(w.send(postJob()))
-		if s := w.server(urlB); s.Phase != circuit.Unhealthy || s.Reason != string(peers.ConnRefused) || s.Checks != 0 {
+		if s := w.server(urlB); s.Phase != client.PhaseUnhealthy || s.Reason != string(peers.ConnRefused) || s.Checks != 0 {
 			t.Errorf("server: %s", brief(s))
 		}
 		before := len(w.net.Asked())
@@ -37,11 +37,11 @@ func TestD6ChecksRunOnScheduleUntilTheyAreExhausted(t *testing.T) {
 		if want := seconds(5*60, 20*60, 45*60, 80*60, 125*60); !near(at, want) {
 			t.Errorf("checked after %v, want %v", at, want)
 		}
-		if s := w.server(urlB); s.Phase != circuit.Exhausted || s.Checks != 5 {
+		if s := w.server(urlB); s.Phase != client.PhaseExhausted || s.Checks != 5 {
 			t.Errorf("server: %s", brief(s))
 		}
 		if lines := w.logged("sipher health checks exhausted"); len(lines) != 1 || lines[0]["level"] != "WARN" || lines[0]["server"] != urlB {
-			t.Errorf("%v", lines)
+			t.Errorf("the log says %v; want one warning of %s", lines, urlB)
 		}
 	})
 }
@@ -53,14 +53,14 @@ func near(got, want []time.Duration) bool {
 	})
 }
 
-func TestD6AServerThatIsBackIsHealthyAgainAndDelivered(t *testing.T) {
+func TestAServerThatIsBackIsHealthyAgainAndDelivered(t *testing.T) {
 	runWith(t, options{messages: 10}, func(t *testing.T, w *world) {
 		w.acquainted(w.b)
 		w.net.Fail(urlB, refusedConnection)
 		w.ends(w.send(postJob()))
 		w.net.Join(w.b)
 		pass(4 * time.Minute)
-		if s := w.server(urlB); s.Phase != circuit.Healthy {
+		if s := w.server(urlB); s.Phase != client.PhaseHealthy {
 			t.Errorf("server: %s", brief(s))
 		}
 		if got := w.b.Sequence(); !slices.Equal(got, []string{"GET /discover"}) {
@@ -72,7 +72,7 @@ func TestD6AServerThatIsBackIsHealthyAgainAndDelivered(t *testing.T) {
 	})
 }
 
-func TestD6AHundredFailuresAreOneCheck(t *testing.T) {
+func TestAHundredFailuresAreOneCheck(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.acquainted(w.b)
 		w.net.Fail(urlB, refusedConnection)
@@ -98,7 +98,7 @@ func TestD6AHundredFailuresAreOneCheck(t *testing.T) {
 	})
 }
 
-func TestD6AnOperatorBlocksAndUnblocksASipherServer(t *testing.T) {
+func TestAnOperatorBlocksAndUnblocksASipherServer(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.acquainted(w.b)
 		path := "/v1/servers/" + "https%3A%2F%2Fb.example"
@@ -109,7 +109,7 @@ func TestD6AnOperatorBlocksAndUnblocksASipherServer(t *testing.T) {
 			}
 		}
 		do("/block")
-		if s := w.server(urlB); s.Phase != circuit.Blocked {
+		if s := w.server(urlB); s.Phase != client.PhaseBlocked {
 			t.Errorf("server: %s", brief(s))
 		}
 		if r := w.ends(w.send(nthPost(1))); r.State != "failed" || r.Attempts != 0 {
@@ -125,7 +125,7 @@ func TestD6AnOperatorBlocksAndUnblocksASipherServer(t *testing.T) {
 	})
 }
 
-func TestD3AServerThatPresentsANewKeyIsRefusedAndShownToTheOperator(t *testing.T) {
+func TestAServerThatPresentsANewKeyIsRefusedAndShownToTheOperator(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.acquainted(w.b)
 		pinned := w.server(urlB).Keys

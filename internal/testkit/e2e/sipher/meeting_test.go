@@ -7,8 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"fedpost/internal/api/client"
-	"fedpost/internal/servers/circuit"
+	"fedpost/client"
 	"fedpost/internal/testkit/sipherpeer"
 )
 
@@ -24,9 +23,9 @@ func site(f *fedpost, program http.Handler) http.Handler {
 	})
 }
 
-// TestD3TwoServersThatUseFedpostRegisterEachOther: neither knows the other, and
+// TestTwoServersThatUseFedpostRegisterEachOther: neither knows the other, and
 // one delivery from A to B is enough for B to deliver to A without asking.
-func TestD3TwoServersThatUseFedpostRegisterEachOther(t *testing.T) {
+func TestTwoServersThatUseFedpostRegisterEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := sipherpeer.NewNetwork()
 		peerA, peerB := sipherpeer.New(t, urlA), sipherpeer.New(t, urlB)
@@ -52,7 +51,7 @@ func TestD3TwoServersThatUseFedpostRegisterEachOther(t *testing.T) {
 			keys *sipherpeer.Peer
 		}{{a, urlB, peerB}, {b, urlA, peerA}} {
 			s := c.of.server(c.url)
-			if s.Phase != circuit.Healthy || s.Keys.Signing != c.keys.PublicKey() || s.Keys.Encryption != c.keys.EncryptionKey() {
+			if s.Phase != client.PhaseHealthy || s.Keys.Signing != c.keys.PublicKey() || s.Keys.Encryption != c.keys.EncryptionKey() {
 				t.Errorf("%s is known as %+v", c.url, s)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpost/internal/api/client"
+	"fedpost/client"
 	"fedpost/internal/testkit/sipherpeer"
 )
 
@@ -56,7 +56,7 @@ func seconds(ns ...float64) []time.Duration {
 	return ds
 }
 
-func TestD4FiveTriesWithWaitsOf5_10_20And40Seconds(t *testing.T) {
+func TestFiveTriesWithWaitsOf5_10_20And40Seconds(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare  func(*world)
 		path     string
@@ -96,10 +96,10 @@ func TestD4FiveTriesWithWaitsOf5_10_20And40Seconds(t *testing.T) {
 	}
 }
 
-// TestD4AnExhaustedRecordIsMarkedFailedNeverLeftPending: what the protocol calls
+// TestAnExhaustedRecordIsMarkedFailedNeverLeftPending: what the protocol calls
 // failed is "dead" in fedpost's words where tries were exhausted, which is
 // final, shown with the last error, and can be retried from the dead letters.
-func TestD4AnExhaustedRecordIsMarkedFailedNeverLeftPending(t *testing.T) {
+func TestAnExhaustedRecordIsMarkedFailedNeverLeftPending(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		behaves(sipherpeer.Behavior{Status: 502, Code: "BUSY"})(w)
 		id := w.send(postJob())
@@ -107,9 +107,9 @@ func TestD4AnExhaustedRecordIsMarkedFailedNeverLeftPending(t *testing.T) {
 		if r.State != "dead" || r.LastStatus != 502 || r.LastError != "answered 502" || !strings.Contains(r.Response, "BUSY") {
 			t.Errorf("recipient: %s", brief(r))
 		}
-		v, err := w.Activity(t.Context(), id, "")
+		v, err := w.Activity(t.Context(), id)
 		if err != nil || v.Status != "done" || v.Counts["dead"] != 1 || len(v.Counts) != 1 {
-			t.Errorf("%+v, %v", v, err)
+			t.Errorf("the job is %+v, error %v; want done with 1 dead", v, err)
 		}
 		if lines := w.logged("a delivery is given up"); len(lines) != 1 || lines[0]["level"] != "ERROR" || lines[0]["tries"] != float64(5) {
 			t.Errorf("logged %v", lines)
@@ -127,7 +127,7 @@ func TestD4AnExhaustedRecordIsMarkedFailedNeverLeftPending(t *testing.T) {
 	})
 }
 
-func TestD1ADiscoveryThatFailsAtFirstCostsATryAndNoAttempt(t *testing.T) {
+func TestADiscoveryThatFailsAtFirstCostsATryAndNoAttempt(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.b.Discover(sipherpeer.Discovery{Status: 503})
 		seen := w.watch("")
@@ -150,7 +150,7 @@ func TestD1ADiscoveryThatFailsAtFirstCostsATryAndNoAttempt(t *testing.T) {
 	})
 }
 
-func TestD4DeliveredRecordsAreKept24HoursAndFailedOnes7Days(t *testing.T) {
+func TestDeliveredRecordsAreKept24HoursAndFailedOnes7Days(t *testing.T) {
 	const day = 24 * time.Hour
 	for state, c := range map[string]struct {
 		prepare func(*world)
@@ -174,7 +174,7 @@ func TestD4DeliveredRecordsAreKept24HoursAndFailedOnes7Days(t *testing.T) {
 						t.Errorf("within %s: %+v", c.kept, r)
 					}
 					pass(time.Minute)
-					_, err := w.Activity(t.Context(), id, "")
+					_, err := w.Activity(t.Context(), id)
 					var p *client.Problem
 					if !errors.As(err, &p) || p.Status != http.StatusNotFound {
 						t.Errorf("after %s: %v", c.kept, err)
@@ -185,7 +185,7 @@ func TestD4DeliveredRecordsAreKept24HoursAndFailedOnes7Days(t *testing.T) {
 	}
 }
 
-func TestD8EveryFailedAttemptIsLoggedOnce(t *testing.T) {
+func TestEveryFailedAttemptIsLoggedOnce(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		behaves(sipherpeer.Behavior{Status: 503})(w)
 		id := w.send(followJob())
@@ -199,11 +199,11 @@ func TestD8EveryFailedAttemptIsLoggedOnce(t *testing.T) {
 		for i, l := range lines[:5] {
 			if l["activity"] != id || l["method"] != "FEDERATE" || l["job"] != "deliver-follow" || l["target"] != urlB+sipherpeer.FollowsPath ||
 				l["attempt"] != float64(i+1) || l["remaining"] != float64(4-i) || l["error"] != "answered 503" {
-				t.Errorf("%v", l)
+				t.Errorf("line %d of the log is %v; want attempt %d of job %s, answered 503", i, l, i+1, id)
 			}
 		}
 		if l := lines[5]; l["activity"] != refused || l["remaining"] != float64(0) || !strings.Contains(l["error"].(string), "invalid sipher payload") {
-			t.Errorf("%v", l)
+			t.Errorf("the last line of the log is %v; want that the payload of job %s is refused", l, refused)
 		}
 		// No other line tells of the same failures.
 		for line := range strings.Lines(w.log.String()) {

@@ -23,20 +23,41 @@ import (
 func QueueLacks(t testing.TB) func(name string) string { return lacks(t, SQS(t), queueGaps) }
 
 var queueGaps = []gap[*sqs.Client]{
-	{"changes the visibility of messages that are not in flight",
-		[]string{"VisibilityOfAMessageThatIsNotInFlightIsRefused"}, probeHidesVisible},
-	{"extends visibility beyond 12 h from the receive",
-		[]string{"VisibilityIs12HoursInAllFromTheReceive"}, probeExtendsBeyond12Hours},
-	{"refuses messages of 1 MiB",
-		[]string{"BatchOfMoreThanAMebibyte", "BodyOfExactlyAMebibyte"}, probeRefusesAMebibyte},
-	{"refuses to delete by a handle that was used or outdated",
-		[]string{"DeletingTwiceIsNoError", "StaleHandleDeletes"}, probeFencesDeletes},
-	{"answers a duplicate with the checksum of the first body, which the SDK takes for a broken answer",
-		[]string{"DuplicateWithAnotherBodyIsDropped"}, probeChecksumOfFirst},
-	{"forgets a deduplication id when its message is deleted",
-		[]string{"DuplicateOfADeletedMessageIsDropped"}, probeForgetsDeleted},
-	{"gives sequence numbers that do not grow",
-		[]string{"FIFOOrderWithinAGroup", "ManyReceiversNeverShareAGroup"}, probeRandomSequence},
+	{
+		"changes the visibility of messages that are not in flight",
+		[]string{"VisibilityOfAMessageThatIsNotInFlightIsRefused"},
+		probeHidesVisible,
+	},
+	{
+		"extends visibility beyond 12 h from the receive",
+		[]string{"VisibilityIs12HoursInAllFromTheReceive"},
+		probeExtendsBeyond12Hours,
+	},
+	{
+		"refuses messages of 1 MiB",
+		[]string{"BatchOfMoreThanAMebibyte", "BodyOfExactlyAMebibyte"},
+		probeRefusesAMebibyte,
+	},
+	{
+		"refuses to delete by a handle that was used or outdated",
+		[]string{"DeletingTwiceIsNoError", "StaleHandleDeletes"},
+		probeFencesDeletes,
+	},
+	{
+		"answers a duplicate with the checksum of the first body, which the SDK takes for a broken answer",
+		[]string{"DuplicateWithAnotherBodyIsDropped"},
+		probeChecksumOfFirst,
+	},
+	{
+		"forgets a deduplication id when its message is deleted",
+		[]string{"DuplicateOfADeletedMessageIsDropped"},
+		probeForgetsDeleted,
+	},
+	{
+		"gives sequence numbers that do not grow",
+		[]string{"FIFOOrderWithinAGroup", "ManyReceiversNeverShareAGroup"},
+		probeRandomSequence,
+	},
 }
 
 // QueueCasesExcused lists the cases that a probe can excuse.

@@ -11,9 +11,14 @@ import (
 	"fedpost/internal/app/lambda/apigateway"
 )
 
+// keys is an API with the route of keys only.
+type keys struct{ http.HandlerFunc }
+
+func (keys) Patterns() []string { return []string{"PUT /v1/keys/{id}"} }
+
 func TestARequestArrivesAsItWasSent(t *testing.T) {
 	const body = `{"content":"<p>größe & 🐘</p>"}`
-	handler := apigateway.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := apigateway.New(keys{func(w http.ResponseWriter, r *http.Request) {
 		got, err := io.ReadAll(r.Body)
 		if err != nil || string(got) != body || r.Method != "PUT" || r.URL.Path != "/v1/keys/https://a.example/u#k" ||
 			r.URL.Query().Get("q") != "a b" || r.Header.Get("Idempotency-Key") != `"1, 2"` || r.Host != "api.example" {
@@ -24,7 +29,7 @@ func TestARequestArrivesAsItWasSent(t *testing.T) {
 		if _, err := io.WriteString(w, "später\x00\xff"); err != nil {
 			t.Error(err)
 		}
-	}))
+	}})
 	for _, format := range []Format{REST, HTTP} {
 		c := http.Client{Transport: Transport{Format: format, Invoke: func(ctx context.Context, event []byte) ([]byte, error) {
 			answer, err := handler(ctx, event)

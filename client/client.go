@@ -1,0 +1,285 @@
+// Package client is the Go client of fedpost's HTTP API, which docs/openapi.yaml describes.
+// The command line, the operator's page, the benchmark and the end-to-end tests use it, so
+// they see what a caller sees.
+//
+// In another module, until the package is published: go mod edit -replace fedpost=FOLDER, go mod tidy.
+//
+//	c, err := client.New("http://127.0.0.1:8080", client.Token(token))
+//	accepted, err := c.Send(ctx, client.Submission{
+//		Activity: activity, KeyID: "https://social.example/users/frida#main-key",
+//		Recipients: client.To("https://a.example/inbox"),
+//	})
+//
+// There is a method for each operation of the API. Lists are iterators that read page after
+// page. A refusal of fedpost is a [*Problem], which errors.As finds; that nobody answered at
+// all is [ErrNoAnswer].
+//
+// A call that is harmless when it is repeated is repeated for [Patience]: what reads, what
+// sets a state, and Send and SendMany, which give their activity a deduplication key if it has
+// none. Retry-After is obeyed. Other calls are repeated only after a 429, which says that
+// fedpost has not begun with them.
+//
+// Package [fedpost/client/awsauth] signs the requests for a fedpost on AWS.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Client calls one installation of fedpost. It may be used by several goroutines at once.
+type Client struct {
+	base     string
+	token    string
+	http     *http.Client
+	patience time.Duration
+}
+
+// An Option sets one thing of a Client.
+type Option func(*Client)
+
+// Token sends a Bearer token with each request.
+func Token(token string) Option { return func(c *Client) { c.token = token } }
+
+// HTTPClient makes the requests with hc. By default it is a client with a time limit of a
+// minute for each request; Events needs one of more than 20 seconds.
+func HTTPClient(hc *http.Client) Option { return func(c *Client) { c.http = hc } }
+
+// Patience is how long a call that fails is repeated, where that is harmless, before its error
+// is returned: 30 seconds by default. 0 repeats nothing.
+func Patience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
+
+var (
+	// ErrAddress says that New was not given the address of an HTTP server.
+	ErrAddress = errors.New("not an address of fedpost")
+	// ErrNoAnswer says that nothing answered a call, or not as HTTP has it.
+	ErrNoAnswer = errors.New("no answer from fedpost")
+	// ErrNotFedpost says that something answered that is not fedpost, or fedpost of a version
+	// that this package does not understand.
+	ErrNotFedpost = errors.New("not an answer of fedpost")
+)
+
+// maxAnswer is the most bytes that are read of an answer. The largest answer of fedpost is a
+// page of a few megabytes.
+const maxAnswer = 64 << 20
+
+// New returns a client of the fedpost at an address such as http://127.0.0.1:8080. It makes no
+// request. The error is ErrAddress.
+func New(address string, options ...Option) (*Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%w: %q: give one such as http://127.0.0.1:8080", ErrAddress, address)
+	}
+	c := &Client{base: strings.TrimRight(address, "/"), http: &http.Client{Timeout: time.Minute}, patience: 30 * time.Second}
+	for _, set := range options {
+		set(c)
+	}
+	return c, nil
+}
+
+// Do makes one call that this package has no method for, with in as its JSON body (nil: none;
+// bytes are sent as they are), and reads the JSON answer into out (nil: it is not read). path
+// begins with a slash and is percent-encoded. The call is repeated if its method is GET
+// or PUT.
+func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
+	return c.do(ctx, request{method: method, path: path, in: in, harmless: method == http.MethodGet || method == http.MethodPut}, out)
+}
+
+// request is a call of the API.
+type request struct {
+	method, path string
+	query        url.Values
+	in           any
+	key          string // Idempotency-Key, if not empty
+	harmless     bool   // to repeat, whatever became of it
+}
+
+// get reads path into a T.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (out T, err error) {
+	return out, c.do(ctx, request{method: http.MethodGet, path: path, query: query, harmless: true}, &out)
+}
+
+// send makes a call with a body and reads the answer into a T.
+func send[T any](ctx context.Context, c *Client, r request) (out T, err error) {
+	return out, c.do(ctx, r, &out)
+}
+
+// do makes a call until it succeeds or must not be repeated any more.
+func (c *Client) do(ctx context.Context, r request, out any) error {
+	body, err := bodyOf(r.in)
+	if err != nil {
+		return err
+	}
+	if len(r.query) > 0 {
+		r.path += "?" + r.query.Encode()
+	}
+	until := time.Now().Add(c.patience)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := c.once(ctx, r, body, out)
+		wait := pauseAfter(err, pause, r.harmless)
+		if wait < 0 || time.Now().Add(wait).After(until) || sleep(ctx, wait) != nil {
+			return err
+		}
+	}
+}
+
+// bodyOf is in as JSON.
+func bodyOf(in any) ([]byte, error) {
+	switch in := in.(type) {
+	case nil:
+		return nil, nil
+	case []byte:
+		return in, nil
+	case json.RawMessage:
+		return in, nil
+	case interface{ Encode() ([]byte, error) }:
+		return in.Encode()
+	}
+	return encode(in)
+}
+
+// once makes one request.
+func (c *Client) once(ctx context.Context, r request, body []byte, out any) error {
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", r.method, r.path, err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", strconv.Quote(r.key)) // a string of RFC 9651
+	}
+	resp, err := c.http.Do(req)
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err // u repeats the method and the address
+	}
+	if err != nil {
+		return fmt.Errorf("%w at %s: %w", ErrNoAnswer, c.base, err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w at %s: %s %s: read answer: %w", ErrNoAnswer, c.base, r.method, r.path, err)
+	case len(answer) > maxAnswer:
+		return fmt.Errorf("%w: %s %s: over %d bytes", ErrNotFedpost, r.method, c.base+r.path, maxAnswer)
+	case resp.StatusCode >= 400:
+		return problemOf(resp, answer)
+	case out == nil:
+		return nil
+	}
+	err = json.Unmarshal(answer, out)
+	if w, ok := out.(interface{ whole() bool }); err == nil && ok && !w.whole() {
+		err = errPart
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s %s: %d %s that is not the JSON that was expected: is the address right, and this client as new as fedpost? %w",
+			ErrNotFedpost, r.method, c.base+r.path, resp.StatusCode, kindOf(resp), err)
+	}
+	return nil
+}
+
+// errPart says that an answer is JSON, but not fedpost's.
+var errPart = errors.New("it lacks what each such answer has")
+
+func kindOf(resp *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return kind
+}
+
+func problemOf(resp *http.Response, body []byte) error {
+	p := &Problem{}
+	if err := json.Unmarshal(body, p); err != nil {
+		p.Detail = strings.TrimSpace(string(body[:min(len(body), 300)]))
+	}
+	if kind := kindOf(resp); kind == "text/html" {
+		p.Detail = kind + ", which is not from fedpost: is the address right?"
+	}
+	if p.Status = resp.StatusCode; p.Title == "" {
+		p.Title = http.StatusText(resp.StatusCode)
+	}
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
+		p.RetryAfter = time.Duration(s) * time.Second
+	}
+	return fmt.Errorf("fedpost answered %w", p)
+}
+
+// pages reads a list page by page: limit entries at most (0: all), and most a page. field is
+// the list's name in the answer.
+func pages[T any](ctx context.Context, c *Client, path string, query url.Values, field string, limit, most int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		left := limit
+		for {
+			if query.Del("limit"); limit > 0 {
+				query.Set("limit", strconv.Itoa(min(left, most)))
+			}
+			page, err := get[map[string]json.RawMessage](ctx, c, path, query)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			var entries []T
+			var next string
+			err = json.Unmarshal(page[field], &entries)
+			if raw := page["nextCursor"]; err == nil && raw != nil {
+				err = json.Unmarshal(raw, &next)
+			}
+			if err != nil {
+				yield(none, fmt.Errorf("%w: GET %s: %q: %w", ErrNotFedpost, path, field, err))
+				return
+			}
+			for _, e := range entries {
+				if left--; !yield(e, nil) || left == 0 {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			query.Set("cursor", next)
+		}
+	}
+}
+
+// queryOf is a query of the pairs whose value is not empty.
+func queryOf(pairs ...string) url.Values {
+	q := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return q
+}
+
+// trueOf is a choice in a query; "" for false.
+func trueOf(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
+}
+
+// timeOf is a time in a query; "" for none.
+func timeOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

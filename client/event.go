@@ -1,0 +1,157 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The types of events.
+const (
+	RecipientGone   = "recipient.gone"   // the inbox has answered 404 or 410
+	RecipientFailed = "recipient.failed" // the delivery was refused for good
+	RecipientDead   = "recipient.dead"   // all attempts came to nothing
+	ServerUnhealthy = "server.unhealthy" // deliveries wait until the server answers again
+	ServerExhausted = "server.exhausted" // it is down for longer than deliveries wait
+	ServerGone      = "server.gone"      // it says of itself that it is gone
+	ServerRecovered = "server.recovered" // it is back
+	ActivityDone    = "activity.done"    // every recipient has come to its end (Submission.Notify)
+	WebhookDown     = "webhook.disabled" // a webhook has failed for 5 days
+	OutboxRefused   = "outbox.refused"   // a row of fedpost.outbox asks for what the API refuses
+	WebhookTested   = "webhook.test"     // TestWebhook has asked for it; not in the feed
+)
+
+// Event is one entry of the feed of events. Fields that do not apply are left out.
+type Event struct {
+	ID             string    `json:"id"`
+	Type           string    `json:"type"`
+	Time           time.Time `json:"time"`
+	ActivityID     string    `json:"activityId,omitempty"`
+	Activity       *About    `json:"activity,omitempty"`
+	Inbox          string    `json:"inbox,omitempty"`
+	CanonicalInbox string    `json:"canonicalInbox,omitempty"` // as in RecipientStatus
+	Host           string    `json:"host,omitempty"`
+	Status         int       `json:"status,omitempty"`
+	Reason         string    `json:"reason,omitempty"`
+	Count          int       `json:"count,omitempty"`
+	Since          time.Time `json:"since,omitzero"`
+	// Counts is how many recipients of an activity that is done are in each state.
+	Counts map[string]int `json:"counts,omitempty"`
+	// Metadata is that of the activity's Submission.
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+// About is what an activity says of itself.
+type About struct {
+	ID    string `json:"id,omitempty"`
+	Type  string `json:"type,omitempty"`
+	Actor string `json:"actor,omitempty"`
+}
+
+// Events is a page of the feed. Next is the cursor behind it, and is never empty.
+type Events struct {
+	Events []Event `json:"events"`
+	Next   string  `json:"next"`
+	// More is true if there is more to read at once.
+	More bool `json:"more"`
+	// RetryAfter is how many seconds to wait before the next request, where too many readers
+	// wait already.
+	RetryAfter int `json:"retryAfter,omitempty"`
+}
+
+// EventQuery says which page of the feed of events is asked for.
+type EventQuery struct {
+	// After is a cursor: the Next of the page before; "": the oldest event; "now": none
+	// that there is; "recent": some dozens of events before the end.
+	After string
+	Types []string
+	Limit int // 0: as the server has it
+	// Wait is how long to wait for an event if there is none, in whole seconds, 20 at most.
+	Wait time.Duration
+}
+
+// EventPage returns a page of the feed of events.
+func (c *Client) EventPage(ctx context.Context, q EventQuery) (Events, error) {
+	query := queryOf("after", q.After, "type", strings.Join(q.Types, ","))
+	if q.Limit > 0 {
+		query.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.Wait > 0 {
+		query.Set("wait", strconv.Itoa(int(q.Wait/time.Second)))
+	}
+	return get[Events](ctx, c, "/v1/events", query)
+}
+
+// Told is an event of the feed, and where the feed goes on.
+type Told struct {
+	Event
+	// Cursor is where Events goes on without losing an event. It moves on with the last
+	// event of a page; before, the events of the page are told again, with the same ID.
+	Cursor string
+}
+
+const (
+	// longPoll is how long one request waits for an event.
+	longPoll = 20 * time.Second
+	// notWaited is a wait so short that the server has not waited, and the pause before the
+	// next request if the server does not say how long.
+	notWaited = 2 * time.Second
+)
+
+// Events follows the feed of events behind a cursor: the Cursor of an event that was dealt
+// with; "" for the oldest event that is kept (30 days), or "now". It waits for what comes, and
+// while fedpost cannot be reached; it ends with an error when ctx ends, or when fedpost refuses
+// the request. types, if any, selects events.
+//
+//	for e, err := range c.Events(ctx, cursor) {
+//		if err != nil {
+//			return err
+//		}
+//		… // deal with e, and store e.Cursor in the same transaction
+//	}
+func (c *Client) Events(ctx context.Context, after string, types ...string) iter.Seq2[Told, error] {
+	return func(yield func(Told, error) bool) {
+		once := *c
+		once.patience = 0
+		q := EventQuery{After: after, Types: types}
+		for pause := firstPause; ; {
+			asked := time.Now()
+			page, err := once.EventPage(ctx, q)
+			wait := time.Duration(0)
+			switch {
+			case ctx.Err() != nil:
+				yield(Told{}, ctx.Err())
+				return
+			case err != nil:
+				if wait = pauseAfter(err, pause, true); wait < 0 {
+					yield(Told{}, err)
+					return
+				}
+				pause = min(2*pause, longestPause)
+			default:
+				pause = firstPause
+				for i, e := range page.Events {
+					cursor := q.After
+					if i == len(page.Events)-1 {
+						cursor = page.Next
+					}
+					if !yield(Told{e, cursor}, nil) {
+						return
+					}
+				}
+				// A server with too many readers who wait, or one that stops, answers at once.
+				if q.Wait > 0 && len(page.Events) == 0 && !page.More && (page.RetryAfter > 0 || time.Since(asked) < notWaited) {
+					wait = max(notWaited, time.Duration(page.RetryAfter)*time.Second)
+				}
+				q.After, q.Wait = page.Next, longPoll
+			}
+			if wait > 0 && sleep(ctx, wait) != nil {
+				yield(Told{}, ctx.Err())
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/client"
+)
+
+// TestTheFeedIsFollowedThroughTrouble: what fedpost says about when to come again is obeyed,
+// and nothing is skipped.
+func TestTheFeedIsFollowedThroughTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		const none = `{"events":[],"next":"AQ","more":false`
+		const not = `{"title":"Not now"}`
+		answers := []struct {
+			status     int
+			retryAfter string
+			body       string
+			took       time.Duration
+		}{
+			{200, "", none + `}`, 0}, // the first request does not wait
+			{200, "5", none + `,"retryAfter":5}`, 0},
+			{429, "7", not, 0},
+			{503, "9", not, 0},
+			{200, "", none + `}`, 0}, // at once, from a server that does not say how long
+			{200, "", none + `}`, 20 * time.Second},
+			{200, "3", `{"events":[{"id":"evt_1","type":"server.gone"},{"id":"evt_2","type":"server.gone"}],"next":"Ag","more":false,"retryAfter":3}`, 0},
+			{200, "5", none + `,"retryAfter":5}`, 0},
+		}
+		var asked []time.Duration
+		var queries []string
+		c := to(t, func(r *http.Request) (int, string, string) {
+			a := answers[len(asked)]
+			if asked = append(asked, time.Since(begin)); len(asked) == len(answers) {
+				cancel()
+			}
+			queries = append(queries, r.URL.RawQuery)
+			time.Sleep(a.took)
+			return a.status, a.retryAfter, a.body
+		})
+		var told []string
+		var last error
+		for e, err := range c.Events(ctx, "begin", "server.gone") {
+			if last = err; err == nil {
+				told = append(told, e.ID+" "+e.Cursor)
+			}
+		}
+		// A page's events are told again after a crash, unless the last of them was dealt with.
+		if want := []string{"evt_1 AQ", "evt_2 Ag"}; !slices.Equal(told, want) || !errors.Is(last, context.Canceled) {
+			t.Errorf("told %q, want %q; ends with %v", told, want, last)
+		}
+		s := time.Second
+		if want := []time.Duration{0, 0, 5 * s, 12 * s, 21 * s, 23 * s, 43 * s, 43 * s}; !slices.Equal(asked, want) {
+			t.Errorf("asks at %v, not at %v", asked, want)
+		}
+		if queries[0] != "after=begin&type=server.gone" || queries[7] != "after=Ag&type=server.gone&wait=20" {
+			t.Errorf("asks for %q", queries)
+		}
+	})
+}
+
+// TestTheFeedOutlivesAServerThatIsDown, however long, and asks it ever more rarely.
+func TestTheFeedOutlivesAServerThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, asked := time.Now(), 0
+		c := to(t, func(*http.Request) (int, string, string) {
+			if asked++; time.Since(begin) < time.Hour {
+				return 0, "", "connection refused"
+			}
+			return 200, "", `{"events":[{"id":"evt_1"}],"next":"Ag","more":false}`
+		})
+		for e, err := range c.Events(t.Context(), "") {
+			if err != nil || e.ID != "evt_1" {
+				t.Errorf("%+v, %v", e, err)
+			}
+			break
+		}
+		if asked < 360 || asked > 730 {
+			t.Errorf("asked %d times in an hour, want one in 5 to 10 s", asked)
+		}
+	})
+}
+
+func TestTheFeedEndsWhereFedpostRefusesIt(t *testing.T) {
+	for _, status := range []int{400, 401, 403} {
+		c := to(t, func(*http.Request) (int, string, string) { return status, "", `{"title":"No"}` })
+		n := 0
+		for _, err := range c.Events(t.Context(), "nonsense") {
+			var p *client.Problem
+			if n++; !errors.As(err, &p) || p.Status != status {
+				t.Errorf("%d: %v", status, err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d: ends after %d errors", status, n)
+		}
+	}
+}
+
+// TestWhoStopsFollowingAsksNoMore: leaving the loop ends the stream.
+func TestWhoStopsFollowingAsksNoMore(t *testing.T) {
+	asked := 0
+	c := to(t, func(*http.Request) (int, string, string) {
+		asked++
+		return 200, "", fmt.Sprintf(`{"events":[{"id":"evt_%d"},{"id":"x"}],"next":"A%d","more":true}`, asked, asked)
+	})
+	for e, err := range c.Events(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.ID == "evt_2" {
+			break
+		}
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times, want 2", asked)
+	}
+}

@@ -1,0 +1,52 @@
+package client
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Problem is a refusal of fedpost (RFC 9457), as an error: errors.As finds it in what a
+// method returns.
+// https://www.rfc-editor.org/rfc/rfc9457
+type Problem struct {
+	// Type is a URI by which programs tell kinds of problems apart, or "about:blank" if
+	// the status is enough.
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	// Detail is for people: what was wrong and what to do.
+	Detail string `json:"detail,omitempty"`
+	// Errors lists the single faults of a request.
+	Errors []FieldError `json:"errors,omitempty"`
+	// ID is the activity that a conflict is with.
+	ID string `json:"id,omitempty"`
+	// RequestID finds the request in the logs of fedpost.
+	RequestID string `json:"requestId,omitempty"`
+
+	// RetryAfter is the header of that name, in whole seconds; 0 if there is none.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// FieldError is one fault of a request: where (a JSON pointer as a URI fragment, as in
+// RFC 9457's own example) and what.
+type FieldError struct {
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// Error implements error: the status, what is wrong, and each fault with its place.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s", p.Status, p.Title)
+	if p.Detail != "" {
+		fmt.Fprintf(&b, ": %s", p.Detail)
+	}
+	for _, f := range p.Errors {
+		if strings.Contains(p.Detail, f.Detail) {
+			continue // the detail names the first fault, and most problems have one only
+		}
+		fmt.Fprintf(&b, "; %s: %s", f.Pointer, f.Detail)
+	}
+	return b.String()
+}

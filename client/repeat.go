@@ -1,0 +1,54 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+)
+
+// The pause before a call is repeated doubles from firstPause to longestPause, and is drawn
+// from its second half, so that callers that failed together do not come again together.
+const (
+	firstPause   = 200 * time.Millisecond
+	longestPause = 10 * time.Second
+)
+
+// pauseAfter is how long to wait before a call that ended with err is made again; negative:
+// it is not. A call that is harmless to repeat is repeated unless the answer is final; any
+// other one only where fedpost says that it has not begun with it.
+func pauseAfter(err error, pause time.Duration, harmless bool) time.Duration {
+	pause = pause/2 + rand.N(pause/2)
+	var p *Problem
+	switch {
+	case errors.As(err, &p) && p.Status == http.StatusTooManyRequests,
+		errors.As(err, &p) && harmless && (p.Status >= 500 || inProgress(p)):
+		return max(p.RetryAfter, pause)
+	case errors.Is(err, ErrNoAnswer) && harmless && !hopeless(err):
+		return pause
+	}
+	return -1
+}
+
+// inProgress: another request has the deduplication key, and its outcome is not known yet.
+func inProgress(p *Problem) bool { return p.Status == http.StatusConflict && p.RetryAfter > 0 }
+
+// hopeless errors will be the same in a moment: the caller has given up, the name does not
+// exist, or the certificate is not the server's.
+func hopeless(err error) bool {
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	return errors.Is(err, context.Canceled) || errors.As(err, &name) && name.IsNotFound || errors.As(err, &certificate)
+}
+
+// sleep waits for d, or until ctx ends; then it returns the error of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,215 @@
+/** Lets a Fedify application send through fedpost: `queue: { inbox: own, outbox: new FedpostQueue(fedpost, options) }`. */
+import { type KvStore, type MessageQueue, type MessageQueueDepth, type MessageQueueEnqueueOptions, type MessageQueueListenOptions, SendActivityError } from "@fedify/fedify";
+import { Activity } from "@fedify/vocab";
+import { type Event, type Fedpost, FedpostError, type Submission } from "@fedpost/client";
+import { Temporal } from "@js-temporal/polyfill";
+import { digestOf, isOutbox, type OutboxMessage, signingKey } from "./message.js";
+
+/** What `onPermanentFailure` gets: what Fedify's setOutboxPermanentFailureHandler gives to its handler. */
+export interface PermanentFailure {
+  readonly reason: "http";
+  readonly inbox: URL;
+  readonly activity: Activity;
+  readonly error: SendActivityError;
+  readonly statusCode: number;
+  /** The actors that were to receive the activity at this inbox. */
+  readonly actorIds: readonly URL[];
+}
+
+export interface FedpostQueueOptions {
+  /** Where messages go that are no activities to send: the application's own queue. */
+  queue: MessageQueue;
+  /** Where the position in fedpost's events is kept, and who was to receive what. The application's own store. */
+  kv: KvStore;
+  /**
+   * Is called for every inbox that has answered 404 or 410, by the process that listens to the queue: remove these followers.
+   * If it throws, it is called again, and later events wait.
+   */
+  onPermanentFailure?: (failure: PermanentFailure) => void | Promise<void>;
+}
+
+/** The most inboxes of one call of fedpost. */
+const mostInboxes = 50_000;
+/** How long it is known who was to receive an activity: longer than fedpost tries, and keeps events. */
+const kept = Temporal.Duration.from({ days: 40 });
+const cursorKey = ["_fedpost", "cursor"] as const;
+/** The pause before a handler that has thrown is called again, in milliseconds. */
+const handlerPause = 5000;
+
+interface Sent {
+  activity: unknown;
+  actors: Record<string, string[]>;
+}
+
+interface Waiting {
+  message: OutboxMessage;
+  options: MessageQueueEnqueueOptions | undefined;
+  resolve: () => void;
+  reject: (reason: unknown) => void;
+}
+
+/**
+ * The outbox queue of a Fedify application. Messages of one `sendActivity` become one call of fedpost, also where an ordering
+ * key makes Fedify hand them over inbox by inbox; what is no outbox message goes to the application's own queue.
+ */
+export class FedpostQueue implements MessageQueue {
+  /** fedpost retries. */
+  readonly nativeRetrial = true;
+  /** fedpost drops what it has got already. Fedify 2.3 does not ask. */
+  readonly nativeDeduplication = true;
+
+  readonly #fedpost: Fedpost;
+  readonly #options: FedpostQueueOptions;
+  /** The keys that fedpost has from this process, by their id. */
+  readonly #keys: Map<string, { is: string; stored: Promise<unknown> }> = new Map();
+  /** What was enqueued in this turn of the event loop, by activity. */
+  #waiting: Map<object, Waiting[]> = new Map();
+
+  constructor(fedpost: Fedpost, options: FedpostQueueOptions) {
+    this.#fedpost = fedpost;
+    this.#options = options;
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the interface has it
+  async enqueue(message: any, options?: MessageQueueEnqueueOptions): Promise<void> {
+    if (!isOutbox(message)) return this.#options.queue.enqueue(message, options);
+    return new Promise((resolve, reject) => {
+      // With an ordering key Fedify enqueues the messages of one activity one by one, all in the same turn.
+      if (this.#waiting.size === 0) setTimeout(() => this.#flush(), 0);
+      const all = this.#waiting.get(message.activity) ?? [];
+      this.#waiting.set(message.activity, [...all, { message, options, resolve, reject }]);
+    });
+  }
+
+  async enqueueMany(messages: readonly unknown[], options?: MessageQueueEnqueueOptions): Promise<void> {
+    const others = messages.filter((m) => !isOutbox(m));
+    const { queue } = this.#options;
+    const passed = others.length === 0 ? [] : queue.enqueueMany ? [queue.enqueueMany(others, options)] : others.map((m) => queue.enqueue(m, options));
+    await Promise.all([...passed, ...messages.filter(isOutbox).map((m) => this.enqueue(m, options))]);
+  }
+
+  /** Listens to the application's own queue, and follows fedpost's events. */
+  async listen(handler: (message: unknown) => Promise<void> | void, options: MessageQueueListenOptions = {}): Promise<void> {
+    await Promise.all([this.#options.queue.listen(handler, options), this.#follow(options.signal)]);
+  }
+
+  /** What waits in fedpost's queues, and in the application's own. What waits for a server that is down is not counted. */
+  async getDepth(): Promise<MessageQueueDepth> {
+    const [stats, own] = await Promise.all([this.#fedpost.call("getStats"), this.#options.queue.getDepth?.()]);
+    let ready = own?.ready ?? own?.queued ?? 0;
+    let delayed = own?.delayed ?? 0;
+    for (const [name, depth] of Object.entries(stats.queues)) {
+      if (name.startsWith("dead")) continue;
+      ready += depth.visible;
+      delayed += depth.delayed;
+    }
+    return { queued: ready + delayed, ready, delayed };
+  }
+
+  #flush(): void {
+    const groups = [...this.#waiting.values()];
+    this.#waiting = new Map();
+    for (const group of groups) {
+      this.#send(group).then(
+        () => group.forEach((w) => w.resolve()),
+        (err) => group.forEach((w) => w.reject(err)),
+      );
+    }
+  }
+
+  /** Hands over one activity and all of its inboxes. */
+  async #send(group: Waiting[]): Promise<void> {
+    const { message, options } = group[0] as Waiting;
+    const key = signingKey(message);
+    await this.#store(key.keyId, key.privateKey);
+    const orderingKey = options?.orderingKey ?? message.orderingKey;
+    const ordered = orderingKey === undefined ? {} : { orderingKey: orderingKey.split("\n", 1)[0] as string };
+    const delay = options?.delay ? { delay: options.delay.total("millisecond") / 1000 } : {};
+    const trace = Object.fromEntries(Object.entries(message.traceContext ?? {}).filter(([name]) => name === "traceparent" || name === "tracestate"));
+    for (let at = 0; at < group.length; at += mostInboxes) {
+      const part = group.slice(at, at + mostInboxes).map((w) => w.message);
+      const inboxes = part.map((m) => m.inbox).sort();
+      const submission: Submission = {
+        ...ordered,
+        ...delay,
+        activity: message.activity, // JSON.stringify writes it as Fedify would
+        keyId: key.keyId,
+        allowKeyOfOther: true, // Fedify has decided who signs: a forwarded activity is another's
+        recipients: part.map((m) => ({ inbox: m.inbox, ...headersOf(m) })),
+        // A repeated sendActivity signs anew, so its bytes differ: its id and inboxes say that it is the same.
+        deduplicationKey: await digestOf([message.activityId ?? JSON.stringify(message.activity), ...inboxes]),
+      };
+      const id = await this.#accepted(submission, trace);
+      const actors = Object.fromEntries(part.filter((m) => m.actorIds?.length).map((m) => [m.inbox, m.actorIds as string[]]));
+      if (this.#options.onPermanentFailure && Object.keys(actors).length > 0) {
+        await this.#options.kv.set(["_fedpost", "sent", id], { activity: message.activity, actors } satisfies Sent, { ttl: kept as never });
+      }
+    }
+  }
+
+  /** The id of the activity that fedpost has accepted, now or before. */
+  async #accepted(submission: Submission, headers: Record<string, string>): Promise<string> {
+    try {
+      return (await this.#fedpost.send(submission, { headers })).id;
+    } catch (err) {
+      // The same activity to the same inboxes, with newer signatures: the first is on its way.
+      if (err instanceof FedpostError && err.status === 422 && err.id) return err.id;
+      throw err;
+    }
+  }
+
+  /** Stores a signing key in fedpost, once for each process and key. */
+  #store(id: string, jwk: JsonWebKey): Promise<unknown> {
+    const is = JSON.stringify(jwk);
+    const known = this.#keys.get(id);
+    if (known?.is === is) return known.stored;
+    const stored = this.#fedpost.call("putKey", { path: { id }, body: { privateKeyJwk: { ...jwk } } });
+    this.#keys.set(id, { is, stored });
+    stored.catch(() => this.#keys.delete(id)); // the next activity tries again
+    return stored;
+  }
+
+  /** Calls onPermanentFailure for inboxes that are gone, until the signal aborts. */
+  async #follow(signal: AbortSignal | undefined): Promise<void> {
+    const { kv, onPermanentFailure } = this.#options;
+    if (!onPermanentFailure) return;
+    while (!signal?.aborted) {
+      try {
+        const cursor = (await kv.get<string>(cursorKey)) ?? "";
+        for await (const event of this.#fedpost.events(cursor, { types: ["recipient.gone"], ...(signal ? { signal } : {}) })) {
+          await this.#failed(event, onPermanentFailure);
+          await kv.set(cursorKey, event.cursor);
+        }
+      } catch (err) {
+        console.error("fedpost: an inbox that is gone was not dealt with; it is tried again:", err);
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, handlerPause);
+          signal?.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+        });
+      }
+    }
+  }
+
+  async #failed(event: Event, told: NonNullable<FedpostQueueOptions["onPermanentFailure"]>): Promise<void> {
+    if (!event.inbox || !event.activityId) return;
+    const sent = await this.#options.kv.get<Sent>(["_fedpost", "sent", event.activityId]);
+    if (!sent) return; // of another application, or without actors
+    const inbox = new URL(event.inbox);
+    const statusCode = event.status ?? 410;
+    await told({
+      reason: "http",
+      inbox,
+      activity: await Activity.fromJsonLd(sent.activity),
+      error: new SendActivityError(inbox, statusCode, event.reason ?? "", ""),
+      statusCode,
+      actorIds: (sent.actors[event.inbox] ?? []).map((id) => new URL(id)),
+    });
+  }
+}
+
+/** The headers of a recipient's own: Collection-Synchronization, which the signature has to cover (FEP-8fcf). */
+function headersOf(message: OutboxMessage): { headers?: { name: string; value: string; sign: boolean }[] } {
+  const all = Object.entries(message.headers ?? {});
+  if (all.length === 0) return {};
+  return { headers: all.map(([name, value]) => ({ name, value, sign: name.toLowerCase() === "collection-synchronization" })) };
+}

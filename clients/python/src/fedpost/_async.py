@@ -1,0 +1,134 @@
+# Written by asynchronous.py: change _sync.py.
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, cast
+
+import httpx
+
+from . import _core
+from ._core import Told
+from ._error import FedpostError
+from ._routes import ROUTES, Operation
+from .types import Accepted, AcceptedBatch, Activity, ActivityPubSubmission, Batch, Events, RecipientState, SipherSubmission
+
+
+class AsyncFedpost:
+    """Fedpost for asyncio.
+
+    A call that is harmless to repeat is repeated for ``patience`` seconds while nobody answers, or the answer is 429 or
+    5xx: what reads, what sets a state, and ``send`` and ``send_many``, which give their activity a deduplication key if
+    it has none. ``Retry-After`` is obeyed. Other calls are repeated only after a 429. What fedpost refuses is raised as
+    FedpostError.
+    """
+
+    def __init__(self, address: str, *, token: str | None = None, patience: float = 30.0, http: httpx.AsyncClient | None = None) -> None:
+        self._core = _core.Core(address, token, patience)
+        self._http = http or httpx.AsyncClient(timeout=_core.TIMEOUT)
+
+    async def __aenter__(self) -> AsyncFedpost:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def call(self, operation: Operation, *, path: Mapping[str, str] | None = None, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+        """Makes one call, of any operation of the API by its name in openapi.yaml."""
+        return await self._repeated(operation, path, query, body, None, self._core.patience)
+
+    async def send(self, submission: ActivityPubSubmission | SipherSubmission) -> Accepted:
+        """Hands over one activity. fedpost delivers it from then on, once, whatever happens to this call."""
+        return cast(Accepted, _core.having("id", await self._repeated("sendActivity", None, None, submission, self._key(submission), self._core.patience)))
+
+    async def send_many(self, batch: Batch | Sequence[ActivityPubSubmission | SipherSubmission]) -> AcceptedBatch:
+        """Hands over up to 100 activities: all of them or none."""
+        body = batch if isinstance(batch, Mapping) else Batch(activities=batch)
+        return cast(AcceptedBatch, _core.having("activities", await self._repeated("sendActivities", None, None, body, self._key(body), self._core.patience)))
+
+    def _key(self, body: Mapping[str, Any]) -> str | None:
+        return str(uuid.uuid4()) if "deduplicationKey" not in body and self._core.patience > 0 else None
+
+    async def get(self, id: str) -> Activity:
+        """What has become of an activity, with the first 100 of its recipients."""
+        return cast(Activity, await self.call("getActivity", path={"id": id}))
+
+    def recipients(self, id: str, *, state: str | None = None, host: str | None = None) -> AsyncIterator[RecipientState]:
+        """The recipients of an activity, page by page."""
+        return self.pages("getActivity", "recipients", path={"id": id}, query={"state": state, "host": host})
+
+    async def pages(self, operation: Operation, field: str, *, path: Mapping[str, str] | None = None, query: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
+        """The entries of a list, such as ``pages("listServers", "servers", query={"phase": "gone"})``."""
+        query = dict(query or {})
+        while True:
+            page = _core.having(field, await self.call(operation, path=path, query=query))
+            for entry in page[field]:
+                yield entry
+            if not page.get("nextCursor"):
+                return
+            query["cursor"] = page["nextCursor"]
+
+    async def wait_until_done(self, id: str) -> Activity:
+        """Waits until every recipient of an activity has come to its end, and returns the counts.
+
+        An application that sends much follows ``events`` instead, with ``notify``.
+        """
+        pause = 0.1
+        while True:
+            activity = cast(Activity, _core.having("counts", await self.call("getActivity", path={"id": id}, query={"limit": 1})))
+            if _core.is_done(cast("dict[str, int]", activity["counts"])):
+                return activity
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 5.0)
+
+    async def events(self, after: str, *, types: Sequence[str] = ()) -> AsyncIterator[Told]:
+        """Follows the feed of events behind a cursor, without end: cancel the task to stop.
+
+        ``after`` is the ``cursor`` of an event that was dealt with; "" for the oldest that is kept (30 days), or "now".
+        It waits for what comes, and while fedpost cannot be reached; it raises where fedpost refuses the request.
+        """
+        query: dict[str, Any] = {"after": after, "type": ",".join(types)}
+        pause = _core.FIRST_PAUSE
+        while True:
+            asked, wait = time.monotonic(), 0.0
+            try:
+                page = cast(Events, _core.having("events", await self._repeated("listEvents", None, query, None, None, 0)))
+            except FedpostError as err:
+                again = _core.pause_after(err, pause, True)
+                if again is None:
+                    raise
+                pause = min(2 * pause, _core.LONGEST_PAUSE)
+                await asyncio.sleep(again)
+                continue
+            pause = _core.FIRST_PAUSE
+            for i, event in enumerate(page["events"], 1):
+                yield cast(Told, {**event, "cursor": page["next"] if i == len(page["events"]) else query["after"]})
+            # A server with too many readers who wait, or one that stops, answers at once.
+            at_once = "retryAfter" in page or time.monotonic() - asked < _core.NOT_WAITED
+            if "wait" in query and not page["events"] and not page["more"] and at_once:
+                wait = max(_core.NOT_WAITED, float(page.get("retryAfter", 0)))
+            query["after"], query["wait"] = page["next"], _core.LONG_POLL
+            await asyncio.sleep(wait)
+
+    async def _repeated(self, operation: Operation, path: Mapping[str, str] | None, query: Mapping[str, Any] | None, body: Any, key: str | None, patience: float) -> Any:
+        until, pause = time.monotonic() + patience, _core.FIRST_PAUSE
+        while True:
+            request = self._core.request(self._http, operation, path, query, body, key)
+            try:
+                try:
+                    response = await self._http.send(request)
+                except httpx.TransportError as err:
+                    raise self._core.no_answer(err) from err
+                return _core.answer(response)
+            except FedpostError as err:
+                wait = _core.pause_after(err, pause, ROUTES[operation][2])
+                if wait is None or time.monotonic() + wait > until:
+                    raise
+            await asyncio.sleep(wait)
+            pause = min(2 * pause, _core.LONGEST_PAUSE)

@@ -1,0 +1,287 @@
+import type { components, operations } from "./api.js";
+import { FedpostError } from "./error.js";
+import { type Operation, routes } from "./routes.js";
+
+type Schemas = components["schemas"];
+
+/** What becomes of an activity: its counts, and a page of its recipients. */
+export type Activity = Schemas["Activity"];
+export type Accepted = Schemas["Accepted"];
+export type AcceptedBatch = Schemas["AcceptedBatch"];
+export type Batch = Schemas["Batch"];
+export type Event = Schemas["Event"];
+export type EventType = Schemas["EventType"];
+export type Problem = Schemas["Problem"];
+export type RecipientState = Schemas["RecipientState"];
+export type Submission = Schemas["Submission"];
+
+/** An event of the feed, and where the feed goes on. */
+export type Told = Event & {
+  /**
+   * Where `events` goes on without losing an event. It moves on with the last event of a page; before, the events of the
+   * page are told again, with the same `id`.
+   */
+  cursor: string;
+};
+
+type Parameters<O extends Operation> = operations[O] extends { parameters: infer P } ? P : never;
+type Part<P, K extends string> = P extends { [k in K]?: infer T } ? Exclude<T, undefined> : never;
+type Body<O extends Operation> = operations[O] extends { requestBody?: { content: { "application/json": infer B } } | undefined } ? B : never;
+type Absent<T> = [T] extends [never] ? true : false;
+
+/** What an operation takes: the parameters of its path, its query, and its body. */
+export type Input<O extends Operation> = (Absent<Part<Parameters<O>, "path">> extends true ? { path?: never } : { path: Part<Parameters<O>, "path"> }) &
+  (Absent<Part<Parameters<O>, "query">> extends true ? { query?: never } : { query?: Part<Parameters<O>, "query"> }) &
+  (Absent<Body<O>> extends true ? { body?: never } : { body?: Body<O> });
+
+type Content<R> = R extends { content: { "application/json": infer T } } ? T : undefined;
+
+/** What an operation answers. */
+export type Answer<O extends Operation> = operations[O] extends { responses: infer R }
+  ? { [S in keyof R]: S extends 200 | 201 | 202 | 204 ? Content<R[S]> : never }[keyof R]
+  : never;
+
+export interface Options {
+  /** Sent as Bearer token. */
+  token?: string;
+  /** For how many milliseconds a call that fails is repeated, where that is harmless: 30,000 if absent. 0: not at all. */
+  patience?: number;
+  /** Makes the requests, for example signed for AWS; the global one if absent. */
+  fetch?: typeof fetch;
+}
+
+export interface CallOptions {
+  signal?: AbortSignal;
+  /** Further headers of the request, such as `traceparent`. */
+  headers?: Record<string, string>;
+}
+
+const firstPause = 200;
+const longestPause = 10_000;
+/** How long one request waits for an event, in seconds. */
+const longPoll = 20;
+/** A wait so short that the server has not waited, in milliseconds. */
+const notWaited = 2000;
+/** The time limit of a request, in milliseconds: longer than the long poll. */
+const timeout = 60_000;
+
+/**
+ * A client of one fedpost. A call that is harmless to repeat is repeated while nobody answers, or the answer is 429 or 5xx:
+ * what reads, what sets a state, and `send` and `sendMany`, which give their activity a deduplication key if it has none.
+ * `Retry-After` is obeyed. Other calls are repeated only after a 429. What fedpost refuses is thrown as FedpostError.
+ */
+export class Fedpost {
+  readonly #base: string;
+  readonly #token: string | undefined;
+  readonly #patience: number;
+  readonly #fetch: typeof fetch;
+
+  /** @param address such as `http://127.0.0.1:8080` */
+  constructor(address: string | URL, options: Options = {}) {
+    let url: URL | undefined;
+    try {
+      url = new URL(address);
+    } catch {
+      // said below
+    }
+    if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash) {
+      throw new TypeError(`${JSON.stringify(String(address))} is no address of fedpost: give one such as http://127.0.0.1:8080`);
+    }
+    this.#base = url.href.replace(/\/+$/, "");
+    this.#token = options.token;
+    this.#patience = options.patience ?? 30_000;
+    this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
+  }
+
+  /** Makes one call, of any operation of the API by its name in openapi.yaml. */
+  async call<O extends Operation>(operation: O, input?: Input<O>, options: CallOptions = {}): Promise<Answer<O>> {
+    return this.#repeated(operation, input as Call, options, this.#patience);
+  }
+
+  /** Hands over one activity. fedpost delivers it from then on, once, whatever happens to this call. */
+  async send(submission: Submission, options: CallOptions = {}): Promise<Accepted> {
+    return having("id", await this.#repeated("sendActivity", { body: submission, key: this.#key(submission) }, options, this.#patience));
+  }
+
+  /** Hands over up to 100 activities: all of them or none. */
+  async sendMany(batch: Batch | Submission[], options: CallOptions = {}): Promise<AcceptedBatch> {
+    const body = Array.isArray(batch) ? { activities: batch } : batch;
+    return having("activities", await this.#repeated("sendActivities", { body, key: this.#key(body) }, options, this.#patience));
+  }
+
+  /** A deduplication key for a call that has none, so that it may be repeated. */
+  #key(body: { deduplicationKey?: string }): string | undefined {
+    return body.deduplicationKey === undefined && this.#patience > 0 ? crypto.randomUUID() : undefined;
+  }
+
+  /** What has become of an activity, with the first 100 of its recipients. */
+  async get(id: string, options: CallOptions = {}): Promise<Activity> {
+    return this.call("getActivity", { path: { id } }, options);
+  }
+
+  /** The recipients of an activity, page by page. */
+  recipients(id: string, query: { state?: RecipientState["state"]; host?: string } = {}, options: CallOptions = {}): AsyncGenerator<RecipientState, void, void> {
+    return this.pages("getActivity", "recipients", { path: { id }, query }, options);
+  }
+
+  /**
+   * Waits until every recipient of an activity has come to its end, and returns the counts. An application that sends much
+   * follows `events` instead, with `notify: true`.
+   */
+  async waitUntilDone(id: string, options: CallOptions = {}): Promise<Activity> {
+    for (let pause = 100; ; pause = Math.min(2 * pause, 5000)) {
+      const activity = having("counts", await this.call("getActivity", { path: { id }, query: { limit: 1 } }, options));
+      const { queued = 0, retrying = 0, parked = 0 } = activity.counts;
+      if (Object.keys(activity.counts).length > 0 && queued + retrying + parked === 0) return activity;
+      await sleep(pause, options.signal);
+    }
+  }
+
+  /** The entries of a list, such as `pages("listServers", "servers", { query: { phase: "gone" } })`. */
+  async *pages<O extends Operation, F extends keyof Answer<O> & string>(operation: O, field: F, input?: Input<O>, options: CallOptions = {}): AsyncGenerator<Answer<O>[F] extends (infer T)[] ? T : never, void, void> {
+    const call = { ...(input as Call | undefined), query: { ...(input as Call | undefined)?.query } };
+    for (;;) {
+      const page = having(field, await this.#repeated(operation, call, options, this.#patience));
+      yield* page[field] as never[];
+      const { nextCursor } = page as { nextCursor?: string };
+      if (!nextCursor) return;
+      call.query["cursor"] = nextCursor;
+    }
+  }
+
+  /**
+   * Follows the feed of events behind a cursor: the `cursor` of an event that was dealt with; "" for the oldest that is kept
+   * (30 days), or "now". It waits for what comes, and while fedpost cannot be reached; it throws where fedpost refuses the
+   * request, and ends when `signal` aborts.
+   */
+  async *events(after: string, options: CallOptions & { types?: EventType[] } = {}): AsyncGenerator<Told, void, void> {
+    const query: { after: string; type?: string; wait?: number } = { after };
+    if (options.types?.length) query.type = options.types.join(",");
+    for (let pause = firstPause; ; ) {
+      const asked = Date.now();
+      let wait = 0;
+      try {
+        const page = having("events", await this.#repeated("listEvents", { query }, options, 0));
+        pause = firstPause;
+        for (const [i, event] of page.events.entries()) {
+          yield { ...event, cursor: i === page.events.length - 1 ? page.next : query.after };
+        }
+        // A server with too many readers who wait, or one that stops, answers at once.
+        if (query.wait && page.events.length === 0 && !page.more && (page.retryAfter || Date.now() - asked < notWaited)) {
+          wait = Math.max(notWaited, 1000 * (page.retryAfter ?? 0));
+        }
+        query.after = page.next;
+        query.wait = longPoll;
+      } catch (err) {
+        if (options.signal?.aborted) return;
+        wait = pauseAfter(err, pause, true) ?? -1;
+        if (wait < 0) throw err;
+        pause = Math.min(2 * pause, longestPause);
+      }
+      if (wait > 0) {
+        try {
+          await sleep(wait, options.signal);
+        } catch {
+          return;
+        }
+      }
+    }
+  }
+
+  /** Makes a call until it succeeds or must not be repeated any more. */
+  async #repeated<O extends Operation>(operation: O, call: Call | undefined, options: CallOptions, patience: number): Promise<Answer<O>> {
+    const [method, path, harmless] = routes[operation];
+    const until = Date.now() + patience;
+    for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
+      try {
+        return (await this.#once(method, path, call ?? {}, options)) as Answer<O>;
+      } catch (err) {
+        const wait = options.signal?.aborted ? undefined : pauseAfter(err, pause, harmless);
+        if (wait === undefined || Date.now() + wait > until) throw err;
+        await sleep(wait, options.signal);
+      }
+    }
+  }
+
+  async #once(method: string, path: string, call: Call, { signal, headers: further }: CallOptions): Promise<unknown> {
+    const url = new URL(this.#base + path.replace(/{(\w+)}/g, (_, name: string) => encodeURIComponent(String(call.path?.[name]))));
+    for (const [name, value] of Object.entries(call.query ?? {})) {
+      if (value !== undefined && value !== "") url.searchParams.set(name, String(value));
+    }
+    const headers: Record<string, string> = { ...further };
+    if (this.#token) headers["Authorization"] = `Bearer ${this.#token}`;
+    if (call.key) headers["Idempotency-Key"] = JSON.stringify(call.key); // a string of RFC 9651
+    const init: RequestInit = { method, headers, signal: signal ? AbortSignal.any([signal, AbortSignal.timeout(timeout)]) : AbortSignal.timeout(timeout) };
+    if (call.body !== undefined) {
+      headers["Content-Type"] = "application/json";
+      init.body = JSON.stringify(call.body);
+    }
+    let response: Response, text: string;
+    try {
+      response = await this.#fetch(url, init);
+      text = await response.text();
+    } catch (err) {
+      if (signal?.aborted) throw signal.reason;
+      throw new FedpostError({ status: 0, title: `No answer from fedpost at ${this.#base}`, detail: reason(err) }, undefined, err);
+    }
+    const seconds = Number(response.headers.get("retry-after"));
+    let answer: unknown;
+    try {
+      answer = text === "" ? undefined : JSON.parse(text);
+    } catch {
+      const kind = response.headers.get("content-type") ?? "";
+      if (response.ok) throw notFedpost(response.status, `${kind} that is not JSON: is the address right?`);
+      answer = { detail: kind.startsWith("text/html") ? "text/html, which is not from fedpost: is the address right?" : text.slice(0, 300).trim() };
+    }
+    if (response.ok) return answer;
+    const title = response.statusText || `HTTP ${response.status}`;
+    throw new FedpostError({ title, ...(answer as object), status: response.status }, seconds > 0 ? seconds : undefined);
+  }
+}
+
+interface Call {
+  path?: Record<string, unknown>;
+  query?: Record<string, unknown>;
+  body?: unknown;
+  key?: string | undefined;
+}
+
+const notFedpost = (status: number, detail: string): FedpostError => new FedpostError({ status, title: "Not an answer of fedpost", detail });
+
+/** An answer, if it has what each such answer of fedpost has. */
+function having<T>(member: string, answer: T): T {
+  if (typeof answer === "object" && answer !== null && member in answer) return answer;
+  throw notFedpost(200, `it has no ${JSON.stringify(member)}: is the address right, and this client as new as fedpost?`);
+}
+
+/** How long to wait before a call that failed is made again, in milliseconds; undefined: it is not. */
+function pauseAfter(err: unknown, pause: number, harmless: boolean): number | undefined {
+  pause = pause / 2 + (Math.random() * pause) / 2; // so that callers that failed together do not come again together
+  if (!(err instanceof FedpostError)) return undefined;
+  if (err.status === 0 && /certificate/i.test(err.message)) return undefined; // it will be the same in a moment
+  const inProgress = err.status === 409 && err.retryAfter !== undefined;
+  if (err.status === 429 || (harmless && (err.status === 0 || err.status >= 500 || inProgress))) return Math.max(1000 * (err.retryAfter ?? 0), pause);
+  return undefined;
+}
+
+/** Why a request failed: fetch has it in the cause of its error. */
+function reason(err: unknown): string {
+  const cause = err instanceof Error && err.cause instanceof Error ? err.cause : err;
+  if ((cause as { code?: string } | undefined)?.code === "ERR_SSL_WRONG_VERSION_NUMBER") return "it speaks plain HTTP: begin the address with http://";
+  return cause instanceof Error ? cause.message || (cause as { code?: string }).code || cause.name : String(cause);
+}
+
+function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}

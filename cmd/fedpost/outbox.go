@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+
+	"fedpost/client"
+)
+
+type outboxCommand struct {
+	List  outboxList  `cmd:"" help:"List rows of the table fedpost.outbox."`
+	Retry outboxRetry `cmd:"" help:"Let rows that were refused wait again."`
+	Drop  outboxDrop  `cmd:"" help:"Remove rows that were refused."`
+}
+
+type outboxList struct {
+	remote
+	State string   `help:"Only rows of this state: waiting, accepted or refused." enum:",waiting,accepted,refused" default:""`
+	Limit positive `help:"List at most this many." default:"100"`
+}
+
+// Run lists.
+func (c outboxList) Run(ctx context.Context, out io.Writer) error {
+	entries := func(api *client.Client) iter.Seq2[client.OutboxRow, error] {
+		return api.Outbox(ctx, c.State, int(c.Limit))
+	}
+	return list(ctx, c.remote, out, c.Limit, entries, func(out io.Writer, all []client.OutboxRow) error {
+		rows := make([][]string, len(all))
+		for i, r := range all {
+			became := r.Activity
+			if r.Problem != nil {
+				became = r.Problem.Error()
+			}
+			rows[i] = []string{r.ID, when(r.CreatedAt), r.State, count(r.Tries), became}
+		}
+		return table(out, []string{"ID", "CREATED", "STATE", "TRIES", "ACTIVITY OR PROBLEM"}, rows)
+	})
+}
+
+// refusedRows are the flags that select rows that were refused.
+type refusedRows struct {
+	ID    string   `help:"Only the row of this id."`
+	All   bool     `help:"All rows that were refused."`
+	Limit positive `help:"At most this many." default:"1000"`
+}
+
+func (c refusedRows) selected() (client.OutboxSelection, error) {
+	if (c.ID != "") == c.All {
+		return client.OutboxSelection{}, mistaken("say which: --id or --all")
+	}
+	if c.Limit > mostRows {
+		return client.OutboxSelection{}, mistaken("--limit is %d; one call changes %d rows at most", c.Limit, mostRows)
+	}
+	return client.OutboxSelection{ID: c.ID, Limit: int(c.Limit)}, nil
+}
+
+// mostRows is how many rows one call to the API changes, at most.
+const mostRows = 10_000
+
+// changed calls the API for the selected rows. A row of an id that is not there, or is not
+// refused, is an error.
+func changed[T any](ctx context.Context, c refusedRows, r remote, out io.Writer, past string, call func(*client.Client, client.OutboxSelection) (T, int, bool, error)) error {
+	s, err := c.selected()
+	if err != nil {
+		return err
+	}
+	api, err := r.client(ctx)
+	if err != nil {
+		return err
+	}
+	answer, n, more, err := call(api, s)
+	switch {
+	case err != nil:
+		return err
+	case n == 0 && s.ID != "":
+		return fmt.Errorf("no row that was refused has the id %s; see fedpost outbox list --state refused", s.ID)
+	case r.JSON:
+		return printJSON(out, answer)
+	}
+	return showDone(out, past, n, more)
+}
+
+type outboxRetry struct {
+	remote
+	refusedRows
+}
+
+// Run retries.
+func (c outboxRetry) Run(ctx context.Context, out io.Writer) error {
+	return changed(ctx, c.refusedRows, c.remote, out, "retried", func(api *client.Client, s client.OutboxSelection) (client.Retried, int, bool, error) {
+		r, err := api.RetryOutbox(ctx, s)
+		return r, r.Retried, r.More, err
+	})
+}
+
+type outboxDrop struct {
+	remote
+	refusedRows
+}
+
+// Run drops.
+func (c outboxDrop) Run(ctx context.Context, out io.Writer) error {
+	return changed(ctx, c.refusedRows, c.remote, out, "dropped", func(api *client.Client, s client.OutboxSelection) (client.Dropped, int, bool, error) {
+		d, err := api.DropOutbox(ctx, s)
+		return d, d.Dropped, d.More, err
+	})
+}

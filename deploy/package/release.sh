@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Makes what a release consists of in dist/release: archives and packages for linux amd64 and
+# arm64, and archives of the static program, which starts without a C library too, an SBOM (CycloneDX), SHA256SUMS over all, and NOTES.md from CHANGELOG.md.
+#
+# usage: deploy/package/release.sh TAG
+# The tag is v and the version that `fedpost version` tells. A version that ends in -dev takes
+# its notes from Unreleased; any other needs a section of its own.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+CYCLONEDX=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+version=$(<cmd/fedpost/VERSION)
+out=dist/release
+[[ ${1:?a tag, such as v$version} == "v$version" ]] || { echo "the tag is $1, and cmd/fedpost/VERSION says $version" >&2; exit 1; }
+
+rm -rf "$out"
+mkdir -p "$out"
+section=$version
+[[ $version != *-dev ]] || section=Unreleased
+awk -v head="## [$section]" 'index($0, "## [") == 1 { on = index($0, head) == 1; next } on' CHANGELOG.md >"$out/NOTES.md"
+grep -q '[^[:space:]]' "$out/NOTES.md" || { echo "CHANGELOG.md says nothing below ## [$section]" >&2; exit 1; }
+
+make -s package
+cp dist/package/*.deb "$out/"
+for arch in amd64 arm64; do
+	tar -czf "$out/fedpost_${version}_linux_$arch.tar.gz" --owner 0 --group 0 -C "dist/package/$arch" fedpost -C "$PWD" LICENSE README.md CHANGELOG.md
+	tar -czf "$out/fedpost_${version}_linux-static_$arch.tar.gz" --owner 0 --group 0 -C "dist/package/$arch/static" fedpost -C "$PWD" LICENSE README.md CHANGELOG.md
+done
+go run "$CYCLONEDX" bin -json -licenses -version "v$version" -output "$out/fedpost_$version.sbom.cdx.json" dist/package/amd64/fedpost
+(cd "$out" && sha256sum -- fedpost* >SHA256SUMS)

@@ -1,0 +1,65 @@
+// Package inside uses the API of the same process: the page and the metrics of `fedpost up`
+// call it as everybody does, and are allowed what their caller is.
+package inside
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+
+	"fedpost/client"
+)
+
+// transport carries requests to a handler without a connection.
+type transport struct{ handler http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	in := r.Clone(r.Context())
+	in.RequestURI, in.RemoteAddr = r.URL.RequestURI(), "inside"
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	defer in.Body.Close()
+	out := &answer{header: http.Header{}, status: http.StatusOK}
+	t.handler.ServeHTTP(out, in)
+	// A handler stops early when its caller has gone, and what it wrote is no answer.
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		Status: http.StatusText(out.status), StatusCode: out.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: out.header, Body: io.NopCloser(&out.body), ContentLength: int64(out.body.Len()), Request: r,
+	}, nil
+}
+
+// answer keeps what a handler writes.
+type answer struct {
+	header http.Header
+	status int
+	wrote  bool
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) {
+	if !a.wrote {
+		a.status, a.wrote = status, true
+	}
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.wrote = true
+	return a.body.Write(b)
+}
+
+// Client returns a client of a handler in the same process. It repeats nothing: whoever looks
+// at the page is to see what is wrong.
+func Client(h http.Handler, token string) *client.Client {
+	c, err := client.New("http://inside", client.Token(token), client.Patience(0), client.HTTPClient(&http.Client{Transport: transport{h}}))
+	if err != nil {
+		panic(err) // the address is a constant
+	}
+	return c
+}

@@ -1,0 +1,154 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"fedpost/client"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/api"
+	"fedpost/internal/api/problem"
+	"fedpost/internal/engine/outbox"
+)
+
+// Outbox is the table that applications insert requests into. The API does not know the
+// driver of PostgreSQL, as it also runs on Lambda.
+type Outbox interface {
+	List(ctx context.Context, state outbox.State, after int64, limit int) ([]outbox.Row, error)
+	// Retry and Drop return how many rows that were refused they have changed: the one with
+	// the number id, or up to limit of all if id is 0.
+	Retry(ctx context.Context, id int64, limit int) (int, error)
+	Drop(ctx context.Context, id int64, limit int) (int, error)
+	Depth(ctx context.Context) (outbox.Depth, error)
+}
+
+// OutboxRoutes are the routes of the outbox; nil: there is none.
+func OutboxRoutes(o Outbox) []api.Route {
+	h := outboxHandlers{o}
+	routes := []api.Route{
+		route("GET /v1/outbox", h.list), route("POST /v1/outbox/retry", h.retry), route("DELETE /v1/outbox", h.drop),
+	}
+	if o != nil {
+		return routes
+	}
+	for i := range routes {
+		routes[i] = route(routes[i].Pattern, func(http.ResponseWriter, *http.Request) error {
+			return problem.Typed(http.StatusNotFound, "no-outbox", "No outbox", "Only fedpost on PostgreSQL (DATABASE_URL) has an outbox. Send with POST /v1/activities.")
+		})
+	}
+	return routes
+}
+
+type outboxHandlers struct{ rows Outbox }
+
+func (h outboxHandlers) list(w http.ResponseWriter, r *http.Request) error {
+	q, err := api.ReadQuery(r, "state", "cursor", "limit")
+	if err != nil {
+		return err
+	}
+	state, err := api.Choice(q, "state", outbox.States...)
+	if err != nil {
+		return err
+	}
+	limit, err := api.PageSize(q)
+	if err != nil {
+		return err
+	}
+	after, ok := rowID(q.Get("cursor"))
+	if !ok {
+		return api.BadCursor()
+	}
+	rows, err := h.rows.List(r.Context(), state, after, limit)
+	if err != nil {
+		return unreachable(err)
+	}
+	page := client.OutboxRows{Rows: make([]client.OutboxRow, len(rows))}
+	for i, row := range rows {
+		if page.Rows[i], err = shownRow(row); err != nil {
+			return err
+		}
+	}
+	if len(rows) == limit {
+		page.NextCursor = page.Rows[limit-1].ID
+	}
+	return api.Answer(w, r, http.StatusOK, page)
+}
+
+// mostKey is how much of a deduplication key is shown, in bytes.
+const mostKey = 300
+
+func shownRow(row outbox.Row) (client.OutboxRow, error) {
+	s := client.OutboxRow{
+		ID: strconv.FormatInt(row.ID, 10), CreatedAt: row.Created.UTC(), State: string(row.State), Tries: row.Tries, Activity: row.Activity,
+	}
+	if row.Key != nil {
+		s.DeduplicationKey = outcome.Clean(*row.Key, mostKey)
+	}
+	if row.State != outbox.Waiting {
+		s.EndedAt = row.Ended.UTC()
+	}
+	if row.Problem == "" {
+		return s, nil
+	}
+	s.Problem = new(client.Problem)
+	return s, json.Unmarshal([]byte(row.Problem), s.Problem)
+}
+
+// rowID reads the number of a row; 0 if s is empty.
+func rowID(s string) (id int64, ok bool) {
+	if s == "" {
+		return 0, true
+	}
+	id, err := strconv.ParseInt(s, 10, 64)
+	return id, err == nil && id > 0
+}
+
+const notARow = "is not the id of a row as GET /v1/outbox shows it"
+
+func (h outboxHandlers) retry(w http.ResponseWriter, r *http.Request) error {
+	if _, err := api.ReadQuery(r); err != nil {
+		return err
+	}
+	in, err := api.ReadInput(r)
+	if err != nil {
+		return err
+	}
+	id, ok := rowID(in.Text("id"))
+	if !ok {
+		in.Fault("id", notARow)
+	}
+	limit := in.Number("limit", retryMost)
+	if err := in.Check(); err != nil {
+		return err
+	}
+	if limit == 0 {
+		limit = retryDefault
+	}
+	n, err := h.rows.Retry(r.Context(), id, limit)
+	if err != nil {
+		return unreachable(err)
+	}
+	return api.Answer(w, r, http.StatusAccepted, client.Retried{Retried: n, More: n == limit && id == 0})
+}
+
+func (h outboxHandlers) drop(w http.ResponseWriter, r *http.Request) error {
+	q, err := api.ReadQuery(r, "id", "limit")
+	if err != nil {
+		return err
+	}
+	id, ok := rowID(q.Get("id"))
+	if !ok {
+		return api.BadParameter("id", notARow)
+	}
+	limit, err := api.Number(q, "limit", retryDefault, 1, retryMost)
+	if err != nil {
+		return err
+	}
+	n, err := h.rows.Drop(r.Context(), id, limit)
+	if err != nil {
+		return unreachable(err)
+	}
+	return api.Answer(w, r, http.StatusOK, client.Dropped{Dropped: n, More: n == limit && id == 0})
+}

@@ -1,0 +1,52 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+
+	"fedpost/internal/api/problem"
+	"fedpost/internal/engine/outbox"
+	"fedpost/internal/enqueue"
+)
+
+// AcceptRow does for a row of the outbox what POST /v1/activities does for a request. A row
+// that comes again is a duplicate, whatever became of the process before: a row without a
+// deduplication key has one of its own, and keys of rows stand for enqueue.MaxTTL unless the
+// request says for how long. An error is a *problem.Problem.
+func (a *API) AcceptRow(ctx context.Context, row outbox.Row) (res enqueue.Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.o.Log.ErrorContext(ctx, "panic while accepting a row of the outbox", "row", row.ID, "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", v)
+		}
+		if err != nil {
+			err = problem.Of(err)
+		}
+	}()
+	o, err := parse([]byte(row.Request))
+	if err != nil {
+		return res, err
+	}
+	req := a.readRequest(o)
+	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, http.Header{})
+	switch {
+	case row.Key != nil && req.DeduplicationKey != nil && *row.Key != *req.DeduplicationKey:
+		o.fault("deduplicationKey", "differs from the row's deduplication_key; give one of them, or the same")
+	case row.Key != nil:
+		req.DeduplicationKey = row.Key
+	case req.DeduplicationKey == nil:
+		// With the time, as the numbers of a table that was emptied may begin anew.
+		key := "outbox/" + strconv.FormatInt(row.ID, 10) + "/" + strconv.FormatInt(row.Created.UnixMicro(), 10)
+		req.DeduplicationKey = &key
+	}
+	if req.DeduplicationTTL == 0 {
+		req.DeduplicationTTL = enqueue.MaxTTL
+	}
+	if err := a.complete(ctx, o, req); err != nil {
+		return res, err
+	}
+	return a.accept(ctx, req)
+}

@@ -1,0 +1,87 @@
+// Package problem is how fedpost's HTTP API refuses a request: with the document that
+// package client reads. A misspelt field, a missing route and a crash all have this shape.
+// https://www.rfc-editor.org/rfc/rfc9457
+package problem
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"fedpost/client"
+)
+
+// MediaType is the media type of a problem document.
+const MediaType = "application/problem+json"
+
+// Problem is a refusal that a handler returns as an error: the document, and what is not in
+// it.
+type Problem struct {
+	client.Problem
+	// Header holds further headers of the answer.
+	Header http.Header `json:"-"`
+	// Cause is for the log only.
+	Cause error `json:"-"`
+}
+
+// New returns a problem of type "about:blank".
+func New(status int, detail string) *Problem {
+	return &Problem{Problem: client.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}}
+}
+
+// Typed returns a problem of one of fedpost's own kinds.
+func Typed(status int, kind, title, detail string) *Problem {
+	return &Problem{Problem: client.Problem{Type: "urn:fedpost:problem:" + kind, Title: title, Status: status, Detail: detail}}
+}
+
+// Because returns p with the cause that the log shows.
+func (p *Problem) Because(err error) *Problem {
+	p.Cause = err
+	return p
+}
+
+// After returns p with a Retry-After header, rounded up to seconds.
+func (p *Problem) After(d time.Duration) *Problem {
+	p.RetryAfter = d
+	return p
+}
+
+// Error implements error. It adds the cause, if that is known.
+func (p *Problem) Error() string {
+	if p.Cause != nil {
+		return fmt.Sprintf("%s: %v", p.Problem.Error(), p.Cause)
+	}
+	return p.Problem.Error()
+}
+
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Cause }
+
+// Of returns err as a problem. An err that is no problem becomes a 500 without its text,
+// because an internal error may name hosts, tables or secrets.
+func Of(err error) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return New(http.StatusInternalServerError,
+		"Something went wrong on our side. The log has the details under the request id.").Because(err)
+}
+
+// Write answers with p.
+func (p *Problem) Write(w http.ResponseWriter) error {
+	h := w.Header()
+	for k, vs := range p.Header {
+		h[k] = vs
+	}
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
+	}
+	h.Set("Content-Type", MediaType)
+	w.WriteHeader(p.Status)
+	return json.NewEncoder(w).Encode(p)
+}

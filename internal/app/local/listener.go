@@ -1,0 +1,217 @@
+package local
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/api"
+)
+
+// boundedListener lets at most so many connections be open, and at most three quarters of
+// them be strangers' connections. So clients with a token and those of this machine always
+// find a place, whatever strangers hold open.
+//
+// Every connection begins as a stranger's unless it comes from this machine, and becomes
+// trusted for as long as a request of it is answered: once the request is authorised where
+// a token is set, once it is read to its end where none is. When all places for a new
+// connection are taken, an untrusted one makes room: the oldest of the client that has most
+// of them. So clients that send nothing, or a byte now and then, mostly shut out each other.
+// A trusted connection is never closed. When all are trusted, the new one waits, and those
+// behind it wait, too.
+type boundedListener struct {
+	net.Listener
+	most int
+
+	mu     sync.Mutex
+	freed  sync.Cond // a connection may make room, or the listener is closed
+	open   map[*boundedConn]bool
+	closed bool
+}
+
+// boundedConn is a connection of a boundedListener.
+type boundedConn struct {
+	net.Conn
+	listener *boundedListener
+	network  string // the client's address, or the /64 of an IPv6 address
+	local    bool   // the client is on this machine
+	since    time.Time
+	trusted  bool
+}
+
+func newBoundedListener(l net.Listener, most int) *boundedListener {
+	b := &boundedListener{Listener: l, most: most, open: map[*boundedConn]bool{}}
+	b.freed.L = &b.mu
+	return b
+}
+
+// Accept returns the next connection, when there is a place for it.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	from := accepted.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		from = host
+	}
+	ip, err := netip.ParseAddr(from)
+	c := &boundedConn{
+		Conn: accepted, listener: l, network: activity.NetworkOf(from), since: time.Now(),
+		local: err != nil || ip.Unmap().IsLoopback(), // a Unix socket has no address
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed && l.full(c) {
+		if last := l.untrusted(c.local); last != nil {
+			delete(l.open, last)
+			_ = last.Conn.Close() // its client has sent no whole request, so nobody waits for an answer
+			continue
+		}
+		l.freed.Wait()
+	}
+	if l.closed {
+		_ = accepted.Close()
+		return nil, net.ErrClosed
+	}
+	l.open[c] = true
+	return c, nil
+}
+
+// full reports whether all places that c may have are taken.
+func (l *boundedListener) full(c *boundedConn) bool {
+	if len(l.open) >= l.most {
+		return true
+	}
+	strangers := 0
+	for o := range l.open {
+		if !o.local && !o.trusted {
+			strangers++
+		}
+	}
+	return !c.local && strangers >= max(1, l.most-l.most/4)
+}
+
+// untrusted is the connection that makes room for a new one: a stranger's if there is one,
+// else one of this machine, for a client of this machine only.
+func (l *boundedListener) untrusted(local bool) *boundedConn {
+	has := map[string]int{}
+	for c := range l.open {
+		if !c.trusted {
+			has[c.network]++
+		}
+	}
+	var first *boundedConn
+	for c := range l.open {
+		switch {
+		case c.trusted, c.local && !local:
+		case first == nil, first.local && !c.local:
+			first = c
+		case c.local && !first.local:
+		case has[c.network] > has[first.network], has[c.network] == has[first.network] && c.since.Before(first.since):
+			first = c
+		}
+	}
+	return first
+}
+
+// Close closes the listener. Connections stay.
+func (l *boundedListener) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.freed.Broadcast()
+	l.mu.Unlock()
+	return l.Listener.Close()
+}
+
+// Close closes the connection and makes room for another one.
+func (c *boundedConn) Close() error {
+	c.listener.mu.Lock()
+	delete(c.listener.open, c)
+	c.listener.freed.Signal()
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// trust says that a request of the connection is worth an answer.
+func (c *boundedConn) trust() {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.trusted = true
+}
+
+// idle says that the connection has no request.
+func (c *boundedConn) idle() {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.trusted, c.since = false, time.Now()
+	c.listener.freed.Signal()
+}
+
+type connKey struct{}
+
+// trusting has the connections of a server's boundedListener trusted while their requests
+// are answered. Where a token is set, the API says which requests are authorised.
+func trusting(s *http.Server, token bool) *http.Server {
+	next := s.Handler
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		if b, ok := bounded(c); ok && state == http.StateIdle {
+			b.idle()
+		}
+	}
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn := r.Context().Value(connKey{})
+		if b, ok := bounded(conn); ok {
+			if token {
+				r = r.WithContext(api.OnAuthorized(r.Context(), b.trust))
+			} else {
+				r.Body = whenRead(r.Body, b.trust)
+			}
+		}
+		if s, ok := conn.(*secured); ok {
+			state := s.ConnectionState()
+			r.TLS = &state // which net/http sets for its own connections only
+		}
+		next.ServeHTTP(w, r)
+	})
+	return s
+}
+
+// bounded returns the connection of a boundedListener that a connection is, or that TLS is
+// spoken on.
+func bounded(conn any) (c *boundedConn, ok bool) {
+	if s, is := conn.(*secured); is {
+		conn = s.NetConn()
+	}
+	c, ok = conn.(*boundedConn)
+	return c, ok
+}
+
+// whenRead calls read when a body is read to its end, at once if there is none.
+func whenRead(body io.ReadCloser, read func()) io.ReadCloser {
+	if body == http.NoBody {
+		read()
+		return body
+	}
+	return &readBody{body, read}
+}
+
+type readBody struct {
+	io.ReadCloser
+	read func()
+}
+
+// Read implements io.Reader.
+func (b *readBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.read()
+	}
+	return n, err
+}

@@ -1,0 +1,74 @@
+package admission
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// ordinary are the bounds of a process of ordinary size.
+var ordinary = Bounds{Places: 2048, Young: 768, PerHost: 8, PerHostMost: 320, Waiting: 512}
+
+// last is when the last of all deliveries began, and the most receives that one had.
+func (p *process) last(t *testing.T) (at time.Duration, receives int) {
+	t.Helper()
+	for _, d := range p.all {
+		if !d.begun {
+			t.Fatalf("a delivery to %s has not begun after %s and %d receives", d.to.name, p.now, d.receives)
+		}
+		at, receives = max(at, d.began), max(receives, d.receives)
+	}
+	return at, receives
+}
+
+// TestAHostThatFreesPlacesKeepsItsFullRate to the last of 20,000 inboxes, and nothing goes back to
+// its queue for want of a place.
+func TestAHostThatFreesPlacesKeepsItsFullRate(t *testing.T) {
+	p := newProcess(1, ordinary)
+	var to []*server
+	for i := range 20_000 {
+		if i < 2 {
+			name := fmt.Sprint("well", i)
+			to = append(to, &server{name: name, site: name, handshake: hello, answer: steady(200*time.Millisecond, Accepted)})
+			continue
+		}
+		to = append(to, to[i%2])
+	}
+	p.deliver(50, "", to...)
+	p.run(5 * time.Minute)
+	if at, receives := p.last(t); at > 20*time.Second || receives > 1 {
+		t.Errorf("the last began after %s, and one was received %d times; want 20s and once", at, receives)
+	}
+}
+
+// TestWhatASlowHostHasNoPlaceForComesBackInTime: 2,000 deliveries to a host that takes each after
+// 14 seconds keep it busy to the last.
+func TestWhatASlowHostHasNoPlaceForComesBackInTime(t *testing.T) {
+	p := newProcess(1, ordinary)
+	slow := &server{name: "slow", site: "slow", handshake: hello, answer: steady(14*time.Second, Accepted)}
+	to := make([]*server, 2000)
+	for i := range to {
+		to[i] = slow
+	}
+	p.deliver(1, "", to...)
+	p.run(30 * time.Minute)
+	if at, most := p.last(t); at > 5*time.Minute || most > receives {
+		t.Errorf("the last began after %s, and one was received %d times; want 5m and %d times", at, most, receives)
+	}
+}
+
+// TestHostsThatNobodyHasMetAreMetAtOnce: 5,000 recipients at a thousand hosts that are well.
+func TestHostsThatNobodyHasMetAreMetAtOnce(t *testing.T) {
+	p := newProcess(1, ordinary)
+	var to []*server
+	for i := range 1000 {
+		name := fmt.Sprint("new", i)
+		s := &server{name: name, site: name, handshake: hello, answer: steady(200*time.Millisecond, Accepted)}
+		to = append(to, s, s, s, s, s)
+	}
+	p.deliver(50, "", to...)
+	p.run(5 * time.Minute)
+	if at, receives := p.last(t); at > 5*time.Second || receives > 1 {
+		t.Errorf("the last began after %s, and one was received %d times; want 5s and once", at, receives)
+	}
+}

@@ -1,0 +1,513 @@
+package admission
+
+import (
+	"container/list"
+	"math"
+	"slices"
+	"time"
+)
+
+// class is what a host is known for.
+type class int
+
+const (
+	// prompt hosts have accepted deliveries lately, and give places back within a second.
+	prompt class = iota
+	// others are all other hosts: never met, slow, failing, or known to hang.
+	others
+)
+
+// plan decides which attempt begins next. It is a pure state: it starts nothing, waits for
+// nothing, and is told what time it is, as the time since an epoch of its own. Its methods leave
+// in started, sent and granted what the caller has to act on.
+type plan struct {
+	b Bounds
+
+	under  int       // attempts under way
+	old    int       // of them, those that are old
+	others int       // attempts at others, and all that are old
+	young  list.List // of *Attempt under way that are not old, in the order in which they began
+	begun  int       // of those in young, attempts at others
+
+	computing [2]int // attempts under way that are not signed yet, by class
+	errands   map[string]*errand
+	idle      list.List // of *errand
+	turn      bool      // the next place is for one of idle
+
+	hosts   map[string]*host
+	sites   map[string]*site
+	lanes   map[Lane]*bound
+	waiting [2][]*host // with attempts that wait, by class
+	classes [2]bound
+	room    room
+	arrived uint64
+	until   time.Duration // when the first of those that wait goes back, or earlier; 0: none does
+
+	started []*Attempt
+	sent    []*Attempt
+	granted []chan struct{}
+}
+
+func newPlan(b Bounds) *plan {
+	return &plan{
+		b: b.complete(), hosts: map[string]*host{}, sites: map[string]*site{}, lanes: map[Lane]*bound{}, errands: map[string]*errand{},
+		room: room{looked: -lookEvery}, classes: [2]bound{newBound(), newBound()},
+	}
+}
+
+// lane is the bound of the protocols that share it.
+func (p *plan) lane(of Lane) *bound {
+	l, ok := p.lanes[of]
+	if !ok {
+		b := newBound()
+		l, p.lanes[of] = &b, &b
+	}
+	return l
+}
+
+// count counts an attempt that begins, or one that has ended.
+func (p *plan) count(a *Attempt, n int) {
+	h := a.host
+	p.under += n
+	p.lane(a.Lane).under += n
+	h.under += n
+	h.site.bounds[a.class].under += n
+	p.classes[a.class].under += n
+	a.inbox.under += n
+	p.errand(a.Activity).under += n
+	if a.class == others {
+		p.others += n
+	}
+}
+
+// countOld counts an attempt that becomes old, or an old one that has ended. All that are old
+// count among the others.
+func (p *plan) countOld(a *Attempt, n int) {
+	p.old += n
+	p.lane(a.Lane).old += n
+	a.host.site.old += n
+	a.inbox.old += n
+	if a.class == prompt {
+		p.others += n
+	}
+}
+
+// countYoung counts a young attempt.
+func (p *plan) countYoung(a *Attempt, n int) {
+	a.host.site.young[a.class] += n
+	if a.class == others {
+		p.begun += n
+	}
+}
+
+// enter has a wait for a place, and gives it one if there is one.
+func (p *plan) enter(a *Attempt, until, now time.Duration) {
+	p.age(now)
+	p.arrived++
+	a.host, a.arrived, a.until, a.waits = p.host(a, now), p.arrived, until, true
+	p.judge(a.host, now)
+	if until > 0 && (p.until == 0 || until < p.until) {
+		p.until = until
+	}
+	a.host.push(a)
+	p.wait(a.host, 1)
+	p.lane(a.Lane).waits++
+	a.sibling = p.errand(a.Activity).waiting.PushBack(a)
+	p.settle(a.Activity)
+	p.dispatch(now)
+}
+
+// wait counts attempts that wait for a host, and keeps the host in its list.
+func (p *plan) wait(h *host, n int) {
+	h.waits += n
+	h.site.bounds[h.class].waits += n
+	p.classes[h.class].waits += n
+	list := &p.waiting[h.class]
+	switch last := len(*list) - 1; {
+	case h.waits > 0 && h.at < 0:
+		h.at = len(*list)
+		*list = append(*list, h)
+	case h.waits == 0 && h.at >= 0:
+		(*list)[h.at], (*list)[last].at = (*list)[last], h.at
+		(*list)[last] = nil
+		*list, h.at = (*list)[:last], -1
+	}
+}
+
+// judge notes what class a host is of.
+func (p *plan) judge(h *host, now time.Duration) {
+	c := others
+	if h.trust > 0 && now-h.accepted < proof {
+		c = prompt
+	}
+	if c != h.class {
+		n := h.waits
+		p.wait(h, -n)
+		h.class = c
+		p.wait(h, n)
+	}
+}
+
+// remove takes an attempt out of those that wait.
+func (p *plan) remove(a *Attempt) {
+	a.waits = false
+	a.host.pull(a)
+	p.wait(a.host, -1)
+	p.lane(a.Lane).waits--
+	p.errand(a.Activity).waiting.Remove(a.sibling)
+	p.settle(a.Activity)
+	if a.Ticket != nil {
+		p.pass(a.Ticket, 1)
+	}
+}
+
+// withdraw ends the wait of a, and reports whether it waited.
+func (p *plan) withdraw(a *Attempt, now time.Duration) bool {
+	if !a.waits {
+		return false
+	}
+	p.remove(a)
+	p.dispatch(now)
+	return true
+}
+
+// begin gives a a place.
+func (p *plan) begin(a *Attempt, now time.Duration) {
+	h := a.host
+	h.ring.MoveToBack(a.inbox.ring)
+	a.began, a.class, a.computes = now, h.class, true
+	a.inbox.alone = a.Alone
+	p.computing[a.class]++
+	p.count(a, 1)
+	p.remove(a)
+	p.countYoung(a, 1)
+	for _, b := range p.bounds(a) {
+		b.pace.count(now)
+		b.usual.count(now)
+	}
+	a.charged = h.mean.usual()
+	p.charge(h, a.charged, now)
+	p.started = append(p.started, a)
+}
+
+// signed says that an attempt's request is signed and goes out. Only now its time begins: what
+// this machine takes says nothing about a host.
+func (p *plan) signed(a *Attempt, now time.Duration) {
+	if !a.computes {
+		return
+	}
+	p.age(now)
+	a.began, a.computes, a.young = now, false, p.young.PushBack(a)
+	p.computing[a.class]--
+	p.dispatch(now)
+}
+
+// leave ends an attempt that began.
+func (p *plan) leave(a *Attempt, r Result, now time.Duration) {
+	p.age(now)
+	took := now - a.began
+	p.count(a, -1)
+	p.settle(a.Activity)
+	a.inbox.alone = false
+	a.host.drop(a.inbox)
+	old := false
+	switch {
+	case a.computes: // it made no request
+		p.computing[a.class]--
+		p.countYoung(a, -1)
+	case a.young != nil:
+		p.young.Remove(a.young)
+		p.countYoung(a, -1)
+	default:
+		old = true
+		p.countOld(a, -1)
+		a.host.tookLess(timeout - took)
+	}
+	p.charge(a.host, took-a.charged, now)
+	a.host.learn(a, r, took, old, p.b, now)
+	p.judge(a.host, now)
+	p.dispatch(now)
+}
+
+// age notes which attempts have become old.
+func (p *plan) age(now time.Duration) {
+	for el := p.young.Front(); el != nil; el = p.young.Front() {
+		a := el.Value.(*Attempt)
+		if now-a.began < quick {
+			return
+		}
+		p.young.Remove(el)
+		p.countYoung(a, -1)
+		a.young = nil
+		p.countOld(a, 1)
+		a.host.distrust()
+		a.host.took(timeout)
+		p.judge(a.host, now)
+	}
+}
+
+// advance does what is due by now.
+func (p *plan) advance(now time.Duration) {
+	p.age(now)
+	if p.until > 0 && p.until <= now {
+		p.until = 0
+		for _, h := range slices.Concat(p.waiting[:]...) {
+			for a := range h.attempts() {
+				switch {
+				case a.until > 0 && a.until <= now:
+					p.sendBack(a, now)
+				case a.until > 0 && (p.until == 0 || a.until < p.until):
+					p.until = a.until
+				}
+			}
+		}
+	}
+	p.relieve(now)
+	p.dispatch(now)
+}
+
+// due is when advance has to be called next; 0: not at all.
+func (p *plan) due() (at time.Duration) {
+	soonest := func(t time.Duration) {
+		if t > 0 && (at == 0 || t < at) {
+			at = t
+		}
+	}
+	if el := p.young.Front(); el != nil {
+		soonest(el.Value.(*Attempt).began + quick)
+	}
+	soonest(p.until)
+	if r := &p.room; r.waits() {
+		soonest(max(r.looked, r.last) + lookEvery)
+	}
+	return at
+}
+
+// dispatch gives places while there are any that somebody may have.
+func (p *plan) dispatch(now time.Duration) {
+	for {
+		var next *Attempt
+		if p.turn {
+			next = p.firstOfIdle()
+		}
+		if next == nil {
+			next = p.next()
+		}
+		if next == nil {
+			return
+		}
+		p.turn = !p.turn
+		p.begin(next, now)
+	}
+}
+
+// next is the attempt that begins next at the host that has held least; nil: none may.
+func (p *plan) next() (next *Attempt) {
+	var best *host
+	for c, hosts := range p.waiting {
+		if !p.open(class(c)) {
+			continue
+		}
+		for _, h := range hosts {
+			if h.under >= h.window || best != nil && !h.before(best) || !p.shared(h) {
+				continue
+			}
+			for el := h.ring.Front(); el != nil; el = el.Next() {
+				if a := el.Value.(*inbox).waiting.Front().Value.(*Attempt); p.fits(a) {
+					best, next = h, a
+					break
+				}
+			}
+		}
+	}
+	return next
+}
+
+// fits reports whether the host, the inbox and the protocol of an attempt have a place for it.
+func (p *plan) fits(a *Attempt) bool {
+	return a.host.under < a.host.places(a) && a.inbox.under < a.host.most(a.inbox, a) && !p.laneFull(a)
+}
+
+// laneFull reports whether the protocol of an attempt has no place for it.
+func (p *plan) laneFull(a *Attempt) bool {
+	return a.Lane.Places > 0 && p.lane(a.Lane).under >= a.Lane.Places
+}
+
+// free is how many places hosts of a class may have yet, and how many of them now.
+func (p *plan) free(c class) (places, young int) {
+	places, young = p.b.Places-p.under, p.b.Young-p.young.Len()-p.computing[prompt]-p.computing[others]
+	if c == others {
+		places = min(places, part(p.b.Places)-p.others)
+		young = min(young, part(p.b.Young)-p.begun)
+	}
+	return places, young
+}
+
+// open reports whether hosts of a class may have one more place now.
+func (p *plan) open(c class) bool {
+	places, young := p.free(c)
+	return places > 0 && young > 0 && p.processors(c) > 0
+}
+
+// processors is for how many more attempts at hosts of a class there is a processor soon.
+func (p *plan) processors(c class) int {
+	n := p.b.Computing - p.computing[prompt] - p.computing[others]
+	if c == others {
+		n = min(n, part(p.b.Computing)-p.computing[others])
+	}
+	return n
+}
+
+// shared reports whether the site of a host may hold one more place now: its first, or one of
+// its share. What hangs at other hosts of its site is not held against a prompt host.
+func (p *plan) shared(h *host) bool {
+	s, c := h.site, h.class
+	under, young, kept := s.bounds[prompt].under, s.young[prompt], 8
+	if c == others {
+		under, young, kept = under+s.bounds[others].under, young+s.young[others], 4
+	}
+	free, now := p.free(c)
+	return under == 0 || under < free-p.b.Places/kept && young < now-p.b.Young/kept
+}
+
+// charge counts time for which places are held.
+func (p *plan) charge(h *host, d, now time.Duration) {
+	if d > 0 {
+		h.held, h.site.held = h.held.plus(d, now), h.site.held.plus(d, now)
+	}
+}
+
+// stuck is the rule that an attempt waits for.
+func (p *plan) stuck(a *Attempt) rule {
+	h, i := a.host, a.inbox
+	places, young := p.free(h.class)
+	switch {
+	case i.under > 0 && (a.Alone || i.alone):
+		return inboxAlone
+	case h.under >= h.places(a):
+		return hostWindow
+	case i.under >= h.most(i, a):
+		return inboxShare
+	case p.laneFull(a):
+		return protocolPlaces
+	case p.under >= p.b.Places:
+		return allPlaces
+	case places <= 0:
+		return othersPlaces
+	case p.young.Len()+p.computing[prompt]+p.computing[others] >= p.b.Young:
+		return allYoung
+	case young <= 0:
+		return othersYoung
+	case p.processors(h.class) <= 0:
+		return allComputing
+	case !p.shared(h):
+		return siteShare
+	}
+	return none
+}
+
+// bound is what waits for one host, for a site's share, for the places of a class or of a lane.
+type bound struct {
+	under, old, waits int
+	pace, usual       pace          // at which attempts begin just now, and usually
+	line              time.Duration // when the last of those comes back that were sent back
+}
+
+func newBound() bound { return bound{pace: pace{half: time.Second / 4}, usual: pace{half: timeout}} }
+
+// bounds are those that an attempt may wait for: of its host, its site, its class, its lane.
+func (p *plan) bounds(a *Attempt) [4]*bound {
+	h := a.host
+	return [4]*bound{&h.bound, &h.site.bounds[h.class], &p.classes[h.class], p.lane(a.Lane)}
+}
+
+// binds are those of its bounds that keep an attempt from beginning. Young attempts at prompt hosts
+// end within a second.
+func (p *plan) binds(a *Attempt) (binds [4]bool) {
+	h := a.host
+	places, young := p.free(h.class)
+	return [4]bool{
+		h.under >= h.places(a) || a.inbox.under >= h.most(a.inbox, a),
+		!p.shared(h),
+		places <= 0 || h.class == others && (young <= 0 || p.processors(others) <= 0),
+		p.laneFull(a),
+	}
+}
+
+// surplus is how many of those that wait at a bound do not begin within a second if it is full.
+// What of a site's places hangs does not become free again. If nothing does, one place at least
+// becomes free again and again, so a few may stay.
+func (p *plan) surplus(h *host, b *bound, now time.Duration) int {
+	rate := int(b.pace.rate(now))
+	switch s := h.site; {
+	case b == &h.bound:
+		rate = h.takes()
+	case h.class == prompt && (b == &s.bounds[prompt] || b == &p.classes[prompt]):
+		// What a host shows as soon as it is prompt says more than a pace that has not settled.
+		rate = max(rate, int(float64(b.under+1)*h.soon().Seconds()/s.mean.usual().Seconds()))
+	case b != &s.bounds[h.class]:
+	case s.old > 0:
+		young := s.young[prompt] + s.young[others]
+		rate = rate * young / (young + s.old)
+	default:
+		few := p.b.Waiting / 16
+		if s.mean > 0 {
+			few = min(few, int(time.Second/s.mean.usual()))
+		}
+		rate = max(rate, few)
+	}
+	return b.waits - rate
+}
+
+// sendBack sends an attempt that waits back to its queue. It comes back when those that were sent
+// back before it have had their places, at each bound that is full.
+func (p *plan) sendBack(a *Attempt, now time.Duration) {
+	a.why = p.stuck(a)
+	h, window := a.host, a.host.mostWindow
+	if a.Receives > 1 {
+		// It has shown what it takes, and may get more only if it has.
+		if window = h.window; window > p.b.PerHost {
+			window = min(2*window, h.mostWindow)
+		}
+		window = min(window, h.ring.Len()*h.most(a.inbox, a))
+	}
+	a.back = now + tick
+	binds := p.binds(a)
+	for i, b := range p.bounds(a) {
+		// Who has held nothing yet need not wait behind those that have, twice.
+		if binds[i] && (b != &p.classes[h.class] || a.Receives > 2 || h.site.held != nothing) {
+			rate := float64(window) / h.mean.usual().Seconds()
+			if b != &h.bound {
+				// If all hang; and who came back too early waits for longer than it looks.
+				rate = float64(b.under+1) / timeout.Seconds() / float64(max(1, a.Receives))
+				if h.class == prompt || a.why == allComputing {
+					rate = max(rate, b.usual.rate(now))
+				}
+			}
+			b.line = max(b.line, now+tick) + time.Duration(float64(time.Second)/rate)
+			a.back = max(a.back, b.line)
+		}
+	}
+	a.back = min(a.back, now+longestLine)
+	p.remove(a)
+	p.sent = append(p.sent, a)
+}
+
+// pace is how often something happens. What happened a while ago counts half.
+type pace struct {
+	n    float64
+	at   time.Duration
+	half time.Duration
+}
+
+func (c *pace) count(now time.Duration) {
+	c.rate(now)
+	c.n++
+}
+
+// rate is how often it happens in a second.
+func (c *pace) rate(now time.Duration) float64 {
+	c.n *= math.Exp2(-float64(now-c.at) / float64(c.half))
+	c.at = now
+	return c.n * math.Ln2 / c.half.Seconds()
+}

@@ -1,0 +1,89 @@
+package deliver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/testkit/long"
+	"fedpost/internal/testkit/world"
+)
+
+// A host is asked at most 50 times a day, for all of its inboxes and all of our actors
+// together, whatever it answers that ends no delivery. 401 and 403 are two requests each, as
+// both forms of the signature are tried; a 403 ends the delivery at the second.
+func TestAHostThatAcceptsNothingCostsFiftyRequestsADay(t *testing.T) {
+	long.NotUnderRace(t)
+	t.Parallel()
+	for _, c := range []struct {
+		statuses []int
+		keys     int
+	}{
+		{[]int{401}, 1},
+		{[]int{401}, 5},
+		{[]int{400}, 1},
+		{[]int{500}, 1},
+		{[]int{404, 401}, 2},
+		{[]int{404, 500}, 1},
+		{[]int{-1}, 1},
+		{[]int{-300, 401, 400, 500, 404}, 3},
+		{[]int{403}, 1},
+	} {
+		t.Run(fmt.Sprint(c.statuses, c.keys), func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			answers := cycle(w, c.statuses...)
+			requests := 0
+			w.Servers.Script("bad.example", world.OneByOne(func(r world.Request, n int) outcome.Outcome {
+				o := answers(r, n)
+				if strings.HasPrefix(r.Inbox, "probe:") {
+					return o
+				}
+				if o.Status == 401 || o.Status == 403 {
+					o.Requests = 2
+				}
+				requests += o.Vain()
+				return o
+			}))
+			for k := range c.keys {
+				for range 3 {
+					a := w.Activity("Create")
+					a.KeyID = fmt.Sprintf("https://us.example/u%d#key", k)
+					w.Send(a, inboxesAt("bad.example", 100)...)
+				}
+			}
+			logged := w.Log.Len()
+			for d := range long.Pick(2, 4) {
+				before := requests
+				w.Run(day, 5*time.Second)
+				t.Logf("%d requests in vain on day %d, %d bytes of log", requests-before, d+1, w.Log.Len()-logged)
+				if requests-before > 50 {
+					t.Errorf("%d requests in vain on day %d, want at most 50", requests-before, d+1)
+				}
+				logged = w.Log.Len()
+			}
+		})
+	}
+}
+
+// An acceptance of any inbox begins the budget anew, and the inbox that accepted last has the
+// first trial: however many inboxes of its host refuse, it gets its deliveries.
+func TestInboxesThatRefuseStarveNoInboxThatAccepts(t *testing.T) {
+	long.NotUnderRace(t)
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	const good = "https://mixed.example/good"
+	bad := inboxesAt("mixed.example", 40)
+	for _, inbox := range bad {
+		w.Servers.Script(inbox, world.Answers(401))
+	}
+	w.Send(w.Activity("Create"), good)
+	w.Work()
+	for range long.Pick(12, 48) {
+		id := w.Send(w.Activity("Create"), append(bad, good)...)
+		w.Run(30*time.Minute, 5*time.Second)
+		w.Expect(id, map[string]activity.State{good: activity.Delivered})
+	}
+}

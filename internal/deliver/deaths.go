@@ -1,0 +1,87 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"fedpost/internal/deliver/verdict"
+	"fedpost/internal/servers/circuit"
+)
+
+// A delivery that dies because its server is down comes back to life when the server does,
+// within Rules.Revive. The dead letter waits for that like a spot in the server's lot, and
+// by the same steps: first the server's state says that there may be one, then the dead
+// letter is written, then the state is read again. If the server accepts deliveries by
+// then, the scheduled function may have looked for dead letters before this one was there,
+// so another look is made due.
+
+// deaths is the part of executor that gives deliveries up.
+type deaths struct{ *Engine }
+
+// add writes a dead letter for each delivery that is given up.
+func (d deaths) add(ctx context.Context, u *unit) error {
+	var ds []Death
+	until := map[string]time.Time{} // by key of the server
+	for _, j := range u.jobs {
+		is, dead := j.verdict.(verdict.Dead)
+		if !dead {
+			continue
+		}
+		r := u.recipient(j, d.Now())
+		ds = append(ds, Death{Activity: u.a, Recipient: r, Reason: is.Reason, Revive: is.Revive})
+		if !is.Revive.IsZero() {
+			until[circuit.HostKey(j.host)] = is.Revive
+		}
+		d.Log.ErrorContext(ctx, "a delivery is given up", "activity", u.a.ID, "target", j.target.Inbox, "host", j.host,
+			"attempts", j.attempts, "tries", u.route.Policy.Tries, "reason", is.Reason, "status", r.LastStatus, "error", r.LastError)
+	}
+	if len(ds) == 0 {
+		return nil
+	}
+	servers := slices.Sorted(maps.Keys(until))
+	for _, key := range servers {
+		if err := d.expect(ctx, key, until[key]); err != nil {
+			return err
+		}
+	}
+	if err := d.DeadLetters.Add(ctx, ds); err != nil {
+		return fmt.Errorf("add dead letters: %w", err)
+	}
+	for _, key := range servers {
+		err := d.Hosts.Change(ctx, key, func(s circuit.State) circuit.State { return s.Buried(d.Rules, until[key], d.Now()) })
+		if err != nil {
+			return fmt.Errorf("look whether %s is back: %w", key, err)
+		}
+	}
+	d.Meter.Counted("Dead", len(ds))
+	return nil
+}
+
+// expect marks the server of dead deliveries for a later look.
+func (d deaths) expect(ctx context.Context, key string, until time.Time) error {
+	died := func(s circuit.State) circuit.State { return s.Died(d.Rules, until, d.Now()) }
+	if known := d.Hosts.State(key); died(known) == known {
+		return nil
+	}
+	if err := d.Hosts.Change(ctx, key, died); err != nil {
+		return fmt.Errorf("expect %s back: %w", key, err)
+	}
+	return nil
+}
+
+// void asks for another trial if the trial of a delivery has ended without an attempt, for
+// example because the delivery was cancelled meanwhile.
+func (d deaths) void(ctx context.Context, u *unit) error {
+	place := u.place(u.d.Targets[0])
+	if _, err := d.Hosts.LoadFor(ctx, false, place); err != nil {
+		return err
+	}
+	s, _ := d.Hosts.Decision(place, d.Now())
+	if !s.Trying(d.Now()) {
+		return nil
+	}
+	return d.Hosts.Change(ctx, s.Key, func(s circuit.State) circuit.State { return s.TrialVoid(d.Rules, d.Now()) })
+}

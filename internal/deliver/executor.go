@@ -1,0 +1,258 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/deliver/intake"
+	"fedpost/internal/deliver/verdict"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+	"fedpost/internal/servers/circuit"
+)
+
+// executor carries verdicts out: effects first, then the record that speaks of them. Beside
+// claims and the journal it is all that writes on the path of a delivery.
+type executor struct{ *invocation }
+
+func (v *invocation) executor() executor { return executor{v} }
+
+// carryOut carries out the verdicts about the targets of a claimed unit, and then records
+// them. Outcomes that are final do not wait for that: the journal has them.
+func (x executor) carryOut(ctx context.Context, u *unit) (intake.Disposition, error) {
+	x.settleHosts(ctx, u)
+	begun := false
+	record := func(ctx context.Context, u *unit) (err error) {
+		x.keep(ctx, u)
+		begun, err = x.record(ctx, u)
+		return err
+	}
+	effects := []step{lots{x.Engine}.park, deaths{x.Engine}.add, x.splitOff, x.noteDelivered, x.keepForRetry}
+	for _, steps := range [][]step{{x.storeOnce}, effects, {record}} {
+		// After an error the claim is left to lapse. The next worker begins with what the
+		// journal has.
+		if err := x.insist(ctx, u, steps...); err != nil {
+			return intake.Disposition{}, fmt.Errorf("carry out what became of activity %s, chunk %d: %w", u.a.ID, u.d.Chunk, err)
+		}
+	}
+	if !begun {
+		return intake.Again(0), nil
+	}
+	if !u.single() {
+		return intake.Done, nil
+	}
+	j := u.jobs[0]
+	if is, waits := j.verdict.(verdict.Again); waits {
+		return intake.Again(x.delayed(is.Until())), nil
+	}
+	if verdict.State(j.verdict).Final() || u.leaves(j) {
+		leave := func(ctx context.Context, u *unit) error { return lots{x.Engine}.leave(ctx, u, false) }
+		return intake.Done, x.insist(ctx, u, leave)
+	}
+	return intake.Done, nil
+}
+
+// parkUnrecorded parks all targets of a unit that is not claimed.
+func (x executor) parkUnrecorded(ctx context.Context, u *unit) (intake.Disposition, error) {
+	if err := x.storeOnce(ctx, u); err != nil {
+		return intake.Disposition{}, err
+	}
+	return intake.Done, lots{x.Engine}.park(ctx, u)
+}
+
+// settleHosts waits until the lessons of this unit about its hosts are saved. A host's
+// shared state has to have an open circuit before it says that deliveries are parked, or
+// the scheduled function would release them at once.
+func (x executor) settleHosts(ctx context.Context, u *unit) {
+	if !u.route.Policy.Circuit {
+		return
+	}
+	for _, j := range u.jobs {
+		keys := []string{circuit.HostKey(j.host)}
+		switch j.out.Class {
+		case outcome.Unverified:
+			keys = append(keys, circuit.SignedHostKey(j.host, u.keyDigest), circuit.SignedInboxKey(j.target.Inbox, u.keyDigest))
+		case outcome.Throttled:
+			keys = append(keys, circuit.InboxKey(j.target.Inbox))
+		}
+		for _, key := range keys {
+			if err := x.Hosts.Settle(ctx, key); err != nil {
+				x.Log.WarnContext(ctx, "the circuits of other processes know less for now", "activity", u.a.ID, "error", err)
+			}
+		}
+	}
+}
+
+// storeOnce stores the body of the unit's activity once, if it is about to be copied for
+// several recipients: for each that is retried in a message, and for each that is parked or
+// dead in an item of the table.
+func (x executor) storeOnce(ctx context.Context, u *unit) (err error) {
+	messages, items := 0, 0
+	for _, j := range u.jobs {
+		switch j.verdict.(type) {
+		case verdict.Again:
+			messages++
+		case verdict.Park, verdict.Dead:
+			items++
+		}
+	}
+	u.a, err = x.bodies.Apart(ctx, u.a, messages, items, u.keptUntil())
+	return err
+}
+
+// splitOff sends each failed target of a chunk as a message of its own, so that
+// its retries never touch its neighbours. From then on that message's visibility
+// timeout is the back-off.
+func (x executor) splitOff(ctx context.Context, u *unit) error {
+	if u.single() {
+		return nil
+	}
+	var ds []message.Delivery
+	var waits []time.Duration
+	for _, j := range u.jobs {
+		if is, waiting := j.verdict.(verdict.Again); waiting {
+			ds = append(ds, u.one(j, u.d.Generation))
+			waits = append(waits, x.delayed(is.Until()))
+		}
+	}
+	if len(ds) == 0 {
+		return nil
+	}
+	errs, err := x.intake.Send(ctx, x.from, u.Received, u.a, ds, waits)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return fmt.Errorf("split off failed deliveries: %w", err)
+	}
+	return nil
+}
+
+// delivered lists the targets that just got the activity.
+func (u *unit) delivered() (ts []activity.Target) {
+	for _, j := range u.jobs {
+		if j.verdict == (verdict.Delivered{}) {
+			ts = append(ts, j.target)
+		}
+	}
+	return ts
+}
+
+func (x executor) noteDelivered(ctx context.Context, u *unit) error {
+	return x.noteInboxes(ctx, u, u.delivered())
+}
+
+// noteInboxes tells the coalescer which inboxes now have this activity.
+func (x executor) noteInboxes(ctx context.Context, u *unit, ts []activity.Target) error {
+	if len(ts) == 0 || x.Coalesce == nil || u.a.Coalesce != activity.CoalesceLatest {
+		return nil
+	}
+	if err := x.Coalesce.Delivered(ctx, u.a, ts); err != nil {
+		return fmt.Errorf("note what was delivered: %w", err)
+	}
+	return nil
+}
+
+// refused reports whether a recipient has just failed. A protocol that discards failures
+// keeps nothing of them.
+func (u *unit) refused() bool {
+	return slices.ContainsFunc(u.jobs, func(j *job) bool { return verdict.State(j.verdict) == activity.Failed && !j.out.Discard })
+}
+
+// keepForRetry keeps the activity if recipients have refused it: its queue message is
+// about to go, and no other copy is left to try them again with.
+func (x executor) keepForRetry(ctx context.Context, u *unit) error {
+	if !u.refused() {
+		return nil
+	}
+	return x.keepContent(ctx, u)
+}
+
+func (x executor) keepContent(ctx context.Context, u *unit) error {
+	if err := x.Ledger.KeepContent(ctx, u.a, u.keptUntil()); err != nil {
+		return fmt.Errorf("keep an activity for a retry: %w", err)
+	}
+	return nil
+}
+
+// finishLapsed does for what an earlier worker has noted in its journal what that worker may
+// have died before: the coalescer is told of what was delivered, and what was refused is
+// kept.
+func (x executor) finishLapsed(ctx context.Context, u *unit) error {
+	var ts []activity.Target
+	for i, t := range u.d.Targets {
+		if u.single() {
+			i = u.d.Position
+		}
+		if u.known.Recipients[i].State == activity.Delivered {
+			ts = append(ts, t)
+		}
+	}
+	refused := false
+	for _, r := range u.known.Recipients {
+		refused = refused || r.State == activity.Failed && r.Note != discarded
+	}
+	err := x.noteInboxes(ctx, u, ts)
+	if refused {
+		err = errors.Join(err, x.keepContent(ctx, u))
+	}
+	return err
+}
+
+// drop leaves out a delivery whose activity is cancelled or expired.
+func (x executor) drop(ctx context.Context, u *unit) error {
+	if u.known.Record.Forgotten {
+		if err := x.bodies.Forget(ctx, u.a); err != nil {
+			return err
+		}
+	}
+	return lots{x.Engine}.leave(ctx, u, false)
+}
+
+// keep sets how long an activity to one target can still be looked up, if its protocol says
+// so. A failure is only logged; the final state is recorded all the same.
+func (x executor) keep(ctx context.Context, u *unit) {
+	r := &u.claim.Known.Record
+	if len(u.jobs) != 1 || r.Targets != 1 {
+		return
+	}
+	state, keep := verdict.State(u.jobs[0].verdict), u.route.KeepFailed
+	if state == activity.Delivered {
+		keep = u.route.KeepDelivered
+	}
+	if keep == 0 || !state.Final() {
+		return
+	}
+	until := x.Now().Add(keep)
+	if err := x.Ledger.KeepActivity(ctx, u.a.ID, until); err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		x.Log.WarnContext(ctx, "a record is kept for another time than its protocol says", "activity", u.a.ID, "error", err)
+		return
+	}
+	if until.After(r.Forget) {
+		r.Forget = until // the chunk's own record must not end before
+	}
+}
+
+// record records all verdicts and ends the claim. begun is false if the unit has targets
+// whose attempts have not begun.
+func (x executor) record(ctx context.Context, u *unit) (begun bool, err error) {
+	rs := []ledger.Recipient{}
+	begun = true
+	for _, j := range u.jobs {
+		if verdict.State(j.verdict) == "" {
+			begun = false
+			continue
+		}
+		rs = append(rs, u.recipient(j, x.Now()))
+	}
+	if err := repeated(ctx, func() error { return x.Ledger.Record(ctx, &u.claim, rs, true) }); err != nil {
+		return begun, err
+	}
+	x.feed.tell(u, rs...)
+	x.feed.mayBeDone(u)
+	noted := x.journal.end(u)
+	x.Meter.Recorded(slices.DeleteFunc(rs, func(r ledger.Recipient) bool { return noted[r.Position] }))
+	return begun, nil
+}

@@ -1,0 +1,193 @@
+package deliver
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver/intake"
+	"fedpost/internal/deliver/verdict"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
+	"fedpost/internal/ledger/events"
+)
+
+// feed has the ends of an invocation's recipients told, in one write for many of its units.
+// They are recorded by then, and no message is acknowledged before they are told. So whatever
+// crashes, the message comes back, and what is found recorded is told of.
+type feed struct {
+	*Engine
+	from queue.Name
+
+	mu     sync.Mutex
+	untold []untold
+	over   []activity.ID // activities that may be done
+	large  []activity.ID // of several chunks, some of whose recipients have finished
+}
+
+// untold are the ends of a message that are recorded and not told yet.
+type untold struct {
+	message queue.Received
+	ends    []events.End
+}
+
+// tell has ends of recipients of u told when the invocation ends.
+func (f *feed) tell(u *unit, rs ...ledger.Recipient) {
+	if f.Events == nil || u.route.Quiet {
+		return
+	}
+	var about *events.About
+	var ends []events.End
+	for _, r := range rs {
+		if at := r.Position; u.single() {
+			r.Target = u.d.Targets[0]
+		} else if at < len(u.d.Targets) {
+			r.Target = u.d.Targets[at]
+		}
+		if about == nil && r.State.Final() && r.State != activity.Delivered {
+			about = new(events.About)
+			*about = intake.About(f.Protocols, u.a)
+		}
+		if about == nil {
+			continue
+		}
+		r.Chunk = u.d.Chunk
+		if e, ok := events.EndOf(u.a.ID, *about, r); ok {
+			ends = append(ends, e)
+		}
+	}
+	if len(ends) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.untold = append(f.untold, untold{u.Received, ends})
+}
+
+// tellKnown has those ends told that an earlier worker has recorded. That worker may have
+// died before it told them. Targets with messages of their own are left to those.
+func (f *feed) tellKnown(u *unit) {
+	for _, position := range slices.Sorted(maps.Keys(u.known.Recipients)) {
+		r := u.known.Recipients[position]
+		revived := u.d.Generation > r.Generation // dead or failed, and tried anew
+		if u.single() && (position != u.d.Position || revived) || !u.single() && r.Own {
+			continue
+		}
+		r.Position = position
+		f.tell(u, r)
+	}
+}
+
+// mayBeDone notes that u has recorded the last recipients of its activity, as far as it
+// knows: u was the only chunk, or a part of it. A larger activity may be done once no
+// recipient of it has finished for Limits.Quiet.
+func (f *feed) mayBeDone(u *unit) {
+	large := u.known.Record.Chunks() > 1
+	if !u.a.Notify || f.Events == nil || large && f.Limits.Quiet == 0 {
+		return
+	}
+	for _, j := range u.jobs {
+		if !verdict.State(j.verdict).Final() {
+			return
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if large {
+		f.large = append(f.large, u.a.ID)
+	} else {
+		f.over = append(f.over, u.a.ID)
+	}
+}
+
+// close tells what the messages of a batch have led to, and returns those messages that
+// have to come back because that failed. Then it looks whether activities are done.
+func (f *feed) close(ctx context.Context) (back []queue.Received) {
+	f.mu.Lock()
+	all, over, large := f.untold, f.over, f.large
+	f.mu.Unlock()
+	var ends []events.End
+	for _, one := range all {
+		ends = append(ends, one.ends...)
+	}
+	if len(ends) > 0 {
+		if err := repeated(ctx, func() error { return f.Events.TellEnds(ctx, ends) }); err != nil {
+			f.Log.ErrorContext(ctx, "events could not be told, and their messages come back", "queue", f.from, "events", len(ends), "error", err)
+			back = f.comeBack(ctx, all, err)
+		}
+	}
+	slices.Sort(over)
+	for _, id := range slices.Compact(over) {
+		f.finish(ctx, id)
+	}
+	for _, id := range large {
+		f.quiet.look(id, f.Limits.Quiet, func() { f.finish(context.WithoutCancel(ctx), id) })
+	}
+	return back
+}
+
+// finish tells that an activity is done, if it is. After an error the schedule looks, too.
+func (e *Engine) finish(ctx context.Context, id activity.ID) {
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
+	if err := e.Events.Finish(ctx, id); err != nil {
+		e.Log.WarnContext(ctx, "it is not told yet whether an activity is done", "activity", id, "error", err)
+	}
+}
+
+// finishTime bounds a look whether an activity is done, which reads all of its chunks.
+const finishTime = 30 * time.Second
+
+// quiet are the large activities of which recipients have finished lately. A look at one
+// reads all of its chunks, so it waits until no other recipient has finished for a while.
+type quiet struct {
+	mu    sync.Mutex
+	looks map[activity.ID]*time.Timer
+}
+
+// mostQuiet bounds the looks that wait. The schedule looks at the other activities.
+const mostQuiet = 1000
+
+// look calls finish for an activity after a time without another call of look for it.
+func (q *quiet) look(id activity.ID, after time.Duration, finish func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t, ok := q.looks[id]; ok && t.Stop() {
+		t.Reset(after)
+		return
+	}
+	if len(q.looks) >= mostQuiet {
+		return
+	}
+	q.looks[id] = time.AfterFunc(after, func() {
+		q.mu.Lock()
+		delete(q.looks, id)
+		q.mu.Unlock()
+		finish()
+	})
+}
+
+// comeBack has messages come back whose ends could not be told because of err.
+func (f *feed) comeBack(ctx context.Context, all []untold, err error) (back []queue.Received) {
+	in, from := f.intake, f.from
+	done := map[string]bool{} // by handle
+	for _, one := range all {
+		m := one.message
+		if done[m.Handle] {
+			continue
+		}
+		done[m.Handle] = true
+		d := in.Trouble(from, m)
+		if in.NeedsRenewal(from, m) {
+			if d, err := in.Renew(ctx, from, m, d, err); err == nil && d.Done {
+				continue
+			}
+		}
+		f.intake.HandBack(ctx, f.from, m, d)
+		back = append(back, m)
+	}
+	return back
+}

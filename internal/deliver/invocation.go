@@ -1,0 +1,47 @@
+package deliver
+
+import (
+	"context"
+	"time"
+
+	"fedpost/internal/deliver/admission"
+	"fedpost/internal/engine/queue"
+)
+
+// invocation is what one call of Handle shares among its messages.
+type invocation struct {
+	*Engine
+	from queue.Name
+	end  time.Time // zero: no deadline
+
+	admission *admission.Scheduler // of the queue
+
+	journal *journal
+	feed    *feed
+}
+
+func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.Received) *invocation {
+	v := &invocation{Engine: e, from: from, admission: e.schedulers.scheduler(from)}
+	v.journal, v.feed = e.newJournal(ctx, from, batch), &feed{Engine: e, from: from}
+	if end, ok := ctx.Deadline(); ok {
+		// Deadlines are of the wall clock, which Now need not be.
+		v.end = e.Now().Add(time.Until(end))
+	}
+	return v
+}
+
+// late reports whether too little time is left to begin an attempt.
+func (v *invocation) late() bool { return v.lateFor(v.Limits.Attempt) }
+
+// lateFor reports whether too little time is left to begin work that may take longest.
+func (v *invocation) lateFor(longest time.Duration) bool {
+	return !v.end.IsZero() && !v.Now().Before(v.end.Add(-longest-v.Limits.Reserve))
+}
+
+// lease is how long a unit is claimed: as long as this invocation can run.
+func (v *invocation) lease() time.Time {
+	if v.end.IsZero() {
+		return v.Now().Add(v.Limits.Lease)
+	}
+	return v.end
+}

@@ -1,0 +1,235 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"fedpost/internal/deliver/intake"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger"
+	"fedpost/internal/message"
+)
+
+// keeper keeps what cannot be recorded because the table cannot be written: its disk is full,
+// or it is away. To forget an outcome would make a second send. What is kept is what was under
+// way when the writes began to fail: nothing new is taken up until they succeed.
+type keeper struct {
+	writable func(context.Context) error // nil: nothing is kept
+	log      *slog.Logger
+
+	mu    sync.Mutex
+	units map[message.Unit]bool
+	again chan struct{} // closed when the table can be written; nil: nobody asks
+	away  bool          // the last try to write has failed
+}
+
+const (
+	// keptPause is how long after a failed write the next is tried.
+	keptPause = time.Second
+	// keptTry is how long one write of what is kept may take.
+	keptTry = 15 * time.Second
+	// keptTries is how often a unit that cannot be recorded is tried again while the table
+	// can be written, with pauses that grow: the fault is the unit's own then.
+	keptTries = 10
+	// keptRenewal is how often the message and the claim of a kept unit are renewed, and
+	// keptFor for how long.
+	keptRenewal = time.Minute
+	keptFor     = 5 * time.Minute
+	// keptReserve is what is left of an invocation for handing its messages back.
+	keptReserve = 2 * time.Second
+)
+
+// has reports whether u is kept: a message for it is not to be worked on.
+func (k *keeper) has(u message.Unit) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.units[u]
+}
+
+// closed reports whether nothing new is to be begun.
+func (k *keeper) closed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.away
+}
+
+func (k *keeper) keep(u message.Unit) (release func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.units[u] = true
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.units, u)
+	}
+}
+
+// await waits until the table can be written, which one goroutine finds out for all, but no
+// longer than a time, and reports whether it can.
+func (k *keeper) await(ctx context.Context, longest time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	k.mu.Lock()
+	if k.again == nil {
+		k.again = make(chan struct{})
+		go k.probe()
+	}
+	again := k.again
+	k.mu.Unlock()
+	select {
+	case <-again:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// probe tries to write until that succeeds, or nothing is kept any more.
+func (k *keeper) probe() {
+	for k.tries() {
+		time.Sleep(keptPause)
+	}
+}
+
+// tries tries to write, and reports whether to try again.
+func (k *keeper) tries() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), keptTry)
+	defer cancel()
+	err := k.writable(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was := k.away
+	if k.away = err != nil && len(k.units) > 0; !k.away {
+		close(k.again)
+		k.again = nil
+	}
+	switch {
+	case k.away && !was:
+		k.log.ErrorContext(ctx, "outcomes cannot be recorded: they are kept, and nothing new is begun", "kept", len(k.units), "error", err)
+	case was && !k.away:
+		k.log.WarnContext(ctx, "outcomes can be recorded again", "kept", len(k.units))
+	}
+	return k.away
+}
+
+// Ready waits while outcomes cannot be recorded. Who receives messages calls it before.
+func (e *Engine) Ready(ctx context.Context) {
+	for e.kept.closed() && ctx.Err() == nil {
+		e.kept.await(ctx, keptRenewal)
+	}
+}
+
+// step is a write to which the verdicts about a unit lead.
+type step = func(context.Context, *unit) error
+
+// insist takes steps that do not depend on each other, and repeats those that fail for as long
+// as the table cannot be written, but on Lambda no longer than the invocation.
+func (x executor) insist(ctx context.Context, u *unit, steps ...step) error {
+	steps, err := taken(ctx, u, steps)
+	if err == nil || x.kept.writable == nil {
+		return err
+	}
+	defer x.kept.keep(u.id)()
+	ctx = x.lasting(ctx)
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-keptReserve))
+		defer cancel()
+	}
+	renewed := time.Now()
+	for fails := 0; err != nil && !errors.Is(err, ledger.ErrClaimed); {
+		writable := x.kept.await(ctx, keptRenewal)
+		if time.Since(renewed) >= keptRenewal {
+			renewed = time.Now()
+			x.renew(ctx, u)
+		}
+		if !writable && ctx.Err() == nil {
+			continue
+		}
+		noRoom := errors.Is(err, table.ErrDiskFull) || errors.Is(err, table.ErrReadOnly)
+		if fails > keptTries && !noRoom || !pause(ctx, time.Duration(min(fails, keptTries))*keptPause) {
+			return err
+		}
+		fails++
+		try, done := context.WithTimeout(ctx, keptTry)
+		steps, err = taken(try, u, steps)
+		done()
+	}
+	return err
+}
+
+// taken takes steps, and returns those that have failed.
+func taken(ctx context.Context, u *unit, steps []step) (failed []step, err error) {
+	for _, s := range steps {
+		if e := s(ctx, u); e != nil {
+			failed, err = append(failed, s), errors.Join(err, e)
+		}
+	}
+	return failed, err
+}
+
+// renew keeps the message of a kept unit hidden, and other workers from the unit. What fails
+// is tried again at the next renewal.
+func (x executor) renew(ctx context.Context, u *unit) {
+	ctx, cancel := context.WithTimeout(ctx, keptTry)
+	defer cancel()
+	hidden := x.intake.Queues(x.from).ChangeVisibility(ctx, u.Received.Handle, keptFor)
+	c := u.claim
+	c.Until = x.Now().Add(keptFor)
+	claimed := x.Ledger.Record(ctx, &c, nil, false)
+	if claimed == nil {
+		u.claim.Known = c.Known // the journal reads Until meanwhile
+	}
+	if err := errors.Join(hidden, claimed); err != nil {
+		x.Log.DebugContext(ctx, "what is kept could not be renewed", "activity", u.a.ID, "chunk", u.d.Chunk, "error", err)
+	}
+}
+
+// inspect looks a unit up. If the claim of another process has lapsed, the table may have been
+// away, and that process be about to record what it has kept.
+func (v *invocation) inspect(ctx context.Context, u message.Unit) (ledger.Known, error) {
+	known, err := v.Ledger.Inspect(ctx, u)
+	if err != nil || !known.Lapsed || v.Worker != "" || v.Limits.Quiet == 0 || !pause(ctx, 10*keptPause) {
+		return known, err
+	}
+	return v.Ledger.Inspect(ctx, u)
+}
+
+// lasting is ctx without the end of its invocation, which kept outcomes outlast in a process
+// that lives on.
+func (v *invocation) lasting(ctx context.Context) context.Context {
+	if v.Limits.Quiet > 0 {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// handBack hands a message back to its queue. Where queue and table are away together, a process
+// that lives on tries again when the table is back: the message would stay hidden for its whole
+// visibility timeout.
+func (v *invocation) handBack(ctx context.Context, m queue.Received, d intake.Disposition) {
+	for tries := 0; ; tries++ {
+		once, cancel := context.WithTimeout(v.lasting(ctx), 2*keptTry)
+		done := v.intake.HandBack(once, v.from, m, d)
+		cancel()
+		if done || v.Limits.Quiet == 0 || v.kept.writable == nil || tries == keptTries {
+			return
+		}
+		v.kept.await(context.WithoutCancel(ctx), keptFor)
+	}
+}
+
+// pause waits, and reports whether ctx is not over.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}

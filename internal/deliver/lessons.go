@@ -1,0 +1,159 @@
+package deliver
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/cache"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/ratelimit"
+)
+
+// lessons are what attempts say of servers. They count in this process at once and are
+// saved in the background, so no lesson waits for a table.
+type lessons struct {
+	hosts   *cache.Hosts
+	limiter *ratelimit.Limiter // nil: no rate is learnt
+	rules   circuit.Rules
+	now     func() time.Time
+}
+
+// learnOfInbox notes what an attempt says about its inbox and signing key, as soon as it has
+// ended. Ordered deliveries, and all that are under way at once, would otherwise each make
+// all their tries at an inbox that verifies none.
+func (l lessons) learnOfInbox(u *unit, j *job) {
+	if j.out.Class == outcome.Delivered {
+		l.hosts.Accepted(j.host)
+	}
+	if !u.route.Policy.Circuit || j.out.Try != outcome.Made {
+		return
+	}
+	switch j.out.Class {
+	case outcome.Unverified:
+		now, signed := l.now(), circuit.SignedHostKey(j.host, u.keyDigest)
+		l.hosts.ObserveUnder(signed, circuit.UnverifiedBy(j.target.Inbox, u.a.KeyID, j.out))
+		if l.hosts.State(signed).Accepts(now) {
+			signed = circuit.SignedInboxKey(j.target.Inbox, u.keyDigest)
+			l.hosts.ObserveUnder(signed, circuit.Unverified(u.a.KeyID, j.out))
+		}
+		if l.hosts.State(signed).Accepts(now) {
+			return
+		}
+		l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State {
+			return s.InboxFault(l.rules, now)
+		}})
+	case outcome.Delivered:
+		for _, key := range j.place.Inboxes {
+			if l.hosts.State(key).Noted() {
+				l.hosts.ObserveUnder(key, circuit.Observation{Successes: 1, Accepted: 1, Took: j.target.Inbox})
+			}
+		}
+	}
+}
+
+// learn notes what an attempt says about its host, and ends the trial of a server, before its
+// place is free for the next attempt.
+func (l lessons) learn(u *unit, j *job) {
+	if !u.route.Policy.Circuit {
+		return
+	}
+	now := l.now()
+	switch o := j.out; {
+	case o.Class == outcome.Gone && u.a.Type == "Delete":
+		// Some servers answer 410 to a Delete of an actor that they never saw.
+		l.hosts.Observe(j.host, j.target.Inbox, o)
+	case o.Class == outcome.Gone:
+		l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
+			return s.SaidGone(l.rules, o.Err, now)
+		}})
+	case o.Class == outcome.Throttled:
+		l.throttled(u, j)
+	default:
+		if by, _ := l.hosts.Decision(j.place, now); u.d.Trial && by.Trying(now) {
+			l.judge(u, j, by.Key)
+			if _, whole := circuit.HostOf(by.Key); !whole && (o.HostFault() && o.Status != 0 || o.Class == outcome.Unverified) {
+				l.hosts.ObserveUnder(circuit.HostKey(j.host), circuit.InVain(o))
+				return
+			}
+		}
+		l.hosts.Observe(j.host, j.target.Inbox, o)
+	}
+}
+
+// judge ends the trial of the server that j was released to try.
+func (l lessons) judge(u *unit, j *job, key string) {
+	o, now := j.out, l.now()
+	unverified := o.Class == outcome.Unverified && circuit.OfSigningKey(key)
+	l.hosts.Learn(key, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
+		switch s = s.TrialSpent(l.rules, o.Vain(), now); {
+		case o.Try != outcome.Made:
+			return s.TrialVoid(l.rules, now)
+		case o.HostFault(), unverified, o.Class != outcome.Delivered && s.Wasteful(l.rules):
+			return s.TrialFailed(l.rules, o.Reason, o.Err, now)
+		case o.Class == outcome.Unverified:
+			return s.TrialAnswered(l.rules, now)
+		}
+		took := ""
+		if o.Class == outcome.Delivered {
+			took = j.target.Inbox
+		}
+		return s.TrialPassed(l.rules, took, now)
+	}})
+}
+
+// throttled pauses an inbox that asked for it. A shared inbox speaks for its host; whether
+// others do is for the host's state to say.
+func (l lessons) throttled(u *unit, j *job) {
+	o, now, host := j.out, l.now(), circuit.HostKey(j.host)
+	pause := cache.Lesson{Kind: "throttled", Apply: func(s circuit.State) circuit.State {
+		return s.Throttle(l.rules, o.RetryAfter, o.Err, now)
+	}}
+	by, _ := l.hosts.Decision(j.place, now)
+	tried, trial, accepted := by.Key, u.d.Trial && by.Trying(now), l.hosts.State(host).Accepts(now)
+	if trial {
+		l.hosts.Learn(tried, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
+			if s = s.TrialSpent(l.rules, o.Vain(), now); s.Wasteful(l.rules) {
+				return s.TrialFailed(l.rules, o.Reason, o.Err, now)
+			}
+			return s.TrialThrottled(l.rules, j.target.Shared, o.RetryAfter, o.Err, now)
+		}})
+	}
+	switch {
+	case trial && tried != host:
+		l.hosts.ObserveUnder(host, circuit.InVain(o))
+	case j.target.Shared && !trial:
+		l.hosts.Learn(host, pause)
+	default:
+		l.hosts.Learn(circuit.InboxKey(j.target.Inbox), pause)
+		l.hosts.Learn(host, cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State { return s.InboxFault(l.rules, now) }})
+		l.hosts.Observe(j.host, j.target.Inbox, o)
+	}
+	if accepted && !l.hosts.State(host).Accepts(now) {
+		l.learnRate(j)
+	}
+}
+
+// learnRate learns the rate of a host that has just been paused: it said that there were too
+// many requests, and has accepted some shortly before.
+func (l lessons) learnRate(j *job) {
+	perMinute, known := l.hosts.Rate(j.host)
+	if j.out.Status != http.StatusTooManyRequests || l.limiter == nil || !known {
+		return
+	}
+	now := l.now()
+	l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{
+		Kind:  "rate",
+		Apply: func(s circuit.State) circuit.State { return s },
+		Before: func(ctx context.Context) (func(circuit.State) circuit.State, error) {
+			limit, err := l.limiter.Learn(ctx, j.host, perMinute)
+			return func(s circuit.State) circuit.State {
+				if !limit.InForce(now) || limit.Until.IsZero() {
+					return s
+				}
+				return s.LearnRate(l.rules, limit.PerMinute, limit.Until, now)
+			}, err
+		},
+	})
+}

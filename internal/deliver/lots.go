@@ -1,0 +1,196 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"fedpost/internal/deliver/intake"
+	"fedpost/internal/deliver/verdict"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
+)
+
+// lots is the part of executor that parks deliveries, and lets ordered ones leave.
+type lots struct{ *Engine }
+
+// park parks the targets that are to be parked, lot by lot.
+func (l lots) park(ctx context.Context, u *unit) error {
+	lots := map[string][]*job{}
+	for _, j := range u.jobs {
+		if is, parks := j.verdict.(verdict.Park); parks {
+			lots[is.Under] = append(lots[is.Under], j)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(lots)) {
+		if err := l.parkUnder(ctx, u, key, lots[key]); err != nil {
+			return err
+		}
+		l.Meter.Counted("Parked", len(lots[key]))
+	}
+	return nil
+}
+
+func (l lots) parkUnder(ctx context.Context, u *unit, key string, js []*job) error {
+	ps := make([]parking.Parked, len(js))
+	held := false
+	for i, j := range js {
+		is := j.verdict.(verdict.Park)
+		held = is.Held
+		ps[i] = parking.Parked{
+			Key: key, Activity: u.a,
+			Delivery: u.one(j, u.spotGeneration()),
+			Since:    l.Now(), GiveUp: u.since().Add(u.route.Policy.GiveUp), Due: is.Due,
+			Sequence: u.a.Sequence, Attempted: j.attempts > 0,
+		}
+		ps[i].Group = ps[i].Delivery.Line(u.a)
+	}
+	known := l.Hosts.State(key)
+	if held {
+		return l.Lot.Hold(ctx, known, ps)
+	}
+	mark := func(s circuit.State) circuit.State {
+		s = s.Park(l.Rules, l.Now())
+		for _, j := range js {
+			s = s.OtherInbox(l.Rules, j.target.Inbox, l.Now())
+		}
+		return s
+	}
+	if host, whole := circuit.HostOf(key); !whole && known.Accepts(l.Now()) {
+		// The host accepts deliveries to others and this inbox does not: so the inbox gets
+		// a circuit of its own.
+		if err := l.inboxesOf(ctx, circuit.HostKey(host)); err != nil {
+			return err
+		}
+		mark = func(s circuit.State) circuit.State {
+			return s.Fault(l.Rules, js[0].out.Reason, js[0].out.Err, l.Now()).Park(l.Rules, l.Now())
+		}
+	}
+	after, err := l.Lot.Park(ctx, known, mark, ps)
+	if err != nil {
+		return err
+	}
+	l.Hosts.Set(after)
+	return l.blame(ctx, u, known, js[0])
+}
+
+// inboxesOf notes in the state of a host that inboxes of it may have states of their own.
+func (l lots) inboxesOf(ctx context.Context, host string) error {
+	return l.Hosts.Change(ctx, host, func(s circuit.State) circuit.State { return s.InboxFault(l.Rules, l.Now()) })
+}
+
+// blame opens the circuit of an inbox that has failed an ordered delivery while its server
+// works, so that others to this inbox, which have ordering keys of their own, are not tried.
+func (l lots) blame(ctx context.Context, u *unit, host circuit.State, j *job) error {
+	if _, whole := circuit.HostOf(host.Key); !whole || !u.a.Ordered() || j.answered.IsZero() || u.d.Trial || !host.Works() || !host.Blames(j.target.Inbox, j.out) {
+		return nil
+	}
+	if err := l.inboxesOf(ctx, host.Key); err != nil {
+		return err
+	}
+	return l.Hosts.Change(ctx, circuit.InboxKey(j.target.Inbox), func(s circuit.State) circuit.State {
+		return s.Fault(l.Rules, j.out.Reason, j.out.Err, l.Now())
+	})
+}
+
+// finishParking finishes what an earlier receive of this message began, whose worker died or
+// failed after it had written the spots. Otherwise a spot that nobody looks for might be left
+// when the delivery is over, and hold up its group. A delivery with a record was claimed
+// before it was parked, so its claim has lapsed then. An ordered delivery that was released
+// keeps its spot, and is parked in no new one.
+func (l lots) finishParking(ctx context.Context, u *unit) error {
+	switch policy := u.route.Policy; {
+	case !policy.Park && !policy.Circuit, u.a.Ordered() && u.d.Generation > 0, !u.known.Lapsed && !intake.CameBefore(u.Received):
+		return nil
+	}
+	var spots []parking.Spot
+	for _, j := range u.jobs {
+		if j.recorded() && !u.known.Lapsed {
+			continue
+		}
+		d := u.one(j, u.spotGeneration())
+		sp := parking.Spot{Key: circuit.HostKey(j.host), Unit: d.Unit(u.a.ID), Group: d.Line(u.a), Sequence: u.a.Sequence}
+		spots = append(spots, sp)
+		if u.a.Ordered() {
+			d.Alone = true
+			sp.Group = d.Line(u.a)
+			spots = append(spots, sp)
+			continue
+		}
+		for _, key := range j.place.Inboxes {
+			sp.Key = key
+			spots = append(spots, sp)
+		}
+	}
+	if len(spots) == 0 {
+		return nil
+	}
+	return l.Lot.Finish(ctx, spots)
+}
+
+// soon is how far ahead the slot of a delivery may be to wait for it on the ordered queue,
+// where it is received twice, and not in the lot.
+const soon = 10 * time.Minute
+
+// leave gives up the spot that an ordered delivery has kept since its release, as it is over or
+// has a spot in the line of its inbox now, and releases the next of its group. wasOver: the delivery had its end before this message came. Then the
+// spot is most likely empty: a worker and the scheduled run may release the same delivery. So
+// the spot is read first, which costs a fifth of a write.
+func (l lots) leave(ctx context.Context, u *unit, wasOver bool) error {
+	if !u.a.Ordered() || u.d.Generation == 0 || !u.single() {
+		return nil
+	}
+	host := u.d.Targets[0].Host()
+	spot := parking.Spot{Key: circuit.HostKey(host), Unit: u.id, Group: u.d.Line(u.a), Sequence: u.a.Sequence}
+	taken := true
+	if wasOver {
+		found, err := l.Lot.Spots.IsParked(ctx, []parking.Spot{spot})
+		if err != nil {
+			return fmt.Errorf("leave the lot: %w", err)
+		}
+		taken = found[spot]
+	}
+	if taken {
+		if err := l.Lot.Spots.Unpark(ctx, []parking.Spot{spot}); err != nil {
+			return fmt.Errorf("leave the lot: %w", err)
+		}
+	}
+	return l.releaseNext(ctx, spot, host)
+}
+
+// releaseNext releases the delivery that is first in the group of a spot at a host.
+func (l lots) releaseNext(ctx context.Context, spot parking.Spot, host string) error {
+	next, _, err := l.Lot.Spots.ParkedOf(ctx, spot.Key, spot.Group, "", 1)
+	if err != nil {
+		return fmt.Errorf("look for the next of the group: %w", err)
+	}
+	s := l.Hosts.State(spot.Key)
+	if len(next) == 0 || !next[0].Due.IsZero() {
+		return nil
+	}
+	switch {
+	case next[0].IsOverdue(l.Now()):
+		// The next delivery is overdue, so it is given up whatever its server does.
+	case s.Decision(l.Now()) == circuit.Wait && !s.Works():
+		return nil // the next goes when the server is back
+	case l.Limiter != nil && s.Accepts(l.Now()) && s.Limited(l.Now()) > 0:
+		slot, due, err := l.turn(ctx, host)
+		if err != nil {
+			return err
+		}
+		next[0].Delivery.Slot = slot
+		if due.Sub(l.Now()) > soon {
+			next[0].Due = due
+			if err := l.Lot.Spots.Park(ctx, next); err != nil {
+				return fmt.Errorf("let the next of the group wait for its turn: %w", err)
+			}
+			return nil
+		}
+	}
+	if _, err := l.Lot.Send(ctx, next, parking.Release{Once: true}); err != nil {
+		return fmt.Errorf("let the next of the group go: %w", err)
+	}
+	return nil
+}

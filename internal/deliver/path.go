@@ -1,0 +1,256 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/deliver/expansion"
+	"fedpost/internal/deliver/intake"
+	"fedpost/internal/deliver/verdict"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/ledger"
+	"fedpost/internal/protocol"
+	"fedpost/internal/servers/circuit"
+)
+
+// This file is the path of one received message, from top to bottom: receive, look up,
+// decide, claim, attempt, classify, carry out and record. What becomes of a target is a
+// verdict, which package verdict reaches and executor carries out.
+
+// message works on one received message.
+func (v *invocation) message(ctx context.Context, m queue.Received) (intake.Disposition, error) {
+	w, d, err := v.intake.Receive(ctx, v.from, m)
+	if w == nil || err != nil {
+		return d, err
+	}
+	if w.Message.Deliver == nil {
+		x := expansion.Expander{Intake: v.intake, Bodies: v.bodies, Trace: v.Trace, Late: v.late, GiveUp: v.giveUp}
+		d, err = x.Expand(ctx, *w)
+	} else {
+		d, err = v.delivery(ctx, *w)
+	}
+	return v.intake.Finish(ctx, *w, d, err)
+}
+
+// delivery works on a message that is a delivery.
+func (v *invocation) delivery(ctx context.Context, w intake.Work) (d intake.Disposition, err error) {
+	if w.Last != "" {
+		return v.giveUp(ctx, w, "receives", w.Last)
+	}
+	a, trial := *w.Message.Activity, w.Message.Deliver.Trial
+	ctx, span := v.Trace.Process(ctx, w.Traced(), a)
+	d, err = v.deliver(ctx, w)
+	span.EndReceive(d.Done, err)
+	if trial && d.Done && err == nil {
+		err = deaths{v.Engine}.void(ctx, newUnit(w, protocol.Delivery{}))
+	}
+	return d, err
+}
+
+// deliver takes a delivery from its message to its record.
+//
+// All effects outside the ledger (spots, messages, dead letters) come before the record
+// that speaks of them. A crash in between repeats the effects, which is harmless; in the
+// other order a crash would lose them.
+func (v *invocation) deliver(ctx context.Context, w intake.Work) (intake.Disposition, error) {
+	ticket, ok := v.takeUp(ctx, w)
+	if !ok {
+		return intake.Again(0), nil
+	}
+	defer v.admission.End(ticket)
+	u, d, err := v.lookUp(ctx, w)
+	if u == nil || err != nil {
+		return d, err
+	}
+	u.ticket = ticket
+	if u.gone != nil {
+		return v.endAll(ctx, u, "payload", u.gone.Error())
+	}
+	if err := v.decide(ctx, u); err != nil {
+		return intake.Disposition{}, err
+	}
+	if !u.needsClaim() {
+		return v.executor().parkUnrecorded(ctx, u)
+	}
+	if d, ok, err := v.claim(ctx, u); !ok || err != nil {
+		return d, err
+	}
+	v.attemptAll(ctx, u)
+	return v.executor().carryOut(ctx, u)
+}
+
+// giveUp gives up all targets of a delivery, without an attempt.
+func (v *invocation) giveUp(ctx context.Context, w intake.Work, reason, why string) (intake.Disposition, error) {
+	u, d, err := v.lookUp(ctx, w)
+	if u == nil || err != nil {
+		return d, err
+	}
+	return v.endAll(ctx, u, reason, why)
+}
+
+func (v *invocation) endAll(ctx context.Context, u *unit, reason, why string) (intake.Disposition, error) {
+	for _, j := range u.jobs {
+		j.verdict = verdict.Dead{Reason: reason, Why: why}
+	}
+	if d, ok, err := v.claim(ctx, u); !ok || err != nil {
+		return d, err
+	}
+	return v.executor().carryOut(ctx, u)
+}
+
+// lookUp looks a delivery up in the ledger, ends what earlier receives of its message have
+// begun, and lists what is left to be done. It returns nil if nothing is, or not now.
+func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.Disposition, error) {
+	p, ok := v.Protocols.Of(w.Message.Activity.Protocol)
+	if !ok {
+		d, err := v.intake.Reject(ctx, w.From, w.Received, "protocol", fmt.Errorf("protocol %q is not configured", w.Message.Activity.Protocol))
+		return nil, d, err
+	}
+	u, lot := newUnit(w, p.Delivery), lots{v.Engine}
+	if v.kept.has(u.id) {
+		return nil, intake.Again(keptRenewal), nil
+	}
+	var err error
+	u.looked = v.Now()
+	if u.known, err = v.inspect(ctx, u.id); err != nil {
+		return nil, intake.Disposition{}, err
+	}
+	// A body that is gone is no error yet: the activity may be forgotten, or nothing may be
+	// left to be sent.
+	if u.a, err = v.bodies.Load(ctx, u.a); errors.Is(err, ledger.ErrNoBody) {
+		u.gone = err
+	} else if err != nil {
+		return nil, intake.Disposition{}, err
+	}
+	v.feed.tellKnown(u)
+	if until := u.known.Claimed; until.After(v.Now()) {
+		// Even if nothing is to be sent any more: what the claimant's journal has noted
+		// is read, and told, when the claim is over.
+		return nil, intake.Again(v.claimedElsewhere(u, until)), nil
+	}
+	u.list()
+	if err := lot.finishParking(ctx, u); err != nil {
+		return nil, intake.Disposition{}, err
+	}
+	if u.known.Record.Cancelled || u.a.Expired(v.Now()) {
+		// Nothing is written. The activity's record shows that it is cancelled or
+		// expired, and so are all recipients that are not final.
+		return nil, intake.Done, v.executor().drop(ctx, u)
+	}
+	if u.known.Lapsed {
+		if err := v.executor().finishLapsed(ctx, u); err != nil {
+			return nil, intake.Disposition{}, err
+		}
+	}
+	if len(u.jobs) == 0 {
+		return nil, intake.Done, lot.leave(ctx, u, true)
+	}
+	if wait := u.d.Slot.Sub(v.Now()); wait > time.Second {
+		// The message comes early, because the ordered queue cannot delay a message.
+		return nil, intake.Again(wait), nil
+	}
+	if last := u.jobs[0].last; u.single() && last.State == activity.Retrying && last.NextAttemptAt.Sub(v.Now()) > time.Second {
+		// This is a second copy of the message that waits for the next attempt.
+		return nil, intake.Again(v.delayed(last.NextAttemptAt)), nil
+	}
+	return u, intake.Disposition{}, nil
+}
+
+// claimedElsewhere is how long a message waits before it looks again whether another
+// worker's claim has ended. Most claims end long before they lapse; a message that was
+// split off may even come before its chunk is recorded. So the first wait is short, and
+// later ones grow, so that a worker that died does not use up the message's receives.
+func (v *invocation) claimedElsewhere(u *unit, until time.Time) time.Duration {
+	const most = 30 * time.Second
+	wait := time.Second << min(max(0, u.Received.ReceiveCount-1), 5)
+	return min(v.delayed(until)+time.Second, intake.Jitter(min(wait, most), v.Random()))
+}
+
+// decide reaches a verdict about each target before anything is claimed. What costs a read
+// is looked up for those targets only that would be attempted without it.
+func (v *invocation) decide(ctx context.Context, u *unit) error {
+	open, err := v.look(ctx, u)
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	for _, look := range []func(context.Context, *unit, []seen) error{v.lookForNewer, v.lookForTurns} {
+		if err := look(ctx, u, open); err != nil {
+			return err
+		}
+		for i := range open {
+			open[i].judge()
+		}
+	}
+	return nil
+}
+
+// needsClaim reports whether the unit has to be claimed. A unit whose targets are all
+// parked for the first time is not claimed and gets no record: the spots say everything,
+// for one write each.
+func (u *unit) needsClaim() bool {
+	for _, j := range u.jobs {
+		p, parked := j.verdict.(verdict.Park)
+		if !parked || j.recorded() || (u.d.Generation > 0 && !u.a.Ordered()) {
+			return true
+		}
+		if circuit.OfSigningKey(p.Under) || p.Alone {
+			return true // without a record, a view would not look for this spot
+		}
+	}
+	return false
+}
+
+// claim claims the unit, and drops jobs that other workers have taken since the unit was
+// inspected. It returns false if the message's disposition is decided.
+func (v *invocation) claim(ctx context.Context, u *unit) (intake.Disposition, bool, error) {
+	u.known.Journal = v.journal.name
+	claim, err := v.Ledger.Claim(ctx, u.id, u.known, v.Worker+intake.Receipt(u.Received), v.lease())
+	switch {
+	case errors.Is(err, ledger.ErrStale):
+		return intake.Done, false, lots{v.Engine}.leave(ctx, u, true)
+	case errors.Is(err, ledger.ErrClaimed):
+		return intake.Again(intake.Jitter(5*time.Second, v.Random())), false, nil
+	case err != nil:
+		return intake.Disposition{}, false, err
+	}
+	u.claim = claim
+	if u.single() {
+		return intake.Disposition{}, true, nil
+	}
+	var mine []*job
+	for _, j := range u.jobs {
+		if _, taken := claim.Known.Recipients[j.position]; !taken {
+			mine = append(mine, j)
+		}
+	}
+	u.jobs = mine
+	return intake.Disposition{}, true, nil
+}
+
+// attemptAll makes the attempts of a unit, as many at once as there are places, and
+// classifies each. Its loop waits for no queue or table, because all answers wait for the
+// loop.
+func (v *invocation) attemptAll(ctx context.Context, u *unit) {
+	for j := range v.outcomes(ctx, u) {
+		v.classify(ctx, u, j)
+		v.journal.add(u, j)
+	}
+}
+
+// classify reaches the verdict about a target after its attempt.
+func (v *invocation) classify(ctx context.Context, u *unit, j *job) {
+	if !j.due() {
+		return // parked or refused meanwhile, or not begun
+	}
+	s := v.snapshot(u, j)
+	j.verdict = verdict.Classify(&s, j.named(), j.out)
+	if j.out.Try == outcome.Waiting {
+		j.out = outcome.Outcome{} // nothing was tried
+		return
+	}
+	v.report(ctx, u, j)
+}

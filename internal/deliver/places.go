@@ -1,0 +1,125 @@
+package deliver
+
+import (
+	"context"
+	"net/netip"
+	"runtime"
+	"sync"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/deliver/admission"
+	"fedpost/internal/deliver/intake"
+	"fedpost/internal/deliver/verdict"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/protocol"
+)
+
+// perHosts is how many times PerHost all invocations of a queue come to have at one host. With
+// fewer, a large server that is slow would get its deliveries much later.
+const perHosts = 40
+
+// computing is how many attempts for each processor have a place and no signature yet: two are
+// made at once (package outbound), and as many have to be ready.
+const computing = 4
+
+// schedulers decide which attempt begins next. Each queue has one of its own, so that a flood in
+// one holds up no other.
+type schedulers struct {
+	bounds admission.Bounds
+	now    func() time.Time
+
+	mu sync.Mutex
+	of map[queue.Name]*admission.Scheduler
+}
+
+// newSchedulers has the bounds of a process with few invocations at once, as on Lambda, or, if
+// PerQueue is set, with hundreds. Three fifths of a host's budget open its circuit. An attempt is
+// up to three requests, so the attempts that are under way by then fit into the rest.
+func newSchedulers(l Limits, budget int, now func() time.Time) *schedulers {
+	b := admission.Bounds{Places: l.InFlight, PerHostMost: l.PerHost}
+	if l.PerQueue > 0 {
+		b = admission.Bounds{Places: l.PerQueue, Waiting: l.PerQueue, PerHostMost: max(1, min(perHosts*l.PerHost, l.PerQueue/2))}
+	}
+	b.Computing = computing * runtime.GOMAXPROCS(0)
+	b.PerHost = min(max(1, budget*2/5/3), b.PerHostMost)
+	return &schedulers{bounds: b, now: now, of: map[queue.Name]*admission.Scheduler{}}
+}
+
+func (s *schedulers) scheduler(q queue.Name) *admission.Scheduler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.of[q]; !ok {
+		s.of[q] = admission.New(s.bounds, s.now)
+	}
+	return s.of[q]
+}
+
+// takeUp waits until there is memory for a message, while an attempt would still fit into the
+// invocation.
+func (v *invocation) takeUp(ctx context.Context, w intake.Work) (*admission.Ticket, bool) {
+	if !v.end.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(0, v.end.Sub(v.Now())-v.Limits.Attempt-v.Limits.Reserve))
+		defer cancel()
+	}
+	return v.admission.Take(ctx, string(w.Message.Activity.ID), w.Message.Sender(), len(w.Message.Deliver.Targets))
+}
+
+// asks is what an attempt at j asks for. done is called when the attempt has ended or will not be
+// made.
+func (v *invocation) asks(ctx context.Context, u *unit, j *job, try protocol.Attempt, done func()) *admission.Attempt {
+	a := &admission.Attempt{
+		Host: j.host, Inbox: j.place.Inboxes[0], Site: siteOf(j.host), Activity: string(u.a.ID), Ticket: u.ticket,
+		// The retries of a delivery are receives of its message, too.
+		Receives: max(1, u.Received.ReceiveCount-j.tries()), Here: len(u.jobs) == 1,
+		Do: func(signed func()) admission.Result { return v.attempt(protocol.WhenSigned(ctx, signed), u, j, try) }, Done: done,
+	}
+	a.Back = func(at time.Time, why string) {
+		s := v.snapshot(u, j)
+		j.verdict = verdict.NoPlaceUntil(&s, j.named(), "waits for a place: "+why, at)
+		done()
+	}
+	if !v.end.IsZero() {
+		a.Until = v.end.Add(-u.longest(v.Limits.Attempt) - v.Limits.Reserve)
+	}
+	if r := u.route; r.InFlight > 0 {
+		a.Lane = admission.Lane{Name: string(u.a.Protocol), Places: r.InFlight, PerHost: r.PerHost}
+	}
+	// An inbox, or an inbox with a signing key, that has accepted nothing since its last outage
+	// or pause gets one at a time. If that attempt fails, the others are spared.
+	for _, key := range j.place.Inboxes {
+		if s := v.Hosts.State(key); s.Unproven > 0 || s.Throttles > 0 {
+			a.Inbox, a.Alone = key, true
+			break
+		}
+	}
+	return a
+}
+
+// siteOf is the site of a host; empty if the host is on a private network: such hosts are ours,
+// and trials have many on one address.
+func siteOf(host string) string {
+	site := activity.SiteOf(host)
+	ip, err := netip.ParseAddr(site)
+	if p, notPrefix := netip.ParsePrefix(site); notPrefix == nil {
+		ip, err = p.Addr(), nil
+	}
+	if site == "localhost" || err == nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsUnspecified()) {
+		return ""
+	}
+	return site
+}
+
+// tells is what an outcome tells of its host. Who answers at once that there is no such inbox
+// keeps no place from others.
+func tells(o outcome.Outcome) admission.Result {
+	switch {
+	case o.Class == outcome.Delivered:
+		return admission.Accepted
+	case o.Class == outcome.Refused, o.Class == outcome.Gone:
+		return admission.Unsent
+	}
+	return admission.Failed
+}

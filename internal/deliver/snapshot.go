@@ -1,0 +1,258 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/deliver/verdict"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/ratelimit"
+)
+
+// snapshot is what a verdict about j depends on, as this process knows it now.
+func (e *Engine) snapshot(u *unit, j *job) verdict.Snapshot {
+	now := e.Now()
+	s := verdict.Snapshot{
+		Now: now, Rules: &e.Rules, Policy: &u.route.Policy, Random: [2]float64{e.Random(), e.Random()},
+		Delivery: verdict.Delivery{
+			Ordered: u.a.Ordered(), Trial: u.d.Trial, Generation: u.d.Generation, Receives: u.Received.ReceiveCount,
+			Since: u.since(), Revive: u.d.Revive, Disposable: u.route.Quiet, Bodiless: u.a.Body == "",
+		},
+	}
+	of := &s.Servers
+	of.By, of.Decision = e.Hosts.Decision(j.place, now)
+	if of.Host = of.By; of.Host.Key != j.place.Host {
+		of.Host = e.Hosts.State(j.place.Host)
+	}
+	if of.Decision == circuit.Wait {
+		of.Inbox = e.Hosts.State(j.place.Inboxes[0])
+	}
+	return s
+}
+
+// named is j as verdicts know it.
+func (j *job) named() verdict.Target {
+	return verdict.Target{Inbox: j.target.Inbox, HostKey: j.place.Host, InboxKey: j.place.Inboxes[0], HostSignedKey: j.place.Inboxes[1], SignedKey: j.place.Inboxes[2], Tries: j.tries()}
+}
+
+// seen is a job and the snapshot by which it was judged.
+type seen struct {
+	j *job
+	s verdict.Snapshot
+}
+
+func (n *seen) judge() { n.j.verdict = verdict.Decide(&n.s, n.j.named()) }
+
+// look judges each job of a unit by the states of its servers and the order of its group. It
+// returns those about which more may be found, with their snapshots: these are large, and
+// most deliveries need none any more.
+func (v *invocation) look(ctx context.Context, u *unit) (open []seen, err error) {
+	first := v.snapshot(u, u.jobs[0])
+	dies := first.Delivery.Bodiless || first.Overdue()
+	revives := dies && first.ReviveUntil().After(first.Now)
+	var read map[string]circuit.State
+	if u.route.Policy.Circuit && (!dies || revives) {
+		fresh := !dies && (u.a.Ordered() || u.d.Trial)
+		if read, err = v.Hosts.LoadFor(ctx, fresh, u.places()...); err != nil {
+			return nil, err
+		}
+	}
+	for _, j := range u.jobs {
+		n := seen{j, v.snapshot(u, j)}
+		n.judge()
+		if u.a.Ordered() && (j.due() || u.leaves(j)) {
+			if n.s.Found.Behind, err = v.behind(ctx, u, j, read); err != nil {
+				return nil, err
+			}
+			n.judge()
+		}
+		if !verdict.State(j.verdict).Final() && (v.coalesces(u) || n.s.Servers.Host.Limited(n.s.Now) > 0) {
+			open = append(open, n)
+		}
+	}
+	return open, nil
+}
+
+// The FIFO queue keeps ordered deliveries in order, retries included: it hands out one
+// message of a group at a time, and a message that waits for its next attempt holds its
+// group. But the queue does not know of the parking lot. So a parked delivery keeps its
+// spot until it is final. Every delivery of a group looks for a parked predecessor, always
+// in the table and never in a cache, and parks behind it. A delivery that leaves the lot
+// releases the next one (executor.leave).
+
+// behind tells in which line an earlier delivery is parked before j: in that of its host, or
+// in that of its inbox, to which j goes once it is the first in the line of its host. read has
+// the states that were read for this unit.
+func (e *Engine) behind(ctx context.Context, u *unit, j *job, read map[string]circuit.State) (verdict.Line, error) {
+	key := circuit.HostKey(j.host)
+	if !read[key].Parked {
+		return verdict.NoLine, nil
+	}
+	d := u.one(j, u.d.Generation)
+	for line := verdict.HostLine; line <= verdict.InboxLine; line++ {
+		if d.Alone = line == verdict.InboxLine; u.d.Alone && !d.Alone {
+			continue
+		}
+		before, err := e.Lot.Spots.ParkedBefore(ctx, key, d.Line(u.a), u.a.Sequence)
+		if err != nil {
+			return verdict.NoLine, fmt.Errorf("look for what is parked before: %w", err)
+		}
+		if before {
+			return line, nil
+		}
+	}
+	return verdict.NoLine, nil
+}
+
+// coalesces reports whether deliveries of a unit may be needless.
+func (e *Engine) coalesces(u *unit) bool {
+	return e.Coalesce != nil && u.a.Coalesce == activity.CoalesceLatest
+}
+
+// lookForNewer asks the coalescer which deliveries need not be sent.
+func (e *Engine) lookForNewer(ctx context.Context, u *unit, open []seen) error {
+	if !e.coalesces(u) {
+		return nil
+	}
+	ts := make([]activity.Target, len(open))
+	for i, n := range open {
+		ts[i] = n.j.target
+	}
+	found, err := e.Coalesce.Needless(ctx, u.a, ts)
+	if err != nil {
+		return fmt.Errorf("look for redundant deliveries: %w", err)
+	}
+	for i, newer := range found {
+		open[i].s.Found.Newer = newer
+	}
+	return nil
+}
+
+// lookForTurns asks the rate limits of hosts when the deliveries that would be attempted may
+// go. Those over a limit are parked at once, so that no receive waits for a turn; the
+// scheduled function releases them at the rate.
+func (e *Engine) lookForTurns(ctx context.Context, u *unit, open []seen) error {
+	if e.Limiter == nil {
+		return nil
+	}
+	byHost := map[string][]*seen{}
+	for i := range open {
+		n := &open[i]
+		if !n.j.due() || n.s.OnTrial() || e.hasSlot(u, n.j) || n.s.Servers.Host.Limited(n.s.Now) == 0 {
+			// A trial goes without a slot: if it were parked under its host to wait for one, the
+			// lot of its inbox would be empty and be closed, and with it the inbox's circuit,
+			// whose checks would begin anew again and again.
+			continue
+		}
+		if ok, err := e.lateSlot(ctx, u, n.j); err != nil {
+			return err
+		} else if !ok {
+			byHost[n.j.host] = append(byHost[n.j.host], n)
+		}
+	}
+	for _, host := range slices.Sorted(maps.Keys(byHost)) {
+		if err := e.lookForTurnsAt(ctx, u, host, byHost[host]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookForTurnsAt does for those at one host what lookForTurns does.
+func (e *Engine) lookForTurnsAt(ctx context.Context, u *unit, host string, there []*seen) error {
+	times := make([]time.Time, len(there))
+	if s := &there[0].s; e.releases(u, s.Servers.Host, s.Now) {
+		for i := range times {
+			times[i] = s.Now.Add(e.Rules.RampEvery)
+		}
+	} else {
+		var err error
+		if times, err = e.Limiter.Reserve(ctx, host, len(there)); err != nil {
+			return fmt.Errorf("reserve rate of %s: %w", host, err)
+		}
+	}
+	over := slices.IndexFunc(times, func(at time.Time) bool { return at.After(there[0].s.Now) })
+	if over < 0 {
+		return nil
+	}
+	soon, err := e.soonest(ctx, u, host, there[0].s, len(there)-over)
+	if err != nil {
+		return err
+	}
+	for i, n := range there[over:] {
+		found := &n.s.Found
+		found.Turn = times[over+i]
+		if i < len(soon) {
+			found.Slot = soon[i]
+			continue
+		}
+		if !u.a.Ordered() || !u.route.Policy.Park {
+			continue
+		}
+		if found.Slot, found.Due, err = e.turn(ctx, host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// soonest takes the free slots until the next step of releases for n targets over the limit of
+// a host, which wait for these slots on their queue: with releases alone, a host would get next
+// to nothing in the first minute. Nobody behind parked deliveries gets one.
+func (e *Engine) soonest(ctx context.Context, u *unit, host string, s verdict.Snapshot, n int) ([]time.Time, error) {
+	if u.a.Ordered() || u.single() || !u.route.Policy.Park || e.releases(u, s.Servers.Host, s.Now) {
+		return nil, nil
+	}
+	slots, err := e.Limiter.Book(ctx, host, n, e.Rules.RampEvery)
+	if err != nil {
+		return nil, fmt.Errorf("reserve rate of %s: %w", host, err)
+	}
+	return slots, nil
+}
+
+// slotSlack is how long after its slot a delivery may still use it, so that a queue that
+// lags does not lead to parking everything again.
+const slotSlack = 2 * time.Minute
+
+// hasSlot reports whether the rate limit has been asked for this attempt.
+func (e *Engine) hasSlot(u *unit, j *job) bool {
+	return !u.d.Slot.IsZero() && j.attempts == u.d.Attempts && e.Now().Sub(u.d.Slot) < slotSlack
+}
+
+// lateSlot reports whether a delivery that has come too late for its slot may use another.
+// If it were parked again, a queue that steadily lags would never let it through. The new
+// slot is at most slotSlack ahead, so that all deliveries together keep to the rate: the
+// releases of parked deliveries get fewer slots meanwhile.
+func (e *Engine) lateSlot(ctx context.Context, u *unit, j *job) (bool, error) {
+	if u.d.Slot.IsZero() || j.attempts != u.d.Attempts {
+		return false, nil
+	}
+	slots, err := e.Limiter.Book(ctx, j.host, 1, slotSlack)
+	if err != nil {
+		return false, fmt.Errorf("reserve rate of %s: %w", j.host, err)
+	}
+	return len(slots) > 0, nil
+}
+
+// releases reports whether parked deliveries are being released to a host at its rate. New
+// deliveries are then parked behind, and take none of their slots.
+func (e *Engine) releases(u *unit, host circuit.State, now time.Time) bool {
+	return !u.a.Ordered() && u.route.Policy.Park && host.Parked && host.Settled(now).Phase == circuit.Recovering
+}
+
+// turn takes a slot under the rate limit of host; due is the slot's time. If no slot is
+// free within ratelimit.Horizon, slot is zero, and due is when to ask again.
+func (e *Engine) turn(ctx context.Context, host string) (slot, due time.Time, err error) {
+	slot, ok, err := e.slots.Slot(ctx, host)
+	if err != nil {
+		return slot, due, fmt.Errorf("reserve rate of %s: %w", host, err)
+	}
+	if !ok {
+		return time.Time{}, e.Now().Add(ratelimit.Horizon), nil
+	}
+	return slot, slot, nil
+}

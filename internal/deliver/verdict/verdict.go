@@ -1,0 +1,121 @@
+// Package verdict decides what becomes of a target: before an attempt by what is known of
+// the delivery and of its servers (Decide), after an attempt by its outcome (Classify).
+//
+// Both are pure functions of a Snapshot: they ask no queue, no table and no clock. So "why
+// is this delivery parked?" is a row of a table test. A Verdict that waits cannot be made
+// without saying why it waits, for whom, and until when.
+package verdict
+
+import (
+	"time"
+
+	"fedpost/internal/activity"
+)
+
+// Verdict is what becomes of a target: one of the types below.
+type Verdict interface{ state() activity.State }
+
+type (
+	// Attempt: the target is attempted now.
+	Attempt struct{}
+	// NotNow: the attempt has not begun, because the invocation ends or the activity is
+	// cancelled. Nothing is recorded, and the message comes back.
+	NotNow struct{}
+	// Delivered: the recipient has it.
+	Delivered struct{}
+	// Refused: it will never be accepted. Why is empty if the outcome of an attempt says
+	// it.
+	Refused struct{ Why string }
+	// Redundant: the inbox has what the activity says already, by another activity.
+	Redundant struct{ By activity.ID }
+	// Superseded: a newer activity says it better.
+	Superseded struct{ By activity.ID }
+	// Dead: it is given up.
+	Dead struct {
+		// Reason in one word, for an attribute of the dead letter.
+		Reason string
+		Why    string
+		// Revive is until when the delivery is sent anew by itself if its server comes
+		// back; zero: not at all.
+		Revive time.Time
+	}
+	// Again: its message is on the queue until Wait.Until.
+	Again struct {
+		Wait
+		// Slot is reserved for it under a rate limit; zero: none is.
+		Slot time.Time
+	}
+	// Park: it waits in a lot.
+	Park struct {
+		Wait
+		// Under is the key of the server or inbox in whose lot it waits.
+		Under string
+		// Held says that its host accepts others: it heads an ordered group, or waits
+		// behind the head.
+		Held bool
+		// Alone says that it waits in the line of its inbox, and in nobody else's way.
+		Alone bool
+		// Due is when it is released by itself; zero: with the others of its lot.
+		Due time.Time
+		// Slot is reserved for it under a rate limit; zero: none is.
+		Slot time.Time
+	}
+)
+
+func (Attempt) state() activity.State    { return "" }
+func (NotNow) state() activity.State     { return "" }
+func (Delivered) state() activity.State  { return activity.Delivered }
+func (Refused) state() activity.State    { return activity.Failed }
+func (Redundant) state() activity.State  { return activity.Redundant }
+func (Superseded) state() activity.State { return activity.Superseded }
+func (Dead) state() activity.State       { return activity.Dead }
+func (Again) state() activity.State      { return activity.Retrying }
+func (Park) state() activity.State       { return activity.Parked }
+
+// State returns the state of a recipient with a verdict; empty if none is recorded.
+func State(v Verdict) activity.State {
+	if v == nil {
+		return ""
+	}
+	return v.state()
+}
+
+// Wait says why a delivery waits, for whom and until when. Only this package makes one, with
+// all three.
+type Wait struct {
+	cause cause
+	why   string
+	whom  string
+	until time.Time
+}
+
+// cause is what a delivery waits because of.
+type cause int
+
+const (
+	circuitOpen  cause = iota // the server's state says why
+	attemptMade               // the outcome of the last attempt says why
+	groupOrder                // an earlier delivery of its group is not over
+	rateLimit                 // its host gets no more at once
+	noPlace                   // too many attempts are under way
+	otherSending              // another delivery to its inbox may be under way
+)
+
+// Why is the reason, in words.
+func (w Wait) Why() string { return w.why }
+
+// For is the key of the host or inbox that the delivery waits for.
+func (w Wait) For() string { return w.whom }
+
+// Until is when the delivery, or the server that it waits for, is looked at next.
+func (w Wait) Until() time.Time { return w.until }
+
+// Note is what the record says of the wait: nothing if the record's last error, or the
+// state of the server, says it anyway.
+func (w Wait) Note() string {
+	switch w.cause {
+	case rateLimit, noPlace, otherSending:
+		return w.why
+	}
+	return ""
+}

@@ -1,0 +1,190 @@
+// Package postgres is the engine on PostgreSQL: queues with the semantics of SQS and a table
+// with those of DynamoDB, in a schema of its own in a database that an application may use
+// for its own data. Any number of processes can work on one database.
+//
+// A message that is received stays in its table, hidden until its visibility timeout ends
+// (a lease), as on SQS. No transaction stays open while a delivery is attempted: an attempt
+// takes up to 15 s, and a transaction that is open for as long keeps VACUUM from removing
+// the dead rows of all tables. Receivers claim rows with FOR UPDATE SKIP LOCKED, so they
+// never wait for each other.
+//
+// The clock of the server decides what is visible, so processes whose clocks differ agree.
+//
+// Every write is a transaction that reads its own number before it commits. If the
+// connection is lost during COMMIT, the engine asks the server under that number what
+// became of it (pg_xact_status). So an outcome stays unknown only while the server is away.
+// Small writes that wait at the same time share a transaction.
+//
+// The engine keeps AWS's limits, so that nothing works here that would fail there. The
+// suites queuetest and tabletest hold all engines to the same contract.
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"fedpost/internal/engine/bell"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/table"
+)
+
+// DefaultSchema is the schema of the engine's tables.
+const DefaultSchema = "fedpost"
+
+// ErrClosed says that the engine was closed before the call began: the call did nothing.
+var ErrClosed = errors.New("the PostgreSQL engine is closed")
+
+// Options of an engine. The zero value is ready to use.
+type Options struct {
+	// Schema holds the tables; DefaultSchema if empty.
+	Schema string
+	// Now, for tests, is the clock of queues in place of the server's.
+	Now func() time.Time
+	// Queues holds the settings of queues by name, see queue.Configs.
+	Queues map[queue.Name]queue.Config
+	// Type is the type of the queues. A database may be opened with another type than
+	// before: its messages stay.
+	Type queue.Type
+	// OutboxRetention is how long rows of the outbox stay once they are accepted;
+	// DefaultOutboxRetention if 0.
+	OutboxRetention time.Duration
+	// AsIs leaves the schema as it is: one that is missing or older is refused.
+	AsIs bool
+	// Log receives what operators should know; slog.Default if nil.
+	Log *slog.Logger
+}
+
+// Engine is an open database.
+type Engine struct {
+	schema  string
+	asIs    bool
+	now     func() time.Time // nil: the server's clock
+	configs map[queue.Name]queue.Config
+	typ     queue.Type
+	turns   map[queue.Name]*queue.Turns
+	log     *slog.Logger
+
+	outboxRetention time.Duration
+
+	pool   *pgxpool.Pool
+	writes *groups
+	reads  *groups
+	wake   *bell.Bell
+	news   *news
+
+	statements sync.Map // text by text with DefaultSchema
+	stopped    chan struct{}
+	close      sync.Once
+}
+
+// Open connects to the database that url names, brings its schema up to date and starts to
+// work. The error says what to do if the server cannot be used.
+func Open(ctx context.Context, url string, o Options) (*Engine, error) {
+	e := &Engine{
+		schema: o.Schema, asIs: o.AsIs, now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, turns: o.Type.Turns(), log: o.Log,
+		wake: bell.New(), stopped: make(chan struct{}), outboxRetention: cmp.Or(o.OutboxRetention, DefaultOutboxRetention),
+	}
+	if e.schema == "" {
+		e.schema = DefaultSchema
+	}
+	if e.log == nil {
+		e.log = slog.Default()
+	}
+	if err := e.open(ctx, url); err != nil {
+		return nil, fmt.Errorf("open the PostgreSQL database: %w", err)
+	}
+	return e, nil
+}
+
+func (e *Engine) open(ctx context.Context, url string) error {
+	config, err := poolConfig(url)
+	if err != nil {
+		return err
+	}
+	if e.pool, err = connect(ctx, config); err != nil {
+		return err
+	}
+	err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return checkServer(ctx, c.Conn(), e.log) })
+	if err == nil {
+		err = e.migrate(ctx)
+	}
+	if err == nil {
+		e.writes, e.reads = newGroups(writers, e.commit), newGroups(readers, e.read)
+	}
+	if err == nil && !e.asIs {
+		err = e.retype(ctx)
+	}
+	if err != nil {
+		e.pool.Close()
+		return err
+	}
+	e.news = listen(e, config.ConnConfig)
+	return nil
+}
+
+// Queue returns the queue with the given name.
+func (e *Engine) Queue(name queue.Name) queue.Queue {
+	c, ok := e.configs[name]
+	if !ok {
+		panic(fmt.Sprintf("postgres: there is no queue %q", name))
+	}
+	q := &mq{Engine: e, name: name, config: c, turns: e.turns[name]}
+	if e.typ.FIFO(name) {
+		return &fifo{q}
+	}
+	return &standard{q}
+}
+
+// Table returns the table.
+func (e *Engine) Table() table.Table { return &tbl{e} }
+
+// Close finishes the writes that have begun and closes the connections. Later calls return
+// ErrClosed.
+func (e *Engine) Close() error {
+	e.close.Do(func() {
+		close(e.stopped)
+		e.news.stop()
+		e.writes.stop()
+		e.reads.stop()
+		e.pool.Close()
+	})
+	return nil
+}
+
+// sql returns a statement, which names the tables of DefaultSchema, for the engine's schema.
+func (e *Engine) sql(text string) string {
+	if e.schema == DefaultSchema {
+		return text
+	}
+	if s, ok := e.statements.Load(text); ok {
+		return s.(string)
+	}
+	s := strings.ReplaceAll(text, DefaultSchema+".", pgx.Identifier{e.schema}.Sanitize()+".")
+	e.statements.Store(text, s)
+	return s
+}
+
+// clock is the argument $1 of statements that use the time: the test's, or NULL.
+func (e *Engine) clock() *int64 {
+	if e.now == nil {
+		return nil
+	}
+	ms := e.now().UnixMilli()
+	return &ms
+}
+
+// now is the time in milliseconds in a statement whose $1 is Engine.clock. The time of the
+// statement, unlike clock_timestamp(), can be looked up in an index.
+const now = `coalesce($1::bigint, floor(date_part('epoch', statement_timestamp()) * 1000)::bigint)`
+
+// withNow begins a statement that uses the time as (SELECT now FROM t).
+const withNow = `WITH t AS MATERIALIZED (SELECT ` + now + ` AS now) `

@@ -1,0 +1,199 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"fedpost/internal/engine/bell"
+	"fedpost/internal/engine/queue"
+)
+
+// taker takes what is visible on a queue now, and calls reads when it begins to look.
+type taker func(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error)
+
+// receive takes messages, and waits for some. It waits in real time whatever the clock is;
+// with a test's clock, call Receive without Wait.
+func (q *mq) receive(ctx context.Context, o queue.ReceiveOptions, take taker, next string) ([]queue.Received, error) {
+	if err := o.Check(); err != nil {
+		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
+	}
+	if o.Visibility == 0 {
+		o.Visibility = q.config.Visibility
+	}
+	if o.Wait == 0 {
+		return q.taken(ctx, o, take, func() {})
+	}
+	deadline := time.Now().Add(o.Wait)
+	w := q.wake.Join(q.name, o.Max)
+	defer q.wake.Leave(w)
+	for {
+		got, err := q.taken(ctx, o, take, func() { q.wake.Reads(w) })
+		left := time.Until(deadline)
+		if err != nil || len(got) > 0 || left <= 0 {
+			return got, err
+		}
+		if err := q.sleep(ctx, w, left, next); err != nil {
+			return nil, fmt.Errorf("receive from %s: %w", q.name, err)
+		}
+	}
+}
+
+func (q *mq) taken(ctx context.Context, o queue.ReceiveOptions, take taker, reads func()) ([]queue.Received, error) {
+	got, err := take(ctx, o, reads)
+	if err != nil || len(got) == o.Max {
+		q.wake.Ring(q.name, 1) // there may be more than this receiver was rung for
+	}
+	if err != nil {
+		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
+	}
+	return got, nil
+}
+
+// sleep waits, for at most left, until a message may have become receivable since the queue
+// was last read. One receiver of a process watches the queue: until the next hidden message
+// becomes visible, or another process may have changed something without a word.
+func (q *mq) sleep(ctx context.Context, w *bell.Waiter, left time.Duration, next string) error {
+	if q.wake.Watches(w) {
+		ms := int64(0)
+		err := q.reads.submit(ctx, "", func(b *pgx.Batch) {
+			b.Queue(q.sql(next), q.clock(), string(q.name)).QueryRow(func(r pgx.Row) error { return r.Scan(&ms) })
+		})
+		if err != nil {
+			return err
+		}
+		left = min(left, time.Duration(ms)*time.Millisecond, q.news.patience())
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-w.Rung():
+	case <-timer.C:
+	case <-q.stopped:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// The milliseconds until the next hidden message becomes visible, 12 hours if there is none.
+const (
+	nextStandard = withNow + `SELECT coalesce((SELECT visible FROM fedpost.lease WHERE queue = $2 AND visible > (SELECT now FROM t)
+		ORDER BY visible LIMIT 1) - (SELECT now FROM t), 43200000)`
+	nextFIFO = withNow + `SELECT coalesce((SELECT free FROM fedpost.fifo_group WHERE queue = $2 AND free > (SELECT now FROM t)
+		ORDER BY free LIMIT 1) - (SELECT now FROM t), 43200000)`
+)
+
+// stored is a message that a receive has found.
+type stored struct {
+	seq, sent  int64
+	receives   int // the one that found it included
+	group      []byte
+	dedup      []byte
+	body       []byte
+	attributes []byte
+	queue      queue.Name // where it is now
+}
+
+func (q *mq) received(m stored) (queue.Received, error) {
+	r := queue.Received{
+		ID: messageID(m.seq), ReceiveCount: m.receives, SentAt: time.UnixMilli(m.sent).UTC(),
+		Handle: handle{queue: q.name, seq: m.seq, receipt: m.receives, group: m.group}.String(),
+		Message: queue.Message{
+			Body: string(m.body), OrderingKey: hex.EncodeToString(m.group), DeduplicationKey: hex.EncodeToString(m.dedup),
+		},
+	}
+	if len(m.attributes) > 0 {
+		if err := json.Unmarshal(m.attributes, &r.Attributes); err != nil {
+			return r, fmt.Errorf("attributes of message %d: %w", m.seq, err)
+		}
+	}
+	return r, nil
+}
+
+// Receive implements queue.Queue.
+func (q *standard) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+	return q.receive(ctx, o, q.take, nextStandard)
+}
+
+// claim hides messages, or moves those that were received too often to the dead letters. Rows
+// are found by their places, and bodies one by one: PostgreSQL keeps the plan of a statement,
+// and one that it has made for a table that was empty may read all of it later. As a CTE of
+// its own, the search with the LIMIT runs once.
+const claim = withNow + `, due AS MATERIALIZED (
+  SELECT ctid FROM fedpost.lease
+  WHERE queue = $2 AND visible <= (SELECT now FROM t) AND sent > (SELECT now FROM t) - $3::bigint
+  ORDER BY visible LIMIT $4 FOR UPDATE SKIP LOCKED
+), taken AS (
+  UPDATE fedpost.lease l SET
+    queue    = CASE WHEN $6 > 0 AND receives >= $6 THEN $7 ELSE $2 END,
+    source   = CASE WHEN $6 > 0 AND receives >= $6 THEN $2 ELSE source END,
+    visible  = CASE WHEN $6 > 0 AND receives >= $6 THEN now ELSE now + $5::bigint END,
+    received = CASE WHEN $6 > 0 AND receives >= $6 THEN 0 ELSE now END,
+    receives = CASE WHEN $6 > 0 AND receives >= $6 THEN 0 ELSE receives + 1 END
+  FROM t WHERE l.ctid = ANY (ARRAY(SELECT ctid FROM due))
+  RETURNING l.seq, l.sent, l.receives, l.queue
+)
+SELECT taken.*, m.grp, m.dedup, m.body, m.attributes
+FROM taken, LATERAL (SELECT * FROM fedpost.message WHERE seq = taken.seq LIMIT 1) m`
+
+// take takes messages until it has found as many as wanted, or no more. A message that goes to
+// the dead letters takes no place.
+//
+// A receive that was committed, and whose answer is lost, has hidden its messages: nobody would
+// work on them until their visibility timeout ends. So take waits for the server to tell the
+// outcome, and leaves half of the visibility timeout for the work.
+func (q *standard) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
+	var got []queue.Received
+	for len(got) < o.Max {
+		var found []stored
+		want := o.Max - len(got)
+		err := q.writes.submit(ctx, "take", func(b *pgx.Batch) {
+			reads()
+			found = nil
+			b.Queue(q.sql(claim), q.clock(), string(q.name), q.config.Retention.Milliseconds(), want,
+				queue.CeilMilli(o.Visibility), q.config.MaxReceives, string(q.name.DeadLetter())).Query(func(rows pgx.Rows) (err error) {
+				found, err = scanStored(rows)
+				return err
+			})
+		})
+		err = q.settled(ctx, o.Visibility/2, err)
+		if err != nil {
+			return got, err
+		}
+		slices.SortFunc(found, func(a, b stored) int { return cmp.Compare(a.seq, b.seq) })
+		dead := 0
+		for _, m := range found {
+			if m.queue != q.name {
+				dead++
+				continue
+			}
+			r, err := q.received(m)
+			if err != nil {
+				return got, err
+			}
+			got = append(got, r)
+		}
+		if dead > 0 {
+			q.ring(q.name.DeadLetter(), dead)
+		}
+		if len(found) < want || dead == 0 {
+			break
+		}
+	}
+	return got, nil
+}
+
+func scanStored(rows pgx.Rows) ([]stored, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (m stored, err error) {
+		err = row.Scan(&m.seq, &m.sent, &m.receives, &m.queue, &m.group, &m.dedup, &m.body, &m.attributes)
+		return m, err
+	})
+}

@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"fedpost/internal/engine/queue"
+)
+
+const (
+	// Grace is how long expired items stay in the table, as in the SQLite engine. DynamoDB
+	// takes days to drop them, so callers must cope with expired items.
+	Grace = time.Hour
+	// sweepStep is how many rows Sweep drops in one transaction.
+	sweepStep = 500
+)
+
+// Sweep drops expired data: items expired for longer than Grace, messages past their
+// retention, deduplication ids past their window, and rows of the outbox that were accepted
+// long ago. Call it every minute, in any number of processes: rows that another one drops are
+// passed over.
+func (e *Engine) Sweep(ctx context.Context) error {
+	if err := e.drop(ctx, `DELETE FROM fedpost.item WHERE ctid = ANY (ARRAY(
+		SELECT ctid FROM fedpost.item WHERE expires <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED))`, e.before(Grace)); err != nil {
+		return fmt.Errorf("sweep expired items: %w", err)
+	}
+	if err := e.drop(ctx, withNow+`DELETE FROM fedpost.dedup WHERE ctid = ANY (ARRAY(
+		SELECT ctid FROM fedpost.dedup, t WHERE until <= now LIMIT $2 FOR UPDATE OF dedup SKIP LOCKED))`, e.clock()); err != nil {
+		return fmt.Errorf("sweep deduplication ids: %w", err)
+	}
+	if err := e.drop(ctx, `DELETE FROM fedpost.outbox WHERE id = ANY (ARRAY(
+		SELECT id FROM fedpost.outbox WHERE activity IS NOT NULL AND ended <= clock_timestamp() - make_interval(secs => $1) LIMIT $2 FOR UPDATE SKIP LOCKED))`,
+		e.outboxRetention.Seconds()); err != nil {
+		return fmt.Errorf("sweep the outbox: %w", err)
+	}
+	for _, n := range queue.Names {
+		if err := e.outdatedMessages(ctx, n); err != nil {
+			return fmt.Errorf("sweep old messages of %s: %w", n, err)
+		}
+	}
+	return e.retype(ctx)
+}
+
+// before is the time a while ago, in nanoseconds. The times of items are the callers', so it
+// is this process's.
+func (e *Engine) before(d time.Duration) int64 {
+	now := time.Now
+	if e.now != nil {
+		now = e.now
+	}
+	return now().Add(-d).UnixNano()
+}
+
+// drop repeats a DELETE that is bounded by its argument $2 until nothing is left.
+func (e *Engine) drop(ctx context.Context, statement string, first any) error {
+	for {
+		var n int64
+		err := e.transact(ctx, func(t *tx) error {
+			b := &pgx.Batch{}
+			b.Queue(e.sql(statement), first, sweepStep).Exec(affected(&n))
+			return t.run(b)
+		})
+		if err != nil || n < sweepStep {
+			return err
+		}
+	}
+}
+
+// outdatedMessages drops messages past their retention. Numbers grow with the time of
+// sending, so it looks at the first ones only.
+func (e *Engine) outdatedMessages(ctx context.Context, n queue.Name) error {
+	leases, discard := "lease", `WITH gone AS (DELETE FROM fedpost.lease WHERE queue = $1 AND seq = ANY ($2::bigint[]) RETURNING seq)
+		DELETE FROM fedpost.message WHERE seq = ANY (ARRAY(SELECT seq FROM gone))`
+	group := `NULL::bytea`
+	if e.typ.FIFO(n) {
+		leases, discard, group = "fifo_lease", discardFIFO, "grp"
+	}
+	list := fmt.Sprintf(withNow+`SELECT seq, grp FROM (SELECT seq, sent, %s AS grp FROM fedpost.%s WHERE queue = $2 ORDER BY seq LIMIT $4) first, t
+		WHERE sent <= now - $3::bigint`, group, leases)
+	for {
+		var seqs []int64
+		err := e.transact(ctx, func(t *tx) error {
+			seqs = nil
+			var groups [][]byte
+			b := &pgx.Batch{}
+			b.Queue(e.sql(list), e.clock(), string(n), e.configs[n].Retention.Milliseconds(), sweepStep).Query(func(rows pgx.Rows) error {
+				var seq int64
+				var group []byte
+				_, err := pgx.ForEachRow(rows, []any{&seq, &group}, func() error {
+					seqs, groups = append(seqs, seq), append(groups, group)
+					return nil
+				})
+				return err
+			})
+			if err := t.run(b); err != nil || len(seqs) == 0 {
+				return err
+			}
+			b = &pgx.Batch{}
+			if e.typ.FIFO(n) {
+				b.Queue(e.sql(lockGroups), string(n), groups)
+			}
+			b.Queue(e.sql(discard), string(n), seqs)
+			if e.typ.FIFO(n) {
+				e.settle(b, n, groups)
+			}
+			return t.run(b)
+		})
+		if err != nil || len(seqs) < sweepStep {
+			return err
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestTheMessagesOfGroupsThatSendMuchAlternateAndOthersStandFirst(t *testing.T) {
+	var turns Turns
+	now := 100 * time.Hour
+	at := func(group string) time.Duration { return now - turns.Take(group, now) }
+	var a, b []time.Duration
+	for range 2_000 {
+		a = append(a, at("a"))
+	}
+	now += 3 * turn
+	for range 2_000 {
+		b = append(b, at("b"))
+	}
+	for i := range 900 {
+		if !(a[i] < a[i+1] && a[i+3] <= b[i] && b[i] <= a[i+4]) {
+			t.Fatalf("message %d of the second group stands at %s, beside %s to %s of the first, which came 1.8 s before", i, b[i], a[i+3], a[i+4])
+		}
+	}
+	if a[1_999] != now-3*turn || b[1_999] != now {
+		t.Errorf("after 2,000 messages the last stand at %s and %s, want when they were sent", a[1_999], b[1_999])
+	}
+	for _, group := range []string{"", "c"} {
+		if got, want := at(group), now-earliest; got != want {
+			t.Errorf("a first message of the group %q stands at %s, want %s", group, got, want)
+		}
+	}
+	now += earliest
+	if got, want := at("a"), now-earliest; got != want {
+		t.Errorf("10 minutes later the next stands at %s, want %s", got, want)
+	}
+}
+
+func TestTheGroupsThatAreRememberedHaveABound(t *testing.T) {
+	var turns Turns
+	now := time.Duration(0)
+	for i := range 3 * mostGroups {
+		if i%100 == 0 {
+			now += time.Millisecond
+		}
+		turns.Take(fmt.Sprint(i), now)
+	}
+	if n := len(turns.last); n > mostGroups {
+		t.Errorf("%d groups are remembered, want at most %d", n, mostGroups)
+	}
+	now += turn
+	turns.Take("later", now)
+	if _, known := turns.last["later"]; !known || len(turns.last) > mostGroups {
+		t.Errorf("a group that comes after the others is remembered: %t, of %d", known, len(turns.last))
+	}
+}

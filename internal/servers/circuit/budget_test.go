@@ -1,0 +1,190 @@
+package circuit
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/testkit/property"
+)
+
+func answered(class outcome.Class, status int) outcome.Outcome {
+	return outcome.Outcome{Class: class, Status: status, Err: fmt.Sprint("answered ", status), RetryAfter: t0.Add(time.Hour)}
+}
+
+// inbox n of a server.
+func inbox(n int) string { return fmt.Sprintf("https://a.example/%d", n) }
+
+func TestAServerIsPausedByTheInboxThatAcceptedLastOrByThree(t *testing.T) {
+	slow := answered(outcome.Throttled, 429)
+	at := func(o Observation, n int) Observation { return o.Add(inbox(n), slow) }
+	accepted := Observation{}.Add(inbox(0), ok())
+	five := func(o Observation) Observation {
+		for n := range rules.OpenAfter {
+			o = o.Add(inbox(n), fault(0))
+		}
+		return o
+	}
+	for _, c := range []struct {
+		name   string
+		o      Observation
+		paused bool
+	}{
+		{"one", at(Observation{}, 1), false},
+		{"one again and again", at(at(at(Observation{}, 1), 1), 1), false},
+		{"two", at(at(Observation{}, 1), 2), false},
+		{"three", at(at(at(Observation{}, 1), 2), 3), true},
+		{"three, and one accepts in between", at(at(at(Observation{}, 1), 2).Add(inbox(0), ok()), 3), false},
+		{"the one that accepted last", at(accepted, 0), true},
+		{"another than accepted last", at(accepted, 1), false},
+	} {
+		s := fresh().Observe(rules, c.o, t0)
+		if (s.Phase == Paused) != c.paused {
+			t.Errorf("%s: %+v", c.name, s)
+		}
+		if c.paused && s.Until.Sub(t0) != rules.Throttled {
+			t.Errorf("%s: paused until %s, whatever they asked for", c.name, s.Until)
+		}
+	}
+	s := fresh().Observe(rules, at(accepted, 0), t0.Add(2*day))
+	if s.Phase == Paused || !s.Forget.After(t0.Add(2*day)) {
+		t.Errorf("a pause that is over when its answer is noted: %+v", s)
+	}
+	if s = s.Observe(rules, five(accepted).Add(inbox(0), slow), t0.Add(2*day)); s.Phase != Unhealthy {
+		t.Errorf("five failures, and a pause that is over: %+v", s)
+	}
+	both := at(accepted, 0)
+	for range rules.OpenAfter {
+		both = both.Add(inbox(0), fault(0))
+	}
+	if s = fresh().Observe(rules, both, t0); s.Phase != Paused || fresh().Culprit(rules, both, t0) != "" {
+		t.Errorf("paused for an inbox that fails, too, and %q is to blame: %+v", fresh().Culprit(rules, both, t0), s)
+	}
+	s = fresh()
+	for n := range 3 {
+		s = s.Observe(rules, at(Observation{}, n), t0.Add(time.Duration(n)*40*time.Second))
+	}
+	if s.Phase == Paused {
+		t.Errorf("three within more than a minute: %+v", s)
+	}
+	s = fresh().Observe(rules, at(at(at(Observation{}, 1), 2), 3), t0).Park(rules, t0)
+	if back := s.Observe(rules, accepted, t0.Add(time.Second)); back.Phase != Recovering || back.Throttles != 0 {
+		t.Errorf("an acceptance does not end the pause: %+v", back)
+	}
+}
+
+func TestATrialThatIsThrottledCountsForItsInboxOnly(t *testing.T) {
+	s := fresh().Observe(rules, Observation{}.Add(inbox(1), answered(outcome.Throttled, 429)).Add(inbox(2), answered(outcome.Throttled, 429)).
+		Add(inbox(3), answered(outcome.Throttled, 429)), t0).Park(rules, t0)
+	now := s.Until
+	for n := range rules.Trials {
+		if s = s.TrialSent(rules, inbox(n), false, Sweep{}, now); !s.Trying(now) {
+			t.Fatalf("trial %d: %+v", n, s)
+		}
+		s = s.TrialThrottled(rules, false, now.Add(12*time.Hour), "429", now)
+	}
+	if s.Phase != Paused || s.Throttles != 2 || s.Until.Sub(now) != rules.Throttled {
+		t.Errorf("after all trials: %+v", s)
+	}
+	sole := s.TrialSent(rules, inbox(9), true, Sweep{}, s.Until)
+	if got := sole.TrialThrottled(rules, true, s.Until.Add(time.Hour), "429", s.Until); got.Phase != Paused || got.Until.Sub(s.Until) != time.Hour {
+		t.Errorf("a shared inbox with no other beside: %+v", got)
+	}
+}
+
+func TestABudgetOpensTheCircuitAndOnlyAnAcceptanceClosesIt(t *testing.T) {
+	s, refused := fresh(), Observation{}.Add(inbox(1), answered(outcome.Unverified, 401))
+	for n := 1; s.Phase != Unhealthy; n++ {
+		if n > rules.Budget*3/5 {
+			t.Fatalf("open after %d requests in vain: %+v", n-1, s)
+		}
+		s = s.Observe(rules, refused, t0)
+	}
+	s = s.Park(rules, t0)
+	for range 20 {
+		now := s.CheckAt
+		spent := s.spent(rules)
+		s = s.CheckPassed(rules, now).TrialSent(rules, inbox(1), true, Sweep{}, now).TrialSpent(rules, 2, now)
+		if !s.Wasteful(rules) {
+			t.Fatalf("the budget no longer says what closes the circuit: %+v", s)
+		}
+		if s = s.TrialFailed(rules, "", "answered 401", now); s.spent(rules) && s.CheckAt.Sub(now) != rules.CheckSlow {
+			t.Fatalf("spent, and the next check comes after %s", s.CheckAt.Sub(now))
+		}
+		if spent && s.Contact(rules, now) != s {
+			t.Fatalf("a contact makes a spent server cost more: %+v", s)
+		}
+	}
+	now := s.CheckAt
+	s = s.CheckPassed(rules, now).TrialSent(rules, inbox(1), true, Sweep{}, now).TrialPassed(rules, inbox(1), now)
+	if s.Phase != Recovering || s.Vain != 0 {
+		t.Errorf("after an acceptance: %+v", s)
+	}
+}
+
+// Whatever a server answers, and whenever what waits for it ends or comes anew.
+func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
+	property.Check(t, func(t *rapid.T) {
+		s, now := fresh().Park(rules, t0), t0
+		var requests []time.Time
+		got := func(n int) {
+			for range n {
+				requests = append(requests, now)
+			}
+			for now.Sub(requests[0]) >= day {
+				requests = requests[1:]
+			}
+			if len(requests) > rules.Budget {
+				t.Fatalf("%d requests within 24 hours, the last at %s: %+v", len(requests), now, s)
+			}
+		}
+		for range rapid.IntRange(100, 300).Draw(t, "steps") {
+			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, 20 * time.Minute, time.Hour, 13 * time.Hour}).Draw(t, "later"))
+			at := inbox(rapid.IntRange(1, 9).Draw(t, "inbox"))
+			throttled := answered(outcome.Throttled, 429)
+			throttled.RetryAfter = now.Add(time.Hour)
+			out := rapid.SampledFrom([]outcome.Outcome{fault(500), throttled, answered(outcome.Unverified, 401)}).Draw(t, "answer")
+			switch due := !s.CheckAt.After(now); {
+			case s.Accepts(now):
+				o := InVain(out)
+				if rapid.Bool().Draw(t, "no trial") {
+					o = Observation{}.Add(at, out)
+				}
+				s = s.Observe(rules, o, now)
+				got(1)
+			case rapid.IntRange(0, 9).Draw(t, "ends") == 0:
+				s = s.Drained(rules, now).Emptied(rules, now)
+				continue
+			case !due:
+			case s.Trying(now), s.CheckPassed(rules, now).Trying(now):
+				s = s.CheckPassed(rules, now).TrialSent(rules, at, false, Sweep{}, now).TrialSpent(rules, 2, now)
+				got(2)
+				if out.Class == outcome.Throttled && !s.Wasteful(rules) {
+					s = s.TrialThrottled(rules, false, out.RetryAfter, "", now)
+				} else {
+					s = s.TrialFailed(rules, outcome.ReasonNone, "", now)
+				}
+			default:
+				s = s.CheckPassed(rules, now)
+			}
+			s = s.Park(rules, now)
+		}
+	})
+}
+
+// What is under way when a circuit opens says nothing about how long its server takes none.
+func TestWhatIsUnderWayWhenACircuitOpensSpendsNoBudget(t *testing.T) {
+	var down, refusing Observation
+	for n := range 300 {
+		down, refusing = down.Add(inbox(n), fault(0)), refusing.Add(inbox(n), answered(outcome.Unverified, 401))
+	}
+	for name, o := range map[string]Observation{"down": down, "refusing": refusing} {
+		s := fresh().Observe(rules, o, t0)
+		if s.Phase != Unhealthy || s.Vain >= rules.Budget || s.CheckAt.Sub(t0) != rules.CheckSoon {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}

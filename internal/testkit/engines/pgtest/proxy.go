@@ -1,0 +1,183 @@
+package pgtest
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Fault is what happens to a request on its way to the server.
+type Fault int
+
+// The faults. Without one, a request and its answer pass.
+const (
+	Pass      Fault = iota
+	CutBefore       // the connection breaks before the request reaches the server
+	CutAfter        // the server gets the request, and the connection breaks before its answer
+	Late            // the answer takes a while
+)
+
+// lateness is how long a late answer takes.
+const lateness = 200 * time.Millisecond
+
+// Proxy stands between an engine and the server, and breaks requests.
+type Proxy struct {
+	// URL is the database as an engine reaches it through the proxy.
+	URL string
+
+	server string
+	mu     sync.Mutex
+	decide func(request []byte) Fault
+	away   bool
+	open   map[net.Conn]bool
+}
+
+// NewProxy starts a proxy. decide is called with what an engine sends in one piece on a
+// connection that is established.
+func NewProxy(t testing.TB, decide func(request []byte) Fault) *Proxy {
+	t.Helper()
+	u, err := url.Parse(URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{server: u.Host, decide: decide, open: map[net.Conn]bool{}}
+	u.Host = l.Addr().String()
+	q := u.Query()
+	q.Set("sslmode", "disable") // the proxy reads what passes
+	u.RawQuery = q.Encode()
+	p.URL = u.String()
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { p.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.Away(true)
+		all.Wait()
+	})
+	return p
+}
+
+// Away breaks all connections, and new ones until the server is said not to be away.
+func (p *Proxy) Away(away bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away = away
+	for c := range p.open {
+		if away {
+			_ = c.Close()
+		}
+	}
+}
+
+// keep notes a connection, or closes it if the server is away.
+func (p *Proxy) keep(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.away {
+		_ = c.Close()
+		return false
+	}
+	p.open[c] = true
+	return true
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	if !p.keep(client) {
+		return
+	}
+	server, err := net.Dial("tcp", p.server)
+	if err != nil || !p.keep(server) {
+		_ = client.Close()
+		return
+	}
+	c := &passage{client: client, server: server}
+	var both sync.WaitGroup
+	both.Go(c.answers)
+	c.requests(p)
+	_, _ = client.Close(), server.Close()
+	both.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, client)
+	delete(p.open, server)
+}
+
+// passage is one connection.
+type passage struct {
+	client, server net.Conn
+
+	mu    sync.Mutex
+	ready bool // the server is ready for queries
+	lost  bool // answers are lost
+	late  bool // the next answer takes a while
+}
+
+// readyForQuery ends what a server says when a connection is established.
+var readyForQuery = []byte{'Z', 0, 0, 0, 5, 'I'}
+
+func (c *passage) answers() {
+	b := make([]byte, 64<<10)
+	for {
+		n, err := c.server.Read(b)
+		c.mu.Lock()
+		c.ready = c.ready || bytes.HasSuffix(b[:n], readyForQuery)
+		lost, late := c.lost, c.late
+		c.late = false
+		c.mu.Unlock()
+		if late {
+			time.Sleep(lateness)
+		}
+		if lost {
+			_ = c.client.Close() // the server has answered, so it has done what it was asked
+			return
+		}
+		if _, werr := c.client.Write(b[:n]); err != nil || werr != nil {
+			_, _ = c.client.Close(), c.server.Close()
+			return
+		}
+	}
+}
+
+func (c *passage) requests(p *Proxy) {
+	b := make([]byte, 256<<10)
+	for {
+		n, err := c.client.Read(b)
+		c.mu.Lock()
+		ready := c.ready
+		c.mu.Unlock()
+		fault := Pass
+		if ready && n > 0 {
+			p.mu.Lock()
+			fault = p.decide(b[:n])
+			p.mu.Unlock()
+		}
+		c.mu.Lock()
+		c.lost, c.late = c.lost || fault == CutAfter, fault == Late
+		c.mu.Unlock()
+		if fault == CutBefore || err != nil {
+			return
+		}
+		if _, err := c.server.Write(b[:n]); err != nil {
+			return
+		}
+		if fault == CutAfter {
+			_, _ = io.Copy(io.Discard, c.client) // until answers closes it
+			return
+		}
+	}
+}

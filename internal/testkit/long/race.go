@@ -1,0 +1,6 @@
+//go:build race
+
+package long
+
+// UnderRace: the race detector watches this process.
+const UnderRace = true
