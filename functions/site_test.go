@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-
 	"fedpost/client"
 	"fedpost/internal/app/local"
 	"fedpost/internal/app/topology"

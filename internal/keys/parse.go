@@ -1,17 +1,20 @@
 package keys
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"math"
+	"math/big"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 // Sizes of RSA keys in bits. Below 2048 signatures are not safe, and servers
@@ -66,16 +69,66 @@ func Parse(text string) (crypto.Signer, error) {
 // IsJWK reports whether a text is a JWK, if it is a key.
 func IsJWK(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
+// jwk has the members of a private JWK that count (RFC 7518, section 6.3, and RFC 8037).
+type jwk struct {
+	Kty string `json:"kty"`
+	Crv string `json:"crv"`
+	X   octets `json:"x"`
+	D   octets `json:"d"`
+	N   octets `json:"n"`
+	E   octets `json:"e"`
+	P   octets `json:"p"`
+	Q   octets `json:"q"`
+	Oth []any  `json:"oth"`
+}
+
+// octets are base64url without padding.
+type octets []byte
+
+func (o *octets) UnmarshalText(text []byte) (err error) {
+	*o, err = base64.RawURLEncoding.DecodeString(string(text))
+	return err
+}
+
 func fromJWK(text string) (crypto.Signer, error) {
-	var k jose.JSONWebKey
+	unusable := fmt.Errorf("%w: it does not parse as a JWK of an RSA or Ed25519 key", ErrBadKey)
+	var k jwk
 	// The error is left out: it may quote the key.
-	if err := k.UnmarshalJSON([]byte(text)); err != nil {
-		return nil, fmt.Errorf("%w: it does not parse as a JWK of an RSA or Ed25519 key", ErrBadKey)
+	if json.Unmarshal([]byte(text), &k) != nil {
+		return nil, unusable
 	}
-	if k.IsPublic() {
+	ed := k.Kty == "OKP" && k.Crv == "Ed25519"
+	if !ed && k.Kty != "RSA" {
+		return nil, errType
+	}
+	if k.D == nil {
 		return nil, fmt.Errorf("%w: this is a public key; the private key, with the member d, is needed to sign", ErrBadKey)
 	}
-	return checked(k.Key)
+	defer clear(k.D)
+	if ed {
+		if len(k.D) != ed25519.SeedSize {
+			return nil, unusable
+		}
+		key := ed25519.NewKeyFromSeed(k.D)
+		if !bytes.Equal(key.Public().(ed25519.PublicKey), k.X) {
+			return nil, fmt.Errorf("%w: x is not the public half of d", ErrBadKey)
+		}
+		return key, nil
+	}
+	number := func(o octets) *big.Int { return new(big.Int).SetBytes(o) }
+	e := number(k.E)
+	if k.P == nil || k.Q == nil || k.Oth != nil || !e.IsInt64() || e.Int64() > math.MaxInt32 {
+		return nil, fmt.Errorf("%w: an RSA key in a JWK has the members n, e, d, p and q, and not oth", ErrBadKey)
+	}
+	key := &rsa.PrivateKey{
+		PublicKey: rsa.PublicKey{N: number(k.N), E: int(e.Int64())},
+		D:         number(k.D), Primes: []*big.Int{number(k.P), number(k.Q)},
+	}
+	signer, err := checked(key)
+	if err == nil {
+		key.Precompute()
+	}
+	return signer, err
 }
 
 // fromDER reads PKCS#8.
@@ -86,6 +139,8 @@ func fromDER(der []byte) (crypto.Signer, error) {
 	}
 	return checked(key)
 }
+
+var errType = fmt.Errorf("%w: neither RSA nor Ed25519", ErrBadKey)
 
 func checked(key any) (crypto.Signer, error) {
 	switch k := key.(type) {
@@ -100,7 +155,7 @@ func checked(key any) (crypto.Signer, error) {
 	case ed25519.PrivateKey:
 		return k, nil
 	}
-	return nil, fmt.Errorf("%w: neither RSA nor Ed25519", ErrBadKey)
+	return nil, errType
 }
 
 func generate(t Type) (crypto.Signer, error) {

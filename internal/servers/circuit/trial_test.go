@@ -50,7 +50,7 @@ func TestEachRunOfTheScheduleReleases(t *testing.T) {
 	s := fresh().Park(rules, began)
 	for range 3 {
 		decides := began.Add(2 * time.Second)
-		if s.CheckAt.After(began) && began != t0 {
+		if s.CheckAt.After(began) && !began.Equal(t0) {
 			t.Errorf("the next step is due %s after the run, want at it", s.CheckAt.Sub(began))
 		}
 		_, s = s.NextRelease(rules, decides)
