@@ -15,10 +15,10 @@ type activitiesCommand struct {
 
 type activitiesList struct {
 	remote
-	Actor      string   `help:"Only activities that this actor has sent."`
+	Actor      string   `help:"Only activities of this actor."`
 	ActivityID string   `name:"activity-id" help:"Only activities whose own id this is."`
 	State      string   `help:"Only activities in this state, or with a recipient in it, such as dead." enum:"delivering,done,${states}" default:""`
-	Since      string   `help:"Only activities handed over since a time such as 2026-11-21T08:00:00Z, or within a duration, such as 36h or 60d, the most. Default: 7d."`
+	Since      string   `help:"Only activities accepted since a time, such as 2026-11-21T08:00:00Z, or within a duration, such as 36h; at most 60d. Default: 7d."`
 	Limit      positive `help:"List at most this many." default:"20"`
 }
 

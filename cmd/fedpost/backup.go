@@ -36,8 +36,8 @@ func onDatabase() error {
 // backupCommand saves a data folder.
 type backupCommand struct {
 	folder
-	File       string `arg:"" help:"New file to write, such as fedpost-2026-11-22.tar. It holds the sealing key: keep it as secret as the folder." type:"path"`
-	SealingKey string `help:"File of the sealing key, where it is a credential of the service. Default: sealing.key in the data folder." type:"existingfile" placeholder:"FILE"`
+	File       string `arg:"" help:"New file to write, such as fedpost-2026-11-22.tar. It has the sealing key: keep it secret." type:"path"`
+	SealingKey string `help:"File of the sealing key, if it is a credential of the service. Default: sealing.key in the data folder." type:"existingfile" placeholder:"FILE"`
 }
 
 // Run saves, also while fedpost up runs on the folder.
@@ -81,8 +81,8 @@ func (c restoreCommand) Run(ctx context.Context, out io.Writer) error {
 // checkCommand checks a data folder, or a backup.
 type checkCommand struct {
 	folder
-	File       string `arg:"" optional:"" help:"Backup to check in place of a data folder. It is unpacked among temporary files (TMPDIR)." type:"path"`
-	SealingKey string `help:"File of the sealing key, where it is a credential of the service. Default: sealing.key in the data folder." type:"existingfile" placeholder:"FILE"`
+	File       string `arg:"" optional:"" help:"Backup to check instead of a data folder. It is unpacked below TMPDIR." type:"path"`
+	SealingKey string `help:"File of the sealing key, if it is a credential of the service. Default: sealing.key in the data folder." type:"existingfile" placeholder:"FILE"`
 	JSON       bool   `help:"Print what was found as JSON."`
 }
 

@@ -26,26 +26,26 @@ type benchCommand struct {
 	Hosts      int         `help:"Servers that receive." default:"200"`
 	TLS        bool        `name:"tls" help:"These servers speak TLS 1.3."`
 	HTTP2      bool        `name:"http2" help:"They also offer HTTP/2."`
-	Known      bool        `help:"Deliver an activity to each of them first, which is not measured, so that there are connections and TLS sessions."`
-	HangUp     bool        `name:"hang-up" help:"They close the connection after each answer, so that each delivery needs a new one."`
+	Known      bool        `help:"First deliver one activity to each of them, unmeasured, to have connections and TLS sessions."`
+	HangUp     bool        `name:"hang-up" help:"Close the connection after each answer, so that each delivery needs a new one."`
 	Answer     bench.Times `help:"How long they take to answer: 20ms, 5ms-50ms, or ~20ms for a mean." default:"0"`
 	Sick       float64     `help:"Share of them that never answer, such as 0.1."`
 	Body       int         `help:"Bytes of an activity." default:"1500"`
-	Beside     int         `help:"Recipients of one more activity, which is handed over first and delivered meanwhile; its times do not count."`
+	Beside     int         `help:"Recipients of one more activity, sent first and delivered meanwhile. Its times are not measured."`
 	Within     duration    `help:"Longest time for one run." default:"5m"`
 
-	URL        string `help:"Measure a fedpost that runs already, such as http://127.0.0.1:8080, in place of one of the measurement's own. It has to allow deliveries to loopback (--allow-private), or --sink-url." placeholder:"URL"`
-	AWSRegion  string `name:"aws-region" help:"Sign requests to --url with your AWS credentials for this region; API Gateway's own names need none." env:"FEDPOST_AWS_REGION"`
+	URL        string `help:"Measure a running fedpost, such as http://127.0.0.1:8080, instead of starting one. It needs --allow-private, or use --sink-url." placeholder:"URL"`
+	AWSRegion  string `name:"aws-region" help:"Sign requests to --url with your AWS credentials for this region. Not needed for API Gateway's own names." env:"FEDPOST_AWS_REGION"`
 	Token      string `help:"Token of the API at --url." env:"FEDPOST_API_TOKEN"`
-	PID        int    `name:"pid" help:"Process of --url on this machine, to read its processor time and memory."`
+	PID        int    `name:"pid" help:"Process id of the fedpost at --url on this machine, to read its processor time and memory."`
 	SinkListen string `help:"With --sink-url: where the server that receives listens." default:"127.0.0.1:8090"`
-	SinkURL    string `help:"URL at which the fedpost at --url, elsewhere, reaches --sink-listen through a proxy or tunnel of yours. Everything then goes to one host." placeholder:"URL"`
+	SinkURL    string `help:"URL at which a remote fedpost at --url reaches --sink-listen, through your proxy or tunnel. Everything then goes to one host." placeholder:"URL"`
 
 	JSON       bool   `help:"Print the report as JSON."`
-	Compare    string `help:"Report of an earlier measurement (--json) to print beside." type:"existingfile" placeholder:"FILE"`
-	Budget     string `help:"Measure what this file says, and fail if a delivery costs more than there by a quarter." type:"existingfile" placeholder:"FILE"`
+	Compare    string `help:"Report of an earlier measurement (--json) to compare with." type:"existingfile" placeholder:"FILE"`
+	Budget     string `help:"Measure what this file lists, and fail if a delivery costs over a quarter more than the file says." type:"existingfile" placeholder:"FILE"`
 	Server     string `help:"Program to measure: another build of fedpost, or a peer (bench/peers)." type:"existingfile" placeholder:"FILE"`
-	IDsOnly    bool   `name:"ids-only" help:"With --server: compare ids, not the bytes of activities, for a peer that adds a signature to the body."`
+	IDsOnly    bool   `name:"ids-only" help:"With --server: compare ids instead of bytes, for a peer that adds a signature to the body."`
 	CPUProfile string `name:"cpu-profile" help:"Write the server's processor profile to this file; with one run only." placeholder:"FILE"`
 }
 

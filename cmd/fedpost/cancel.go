@@ -16,12 +16,12 @@ import (
 // cancel stops an activity, or all that match.
 type cancel struct {
 	remote
-	ID    string `arg:"" optional:"" help:"The activity's id, as send prints it. Without it, all activities that match the flags."`
+	ID    string `arg:"" optional:"" help:"The activity's id, as send prints it. Without it: all activities that match the flags."`
 	Actor string `help:"Only activities of this actor, by id."`
 	Type  string `help:"Only activities of this type, such as Create."`
-	Since string `help:"Only activities handed over since a time such as 2026-11-21T08:00:00Z, or within a duration, such as 36h or 60d. Default: 60d, the most."`
-	Until string `help:"Only activities handed over before a time, or a duration ago."`
-	After string `help:"Go on after a run that was cut off: what it printed last." placeholder:"CURSOR"`
+	Since string `help:"Only activities accepted since a time, such as 2026-11-21T08:00:00Z, or within a duration, such as 36h. At most, and by default, 60d."`
+	Until string `help:"Only activities accepted before a time, or a duration ago."`
+	After string `help:"Continue after an interrupted run: the cursor that it printed last." placeholder:"CURSOR"`
 }
 
 // Run stops it and shows how far it got.

@@ -13,7 +13,7 @@ import (
 
 type dead struct {
 	List  deadList  `cmd:"" help:"List dead letters."`
-	Retry deadRetry `cmd:"" help:"Send dead letters again, with fresh attempts."`
+	Retry deadRetry `cmd:"" help:"Retry dead letters, with fresh attempts."`
 	Drop  deadDrop  `cmd:"" help:"Drop dead letters: their recipients stay dead."`
 }
 
@@ -84,7 +84,7 @@ type deadRetry struct {
 	remote
 	selection
 	Limit  positive `help:"Retry at most this many." default:"1000"`
-	Failed bool     `help:"Retry recipients that refused for good, too, which have no dead letters. A few more than --limit may be retried."`
+	Failed bool     `help:"Also retry recipients that refused for good and have no dead letters. A few more than --limit may be retried."`
 }
 
 // step is how many dead letters one call to the API retries or drops, so that none runs into

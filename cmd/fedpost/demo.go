@@ -20,7 +20,7 @@ import (
 const limit = 30 * time.Second
 
 type demo struct {
-	Keep bool `help:"Keep running when all is done, to look around on the operator's page and with other commands. Ctrl-C ends it."`
+	Keep bool `help:"Keep running afterwards, to look at the operator's page and try other commands. Ctrl-C ends it."`
 }
 
 // Run shows fedpost at work on a database that is thrown away.

@@ -12,9 +12,9 @@ import (
 
 type eventsCommand struct {
 	remote
-	Follow bool     `short:"f" help:"Go on with events as they come, beginning now unless --after is given. With --json, print one event a line."`
+	Follow bool     `short:"f" help:"Print events as they come, from now on or from --after. With --json, print one event a line."`
 	Type   []string `help:"Only events of these types, such as recipient.gone,recipient.dead." enum:"${events}"`
-	After  string   `help:"Begin behind this cursor, as GET /v1/events gives it as next; now: with what comes."`
+	After  string   `help:"Begin after this cursor (next of GET /v1/events); now: new events only."`
 	Limit  positive `help:"List at most this many." default:"100"`
 }
 

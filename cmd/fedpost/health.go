@@ -22,7 +22,7 @@ import (
 type health struct {
 	remote
 	Listen  string `help:"Where fedpost up listens, if no --url is given." placeholder:"ADDRESS" env:"FEDPOST_LISTEN"`
-	TLSCert string `name:"tls-cert" help:"The certificate of fedpost up, which is trusted whatever name it is for." placeholder:"FILE" env:"FEDPOST_TLS_CERT"`
+	TLSCert string `name:"tls-cert" help:"The certificate of fedpost up, trusted for any name." placeholder:"FILE" env:"FEDPOST_TLS_CERT"`
 }
 
 // Run fails if nobody answers, or the answer is that fedpost cannot work.

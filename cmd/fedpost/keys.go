@@ -15,16 +15,16 @@ import (
 )
 
 type keysCommand struct {
-	Generate keysGenerate `cmd:"" help:"Make a signing key; its private half never leaves the server."`
+	Generate keysGenerate `cmd:"" help:"Make a signing key. The private key never leaves the server."`
 	Put      keysPut      `cmd:"" help:"Store a signing key that you have."`
-	Import   keysImport   `cmd:"" help:"Store many signing keys from a file, such as those of a server that moves to fedpost."`
+	Import   keysImport   `cmd:"" help:"Store many signing keys from a file, to move a server to fedpost."`
 	List     keysList     `cmd:"" help:"List signing keys."`
 	Show     keysShow     `cmd:"" help:"Show the public half of a signing key."`
-	Rotate   keysRotate   `cmd:"" help:"Replace a signing key by a new one, and print its public half to publish."`
+	Rotate   keysRotate   `cmd:"" help:"Replace a signing key with a new one, and print its public key to publish."`
 	Delete   keysDelete   `cmd:"" help:"Delete a signing key for good."`
 	Sipher   sipherKeys   `cmd:"" help:"Make an identity for a Sipher network and print its settings."`
 
-	RotateSipher rotateSipher `cmd:"" help:"Change our keys at the servers of a Sipher network, which get proofs that we hold the old ones and the new ones."`
+	RotateSipher rotateSipher `cmd:"" help:"Change our keys at the servers of a Sipher network. They get proofs of the old and the new keys."`
 }
 
 type keysGenerate struct {
@@ -120,7 +120,7 @@ func (c keysRotate) Run(ctx context.Context, out io.Writer) error {
 type keysDelete struct {
 	remote
 	ID    string `arg:"" help:"The key's id."`
-	Force bool   `help:"Delete it although deliveries need it: they come to nothing."`
+	Force bool   `help:"Delete it even if deliveries need it: these fail."`
 }
 
 // Run deletes a key.

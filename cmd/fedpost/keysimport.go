@@ -26,7 +26,7 @@ import (
 type keysImport struct {
 	remote
 	File    string `arg:"" help:"File with a JSON object on each line, {\"id\": …, \"privateKeyPem\": …}; - is the standard input."`
-	Replace bool   `help:"Replace keys that are there and differ. Without it they are left and reported."`
+	Replace bool   `help:"Replace stored keys that differ. By default they are kept and reported."`
 }
 
 const (

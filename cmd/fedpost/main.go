@@ -28,23 +28,23 @@ import (
 // line has.
 type commands struct {
 	Up   up          `cmd:"" help:"Run everything in one process, as a server."`
-	Demo demo        `cmd:"" help:"Send activities to sample servers that accept, throttle, hang, refuse or vanish, and watch."`
+	Demo demo        `cmd:"" help:"Send activities to sample servers that accept, throttle, hang, refuse or vanish, and show the results."`
 	Sink sinkCommand `cmd:"" help:"Receive activities on this machine for trials: verify each signature and print a line."`
 
-	Send       send              `cmd:"" help:"Hand over an activity, or a Sipher job."`
+	Send       send              `cmd:"" help:"Send an activity, or a Sipher job."`
 	Status     status            `cmd:"" help:"Show the state of an activity and of each recipient."`
 	Activities activitiesCommand `cmd:"" help:"List activities, the newest first, by actor, state and time."`
-	Cancel     cancel            `cmd:"" help:"Cancel an activity: recipients that do not have it yet will not get it."`
+	Cancel     cancel            `cmd:"" help:"Cancel an activity: recipients that do not have it yet do not get it."`
 	Retry      retry             `cmd:"" help:"Give failed and dead recipients of an activity fresh attempts."`
-	Events     eventsCommand     `cmd:"" help:"List what became of deliveries and servers, or follow it."`
-	Webhooks   webhooksCommand   `cmd:"" help:"List, set, delete and test webhooks: URLs that events are sent to."`
+	Events     eventsCommand     `cmd:"" help:"List or follow events: what became of deliveries and servers."`
+	Webhooks   webhooksCommand   `cmd:"" help:"List, set, delete and test webhooks: URLs that get events."`
 	Dead       dead              `cmd:"" help:"List, retry and drop dead letters: deliveries that were given up."`
 	Servers    serversCommand    `cmd:"" help:"Show, block, pause and limit the servers that deliveries go to."`
 	Keys       keysCommand       `cmd:"" help:"Make, store, list, show, rotate and delete signing keys."`
 	Follows    followsCommand    `cmd:"" help:"List follows that were announced to Sipher servers."`
-	Outbox     outboxCommand     `cmd:"" help:"List rows of the outbox on PostgreSQL; retry and drop those that were refused."`
-	Watch      watchCommand      `cmd:"" help:"Watch queues, counts and servers in trouble live."`
-	Stats      statsCommand      `cmd:"" help:"Show queue depths, what was counted today, and unhealthy servers."`
+	Outbox     outboxCommand     `cmd:"" help:"List rows of the outbox on PostgreSQL; retry and drop refused ones."`
+	Watch      watchCommand      `cmd:"" help:"Show queues, counts and servers in trouble live."`
+	Stats      statsCommand      `cmd:"" help:"Show queue depths, counts of today, and unhealthy servers."`
 	Bench      benchCommand      `cmd:"" help:"Measure a fedpost on this machine under load: rates, times, processor time a delivery."`
 
 	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
@@ -53,16 +53,16 @@ type commands struct {
 	Restore restoreCommand `cmd:"" help:"Make a data folder from a backup."`
 	Check   checkCommand   `cmd:"" help:"Check a data folder or a backup: integrity, orphans, counts, sealing key."`
 
-	Export exportCommand `cmd:"" help:"Write keys, webhooks and what is known of servers into an encrypted file, to move to another fedpost."`
-	Import importCommand `cmd:"" help:"Take over what fedpost export has written."`
+	Export exportCommand `cmd:"" help:"Write keys, webhooks and records of servers into an encrypted file, to move to another fedpost."`
+	Import importCommand `cmd:"" help:"Import a file of fedpost export."`
 
-	Health     health            `cmd:"" help:"Ask a fedpost whether it works; the exit status tells scripts and containers."`
+	Health     health            `cmd:"" help:"Check whether a fedpost works. The exit status is for scripts and containers."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
 	Completion completionCommand `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
 	Complete   completeCommand   `cmd:"" name:"__complete" hidden:""`
 	Man        manCommand        `cmd:"" hidden:"" help:"Print the manual page, for man(1)."`
 
-	ShowVersion kong.VersionFlag `name:"version" help:"Print the version of this program, and end."`
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version, and exit."`
 
 	LogLevel slog.Level `help:"Lowest level of log lines to print: DEBUG, INFO, WARN or ERROR." default:"WARN" env:"FEDPOST_LOG_LEVEL"`
 }

@@ -27,8 +27,8 @@ import (
 // those on AWS or PostgreSQL where settings ask for these, as with fedpost up, else a data folder.
 type records struct {
 	folder
-	SealingKey     string `help:"File of the sealing key, where it is a credential of the service. Default: sealing.key in the data folder." type:"path" placeholder:"FILE"`
-	PassphraseFile string `help:"File with the passphrase of the export. Default: the terminal asks for it." type:"path" placeholder:"FILE"`
+	SealingKey     string `help:"File of the sealing key, if it is a credential of the service. Default: sealing.key in the data folder." type:"path" placeholder:"FILE"`
+	PassphraseFile string `help:"File with the passphrase. Default: ask on the terminal." type:"path" placeholder:"FILE"`
 	JSON           bool   `help:"Print the counts as JSON."`
 }
 
@@ -143,7 +143,7 @@ func onTable(ctx context.Context, log *slog.Logger) (place, error) {
 // exportCommand writes an export.
 type exportCommand struct {
 	records
-	File string `arg:"" help:"New file to write, such as fedpost.age. It holds all private keys, encrypted with the passphrase (age-encryption.org)." type:"path"`
+	File string `arg:"" help:"New file to write, such as fedpost.age. It has all private keys, encrypted with the passphrase (age-encryption.org)." type:"path"`
 }
 
 // Run writes, also while fedpost up runs on the folder.
@@ -182,8 +182,8 @@ var passphraseWork = 0
 type importCommand struct {
 	records
 	File    string `arg:"" help:"File that fedpost export has written." type:"path"`
-	Replace bool   `help:"Replace keys, webhooks and settings of servers that differ from those of the file."`
-	DryRun  bool   `help:"Say what would be done, and write nothing."`
+	Replace bool   `help:"Replace keys, webhooks and settings of servers that differ from the file."`
+	DryRun  bool   `help:"Print what would be done, and write nothing."`
 }
 
 // Run imports. A data folder must not be in use; on AWS the functions may run.

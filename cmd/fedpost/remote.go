@@ -25,8 +25,8 @@ type remote struct {
 
 // reach are the flags that say how to reach a running fedpost.
 type reach struct {
-	URL       string `help:"Address of the fedpost to talk to, or unix:PATH. Requests to API Gateway are signed with your AWS credentials." default:"http://127.0.0.1:8080" env:"FEDPOST_URL"`
-	AWSRegion string `name:"aws-region" help:"Sign requests with your AWS credentials for this region. An API under a domain of its own needs it; else the address says it." env:"FEDPOST_AWS_REGION"`
+	URL       string `help:"Address of the fedpost to call, or unix:PATH. Requests to API Gateway are signed with your AWS credentials." default:"http://127.0.0.1:8080" env:"FEDPOST_URL"`
+	AWSRegion string `name:"aws-region" help:"Sign requests with your AWS credentials for this region. Needed if the API has its own domain; otherwise the address names the region." env:"FEDPOST_AWS_REGION"`
 	Token     string `help:"Token of the API. Prefer the environment variable: other users of the machine can see flags." env:"FEDPOST_API_TOKEN"`
 
 	// Transport, if not nil, carries requests to an address of http or https.

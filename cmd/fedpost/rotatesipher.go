@@ -17,7 +17,7 @@ import (
 
 type rotateSipher struct {
 	reach
-	File         string   `arg:"" help:"File with the new identity, as fedpost keys sipher has printed it. The present one is read from the environment (FEDERATION_PRIVATE_KEY and its like)."`
+	File         string   `arg:"" help:"File with the new identity, as fedpost keys sipher printed it. The present one is read from the environment (FEDERATION_PRIVATE_KEY and the others)."`
 	At           []string `help:"Only at this server, such as one that was down before. Repeat the flag for more." sep:"none" placeholder:"URL"`
 	AllowPrivate bool     `help:"Allow plain http and private addresses, for trials."`
 }

@@ -25,18 +25,18 @@ type send struct {
 	Job       string `help:"Sipher: the job, such as deliver-post."`
 	ServerURL string `help:"Sipher: origin of the server that the target URL belongs to."`
 
-	DryRun bool `help:"Say what would be sent: how many requests, which inboxes stand for several recipients, which would be refused. Nothing is stored or sent."`
+	DryRun bool `help:"Send and store nothing. Print how many requests would be made, which inboxes are shared by several recipients, and which would be refused."`
 
 	Priority         string   `help:"Priority: high, normal or low. Default: by the activity's type." enum:"${priorities}" default:""`
 	OrderingKey      string   `help:"Deliver activities with the same key to each host in order."`
 	DeduplicationKey string   `help:"Deduplication key: a second call with the same key changes nothing."`
 	DeduplicationTTL duration `help:"How long the deduplication key is remembered, such as 36h or 7d."`
-	DeduplicateBy    string   `help:"key: a second call with the same key changes nothing, even if its activity has other bytes, which is refused otherwise." enum:"request,key," default:""`
+	DeduplicateBy    string   `help:"key: a second call with the same key changes nothing, even with other bytes. By default other bytes are refused." enum:"request,key," default:""`
 	Delay            duration `help:"How long to wait before delivery, such as 30m or 7d."`
 	ExpiresIn        duration `help:"Give up after this long, such as 36h or 7d."`
-	Notify           bool     `help:"Tell the event activity.done when every recipient has come to its end."`
-	Metadata         string   `help:"JSON object of up to 1 KiB that status, lists and events give back."`
-	Coalesce         string   `help:"latest: skip an activity that a newer one of the same object replaces." enum:"latest," default:""`
+	Notify           bool     `help:"Send the event activity.done when all recipients are finished."`
+	Metadata         string   `help:"JSON object of up to 1 KiB that status, lists and events return."`
+	Coalesce         string   `help:"latest: skip unsent older versions of the same object." enum:"latest," default:""`
 }
 
 // Run sends.

@@ -14,7 +14,7 @@ import (
 
 type serversCommand struct {
 	List    serversList    `cmd:"" help:"List servers with a record: healthy servers without faults have none."`
-	Show    serversShow    `cmd:"" help:"Show the record of a server, how much waits for it, and what is tried next."`
+	Show    serversShow    `cmd:"" help:"Show the record of a server, how much waits for it, and when it is tried next."`
 	Block   serversBlock   `cmd:"" help:"Refuse all deliveries to a server."`
 	Unblock serversUnblock `cmd:"" help:"Undo a block."`
 	Pause   serversPause   `cmd:"" help:"Pause deliveries to a server; they wait."`
@@ -27,7 +27,7 @@ type serversCommand struct {
 // named are the flags and the argument of commands about one server.
 type named struct {
 	remote
-	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL. To block subdomains, too, put \"*.\" before the host."`
+	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL. \"*.\" before the host also blocks subdomains."`
 }
 
 // act does something to the server and shows it as it is then.
@@ -148,7 +148,7 @@ func serverFacts(s client.Server) []string {
 
 // family are the flag, and what it means, of commands about a domain.
 type family struct {
-	Subdomains bool `help:"Also of all its subdomains, as with \"*.\" before the host."`
+	Subdomains bool `help:"Also all its subdomains, as with \"*.\" before the host."`
 }
 
 func (f family) of(n named) named {

@@ -25,8 +25,8 @@ type status struct {
 	Limit positive `help:"List at most this many recipients." default:"50"`
 	State string   `help:"List only recipients in this state, such as failed." enum:"${states}" default:""`
 	Host  string   `help:"List only recipients on this host."`
-	Body  bool     `help:"Print the activity, and nothing else, if fedpost keeps it: from when a recipient has refused it."`
-	Wait  bool     `help:"Wait until every recipient has come to its end. Exit status: 0 if none missed the activity, 3 if some did, 1 for everything else."`
+	Body  bool     `help:"Print only the activity, if it is stored: once a recipient has refused it."`
+	Wait  bool     `help:"Wait until all recipients are finished. Exit status: 0 if none missed the activity, 3 if some did, 1 for everything else."`
 }
 
 // Run shows.

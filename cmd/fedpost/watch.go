@@ -21,8 +21,8 @@ import (
 // watchCommand shows the state of things again and again.
 type watchCommand struct {
 	remote
-	Every duration `help:"Time between two looks, 1s at least. Each asks the API once or twice." default:"2s"`
-	Looks natural  `help:"End after this many looks. Default: go on until q is typed, or it is interrupted."`
+	Every duration `help:"Time between two updates, at least 1s. Each calls the API once or twice." default:"2s"`
+	Looks natural  `help:"End after this many updates. Default: until q is typed or Ctrl-C."`
 
 	// Keys is the terminal that q is typed at; nil: the standard input.
 	Keys *os.File `kong:"-"`

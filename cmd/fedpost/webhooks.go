@@ -50,8 +50,8 @@ type webhooksPut struct {
 	To     string   `arg:"" name:"to" help:"URL that events are sent to."`
 	Type   []string `help:"Only events of these types, such as recipient.gone,recipient.dead." enum:"${events}"`
 	Batch  bool     `help:"Send up to 100 events in a request."`
-	Secret string   `help:"Secret to sign with, whsec_… Prefer the environment variable: other users of the machine can see flags. Without it a new webhook gets one." env:"FEDPOST_WEBHOOK_SECRET"`
-	Rotate bool     `help:"Make a new secret. The former one is valid for a day."`
+	Secret string   `help:"Secret to sign with, whsec_… Default for a new webhook: a random one. Prefer the environment variable: other users of the machine can see flags." env:"FEDPOST_WEBHOOK_SECRET"`
+	Rotate bool     `help:"Make a new secret. The old one stays valid for a day."`
 }
 
 // Run sets.

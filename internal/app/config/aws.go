@@ -13,8 +13,8 @@ import (
 // their types; that QUEUE_TYPE says the same is checked, so that nobody runs for months in
 // a mode that was not asked for.
 type Queueing struct {
-	Type   queue.Type `env:"QUEUE_TYPE" envDefault:"standard" help:"standard, or fifo for queues that deduplicate by themselves for 5 minutes; all QUEUE_URL_… must name queues of this type"`
-	FairBy string     `env:"FAIR_BY" envDefault:"actor" help:"actor: on standard queues, who sends much holds up no other actor (SQS asks $0.10 a million messages for it); none: first come, first served"`
+	Type   queue.Type `env:"QUEUE_TYPE" envDefault:"standard" help:"standard, or fifo for queues that deduplicate for 5 minutes; all QUEUE_URL_… must name queues of this type"`
+	FairBy string     `env:"FAIR_BY" envDefault:"actor" help:"actor: on standard queues, an actor who sends much does not delay others (SQS asks $0.10 a million messages); none: first come, first served"`
 }
 
 // Kind is the type of the queues as engines know it.
@@ -36,8 +36,8 @@ type Queues struct {
 	Normal      string `env:"QUEUE_URL_NORMAL" must:"set" help:"the URL of the queue for ordinary activities"`
 	Low         string `env:"QUEUE_URL_LOW" must:"set" help:"the URL of the queue for activities that can wait"`
 	Ordered     string `env:"QUEUE_URL_ORDERED" must:"set" help:"the URL of the FIFO queue for activities with an ordering key"`
-	Dead        string `env:"QUEUE_URL_DEAD" must:"set" help:"the URL of the dead-letter queue of these three"`
-	DeadOrdered string `env:"QUEUE_URL_DEAD_ORDERED" must:"set" help:"the URL of the FIFO dead-letter queue of the queue for activities with an ordering key"`
+	Dead        string `env:"QUEUE_URL_DEAD" must:"set" help:"the URL of the dead-letter queue of the high, normal and low queues"`
+	DeadOrdered string `env:"QUEUE_URL_DEAD_ORDERED" must:"set" help:"the URL of the FIFO dead-letter queue of the ordered queue"`
 }
 
 // URLs returns the URLs by the queues' roles.

@@ -11,10 +11,10 @@ const DatabaseURL = "DATABASE_URL"
 
 // Database is the PostgreSQL database that `fedpost up` runs on, if one is named.
 type Database struct {
-	URL    string `env:"DATABASE_URL" secret:"true" help:"the PostgreSQL database that fedpost up runs on, as postgres://USER:PASSWORD@HOST/DATABASE or as psql's keywords; without it, and without the settings of AWS, it runs on a file of its own"`
-	Schema string `env:"DATABASE_SCHEMA" envDefault:"fedpost" help:"the schema of fedpost's tables in DATABASE_URL: up to 40 lower-case letters, digits and _, a letter first"`
+	URL    string `env:"DATABASE_URL" secret:"true" help:"the PostgreSQL database of fedpost up, as postgres://USER:PASSWORD@HOST/DATABASE or psql's keywords; without it, and without the settings of AWS, it uses a file"`
+	Schema string `env:"DATABASE_SCHEMA" envDefault:"fedpost" help:"the schema of fedpost's tables in DATABASE_URL: up to 40 lower-case letters, digits and _, beginning with a letter"`
 	// OutboxRetention is how long rows of the outbox stay once they are accepted.
-	OutboxRetention time.Duration `env:"OUTBOX_RETENTION" envDefault:"24h" help:"how long rows of the outbox on PostgreSQL stay once they are accepted; those that were refused stay until they are retried or dropped"`
+	OutboxRetention time.Duration `env:"OUTBOX_RETENTION" envDefault:"24h" help:"how long accepted rows of the outbox on PostgreSQL are kept; refused ones stay until they are retried or dropped"`
 }
 
 func (d *Database) check(r *report) {

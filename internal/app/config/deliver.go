@@ -14,12 +14,12 @@ import (
 // Retry says when a failed ActivityPub delivery is tried again. The Sipher
 // protocol defines its own retries.
 type Retry struct {
-	Policy string         `env:"RETRY_POLICY" envDefault:"activitypub" help:"activitypub (five tries, then it waits up to 7 days for its server), ldp (four tries, of network errors only) or sipher (five tries); the settings below, where set, replace one of its values each"`
+	Policy string         `env:"RETRY_POLICY" envDefault:"activitypub" help:"activitypub (five tries, then waits up to 7 days for the server), ldp (four tries, of network errors only) or sipher (five tries); each setting below replaces one of its values"`
 	Tries  *int           `env:"RETRY_TRIES" min:"1" max:"20" help:"the number of quick tries, the first included: 1 to 20"`
 	First  *time.Duration `env:"RETRY_FIRST_WAIT" max:"15m" help:"the wait after the first failure: up to 15m"`
-	Factor *float64       `env:"RETRY_FACTOR" min:"1" max:"10" help:"what each next wait is multiplied by: 1 to 10"`
+	Factor *float64       `env:"RETRY_FACTOR" min:"1" max:"10" help:"the factor by which each wait is longer than the one before: 1 to 10"`
 	Jitter *float64       `env:"RETRY_JITTER" min:"0" max:"0.9" help:"the share by which a wait is longer or shorter at random: 0 to 0.9"`
-	Park   *bool          `env:"RETRY_PARK" help:"true to let deliveries wait for their server after the quick tries, false to give up then"`
+	Park   *bool          `env:"RETRY_PARK" help:"true to let deliveries wait for their server after the quick tries, false to give up"`
 	GiveUp *time.Duration `env:"RETRY_GIVE_UP" min:"1m" max:"90d" help:"the age at which a delivery that waits for its server is dead: 1m to 90d"`
 }
 
@@ -58,14 +58,14 @@ func (c *Retry) check(r *report) {
 type Circuit struct {
 	Streak   int           `env:"CIRCUIT_STREAK" min:"1" max:"1000" help:"how many failures in a row open a server's circuit: 1 to 1000"`
 	Share    float64       `env:"CIRCUIT_SHARE" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
-	Sample   int           `env:"CIRCUIT_SAMPLE" min:"1" max:"10000" help:"how many deliveries in the window are needed to judge by their share: 1 to 10000"`
+	Sample   int           `env:"CIRCUIT_SAMPLE" min:"1" max:"10000" help:"the fewest deliveries in the window that are judged by their share: 1 to 10000"`
 	Window   time.Duration `env:"CIRCUIT_WINDOW" min:"10s" max:"1h" help:"the window in which failures are counted: 10s to 1h"`
-	First    time.Duration `env:"CHECK_FIRST" min:"1s" max:"1d" help:"how long after the first check, which comes a minute after the circuit opened (sooner if this is shorter), a server is checked again: 1s to 1d"`
+	First    time.Duration `env:"CHECK_FIRST" min:"1s" max:"1d" help:"how long after its first check a server is checked again; the first check comes a minute after the circuit opened, sooner if this is shorter: 1s to 1d"`
 	Step     time.Duration `env:"CHECK_STEP" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
-	Slow     time.Duration `env:"CHECK_SLOW" min:"1s" max:"7d" help:"the waits between checks after the fifth, while something is parked: 1s to 7d"`
-	Ramp     time.Duration `env:"RELEASE_EVERY" min:"1s" max:"1h" help:"the time between the steps in which a server that is back gets what was parked for it: 1s to 1h"`
-	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"how long after its death a delivery that died because its server was down is sent anew by itself if the server comes back, such as 30d: up to 60d; 0: never. Not by the policies sipher and ldp, which give up after their tries and keep no circuit: no server is down to them, so none comes back; retry their dead letters"`
-	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that is granted to a server that asks for one (Retry-After): 1m to 7d"`
+	Slow     time.Duration `env:"CHECK_SLOW" min:"1s" max:"7d" help:"the wait between checks after the fifth, while something is parked: 1s to 7d"`
+	Ramp     time.Duration `env:"RELEASE_EVERY" min:"1s" max:"1h" help:"the time between the steps in which parked deliveries go to a server that is back: 1s to 1h"`
+	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"how long after its death a delivery is sent again if it died because its server was down and the server comes back: up to 60d; 0: never. No effect with the policies sipher and ldp, which keep no circuit"`
+	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that a server gets by asking for one (Retry-After): 1m to 7d"`
 }
 
 // Rules returns the circuit's rules, for deliveries that are given up after the
@@ -81,11 +81,11 @@ func (c Circuit) Rules(giveUp time.Duration) circuit.Rules {
 // Outbound says how requests to other servers are made.
 type Outbound struct {
 	Timeout   time.Duration `env:"DELIVERY_TIMEOUT" min:"1s" max:"30s" help:"how long one request to an inbox may take: 1s to 30s"`
-	UserAgent string        `env:"USER_AGENT" envDefault:"fedpost/1" help:"the User-Agent of all requests, best with a page that says who you are: fedpost/1 (+https://social.example/about)"`
-	Allow     Prefixes      `env:"OUTBOUND_ALLOW" help:"networks that may be reached although they are private, as CIDR prefixes with commas between them, such as 10.1.0.0/16"`
+	UserAgent string        `env:"USER_AGENT" envDefault:"fedpost/1" help:"the User-Agent of all requests, best with a page about you: fedpost/1 (+https://social.example/about)"`
+	Allow     Prefixes      `env:"OUTBOUND_ALLOW" help:"private networks that may be reached, as CIDR prefixes separated by commas, such as 10.1.0.0/16"`
 	PlainHTTP bool          `env:"OUTBOUND_PLAIN_HTTP" envDefault:"false" help:"true to deliver to http:// inboxes too"`
-	Proxy     Proxy         `env:"OUTBOUND_PROXY" secret:"true" help:"a proxy for all requests to other servers but onion services, as http://USER:PASSWORD@HOST:PORT or socks5://HOST:PORT; names are looked up here, and the proxy gets addresses"`
-	Onion     Proxy         `env:"OUTBOUND_ONION_PROXY" secret:"true" help:"the SOCKS5 proxy for .onion hosts, such as Tor's: socks5://127.0.0.1:9050; they are refused without"`
+	Proxy     Proxy         `env:"OUTBOUND_PROXY" secret:"true" help:"a proxy for all requests to other servers except .onion hosts, as http://USER:PASSWORD@HOST:PORT or socks5://HOST:PORT; names are resolved here, and the proxy gets addresses"`
+	Onion     Proxy         `env:"OUTBOUND_ONION_PROXY" secret:"true" help:"the SOCKS5 proxy for .onion hosts, such as Tor's socks5://127.0.0.1:9050; without it they are refused"`
 }
 
 func (o *Outbound) check(r *report) {
@@ -136,13 +136,13 @@ type Events struct {
 
 // EventBus is where the scheduled function puts events on AWS.
 type EventBus struct {
-	Name string `env:"EVENT_BUS_NAME" help:"the EventBridge bus that events are put on, besides the feed and webhooks: its name; empty for none"`
+	Name string `env:"EVENT_BUS_NAME" help:"the name of the EventBridge bus that gets all events, besides the feed and webhooks; empty for none"`
 }
 
 // Concurrency bounds what one invocation does at a time.
 type Concurrency struct {
 	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
-	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them to one server that accepts what it gets; in up, forty times as many from each queue, half of its places at most: 1 to 100"`
+	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them to one server that accepts; in up, forty times as many from each queue, at most half of its places: 1 to 100"`
 	Probes     int `env:"PROBE_CONCURRENCY" min:"1" max:"256" help:"how many servers the health check probes at a time: 1 to 256"`
 }
 

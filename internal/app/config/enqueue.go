@@ -9,9 +9,9 @@ import (
 
 // Deduplication says how a repeated request is recognized.
 type Deduplication struct {
-	Fallback string        `env:"DEDUPLICATION_FALLBACK" envDefault:"open" help:"open, to accept a request with a deduplication key when no marker can be written, or closed, to refuse it"`
-	TTL      time.Duration `env:"DEDUPLICATION_TTL" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the request does not say; 5 minutes instead on FIFO queues, but for a call with a delay: 1s to 30d"`
-	Prefix   string        `env:"DEDUPLICATION_PREFIX" help:"what comes before every deduplication marker in the table, so that several installations can share one: up to 64 letters, digits, - and _"`
+	Fallback string        `env:"DEDUPLICATION_FALLBACK" envDefault:"open" help:"open, to accept a request whose deduplication key cannot be recorded, or closed, to refuse it"`
+	TTL      time.Duration `env:"DEDUPLICATION_TTL" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the request does not say; on FIFO queues 5 minutes instead, except for a call with a delay: 1s to 30d"`
+	Prefix   string        `env:"DEDUPLICATION_PREFIX" help:"the prefix of every deduplication marker in the table, so that installations can share a table: up to 64 letters, digits, - and _"`
 }
 
 func (d *Deduplication) check(r *report) {
@@ -21,8 +21,8 @@ func (d *Deduplication) check(r *report) {
 
 // Limits bound what one request may ask for.
 type Limits struct {
-	ActivityBytes int           `env:"MAX_ACTIVITY_BYTES" min:"1024" max:"307200" help:"the size of the largest activity, in bytes: 1024 to 307200, as a parked delivery must fit into one table item of 400 KB"`
-	Recipients    int           `env:"MAX_RECIPIENTS" min:"1" max:"100000" help:"the most inboxes of one activity after shared-inbox collapse: 1 to 100000"`
+	ActivityBytes int           `env:"MAX_ACTIVITY_BYTES" min:"1024" max:"307200" help:"the size of the largest activity, in bytes: 1024 to 307200, because a parked delivery must fit into one table item of 400 KB"`
+	Recipients    int           `env:"MAX_RECIPIENTS" min:"1" max:"100000" help:"the most inboxes of one activity, after recipients are joined by shared inbox: 1 to 100000"`
 	Batch         int           `env:"MAX_BATCH" min:"1" max:"100" help:"the most activities of one batch: 1 to 100"`
 	Delay         time.Duration `env:"MAX_DELAY" min:"0s" max:"365d" help:"the longest delay of an activity: 0s to 365d"`
 	Retention     time.Duration `env:"RECORD_RETENTION" min:"1d" max:"365d" help:"how long records of activities and their recipients are kept: 1d to 365d"`
@@ -30,8 +30,8 @@ type Limits struct {
 
 // Priorities choose the queue of an activity whose request names no priority.
 type Priorities struct {
-	High    Words  `env:"PRIORITY_HIGH_TYPES" envDefault:"Delete,Undo,Block,Flag,Accept,Reject,Follow" help:"the types of activities that go to the high queue, with commas between them"`
-	Low     Words  `env:"PRIORITY_LOW_TYPES" envDefault:"Like,Dislike,EmojiReact,View,Listen,Read" help:"the types of activities that go to the low queue, with commas between them, beside the Delete of an account, which always does"`
+	High    Words  `env:"PRIORITY_HIGH_TYPES" envDefault:"Delete,Undo,Block,Flag,Accept,Reject,Follow" help:"the types of activities that go to the high queue, separated by commas"`
+	Low     Words  `env:"PRIORITY_LOW_TYPES" envDefault:"Like,Dislike,EmojiReact,View,Listen,Read" help:"the types of activities that go to the low queue, separated by commas; the Delete of an account always does"`
 	Default string `env:"PRIORITY_DEFAULT" envDefault:"normal" help:"high, normal or low: the queue of all other types"`
 }
 

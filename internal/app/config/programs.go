@@ -119,12 +119,12 @@ type AWS struct {
 
 // Access says who may use the API of `fedpost up`. On AWS, IAM decides.
 type Access struct {
-	Token string `env:"FEDPOST_API_TOKEN" secret:"true" help:"a secret of at least 16 characters that clients send as Bearer token, for everything; needed to listen on anything but loopback"`
-	Send  string `env:"FEDPOST_SEND_TOKEN" secret:"true" help:"a token for servers that send: the routes below /v1/activities only; needs FEDPOST_API_TOKEN"`
-	App   string `env:"FEDPOST_APP_TOKEN" secret:"true" help:"a token for applications: what FEDPOST_SEND_TOKEN opens, the routes below /v1/keys and GET /v1/events; needs FEDPOST_API_TOKEN"`
-	Read  string `env:"FEDPOST_READ_TOKEN" secret:"true" help:"a token that sees everything and changes nothing, as for Prometheus; needs FEDPOST_API_TOKEN"`
+	Token string `env:"FEDPOST_API_TOKEN" secret:"true" help:"a secret of at least 16 characters that clients send as Bearer token; it allows everything, and is needed to listen on anything but loopback"`
+	Send  string `env:"FEDPOST_SEND_TOKEN" secret:"true" help:"a send-only token: the routes below /v1/activities; needs FEDPOST_API_TOKEN"`
+	App   string `env:"FEDPOST_APP_TOKEN" secret:"true" help:"a token for applications: the routes below /v1/activities and /v1/keys, and GET /v1/events; needs FEDPOST_API_TOKEN"`
+	Read  string `env:"FEDPOST_READ_TOKEN" secret:"true" help:"a read-only token for everything, as for Prometheus; needs FEDPOST_API_TOKEN"`
 
-	RequestsPerMinute int `env:"FEDPOST_REQUESTS_PER_MINUTE" envDefault:"0" min:"0" max:"1000000" help:"how many requests a minute each token may make, and all that have none of them together, /healthz and /discover aside; what is over that is answered 429: up to 1000000, 0 for no limit"`
+	RequestsPerMinute int `env:"FEDPOST_REQUESTS_PER_MINUTE" envDefault:"0" min:"0" max:"1000000" help:"how many requests a minute each token may make, and all callers without a token together; /healthz and /discover do not count; more are answered 429: up to 1000000, 0 for no limit"`
 }
 
 func (a *Access) check(r *report) {
@@ -147,21 +147,21 @@ func (a *Access) check(r *report) {
 
 // Signing says what `fedpost up` signs with.
 type Signing struct {
-	Library string `env:"SIGNING_LIBRARY" envDefault:"auto" help:"auto, to sign with RSA by OpenSSL where the machine has version 3 of it, or go, to sign by Go's own library always"`
+	Library string `env:"SIGNING_LIBRARY" envDefault:"auto" help:"auto, to sign with RSA by OpenSSL 3 where the machine has it, or go, to sign always by Go's library"`
 }
 
 func (s *Signing) check(r *report) { r.oneOf("SIGNING_LIBRARY", s.Library, "auto", "go") }
 
 // Metrics says how events are counted on AWS.
 type Metrics struct {
-	Namespace string `env:"METRICS_NAMESPACE" envDefault:"fedpost" help:"the CloudWatch namespace of metrics, one for each installation: up to 255 letters, digits, - and _"`
+	Namespace string `env:"METRICS_NAMESPACE" envDefault:"fedpost" help:"the CloudWatch namespace of metrics, a different one for each installation: up to 255 letters, digits, - and _"`
 }
 
 func (m *Metrics) check(r *report) { r.token("METRICS_NAMESPACE", m.Namespace, 255) }
 
 // Log says what the functions log on AWS. `fedpost` has --log-level.
 type Log struct {
-	Level Level `env:"LOG_LEVEL" envDefault:"WARN" help:"the least level of log lines: DEBUG, INFO (one line for each delivery too), WARN or ERROR; metrics are printed at each"`
+	Level Level `env:"LOG_LEVEL" envDefault:"WARN" help:"the lowest level of log lines: DEBUG, INFO (also each delivery), WARN or ERROR; metrics are printed at each"`
 }
 
 // Level is a level of log lines.

@@ -65,7 +65,7 @@ func (s *SipherSecrets) check(r *report) {
 // our identity. Everybody who may look at a function can read its variables; only
 // those whom a policy names can read a secret.
 type SipherSecret struct {
-	ARN string `env:"SIPHER_SECRET_ARN" help:"the ARN of a Secrets Manager secret, a JSON object with the four FEDERATION_ settings, which then count instead of the variables"`
+	ARN string `env:"SIPHER_SECRET_ARN" help:"the ARN of a Secrets Manager secret, a JSON object with the four FEDERATION_ settings, which replaces the variables"`
 }
 
 // SecretNames are the entries that the secret must contain.
@@ -107,9 +107,9 @@ func (r *report) identity(err error) {
 // Sipher holds the settings of the Sipher protocol.
 type Sipher struct {
 	Threats      string `env:"SIPHER_THREAT_POLICIES" help:"a JSON object that changes what is done about a reason for which a server is unhealthy, such as {\"TIMEOUT\":{\"proxyEligible\":true,\"directHealthCheckable\":true}}"`
-	Deliveries   int    `env:"SIPHER_DELIVERY_CONCURRENCY" envDefault:"10" min:"1" max:"256" help:"how many Sipher jobs one process delivers at a time, of which one server takes at most half: 1 to 256"`
+	Deliveries   int    `env:"SIPHER_DELIVERY_CONCURRENCY" envDefault:"10" min:"1" max:"256" help:"how many Sipher jobs one process delivers at a time, at most half of them to one server: 1 to 256"`
 	Probes       int    `env:"SIPHER_PROBE_CONCURRENCY" min:"1" max:"64" help:"how many Sipher servers the health check asks at a time: 1 to 64"`
-	Checks       int    `env:"SIPHER_CHECK_LIMIT" min:"1" max:"100" help:"how many checks of a Sipher server that is down may fail before it is left alone until the next delivery: 1 to 100"`
+	Checks       int    `env:"SIPHER_CHECK_LIMIT" min:"1" max:"100" help:"how many failed checks of a Sipher server end its checks until the next delivery to it: 1 to 100"`
 	DiscoverRate int    `env:"SIPHER_DISCOVER_RATE" envDefault:"60" min:"1" max:"6000" help:"how many requests a minute one address may make to /discover: 1 to 6000"`
 }
 

@@ -12,17 +12,17 @@ import (
 // Tracing says where spans go. The variables are OpenTelemetry's own.
 // https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 type Tracing struct {
-	Endpoint string  `env:"OTEL_EXPORTER_OTLP_ENDPOINT" help:"the collector that takes traces by OTLP/HTTP, such as http://localhost:4318, to which /v1/traces is added; empty: no traces"`
+	Endpoint string  `env:"OTEL_EXPORTER_OTLP_ENDPOINT" help:"the collector that takes traces by OTLP/HTTP, such as http://localhost:4318; /v1/traces is added; empty: no traces"`
 	Protocol string  `env:"OTEL_EXPORTER_OTLP_PROTOCOL" envDefault:"http/protobuf" help:"http/protobuf; fedpost speaks no other"`
 	Service  string  `env:"OTEL_SERVICE_NAME" envDefault:"fedpost" help:"service.name of all spans"`
-	Sampler  string  `env:"OTEL_TRACES_SAMPLER" envDefault:"parentbased_always_on" help:"always_on, always_off, traceidratio, or each with parentbased_ before it, to honour what the caller's traceparent says"`
+	Sampler  string  `env:"OTEL_TRACES_SAMPLER" envDefault:"parentbased_always_on" help:"always_on, always_off, traceidratio, or each with parentbased_ before it, which honours the caller's traceparent"`
 	Ratio    float64 `env:"OTEL_TRACES_SAMPLER_ARG" envDefault:"1" min:"0" max:"1" help:"the share of traces that traceidratio keeps: 0 to 1"`
 }
 
 // TracingHeaders are for a collector that asks for a token. The functions on AWS read none:
 // their collector is an extension beside them, which holds the token.
 type TracingHeaders struct {
-	Headers OTLPHeaders `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" help:"headers for the collector, such as a token: name=value, percent-encoded, with commas between them"`
+	Headers OTLPHeaders `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" help:"headers for the collector, such as a token: name=value, percent-encoded, separated by commas"`
 }
 
 // Samplers are the values of OTEL_TRACES_SAMPLER that fedpost knows.
