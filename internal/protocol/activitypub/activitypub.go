@@ -1,11 +1,9 @@
-// Package activitypub delivers an activity to an inbox as ActivityPub servers
-// do it (https://www.w3.org/TR/activitypub/#delivery): with one signed POST. The answer
-// is final, asks for another try, or asks for a pause.
+// Package activitypub delivers an activity to an inbox as ActivityPub servers do it
+// (https://www.w3.org/TR/activitypub/#delivery): with one signed POST.
 //
-// The package has all of the protocol and none of the engine: it makes one attempt, and
-// knows no waits, retries, queues or tables. The key and the digest are prepared once for
-// all recipients of an activity. The signature is made at send time, because receivers
-// refuse old signatures.
+// It makes one attempt, and knows no waits, retries, queues or tables. Key and digest are prepared once
+// for all recipients of an activity. The signature is made at send time, because receivers refuse old
+// signatures.
 package activitypub
 
 import (
@@ -23,40 +21,35 @@ import (
 	"fedpost/internal/protocol/outbound"
 )
 
-// ContentType is the media type that Mastodon, Lemmy, PeerTube and Pixelfed send. Every
-// server treats it like application/ld+json with the ActivityStreams profile
-// (ActivityPub, section 3.2), which some proxies and parsers cannot handle.
+// ContentType is the media type that Mastodon, Lemmy, PeerTube and Pixelfed send. Some proxies and
+// parsers cannot handle application/ld+json with the ActivityStreams profile (ActivityPub, section 3.2).
 const ContentType = "application/activity+json"
 
-// accept is the Accept header: it asks for errors in JSON.
+// accept asks for errors in JSON.
 const accept = "application/activity+json, application/ld+json, application/json"
 
 // KeySource finds signing keys; *keys.Ring is one.
 type KeySource interface {
-	// SigningKey returns the private key of an id: RSA or Ed25519. The error wraps
-	// keys.ErrNotFound if there is no such key.
+	// SigningKey returns the private key of an id: RSA or Ed25519. The error wraps keys.ErrNotFound
+	// if there is none.
 	SigningKey(ctx context.Context, keyID string) (crypto.Signer, error)
-	// Doubt says that a server could not verify a signature of the key. The next call
-	// of SigningKey then looks for a newer key.
+	// Doubt says that a server could not verify a signature of the key: the next SigningKey looks
+	// for a newer key.
 	Doubt(keyID string)
 }
 
-// FormMemory remembers which signature form a host accepts. Form is called before every
-// request. RememberForm is called only when a host has refused the expected form and
-// accepted another. Both are called concurrently.
+// FormMemory remembers which signature form a host accepts. It is called concurrently.
 type FormMemory interface {
-	// Form returns the httpsign.Form that a host is known to accept, or "". The host is
-	// an authority, as activity.Target.Host returns it.
+	// Form returns the httpsign.Form that a host (activity.Target.Host) is known to accept, or "".
 	Form(host string) string
-	// RememberForm says that host has refused the expected form and then accepted form.
-	// The memory keeps form until the time given. It should do so only after a second
-	// such call, because one refusal may have been a passing fault.
+	// RememberForm says that host has refused the expected form and then accepted form, which is
+	// kept until the time given. The memory should wait for a second such call, because one refusal
+	// may have been a passing fault.
 	RememberForm(host, form string, until time.Time)
 }
 
-// FormTTL is how long a host's signature form is remembered by default. After that time
-// the usual form is tried again, which costs one more request if the host still refuses
-// the usual form.
+// FormTTL is how long a host's signature form is remembered by default. Then the usual form is tried
+// again, at the cost of one request.
 const FormTTL = 7 * 24 * time.Hour
 
 // Config is what a Protocol needs. Keys and Client are required.
@@ -91,8 +84,7 @@ func New(c Config) *Protocol {
 	return &Protocol{c}
 }
 
-// delivery is an activity that is ready to be sent. It is safe for concurrent
-// use.
+// delivery is an activity that is ready to be sent. It is safe for concurrent use.
 type delivery struct {
 	protocol *Protocol
 	body     string
@@ -104,9 +96,8 @@ type delivery struct {
 	failed outcome.Outcome
 }
 
-// Prepare loads the key and computes the digest of a. Without the key no attempt sends
-// anything: each attempt is Refused if the key does not exist or cannot sign, and Retry
-// if the key could not be loaded.
+// Prepare loads the key and computes the digest of a. Without the key each attempt is Refused if the key
+// does not exist or cannot sign, else Retry, and sends nothing.
 func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) protocol.Attempt {
 	return p.prepare(ctx, a).Attempt
 }

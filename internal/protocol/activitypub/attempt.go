@@ -15,18 +15,14 @@ import (
 	"fedpost/internal/protocol/outbound"
 )
 
-// Attempt makes one attempt to deliver to t, within the client's timeout.
-//
-// An attempt is one POST. A further POST is sent only in these cases, in which the
-// server has said that it did not accept the activity:
-//   - after 401, 403 or a 400 that names the signature: once, with the other signature form, or as the server has asked for
-//     with Accept-Signature in a 401 (RFC 9421, section 5)
-//   - after 401 or 403 to the second form, if the first answer was 401 and the URL has a
-//     query: once, with a signature that leaves the query out
+// Attempt makes one attempt to deliver to t, within the client's timeout. It is one POST. A further POST
+// is sent only if the server has said that it did not accept the activity; after any other answer, or
+// none, the activity could be delivered twice:
+//   - after 401, 403 or a 400 that names the signature: once, with the other signature form, or after a
+//     401 as the server asks for it with Accept-Signature (RFC 9421, section 5)
+//   - after 401 or 403 to the second form, if the first answer was 401 and the URL has a query: once,
+//     with a signature that leaves the query out
 //   - after 307 or 308 to the same origin: once, signed for the new address
-//
-// After any other answer, or without an answer, another POST could deliver the activity
-// twice.
 func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 	start := d.protocol.Now()
 	o := d.attempt(ctx, t)
@@ -93,14 +89,13 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 	}
 }
 
-// refused reports whether the form of the signature may be the cause of an answer.
+// refused reports whether an answer may be due to the signature's form.
 func refused(a outbound.Answer) bool {
 	return a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden || namesSignature(a)
 }
 
-// namesSignature reports whether a 400 is about the signature and not about the activity, as
-// Lemmy's "Incoming activity has invalid signature". A page may quote the activity, which may
-// have a member of that name.
+// namesSignature reports whether a 400 is about the signature, as Lemmy's "Incoming activity has invalid
+// signature", and does not just quote an activity that has such a member.
 func namesSignature(a outbound.Answer) bool {
 	if a.Status != http.StatusBadRequest {
 		return false
@@ -117,16 +112,14 @@ func hasQuery(inbox string) bool {
 	return err == nil && u.RawQuery != ""
 }
 
-// refusal is a signature form and the answer to it. In a list of refusals the last answer
-// may be a success.
+// refusal is a signature form and the answer to it. The last of a list may be a success.
 type refusal struct {
 	form   httpsign.Form
 	answer outbound.Answer
 }
 
-// lastAnswer judges the answer to the last form that was tried. If the last answer is a
-// refusal that says no more than an earlier one, the earlier refusal is reported: a server
-// that does not know the last form may just say "no signature".
+// lastAnswer judges the answer to the last form that was tried, or an earlier refusal if the last says no
+// more: a server that does not know the last form may just say "no signature".
 func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome {
 	a, note := all[0].answer, fmt.Sprintf("%d to signature form %s", all[0].answer.Status, all[0].form)
 	for _, r := range all[1:] {
@@ -143,8 +136,8 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 	return o
 }
 
-// post sends the activity once, and returns the request, too. done ends the caller's turn for
-// signing, if the caller has one.
+// post sends the activity once, and returns the request, too. done ends the caller's turn for signing,
+// if it has one.
 func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, asked *httpsign.Asked, done func()) (*http.Request, outbound.Answer, error) {
 	if done == nil {
 		var err error
@@ -162,8 +155,8 @@ func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Head
 	return r, a, err
 }
 
-// extra returns the headers that the caller adds to requests to t: those of the activity,
-// and in place of the same names those of the recipient.
+// extra returns the headers to add to requests to t: the recipient's, and those of the activity that the
+// recipient does not replace.
 func (d *delivery) extra(t activity.Target) ([]activity.Header, error) {
 	own, err := t.Headers.List()
 	if err != nil || len(own) == 0 {
@@ -220,9 +213,8 @@ func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
 	return o
 }
 
-// sameOrigin returns the URL to which a redirects the POST (307 or 308: RFC 9110, sections
-// 15.4.8 and 15.4.9). It returns false if a is no
-// such redirect, or leads to another origin.
+// sameOrigin returns the URL to which a redirects the POST (307 or 308: RFC 9110, sections 15.4.8 and
+// 15.4.9); false if it does not, or to another origin.
 func sameOrigin(inbox string, a outbound.Answer) (string, bool) {
 	if a.Status != http.StatusTemporaryRedirect && a.Status != http.StatusPermanentRedirect {
 		return "", false

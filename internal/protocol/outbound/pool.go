@@ -11,44 +11,32 @@ import (
 	"time"
 )
 
-// Bounds of the connections that are kept while no request is under way on them.
 const (
-	// keepIdle is the longest that an unused connection is kept. Many servers close
-	// unused connections after a minute, and a request that is sent while the server
-	// closes the connection is lost.
+	// keepIdle is the longest that an unused connection is kept. Many servers close one after a
+	// minute, and a request that is sent at that moment is lost.
 	keepIdle = 30 * time.Second
-	// defaultIdle is the number of unused connections to all hosts, where Config.Idle does
-	// not say: fedpost sends to thousands of hosts, and a Lambda has 1,024 file
-	// descriptors.
+	// defaultIdle is for all hosts together: a Lambda has 1,024 file descriptors.
 	defaultIdle = 256
 	// maxIdlePerHost is the number of unused connections to one host.
 	maxIdlePerHost = 4
-	// farewell is the time for the closing message of TLS. A socket with room takes it at
-	// once, and no host loses anything without it.
+	// closeTime is for sending close-notify. A socket with room takes it at once.
 	farewell = time.Millisecond
 )
 
-// pool keeps connections for later requests. It exists in place of the pool of
-// net/http because that one takes a connection back before the caller has the
-// answer: whatever then closes the connection (the bound on idle connections,
-// CloseIdleConnections, a second request) makes a POST that the host has
-// accepted end in an error, and so be sent again. In this pool a connection
-// belongs to one request until its answer has been read; only then can the
-// connection be lent again, evicted or closed. An HTTP/2 connection serves
-// several requests at once and is evicted when none is left.
+// pool keeps connections for later requests. The pool of net/http takes a connection back before
+// the caller has the answer: whatever closes it then makes a POST that the host has accepted fail,
+// and so be sent again. In this pool a connection belongs to its request until the answer has been
+// read. An HTTP/2 connection serves several requests at once, and is closed when none is left.
 type pool struct {
-	transport *http.Transport // speaks HTTP/2; its own pool is not used
-	// plain and secure make connections, and tell the pool about them.
+	transport     *http.Transport // speaks HTTP/2; its own pool is not used
 	plain, secure dialer
 	now           func() time.Time
 	most          int // unused connections
-	// answer is how many bytes a host may send on an HTTP/2 connection for each request
-	// under way; 0: no limit.
+	// answer bounds the bytes that a host may send on HTTP/2 for each request; 0: no limit.
 	answer int64
 
 	sessions sessions // of TLS
-	// first and patience are firstWait and busyWait, and pause is a sleep of settleStep, but
-	// for tests.
+	// For tests: firstWait, busyWait, and a sleep of settleStep.
 	first, patience time.Duration
 	pause           func()
 
@@ -63,8 +51,8 @@ type pool struct {
 type place struct {
 	free []*kept // connections that can take a request
 	out  int     // connections with a request, and those that are being made
-	// meeting is open while a connection is made, or waits for its first answer, with which the
-	// host will say for the first time whether TLS sessions can be resumed; else nil.
+	// meeting is open until the first answer shows whether TLS sessions can be resumed; nil:
+	// that is known, or no connection is made.
 	meeting chan struct{}
 	waiting list.List // of *waiter, the one that has waited for longest in front
 }
@@ -75,8 +63,7 @@ type kept struct {
 	conn client
 	wire *wire    // of HTTP/1, which takes one request at a time; nil for HTTP/2
 	raw  net.Conn // the socket
-	// meter bounds what the host sends on an HTTP/2 connection; nil for HTTP/1, whose
-	// header and body are bounded, and where nothing else may come.
+	// meter bounds what the host sends on HTTP/2; nil for HTTP/1, whose answers are bounded.
 	meter *meter
 
 	// Guarded by pool.mu.
@@ -98,7 +85,6 @@ type client interface {
 	Close() error
 }
 
-// dialer makes a connection.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 func newPool(d *tlsDialer, t *http.Transport, s sessions, now func() time.Time, most int) *pool {
@@ -108,8 +94,7 @@ func newPool(d *tlsDialer, t *http.Transport, s sessions, now func() time.Time, 
 	}
 }
 
-// get returns a connection on which a request can be sent, and whether it is new.
-// Each connection that get returns is handed to put once.
+// get returns a connection for a request, and whether it is new. The caller hands it to put once.
 func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh bool, err error) {
 	host := scheme + "://" + address
 	for wait := scheme == "https"; ; wait = false {
@@ -144,11 +129,10 @@ func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh 
 	return k, true, nil
 }
 
-// take lends a kept connection to the host. If there is none, take returns a waiter where
-// the caller is ready to wait and there is something to wait for, and else nothing: the
-// caller makes a connection then. take closes the connections that it finds unused for too
-// long. The age of a connection is measured by the wall clock, because timers and the
-// monotonic clock stop while a Lambda is frozen.
+// take lends a kept connection. If there is none and the caller may wait, take returns a waiter if
+// other requests use or make a connection. Else it returns neither, and the caller makes one. It
+// closes connections that were unused for too long, by the wall clock: timers and the monotonic
+// clock stop while a Lambda is frozen.
 func (p *pool) take(host string, wait bool) (k *kept, w *waiter) {
 	p.mu.Lock()
 	old := p.sweep()
@@ -184,7 +168,7 @@ func (p *pool) lend(k *kept) {
 	}
 }
 
-// share offers an HTTP/2 connection, which its first user has, to others.
+// share offers a new HTTP/2 connection to other requests, too.
 func (p *pool) share(k *kept) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,7 +181,6 @@ func (p *pool) share(k *kept) {
 	}
 }
 
-// begin prepares a connection for a request.
 func (p *pool) begin(k *kept) {
 	if k.wire != nil {
 		k.wire.begin()
@@ -209,8 +192,7 @@ func (p *pool) begin(k *kept) {
 	}
 }
 
-// put takes a connection back after its request. The answer has been read, or
-// the connection is of no more use.
+// put takes a connection back when its request has ended and its answer, if any, has been read.
 func (p *pool) put(k *kept) {
 	usable := k.usable()
 	p.mu.Lock()
@@ -270,7 +252,6 @@ func (p *pool) discard(k *kept) {
 	}
 }
 
-// closeIdle closes every connection without a request.
 func (p *pool) closeIdle() {
 	p.mu.Lock()
 	var all []*kept
@@ -294,8 +275,8 @@ func (p *pool) tick() {
 	closeAll(old)
 }
 
-// sweep returns the connections that have been unused for longer than keepIdle,
-// withdrawn, for the caller to close without the lock.
+// sweep retires the connections that were unused for longer than keepIdle. The caller closes them
+// without the lock.
 func (p *pool) sweep() (old []*kept) {
 	now := p.now().Round(0)
 	for el := p.idle.Front(); el != nil; el = p.idle.Front() {
@@ -344,7 +325,7 @@ func (p *pool) withdraw(k *kept) {
 	p.tidy(k.host)
 }
 
-// tidy forgets a host of which there is nothing. The caller holds p.mu.
+// tidy forgets a host without connections and requests. The caller holds p.mu.
 func (p *pool) tidy(host string) {
 	if h := p.hosts[host]; len(h.free) == 0 && h.out == 0 && h.waiting.Len() == 0 {
 		delete(p.hosts, host)
@@ -367,15 +348,14 @@ func closeAll(ks []*kept) {
 	}
 }
 
-// close closes a connection without a request. Other hosts' requests wait for it, and where the
-// host reads nothing, crypto/tls alone would take five seconds, net/http a quarter of one.
+// close closes a connection without a request. Other hosts' requests wait for it, and if the host
+// reads nothing, crypto/tls alone would take five seconds, net/http a quarter of one.
 func (k *kept) close() {
 	late := time.AfterFunc(farewell, func() { _ = k.raw.Close() })
 	defer late.Stop()
 	_ = k.conn.Close()
 }
 
-// usable reports whether the connection can take another request.
 func (k *kept) usable() bool {
 	return k.conn.Err() == nil && k.conn.Available() > 0 && (k.wire == nil || k.wire.end())
 }

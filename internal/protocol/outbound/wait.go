@@ -8,30 +8,28 @@ import (
 	"time"
 )
 
-// A TLS handshake takes as much processor time as two whole deliveries on a connection that
-// exists, and twice that without a session to resume. So a request waits a little for a
-// connection of another request to the same host rather than making a second one.
+// A TLS handshake takes as much processor time as two whole deliveries, and twice that without a
+// session to resume. So a request waits a little for another request's connection to the host.
 const (
-	// firstWait is how long a request waits while another one makes the first connection to
-	// the host: only what that one learns makes a resumed handshake possible.
+	// firstWait is for the first connection to a host: only after it can handshakes resume.
 	firstWait = 3 * time.Second
-	// busyWait is how long a request waits for a connection that others use or make. It is
-	// as long as a new connection to a distant host would take.
+	// busyWait is for a connection that others use or make. It is as long as a new connection
+	// to a distant host takes.
 	busyWait = 250 * time.Millisecond
 )
 
 // waiter is a request that waits for a connection.
 type waiter struct {
 	host string
-	// got receives a connection, which counts the waiter among its users, or nil: the
-	// waiter makes one itself, in the place of one that is gone.
+	// got receives a connection, which counts the waiter among its users, or nil: the waiter
+	// makes one, in place of one that has ended.
 	got     chan *kept
 	meeting chan struct{} // of the host when the wait began
 	place   *list.Element // in place.waiting; guarded by pool.mu
 }
 
-// wait waits for a connection. Without one, the caller makes a connection, which is counted
-// in place.out already.
+// wait waits for a connection. If it returns nil, the caller makes one, which place.out counts
+// already.
 func (p *pool) wait(ctx context.Context, w *waiter) (*kept, error) {
 	all, busy := time.NewTimer(p.first), time.NewTimer(p.patience)
 	defer all.Stop()
@@ -61,7 +59,6 @@ func (p *pool) wait(ctx context.Context, w *waiter) (*kept, error) {
 	}
 }
 
-// meeting is the meeting with a host for which a request waits.
 func (p *pool) meeting(host string) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +68,7 @@ func (p *pool) meeting(host string) chan struct{} {
 	return nil // the host has answered this moment
 }
 
-// leave ends a wait and returns what has arrived at the same moment.
+// leave ends a wait, and returns a connection that has just arrived.
 func (p *pool) leave(w *waiter) *kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +82,8 @@ func (p *pool) leave(w *waiter) *kept {
 	return nil
 }
 
-// giveUp ends a wait whose request needs no connection any more, and passes on what has
-// arrived at the same moment.
+// giveUp ends the wait of a request that has ended, and passes on a connection that has just
+// arrived.
 func (p *pool) giveUp(w *waiter) {
 	p.mu.Lock()
 	if w.place != nil {
@@ -104,16 +101,16 @@ func (p *pool) giveUp(w *waiter) {
 	}
 }
 
-// next hands k, or the task to make a connection if k is nil, to the request that has waited
-// for longest. The caller holds pool.mu.
+// next gives k to the request that has waited longest; nil: that request makes a connection. The
+// caller holds pool.mu.
 func (h *place) next(k *kept) {
 	w := h.waiting.Remove(h.waiting.Front()).(*waiter)
 	w.place = nil
 	w.got <- k
 }
 
-// meet begins a meeting with a host to which a connection is about to be made, if there is
-// no TLS session to resume. The caller holds p.mu.
+// meet begins the wait for a TLS session ticket if a connection is about to be made without one.
+// The caller holds p.mu.
 func (p *pool) meet(host string, h *place) {
 	address, ok := strings.CutPrefix(host, "https://")
 	if !ok || h.meeting != nil {
@@ -124,7 +121,7 @@ func (p *pool) meet(host string, h *place) {
 	}
 }
 
-// met ends a meeting. The caller holds pool.mu.
+// met ends the wait for a ticket. The caller holds pool.mu.
 func (h *place) met() {
 	if h.meeting != nil {
 		close(h.meeting)
@@ -132,8 +129,7 @@ func (h *place) met() {
 	}
 }
 
-// ticket notes that a connection to the host has got a TLS session ticket, or that there is
-// none that is of use.
+// ticket notes that the host has sent a TLS session ticket, or has refused an earlier one.
 func (p *pool) ticket(host string, came bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +143,6 @@ func (p *pool) ticket(host string, came bool) {
 	}
 }
 
-// gone notes that a connection could not be made.
 func (p *pool) gone(host string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,8 +150,8 @@ func (p *pool) gone(host string) {
 	p.less(host)
 }
 
-// less notes that a connection with a request, or one that was being made, is no more. A
-// request that waits makes another one. The caller holds p.mu.
+// less notes that a connection with a request, or one that was being made, has ended. A waiting
+// request makes another one. The caller holds p.mu.
 func (p *pool) less(host string) {
 	h := p.hosts[host]
 	if h.waiting.Len() > 0 {
@@ -176,9 +171,8 @@ const (
 	settleMost = 100 // steps
 )
 
-// ended reports whether a kept connection has ended or is about to. On an HTTP/2 connection
-// frames may arrive at any time, such as PING or WINDOW_UPDATE after an answer. Until they
-// are read nobody knows whether the last of them is a farewell.
+// ended reports whether a kept connection has ended or is about to. On HTTP/2, frames may arrive at
+// any time, and only reading them shows whether the last is a GOAWAY.
 func (p *pool) ended(k *kept) bool {
 	gone := hungUp(k.raw)
 	if k.wire != nil || !gone {

@@ -10,9 +10,8 @@ import (
 // ErrPolicy says that a policy cannot work as configured.
 var ErrPolicy = errors.New("retry policy")
 
-// ActivityPub is the default policy: five tries within a minute and a half, after which
-// the delivery is parked for up to a week. A week is usual in the fediverse: Mastodon
-// gives up on a host after seven days.
+// ActivityPub is the default policy: five tries within a minute and a half; then the delivery is parked
+// for up to a week, as Mastodon gives up on a host after seven days.
 func ActivityPub() Policy {
 	return Policy{
 		Name: "activitypub", Tries: 5, First: 5 * time.Second, Factor: 2, Jitter: 0.2,
@@ -20,17 +19,16 @@ func ActivityPub() Policy {
 	}
 }
 
-// Sipher tries five times, with waits of 5, 10, 20 and 40 s and without jitter, and then
-// gives up. It uses no circuits, because the protocol reaches a server that is down
-// through other servers.
+// Sipher tries five times, with waits of 5, 10, 20 and 40 s, and then gives up. It uses no circuits: the
+// protocol reaches a server that is down through other servers.
 func Sipher() Policy {
 	return Policy{
 		Name: "sipher", Tries: 5, First: 5 * time.Second, Factor: 2, GiveUp: 7 * 24 * time.Hour,
 	}
 }
 
-// LDP tries four times, with waits of 0.5, 1 and 2 s. It tries a delivery again only if no
-// answer came, and records status 408 if no answer ever came.
+// LDP tries four times, with waits of 0.5, 1 and 2 s, and only if no answer came. If none ever comes, it
+// records status 408.
 func LDP() Policy {
 	return Policy{
 		Name: "ldp", Tries: 4, First: 500 * time.Millisecond, Factor: 2,
@@ -54,8 +52,7 @@ func Preset(name string) (Policy, error) {
 	return Policy{}, fmt.Errorf("%w: no preset %q; there are %v", ErrPolicy, name, Names)
 }
 
-// Validate returns an error, which wraps ErrPolicy, if p cannot work. The error names the
-// first wrong field.
+// Validate returns an error, which wraps ErrPolicy and names the first wrong field, if p cannot work.
 func (p Policy) Validate() error {
 	checks := []struct {
 		bad bool

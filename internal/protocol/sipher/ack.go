@@ -19,8 +19,8 @@ var (
 	errForeignAck   = errors.New("the acknowledgement is of another follow")
 )
 
-// followAck opens, reads, verifies and applies the acknowledgement of a follow,
-// in this order, and returns what to note of it.
+// followAck opens, verifies and applies the acknowledgement of a follow, and returns the note for
+// the record.
 func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) {
 	plaintext, err := ack.Open(d.identity.Open)
 	if err != nil {
@@ -37,9 +37,8 @@ func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) 
 	defer cancel()
 	effect, err := follow.Apply(ctx, d.store, d.payload.Following, d.a.ServerURL, content, d.now())
 	if err != nil {
-		// The server has the follow, and would answer a second POST with 409. So
-		// an outage of our storage costs the effect of the acknowledgement, not the
-		// delivery.
+		// The server has the follow, and would answer a second POST with 409: so our outage costs the
+		// effect of the acknowledgement, not the delivery.
 		d.log.ErrorContext(ctx, "sipher acknowledgement could not be stored", "id", d.a.ID, "target", d.target, "error", err)
 		return "the acknowledgement could not be stored", nil
 	}
@@ -57,10 +56,9 @@ func (d *delivery) verify(ack wire.Ack, plaintext string) error {
 	return nil
 }
 
-// proxiedAck accepts only an acknowledgement that the target has sealed to us and signed,
-// and returns the note for the record. The proxy could invent everything else, such as a
-// status or a post's acknowledgement. The protocol binds no acknowledgement to a request,
-// so a proxy can still replay an acknowledgement that the same target gave earlier.
+// proxiedAck accepts only an acknowledgement that the target has sealed to us and signed: a proxy
+// could invent everything else. It can still replay an earlier acknowledgement of the same target,
+// because the protocol binds none to a request.
 func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) {
 	ack, err := wire.ParseAck(body)
 	if err != nil {
@@ -80,17 +78,15 @@ func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) 
 	return note, err
 }
 
-// asideTime is the time for writing notes beside a delivery.
 const asideTime = 5 * time.Second
 
-// aside returns a context for notes that must be taken even if the attempt's time
-// is up or the process stops.
+// aside returns a context for writes that must be made even if the attempt's time is up or the process
+// stops.
 func aside(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), asideTime)
 }
 
-// The functions below take notes beside a delivery. A note that fails is logged and
-// harms no job.
+// The methods below write about a delivery. One that fails is logged and harms no delivery.
 
 func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
 	ctx, cancel := aside(ctx)
@@ -100,8 +96,7 @@ func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
 	}
 }
 
-// answered records that the target itself answered: the target does not hang, and after
-// a 2xx a check of the target is due.
+// answered records that the target answered: it does not hang, and after a 2xx it gets a check.
 func (d *delivery) answered(ctx context.Context, a peers.Answer) {
 	if a.Status/100 == 4 && d.server.Unannounced && !wire.AlreadyThere(a.Status, a.Body) {
 		if err := d.discovery.Announce(ctx, d.server.URL); err != nil {

@@ -14,11 +14,9 @@ import (
 	"fedpost/internal/protocol/sipher/wire"
 )
 
-// Attempt makes the n-th attempt, from 1, to deliver a job: Body is the exact
-// plaintext, Job the job's name, ServerURL the server, the target's Inbox the
-// target URL. Where no request to the target was made, the outcome
-// is Unsent if that is a try of the protocol all the same, else Untried; it says
-// Discard where the protocol removes the delivery record.
+// Attempt makes the n-th attempt, from 1, to deliver a job: Body is the exact plaintext, ServerURL the
+// server, the target's Inbox the target URL. If no request to the target was made, the outcome is
+// Unsent if that counts as a try, else Untried. Discard: the protocol removes the delivery record.
 func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.Target, n int) outcome.Outcome {
 	began := p.now()
 	a.ServerURL = activity.ServerName(a.ServerURL)
@@ -92,8 +90,7 @@ func (d *delivery) findServer(ctx context.Context) (outcome.Outcome, bool) {
 	if !errors.Is(err, peers.ErrUnknown) {
 		return later(fmt.Errorf("read the registry: %w", err)), false
 	}
-	// Without an identity the delivery is refused below in any case, so asking the
-	// server would be pointless.
+	// Without an identity the delivery is refused below in any case.
 	if err := d.identity.Ready(); err != nil {
 		return refused(err, keep), false
 	}
@@ -123,9 +120,8 @@ func (d *delivery) seal() (string, outcome.Outcome, bool) {
 	return body, outcome.Outcome{}, true
 }
 
-// unreachable is row 6 without an answer: it marks the server unhealthy and, where
-// the policy of the reason allows it, asks a proxy to pass the delivery on. If the
-// proxy fails too, the error of the direct attempt stands.
+// unreachable is row 6 without an answer: it marks the server unhealthy and, if the policy allows it,
+// asks a proxy to pass the delivery on. If the proxy fails too, the direct attempt's error stands.
 func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time, f *peers.Fault) outcome.Outcome {
 	o := outcome.Outcome{Class: outcome.Retry, Reason: f.Class, Err: f.Error()}
 	switch {
@@ -173,7 +169,7 @@ func (d *delivery) judge(ctx context.Context, a peers.Answer) outcome.Outcome {
 	}
 	ack, err := wire.ParseAck(a.Body)
 	if errors.Is(err, wire.ErrNoAck) && d.a.Job != wire.DeliverFollow && wire.NamesAck(a.Body) {
-		// The protocol inspects acknowledgements of follows only.
+		// The protocol inspects only acknowledgements of follows.
 		err = nil
 	}
 	if err != nil {
@@ -211,8 +207,7 @@ func unsent(err error) outcome.Outcome {
 	return o
 }
 
-// undiscovered is the outcome of a failed discovery: it costs a try, unless our own
-// side failed (an outage of the storage, a stop).
+// undiscovered is the outcome of a failed discovery: a try, unless the fault is on our side.
 func undiscovered(ctx context.Context, err error) outcome.Outcome {
 	var f *peers.Fault
 	if ctx.Err() != nil || errors.Is(err, peers.ErrStore) || errors.As(err, &f) && f.Stopped {
@@ -221,8 +216,7 @@ func undiscovered(ctx context.Context, err error) outcome.Outcome {
 	return unsent(err)
 }
 
-// later is the outcome of a fault on our side: the delivery is tried again and loses no
-// try.
+// later is the outcome of a fault on our side: the delivery is tried again and loses no try.
 func later(err error) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Retry, Err: err.Error(), Try: outcome.Untried}
 }

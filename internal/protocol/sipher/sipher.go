@@ -1,13 +1,11 @@
-// Package sipher speaks the Sipher federation protocol: it attempts deliveries,
-// serves /discover, runs health checks and records follows when they are enqueued.
+// Package sipher speaks the Sipher federation protocol: it attempts deliveries, serves /discover,
+// runs health checks and records follows when they are enqueued.
 //
-// The protocol is a table of outcomes in a fixed order: whatever can be refused
-// without I/O is refused before any, and no request reaches a target that a later
-// row would have made pointless. The engine owns queues, tries and waits; this
-// package owns the table (attempt.go).
+// The protocol is a table of outcomes in a fixed order (attempt.go): what can be refused without I/O
+// is refused first, and no request reaches a target that a later row would have made pointless.
 //
-// Its parts: crypto (keys, envelopes, our identity), wire (documents), peers (other
-// servers), follow (local records of follows).
+// Its parts: crypto (keys, envelopes, our identity), wire (documents), peers (other servers), follow
+// (local records of follows).
 package sipher
 
 import (
@@ -25,19 +23,17 @@ import (
 	"fedpost/internal/protocol/sipher/follow"
 )
 
-// The protocol's numbers that the engine keeps.
 const (
 	// Timeout of the request of a delivery.
 	Timeout = 15 * time.Second
 
-	// Budget is the longest that an attempt takes: the server has to be discovered,
-	// cannot be reached, and a proxy has to be found by a sweep. The engine should start
-	// no attempt with less time left. An attempt that runs out of time all the same does
-	// not count against the server.
+	// Budget is the longest that an attempt takes: the server has to be discovered, cannot be
+	// reached, and a proxy has to be found by a sweep. The engine should start no attempt with less
+	// time left; one that runs out of time does not count against the server.
 	Budget = peers.DiscoveryTimeout + peers.RegisterTimeout + Timeout + peers.SweepTimeout + peers.RelayTimeout + time.Second
 
-	// MaxAnswer is how much of an answer the HTTP client should read, in bytes: a
-	// server may acknowledge a post by sending it back, in base64 and sealed.
+	// MaxAnswer is how much of an answer the HTTP client should read, in bytes: a server may
+	// acknowledge a post by sending it back, in base64 and sealed.
 	MaxAnswer = 1 << 20
 )
 
@@ -51,19 +47,17 @@ type Store interface {
 
 // Config is what a Protocol is made of.
 type Config struct {
-	// Identity is our own identity. Attempts need all of it, Handler needs the public
-	// part, RecordFollow and Check need none: a process that makes no attempts should
-	// get no private keys.
+	// Identity is our own. Attempts need all of it, Handler the public part, Check and RecordFollow
+	// nothing: a process that makes no attempts should get no private keys.
 	Identity crypto.Identity
 	Store    Store
-	// HTTP sends requests; its address guard is the only one there is.
+	// HTTP sends requests. No other address guard exists.
 	HTTP peers.Doer
 	// Policies by reason; nil stands for peers.DefaultPolicies.
 	Policies *peers.Policies
 	// Probes is how many servers are checked at once; 0: peers.Concurrency.
 	Probes int
-	// Checks is how many checks of an outage may fail before they end; 0:
-	// peers.MaxChecks.
+	// Checks is how many checks of an outage may fail before they end; 0: peers.MaxChecks.
 	Checks int
 	// Limiter of /discover per caller; nil: none.
 	Limiter *peers.RateLimit
@@ -88,8 +82,8 @@ type Protocol struct {
 	relay     *peers.Relay
 }
 
-// New returns a Protocol. An identity that is not complete is no error: jobs
-// are refused with a text that names the missing settings.
+// New returns a Protocol. With an incomplete identity, jobs are refused with an error that names the
+// missing settings.
 func New(c Config) *Protocol {
 	if c.Policies == nil {
 		d := peers.DefaultPolicies()
@@ -131,8 +125,8 @@ func (p *Protocol) Handler() http.Handler { return p.handler }
 // Check runs the health checks that are due; see peers.Prober.Check.
 func (p *Protocol) Check(ctx context.Context) (peers.Report, error) { return p.prober.Check(ctx) }
 
-// RecordFollow writes the local record of a follow. The API calls it for every
-// activity it accepts, before that is sent to the queue.
+// RecordFollow writes the local record of a follow. The API calls it for every activity it accepts,
+// before the activity is sent to the queue.
 func (p *Protocol) RecordFollow(ctx context.Context, a activity.Activity) error {
 	return follow.Record(ctx, p.store, a, p.now())
 }

@@ -7,14 +7,12 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// turnEvery is the time between two deliveries to a server that hangs, over all
-// workers. Each delivery holds a worker for Timeout (15 s), so at most about eight
-// workers are held, however many deliveries wait.
+// turnEvery is the time between two deliveries to a server that hangs, over all workers. Each holds a
+// worker for Timeout (15 s), so about eight workers are held at most.
 const turnEvery = 2 * time.Second
 
-// turn takes a turn to deliver where the server hangs; ok is false if another
-// delivery has it. Without turns the backlog of one server that hangs would hold
-// all workers.
+// turn takes a turn to deliver to a server that hangs, so that its backlog does not hold all workers;
+// ok is false if another delivery has the turn.
 func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 	if d.server.TurnAt.IsZero() {
 		return outcome.Outcome{}, true
@@ -32,7 +30,6 @@ func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 	}, false
 }
 
-// endTurns ends the turns, because the server has answered.
 func (d *delivery) endTurns(ctx context.Context) {
 	if d.server.TurnAt.IsZero() {
 		return

@@ -17,16 +17,16 @@ type Shown struct {
 	Via string
 }
 
-// Admit registers a server under the keys it shows. If it is known, only
-// LastSeen and UpdatedAt change; if it is known with other keys, the attempt is
-// recorded, unless it is a stranger that registers itself, and the error wraps ErrKeyChanged.
+// Admit registers a server under the keys it shows. If it is known, only LastSeen and UpdatedAt
+// change. If it is known with other keys, the error wraps ErrKeyChanged, and the attempt is recorded,
+// unless a stranger registers itself.
 func Admit(ctx context.Context, store Store, shown Shown, now time.Time) (Server, error) {
 	s := Server{
 		URL: shown.URL, PublicKey: shown.PublicKey, EncryptionKey: shown.EncryptionKey,
 		LastSeen: now, CreatedAt: now, UpdatedAt: now, IsHealthy: true,
 		Stranger: shown.Via == Registered,
-		// Whoever registers itself has discovered us before. Whom we discover is asked to register
-		// us after this write, and a process that ends in between must not be taken for its answer.
+		// Whom we discover is asked to register us after this write. Whoever registers itself has
+		// discovered us before.
 		Unannounced: shown.Via == Discovered,
 	}
 	existing, inserted, err := store.Insert(ctx, s)
@@ -51,8 +51,7 @@ func refuse(ctx context.Context, store Store, known Server, shown Shown, now tim
 		ErrKeyChanged, shown.URL, crypto.Fingerprint(known.PublicKey), crypto.Fingerprint(known.EncryptionKey),
 		crypto.Fingerprint(shown.PublicKey), crypto.Fingerprint(shown.EncryptionKey))
 	if known.Stranger && shown.Via == Registered {
-		// Anybody can register any number of servers and change their keys, so the log has
-		// to do.
+		// Only logged: anybody can register any number of servers and change their keys.
 		return refusal
 	}
 	err := store.RecordKeyChange(ctx, KeyChange{

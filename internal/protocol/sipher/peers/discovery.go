@@ -22,12 +22,11 @@ const (
 	// RegisterTimeout is how long a server has to register us.
 	RegisterTimeout = 5 * time.Second
 
-	// FailureAge is how long a failed discovery stands for others of the same
-	// server: with a backlog of jobs, a server that shows no keys would be asked for
-	// each of their tries. It is shorter than the shortest wait between two tries.
+	// FailureAge is how long a failed discovery is the answer to all who discover the server: else
+	// each job of a backlog would ask it. It is shorter than the shortest wait between two tries.
 	FailureAge = 4 * time.Second
-	// A server that did not register us and refuses deliveries is asked again to
-	// register us AnnounceRate times a minute, and AnnounceBurst times at once.
+	// AnnounceRate and AnnounceBurst bound, per minute and at once, how often a server that
+	// refuses deliveries is asked to register us.
 	AnnounceRate  = 2
 	AnnounceBurst = 4
 
@@ -38,8 +37,7 @@ const (
 	settle = 5 * time.Second
 )
 
-// Discovery discovers servers. Use one for a process: it makes concurrent
-// discoveries of one server once.
+// Discovery discovers servers. Use one for a process: concurrent discoveries of a server become one.
 type Discovery struct {
 	Identity crypto.Public
 	Registry Store
@@ -60,7 +58,6 @@ type failure struct {
 	at  time.Time
 }
 
-// NewDiscovery returns a Discovery.
 func NewDiscovery(id crypto.Public, registry Store, http Exchange, log *slog.Logger, now func() time.Time) *Discovery {
 	return &Discovery{
 		Identity: id, Registry: registry, HTTP: http, Log: log, Now: now,
@@ -68,17 +65,15 @@ func NewDiscovery(id crypto.Public, registry Store, http Exchange, log *slog.Log
 	}
 }
 
-// ErrStore says that a discovery failed because what was learnt could not be
-// stored: nothing is wrong with the server.
+// ErrStore says that a discovery failed because the registry could not be written.
 var ErrStore = errors.New("the registry cannot be written")
 
-// Discover asks an unknown server for its keys, registers it under the URL given
-// and registers us with it. A server that refuses to register us is no error. The
-// error wraps a *Fault, wire.ErrDiscovery, ErrURL, ErrKeyChanged or ErrStore.
+// Discover asks an unknown server for its keys, registers it under the URL given, and registers us
+// with it. A server that refuses to register us is no error. The error wraps a *Fault,
+// wire.ErrDiscovery, ErrURL, ErrKeyChanged or ErrStore.
 func (d *Discovery) Discover(ctx context.Context, serverURL string) (Server, error) {
 	flight := d.flights.DoChan(serverURL, func() (any, error) {
-		// Other callers wait for this discovery: it must not end with the context
-		// of the first one.
+		// Other callers wait for this discovery, so it goes on if the first caller ends.
 		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), DiscoveryTimeout+RegisterTimeout+settle)
 		defer cancel()
 		return d.discover(shared, serverURL)
@@ -153,9 +148,8 @@ func (d *Discovery) remember(serverURL string, err error) {
 	}
 }
 
-// Announce registers us with a server of which we do not know that it has registered us: it
-// may have been unable to call us back when it was discovered. Too soon after the
-// last times it does nothing.
+// Announce registers us with a server that may not have registered us: it may have been unable to
+// call us back when it was discovered. Within AnnounceRate; beyond it does nothing.
 func (d *Discovery) Announce(ctx context.Context, serverURL string) error {
 	if d.announces.Allow(serverURL) > 0 {
 		return nil

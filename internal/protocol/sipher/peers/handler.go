@@ -9,8 +9,7 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
-// MaxRegistration is the largest registration that is read, in bytes; a real one
-// has about 300.
+// MaxRegistration is the largest registration that is read, in bytes; a real one has about 300.
 const MaxRegistration = 4 << 10
 
 // Handler serves GET and POST /discover. Make it with NewHandler.
@@ -30,15 +29,14 @@ type HandlerConfig struct {
 	Registry Store
 	Blocks   BlockList
 	HTTP     Exchange
-	// Prober is told of servers that register again.
+	// Prober brings forward the checks of servers that register again.
 	Prober *Prober
-	// Limiter may be nil: no limit per caller.
+	// Limiter is per caller; nil: no limit.
 	Limiter *RateLimit
 	Log     *slog.Logger
 	Now     func() time.Time
 }
 
-// NewHandler returns the handler of /discover.
 func NewHandler(c HandlerConfig) *Handler {
 	return &Handler{
 		identity: c.Identity, directory: newDirectory(c.Identity, c.Registry, c.Now), blocks: c.Blocks,
@@ -56,7 +54,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.identity.Ready(); err != nil {
-		// Anybody may ask, so it is no fault and no line of the ordinary log.
+		// Anybody may ask, so the ordinary log has no line of it.
 		h.log.DebugContext(r.Context(), "nothing to show at /discover", "error", err)
 		problem(w, http.StatusNotFound, "this server takes no part in the Sipher network")
 		return
@@ -74,8 +72,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.get(w, r)
 }
 
-// caller is the address a request came from. Headers are not looked at: whoever
-// puts the handler behind a proxy sets RemoteAddr from what it trusts.
+// caller is the address a request came from. Headers are ignored: whoever runs a proxy in front sets
+// RemoteAddr from what it trusts.
 func caller(r *http.Request) string { return activity.NetworkOf(hostOf(r.RemoteAddr)) }
 
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {

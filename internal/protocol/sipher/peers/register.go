@@ -82,9 +82,8 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 	}
 }
 
-// refusal returns the answer to a registration whose server does not confirm the claim;
-// status 0: the server confirms. The answer is the same whether the server is down, slow,
-// speaks no TLS or answers with an error, or strangers could scan ports through us.
+// refusal returns the answer to a registration whose server does not confirm the claim; status 0: it
+// confirms. The answer does not say how a server failed, or strangers could scan ports through us.
 func refusal(claim, card wire.Card, err error) (status int, detail string) {
 	var (
 		fault    *Fault

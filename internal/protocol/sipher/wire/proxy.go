@@ -13,11 +13,10 @@ func ProxyHeaders(origin string) []Header {
 	}
 }
 
-// ProxiedDelivery is the whole delivery request, which the target handles as if it had
-// come directly. A proxy passes it on sealed.
+// ProxiedDelivery is the whole delivery request, as the target would get it directly. A proxy passes it
+// on sealed.
 func ProxiedDelivery(origin, targetURL, body string) (string, error) {
-	// A struct, because the order and the exact case of the names are part of
-	// the signed text.
+	// A struct, because the order and the case of the names are part of the signed text.
 	type headers struct {
 		ContentType string `json:"Content-Type"`
 		Origin      string `json:"Origin"`
@@ -32,8 +31,8 @@ func ProxiedDelivery(origin, targetURL, body string) (string, error) {
 	}{targetURL, "POST", headers{"application/json", origin, origin, targetURL}, body})
 }
 
-// ProxyRequest tells a proxy where to pass the envelope on to. It also holds our keys, for
-// a target that does not know us yet.
+// ProxyRequest asks a proxy to pass an envelope on. It holds our keys for a target that does not know
+// us yet.
 type ProxyRequest struct {
 	// Server is the target's server URL.
 	Server string
