@@ -61,20 +61,17 @@ func (s Set) GiveUp(name activity.Protocol) time.Duration {
 
 // Offered lists the protocols that callers of the API may ask for.
 func (s Set) Offered() []activity.Protocol {
-	var names []activity.Protocol
-	for _, p := range s {
-		if p.Intake.Body != None {
-			names = append(names, p.Name)
-		}
-	}
-	return names
+	return s.names(func(p Protocol) bool { return p.Intake.Body != None })
 }
 
 // With lists the protocols whose requests have a field.
 func (s Set) With(f Field) []activity.Protocol {
-	var names []activity.Protocol
+	return s.names(func(p Protocol) bool { return slices.Contains(p.Intake.Fields, f) })
+}
+
+func (s Set) names(of func(Protocol) bool) (names []activity.Protocol) {
 	for _, p := range s {
-		if slices.Contains(p.Intake.Fields, f) {
+		if of(p) {
 			names = append(names, p.Name)
 		}
 	}

@@ -135,9 +135,9 @@ func validityOf(chain []*x509.Certificate) validity {
 // seconds since 1970.
 const validityMark = "fedpost/validity/1:"
 
-// note stores with a session how long its certificates are valid: crypto/tls does not know, as it
+// save stores with a session how long its certificates are valid: crypto/tls does not know, as it
 // has not verified them.
-func (c *certificates) note(cs *tls.ClientSessionState) {
+func (c *certificates) save(cs *tls.ClientSessionState) {
 	if _, state, err := cs.ResumptionState(); err == nil && state != nil {
 		entry := []byte(validityMark)
 		entry = binary.BigEndian.AppendUint64(entry, uint64(c.valid.from.Unix()))

@@ -60,12 +60,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-func (c Config) proven() func(string) bool {
-	if c.Proven == nil {
-		return func(string) bool { return false }
-	}
-	return c.Proven
-}
+func (c Config) proven(host string) bool { return c.Proven != nil && c.Proven(host) }
 
 func newDialer(c Config, timeout time.Duration, t *turns, s sessions) *tlsDialer {
 	connect := min(cmp.Or(c.Connect, 7*time.Second), timeout)
@@ -81,7 +76,7 @@ func newDialer(c Config, timeout time.Duration, t *turns, s sessions) *tlsDialer
 		},
 		timeout: min(cmp.Or(c.TLS, 7*time.Second), timeout),
 		turns:   t,
-		proven:  c.proven(),
+		proven:  c.proven,
 		config: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            c.RootCAs,

@@ -188,7 +188,6 @@ var special = []struct {
 	{netip.MustParsePrefix("2002::/16"), kind{why: "6to4", embeds: true}},
 	{netip.MustParsePrefix("3fff::/20"), kind{why: "documentation"}},
 	{netip.MustParsePrefix("fd00:ec2::/32"), kind{why: "metadata"}},
-	{netip.MustParsePrefix("fd20:ce::254/128"), kind{why: "metadata"}},
 	{netip.MustParsePrefix("fc00::/7"), kind{why: "private", private: true}},
 	{netip.MustParsePrefix("fe80::/10"), kind{why: "link-local"}},
 	{netip.MustParsePrefix("fec0::/10"), kind{why: "site-local"}},

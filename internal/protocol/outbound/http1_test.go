@@ -90,9 +90,9 @@ func TestAConnectionTakesLongRequests(t *testing.T) {
 	})
 }
 
-// TestAFarewellThatCameWithTheAnswerIsNoticed: crypto/tls has read it, so the socket does not
+// TestACloseNotifyThatCameWithTheAnswerIsNoticed: crypto/tls has read it, so the socket does not
 // tell, and the next request would be lost.
-func TestAFarewellThatCameWithTheAnswerIsNoticed(t *testing.T) {
+func TestACloseNotifyThatCameWithTheAnswerIsNoticed(t *testing.T) {
 	cert, authorities := certificate(t)
 	var connections, requests atomic.Int32
 	address := listen(t, func(raw net.Conn) {

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"runtime"
 	"time"
 
@@ -30,13 +29,11 @@ const MaxBody = 64 << 10
 // Client sends requests to strangers' servers. It is safe for concurrent use; use one for a process.
 type Client struct {
 	transport http.RoundTripper
-	userAgent string
-	reaches   func(*url.URL) error
+	config    Config
 	timeout   time.Duration
 	body      time.Duration
 	maxBody   int
 	turns     *turns
-	proven    func(host string) bool
 }
 
 // New returns a client, or an error that says what is wrong with the configuration.
@@ -47,13 +44,11 @@ func New(c Config) (*Client, error) {
 	quieten()
 	client := &Client{
 		transport: c.Transport,
-		userAgent: c.UserAgent,
-		reaches:   c.reaches,
+		config:    c,
 		timeout:   cmp.Or(c.Timeout, 15*time.Second),
 		body:      cmp.Or(c.Body, 3*time.Second),
 		maxBody:   cmp.Or(c.MaxBody, MaxBody),
 		turns:     newTurns(turnsEach * runtime.GOMAXPROCS(0)),
-		proven:    c.proven(),
 	}
 	if client.transport == nil {
 		now := c.Now
@@ -113,7 +108,7 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	progress := &trace{}
 	r = r.WithContext(progress.attach(inner))
 	if r.Header.Get("User-Agent") == "" {
-		r.Header.Set("User-Agent", c.userAgent)
+		r.Header.Set("User-Agent", c.config.UserAgent)
 	}
 	res, err := c.transport.RoundTrip(r)
 	if err != nil {

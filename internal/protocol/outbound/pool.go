@@ -20,7 +20,7 @@ const (
 	// maxIdlePerHost is the number of unused connections to one host.
 	maxIdlePerHost = 4
 	// closeTime is for sending close-notify. A socket with room takes it at once.
-	farewell = time.Millisecond
+	closeTime = time.Millisecond
 )
 
 // pool keeps connections for later requests. The pool of net/http takes a connection back before
@@ -41,20 +41,20 @@ type pool struct {
 	pause           func()
 
 	mu    sync.Mutex
-	hosts map[string]*place // by scheme, name and port: those with a connection or a request
-	idle  list.List         // of *kept without a request, the one unused for longest in front
-	spare list.List         // of those in idle whose host has another there
-	timer *time.Timer       // runs while idle is not empty
+	hosts map[string]*hostConns // by scheme, name and port: those with a connection or a request
+	idle  list.List             // of *kept without a request, the one unused for longest in front
+	spare list.List             // of those in idle whose host has another there
+	timer *time.Timer           // runs while idle is not empty
 }
 
-// place is what a pool has of one host.
-type place struct {
+// hostConns are the connections and requests of one host.
+type hostConns struct {
 	free []*kept // connections that can take a request
 	out  int     // connections with a request, and those that are being made
-	// meeting is open until the first answer shows whether TLS sessions can be resumed; nil:
+	// ticketWait is open until the first answer shows whether TLS sessions can be resumed; nil:
 	// that is known, or no connection is made.
-	meeting chan struct{}
-	waiting list.List // of *waiter, the one that has waited for longest in front
+	ticketWait chan struct{}
+	waiting    list.List // of *waiter, the one that has waited for longest in front
 }
 
 // kept is a connection of a pool.
@@ -67,11 +67,11 @@ type kept struct {
 	meter *meter
 
 	// Guarded by pool.mu.
-	users int  // requests under way
-	out   bool // no more requests: closed when users is 0
-	since time.Time
-	place *list.Element // in pool.idle; nil while in use
-	spare *list.Element // in pool.spare
+	users   int  // requests under way
+	out     bool // no more requests: closed when users is 0
+	since   time.Time
+	inIdle  *list.Element // in pool.idle; nil while in use
+	inSpare *list.Element // in pool.spare
 }
 
 // client sends requests on a connection: *http1, or *http.ClientConn for HTTP/2. A request
@@ -89,7 +89,7 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 func newPool(d *tlsDialer, t *http.Transport, s sessions, now func() time.Time, most int) *pool {
 	return &pool{
-		transport: t, plain: d.dialPlain, secure: d.DialContext, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*place),
+		transport: t, plain: d.dialPlain, secure: d.DialContext, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*hostConns),
 		first: firstWait, patience: busyWait, pause: func() { time.Sleep(settleStep) },
 	}
 }
@@ -119,7 +119,7 @@ func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh 
 		k, err = p.dial(ctx, scheme, address)
 	}
 	if err != nil {
-		p.gone(host)
+		p.dialFailed(host)
 		return nil, false, err
 	}
 	k.host = host
@@ -138,7 +138,7 @@ func (p *pool) take(host string, wait bool) (k *kept, w *waiter) {
 	old := p.sweep()
 	h := p.hosts[host]
 	if h == nil {
-		h = &place{}
+		h = &hostConns{}
 		p.hosts[host] = h
 	}
 	switch {
@@ -146,11 +146,11 @@ func (p *pool) take(host string, wait bool) (k *kept, w *waiter) {
 		k = h.free[len(h.free)-1]
 		p.lend(k)
 	case wait && h.out > 0:
-		w = &waiter{host: host, got: make(chan *kept, 1), meeting: h.meeting}
-		w.place = h.waiting.PushBack(w)
+		w = &waiter{host: host, got: make(chan *kept, 1), ticketWait: h.ticketWait}
+		w.queued = h.waiting.PushBack(w)
 	default:
 		h.out++
-		p.meet(host, h)
+		p.awaitTicket(host, h)
 	}
 	p.mu.Unlock()
 	closeAll(old)
@@ -174,7 +174,7 @@ func (p *pool) share(k *kept) {
 	defer p.mu.Unlock()
 	h := p.hosts[k.host]
 	h.free = append(h.free, k)
-	h.met()
+	h.ticketKnown()
 	for h.waiting.Len() > 0 {
 		k.users++
 		h.next(k)
@@ -197,7 +197,7 @@ func (p *pool) put(k *kept) {
 	usable := k.usable()
 	p.mu.Lock()
 	h := p.hosts[k.host]
-	h.met()
+	h.ticketKnown()
 	k.users--
 	if !usable {
 		p.retire(k)
@@ -215,13 +215,13 @@ func (p *pool) put(k *kept) {
 	default:
 		h.out--
 		if h.idle() > 0 {
-			k.spare = p.spare.PushBack(k)
+			k.inSpare = p.spare.PushBack(k)
 		}
 		if k.wire != nil {
 			h.free = append(h.free, k)
 		}
 		k.since = p.now().Round(0)
-		k.place = p.idle.PushBack(k)
+		k.inIdle = p.idle.PushBack(k)
 		done = p.sweep()
 		if p.idle.Len() > p.most {
 			// A connection to each of many hosts saves more than several to one.
@@ -298,22 +298,22 @@ func (p *pool) retire(k *kept) {
 }
 
 func (p *pool) unlist(k *kept) {
-	if k.place == nil {
+	if k.inIdle == nil {
 		return
 	}
-	p.idle.Remove(k.place)
-	k.place = nil
-	if k.spare == nil {
+	p.idle.Remove(k.inIdle)
+	k.inIdle = nil
+	if k.inSpare == nil {
 		// One of the host's others is not spare any more.
 		for _, k = range p.hosts[k.host].free {
-			if k.spare != nil {
+			if k.inSpare != nil {
 				break
 			}
 		}
 	}
-	if k.spare != nil {
-		p.spare.Remove(k.spare)
-		k.spare = nil
+	if k.inSpare != nil {
+		p.spare.Remove(k.inSpare)
+		k.inSpare = nil
 	}
 }
 
@@ -333,9 +333,9 @@ func (p *pool) tidy(host string) {
 }
 
 // idle is how many connections to the host have no request.
-func (h *place) idle() (n int) {
+func (h *hostConns) idle() (n int) {
 	for _, k := range h.free {
-		if k.place != nil {
+		if k.inIdle != nil {
 			n++
 		}
 	}
@@ -351,7 +351,7 @@ func closeAll(ks []*kept) {
 // close closes a connection without a request. Other hosts' requests wait for it, and if the host
 // reads nothing, crypto/tls alone would take five seconds, net/http a quarter of one.
 func (k *kept) close() {
-	late := time.AfterFunc(farewell, func() { _ = k.raw.Close() })
+	late := time.AfterFunc(closeTime, func() { _ = k.raw.Close() })
 	defer late.Stop()
 	_ = k.conn.Close()
 }

@@ -97,7 +97,7 @@ func TestKeptConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatHasEndedIsNotUsed: the server's farewell arrived, but the
+// TestAConnectionThatHasEndedIsNotUsed: the server's close-notify arrived, but the
 // goroutine that reads it had no processor yet.
 func TestAConnectionThatHasEndedIsNotUsed(t *testing.T) {
 	for i := range 50 {
@@ -266,7 +266,7 @@ func TestHTTP2EndsWithAHostThatReadsNothing(t *testing.T) {
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, err
 		}
-		tell(ctx, ours, nil, nil)
+		report(ctx, ours, nil, nil)
 		return conn, nil
 	}
 	done := make(chan error)

@@ -37,7 +37,7 @@ func NewRequest(ctx context.Context, method, rawURL, body string) (*http.Request
 // check refuses characters that could split a request in two or add a header. net/http checks most
 // parts, but not the query.
 func (c *Client) check(r *http.Request) error {
-	switch err := c.reaches(r.URL); {
+	switch err := c.config.reaches(r.URL); {
 	case err != nil:
 		return err
 	case r.URL.Scheme != "http" && r.URL.Scheme != "https":

@@ -223,7 +223,7 @@ type dialled struct {
 
 type dialledKey struct{}
 
-func tell(ctx context.Context, raw net.Conn, w *wire, m *meter) {
+func report(ctx context.Context, raw net.Conn, w *wire, m *meter) {
 	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
 		d.raw, d.wire, d.meter = raw, w, m
 	}

@@ -40,7 +40,7 @@ func (t tickets) Get(key string) (*tls.ClientSessionState, bool) {
 
 func (t tickets) Put(key string, cs *tls.ClientSessionState) {
 	if cs != nil {
-		t.certificates.note(cs)
+		t.certificates.save(cs)
 	}
 	t.ClientSessionCache.Put(key, cs)
 	if t.ticket != nil {

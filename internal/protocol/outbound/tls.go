@@ -33,7 +33,7 @@ func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net
 		return nil, err
 	}
 	w := &wire{Conn: raw}
-	tell(ctx, raw, w, nil)
+	report(ctx, raw, w, nil)
 	return w, nil
 }
 
@@ -50,11 +50,11 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 		return nil, &TLSError{Err: err}
 	}
 	if conn.ConnectionState().NegotiatedProtocol == "h2" {
-		tell(ctx, raw, nil, m)
+		report(ctx, raw, nil, m)
 		return conn, nil
 	}
 	w := &wire{Conn: conn}
-	tell(ctx, raw, w, nil)
+	report(ctx, raw, w, nil)
 	return w, nil
 }
 

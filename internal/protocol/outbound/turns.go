@@ -138,7 +138,7 @@ func (c *Client) Turn(ctx context.Context, host string, started bool) (done func
 	p := begun
 	switch {
 	case started:
-	case c.proven(host):
+	case c.config.proven(host):
 		p = unborn
 	default:
 		p = unbornStranger

@@ -23,31 +23,31 @@ type waiter struct {
 	host string
 	// got receives a connection, which counts the waiter among its users, or nil: the waiter
 	// makes one, in place of one that has ended.
-	got     chan *kept
-	meeting chan struct{} // of the host when the wait began
-	place   *list.Element // in place.waiting; guarded by pool.mu
+	got        chan *kept
+	ticketWait chan struct{} // of the host when the wait began
+	queued     *list.Element // in hostConns.waiting; guarded by pool.mu
 }
 
-// wait waits for a connection. If it returns nil, the caller makes one, which place.out counts
+// wait waits for a connection. If it returns nil, the caller makes one, which hostConns.out counts
 // already.
 func (p *pool) wait(ctx context.Context, w *waiter) (*kept, error) {
 	all, busy := time.NewTimer(p.first), time.NewTimer(p.patience)
 	defer all.Stop()
 	defer busy.Stop()
-	meeting := w.meeting
+	ticketWait := w.ticketWait
 	for {
 		late := busy.C
-		if meeting != nil {
+		if ticketWait != nil {
 			late = nil
 		}
 		select {
 		case k := <-w.got:
 			return k, nil
-		case <-meeting:
-			meeting = nil
+		case <-ticketWait:
+			ticketWait = nil
 			busy.Reset(p.patience)
 		case <-late:
-			if meeting = p.meeting(w.host); meeting == nil {
+			if ticketWait = p.ticketWait(w.host); ticketWait == nil {
 				return p.leave(w), nil
 			}
 		case <-all.C:
@@ -59,11 +59,11 @@ func (p *pool) wait(ctx context.Context, w *waiter) (*kept, error) {
 	}
 }
 
-func (p *pool) meeting(host string) chan struct{} {
+func (p *pool) ticketWait(host string) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if h := p.hosts[host]; h != nil {
-		return h.meeting
+		return h.ticketWait
 	}
 	return nil // the host has answered this moment
 }
@@ -72,13 +72,13 @@ func (p *pool) meeting(host string) chan struct{} {
 func (p *pool) leave(w *waiter) *kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.place == nil {
+	if w.queued == nil {
 		return <-w.got
 	}
 	h := p.hosts[w.host]
-	h.waiting.Remove(w.place)
+	h.waiting.Remove(w.queued)
 	h.out++
-	p.meet(w.host, h)
+	p.awaitTicket(w.host, h)
 	return nil
 }
 
@@ -86,8 +86,8 @@ func (p *pool) leave(w *waiter) *kept {
 // arrived.
 func (p *pool) giveUp(w *waiter) {
 	p.mu.Lock()
-	if w.place != nil {
-		p.hosts[w.host].waiting.Remove(w.place)
+	if w.queued != nil {
+		p.hosts[w.host].waiting.Remove(w.queued)
 		p.mu.Unlock()
 		return
 	}
@@ -103,29 +103,29 @@ func (p *pool) giveUp(w *waiter) {
 
 // next gives k to the request that has waited longest; nil: that request makes a connection. The
 // caller holds pool.mu.
-func (h *place) next(k *kept) {
+func (h *hostConns) next(k *kept) {
 	w := h.waiting.Remove(h.waiting.Front()).(*waiter)
-	w.place = nil
+	w.queued = nil
 	w.got <- k
 }
 
-// meet begins the wait for a TLS session ticket if a connection is about to be made without one.
+// awaitTicket begins the wait for a TLS session ticket if a connection is about to be made without one.
 // The caller holds p.mu.
-func (p *pool) meet(host string, h *place) {
+func (p *pool) awaitTicket(host string, h *hostConns) {
 	address, ok := strings.CutPrefix(host, "https://")
-	if !ok || h.meeting != nil {
+	if !ok || h.ticketWait != nil {
 		return
 	}
 	if name, _, err := net.SplitHostPort(address); err == nil && !p.sessions.has(name) {
-		h.meeting = make(chan struct{})
+		h.ticketWait = make(chan struct{})
 	}
 }
 
-// met ends the wait for a ticket. The caller holds pool.mu.
-func (h *place) met() {
-	if h.meeting != nil {
-		close(h.meeting)
-		h.meeting = nil
+// ticketKnown ends the wait for a ticket. The caller holds pool.mu.
+func (h *hostConns) ticketKnown() {
+	if h.ticketWait != nil {
+		close(h.ticketWait)
+		h.ticketWait = nil
 	}
 }
 
@@ -137,16 +137,16 @@ func (p *pool) ticket(host string, came bool) {
 	switch {
 	case h == nil || h.out == 0:
 	case came:
-		h.met()
+		h.ticketKnown()
 	default:
-		p.meet(host, h)
+		p.awaitTicket(host, h)
 	}
 }
 
-func (p *pool) gone(host string) {
+func (p *pool) dialFailed(host string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hosts[host].met()
+	p.hosts[host].ticketKnown()
 	p.less(host)
 }
 
@@ -156,11 +156,11 @@ func (p *pool) less(host string) {
 	h := p.hosts[host]
 	if h.waiting.Len() > 0 {
 		h.next(nil)
-		p.meet(host, h)
+		p.awaitTicket(host, h)
 		return
 	}
 	if h.out--; h.out == 0 {
-		h.met()
+		h.ticketKnown()
 	}
 	p.tidy(host)
 }

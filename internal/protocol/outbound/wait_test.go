@@ -98,7 +98,7 @@ func newSite(t *testing.T) *site {
 		ours, theirs := net.Pipe()
 		go s.serve(theirs)
 		w := &wire{Conn: ours}
-		tell(ctx, ours, w, nil)
+		report(ctx, ours, w, nil)
 		return w, nil
 	}
 	return s

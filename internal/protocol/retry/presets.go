@@ -3,7 +3,6 @@ package retry
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -41,20 +40,17 @@ var Names = []string{"activitypub", "sipher", "ldp"}
 
 // Preset returns a preset by name. Its error wraps ErrPolicy.
 func Preset(name string) (Policy, error) {
-	switch name {
-	case "activitypub":
-		return ActivityPub(), nil
-	case "sipher":
-		return Sipher(), nil
-	case "ldp":
-		return LDP(), nil
+	for _, p := range []Policy{ActivityPub(), Sipher(), LDP()} {
+		if p.Name == name {
+			return p, nil
+		}
 	}
 	return Policy{}, fmt.Errorf("%w: no preset %q; there are %v", ErrPolicy, name, Names)
 }
 
 // Validate returns an error, which wraps ErrPolicy and names the first wrong field, if p cannot work.
 func (p Policy) Validate() error {
-	checks := []struct {
+	for _, c := range []struct {
 		bad bool
 		say string
 	}{
@@ -65,15 +61,10 @@ func (p Policy) Validate() error {
 		{p.GiveUp <= 0, "give-up time must be positive"},
 		{p.Timeout < 0, "timeout must not be negative"},
 		{p.Park && !p.Circuit, "parking needs the circuit, which releases parked deliveries"},
-	}
-	if i := slices.IndexFunc(checks, func(c struct {
-		bad bool
-		say string
-	},
-	) bool {
-		return c.bad
-	}); i >= 0 {
-		return fmt.Errorf("%w %s: %s", ErrPolicy, p.Name, checks[i].say)
+	} {
+		if c.bad {
+			return fmt.Errorf("%w %s: %s", ErrPolicy, p.Name, c.say)
+		}
 	}
 	return nil
 }

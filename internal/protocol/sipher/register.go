@@ -9,6 +9,7 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol"
 	"fedpost/internal/protocol/retry"
+	"fedpost/internal/protocol/sipher/follow"
 )
 
 const (
@@ -41,11 +42,9 @@ func Register(p *Protocol, b Bounds) protocol.Protocol {
 			KeepDelivered: KeepDelivered, KeepFailed: KeepFailed,
 		},
 		Upkeep: upkeep{p},
-		Public: map[string]http.Handler{"/discover": http.HandlerFunc(p.discover)},
+		Public: map[string]http.Handler{"/discover": p.handler},
 	}
 }
-
-func (p *Protocol) discover(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
 type upkeep struct{ protocol *Protocol }
 
@@ -57,7 +56,7 @@ func (u upkeep) Check(ctx context.Context, _ time.Time) error {
 // Record implements protocol.Recorder: the record of a follow must exist when its acknowledgement
 // arrives.
 func (p *Protocol) Record(ctx context.Context, a activity.Activity, _ activity.Target) error {
-	return p.RecordFollow(ctx, a)
+	return follow.Record(ctx, p.store, a, p.now())
 }
 
 // Prepare implements protocol.Sender. A job has one target, so nothing is shared.

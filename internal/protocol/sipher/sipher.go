@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"time"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/protocol/sipher/peers"
 
 	"fedpost/internal/protocol/sipher/crypto"
@@ -47,7 +46,7 @@ type Store interface {
 
 // Config is what a Protocol is made of.
 type Config struct {
-	// Identity is our own. Attempts need all of it, Handler the public part, Check and RecordFollow
+	// Identity is our own. Attempts need all of it, Handler the public part, Check and Record
 	// nothing: a process that makes no attempts should get no private keys.
 	Identity crypto.Identity
 	Store    Store
@@ -124,9 +123,3 @@ func (p *Protocol) Handler() http.Handler { return p.handler }
 
 // Check runs the health checks that are due; see peers.Prober.Check.
 func (p *Protocol) Check(ctx context.Context) (peers.Report, error) { return p.prober.Check(ctx) }
-
-// RecordFollow writes the local record of a follow. The API calls it for every activity it accepts,
-// before the activity is sent to the queue.
-func (p *Protocol) RecordFollow(ctx context.Context, a activity.Activity) error {
-	return follow.Record(ctx, p.store, a, p.now())
-}

@@ -75,6 +75,7 @@ func (s *Sender) attempt(ctx context.Context, a activity.Activity, t activity.Ta
 		return ours(err)
 	}
 	o := s.post(ctx, secrets, a, t.Inbox)
+	o.Method = "WEBHOOK"
 	s.remember(ctx, w, o)
 	return o
 }
@@ -93,9 +94,7 @@ func ours(err error) outcome.Outcome {
 func (s *Sender) post(ctx context.Context, secrets [][]byte, a activity.Activity, url string) outcome.Outcome {
 	r, err := outbound.NewRequest(ctx, http.MethodPost, url, a.Body)
 	if err != nil {
-		o := outbound.Failure(err)
-		o.Method = "WEBHOOK"
-		return o
+		return outbound.Failure(err)
 	}
 	now := s.Date()
 	r.Header.Set("Content-Type", "application/json")
@@ -104,11 +103,9 @@ func (s *Sender) post(ctx context.Context, secrets [][]byte, a activity.Activity
 	r.Header.Set("Webhook-Signature", signature(secrets, a.Job, now, a.Body))
 	answer, err := s.Client.Do(ctx, r)
 	if err != nil {
-		o := outbound.Failure(err)
-		o.Method = "WEBHOOK"
-		return o
+		return outbound.Failure(err)
 	}
-	o := outcome.Outcome{Class: outcome.Retry, Status: answer.Status, Response: answer.Excerpt(), Method: "WEBHOOK"}
+	o := outcome.Outcome{Class: outcome.Retry, Status: answer.Status, Response: answer.Excerpt()}
 	switch {
 	case answer.Status >= 200 && answer.Status < 300:
 		o.Class = outcome.Delivered

@@ -3,8 +3,6 @@ package peers
 import (
 	"context"
 	"errors"
-	"net"
-	"net/url"
 	"sync"
 	"time"
 
@@ -111,7 +109,7 @@ func (c *callbacks) call(ctx context.Context, server string) (wire.Card, error) 
 	default:
 		return wire.Card{}, &errBusy{"too many registrations at once", DiscoveryTimeout, false}
 	}
-	if wait := c.sites.Allow(siteOf(server)); wait > 0 {
+	if wait := c.sites.Allow(activity.SiteOf(activity.HostOf(server))); wait > 0 {
 		return wire.Card{}, &errBusy{"too many registrations of servers of this site", wait, true}
 	}
 	// The request goes on if the caller hangs up: other callers use its answer.
@@ -154,20 +152,4 @@ func (c *callbacks) target(server string) *target {
 	t := &target{busy: make(chan struct{}, 1)}
 	c.targets[server] = t
 	return t
-}
-
-func siteOf(server string) string {
-	u, err := url.Parse(server)
-	if err != nil {
-		return server
-	}
-	return activity.SiteOf(u.Host)
-}
-
-func hostOf(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	return host
 }

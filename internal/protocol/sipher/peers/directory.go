@@ -141,7 +141,7 @@ func (d *directory) peers() []wire.Peer {
 }
 
 // Admit registers a server that registers itself, if necessary in place of another stranger.
-func (d *directory) Admit(ctx context.Context, shown Shown) (Server, error) {
+func (d *directory) Admit(ctx context.Context, shown wire.Card) (Server, error) {
 	select {
 	case d.admitting <- struct{}{}:
 		defer func() { <-d.admitting }()
@@ -151,7 +151,7 @@ func (d *directory) Admit(ctx context.Context, shown Shown) (Server, error) {
 	if err := d.makeRoom(ctx, shown.URL); err != nil {
 		return Server{}, err
 	}
-	s, err := Admit(ctx, d.store, shown, d.now())
+	s, err := Admit(ctx, d.store, shown, Registered, d.now())
 	if err != nil {
 		return Server{}, err
 	}

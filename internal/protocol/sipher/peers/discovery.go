@@ -98,9 +98,8 @@ func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, err
 		d.remember(serverURL, err)
 		return Server{}, err
 	}
-	s, err := Admit(ctx, d.Registry, Shown{
-		URL: serverURL, PublicKey: card.PublicKey, EncryptionKey: card.EncryptionKey, Via: Discovered,
-	}, d.Now())
+	card.URL = serverURL
+	s, err := Admit(ctx, d.Registry, card, Discovered, d.Now())
 	if errors.Is(err, ErrKeyChanged) {
 		return Server{}, err
 	}
@@ -185,14 +184,20 @@ func fetch(ctx context.Context, http Exchange, serverURL string) (wire.Card, err
 	if err := CheckURL(serverURL); err != nil {
 		return wire.Card{}, err
 	}
-	a, err := http.Get(ctx, serverURL+"/discover", DiscoveryTimeout)
+	a, err := document(ctx, http, serverURL, DiscoveryTimeout)
 	if err != nil {
 		return wire.Card{}, err
 	}
-	if !a.OK() {
-		return wire.Card{}, &statusError{StatusError(serverURL+"/discover", a)}
-	}
 	return wire.ParseDiscovery(a.Body)
+}
+
+// document asks a server for its discovery document.
+func document(ctx context.Context, http Exchange, serverURL string, timeout time.Duration) (Answer, error) {
+	a, err := http.Get(ctx, serverURL+"/discover", timeout)
+	if err == nil && !a.OK() {
+		err = &statusError{StatusError(serverURL+"/discover", a)}
+	}
+	return a, err
 }
 
 // statusError is an answer other than 2xx to a request for a card.

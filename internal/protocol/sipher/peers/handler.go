@@ -2,6 +2,7 @@ package peers
 
 import (
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -14,13 +15,9 @@ const MaxRegistration = 4 << 10
 
 // Handler serves GET and POST /discover. Make it with NewHandler.
 type Handler struct {
-	identity  crypto.Public
+	HandlerConfig
 	directory *directory
-	blocks    BlockList
 	callbacks *callbacks
-	prober    *Prober
-	limiter   *RateLimit
-	log       *slog.Logger
 }
 
 // HandlerConfig is what a Handler needs.
@@ -37,11 +34,9 @@ type HandlerConfig struct {
 	Now     func() time.Time
 }
 
+// NewHandler returns the handler of /discover.
 func NewHandler(c HandlerConfig) *Handler {
-	return &Handler{
-		identity: c.Identity, directory: newDirectory(c.Identity, c.Registry, c.Now), blocks: c.Blocks,
-		callbacks: newCallbacks(c.HTTP, c.Now), prober: c.Prober, limiter: c.Limiter, log: c.Log,
-	}
+	return &Handler{c, newDirectory(c.Identity, c.Registry, c.Now), newCallbacks(c.HTTP, c.Now)}
 }
 
 // ServeHTTP implements http.Handler.
@@ -53,14 +48,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusMethodNotAllowed, "GET asks for this server's keys, POST registers a server")
 		return
 	}
-	if err := h.identity.Ready(); err != nil {
+	if err := h.Identity.Ready(); err != nil {
 		// Anybody may ask, so the ordinary log has no line of it.
-		h.log.DebugContext(r.Context(), "nothing to show at /discover", "error", err)
+		h.Log.DebugContext(r.Context(), "nothing to show at /discover", "error", err)
 		problem(w, http.StatusNotFound, "this server takes no part in the Sipher network")
 		return
 	}
-	if h.limiter != nil {
-		if wait := h.limiter.Allow(caller(r)); wait > 0 {
+	if h.Limiter != nil {
+		if wait := h.Limiter.Allow(caller(r)); wait > 0 {
 			retryLater(w, http.StatusTooManyRequests, wait, "too many requests from this address")
 			return
 		}
@@ -74,12 +69,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // caller is the address a request came from. Headers are ignored: whoever runs a proxy in front sets
 // RemoteAddr from what it trusts.
-func caller(r *http.Request) string { return activity.NetworkOf(hostOf(r.RemoteAddr)) }
+func caller(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return activity.NetworkOf(host)
+}
 
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	document, err := h.directory.Answer(r.Context())
 	if err != nil {
-		h.log.ErrorContext(r.Context(), "read sipher peers", "error", err)
+		h.Log.ErrorContext(r.Context(), "read sipher peers", "error", err)
 		problem(w, http.StatusInternalServerError, "the registry cannot be read at the moment")
 		return
 	}

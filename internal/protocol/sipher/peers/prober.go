@@ -228,12 +228,6 @@ func (p *Prober) failed(ctx context.Context, c Check, log *slog.Logger, cause er
 
 // Ask asks a server for its discovery document; nil means a 2xx answer.
 func (p *Prober) Ask(ctx context.Context, url string, timeout time.Duration) error {
-	a, err := p.HTTP.Get(ctx, url+"/discover", timeout)
-	if err != nil {
-		return err
-	}
-	if !a.OK() {
-		return StatusError(url+"/discover", a)
-	}
-	return nil
+	_, err := document(ctx, p.HTTP, url, timeout)
+	return err
 }

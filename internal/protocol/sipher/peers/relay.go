@@ -32,12 +32,6 @@ const (
 	SweepEvery = 30 * time.Second
 )
 
-// ErrStranded says that no server can be asked to pass a delivery on.
-var ErrStranded = errors.New("no proxy is left")
-
-// ErrProxyRefused says that the proxy did not pass the delivery on.
-var ErrProxyRefused = errors.New("proxy did not deliver")
-
 // Relay finds proxies and asks them.
 type Relay struct {
 	Identity crypto.Identity
@@ -65,7 +59,7 @@ type Delivery struct {
 }
 
 // Deliver asks a proxy to pass d on, and returns the proxy's 2xx answer and URL. The answer proves
-// nothing unless the target signed it. The error wraps ErrStranded, ErrProxyRefused or a *Fault.
+// nothing unless the target signed it.
 func (r *Relay) Deliver(ctx context.Context, d Delivery) (Answer, string, error) {
 	proxy, err := r.proxy(ctx, d.Target.URL)
 	if err != nil {
@@ -96,7 +90,7 @@ func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (Answer, erro
 		r.mark(ctx, d.Target.URL, InvalidResponse)
 	}
 	if !a.OK() {
-		return Answer{}, fmt.Errorf("%w: %w", ErrProxyRefused, StatusError(proxy, a))
+		return Answer{}, fmt.Errorf("proxy did not deliver: %w", StatusError(proxy, a))
 	}
 	return a, nil
 }
@@ -171,7 +165,7 @@ func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 		return url, nil
 	}
 	r.Log.ErrorContext(ctx, "stranded: no sipher server can be reached to pass a delivery on", "target", target, "swept", len(down))
-	return "", ErrStranded
+	return "", errors.New("no proxy is left")
 }
 
 func rank(s Server) int {

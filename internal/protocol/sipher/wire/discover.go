@@ -48,14 +48,13 @@ var ErrRegistration = errors.New("invalid registration")
 // It ignores the URL: a server is known by the URL it was asked under. The error wraps ErrDiscovery.
 func ParseDiscovery(body []byte) (Card, error) {
 	m, err := object(body)
-	if err != nil {
-		return Card{}, fmt.Errorf("%w: %w", ErrDiscovery, err)
+	if err == nil {
+		var c Card
+		if c, err = keys(m); err == nil {
+			return c, nil
+		}
 	}
-	c, err := keys(m)
-	if err != nil {
-		return Card{}, fmt.Errorf("%w: %w", ErrDiscovery, err)
-	}
-	return c, nil
+	return Card{}, fmt.Errorf("%w: %w", ErrDiscovery, err)
 }
 
 // ParseRegistration reads the body of a POST /discover. The error wraps ErrRegistration.
