@@ -86,12 +86,11 @@ func New(c Config) *Protocol {
 
 // delivery is an activity that is ready to be sent. It is safe for concurrent use.
 type delivery struct {
-	protocol *Protocol
-	body     string
-	digest   httpsign.Digest
-	keyID    string
-	headers  []activity.Header
-	signer   *httpsign.Signer
+	*Protocol
+	a       activity.Activity
+	digest  httpsign.Digest
+	headers []activity.Header
+	signer  *httpsign.Signer
 	// failed is the outcome of every attempt if there is no signer.
 	failed outcome.Outcome
 }
@@ -99,35 +98,28 @@ type delivery struct {
 // Prepare loads the key and computes the digest of a. Without the key each attempt is Refused if the key
 // does not exist or cannot sign, else Retry, and sends nothing.
 func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) protocol.Attempt {
-	return p.prepare(ctx, a).Attempt
-}
-
-func (p *Protocol) prepare(ctx context.Context, a activity.Activity) *delivery {
-	d := &delivery{protocol: p, body: a.Body, keyID: a.KeyID, digest: httpsign.DigestOf(a.Body)}
+	d := &delivery{Protocol: p, a: a, digest: httpsign.DigestOf(a.Body)}
 	key, err := p.Keys.SigningKey(ctx, a.KeyID)
 	if err == nil {
 		d.signer, err = httpsign.New(key, a.KeyID)
 	}
+	class, text := outcome.Refused, ""
 	switch {
 	case errors.Is(err, keys.ErrNotFound):
-		d.failed = outcome.Outcome{
-			Class: outcome.Refused, Try: outcome.Untried,
-			Err: "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry",
-		}
+		text = "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry"
 	case err == nil:
-		if d.headers, err = a.Headers.List(); err != nil {
-			d.signer = nil
-			d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
+		if d.headers, err = a.Headers.List(); err == nil {
+			return d.Attempt
 		}
+		text = err.Error()
 	case errors.Is(err, httpsign.ErrKey):
-		d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
-	case err != nil:
-		d.failed = outcome.Outcome{
-			Class: outcome.Retry, Try: outcome.Untried,
-			Err: outcome.Text("signing key " + a.KeyID + " could not be loaded: " + err.Error()),
-		}
+		text = err.Error()
+	default:
+		class, text = outcome.Retry, "signing key "+a.KeyID+" could not be loaded: "+err.Error()
 	}
-	return d
+	d.signer = nil
+	d.failed = outcome.Outcome{Class: class, Try: outcome.Untried, Err: outcome.Text(text)}
+	return d.Attempt
 }
 
 type forgetful struct{}

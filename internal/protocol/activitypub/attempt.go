@@ -24,15 +24,15 @@ import (
 //     with a signature that leaves the query out
 //   - after 307 or 308 to the same origin: once, signed for the new address
 func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
-	start := d.protocol.Now()
+	start := d.Now()
 	o := d.attempt(ctx, t)
 	if o.Class == outcome.Unverified {
-		d.protocol.Keys.Doubt(d.keyID)
+		d.Keys.Doubt(d.a.KeyID)
 	}
 	if o.Status == http.StatusBadRequest && d.signer.First() == httpsign.RFC9421 {
 		o.Err += " to an Ed25519 key's signature, which not every server verifies"
 	}
-	o.Took = d.protocol.Now().Sub(start)
+	o.Took = d.Now().Sub(start)
 	return o
 }
 
@@ -42,16 +42,15 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 	if d.signer == nil {
 		return d.failed
 	}
-	p := d.protocol
 	// The host's time-out begins when this machine has a processor for the signature.
-	done, err := p.Client.Turn(ctx, t.Host(), false)
+	done, err := d.Client.Turn(ctx, t.Host(), false)
 	if err != nil {
 		return outbound.Failure(err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.Timeout(), outbound.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, d.Client.Timeout(), outbound.ErrTimeout)
 	defer cancel()
 
-	first := httpsign.Form(p.Forms.Form(t.Host()))
+	first := httpsign.Form(d.Forms.Form(t.Host()))
 	if !first.Valid() {
 		first = d.signer.First()
 	}
@@ -75,7 +74,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 			continue
 		}
 		if n == 0 && !refused(a) {
-			return p.judge(a, t)
+			return d.judge(a, t)
 		}
 		refusals = append(refusals, refusal{forms[n], a})
 		if n == 0 && a.Status == http.StatusUnauthorized {
@@ -84,7 +83,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 			}
 		}
 		if n++; n == len(forms) || !refused(a) || n > 1 && refusals[0].answer.Status != http.StatusUnauthorized {
-			return p.lastAnswer(refusals, t)
+			return d.lastAnswer(refusals, t)
 		}
 	}
 }
@@ -141,7 +140,7 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, asked *httpsign.Asked, done func()) (*http.Request, outbound.Answer, error) {
 	if done == nil {
 		var err error
-		if done, err = d.protocol.Client.Turn(ctx, activity.HostOf(inbox), true); err != nil {
+		if done, err = d.Client.Turn(ctx, activity.HostOf(inbox), true); err != nil {
 			return nil, outbound.Answer{}, err
 		}
 	}
@@ -151,7 +150,7 @@ func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Head
 	if err != nil {
 		return nil, outbound.Answer{}, err
 	}
-	a, err := d.protocol.Client.Do(ctx, r)
+	a, err := d.Client.Do(ctx, r)
 	return r, a, err
 }
 
@@ -172,7 +171,7 @@ func (d *delivery) extra(t activity.Target) ([]activity.Header, error) {
 }
 
 func (d *delivery) request(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, asked *httpsign.Asked) (*http.Request, error) {
-	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.body)
+	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.a.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +183,7 @@ func (d *delivery) request(ctx context.Context, inbox string, extra []activity.H
 			signed = append(signed, strings.ToLower(h.Name))
 		}
 	}
-	now := d.protocol.Date()
+	now := d.Date()
 	if asked != nil {
 		err = d.signer.SignAsked(r, *asked, d.digest, now, signed...)
 	} else {

@@ -9,7 +9,6 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/protocol/sipher/peers"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 
@@ -33,7 +32,7 @@ func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) 
 	if err := d.verify(ack, plaintext); err != nil {
 		return "", err
 	}
-	ctx, cancel := aside(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asideTime)
 	defer cancel()
 	effect, err := follow.Apply(ctx, d.store, d.payload.Following, d.a.ServerURL, content, d.now())
 	if err != nil {
@@ -80,20 +79,20 @@ func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) 
 
 const asideTime = 5 * time.Second
 
-// aside returns a context for writes that must be made even if the attempt's time is up or the process
-// stops.
-func aside(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), asideTime)
+// aside makes a write beside a delivery, also if the attempt's time is up or the process stops. One that
+// fails is logged and harms no delivery.
+func (d *delivery) aside(ctx context.Context, failed string, write func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asideTime)
+	defer cancel()
+	if err := write(ctx); err != nil {
+		d.log.ErrorContext(ctx, failed, "server", d.server.URL, "error", err)
+	}
 }
 
-// The methods below write about a delivery. One that fails is logged and harms no delivery.
-
 func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
-	ctx, cancel := aside(ctx)
-	defer cancel()
-	if err := d.prober.MarkUnhealthy(ctx, d.server.URL, reason); err != nil {
-		d.log.ErrorContext(ctx, "cannot note that a sipher server is unhealthy", "server", d.server.URL, "error", err)
-	}
+	d.aside(ctx, "cannot record that a sipher server is unhealthy", func(ctx context.Context) error {
+		return d.prober.MarkUnhealthy(ctx, d.server.URL, reason)
+	})
 }
 
 // answered records that the target answered: it does not hang, and after a 2xx it gets a check.
@@ -103,24 +102,18 @@ func (d *delivery) answered(ctx context.Context, a peers.Answer) {
 			d.log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
 		}
 	}
-	ctx, cancel := aside(ctx)
-	defer cancel()
 	d.endTurns(ctx)
-	if !a.OK() {
-		return
-	}
-	if err := d.prober.Answered(ctx, d.server); err != nil {
-		d.log.ErrorContext(ctx, "cannot note that a sipher server answered", "server", d.server.URL, "error", err)
+	if a.OK() {
+		d.aside(ctx, "cannot record that a sipher server answered", func(ctx context.Context) error {
+			return d.prober.Answered(ctx, d.server)
+		})
 	}
 }
 
 func (d *delivery) befriend(ctx context.Context) {
-	if !d.server.Stranger {
-		return
-	}
-	ctx, cancel := aside(ctx)
-	defer cancel()
-	if err := d.store.Befriend(ctx, d.server.URL); err != nil {
-		d.log.ErrorContext(ctx, "cannot note that a sipher server is no stranger", "server", d.server.URL, "error", err)
+	if d.server.Stranger {
+		d.aside(ctx, "cannot record that a sipher server is no stranger", func(ctx context.Context) error {
+			return d.store.Befriend(ctx, d.server.URL)
+		})
 	}
 }

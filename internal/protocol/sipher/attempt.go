@@ -10,7 +10,6 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/peers"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 

@@ -17,10 +17,9 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/store"
 	"fedpost/internal/testkit/memory"
 	"fedpost/internal/testkit/sipherpeer"
-
-	"fedpost/internal/store"
 )
 
 const (

@@ -16,10 +16,9 @@ import (
 	"net/http"
 	"time"
 
-	"fedpost/internal/protocol/sipher/peers"
-
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/follow"
+	"fedpost/internal/protocol/sipher/peers"
 )
 
 const (

@@ -13,7 +13,6 @@ import (
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/protocol/sipher/crypto"
-
 	"fedpost/internal/testkit/sipherpeer"
 )
 

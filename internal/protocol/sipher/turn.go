@@ -31,10 +31,9 @@ func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 }
 
 func (d *delivery) endTurns(ctx context.Context) {
-	if d.server.TurnAt.IsZero() {
-		return
-	}
-	if err := d.store.EndTurns(ctx, d.server.URL); err != nil {
-		d.log.ErrorContext(ctx, "cannot note that a sipher server does not hang", "server", d.server.URL, "error", err)
+	if !d.server.TurnAt.IsZero() {
+		d.aside(ctx, "cannot record that a sipher server does not hang", func(ctx context.Context) error {
+			return d.store.EndTurns(ctx, d.server.URL)
+		})
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"fedpost/internal/protocol/sipher/crypto"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 
@@ -114,7 +113,7 @@ func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, err
 	if registered := err == nil; registered == s.Unannounced {
 		s.Unannounced = !registered
 		if err := d.Registry.Announce(ctx, serverURL, registered); err != nil {
-			d.Log.ErrorContext(ctx, "cannot note whether a sipher server has registered us", "server", serverURL, "registered", registered, "error", err)
+			d.Log.ErrorContext(ctx, "cannot record whether a sipher server has registered us", "server", serverURL, "registered", registered, "error", err)
 		}
 	}
 	return s, nil

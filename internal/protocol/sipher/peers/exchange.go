@@ -10,7 +10,6 @@ import (
 
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/outbound"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"fedpost/internal/activity/outcome"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"fedpost/internal/protocol/sipher/crypto"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 
@@ -118,7 +117,7 @@ func (r *Relay) request(d Delivery) (string, error) {
 // mark marks a server unhealthy. A failure is only logged: the delivery can go on.
 func (r *Relay) mark(ctx context.Context, url string, reason Reason) {
 	if err := r.Prober.MarkUnhealthy(ctx, url, reason); err != nil {
-		r.Log.ErrorContext(ctx, "cannot note that a sipher server is unhealthy", "server", url, "error", err)
+		r.Log.ErrorContext(ctx, "cannot record that a sipher server is unhealthy", "server", url, "error", err)
 	}
 }
 
@@ -222,7 +221,7 @@ func (r *Relay) sweep(ctx context.Context, servers []string) string {
 			}
 			mu.Unlock()
 			if err := r.Prober.MarkHealthy(ctx, url); err != nil {
-				r.Log.ErrorContext(ctx, "cannot note that a sipher server is healthy", "server", url, "error", err)
+				r.Log.ErrorContext(ctx, "cannot record that a sipher server is healthy", "server", url, "error", err)
 			}
 		})
 	}
