@@ -6,17 +6,15 @@ import (
 	"time"
 )
 
-// Moved is a key with its private half, on its way to another installation, where it is
-// sealed anew.
+// Moved is a key with its private half, to be sealed anew in another installation.
 type Moved struct {
 	ID            string    `json:"id"`
 	PrivateKeyPEM string    `json:"privateKeyPem"`
 	CreatedAt     time.Time `json:"created"`
 }
 
-// Reveal opens a key for its way to another installation, or returns ErrNotFound. Only
-// package move calls it, which no server links: its caller is an operator with access to
-// the store and the sealer themselves. A test holds everybody else off.
+// Reveal opens a key, to move it to another installation, or returns ErrNotFound. Only package move, which
+// no server links, calls it, for an operator with access to the store and the sealer; a test checks that.
 func Reveal(ctx context.Context, store Store, sealer Sealer, id string) (Moved, error) {
 	k, err := store.Key(ctx, id)
 	if err != nil {
@@ -43,8 +41,8 @@ func (m Moved) Public() (Public, error) {
 	return Public{ID: m.ID, Type: t, PublicPEM: text}, err
 }
 
-// Take stores a key that comes from another installation. If there is a key of that id and
-// replace is false, the error wraps ErrExists.
+// Take stores a key of another installation. If there is one of that id and replace is false, the error
+// wraps ErrExists.
 func (r *Ring) Take(ctx context.Context, m Moved, replace bool) error {
 	if err := CheckID(m.ID); err != nil {
 		return err
