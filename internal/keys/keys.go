@@ -7,6 +7,7 @@ package keys
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/x509"
@@ -116,15 +117,9 @@ type held struct {
 }
 
 func New(store Store, sealer Sealer, o Options) *Ring {
-	if o.CacheSize <= 0 {
-		o.CacheSize = 256
-	}
-	if o.CacheTTL <= 0 {
-		o.CacheTTL = 5 * time.Minute
-	}
-	if o.Recheck <= 0 {
-		o.Recheck = 5 * time.Second
-	}
+	o.CacheSize = cmp.Or(o.CacheSize, 256)
+	o.CacheTTL = cmp.Or(o.CacheTTL, 5*time.Minute)
+	o.Recheck = cmp.Or(o.Recheck, 5*time.Second)
 	return &Ring{
 		store: store, sealer: sealer, o: o,
 		opened: newCache[held](o.CacheSize, o.CacheTTL, o.Now),

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"crypto"
 	"fmt"
 	"time"
 )
@@ -28,14 +29,23 @@ func Reveal(ctx context.Context, store Store, sealer Sealer, id string) (Moved, 
 	return Moved{ID: id, PrivateKeyPEM: privatePEM(der), CreatedAt: k.CreatedAt}, nil
 }
 
-// Public checks m and returns its public half. The error wraps ErrBadID or ErrBadKey.
-func (m Moved) Public() (Public, error) {
+// signer checks m.
+func (m Moved) signer() (crypto.Signer, error) {
 	if err := CheckID(m.ID); err != nil {
-		return Public{}, err
+		return nil, err
 	}
 	signer, err := Parse(m.PrivateKeyPEM)
 	if err != nil {
-		return Public{}, fmt.Errorf("key %s: %w", m.ID, err)
+		return nil, fmt.Errorf("key %s: %w", m.ID, err)
+	}
+	return signer, nil
+}
+
+// Public checks m and returns its public half. The error wraps ErrBadID or ErrBadKey.
+func (m Moved) Public() (Public, error) {
+	signer, err := m.signer()
+	if err != nil {
+		return Public{}, err
 	}
 	t, text, err := public(signer)
 	return Public{ID: m.ID, Type: t, PublicPEM: text}, err
@@ -44,12 +54,9 @@ func (m Moved) Public() (Public, error) {
 // Take stores a key of another installation. If there is one of that id and replace is false, the error
 // wraps ErrExists.
 func (r *Ring) Take(ctx context.Context, m Moved, replace bool) error {
-	if err := CheckID(m.ID); err != nil {
-		return err
-	}
-	signer, err := Parse(m.PrivateKeyPEM)
+	signer, err := m.signer()
 	if err != nil {
-		return fmt.Errorf("key %s: %w", m.ID, err)
+		return err
 	}
 	_, err = r.keep(ctx, m.ID, signer, m.CreatedAt, replace)
 	return err

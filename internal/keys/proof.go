@@ -24,14 +24,11 @@ var (
 // had one. The store keeps a proof, a known text sealed with its sealing key, so that a missing or replaced
 // file is noticed at start: the error wraps ErrSealingKeyGone or ErrSealingKeyOther.
 func OpenLocalSealerOf(ctx context.Context, path string, store Store) (*LocalSealer, error) {
-	stored, err := store.Key(ctx, proofID)
-	if errors.Is(err, ErrNotFound) {
+	s, err := ProvenLocalSealer(ctx, path, store)
+	if s == nil && err == nil {
 		return firstSealer(ctx, path, store)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
-	}
-	return proven(ctx, path, stored)
+	return s, err
 }
 
 // ProvenLocalSealer is OpenLocalSealerOf for a store that is only read; nil if the store has never had a
@@ -44,11 +41,6 @@ func ProvenLocalSealer(ctx context.Context, path string, store Store) (*LocalSea
 	case err != nil:
 		return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
 	}
-	return proven(ctx, path, stored)
-}
-
-// proven opens the sealing key that opens a proof.
-func proven(ctx context.Context, path string, stored Sealed) (*LocalSealer, error) {
 	key, err := readSealingKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: the stored signing keys were sealed with %s. Restore the file from the backup that the database is of, or copy it from another process on the same database; "+
@@ -81,11 +73,7 @@ func firstSealer(ctx context.Context, path string, store Store) (*LocalSealer, e
 	}
 	err = store.PutKey(ctx, Sealed{ID: proofID, Private: sealed, CreatedAt: time.Now().UTC()}, false)
 	if errors.Is(err, ErrExists) {
-		stored, err := store.Key(ctx, proofID)
-		if err != nil {
-			return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
-		}
-		return proven(ctx, path, stored)
+		return ProvenLocalSealer(ctx, path, store)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("store the proof of the sealing key: %w", err)

@@ -21,7 +21,7 @@ var (
 // followAck opens, verifies and applies the acknowledgement of a follow, and returns the note for
 // the record.
 func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) {
-	plaintext, err := ack.Open(d.identity.Open)
+	plaintext, err := ack.Open(d.Identity.Open)
 	if err != nil {
 		return "", err
 	}
@@ -34,11 +34,11 @@ func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asideTime)
 	defer cancel()
-	effect, err := follow.Apply(ctx, d.store, d.payload.Following, d.a.ServerURL, content, d.now())
+	effect, err := follow.Apply(ctx, d.Store, d.payload.Following, d.a.ServerURL, content, d.Now())
 	if err != nil {
 		// The server has the follow, and would answer a second POST with 409: so our outage costs the
 		// effect of the acknowledgement, not the delivery.
-		d.log.ErrorContext(ctx, "sipher acknowledgement could not be stored", "id", d.a.ID, "target", d.target, "error", err)
+		d.Log.ErrorContext(ctx, "sipher acknowledgement could not be stored", "id", d.a.ID, "target", d.target, "error", err)
 		return "the acknowledgement could not be stored", nil
 	}
 	return string(effect), nil
@@ -64,7 +64,7 @@ func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) 
 		return "", err
 	}
 	if d.a.Job != wire.DeliverFollow {
-		plaintext, err := ack.Open(d.identity.Open)
+		plaintext, err := ack.Open(d.Identity.Open)
 		if err != nil {
 			return "", err
 		}
@@ -85,7 +85,7 @@ func (d *delivery) aside(ctx context.Context, failed string, write func(context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asideTime)
 	defer cancel()
 	if err := write(ctx); err != nil {
-		d.log.ErrorContext(ctx, failed, "server", d.server.URL, "error", err)
+		d.Log.ErrorContext(ctx, failed, "server", d.server.URL, "error", err)
 	}
 }
 
@@ -99,7 +99,7 @@ func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
 func (d *delivery) answered(ctx context.Context, a peers.Answer) {
 	if a.Status/100 == 4 && d.server.Unannounced && !wire.AlreadyThere(a.Status, a.Body) {
 		if err := d.discovery.Announce(ctx, d.server.URL); err != nil {
-			d.log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
+			d.Log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
 		}
 	}
 	d.endTurns(ctx)
@@ -113,7 +113,7 @@ func (d *delivery) answered(ctx context.Context, a peers.Answer) {
 func (d *delivery) befriend(ctx context.Context) {
 	if d.server.Stranger {
 		d.aside(ctx, "cannot record that a sipher server is no stranger", func(ctx context.Context) error {
-			return d.store.Befriend(ctx, d.server.URL)
+			return d.Store.Befriend(ctx, d.server.URL)
 		})
 	}
 }

@@ -17,11 +17,11 @@ import (
 // server, the target's Inbox the target URL. If no request to the target was made, the outcome is
 // Unsent if that counts as a try, else Untried. Discard: the protocol removes the delivery record.
 func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.Target, n int) outcome.Outcome {
-	began := p.now()
+	began := p.Now()
 	a.ServerURL = activity.ServerName(a.ServerURL)
 	d := &delivery{Protocol: p, a: a, target: t.Inbox, n: n}
 	o := d.attempt(ctx)
-	o.Took, o.Method = p.now().Sub(began), string(d.payload.Method)
+	o.Took, o.Method = p.Now().Sub(began), string(d.payload.Method)
 	return o.Cleaned()
 }
 
@@ -48,7 +48,7 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 		urls = append(urls, d.target)
 	}
 	for _, url := range urls {
-		block, err := d.store.Blocked(ctx, url)
+		block, err := d.Store.Blocked(ctx, url)
 		if err != nil {
 			return later(fmt.Errorf("read the block list: %w", err))
 		}
@@ -71,7 +71,7 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 	}
 	d.befriend(ctx)
 	asked := time.Now()
-	answer, err := d.http.Post(ctx, d.target, wire.DeliveryHeaders(d.identity.Origin, d.target), body, Timeout)
+	answer, err := d.http.Post(ctx, d.target, wire.DeliveryHeaders(d.Identity.Origin, d.target), body, Timeout)
 	if err != nil {
 		return d.unreachable(ctx, body, asked, peers.FaultOf(err))
 	}
@@ -82,7 +82,7 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 // findServer reads the server's record, or discovers a server that has none.
 func (d *delivery) findServer(ctx context.Context) (outcome.Outcome, bool) {
 	var err error
-	d.server, err = d.store.Server(ctx, d.a.ServerURL)
+	d.server, err = d.Store.Server(ctx, d.a.ServerURL)
 	if err == nil {
 		return outcome.Outcome{}, true
 	}
@@ -90,7 +90,7 @@ func (d *delivery) findServer(ctx context.Context) (outcome.Outcome, bool) {
 		return later(fmt.Errorf("read the registry: %w", err)), false
 	}
 	// Without an identity the delivery is refused below in any case.
-	if err := d.identity.Ready(); err != nil {
+	if err := d.Identity.Ready(); err != nil {
 		return refused(err, keep), false
 	}
 	if d.server, err = d.discovery.Discover(ctx, d.a.ServerURL); err != nil {
@@ -105,14 +105,14 @@ func (d *delivery) seal() (string, outcome.Outcome, bool) {
 	if err != nil {
 		return "", unsent(fmt.Errorf("encryption key of %s: %w", d.server.URL, err)), false
 	}
-	sealed, err := crypto.Seal(d.entropy, recipient, d.a.Body)
+	sealed, err := crypto.Seal(d.Entropy, recipient, d.a.Body)
 	if err != nil {
 		return "", unsent(fmt.Errorf("encrypt to %s: %w", d.server.URL, err)), false
 	}
-	if err := d.identity.Ready(); err != nil {
+	if err := d.Identity.Ready(); err != nil {
 		return "", refused(err, keep), false
 	}
-	body, err := wire.DeliveryBody(d.payload.Method, sealed, d.identity.Sign(d.a.Body))
+	body, err := wire.DeliveryBody(d.payload.Method, sealed, d.Identity.Sign(d.a.Body))
 	if err != nil {
 		return "", later(err), false
 	}
@@ -136,17 +136,17 @@ func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time
 		return o
 	}
 	d.mark(ctx, f.Reason)
-	if !d.policies.For(f.Reason).ProxyEligible {
+	if !d.Policies.For(f.Reason).ProxyEligible {
 		return o
 	}
 	answer, proxy, err := d.relay.Deliver(ctx, peers.Delivery{Target: d.server, TargetURL: d.target, Body: body, Reason: f.Reason})
 	if err != nil {
-		d.log.WarnContext(ctx, "sipher proxy fallback failed", "id", d.a.ID, "target", d.target, "error", err)
+		d.Log.WarnContext(ctx, "sipher proxy fallback failed", "id", d.a.ID, "target", d.target, "error", err)
 		return o
 	}
 	note, err := d.proxiedAck(ctx, answer.Body)
 	if err != nil {
-		d.log.WarnContext(ctx, "sipher proxy's answer does not prove the delivery", "id", d.a.ID, "target", d.target, "proxy", proxy, "error", err)
+		d.Log.WarnContext(ctx, "sipher proxy's answer does not prove the delivery", "id", d.a.ID, "target", d.target, "proxy", proxy, "error", err)
 		return o
 	}
 	return outcome.Outcome{

@@ -56,7 +56,7 @@ func (u upkeep) Check(ctx context.Context, _ time.Time) error {
 // Record implements protocol.Recorder: the record of a follow must exist when its acknowledgement
 // arrives.
 func (p *Protocol) Record(ctx context.Context, a activity.Activity, _ activity.Target) error {
-	return follow.Record(ctx, p.store, a, p.now())
+	return follow.Record(ctx, p.Store, a, p.Now())
 }
 
 // Prepare implements protocol.Sender. A job has one target, so nothing is shared.

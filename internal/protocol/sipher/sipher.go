@@ -9,6 +9,7 @@
 package sipher
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
@@ -67,13 +68,8 @@ type Config struct {
 
 // Protocol is safe for concurrent use. Make one for a process.
 type Protocol struct {
-	identity  crypto.Identity
-	store     Store
+	Config
 	http      peers.Exchange
-	policies  peers.Policies
-	log       *slog.Logger
-	now       func() time.Time
-	entropy   io.Reader
 	discovery *peers.Discovery
 	handler   *peers.Handler
 	prober    *peers.Prober
@@ -87,22 +83,15 @@ func New(c Config) *Protocol {
 		d := peers.DefaultPolicies()
 		c.Policies = &d
 	}
-	if c.Probes == 0 {
-		c.Probes = peers.Concurrency
-	}
-	if c.Checks == 0 {
-		c.Checks = peers.MaxChecks
-	}
+	c.Probes = cmp.Or(c.Probes, peers.Concurrency)
+	c.Checks = cmp.Or(c.Checks, peers.MaxChecks)
 	if c.Entropy == nil {
 		c.Entropy = rand.Reader
 	}
 	client := peers.NewExchange(c.HTTP)
-	p := &Protocol{
-		identity: c.Identity, store: c.Store, http: client, policies: *c.Policies,
-		log: c.Log, now: c.Now, entropy: c.Entropy,
-	}
+	p := &Protocol{Config: c, http: client}
 	p.prober = &peers.Prober{
-		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: p.policies,
+		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: *c.Policies,
 		Log: c.Log, Now: c.Now, Concurrency: c.Probes, Limit: c.Checks,
 	}
 	p.discovery = peers.NewDiscovery(c.Identity.Public, c.Store, client, c.Log, c.Now)
@@ -112,7 +101,7 @@ func New(c Config) *Protocol {
 	})
 	p.relay = &peers.Relay{
 		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, Prober: p.prober, HTTP: client,
-		Policies: p.policies, Entropy: c.Entropy, Log: c.Log, Now: c.Now,
+		Policies: *c.Policies, Entropy: c.Entropy, Log: c.Log, Now: c.Now,
 	}
 	return p
 }

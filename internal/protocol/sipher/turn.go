@@ -17,9 +17,9 @@ func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 	if d.server.TurnAt.IsZero() {
 		return outcome.Outcome{}, true
 	}
-	next, err := d.store.TakeTurn(ctx, d.server.URL, d.now(), turnEvery)
+	next, err := d.Store.TakeTurn(ctx, d.server.URL, d.Now(), turnEvery)
 	if err != nil {
-		d.log.ErrorContext(ctx, "cannot take a turn to deliver to a sipher server that hangs", "server", d.server.URL, "error", err)
+		d.Log.ErrorContext(ctx, "cannot take a turn to deliver to a sipher server that hangs", "server", d.server.URL, "error", err)
 		return outcome.Outcome{}, true
 	}
 	if next.IsZero() {
@@ -33,7 +33,7 @@ func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 func (d *delivery) endTurns(ctx context.Context) {
 	if !d.server.TurnAt.IsZero() {
 		d.aside(ctx, "cannot record that a sipher server does not hang", func(ctx context.Context) error {
-			return d.store.EndTurns(ctx, d.server.URL)
+			return d.Store.EndTurns(ctx, d.server.URL)
 		})
 	}
 }
