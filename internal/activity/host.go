@@ -17,8 +17,8 @@ import (
 // r3---sn-a5m.example are in use; underscores, which are in use, too, are left to checkName.
 var lookup = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
 
-// ErrHost says that a text cannot be the name of a host.
-var ErrHost = errors.New("cannot be a host")
+// ErrHost says that a text is not the name of a host.
+var ErrHost = errors.New("invalid host")
 
 // HostName returns the one name of the host that s, without a port, spells: lower-case ASCII (RFC 5891,
 // A-labels) without trailing dot, or an IP address in its canonical form, IPv6 in brackets.
@@ -66,9 +66,9 @@ func address(s string) (string, error) {
 	a, err := netip.ParseAddr(s)
 	switch {
 	case err != nil && strings.Contains(s, ":"):
-		return "", fmt.Errorf("%w: %q is no IPv6 address", ErrHost, cut(s))
+		return "", fmt.Errorf("%w: %q is not an IPv6 address", ErrHost, cut(s))
 	case err != nil:
-		return "", fmt.Errorf("%w: %q ends in a number and is no IPv4 address of four decimal numbers", ErrHost, cut(s))
+		return "", fmt.Errorf("%w: %q ends in a number but is not an IPv4 address of four decimal numbers", ErrHost, cut(s))
 	case a.Zone() != "":
 		return "", fmt.Errorf("%w: %q has a zone, which means something on one machine only", ErrHost, cut(s))
 	}
@@ -82,7 +82,7 @@ func address(s string) (string, error) {
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return errors.New("has no character that counts")
+		return errors.New("has no characters of a host name")
 	case len(name) > 253:
 		return errors.New("is longer than 253 bytes")
 	}
@@ -121,7 +121,7 @@ func Authority(u *url.URL) (string, error) {
 		return "", err
 	}
 	if strings.HasPrefix(u.Host, "[") && host[0] != '[' && !numeric(host) {
-		return "", fmt.Errorf("%w: %q is in brackets and no IPv6 address", ErrHost, cut(u.Hostname()))
+		return "", fmt.Errorf("%w: %q is in brackets but is not an IPv6 address", ErrHost, cut(u.Hostname()))
 	}
 	if u.Port() == "" {
 		return host, nil

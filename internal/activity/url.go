@@ -34,7 +34,7 @@ func CanonicalURL(s string) (string, error) {
 	}
 	host, err := Authority(u)
 	if err != nil {
-		return "", fmt.Errorf("names what %w", err)
+		return "", fmt.Errorf("has an %w", err)
 	}
 	c := u.Scheme + "://" + host + resolveDots(encode(rawPath(s), pathByte))
 	if u.RawQuery != "" {

@@ -216,7 +216,7 @@ func CheckID(id string) error {
 	case len(id) > MaxID:
 		return fmt.Errorf("%w: it is longer than %d bytes", ErrBadID, MaxID)
 	case id == "." || id == "..":
-		return fmt.Errorf("%w: it cannot stand in a path", ErrBadID)
+		return fmt.Errorf("%w: it cannot be part of a path", ErrBadID)
 	case !utf8.ValidString(id):
 		return fmt.Errorf("%w: it is not UTF-8", ErrBadID)
 	}

@@ -101,7 +101,7 @@ func component(r *http.Request, name string) (string, error) {
 	}
 	values := r.Header.Values(name)
 	if strings.HasPrefix(name, "@") || len(values) == 0 {
-		return "", fmt.Errorf("sign request: component %q is to be signed but not there", name)
+		return "", fmt.Errorf("sign request: component %q is to be signed but missing", name)
 	}
 	return joined(values), nil
 }

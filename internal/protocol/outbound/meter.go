@@ -27,7 +27,7 @@ func perAnswer(maxBody int) int64 { return 2*int64(maxBody) + 4*maxHeader }
 
 func (m *meter) allow(n int64) { m.left.Store(n) }
 
-var errGreedy = &InvalidAnswerError{errors.New("more came than an answer has, so the connection was closed")}
+var errGreedy = &InvalidAnswerError{errors.New("the host sent more than an answer, so the connection was closed")}
 
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)

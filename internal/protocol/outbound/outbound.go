@@ -90,7 +90,7 @@ type Answer struct {
 }
 
 // ErrTooLong says that a body is longer than Config.MaxBody.
-var ErrTooLong = errors.New("body is longer than is read")
+var ErrTooLong = errors.New("the body is longer than the limit")
 
 // Do sends r, made by NewRequest, and reads the answer. An error means that no answer came;
 // ReasonOf classifies it. Any status is an answer, redirects included, even if the body cannot be

@@ -42,9 +42,12 @@ func Register(p *Protocol, b Bounds) protocol.Protocol {
 			KeepDelivered: KeepDelivered, KeepFailed: KeepFailed,
 		},
 		Upkeep: upkeep{p},
-		Public: map[string]http.Handler{"/discover": p.handler},
+		Public: map[string]http.Handler{"/discover": http.HandlerFunc(p.discover)},
 	}
 }
+
+// discover makes Register work without a Protocol, for its Intake.
+func (p *Protocol) discover(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
 type upkeep struct{ protocol *Protocol }
 

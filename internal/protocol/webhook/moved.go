@@ -54,7 +54,7 @@ func Reveal(ctx context.Context, sealer keys.Sealer, w Webhook, now time.Time) (
 // Check returns an error if m is no webhook.
 func (m Moved) Check() error {
 	if !ValidID(m.ID) {
-		return fmt.Errorf("%q is no id of a webhook", m.ID)
+		return fmt.Errorf("%q is not the id of a webhook", m.ID)
 	}
 	if u, err := url.Parse(m.URL); err != nil || u.Host == "" {
 		return fmt.Errorf("webhook %s has no URL", m.ID)

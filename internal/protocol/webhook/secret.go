@@ -27,7 +27,7 @@ const (
 )
 
 // ErrBadSecret says what a secret has to be.
-var ErrBadSecret = errors.New("is no secret: whsec_ and 24 to 64 random bytes in base64")
+var ErrBadSecret = errors.New("is not a secret; give whsec_ and 24 to 64 random bytes in base64")
 
 // NewSecret makes a secret.
 func NewSecret() string {
@@ -36,7 +36,7 @@ func NewSecret() string {
 	return prefix + base64.StdEncoding.EncodeToString(b)
 }
 
-// CheckSecret returns ErrBadSecret if s is no secret.
+// CheckSecret returns ErrBadSecret if s is not a secret.
 func CheckSecret(s string) error {
 	_, err := secretKey(s)
 	return err

@@ -140,6 +140,6 @@ func (s *Sender) remember(ctx context.Context, known Webhook, o outcome.Outcome)
 		return false
 	})
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		s.Log.WarnContext(ctx, "it is not noted whether a webhook works", "webhook", known.ID, "error", err)
+		s.Log.WarnContext(ctx, "cannot record whether a webhook works", "webhook", known.ID, "error", err)
 	}
 }

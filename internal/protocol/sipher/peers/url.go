@@ -31,7 +31,7 @@ func CheckOrigin(s string) error {
 	host, err := activity.Authority(u)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: its host %w", ErrURL, err)
+		return fmt.Errorf("%w: %w", ErrURL, err)
 	case s != u.Scheme+"://"+host:
 		return fmt.Errorf("%w: it must be an origin in lower case, such as https://example.org, without path or trailing slash", ErrURL)
 	}
