@@ -7,7 +7,6 @@
 package activitypub
 
 import (
-	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -48,7 +47,7 @@ type FormMemory interface {
 	RememberForm(host, form string, until time.Time)
 }
 
-// FormTTL is how long a host's signature form is remembered by default. Then the usual form is tried
+// FormTTL is how long a host's signature form is remembered. Then the usual form is tried
 // again, at the cost of one request.
 const FormTTL = 7 * 24 * time.Hour
 
@@ -58,8 +57,6 @@ type Config struct {
 	Client *outbound.Client
 	// Forms remembers signature forms; nil: no form is remembered.
 	Forms FormMemory
-	// FormTTL is how long a form is remembered; default FormTTL (7 days).
-	FormTTL time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Date is the clock of signatures; default Now.
@@ -71,7 +68,6 @@ type Protocol struct{ Config }
 
 // New returns a Protocol.
 func New(c Config) *Protocol {
-	c.FormTTL = cmp.Or(c.FormTTL, FormTTL)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

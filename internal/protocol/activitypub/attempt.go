@@ -130,7 +130,7 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 	o := p.judge(a, t)
 	o.Note, o.Requests = note, len(all)
 	if o.Class == outcome.Delivered {
-		p.Forms.RememberForm(t.Host(), string(all[len(all)-1].form), p.Now().Add(p.FormTTL))
+		p.Forms.RememberForm(t.Host(), string(all[len(all)-1].form), p.Now().Add(FormTTL))
 	}
 	return o
 }

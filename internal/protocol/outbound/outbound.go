@@ -30,9 +30,6 @@ const MaxBody = 64 << 10
 type Client struct {
 	transport http.RoundTripper
 	config    Config
-	timeout   time.Duration
-	body      time.Duration
-	maxBody   int
 	turns     *turns
 }
 
@@ -42,29 +39,24 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("user agent %q cannot be sent; use the form fedpost/1.2 (+https://example.com/)", c.UserAgent)
 	}
 	quieten()
-	client := &Client{
-		transport: c.Transport,
-		config:    c,
-		timeout:   cmp.Or(c.Timeout, 15*time.Second),
-		body:      cmp.Or(c.Body, 3*time.Second),
-		maxBody:   cmp.Or(c.MaxBody, MaxBody),
-		turns:     newTurns(turnsEach * runtime.GOMAXPROCS(0)),
+	c.Timeout = cmp.Or(c.Timeout, 15*time.Second)
+	c.Body = cmp.Or(c.Body, 3*time.Second)
+	c.MaxBody = cmp.Or(c.MaxBody, MaxBody)
+	if c.Now == nil {
+		c.Now = time.Now
 	}
+	client := &Client{transport: c.Transport, config: c, turns: newTurns(turnsEach * runtime.GOMAXPROCS(0))}
 	if client.transport == nil {
-		now := c.Now
-		if now == nil {
-			now = time.Now
-		}
 		s := sessions{tls.NewLRUClientSessionCache(mostSessions)}
-		p := newPool(newDialer(c, client.timeout, client.turns, s), newTransport(client.timeout, client.maxBody), s, now, c.Idle)
-		p.answer = perAnswer(client.maxBody)
+		p := newPool(newDialer(c, c.Timeout, client.turns, s), newTransport(c.Timeout, c.MaxBody), s, c.Now, c.Idle)
+		p.answer = perAnswer(c.MaxBody)
 		client.transport = p
 	}
 	return client, nil
 }
 
 // Timeout is the longest that Do takes.
-func (c *Client) Timeout() time.Duration { return c.timeout }
+func (c *Client) Timeout() time.Duration { return c.config.Timeout }
 
 // ErrTimeout says that a request ran out of time, which counts against the host. A caller with one
 // time limit for several requests cancels its context with ErrTimeout as the cause.
@@ -102,7 +94,7 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(c.timeout, func() { cancel(ErrTimeout) })
+	timer := time.AfterFunc(c.config.Timeout, func() { cancel(ErrTimeout) })
 	defer timer.Stop()
 
 	progress := &trace{}
@@ -115,13 +107,13 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 		return Answer{}, brief(c.explain(ctx, inner, progress, err))
 	}
 	defer res.Body.Close()
-	bodyTimer := time.AfterFunc(c.body, func() { cancel(ErrTimeout) })
+	bodyTimer := time.AfterFunc(c.config.Body, func() { cancel(ErrTimeout) })
 	defer bodyTimer.Stop()
 	a := Answer{Status: res.StatusCode, Header: res.Header, Proto: res.Proto}
-	a.Body, err = io.ReadAll(io.LimitReader(res.Body, int64(c.maxBody)+1))
+	a.Body, err = io.ReadAll(io.LimitReader(res.Body, int64(c.config.MaxBody)+1))
 	switch {
-	case len(a.Body) > c.maxBody:
-		a.Body, a.BodyErr = a.Body[:c.maxBody], ErrTooLong
+	case len(a.Body) > c.config.MaxBody:
+		a.Body, a.BodyErr = a.Body[:c.config.MaxBody], ErrTooLong
 	case err != nil:
 		a.BodyErr = brief(c.explain(ctx, inner, progress, err))
 	}

@@ -96,13 +96,9 @@ func New(c Config) *Protocol {
 	}
 	p.discovery = peers.NewDiscovery(c.Identity.Public, c.Store, client, c.Log, c.Now)
 	p.handler = peers.NewHandler(peers.HandlerConfig{
-		Identity: c.Identity.Public, Registry: c.Store, Blocks: c.Store, HTTP: client, Prober: p.prober,
-		Limiter: c.Limiter, Log: c.Log, Now: c.Now,
+		Prober: p.prober, Identity: c.Identity.Public, Blocks: c.Store, Limiter: c.Limiter,
 	})
-	p.relay = &peers.Relay{
-		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, Prober: p.prober, HTTP: client,
-		Policies: *c.Policies, Entropy: c.Entropy, Log: c.Log, Now: c.Now,
-	}
+	p.relay = &peers.Relay{Prober: p.prober, Identity: c.Identity, Blocks: c.Store, Entropy: c.Entropy}
 	return p
 }
 

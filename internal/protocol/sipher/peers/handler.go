@@ -1,10 +1,8 @@
 package peers
 
 import (
-	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/protocol/sipher/crypto"
@@ -22,16 +20,11 @@ type Handler struct {
 
 // HandlerConfig is what a Handler needs.
 type HandlerConfig struct {
+	*Prober
 	Identity crypto.Public
-	Registry Store
 	Blocks   BlockList
-	HTTP     Exchange
-	// Prober brings forward the checks of servers that register again.
-	Prober *Prober
 	// Limiter is per caller; nil: no limit.
 	Limiter *RateLimit
-	Log     *slog.Logger
-	Now     func() time.Time
 }
 
 // NewHandler returns the handler of /discover.

@@ -72,7 +72,7 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 		h.Log.ErrorContext(ctx, "register sipher server", "server", claim.URL, "error", err)
 		problem(w, http.StatusInternalServerError, "the registration could not be stored")
 	default:
-		if err := h.Prober.Registered(ctx, server); err != nil {
+		if err := h.Registered(ctx, server); err != nil {
 			h.Log.ErrorContext(ctx, "cannot check a sipher server that registered again", "server", claim.URL, "error", err)
 		}
 		reply(w, http.StatusOK, wire.Registered{Message: "Server registered successfully", Echo: cardOf(h.Identity)})

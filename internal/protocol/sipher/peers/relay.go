@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -33,15 +32,10 @@ const (
 
 // Relay finds proxies and asks them.
 type Relay struct {
+	*Prober
 	Identity crypto.Identity
-	Registry Store
 	Blocks   BlockList
-	Prober   *Prober
-	HTTP     Exchange
-	Policies Policies
 	Entropy  io.Reader
-	Log      *slog.Logger
-	Now      func() time.Time
 
 	sweeps singleflight.Group
 	mu     sync.Mutex
@@ -116,7 +110,7 @@ func (r *Relay) request(d Delivery) (string, error) {
 
 // mark marks a server unhealthy. A failure is only logged: the delivery can go on.
 func (r *Relay) mark(ctx context.Context, url string, reason Reason) {
-	if err := r.Prober.MarkUnhealthy(ctx, url, reason); err != nil {
+	if err := r.MarkUnhealthy(ctx, url, reason); err != nil {
 		r.Log.ErrorContext(ctx, "cannot record that a sipher server is unhealthy", "server", url, "error", err)
 	}
 }
@@ -212,7 +206,7 @@ func (r *Relay) sweep(ctx context.Context, servers []string) string {
 	)
 	for _, url := range servers {
 		group.Go(func() {
-			if ctx.Err() != nil || r.Prober.Ask(ctx, url, SweepTimeout) != nil {
+			if ctx.Err() != nil || r.Ask(ctx, url, SweepTimeout) != nil {
 				return
 			}
 			mu.Lock()
@@ -220,7 +214,7 @@ func (r *Relay) sweep(ctx context.Context, servers []string) string {
 				first = url
 			}
 			mu.Unlock()
-			if err := r.Prober.MarkHealthy(ctx, url); err != nil {
+			if err := r.MarkHealthy(ctx, url); err != nil {
 				r.Log.ErrorContext(ctx, "cannot record that a sipher server is healthy", "server", url, "error", err)
 			}
 		})
