@@ -16,7 +16,7 @@ import (
 )
 
 // TestAnUnusedConnectionHasNoGoroutine: at 50,000 recipients, two goroutines for each
-// connection had a third of the memory.
+// connection took a third of the memory.
 func TestAnUnusedConnectionHasNoGoroutine(t *testing.T) {
 	const hosts = 50
 	synctest.Test(t, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestAConnectionTakesLongRequests(t *testing.T) {
 	})
 }
 
-// TestACloseNotifyThatCameWithTheAnswerIsNoticed: crypto/tls has read it, so the socket does not
-// tell, and the next request would be lost.
+// TestACloseNotifyThatCameWithTheAnswerIsNoticed: crypto/tls has read it, so the socket
+// does not show it, and the next request would be lost.
 func TestACloseNotifyThatCameWithTheAnswerIsNoticed(t *testing.T) {
 	cert, authorities := certificate(t)
 	var connections, requests atomic.Int32

@@ -32,10 +32,10 @@ type turns struct {
 type purpose int
 
 const (
-	begun          purpose = iota // an attempt that has begun
-	handshake                     // one that has begun, for a handshake with a stranger
-	unborn                        // an attempt that is about to begin
-	unbornStranger                // one at a stranger, which waits until no handshake does
+	begun       purpose = iota // an attempt that has begun
+	handshake                  // one that has begun, for a handshake with a stranger
+	newAttempt                 // an attempt that is about to begin
+	newStranger                // one at a stranger, which waits until no handshake does
 	purposes
 )
 
@@ -55,7 +55,7 @@ func (t *turns) begin(p purpose) bool {
 	switch {
 	case t.free == 0,
 		p == handshake && t.strangers == 0,
-		p == unbornStranger && t.waiting[handshake].Len() > 0:
+		p == newStranger && t.waiting[handshake].Len() > 0:
 		return false
 	case p == handshake:
 		t.strangers--
@@ -113,7 +113,7 @@ func (t *turns) give(p purpose) {
 
 // next hands free turns out. The caller holds t.mu.
 func (t *turns) next() {
-	for t.hand(begun, handshake) || t.hand(unborn, unbornStranger) {
+	for t.hand(begun, handshake) || t.hand(newAttempt, newStranger) {
 	}
 }
 
@@ -139,9 +139,9 @@ func (c *Client) Turn(ctx context.Context, host string, started bool) (done func
 	switch {
 	case started:
 	case c.config.proven(host):
-		p = unborn
+		p = newAttempt
 	default:
-		p = unbornStranger
+		p = newStranger
 	}
 	if !c.turns.takeFree(p) {
 		ctx, cancel := context.WithTimeout(ctx, MaxWait)
