@@ -94,7 +94,7 @@ func New(c Config) *Protocol {
 		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: *c.Policies,
 		Log: c.Log, Now: c.Now, Concurrency: c.Probes, Limit: c.Checks,
 	}
-	p.discovery = peers.NewDiscovery(c.Identity.Public, c.Store, client, c.Log, c.Now)
+	p.discovery = peers.NewDiscovery(c.Identity.Public, p.prober)
 	p.handler = peers.NewHandler(peers.HandlerConfig{
 		Prober: p.prober, Identity: c.Identity.Public, Blocks: c.Store, Limiter: c.Limiter,
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -38,11 +37,8 @@ const (
 
 // Discovery discovers servers. Use one for a process: concurrent discoveries of a server become one.
 type Discovery struct {
-	Identity crypto.Public
-	Registry Store
-	HTTP     Exchange
-	Log      *slog.Logger
-	Now      func() time.Time
+	*Prober
+	identity crypto.Public
 
 	flights   singleflight.Group
 	announces *RateLimit
@@ -57,10 +53,11 @@ type failure struct {
 	at  time.Time
 }
 
-func NewDiscovery(id crypto.Public, registry Store, http Exchange, log *slog.Logger, now func() time.Time) *Discovery {
+// NewDiscovery returns a Discovery that shares its Prober's registry and client.
+func NewDiscovery(id crypto.Public, p *Prober) *Discovery {
 	return &Discovery{
-		Identity: id, Registry: registry, HTTP: http, Log: log, Now: now,
-		announces: NewRateLimit(AnnounceRate, AnnounceBurst, now), failures: map[string]failure{},
+		Prober: p, identity: id,
+		announces: NewRateLimit(AnnounceRate, AnnounceBurst, p.Now), failures: map[string]failure{},
 	}
 }
 
@@ -89,7 +86,7 @@ func (d *Discovery) Discover(ctx context.Context, serverURL string) (Server, err
 }
 
 func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, error) {
-	if err := d.failed(serverURL); err != nil {
+	if err := d.recent(serverURL); err != nil {
 		return Server{}, err
 	}
 	card, err := fetch(ctx, d.HTTP, serverURL)
@@ -119,8 +116,8 @@ func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, err
 	return s, nil
 }
 
-// failed returns the error of a discovery that failed within FailureAge.
-func (d *Discovery) failed(serverURL string) error {
+// recent returns the error of a discovery that failed within FailureAge.
+func (d *Discovery) recent(serverURL string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f, ok := d.failures[serverURL]
@@ -159,7 +156,7 @@ func (d *Discovery) Announce(ctx context.Context, serverURL string) error {
 }
 
 func (d *Discovery) register(ctx context.Context, serverURL string) error {
-	body, err := wire.RegistrationBody(cardOf(d.Identity))
+	body, err := wire.RegistrationBody(cardOf(d.identity))
 	if err != nil {
 		return err
 	}

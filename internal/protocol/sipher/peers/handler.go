@@ -18,7 +18,7 @@ type Handler struct {
 	callbacks *callbacks
 }
 
-// HandlerConfig is what a Handler needs.
+// HandlerConfig is what a Handler needs. It shares its Prober's registry and client.
 type HandlerConfig struct {
 	*Prober
 	Identity crypto.Public

@@ -102,10 +102,7 @@ func (r *Relay) request(d Delivery) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return wire.ProxyBody(wire.ProxyRequest{
-		Server: d.Target.URL, PublicKey: r.Identity.PublicKey, EncryptionKey: r.Identity.EncryptionKey,
-		Sealed: sealed, Signature: r.Identity.Sign(inner),
-	})
+	return wire.ProxyBody(d.Target.URL, cardOf(r.Identity.Public), sealed, r.Identity.Sign(inner))
 }
 
 // mark marks a server unhealthy. A failure is only logged: the delivery can go on.
