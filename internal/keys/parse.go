@@ -42,7 +42,7 @@ func Parse(text string) (crypto.Signer, error) {
 		return nil, fmt.Errorf("%w: no PEM block found: it begins with a line like -----BEGIN PRIVATE KEY-----", ErrBadKey)
 	}
 	defer clear(block.Bytes)
-	if block.Headers["DEK-Info"] != "" {
+	if block.Headers["DEK-Info"] != "" || block.Type == "ENCRYPTED PRIVATE KEY" {
 		return nil, fmt.Errorf("%w: it is encrypted with a passphrase: remove that first (openssl pkey)", ErrBadKey)
 	}
 	switch block.Type {
@@ -54,8 +54,6 @@ func Parse(text string) (crypto.Signer, error) {
 			return nil, fmt.Errorf("%w: the PKCS#1 content does not parse as a valid RSA key", ErrBadKey)
 		}
 		return checked(key)
-	case "ENCRYPTED PRIVATE KEY":
-		return nil, fmt.Errorf("%w: it is encrypted with a passphrase: remove that first (openssl pkey)", ErrBadKey)
 	case "PUBLIC KEY", "RSA PUBLIC KEY", "CERTIFICATE":
 		return nil, fmt.Errorf("%w: this is a %s; the private key is needed to sign", ErrBadKey, block.Type)
 	case "OPENSSH PRIVATE KEY":
