@@ -102,7 +102,7 @@ func TestWebhooksGetSignedEvents(tt *testing.T) {
 	t.fails("no webhook of this id", "webhooks", "delete", "one")
 	t.fails("no webhook of this id", "webhooks", "test", "one")
 	t.fails("letters, digits", "webhooks", "put", "no id", url)
-	t.fails("is no secret", "webhooks", "put", "bad", url, "--secret", "whsec_short")
+	t.fails("is not a secret", "webhooks", "put", "bad", url, "--secret", "whsec_short")
 	t.fails("must be one of", "webhooks", "put", "bad", url, "--type", "recipient.sad")
 	t.run([]string{"events", "--type", "recipient.failed,recipient.dead"}, "none")
 }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Header is a header that a caller adds to the requests of a delivery, such as
-// Collection-Synchronization (FEP-8fcf). Validation at enqueue has made sure that it is
-// well formed and none that fedpost or HTTP itself needs.
+// Header is a header that a caller adds to the requests of a delivery, such as Collection-Synchronization
+// (FEP-8fcf). Enqueue has checked that it is well formed and none that fedpost or HTTP itself needs.
 type Header struct {
 	Name  string `json:"n"`
 	Value string `json:"v"`
@@ -15,8 +14,7 @@ type Header struct {
 	Sign bool `json:"s,omitempty"`
 }
 
-// Headers is a list of headers as JSON; empty for none. It is a string so that activities
-// and targets can be compared and copied like all other values.
+// Headers is a list of headers as JSON; empty for none. As a string it can be compared like other values.
 type Headers string
 
 // NewHeaders returns hs as Headers.

@@ -12,28 +12,21 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// lookup maps names written in other alphabets, widths and cases to the ASCII
-// that DNS is asked for (UTS #46, non-transitional), as browsers do: hyphens
-// may stand anywhere, because names such as r3---sn-a5m.example are in use, and
-// underscores are left to checkName, because names with one resolve.
-//
-// https://www.unicode.org/reports/tr46/
+// lookup maps names to the ASCII that DNS is asked for (UTS #46, non-transitional,
+// https://www.unicode.org/reports/tr46/), as browsers do. Hyphens may stand anywhere, because names such as
+// r3---sn-a5m.example are in use; underscores, which are in use, too, are left to checkName.
 var lookup = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
 
-// ErrHost says that a text cannot be the name of a host.
-var ErrHost = errors.New("cannot be a host")
+// ErrHost says that a text is not the name of a host.
+var ErrHost = errors.New("invalid host")
 
-// HostName returns the one name of the host that s spells: lower-case ASCII
-// (RFC 5891, A-labels) without trailing dot, or an IP address in its canonical
-// form, IPv6 in brackets. Spellings that reach the same host have the same
-// name. The port is not part of s.
+// HostName returns the one name of the host that s, without a port, spells: lower-case ASCII (RFC 5891,
+// A-labels) without trailing dot, or an IP address in its canonical form, IPv6 in brackets.
 //
-// Its error wraps ErrHost and says what is wrong with s. Names are refused that
-// no resolver takes: a label that is empty, longer than 63 bytes or begins or
-// ends with a hyphen, a name longer than 253 bytes, characters other than
-// letters, digits, hyphen and underscore, an IP address in a short or octal or
-// hexadecimal form (some resolvers read 127.1 as 127.0.0.1), and an IPv6
-// address with a zone.
+// Its error wraps ErrHost and says what is wrong with s: a label that is empty, longer than 63 bytes or
+// begins or ends with a hyphen; more than 253 bytes; characters other than letters, digits, hyphen and
+// underscore; an IP address in a short, octal or hexadecimal form (some resolvers read 127.1 as 127.0.0.1);
+// an IPv6 address with a zone.
 func HostName(s string) (string, error) {
 	if !utf8.ValidString(s) {
 		return "", fmt.Errorf("%w: %q is not UTF-8", ErrHost, cut(s))
@@ -59,8 +52,8 @@ func HostName(s string) (string, error) {
 	return name, nil
 }
 
-// numeric reports whether the last label of name is a number: top-level domains
-// never are (RFC 3696, section 2), so that name is an address or nothing.
+// numeric reports whether the last label of name is a number: top-level domains never are (RFC 3696, section
+// 2), so name can only be an address.
 func numeric(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if digits, ok := strings.CutPrefix(last, "0x"); ok {
@@ -73,9 +66,9 @@ func address(s string) (string, error) {
 	a, err := netip.ParseAddr(s)
 	switch {
 	case err != nil && strings.Contains(s, ":"):
-		return "", fmt.Errorf("%w: %q is no IPv6 address", ErrHost, cut(s))
+		return "", fmt.Errorf("%w: %q is not an IPv6 address", ErrHost, cut(s))
 	case err != nil:
-		return "", fmt.Errorf("%w: %q ends in a number and is no IPv4 address of four decimal numbers", ErrHost, cut(s))
+		return "", fmt.Errorf("%w: %q ends in a number but is not an IPv4 address of four decimal numbers", ErrHost, cut(s))
 	case a.Zone() != "":
 		return "", fmt.Errorf("%w: %q has a zone, which means something on one machine only", ErrHost, cut(s))
 	}
@@ -89,7 +82,7 @@ func address(s string) (string, error) {
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return errors.New("has no character that counts")
+		return errors.New("has no characters of a host name")
 	case len(name) > 253:
 		return errors.New("is longer than 253 bytes")
 	}
@@ -111,7 +104,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// cut shortens a text for an error: the names come from strangers.
+// cut shortens a stranger's text for an error.
 func cut(s string) string {
 	if len(s) > 80 {
 		return strings.ToValidUTF8(s[:80], "") + "…"
@@ -119,17 +112,16 @@ func cut(s string) string {
 	return s
 }
 
-// Authority returns the host of u by its one name (HostName), with the port in
-// decimal unless it is the default of the scheme: the name by which circuits,
-// blocks, rate limits, ordering groups and parked deliveries are kept, and that
-// is dialled and signed. Its error wraps ErrHost.
+// Authority returns the one name of u's host (HostName), with the port in decimal unless it is the scheme's
+// default. By this name hosts are dialled and signed, and circuits, blocks, limits, ordering groups and
+// parked deliveries are kept. Its error wraps ErrHost.
 func Authority(u *url.URL) (string, error) {
 	host, err := HostName(u.Hostname())
 	if err != nil {
 		return "", err
 	}
 	if strings.HasPrefix(u.Host, "[") && host[0] != '[' && !numeric(host) {
-		return "", fmt.Errorf("%w: %q is in brackets and no IPv6 address", ErrHost, cut(u.Hostname()))
+		return "", fmt.Errorf("%w: %q is in brackets but is not an IPv6 address", ErrHost, cut(u.Hostname()))
 	}
 	if u.Port() == "" {
 		return host, nil

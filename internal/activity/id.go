@@ -9,8 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// ID identifies one accepted activity: a ULID, so that ids sort by the time
-// they were made and need no coordination.
+// ID identifies one accepted activity: a ULID, so that ids sort by the time they were made.
 type ID string
 
 // NewID returns a fresh id for now, with its random part read from entropy.
@@ -22,8 +21,7 @@ func NewID(now time.Time, entropy io.Reader) (ID, error) {
 	return ID(u.String()), nil
 }
 
-// InBatch returns the id of the i-th activity of a call. base is the first activity's id;
-// all others are derived from base.
+// InBatch returns the id of the i-th activity of a call, derived from base, the id of the first.
 func InBatch(base ID, i int) ID {
 	if i == 0 {
 		return base
@@ -31,8 +29,8 @@ func InBatch(base ID, i int) ID {
 	return DerivedID(base.Time(), string(base)+"#"+strconv.Itoa(i))
 }
 
-// DerivedID returns the one id that stands for name at the instant at: callers
-// that cannot talk to each other but share both arrive at the same id.
+// DerivedID returns the one id that stands for name at the instant at: callers that share both get the same
+// id.
 func DerivedID(at time.Time, name string) ID {
 	var u ulid.ULID
 	sum := sha256.Sum256([]byte(name))
@@ -53,8 +51,7 @@ func ParseID(s string) (ID, error) {
 	return ID(u.String()), nil
 }
 
-// Time is when the id was made, to the millisecond; zero if i is no id. What
-// is derived from it is the same however often an activity is put together.
+// Time is when the id was made, to the millisecond; zero if i is no id.
 func (i ID) Time() time.Time {
 	u, err := ulid.ParseStrict(string(i))
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// SiteOf names the site of a host, because one owner usually has all of a site: all hosts
-// of a registrable domain (https://publicsuffix.org), all ports of an address, all
-// addresses of an IPv6 /64. The host is in canonical form, with or without a port.
+// SiteOf names the site of a host, which usually has one owner: all hosts of a registrable domain
+// (https://publicsuffix.org), all ports of an address, all addresses of an IPv6 /64. The host is in
+// canonical form, with or without a port.
 func SiteOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -20,13 +20,12 @@ func SiteOf(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return NetworkOf(host)
 	}
-	// A host that is a public suffix itself has no domain above it.
+	// A public suffix has no registrable domain.
 	domain, _ := publicsuffix.EffectiveTLDPlusOne(host)
 	return cmp.Or(domain, host)
 }
 
-// NetworkOf returns an IPv4 address as it is, and the /64 of an IPv6 address, because one
-// owner has the whole /64. Any other text stays as it is.
+// NetworkOf returns the /64 of an IPv6 address, which has one owner; any other text stays as it is.
 func NetworkOf(host string) string {
 	addr, err := netip.ParseAddr(host)
 	if err != nil {

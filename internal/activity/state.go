@@ -1,10 +1,9 @@
 package activity
 
-// State is what has become of one recipient of an activity.
+// State is the state of one recipient of an activity.
 type State string
 
-// The states of the wire contract. Those for which Final holds never change
-// again, except that a retry on request gives failed and dead ones fresh attempts.
+// Final states never change again, but a retry on request gives failed and dead recipients fresh attempts.
 const (
 	Queued     State = "queued"     // not tried yet
 	Retrying   State = "retrying"   // failed for now, its next try is on a queue

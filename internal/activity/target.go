@@ -7,22 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// Target is one place to deliver to: an inbox, and how many recipients of the
-// activity it stands for (more than one after a shared-inbox collapse).
-//
-// In JSON it is the bare URL when it stands for one recipient, which is what
-// keeps a list of 50 of them small.
+// Target is one place to deliver to: an inbox, and how many recipients of the activity it stands for (more
+// than one for a shared inbox). In JSON a plain one is the bare URL, which keeps lists small.
 type Target struct {
 	Inbox string // canonical
-	// Written is the URL as the caller wrote it, empty if that is Inbox: callers find their
-	// own rows by it. Nothing else reads it.
+	// Written is the URL as the caller wrote it, empty if that is Inbox: callers look for it in answers.
 	Written string
 	Stands  int
-	// Shared says the URL is a server's shared inbox: a 410 from it means that
-	// the whole server is gone, not one actor.
+	// Shared says that Inbox is a server's shared inbox: a 410 from it means that the whole server is gone.
 	Shared bool
-	// Headers are added to each request to it, in place of those of the activity with the
-	// same names.
+	// Headers are added to each request to it, in place of the activity's of the same names.
 	Headers Headers
 }
 
@@ -63,12 +57,10 @@ func (t *Target) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Host is the one name (Authority) of the host that t is on: circuits, parking,
-// rate limits and ordering groups are kept by it. It is empty if Inbox is no URL,
-// which validation at enqueue has ruled out.
+// Host is the Authority of t's inbox; empty if Inbox is no URL, which enqueue has ruled out.
 func (t Target) Host() string { return HostOf(t.Inbox) }
 
-// HostOf returns the Authority of an absolute URL, or nothing if it has none.
+// HostOf returns the Authority of an absolute URL, or "" if it has none.
 func HostOf(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Targets is a list of targets that is read fast where they are bare URLs, as almost all are:
-// an activity to 100,000 recipients is read 40 times, once for each turn of its expansion.
+// Targets is a list of targets that is decoded fast if they are bare URLs, as almost all are: the list of a
+// large activity is decoded again for each step of its fan-out.
 type Targets []Target
 
-// UnmarshalJSON implements json.Unmarshaler. The URLs are parts of one string, so they stay in
-// memory together.
+// UnmarshalJSON implements json.Unmarshaler. Bare URLs are parts of one string, so they stay in memory
+// together.
 func (ts *Targets) UnmarshalJSON(b []byte) error {
 	if urls, ok := bareURLs(b); ok {
 		*ts = urls
@@ -20,8 +20,7 @@ func (ts *Targets) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]Target)(ts))
 }
 
-// bareURLs reads a list of strings without escapes and white space. ok is false if b is
-// anything else.
+// bareURLs reads a list of strings without escapes and white space; ok is false for anything else.
 func bareURLs(b []byte) (ts Targets, ok bool) {
 	const begin, next, end = `["`, `","`, `"]`
 	list := string(b)

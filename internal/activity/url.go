@@ -7,18 +7,14 @@ import (
 	"strings"
 )
 
-// CanonicalURL returns the one spelling of an absolute http or https URL, which
-// is also what goes on the wire and what signatures cover: the scheme in lower
-// case, the host by its one name (Authority), dot segments resolved (RFC 3986,
-// section 5.2.4; %2e counts as a dot, as in browsers), "/" for an empty path,
-// no empty query and no fragment.
+// CanonicalURL returns the one spelling of an absolute http or https URL, which goes on the wire and which
+// signatures cover: the scheme in lower case, the host as Authority, dot segments resolved (RFC 3986,
+// section 5.2.4; %2e counts as a dot, as in browsers), "/" for an empty path, no empty query, no fragment.
 //
-// Path and query stay byte for byte what s has, also %2F and the case of hex
-// digits, because they mean what the receiver says they mean. Only bytes that no
-// URL may have (RFC 3986, appendix A), such as those of ü, are percent-encoded.
+// Path and query stay byte for byte, also %2F and the case of hex digits: only the receiver knows what they
+// mean. Only bytes that no URL may have (RFC 3986, appendix A), such as those of ü, are percent-encoded.
 //
-// The error reads as the end of a sentence that begins with the name of the
-// field: "is empty; …".
+// The error continues a sentence that begins with the field's name: "is empty; …".
 func CanonicalURL(s string) (string, error) {
 	if s == "" {
 		return "", errors.New("is empty; give an absolute http or https URL")
@@ -38,7 +34,7 @@ func CanonicalURL(s string) (string, error) {
 	}
 	host, err := Authority(u)
 	if err != nil {
-		return "", fmt.Errorf("names what %w", err)
+		return "", fmt.Errorf("has an %w", err)
 	}
 	c := u.Scheme + "://" + host + resolveDots(encode(rawPath(s), pathByte))
 	if u.RawQuery != "" {
@@ -47,8 +43,7 @@ func CanonicalURL(s string) (string, error) {
 	return c, nil
 }
 
-// CanonicalServer is CanonicalURL for the URL of a whole server, as Sipher
-// names servers: a path that is only "/" goes.
+// CanonicalServer is CanonicalURL for the URL of a Sipher server: without a path that is only "/".
 func CanonicalServer(s string) (string, error) {
 	c, err := CanonicalURL(s)
 	if err == nil && strings.Count(c, "/") == 3 {
@@ -57,8 +52,7 @@ func CanonicalServer(s string) (string, error) {
 	return c, err
 }
 
-// ServerName is CanonicalServer for comparing: a text that has no canonical form
-// stays as it is.
+// ServerName is CanonicalServer for comparing: a text without canonical form stays as it is.
 func ServerName(s string) string {
 	c, err := CanonicalServer(s)
 	if err != nil {
@@ -67,8 +61,8 @@ func ServerName(s string) string {
 	return c
 }
 
-// rawPath cuts the path out of an absolute URL with a host. url.URL does not
-// keep it: of "/a%2Fb/ü" it has "/a/b/ü" and no trace of the %2F.
+// rawPath cuts the path out of an absolute URL with a host. url.URL does not keep it: of "/a%2Fb/ü" it has
+// "/a/b/ü".
 func rawPath(s string) string {
 	s, _, _ = strings.Cut(s, "#")
 	s, _, _ = strings.Cut(s, "?")
@@ -85,8 +79,7 @@ func pathByte(c byte) bool {
 		strings.IndexByte("-._~!$&'()*+,;=:@%/[]", c) >= 0
 }
 
-// queryByte lets more pass than RFC 3986: servers take these characters, and
-// a query's bytes are the receiver's business.
+// queryByte accepts more than RFC 3986, as servers do.
 func queryByte(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '<' && c != '>' }
 
 // encode percent-encodes the bytes of s that allowed refuses.

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// cache holds the most recently used values of a bounded number of ids for a
-// bounded time.
+// cache holds the most recently used values, in bounded number and for a bounded time.
 type cache[V any] struct {
 	mu    sync.Mutex
 	size  int
@@ -15,8 +14,7 @@ type cache[V any] struct {
 	now   func() time.Time
 	order *list.List // front: used last
 	at    map[string]*list.Element
-	// drops counts calls of drop. putIf compares it, so that a value which was
-	// read from the store before its key was replaced is not kept.
+	// drops counts calls of drop, for putIf.
 	drops int
 }
 
@@ -52,15 +50,14 @@ func (c *cache[V]) put(id string, v V) {
 	c.insert(id, v)
 }
 
-// generation returns what putIf takes. Callers ask for it before they read the
-// value from the store.
+// generation returns what putIf takes, to be called before the value is read from the store.
 func (c *cache[V]) generation() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.drops
 }
 
-// putIf keeps v unless any id was dropped since generation was returned.
+// putIf keeps v unless any id was dropped since generation was called: v may have been replaced.
 func (c *cache[V]) putIf(id string, v V, generation int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +66,7 @@ func (c *cache[V]) putIf(id string, v V, generation int) {
 	}
 }
 
-// update changes the value of an id that is held. The value expires when it
-// would have expired without the change.
+// update changes the value of an id that is held, but not when it expires.
 func (c *cache[V]) update(id string, change func(*V)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

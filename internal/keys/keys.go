@@ -1,15 +1,13 @@
 // Package keys keeps the private keys that activities are signed with.
 //
-// A private key goes in and never comes out: it is sealed before it is stored, and
-// opened only in the memory of a process that signs. The API shows public halves only.
-// The one exception is Reveal, for an operator who moves to another installation and can
-// reach the store and the sealer directly.
-// Messages on queues name a key by its id, so neither a dead-letter queue nor a log can
-// leak an actor's identity.
+// A private key is sealed before it is stored, and opened only in the memory of a process that signs. The
+// API shows public halves only; the one exception is Reveal, for an operator who moves to another
+// installation. Messages name a key by its id, so no queue and no log can leak it.
 package keys
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/x509"
@@ -23,14 +21,13 @@ import (
 // Type is a key's algorithm.
 type Type string
 
-// The types that fediverse software verifies: RSA everywhere, Ed25519 where
-// RFC 9421 is spoken.
+// The types that fediverse software verifies: RSA everywhere, Ed25519 only by RFC 9421.
 const (
 	RSA     Type = "rsa"
 	Ed25519 Type = "ed25519"
 )
 
-// MaxID is how long a key's id may be, in bytes.
+// MaxID is the longest id of a key, in bytes.
 const MaxID = 1024
 
 // Sealed is a key as it is stored.
@@ -53,14 +50,13 @@ type Public struct {
 var (
 	// ErrNotFound: no key of that id.
 	ErrNotFound = errors.New("no such key")
-	// ErrExists: a key of that id is there already, and making a new one would
-	// invalidate what its actor has published.
+	// ErrExists: a key of that id exists, and a new one would invalidate what its actor has published.
 	ErrExists = errors.New("key exists")
 	// ErrBadKey: the text is not a private key that fedpost can use.
 	ErrBadKey = errors.New("unusable private key")
 	// ErrBadID: the text cannot be a key's id; see CheckID.
 	ErrBadID = errors.New("unusable key id")
-	// ErrBadCursor: the cursor is none that was given out.
+	// ErrBadCursor: the cursor was not returned by ListKeys.
 	ErrBadCursor = errors.New("no such cursor")
 )
 
@@ -70,18 +66,17 @@ type Store interface {
 	PutKey(ctx context.Context, k Sealed, replace bool) error
 	// Key returns a key, or ErrNotFound.
 	Key(ctx context.Context, id string) (Sealed, error)
-	// ListKeys returns up to limit public halves by id, after a cursor; next is empty on
-	// the last page. The error wraps ErrBadCursor.
+	// ListKeys returns up to limit public halves by id, after a cursor; next is empty on the last page.
+	// The error wraps ErrBadCursor.
 	ListKeys(ctx context.Context, cursor string, limit int) (ks []Public, next string, err error)
 	// DeleteKey removes both halves of a key at once. Deleting a missing key is no error.
 	DeleteKey(ctx context.Context, id string) error
-	// PublicKey returns the public half of a key, or ErrNotFound. It reads
-	// nothing sealed.
+	// PublicKey returns the public half of a key, or ErrNotFound. It reads nothing sealed.
 	PublicKey(ctx context.Context, id string) (Public, error)
 }
 
-// Sealer encrypts private keys at rest. A key that was sealed for one id does not open
-// for another, so nobody can store one actor's key under another actor's id.
+// Sealer encrypts private keys at rest. A key that was sealed for one id does not open for another, so
+// nobody can store one actor's key under another actor's id.
 type Sealer interface {
 	Seal(ctx context.Context, keyID string, plaintext []byte) ([]byte, error)
 	Open(ctx context.Context, keyID string, sealed []byte) ([]byte, error)
@@ -91,21 +86,19 @@ type Sealer interface {
 type Options struct {
 	// CacheSize is how many opened keys are held in memory; default 256.
 	CacheSize int
-	// CacheTTL is how long an opened key is held; default 5 minutes. After that the
-	// key is unsealed again: with KMS a call that costs, and that an operator can
-	// forbid.
+	// CacheTTL is how long an opened key is held; default 5 minutes. Then it is opened again: with KMS a
+	// call that costs, and that an operator can forbid.
 	CacheTTL time.Duration
-	// Recheck is after how long a Ring looks whether another process has replaced a
-	// key that is in use; default 5 seconds.
+	// Recheck is how often a Ring looks whether another process has replaced a key in use; default 5
+	// seconds.
 	Recheck time.Duration
-	// Faster, if not nil, returns a signer that may stand in for an opened key, because it
-	// signs alike in less time, or the key itself.
+	// Faster, if set, returns a signer that signs like an opened key in less time, or the key itself.
 	Faster func(crypto.Signer) crypto.Signer
 
 	Now func() time.Time
 }
 
-// Ring is the keys of one deployment.
+// Ring is the keys of one deployment. It is safe for concurrent use.
 type Ring struct {
 	store  Store
 	sealer Sealer
@@ -118,23 +111,15 @@ type Ring struct {
 // held is an opened key.
 type held struct {
 	signer crypto.Signer
-	// sealed is the stored form of the key; checked is when the store was last found
-	// to have that form.
+	// sealed is the stored form of the key; checked is when the store was last seen to have it.
 	sealed  []byte
 	checked time.Time
 }
 
-// New returns the ring of the keys in store.
 func New(store Store, sealer Sealer, o Options) *Ring {
-	if o.CacheSize <= 0 {
-		o.CacheSize = 256
-	}
-	if o.CacheTTL <= 0 {
-		o.CacheTTL = 5 * time.Minute
-	}
-	if o.Recheck <= 0 {
-		o.Recheck = 5 * time.Second
-	}
+	o.CacheSize = cmp.Or(o.CacheSize, 256)
+	o.CacheTTL = cmp.Or(o.CacheTTL, 5*time.Minute)
+	o.Recheck = cmp.Or(o.Recheck, 5*time.Second)
 	return &Ring{
 		store: store, sealer: sealer, o: o,
 		opened: newCache[held](o.CacheSize, o.CacheTTL, o.Now),
@@ -142,8 +127,8 @@ func New(store Store, sealer Sealer, o Options) *Ring {
 	}
 }
 
-// Put stores a private key, in PEM or as a JWK, under id, in place of a key that is there.
-// Its error wraps ErrBadKey or ErrBadID if an argument is wrong.
+// Put stores a private key, in PEM or as a JWK, under id, and replaces one that is there. Its error wraps
+// ErrBadKey or ErrBadID if an argument is wrong.
 func (r *Ring) Put(ctx context.Context, id, text string) (Public, error) {
 	if err := CheckID(id); err != nil {
 		return Public{}, err
@@ -155,8 +140,7 @@ func (r *Ring) Put(ctx context.Context, id, text string) (Public, error) {
 	return r.keep(ctx, id, signer, r.o.Now(), true)
 }
 
-// Generate makes and stores a new key under id. Its error wraps ErrExists if
-// there is one.
+// Generate makes and stores a new key under id. Its error wraps ErrExists if there is one.
 func (r *Ring) Generate(ctx context.Context, id string, t Type) (Public, error) {
 	if err := CheckID(id); err != nil {
 		return Public{}, err
@@ -177,8 +161,7 @@ func (r *Ring) Public(ctx context.Context, id string) (Public, error) {
 	return k, nil
 }
 
-// Everywhere is how long after Put or Delete the last process has noticed it, if the store
-// can be reached.
+// Everywhere is how long after Put or Delete the last process notices it, if the store can be reached.
 const Everywhere = time.Minute
 
 // List returns up to limit public halves by id, after a cursor; see Store.
@@ -226,10 +209,9 @@ func (r *Ring) Known(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-// SigningKey returns the private key of that id, or ErrNotFound. It is opened
-// once and held in memory for CacheTTL; concurrent callers share one opening. A
-// key that another process has replaced or removed is noticed after Recheck, or
-// at once after Doubt. While the store is away, the key that is held is used.
+// SigningKey returns the private key of that id, or ErrNotFound. It is opened once and held in memory for
+// CacheTTL. A key that another process has replaced or removed is noticed after Recheck, or at once after
+// Doubt. If the store cannot be reached, the key that is held is used.
 func (r *Ring) SigningKey(ctx context.Context, id string) (crypto.Signer, error) {
 	if h, ok := r.opened.get(id); ok && r.o.Now().Sub(h.checked).Abs() < r.o.Recheck {
 		return h.signer, nil
@@ -248,8 +230,8 @@ func (r *Ring) SigningKey(ctx context.Context, id string) (crypto.Signer, error)
 	}
 }
 
-// Doubt makes the next SigningKey of that id look into the store. Callers use Doubt when
-// a server's answer suggests that the actor publishes another key.
+// Doubt makes the next SigningKey of that id read the store, because a server's answer suggests that the
+// actor publishes another key.
 func (r *Ring) Doubt(id string) {
 	r.opened.update(id, func(h *held) { h.checked = time.Time{} })
 }

@@ -12,22 +12,21 @@ import (
 	"path/filepath"
 )
 
-// formatLocal is the first byte of everything that LocalSealer seals. It makes another
-// format possible later.
+// formatLocal is the first byte of everything that LocalSealer seals, so that another format can follow.
 const formatLocal = 1
 
 const sealingKeySize = 32
 
-// LocalSealer seals with AES-256-GCM under a key in a file: for running without
-// KMS. It protects a copied database, not a copied data directory.
+// LocalSealer seals with AES-256-GCM under a key in a file, where there is no KMS. It protects a copied
+// database, not a copied data directory.
 type LocalSealer struct{ aead cipher.AEAD }
 
-// ErrCannotOpen says that a sealed key does not open: it was sealed with
-// another sealing key or for another key id, or is damaged.
+// ErrCannotOpen says that a sealed key does not open: it was sealed with another sealing key or for
+// another id, or is damaged.
 var ErrCannotOpen = errors.New("sealed with another sealing key, or damaged")
 
-// OpenLocalSealer reads the sealing key from a file, which it makes with mode
-// 0600 if there is none. A file that others can read is refused.
+// OpenLocalSealer reads the sealing key from a file, which it makes with mode 0600 if there is none. A
+// file that others can read is refused.
 func OpenLocalSealer(path string) (*LocalSealer, error) {
 	key, err := readSealingKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,13 +55,12 @@ func newLocalSealer(key []byte) (*LocalSealer, error) {
 	return &LocalSealer{aead}, nil
 }
 
-// credentialMode is the mode of a credential that systemd hands to a service's user: the
-// bits of the group are the mask of an access list that has that user only.
+// credentialMode is the mode of a credential of systemd: its group bits are the mask of an access list
+// that has the service's user only.
 const credentialMode = 0o440
 
-// ofSystemd reports whether a file is a credential that systemd hands to a service: in the
-// folder that it names, or, for other processes, below the one that has them all.
-// https://systemd.io/CREDENTIALS/
+// ofSystemd reports whether a file is a credential that systemd gives to a service
+// (https://systemd.io/CREDENTIALS/): to this process, or to another one.
 func ofSystemd(path string) bool {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
@@ -90,9 +88,8 @@ func readSealingKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// makeSealingKey writes the key to a temporary file and links that file into place. So
-// the key file is either complete or missing, and two processes that make it at the same
-// time both use the file of the first.
+// makeSealingKey writes the key to a temporary file and links that file into place. So the file is never
+// incomplete, and two processes that make it at once both use the first.
 func makeSealingKey(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -120,12 +117,11 @@ func makeSealingKey(path string) (err error) {
 	return err
 }
 
-// Seal implements Sealer.
 func (s *LocalSealer) Seal(_ context.Context, keyID string, plaintext []byte) ([]byte, error) {
 	return s.aead.Seal([]byte{formatLocal}, nil, plaintext, []byte(keyID)), nil
 }
 
-// Open implements Sealer. Its error is ErrCannotOpen.
+// Open returns ErrCannotOpen if sealed does not open.
 func (s *LocalSealer) Open(_ context.Context, keyID string, sealed []byte) ([]byte, error) {
 	if len(sealed) == 0 || sealed[0] != formatLocal {
 		return nil, ErrCannotOpen

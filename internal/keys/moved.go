@@ -2,21 +2,20 @@ package keys
 
 import (
 	"context"
+	"crypto"
 	"fmt"
 	"time"
 )
 
-// Moved is a key with its private half, on its way to another installation, where it is
-// sealed anew.
+// Moved is a key with its private half, to be sealed anew in another installation.
 type Moved struct {
 	ID            string    `json:"id"`
 	PrivateKeyPEM string    `json:"privateKeyPem"`
 	CreatedAt     time.Time `json:"created"`
 }
 
-// Reveal opens a key for its way to another installation, or returns ErrNotFound. Only
-// package move calls it, which no server links: its caller is an operator with access to
-// the store and the sealer themselves. A test holds everybody else off.
+// Reveal opens a key, to move it to another installation, or returns ErrNotFound. Only package move, which
+// no server links, calls it, for an operator with access to the store and the sealer; a test checks that.
 func Reveal(ctx context.Context, store Store, sealer Sealer, id string) (Moved, error) {
 	k, err := store.Key(ctx, id)
 	if err != nil {
@@ -30,28 +29,34 @@ func Reveal(ctx context.Context, store Store, sealer Sealer, id string) (Moved, 
 	return Moved{ID: id, PrivateKeyPEM: privatePEM(der), CreatedAt: k.CreatedAt}, nil
 }
 
-// Public checks m and returns its public half. The error wraps ErrBadID or ErrBadKey.
-func (m Moved) Public() (Public, error) {
+// signer checks m.
+func (m Moved) signer() (crypto.Signer, error) {
 	if err := CheckID(m.ID); err != nil {
-		return Public{}, err
+		return nil, err
 	}
 	signer, err := Parse(m.PrivateKeyPEM)
 	if err != nil {
-		return Public{}, fmt.Errorf("key %s: %w", m.ID, err)
+		return nil, fmt.Errorf("key %s: %w", m.ID, err)
+	}
+	return signer, nil
+}
+
+// Public checks m and returns its public half. The error wraps ErrBadID or ErrBadKey.
+func (m Moved) Public() (Public, error) {
+	signer, err := m.signer()
+	if err != nil {
+		return Public{}, err
 	}
 	t, text, err := public(signer)
 	return Public{ID: m.ID, Type: t, PublicPEM: text}, err
 }
 
-// Take stores a key that comes from another installation. If there is a key of that id and
-// replace is false, the error wraps ErrExists.
+// Take stores a key of another installation. If there is one of that id and replace is false, the error
+// wraps ErrExists.
 func (r *Ring) Take(ctx context.Context, m Moved, replace bool) error {
-	if err := CheckID(m.ID); err != nil {
-		return err
-	}
-	signer, err := Parse(m.PrivateKeyPEM)
+	signer, err := m.signer()
 	if err != nil {
-		return fmt.Errorf("key %s: %w", m.ID, err)
+		return err
 	}
 	_, err = r.keep(ctx, m.ID, signer, m.CreatedAt, replace)
 	return err

@@ -17,21 +17,19 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes of RSA keys in bits. Below 2048 signatures are not safe, and servers
-// refuse them; above 4096 the sealed key would not fit one KMS request, and
-// each signature would cost tens of milliseconds.
+// Sizes of RSA keys in bits. Servers refuse keys below 2048. Above 4096 a key would not fit one KMS
+// request, and a signature would cost tens of milliseconds.
 const (
 	MinRSA     = 2048
 	MaxRSA     = 4096
 	defaultRSA = 2048 // what fediverse software makes: each signature of larger ones costs
 )
 
-// MaxText is the longest text of a key that is looked at, in bytes.
+// MaxText is the longest text of a key that is read, in bytes.
 const MaxText = 32 << 10
 
-// Parse reads a private key from PEM, RSA as PKCS#1 or PKCS#8 and Ed25519 as PKCS#8, or from
-// a JWK (RFC 7517, RFC 8037), which is a JSON object. Its error wraps ErrBadKey and says what
-// to do, but nothing of the key.
+// Parse reads a private key from PEM, RSA as PKCS#1 or PKCS#8 and Ed25519 as PKCS#8, or from a JWK (RFC
+// 7517, RFC 8037). Its error wraps ErrBadKey and says what to do, but nothing of the key.
 func Parse(text string) (crypto.Signer, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadKey, MaxText)
@@ -44,7 +42,7 @@ func Parse(text string) (crypto.Signer, error) {
 		return nil, fmt.Errorf("%w: no PEM block found: it begins with a line like -----BEGIN PRIVATE KEY-----", ErrBadKey)
 	}
 	defer clear(block.Bytes)
-	if block.Headers["DEK-Info"] != "" {
+	if block.Headers["DEK-Info"] != "" || block.Type == "ENCRYPTED PRIVATE KEY" {
 		return nil, fmt.Errorf("%w: it is encrypted with a passphrase: remove that first (openssl pkey)", ErrBadKey)
 	}
 	switch block.Type {
@@ -56,8 +54,6 @@ func Parse(text string) (crypto.Signer, error) {
 			return nil, fmt.Errorf("%w: the PKCS#1 content does not parse as a valid RSA key", ErrBadKey)
 		}
 		return checked(key)
-	case "ENCRYPTED PRIVATE KEY":
-		return nil, fmt.Errorf("%w: it is encrypted with a passphrase: remove that first (openssl pkey)", ErrBadKey)
 	case "PUBLIC KEY", "RSA PUBLIC KEY", "CERTIFICATE":
 		return nil, fmt.Errorf("%w: this is a %s; the private key is needed to sign", ErrBadKey, block.Type)
 	case "OPENSSH PRIVATE KEY":
@@ -66,7 +62,7 @@ func Parse(text string) (crypto.Signer, error) {
 	return nil, fmt.Errorf("%w: PEM type is not PRIVATE KEY (PKCS#8) or RSA PRIVATE KEY (PKCS#1)", ErrBadKey)
 }
 
-// IsJWK reports whether a text is a JWK, if it is a key.
+// IsJWK reports whether a text is a JWK rather than PEM.
 func IsJWK(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
 // jwk has the members of a private JWK that count (RFC 7518, section 6.3, and RFC 8037).
@@ -176,8 +172,8 @@ func generate(t Type) (crypto.Signer, error) {
 	return nil, fmt.Errorf("%w: type %q is neither %q nor %q", ErrBadKey, t, RSA, Ed25519)
 }
 
-// GeneratePEM makes a private key and returns it as PKCS#8 in PEM. Its error wraps
-// ErrBadKey if there is no such type.
+// GeneratePEM makes a private key and returns it as PKCS#8 in PEM. Its error wraps ErrBadKey if t is no
+// type.
 func GeneratePEM(t Type) (string, error) {
 	signer, err := generate(t)
 	if err != nil {
@@ -196,8 +192,7 @@ func privatePEM(der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// public returns the type and the public half in PEM (SubjectPublicKeyInfo, as
-// actors publish it in publicKeyPem).
+// public returns the type and the public half in PEM, as actors publish it in publicKeyPem.
 func public(s crypto.Signer) (Type, string, error) {
 	t := RSA
 	if _, ok := s.(ed25519.PrivateKey); ok {
@@ -210,9 +205,8 @@ func public(s crypto.Signer) (Type, string, error) {
 	return t, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), nil
 }
 
-// CheckID returns an error that wraps ErrBadID if id cannot name a key. An id is a header
-// parameter of every signature, so it has visible ASCII characters only, and no quotes.
-// With any other id, signing would fail for every recipient.
+// CheckID returns an error that wraps ErrBadID if id cannot name a key. An id is a header parameter of
+// every signature, so it has visible ASCII characters only, and no quotes.
 func CheckID(id string) error {
 	switch {
 	case id == "":
@@ -220,7 +214,7 @@ func CheckID(id string) error {
 	case len(id) > MaxID:
 		return fmt.Errorf("%w: it is longer than %d bytes", ErrBadID, MaxID)
 	case id == "." || id == "..":
-		return fmt.Errorf("%w: it cannot stand in a path", ErrBadID)
+		return fmt.Errorf("%w: it cannot be part of a path", ErrBadID)
 	case !utf8.ValidString(id):
 		return fmt.Errorf("%w: it is not UTF-8", ErrBadID)
 	}

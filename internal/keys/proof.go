@@ -9,37 +9,30 @@ import (
 	"time"
 )
 
-// proofID is the id under which a store keeps the proof of its sealing key. No signing
-// key can have this id, because CheckID refuses an empty one.
+// proofID is the id under which a store keeps the proof of its sealing key. CheckID refuses it for others.
 const proofID = ""
 
 var proof = []byte("fedpost")
 
-// Errors of OpenLocalSealerOf. Both say that the store has keys that the file cannot
-// open.
+// Errors of OpenLocalSealerOf: the store has keys that the file cannot open.
 var (
 	ErrSealingKeyGone  = errors.New("the sealing key is missing")
 	ErrSealingKeyOther = errors.New("this is not the sealing key that the stored keys were sealed with")
 )
 
-// OpenLocalSealerOf is OpenLocalSealer for a store: it makes a sealing key only
-// for a store that has never had one. The store keeps a proof, a known text
-// sealed with its sealing key, so that a file that has vanished or was replaced is
-// noticed at start, and not when the first delivery cannot be signed. It returns
-// an error that wraps ErrSealingKeyGone or ErrSealingKeyOther then.
+// OpenLocalSealerOf is OpenLocalSealer for a store: it makes a sealing key only for a store that has never
+// had one. The store keeps a proof, a known text sealed with its sealing key, so that a missing or replaced
+// file is noticed at start: the error wraps ErrSealingKeyGone or ErrSealingKeyOther.
 func OpenLocalSealerOf(ctx context.Context, path string, store Store) (*LocalSealer, error) {
-	stored, err := store.Key(ctx, proofID)
-	if errors.Is(err, ErrNotFound) {
+	s, err := ProvenLocalSealer(ctx, path, store)
+	if s == nil && err == nil {
 		return firstSealer(ctx, path, store)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
-	}
-	return proven(ctx, path, stored)
+	return s, err
 }
 
-// ProvenLocalSealer is OpenLocalSealerOf for a store that is only read: it makes nothing. A
-// store that has never had a sealing key has no sealer: nil.
+// ProvenLocalSealer is OpenLocalSealerOf for a store that is only read; nil if the store has never had a
+// sealing key.
 func ProvenLocalSealer(ctx context.Context, path string, store Store) (*LocalSealer, error) {
 	stored, err := store.Key(ctx, proofID)
 	switch {
@@ -48,11 +41,6 @@ func ProvenLocalSealer(ctx context.Context, path string, store Store) (*LocalSea
 	case err != nil:
 		return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
 	}
-	return proven(ctx, path, stored)
-}
-
-// proven opens the sealing key that opens a proof.
-func proven(ctx context.Context, path string, stored Sealed) (*LocalSealer, error) {
 	key, err := readSealingKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: the stored signing keys were sealed with %s. Restore the file from the backup that the database is of, or copy it from another process on the same database; "+
@@ -72,8 +60,8 @@ func proven(ctx context.Context, path string, stored Sealed) (*LocalSealer, erro
 	return s, nil
 }
 
-// firstSealer opens the sealing key of a store without a proof, and writes one. If another
-// process has written one meanwhile, the key has to open that.
+// firstSealer opens the sealing key of a store without a proof, and writes one. If another process has
+// written one meanwhile, the key has to open that.
 func firstSealer(ctx context.Context, path string, store Store) (*LocalSealer, error) {
 	s, err := OpenLocalSealer(path)
 	if err != nil {
@@ -85,11 +73,7 @@ func firstSealer(ctx context.Context, path string, store Store) (*LocalSealer, e
 	}
 	err = store.PutKey(ctx, Sealed{ID: proofID, Private: sealed, CreatedAt: time.Now().UTC()}, false)
 	if errors.Is(err, ErrExists) {
-		stored, err := store.Key(ctx, proofID)
-		if err != nil {
-			return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
-		}
-		return proven(ctx, path, stored)
+		return ProvenLocalSealer(ctx, path, store)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("store the proof of the sealing key: %w", err)

@@ -1,14 +1,11 @@
 // Package message is the format of what travels on fedpost's queues.
 //
-// One call to the API is one message, so accepting a call is one atomic send, and no
-// activity is ever half accepted. A message is a delivery (this activity to these few
-// inboxes), a fan-out (an activity whose recipients have to be split), a batch (several
-// activities), or a claim check (the message itself is in the store, because it is too
-// large for the queue).
+// One call to the API is one message, so accepting a call is one atomic send. A message is a delivery (an
+// activity to a few inboxes), a fan-out (an activity whose recipients have to be split), a batch (several
+// activities), or a claim check (the message is in the store, because it is too large for the queue).
 //
-// Messages outlive deployments: a newer version reads every older one, and an
-// unknown version is an error that sends the message to the dead-letter queue
-// instead of guessing.
+// Messages outlive deployments: a newer version reads every older one, and an unknown version is an error
+// that sends the message to the dead-letter queue.
 package message
 
 import (
@@ -25,13 +22,12 @@ import (
 // Version is the format written by this code.
 const Version = 1
 
-// apartVersion is the format of a delivery whose body is stored once (activity.Apart). A
-// version of fedpost that does not know of that would send an empty body, and so has to
-// refuse the message.
+// apartVersion is the format of a delivery whose body is stored once (activity.Apart). A version of fedpost
+// that does not know of that has to refuse the message, or it would send an empty body.
 const apartVersion = 2
 
-// Message is the body of one queue message. Exactly one of Deliver, FanOut,
-// Batch and Ref is set; Activity accompanies the first two.
+// Message is the body of one queue message. Exactly one of Deliver, FanOut, Batch and Ref is set; Activity
+// accompanies the first two.
 type Message struct {
 	Version  int                `json:"v"`
 	Activity *activity.Activity `json:"activity,omitempty"`
@@ -42,14 +38,14 @@ type Message struct {
 
 	// Unrecorded is set if the activity may have no record.
 	Unrecorded *Unrecorded `json:"unrecorded,omitempty"`
-	// NotBefore is when the work may begin; zero: at once. It is set if the queue has no
-	// delays, and the worker hands the message back until then; or if the delay is longer
-	// than the queue's longest and the agenda could not be written.
+	// NotBefore is when the work may begin; zero: at once. Until then the worker hands the message back.
+	// It is set if the queue has no delays, or if the delay is too long for it and the agenda could not
+	// be written.
 	NotBefore time.Time `json:"notBefore,omitzero"`
 }
 
-// Sender is the document of the key that signs m's activities: their actor's. It is empty for a
-// claim check, and where nothing is signed with a key of an actor.
+// Sender is the document of the key that signs m's activities: their actor's. It is empty for a claim
+// check, and for activities without an actor's key.
 func (m Message) Sender() string {
 	if len(m.Batch) > 0 {
 		m = m.Batch[0]
@@ -61,15 +57,14 @@ func (m Message) Sender() string {
 	return sender
 }
 
-// Unrecorded is what the record of an activity says and its message does not. The table
-// could not be written when the activity was accepted, so the first worker that gets the
-// message writes the record.
+// Unrecorded is what the record of an activity says and its message does not. The table could not be
+// written when the activity was accepted, so the first worker writes the record.
 type Unrecorded struct {
 	Fingerprint string    `json:"fp,omitempty"`
 	DueAt       time.Time `json:"due,omitzero"`
 	Forget      time.Time `json:"forget"`
-	// ActivityID, Sender, Actor and Object are what the lists of activities have; Sender is empty
-	// if the activity is on none.
+	// ActivityID, Sender, Actor and Object are for the lists of activities; Sender is empty if the activity
+	// is on none.
 	ActivityID string `json:"own,omitempty"`
 	Sender     string `json:"sender,omitempty"`
 	Actor      string `json:"actor,omitempty"`
@@ -84,42 +79,37 @@ type Delivery struct {
 	// Chunk numbers the slice of the recipient list that Targets belong to.
 	Chunk int `json:"chunk"`
 
-	// Position is the place in the chunk of the single target that this message
-	// is for, or Whole. A target that failed is split off under its position,
-	// so that its retries never touch its healthy neighbours.
+	// Position is the place in the chunk of the single target that this message is for, or Whole. A target
+	// that failed is split off under its position, so that its retries do not touch its neighbours.
 	Position int `json:"pos"`
 
-	// Targets are the chunk's targets, or the single one.
 	Targets activity.Targets `json:"targets"`
 
-	// Attempts counts the requests made before this message was sent. Unsent counts
-	// the tries that ended before a request was made.
+	// Attempts counts the requests made before this message was sent, Unsent the tries that ended before a
+	// request.
 	Attempts int `json:"attempts,omitempty"`
 	Unsent   int `json:"unsent,omitempty"`
 
-	// Generation fences a target's messages: a message is dropped if its generation is
-	// below the record's. So a message that was sent twice, or that was replaced, cannot
-	// run beside its successor.
+	// Generation fences a target's messages: a message is dropped if its generation is below the record's,
+	// so one that was sent twice or replaced cannot run beside its successor.
 	Generation int `json:"gen,omitempty"`
 
-	// Since is when the give-up time began to count; zero: with the activity. A dead
-	// delivery that is revived gets the whole give-up time again.
+	// Since is when the give-up time began to count; zero: with the activity. It is set anew when a dead
+	// delivery is revived.
 	Since time.Time `json:"since,omitzero"`
 
-	// Revive is until when a delivery that died because its server was down is sent anew
-	// by itself if the server comes back; zero: it has not died so. Later deaths do not
-	// move that time, so no delivery dies and comes back for ever.
+	// Revive is until when a delivery that died because its server was down is revived if the server comes
+	// back; zero: it has not died so. Later deaths do not move it, so no delivery is revived for ever.
 	Revive time.Time `json:"revive,omitzero"`
 
-	// Slot is the time that was booked for this delivery under the rate limit of its
-	// host; zero if none was booked.
+	// Slot is the time that was booked for this delivery under the rate limit of its host; zero: none.
 	Slot time.Time `json:"slot,omitzero"`
 
 	// Trial marks the half-open delivery that decides whether a circuit closes.
 	Trial bool `json:"trial,omitempty"`
 
-	// Alone says that an ordered delivery has left the line of its host for that of its inbox,
-	// which took nothing while the host accepted others.
+	// Alone says that an ordered delivery has left its host's FIFO group for one of its inbox, which
+	// took nothing while the host accepted others.
 	Alone bool `json:"alone,omitempty"`
 }
 
@@ -138,21 +128,19 @@ type Ref struct {
 	Cursor int `json:"cursor,omitempty"`
 }
 
-// ErrMalformed says that a queue message was not made by fedpost, or by a newer version
-// of it. Trying again does not help.
+// ErrMalformed says that a queue message was not made by fedpost, or by a newer version of it. A retry does
+// not help.
 var ErrMalformed = errors.New("malformed queue message")
 
-// ErrNewer says that a newer version of fedpost has made a message, and that version can read
-// it. It wraps ErrMalformed.
+// ErrNewer says that a newer version of fedpost made the message, and can read it. It wraps ErrMalformed.
 var ErrNewer = fmt.Errorf("%w: a newer version of fedpost has made it", ErrMalformed)
 
-// noncharacters escapes the two characters that are valid in JSON and that SQS refuses,
-// because XML 1.0 does not have them.
-// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+// noncharacters escapes the two characters that are valid in JSON but not in XML 1.0, so that SQS refuses
+// them. https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 var noncharacters = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)
 
-// Encode returns m as JSON for a queue, in characters that SQS takes. Decode returns
-// every text of m byte for byte, if the text is UTF-8.
+// Encode returns m as JSON for a queue, in characters that SQS takes. Decode returns every UTF-8 text of m
+// byte for byte.
 func Encode(m Message) (string, error) {
 	m = m.stamped()
 	if len(m.Batch) > 0 {
@@ -164,14 +152,12 @@ func Encode(m Message) (string, error) {
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	// Bodies are HTML-rich; escaping <, > and & would inflate them sixfold
-	// towards the queue's size limit.
+	// Bodies are full of HTML: escaping <, > and & would inflate them sixfold.
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(m); err != nil {
 		return "", fmt.Errorf("encode queue message: %w", err)
 	}
-	// JSON has these characters inside of strings only, where an escape may
-	// stand for them.
+	// JSON has these characters inside of strings only, where an escape may replace them.
 	return noncharacters.Replace(string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))), nil
 }
 

@@ -11,9 +11,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// GroupOf returns the FIFO group of ordered deliveries to a host, or to an inbox that has left
-// the line of its host, in which they stay in order. It is empty for deliveries without an
-// ordering key.
+// GroupOf returns the FIFO group of a's ordered deliveries to a host, or to an inbox that has left its
+// host's group; empty for deliveries without an ordering key.
 func GroupOf(a activity.Activity, host string) string {
 	if !a.Ordered() {
 		return ""
@@ -21,8 +20,7 @@ func GroupOf(a activity.Activity, host string) string {
 	return a.OrderingKey + "\n" + host
 }
 
-// Line is the group of d, a delivery of a to one target: that of its host or, if d is Alone, that
-// of its inbox.
+// Line is the group of d, a delivery of a to one target: its host's or, if d is Alone, its inbox's.
 func (d Delivery) Line(a activity.Activity) string {
 	if d.Alone {
 		return GroupOf(a, d.Targets[0].Inbox)
@@ -47,21 +45,19 @@ func QueueOf(a activity.Activity) queue.Name {
 type Sending struct {
 	Queue queue.Name
 	Can   queue.Capabilities // of Queue
-	// Wait is how long the work may not begin, counted from Now. The ordered queue heeds
-	// no wait: Delivery.Slot is for that.
+	// Wait is how long the work may not begin, counted from Now. The ordered queue ignores it:
+	// Delivery.Slot is for that.
 	Wait time.Duration
 	Now  time.Time
-	// Copy tells this sending of the delivery from others. A FIFO queue drops the second
-	// of two messages of the same delivery and Copy, even if the first was received and
-	// deleted. What may have to be sent again has a Copy of its own each time: the
-	// ledger tells copies of a delivery, so nothing relies on the queue for that.
+	// Copy distinguishes this message from others of the same delivery. A FIFO queue drops the second of
+	// two with the same Copy, even if the first was received and deleted; the ledger detects copies of a
+	// delivery. So what may have to be sent again has a Copy of its own each time.
 	Copy string
 }
 
-// Queued returns d, a delivery of a, as a message for a queue. A FIFO queue cannot delay a
-// message; so the message says when its work may begin, and its worker hands the message
-// back until then. On a FIFO queue the message is in the group of its ordering key and host
-// or, without an ordering key, in a group of its own: no message waits for another.
+// Queued returns d, a delivery of a, as a message for a queue. A FIFO queue cannot delay a message, so the
+// message has NotBefore. On a FIFO queue the message is in its Line or, without an ordering key, in a group
+// of its own: no message waits for another.
 func (d Delivery) Queued(a activity.Activity, s Sending) (Addressed, error) {
 	m, wait := Message{Activity: &a, Deliver: &d}, min(max(0, s.Wait), queue.MaxDelay)
 	if wait > 0 && s.Can.MaxDelay == 0 && !s.Queue.Ordered() {
@@ -91,8 +87,8 @@ type Addressed struct {
 	queue.Message
 }
 
-// Send sends messages, those of one queue together and in their order. It returns
-// an error for each, nil for those that were sent.
+// Send sends messages, those of one queue together and in their order. It returns an error for each; nil:
+// sent.
 func Send(ctx context.Context, queues func(queue.Name) queue.Sender, ms []Addressed) []error {
 	places := map[queue.Name][]int{}
 	for i, m := range ms {

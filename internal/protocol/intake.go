@@ -12,24 +12,21 @@ import (
 type Intake struct {
 	// Body names the field of a request that holds the content to deliver.
 	Body Body
-	// Missing tells the caller what to give in the field Body. It is the error text for
-	// requests without that field.
+	// Missing is the error for requests without the field Body: what to give.
 	Missing string
-	// Inspector checks the content before the request is accepted; nil: the protocol
-	// accepts any text.
+	// Inspector checks the content before the request is accepted; nil: any text is accepted.
 	Inspector Inspector
-	// Fields are the fields that this protocol requires and that not every protocol has.
-	// A request with such a field of another protocol is refused.
+	// Fields are those that this protocol requires and not every protocol has. Requests with such
+	// a field of another protocol are refused.
 	Fields []Field
-	// Headers: callers may add headers to its requests.
+	// Headers: callers may add headers to the protocol's requests.
 	Headers bool
-	// Signs completes "signs …" in errors, such as "with the server's own identity". It
-	// is set if the protocol does not sign with a key that the request names.
+	// Signs completes "signs …" in errors, such as "with the server's own identity". It is set if
+	// requests name no key.
 	Signs string
 	// Single: a request has exactly one target, which is not a shared inbox.
 	Single bool
-	// Recorder is called for each activity before it is sent; nil: the protocol keeps no
-	// records of its own.
+	// Recorder is called for each activity before it is sent; nil: there are no records to write.
 	Recorder Recorder
 }
 
@@ -61,13 +58,11 @@ type Inspector interface {
 	Inspect(body string) (Content, []Fault)
 }
 
-// Content is what an activity says of itself. Each field is empty if the activity does
-// not say it.
+// Content is what an activity says of itself. A field is empty if the activity does not have it.
 type Content struct {
 	Type string // such as "Create"
-	// ID is the activity's own id, by which its author knows it.
-	ID string
-	// Actor is the id of who does it, Object of what it is done to, if that has an id.
+	ID   string
+	// Actor and Object are the ids of who acts, and on what.
 	Actor, Object string
 }
 
@@ -77,13 +72,11 @@ type Fault struct {
 	Detail  string
 }
 
-// Recorder writes records that must exist before the answer to a delivery arrives.
-// Record may be called twice for one activity. If Record returns an error, the request is
-// refused as a failure of fedpost, not of the caller.
+// Recorder writes records that must exist before a delivery is answered. Record may be called twice for
+// one activity. An error refuses the request as a failure of fedpost.
 type Recorder interface {
 	Record(ctx context.Context, a activity.Activity, t activity.Target) error
 }
 
-// Name makes a type or an id, which a stranger may have written, fit for logs and terminals:
-// outcome.Clean of the whole text. The body keeps the text as it is.
+// Name cleans a type or an id for logs and terminals, as a stranger may have written it.
 func Name(s string) string { return outcome.Clean(s, utf8.UTFMax*len(s)) }

@@ -1,9 +1,8 @@
 // Package protocol defines what the rest of fedpost knows about a protocol.
 //
-// A protocol is one package below this one and one registration of type Protocol. The
-// registration holds all that the API, the delivery engine and the scheduled function
-// need, so that no code outside of the protocol's package branches on a protocol's name.
-// To add a protocol, add a package and one line in package app.
+// A protocol is one package below this one and one value of type Protocol, which holds all that the API,
+// the engine and the scheduled function need: no other code branches on a protocol's name. To add a
+// protocol, add a package and one line in package app.
 package protocol
 
 import (
@@ -24,8 +23,7 @@ type Protocol struct {
 	Delivery Delivery
 	// Upkeep is the protocol's part of the scheduled work; nil: it has none.
 	Upkeep Upkeep
-	// Public holds the handlers of routes that other servers call without
-	// authentication, by pattern of http.ServeMux.
+	// Public holds the handlers of routes without authentication, by pattern of http.ServeMux.
 	Public map[string]http.Handler
 }
 
@@ -55,8 +53,7 @@ func (s Set) Of(name activity.Protocol) (Protocol, bool) {
 	return Protocol{}, false
 }
 
-// GiveUp is how long a delivery of a protocol waits for its server; 0 if there is no such
-// protocol.
+// GiveUp is how long a delivery waits for its server; 0 if there is no such protocol.
 func (s Set) GiveUp(name activity.Protocol) time.Duration {
 	p, _ := s.Of(name)
 	return p.Delivery.Policy.GiveUp
@@ -64,20 +61,17 @@ func (s Set) GiveUp(name activity.Protocol) time.Duration {
 
 // Offered lists the protocols that callers of the API may ask for.
 func (s Set) Offered() []activity.Protocol {
-	var names []activity.Protocol
-	for _, p := range s {
-		if p.Intake.Body != None {
-			names = append(names, p.Name)
-		}
-	}
-	return names
+	return s.names(func(p Protocol) bool { return p.Intake.Body != None })
 }
 
 // With lists the protocols whose requests have a field.
 func (s Set) With(f Field) []activity.Protocol {
-	var names []activity.Protocol
+	return s.names(func(p Protocol) bool { return slices.Contains(p.Intake.Fields, f) })
+}
+
+func (s Set) names(of func(Protocol) bool) (names []activity.Protocol) {
 	for _, p := range s {
-		if slices.Contains(p.Intake.Fields, f) {
+		if of(p) {
 			names = append(names, p.Name)
 		}
 	}
@@ -86,21 +80,18 @@ func (s Set) With(f Field) []activity.Protocol {
 
 // Sender sends activities.
 type Sender interface {
-	// Prepare does the work that all recipients of an activity share, such as loading
-	// a key and computing a digest. Prepare returns no error: if the work fails, the
-	// failure is the outcome of every attempt.
+	// Prepare does the work that all recipients of an activity share, such as loading a key. If it
+	// fails, that is the outcome of every attempt.
 	Prepare(ctx context.Context, a activity.Activity) Attempt
 }
 
-// Attempt makes the n-th attempt, counted from 1, to deliver to t. It is called
-// concurrently.
+// Attempt makes the n-th attempt, from 1, to deliver to t. It is called concurrently.
 type Attempt func(ctx context.Context, t activity.Target, n int) outcome.Outcome
 
-// signed is the key of a context's value.
 type signed struct{}
 
-// WhenSigned returns a context for an attempt that may wait for a processor (Delivery.Wait). The
-// attempt calls Signed with the context when its request is signed, which calls f.
+// WhenSigned returns a context for an attempt with Delivery.Wait. When its request is signed, the attempt
+// calls Signed with that context, which calls f.
 func WhenSigned(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, signed{}, f)
 }
@@ -112,24 +103,21 @@ func Signed(ctx context.Context) {
 	}
 }
 
-// Delivery says how activities of a protocol are delivered. A zero bound means the
-// engine's own bound.
+// Delivery says how activities of a protocol are delivered. A zero bound is the engine's own.
 type Delivery struct {
 	Sender Sender
 	Policy retry.Policy
-	// Attempt is the longest that one attempt takes. It is set if an attempt is more
-	// than one request.
+	// Attempt is the longest that one attempt takes. It is set if an attempt is several requests.
 	Attempt time.Duration
-	// Wait is how long an attempt may wait for a processor of this machine before the
-	// time of Attempt begins; 0: it needs none. Attempts that may wait call Signed.
+	// Wait is how long an attempt may wait for a processor before the time of Attempt begins; 0: it
+	// needs none. Attempts that may wait call Signed.
 	Wait time.Duration
-	// InFlight is how many attempts of this protocol a process makes at once, and
-	// PerHost how many of these go to one host. A delivery that gets no place soon goes
-	// back to its queue.
+	// InFlight is how many attempts of this protocol a process makes at once, PerHost how many of
+	// these to one host. Deliveries beyond that go back to their queue.
 	InFlight, PerHost int
-	// Quiet: no events are told of these deliveries.
+	// Quiet: these deliveries make no events.
 	Quiet bool
-	// KeepDelivered and KeepFailed are how long the record of an activity with one target
-	// is kept after the delivery has succeeded or failed; 0: as long as other records.
+	// KeepDelivered and KeepFailed are how long the record of an activity with one target is kept
+	// after success or failure; 0: as long as other records.
 	KeepDelivered, KeepFailed time.Duration
 }

@@ -9,21 +9,18 @@ import (
 
 // Bounds of the pause that a host may ask for.
 const (
-	// MaxPause is the longest pause honoured. It is the longest wait that a
-	// queue can hold, and keeps a host from talking us into never coming back.
+	// MaxPause is the longest pause honoured, which is the longest wait that a queue can hold.
 	MaxPause = 12 * time.Hour
 	// DefaultPause is for a 429 that names no time.
 	DefaultPause = time.Minute
 )
 
-// rounded is added to each pause: a server that rounds its time down to seconds names one that
-// is up to a second early.
+// rounded is added to each pause: a server may round its time down to seconds.
 const rounded = time.Second
 
-// RetryAfter reads a Retry-After header, seconds or one of the three forms of
-// an HTTP date (RFC 9110, sections 10.2.3 and 5.6.7), and returns when the next
-// try may be made: a second after the time named, and at most MaxPause from now. A value that is
-// absent, malformed, zero or past asks for nothing: ok is false.
+// RetryAfter reads a Retry-After header, seconds or an HTTP date (RFC 9110, sections 10.2.3 and 5.6.7), and
+// returns when the next try may be made: a second after the time named, and at most MaxPause from now. ok is
+// false for a value that is absent, malformed, zero or past.
 func RetryAfter(value string, now time.Time) (at time.Time, ok bool) {
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -32,7 +29,7 @@ func RetryAfter(value string, now time.Time) (at time.Time, ok bool) {
 	var pause time.Duration
 	if isDigits(value) {
 		pause = MaxPause
-		// More digits than these are beyond the cap and would overflow.
+		// More digits are beyond MaxPause and would overflow.
 		if s, err := strconv.ParseInt(value, 10, 64); err == nil && s < int64(MaxPause/time.Second) {
 			pause = time.Duration(s) * time.Second
 		}
@@ -49,10 +46,9 @@ func RetryAfter(value string, now time.Time) (at time.Time, ok bool) {
 	return now.Add(min(pause+rounded, MaxPause)), true
 }
 
-// RateLimitReset reads an X-RateLimit-Reset header, which no standard defines:
-// a time as ISO 8601 (Mastodon, GoToSocial), or seconds since 1970, or, where the
-// number is too small for that, seconds from now. The result is that of
-// RetryAfter.
+// RateLimitReset reads an X-RateLimit-Reset header, which no standard defines: a time as ISO 8601 (Mastodon,
+// GoToSocial), seconds since 1970, or, if the number is too small for that, seconds from now. The result is
+// that of RetryAfter.
 func RateLimitReset(value string, now time.Time) (at time.Time, ok bool) {
 	value = strings.TrimSpace(value)
 	if isDigits(value) {

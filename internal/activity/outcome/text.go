@@ -6,21 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is how much of an error, a note or an answer's body is kept, in bytes:
-// enough for an operator to read the other server's message. Fifty recipients,
-// with three such texts each, still fit into one item of the table (400 KB).
+// MaxText is how much of an error, a note or an answer's body is kept, in bytes: three texts each of fifty
+// recipients fit into one item of the table (400 KB).
 const MaxText = 1024
 
-// Text makes what a stranger wrote fit for records, logs and terminals: Clean,
-// and of at most MaxText bytes. Every text that a remote server can influence
-// goes through Text or Clean where it enters. net/http, for one, quotes a
-// malformed header of up to 64 KB in its errors.
+// Text is Clean with at most MaxText bytes. Every text that a remote server can influence goes through Text
+// or Clean where it enters, also errors of net/http, which quote headers of up to 64 KB.
 func Text(s string) string { return Clean(s, MaxText) }
 
-// Clean returns s as valid UTF-8 of at most limit bytes, with white space
-// folded. It replaces by U+FFFD what is not UTF-8, control and format
-// characters, with which a screen could be painted, and noncharacters, which
-// SQS does not carry. Cleaning a clean text changes nothing.
+// Clean returns s as valid UTF-8 of at most limit bytes, with white space folded. U+FFFD replaces invalid
+// UTF-8, control and format characters, which could disturb a terminal, and noncharacters, which SQS does not
+// take. Cleaning a clean text changes nothing.
 func Clean(s string, limit int) string {
 	var b strings.Builder
 	space := false

@@ -168,7 +168,7 @@ func TestWhatIsWrongWithAWebhookIsSaid(t *testing.T) {
 		`{"url":"https://a.example/","types":["gone"]}`:                                                      "/types/0",
 		`{"url":"https://a.example/","types":[]}`:                                                            "/types",
 		`{"url":"https://a.example/","batch":"yes"}`:                                                         "/batch",
-		`{"url":"https://a.example/","secret":"hush"}`:                                                       "is no secret",
+		`{"url":"https://a.example/","secret":"hush"}`:                                                       "is not a secret",
 		`{"url":"https://a.example/","secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","rotateSecret":true}`: "leave out one",
 		`{"url":"https://a.example/","disabled":true}`:                                                       "/disabled",
 		`["https://a.example/"]`:                                                                             "object",

@@ -1,8 +1,7 @@
-// Package kms seals private keys with a KMS key.
+// Package kms seals private keys with a KMS key, which never leaves KMS.
 //
-// The encryption context binds a sealed key to its id: a sealed key that is copied to
-// another id in the table does not open, and CloudTrail shows which key was opened when.
-// The KMS key never leaves KMS, so sealed keys in a copy of the table are useless.
+// The encryption context binds a sealed key to its id: under another id it does not open, and CloudTrail
+// shows which key was opened when.
 package kms
 
 import (
@@ -17,12 +16,11 @@ import (
 	"fedpost/internal/keys"
 )
 
-// contextKey is the name under which the signing key's id stands in the
-// encryption context. Policies may demand it (kms:EncryptionContextKeys).
+// contextKey is the name of the signing key's id in the encryption context. Policies may demand it
+// (kms:EncryptionContextKeys).
 const contextKey = "fedpost:key"
 
-// maxPlaintext is what one Encrypt takes, in bytes: an RSA key of 4096 bits in
-// PKCS#8 has about 2,400.
+// maxPlaintext is what one Encrypt takes, in bytes; an RSA key of 4096 bits in PKCS#8 has about 2,400.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_Encrypt.html
 const maxPlaintext = 4096
 
@@ -43,7 +41,6 @@ func New(encrypt call[kms.EncryptInput, kms.EncryptOutput], decrypt call[kms.Dec
 	return &Sealer{encrypt, decrypt, key}
 }
 
-// Seal implements keys.Sealer.
 func (s *Sealer) Seal(ctx context.Context, keyID string, plaintext []byte) ([]byte, error) {
 	if len(plaintext) > maxPlaintext {
 		return nil, fmt.Errorf("seal with KMS: %d bytes, at most %d", len(plaintext), maxPlaintext)
@@ -59,8 +56,8 @@ func (s *Sealer) Seal(ctx context.Context, keyID string, plaintext []byte) ([]by
 	return out.CiphertextBlob, nil
 }
 
-// Open implements keys.Sealer. Its error wraps keys.ErrCannotOpen if the sealed key is of
-// another id or of another KMS key; other errors say that KMS could not be reached.
+// Open returns an error that wraps keys.ErrCannotOpen if the sealed key is of another id or of another KMS
+// key; other errors say that KMS could not be reached.
 func (s *Sealer) Open(ctx context.Context, keyID string, sealed []byte) ([]byte, error) {
 	out, err := s.decrypt(ctx, &kms.DecryptInput{
 		// With KeyId, KMS refuses what another key of the account has sealed.

@@ -18,8 +18,7 @@ type Library struct {
 	keys atomic.Int64
 }
 
-// calls are the addresses of the functions that are used. The names and parameters are those
-// of the manual: https://docs.openssl.org/3.0/man3/
+// calls are the addresses of the functions that are used: https://docs.openssl.org/3.0/man3/
 type calls struct {
 	InitCrypto  uintptr `name:"OPENSSL_init_crypto"`
 	VersionNum  uintptr `name:"OpenSSL_version_num"`
@@ -54,8 +53,8 @@ func Open() (*Library, error) {
 		}
 		v.Field(i).SetUint(uint64(address))
 	}
-	// The machine's openssl.cnf does not decide how fedpost signs, and OpenSSL takes nothing
-	// down while other threads of a process that ends may still sign.
+	// Without these, the machine's openssl.cnf would decide how fedpost signs, and OpenSSL would clean up
+	// at the end of the process while other threads may still sign.
 	const noLoadConfig, noAtExit = 0x80, 0x80000
 	if !ok(purego.SyscallN(l.calls.InitCrypto, noLoadConfig|noAtExit, 0)) {
 		return nil, fmt.Errorf("%w: %s does not start", ErrUnavailable, name)

@@ -18,20 +18,17 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// signer is an RSA key that OpenSSL holds. OpenSSL wipes its copy when the last user of the
-// signer has gone.
+// signer is an RSA key that OpenSSL holds, and wipes when the signer is not used any more.
 type signer struct {
 	library *Library
 	key     uintptr // EVP_PKEY
 	size    int     // of a signature, in bytes
-	// plain is the same key in Go. It signs what OpenSSL is not asked for, and if OpenSSL
-	// fails.
+	// plain is the same key in Go, for all other signatures, and if OpenSSL fails.
 	plain *rsa.PrivateKey
 }
 
-// Signer returns k as a key that signs by OpenSSL with RSASSA-PKCS1-v1_5 and SHA-256, and by
-// Go otherwise. The error wraps ErrUnavailable if OpenSSL does not take the key, and
-// ErrDiffers if its signature of random bytes is not the one that Go makes.
+// Signer returns k as a key that signs by OpenSSL with RSASSA-PKCS1-v1_5 and SHA-256, and by Go otherwise.
+// The error wraps ErrUnavailable if OpenSSL does not take the key, and ErrDiffers if it signs differently.
 func (l *Library) Signer(k *rsa.PrivateKey) (crypto.Signer, error) {
 	s, err := l.take(k)
 	if err != nil {
@@ -72,10 +69,8 @@ func (l *Library) free(key uintptr) {
 	l.keys.Add(-1)
 }
 
-// Public implements crypto.Signer.
 func (s *signer) Public() crypto.PublicKey { return s.plain.Public() }
 
-// Sign implements crypto.Signer.
 func (s *signer) Sign(random io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
 	if _, pss := o.(*rsa.PSSOptions); !pss && o.HashFunc() == crypto.SHA256 && len(digest) == sha256.Size {
 		if signature, err := s.sign(digest); err == nil {
@@ -87,8 +82,7 @@ func (s *signer) Sign(random io.Reader, digest []byte, o crypto.SignerOpts) ([]b
 
 var errSign = errors.New("OpenSSL does not sign")
 
-// sign signs a SHA-256 digest. Each signature has a context of its own, which takes a
-// hundredth of the signature's time.
+// sign signs a SHA-256 digest.
 func (s *signer) sign(digest []byte) ([]byte, error) {
 	defer runtime.KeepAlive(s)
 	c := &s.library.calls

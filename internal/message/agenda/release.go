@@ -12,27 +12,24 @@ import (
 	"fedpost/internal/message"
 )
 
-// page is how many tasks are read at a time: several sends, one query.
+// page is how many tasks are read at a time.
 const page = 50
 
 // Releaser sends tasks that are due.
 type Releaser struct {
 	Store  Store
 	Queues map[queue.Name]queue.Sender
-	// Released, if set, is told of every message that was sent.
+	// Released, if set, is called for every message that was sent.
 	Released func(ctx context.Context, t Task)
-	// SetAside gives up a task that a queue refuses for good, and records the end of
-	// its recipients; then the task is dropped. If SetAside is nil, such a task stays
-	// and holds up others.
+	// SetAside gives up a task that a queue refuses for good, and records the end of its recipients; then
+	// the task is dropped. nil: such a task stays and holds up others.
 	SetAside func(ctx context.Context, t Task, why error) error
 	Log      *slog.Logger
 }
 
-// Release sends every task that is due at now and returns how many it sent. It
-// stops when ctx ends, and goes on where it stopped when it is called again. A
-// shard whose sending fails is left for the next run; the others go on. A task
-// that a queue refuses for good is set aside and holds up neither the others nor
-// its group.
+// Release sends every task that is due at now and returns how many it sent. It stops when ctx ends; the
+// next call goes on there. A shard whose sending fails is left for the next run. A task that a queue
+// refuses for good is set aside and holds up no other.
 func (r *Releaser) Release(ctx context.Context, now time.Time) (int, error) {
 	released := 0
 	var errs []error
@@ -60,8 +57,8 @@ func (r *Releaser) shard(ctx context.Context, shard int, now time.Time) (int, er
 		p.send(ctx, due)
 		p.forget(ctx)
 		released += len(p.sent)
-		// A task that could not be sent would be read again for ever; but those
-		// behind a task that was refused failed with it and are worth another look.
+		// A task that could not be sent would be read again for ever; but those that only failed together
+		// with a refused one deserve another try.
 		if p.errs != nil && (p.refused == 0 || p.stuck) {
 			return released, errors.Join(p.errs...)
 		}
@@ -103,8 +100,7 @@ func (p *pass) send(ctx context.Context, ts []Task) {
 	}
 }
 
-// messageOf returns t's message as q takes it. q may be of another type than when t was
-// put: the type of an installation's queues can be changed.
+// messageOf returns t's message for q, whose type may have changed since t was put.
 func messageOf(t Task, q queue.Sender) queue.Message {
 	m := queue.Message{Body: t.Body}
 	if q.Capabilities().NativeDeduplication {
@@ -116,8 +112,8 @@ func messageOf(t Task, q queue.Sender) queue.Message {
 	return m
 }
 
-// repair writes a refused task's message anew, as an earlier version of Encode
-// let characters pass that queues refuse, and sends that; or sets the task aside.
+// repair encodes a refused message anew, because an earlier Encode let characters pass that queues refuse,
+// and sends it, or sets the task aside.
 func (p *pass) repair(ctx context.Context, q queue.Sender, t Task, why error) {
 	m, err := message.Decode(t.Body)
 	if err != nil {

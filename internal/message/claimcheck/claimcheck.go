@@ -1,10 +1,8 @@
-// Package claimcheck stores payloads that are too large for a queue message or a table
-// item. It deflates a payload and cuts it into parts that each fit into an item; a
-// reference travels in the payload's place.
+// Package claimcheck stores payloads that are too large for a queue message or a table item: deflated, in
+// parts that each fit into an item. A reference travels in the payload's place.
 //
-// A list of 50,000 inboxes is a few MiB of very similar URLs, which deflate to a tenth.
-// So the table, which every deployment has anyway, keeps the list in a handful of items,
-// and fedpost needs no further service such as S3.
+// A list of 50,000 inboxes is a few MiB of similar URLs, which deflate to a tenth. So the table keeps it in
+// a handful of items, and fedpost needs no further service such as S3.
 package claimcheck
 
 import (
@@ -17,17 +15,16 @@ import (
 	"time"
 )
 
-// PartSize is the largest part in bytes: well inside DynamoDB's item of 400 KiB
-// with its key.
+// PartSize is the largest part in bytes; DynamoDB's item has 400 KiB with its key.
 const PartSize = 350 << 10
 
-// MaxSize is the largest payload in bytes that Unpack returns: more than any
-// request can make, and a bound on what a damaged part can inflate to.
+// MaxSize is the largest payload in bytes: more than any request can make, and a bound on what a damaged
+// part can inflate to.
 const MaxSize = 64 << 20
 
 // Errors of this package.
 var (
-	// ErrNotFound: a part is missing; the payload's retention has passed.
+	// ErrNotFound: a part is missing, because the payload's retention has passed.
 	ErrNotFound = errors.New("stored payload not found")
 	// ErrDamaged: the parts do not make a payload.
 	ErrDamaged = errors.New("stored payload is damaged")
@@ -35,8 +32,7 @@ var (
 
 // Store keeps parts.
 type Store interface {
-	// PutParts stores the parts of ref, numbered from 0, until forget. Repeating
-	// it with the same parts is harmless.
+	// PutParts stores the parts of ref, numbered from 0, until forget. It may be repeated.
 	PutParts(ctx context.Context, ref string, parts [][]byte, forget time.Time) error
 	// Parts returns the n parts of ref in order, or ErrNotFound if one is missing.
 	Parts(ctx context.Context, ref string, n int) ([][]byte, error)
@@ -93,7 +89,6 @@ func Unpack(parts [][]byte) (string, error) {
 	return inflate(io.MultiReader(readers...), MaxSize)
 }
 
-// Deflate returns s deflated.
 func Deflate(s string) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.DefaultCompression)

@@ -32,8 +32,8 @@ const (
 	keyOutcome    = attribute.Key("fedpost.outcome")
 )
 
-// Request opens the span of a request to the API. route is its pattern, such as "POST
-// /v1/activities". The returned function closes the span with the status of the answer.
+// Request opens the span of a request to the API; route is such as "POST /v1/activities". The returned
+// function closes the span with the status of the answer.
 func (t *Tracer) Request(r *http.Request, route string) (context.Context, func(status int)) {
 	if t == nil {
 		return r.Context(), func(int) {}
@@ -78,12 +78,11 @@ type Received struct {
 	Trial    bool
 }
 
-// maxLinks is to how many activities of a message its span links. A batch has at most a
-// hundred.
+// maxLinks is to how many activities of a message its span links: the most that a batch has.
 const maxLinks = 100
 
-// Process opens the span of the work on a message that is about some activities. It returns
-// ctx as it is and nil if none of them carries a trace.
+// Process opens the span of the work on a message about some activities. If none of them carries a trace,
+// it returns ctx and nil.
 func (t *Tracer) Process(ctx context.Context, m Received, about ...activity.Activity) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
@@ -115,9 +114,8 @@ func (t *Tracer) Process(ctx context.Context, m Received, about ...activity.Acti
 
 type spanKey struct{}
 
-// EndReceive closes the span of a message that came back. A receive that ended without an
-// attempt, because it was not the message's turn, is no span: a message may be received many
-// times before its turn.
+// EndReceive closes the span of a message that came back. A receive without an attempt, because it was not
+// the message's turn, makes no span: there may be many.
 func (s *Span) EndReceive(done bool, err error) {
 	if s == nil || !done && err == nil && s.attempts == 0 {
 		return
@@ -134,10 +132,8 @@ type Attempt struct {
 	State activity.State // that it led to
 }
 
-// Attempted makes a span of an attempt, below that of the message in ctx. Attempts of one
-// message must come one after another. An attempt has a second request only after an answer
-// that did not take the activity, such as a 401 to one form of the signature; the span is of
-// them all, with the last answer.
+// Attempted makes a span of an attempt, below that of the message in ctx. Attempts of one message must come
+// one after another. Several requests of an attempt are one span, with the last answer.
 func (t *Tracer) Attempted(ctx context.Context, a Attempt) {
 	s, _ := ctx.Value(spanKey{}).(*Span)
 	if t == nil || s == nil || a.Out.Try != outcome.Made {
@@ -168,8 +164,7 @@ func (t *Tracer) Attempted(ctx context.Context, a Attempt) {
 	span.End(trace.WithTimestamp(a.Ended))
 }
 
-// failure is error.type of an attempt: the status, or the kind of the fault, of which there
-// are few.
+// failure is error.type of an attempt: the status, or the kind of the fault.
 func failure(o outcome.Outcome) string {
 	switch {
 	case o.Status != 0:

@@ -1,22 +1,16 @@
-// Package tracing says what fedpost tells OpenTelemetry, and how a trace travels with an
-// activity.
+// Package tracing is what fedpost reports to OpenTelemetry, and how a trace travels with an activity.
 //
-// A call to the API is a SERVER span, in the caller's trace if the caller sent a
-// traceparent, and putting the activity on its queue is a PRODUCER span below it. If that
-// span is sampled, its traceparent goes into the activity (55 characters), and with the
-// activity through fan-out, retries, parking lots, the agenda and dead letters. The work on
-// each message is a CONSUMER span in a trace of its own, linked to the producer's: a
-// delivery may take days, and thousands of spans would drown the caller's trace. Each
-// attempt is a CLIENT span below it.
+// A call to the API is a SERVER span, in the caller's trace if the caller sent a traceparent. Putting the
+// activity on its queue is a PRODUCER span below it. If that span is sampled, its traceparent goes into the
+// activity, and with it through all queues and tables. The work on each message is a CONSUMER span in a
+// trace of its own, linked to the producer's: a delivery may take days, and thousands of spans would drown
+// the caller's trace. Each attempt is a CLIENT span below it.
 //
-// So the sampler decides once, when a call is accepted. An activity whose call was not
-// sampled carries nothing, and the work on it makes no spans and costs nothing.
+// So the sampler decides once, when a call is accepted. An activity whose call was not sampled makes no
+// spans and costs nothing. No request has a traceparent.
 //
-// Nothing here puts a traceparent on a request. Attempts become spans after they have
-// ended, and no span of an attempt is ever in a context.
-//
-// Names and attributes: OpenTelemetry's semantic conventions 1.43.0, for HTTP (stable) and
-// messaging. https://opentelemetry.io/docs/specs/semconv/
+// Names and attributes are those of OpenTelemetry's semantic conventions 1.43.0, for HTTP (stable) and
+// messaging: https://opentelemetry.io/docs/specs/semconv/
 package tracing
 
 import (
@@ -36,12 +30,11 @@ type Tracer struct {
 	system       string
 }
 
-// New returns a tracer. accept samples what callers send. work must sample everything,
-// because it works only on what accept has sampled. system is messaging.system, such as
-// aws_sqs.
+// New returns a tracer. accept samples what callers send. work must sample everything, because it works
+// only on what accept has sampled. system is messaging.system, such as aws_sqs.
 func New(accept, work trace.Tracer, system string) *Tracer { return &Tracer{accept, work, system} }
 
-// Span is a span that is open. A nil Span is of nothing.
+// Span is an open span. A nil Span does nothing.
 type Span struct {
 	span     trace.Span
 	attempts int
@@ -64,20 +57,18 @@ const (
 	tracestate  = "Tracestate"
 	// len00 is the length of a traceparent of version 00.
 	len00 = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	// maxState is the longest tracestate in bytes that is taken over, the least that W3C
-	// asks for. A longer one is left out whole.
+	// maxState is the longest tracestate in bytes that is taken over, the least that W3C asks for:
 	// https://www.w3.org/TR/trace-context/#tracestate-limits
 	maxState = 512
 )
 
 var w3c propagation.TraceContext
 
-// caller returns ctx with the caller's trace, if the request names one. A malformed header
-// is no error: the request then begins a trace.
-// https://www.w3.org/TR/trace-context/#traceparent-header
+// caller returns ctx with the caller's trace, if the request names one
+// (https://www.w3.org/TR/trace-context/#traceparent-header). A malformed header begins a new trace.
 func caller(ctx context.Context, h http.Header) context.Context {
 	parent := h.Get(traceparent)
-	// The library takes version 00 with a dash at its end.
+	// The library accepts version 00 with a dash at its end.
 	if len(h.Values(traceparent)) != 1 || strings.HasPrefix(parent, "00") && len(parent) != len00 {
 		return ctx
 	}
@@ -88,8 +79,7 @@ func caller(ctx context.Context, h http.Header) context.Context {
 	return w3c.Extract(ctx, carrier)
 }
 
-// Carried returns what an activity carries of the span in ctx: its traceparent if the span
-// is sampled, else nothing.
+// Carried returns what an activity carries of the span in ctx: its traceparent if it is sampled, else "".
 func Carried(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""
@@ -99,8 +89,7 @@ func Carried(ctx context.Context) string {
 	return carrier["traceparent"]
 }
 
-// origin returns a link to what an activity carries, and whether it is sampled. What cannot
-// be read counts as nothing.
+// origin returns a link to what an activity carries, and whether it is sampled.
 func origin(carried string) (trace.Link, bool) {
 	if carried == "" {
 		return trace.Link{}, false

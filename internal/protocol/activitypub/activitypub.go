@@ -1,15 +1,12 @@
-// Package activitypub delivers an activity to an inbox as ActivityPub servers
-// do it (https://www.w3.org/TR/activitypub/#delivery): with one signed POST. The answer
-// is final, asks for another try, or asks for a pause.
+// Package activitypub delivers an activity to an inbox as ActivityPub servers do it
+// (https://www.w3.org/TR/activitypub/#delivery): with one signed POST.
 //
-// The package has all of the protocol and none of the engine: it makes one attempt, and
-// knows no waits, retries, queues or tables. The key and the digest are prepared once for
-// all recipients of an activity. The signature is made at send time, because receivers
-// refuse old signatures.
+// It makes one attempt, and knows no waits, retries, queues or tables. Key and digest are prepared once
+// for all recipients of an activity. The signature is made at send time, because receivers refuse old
+// signatures.
 package activitypub
 
 import (
-	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -23,40 +20,35 @@ import (
 	"fedpost/internal/protocol/outbound"
 )
 
-// ContentType is the media type that Mastodon, Lemmy, PeerTube and Pixelfed send. Every
-// server treats it like application/ld+json with the ActivityStreams profile
-// (ActivityPub, section 3.2), which some proxies and parsers cannot handle.
+// ContentType is the media type that Mastodon, Lemmy, PeerTube and Pixelfed send. Some proxies and
+// parsers cannot handle application/ld+json with the ActivityStreams profile (ActivityPub, section 3.2).
 const ContentType = "application/activity+json"
 
-// accept is the Accept header: it asks for errors in JSON.
+// accept asks for errors in JSON.
 const accept = "application/activity+json, application/ld+json, application/json"
 
 // KeySource finds signing keys; *keys.Ring is one.
 type KeySource interface {
-	// SigningKey returns the private key of an id: RSA or Ed25519. The error wraps
-	// keys.ErrNotFound if there is no such key.
+	// SigningKey returns the private key of an id: RSA or Ed25519. The error wraps keys.ErrNotFound
+	// if there is none.
 	SigningKey(ctx context.Context, keyID string) (crypto.Signer, error)
-	// Doubt says that a server could not verify a signature of the key. The next call
-	// of SigningKey then looks for a newer key.
+	// Doubt says that a server could not verify a signature of the key: the next SigningKey looks
+	// for a newer key.
 	Doubt(keyID string)
 }
 
-// FormMemory remembers which signature form a host accepts. Form is called before every
-// request. RememberForm is called only when a host has refused the expected form and
-// accepted another. Both are called concurrently.
+// FormMemory remembers which signature form a host accepts. It is called concurrently.
 type FormMemory interface {
-	// Form returns the httpsign.Form that a host is known to accept, or "". The host is
-	// an authority, as activity.Target.Host returns it.
+	// Form returns the httpsign.Form that a host (activity.Target.Host) is known to accept, or "".
 	Form(host string) string
-	// RememberForm says that host has refused the expected form and then accepted form.
-	// The memory keeps form until the time given. It should do so only after a second
-	// such call, because one refusal may have been a passing fault.
+	// RememberForm says that host has refused the expected form and then accepted form, which is
+	// kept until the time given. The memory should wait for a second such call, because one refusal
+	// may have been a passing fault.
 	RememberForm(host, form string, until time.Time)
 }
 
-// FormTTL is how long a host's signature form is remembered by default. After that time
-// the usual form is tried again, which costs one more request if the host still refuses
-// the usual form.
+// FormTTL is how long a host's signature form is remembered. Then the usual form is tried
+// again, at the cost of one request.
 const FormTTL = 7 * 24 * time.Hour
 
 // Config is what a Protocol needs. Keys and Client are required.
@@ -65,8 +57,6 @@ type Config struct {
 	Client *outbound.Client
 	// Forms remembers signature forms; nil: no form is remembered.
 	Forms FormMemory
-	// FormTTL is how long a form is remembered; default FormTTL (7 days).
-	FormTTL time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Date is the clock of signatures; default Now.
@@ -78,7 +68,6 @@ type Protocol struct{ Config }
 
 // New returns a Protocol.
 func New(c Config) *Protocol {
-	c.FormTTL = cmp.Or(c.FormTTL, FormTTL)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -91,52 +80,42 @@ func New(c Config) *Protocol {
 	return &Protocol{c}
 }
 
-// delivery is an activity that is ready to be sent. It is safe for concurrent
-// use.
+// delivery is an activity that is ready to be sent. It is safe for concurrent use.
 type delivery struct {
-	protocol *Protocol
-	body     string
-	digest   httpsign.Digest
-	keyID    string
-	headers  []activity.Header
-	signer   *httpsign.Signer
+	*Protocol
+	a       activity.Activity
+	digest  httpsign.Digest
+	headers []activity.Header
+	signer  *httpsign.Signer
 	// failed is the outcome of every attempt if there is no signer.
 	failed outcome.Outcome
 }
 
-// Prepare loads the key and computes the digest of a. Without the key no attempt sends
-// anything: each attempt is Refused if the key does not exist or cannot sign, and Retry
-// if the key could not be loaded.
+// Prepare loads the key and computes the digest of a. Without the key each attempt is Refused if the key
+// does not exist or cannot sign, else Retry, and sends nothing.
 func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) protocol.Attempt {
-	return p.prepare(ctx, a).Attempt
-}
-
-func (p *Protocol) prepare(ctx context.Context, a activity.Activity) *delivery {
-	d := &delivery{protocol: p, body: a.Body, keyID: a.KeyID, digest: httpsign.DigestOf(a.Body)}
+	d := &delivery{Protocol: p, a: a, digest: httpsign.DigestOf(a.Body)}
 	key, err := p.Keys.SigningKey(ctx, a.KeyID)
 	if err == nil {
 		d.signer, err = httpsign.New(key, a.KeyID)
 	}
+	class, text := outcome.Refused, ""
 	switch {
 	case errors.Is(err, keys.ErrNotFound):
-		d.failed = outcome.Outcome{
-			Class: outcome.Refused, Try: outcome.Untried,
-			Err: "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry",
-		}
+		text = "signing key " + a.KeyID + " does not exist; store it with PUT /v1/keys/{id} and retry"
 	case err == nil:
-		if d.headers, err = a.Headers.List(); err != nil {
-			d.signer = nil
-			d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
+		if d.headers, err = a.Headers.List(); err == nil {
+			return d.Attempt
 		}
+		text = err.Error()
 	case errors.Is(err, httpsign.ErrKey):
-		d.failed = outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
-	case err != nil:
-		d.failed = outcome.Outcome{
-			Class: outcome.Retry, Try: outcome.Untried,
-			Err: outcome.Text("signing key " + a.KeyID + " could not be loaded: " + err.Error()),
-		}
+		text = err.Error()
+	default:
+		class, text = outcome.Retry, "signing key "+a.KeyID+" could not be loaded: "+err.Error()
 	}
-	return d
+	d.signer = nil
+	d.failed = outcome.Outcome{Class: class, Try: outcome.Untried, Err: outcome.Text(text)}
+	return d.Attempt
 }
 
 type forgetful struct{}

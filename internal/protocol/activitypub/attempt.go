@@ -15,28 +15,24 @@ import (
 	"fedpost/internal/protocol/outbound"
 )
 
-// Attempt makes one attempt to deliver to t, within the client's timeout.
-//
-// An attempt is one POST. A further POST is sent only in these cases, in which the
-// server has said that it did not accept the activity:
-//   - after 401, 403 or a 400 that names the signature: once, with the other signature form, or as the server has asked for
-//     with Accept-Signature in a 401 (RFC 9421, section 5)
-//   - after 401 or 403 to the second form, if the first answer was 401 and the URL has a
-//     query: once, with a signature that leaves the query out
+// Attempt makes one attempt to deliver to t, within the client's timeout. It is one POST. A further POST
+// is sent only if the server has said that it did not accept the activity; after any other answer, or
+// none, the activity could be delivered twice:
+//   - after 401, 403 or a 400 that names the signature: once, with the other signature form, or after a
+//     401 as the server asks for it with Accept-Signature (RFC 9421, section 5)
+//   - after 401 or 403 to the second form, if the first answer was 401 and the URL has a query: once,
+//     with a signature that leaves the query out
 //   - after 307 or 308 to the same origin: once, signed for the new address
-//
-// After any other answer, or without an answer, another POST could deliver the activity
-// twice.
 func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
-	start := d.protocol.Now()
+	start := d.Now()
 	o := d.attempt(ctx, t)
 	if o.Class == outcome.Unverified {
-		d.protocol.Keys.Doubt(d.keyID)
+		d.Keys.Doubt(d.a.KeyID)
 	}
 	if o.Status == http.StatusBadRequest && d.signer.First() == httpsign.RFC9421 {
 		o.Err += " to an Ed25519 key's signature, which not every server verifies"
 	}
-	o.Took = d.protocol.Now().Sub(start)
+	o.Took = d.Now().Sub(start)
 	return o
 }
 
@@ -46,16 +42,15 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 	if d.signer == nil {
 		return d.failed
 	}
-	p := d.protocol
 	// The host's time-out begins when this machine has a processor for the signature.
-	done, err := p.Client.Turn(ctx, t.Host(), false)
+	done, err := d.Client.Turn(ctx, t.Host(), false)
 	if err != nil {
 		return outbound.Failure(err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.Timeout(), outbound.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, d.Client.Timeout(), outbound.ErrTimeout)
 	defer cancel()
 
-	first := httpsign.Form(p.Forms.Form(t.Host()))
+	first := httpsign.Form(d.Forms.Form(t.Host()))
 	if !first.Valid() {
 		first = d.signer.First()
 	}
@@ -79,7 +74,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 			continue
 		}
 		if n == 0 && !refused(a) {
-			return p.judge(a, t)
+			return d.judge(a, t)
 		}
 		refusals = append(refusals, refusal{forms[n], a})
 		if n == 0 && a.Status == http.StatusUnauthorized {
@@ -88,19 +83,18 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 			}
 		}
 		if n++; n == len(forms) || !refused(a) || n > 1 && refusals[0].answer.Status != http.StatusUnauthorized {
-			return p.lastAnswer(refusals, t)
+			return d.lastAnswer(refusals, t)
 		}
 	}
 }
 
-// refused reports whether the form of the signature may be the cause of an answer.
+// refused reports whether an answer may be due to the signature's form.
 func refused(a outbound.Answer) bool {
 	return a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden || namesSignature(a)
 }
 
-// namesSignature reports whether a 400 is about the signature and not about the activity, as
-// Lemmy's "Incoming activity has invalid signature". A page may quote the activity, which may
-// have a member of that name.
+// namesSignature reports whether a 400 is about the signature, as Lemmy's "Incoming activity has invalid
+// signature", and does not just quote an activity that has such a member.
 func namesSignature(a outbound.Answer) bool {
 	if a.Status != http.StatusBadRequest {
 		return false
@@ -117,16 +111,14 @@ func hasQuery(inbox string) bool {
 	return err == nil && u.RawQuery != ""
 }
 
-// refusal is a signature form and the answer to it. In a list of refusals the last answer
-// may be a success.
+// refusal is a signature form and the answer to it. The last of a list may be a success.
 type refusal struct {
 	form   httpsign.Form
 	answer outbound.Answer
 }
 
-// lastAnswer judges the answer to the last form that was tried. If the last answer is a
-// refusal that says no more than an earlier one, the earlier refusal is reported: a server
-// that does not know the last form may just say "no signature".
+// lastAnswer judges the answer to the last form that was tried, or an earlier refusal if the last says no
+// more: a server that does not know the last form may just say "no signature".
 func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome {
 	a, note := all[0].answer, fmt.Sprintf("%d to signature form %s", all[0].answer.Status, all[0].form)
 	for _, r := range all[1:] {
@@ -138,17 +130,17 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 	o := p.judge(a, t)
 	o.Note, o.Requests = note, len(all)
 	if o.Class == outcome.Delivered {
-		p.Forms.RememberForm(t.Host(), string(all[len(all)-1].form), p.Now().Add(p.FormTTL))
+		p.Forms.RememberForm(t.Host(), string(all[len(all)-1].form), p.Now().Add(FormTTL))
 	}
 	return o
 }
 
-// post sends the activity once, and returns the request, too. done ends the caller's turn for
-// signing, if the caller has one.
+// post sends the activity once, and returns the request, too. done ends the caller's turn for signing,
+// if it has one.
 func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, asked *httpsign.Asked, done func()) (*http.Request, outbound.Answer, error) {
 	if done == nil {
 		var err error
-		if done, err = d.protocol.Client.Turn(ctx, activity.HostOf(inbox), true); err != nil {
+		if done, err = d.Client.Turn(ctx, activity.HostOf(inbox), true); err != nil {
 			return nil, outbound.Answer{}, err
 		}
 	}
@@ -158,12 +150,12 @@ func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Head
 	if err != nil {
 		return nil, outbound.Answer{}, err
 	}
-	a, err := d.protocol.Client.Do(ctx, r)
+	a, err := d.Client.Do(ctx, r)
 	return r, a, err
 }
 
-// extra returns the headers that the caller adds to requests to t: those of the activity,
-// and in place of the same names those of the recipient.
+// extra returns the headers to add to requests to t: the recipient's, and those of the activity that the
+// recipient does not replace.
 func (d *delivery) extra(t activity.Target) ([]activity.Header, error) {
 	own, err := t.Headers.List()
 	if err != nil || len(own) == 0 {
@@ -179,7 +171,7 @@ func (d *delivery) extra(t activity.Target) ([]activity.Header, error) {
 }
 
 func (d *delivery) request(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, asked *httpsign.Asked) (*http.Request, error) {
-	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.body)
+	r, err := outbound.NewRequest(ctx, http.MethodPost, inbox, d.a.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +183,7 @@ func (d *delivery) request(ctx context.Context, inbox string, extra []activity.H
 			signed = append(signed, strings.ToLower(h.Name))
 		}
 	}
-	now := d.protocol.Date()
+	now := d.Date()
 	if asked != nil {
 		err = d.signer.SignAsked(r, *asked, d.digest, now, signed...)
 	} else {
@@ -220,9 +212,8 @@ func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
 	return o
 }
 
-// sameOrigin returns the URL to which a redirects the POST (307 or 308: RFC 9110, sections
-// 15.4.8 and 15.4.9). It returns false if a is no
-// such redirect, or leads to another origin.
+// sameOrigin returns the URL to which a redirects the POST (307 or 308: RFC 9110, sections 15.4.8 and
+// 15.4.9); false if it does not, or to another origin.
 func sameOrigin(inbox string, a outbound.Answer) (string, bool) {
 	if a.Status != http.StatusTemporaryRedirect && a.Status != http.StatusPermanentRedirect {
 		return "", false

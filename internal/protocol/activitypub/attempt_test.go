@@ -299,7 +299,7 @@ func TestHangingHostCostsOneTimeout(t *testing.T) {
 }
 
 // TestOurOwnStopSaysNothingOfTheHost: a function that runs out of time must not
-// open the circuits of the hosts it was talking to.
+// open the circuits of its hosts.
 func TestOurOwnStopSaysNothingOfTheHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -24,13 +24,13 @@ import (
 	"fedpost/internal/testkit/long"
 )
 
-// busyWork is what the child of TestABusyMachineIsNotTheHostsFault is told.
+// busyWork is the input of the child of TestABusyMachineIsNotTheHostsFault.
 type busyWork struct {
 	Root []byte
 	URLs []string
 }
 
-// busyResult is what it tells.
+// busyResult is its output.
 type busyResult struct {
 	Delivered, Faults, Others int
 	First                     string
@@ -147,7 +147,7 @@ func deliverAll(t *testing.T, file string) {
 	for _, url := range work.URLs {
 		all.Go(func() {
 			var o outcome.Outcome
-			// What says nothing of the host is tried again, as the engine does.
+			// Like the engine, try again what was not the host's fault.
 			for o.Class == "" || o.Try == outcome.Untried && time.Since(start) < 2*time.Minute {
 				ctx, cancel := context.WithTimeoutCause(t.Context(), client.Timeout()+outbound.MaxWait, outcome.ErrTimeout)
 				o = p.Attempt(ctx, note(`{"id":"x"}`), to(url+"/inbox"))

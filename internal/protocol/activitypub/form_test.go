@@ -206,9 +206,9 @@ func TestFormIsRememberedOnlyIfItHelped(t *testing.T) {
 	}
 }
 
-// TestRefusalReportsTheAnswerThatTellsMore: a server that knows one form only
-// answers "no signature" to the other, which helps nobody.
-func TestRefusalReportsTheAnswerThatTellsMore(t *testing.T) {
+// TestRefusalReportsTheMoreUsefulAnswer: a server that knows one form only
+// answers "no signature" to the other.
+func TestRefusalReportsTheMoreUsefulAnswer(t *testing.T) {
 	say := func(code int, body string) fediverse.Step { return fediverse.Step{Code: code, Body: body} }
 	for _, c := range []struct {
 		first, second fediverse.Step

@@ -22,7 +22,7 @@ func (inspector) Inspect(body string) (protocol.Content, []protocol.Fault) {
 	case h.Actor == "":
 		faults = append(faults, protocol.Fault{Pointer: "/actor", Detail: "is missing; give the id of the actor who sends it"})
 	}
-	// Logs and terminals show these texts, and a forwarded activity is a stranger's.
+	// Logs and terminals show these texts, and a stranger may have written them.
 	h.Type, h.ID, h.Actor, h.Object = protocol.Name(h.Type), protocol.Name(h.ID), protocol.Name(h.Actor), protocol.Name(h.Object)
 	return h.Content, append(faults, h.blind...)
 }
@@ -33,15 +33,12 @@ type head struct {
 	blind []protocol.Fault
 }
 
-// deepest is how many objects within objects are searched for blind recipients: those of
-// an Undo of an Announce of a Note. Each level is read once more, so it is bounded.
+// deepest is how many levels of objects are searched for blind recipients: those of an Undo of an
+// Announce of a Note.
 const deepest = 3
 
-// readHead reads what fedpost needs of an activity without changing the activity's bytes.
-// It returns false if body is not a JSON object.
-//
-// Names of members must match exactly, as in JSON-LD: encoding/json would accept "TYPE"
-// for "type".
+// readHead reads what fedpost needs of an activity; false if body is not a JSON object. Names must match
+// exactly, as in JSON-LD: encoding/json would accept "TYPE" for "type".
 func readHead(body string) (h head, ok bool) {
 	text := []byte(body)
 	if !json.Valid(text) {
@@ -66,11 +63,10 @@ func readHead(body string) (h head, ok bool) {
 	return h, ok
 }
 
-// mostBlind is how many faults about blind recipients are told of one list of objects.
+// mostBlind is how many faults about blind recipients are reported of one list of objects.
 const mostBlind = 10
 
-// searchObject looks for blind recipients in the object of an activity, or in a list of
-// objects.
+// searchObject looks for blind recipients in the object of an activity, or in a list of objects.
 func searchObject(at string, value json.RawMessage, levels int) (faults []protocol.Fault) {
 	if levels == 0 {
 		return nil
@@ -95,9 +91,9 @@ func searchObject(at string, value json.RawMessage, levels int) (faults []protoc
 	return faults
 }
 
-// blindMember is the fault of a member that names blind recipients. A server must remove
-// them before it delivers (https://www.w3.org/TR/activitypub/#client-to-server-interactions);
-// fedpost cannot, because it sends the bytes that it was given.
+// blindMember is the fault of a member that names blind recipients. A server must remove them before it
+// delivers (https://www.w3.org/TR/activitypub/#client-to-server-interactions); fedpost sends the bytes
+// that it gets.
 func blindMember(at, name string, value json.RawMessage) []protocol.Fault {
 	switch name {
 	case "bto", "bcc", "as:bto", "as:bcc":
@@ -113,8 +109,8 @@ func blindMember(at, name string, value json.RawMessage) []protocol.Fault {
 	}}
 }
 
-// objectID returns value if it is an id, or the id of an object. identity would read an
-// object, which may be large, to its end.
+// objectID returns value if it is an id, or the id of an object, which may be large: unlike identity it
+// does not decode it whole.
 func objectID(value json.RawMessage) (id string) {
 	if !activity.Members(value, func(name string, inner json.RawMessage) bool {
 		if name == "id" || name == "@id" {
@@ -144,8 +140,7 @@ func firstString(value json.RawMessage) string {
 	return ""
 }
 
-// identity returns value if it is an id, the id of an object, or the first of these in a
-// list; else nothing.
+// identity returns value if it is an id, the id of an object, or the first of these in a list; else "".
 func identity(value json.RawMessage) string {
 	var v any
 	if json.Unmarshal(value, &v) != nil {

@@ -7,8 +7,7 @@ import (
 	"fedpost/internal/protocol/retry"
 )
 
-// Register returns the protocol's registration. p may be nil in processes that send
-// nothing.
+// Register returns the protocol's registration. p may be nil in processes that send nothing.
 func Register(p *Protocol, policy retry.Policy) protocol.Protocol {
 	r := protocol.Protocol{
 		Name: activity.ActivityPub,

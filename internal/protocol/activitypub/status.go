@@ -7,11 +7,9 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// OfStatus returns the class of an HTTP status from an inbox. h is the answer's header;
-// shared says that the inbox is a shared inbox. The time returned is the earliest next
-// try; zero: the host named none.
-//
-// For 401 and 403 all signature forms that the host might accept must have been tried.
+// OfStatus returns the class of an HTTP status from an inbox, and the earliest next try; zero: the host
+// named none. h is the answer's header; shared: it is a shared inbox. Before a 401 or 403 is judged, all
+// signature forms must have been tried.
 //
 //	2xx                          Delivered
 //	301, 308                     Refused: the inbox has moved, so the caller has to act

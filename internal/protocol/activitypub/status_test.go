@@ -12,7 +12,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // TestOfStatusIsTheTable names every status that is not like its neighbours and
-// checks all others against the rule of their hundred.
+// checks all others against the rule for 3xx, 4xx and so on.
 func TestOfStatusIsTheTable(t *testing.T) {
 	special := map[int]outcome.Class{
 		301: outcome.Refused, 308: outcome.Refused,

@@ -9,8 +9,7 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// Asked is a signature that a server asks for in the header Accept-Signature of its answer
-// (RFC 9421, section 5).
+// Asked is a signature that a server asks for with Accept-Signature (RFC 9421, section 5).
 type Asked struct {
 	label      string
 	components []string
@@ -26,9 +25,9 @@ const (
 	askedLifetime = 5 * time.Minute
 )
 
-// Asked returns the first signature in an answer's Accept-Signature that this signer can make
-// for r, the request that was answered. Whatever a server asks for, the signature covers the
-// components that fedpost always signs, too: nobody gets a signature that fits another request.
+// Asked returns the first signature in an answer's Accept-Signature that this signer can make for r, the
+// request that was answered. It always covers fedpost's own components, too, so that it fits no other
+// request.
 func (s *Signer) Asked(answer http.Header, r *http.Request) (a Asked, ok bool) {
 	values := answer.Values("Accept-Signature")
 	if len(values) == 0 {
@@ -57,7 +56,7 @@ func (s *Signer) asked(label string, list httpsfv.InnerList, r *http.Request) (a
 	for _, item := range list.Items {
 		name, isText := item.Value.(string)
 		if !isText || len(item.Params.Names()) > 0 {
-			return a, false // parameters change what a component is: none of ours has any
+			return a, false // parameters change what a component is; ours have none
 		}
 		if name == "content-digest" {
 			continue // it is set when the request is signed

@@ -7,17 +7,13 @@ import (
 	"strings"
 )
 
-// cavageHeaders are the headers that Mastodon signs in a POST, in Mastodon's order: every
-// other server was tested with them. Misskey and PeerTube require the first four,
-// Mastodon requires date and digest.
+// cavageHeaders are the headers that Mastodon signs in a POST, in its order: every other server was
+// tested with them.
 var cavageHeaders = []string{"(request-target)", "host", "date", "digest", "content-type"}
 
-// signCavage signs r as draft-cavage-http-signatures-12 says. target is the text to sign
-// as the request target, and extra are further headers to sign.
-//
-// For an RSA key the algorithm is named rsa-sha256. The draft deprecates this name in
-// favour of hs2019, but old receivers know only rsa-sha256, and no receiver refuses it.
-// For an Ed25519 key the draft has only the name hs2019.
+// signCavage signs r as draft-cavage-http-signatures-12 says. target is signed as the request target;
+// extra are further headers to sign. For RSA the algorithm is named rsa-sha256, not hs2019: old
+// receivers know only that name, and none refuses it. For Ed25519 there is only hs2019.
 func (s *Signer) signCavage(r *http.Request, d Digest, target string, extra []string) error {
 	r.Header.Set("Digest", d.Header())
 	headers := slices.Concat(cavageHeaders, extra)
@@ -60,8 +56,7 @@ func cavageBase(r *http.Request, target string, headers []string) (string, error
 	return strings.Join(lines, "\n"), nil
 }
 
-// joined combines the values of a header as the draft and RFC 9421 require: each value is
-// trimmed, and a comma and a space separate the values.
+// joined combines the values of a header as both forms require: trimmed, separated by comma and space.
 func joined(values []string) string {
 	trimmed := make([]string, len(values))
 	for i, v := range values {

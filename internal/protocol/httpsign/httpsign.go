@@ -1,17 +1,10 @@
-// Package httpsign signs outgoing requests, so that the receiving server can verify who
-// sent them. It knows the two forms in use in the fediverse: the draft that nearly every
-// server verifies (draft-cavage-http-signatures-12), and the standard that replaced the
-// draft (RFC 9421 with the Content-Digest of RFC 9530), which Mastodon verifies since 4.5
-// and some servers require.
+// Package httpsign signs outgoing requests in the two forms in use in the fediverse: the draft that
+// nearly every server verifies (draft-cavage-http-signatures-12), and its successor (RFC 9421 with the
+// Content-Digest of RFC 9530), which Mastodon verifies since 4.5 and some servers require.
 //
-// fedpost has its own code for this, because signing is what fedpost exists for, and
-// because general libraries lack two things: the signed components are fixed to those
-// that every receiver is known to accept, and the body's digest is computed once per
-// activity and not once per recipient. The package does not verify signatures: fedpost
-// receives no activities.
-//
-// Further headers are signed where the caller asks for it: Collection-Synchronization
-// (FEP-8fcf) needs that, and only the caller knows its value.
+// General libraries do not compute the body's digest once per activity, and do not sign just the
+// components that every receiver is known to accept. fedpost verifies no signatures: it receives no
+// activities.
 package httpsign
 
 import (
@@ -30,21 +23,19 @@ import (
 // Form is one of the ways to sign a request.
 type Form string
 
-// The forms.
 const (
 	Cavage  Form = "cavage"
 	RFC9421 Form = "rfc9421"
-	// CavagePath is Cavage with the path alone as the request target, as Fedify, bovine
-	// and apsig verify it. CavagePath differs from Cavage only for a URL with a query.
+	// CavagePath is Cavage without the query in the request target, as Fedify, bovine and apsig
+	// verify it.
 	CavagePath Form = "cavage-path"
 )
 
 // Valid reports whether f is a form.
 func (f Form) Valid() bool { return f == Cavage || f == RFC9421 || f == CavagePath }
 
-// Forms returns the forms to try on a host, in this order; each form is tried only after
-// the host has refused the form before. The order is: first, then the other of Cavage and
-// RFC9421, then, for a URL with a query, CavagePath. Each form is listed once.
+// Forms returns the forms to try on a host, each after the host has refused the one before: first, then
+// the other of Cavage and RFC9421, then, for a URL with a query, CavagePath.
 func Forms(first Form, query bool) []Form {
 	switch {
 	case first == CavagePath && query:
@@ -69,11 +60,9 @@ type Signer struct {
 	rsa   bool
 }
 
-// New returns a signer for an RSA or Ed25519 key. Receivers find the public key by keyID,
-// which is usually a URL such as https://example.com/users/alice#main-key. The error
+// New returns a signer for an RSA or Ed25519 key; few servers verify the latter (FEP-521a). Receivers
+// find the public key by keyID, usually a URL such as https://example.com/users/alice#main-key. The error
 // wraps ErrKey.
-//
-// Ed25519 keys are published as FEP-521a describes; few servers verify them.
 func New(key crypto.Signer, keyID string) (*Signer, error) {
 	if err := CheckKeyID(keyID); err != nil {
 		return nil, err
@@ -90,11 +79,10 @@ func New(key crypto.Signer, keyID string) (*Signer, error) {
 
 // First returns the form to try first on a host whose form is not known.
 //
-// For an RSA key that is Cavage: a server that verifies only RFC 9421 answers 401 to the
-// draft, but some servers that verify only the draft answer 200 to RFC 9421 and silently
-// drop the activity (https://github.com/pixelfed/pixelfed/issues/6590). For an Ed25519
-// key that is RFC9421, which defines this algorithm; some servers that verify the draft
-// answer 500 to such a key.
+// For RSA that is Cavage: a server that verifies only RFC 9421 answers 401 to the draft, but some that
+// verify only the draft answer 200 to RFC 9421 and drop the activity
+// (https://github.com/pixelfed/pixelfed/issues/6590). Only RFC9421 defines Ed25519; some servers that
+// verify the draft answer 500 to such a key.
 func (s *Signer) First() Form {
 	if s.rsa {
 		return Cavage
@@ -102,8 +90,8 @@ func (s *Signer) First() Form {
 	return RFC9421
 }
 
-// CheckKeyID returns an error, which wraps ErrKey, for an empty id and for an id that
-// needs escaping inside the quotes of a signature header.
+// CheckKeyID returns an error, which wraps ErrKey, for an id that is empty or cannot stand inside the
+// quotes of a signature header.
 func CheckKeyID(id string) error {
 	if id == "" {
 		return fmt.Errorf("%w: the key id is empty", ErrKey)
@@ -116,10 +104,9 @@ func CheckKeyID(id string) error {
 	return nil
 }
 
-// Sign signs r in form f. d is the digest of r's body, and now the time of sending. Sign
-// sets the Date header and the headers of f, and removes the headers of the other forms,
-// so that a request can be signed again. Set Content-Type before; do not change the URL or
-// a signed header afterwards. extra are names of further headers to sign, in lower case.
+// Sign signs r in form f at the time now; d is the digest of r's body. It sets the Date header, and
+// replaces an earlier signature. Set Content-Type before; change no signed header afterwards. extra are
+// names of further headers to sign, in lower case.
 func (s *Signer) Sign(r *http.Request, f Form, d Digest, now time.Time, extra ...string) error {
 	prepare(r, now)
 	switch f {
@@ -134,7 +121,6 @@ func (s *Signer) Sign(r *http.Request, f Form, d Digest, now time.Time, extra ..
 	}
 }
 
-// prepare removes the headers of earlier signatures, and sets the time.
 func prepare(r *http.Request, now time.Time) {
 	for _, h := range []string{"Signature", "Signature-Input", "Digest", "Content-Digest"} {
 		r.Header.Del(h)
@@ -142,8 +128,7 @@ func prepare(r *http.Request, now time.Time) {
 	r.Header.Set("Date", now.UTC().Format(http.TimeFormat))
 }
 
-// sign returns the base64 of the signature over base. Both forms use the same
-// two algorithms: RSASSA-PKCS1-v1_5 with SHA-256, and Ed25519.
+// sign returns the base64 of the signature over base. Both forms use the same two algorithms.
 func (s *Signer) sign(base string) (string, error) {
 	msg, opts := []byte(base), crypto.SignerOpts(crypto.Hash(0))
 	if s.rsa {

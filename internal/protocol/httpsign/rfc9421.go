@@ -10,10 +10,9 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// rfc9421Components are the components that Mastodon requires of a POST, and the one that
-// requests-http-signature requires besides. A further component might be rewritten by a proxy
-// in front of the receiver; one that rewrites @authority rewrites @target-uri, too.
-// https://docs.joinmastodon.org/spec/security/#http-message-signatures
+// rfc9421Components are the components that Mastodon requires of a POST
+// (https://docs.joinmastodon.org/spec/security/#http-message-signatures), and @authority, which
+// requests-http-signature requires. A proxy in front of the receiver might rewrite others.
 var rfc9421Components = []string{"@method", "@target-uri", "@authority", "content-digest"}
 
 // algorithm names the signer's algorithm (RFC 9421, section 3.3).
@@ -24,9 +23,8 @@ func (s *Signer) algorithm() string {
 	return "ed25519"
 }
 
-// signRFC9421 signs r as RFC 9421 says. The algorithm is optional there, but fedpost
-// names it: an RSA key does not say whether the signature is PKCS#1 v1.5 or PSS, and
-// libraries guess differently (section 3.2 requires only that the name fits the key).
+// signRFC9421 signs r as RFC 9421 says. It names the optional algorithm, because an RSA key does not say
+// whether the signature is PKCS#1 v1.5 or PSS, and libraries guess differently.
 func (s *Signer) signRFC9421(r *http.Request, d Digest, now time.Time, a Asked, extra []string) error {
 	r.Header.Set("Content-Digest", d.ContentHeader())
 	components := slices.Clone(a.components)
@@ -68,8 +66,7 @@ func (s *Signer) signRFC9421(r *http.Request, d Digest, now time.Time, a Asked, 
 	return nil
 }
 
-// rfc9421Base is the signature base of section 2.5, for components without
-// parameters.
+// rfc9421Base is the signature base of section 2.5, for components without parameters.
 func rfc9421Base(r *http.Request, components []string, params string) (string, error) {
 	var b strings.Builder
 	for _, name := range components {
@@ -83,8 +80,7 @@ func rfc9421Base(r *http.Request, components []string, params string) (string, e
 	return b.String(), nil
 }
 
-// component is the value of a field (section 2.1) or of a derived component of
-// a request (section 2.2).
+// component is the value of a field (section 2.1) or of a derived component (section 2.2).
 func component(r *http.Request, name string) (string, error) {
 	switch name {
 	case "@method":
@@ -105,13 +101,12 @@ func component(r *http.Request, name string) (string, error) {
 	}
 	values := r.Header.Values(name)
 	if strings.HasPrefix(name, "@") || len(values) == 0 {
-		return "", fmt.Errorf("sign request: component %q is to be signed but not there", name)
+		return "", fmt.Errorf("sign request: component %q is to be signed but missing", name)
 	}
 	return joined(values), nil
 }
 
 // authority is the host in lower case, without the scheme's default port (section 2.2.3).
-// Receivers rebuild the target URI in the same way.
 func authority(r *http.Request) string {
 	h := strings.ToLower(host(r))
 	switch r.URL.Scheme {

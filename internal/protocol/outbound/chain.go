@@ -13,20 +13,16 @@ import (
 	"time"
 )
 
-// A host chooses the certificates that it shows, and the names in them say which may have
-// signed which: crypto/x509 checks up to 100 signatures to find a way to a root. With P-521
-// that takes 340 ms of processor time for each handshake. crypto/tls has no hook before that
-// search, so it is told not to verify (InsecureSkipVerify), and certificates.verify does what
-// crypto/tls would do, after it has looked at what the search can cost.
+// A host chooses the certificates that it shows, and crypto/x509 checks up to 100 signatures to
+// find a path to a root: with P-521 keys 340 ms of processor time. crypto/tls has no hook before
+// that search. So InsecureSkipVerify is set, and certificates.verify bounds the search and then
+// verifies as crypto/tls would.
 const (
-	// maxChain is how many certificates a host may show. Chains of public authorities have two
-	// to four.
+	// maxChain: chains of public authorities have two to four certificates.
 	maxChain = 10
-	// maxChecking bounds the processor time of all checks of a handshake. Three P-521 keys in a
-	// line fit.
+	// maxChecking bounds the processor time of all checks of a handshake: some three P-521 keys.
 	maxChecking = 13 * time.Millisecond
-	// rootCheck is for the check whether a root signed a certificate: public roots have RSA
-	// keys of 4,096 bits and P-384 at most.
+	// rootCheck is for one check by a root's key: RSA of 4,096 bits or P-384 at most.
 	rootCheck = 600 * time.Microsecond
 )
 
@@ -36,7 +32,6 @@ type certificates struct {
 	valid  validity // of those that this connection relies on
 }
 
-// verify is the VerifyConnection of a tls.Config.
 func (c *certificates) verify(s tls.ConnectionState) error {
 	if s.DidResume {
 		if c.valid.until.IsZero() {
@@ -78,9 +73,9 @@ func (c *certificates) now() time.Time {
 	return time.Now()
 }
 
-// search takes from left the longest time that crypto/x509 may need to find the ways from the
-// last certificate of path to a root, by others that the host showed. It stops below zero. Like
-// crypto/x509 it goes by names, but it takes every signature for good.
+// search subtracts from left the longest time in which crypto/x509 may search for paths from the
+// last certificate of path to a root, and stops below zero. Like crypto/x509 it goes by names, but
+// it takes every signature for valid.
 func search(path, others []*x509.Certificate, left time.Duration) time.Duration {
 	last := path[len(path)-1]
 	hash := time.Duration(len(last.Raw)) * 2 * time.Nanosecond
@@ -96,8 +91,7 @@ func search(path, others []*x509.Certificate, left time.Duration) time.Duration 
 	return left
 }
 
-// keyCheck is about how much processor time it takes to check a signature of a key, on a core
-// of 2.5 GHz.
+// keyCheck estimates the processor time for checking one signature, on a core of 2.5 GHz.
 func keyCheck(key any) time.Duration {
 	switch k := key.(type) {
 	case *rsa.PublicKey:
@@ -137,13 +131,13 @@ func validityOf(chain []*x509.Certificate) validity {
 	return v
 }
 
-// validityMark begins the entry of a session's Extra that holds a validity, as seconds since
-// 1970 (tls.SessionState asks for a mark).
+// validityMark begins the entry of a session's Extra (tls.SessionState) that holds a validity, in
+// seconds since 1970.
 const validityMark = "fedpost/validity/1:"
 
-// note writes down with a session how long the certificates are valid on which it relies. Of a
-// connection without verification crypto/tls itself keeps nothing by which it could tell.
-func (c *certificates) note(cs *tls.ClientSessionState) {
+// save stores with a session how long its certificates are valid: crypto/tls does not know, as it
+// has not verified them.
+func (c *certificates) save(cs *tls.ClientSessionState) {
 	if _, state, err := cs.ResumptionState(); err == nil && state != nil {
 		entry := []byte(validityMark)
 		entry = binary.BigEndian.AppendUint64(entry, uint64(c.valid.from.Unix()))
@@ -152,9 +146,8 @@ func (c *certificates) note(cs *tls.ClientSessionState) {
 	}
 }
 
-// resumable reports whether a session's certificates are still valid. If so, this connection
-// relies on them. Who signed them, and for which name, cannot change: a Client has one set of
-// roots, and keeps its sessions by name.
+// resumable reports whether a session's certificates are still valid. Their signers and name cannot
+// have changed: a Client has one set of roots, and keeps its sessions by name.
 func (c *certificates) resumable(cs *tls.ClientSessionState) bool {
 	_, state, err := cs.ResumptionState()
 	if err != nil || state == nil {

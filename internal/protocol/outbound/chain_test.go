@@ -127,8 +127,8 @@ func serving(t *testing.T, c tls.Certificate) string {
 	return s.URL
 }
 
-// TestLongAndCostlyChainsEndBeforeTheyAreChecked: whoever checked a signature of these chains
-// would see first that no known authority signed them.
+// TestLongAndCostlyChainsEndBeforeTheyAreChecked: a check of their signatures would first find
+// that no known authority signed them.
 func TestLongAndCostlyChainsEndBeforeTheyAreChecked(t *testing.T) {
 	unknown := issuer{}.authority(t, "unknown", newKey(t, elliptic.P256()), nil)
 	for _, c := range []struct {

@@ -2,13 +2,11 @@ package outbound
 
 import "fedpost/internal/activity/outcome"
 
-// Excerpt returns the beginning of the body, cleaned, of at most
-// outcome.MaxText bytes.
+// Excerpt returns the beginning of the body, cleaned by outcome.Text.
 func (a Answer) Excerpt() string { return outcome.Text(string(a.Body)) }
 
-// brief returns err with a text that is cut and cleaned for records and logs
-// (outcome.Text): net/http quotes malformed headers of up to 64 KB, and crypto/x509 quotes
-// all names of a certificate.
+// brief cuts and cleans the text of err (outcome.Text): net/http quotes malformed headers of up to
+// 64 KB, and crypto/x509 all names of a certificate.
 func brief(err error) error { return &briefError{err, outcome.Text(err.Error())} }
 
 type briefError struct {

@@ -86,7 +86,7 @@ func pipe(client *Client, serve func(net.Conn)) {
 			serve(theirs)
 		}()
 		w := &wire{Conn: ours}
-		tell(ctx, ours, w, nil)
+		report(ctx, ours, w, nil)
 		return w, nil
 	}
 }

@@ -209,7 +209,7 @@ func TestGzipIsNotAskedForNorUnpacked(t *testing.T) {
 	}
 }
 
-// TestWhoStopped tells our own end from the host's: only one of them is its fault.
+// TestWhoStopped: a request that we stop is not the host's fault; one that runs out of time is.
 func TestWhoStopped(t *testing.T) {
 	address := listen(t, afterRequest(func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) }))
 	for _, c := range []struct {

@@ -47,7 +47,7 @@ func TestAHostThatFloodsAnHTTP2ConnectionIsHungUpOn(t *testing.T) {
 	t.Run("in place of an answer", func(t *testing.T) {
 		var sent atomic.Int64
 		url, client, _ := frames(t, func(f *http2.Framer, _ int, _ uint32) { flood(f, &sent) })
-		client.timeout = 20 * time.Second
+		client.config.Timeout = 20 * time.Second
 		_, err := post(t, client, url)
 		if ReasonOf(err) != outcome.InvalidAnswer || sent.Load() >= most {
 			t.Errorf("%d bytes were taken; reason %q: %v", sent.Load(), ReasonOf(err), err)
@@ -76,8 +76,8 @@ func TestAHostThatFloodsAnHTTP2ConnectionIsHungUpOn(t *testing.T) {
 func TestAHostMaySendLittleMoreOfABodyThanIsRead(t *testing.T) {
 	for _, most := range []int{0, 1 << 20} {
 		c := trial(t, func(c *Config) { c.MaxBody = most })
-		if w := c.transport.(*pool).transport.HTTP2.MaxReceiveBufferPerStream; w < c.maxBody || w > 2*c.maxBody {
-			t.Errorf("a host may send %d bytes that nobody has read, of an answer of which %d are read", w, c.maxBody)
+		if w := c.transport.(*pool).transport.HTTP2.MaxReceiveBufferPerStream; w < c.config.MaxBody || w > 2*c.config.MaxBody {
+			t.Errorf("a host may send %d bytes that nobody has read, of an answer of which %d are read", w, c.config.MaxBody)
 		}
 	}
 }

@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// BlockedError says that an address was not dialled because it is not public. The address
-// is checked after the name was resolved, so a public name that points to a private
-// address is refused too, even if the name changes between two look-ups.
+// BlockedError says that an address was not dialled because it is not public. Addresses are checked
+// after names are resolved.
 type BlockedError struct {
 	Addr netip.Addr
 	Why  string
@@ -26,8 +25,7 @@ type guard struct {
 	private bool
 }
 
-// control is a net.Dialer's ControlContext: it runs for every address that is
-// about to be connected to, after the name was resolved.
+// control is a net.Dialer's ControlContext, which runs for each resolved address.
 func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -36,8 +34,8 @@ func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) 
 	return g.check(ap.Addr())
 }
 
-// Refuses returns why an inbox would not be dialled, as far as its URL alone tells: a name may
-// still have an address that is refused.
+// Refuses returns why an inbox would not be dialled, as far as its URL says: a name may resolve to
+// an address that is refused.
 func (c Config) Refuses(inbox string) error {
 	u, err := url.Parse(inbox)
 	if err != nil {
@@ -53,7 +51,7 @@ func (c Config) Refuses(inbox string) error {
 	return guard{allow: c.Allow, private: c.AllowPrivate}.check(addr)
 }
 
-// reaches refuses what the configuration leaves no way to. Tor encrypts by itself, so onion
+// reaches refuses URLs that the configuration does not permit. Tor encrypts by itself, so onion
 // services need no https.
 func (c Config) reaches(u *url.URL) error {
 	switch onion := Onion(u.Hostname()); {
@@ -86,16 +84,14 @@ func (g guard) check(addr netip.Addr) error {
 // kind says why an address may not be dialled; the zero value stands for a public address.
 type kind struct {
 	why string
-	// private: the operator's own machines may have the address, so AllowPrivate permits
-	// it.
+	// private: AllowPrivate permits the address.
 	private bool
 	// embeds: the address contains an IPv4 address, to which packets may be forwarded.
 	embeds bool
 }
 
-// metadata lists the services from which a machine in a cloud gets its credentials. These
-// addresses are refused whatever the configuration allows: an operator who allows a
-// network that contains such an address means the other machines in it.
+// metadata lists the services from which a machine in a cloud gets its credentials. They are refused
+// whatever the configuration allows.
 var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("169.254.169.254"):    true, // AWS, Azure, Google and most others
 	netip.MustParseAddr("169.254.170.2"):      true, // AWS, credentials of containers
@@ -111,8 +107,7 @@ var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("fd00:42::42"):        true, // Scaleway
 }
 
-// isMetadata reports whether addr is a metadata service, or contains the IPv4 address of
-// one that a translator or tunnel would forward to.
+// isMetadata reports whether addr is a metadata service or embeds the IPv4 address of one.
 func isMetadata(addr netip.Addr) bool {
 	if metadata[addr] {
 		return true
@@ -133,8 +128,8 @@ func isMetadata(addr netip.Addr) bool {
 	return false
 }
 
-// nat64 is the well-known prefix of RFC 6052: an IPv6-only network reaches all
-// of IPv4 through it, so the embedded address is the one to judge.
+// nat64 is the prefix through which an IPv6-only network reaches all of IPv4 (RFC 6052): the
+// embedded address is judged.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 func kindOf(addr netip.Addr) kind {
@@ -153,7 +148,7 @@ func kindOf(addr netip.Addr) kind {
 	return kind{}
 }
 
-// globalUnicast is all of IPv6 that has been given out to the public so far.
+// globalUnicast is all of IPv6 that has been allocated to the public so far.
 // https://www.iana.org/assignments/ipv6-address-space
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
@@ -193,7 +188,6 @@ var special = []struct {
 	{netip.MustParsePrefix("2002::/16"), kind{why: "6to4", embeds: true}},
 	{netip.MustParsePrefix("3fff::/20"), kind{why: "documentation"}},
 	{netip.MustParsePrefix("fd00:ec2::/32"), kind{why: "metadata"}},
-	{netip.MustParsePrefix("fd20:ce::254/128"), kind{why: "metadata"}},
 	{netip.MustParsePrefix("fc00::/7"), kind{why: "private", private: true}},
 	{netip.MustParsePrefix("fe80::/10"), kind{why: "link-local"}},
 	{netip.MustParsePrefix("fec0::/10"), kind{why: "site-local"}},

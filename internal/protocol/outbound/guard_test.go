@@ -67,7 +67,7 @@ func TestGuardAllowList(t *testing.T) {
 	}
 }
 
-// TestAnInboxIsRefusedByItsURLAlone where that tells.
+// TestAnInboxIsRefusedByItsURLAlone if the URL has an address or a scheme that is refused.
 func TestAnInboxIsRefusedByItsURLAlone(t *testing.T) {
 	for _, c := range []struct {
 		config Config

@@ -16,10 +16,9 @@ import (
 	"time"
 )
 
-// http1 sends requests on an HTTP/1 connection, one after the other, on the goroutine of
-// whoever sends, and has buffers only while a request is under way. net/http writes and reads
-// the messages. Its own connections have two goroutines and 8 KiB of buffers each, also while
-// they are unused.
+// http1 sends requests on an HTTP/1 connection, one at a time, on the caller's goroutine, and has
+// buffers only during a request. A connection of net/http has two goroutines and 8 KiB of buffers
+// also while it is unused.
 type http1 struct {
 	conn net.Conn
 	tls  *tls.Conn // below conn; nil: plain
@@ -27,14 +26,12 @@ type http1 struct {
 	over atomic.Bool
 }
 
-// Bounds of a request and its answer.
 const (
-	// sentWhole is the longest body, in bytes, that the socket of any system takes in whole
-	// together with its header. A longer one is sent while the answer is awaited, because
-	// some hosts answer and read no more.
+	// sentWhole is the longest body, in bytes, that every system's socket takes at once together
+	// with its header. A longer one is sent while the answer is awaited, because some hosts
+	// answer without reading all of it.
 	sentWhole = 8 << 10
-	// sentSoon is how long the answer's reader waits for the end of the request, before it
-	// takes the host for one that read no more.
+	// sentSoon is how long Close waits for the end of the request after the answer was read.
 	sentSoon = 50 * time.Millisecond
 )
 
@@ -51,21 +48,18 @@ func newHTTP1(conn net.Conn, w *wire, raw net.Conn) *http1 {
 	return c
 }
 
-// cut ends the connection, and a request under way. It does without Close of crypto/tls, which
-// waits for an answer to a KeyUpdate or a broken record that is being written: without end, if
-// the host reads nothing.
+// cut closes the socket, and so ends a request under way. Close of crypto/tls would wait for a
+// write under way: without end, if the host reads nothing.
 func (c *http1) cut() {
 	c.over.Store(true)
 	_ = c.raw.Close()
 }
 
-// Close ends a connection without a request.
 func (c *http1) Close() error {
 	c.over.Store(true)
 	return c.conn.Close()
 }
 
-// Err says that the connection has ended.
 func (c *http1) Err() error {
 	if c.over.Load() {
 		return net.ErrClosed
@@ -73,7 +67,6 @@ func (c *http1) Err() error {
 	return nil
 }
 
-// Available is how many requests the connection can take.
 func (c *http1) Available() int {
 	if c.over.Load() {
 		return 0
@@ -81,8 +74,8 @@ func (c *http1) Available() int {
 	return 1
 }
 
-// Reserve fails if the connection has ended. Of an unused connection the socket says so
-// (hungUp), but crypto/tls may have read the host's farewell together with its last answer.
+// Reserve fails if the connection has ended. hungUp sees what is on the socket, but crypto/tls may
+// have read the host's close-notify together with its last answer.
 func (c *http1) Reserve() error {
 	if c.over.Load() {
 		return net.ErrClosed
@@ -90,9 +83,8 @@ func (c *http1) Reserve() error {
 	if c.tls == nil {
 		return nil
 	}
-	// With a deadline in the past, Read looks at what is here already, and at nothing else. An
-	// answer of crypto/tls to it fails, where the host may read nothing, and every later write
-	// then fails before a byte is sent.
+	// With a deadline in the past, Read returns what has arrived already. If crypto/tls answers
+	// it, that write fails, and so does every later one before a byte is sent.
 	if err := c.tls.SetDeadline(time.Unix(1, 0)); err != nil {
 		return err
 	}
@@ -102,11 +94,10 @@ func (c *http1) Reserve() error {
 	return c.tls.SetDeadline(time.Time{})
 }
 
-// Release gives back what Reserve reserved.
 func (c *http1) Release() {}
 
-// RoundTrip implements http.RoundTripper. The connection can be used again when the answer's
-// body has been read to its end and closed.
+// RoundTrip implements http.RoundTripper. The connection can be reused when the answer's body has
+// been read to its end and closed.
 func (c *http1) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := &exchange{http1: c, ctx: r.Context(), limit: io.LimitedReader{R: c.conn, N: maxHeader}}
 	if err := context.Cause(x.ctx); err != nil {
@@ -136,7 +127,6 @@ func (c *http1) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// write sends r.
 func (c *http1) write(r *http.Request) error {
 	w := writers.Get().(*bufio.Writer)
 	w.Reset(c.conn)
@@ -153,8 +143,8 @@ func (c *http1) write(r *http.Request) error {
 type exchange struct {
 	*http1
 	ctx    context.Context
-	keep   func() bool // keeps the connection when ctx ends; false: it has been closed
-	sent   chan error  // how a long request was sent; nil: it was
+	keep   func() bool // stops cut; false: cut has run
+	sent   chan error  // receives the result of writing a long request; nil: it was written
 	limit  io.LimitedReader
 	reader *bufio.Reader // of limit; nil when the exchange has ended
 	body   io.Reader
@@ -162,7 +152,7 @@ type exchange struct {
 	last   bool // the connection takes no request after this one
 }
 
-// answer reads the header of the answer. Interim answers count in the length of the header.
+// answer reads the header of the answer. Interim answers count towards its length.
 func (x *exchange) answer(r *http.Request) (*http.Response, error) {
 	for {
 		res, err := http.ReadResponse(x.reader, r)
@@ -177,7 +167,7 @@ func (x *exchange) answer(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// fail ends an exchange without an answer, and says why there is none.
+// fail ends an exchange without an answer, and returns the reason.
 func (x *exchange) fail(err error) error {
 	unsent := x.end(false)
 	switch cause := context.Cause(x.ctx); {
@@ -189,7 +179,6 @@ func (x *exchange) fail(err error) error {
 	return err
 }
 
-// Read reads the body of the answer.
 func (x *exchange) Read(p []byte) (int, error) {
 	if x.reader == nil {
 		return 0, http.ErrBodyReadAfterClose
@@ -204,8 +193,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the exchange. If something of the answer is left, the connection is closed: it
-// may have no end.
+// Close ends the exchange, and closes the connection if a part of the answer is unread.
 func (x *exchange) Close() error {
 	if x.reader != nil {
 		_ = x.end(x.whole && !x.last && x.reader.Buffered() == 0 && x.wrote())
@@ -229,8 +217,7 @@ func (x *exchange) wrote() bool {
 	}
 }
 
-// end returns why a long request was not sent whole. When it returns, nothing reads the
-// request any more: the caller may change it.
+// end returns why a long request was not sent whole. After end, nothing reads the request any more.
 func (x *exchange) end(reuse bool) (unsent error) {
 	if kept := x.keep(); !kept || !reuse {
 		x.cut()

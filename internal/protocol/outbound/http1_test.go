@@ -16,7 +16,7 @@ import (
 )
 
 // TestAnUnusedConnectionHasNoGoroutine: at 50,000 recipients, two goroutines for each
-// connection had a third of the memory.
+// connection took a third of the memory.
 func TestAnUnusedConnectionHasNoGoroutine(t *testing.T) {
 	const hosts = 50
 	synctest.Test(t, func(t *testing.T) {
@@ -90,9 +90,9 @@ func TestAConnectionTakesLongRequests(t *testing.T) {
 	})
 }
 
-// TestAFarewellThatCameWithTheAnswerIsNoticed: crypto/tls has read it, so the socket does not
-// tell, and the next request would be lost.
-func TestAFarewellThatCameWithTheAnswerIsNoticed(t *testing.T) {
+// TestACloseNotifyThatCameWithTheAnswerIsNoticed: crypto/tls has read it, so the socket
+// does not show it, and the next request would be lost.
+func TestACloseNotifyThatCameWithTheAnswerIsNoticed(t *testing.T) {
 	cert, authorities := certificate(t)
 	var connections, requests atomic.Int32
 	address := listen(t, func(raw net.Conn) {

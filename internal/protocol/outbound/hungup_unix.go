@@ -7,10 +7,9 @@ import (
 	"syscall"
 )
 
-// hungUp reports whether something has arrived on an unused connection, on which no data
-// is expected: the end of the connection, a reset, or the closing message of TLS or
-// HTTP/2. The reading goroutine notices this too, but may not have run yet, especially
-// after the process was frozen. A request on such a connection would be lost.
+// hungUp reports whether something has arrived on an unused connection, on which no data is
+// expected: its end, a reset, a close-notify or a GOAWAY. The reading goroutine may not have run
+// yet, especially after a freeze, and a request on such a connection would be lost.
 func hungUp(c net.Conn) bool {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

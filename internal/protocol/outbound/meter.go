@@ -7,10 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// meter is the socket below the TLS of an HTTP/2 connection. It bounds what the host may
-// send: net/http reads and answers frames such as PING without end, also while no request
-// is under way, and a few hosts that send them as fast as they can would take all of this
-// machine's processors.
+// meter is the socket below the TLS of an HTTP/2 connection. It bounds what the host may send:
+// net/http answers frames such as PING without end, also while no request is under way, so a few
+// hosts could take all processors.
 type meter struct {
 	net.Conn
 	left atomic.Int64 // bytes
@@ -22,16 +21,14 @@ func newMeter(c net.Conn) *meter {
 	return m
 }
 
-// perAnswer is how much a host may send for a request of whose body so much is read: as
-// much again may be under way by then, and headers and frames come with it.
+// perAnswer is how many bytes a host may send for a request: the body twice, as the next part may be
+// under way when reading ends, and headers and frames.
 func perAnswer(maxBody int) int64 { return 2*int64(maxBody) + 4*maxHeader }
 
-// allow lets the host send up to n bytes from now on.
 func (m *meter) allow(n int64) { m.left.Store(n) }
 
-var errGreedy = &InvalidAnswerError{errors.New("more came than an answer has, so the connection was closed")}
+var errGreedy = &InvalidAnswerError{errors.New("the host sent more than an answer, so the connection was closed")}
 
-// Read fails when the host has sent more than it may.
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)
 	if m.left.Add(-int64(n)) < 0 {

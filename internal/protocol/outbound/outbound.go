@@ -1,14 +1,10 @@
-// Package outbound is the HTTP client for requests to strangers' servers. Somebody else
-// chose the address of each request, and somebody else wrote each answer, so the client
-// trusts neither.
+// Package outbound is the HTTP client for requests to strangers' servers. It trusts neither the
+// address, which a stranger chose, nor the answer.
 //
-// The client checks an address when it dials, after the name was resolved. Every wait has
-// an end and every read a limit. The client follows no redirects: a signature covers the
-// address that it was made for, so the caller has to sign again. The client uses no
-// cookies, no proxy but those of its Config, and no decompression.
-//
-// The client is made for many hosts with few requests each: it keeps a bounded number of
-// connections and TLS sessions for a short time.
+// Addresses are checked when they are dialled, after names are resolved. Every wait has an end and
+// every read a limit. Redirects are not followed: a signature covers one address, so the caller has
+// to sign again. There are no cookies, no decompression, and no proxies but those of Config.
+// Connections and TLS sessions are kept in bounded numbers, connections for a short time.
 package outbound
 
 import (
@@ -19,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"runtime"
 	"time"
 
@@ -31,17 +26,11 @@ import (
 // MaxBody is the default of Config.MaxBody, in bytes.
 const MaxBody = 64 << 10
 
-// Client sends requests to strangers' servers. It is safe for concurrent use. Use one
-// Client for a process, because the Client holds the connections.
+// Client sends requests to strangers' servers. It is safe for concurrent use; use one for a process.
 type Client struct {
 	transport http.RoundTripper
-	userAgent string
-	reaches   func(*url.URL) error
-	timeout   time.Duration
-	body      time.Duration
-	maxBody   int
+	config    Config
 	turns     *turns
-	proven    func(host string) bool
 }
 
 // New returns a client, or an error that says what is wrong with the configuration.
@@ -50,43 +39,34 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("user agent %q cannot be sent; use the form fedpost/1.2 (+https://example.com/)", c.UserAgent)
 	}
 	quieten()
-	client := &Client{
-		transport: c.Transport,
-		userAgent: c.UserAgent,
-		reaches:   c.reaches,
-		timeout:   cmp.Or(c.Timeout, 15*time.Second),
-		body:      cmp.Or(c.Body, 3*time.Second),
-		maxBody:   cmp.Or(c.MaxBody, MaxBody),
-		turns:     newTurns(turnsEach * runtime.GOMAXPROCS(0)),
-		proven:    c.proven(),
+	c.Timeout = cmp.Or(c.Timeout, 15*time.Second)
+	c.Body = cmp.Or(c.Body, 3*time.Second)
+	c.MaxBody = cmp.Or(c.MaxBody, MaxBody)
+	if c.Now == nil {
+		c.Now = time.Now
 	}
+	client := &Client{transport: c.Transport, config: c, turns: newTurns(turnsEach * runtime.GOMAXPROCS(0))}
 	if client.transport == nil {
-		now := c.Now
-		if now == nil {
-			now = time.Now
-		}
 		s := sessions{tls.NewLRUClientSessionCache(mostSessions)}
-		p := newPool(newDialer(c, client.timeout, client.turns, s), newTransport(client.timeout, client.maxBody), s, now, c.Idle)
-		p.answer = perAnswer(client.maxBody)
+		p := newPool(newDialer(c, c.Timeout, client.turns, s), newTransport(c.Timeout, c.MaxBody), s, c.Now, c.Idle)
+		p.answer = perAnswer(c.MaxBody)
 		client.transport = p
 	}
 	return client, nil
 }
 
 // Timeout is the longest that Do takes.
-func (c *Client) Timeout() time.Duration { return c.timeout }
+func (c *Client) Timeout() time.Duration { return c.config.Timeout }
 
-// ErrTimeout says that a request ran out of time, which counts as the host's fault. A
-// caller with one time limit for several requests cancels its context with ErrTimeout as
-// the cause, so that the end of this time counts as the host's fault, too.
+// ErrTimeout says that a request ran out of time, which counts against the host. A caller with one
+// time limit for several requests cancels its context with ErrTimeout as the cause.
 var ErrTimeout = outcome.ErrTimeout
 
-// ErrStopped says that the caller's context ended before the answer came, which says
-// nothing about the host.
+// ErrStopped says that no answer came, and that the host is not at fault.
 var ErrStopped = errors.New("stopped before an answer came")
 
-// ErrNoRoom says that this machine has no file descriptor, port or memory left for another
-// connection, which says nothing about the host. ErrNoRoom wraps ErrStopped.
+// ErrNoRoom says that this machine has no file descriptor, port or memory for another connection. It
+// wraps ErrStopped.
 var ErrNoRoom = fmt.Errorf("%w: this machine has no room for another connection", ErrStopped)
 
 // Answer is what a host answered.
@@ -95,47 +75,45 @@ type Answer struct {
 	Header http.Header
 	// Body is the beginning of the body, at most Config.MaxBody bytes.
 	Body []byte
-	// BodyErr says why Body is not the whole body: ErrTooLong, or the error of reading
-	// the body. The status is valid all the same.
+	// BodyErr says why Body is incomplete: ErrTooLong, or the error of reading it.
 	BodyErr error
 	// Proto is the protocol's version, such as HTTP/2.0.
 	Proto string
 }
 
 // ErrTooLong says that a body is longer than Config.MaxBody.
-var ErrTooLong = errors.New("body is longer than is read")
+var ErrTooLong = errors.New("the body is longer than the limit")
 
-// Do sends r, made by NewRequest, and reads the answer. An error means that no answer
-// came; ReasonOf classifies the error. Any status is an answer, redirects included, even if
-// the rest of the answer cannot be read (Answer.BodyErr). Do sends a request a second time
-// only if the host cannot have read the first: no byte was written, or an HTTP/2 server
-// said that it did not process the request.
+// Do sends r, made by NewRequest, and reads the answer. An error means that no answer came;
+// ReasonOf classifies it. Any status is an answer, redirects included, even if the body cannot be
+// read (Answer.BodyErr). A request is sent a second time only if the host cannot have read the
+// first: see pool.RoundTrip.
 func (c *Client) Do(ctx context.Context, r *http.Request) (Answer, error) {
 	if err := c.check(r); err != nil {
 		return Answer{}, brief(err)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(c.timeout, func() { cancel(ErrTimeout) })
+	timer := time.AfterFunc(c.config.Timeout, func() { cancel(ErrTimeout) })
 	defer timer.Stop()
 
 	progress := &trace{}
 	r = r.WithContext(progress.attach(inner))
 	if r.Header.Get("User-Agent") == "" {
-		r.Header.Set("User-Agent", c.userAgent)
+		r.Header.Set("User-Agent", c.config.UserAgent)
 	}
 	res, err := c.transport.RoundTrip(r)
 	if err != nil {
 		return Answer{}, brief(c.explain(ctx, inner, progress, err))
 	}
 	defer res.Body.Close()
-	bodyTimer := time.AfterFunc(c.body, func() { cancel(ErrTimeout) })
+	bodyTimer := time.AfterFunc(c.config.Body, func() { cancel(ErrTimeout) })
 	defer bodyTimer.Stop()
 	a := Answer{Status: res.StatusCode, Header: res.Header, Proto: res.Proto}
-	a.Body, err = io.ReadAll(io.LimitReader(res.Body, int64(c.maxBody)+1))
+	a.Body, err = io.ReadAll(io.LimitReader(res.Body, int64(c.config.MaxBody)+1))
 	switch {
-	case len(a.Body) > c.maxBody:
-		a.Body, a.BodyErr = a.Body[:c.maxBody], ErrTooLong
+	case len(a.Body) > c.config.MaxBody:
+		a.Body, a.BodyErr = a.Body[:c.config.MaxBody], ErrTooLong
 	case err != nil:
 		a.BodyErr = brief(c.explain(ctx, inner, progress, err))
 	}

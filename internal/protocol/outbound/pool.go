@@ -11,62 +11,50 @@ import (
 	"time"
 )
 
-// Bounds of the connections that are kept while no request is under way on them.
 const (
-	// keepIdle is the longest that an unused connection is kept. Many servers close
-	// unused connections after a minute, and a request that is sent while the server
-	// closes the connection is lost.
+	// keepIdle is the longest that an unused connection is kept. Many servers close one after a
+	// minute, and a request that is sent at that moment is lost.
 	keepIdle = 30 * time.Second
-	// defaultIdle is the number of unused connections to all hosts, where Config.Idle does
-	// not say: fedpost sends to thousands of hosts, and a Lambda has 1,024 file
-	// descriptors.
+	// defaultIdle is for all hosts together: a Lambda has 1,024 file descriptors.
 	defaultIdle = 256
 	// maxIdlePerHost is the number of unused connections to one host.
 	maxIdlePerHost = 4
-	// farewell is the time for the closing message of TLS. A socket with room takes it at
-	// once, and no host loses anything without it.
-	farewell = time.Millisecond
+	// closeTime is for sending close-notify. A socket with room takes it at once.
+	closeTime = time.Millisecond
 )
 
-// pool keeps connections for later requests. It exists in place of the pool of
-// net/http because that one takes a connection back before the caller has the
-// answer: whatever then closes the connection (the bound on idle connections,
-// CloseIdleConnections, a second request) makes a POST that the host has
-// accepted end in an error, and so be sent again. In this pool a connection
-// belongs to one request until its answer has been read; only then can the
-// connection be lent again, evicted or closed. An HTTP/2 connection serves
-// several requests at once and is evicted when none is left.
+// pool keeps connections for later requests. The pool of net/http takes a connection back before
+// the caller has the answer: whatever closes it then makes a POST that the host has accepted fail,
+// and so be sent again. In this pool a connection belongs to its request until the answer has been
+// read. An HTTP/2 connection serves several requests at once, and is closed when none is left.
 type pool struct {
-	transport *http.Transport // speaks HTTP/2; its own pool is not used
-	// plain and secure make connections, and tell the pool about them.
+	transport     *http.Transport // speaks HTTP/2; its own pool is not used
 	plain, secure dialer
 	now           func() time.Time
 	most          int // unused connections
-	// answer is how many bytes a host may send on an HTTP/2 connection for each request
-	// under way; 0: no limit.
+	// answer bounds the bytes that a host may send on HTTP/2 for each request; 0: no limit.
 	answer int64
 
 	sessions sessions // of TLS
-	// first and patience are firstWait and busyWait, and pause is a sleep of settleStep, but
-	// for tests.
+	// For tests: firstWait, busyWait, and a sleep of settleStep.
 	first, patience time.Duration
 	pause           func()
 
 	mu    sync.Mutex
-	hosts map[string]*place // by scheme, name and port: those with a connection or a request
-	idle  list.List         // of *kept without a request, the one unused for longest in front
-	spare list.List         // of those in idle whose host has another there
-	timer *time.Timer       // runs while idle is not empty
+	hosts map[string]*hostConns // by scheme, name and port: those with a connection or a request
+	idle  list.List             // of *kept without a request, the one unused for longest in front
+	spare list.List             // of those in idle whose host has another there
+	timer *time.Timer           // runs while idle is not empty
 }
 
-// place is what a pool has of one host.
-type place struct {
+// hostConns are the connections and requests of one host.
+type hostConns struct {
 	free []*kept // connections that can take a request
 	out  int     // connections with a request, and those that are being made
-	// meeting is open while a connection is made, or waits for its first answer, with which the
-	// host will say for the first time whether TLS sessions can be resumed; else nil.
-	meeting chan struct{}
-	waiting list.List // of *waiter, the one that has waited for longest in front
+	// ticketWait is open until the first answer shows whether TLS sessions can be resumed; nil:
+	// that is known, or no connection is made.
+	ticketWait chan struct{}
+	waiting    list.List // of *waiter, the one that has waited for longest in front
 }
 
 // kept is a connection of a pool.
@@ -75,16 +63,15 @@ type kept struct {
 	conn client
 	wire *wire    // of HTTP/1, which takes one request at a time; nil for HTTP/2
 	raw  net.Conn // the socket
-	// meter bounds what the host sends on an HTTP/2 connection; nil for HTTP/1, whose
-	// header and body are bounded, and where nothing else may come.
+	// meter bounds what the host sends on HTTP/2; nil for HTTP/1, whose answers are bounded.
 	meter *meter
 
 	// Guarded by pool.mu.
-	users int  // requests under way
-	out   bool // no more requests: closed when users is 0
-	since time.Time
-	place *list.Element // in pool.idle; nil while in use
-	spare *list.Element // in pool.spare
+	users   int  // requests under way
+	out     bool // no more requests: closed when users is 0
+	since   time.Time
+	inIdle  *list.Element // in pool.idle; nil while in use
+	inSpare *list.Element // in pool.spare
 }
 
 // client sends requests on a connection: *http1, or *http.ClientConn for HTTP/2. A request
@@ -98,18 +85,16 @@ type client interface {
 	Close() error
 }
 
-// dialer makes a connection.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 func newPool(d *tlsDialer, t *http.Transport, s sessions, now func() time.Time, most int) *pool {
 	return &pool{
-		transport: t, plain: d.dialPlain, secure: d.DialContext, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*place),
+		transport: t, plain: d.dialPlain, secure: d.DialContext, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*hostConns),
 		first: firstWait, patience: busyWait, pause: func() { time.Sleep(settleStep) },
 	}
 }
 
-// get returns a connection on which a request can be sent, and whether it is new.
-// Each connection that get returns is handed to put once.
+// get returns a connection for a request, and whether it is new. The caller hands it to put once.
 func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh bool, err error) {
 	host := scheme + "://" + address
 	for wait := scheme == "https"; ; wait = false {
@@ -134,7 +119,7 @@ func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh 
 		k, err = p.dial(ctx, scheme, address)
 	}
 	if err != nil {
-		p.gone(host)
+		p.dialFailed(host)
 		return nil, false, err
 	}
 	k.host = host
@@ -144,17 +129,16 @@ func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh 
 	return k, true, nil
 }
 
-// take lends a kept connection to the host. If there is none, take returns a waiter where
-// the caller is ready to wait and there is something to wait for, and else nothing: the
-// caller makes a connection then. take closes the connections that it finds unused for too
-// long. The age of a connection is measured by the wall clock, because timers and the
-// monotonic clock stop while a Lambda is frozen.
+// take lends a kept connection. If there is none and the caller may wait, take returns a waiter if
+// other requests use or make a connection. Else it returns neither, and the caller makes one. It
+// closes connections that were unused for too long, by the wall clock: timers and the monotonic
+// clock stop while a Lambda is frozen.
 func (p *pool) take(host string, wait bool) (k *kept, w *waiter) {
 	p.mu.Lock()
 	old := p.sweep()
 	h := p.hosts[host]
 	if h == nil {
-		h = &place{}
+		h = &hostConns{}
 		p.hosts[host] = h
 	}
 	switch {
@@ -162,11 +146,11 @@ func (p *pool) take(host string, wait bool) (k *kept, w *waiter) {
 		k = h.free[len(h.free)-1]
 		p.lend(k)
 	case wait && h.out > 0:
-		w = &waiter{host: host, got: make(chan *kept, 1), meeting: h.meeting}
-		w.place = h.waiting.PushBack(w)
+		w = &waiter{host: host, got: make(chan *kept, 1), ticketWait: h.ticketWait}
+		w.queued = h.waiting.PushBack(w)
 	default:
 		h.out++
-		p.meet(host, h)
+		p.awaitTicket(host, h)
 	}
 	p.mu.Unlock()
 	closeAll(old)
@@ -184,20 +168,19 @@ func (p *pool) lend(k *kept) {
 	}
 }
 
-// share offers an HTTP/2 connection, which its first user has, to others.
+// share offers a new HTTP/2 connection to other requests, too.
 func (p *pool) share(k *kept) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.hosts[k.host]
 	h.free = append(h.free, k)
-	h.met()
+	h.ticketKnown()
 	for h.waiting.Len() > 0 {
 		k.users++
 		h.next(k)
 	}
 }
 
-// begin prepares a connection for a request.
 func (p *pool) begin(k *kept) {
 	if k.wire != nil {
 		k.wire.begin()
@@ -209,13 +192,12 @@ func (p *pool) begin(k *kept) {
 	}
 }
 
-// put takes a connection back after its request. The answer has been read, or
-// the connection is of no more use.
+// put takes a connection back when its request has ended and its answer, if any, has been read.
 func (p *pool) put(k *kept) {
 	usable := k.usable()
 	p.mu.Lock()
 	h := p.hosts[k.host]
-	h.met()
+	h.ticketKnown()
 	k.users--
 	if !usable {
 		p.retire(k)
@@ -233,13 +215,13 @@ func (p *pool) put(k *kept) {
 	default:
 		h.out--
 		if h.idle() > 0 {
-			k.spare = p.spare.PushBack(k)
+			k.inSpare = p.spare.PushBack(k)
 		}
 		if k.wire != nil {
 			h.free = append(h.free, k)
 		}
 		k.since = p.now().Round(0)
-		k.place = p.idle.PushBack(k)
+		k.inIdle = p.idle.PushBack(k)
 		done = p.sweep()
 		if p.idle.Len() > p.most {
 			// A connection to each of many hosts saves more than several to one.
@@ -270,7 +252,6 @@ func (p *pool) discard(k *kept) {
 	}
 }
 
-// closeIdle closes every connection without a request.
 func (p *pool) closeIdle() {
 	p.mu.Lock()
 	var all []*kept
@@ -294,8 +275,8 @@ func (p *pool) tick() {
 	closeAll(old)
 }
 
-// sweep returns the connections that have been unused for longer than keepIdle,
-// withdrawn, for the caller to close without the lock.
+// sweep retires the connections that were unused for longer than keepIdle. The caller closes them
+// without the lock.
 func (p *pool) sweep() (old []*kept) {
 	now := p.now().Round(0)
 	for el := p.idle.Front(); el != nil; el = p.idle.Front() {
@@ -317,22 +298,22 @@ func (p *pool) retire(k *kept) {
 }
 
 func (p *pool) unlist(k *kept) {
-	if k.place == nil {
+	if k.inIdle == nil {
 		return
 	}
-	p.idle.Remove(k.place)
-	k.place = nil
-	if k.spare == nil {
+	p.idle.Remove(k.inIdle)
+	k.inIdle = nil
+	if k.inSpare == nil {
 		// One of the host's others is not spare any more.
 		for _, k = range p.hosts[k.host].free {
-			if k.spare != nil {
+			if k.inSpare != nil {
 				break
 			}
 		}
 	}
-	if k.spare != nil {
-		p.spare.Remove(k.spare)
-		k.spare = nil
+	if k.inSpare != nil {
+		p.spare.Remove(k.inSpare)
+		k.inSpare = nil
 	}
 }
 
@@ -344,7 +325,7 @@ func (p *pool) withdraw(k *kept) {
 	p.tidy(k.host)
 }
 
-// tidy forgets a host of which there is nothing. The caller holds p.mu.
+// tidy forgets a host without connections and requests. The caller holds p.mu.
 func (p *pool) tidy(host string) {
 	if h := p.hosts[host]; len(h.free) == 0 && h.out == 0 && h.waiting.Len() == 0 {
 		delete(p.hosts, host)
@@ -352,9 +333,9 @@ func (p *pool) tidy(host string) {
 }
 
 // idle is how many connections to the host have no request.
-func (h *place) idle() (n int) {
+func (h *hostConns) idle() (n int) {
 	for _, k := range h.free {
-		if k.place != nil {
+		if k.inIdle != nil {
 			n++
 		}
 	}
@@ -367,15 +348,14 @@ func closeAll(ks []*kept) {
 	}
 }
 
-// close closes a connection without a request. Other hosts' requests wait for it, and where the
-// host reads nothing, crypto/tls alone would take five seconds, net/http a quarter of one.
+// close closes a connection without a request. Other hosts' requests wait for it, and if the host
+// reads nothing, crypto/tls alone would take five seconds, net/http a quarter of one.
 func (k *kept) close() {
-	late := time.AfterFunc(farewell, func() { _ = k.raw.Close() })
+	late := time.AfterFunc(closeTime, func() { _ = k.raw.Close() })
 	defer late.Stop()
 	_ = k.conn.Close()
 }
 
-// usable reports whether the connection can take another request.
 func (k *kept) usable() bool {
 	return k.conn.Err() == nil && k.conn.Available() > 0 && (k.wire == nil || k.wire.end())
 }

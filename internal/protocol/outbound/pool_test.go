@@ -97,7 +97,7 @@ func TestKeptConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatHasEndedIsNotUsed: the server's farewell arrived, but the
+// TestAConnectionThatHasEndedIsNotUsed: the server's close-notify arrived, but the
 // goroutine that reads it had no processor yet.
 func TestAConnectionThatHasEndedIsNotUsed(t *testing.T) {
 	for i := range 50 {
@@ -129,7 +129,7 @@ func (d deaf) Write(b []byte) (int, error) {
 }
 
 // TestARequestOfWhichNothingWentOutIsSentOnAnotherConnection: the host cannot
-// have seen it. A new connection is no reason to try again and again.
+// have seen it. On new connections that is not repeated without end.
 func TestARequestOfWhichNothingWentOutIsSentOnAnotherConnection(t *testing.T) {
 	var taken atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -252,7 +252,7 @@ func TestHTTP2SendsAgainOnlyWhatWasNotLookedAt(t *testing.T) {
 }
 
 // TestHTTP2EndsWithAHostThatReadsNothing: net/http writes the beginning of an
-// HTTP/2 connection without an eye on the request's time.
+// HTTP/2 connection whatever the request's timeout.
 func TestHTTP2EndsWithAHostThatReadsNothing(t *testing.T) {
 	cert, authorities := certificate(t)
 	client := trial(t, func(c *Config) { c.Timeout = 200 * time.Millisecond })
@@ -266,7 +266,7 @@ func TestHTTP2EndsWithAHostThatReadsNothing(t *testing.T) {
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, err
 		}
-		tell(ctx, ours, nil, nil)
+		report(ctx, ours, nil, nil)
 		return conn, nil
 	}
 	done := make(chan error)
@@ -296,8 +296,8 @@ func TestHTTP2GivesUpAfterSomeRefusals(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfOursIsNotTheHostsFault: an end without an answer that neither the
-// network nor the host has brought about.
+// TestAnErrorOfOursIsNotTheHostsFault: a request that ended without an answer, and neither by
+// the network nor by the host.
 func TestAnErrorOfOursIsNotTheHostsFault(t *testing.T) {
 	got := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

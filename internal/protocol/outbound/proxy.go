@@ -37,9 +37,8 @@ type route struct {
 // mostAddresses is how many addresses of a name are tried through a proxy.
 const mostAddresses = 4
 
-// DialContext looks a name up on this machine also where a proxy makes the connection, and
-// hands the proxy an address that the guard has let pass: the guard could not judge what the
-// proxy would look up.
+// DialContext resolves a name on this machine also for a proxy, and gives the proxy an address that
+// the guard has checked: the guard cannot judge what the proxy would resolve.
 func (r *route) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -82,9 +81,8 @@ func newTunnel(u *url.URL) *tunnel {
 	return &tunnel{url: u}
 }
 
-// dial returns a connection to an address. A failure is the proxy's own (ErrProxy), unless the
-// proxy says that it did not reach the address. Silence may be the proxy's or the host's: it
-// is the host's if the proxy has made another connection meanwhile.
+// dial connects to an address. A failure is the proxy's (ErrProxy), unless the proxy says that it
+// did not reach the address, or is silent but has made another connection meanwhile.
 func (t *tunnel) dial(ctx context.Context, address string) (net.Conn, error) {
 	made := t.made.Load()
 	conn, err := t.dialer.DialContext(ctx, "tcp", t.url.Host)
@@ -121,7 +119,6 @@ type unreachedError struct {
 func (e *unreachedError) Error() string { return "the outbound proxy " + e.said }
 func (e *unreachedError) Unwrap() error { return e.as }
 
-// connect asks an HTTP proxy.
 func (t *tunnel) connect(ctx context.Context, conn net.Conn, address string) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -159,7 +156,6 @@ var socksReplies = map[string]error{
 	"connection refused": syscall.ECONNREFUSED, "TTL expired": ErrTimeout,
 }
 
-// socks asks a SOCKS5 proxy.
 func (t *tunnel) socks(ctx context.Context, conn net.Conn, address string) error {
 	var auth *proxy.Auth
 	if user := t.url.User; user != nil {
@@ -181,11 +177,10 @@ func (t *tunnel) socks(ctx context.Context, conn net.Conn, address string) error
 	return err
 }
 
-// here is a dialer that has the connection already. The connection itself is needed later: the
-// one that golang.org/x/net returns hides the socket.
+// here is a dialer that returns the connection it has. The connection is needed later: the one that
+// golang.org/x/net returns hides the socket.
 type here struct{ net.Conn }
 
 func (h here) Dial(string, string) (net.Conn, error) { return h.Conn, nil }
 
-// DialContext implements proxy.ContextDialer.
 func (h here) DialContext(context.Context, string, string) (net.Conn, error) { return h.Conn, nil }

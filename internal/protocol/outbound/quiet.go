@@ -1,7 +1,6 @@
 package outbound
 
 import (
-	"bytes"
 	"io"
 	"log"
 	"sync"
@@ -9,19 +8,11 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// unasked is the beginning of the line that net/http writes to the standard logger when a
-// host sends more than its answer. The line quotes up to 4 KiB from the host, and net/http
-// has no setting against it.
-const unasked = "Unsolicited response received on idle HTTP channel"
-
-// quiet keeps strangers' text out of the standard logger: it drops lines that begin with
-// unasked, and cuts and cleans all others.
+// quiet keeps strangers' text out of the standard logger, to which net/http writes: it cuts and cleans
+// each line.
 type quiet struct{ io.Writer }
 
 func (q quiet) Write(line []byte) (int, error) {
-	if bytes.Contains(line, []byte(unasked)) {
-		return len(line), nil
-	}
 	if _, err := io.WriteString(q.Writer, outcome.Text(string(line))+"\n"); err != nil {
 		return 0, err
 	}

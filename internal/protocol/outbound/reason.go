@@ -14,8 +14,7 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// InvalidAnswerError says that the host's answer is not HTTP, or that its header
-// is longer than Client reads (64 KiB).
+// InvalidAnswerError says that the answer is not HTTP, or that its header is longer than 64 KiB.
 type InvalidAnswerError struct{ Err error }
 
 func (e *InvalidAnswerError) Error() string { return "invalid answer: " + e.Err.Error() }
@@ -27,7 +26,7 @@ type trace struct{ resolving, sent atomic.Bool }
 func (t *trace) attach(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart: func(httptrace.DNSStartInfo) { t.resolving.Store(true) },
-		// DNSDone also runs when a look-up is given up: resolving stays true then.
+		// If a look-up is given up, DNSDone runs with an error, and resolving stays true.
 		DNSDone:      func(i httptrace.DNSDoneInfo) { t.resolving.Store(i.Err != nil) },
 		WroteHeaders: func() { t.sent.Store(true) },
 	})
@@ -61,8 +60,8 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 	return err
 }
 
-// full reports whether err says that this machine is out of file descriptors, ports or
-// memory. An error of the resolver has no type for this, so its text is compared.
+// full reports whether this machine is out of file descriptors, ports or memory. The resolver's
+// error has no type for this, so its text is compared.
 func full(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		var dns *net.DNSError
@@ -83,8 +82,7 @@ type streamError struct {
 
 func (e streamError) Error() string { return fmt.Sprintf("stream reset with code %d", e.Code) }
 
-// Failure is the outcome of a request that Do, or NewRequest, has returned an error of: nobody's
-// fault where it was stopped, and refused where it cannot be made.
+// Failure is the outcome of a request for which Do or NewRequest returned err.
 func Failure(err error) outcome.Outcome {
 	o := outcome.Outcome{Class: outcome.Retry, Err: outcome.Text(err.Error())}
 	if errors.Is(err, ErrStopped) {
@@ -97,8 +95,7 @@ func Failure(err error) outcome.Outcome {
 	return o
 }
 
-// ReasonOf classifies an error of Client.Do. Check for ErrStopped first: an error that
-// wraps ErrStopped is nobody's fault, and ReasonOf returns OtherTrouble for it.
+// ReasonOf classifies an error of Client.Do; an error that wraps ErrStopped is OtherTrouble.
 func ReasonOf(err error) outcome.Reason {
 	var (
 		blocked *BlockedError
@@ -122,8 +119,7 @@ func ReasonOf(err error) outcome.Reason {
 	case errors.As(err, &invalid):
 		return outcome.InvalidAnswer
 	case errors.As(err, &dns):
-		// This case comes before the time-outs: a resolver that does not answer is a
-		// DNS failure.
+		// Before the time-outs: a resolver that does not answer is a DNS failure.
 		return outcome.DNS
 	case errors.Is(err, ErrTimeout):
 		return outcome.Timeout

@@ -11,8 +11,7 @@ import (
 	"fedpost/internal/activity"
 )
 
-// RequestError says that the request is not valid: nothing was sent, and a retry does not
-// help.
+// RequestError says that the request is invalid: nothing was sent, and a retry does not help.
 type RequestError struct{ What string }
 
 func (e *RequestError) Error() string { return "cannot make request: " + e.What }
@@ -21,9 +20,8 @@ func refuse(format string, args ...any) error {
 	return &RequestError{What: fmt.Sprintf(format, args...)}
 }
 
-// NewRequest returns a request to the canonical form of rawURL (activity.CanonicalURL).
-// Exactly that form goes on the wire, because the signature covers it. The error is a
-// *RequestError.
+// NewRequest returns a request to the canonical form of rawURL (activity.CanonicalURL), which the
+// signature covers. The error is a *RequestError.
 func NewRequest(ctx context.Context, method, rawURL, body string) (*http.Request, error) {
 	canonical, err := activity.CanonicalURL(rawURL)
 	if err != nil {
@@ -36,10 +34,10 @@ func NewRequest(ctx context.Context, method, rawURL, body string) (*http.Request
 	return r, nil
 }
 
-// check refuses characters by which one request could become two requests, or get another
-// header. net/http checks most parts of a request for this, but not the query.
+// check refuses characters that could split a request in two or add a header. net/http checks most
+// parts, but not the query.
 func (c *Client) check(r *http.Request) error {
-	switch err := c.reaches(r.URL); {
+	switch err := c.config.reaches(r.URL); {
 	case err != nil:
 		return err
 	case r.URL.Scheme != "http" && r.URL.Scheme != "https":
@@ -64,7 +62,6 @@ func (c *Client) check(r *http.Request) error {
 	return nil
 }
 
-// visible reports whether s is of visible ASCII characters only.
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {

@@ -12,8 +12,7 @@ import (
 	"sync/atomic"
 )
 
-// resends is how often a request may be sent on another connection after a connection on
-// which the host cannot have read the request.
+// resends is how often a request may be sent again on another connection.
 const resends = 3
 
 // RoundTrip implements http.RoundTripper. A request is sent a second time only if the host
@@ -118,8 +117,7 @@ func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// unseen wraps err in an unseenError if err is an error of HTTP/2 which says that the host
-// has not read the request.
+// unseen wraps err if it says that the host has not read a request on HTTP/2.
 func unseen(err error, wrote bool) error {
 	var stream streamError
 	if !wrote || errors.As(err, &stream) && stream.Code == refusedStream || err.Error() == goneAway {
@@ -130,13 +128,12 @@ func unseen(err error, wrote bool) error {
 
 const (
 	refusedStream = 7 // RFC 9113, section 7
-	// goneAway is the text of an error of net/http that has no type: the stream's
-	// number is above the last one that the host's GOAWAY names.
+	// goneAway is the text of an untyped error of net/http: the stream's number is above the
+	// last one that the host's GOAWAY names.
 	goneAway = "http2: Transport received Server's graceful shutdown GOAWAY"
 )
 
-// theirs reports whether the connection or the host is the cause of err. All other errors
-// of a request without an answer have their cause on this machine.
+// theirs reports whether the connection or the host is the cause of err, and not this machine.
 func theirs(err error) bool {
 	if errors.Is(err, net.ErrClosed) {
 		return false
@@ -181,7 +178,6 @@ func port(scheme, port string) string {
 	return "443"
 }
 
-// dial makes a connection.
 func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) {
 	host := scheme + "://" + address
 	d := &dialled{ticket: func(came bool) { p.ticket(host, came) }}
@@ -214,22 +210,20 @@ func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) 
 	return k, nil
 }
 
-// dialled passes what the dialers know about a connection to the pool, and an HTTP/2
-// connection to net/http.
+// dialled carries what a dialer knows to the pool, and an HTTP/2 connection to net/http.
 type dialled struct {
 	conn  net.Conn
 	raw   net.Conn
 	wire  *wire
 	meter *meter
-	// ticket is called when the host has sent a TLS session ticket, and, with false, when an
-	// earlier one turns out to be of no use.
+	// ticket is called with true when the host has sent a TLS session ticket, and with false
+	// when it has refused an earlier one.
 	ticket func(came bool)
 }
 
 type dialledKey struct{}
 
-// tell tells the pool about a new connection.
-func tell(ctx context.Context, raw net.Conn, w *wire, m *meter) {
+func report(ctx context.Context, raw net.Conn, w *wire, m *meter) {
 	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
 		d.raw, d.wire, d.meter = raw, w, m
 	}

@@ -2,20 +2,18 @@ package outbound
 
 import "crypto/tls"
 
-// Bounds of the TLS sessions that are kept, to save handshakes: one for each host.
+// Bounds of the TLS sessions that are kept, one for each host.
 const (
 	mostSessions = 2048
-	// mostSession is the size of one in bytes. A session holds the ticket and all
-	// certificates that the host has sent, used or not, some 6 KB as a rule and 300 KB at
-	// most: 2,048 hosts of one stranger could fill the memory.
+	// mostSession is for the size of one, in bytes. It holds all certificates that the host has
+	// sent: some 6 KB as a rule, but up to 300 KB, with which a stranger could fill the memory.
 	mostSession = 16 << 10
 )
 
-// sessions is a cache of sessions without those that are too large. Hosts whose sessions
-// are, get a full handshake each time.
+// sessions is a cache without sessions that are too large. Their hosts get a full handshake each
+// time.
 type sessions struct{ tls.ClientSessionCache }
 
-// Put implements tls.ClientSessionCache.
 func (s sessions) Put(key string, cs *tls.ClientSessionState) {
 	if cs != nil && sizeOf(cs) > mostSession {
 		cs = nil // removes an earlier one, whose ticket may be used up
@@ -23,15 +21,14 @@ func (s sessions) Put(key string, cs *tls.ClientSessionState) {
 	s.ClientSessionCache.Put(key, cs)
 }
 
-// tickets is the cache as one connection sees it: with sessions whose certificates are valid,
-// and with a word to the pool about what the connection learns about the host's tickets.
+// tickets is the cache for one connection. It returns only sessions whose certificates are valid,
+// and reports the host's tickets to the pool.
 type tickets struct {
 	tls.ClientSessionCache
 	certificates *certificates
 	ticket       func(came bool) // nil: nobody asks
 }
 
-// Get implements tls.ClientSessionCache.
 func (t tickets) Get(key string) (*tls.ClientSessionState, bool) {
 	cs, ok := t.ClientSessionCache.Get(key)
 	if ok && cs != nil && !t.certificates.resumable(cs) {
@@ -41,10 +38,9 @@ func (t tickets) Get(key string) (*tls.ClientSessionState, bool) {
 	return cs, ok
 }
 
-// Put implements tls.ClientSessionCache.
 func (t tickets) Put(key string, cs *tls.ClientSessionState) {
 	if cs != nil {
-		t.certificates.note(cs)
+		t.certificates.save(cs)
 	}
 	t.ClientSessionCache.Put(key, cs)
 	if t.ticket != nil {
@@ -52,14 +48,12 @@ func (t tickets) Put(key string, cs *tls.ClientSessionState) {
 	}
 }
 
-// has reports whether there is a session of the host.
 func (s sessions) has(host string) bool {
 	cs, ok := s.Get(host)
 	return ok && cs != nil
 }
 
-// sizeOf is the size of a session when it is written down; of one that cannot be written,
-// more than any may have.
+// sizeOf is the encoded size of a session; too large if it cannot be encoded.
 func sizeOf(cs *tls.ClientSessionState) int {
 	ticket, state, err := cs.ResumptionState()
 	if err != nil || state == nil {

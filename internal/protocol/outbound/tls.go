@@ -11,9 +11,8 @@ import (
 	"fedpost/internal/activity"
 )
 
-// TLSError says that the TLS handshake failed or that the certificate is not valid.
-// crypto/tls has no type for most of these errors, so this package makes the handshake
-// itself and wraps its errors.
+// TLSError says that the TLS handshake failed or that the certificate is not valid. crypto/tls has
+// no type for most of these errors.
 type TLSError struct{ Err error }
 
 func (e *TLSError) Error() string { return "TLS: " + e.Err.Error() }
@@ -28,19 +27,17 @@ type tlsDialer struct {
 	proven  func(host string) bool
 }
 
-// dialPlain makes a connection without TLS.
 func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
 	raw, err := d.dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	w := &wire{Conn: raw}
-	tell(ctx, raw, w, nil)
+	report(ctx, raw, w, nil)
 	return w, nil
 }
 
-// DialContext makes a connection with TLS. One that speaks
-// HTTP/2 is returned as a *tls.Conn, because net/http recognises HTTP/2 by that type.
+// DialContext connects with TLS. For HTTP/2 it returns a *tls.Conn, by which net/http recognises it.
 func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	raw, err := d.dialer.DialContext(ctx, network, address)
 	if err != nil {
@@ -53,16 +50,16 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 		return nil, &TLSError{Err: err}
 	}
 	if conn.ConnectionState().NegotiatedProtocol == "h2" {
-		tell(ctx, raw, nil, m)
+		report(ctx, raw, nil, m)
 		return conn, nil
 	}
 	w := &wire{Conn: conn}
-	tell(ctx, raw, w, nil)
+	report(ctx, raw, w, nil)
 	return w, nil
 }
 
-// handshake waits for a turn to compute the handshake. Only then the time for the handshake
-// begins. An error wraps ErrStopped if the time ended in a wait for a turn.
+// handshake waits for a turn to compute; then the time for the handshake begins. An error wraps
+// ErrStopped if the time ended in a wait for a turn.
 func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string) (*tls.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -9,22 +9,18 @@ import (
 	"time"
 )
 
-// turnsEach is how many turns there are for each processor. With one, a processor stood
-// idle while a turn passed from one goroutine to the next: 6 % of the rate of a fan-out
-// whose signatures OpenSSL makes.
+// turnsEach is the number of turns for each processor. With one, a processor idles while a turn
+// passes from one goroutine to the next.
 const turnsEach = 2
 
-// turns limits how many signatures and TLS handshakes are computed at once, to turnsEach for
-// each processor. Without that limit 500 of them would share the fraction of a processor
-// that a Lambda of 512 MB has; each would take as long as all of them together, and
-// deliveries to hosts that answered at once would time out.
+// turns limits how many signatures and TLS handshakes are computed at once. Else 500 of them would
+// share the fraction of a processor that a Lambda of 512 MB has, and all would time out, although
+// the hosts answer at once.
 //
-// An attempt holds a turn only while it computes and gives the turn back while it waits
-// for the network, so a host that hangs delays nobody else. Attempts that have begun get a
-// turn before new attempts, because the time of an attempt runs once it has begun.
-//
-// A stranger is a host that has accepted nothing lately. It chooses what its handshake costs,
-// so handshakes with strangers get half of the turns at most.
+// An attempt gives its turn back while it waits for the network, so a host that hangs delays nobody
+// else. Attempts under way come before new ones, because their time is running. Handshakes with
+// strangers, hosts that have accepted nothing lately, get half of the turns at most: a stranger
+// chooses what its handshake costs.
 type turns struct {
 	mu        sync.Mutex
 	free      int
@@ -33,14 +29,13 @@ type turns struct {
 	waiting   [purposes]list.List // of *arrival
 }
 
-// purpose is what a turn is for.
 type purpose int
 
 const (
-	begun          purpose = iota // an attempt that has begun
-	handshake                     // one that has begun, for a handshake with a stranger
-	unborn                        // an attempt that is about to begin
-	unbornStranger                // one at a stranger, which waits until no handshake does
+	begun       purpose = iota // an attempt that has begun
+	handshake                  // one that has begun, for a handshake with a stranger
+	newAttempt                 // an attempt that is about to begin
+	newStranger                // one at a stranger, which waits until no handshake does
 	purposes
 )
 
@@ -60,7 +55,7 @@ func (t *turns) begin(p purpose) bool {
 	switch {
 	case t.free == 0,
 		p == handshake && t.strangers == 0,
-		p == unbornStranger && t.waiting[handshake].Len() > 0:
+		p == newStranger && t.waiting[handshake].Len() > 0:
 		return false
 	case p == handshake:
 		t.strangers--
@@ -76,8 +71,8 @@ func (t *turns) takeFree(p purpose) bool {
 	return t.begin(p)
 }
 
-// take waits for a turn; give ends the turn. The error wraps ErrStopped, because a busy
-// machine says nothing about a host.
+// take waits for a turn, which give ends. The error wraps ErrStopped: a busy machine is not the
+// host's fault.
 func (t *turns) take(ctx context.Context, p purpose) error {
 	t.mu.Lock()
 	if t.begin(p) {
@@ -118,7 +113,7 @@ func (t *turns) give(p purpose) {
 
 // next hands free turns out. The caller holds t.mu.
 func (t *turns) next() {
-	for t.hand(begun, handshake) || t.hand(unborn, unbornStranger) {
+	for t.hand(begun, handshake) || t.hand(newAttempt, newStranger) {
 	}
 }
 
@@ -137,17 +132,16 @@ func (t *turns) hand(a, b purpose) bool {
 	return false
 }
 
-// Turn waits for a turn to compute a signature for a host, at most for MaxWait. Call done to
-// give the turn back. started says that the attempt that needs the signature has begun
-// already, so that the attempt's time is running. The error wraps ErrStopped.
+// Turn waits up to MaxWait for a turn to compute a signature for a host; done ends the turn.
+// started: the attempt's time is running already. The error wraps ErrStopped.
 func (c *Client) Turn(ctx context.Context, host string, started bool) (done func(), err error) {
 	p := begun
 	switch {
 	case started:
-	case c.proven(host):
-		p = unborn
+	case c.config.proven(host):
+		p = newAttempt
 	default:
-		p = unbornStranger
+		p = newStranger
 	}
 	if !c.turns.takeFree(p) {
 		ctx, cancel := context.WithTimeout(ctx, MaxWait)
@@ -162,8 +156,8 @@ func (c *Client) Turn(ctx context.Context, host string, started bool) (done func
 // MaxWait is the longest that an attempt waits for a turn.
 const MaxWait = 15 * time.Second
 
-// computing is a connection during the TLS handshake. It holds a turn, but gives the turn
-// back while it waits for the other side.
+// computing is a connection during its TLS handshake. It holds a turn, except while it waits for
+// the other side.
 type computing struct {
 	net.Conn
 	ctx     context.Context

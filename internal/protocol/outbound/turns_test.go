@@ -17,7 +17,7 @@ import (
 func TestTurnsGoToWhoHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(1)
-		if err := turns.take(t.Context(), unborn); err != nil {
+		if err := turns.take(t.Context(), newAttempt); err != nil {
 			t.Fatal(err)
 		}
 		var order []string
@@ -33,16 +33,16 @@ func TestTurnsGoToWhoHasBegun(t *testing.T) {
 			synctest.Wait()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait(t.Context(), "new 1", unborn)
-		wait(ctx, "new 2", unborn)
-		wait(t.Context(), "new, at a stranger", unbornStranger)
-		wait(t.Context(), "new 3", unborn)
+		wait(t.Context(), "new 1", newAttempt)
+		wait(ctx, "new 2", newAttempt)
+		wait(t.Context(), "new, at a stranger", newStranger)
+		wait(t.Context(), "new 3", newAttempt)
 		wait(t.Context(), "begun 1", begun)
 		wait(t.Context(), "handshake", handshake)
 		wait(t.Context(), "begun 2", begun)
 		cancel()
 		synctest.Wait()
-		turns.give(unborn)
+		turns.give(newAttempt)
 		synctest.Wait()
 		want := []string{"new 2 gave up", "begun 1", "handshake", "begun 2", "new 1", "new, at a stranger", "new 3"}
 		for i := range want {

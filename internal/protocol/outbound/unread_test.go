@@ -85,7 +85,7 @@ func unread(t *testing.T, client *Client, answer func(n int32, host *tls.Conn, r
 			return nil, err
 		}
 		w := &wire{Conn: conn}
-		tell(ctx, ours, w, nil)
+		report(ctx, ours, w, nil)
 		return w, nil
 	}
 }
@@ -98,7 +98,7 @@ var after = map[string]func(*tls.Conn, string) []byte{
 }
 
 // TestARequestEndsInTimeAtAHostThatReadsNothing: crypto/tls waits five seconds until the host
-// has taken its farewell, and without end until the host has taken an alert or a KeyUpdate,
+// has taken its close-notify, and without end until the host has taken an alert or a KeyUpdate,
 // and meanwhile does not close the connection.
 func TestARequestEndsInTimeAtAHostThatReadsNothing(t *testing.T) {
 	for name, after := range after {
@@ -143,7 +143,7 @@ func TestAnUnusedConnectionIsLeftAtOnce(t *testing.T) {
 					}
 				}
 				client.transport.(*pool).closeIdle()
-				if took := time.Since(start); took > 2*farewell {
+				if took := time.Since(start); took > 2*closeTime {
 					t.Errorf("took %v", took)
 				}
 			})
@@ -152,7 +152,7 @@ func TestAnUnusedConnectionIsLeftAtOnce(t *testing.T) {
 }
 
 // TestAnUnusedHTTP2ConnectionIsLeftAtOnce: net/http waits for a quarter of a second until the
-// host has taken the farewell, for one connection after the other.
+// host has taken the close-notify, for one connection after the other.
 func TestAnUnusedHTTP2ConnectionIsLeftAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cert, authorities := certificate(t)
@@ -185,7 +185,7 @@ func TestAnUnusedHTTP2ConnectionIsLeftAtOnce(t *testing.T) {
 			if err := conn.HandshakeContext(ctx); err != nil {
 				return nil, err
 			}
-			tell(ctx, ours, nil, nil)
+			report(ctx, ours, nil, nil)
 			return conn, nil
 		}
 		if a, err := post(t, client, "https://a.hosts.test/inbox"); err != nil || a.Status != http.StatusAccepted {
@@ -193,7 +193,7 @@ func TestAnUnusedHTTP2ConnectionIsLeftAtOnce(t *testing.T) {
 		}
 		start := time.Now()
 		client.transport.(*pool).closeIdle()
-		if took := time.Since(start); took > farewell {
+		if took := time.Since(start); took > closeTime {
 			t.Errorf("took %v", took)
 		}
 	})

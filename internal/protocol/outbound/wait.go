@@ -8,48 +8,46 @@ import (
 	"time"
 )
 
-// A TLS handshake takes as much processor time as two whole deliveries on a connection that
-// exists, and twice that without a session to resume. So a request waits a little for a
-// connection of another request to the same host rather than making a second one.
+// A TLS handshake takes as much processor time as two whole deliveries, and twice that without a
+// session to resume. So a request waits a little for another request's connection to the host.
 const (
-	// firstWait is how long a request waits while another one makes the first connection to
-	// the host: only what that one learns makes a resumed handshake possible.
+	// firstWait is for the first connection to a host: only after it can handshakes resume.
 	firstWait = 3 * time.Second
-	// busyWait is how long a request waits for a connection that others use or make. It is
-	// as long as a new connection to a distant host would take.
+	// busyWait is for a connection that others use or make. It is as long as a new connection
+	// to a distant host takes.
 	busyWait = 250 * time.Millisecond
 )
 
 // waiter is a request that waits for a connection.
 type waiter struct {
 	host string
-	// got receives a connection, which counts the waiter among its users, or nil: the
-	// waiter makes one itself, in the place of one that is gone.
-	got     chan *kept
-	meeting chan struct{} // of the host when the wait began
-	place   *list.Element // in place.waiting; guarded by pool.mu
+	// got receives a connection, which counts the waiter among its users, or nil: the waiter
+	// makes one, in place of one that has ended.
+	got        chan *kept
+	ticketWait chan struct{} // of the host when the wait began
+	queued     *list.Element // in hostConns.waiting; guarded by pool.mu
 }
 
-// wait waits for a connection. Without one, the caller makes a connection, which is counted
-// in place.out already.
+// wait waits for a connection. If it returns nil, the caller makes one, which hostConns.out counts
+// already.
 func (p *pool) wait(ctx context.Context, w *waiter) (*kept, error) {
 	all, busy := time.NewTimer(p.first), time.NewTimer(p.patience)
 	defer all.Stop()
 	defer busy.Stop()
-	meeting := w.meeting
+	ticketWait := w.ticketWait
 	for {
 		late := busy.C
-		if meeting != nil {
+		if ticketWait != nil {
 			late = nil
 		}
 		select {
 		case k := <-w.got:
 			return k, nil
-		case <-meeting:
-			meeting = nil
+		case <-ticketWait:
+			ticketWait = nil
 			busy.Reset(p.patience)
 		case <-late:
-			if meeting = p.meeting(w.host); meeting == nil {
+			if ticketWait = p.ticketWait(w.host); ticketWait == nil {
 				return p.leave(w), nil
 			}
 		case <-all.C:
@@ -61,36 +59,35 @@ func (p *pool) wait(ctx context.Context, w *waiter) (*kept, error) {
 	}
 }
 
-// meeting is the meeting with a host for which a request waits.
-func (p *pool) meeting(host string) chan struct{} {
+func (p *pool) ticketWait(host string) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if h := p.hosts[host]; h != nil {
-		return h.meeting
+		return h.ticketWait
 	}
 	return nil // the host has answered this moment
 }
 
-// leave ends a wait and returns what has arrived at the same moment.
+// leave ends a wait, and returns a connection that has just arrived.
 func (p *pool) leave(w *waiter) *kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.place == nil {
+	if w.queued == nil {
 		return <-w.got
 	}
 	h := p.hosts[w.host]
-	h.waiting.Remove(w.place)
+	h.waiting.Remove(w.queued)
 	h.out++
-	p.meet(w.host, h)
+	p.awaitTicket(w.host, h)
 	return nil
 }
 
-// giveUp ends a wait whose request needs no connection any more, and passes on what has
-// arrived at the same moment.
+// giveUp ends the wait of a request that has ended, and passes on a connection that has just
+// arrived.
 func (p *pool) giveUp(w *waiter) {
 	p.mu.Lock()
-	if w.place != nil {
-		p.hosts[w.host].waiting.Remove(w.place)
+	if w.queued != nil {
+		p.hosts[w.host].waiting.Remove(w.queued)
 		p.mu.Unlock()
 		return
 	}
@@ -104,36 +101,35 @@ func (p *pool) giveUp(w *waiter) {
 	}
 }
 
-// next hands k, or the task to make a connection if k is nil, to the request that has waited
-// for longest. The caller holds pool.mu.
-func (h *place) next(k *kept) {
+// next gives k to the request that has waited longest; nil: that request makes a connection. The
+// caller holds pool.mu.
+func (h *hostConns) next(k *kept) {
 	w := h.waiting.Remove(h.waiting.Front()).(*waiter)
-	w.place = nil
+	w.queued = nil
 	w.got <- k
 }
 
-// meet begins a meeting with a host to which a connection is about to be made, if there is
-// no TLS session to resume. The caller holds p.mu.
-func (p *pool) meet(host string, h *place) {
+// awaitTicket begins the wait for a TLS session ticket if a connection is about to be made without one.
+// The caller holds p.mu.
+func (p *pool) awaitTicket(host string, h *hostConns) {
 	address, ok := strings.CutPrefix(host, "https://")
-	if !ok || h.meeting != nil {
+	if !ok || h.ticketWait != nil {
 		return
 	}
 	if name, _, err := net.SplitHostPort(address); err == nil && !p.sessions.has(name) {
-		h.meeting = make(chan struct{})
+		h.ticketWait = make(chan struct{})
 	}
 }
 
-// met ends a meeting. The caller holds pool.mu.
-func (h *place) met() {
-	if h.meeting != nil {
-		close(h.meeting)
-		h.meeting = nil
+// ticketKnown ends the wait for a ticket. The caller holds pool.mu.
+func (h *hostConns) ticketKnown() {
+	if h.ticketWait != nil {
+		close(h.ticketWait)
+		h.ticketWait = nil
 	}
 }
 
-// ticket notes that a connection to the host has got a TLS session ticket, or that there is
-// none that is of use.
+// ticket notes that the host has sent a TLS session ticket, or has refused an earlier one.
 func (p *pool) ticket(host string, came bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,31 +137,30 @@ func (p *pool) ticket(host string, came bool) {
 	switch {
 	case h == nil || h.out == 0:
 	case came:
-		h.met()
+		h.ticketKnown()
 	default:
-		p.meet(host, h)
+		p.awaitTicket(host, h)
 	}
 }
 
-// gone notes that a connection could not be made.
-func (p *pool) gone(host string) {
+func (p *pool) dialFailed(host string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hosts[host].met()
+	p.hosts[host].ticketKnown()
 	p.less(host)
 }
 
-// less notes that a connection with a request, or one that was being made, is no more. A
-// request that waits makes another one. The caller holds p.mu.
+// less notes that a connection with a request, or one that was being made, has ended. A waiting
+// request makes another one. The caller holds p.mu.
 func (p *pool) less(host string) {
 	h := p.hosts[host]
 	if h.waiting.Len() > 0 {
 		h.next(nil)
-		p.meet(host, h)
+		p.awaitTicket(host, h)
 		return
 	}
 	if h.out--; h.out == 0 {
-		h.met()
+		h.ticketKnown()
 	}
 	p.tidy(host)
 }
@@ -176,9 +171,8 @@ const (
 	settleMost = 100 // steps
 )
 
-// ended reports whether a kept connection has ended or is about to. On an HTTP/2 connection
-// frames may arrive at any time, such as PING or WINDOW_UPDATE after an answer. Until they
-// are read nobody knows whether the last of them is a farewell.
+// ended reports whether a kept connection has ended or is about to. On HTTP/2, frames may arrive at
+// any time, and only reading them shows whether the last is a GOAWAY.
 func (p *pool) ended(k *kept) bool {
 	gone := hungUp(k.raw)
 	if k.wire != nil || !gone {

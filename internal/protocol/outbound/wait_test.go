@@ -98,7 +98,7 @@ func newSite(t *testing.T) *site {
 		ours, theirs := net.Pipe()
 		go s.serve(theirs)
 		w := &wire{Conn: ours}
-		tell(ctx, ours, w, nil)
+		report(ctx, ours, w, nil)
 		return w, nil
 	}
 	return s
@@ -133,7 +133,7 @@ func (s *site) know() {
 	s.pool.sessions.ClientSessionCache.Put("a.hosts.test", cs)
 }
 
-// took is how long it has been since the site was there.
+// took is the time since the site was made.
 func (s *site) took() time.Duration { return time.Since(s.begun) }
 
 func (s *site) post(t *testing.T, path string) error {

@@ -24,15 +24,13 @@ type wire struct {
 	answers statusReader
 }
 
-// begin prepares for a request.
 func (w *wire) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy, w.wrote, w.heard, w.answers = true, false, false, statusReader{line: w.answers.line[:0]}
 }
 
-// end says that the answer was read. It reports whether the connection can be
-// used again.
+// end reports whether the connection can be used again after a request.
 func (w *wire) end() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,9 +38,8 @@ func (w *wire) end() bool {
 	return !w.broken
 }
 
-// state returns what is known of the request under way: whether any of it was
-// written, whether anything was answered, and the answer's status, 0 if none has
-// come.
+// state says whether any of the request was written, whether anything was answered, and with which
+// status; 0: none has come.
 func (w *wire) state() (wrote, heard bool, status int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,10 +62,9 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write hides the error that the host has closed the connection. A host may answer and
-// close before it has read the whole request, and net/http would not read the answer after
-// a failed write. The read that is under way returns either the answer or the end of the
-// connection.
+// Write hides that the host has closed the connection: the host may have answered before it read the
+// whole request, and net/http would not read the answer after a failed write. The read under way
+// returns the answer or the end of the connection.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	w.mu.Lock()

@@ -1,10 +1,6 @@
-// Package retry decides when a failed delivery is tried again, and when it is
-// given up.
-//
-// A policy is data, not code. A delivery gets a few quick tries on the queue, with a
-// growing back-off. After them the delivery is either parked for days (ActivityPub, where
-// a server may be down for a week-end) or fails for good (Sipher, LDP). So the engine has
-// no special cases, and operators can configure policies of their own.
+// Package retry decides when a failed delivery is tried again, and when it is given up. A policy is data:
+// a delivery gets a few quick tries on the queue, with a growing back-off; then it is either parked for
+// days (ActivityPub) or fails for good (Sipher, LDP).
 package retry
 
 import (
@@ -17,38 +13,34 @@ import (
 // Policy says how often and when a delivery is tried.
 type Policy struct {
 	Name string
-	// Tries is the number of quick attempts on the queue, the first included.
+	// Tries is the number of quick attempts, the first included.
 	Tries int
-	// First is the wait after the first failure; each further wait is Factor times the
-	// wait before.
+	// First is the wait after the first failure; each further wait is Factor times the last.
 	First  time.Duration
 	Factor float64
-	// Jitter is the fraction of each wait, plus or minus, by which the wait varies at
-	// random, so that the deliveries to one failed host do not all return at once.
+	// Jitter is the fraction by which each wait varies at random, up or down, so that the deliveries
+	// to one failed host do not all return at once.
 	Jitter float64
-	// Park: a delivery is parked after the quick tries. Without Park it is exhausted
-	// then.
+	// Park: after the quick tries a delivery is parked; else it is exhausted.
 	Park bool
 	// GiveUp is the age at which a parked delivery becomes a dead letter.
 	GiveUp time.Duration
-	// NetworkOnly: only time-outs and connection errors are tried again; every answer is
-	// final.
+	// NetworkOnly: only time-outs and connection errors are tried again.
 	NetworkOnly bool
 	// Circuit: a delivery is sent only if the circuit of the host is closed.
 	Circuit bool
 	// Timeout is the time for one attempt; 0: the timeout of the HTTP client.
 	Timeout time.Duration
-	// ExhaustedStatus is the HTTP status to record for a delivery that is exhausted
-	// without any answer; 0: no status is recorded.
+	// ExhaustedStatus is the HTTP status to record for an exhausted delivery without any answer; 0:
+	// none.
 	ExhaustedStatus int
 }
 
-// MaxWait is the longest wait of a policy. It equals queue.MaxDelay, the longest delay of
-// a queue, because a queue would silently shorten a longer wait.
+// MaxWait is the longest wait of a policy: queue.MaxDelay, because a queue would shorten a longer wait.
 const MaxWait = 15 * time.Minute
 
-// Wait returns the back-off after a number of failed attempts, counted from 1. random is
-// a random number in [0, 1) for the jitter. The result is between 0 and MaxWait.
+// Wait returns the back-off after a number of failed attempts, counted from 1: between 0 and MaxWait.
+// random is a random number in [0, 1) for the jitter.
 func (p Policy) Wait(attempts int, random float64) time.Duration {
 	if attempts < 1 {
 		attempts = 1
@@ -65,16 +57,14 @@ func (p Policy) Wait(attempts int, random float64) time.Duration {
 	return time.Duration(wait)
 }
 
-// doubts is how often a delivery with Doubtful outcomes is tried. With the waits of
-// ActivityPub these are a try at once, one after half a minute, and one a minute later.
+// doubts is how often a delivery with Doubtful outcomes is tried.
 const doubts = 3
 
-// doubtful multiplies the wait after a Doubtful outcome, because the other server may
-// have to fetch something, such as the actor, before it can accept the activity.
+// doubtful multiplies the wait after a Doubtful outcome: the other server may have to fetch something,
+// such as the actor, first.
 const doubtful = 6
 
-// Again reports whether a delivery with this outcome, after a number of tries, may be
-// tried again.
+// Again reports whether a delivery with this outcome may be tried again after a number of tries.
 func (p Policy) Again(o outcome.Outcome, tries int) bool {
 	if p.NetworkOnly && (o.Status != 0 || o.Reason == outcome.ReasonNone) {
 		return false

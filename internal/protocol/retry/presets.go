@@ -3,16 +3,14 @@ package retry
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
 // ErrPolicy says that a policy cannot work as configured.
 var ErrPolicy = errors.New("retry policy")
 
-// ActivityPub is the default policy: five tries within a minute and a half, after which
-// the delivery is parked for up to a week. A week is usual in the fediverse: Mastodon
-// gives up on a host after seven days.
+// ActivityPub is the default policy: five tries within a minute and a half; then the delivery is parked
+// for up to a week, as Mastodon gives up on a host after seven days.
 func ActivityPub() Policy {
 	return Policy{
 		Name: "activitypub", Tries: 5, First: 5 * time.Second, Factor: 2, Jitter: 0.2,
@@ -20,17 +18,16 @@ func ActivityPub() Policy {
 	}
 }
 
-// Sipher tries five times, with waits of 5, 10, 20 and 40 s and without jitter, and then
-// gives up. It uses no circuits, because the protocol reaches a server that is down
-// through other servers.
+// Sipher tries five times, with waits of 5, 10, 20 and 40 s, and then gives up. It uses no circuits: the
+// protocol reaches a server that is down through other servers.
 func Sipher() Policy {
 	return Policy{
 		Name: "sipher", Tries: 5, First: 5 * time.Second, Factor: 2, GiveUp: 7 * 24 * time.Hour,
 	}
 }
 
-// LDP tries four times, with waits of 0.5, 1 and 2 s. It tries a delivery again only if no
-// answer came, and records status 408 if no answer ever came.
+// LDP tries four times, with waits of 0.5, 1 and 2 s, and only if no answer came. If none ever comes, it
+// records status 408.
 func LDP() Policy {
 	return Policy{
 		Name: "ldp", Tries: 4, First: 500 * time.Millisecond, Factor: 2,
@@ -43,21 +40,17 @@ var Names = []string{"activitypub", "sipher", "ldp"}
 
 // Preset returns a preset by name. Its error wraps ErrPolicy.
 func Preset(name string) (Policy, error) {
-	switch name {
-	case "activitypub":
-		return ActivityPub(), nil
-	case "sipher":
-		return Sipher(), nil
-	case "ldp":
-		return LDP(), nil
+	for _, p := range []Policy{ActivityPub(), Sipher(), LDP()} {
+		if p.Name == name {
+			return p, nil
+		}
 	}
 	return Policy{}, fmt.Errorf("%w: no preset %q; there are %v", ErrPolicy, name, Names)
 }
 
-// Validate returns an error, which wraps ErrPolicy, if p cannot work. The error names the
-// first wrong field.
+// Validate returns an error, which wraps ErrPolicy and names the first wrong field, if p cannot work.
 func (p Policy) Validate() error {
-	checks := []struct {
+	for _, c := range []struct {
 		bad bool
 		say string
 	}{
@@ -68,15 +61,10 @@ func (p Policy) Validate() error {
 		{p.GiveUp <= 0, "give-up time must be positive"},
 		{p.Timeout < 0, "timeout must not be negative"},
 		{p.Park && !p.Circuit, "parking needs the circuit, which releases parked deliveries"},
-	}
-	if i := slices.IndexFunc(checks, func(c struct {
-		bad bool
-		say string
-	},
-	) bool {
-		return c.bad
-	}); i >= 0 {
-		return fmt.Errorf("%w %s: %s", ErrPolicy, p.Name, checks[i].say)
+	} {
+		if c.bad {
+			return fmt.Errorf("%w %s: %s", ErrPolicy, p.Name, c.say)
+		}
 	}
 	return nil
 }

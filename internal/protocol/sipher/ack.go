@@ -9,7 +9,6 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/protocol/sipher/peers"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 
@@ -19,10 +18,10 @@ var (
 	errForeignAck   = errors.New("the acknowledgement is of another follow")
 )
 
-// followAck opens, reads, verifies and applies the acknowledgement of a follow,
-// in this order, and returns what to note of it.
+// followAck opens, verifies and applies the acknowledgement of a follow, and returns the note for
+// the record.
 func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) {
-	plaintext, err := ack.Open(d.identity.Open)
+	plaintext, err := ack.Open(d.Identity.Open)
 	if err != nil {
 		return "", err
 	}
@@ -33,14 +32,13 @@ func (d *delivery) followAck(ctx context.Context, ack wire.Ack) (string, error) 
 	if err := d.verify(ack, plaintext); err != nil {
 		return "", err
 	}
-	ctx, cancel := aside(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asideTime)
 	defer cancel()
-	effect, err := follow.Apply(ctx, d.store, d.payload.Following, d.a.ServerURL, content, d.now())
+	effect, err := follow.Apply(ctx, d.Store, d.payload.Following, d.a.ServerURL, content, d.Now())
 	if err != nil {
-		// The server has the follow, and would answer a second POST with 409. So
-		// an outage of our storage costs the effect of the acknowledgement, not the
-		// delivery.
-		d.log.ErrorContext(ctx, "sipher acknowledgement could not be stored", "id", d.a.ID, "target", d.target, "error", err)
+		// The server has the follow, and would answer a second POST with 409: so our outage costs the
+		// effect of the acknowledgement, not the delivery.
+		d.Log.ErrorContext(ctx, "sipher acknowledgement could not be stored", "id", d.a.ID, "target", d.target, "error", err)
 		return "the acknowledgement could not be stored", nil
 	}
 	return string(effect), nil
@@ -57,17 +55,16 @@ func (d *delivery) verify(ack wire.Ack, plaintext string) error {
 	return nil
 }
 
-// proxiedAck accepts only an acknowledgement that the target has sealed to us and signed,
-// and returns the note for the record. The proxy could invent everything else, such as a
-// status or a post's acknowledgement. The protocol binds no acknowledgement to a request,
-// so a proxy can still replay an acknowledgement that the same target gave earlier.
+// proxiedAck accepts only an acknowledgement that the target has sealed to us and signed: a proxy
+// could invent everything else. It can still replay an earlier acknowledgement of the same target,
+// because the protocol binds none to a request.
 func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) {
 	ack, err := wire.ParseAck(body)
 	if err != nil {
 		return "", err
 	}
 	if d.a.Job != wire.DeliverFollow {
-		plaintext, err := ack.Open(d.identity.Open)
+		plaintext, err := ack.Open(d.Identity.Open)
 		if err != nil {
 			return "", err
 		}
@@ -80,52 +77,43 @@ func (d *delivery) proxiedAck(ctx context.Context, body []byte) (string, error) 
 	return note, err
 }
 
-// asideTime is the time for writing notes beside a delivery.
 const asideTime = 5 * time.Second
 
-// aside returns a context for notes that must be taken even if the attempt's time
-// is up or the process stops.
-func aside(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), asideTime)
-}
-
-// The functions below take notes beside a delivery. A note that fails is logged and
-// harms no job.
-
-func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
-	ctx, cancel := aside(ctx)
+// aside makes a write beside a delivery, also if the attempt's time is up or the process stops. One that
+// fails is logged and harms no delivery.
+func (d *delivery) aside(ctx context.Context, failed string, write func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asideTime)
 	defer cancel()
-	if err := d.prober.MarkUnhealthy(ctx, d.server.URL, reason); err != nil {
-		d.log.ErrorContext(ctx, "cannot note that a sipher server is unhealthy", "server", d.server.URL, "error", err)
+	if err := write(ctx); err != nil {
+		d.Log.ErrorContext(ctx, failed, "server", d.server.URL, "error", err)
 	}
 }
 
-// answered records that the target itself answered: the target does not hang, and after
-// a 2xx a check of the target is due.
+func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
+	d.aside(ctx, "cannot record that a sipher server is unhealthy", func(ctx context.Context) error {
+		return d.prober.MarkUnhealthy(ctx, d.server.URL, reason)
+	})
+}
+
+// answered records that the target answered: it does not hang, and after a 2xx it gets a check.
 func (d *delivery) answered(ctx context.Context, a peers.Answer) {
 	if a.Status/100 == 4 && d.server.Unannounced && !wire.AlreadyThere(a.Status, a.Body) {
 		if err := d.discovery.Announce(ctx, d.server.URL); err != nil {
-			d.log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
+			d.Log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
 		}
 	}
-	ctx, cancel := aside(ctx)
-	defer cancel()
 	d.endTurns(ctx)
-	if !a.OK() {
-		return
-	}
-	if err := d.prober.Answered(ctx, d.server); err != nil {
-		d.log.ErrorContext(ctx, "cannot note that a sipher server answered", "server", d.server.URL, "error", err)
+	if a.OK() {
+		d.aside(ctx, "cannot record that a sipher server answered", func(ctx context.Context) error {
+			return d.prober.Answered(ctx, d.server)
+		})
 	}
 }
 
 func (d *delivery) befriend(ctx context.Context) {
-	if !d.server.Stranger {
-		return
-	}
-	ctx, cancel := aside(ctx)
-	defer cancel()
-	if err := d.store.Befriend(ctx, d.server.URL); err != nil {
-		d.log.ErrorContext(ctx, "cannot note that a sipher server is no stranger", "server", d.server.URL, "error", err)
+	if d.server.Stranger {
+		d.aside(ctx, "cannot record that a sipher server is no stranger", func(ctx context.Context) error {
+			return d.Store.Befriend(ctx, d.server.URL)
+		})
 	}
 }

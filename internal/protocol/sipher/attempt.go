@@ -10,21 +10,18 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/peers"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 
-// Attempt makes the n-th attempt, from 1, to deliver a job: Body is the exact
-// plaintext, Job the job's name, ServerURL the server, the target's Inbox the
-// target URL. Where no request to the target was made, the outcome
-// is Unsent if that is a try of the protocol all the same, else Untried; it says
-// Discard where the protocol removes the delivery record.
+// Attempt makes the n-th attempt, from 1, to deliver a job: Body is the exact plaintext, ServerURL the
+// server, the target's Inbox the target URL. If no request to the target was made, the outcome is
+// Unsent if that counts as a try, else Untried. Discard: the protocol removes the delivery record.
 func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.Target, n int) outcome.Outcome {
-	began := p.now()
+	began := p.Now()
 	a.ServerURL = activity.ServerName(a.ServerURL)
 	d := &delivery{Protocol: p, a: a, target: t.Inbox, n: n}
 	o := d.attempt(ctx)
-	o.Took, o.Method = p.now().Sub(began), string(d.payload.Method)
+	o.Took, o.Method = p.Now().Sub(began), string(d.payload.Method)
 	return o.Cleaned()
 }
 
@@ -51,7 +48,7 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 		urls = append(urls, d.target)
 	}
 	for _, url := range urls {
-		block, err := d.store.Blocked(ctx, url)
+		block, err := d.Store.Blocked(ctx, url)
 		if err != nil {
 			return later(fmt.Errorf("read the block list: %w", err))
 		}
@@ -74,7 +71,7 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 	}
 	d.befriend(ctx)
 	asked := time.Now()
-	answer, err := d.http.Post(ctx, d.target, wire.DeliveryHeaders(d.identity.Origin, d.target), body, Timeout)
+	answer, err := d.http.Post(ctx, d.target, wire.DeliveryHeaders(d.Identity.Origin, d.target), body, Timeout)
 	if err != nil {
 		return d.unreachable(ctx, body, asked, peers.FaultOf(err))
 	}
@@ -85,16 +82,15 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 // findServer reads the server's record, or discovers a server that has none.
 func (d *delivery) findServer(ctx context.Context) (outcome.Outcome, bool) {
 	var err error
-	d.server, err = d.store.Server(ctx, d.a.ServerURL)
+	d.server, err = d.Store.Server(ctx, d.a.ServerURL)
 	if err == nil {
 		return outcome.Outcome{}, true
 	}
 	if !errors.Is(err, peers.ErrUnknown) {
 		return later(fmt.Errorf("read the registry: %w", err)), false
 	}
-	// Without an identity the delivery is refused below in any case, so asking the
-	// server would be pointless.
-	if err := d.identity.Ready(); err != nil {
+	// Without an identity the delivery is refused below in any case.
+	if err := d.Identity.Ready(); err != nil {
 		return refused(err, keep), false
 	}
 	if d.server, err = d.discovery.Discover(ctx, d.a.ServerURL); err != nil {
@@ -109,23 +105,22 @@ func (d *delivery) seal() (string, outcome.Outcome, bool) {
 	if err != nil {
 		return "", unsent(fmt.Errorf("encryption key of %s: %w", d.server.URL, err)), false
 	}
-	sealed, err := crypto.Seal(d.entropy, recipient, d.a.Body)
+	sealed, err := crypto.Seal(d.Entropy, recipient, d.a.Body)
 	if err != nil {
 		return "", unsent(fmt.Errorf("encrypt to %s: %w", d.server.URL, err)), false
 	}
-	if err := d.identity.Ready(); err != nil {
+	if err := d.Identity.Ready(); err != nil {
 		return "", refused(err, keep), false
 	}
-	body, err := wire.DeliveryBody(d.payload.Method, sealed, d.identity.Sign(d.a.Body))
+	body, err := wire.DeliveryBody(d.payload.Method, sealed, d.Identity.Sign(d.a.Body))
 	if err != nil {
 		return "", later(err), false
 	}
 	return body, outcome.Outcome{}, true
 }
 
-// unreachable is row 6 without an answer: it marks the server unhealthy and, where
-// the policy of the reason allows it, asks a proxy to pass the delivery on. If the
-// proxy fails too, the error of the direct attempt stands.
+// unreachable is row 6 without an answer: it marks the server unhealthy and, if the policy allows it,
+// asks a proxy to pass the delivery on. If the proxy fails too, the direct attempt's error stands.
 func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time, f *peers.Fault) outcome.Outcome {
 	o := outcome.Outcome{Class: outcome.Retry, Reason: f.Class, Err: f.Error()}
 	switch {
@@ -141,17 +136,17 @@ func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time
 		return o
 	}
 	d.mark(ctx, f.Reason)
-	if !d.policies.For(f.Reason).ProxyEligible {
+	if !d.Policies.For(f.Reason).ProxyEligible {
 		return o
 	}
 	answer, proxy, err := d.relay.Deliver(ctx, peers.Delivery{Target: d.server, TargetURL: d.target, Body: body, Reason: f.Reason})
 	if err != nil {
-		d.log.WarnContext(ctx, "sipher proxy fallback failed", "id", d.a.ID, "target", d.target, "error", err)
+		d.Log.WarnContext(ctx, "sipher proxy fallback failed", "id", d.a.ID, "target", d.target, "error", err)
 		return o
 	}
 	note, err := d.proxiedAck(ctx, answer.Body)
 	if err != nil {
-		d.log.WarnContext(ctx, "sipher proxy's answer does not prove the delivery", "id", d.a.ID, "target", d.target, "proxy", proxy, "error", err)
+		d.Log.WarnContext(ctx, "sipher proxy's answer does not prove the delivery", "id", d.a.ID, "target", d.target, "proxy", proxy, "error", err)
 		return o
 	}
 	return outcome.Outcome{
@@ -173,7 +168,7 @@ func (d *delivery) judge(ctx context.Context, a peers.Answer) outcome.Outcome {
 	}
 	ack, err := wire.ParseAck(a.Body)
 	if errors.Is(err, wire.ErrNoAck) && d.a.Job != wire.DeliverFollow && wire.NamesAck(a.Body) {
-		// The protocol inspects acknowledgements of follows only.
+		// The protocol inspects only acknowledgements of follows.
 		err = nil
 	}
 	if err != nil {
@@ -211,8 +206,7 @@ func unsent(err error) outcome.Outcome {
 	return o
 }
 
-// undiscovered is the outcome of a failed discovery: it costs a try, unless our own
-// side failed (an outage of the storage, a stop).
+// undiscovered is the outcome of a failed discovery: a try, unless the fault is on our side.
 func undiscovered(ctx context.Context, err error) outcome.Outcome {
 	var f *peers.Fault
 	if ctx.Err() != nil || errors.Is(err, peers.ErrStore) || errors.As(err, &f) && f.Stopped {
@@ -221,8 +215,7 @@ func undiscovered(ctx context.Context, err error) outcome.Outcome {
 	return unsent(err)
 }
 
-// later is the outcome of a fault on our side: the delivery is tried again and loses no
-// try.
+// later is the outcome of a fault on our side: the delivery is tried again and loses no try.
 func later(err error) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Retry, Err: err.Error(), Try: outcome.Untried}
 }

@@ -17,10 +17,9 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/protocol/sipher/peers"
+	"fedpost/internal/store"
 	"fedpost/internal/testkit/memory"
 	"fedpost/internal/testkit/sipherpeer"
-
-	"fedpost/internal/store"
 )
 
 const (
@@ -180,7 +179,7 @@ func (b *bed) attempt(a activity.Activity, n int) outcome.Outcome {
 
 func (b *bed) attemptWith(ctx context.Context, a activity.Activity, n int) outcome.Outcome {
 	b.t.Helper()
-	if err := b.proto.RecordFollow(b.t.Context(), a); err != nil {
+	if err := b.proto.Record(b.t.Context(), a, activity.Target{}); err != nil {
 		b.t.Fatal(err)
 	}
 	return b.proto.Attempt(ctx, a, target(a), n)

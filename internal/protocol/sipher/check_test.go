@@ -181,7 +181,7 @@ func TestAHundredFailuresScheduleOneCheck(t *testing.T) {
 	b.acquainted(b.b)
 	b.net.Fail(urlB, dialError(errRefused))
 	// None goes on before all have begun, so that each finds a healthy server and
-	// has a failure of its own to tell of.
+	// reports a failure of its own.
 	var begun, ended sync.WaitGroup
 	begun.Add(100)
 	var failed atomic.Int32

@@ -122,7 +122,7 @@ func TestAckOfAnotherFollowChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
 			b.acquainted(b.b)
-			if err := b.proto.RecordFollow(t.Context(), job("deliver-follow", other)); err != nil {
+			if err := b.proto.Record(t.Context(), job("deliver-follow", other), activity.Target{}); err != nil {
 				t.Fatal(err)
 			}
 			b.b.Behave(behavior)
@@ -165,7 +165,7 @@ func TestLocalFollowIsRecordedWhenTheJobIsEnqueued(t *testing.T) {
 		followJob(), postJob(), job("deliver-other", followPayload), job("deliver-follow", "not JSON"),
 		{ID: "x", Protocol: activity.ActivityPub, Options: activity.Options{Job: "deliver-follow"}, Body: strings.Replace(followPayload, "alice", "zoe", 1)},
 	} {
-		if err := b.proto.RecordFollow(t.Context(), a); err != nil {
+		if err := b.proto.Record(t.Context(), a, activity.Target{}); err != nil {
 			t.Fatal(err)
 		}
 	}

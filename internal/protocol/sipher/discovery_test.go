@@ -163,8 +163,7 @@ func TestServerThatRefusesAndDidNotRegisterUsIsAskedAgain(t *testing.T) {
 
 // TestAServerWhoseRecordWasWrittenBeforeItRegisteredUsIsAskedAgain: a process that ends
 // between its write of the record and its request to register us, or that never gets the
-// answer to that write, leaves a server that is known and does not know us. It refused every
-// delivery for good: each job for it was dead after its five tries.
+// answer to that write, leaves a server that is known and refuses every delivery.
 func TestAServerWhoseRecordWasWrittenBeforeItRegisteredUsIsAskedAgain(t *testing.T) {
 	b := newBed(t)
 	lost := &lostInsert{Store: b.store}
@@ -200,7 +199,7 @@ func TestAServerWhoseKeysTheOperatorPinnedIsAskedToRegisterUs(t *testing.T) {
 }
 
 // Anybody can register any number of servers and change their keys: with one domain 7,000 a
-// day, of which each left a record for 90 days that every look at a server read.
+// day, and each record would stay for 90 days.
 func TestAStrangerThatChangesItsKeysLeavesNoRecord(t *testing.T) {
 	b := newBed(t)
 	if status, body, err := b.b.RegisterWith(ourURL); err != nil || status != 200 || !b.server(urlB).Stranger {

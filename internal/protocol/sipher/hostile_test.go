@@ -380,7 +380,7 @@ func TestHostileCloseAtEveryByte(t *testing.T) {
 		cut.Store(n)
 		a := job("deliver-follow", strings.NewReplacer(urlB, peer.URL, "alice", fmt.Sprintf("alice%04d", n)).Replace(followPayload))
 		a.ServerURL = peer.URL
-		if err := p.RecordFollow(t.Context(), a); err != nil {
+		if err := p.Record(t.Context(), a, activity.Target{}); err != nil {
 			t.Fatal(err)
 		}
 		o := p.Attempt(t.Context(), a, activity.Target{Inbox: peer.URL + sipherpeer.FollowsPath}, 1)

@@ -12,7 +12,6 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/protocol/sipher/crypto"
-
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/testkit/sipherpeer"
 )
@@ -345,7 +344,7 @@ func TestStoreOutagesHarmNoJob(t *testing.T) {
 		broken := sipherWith(b, &outage{Store: b.store, verb: "MarkUnhealthy", err: down})
 		o := broken.Attempt(t.Context(), postJob(), target(postJob()), 1)
 		want{class: outcome.Retry, says: "gone"}.check(t, o)
-		if len(b.logged("cannot note that a sipher server is unhealthy")) == 0 {
+		if len(b.logged("cannot record that a sipher server is unhealthy")) == 0 {
 			t.Error("the outage is not logged")
 		}
 	})

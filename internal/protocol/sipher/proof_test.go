@@ -20,9 +20,8 @@ import (
 // lying proxy can say as well.
 const conflict = `{"code":"FOLLOW_ALREADY_EXISTS"}`
 
-// A proxy's status and words are its own; only the target's signature proves
-// that the target has the delivery. This describes the right behaviour: before,
-// a 409 that a proxy made up ended the delivery as delivered.
+// Only the target's signature proves that the target has the delivery, not the
+// status and the text that a proxy answers.
 func TestNothingThatAProxyMakesUpEndsADelivery(t *testing.T) {
 	for name, answer := range map[string]sipherpeer.Behavior{
 		"409, follow exists":       {ProxyStatus: 409, ProxyBody: conflict},
@@ -87,8 +86,7 @@ func TestACleanCloseWithoutAnAnswerIsUnknownAndAsksAProxy(t *testing.T) {
 }
 
 // The protocol does not inspect acknowledgements of posts: payload.method alone
-// tells one. This describes the right behaviour: before, a post whose receiver
-// left status or data away failed for good although it had arrived.
+// makes one.
 func TestAcknowledgementsOfPostsAreJudgedByPayloadMethodAlone(t *testing.T) {
 	const missing = "missing acknowledgement"
 	for body, post := range map[string]want{
@@ -143,7 +141,7 @@ func TestAServerWeKnowIsPreferredToAStrangerAsProxy(t *testing.T) {
 	})
 }
 
-// A proxy's 502 is hearsay: it ends no checks that our own error allowed.
+// A proxy's 502 proves nothing: it ends no checks that our own error allowed.
 func TestAProxys502DoesNotEndTheHealthChecksOfTheTarget(t *testing.T) {
 	b := newBed(t)
 	b.blockedFromUs(fmt.Errorf("strange")) // UNKNOWN: by proxy, and checked directly
@@ -176,8 +174,8 @@ func TestTheNumberOfChecksIsASetting(t *testing.T) {
 	}
 }
 
-// A registration changes neither keys nor health, but whoever registers again is
-// likely to be back: its check does not wait for its time.
+// A registration changes neither keys nor health, but a server that registers again
+// is likely to be back, so its check is due at once.
 func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 	for name, prepare := range map[string]func(b *bed){
 		"a check is waiting": func(*bed) {},

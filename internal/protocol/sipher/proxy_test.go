@@ -97,8 +97,8 @@ func TestProxyIsTheNewestHealthyServerThatIsNeitherTargetNorUsNorBlocked(t *test
 	}
 }
 
-// blocking is a store in which some servers' hosts are blocked, which the list of
-// blocked servers does not say.
+// blocking is a store in which some hosts are blocked that the list of blocked
+// servers does not contain.
 type blocking struct {
 	sipher.Store
 	hosts []string
@@ -181,9 +181,7 @@ func TestProxyThatAnswers502MarksTheTargetWithInvalidResponse(t *testing.T) {
 }
 
 // Even the target's own 409 proves nothing through a proxy, which could have
-// made it up: a dead letter that an operator can look into is better than a
-// delivery that never was. When the target can be reached again, its own 409
-// counts.
+// made it up. When the target can be reached again, its 409 counts.
 func TestAConflictThroughAProxyIsNoProofAndADirectOneIs(t *testing.T) {
 	b := newBed(t)
 	b.blockedFromUs(notFound)

@@ -9,9 +9,9 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol"
 	"fedpost/internal/protocol/retry"
+	"fedpost/internal/protocol/sipher/follow"
 )
 
-// The protocol's numbers that the engine keeps.
 const (
 	// KeepDelivered and KeepFailed are how long records are kept for diagnosis.
 	KeepDelivered = 24 * time.Hour
@@ -20,18 +20,14 @@ const (
 
 // Bounds are what an installation allows the protocol.
 type Bounds struct {
-	// InFlight is how many jobs a process delivers at once; 0: only the bounds for all
-	// protocols apply.
+	// InFlight is how many jobs a process delivers at once; 0: only the bounds for all protocols.
 	InFlight int
-	// PerHost is how many attempts one host may have under way, whatever its
-	// protocol.
+	// PerHost is how many attempts one host may have under way, whatever the protocol.
 	PerHost int
 }
 
-// Register returns the protocol's registration.
-//
-// The registration has bounds of its own, because the protocol has no circuits: each job
-// for a server that hangs is tried, so these jobs get half of the places at most.
+// Register returns the protocol's registration. The protocol has no circuits, so each job for a server
+// that hangs is tried: jobs for one host get half of the places at most.
 func Register(p *Protocol, b Bounds) protocol.Protocol {
 	return protocol.Protocol{
 		Name: activity.Sipher,
@@ -50,9 +46,9 @@ func Register(p *Protocol, b Bounds) protocol.Protocol {
 	}
 }
 
+// discover makes Register work without a Protocol, for its Intake.
 func (p *Protocol) discover(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
-// upkeep makes the health checks of the protocol's own registry.
 type upkeep struct{ protocol *Protocol }
 
 func (u upkeep) Check(ctx context.Context, _ time.Time) error {
@@ -60,14 +56,13 @@ func (u upkeep) Check(ctx context.Context, _ time.Time) error {
 	return err
 }
 
-// Record implements protocol.Recorder: it writes the local record of a follow,
-// which must be there when the acknowledgement arrives.
+// Record implements protocol.Recorder: the record of a follow must exist when its acknowledgement
+// arrives.
 func (p *Protocol) Record(ctx context.Context, a activity.Activity, _ activity.Target) error {
-	return p.RecordFollow(ctx, a)
+	return follow.Record(ctx, p.Store, a, p.Now())
 }
 
-// Prepare implements protocol.Sender. Jobs have one target, so there is nothing to
-// share.
+// Prepare implements protocol.Sender. A job has one target, so nothing is shared.
 func (p *Protocol) Prepare(_ context.Context, a activity.Activity) protocol.Attempt {
 	return func(ctx context.Context, t activity.Target, n int) outcome.Outcome { return p.Attempt(ctx, a, t, n) }
 }

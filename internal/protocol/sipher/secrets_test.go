@@ -17,8 +17,7 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-// privateForms are the ways in which a private half could be printed: a part of
-// each form is enough to tell.
+// privateForms are parts of the forms in which a private half could be printed.
 func privateForms(t *testing.T, settings map[string]string) map[string]string {
 	t.Helper()
 	forms := map[string]string{}

@@ -1,16 +1,15 @@
-// Package sipher speaks the Sipher federation protocol: it attempts deliveries,
-// serves /discover, runs health checks and records follows when they are enqueued.
+// Package sipher speaks the Sipher federation protocol: it attempts deliveries, serves /discover,
+// runs health checks and records follows when they are enqueued.
 //
-// The protocol is a table of outcomes in a fixed order: whatever can be refused
-// without I/O is refused before any, and no request reaches a target that a later
-// row would have made pointless. The engine owns queues, tries and waits; this
-// package owns the table (attempt.go).
+// The protocol is a table of outcomes in a fixed order (attempt.go): what can be refused without I/O
+// is refused first, and no request reaches a target that a later row would have made pointless.
 //
-// Its parts: crypto (keys, envelopes, our identity), wire (documents), peers (other
-// servers), follow (local records of follows).
+// Its parts: crypto (keys, envelopes, our identity), wire (documents), peers (other servers), follow
+// (local records of follows).
 package sipher
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
@@ -18,26 +17,22 @@ import (
 	"net/http"
 	"time"
 
-	"fedpost/internal/activity"
-	"fedpost/internal/protocol/sipher/peers"
-
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/follow"
+	"fedpost/internal/protocol/sipher/peers"
 )
 
-// The protocol's numbers that the engine keeps.
 const (
 	// Timeout of the request of a delivery.
 	Timeout = 15 * time.Second
 
-	// Budget is the longest that an attempt takes: the server has to be discovered,
-	// cannot be reached, and a proxy has to be found by a sweep. The engine should start
-	// no attempt with less time left. An attempt that runs out of time all the same does
-	// not count against the server.
+	// Budget is the longest that an attempt takes: the server has to be discovered, cannot be
+	// reached, and a proxy has to be found by a sweep. The engine should start no attempt with less
+	// time left; one that runs out of time does not count against the server.
 	Budget = peers.DiscoveryTimeout + peers.RegisterTimeout + Timeout + peers.SweepTimeout + peers.RelayTimeout + time.Second
 
-	// MaxAnswer is how much of an answer the HTTP client should read, in bytes: a
-	// server may acknowledge a post by sending it back, in base64 and sealed.
+	// MaxAnswer is how much of an answer the HTTP client should read, in bytes: a server may
+	// acknowledge a post by sending it back, in base64 and sealed.
 	MaxAnswer = 1 << 20
 )
 
@@ -51,19 +46,17 @@ type Store interface {
 
 // Config is what a Protocol is made of.
 type Config struct {
-	// Identity is our own identity. Attempts need all of it, Handler needs the public
-	// part, RecordFollow and Check need none: a process that makes no attempts should
-	// get no private keys.
+	// Identity is our own. Attempts need all of it, Handler the public part, Check and Record
+	// nothing: a process that makes no attempts should get no private keys.
 	Identity crypto.Identity
 	Store    Store
-	// HTTP sends requests; its address guard is the only one there is.
+	// HTTP sends requests. No other address guard exists.
 	HTTP peers.Doer
 	// Policies by reason; nil stands for peers.DefaultPolicies.
 	Policies *peers.Policies
 	// Probes is how many servers are checked at once; 0: peers.Concurrency.
 	Probes int
-	// Checks is how many checks of an outage may fail before they end; 0:
-	// peers.MaxChecks.
+	// Checks is how many checks of an outage may fail before they end; 0: peers.MaxChecks.
 	Checks int
 	// Limiter of /discover per caller; nil: none.
 	Limiter *peers.RateLimit
@@ -75,53 +68,37 @@ type Config struct {
 
 // Protocol is safe for concurrent use. Make one for a process.
 type Protocol struct {
-	identity  crypto.Identity
-	store     Store
+	Config
 	http      peers.Exchange
-	policies  peers.Policies
-	log       *slog.Logger
-	now       func() time.Time
-	entropy   io.Reader
 	discovery *peers.Discovery
 	handler   *peers.Handler
 	prober    *peers.Prober
 	relay     *peers.Relay
 }
 
-// New returns a Protocol. An identity that is not complete is no error: jobs
-// are refused with a text that names the missing settings.
+// New returns a Protocol. With an incomplete identity, jobs are refused with an error that names the
+// missing settings.
 func New(c Config) *Protocol {
 	if c.Policies == nil {
 		d := peers.DefaultPolicies()
 		c.Policies = &d
 	}
-	if c.Probes == 0 {
-		c.Probes = peers.Concurrency
-	}
-	if c.Checks == 0 {
-		c.Checks = peers.MaxChecks
-	}
+	c.Probes = cmp.Or(c.Probes, peers.Concurrency)
+	c.Checks = cmp.Or(c.Checks, peers.MaxChecks)
 	if c.Entropy == nil {
 		c.Entropy = rand.Reader
 	}
 	client := peers.NewExchange(c.HTTP)
-	p := &Protocol{
-		identity: c.Identity, store: c.Store, http: client, policies: *c.Policies,
-		log: c.Log, now: c.Now, entropy: c.Entropy,
-	}
+	p := &Protocol{Config: c, http: client}
 	p.prober = &peers.Prober{
-		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: p.policies,
+		Registry: c.Store, Schedule: c.Store, HTTP: client, Policies: *c.Policies,
 		Log: c.Log, Now: c.Now, Concurrency: c.Probes, Limit: c.Checks,
 	}
-	p.discovery = peers.NewDiscovery(c.Identity.Public, c.Store, client, c.Log, c.Now)
+	p.discovery = peers.NewDiscovery(c.Identity.Public, p.prober)
 	p.handler = peers.NewHandler(peers.HandlerConfig{
-		Identity: c.Identity.Public, Registry: c.Store, Blocks: c.Store, HTTP: client, Prober: p.prober,
-		Limiter: c.Limiter, Log: c.Log, Now: c.Now,
+		Prober: p.prober, Identity: c.Identity.Public, Blocks: c.Store, Limiter: c.Limiter,
 	})
-	p.relay = &peers.Relay{
-		Identity: c.Identity, Registry: c.Store, Blocks: c.Store, Prober: p.prober, HTTP: client,
-		Policies: p.policies, Entropy: c.Entropy, Log: c.Log, Now: c.Now,
-	}
+	p.relay = &peers.Relay{Prober: p.prober, Identity: c.Identity, Blocks: c.Store, Entropy: c.Entropy}
 	return p
 }
 
@@ -130,9 +107,3 @@ func (p *Protocol) Handler() http.Handler { return p.handler }
 
 // Check runs the health checks that are due; see peers.Prober.Check.
 func (p *Protocol) Check(ctx context.Context) (peers.Report, error) { return p.prober.Check(ctx) }
-
-// RecordFollow writes the local record of a follow. The API calls it for every
-// activity it accepts, before that is sent to the queue.
-func (p *Protocol) RecordFollow(ctx context.Context, a activity.Activity) error {
-	return follow.Record(ctx, p.store, a, p.now())
-}

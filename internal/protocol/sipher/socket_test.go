@@ -13,7 +13,6 @@ import (
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher"
 	"fedpost/internal/protocol/sipher/crypto"
-
 	"fedpost/internal/testkit/sipherpeer"
 )
 
@@ -52,7 +51,7 @@ func socketJob(p *sipherpeer.Peer) (activity.Activity, activity.Target) {
 func TestStrangersMeetOverRealConnections(t *testing.T) {
 	p, peer, store := overSockets(t, outbound.Config{AllowPrivate: true})
 	a, to := socketJob(peer)
-	if err := p.RecordFollow(t.Context(), a); err != nil {
+	if err := p.Record(t.Context(), a, activity.Target{}); err != nil {
 		t.Fatal(err)
 	}
 	accepted.check(t, p.Attempt(t.Context(), a, to, 1))

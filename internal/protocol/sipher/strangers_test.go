@@ -218,7 +218,7 @@ func TestOneServerIsCalledBackAFewTimesHoweverManyRegisterIt(t *testing.T) {
 			if n := len(b.b.Received()); n == 0 || n > peers.TargetBurst+peers.TargetRate {
 				t.Errorf("called back %d times", n)
 			}
-			// The server itself is not shut out by that.
+			// The server itself can still register.
 			if w := b.ask("POST", b.registrationOf(b.b)); w.Code != 200 {
 				t.Errorf("its own registration: %d %s", w.Code, w.Body)
 			}

@@ -7,21 +7,19 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// turnEvery is the time between two deliveries to a server that hangs, over all
-// workers. Each delivery holds a worker for Timeout (15 s), so at most about eight
-// workers are held, however many deliveries wait.
+// turnEvery is the time between two deliveries to a server that hangs, over all workers. Each holds a
+// worker for Timeout (15 s), so about eight workers are held at most.
 const turnEvery = 2 * time.Second
 
-// turn takes a turn to deliver where the server hangs; ok is false if another
-// delivery has it. Without turns the backlog of one server that hangs would hold
-// all workers.
+// turn takes a turn to deliver to a server that hangs, so that its backlog does not hold all workers;
+// ok is false if another delivery has the turn.
 func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 	if d.server.TurnAt.IsZero() {
 		return outcome.Outcome{}, true
 	}
-	next, err := d.store.TakeTurn(ctx, d.server.URL, d.now(), turnEvery)
+	next, err := d.Store.TakeTurn(ctx, d.server.URL, d.Now(), turnEvery)
 	if err != nil {
-		d.log.ErrorContext(ctx, "cannot take a turn to deliver to a sipher server that hangs", "server", d.server.URL, "error", err)
+		d.Log.ErrorContext(ctx, "cannot take a turn to deliver to a sipher server that hangs", "server", d.server.URL, "error", err)
 		return outcome.Outcome{}, true
 	}
 	if next.IsZero() {
@@ -32,12 +30,10 @@ func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 	}, false
 }
 
-// endTurns ends the turns, because the server has answered.
 func (d *delivery) endTurns(ctx context.Context) {
-	if d.server.TurnAt.IsZero() {
-		return
-	}
-	if err := d.store.EndTurns(ctx, d.server.URL); err != nil {
-		d.log.ErrorContext(ctx, "cannot note that a sipher server does not hang", "server", d.server.URL, "error", err)
+	if !d.server.TurnAt.IsZero() {
+		d.aside(ctx, "cannot record that a sipher server does not hang", func(ctx context.Context) error {
+			return d.Store.EndTurns(ctx, d.server.URL)
+		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/protocol/webhook"
 )
 
-// TestAWebhookThatSaysLaterForDaysIsDisabled: whatever a webhook fails with, five days of it
-// disable the webhook; a success in between begins the five days anew.
+// TestAWebhookThatSaysLaterForDaysIsDisabled: after five days of failures of any kind without a
+// success a webhook is disabled.
 func TestAWebhookThatSaysLaterForDaysIsDisabled(t *testing.T) {
 	b := newBed(t, true)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -32,8 +32,8 @@ func newEndpoint(t *testing.T) *endpoint {
 }
 
 // TestAWebhookThatIsEnabledAgainGetsWhatItMissed: what was handed over while it failed is refused
-// while it is disabled, so it is handed over anew; and only once, though the former requests
-// wait yet.
+// while it is disabled, so it is handed over anew; and only once, although the former requests
+// still wait.
 func TestAWebhookThatIsEnabledAgainGetsWhatItMissed(t *testing.T) {
 	b, e := newBed(t, true), newEndpoint(t)
 	b.put("one", webhook.Settings{URL: e.URL + "/"})

@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/keys"
 )
 
-// Moved is a webhook on its way to another installation, where its secrets are sealed anew.
-// How far it has followed the feed of events stays behind with the feed.
+// Moved is a webhook on its way to another installation, where its secrets are sealed anew. Its cursor
+// stays behind.
 type Moved struct {
 	ID        string        `json:"id"`
 	URL       string        `json:"url"`
@@ -31,8 +31,8 @@ type MovedSecret struct {
 	Until  time.Time `json:"until,omitzero"`
 }
 
-// Reveal opens a webhook's secrets that have not ended, for its way to another
-// installation. Only package move calls it; see keys.Reveal.
+// Reveal opens a webhook's valid secrets, to move them to another installation. Only package move calls
+// it; see keys.Reveal.
 func Reveal(ctx context.Context, sealer keys.Sealer, w Webhook, now time.Time) (Moved, error) {
 	m := Moved{
 		ID: w.ID, URL: w.URL, Types: w.Types, Batch: w.Batch, CreatedAt: w.CreatedAt,
@@ -54,7 +54,7 @@ func Reveal(ctx context.Context, sealer keys.Sealer, w Webhook, now time.Time) (
 // Check returns an error if m is no webhook.
 func (m Moved) Check() error {
 	if !ValidID(m.ID) {
-		return fmt.Errorf("%q is no id of a webhook", m.ID)
+		return fmt.Errorf("%q is not the id of a webhook", m.ID)
 	}
 	if u, err := url.Parse(m.URL); err != nil || u.Host == "" {
 		return fmt.Errorf("webhook %s has no URL", m.ID)
@@ -70,15 +70,14 @@ func (m Moved) Check() error {
 	return nil
 }
 
-// Same reports whether an operator has set the same of both: a former secret, and whether
-// requests fail, do not count.
+// Same reports whether an operator has set the same of both. Former secrets and failures do not count.
 func (m Moved) Same(o Moved) bool {
 	return m.ID == o.ID && m.URL == o.URL && slices.Equal(m.Types, o.Types) && m.Batch == o.Batch &&
 		len(m.Secrets) > 0 && len(o.Secrets) > 0 && m.Secrets[0].Secret == o.Secrets[0].Secret
 }
 
-// Sealed is m as it is stored, in place of w, which is new or the one to replace. A new
-// one gets the events from cursor on.
+// Sealed is m as it is stored in place of w, which is new or the one to replace. A new one gets the
+// events after cursor.
 func (m Moved) Sealed(ctx context.Context, sealer keys.Sealer, w Webhook, cursor string) (Webhook, error) {
 	n := Webhook{
 		ID: m.ID, URL: m.URL, Types: m.Types, Batch: m.Batch, CreatedAt: m.CreatedAt,

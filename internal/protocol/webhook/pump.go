@@ -22,8 +22,7 @@ type Event struct {
 
 // Feed is where events come from.
 type Feed interface {
-	// After returns events after a cursor and the cursor behind them. more: there are
-	// more to read at once.
+	// After returns events after a cursor and the cursor of the last; more: there are more to read.
 	After(ctx context.Context, cursor string, limit int) (all []Event, next string, more bool, err error)
 }
 
@@ -31,26 +30,25 @@ type Feed interface {
 type Sending struct {
 	Activity activity.Activity
 	URL      string
-	// Test: the request is sent whatever this process believes of the server.
+	// Test: the request is sent whatever is known of the server.
 	Test bool
 }
 
-// Pump hands over new events to webhooks, and disables those that fail for too long.
+// Pump hands new events to webhooks, and disables webhooks that fail for too long.
 type Pump struct {
 	Store Store
 	Feed  Feed
 	// Hand puts requests on their queue. Repeating it is harmless.
 	Hand func(ctx context.Context, all []Sending) error
-	// Counted, if set, is called with Trouble for the webhooks that have failed for
-	// troubledAfter or are disabled, if there are any.
+	// Counted, if set, is called with Trouble and the number of webhooks that have failed for
+	// troubledAfter or are disabled, unless it is zero.
 	Counted func(what string, n int)
 }
 
 // Trouble is the name that Pump.Counted is called with.
 const Trouble = "WebhooksFailing"
 
-// troubledAfter is how long a webhook fails until that is counted: as long as a restart or
-// a deployment of its server takes, and some more.
+// troubledAfter is longer than a restart or a deployment of a webhook's server takes.
 const troubledAfter = time.Hour
 
 // troubled reports whether its operator should look at w.
@@ -60,8 +58,7 @@ func (w Webhook) troubled(now time.Time) bool {
 
 var _ protocol.Upkeep = (*Pump)(nil)
 
-// step is how many events are read at a time, and mostSteps how often per run: a run hands
-// over 10,000 events to each webhook.
+// step is how many events are read at a time, and mostSteps how often in one run.
 const (
 	step      = 1000
 	mostSteps = 10
@@ -104,8 +101,8 @@ func (p *Pump) Check(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// reserve is the time before the end of a run in which no step begins: a step that is cut
-// off fails the run, and is made again.
+// reserve is the time before the end of a run in which no step begins: a step that is cut off fails the
+// run.
 const reserve = 10 * time.Second
 
 func late(ctx context.Context) bool {
@@ -113,9 +110,8 @@ func late(ctx context.Context) bool {
 	return ok && time.Until(end) < reserve
 }
 
-// one takes a step of what is due for a webhook: a step of each comes before the next step
-// of any, so that a long backlog of one keeps no other waiting. more: there is more to do
-// at once. If another has changed it meanwhile, the next run goes on.
+// one takes one step for a webhook, so that a backlog of one keeps no other waiting. more: there is more
+// to do at once.
 func (p *Pump) one(ctx context.Context, w Webhook, now time.Time) (_ Webhook, more bool, err error) {
 	switch {
 	case !w.DisabledAt.IsZero():
@@ -164,7 +160,7 @@ func (w Webhook) Sendings(all []Event, now time.Time) (sendings []Sending) {
 		for i, e := range all[:n] {
 			texts[i] = e.JSON
 		}
-		// The id names all of them: with other neighbours it is another request.
+		// The id names all of them: a request with other events is another request.
 		id := activity.DerivedID(all[0].Time, w.ID+" "+ids(all[:n]))
 		sendings = append(sendings, w.sending(all[0], "msg_"+string(id), `{"events":[`+strings.Join(texts, ",")+`]}`, now))
 		all = all[n:]
@@ -185,8 +181,8 @@ func (w Webhook) sending(first Event, id, body string, now time.Time) Sending {
 	if w.Batch {
 		kind = "events"
 	}
-	// Who knows an event cannot tell the request's id: when the webhook was made, to the
-	// nanosecond, is shown to nobody who only sends.
+	// The id holds the webhook's creation time, to the nanosecond, which strangers do not know: so
+	// who knows an event cannot guess the request's id.
 	made := strconv.FormatInt(w.CreatedAt.UnixNano(), 36)
 	if !w.Anew.IsZero() {
 		made += " " + strconv.FormatInt(w.Anew.UnixNano(), 36)

@@ -18,14 +18,13 @@ type Registry struct {
 	Sealer keys.Sealer
 	// Tail returns the cursor behind all events that there are.
 	Tail func(ctx context.Context) (string, error)
-	// Since returns the cursor before the first event that was told at a time or later.
+	// Since returns the cursor before the first event at a time or later.
 	Since func(ctx context.Context, at time.Time) (string, error)
 	// Hand is Pump.Hand.
 	Hand func(ctx context.Context, all []Sending) error
-	// Reopen ends what an outage in the past keeps from a URL, because an operator says that
-	// it is over.
+	// Reopen closes the circuit of a URL's server, as an operator says that its outage is over.
 	Reopen func(ctx context.Context, url string) error
-	// View returns what has become of a request so far.
+	// View returns the state of a request.
 	View func(ctx context.Context, id activity.ID) (Answer, error)
 	Now  func() time.Time
 }
@@ -35,7 +34,7 @@ type Settings struct {
 	URL   string
 	Types []string
 	Batch bool
-	// Secret replaces the present one; "": a new webhook gets one, another keeps its own.
+	// Secret replaces the present one; "": a new webhook gets a made one, another keeps its own.
 	Secret string
 	// Rotate makes a new secret.
 	Rotate bool
@@ -46,10 +45,9 @@ var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 // ValidID reports whether a text can be a webhook's id.
 func ValidID(id string) bool { return idForm.MatchString(id) }
 
-// Put makes a webhook, which gets the events from now on, or changes one. One that was
-// disabled is enabled, and gets what it has missed, as does one that fails and gets another
-// URL. What waits for its server is sent at once. secret is the new secret if fedpost has made
-// one.
+// Put makes a webhook, which gets the events from now on, or changes one. A disabled one is enabled, and
+// gets what it missed, as does a failing one that gets another URL. What waits for its server is sent at
+// once. secret is the new secret if fedpost has made one.
 func (r Registry) Put(ctx context.Context, id string, s Settings) (w Webhook, secret string, created bool, err error) {
 	next := s.Secret
 	if s.Rotate {
@@ -90,13 +88,12 @@ func (r Registry) Put(ctx context.Context, id string, s Settings) (w Webhook, se
 	return w, "", false, err
 }
 
-// handedBefore is how long before the first failure an event may have been told that was not
-// taken: the pump, its queue and pauses of its server take their time. What was taken in that
-// time comes twice.
+// handedBefore is how long before the first failure an event may have been recorded that was not taken,
+// because of the pump, its queue and pauses of the server. What was taken in that time comes twice.
 const handedBefore = time.Hour
 
-// catchUp has w begin again where it began to fail, if what was handed over since is not sent
-// any more: because w was disabled, or because its URL becomes another one.
+// catchUp sets w back to where it began to fail, if what was handed over since is not sent any more:
+// because w was disabled, or because its URL changes.
 func (r Registry) catchUp(ctx context.Context, w *Webhook, url string) (err error) {
 	switch {
 	case w.FailingSince.IsZero():
@@ -116,8 +113,7 @@ func (r Registry) catchUp(ctx context.Context, w *Webhook, url string) (err erro
 	return err
 }
 
-// fresh is a new webhook. Two that are made at once may make one too many, which is
-// harmless.
+// fresh is a new webhook. Two that are made at once may exceed MostWebhooks by one.
 func (r Registry) fresh(ctx context.Context, id string) (Webhook, error) {
 	all, err := r.Webhooks(ctx)
 	if err != nil {
@@ -130,7 +126,7 @@ func (r Registry) fresh(ctx context.Context, id string) (Webhook, error) {
 	return Webhook{ID: id, CreatedAt: r.Now(), Cursor: cursor}, err
 }
 
-// Answer is what has become of a request.
+// Answer is the state of a request.
 type Answer struct {
 	State activity.State
 	// Status of the receiver's answer; 0: it gave none.
@@ -139,15 +135,15 @@ type Answer struct {
 	Err, Response string
 }
 
-// TestWait is how long Test waits for an answer, and testLook how often it looks for one.
+// TestWait is how long Test waits for an answer, and testLook how often it asks for one.
 const (
 	TestWait = 10 * time.Second
 	testLook = 200 * time.Millisecond
 )
 
-// Test sends a request with an event of type webhook.test, whatever types the webhook gets and
-// whatever is known of its server. It returns the id of the request's activity, and what has
-// become of it after the first attempt, or after TestWait.
+// Test sends an event of type webhook.test, whatever types the webhook gets and whatever is known of its
+// server. It returns the id of the request's activity, and its state after the first attempt or after
+// TestWait.
 func (r Registry) Test(ctx context.Context, id string) (activity.ID, Answer, error) {
 	w, err := r.Webhook(ctx, id)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 )
 
 // ErrBadSecret says what a secret has to be.
-var ErrBadSecret = errors.New("is no secret: whsec_ and 24 to 64 random bytes in base64")
+var ErrBadSecret = errors.New("is not a secret; give whsec_ and 24 to 64 random bytes in base64")
 
 // NewSecret makes a secret.
 func NewSecret() string {
@@ -36,7 +36,7 @@ func NewSecret() string {
 	return prefix + base64.StdEncoding.EncodeToString(b)
 }
 
-// CheckSecret returns ErrBadSecret if s is no secret.
+// CheckSecret returns ErrBadSecret if s is not a secret.
 func CheckSecret(s string) error {
 	_, err := secretKey(s)
 	return err
@@ -54,8 +54,7 @@ func secretKey(s string) ([]byte, error) {
 // sealID is what a webhook's secrets are sealed for.
 func sealID(id string) string { return "webhook:" + id }
 
-// mostSecrets is how many secrets are valid at once, of a webhook whose secret is replaced
-// again and again.
+// mostSecrets is how many secrets of a webhook are valid at once.
 const mostSecrets = 4
 
 // Replace makes secret the present one. The former one is used for Overlap longer.
@@ -80,16 +79,16 @@ func (w *Webhook) Replace(ctx context.Context, sealer keys.Sealer, secret string
 	return nil
 }
 
-// opened keeps opened secrets, because each opening is a call to KMS.
+// opened caches opened secrets, because each opening is a call to KMS.
 type opened struct {
 	mu   sync.Mutex
 	keys map[string][]byte // by what is sealed
 }
 
-// mostOpened bounds opened: beyond that many it begins anew.
+// mostOpened bounds opened, which is emptied beyond it.
 const mostOpened = 4 * MostWebhooks
 
-// of returns the keys of the secrets of w that are valid.
+// of returns the keys of w's valid secrets.
 func (o *opened) of(ctx context.Context, sealer keys.Sealer, w Webhook, now time.Time) (all [][]byte, err error) {
 	for _, s := range w.Secrets {
 		if !s.Until.IsZero() && !now.Before(s.Until) {

@@ -17,8 +17,7 @@ import (
 	"fedpost/internal/protocol/retry"
 )
 
-// Sender makes the requests. Its activities name the webhook in KeyID, and the id of the
-// request in Job.
+// Sender makes the requests. Its activities hold the webhook's id in KeyID, and the request's in Job.
 type Sender struct {
 	Store  Store
 	Sealer keys.Sealer
@@ -31,8 +30,8 @@ type Sender struct {
 	opened opened
 }
 
-// Register returns the protocol's registration. sender is nil in processes that send
-// nothing, pump in those without scheduled work.
+// Register returns the protocol's registration. sender is nil in processes that send nothing, pump in
+// those without scheduled work.
 func Register(sender *Sender, pump *Pump) protocol.Protocol {
 	policy := retry.ActivityPub()
 	policy.Name, policy.GiveUp = string(Name), GiveUp
@@ -50,9 +49,8 @@ func Register(sender *Sender, pump *Pump) protocol.Protocol {
 	return r
 }
 
-// Prepare implements protocol.Sender. The webhook is read when the attempt begins and not
-// here: an attempt waits for its place while endpoints are slow, and whoever deletes or moves
-// a webhook meanwhile means that attempt, too.
+// Prepare implements protocol.Sender. Attempts read the webhook themselves, because it may be changed or
+// deleted while they wait.
 func (s *Sender) Prepare(_ context.Context, a activity.Activity) protocol.Attempt {
 	return func(ctx context.Context, t activity.Target, _ int) outcome.Outcome { return s.attempt(ctx, a, t) }
 }
@@ -69,8 +67,7 @@ func (s *Sender) attempt(ctx context.Context, a activity.Activity, t activity.Ta
 	case a.CreatedAt.Before(w.Anew):
 		return refused("the webhook was disabled, and gets its events anew")
 	case t.Inbox != w.URL:
-		// Nobody at the former address is told any more, nor given a signature that
-		// the present one takes.
+		// The former address gets no more events, and no signature that the present one takes.
 		return refused("the webhook has another URL now")
 	}
 	secrets, err := s.opened.of(ctx, s.Sealer, w, s.Now())
@@ -78,6 +75,7 @@ func (s *Sender) attempt(ctx context.Context, a activity.Activity, t activity.Ta
 		return ours(err)
 	}
 	o := s.post(ctx, secrets, a, t.Inbox)
+	o.Method = "WEBHOOK"
 	s.remember(ctx, w, o)
 	return o
 }
@@ -91,14 +89,12 @@ func ours(err error) outcome.Outcome {
 	return outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: err.Error()}
 }
 
-// post makes one request. Everything but a 2xx is tried again, because an operator can mend
-// any fault of an endpoint of their own; 410 asks for no more, as Standard Webhooks has it.
+// post makes one request. Everything but a 2xx is tried again, because the operator can mend the
+// endpoint; 410 asks for no more (Standard Webhooks).
 func (s *Sender) post(ctx context.Context, secrets [][]byte, a activity.Activity, url string) outcome.Outcome {
 	r, err := outbound.NewRequest(ctx, http.MethodPost, url, a.Body)
 	if err != nil {
-		o := outbound.Failure(err)
-		o.Method = "WEBHOOK"
-		return o
+		return outbound.Failure(err)
 	}
 	now := s.Date()
 	r.Header.Set("Content-Type", "application/json")
@@ -107,11 +103,9 @@ func (s *Sender) post(ctx context.Context, secrets [][]byte, a activity.Activity
 	r.Header.Set("Webhook-Signature", signature(secrets, a.Job, now, a.Body))
 	answer, err := s.Client.Do(ctx, r)
 	if err != nil {
-		o := outbound.Failure(err)
-		o.Method = "WEBHOOK"
-		return o
+		return outbound.Failure(err)
 	}
-	o := outcome.Outcome{Class: outcome.Retry, Status: answer.Status, Response: answer.Excerpt(), Method: "WEBHOOK"}
+	o := outcome.Outcome{Class: outcome.Retry, Status: answer.Status, Response: answer.Excerpt()}
 	switch {
 	case answer.Status >= 200 && answer.Status < 300:
 		o.Class = outcome.Delivered
@@ -127,9 +121,8 @@ func (s *Sender) post(ctx context.Context, secrets [][]byte, a activity.Activity
 	return o
 }
 
-// remember notes since when a webhook fails, whatever the failure: "later" that is said for
-// days is one, too. That is one write when it begins to fail, and one when it works again. Without it the webhook would be disabled later, which is why a
-// failure is only logged.
+// remember records since when a webhook fails, or that it works again. If that cannot be written, the
+// webhook is disabled later, so it is only logged.
 func (s *Sender) remember(ctx context.Context, known Webhook, o outcome.Outcome) {
 	works := o.Class == outcome.Delivered
 	if o.Err == "" && !works || works == known.FailingSince.IsZero() && o.Status != http.StatusGone {
@@ -147,6 +140,6 @@ func (s *Sender) remember(ctx context.Context, known Webhook, o outcome.Outcome)
 		return false
 	})
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		s.Log.WarnContext(ctx, "it is not noted whether a webhook works", "webhook", known.ID, "error", err)
+		s.Log.WarnContext(ctx, "cannot record whether a webhook works", "webhook", known.ID, "error", err)
 	}
 }

@@ -10,10 +10,9 @@ import (
 	"fedpost/internal/protocol/webhook"
 )
 
-// TestADeletedWebhookIsToldNothingThatWaitsForItsPlace: while an endpoint is slow, requests
-// that were prepared wait for a place, and an operator who deletes a webhook, moves it or
-// replaces its secret means these, too.
-func TestADeletedWebhookIsToldNothingThatWaitsForItsPlace(t *testing.T) {
+// TestADeletedWebhookGetsNoWaitingRequest: while an endpoint is slow, prepared requests wait.
+// When an operator deletes a webhook, moves it or replaces its secret, that applies to these, too.
+func TestADeletedWebhookGetsNoWaitingRequest(t *testing.T) {
 	b := newBed(t, true)
 	told := 0
 	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { told++ }))

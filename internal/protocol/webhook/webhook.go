@@ -1,15 +1,14 @@
-// Package webhook delivers events to URLs of the operator, as fedpost's own third protocol:
-// with the retries, parking and dead letters that all deliveries have.
+// Package webhook delivers events to URLs of the operator, as fedpost's third protocol, with the retries,
+// parking and dead letters of all deliveries.
 //
-// Requests are signed as Standard Webhooks has it (https://www.standardwebhooks.com), so
-// that receivers verify them with a library that others wrote. No caller of the API may
-// ask for a delivery by this protocol, and a webhook's own deliveries make no events.
+// Requests are signed as Standard Webhooks (https://www.standardwebhooks.com) says, so that receivers
+// can verify them with existing libraries. Callers of the API cannot ask for this protocol, and its own
+// deliveries make no events.
 //
-// A Pump follows the feed of events with one cursor per webhook, and hands over what is
-// new. An activity's id follows from its webhook and event, so a pump that dies between
-// handing over and saving its cursor hands over the same activity again, which is sent
-// once. A request with several events may come again with other neighbours; receivers know
-// events by their ids, as Standard Webhooks asks of them.
+// A Pump follows the feed of events with one cursor per webhook. An activity's id follows from its
+// webhook and event, so a pump that dies before it saves its cursor hands over the same activity again,
+// which is sent once. A request with several events may be repeated with others; receivers tell events
+// by their ids, as Standard Webhooks demands.
 package webhook
 
 import (
@@ -21,30 +20,29 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Name is the protocol's.
 const Name activity.Protocol = "webhook"
 
 // Webhook is an URL that gets events.
 type Webhook struct {
 	ID  string `json:"id"`
 	URL string `json:"url"`
-	// Types of events that it gets; none: all.
+	// Types are those of the events that it gets; none: all.
 	Types []string `json:"types,omitempty"`
-	// Batch: up to MostInRequest events come in one request.
+	// Batch: a request has up to MostInRequest events.
 	Batch bool `json:"batch,omitempty"`
-	// Secrets that requests are signed with, the present one first.
+	// Secrets sign requests, the present one first.
 	Secrets   []Secret  `json:"secrets"`
 	CreatedAt time.Time `json:"created"`
 
-	// Cursor is how far the feed was handed over.
+	// Cursor is behind the last event that was handed over.
 	Cursor string `json:"cursor"`
-	// FailingSince is when it first refused a request since it took one; zero: it has not.
+	// FailingSince is when the first request failed since the last success; zero: none has.
 	FailingSince time.Time `json:"failing,omitzero"`
 	LastError    string    `json:"error,omitempty"`
-	// DisabledAt is when it was disabled because it failed for too long; zero: it is not.
+	// DisabledAt is when it was disabled because it failed for GiveUp; zero: it is not.
 	DisabledAt time.Time `json:"disabled,omitzero"`
-	// Anew, if not zero, is in the ids of what is handed over since it got anew what it had
-	// missed. What was handed over before Anew is not sent any more.
+	// Anew is when it last was disabled, or began to fail before its URL was changed; zero: never.
+	// What was handed over before Anew is not sent, and the ids of later requests contain it.
 	Anew time.Time `json:"anew,omitzero"`
 
 	// Version fences saves; empty if it is new.
@@ -54,8 +52,7 @@ type Webhook struct {
 // Secret is a secret as it is kept.
 type Secret struct {
 	Sealed []byte `json:"sealed"`
-	// Until is when it ends, because another one has replaced it; zero: it is the present
-	// one.
+	// Until is when it ends, because another has replaced it; zero: it is the present one.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -66,8 +63,7 @@ const (
 	MostWebhooks = 20
 	// Overlap is how long requests are signed with the former secret, too.
 	Overlap = 24 * time.Hour
-	// GiveUp is for how long a webhook may fail before it is disabled, and for how long
-	// a delivery to it is tried.
+	// GiveUp is how long a webhook may fail before it is disabled, and how long a delivery is tried.
 	GiveUp = 5 * 24 * time.Hour
 )
 
@@ -86,11 +82,10 @@ type Store interface {
 	Webhooks(ctx context.Context) ([]Webhook, error)
 	// Webhook returns one, or ErrNotFound.
 	Webhook(ctx context.Context, id string) (Webhook, error)
-	// SaveWebhook writes w and returns it with its new version. If the stored version is
-	// not w.Version it returns ErrChanged.
+	// SaveWebhook writes w and returns it with its new version; ErrChanged if the stored version is
+	// not w.Version.
 	SaveWebhook(ctx context.Context, w Webhook) (Webhook, error)
-	// DisableWebhook is SaveWebhook of one that is disabled, with an event of that in the
-	// same transaction.
+	// DisableWebhook is SaveWebhook with the event of the disabling in the same transaction.
 	DisableWebhook(ctx context.Context, w Webhook) (Webhook, error)
 	// DeleteWebhook removes one, or returns ErrNotFound.
 	DeleteWebhook(ctx context.Context, id string) error
@@ -99,11 +94,11 @@ type Store interface {
 // Wants reports whether w gets events of a type.
 func (w Webhook) Wants(kind string) bool { return len(w.Types) == 0 || slices.Contains(w.Types, kind) }
 
-// changeTries bounds how often Change starts over.
+// changeTries bounds the tries of Change and Put.
 const changeTries = 10
 
-// Change applies f to a webhook and saves it, again each time that another has saved it in
-// between. If f returns false, nothing is saved.
+// Change applies f to a webhook and saves it; again, if another has saved it in between. If f returns
+// false, nothing is saved.
 func Change(ctx context.Context, s Store, id string, f func(*Webhook) bool) error {
 	for range changeTries {
 		w, err := s.Webhook(ctx, id)

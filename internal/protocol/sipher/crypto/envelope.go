@@ -22,8 +22,7 @@ const (
 	tagSize = 16
 )
 
-// Envelope is a sealed plaintext as it stands in a JSON document. All fields
-// are base64; the order of the fields is the protocol's.
+// Envelope is a sealed plaintext. All fields are base64; their order is the protocol's.
 type Envelope struct {
 	EphemeralPublicKey string `json:"ephemeralPublicKey"`
 	IV                 string `json:"iv"`
@@ -34,20 +33,19 @@ type Envelope struct {
 // ErrRecipient says that the recipient's public key cannot be sealed to.
 var ErrRecipient = errors.New("unusable encryption key")
 
-// ErrOpen says that an envelope cannot be opened: it is malformed, meant for somebody
-// else, or altered. Callers cannot tell these cases apart, on purpose.
+// ErrOpen says that an envelope cannot be opened: it is malformed, meant for somebody else, or altered.
+// Callers cannot tell these cases apart, on purpose.
 var ErrOpen = errors.New("envelope does not open")
 
-// Seal encrypts plaintext to the X25519 public key of its recipient. It reads
-// 44 bytes of entropy: the ephemeral secret, then the initialisation vector.
-// The error wraps ErrRecipient if the key is at fault.
+// Seal encrypts plaintext to the X25519 public key of its recipient. It reads 44 bytes of entropy: the
+// ephemeral secret, then the IV. The error wraps ErrRecipient if the key is at fault.
 func Seal(entropy io.Reader, recipient []byte, plaintext string) (Envelope, error) {
 	public, err := ecdh.X25519().NewPublicKey(recipient)
 	if err != nil {
 		return Envelope{}, fmt.Errorf("%w: %d bytes instead of %d", ErrRecipient, len(recipient), KeySize)
 	}
-	// The secret is read here because the library's key generation ignores the reader
-	// that it gets, and the test vectors need fixed entropy.
+	// Read here, because the library's key generation ignores the reader that it gets, and the test
+	// vectors need fixed entropy.
 	var random [KeySize + ivSize]byte
 	if _, err := io.ReadFull(entropy, random[:]); err != nil {
 		return Envelope{}, fmt.Errorf("read entropy for an envelope: %w", err)
@@ -71,8 +69,7 @@ func Seal(entropy io.Reader, recipient []byte, plaintext string) (Envelope, erro
 	}, nil
 }
 
-// Open decrypts an envelope with the recipient's X25519 secret. Every error
-// wraps ErrOpen.
+// Open decrypts an envelope with the recipient's X25519 secret. Every error wraps ErrOpen.
 func Open(secret []byte, e Envelope) (string, error) {
 	private, err := ecdh.X25519().NewPrivateKey(secret)
 	if err != nil {
@@ -82,8 +79,7 @@ func Open(secret []byte, e Envelope) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: ephemeralPublicKey: %w", ErrOpen, err)
 	}
-	// X25519 ignores the top bit, so an envelope with this bit set would open too. No
-	// honest sender sets the bit, so each envelope has one spelling only.
+	// X25519 ignores the top bit. No honest sender sets it, so each envelope has one spelling.
 	if ephemeral[KeySize-1]&0x80 != 0 {
 		return "", fmt.Errorf("%w: ephemeralPublicKey is not canonical", ErrOpen)
 	}
@@ -114,8 +110,8 @@ func Open(secret []byte, e Envelope) (string, error) {
 	return string(plaintext), nil
 }
 
-// cipherFor derives the content key both sides share. It fails on low-order
-// points, with which anybody could know the key.
+// cipherFor derives the content key that both sides share. It fails on low-order points, with which
+// anybody could know the key.
 func cipherFor(secret *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, error) {
 	// NaCl silently agrees on a key with such points too; X25519 returns an error.
 	if _, err := secret.ECDH(public); err != nil {
@@ -136,8 +132,7 @@ func cipherFor(secret *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, er
 	return aead, nil
 }
 
-// contentKey takes pointers, as the trace of a panic prints arrays that are
-// passed by value.
+// contentKey takes pointers: the trace of a panic prints arrays that are passed by value.
 func contentKey(secret, public *[KeySize]byte) ([]byte, error) {
 	var shared [KeySize]byte
 	box.Precompute(&shared, public, secret)
@@ -148,9 +143,8 @@ func contentKey(secret, public *[KeySize]byte) ([]byte, error) {
 	return k, nil
 }
 
-// ParseEnvelope reads an envelope that a remote server wrote. Names must match exactly,
-// unlike in encoding/json; unknown members are ignored. The error wraps ErrOpen, because
-// the protocol treats malformed envelopes like envelopes that do not open.
+// ParseEnvelope reads an envelope that a remote server wrote. Names must match exactly, unlike in
+// encoding/json; unknown members are ignored. The error wraps ErrOpen.
 func ParseEnvelope(raw []byte) (Envelope, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {

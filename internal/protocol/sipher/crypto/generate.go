@@ -10,15 +10,15 @@ import (
 // Setting is one environment variable of an identity.
 type Setting struct {
 	Name, Value string
-	// Secret marks what must be kept where only this server can read it.
+	// Secret: only this server may read the value.
 	Secret bool
 }
 
 // Settings are the variables of one identity, in the order they are shown.
 type Settings []Setting
 
-// GenerateIdentity makes a new identity for origin with 64 bytes of entropy. It is the
-// only place that hands out private keys, for the operator to store.
+// GenerateIdentity makes a new identity for origin with 64 bytes of entropy. Only it hands out private
+// keys, for the operator to store.
 func GenerateIdentity(entropy io.Reader, origin string) (Settings, error) {
 	var random [ed25519.SeedSize + KeySize]byte
 	if _, err := io.ReadFull(entropy, random[:]); err != nil {
@@ -36,7 +36,7 @@ func GenerateIdentity(entropy io.Reader, origin string) (Settings, error) {
 		{Name: SettingEncryptionKey, Value: Encode(secret.PublicKey().Bytes())},
 		{Name: SettingEncryptionPrivate, Value: Encode(secret.Bytes()), Secret: true},
 	}
-	// The settings are loaded here as at a start, so that a bad origin is refused now.
+	// LoadIdentity refuses a bad origin.
 	if _, err := LoadIdentity(s.Get); err != nil {
 		return nil, err
 	}
@@ -53,8 +53,7 @@ func (s Settings) Get(name string) string {
 	return ""
 }
 
-// WriteTo prints the settings, private keys included, as lines of an
-// environment file. It implements io.WriterTo.
+// WriteTo prints the settings, private keys included, as lines of an environment file.
 func (s Settings) WriteTo(w io.Writer) (int64, error) {
 	var total int64
 	for _, v := range s {

@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/activity"
 )
 
-// The settings that make up an identity. The names are those Sipher servers
-// use themselves, so a server and its fedpost can share one environment.
+// The settings of an identity. Sipher servers use the same names, so a server and its fedpost can share
+// one environment.
 const (
 	SettingOrigin            = "BETTER_AUTH_URL"
 	SettingPublicKey         = "FEDERATION_PUBLIC_KEY"
@@ -22,8 +22,8 @@ const (
 
 // Public is what everybody may know of a server's own identity.
 type Public struct {
-	// Origin is our own origin without trailing slash, empty if not configured:
-	// the key other servers register us under.
+	// Origin is our own origin without trailing slash, under which other servers register us; empty
+	// if not configured.
 	Origin string
 	// PublicKey and EncryptionKey are the public halves, as base64.
 	PublicKey, EncryptionKey string
@@ -36,9 +36,8 @@ type Identity struct {
 	private *private
 }
 
-// private holds the private halves in closures. fmt prints unexported fields
-// without asking for a String method, and with a wrong verb, such as %s, even what
-// a pointer points to; of a function it can print the address only.
+// private holds the private halves in closures: fmt prints unexported fields without asking for a
+// String method, but only the address of a function.
 type private struct {
 	sign func(plaintext string) string
 	open func(Envelope) (string, error)
@@ -78,8 +77,8 @@ func (p Public) missing() []string {
 // HasKeys reports whether both key pairs are there.
 func (id Identity) HasKeys() bool { return id.private != nil }
 
-// Ready returns nil if id can send and be discovered, else an error that wraps
-// ErrNotConfigured and names the settings that are missing.
+// Ready returns nil if id can send and be discovered, else an error that wraps ErrNotConfigured and
+// names the missing settings.
 func (id Identity) Ready() error {
 	missing := id.missing()
 	if !id.HasKeys() {
@@ -98,8 +97,7 @@ func notConfigured(missing []string) error {
 // Sign returns our signature of plaintext, as base64. It needs HasKeys.
 func (id Identity) Sign(plaintext string) string { return id.private.sign(plaintext) }
 
-// Open decrypts an envelope that was sealed to us. It needs HasKeys. Its error
-// wraps ErrOpen.
+// Open decrypts an envelope that was sealed to us. It needs HasKeys. Its error wraps ErrOpen.
 func (id Identity) Open(e Envelope) (string, error) { return id.private.open(e) }
 
 // String shows the public part only.

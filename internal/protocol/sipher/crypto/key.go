@@ -22,9 +22,8 @@ var ErrLength = errors.New("wrong length")
 // Encode writes bytes as padded standard base64.
 func Encode(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
-// Decode reads base64 in the standard or url-safe alphabet, padded or not.
-// Its error wraps ErrEncoding and does not repeat the text, which may be a
-// private key.
+// Decode reads base64 in the standard or url-safe alphabet, padded or not. Its error wraps ErrEncoding
+// and does not repeat the text, which may be a private key.
 func Decode(s string) ([]byte, error) {
 	// The library skips line breaks, so two different texts would decode to one key.
 	if strings.ContainsAny(s, "\r\n") {
@@ -42,8 +41,7 @@ func Decode(s string) ([]byte, error) {
 	return b, nil
 }
 
-// DecodeSize is Decode for a key of size bytes. Its error wraps ErrEncoding or
-// ErrLength.
+// DecodeSize is Decode for a key of size bytes. Its error wraps ErrEncoding or ErrLength.
 func DecodeSize(s string, size int) ([]byte, error) {
 	b, err := Decode(s)
 	if err != nil {
@@ -55,8 +53,7 @@ func DecodeSize(s string, size int) ([]byte, error) {
 	return b, nil
 }
 
-// Same reports whether two texts stand for the same key. Texts that are not
-// keys at all are the same only if they are equal.
+// Same reports whether two texts stand for the same key; texts that are no keys have to be equal.
 func Same(a, b string) bool {
 	x, errA := Decode(a)
 	y, errB := Decode(b)
@@ -66,8 +63,8 @@ func Same(a, b string) bool {
 	return string(x) == string(y)
 }
 
-// Fingerprint names a key for people: the lower-case hex SHA-256 of its bytes,
-// or of the text as it stands where that is no base64.
+// Fingerprint names a key for people: the lower-case hex SHA-256 of its bytes, or of the text if that
+// is no base64.
 func Fingerprint(s string) string {
 	b, err := Decode(s)
 	if err != nil {
@@ -77,15 +74,14 @@ func Fingerprint(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Sign returns the detached Ed25519 signature of a plaintext, as text. What is
-// signed are the plaintext's bytes as they stand: there is no canonical form,
-// so the payload must never be re-serialised on its way.
+// Sign returns the detached Ed25519 signature of a plaintext in base64. The signature covers the
+// plaintext's bytes, so the payload must never be re-serialised.
 func Sign(secret ed25519.PrivateKey, plaintext string) string {
 	return Encode(ed25519.Sign(secret, []byte(plaintext)))
 }
 
-// Verify reports whether signature is public's signature of plaintext. A
-// malformed key or signature does not verify.
+// Verify reports whether signature is public's signature of plaintext. A malformed key or signature does
+// not verify.
 func Verify(public, plaintext, signature string) bool {
 	p, err := DecodeSize(public, ed25519.PublicKeySize)
 	if err != nil {

@@ -19,10 +19,8 @@ type SettingFault struct {
 
 func (f *SettingFault) Error() string { return f.Setting + ": " + f.Problem }
 
-// LoadIdentity reads the identity from the environment. It reports all faults in
-// one error, each a *SettingFault. Missing settings are no fault as long as the keys are
-// all there or all absent: a server without them speaks no Sipher, and
-// Identity.Ready says so to whoever needs it.
+// LoadIdentity reads the identity from the environment. The error joins all faults, each a
+// *SettingFault. The keys may all be absent: such a server speaks no Sipher (see Identity.Ready).
 func LoadIdentity(getenv func(string) string) (Identity, error) {
 	l := loader{getenv: getenv}
 	id := Identity{Public: Public{Origin: l.origin()}}
@@ -39,8 +37,8 @@ func LoadIdentity(getenv func(string) string) (Identity, error) {
 	return id, nil
 }
 
-// LoadPublic reads the public part of the identity as LoadIdentity does. It does
-// not read the private keys, so it cannot tell whether they belong to it.
+// LoadPublic is LoadIdentity for the public part. It does not read the private keys, so it cannot check
+// that they belong together.
 func LoadPublic(getenv func(string) string) (Public, error) {
 	l := loader{getenv: getenv}
 	p := Public{Origin: l.origin()}

@@ -1,8 +1,6 @@
-// Package follow is the local record of the follows that were sent out, and
-// what their acknowledgements change in it.
-//
-// The record is written when the job is enqueued, before anything is sent, because
-// the acknowledgement comes as the answer to the request that announces the follow.
+// Package follow is the local record of the follows that were sent out, and what their
+// acknowledgements change in it. The record is written when the job is enqueued: the acknowledgement
+// is the answer to the request that announces the follow.
 package follow
 
 import (
@@ -28,9 +26,8 @@ type Follow struct {
 	UpdatedAt          time.Time `json:"updatedAt"`
 }
 
-// Key matches an acknowledgement with a follow. ServerURL is the canonical form of
-// the follow's followerServerUrl, which in this protocol names the server that the
-// follow is announced to: the job's serverUrl.
+// Key matches an acknowledgement with a follow. ServerURL is the follow's followerServerUrl, canonical:
+// in this protocol the server to which the follow is announced.
 type Key struct{ FollowerID, FollowingID, ServerURL string }
 
 // Key returns the key of f.
@@ -55,11 +52,9 @@ type Store interface {
 	Follows(ctx context.Context, cursor string, limit int) (fs []Follow, next string, err error)
 }
 
-// Record writes the local record of a follow job before the job is sent. It writes
-// none for other jobs, for payloads without a follow, and for payloads that can
-// never be sent, which the delivery will refuse. The record has the time of the job, so
-// that a call which is repeated late, or a job that is recorded after an outage, does not
-// take the place of a newer one.
+// Record writes the local record of a follow job before the job is sent. It writes none for other jobs
+// and for payloads without a follow, or that delivery will refuse. The record has the time of the job,
+// so that a late repetition does not replace a newer one.
 func Record(ctx context.Context, store Store, a activity.Activity, now time.Time) error {
 	if a.Protocol != activity.Sipher || a.Job != wire.DeliverFollow {
 		return nil
@@ -87,9 +82,8 @@ type Effect string
 const (
 	Accepted     Effect = "follow accepted"
 	Acknowledged Effect = "follow acknowledged"
-	// Foreign: the acknowledgement names another follow than the job's. The protocol
-	// does not bind an acknowledgement to a request, so without this check any server
-	// that we send to could accept any follow.
+	// Foreign: the acknowledgement names another follow than the job's. Without this check any
+	// server that we send to could accept any follow.
 	Foreign Effect = "acknowledgement names another follow and was ignored"
 	// NoFollow: there is no record of the follow.
 	NoFollow Effect = "no local follow for this acknowledgement"

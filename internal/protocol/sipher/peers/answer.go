@@ -13,9 +13,7 @@ func retryLater(w http.ResponseWriter, status int, wait time.Duration, detail st
 	problem(w, status, detail)
 }
 
-// problem answers with an RFC 9457 document that has the protocol's own
-// "error" beside the standard members, so that peers and our own API's clients
-// both find what they look for.
+// problem answers with an RFC 9457 document that also has the protocol's own member "error".
 func problem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	write(w, status, map[string]any{

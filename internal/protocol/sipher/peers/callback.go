@@ -3,8 +3,6 @@ package peers
 import (
 	"context"
 	"errors"
-	"net"
-	"net/url"
 	"sync"
 	"time"
 
@@ -12,19 +10,17 @@ import (
 	"fedpost/internal/protocol/sipher/wire"
 )
 
-// For every registration we send a request to a server that a stranger chose. These bounds
-// keep strangers from attacking that server through us, and from using up the places of
-// other callers. Each process counts for itself.
+// Each registration makes us send a request to a server that a stranger chose. These bounds, each for
+// one process, protect that server and other callers.
 const (
 	// MaxCallbacks is how many servers are called back at once.
 	MaxCallbacks = 32
 	// MaxOfCaller is how many registrations of one caller are worked on at once.
 	MaxOfCaller = 4
 
-	// A server is called back at most TargetRate times a minute, and TargetBurst times
-	// at once. All servers of one site (a registrable domain or an address) together are
-	// called back at most SiteRate times a minute. Who registers a server within CardAge
-	// after its last answer gets the result of that answer.
+	// A server is called back at most TargetRate times a minute, and TargetBurst times at once; all
+	// servers of one site (activity.SiteOf) together at most SiteRate times a minute. For CardAge
+	// after a server's answer, registrations get the result of that answer.
 	TargetRate  = 2
 	TargetBurst = 3
 	SiteRate    = 10
@@ -34,8 +30,7 @@ const (
 	maxTargets = 1000
 )
 
-// errBusy refuses a registration because a bound is reached, whatever the registration
-// says.
+// errBusy refuses a registration because a bound is reached.
 type errBusy struct {
 	why  string
 	wait time.Duration
@@ -45,8 +40,7 @@ type errBusy struct {
 
 func (e *errBusy) Error() string { return e.why }
 
-// callbacks asks servers that register themselves for their cards, because anybody can
-// register any URL.
+// callbacks asks servers that register themselves for their cards: anybody can register any URL.
 type callbacks struct {
 	http    Exchange
 	now     func() time.Time
@@ -61,7 +55,7 @@ type callbacks struct {
 
 // target is what one server answered last.
 type target struct {
-	// busy is held while the server is called: one call at a time.
+	// busy is held while the server is called.
 	busy chan struct{}
 	at   time.Time // zero before the first answer
 	card wire.Card
@@ -76,8 +70,8 @@ func newCallbacks(http Exchange, now func() time.Time) *callbacks {
 	}
 }
 
-// Confirm asks the server at claim.URL for its card, unless its last answer is
-// fresh enough. The error is an *errBusy, or what the server answered.
+// Confirm asks the server at claim.URL for its card, unless its last answer is fresh enough. The
+// error is an *errBusy, or what the server answered.
 func (c *callbacks) Confirm(ctx context.Context, caller string, claim wire.Card) (wire.Card, error) {
 	leave, ok := c.enter(caller)
 	if !ok {
@@ -115,15 +109,14 @@ func (c *callbacks) call(ctx context.Context, server string) (wire.Card, error) 
 	default:
 		return wire.Card{}, &errBusy{"too many registrations at once", DiscoveryTimeout, false}
 	}
-	if wait := c.sites.Allow(siteOf(server)); wait > 0 {
+	if wait := c.sites.Allow(activity.SiteOf(activity.HostOf(server))); wait > 0 {
 		return wire.Card{}, &errBusy{"too many registrations of servers of this site", wait, true}
 	}
-	// The request goes on if the caller hangs up, because other callers use its answer.
+	// The request goes on if the caller hangs up: other callers use its answer.
 	return fetch(context.WithoutCancel(ctx), c.http, server)
 }
 
-// enter counts a registration of a caller as under way. The function returned ends the
-// count.
+// enter counts a registration of a caller as under way; leave ends that.
 func (c *callbacks) enter(caller string) (leave func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,8 +133,7 @@ func (c *callbacks) enter(caller string) (leave func(), ok bool) {
 	}, true
 }
 
-// target returns the record of a server. If there are too many records, the oldest one
-// that no caller uses is removed.
+// target returns the record of a server. If there are too many, the oldest unused one is removed.
 func (c *callbacks) target(server string) *target {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,22 +152,4 @@ func (c *callbacks) target(server string) *target {
 	t := &target{busy: make(chan struct{}, 1)}
 	c.targets[server] = t
 	return t
-}
-
-// siteOf names the site of a server.
-func siteOf(server string) string {
-	u, err := url.Parse(server)
-	if err != nil {
-		return server
-	}
-	return activity.SiteOf(u.Host)
-}
-
-// hostOf drops the port of a network address.
-func hostOf(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	return host
 }

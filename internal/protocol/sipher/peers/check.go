@@ -11,10 +11,10 @@ import (
 
 // The protocol's numbers.
 const (
-	// MaxChecks is how many checks of an outage may fail, unless configured,
-	// before the server is left to operators, or to the next delivery.
+	// MaxChecks is how many checks of an outage may fail, by default, before checks end. The next
+	// delivery that fails begins them again.
 	MaxChecks = 5
-	// Concurrency is how many servers are checked at once, unless configured.
+	// Concurrency is how many servers are checked at once, by default.
 	Concurrency = 3
 	// ProbeTimeout is how long a server has to answer a check.
 	ProbeTimeout = 8 * time.Second
@@ -23,7 +23,7 @@ const (
 	delayStep  = 10 * time.Minute
 )
 
-// CheckDelay is how far ahead a check is scheduled, by its number from 0.
+// CheckDelay is the wait before a check, by its number from 0.
 func CheckDelay(attempt int) time.Duration {
 	return firstDelay + time.Duration(attempt)*delayStep
 }
@@ -48,16 +48,15 @@ var ErrTaken = errors.New("check was taken by another run")
 
 // Schedule is what checks need of their storage.
 type Schedule interface {
-	// ScheduleCheck adds a check that is due at DueAt, unless one of the same id
-	// is waiting already: then it changes nothing and scheduled is false.
+	// ScheduleCheck adds a check that is due at DueAt. If one of the same id waits already, it
+	// changes nothing and scheduled is false.
 	ScheduleCheck(ctx context.Context, c Check) (scheduled bool, err error)
-	// HastenCheck makes the check of c's id due at DueAt at the latest: it adds
-	// the check, or brings the waiting one forward.
+	// HastenCheck makes the check of c's id due at DueAt at the latest, and adds it if there is none.
 	HastenCheck(ctx context.Context, c Check) error
 	// DueChecks returns checks due at or before now, earliest first.
 	DueChecks(ctx context.Context, now time.Time, limit int) ([]Check, error)
-	// PostponeCheck makes c due at another time and returns it with its new
-	// version, or ErrTaken if it is not as it was read.
+	// PostponeCheck makes c due at another time and returns it with its new version, or ErrTaken
+	// if it has changed.
 	PostponeCheck(ctx context.Context, c Check, at time.Time) (Check, error)
 	// FinishCheck removes c, or returns ErrTaken.
 	FinishCheck(ctx context.Context, c Check) error

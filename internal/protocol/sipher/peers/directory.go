@@ -17,34 +17,30 @@ import (
 )
 
 const (
-	// MaxPeers is how many peers an answer lists, newest first: what other servers
-	// can read of it is limited too. At most half of the places go to strangers.
+	// MaxPeers is how many peers an answer lists, newest first; at most half of them strangers.
+	// What other servers read of an answer is limited, too.
 	MaxPeers = 200
-	// MaxStrangers is how many records of servers are kept that registered
-	// themselves and that we never sent anything to. A new one takes the place of
-	// the one that was seen longest ago.
+	// MaxStrangers is how many strangers' records are kept (see Server.Stranger). A new one
+	// replaces the one that was seen longest ago.
 	MaxStrangers = 1000
 
-	// AnswerAge is how old an answer to GET /discover may be: however many ask, the
-	// registry is read once in that time.
+	// AnswerAge is how old an answer to GET /discover may be, and how often the registry is read.
 	AnswerAge = 5 * time.Second
 
-	// evictions is how many records one registration may remove. More than one has to go
-	// only if other processes have added records, or if an earlier version of fedpost,
-	// which had no bound, has stored too many.
+	// evictions is how many records one registration may remove. More than one has to go only
+	// after other processes or earlier versions have added records.
 	evictions = 100
-	// listing bounds one read of the registry, which many requests may wait for.
+	// listing bounds one read of the registry.
 	listing = 10 * time.Second
 )
 
-// directory is the registry as strangers see it: a cached answer to GET /discover, and a
-// bounded number of places for servers that register themselves.
+// directory is the registry as strangers see it: a cached answer to GET /discover, and a bounded
+// number of records of strangers.
 type directory struct {
-	identity crypto.Public
-	store    Store
-	now      func() time.Time
-	reads    singleflight.Group
-	// admitting is held while a place is found and taken.
+	identity  crypto.Public
+	store     Store
+	now       func() time.Time
+	reads     singleflight.Group
 	admitting chan struct{}
 
 	mu      sync.Mutex
@@ -76,14 +72,14 @@ func (d *directory) Answer(ctx context.Context) ([]byte, error) {
 	return d.answer, nil
 }
 
-// list returns all servers, newest first, as they were within AnswerAge. The
-// caller must not change them.
+// list returns all servers, newest first, as they were within AnswerAge. The caller must not change
+// them.
 func (d *directory) list(ctx context.Context) ([]Server, error) {
 	if servers := d.cached(); servers != nil {
 		return servers, nil
 	}
 	read := d.reads.DoChan("", func() (any, error) {
-		// Other callers wait for this read, too, so it goes on if the first caller ends.
+		// Other callers wait for this read, so it goes on if the first caller ends.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listing)
 		defer cancel()
 		return d.read(ctx)
@@ -144,9 +140,8 @@ func (d *directory) peers() []wire.Peer {
 	return peers
 }
 
-// Admit is Admit for a server that registers itself: a new one gets a place
-// among the strangers.
-func (d *directory) Admit(ctx context.Context, shown Shown) (Server, error) {
+// Admit registers a server that registers itself, if necessary in place of another stranger.
+func (d *directory) Admit(ctx context.Context, shown wire.Card) (Server, error) {
 	select {
 	case d.admitting <- struct{}{}:
 		defer func() { <-d.admitting }()
@@ -156,7 +151,7 @@ func (d *directory) Admit(ctx context.Context, shown Shown) (Server, error) {
 	if err := d.makeRoom(ctx, shown.URL); err != nil {
 		return Server{}, err
 	}
-	s, err := Admit(ctx, d.store, shown, d.now())
+	s, err := Admit(ctx, d.store, shown, Registered, d.now())
 	if err != nil {
 		return Server{}, err
 	}
@@ -164,8 +159,7 @@ func (d *directory) Admit(ctx context.Context, shown Shown) (Server, error) {
 	return s, nil
 }
 
-// makeRoom removes the strangers seen longest ago, where a new one would be one
-// too many.
+// makeRoom removes the strangers seen longest ago if a new one would exceed MaxStrangers.
 func (d *directory) makeRoom(ctx context.Context, url string) error {
 	servers, err := d.list(ctx)
 	if err != nil {
@@ -192,7 +186,7 @@ func (d *directory) makeRoom(ctx context.Context, url string) error {
 	return nil
 }
 
-// replace puts s in the place of a server's cached record, or removes that record.
+// replace replaces a server's cached record by s, or removes it if s is nil.
 func (d *directory) replace(url string, s *Server) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -205,8 +199,7 @@ func (d *directory) replace(url string, s *Server) {
 	d.servers, d.answer = servers, nil
 }
 
-// NewestFirst compares servers for sorting: the last seen first, and by URL
-// where two were seen at once.
+// NewestFirst compares servers for sorting: the last seen first, then by URL.
 func NewestFirst(a, b Server) int {
 	if c := b.LastSeen.Compare(a.LastSeen); c != 0 {
 		return c

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"fedpost/internal/protocol/sipher/crypto"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 
@@ -22,12 +20,11 @@ const (
 	// RegisterTimeout is how long a server has to register us.
 	RegisterTimeout = 5 * time.Second
 
-	// FailureAge is how long a failed discovery stands for others of the same
-	// server: with a backlog of jobs, a server that shows no keys would be asked for
-	// each of their tries. It is shorter than the shortest wait between two tries.
+	// FailureAge is how long a failed discovery is the answer to all who discover the server: else
+	// each job of a backlog would ask it. It is shorter than the shortest wait between two tries.
 	FailureAge = 4 * time.Second
-	// A server that did not register us and refuses deliveries is asked again to
-	// register us AnnounceRate times a minute, and AnnounceBurst times at once.
+	// AnnounceRate and AnnounceBurst bound, per minute and at once, how often a server that
+	// refuses deliveries is asked to register us.
 	AnnounceRate  = 2
 	AnnounceBurst = 4
 
@@ -38,14 +35,10 @@ const (
 	settle = 5 * time.Second
 )
 
-// Discovery discovers servers. Use one for a process: it makes concurrent
-// discoveries of one server once.
+// Discovery discovers servers. Use one for a process: concurrent discoveries of a server become one.
 type Discovery struct {
-	Identity crypto.Public
-	Registry Store
-	HTTP     Exchange
-	Log      *slog.Logger
-	Now      func() time.Time
+	*Prober
+	identity crypto.Public
 
 	flights   singleflight.Group
 	announces *RateLimit
@@ -60,25 +53,23 @@ type failure struct {
 	at  time.Time
 }
 
-// NewDiscovery returns a Discovery.
-func NewDiscovery(id crypto.Public, registry Store, http Exchange, log *slog.Logger, now func() time.Time) *Discovery {
+// NewDiscovery returns a Discovery that shares its Prober's registry and client.
+func NewDiscovery(id crypto.Public, p *Prober) *Discovery {
 	return &Discovery{
-		Identity: id, Registry: registry, HTTP: http, Log: log, Now: now,
-		announces: NewRateLimit(AnnounceRate, AnnounceBurst, now), failures: map[string]failure{},
+		Prober: p, identity: id,
+		announces: NewRateLimit(AnnounceRate, AnnounceBurst, p.Now), failures: map[string]failure{},
 	}
 }
 
-// ErrStore says that a discovery failed because what was learnt could not be
-// stored: nothing is wrong with the server.
+// ErrStore says that a discovery failed because the registry could not be written.
 var ErrStore = errors.New("the registry cannot be written")
 
-// Discover asks an unknown server for its keys, registers it under the URL given
-// and registers us with it. A server that refuses to register us is no error. The
-// error wraps a *Fault, wire.ErrDiscovery, ErrURL, ErrKeyChanged or ErrStore.
+// Discover asks an unknown server for its keys, registers it under the URL given, and registers us
+// with it. A server that refuses to register us is no error. The error wraps a *Fault,
+// wire.ErrDiscovery, ErrURL, ErrKeyChanged or ErrStore.
 func (d *Discovery) Discover(ctx context.Context, serverURL string) (Server, error) {
 	flight := d.flights.DoChan(serverURL, func() (any, error) {
-		// Other callers wait for this discovery: it must not end with the context
-		// of the first one.
+		// Other callers wait for this discovery, so it goes on if the first caller ends.
 		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), DiscoveryTimeout+RegisterTimeout+settle)
 		defer cancel()
 		return d.discover(shared, serverURL)
@@ -95,7 +86,7 @@ func (d *Discovery) Discover(ctx context.Context, serverURL string) (Server, err
 }
 
 func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, error) {
-	if err := d.failed(serverURL); err != nil {
+	if err := d.recent(serverURL); err != nil {
 		return Server{}, err
 	}
 	card, err := fetch(ctx, d.HTTP, serverURL)
@@ -103,9 +94,8 @@ func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, err
 		d.remember(serverURL, err)
 		return Server{}, err
 	}
-	s, err := Admit(ctx, d.Registry, Shown{
-		URL: serverURL, PublicKey: card.PublicKey, EncryptionKey: card.EncryptionKey, Via: Discovered,
-	}, d.Now())
+	card.URL = serverURL
+	s, err := Admit(ctx, d.Registry, card, Discovered, d.Now())
 	if errors.Is(err, ErrKeyChanged) {
 		return Server{}, err
 	}
@@ -120,14 +110,14 @@ func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, err
 	if registered := err == nil; registered == s.Unannounced {
 		s.Unannounced = !registered
 		if err := d.Registry.Announce(ctx, serverURL, registered); err != nil {
-			d.Log.ErrorContext(ctx, "cannot note whether a sipher server has registered us", "server", serverURL, "registered", registered, "error", err)
+			d.Log.ErrorContext(ctx, "cannot record whether a sipher server has registered us", "server", serverURL, "registered", registered, "error", err)
 		}
 	}
 	return s, nil
 }
 
-// failed returns the error of a discovery that failed within FailureAge.
-func (d *Discovery) failed(serverURL string) error {
+// recent returns the error of a discovery that failed within FailureAge.
+func (d *Discovery) recent(serverURL string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f, ok := d.failures[serverURL]
@@ -153,9 +143,8 @@ func (d *Discovery) remember(serverURL string, err error) {
 	}
 }
 
-// Announce registers us with a server of which we do not know that it has registered us: it
-// may have been unable to call us back when it was discovered. Too soon after the
-// last times it does nothing.
+// Announce registers us with a server that may not have registered us: it may have been unable to
+// call us back when it was discovered. Within AnnounceRate; beyond it does nothing.
 func (d *Discovery) Announce(ctx context.Context, serverURL string) error {
 	if d.announces.Allow(serverURL) > 0 {
 		return nil
@@ -167,7 +156,7 @@ func (d *Discovery) Announce(ctx context.Context, serverURL string) error {
 }
 
 func (d *Discovery) register(ctx context.Context, serverURL string) error {
-	body, err := wire.RegistrationBody(cardOf(d.Identity))
+	body, err := wire.RegistrationBody(cardOf(d.identity))
 	if err != nil {
 		return err
 	}
@@ -191,14 +180,20 @@ func fetch(ctx context.Context, http Exchange, serverURL string) (wire.Card, err
 	if err := CheckURL(serverURL); err != nil {
 		return wire.Card{}, err
 	}
-	a, err := http.Get(ctx, serverURL+"/discover", DiscoveryTimeout)
+	a, err := document(ctx, http, serverURL, DiscoveryTimeout)
 	if err != nil {
 		return wire.Card{}, err
 	}
-	if !a.OK() {
-		return wire.Card{}, &statusError{StatusError(serverURL+"/discover", a)}
-	}
 	return wire.ParseDiscovery(a.Body)
+}
+
+// document asks a server for its discovery document.
+func document(ctx context.Context, http Exchange, serverURL string, timeout time.Duration) (Answer, error) {
+	a, err := http.Get(ctx, serverURL+"/discover", timeout)
+	if err == nil && !a.OK() {
+		err = &statusError{StatusError(serverURL+"/discover", a)}
+	}
+	return a, err
 }
 
 // statusError is an answer other than 2xx to a request for a card.

@@ -10,12 +10,10 @@ import (
 
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/outbound"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 
-// Doer sends a request and reads the answer; *outbound.Client is one. An error
-// means that no answer came.
+// Doer sends a request and reads the answer; *outbound.Client is one.
 type Doer interface {
 	Do(ctx context.Context, r *http.Request) (outbound.Answer, error)
 }
@@ -24,7 +22,7 @@ type Doer interface {
 type Answer struct {
 	Status int
 	Body   []byte
-	// Excerpt is the beginning of the body, safe to show to people.
+	// Excerpt is the beginning of the body, cleaned (outcome.Text).
 	Excerpt string
 }
 
@@ -34,7 +32,6 @@ func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 // Exchange makes single requests to other servers, each with its own deadline.
 type Exchange struct{ d Doer }
 
-// NewExchange returns an Exchange that sends with d.
 func NewExchange(d Doer) Exchange { return Exchange{d} }
 
 // Get asks for a URL. The error, if any, is a *Fault.
@@ -48,8 +45,7 @@ func (x Exchange) Post(ctx context.Context, url string, headers []wire.Header, b
 }
 
 func (x Exchange) do(ctx context.Context, method, url string, headers []wire.Header, body string, timeout time.Duration) (Answer, error) {
-	// The cause tells d that the host was too slow, and not that our own caller
-	// has stopped.
+	// The cause counts the end of this time against the host.
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, outbound.ErrTimeout)
 	defer cancel()
 	r, err := outbound.NewRequest(ctx, method, url, body)
@@ -63,9 +59,8 @@ func (x Exchange) do(ctx context.Context, method, url string, headers []wire.Hea
 	if err != nil {
 		return Answer{}, fault(err)
 	}
-	// The acknowledgement is in the body of a 2xx answer, so one that breaks off is
-	// no answer. Of a refusal the status is enough, of a body that is too long the
-	// part that was read.
+	// The acknowledgement is in the body of a 2xx answer, so a broken one is no answer. Of a
+	// refusal the status is enough, of a long body the part that was read.
 	ok := got.Status >= 200 && got.Status < 300
 	if ok && got.BodyErr != nil && !errors.Is(got.BodyErr, outbound.ErrTooLong) {
 		return Answer{}, fault(got.BodyErr)
@@ -73,15 +68,14 @@ func (x Exchange) do(ctx context.Context, method, url string, headers []wire.Hea
 	return Answer{Status: got.Status, Body: got.Body, Excerpt: got.Excerpt()}, nil
 }
 
-// Fault says that no answer came, and whose fault that is. Only a fault of the other
-// server may mark that server unhealthy. A refusal of our address guard does not, and no
-// proxy may be used to get around such a refusal. Our own shutdown does not either.
+// Fault says that no answer came, and whose fault that is. Only a fault of the other server marks it
+// unhealthy and permits a proxy: not a refusal of our address guard, nor our own shutdown.
 type Fault struct {
 	Err error
 	// Class is the fault as records show it, Reason as the registry does.
 	Class  outcome.Reason
 	Reason Reason
-	// Stopped: our own caller ended the request, which says nothing about the host.
+	// Stopped: our own caller ended the request.
 	Stopped bool
 	// Host: the fault speaks against the other server.
 	Host bool
@@ -99,9 +93,8 @@ func fault(err error) *Fault {
 	return f
 }
 
-// reasonOf is ReasonOf, but tells a connection that was closed without a
-// complete answer from one that was reset: Sipher calls only the latter
-// CONN_RESET, and asks no proxy then.
+// reasonOf is ReasonOf, but a connection that was closed without a complete answer is Unknown: for
+// Sipher only a reset one is ConnReset, for which no proxy is asked.
 func reasonOf(class outcome.Reason, err error) Reason {
 	if class == outcome.ConnReset && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		return Unknown
@@ -109,8 +102,7 @@ func reasonOf(class outcome.Reason, err error) Reason {
 	return ReasonOf(class)
 }
 
-// FaultOf returns the *Fault in err. An error that has none is an unclassified
-// one of the host.
+// FaultOf returns the *Fault in err, or an unclassified one of the host.
 func FaultOf(err error) *Fault {
 	var f *Fault
 	if errors.As(err, &f) {

@@ -1,49 +1,35 @@
 package peers
 
 import (
-	"log/slog"
+	"net"
 	"net/http"
-	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
-// MaxRegistration is the largest registration that is read, in bytes; a real one
-// has about 300.
+// MaxRegistration is the largest registration that is read, in bytes; a real one has about 300.
 const MaxRegistration = 4 << 10
 
 // Handler serves GET and POST /discover. Make it with NewHandler.
 type Handler struct {
-	identity  crypto.Public
+	HandlerConfig
 	directory *directory
-	blocks    BlockList
 	callbacks *callbacks
-	prober    *Prober
-	limiter   *RateLimit
-	log       *slog.Logger
 }
 
-// HandlerConfig is what a Handler needs.
+// HandlerConfig is what a Handler needs. It shares its Prober's registry and client.
 type HandlerConfig struct {
+	*Prober
 	Identity crypto.Public
-	Registry Store
 	Blocks   BlockList
-	HTTP     Exchange
-	// Prober is told of servers that register again.
-	Prober *Prober
-	// Limiter may be nil: no limit per caller.
+	// Limiter is per caller; nil: no limit.
 	Limiter *RateLimit
-	Log     *slog.Logger
-	Now     func() time.Time
 }
 
 // NewHandler returns the handler of /discover.
 func NewHandler(c HandlerConfig) *Handler {
-	return &Handler{
-		identity: c.Identity, directory: newDirectory(c.Identity, c.Registry, c.Now), blocks: c.Blocks,
-		callbacks: newCallbacks(c.HTTP, c.Now), prober: c.Prober, limiter: c.Limiter, log: c.Log,
-	}
+	return &Handler{c, newDirectory(c.Identity, c.Registry, c.Now), newCallbacks(c.HTTP, c.Now)}
 }
 
 // ServeHTTP implements http.Handler.
@@ -55,14 +41,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusMethodNotAllowed, "GET asks for this server's keys, POST registers a server")
 		return
 	}
-	if err := h.identity.Ready(); err != nil {
-		// Anybody may ask, so it is no fault and no line of the ordinary log.
-		h.log.DebugContext(r.Context(), "nothing to show at /discover", "error", err)
+	if err := h.Identity.Ready(); err != nil {
+		// Anybody may ask, so the ordinary log has no line of it.
+		h.Log.DebugContext(r.Context(), "nothing to show at /discover", "error", err)
 		problem(w, http.StatusNotFound, "this server takes no part in the Sipher network")
 		return
 	}
-	if h.limiter != nil {
-		if wait := h.limiter.Allow(caller(r)); wait > 0 {
+	if h.Limiter != nil {
+		if wait := h.Limiter.Allow(caller(r)); wait > 0 {
 			retryLater(w, http.StatusTooManyRequests, wait, "too many requests from this address")
 			return
 		}
@@ -74,14 +60,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.get(w, r)
 }
 
-// caller is the address a request came from. Headers are not looked at: whoever
-// puts the handler behind a proxy sets RemoteAddr from what it trusts.
-func caller(r *http.Request) string { return activity.NetworkOf(hostOf(r.RemoteAddr)) }
+// caller is the address a request came from. Headers are ignored: whoever runs a proxy in front sets
+// RemoteAddr from what it trusts.
+func caller(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return activity.NetworkOf(host)
+}
 
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	document, err := h.directory.Answer(r.Context())
 	if err != nil {
-		h.log.ErrorContext(r.Context(), "read sipher peers", "error", err)
+		h.Log.ErrorContext(r.Context(), "read sipher peers", "error", err)
 		problem(w, http.StatusInternalServerError, "the registry cannot be read at the moment")
 		return
 	}

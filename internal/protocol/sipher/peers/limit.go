@@ -5,23 +5,21 @@ import (
 	"time"
 )
 
-// RateLimit allows each key a number of requests at once and a rate a minute over
-// time. It keeps its state in memory: on Lambda each instance has its own, and the
-// gateway's throttle is the limit over all instances.
+// RateLimit allows each key a number of requests at once and a rate per minute. Its state is in
+// memory: on Lambda each instance has its own.
 type RateLimit struct {
 	interval  time.Duration
 	tolerance time.Duration
 	now       func() time.Time
 
 	mu sync.Mutex
-	// free is GCRA's theoretical arrival time by key: when the next request would
-	// be due if requests came evenly spaced. Keys whose time has passed are dropped.
+	// free is GCRA's theoretical arrival time by key: when the next request would be due if
+	// requests came evenly spaced. Past ones are dropped.
 	free    map[string]time.Time
 	cleaned time.Time
 }
 
-// maxCallers bounds the memory. While so many keys are known, a new one has to wait
-// for an interval.
+// maxCallers bounds the memory. While so many keys are known, a new one waits for an interval.
 const maxCallers = 10_000
 
 // NewRateLimit returns a limit of rate requests a minute with that burst.
@@ -33,8 +31,7 @@ func NewRateLimit(rate, burst int, now func() time.Time) *RateLimit {
 	}
 }
 
-// Allow returns how long a caller has to wait before its next request; 0: the caller may
-// make a request now.
+// Allow returns how long a caller has to wait before its next request; 0: the request is allowed.
 func (l *RateLimit) Allow(caller string) time.Duration {
 	now := l.now()
 	l.mu.Lock()

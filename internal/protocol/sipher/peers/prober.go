@@ -26,17 +26,16 @@ type Prober struct {
 }
 
 const (
-	// lease is how long one run has a check for itself: more than ProbeTimeout and
-	// the writes around it.
+	// lease is how long a run has a check for itself: ProbeTimeout and the writes around it.
 	lease = time.Minute
-	// batch is how many due checks one run takes up.
+	// batch is how many due checks one run reads.
 	batch = 100
-	// reserve is what must be left of the run's time for a check to be started.
+	// reserve is the time of a run that must be left to start a check.
 	reserve = ProbeTimeout + 2*time.Second
 )
 
-// MarkUnhealthy records that a server could not be reached and schedules its
-// first check. It ignores servers that are not registered.
+// MarkUnhealthy records that a server could not be reached, and schedules its first check. Servers
+// that are not registered are ignored.
 func (p *Prober) MarkUnhealthy(ctx context.Context, url string, reason Reason) error {
 	now := p.Now()
 	err := p.Registry.MarkUnhealthy(ctx, url, reason, now)
@@ -59,10 +58,8 @@ func (p *Prober) MarkHealthy(ctx context.Context, url string) error {
 	return nil
 }
 
-// Answered is told that a server answered a delivery with 2xx. An unhealthy server
-// gets a check, because one answer does not prove that it is healthy. Where the
-// policy forbids direct checks, there will be no better proof, and the server is
-// healthy at once.
+// Answered notes that a server answered a delivery with 2xx. An unhealthy server gets a check, as one
+// answer is no proof of health. If the policy forbids direct checks, it is healthy at once.
 func (p *Prober) Answered(ctx context.Context, s Server) error {
 	if s.IsHealthy {
 		return nil
@@ -73,9 +70,8 @@ func (p *Prober) Answered(ctx context.Context, s Server) error {
 	return p.schedule(ctx, s.URL, 0, p.Now())
 }
 
-// Registered is told that server s registered again. It makes the next check of an
-// unhealthy server due now. By the protocol the registration itself changes no
-// health.
+// Registered notes that s registered again: the next check of an unhealthy server is due now. By the
+// protocol the registration itself changes no health.
 func (p *Prober) Registered(ctx context.Context, s Server) error {
 	if s.IsHealthy || !p.Policies.For(s.Reason).DirectHealthCheckable {
 		return nil
@@ -103,9 +99,8 @@ type Report struct {
 	Skipped   int // servers not asked: unknown, healthy, or not to be checked directly
 }
 
-// Check runs the checks that are due. It stops taking up new ones when the time
-// of ctx runs short; the next run takes up the rest. Runs may overlap. The error
-// joins the faults on our own side; a server that does not answer is no error.
+// Check runs the checks that are due, until the time of ctx runs short. Runs may overlap. The error
+// joins the faults on our own side.
 func (p *Prober) Check(ctx context.Context) (Report, error) {
 	due, err := p.Schedule.DueChecks(ctx, p.Now(), batch)
 	if err != nil {
@@ -149,7 +144,7 @@ func (r *Report) add(o Report) {
 	r.Skipped += o.Skipped
 }
 
-// take runs one check that nobody else is running.
+// take runs one check, unless another run has it.
 func (p *Prober) take(ctx context.Context, c Check) (Report, error) {
 	c, err := p.Schedule.PostponeCheck(ctx, c, p.Now().Add(lease))
 	if errors.Is(err, ErrTaken) {
@@ -165,8 +160,8 @@ func (p *Prober) take(ctx context.Context, c Check) (Report, error) {
 	return r, p.conclude(ctx, c, next)
 }
 
-// conclude schedules the next check before it removes this one: a crash between the
-// two leaves one check too many, never none.
+// conclude schedules the next check before it removes this one: a crash in between leaves one check
+// too many, never none.
 func (p *Prober) conclude(ctx context.Context, c Check, next *Check) error {
 	if next != nil && next.ID() == c.ID() {
 		_, err := p.Schedule.PostponeCheck(ctx, c, next.DueAt)
@@ -180,8 +175,7 @@ func (p *Prober) conclude(ctx context.Context, c Check, next *Check) error {
 	return ignoreTaken(p.Schedule.FinishCheck(ctx, c))
 }
 
-// ignoreTaken drops the error that says that this run has outlived its lease. The
-// run that took the check over finishes it.
+// ignoreTaken drops ErrTaken: the run that took the check over after the lease finishes it.
 func ignoreTaken(err error) error {
 	if errors.Is(err, ErrTaken) {
 		return nil
@@ -189,8 +183,7 @@ func ignoreTaken(err error) error {
 	return err
 }
 
-// run asks the server, unless it is unknown, healthy or not to be checked directly,
-// and returns the check to schedule next.
+// run asks the server, unless it must not be checked, and returns the check to schedule next.
 func (p *Prober) run(ctx context.Context, c Check) (Report, *Check, error) {
 	log := p.Log.With("server", c.ServerURL, "check", c.ID())
 	s, err := p.Registry.Server(ctx, c.ServerURL)
@@ -235,12 +228,6 @@ func (p *Prober) failed(ctx context.Context, c Check, log *slog.Logger, cause er
 
 // Ask asks a server for its discovery document; nil means a 2xx answer.
 func (p *Prober) Ask(ctx context.Context, url string, timeout time.Duration) error {
-	a, err := p.HTTP.Get(ctx, url+"/discover", timeout)
-	if err != nil {
-		return err
-	}
-	if !a.OK() {
-		return StatusError(url+"/discover", a)
-	}
-	return nil
+	_, err := document(ctx, p.HTTP, url, timeout)
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"fedpost/internal/activity/outcome"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 
@@ -31,7 +30,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "url: "+err.Error())
 		return
 	}
-	if h.identity.Is(claim.URL) {
+	if h.Identity.Is(claim.URL) {
 		problem(w, http.StatusBadRequest, "url: that is this server itself")
 		return
 	}
@@ -40,9 +39,9 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Card) {
 	ctx := r.Context()
-	block, err := h.blocks.Blocked(ctx, claim.URL)
+	block, err := h.Blocks.Blocked(ctx, claim.URL)
 	if err != nil {
-		h.log.ErrorContext(ctx, "read the sipher block list", "error", err)
+		h.Log.ErrorContext(ctx, "read the sipher block list", "error", err)
 		problem(w, http.StatusInternalServerError, "the block list cannot be read at the moment")
 		return
 	}
@@ -60,31 +59,28 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 		return
 	}
 	if status, detail := refusal(claim, card, err); status != 0 {
-		h.log.InfoContext(ctx, "sipher registration refused", "server", claim.URL, "status", status, "error", err)
+		h.Log.InfoContext(ctx, "sipher registration refused", "server", claim.URL, "status", status, "error", err)
 		problem(w, status, detail)
 		return
 	}
-	server, err := h.directory.Admit(ctx, Shown{
-		URL: claim.URL, PublicKey: claim.PublicKey, EncryptionKey: claim.EncryptionKey, Via: Registered,
-	})
+	server, err := h.directory.Admit(ctx, claim)
 	switch {
 	case errors.Is(err, ErrKeyChanged):
-		h.log.WarnContext(ctx, "sipher server presents a new key and is refused", "server", claim.URL, "error", err)
+		h.Log.WarnContext(ctx, "sipher server presents a new key and is refused", "server", claim.URL, "error", err)
 		problem(w, http.StatusBadRequest, claim.URL+" is registered with another key; its operator and ours have to talk")
 	case err != nil:
-		h.log.ErrorContext(ctx, "register sipher server", "server", claim.URL, "error", err)
+		h.Log.ErrorContext(ctx, "register sipher server", "server", claim.URL, "error", err)
 		problem(w, http.StatusInternalServerError, "the registration could not be stored")
 	default:
-		if err := h.prober.Registered(ctx, server); err != nil {
-			h.log.ErrorContext(ctx, "cannot check a sipher server that registered again", "server", claim.URL, "error", err)
+		if err := h.Registered(ctx, server); err != nil {
+			h.Log.ErrorContext(ctx, "cannot check a sipher server that registered again", "server", claim.URL, "error", err)
 		}
-		reply(w, http.StatusOK, wire.Registered{Message: "Server registered successfully", Echo: cardOf(h.identity)})
+		reply(w, http.StatusOK, wire.Registered{Message: "Server registered successfully", Echo: cardOf(h.Identity)})
 	}
 }
 
-// refusal returns the answer to a registration whose server does not confirm the claim;
-// status 0: the server confirms. The answer is the same whether the server is down, slow,
-// speaks no TLS or answers with an error, or strangers could scan ports through us.
+// refusal returns the answer to a registration whose server does not confirm the claim; status 0: it
+// confirms. The answer does not say how a server failed, or strangers could scan ports through us.
 func refusal(claim, card wire.Card, err error) (status int, detail string) {
 	var (
 		fault    *Fault

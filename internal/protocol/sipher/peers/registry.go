@@ -16,26 +16,24 @@ type Server struct {
 	UpdatedAt     time.Time `json:"updatedAt"`
 	IsHealthy     bool      `json:"isHealthy"`
 	Attempts      int       `json:"healthCheckAttempts"`
-	// Exhausted: the last check has failed, and no other is scheduled.
+	// Exhausted: the last check has failed, and none is scheduled.
 	Exhausted bool   `json:"exhausted,omitempty"`
 	Reason    Reason `json:"unhealthyReason,omitempty"`
 
-	// Stranger marks a server that registered itself and that we never sent
-	// anything to. Its record expires Forget after the server was last seen, and
-	// there are MaxStrangers at most, so that nobody can fill the registry with
-	// made-up servers. The keys of all other servers stay pinned for ever.
+	// Stranger: the server registered itself, and we never sent anything to it. Its record
+	// expires Forget after it was last seen, and there are MaxStrangers at most, so that
+	// strangers cannot fill the registry. The keys of all other servers stay pinned.
 	Stranger bool `json:"stranger,omitempty"`
 
-	// TurnAt is the time of the next delivery to a server that hangs (see TakeTurn);
-	// zero for any other server.
+	// TurnAt is the time of the next delivery to a server that hangs (see TakeTurn); else zero.
 	TurnAt time.Time `json:"turnAt,omitzero"`
 
-	// Unannounced marks a server that we discovered, or whose keys were pinned, and of which
-	// we do not know that it has registered us, which explains why it refuses deliveries.
+	// Unannounced: we discovered the server, or pinned its keys, and do not know whether it has
+	// registered us, which explains why it refuses deliveries.
 	Unannounced bool `json:"unannounced,omitempty"`
 }
 
-// Forget is how long a stranger's record is kept after it was last seen.
+// Forget is how long a stranger's record is kept after the server was last seen.
 const Forget = 90 * 24 * time.Hour
 
 // KeyChange records that a server showed other keys than the pinned ones.
@@ -74,47 +72,41 @@ var (
 	ErrKeyChanged = errors.New("server shows another key than it is registered with")
 )
 
-// Store is what the registry needs of its storage. Every change of a record is
-// atomic: concurrent changes do not lose each other. A change of a server without a
-// record returns ErrUnknown.
+// Store is what the registry needs of its storage. Every change of a record is atomic. A change of a
+// server without a record returns ErrUnknown.
 type Store interface {
 	// Server returns a record, or ErrUnknown.
 	Server(ctx context.Context, url string) (Server, error)
 	// Servers returns all records, in no order.
 	Servers(ctx context.Context) ([]Server, error)
-	// Insert adds a record. If the server has one, Insert returns that record and
-	// changes nothing.
+	// Insert adds a record. If there is one, Insert returns it and changes nothing.
 	Insert(ctx context.Context, s Server) (existing Server, inserted bool, err error)
 	// Seen sets LastSeen and UpdatedAt, and nothing else.
 	Seen(ctx context.Context, url string, at time.Time) error
 	// Befriend makes a stranger a known server, whose record does not expire.
 	Befriend(ctx context.Context, url string) error
-	// ForgetStranger removes the record of a server that is still a stranger. None
-	// is no error.
+	// ForgetStranger removes the record of a stranger. None is no error.
 	ForgetStranger(ctx context.Context, url string) error
 	// Announce notes whether the server has registered us.
 	Announce(ctx context.Context, url string, registered bool) error
-	// SetKeys is the operator's: it pins new keys, adding the record if there is
-	// none, and drops the server's KeyChange. A server with new keys is Unannounced: it may
-	// have lost its registry with its keys, or never have heard of us.
+	// SetKeys pins new keys for the operator, adds the record if there is none, and drops the
+	// server's KeyChange. A server with new keys is Unannounced: it may have lost its registry.
 	SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error
 
-	// TakeTurn asks for a turn to deliver to a server that hangs, that is, one
-	// that has given no answer since it was marked unhealthy with TimedOut.
-	// The zero time means that the caller may deliver now, and that the next turn
-	// comes after every; any other time is when to ask again. A server that does not
-	// hang has no turns: the answer is always the zero time.
+	// TakeTurn asks for a turn to deliver to a server that hangs: one that has given no answer
+	// since it was marked unhealthy with TimedOut. The zero time: deliver now, the next turn comes
+	// after every. Any other time: ask again then. For a server that does not hang it is always
+	// the zero time.
 	TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error)
-	// EndTurns notes that the server answers, and so does not hang any more.
+	// EndTurns notes that the server answers.
 	EndTurns(ctx context.Context, url string) error
 
 	// MarkUnhealthy sets the reason and resets the count of checks.
 	MarkUnhealthy(ctx context.Context, url string, reason Reason, at time.Time) error
 	// MarkHealthy clears reason and count and sets LastSeen.
 	MarkHealthy(ctx context.Context, url string, at time.Time) error
-	// CountCheck adds a failed check to an unhealthy server and returns the new
-	// count; from limit on the server is Exhausted. ErrHealthy if it has become
-	// healthy.
+	// CountCheck adds a failed check to an unhealthy server and returns the new count; from limit
+	// on the server is Exhausted. If the server has become healthy: ErrHealthy.
 	CountCheck(ctx context.Context, url string, limit int, at time.Time) (int, error)
 
 	// RecordKeyChange records that a server showed keys that were refused.
@@ -125,13 +117,12 @@ type Store interface {
 
 // BlockList is the operator's list of servers not to deal with.
 type BlockList interface {
-	// Blocked returns the block that applies to a server: of its URL, of its host, or of
-	// a domain above its host; nil: the server is not blocked.
+	// Blocked returns the block of the server's URL, its host or a domain above; nil: not blocked.
 	Blocked(ctx context.Context, serverURL string) (*Block, error)
 	// Blocks returns all blocks of Sipher servers, in no order.
 	Blocks(ctx context.Context) ([]Block, error)
 	// Block adds or replaces a block.
 	Block(ctx context.Context, b Block) error
-	// Unblock removes a block. It is no error if there is none.
+	// Unblock removes a block. None is no error.
 	Unblock(ctx context.Context, serverURL string) error
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,40 +14,28 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"fedpost/internal/protocol/sipher/crypto"
-
 	"fedpost/internal/protocol/sipher/wire"
 )
 
 const (
-	// RelayTimeout is how long a proxy has, which makes a request of its own.
+	// RelayTimeout is for the answer of a proxy, which makes a request of its own.
 	RelayTimeout = 12 * time.Second
 	// SweepTimeout is how long the servers have to answer an emergency sweep.
 	SweepTimeout = 2 * time.Second
-	// SweepWidth is how many servers one sweep asks: first known servers, then
-	// strangers, each group by when a server was last seen, newest first.
+	// SweepWidth is how many servers one sweep asks: servers we have sent to, then strangers, in
+	// both groups the last seen first.
 	SweepWidth = 64
-	// SweepEvery is the least time between two sweeps of a process. Deliveries that fail
-	// between two sweeps find no proxy; deliveries that fail during a sweep share it.
+	// SweepEvery is the least time between two sweeps of a process. Deliveries that fail in
+	// between find no proxy; those that fail during a sweep share it.
 	SweepEvery = 30 * time.Second
 )
 
-// ErrStranded says that no server can be asked to pass a delivery on.
-var ErrStranded = errors.New("no proxy is left")
-
-// ErrProxyRefused says that the proxy did not pass the delivery on.
-var ErrProxyRefused = errors.New("proxy did not deliver")
-
 // Relay finds proxies and asks them.
 type Relay struct {
+	*Prober
 	Identity crypto.Identity
-	Registry Store
 	Blocks   BlockList
-	Prober   *Prober
-	HTTP     Exchange
-	Policies Policies
 	Entropy  io.Reader
-	Log      *slog.Logger
-	Now      func() time.Time
 
 	sweeps singleflight.Group
 	mu     sync.Mutex
@@ -64,9 +51,8 @@ type Delivery struct {
 	Reason Reason
 }
 
-// Deliver asks a proxy to pass d on and returns the proxy's answer, which is
-// 2xx, and the proxy's URL. The answer proves nothing unless the target signed
-// it. The error wraps ErrStranded, ErrProxyRefused or a *Fault.
+// Deliver asks a proxy to pass d on, and returns the proxy's 2xx answer and URL. The answer proves
+// nothing unless the target signed it.
 func (r *Relay) Deliver(ctx context.Context, d Delivery) (Answer, string, error) {
 	proxy, err := r.proxy(ctx, d.Target.URL)
 	if err != nil {
@@ -92,12 +78,12 @@ func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (Answer, erro
 		return Answer{}, err
 	}
 	if a.Status == http.StatusBadGateway && !r.Policies.For(d.Reason).DirectHealthCheckable {
-		// A 502 of the proxy replaces our own reason only if that reason forbids direct
-		// checks: otherwise a proxy could end the health checks that our own error started.
+		// Only if our own reason forbids direct checks: else a proxy could end the health checks that
+		// our own error started.
 		r.mark(ctx, d.Target.URL, InvalidResponse)
 	}
 	if !a.OK() {
-		return Answer{}, fmt.Errorf("%w: %w", ErrProxyRefused, StatusError(proxy, a))
+		return Answer{}, fmt.Errorf("proxy did not deliver: %w", StatusError(proxy, a))
 	}
 	return a, nil
 }
@@ -116,24 +102,19 @@ func (r *Relay) request(d Delivery) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return wire.ProxyBody(wire.ProxyRequest{
-		Server: d.Target.URL, PublicKey: r.Identity.PublicKey, EncryptionKey: r.Identity.EncryptionKey,
-		Sealed: sealed, Signature: r.Identity.Sign(inner),
-	})
+	return wire.ProxyBody(d.Target.URL, cardOf(r.Identity.Public), sealed, r.Identity.Sign(inner))
 }
 
-// mark marks a server unhealthy. If that fails, mark only logs the error, because the
-// delivery can go on.
+// mark marks a server unhealthy. A failure is only logged: the delivery can go on.
 func (r *Relay) mark(ctx context.Context, url string, reason Reason) {
-	if err := r.Prober.MarkUnhealthy(ctx, url, reason); err != nil {
-		r.Log.ErrorContext(ctx, "cannot note that a sipher server is unhealthy", "server", url, "error", err)
+	if err := r.MarkUnhealthy(ctx, url, reason); err != nil {
+		r.Log.ErrorContext(ctx, "cannot record that a sipher server is unhealthy", "server", url, "error", err)
 	}
 }
 
-// proxy returns the server to ask: of the healthy ones that we know ourselves
-// the one seen last, else of the healthy strangers, else the first that answers
-// an emergency sweep. Whoever registers itself is seen last, so without this
-// preference a stranger could become the proxy of every delivery.
+// proxy returns the server to ask: the last seen of the healthy servers we have sent to, else of the
+// healthy strangers, else the first that answers a sweep. Without this order a stranger, who can
+// always be the last seen, could become the proxy of every delivery.
 func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 	all, err := r.Registry.Servers(ctx)
 	if err != nil {
@@ -158,7 +139,7 @@ func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 		if !s.IsHealthy && (len(down) == SweepWidth || !r.Policies.For(s.Reason).DirectHealthCheckable) {
 			continue
 		}
-		// The list above has no blocks of hosts and subdomains.
+		// The list above lacks blocks of hosts and domains.
 		block, err := r.Blocks.Blocked(ctx, s.URL)
 		switch {
 		case err != nil:
@@ -174,7 +155,7 @@ func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 		return url, nil
 	}
 	r.Log.ErrorContext(ctx, "stranded: no sipher server can be reached to pass a delivery on", "target", target, "swept", len(down))
-	return "", ErrStranded
+	return "", errors.New("no proxy is left")
 }
 
 func rank(s Server) int {
@@ -184,8 +165,7 @@ func rank(s Server) int {
 	return 0
 }
 
-// share starts a sweep, or waits for the sweep that is under way. It returns "" if the last
-// sweep began less than SweepEvery ago.
+// share starts a sweep or waits for the one under way. "": the last began less than SweepEvery ago.
 func (r *Relay) share(ctx context.Context, servers []string) string {
 	if len(servers) == 0 {
 		return ""
@@ -211,9 +191,8 @@ func (r *Relay) share(ctx context.Context, servers []string) string {
 	}
 }
 
-// sweep asks unhealthy servers, all at once, and returns the first that answered,
-// or "". It waits for all of them, so that no request outlives the attempt, and
-// marks those healthy that answered.
+// sweep asks unhealthy servers, all at once, and returns the first that answered, or "". It marks
+// those healthy that answered. It waits for all, so that no request outlives the attempt.
 func (r *Relay) sweep(ctx context.Context, servers []string) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*SweepTimeout)
 	defer cancel()
@@ -224,7 +203,7 @@ func (r *Relay) sweep(ctx context.Context, servers []string) string {
 	)
 	for _, url := range servers {
 		group.Go(func() {
-			if ctx.Err() != nil || r.Prober.Ask(ctx, url, SweepTimeout) != nil {
+			if ctx.Err() != nil || r.Ask(ctx, url, SweepTimeout) != nil {
 				return
 			}
 			mu.Lock()
@@ -232,8 +211,8 @@ func (r *Relay) sweep(ctx context.Context, servers []string) string {
 				first = url
 			}
 			mu.Unlock()
-			if err := r.Prober.MarkHealthy(ctx, url); err != nil {
-				r.Log.ErrorContext(ctx, "cannot note that a sipher server is healthy", "server", url, "error", err)
+			if err := r.MarkHealthy(ctx, url); err != nil {
+				r.Log.ErrorContext(ctx, "cannot record that a sipher server is healthy", "server", url, "error", err)
 			}
 		})
 	}

@@ -20,8 +20,8 @@ type Rotation struct {
 	Entropy  io.Reader
 }
 
-// At changes our keys at a peer, to whose pinned encryption key the proofs are sealed. After
-// an error whose request had no answer the peer may have either keys; else it has the old ones.
+// At changes our keys at a peer, to whose pinned encryption key the proofs are sealed. If an error
+// came without an answer, the peer may have either keys; else it has the old ones.
 func (r Rotation) At(ctx context.Context, peer, encryptionKey string) error {
 	key, err := crypto.DecodeSize(encryptionKey, crypto.KeySize)
 	if err != nil {
@@ -80,7 +80,6 @@ func (r Rotation) post(ctx context.Context, url, body string) (Answer, error) {
 	return a, StatusError(url, a)
 }
 
-// opened is the challenge in an envelope.
 func opened(id crypto.Identity, e crypto.Envelope) (string, error) {
 	text, err := id.Open(e)
 	if err != nil {

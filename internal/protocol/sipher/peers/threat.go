@@ -49,8 +49,7 @@ type Policy struct {
 	DirectHealthCheckable bool `json:"directHealthCheckable"`
 }
 
-// Policies has a policy for each reason. Make it with
-// DefaultPolicies or ParsePolicies.
+// Policies has a policy for each reason. Make it with DefaultPolicies or ParsePolicies.
 type Policies struct{ byReason map[Reason]Policy }
 
 // DefaultPolicies returns the protocol's own policies.
@@ -66,8 +65,7 @@ func DefaultPolicies() Policies {
 	}}
 }
 
-// For returns the policy of a reason; one that is not in the table, such as an
-// older server's, counts as Unknown.
+// For returns the policy of a reason; an unknown one, such as an older server's, counts as Unknown.
 func (p Policies) For(r Reason) Policy {
 	if v, ok := p.byReason[r]; ok {
 		return v
@@ -76,8 +74,7 @@ func (p Policies) For(r Reason) Policy {
 }
 
 // ParsePolicies returns the defaults with the overrides of a JSON object, such as
-// {"TIMEOUT":{"proxyEligible":true}}. Reasons and members that the object does not name
-// keep their defaults; an empty text keeps all. The error names every unknown reason.
+// {"TIMEOUT":{"proxyEligible":true}}; an empty text has none. The error names unknown reasons.
 func ParsePolicies(overrides string) (Policies, error) {
 	p := DefaultPolicies()
 	if strings.TrimSpace(overrides) == "" {

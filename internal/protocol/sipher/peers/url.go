@@ -8,23 +8,21 @@ import (
 	"fedpost/internal/activity"
 )
 
-// MaxURL is the longest server URL that is registered, in bytes: enough for any
-// host name.
+// MaxURL is the longest server URL that is registered, in bytes.
 const MaxURL = 300
 
 // ErrURL says that a text is no server URL.
 var ErrURL = errors.New("not a server URL")
 
-// CheckURL returns an error that wraps ErrURL unless s can be asked for a
-// discovery document: an absolute http or https URL without query, fragment or
-// password. Which addresses may be dialled is the HTTP client's to judge.
+// CheckURL returns an error that wraps ErrURL unless s can be asked for a discovery document: an
+// absolute http or https URL without query, fragment or password. The HTTP client checks addresses.
 func CheckURL(s string) error {
 	_, err := parse(s)
 	return err
 }
 
-// CheckOrigin is CheckURL for servers that register themselves: the URL must be
-// an origin in its one canonical spelling, so that one host is one record.
+// CheckOrigin is CheckURL for servers that register themselves: the URL must be an origin in its
+// canonical spelling, so that one host is one record.
 func CheckOrigin(s string) error {
 	u, err := parse(s)
 	if err != nil {
@@ -33,7 +31,7 @@ func CheckOrigin(s string) error {
 	host, err := activity.Authority(u)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: its host %w", ErrURL, err)
+		return fmt.Errorf("%w: %w", ErrURL, err)
 	case s != u.Scheme+"://"+host:
 		return fmt.Errorf("%w: it must be an origin in lower case, such as https://example.org, without path or trailing slash", ErrURL)
 	}

@@ -11,8 +11,7 @@ import (
 
 // Ack is the acknowledgement in a receiver's answer.
 type Ack struct {
-	// Data is the member of that name as it stands: an object that should be
-	// an envelope.
+	// Data is the member of that name as received: an object that should be an envelope.
 	Data json.RawMessage
 	// Signature is empty if there is none.
 	Signature string
@@ -24,14 +23,12 @@ var ErrNoJSON = errors.New("answer has no JSON body")
 // ErrNoAck says that a 2xx answer is JSON but no acknowledgement.
 var ErrNoAck = errors.New("missing acknowledgement")
 
-// ErrAckContent says that an acknowledgement does not open or that its content
-// is not what the protocol prescribes.
+// ErrAckContent says that an acknowledgement does not open, or that its content is wrong.
 var ErrAckContent = errors.New("invalid acknowledgement")
 
-// ParseAck finds the acknowledgement in the body of a 2xx answer. It is either
-// wrapped in another object's "payload", whose own method does not matter, or
-// the body itself: servers of both kinds exist. Errors wrap ErrNoJSON or
-// ErrNoAck.
+// ParseAck finds the acknowledgement in the body of a 2xx answer: either in its member "payload",
+// whatever that object's method, or the body itself. Servers of both kinds exist. Errors wrap ErrNoJSON
+// or ErrNoAck.
 func ParseAck(body []byte) (Ack, error) {
 	if !json.Valid(body) {
 		return Ack{}, ErrNoJSON
@@ -51,9 +48,8 @@ func ParseAck(body []byte) (Ack, error) {
 	return Ack{}, ErrNoAck
 }
 
-// NamesAck reports whether payload.method in the body of a 2xx answer is that of an
-// acknowledgement; all other content is ignored. Sipher servers check no more than that in
-// acknowledgements which they do not inspect.
+// NamesAck reports whether payload.method in the body of a 2xx answer is that of an acknowledgement.
+// Sipher servers check no more than that in acknowledgements which they do not inspect.
 func NamesAck(body []byte) bool {
 	outer, err := object(body)
 	if err != nil {
@@ -104,8 +100,7 @@ type FollowAck struct {
 	FederationURL     string
 }
 
-// ParseFollowAck reads the plaintext of a follow's acknowledgement. Unknown
-// members are ignored. Its error wraps ErrAckContent.
+// ParseFollowAck reads the plaintext of a follow's acknowledgement. Its error wraps ErrAckContent.
 func ParseFollowAck(plaintext string) (FollowAck, error) {
 	a, err := parseFollowAck(plaintext)
 	if err != nil {

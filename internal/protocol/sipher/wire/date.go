@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// dateLayouts are the forms of ISO 8601 that servers written in JavaScript produce and
-// accept. Go accepts fractions of a second in each of these layouts.
+// dateLayouts are the forms of ISO 8601 that JavaScript writes and reads. Go accepts fractions of a
+// second in all of them.
 var dateLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly,
 }
@@ -20,8 +20,8 @@ const maxDate = 8.64e15
 
 var errDate = errors.New("neither an ISO 8601 date nor milliseconds since the epoch")
 
-// date reads a JSON value that is an ISO date or a number of milliseconds. null is the epoch,
-// as it is to JavaScript's Date, by which Sipher's servers read it.
+// date reads a JSON value that is an ISO date or a number of milliseconds. null is the epoch, as for
+// JavaScript's Date, by which Sipher servers read it.
 func date(raw json.RawMessage) (time.Time, error) {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {

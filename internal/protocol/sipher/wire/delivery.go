@@ -7,8 +7,7 @@ import (
 // Header is one header field of a request.
 type Header struct{ Name, Value string }
 
-// DeliveryHeaders are the fields of a delivery, in the order a proxy gets
-// them. Never cookies.
+// DeliveryHeaders are the header fields of a delivery.
 func DeliveryHeaders(origin, targetURL string) []Header {
 	return []Header{
 		{"Content-Type", "application/json"},
@@ -18,8 +17,7 @@ func DeliveryHeaders(origin, targetURL string) []Header {
 	}
 }
 
-// DeliveryBody is the body of a delivery: the sealed payload beside the
-// signature of its plaintext.
+// DeliveryBody is the body of a delivery: the sealed payload and the signature of its plaintext.
 func DeliveryBody(m Method, sealed crypto.Envelope, signature string) (string, error) {
 	return compact(struct {
 		Method    Method          `json:"method"`

@@ -47,10 +47,8 @@ func TestProxyRequestMatchesTheVectorByteForByte(t *testing.T) {
 	if d := cmp.Diff(v.Proxy.Inner, inner); d != "" {
 		t.Error(d)
 	}
-	body, err := wire.ProxyBody(wire.ProxyRequest{
-		Server: v.Follow.Job.ServerURL, PublicKey: a.PublicKey, EncryptionKey: a.EncryptionKey,
-		Sealed: v.Proxy.Encryption.Envelope, Signature: a.Sign(inner),
-	})
+	own := wire.Card{PublicKey: a.PublicKey, EncryptionKey: a.EncryptionKey}
+	body, err := wire.ProxyBody(v.Follow.Job.ServerURL, own, v.Proxy.Encryption.Envelope, a.Sign(inner))
 	if err != nil {
 		t.Fatal(err)
 	}

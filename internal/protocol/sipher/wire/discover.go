@@ -41,26 +41,23 @@ type Registered struct {
 // ErrDiscovery says that an answer to GET /discover has no usable keys.
 var ErrDiscovery = errors.New("invalid discovery document")
 
-// ErrRegistration says that a registration is not one.
+// ErrRegistration says that a body is no registration.
 var ErrRegistration = errors.New("invalid registration")
 
-// ParseDiscovery reads the card out of an answer to GET /discover and writes
-// its keys as padded standard base64. The URL in it is ignored: a server is
-// known by the URL it was asked under. The error wraps ErrDiscovery.
+// ParseDiscovery reads the card in an answer to GET /discover, with its keys as padded standard base64.
+// It ignores the URL: a server is known by the URL it was asked under. The error wraps ErrDiscovery.
 func ParseDiscovery(body []byte) (Card, error) {
 	m, err := object(body)
-	if err != nil {
-		return Card{}, fmt.Errorf("%w: %w", ErrDiscovery, err)
+	if err == nil {
+		var c Card
+		if c, err = keys(m); err == nil {
+			return c, nil
+		}
 	}
-	c, err := keys(m)
-	if err != nil {
-		return Card{}, fmt.Errorf("%w: %w", ErrDiscovery, err)
-	}
-	return c, nil
+	return Card{}, fmt.Errorf("%w: %w", ErrDiscovery, err)
 }
 
-// ParseRegistration reads the body of a POST /discover. The error wraps
-// ErrRegistration.
+// ParseRegistration reads the body of a POST /discover. The error wraps ErrRegistration.
 func ParseRegistration(body []byte) (Card, error) {
 	m, err := object(body)
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Payload is what a job's plaintext says about itself. The plaintext is sent
-// and signed as it stands; this is only what we need to know of it.
+// Payload is what we need to know of a job's plaintext.
 type Payload struct {
 	Method Method
 	// Following is the follow that the payload is about, nil if it has none.
@@ -21,8 +20,7 @@ type Following struct {
 	FollowingID string
 	Accepted    bool
 	CreatedAt   string
-	// FollowerServerURL and FollowingServerURL are empty where the payload has
-	// null or nothing.
+	// FollowerServerURL and FollowingServerURL are empty if the payload has null or nothing.
 	FollowerServerURL  string
 	FollowingServerURL string
 	Acknowledged       bool
@@ -31,11 +29,9 @@ type Following struct {
 // ErrPayload says that a job can never be sent: row 1 of the outcome table.
 var ErrPayload = errors.New("invalid sipher payload")
 
-// ParsePayload checks a job's plaintext. Every error wraps ErrPayload and says
-// what to change.
+// ParsePayload checks a job's plaintext. Every error wraps ErrPayload and says what to change.
 func ParsePayload(plaintext string) (Payload, error) {
-	// The receiver verifies the signature over decoded text, and decoding changes bytes
-	// that are no UTF-8.
+	// The receiver verifies the signature over decoded text, and decoding changes invalid UTF-8.
 	if !utf8.ValidString(plaintext) {
 		return Payload{}, fmt.Errorf("%w: it is not UTF-8", ErrPayload)
 	}
@@ -56,8 +52,7 @@ func ParsePayload(plaintext string) (Payload, error) {
 	return p, nil
 }
 
-// following reads the member "following". It returns nil if one of the two ids is missing,
-// because no acknowledgement could then be matched with the follow.
+// following reads the member "following"; nil if an id is missing that acknowledgements are matched by.
 func following(raw []byte) *Following {
 	m, err := object(raw)
 	if err != nil {

@@ -13,11 +13,10 @@ func ProxyHeaders(origin string) []Header {
 	}
 }
 
-// ProxiedDelivery is the whole delivery request, which the target handles as if it had
-// come directly. A proxy passes it on sealed.
+// ProxiedDelivery is the whole delivery request, as the target would get it directly. A proxy passes it
+// on sealed.
 func ProxiedDelivery(origin, targetURL, body string) (string, error) {
-	// A struct, because the order and the exact case of the names are part of
-	// the signed text.
+	// A struct, because the order and the case of the names are part of the signed text.
 	type headers struct {
 		ContentType string `json:"Content-Type"`
 		Origin      string `json:"Origin"`
@@ -32,20 +31,9 @@ func ProxiedDelivery(origin, targetURL, body string) (string, error) {
 	}{targetURL, "POST", headers{"application/json", origin, origin, targetURL}, body})
 }
 
-// ProxyRequest tells a proxy where to pass the envelope on to. It also holds our keys, for
-// a target that does not know us yet.
-type ProxyRequest struct {
-	// Server is the target's server URL.
-	Server string
-	// PublicKey and EncryptionKey are our own.
-	PublicKey, EncryptionKey string
-	Sealed                   crypto.Envelope
-	// Signature is our signature of the plaintext that is sealed.
-	Signature string
-}
-
-// ProxyBody is the body of the request to a proxy.
-func ProxyBody(r ProxyRequest) (string, error) {
+// ProxyBody is the body of the request to a proxy to pass a sealed text on to the server at url. It holds
+// our own card, for a target that does not know us yet, and our signature of the text.
+func ProxyBody(url string, own Card, sealed crypto.Envelope, signature string) (string, error) {
 	return compact(struct {
 		Method        string          `json:"method"`
 		TargetURL     string          `json:"targetUrl"`
@@ -53,5 +41,5 @@ func ProxyBody(r ProxyRequest) (string, error) {
 		EncryptionKey string          `json:"publicEncryptionKey"`
 		Payload       crypto.Envelope `json:"payload"`
 		Signature     string          `json:"signature"`
-	}{proxyMethod, r.Server + "/proxy", r.PublicKey, r.EncryptionKey, r.Sealed, r.Signature})
+	}{proxyMethod, url + "/proxy", own.PublicKey, own.EncryptionKey, sealed, signature})
 }

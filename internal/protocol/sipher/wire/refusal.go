@@ -8,9 +8,8 @@ const (
 	postExists   = "FEDERATED_POST_ALREADY_EXISTS"
 )
 
-// AlreadyThere reports whether an answer says that the receiver has what was
-// sent. After an earlier try, that means the try was received and its
-// acknowledgement lost.
+// AlreadyThere reports whether an answer says that the receiver has what was sent. After an earlier
+// try, the acknowledgement of that try was lost.
 func AlreadyThere(status int, body []byte) bool {
 	if status != http.StatusConflict {
 		return false

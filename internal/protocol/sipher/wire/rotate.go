@@ -9,7 +9,7 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
-// ErrRotation says that an answer to a change of keys is not one.
+// ErrRotation says that an answer to a change of keys is invalid.
 var ErrRotation = errors.New("invalid challenge")
 
 // RotationBody begins to change the keys of the server at url to new ones.
@@ -21,8 +21,7 @@ func RotationBody(url, signing, encryption string) (string, error) {
 	}{url, signing, encryption})
 }
 
-// Challenges are what a server has to sign, and to open, with its keys of before and its
-// new ones.
+// Challenges are what a server has to sign, and to open, with its old and its new keys.
 type Challenges struct {
 	SigningOld, SigningNew       string
 	EncryptionOld, EncryptionNew crypto.Envelope
@@ -48,9 +47,8 @@ func ParseChallenges(body []byte) (c Challenges, err error) {
 	return c, nil
 }
 
-// Challenge returns an error that wraps ErrRotation unless s is a UUID. Whoever sends a
-// challenge gets a signature of it, or the text of an envelope: of anything else those could
-// be a forged payload, and a message that was for us.
+// Challenge returns an error that wraps ErrRotation unless s is a UUID: the sender gets it signed or
+// opened, and anything else could be a forged payload, or a message to us.
 func Challenge(s string) error {
 	if len(s) != 36 || uuid.Validate(s) != nil {
 		return fmt.Errorf("%w: not a UUID", ErrRotation)

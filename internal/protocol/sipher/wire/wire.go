@@ -1,12 +1,8 @@
-// Package wire is the documents that Sipher servers exchange: what a job's
-// payload must look like, the delivery request byte for byte, acknowledgements
-// in both forms that are in use, discovery and registration, and the request
-// to a proxy.
+// Package wire is the documents that Sipher servers exchange: payloads, deliveries byte for byte,
+// acknowledgements in both forms that are in use, discovery, registration, and requests to proxies.
 //
-// It turns text into values and values into text and does no I/O. Nearly all
-// text comes from strangers, so names are matched exactly (encoding/json's
-// struct decoding would take "Method" for "method"), types are checked, and
-// every parser is fuzzed.
+// Nearly all text comes from strangers, so names are matched exactly (encoding/json would take "Method"
+// for "method"), types are checked, and every parser is fuzzed. There is no I/O.
 package wire
 
 import (
@@ -16,15 +12,15 @@ import (
 	"fmt"
 )
 
-// DeliverFollow is the one job name that the protocol gives a meaning to. Others,
-// such as deliver-post, are delivered too.
+// DeliverFollow is the one job name that has a meaning in the protocol. Others, such as deliver-post,
+// are delivered too.
 const DeliverFollow = "deliver-follow"
 
 // Method is what a payload asks its receiver to do.
 type Method string
 
-// The methods that may be queued and sent. Real servers accept the first two
-// only and answer the others with 400 or 501.
+// The methods that may be queued and sent. Real servers accept the first two and answer the others with
+// 400 or 501.
 const (
 	Federate     Method = "FEDERATE"
 	FederatePost Method = "FEDERATE_POST"
@@ -86,8 +82,7 @@ func flag(m map[string]json.RawMessage, name string) *bool {
 	return nil
 }
 
-// compact writes v as the protocol's JSON: no white space, and <, > and & of
-// URLs as they are.
+// compact writes v as the protocol's JSON: no white space, and <, > and & as they are.
 func compact(v any) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
