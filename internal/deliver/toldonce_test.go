@@ -87,4 +87,3 @@ func TestAnEndIsToldOnceThoughItsProcessWasCutOffFromItsRecord(t *testing.T) {
 		}
 	})
 }
-
