@@ -30,12 +30,9 @@ const (
 	mostGroups = 10_000
 )
 
-// Take returns how long before now a message stands. A message without a group is alone in
-// its group, as on SQS. The times may be of any clock.
+// Take returns how long before now a message stands. Messages without a group are a group, or a
+// flood of them would stand before all others. The times may be of any clock.
 func (t *Turns) Take(group string, now time.Duration) time.Duration {
-	if group == "" {
-		return earliest
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last, known := t.last[group]

@@ -37,6 +37,26 @@ func TestTheMessagesOfGroupsThatSendMuchAlternateAndOthersStandFirst(t *testing.
 	}
 }
 
+// TestAFloodOfMessagesWithoutAGroupHoldsUpNobody: jobs of Sipher and claim checks have no sender.
+// They are one group among the others.
+func TestAFloodOfMessagesWithoutAGroupHoldsUpNobody(t *testing.T) {
+	var turns Turns
+	now := 100 * time.Hour
+	at := func(group string) time.Duration { return now - turns.Take(group, now) }
+	var a, none []time.Duration
+	for range 2_000 {
+		a, none = append(a, at("a")), append(none, at(""))
+	}
+	for i := range a {
+		if a[i] != none[i] {
+			t.Fatalf("message %d without a group stands at %s, the one of an actor at %s", i, none[i], a[i])
+		}
+	}
+	if got, want := at("b"), now-earliest; got != want {
+		t.Errorf("the first message of another actor stands at %s, want %s", got, want)
+	}
+}
+
 func TestTheGroupsThatAreRememberedHaveABound(t *testing.T) {
 	var turns Turns
 	now := time.Duration(0)
