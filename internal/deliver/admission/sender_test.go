@@ -10,14 +10,14 @@ import (
 func TestMessagesWithoutASenderTakeTurnsForMemoryWithOthers(t *testing.T) {
 	p := newPlan(Bounds{Waiting: 4})
 	now := time.Duration(0)
-	held := p.take("held", "x", 8, now)
+	held := p.take("held", "x", 8, 0, now)
 	var flood []*Ticket
 	for i := range 100 {
-		flood = append(flood, p.take(fmt.Sprint("flood", i%2), "", 1, now))
+		flood = append(flood, p.take(fmt.Sprint("flood", i%2), "", 1, 0, now))
 	}
 	now += time.Second
-	p.take("mine", "actor", 1, now)
-	mine := p.take("mine", "actor", 1, now)
+	p.take("mine", "actor", 1, 0, now)
+	mine := p.take("mine", "actor", 1, 0, now)
 	granted := func() (n int) {
 		for _, f := range flood {
 			if f.at == nil {
