@@ -28,6 +28,11 @@ func (v *invocation) message(ctx context.Context, m queue.Received) (intake.Disp
 		return d, err
 	}
 	if w.Message.Deliver == nil {
+		ticket, later, ok := v.takeUp(ctx, *w)
+		if !ok {
+			return v.intake.Finish(ctx, *w, later, nil)
+		}
+		defer v.admission.End(ticket)
 		x := expansion.Expander{Intake: v.intake, Bodies: v.bodies, Trace: v.Trace, Late: v.late, GiveUp: v.giveUp}
 		d, err = x.Expand(ctx, *w)
 	} else {
@@ -57,9 +62,9 @@ func (v *invocation) delivery(ctx context.Context, w intake.Work) (d intake.Disp
 // that speaks of them. A crash in between repeats the effects, which is harmless; in the
 // other order a crash would lose them.
 func (v *invocation) deliver(ctx context.Context, w intake.Work) (intake.Disposition, error) {
-	ticket, ok := v.takeUp(ctx, w)
+	ticket, d, ok := v.takeUp(ctx, w)
 	if !ok {
-		return intake.Again(0), nil
+		return d, nil
 	}
 	defer v.admission.End(ticket)
 	u, d, err := v.lookUp(ctx, w)
@@ -157,7 +162,7 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 		// This is a second copy of the message that waits for the next attempt.
 		return nil, intake.Again(v.delayed(last.NextAttemptAt)), nil
 	}
-	return u, intake.Disposition{}, nil
+	return u, intake.Disposition{}, v.feed.tellFormer(ctx, u)
 }
 
 // claimedElsewhere is how long a message waits before it looks again whether another

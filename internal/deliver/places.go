@@ -10,9 +10,11 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver/admission"
+	"fedpost/internal/deliver/bodies"
 	"fedpost/internal/deliver/intake"
 	"fedpost/internal/deliver/verdict"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/message/claimcheck"
 	"fedpost/internal/protocol"
 )
 
@@ -40,7 +42,7 @@ type schedulers struct {
 func newSchedulers(l Limits, budget int, now func() time.Time) *schedulers {
 	b := admission.Bounds{Places: l.InFlight, PerHostMost: l.PerHost}
 	if l.PerQueue > 0 {
-		b = admission.Bounds{Places: l.PerQueue, Waiting: l.PerQueue, PerHostMost: max(1, min(perHosts*l.PerHost, l.PerQueue/2))}
+		b = admission.Bounds{Places: l.PerQueue, Waiting: l.PerQueue, Bytes: l.PerQueue * largeEach, PerHostMost: max(1, min(perHosts*l.PerHost, l.PerQueue/2))}
 	}
 	b.Computing = computing * runtime.GOMAXPROCS(0)
 	b.PerHost = min(max(1, budget*2/5/3), b.PerHostMost)
@@ -56,15 +58,43 @@ func (s *schedulers) scheduler(q queue.Name) *admission.Scheduler {
 	return s.of[q]
 }
 
+// largeEach is how many bytes of large messages a process has in memory for each place.
+const largeEach = 96 << 10
+
+// weight is how much memory a message takes: its text, what it is decoded to, and what it refers
+// to, which is stored in parts. It is 0 for a small message.
+func weight(w intake.Work) int {
+	n, parts := 2*len(w.Received.Body), 0
+	if r := w.Message.Ref; r != nil {
+		parts = 2 * r.Parts
+	}
+	if a := w.Message.Activity; a != nil {
+		parts = a.Apart.Parts
+	}
+	if n += parts * claimcheck.PartSize; n < 2*bodies.Large {
+		return 0
+	}
+	return n
+}
+
 // takeUp waits until there is memory for a message, while an attempt would still fit into the
-// invocation.
-func (v *invocation) takeUp(ctx context.Context, w intake.Work) (*admission.Ticket, bool) {
+// invocation. If there is none, it says when the message comes back.
+func (v *invocation) takeUp(ctx context.Context, w intake.Work) (*admission.Ticket, intake.Disposition, bool) {
 	if !v.end.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, max(0, v.end.Sub(v.Now())-v.Limits.Attempt-v.Limits.Reserve))
 		defer cancel()
 	}
-	return v.admission.Take(ctx, string(w.Message.Activity.ID), w.Message.Sender(), len(w.Message.Deliver.Targets))
+	id, recipients := "", 0
+	if m := w.Message; m.Deliver != nil {
+		id, recipients = string(m.Activity.ID), len(m.Deliver.Targets)
+	}
+	ticket, ok := v.admission.Take(ctx, id, w.Message.Sender(), recipients, weight(w))
+	if !ok && ctx.Err() == nil {
+		wait := time.Duration(max(1, w.Received.ReceiveCount)) * 5 * time.Second
+		return nil, intake.Again(intake.Jitter(min(wait, time.Minute), v.Random())), false
+	}
+	return ticket, intake.Again(0), ok
 }
 
 // asks is what an attempt at j asks for. done is called when the attempt has ended or will not be

@@ -218,13 +218,18 @@ func (s *Scheduler) Withdraw(a *Attempt) (waited bool) {
 }
 
 // Take waits for memory for the recipients of a message of an activity, in the turn of its
-// sender. It reports false if ctx ends before. The caller ends the ticket.
-func (s *Scheduler) Take(ctx context.Context, activity, sender string, recipients int) (*Ticket, bool) {
+// sender, and for that of a large message itself. bytes is its size; 0: it is a small one. It
+// reports false if ctx ends before, or if too many large messages wait. The caller ends the
+// ticket.
+func (s *Scheduler) Take(ctx context.Context, activity, sender string, recipients, bytes int) (*Ticket, bool) {
 	if s.plan.b.Waiting == 0 {
 		return nil, true
 	}
 	var t *Ticket
-	s.act(s.change(func(now time.Duration) { t = s.plan.take(activity, sender, recipients, now) }), false)
+	s.act(s.change(func(now time.Duration) { t = s.plan.take(activity, sender, recipients, bytes, now) }), false)
+	if t == nil {
+		return nil, false
+	}
 	select {
 	case <-t.got:
 		return t, true

@@ -132,7 +132,7 @@ func TestMessagesAreReceivedAsLongAsThereIsMemory(t *testing.T) {
 		s := New(Bounds{Places: 40, PerHost: 1, Waiting: 5}, time.Now)
 		var fates sync.Map
 		enter := func(host string, takes time.Duration) *Ticket {
-			ticket, ok := s.Take(t.Context(), "one", "", 1)
+			ticket, ok := s.Take(t.Context(), "one", "", 1, 0)
 			if !ok {
 				t.Fatal("no memory")
 			}
@@ -146,7 +146,7 @@ func TestMessagesAreReceivedAsLongAsThereIsMemory(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, ok := s.Take(ctx, "one", "", 1); ok {
+		if _, ok := s.Take(ctx, "one", "", 1, 0); ok {
 			t.Error("there was memory for a sixth that waits")
 		}
 		began := time.Now()

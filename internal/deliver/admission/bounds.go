@@ -22,6 +22,8 @@ type Bounds struct {
 	// Waiting is how many recipients wait in memory; 0: any number, for a
 	// process that takes up no more than it is given, such as a Lambda's invocation.
 	Waiting int
+	// Bytes is how much memory large messages take, with what they refer to; 0: any.
+	Bytes int
 }
 
 func (b Bounds) complete() Bounds {
@@ -72,6 +74,7 @@ const (
 	inboxAlone
 	protocolPlaces
 	allWaiting
+	largeWaiting
 )
 
 // row says what a rule bounds. Whoever waits for a rule is told its reason.
@@ -140,6 +143,12 @@ var table = [...]row{
 		"recipients that wait in memory", "Bounds.Waiting, and a quarter more for activities of which nothing is in memory",
 		"messages wait; of those that wait at a full bound, all but as many as begin there soon go back to their queue, who has held most first",
 		"memory; what waits for a host that hangs must not keep others from being received",
+		"",
+	},
+	largeWaiting: {
+		"bytes of large messages", "Bounds.Bytes, and a quarter more for senders of whom no large message is in memory",
+		"large messages wait, a quarter of Bytes of them; the rest goes back to its queue",
+		"memory; small messages need none of it, so that large ones do not keep them from being received",
 		"",
 	},
 }

@@ -23,7 +23,7 @@ func TestASmallActivityDoesNotWaitForALargeOne(t *testing.T) {
 
 	waits := map[chan struct{}]*Attempt{}
 	message := func(activity string) {
-		tk := p.take(activity, "", 1, time.Millisecond)
+		tk := p.take(activity, "", 1, 0, time.Millisecond)
 		waits[tk.got] = attempt(activity, tk)
 	}
 	for range large {

@@ -15,7 +15,7 @@ import (
 func TestAPlanKeepsItsBoundsAndLeavesNobodyBehind(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		small := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
-		b := Bounds{Places: small("places", 12), Young: small("young", 12), Computing: small("computing", 12), PerHost: small("host", 4), PerHostMost: small("most", 9), Waiting: small("waiting", 9)}
+		b := Bounds{Places: small("places", 12), Young: small("young", 12), Computing: small("computing", 12), PerHost: small("host", 4), PerHostMost: small("most", 9), Waiting: small("waiting", 9), Bytes: rapid.IntRange(0, 9).Draw(t, "bytes")}
 		m := &model{plan: newPlan(b), fates: map[*Attempt]int{}}
 		activity := rapid.SampledFrom([]string{"a", "b", "c"})
 		lanes := []Lane{{}, {Name: "sipher", Places: 3, PerHost: 2}}
@@ -63,8 +63,10 @@ func TestAPlanKeepsItsBoundsAndLeavesNobodyBehind(t *testing.T) {
 				m.plan.advance(m.now)
 			},
 			"take": func(t *rapid.T) {
-				tk := m.plan.take(activity.Draw(t, "activity"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "sender"), rapid.IntRange(1, 5).Draw(t, "recipients"), m.now)
-				m.tickets = append(m.tickets, tk)
+				tk := m.plan.take(activity.Draw(t, "activity"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "sender"), rapid.IntRange(0, 5).Draw(t, "recipients"), rapid.SampledFrom([]int{0, 0, 1, 3, 9}).Draw(t, "bytes"), m.now)
+				if tk != nil {
+					m.tickets = append(m.tickets, tk)
+				}
 			},
 			"end": func(t *rapid.T) {
 				if n := len(m.tickets); n > 0 {
@@ -174,6 +176,23 @@ func (m *model) check(t *rapid.T) {
 	}
 	r := &p.room
 	want("recipients in memory", r.used, used)
+	bytes, queued := 0, 0
+	for _, tk := range m.tickets {
+		switch {
+		case tk.holds:
+			bytes += tk.bytes
+		case tk.at != nil && tk.line == &r.large:
+			queued += tk.bytes
+		}
+	}
+	want("bytes of large messages", r.bytes, bytes)
+	want("bytes that wait", r.queued, queued)
+	if b.Bytes > 0 {
+		most("bytes of large messages", bytes, b.Bytes+b.Bytes/4)
+	}
+	if r.large.Len() > 0 && bytes == 0 {
+		t.Fatal("a large message waits, and none is in memory")
+	}
 	if r.line.Len() > 0 && r.used < b.Waiting {
 		t.Fatalf("a message waits for memory, of which %d of %d is used", r.used, b.Waiting)
 	}

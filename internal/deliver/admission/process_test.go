@@ -156,7 +156,7 @@ func (p *process) poll() {
 	message := p.visible[0]
 	p.visible = p.visible[1:]
 	p.after(takingUp, func() {
-		t := p.plan.take(message[0].activity, "", len(message), p.now)
+		t := p.plan.take(message[0].activity, "", len(message), 0, p.now)
 		p.tickets[t.got] = func() {
 			p.busy = false
 			for _, d := range message {

@@ -182,6 +182,14 @@ func (e *Engine) clock() *int64 {
 	return &ms
 }
 
+// moment is the time for what is kept in memory.
+func (e *Engine) moment() time.Time {
+	if e.now == nil {
+		return time.Now()
+	}
+	return e.now()
+}
+
 // now is the time in milliseconds in a statement whose $1 is Engine.clock. The time of the
 // statement, unlike clock_timestamp(), can be looked up in an index.
 const now = `coalesce($1::bigint, floor(date_part('epoch', statement_timestamp()) * 1000)::bigint)`

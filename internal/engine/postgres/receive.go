@@ -152,6 +152,9 @@ FROM taken, LATERAL (SELECT * FROM fedpost.message WHERE seq = taken.seq LIMIT 1
 // outcome, and leaves half of the visibility timeout for the work.
 func (q *standard) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	var got []queue.Received
+	if err := q.retake(ctx); err != nil {
+		return nil, err
+	}
 	for len(got) < o.Max {
 		var found []stored
 		want := o.Max - len(got)
@@ -189,6 +192,50 @@ func (q *standard) take(ctx context.Context, o queue.ReceiveOptions, reads func(
 		}
 	}
 	return got, nil
+}
+
+const (
+	// overdue finds retries and messages that had a delay.
+	overdue = withNow + `SELECT l.seq, m.grp FROM (
+  SELECT seq FROM fedpost.lease
+  WHERE queue = $2 AND visible > (SELECT now FROM t) - $3::bigint AND visible <= (SELECT now FROM t) - $4::bigint AND visible > sent
+  ORDER BY visible LIMIT $5
+) l, LATERAL (SELECT grp FROM fedpost.message WHERE seq = l.seq LIMIT 1) m`
+	// retake has them stand before now. What is being received is left alone.
+	retake = withNow + `, due AS MATERIALIZED (
+  SELECT l.ctid, d.before FROM unnest($3::bigint[], $4::bigint[]) AS d (seq, before), LATERAL (
+    SELECT ctid FROM fedpost.lease WHERE seq = d.seq AND queue = $2 AND visible <= (SELECT now FROM t) LIMIT 1 FOR UPDATE SKIP LOCKED
+  ) l
+)
+UPDATE fedpost.lease l SET visible = least(l.visible, t.now - due.before) FROM due, t WHERE l.ctid = due.ctid`
+)
+
+// retake has retries and messages that had a delay take the turns of their groups.
+func (q *standard) retake(ctx context.Context) error {
+	now := q.moment()
+	from, to, ok := q.turns.Due(now)
+	if !ok {
+		return nil
+	}
+	var seqs []int64
+	var groups []string
+	err := q.reads.submit(ctx, "", func(b *pgx.Batch) {
+		seqs, groups = nil, nil
+		b.Queue(q.sql(overdue), q.clock(), string(q.name), from.Milliseconds(), to.Milliseconds(), queue.MostDue).Query(func(rows pgx.Rows) error {
+			var seq int64
+			var group []byte
+			_, err := pgx.ForEachRow(rows, []any{&seq, &group}, func() error {
+				seqs, groups = append(seqs, seq), append(groups, hex.EncodeToString(group))
+				return nil
+			})
+			return err
+		})
+	})
+	if err != nil || len(seqs) == 0 {
+		return err
+	}
+	before := q.turns.Again(groups, now)
+	return q.writes.submit(ctx, "take", func(b *pgx.Batch) { b.Queue(q.sql(retake), q.clock(), string(q.name), seqs, before) })
 }
 
 func scanStored(rows pgx.Rows) ([]stored, error) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,7 +31,7 @@ type columns struct {
 }
 
 func (q *mq) columnsOf(ms []queue.Message) (c columns, err error) {
-	turns := q.turns.Of(ms, time.Now())
+	turns := q.turns.Of(ms, q.moment())
 	for i, m := range ms {
 		var group, dedup, attributes []byte
 		if m.OrderingKey != "" {

@@ -10,7 +10,9 @@ import (
 // messages have groups: who sends much holds up nobody who sends little. An engine hands out
 // what has been visible for longest. So a message is taken for one that became visible up to
 // earliest ago, and less so the more its group has sent lately: the messages of two groups
-// that send much at once alternate. That costs an engine no index and no write.
+// that send much at once alternate. That costs an engine no index, and a write only for a message
+// that became visible after its sending and is not received within a second: such a retry takes a
+// turn then.
 //
 // Other processes on the same queue have turns of their own. The zero value is ready for use.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
@@ -18,6 +20,7 @@ type Turns struct {
 	mu    sync.Mutex
 	last  map[string]time.Duration // the turn of a group's last message
 	swept time.Duration
+	due   time.Time // until when messages that became visible again have taken their turns
 }
 
 const (
@@ -30,12 +33,9 @@ const (
 	mostGroups = 10_000
 )
 
-// Take returns how long before now a message stands. A message without a group is alone in
-// its group, as on SQS. The times may be of any clock.
+// Take returns how long before now a message stands. Messages without a group are a group, or a
+// flood of them would stand before all others. The times may be of any clock.
 func (t *Turns) Take(group string, now time.Duration) time.Duration {
-	if group == "" {
-		return earliest
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last, known := t.last[group]
@@ -66,8 +66,55 @@ func (t *Turns) Of(ms []Message, now time.Time) []int64 {
 	all := make([]int64, len(ms))
 	for i, m := range ms {
 		if t != nil && m.Delay == 0 {
-			all[i] = t.Take(m.OrderingKey, time.Duration(now.UnixNano())).Milliseconds()
+			all[i] = t.take(m.Group(), now)
 		}
+	}
+	return all
+}
+
+// Group is the Digest of m's group, empty if m has none.
+func (m Message) Group() string {
+	if m.OrderingKey == "" {
+		return ""
+	}
+	return Digest(m.OrderingKey)
+}
+
+func (t *Turns) take(group string, now time.Time) int64 {
+	return t.Take(group, time.Duration(now.UnixNano())).Milliseconds()
+}
+
+const (
+	// overdue is how long a message that became visible after its sending waits to be received
+	// until it takes the turn of its group: only on a queue that gets more than is received.
+	overdue = time.Second
+	// MostDue is how many of them take their turns at once. The others keep their place.
+	MostDue = 1000
+)
+
+// Due returns how long ago those messages became visible that take their turns now: retries, and
+// messages that had a delay. It returns false if others have, less than a second ago.
+func (t *Turns) Due(now time.Time) (from, to time.Duration, ok bool) {
+	if t == nil {
+		return 0, 0, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	until := now.Add(-overdue)
+	ago := until.Sub(t.due)
+	if ago < overdue {
+		return 0, 0, false
+	}
+	t.due = until
+	return overdue + min(ago, earliest), overdue, true
+}
+
+// Again returns how long before now messages of groups stand that take their turns, in
+// milliseconds. A group is a Message.Group.
+func (t *Turns) Again(groups []string, now time.Time) []int64 {
+	all := make([]int64, len(groups))
+	for i, g := range groups {
+		all[i] = t.take(g, now)
 	}
 	return all
 }

@@ -37,6 +37,26 @@ func TestTheMessagesOfGroupsThatSendMuchAlternateAndOthersStandFirst(t *testing.
 	}
 }
 
+// TestAFloodOfMessagesWithoutAGroupHoldsUpNobody: jobs of Sipher and claim checks have no sender.
+// They are one group among the others.
+func TestAFloodOfMessagesWithoutAGroupHoldsUpNobody(t *testing.T) {
+	var turns Turns
+	now := 100 * time.Hour
+	at := func(group string) time.Duration { return now - turns.Take(group, now) }
+	var a, none []time.Duration
+	for range 2_000 {
+		a, none = append(a, at("a")), append(none, at(""))
+	}
+	for i := range a {
+		if a[i] != none[i] {
+			t.Fatalf("message %d without a group stands at %s, the one of an actor at %s", i, none[i], a[i])
+		}
+	}
+	if got, want := at("b"), now-earliest; got != want {
+		t.Errorf("the first message of another actor stands at %s, want %s", got, want)
+	}
+}
+
 func TestTheGroupsThatAreRememberedHaveABound(t *testing.T) {
 	var turns Turns
 	now := time.Duration(0)
@@ -53,5 +73,32 @@ func TestTheGroupsThatAreRememberedHaveABound(t *testing.T) {
 	turns.Take("later", now)
 	if _, known := turns.last["later"]; !known || len(turns.last) > mostGroups {
 		t.Errorf("a group that comes after the others is remembered: %t, of %d", known, len(turns.last))
+	}
+}
+
+// TestNoMessageThatIsDueIsPassedOver: the times in which messages became visible that take their
+// turns follow each other without a gap, however often and seldom an engine asks.
+func TestNoMessageThatIsDueIsPassedOver(t *testing.T) {
+	var turns Turns
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	last := time.Time{}
+	for i, pause := range []time.Duration{0, 10 * time.Millisecond, 900 * time.Millisecond, time.Second, 5 * time.Second, time.Minute} {
+		now = now.Add(pause)
+		from, to, ok := turns.Due(now)
+		if want := pause == 0 || pause >= time.Second; ok != want {
+			t.Fatalf("look %d: %t, want %t", i, ok, want)
+		}
+		if !ok {
+			continue
+		}
+		if after := now.Add(-from); !last.IsZero() && !after.Equal(last) {
+			t.Errorf("look %d begins at %s, and the one before ended at %s", i, after, last)
+		}
+		if last = now.Add(-to); to != overdue {
+			t.Errorf("look %d ends %s ago, want %s", i, to, overdue)
+		}
+	}
+	if _, _, ok := (*Turns)(nil).Due(now); ok {
+		t.Error("a queue that is not fair has no turns")
 	}
 }

@@ -133,8 +133,41 @@ const selectStored = `SELECT m.seq, m.receives, m.grp, m.dedup, m.sent, b.body, 
 	FROM message m JOIN body b ON b.seq = m.seq `
 
 func (t *taking) standard() error {
+	if err := t.retake(); err != nil {
+		return err
+	}
 	return t.all(`WHERE m.queue = ? AND m.visible <= ? AND m.sent > ? ORDER BY m.visible, m.receives, m.seq LIMIT ? + 0`,
 		string(t.name), t.now, t.oldest())
+}
+
+// retake has retries and messages that had a delay take the turns of their groups.
+func (t *taking) retake() error {
+	now := time.UnixMilli(t.now)
+	from, to, ok := t.turns.Due(now)
+	if !ok {
+		return nil
+	}
+	var seqs []int64
+	var groups []string
+	err := t.s.each(`SELECT seq, grp FROM message WHERE queue = ? AND visible > ? AND visible <= ? AND visible > sent ORDER BY visible LIMIT ? + 0`,
+		[]any{string(t.name), t.now - from.Milliseconds(), t.now - to.Milliseconds(), queue.MostDue}, func(scan func(...any) error) error {
+			var seq int64
+			var group string
+			if err := scan(&seq, &group); err != nil {
+				return err
+			}
+			seqs, groups = append(seqs, seq), append(groups, group)
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	for i, before := range t.turns.Again(groups, now) {
+		if err := t.s.exec(`UPDATE message SET visible = min(visible, ?) WHERE seq = ?`, t.now-before, seqs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // all hands out the messages that a query finds until the receive is full. A

@@ -51,3 +51,59 @@ func TestAGroupThatSendsMuchHoldsUpNoOther(t *testing.T) {
 		}
 	}
 }
+
+// TestARetryTakesTheTurnOfItsGroupWhenItIsDue, as does a message with a delay: it would stand behind
+// all that others send in the ten minutes after that, on a queue that gets more than is received.
+func TestARetryTakesTheTurnOfItsGroupWhenItIsDue(t *testing.T) {
+	for _, e := range []Engine{Maps(), Embedded(), Postgres()} {
+		t.Run(e.Name, func(t *testing.T) {
+			start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			now := start
+			q := e.Open(t, Options{Now: func() time.Time { return now }, Type: queue.Fair}).Queue(queue.Normal)
+			send := func(ms ...queue.Message) {
+				t.Helper()
+				for _, err := range q.SendBatch(t.Context(), ms) {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			send(queue.Message{Body: "retry", OrderingKey: "r"})
+			got, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 1})
+			if err != nil || len(got) != 1 {
+				t.Fatal(len(got), err)
+			}
+			const due = 30 * time.Second
+			if err := q.ChangeVisibility(t.Context(), got[0].Handle, due); err != nil {
+				t.Fatal(err)
+			}
+			send(queue.Message{Body: "delayed", OrderingKey: "d", Delay: due})
+			at := map[string]time.Duration{}
+			for s := range 90 {
+				var fresh []queue.Message
+				for n := range 20 {
+					fresh = append(fresh, queue.Message{Body: "fresh", OrderingKey: fmt.Sprint(s, "/", n)})
+				}
+				send(fresh...)
+				got, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 10})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range got {
+					if _, known := at[m.Body]; !known {
+						at[m.Body] = now.Sub(start)
+					}
+					if err := q.Delete(t.Context(), m.Handle); err != nil {
+						t.Fatal(err)
+					}
+				}
+				now = now.Add(time.Second)
+			}
+			for _, body := range []string{"retry", "delayed"} {
+				if took, ok := at[body]; !ok || took < due || took > 70*time.Second {
+					t.Errorf("%s was due after %s and was received after %s (ever: %t), want 70 s at most: as what was sent when it became due", body, due, took, ok)
+				}
+			}
+		})
+	}
+}

@@ -193,6 +193,7 @@ func (q *mq) take(o queue.ReceiveOptions) ([]queue.Received, <-chan struct{}) {
 		}
 		return got, q.bell
 	}
+	q.retake(now)
 	var visible []*stored
 	for _, m := range q.all {
 		if !m.visible.After(now) && m.sent.After(now.Add(-q.config.Retention)) {
@@ -209,6 +210,31 @@ func (q *mq) take(o queue.ReceiveOptions) ([]queue.Received, <-chan struct{}) {
 		got = q.hand(m, o, now, got)
 	}
 	return got, q.bell
+}
+
+// retake has retries and messages that had a delay take the turns of their groups.
+func (q *mq) retake(now time.Time) {
+	from, to, ok := q.turns.Due(now)
+	if !ok {
+		return
+	}
+	var due []*stored
+	for _, m := range q.all {
+		if m.visible.After(m.sent) && m.visible.After(now.Add(-from)) && !m.visible.After(now.Add(-to)) {
+			due = append(due, m)
+		}
+	}
+	slices.SortFunc(due, func(a, b *stored) int { return cmp.Or(a.visible.Compare(b.visible), cmp.Compare(a.seq, b.seq)) })
+	due = due[:min(len(due), queue.MostDue)]
+	groups := make([]string, len(due))
+	for i, m := range due {
+		groups[i] = m.Group()
+	}
+	for i, before := range q.turns.Again(groups, now) {
+		if at := now.Add(-time.Duration(before) * time.Millisecond); at.Before(due[i].visible) {
+			due[i].visible = at
+		}
+	}
 }
 
 // nextGroup returns the group that has been free for the longest.
