@@ -132,16 +132,18 @@ func (e *Engine) open(ctx context.Context, url string) error {
 }
 
 // Queue returns the queue with the given name.
-func (e *Engine) Queue(name queue.Name) queue.Queue {
+func (e *Engine) Queue(name queue.Name) queue.Queue { return e.queue(name) }
+
+func (e *Engine) queue(name queue.Name) *mq {
 	c, ok := e.configs[name]
 	if !ok {
 		panic(fmt.Sprintf("postgres: there is no queue %q", name))
 	}
-	q := &mq{Engine: e, name: name, config: c, turns: e.turns[name]}
-	if e.typ.FIFO(name) {
-		return &fifo{q}
+	q := &mq{Engine: e, name: name, config: c, fifo: e.typ.FIFO(name), leases: "lease", turns: e.turns[name]}
+	if q.fifo {
+		q.leases = "fifo_lease"
 	}
-	return &standard{q}
+	return q
 }
 
 // Table returns the table.

@@ -20,12 +20,7 @@ func (e *Engine) retype(ctx context.Context) error {
 		if e.typ.FIFO(n) {
 			statement = toFIFO
 		}
-		err := e.transact(ctx, func(t *tx) error {
-			b := &pgx.Batch{}
-			b.Queue(e.sql(statement), string(n))
-			return t.run(b)
-		})
-		if err != nil {
+		if err := e.batch(ctx, func(b *pgx.Batch) { b.Queue(e.sql(statement), string(n)) }); err != nil {
 			return fmt.Errorf("change the type of queue %s: %w", n, err)
 		}
 	}

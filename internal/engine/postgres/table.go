@@ -188,11 +188,12 @@ func (t *tbl) apply(ctx context.Context, ops []table.Op) (failed []table.Op, err
 	err = t.transact(ctx, func(x *tx) error {
 		failed = nil
 		done := make([]int64, len(ops))
-		b := &pgx.Batch{}
-		for i, op := range ops {
-			t.queueOp(b, op, &done[i])
-		}
-		if err := x.run(b); err != nil {
+		err := x.run(func(b *pgx.Batch) {
+			for i, op := range ops {
+				t.queueOp(b, op, &done[i])
+			}
+		})
+		if err != nil {
 			return err
 		}
 		for i, op := range ops {
@@ -330,10 +331,8 @@ func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
 			fences, datas = append(fences, []byte(it.Fence)), append(datas, content(it))
 			expires, shards, dues = append(expires, expire), append(shards, shard), append(dues, due)
 		}
-		err := t.transact(ctx, func(x *tx) error {
-			b := &pgx.Batch{}
+		err := t.batch(ctx, func(b *pgx.Batch) {
 			b.Queue(t.sql(putItems), pks, sks, longs, fences, datas, expires, shards, dues)
-			return x.run(b)
 		})
 		if err != nil {
 			return fmt.Errorf("write to the table: %w", err)
@@ -360,11 +359,7 @@ func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
 		return nil
 	}
 	for some := range slices.Chunk(keys, step) {
-		err := t.transact(ctx, func(x *tx) error {
-			b := &pgx.Batch{}
-			b.Queue(t.sql(deleteItems), partitions(some), sorts(some))
-			return x.run(b)
-		})
+		err := t.batch(ctx, func(b *pgx.Batch) { b.Queue(t.sql(deleteItems), partitions(some), sorts(some)) })
 		if err != nil {
 			return fmt.Errorf("delete from the table: %w", err)
 		}

@@ -11,6 +11,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -180,6 +181,22 @@ var ErrNotSent = errors.New("message was not sent")
 // NotSent reports whether err promises that nothing was sent. It is false for nil
 // and for an ambiguous error (a time-out, a lost response).
 func NotSent(err error) bool { return errors.Is(err, ErrNotSent) }
+
+// ErrUncertain says that a write of an engine that keeps messages itself may or may not have
+// happened.
+var ErrUncertain = errors.New("the outcome of the write is not known")
+
+// SendError is the error of a send to the queue n that failed with err: unless err is
+// ErrUncertain, nothing was sent.
+func SendError(n Name, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrUncertain):
+		return fmt.Errorf("send to %s: %w", n, err)
+	}
+	return fmt.Errorf("send to %s: %w: %w", n, ErrNotSent, err)
+}
 
 // ErrTooLarge says that a message is over MaxBytes. It wraps ErrNotSent.
 var ErrTooLarge = notSentError("message exceeds 1 MiB")

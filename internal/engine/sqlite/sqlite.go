@@ -109,7 +109,7 @@ func (e *Engine) Close() error {
 }
 
 // write runs do in a transaction and returns after the commit reached the disk.
-// After any error but errUncertain, do has changed nothing. If another write of its group has
+// After any error but queue.ErrUncertain, do has changed nothing. If another write of its group has
 // to be undone, do runs again.
 func (e *Engine) write(ctx context.Context, do func(*session) error) error {
 	if e.writer == nil {

@@ -7,12 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 )
-
-// errUncertain marks an error of the commit itself, after which a write may or
-// may not have happened.
-var errUncertain = errors.New("the outcome of the write is not known")
 
 // writer is the one goroutine that writes.
 type writer struct {
@@ -130,7 +127,7 @@ func (w *writer) attempt(j *job) error {
 // a transaction still open, which the next BEGIN then reports.
 func (w *writer) abandon(err error) error {
 	if rollback := w.session.exec("ROLLBACK"); rollback != nil {
-		return fmt.Errorf("%w: %w (roll-back: %w)", errUncertain, err, rollback)
+		return fmt.Errorf("%w: %w (roll-back: %w)", queue.ErrUncertain, err, rollback)
 	}
-	return fmt.Errorf("%w: %w", errUncertain, err)
+	return fmt.Errorf("%w: %w", queue.ErrUncertain, err)
 }
