@@ -118,8 +118,8 @@ func (g *groups) stop() {
 	g.done.Wait()
 }
 
-// commit runs a group in one transaction. If the server refuses a statement, each op runs by
-// itself, to tell whose it was.
+// commit runs a group in one transaction. If the server refuses a statement, each op runs in a
+// transaction of its own, so that only the refused op fails.
 func (e *Engine) commit(group []*op) {
 	err := e.batch(context.Background(), func(b *pgx.Batch) { queueAll(b, group) })
 	if refused(err) && len(group) > 1 {

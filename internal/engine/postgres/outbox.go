@@ -14,8 +14,8 @@ import (
 const (
 	// outboxName is what an application notifies, and what the worker's waiter is called.
 	outboxName queue.Name = "outbox"
-	// outboxBatch is how many rows are accepted in one transaction, at most, and outboxBytes
-	// how large their requests are together, but for one that is larger.
+	// outboxBatch and outboxBytes bound the rows of one transaction and their requests together.
+	// A single row may have more bytes.
 	outboxBatch = 64
 	outboxBytes = 8 << 20
 	// outboxPoll is how often the table is read where the application does not notify.

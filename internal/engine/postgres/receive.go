@@ -27,7 +27,7 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 			ms := int64(0)
 			err := q.ask(ctx, next, &ms)
 			// Another process may have changed something and not notified this one.
-			return min(time.Duration(ms)*time.Millisecond, q.news.patience()), err
+			return min(time.Duration(ms)*time.Millisecond, q.notifier.pollEvery()), err
 		},
 	}, o)
 }
@@ -67,10 +67,10 @@ func (q *mq) received(m stored) (queue.Received, error) {
 	return r, nil
 }
 
-// claim hides messages, or moves those that were received too often to the dead letters. Rows
-// are found by their places, and bodies one by one: PostgreSQL keeps the plan of a statement,
-// and one that it has made for a table that was empty may read all of it later. As a CTE of
-// its own, the search with the LIMIT runs once.
+// claim hides messages, or moves those that were received too often to the dead letters. Rows are
+// found by ctid, and bodies one by one: PostgreSQL keeps the plan of a statement, and a plan made
+// while the table was empty may read the whole table later. As a CTE of its own, the search with
+// the LIMIT runs once.
 const claim = withNow + `, due AS MATERIALIZED (
   SELECT ctid FROM fedpost.lease
   WHERE queue = $2 AND visible <= (SELECT now FROM t) AND sent > (SELECT now FROM t) - $3::bigint
@@ -92,7 +92,7 @@ FROM taken, LATERAL (SELECT * FROM fedpost.message WHERE seq = taken.seq LIMIT 1
 // the dead letters takes no place.
 //
 // A receive that was committed, and whose answer is lost, has hidden its messages: nobody would
-// work on them until their visibility timeout ends. So it waits for the server to tell the
+// work on them until their visibility timeout ends. So it asks the server for the
 // outcome, and leaves half of the visibility timeout for the work.
 func (q *mq) takeStandard(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	var got []queue.Received

@@ -40,14 +40,13 @@ const (
 
 // Get implements table.Table.
 func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return nil, fmt.Errorf("get: %w", err)
-		}
+	if err := table.CheckAll(keys); err != nil {
+		return nil, fmt.Errorf("get: %w", err)
 	}
 	found := make(map[table.Key]table.Item, len(keys))
 	for some := range slices.Chunk(keys, step) {
-		queries := []query{{getItems, []any{partitions(some), sorts(some)}}}
+		pks, sks := columnsOfKeys(some)
+		queries := []query{{getItems, []any{pks, sks}}}
 		if len(some) <= few {
 			queries = nil
 			for _, k := range some {
@@ -303,10 +302,8 @@ const (
 
 // PutAll implements table.Table.
 func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
-	for _, it := range items {
-		if err := it.Check(); err != nil {
-			return fmt.Errorf("write to the table: %w", err)
-		}
+	if err := table.CheckAll(items); err != nil {
+		return fmt.Errorf("write to the table: %w", err)
 	}
 	items = slices.Clone(items)
 	slices.SortFunc(items, func(a, b table.Item) int {
@@ -343,10 +340,8 @@ func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
 
 // DeleteAll implements table.Table.
 func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return fmt.Errorf("delete from the table: %w", err)
-		}
+	if err := table.CheckAll(keys); err != nil {
+		return fmt.Errorf("delete from the table: %w", err)
 	}
 	if len(keys) <= few {
 		var parts []part
@@ -359,7 +354,8 @@ func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
 		return nil
 	}
 	for some := range slices.Chunk(keys, step) {
-		err := t.batch(ctx, func(b *pgx.Batch) { b.Queue(t.sql(deleteItems), partitions(some), sorts(some)) })
+		pks, sks := columnsOfKeys(some)
+		err := t.batch(ctx, func(b *pgx.Batch) { b.Queue(t.sql(deleteItems), pks, sks) })
 		if err != nil {
 			return fmt.Errorf("delete from the table: %w", err)
 		}

@@ -22,12 +22,12 @@ const (
 	// resolveTime is how long the outcome of a COMMIT is asked for, from a server that may be
 	// starting again.
 	resolveTime = 8 * time.Second
-	// attempts is how often a transaction runs that certainly had no effect: each try may meet
-	// a pooled connection to a server that has gone.
+	// attempts is how often a transaction runs that certainly had no effect: each try may get
+	// a pooled connection to a server that is gone.
 	attempts = 4
 )
 
-// unresolved is an ErrUncertain of a transaction whose outcome the server may still tell.
+// unresolved is an ErrUncertain of a transaction whose outcome can still be asked for.
 type unresolved struct {
 	id  string
 	err error
@@ -112,8 +112,8 @@ func (e *Engine) once(ctx context.Context, do func(*tx) error) error {
 	t := &tx{conn: conn}
 	if err := do(t); err != nil {
 		if t.begun && !conn.Conn().IsClosed() {
-			// The error tells more than a ROLLBACK that fails, after which the connection is
-			// closed, and with it the transaction.
+			// err says more than the error of a ROLLBACK. If that fails, the connection is closed,
+			// which ends the transaction.
 			_ = t.end(rollback)
 		}
 		e.outdated(err, conn)
@@ -165,8 +165,8 @@ func (e *Engine) resolve(id string, cause error) error {
 	return e.outcome(ctx, id, fmt.Errorf("commit: %w", cause))
 }
 
-// settled asks on, for patience at most, what became of a write that failed with err, while
-// the server has not told. It returns nil if the write has happened.
+// settled asks again what became of a write that failed with err, for patience at most, if the
+// server has not answered yet. It returns nil if the write has happened.
 func (e *Engine) settled(ctx context.Context, patience time.Duration, err error) error {
 	u, ok := errors.AsType[*unresolved](err)
 	if !ok {
@@ -196,7 +196,7 @@ func (e *Engine) outcome(ctx context.Context, id string, cause error) error {
 		case err == nil && status == nil:
 			return fmt.Errorf("%w: %w", queue.ErrUncertain, cause)
 		}
-		// It is in progress, or the server is away.
+		// The transaction is in progress, or the server cannot be reached.
 		select {
 		case <-ctx.Done():
 			return &unresolved{id, fmt.Errorf("%w: %w; then: %w", queue.ErrUncertain, cause, errors.Join(err, ctx.Err()))}
@@ -230,8 +230,8 @@ func certain(code string) bool {
 	return code != adminShutdown && code != crashShutdown && code[:2] != "08" && code != "40003"
 }
 
-// passes reports whether a transaction that failed with err has had no effect, and may have
-// one when it runs again.
+// passes reports whether a transaction that failed with err has had no effect, and may succeed
+// when it runs again.
 func passes(err error) bool {
 	if err == nil || errors.Is(err, queue.ErrUncertain) {
 		return false

@@ -1,11 +1,8 @@
-// Package queue is the port to a message queue with the semantics of Amazon
-// SQS, which is what production runs on; the embedded engine keeps the same
-// promises on a local file. The contract is the suite in queuetest, and both
-// engines pass it.
+// Package queue is the port to a message queue with the semantics of Amazon SQS. All engines
+// (SQS, SQLite, PostgreSQL) pass the suite in queuetest, which is the contract.
 //
-// What a queue can do by itself is declared in Capabilities, not guessed from
-// its type: code that needs deduplication or retries asks the queue first and
-// brings its own only where the queue has none.
+// Capabilities says what a queue does by itself. Code that needs deduplication or retries asks
+// the queue first, and does them itself only if the queue does not.
 package queue
 
 import (
@@ -51,7 +48,7 @@ type Type string
 // The types. Standard is the default: the empty Type means the same.
 const (
 	Standard Type = "standard"
-	// Fair: standard queues that give groups of messages their turns.
+	// Fair: standard queues on which groups of messages alternate; see Turns.
 	Fair Type = "fair"
 	// FIFO: the queues deduplicate by themselves. The messages of the priorities are
 	// each in a group of their own, so no message waits for another.
@@ -106,7 +103,7 @@ type Capabilities struct {
 	NativeRetrial bool
 	// MaxDelay is the longest delay of a single message; 0 if the queue has no delays.
 	MaxDelay time.Duration
-	// Fair: messages with OrderingKeys are given their turns; see Turns.
+	// Fair: messages with different OrderingKeys alternate; see Turns.
 	Fair bool
 }
 
