@@ -101,19 +101,19 @@ func unpackEvents(it table.Item) (l logItem, err error) {
 // logEnd is what a writer has to know of a log.
 type logEnd struct {
 	last *logItem // nil: the log is empty
-	// told has the ids of all events since a time.
+	// told has the ids of all events in the log since a time.
 	told  map[string]bool
 	since time.Time
 }
 
-// logWriters is what the writers of one process share of a log. Only who has the turn may look
-// at its end, as it was read last.
+// logWriters is what the writers of one process share of a log. Whoever holds lock may read and
+// change known, the end of the log as it was read last.
 type logWriters struct {
-	turn  chan struct{}
+	lock  chan struct{} // of one element
 	known logEnd
 }
 
-// mostKnown bounds how many ids of told events a process keeps of a log.
+// mostKnown bounds how many ids of events a process keeps of a log.
 const mostKnown = 10_000
 
 // logEnd reads a log back from its end to a time, or to what is known of it.
@@ -177,13 +177,13 @@ const appendTries = 40
 // errBusyLog says that a log took others' events all the time. Trying later helps.
 var errBusyLog = errors.New("others kept writing to the log of events")
 
-// telling is what is to be appended to a log.
-type telling struct {
+// appending is what is to be appended to a log.
+type appending struct {
 	shard int
-	// events returns those to append, of which none is told yet. It may be called again.
+	// events returns the events to append: those that are not in told, the ids that the log has.
+	// It may be called again.
 	events func(told map[string]bool) ([]events.Event, error)
-	// since is a time at or before which none of the events was told. until is a time
-	// that the item's may not be before.
+	// None of the events is in the log before since. The item's time is until or later.
 	since, until time.Time
 	// with is written in the same transaction, if it is not nil.
 	with *table.Op
@@ -191,12 +191,12 @@ type telling struct {
 	anew bool
 }
 
-// tell appends an item to a log, unless nothing is left to be told. Writers of one process take
-// turns: of those that read the same end only one can write behind it.
-func (s *Store) tell(ctx context.Context, t telling) error {
+// appendTo appends an item to a log, unless the log has all events already. Writers of one process
+// run one after another: of several that read the same end only one can append to it.
+func (s *Store) appendTo(ctx context.Context, t appending) error {
 	select {
-	case s.logs[t.shard].turn <- struct{}{}:
-		defer func() { <-s.logs[t.shard].turn }()
+	case s.logs[t.shard].lock <- struct{}{}:
+		defer func() { <-s.logs[t.shard].lock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -264,7 +264,7 @@ func pause(ctx context.Context, longest time.Duration) error {
 }
 
 // nextItem is the write of the item behind last.
-func (s *Store) nextItem(t telling, start *table.Item, last *logItem, es []events.Event) ([]table.Op, error) {
+func (s *Store) nextItem(t appending, start *table.Item, last *logItem, es []events.Event) ([]table.Op, error) {
 	at, expires := s.now(), s.now().Add(s.keepEvents)
 	if t.until.After(at) {
 		at = t.until
@@ -302,13 +302,13 @@ func (s *Store) nextItem(t telling, start *table.Item, last *logItem, es []event
 }
 
 // BeginEventsAnew has all logs go on with numbers that none ever had, for an installation whose
-// table may be a backup: readers have cursors behind what was told after it was made, and
-// would pass over as many items.
+// table may be a backup: readers have cursors behind events that were appended after the backup, and
+// would pass over as many new items.
 func (s *Store) BeginEventsAnew(ctx context.Context) error {
 	var g errgroup.Group
 	for n := range events.Shards {
 		nothing := func(map[string]bool) ([]events.Event, error) { return nil, nil }
-		g.Go(func() error { return s.tell(ctx, telling{shard: n, events: nothing, since: s.now(), anew: true}) })
+		g.Go(func() error { return s.appendTo(ctx, appending{shard: n, events: nothing, since: s.now(), anew: true}) })
 	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("begin the feed of events anew: %w", err)

@@ -20,7 +20,7 @@ const keptSlack = 60 * 24 * time.Hour
 
 // KeepBody implements ledger.Store and deadletter.Store.
 func (s *Store) KeepBody(ctx context.Context, a activity.Activity, until time.Time) (activity.Apart, error) {
-	until = until.UTC().Truncate(time.Second) // what every table can tell apart
+	until = until.UTC().Truncate(time.Second) // the precision of every table
 	parts, err := packBody(a.ID, a.Body)
 	if err != nil {
 		return activity.Apart{}, err

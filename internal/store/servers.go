@@ -121,7 +121,7 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 
 // SaveServer implements circuit.Store.
 func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State, error) {
-	news, st, told := st.News()
+	news, st, changed := st.News()
 	data, err := encode(serverItem{Name: st.Key, State: st})
 	if err != nil {
 		return st, err
@@ -134,7 +134,7 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 	if st.Version == "" {
 		cond = table.Free(s.now())
 	}
-	if told {
+	if changed {
 		err = s.swapServer(ctx, &it, cond, st.Key, news)
 	} else {
 		err = s.swap(ctx, &it, cond)
