@@ -77,11 +77,7 @@ func (s *Store) Named(ctx context.Context, names []deadletter.Name) ([]deadlette
 
 // deadLettersNamed returns those of the named dead letters that exist and that f selects.
 func (s *Store) deadLettersNamed(ctx context.Context, f deadletter.Filter, names []deadletter.Name) ([]deadletter.DeadLetter, error) {
-	keys := make(map[table.Key]bool, len(names))
-	for _, n := range names {
-		keys[deadLetterKey(n)] = true
-	}
-	found, err := s.t.Get(ctx, distinct(keys)...)
+	found, err := s.t.Get(ctx, keysOf(names, deadLetterKey)...)
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}

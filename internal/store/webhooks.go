@@ -72,11 +72,8 @@ func (s *Store) SaveWebhook(ctx context.Context, w webhook.Webhook) (webhook.Web
 }
 
 func savedWebhook(w webhook.Webhook, it *table.Item, err error) (webhook.Webhook, error) {
-	switch {
-	case errors.Is(err, table.ErrConflict):
-		return w, fmt.Errorf("save webhook %s: %w", w.ID, webhook.ErrChanged)
-	case err != nil:
-		return w, fmt.Errorf("save webhook %s: %w", w.ID, err)
+	if err != nil {
+		return w, fmt.Errorf("save webhook %s: %w", w.ID, onConflict(err, webhook.ErrChanged))
 	}
 	w.Version = it.Fence
 	return w, nil
