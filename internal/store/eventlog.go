@@ -69,13 +69,12 @@ func eventSK(number uint64) string { return fmt.Sprintf("%016x", number) }
 // when all of its items have expired, so that this item never expires.
 func startKey(shard int) table.Key { return table.Key{PK: "E#START", SK: strconv.Itoa(shard)} }
 
-// stride is between the numbers with which a log begins: more than one ever has items.
+// stride is the least difference of first numbers: more items than a log ever has.
 const stride = 1 << 32
 
-// firstNumber is with which number a log begins, which has begun with the number before; 0: it
-// has never begun. The number is taken from the time, too: a backup that is restored knows
-// nothing of the numbers given since it was made, not even of those with which the log was
-// begun again since.
+// firstNumber is the first number of a log that begins again; before is the one it had before, 0 if
+// it never began. It depends on the time, because a restored backup does not have the numbers that
+// were given after it was made.
 func firstNumber(before uint64, now time.Time) uint64 {
 	const perMilli, latest = 1 << 20, 1 << 61 // events.ParseCursor takes less than twice latest
 	return max(before+stride, min(uint64(max(0, now.UnixMilli()))*perMilli, latest))
