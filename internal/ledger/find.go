@@ -7,11 +7,10 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Listed is an activity as lists of activities have it: what it says of itself, by which
-// it is found.
+// Listed is an activity in a list: the properties by which it is found.
 type Listed struct {
 	ID activity.ID
-	// ActivityID is the activity's own id, by which its author knows it; may be empty.
+	// ActivityID is the activity's own id, as its author wrote it; may be empty.
 	ActivityID string
 	// Sender is the actor or, if the activity is forwarded for another, the owner of its
 	// key. Actor is what the activity says.
@@ -28,8 +27,8 @@ type Listed struct {
 	Cursor string
 }
 
-// Sought says which activities are looked for. ID and ActivityID stand for themselves;
-// Sender and Since select those that match both, Since being zero for Finder's default.
+// Sought selects activities: by ID, by ActivityID, or by Sender and Since together. A zero Since
+// is SoughtBack ago.
 type Sought struct {
 	ID         activity.ID
 	ActivityID string

@@ -1,14 +1,11 @@
-// Package ledger keeps the account of every activity: its recipients, and what has
-// become of each.
+// Package ledger records every activity: its recipients, and the outcome of each.
 //
-// One record per recipient would cost more than everything else that fedpost
-// does. So recipients are recorded in chunks of up to ChunkSize: a chunk's list is
-// written once, its outcomes are written once, and only a recipient that fails gets
-// a record of its own.
+// One record per recipient would cost more than everything else that fedpost does. So
+// recipients are recorded in chunks of up to ChunkSize: the list and the outcomes of a chunk
+// are written once, and only a recipient that fails gets a record of its own.
 //
-// A worker claims a chunk before it sends anything of the chunk. Queues deliver
-// messages twice, and crashed calls are taken over, so only the claim keeps two
-// workers from sending the same activity to a recipient.
+// A worker claims a chunk before it sends anything of the chunk: queues deliver messages twice,
+// and without the claim two workers could send the same activity to a recipient.
 package ledger
 
 import (
@@ -21,12 +18,11 @@ import (
 )
 
 // ChunkSize is how many targets one delivery message and one chunk's record have at
-// most. With 50 a recipient costs a few hundredths of a request, and one message is
-// done well within a function's time-out.
+// most. With 50, a recipient costs a few hundredths of a request, and a message is finished
+// well within a function's time-out.
 const ChunkSize = 50
 
-// DefaultKeep is how long after its creation items of an activity are kept that has no
-// record, which would say how long.
+// DefaultKeep is how long items of an activity without a record are kept after its creation.
 const DefaultKeep = 14 * 24 * time.Hour
 
 // Record is what is known of an activity as a whole.
@@ -62,8 +58,8 @@ type Record struct {
 	// empty. Recipients that no other message stands for are dead.
 	Lost string
 
-	// Forget is when the table may drop all records of the activity. That it is cancelled
-	// is known for longer, to those who deliver; callers see nothing of it from then on.
+	// Forget is when the table may drop all records of the activity, and from when callers do not
+	// see it. The mark that it is cancelled is kept for longer, for workers.
 	Forget time.Time
 
 	// Inline lists the targets if they all fit in one chunk; otherwise each
@@ -71,8 +67,7 @@ type Record struct {
 	Inline []activity.Target
 }
 
-// Gone reports whether callers see nothing of r any more at now. A cancelled activity's record
-// outlives its Forget.
+// Gone reports whether callers do not see r any more at now.
 func (r Record) Gone(now time.Time) bool {
 	return r.Forgotten || !r.Forget.IsZero() && !r.Forget.After(now)
 }
@@ -85,8 +80,7 @@ func (r Record) Chunks() int {
 	return (r.Targets + r.Chunk - 1) / r.Chunk
 }
 
-// Recipient is the record of one target: what the wire contract calls a
-// recipient.
+// Recipient is the record of one target.
 type Recipient struct {
 	Chunk    int
 	Position int
@@ -94,8 +88,8 @@ type Recipient struct {
 	State    activity.State
 
 	Attempts int
-	// Unsent is the number of tries that ended before a request was made. They count
-	// against the policy's tries like attempts.
+	// Unsent is the number of attempts that ended before a request was made. They count
+	// against the policy's limit like others.
 	Unsent        int
 	LastStatus    int
 	LastError     string
@@ -127,12 +121,12 @@ func (r Recipient) Unit(id activity.ID) message.Unit {
 	return message.Unit{Activity: id, Chunk: r.Chunk, Position: r.Position, Generation: r.Generation}
 }
 
-// Note has outcomes of a claimed unit that are in a journal and not recorded yet.
+// Note has outcomes of a claimed unit for a journal: they are not recorded yet.
 type Note struct {
 	Unit       message.Unit
 	Recipients []Recipient
-	// Forget is that of the activity's record, or zero if there is no record. A note
-	// is kept for as long as the record, because it may never be recorded.
+	// Forget is the record's, or zero if there is no record. A note is kept for as long as the
+	// record, because its outcomes may never be recorded.
 	Forget time.Time
 }
 
@@ -150,18 +144,16 @@ type Known struct {
 	// does. A single position is also held while its chunk's worker may be sending
 	// to it.
 	Claimed time.Time
-	// Lapsed is true if the last worker did not end its claim. That worker may have
-	// died between recording a target as retrying and sending the target's own
-	// message. So targets that are retrying and not Own need another message, of the
-	// next generation.
+	// Lapsed is true if the last worker did not end its claim. It may have died after it
+	// recorded a target as retrying and before it sent the target's own message. So targets
+	// that are retrying and not Own need another message, of the next generation.
 	Lapsed bool
 
 	// Journal is the name of the journal in which the claimant notes outcomes before
 	// it records them. The claimant sets Journal; empty means that it notes none.
 	Journal string
 
-	// Basis is what the store read: the condition of its next write. Only the store
-	// looks into Basis.
+	// Basis is the condition of the store's next write. Only the store reads it.
 	Basis any
 }
 
@@ -206,9 +198,8 @@ type Store interface {
 	// key. If the activity prev (the key's id in the previous period) was created at
 	// or after since, or if r.ID exists, it returns that record and created is false.
 	//
-	// Callers just after the turn of a period set contested. CreateOrdered then is
-	// atomic with calls from before the turn, so that all agree on one id; that costs
-	// a transaction.
+	// Callers set contested shortly after a period has begun. CreateOrdered is then a
+	// transaction, so that callers on both sides of that time agree on one id.
 	CreateOrdered(ctx context.Context, r Record, prev activity.ID, since time.Time, contested bool) (existing Record, created bool, err error)
 	// DropActivity forgets an activity whose send definitely failed.
 	DropActivity(ctx context.Context, id activity.ID) error
@@ -234,9 +225,9 @@ type Store interface {
 	// Content returns what KeepContent has kept, or ErrNoContent. The error of what is damaged
 	// wraps ErrNoBody.
 	Content(ctx context.Context, id activity.ID) (activity.Activity, error)
-	// KeepBody stores the body of an activity once, for the many messages and items that
-	// need it until a time at most: one read if that was done before, and the body's write
-	// units if not. It never ends earlier what is kept for longer.
+	// KeepBody stores the body of an activity once, at least until a time, for the messages and
+	// items that need it. It costs one read, and the body's write units the first time. It
+	// never shortens the time of a stored body.
 	KeepBody(ctx context.Context, a activity.Activity, until time.Time) (activity.Apart, error)
 	// Body returns the body of an activity that was stored once, or an error that wraps
 	// ErrNoBody.
@@ -259,10 +250,9 @@ type Store interface {
 	// writes nothing and returns ErrClaimed. It may be called again with further
 	// outcomes, and repeated after an error.
 	Record(ctx context.Context, c *Claim, rs []Recipient, done bool) error
-	// Note keeps what became of positions of any number of claimed units, as the
-	// n-th item of a journal, until the units are recorded: one write for all. If a
-	// unit's claim lapses, whoever inspects the unit finds what was noted; of long
-	// errors only the beginning, of answers nothing. A journal has one writer.
+	// Note writes outcomes of any number of claimed units as the n-th item of a journal, in
+	// one write. If a unit's claim lapses before the unit is recorded, Inspect finds the
+	// outcomes there: long errors cut, without answers. A journal has one writer.
 	Note(ctx context.Context, journal string, n int, notes []Note) error
 	// PutRecipients records outcomes of single positions without a claim (parked
 	// deliveries that died). It skips positions that have another final state, a

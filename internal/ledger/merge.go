@@ -11,9 +11,9 @@ import (
 //
 // A delivered record wins, because the server has accepted the activity. Another
 // final state wins over one that is not final, but a later generation may have revived
-// a recipient that was dead or, on request, one that had failed. Otherwise the later generation wins; of equal generations, the
-// position's own record. The result always has the higher generation, by which stale
-// messages are dropped.
+// a recipient that was dead or, on request, one that had failed. Otherwise the later generation
+// wins; of equal generations, the position's own record. The result always has the higher
+// generation, by which stale messages are dropped.
 func Merge(chunk, own Recipient) Recipient {
 	r, other := own, chunk
 	if chunkWins(chunk, own) {
@@ -36,16 +36,15 @@ func chunkWins(chunk, own Recipient) bool {
 	return chunk.Generation > own.Generation
 }
 
-// revived reports whether now follows was, which had come to its end and got fresh
-// attempts: it is not final, or has come to another end after a retry on request.
+// revived reports whether now is the record after was got fresh attempts: now is not final, or
+// it is final again after a retry on request.
 func revived(was, now Recipient) bool {
 	return was.RevivedBy(now.Generation) && (!now.State.Final() || message.LaterEpoch(now.Generation, was.Generation))
 }
 
-// RevivedBy reports whether a message of a generation gives r fresh attempts after its
-// end: any later message does so for a dead recipient, and a retry on request
-// (message.NextEpoch) also for one that has failed. A message of a failed recipient that
-// is merely late must not: the server has refused the activity.
+// RevivedBy reports whether a message of a generation gives r, which is final, fresh attempts: any
+// later message does so for a dead recipient; for a failed one, whose server has refused the
+// activity, only a retry on request does (message.NextEpoch).
 func (r Recipient) RevivedBy(generation int) bool {
 	switch r.State {
 	case activity.Dead:
@@ -56,7 +55,7 @@ func (r Recipient) RevivedBy(generation int) bool {
 	return false
 }
 
-// weight orders states by how certain they are to stay.
+// weight orders states: the state of higher weight wins.
 func weight(s activity.State) int {
 	switch {
 	case s == activity.Delivered:

@@ -21,7 +21,7 @@ type overview struct {
 	filter   RecipientFilter
 	limit    int
 	from, to int // the targets to list
-	next     int // the first of them that is not looked at
+	next     int // the first of them that was not read
 
 	counts  map[activity.State]int
 	counted int // recipients
@@ -159,7 +159,7 @@ func (t *overview) status() Status {
 // place is a target of the activity.
 type place struct{ chunk, position int }
 
-// lain says where a parked target without a record lies, and when it is due by itself.
+// lain is where a parked target without a record is, and its own due time, if any.
 type lain struct {
 	key string
 	due time.Time
@@ -169,12 +169,12 @@ type lain struct {
 // without a record.
 const wholeChunk = -1
 
-// look finds parked targets without a record. If all servers of a chunk are down, a
-// worker writes nothing but the spots.
+// look finds parked targets without a record: if all servers of a chunk are down, a worker writes
+// nothing but the spots.
 //
-// Targets on the page are looked up one by one. In all other chunks the first target
-// without a record stands for the rest, because looking up 50,000 spots would cost
-// more than the deliveries. The count is wrong only while a lot is being emptied.
+// Targets on the page are looked up one by one. In other chunks the first target without a record
+// stands for the rest, because looking up 50,000 spots would cost more than the deliveries. So
+// the counts can be wrong while a lot is being emptied.
 func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, error) {
 	parked := make(map[place]lain)
 	spots := make(map[parking.Spot]lying)
@@ -241,9 +241,9 @@ func (t *overview) lookInLots(ctx context.Context, spots map[parking.Spot]lying,
 	return nil
 }
 
-// lookInGroups finds parked ordered deliveries. It reads whole groups, because a spot's
-// name has the delivery's sequence, which only the delivery's message has. What stands
-// behind the head of its group is due when the head is.
+// lookInGroups finds parked ordered deliveries. It reads whole groups, because the key of a spot
+// has the delivery's sequence, which only the delivery's message has. All of a group is due when
+// its head is.
 func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]lain) error {
 	for _, host := range slices.Sorted(maps.Keys(groups)) {
 		places := groups[host]

@@ -7,9 +7,9 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// SpotsOf returns the spots that recipients of an activity in no ordered group may have
-// taken. A recipient that was parked before its first attempt has no record that says
-// where, so both of its lots are named.
+// SpotsOf returns the parking spots that recipients of an activity without an ordering key may
+// have. A recipient that was parked before its first attempt has no record of its lot, so both
+// possible lots are returned.
 func SpotsOf(r Record, chunks []Chunk) (all []parking.Spot) {
 	for _, c := range chunks {
 		for p, t := range c.Targets {

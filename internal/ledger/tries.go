@@ -9,7 +9,7 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Try is one attempt to deliver to a recipient that did not get through at first.
+// Try is one attempt to deliver to a recipient whose first attempt failed.
 type Try struct {
 	At     time.Time
 	Status int // of the answer; 0: none came
@@ -36,14 +36,21 @@ type tryJSON struct {
 	Took   int64  `json:"k,omitempty"` // ms
 }
 
-// List returns the tries.
-func (t Tries) List() ([]Try, error) {
+func (t Tries) decode() (js []tryJSON, err error) {
 	if t == "" {
 		return nil, nil
 	}
-	var js []tryJSON
 	if err := json.Unmarshal([]byte(t), &js); err != nil {
 		return nil, fmt.Errorf("decode tries: %w", err)
+	}
+	return js, nil
+}
+
+// List returns the tries.
+func (t Tries) List() ([]Try, error) {
+	js, err := t.decode()
+	if err != nil || len(js) == 0 {
+		return nil, err
 	}
 	all := make([]Try, len(js))
 	for i, j := range js {
@@ -54,11 +61,9 @@ func (t Tries) List() ([]Try, error) {
 
 // Add returns t with a further try, without those before the last five.
 func (t Tries) Add(n Try) (Tries, error) {
-	var js []tryJSON
-	if t != "" {
-		if err := json.Unmarshal([]byte(t), &js); err != nil {
-			return "", fmt.Errorf("decode tries: %w", err)
-		}
+	js, err := t.decode()
+	if err != nil {
+		return "", err
 	}
 	js = append(js, tryJSON{
 		At: n.At.UnixMilli(), Status: n.Status, Error: outcome.Clean(n.Error, longestTry), Form: n.Form, Took: n.Took.Milliseconds(),
@@ -73,7 +78,7 @@ func (t Tries) Add(n Try) (Tries, error) {
 // Several reports whether t has more than one try.
 func (t Tries) Several() bool {
 	if strings.Count(string(t), `{"t":`) < 2 {
-		return false // of almost all recipients, so it is not worth decoding to know
+		return false // the case of almost all recipients, without decoding
 	}
 	all, err := t.List()
 	return err == nil && len(all) > 1

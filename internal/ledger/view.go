@@ -81,9 +81,8 @@ type Lot interface {
 // ErrBadCursor says that a cursor was not made by fedpost.
 var ErrBadCursor = errors.New("no such cursor")
 
-// MaxPage is how long a page of recipients may be in JSON, in bytes. Recipients have
-// texts that strangers' servers have answered, and a thousand of those are megabytes.
-// A page that would be longer ends earlier, and its cursor goes on from there.
+// MaxPage bounds a page of recipients in JSON, in bytes: a thousand answers of servers are
+// megabytes. A page that would be longer ends earlier, with a cursor.
 const MaxPage = 900 << 10
 
 // rowSize is what a recipient takes in JSON beside its texts, at most.
@@ -103,15 +102,13 @@ func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor strin
 	return SelectView(ctx, r, lot, id, RecipientFilter{}, cursor, limit, now)
 }
 
-// SelectView returns what has become of an activity at now: the counts of all its
-// recipients, and up to limit of those that f selects, from cursor on. A page with a filter
-// may be short or empty and not be the last. A recipient is listed only
-// when its chunk is planned, a moment after the activity was accepted; counts
-// have it from the start. The error wraps ErrNotFound or ErrBadCursor.
+// SelectView returns the state of an activity at now: the counts of all its recipients, and up to
+// limit of those that f selects, from cursor on. A page with a filter may be short or empty and
+// not be the last. A recipient is counted from the start, but listed only once its chunk is
+// planned, a moment after the activity was accepted. The error wraps ErrNotFound or ErrBadCursor.
 //
-// If the activity is cancelled or expired, a recipient without a worker is shown as
-// cancelled or expired at once, recorded or not. No attempt begins any more, and most
-// such activities never come to a worker again that could record their end.
+// If the activity is cancelled or expired, a recipient that no worker holds is shown as cancelled
+// or expired, recorded or not: no attempt begins any more, and usually no worker records that.
 func SelectView(ctx context.Context, r Reader, lot Lot, id activity.ID, f RecipientFilter, cursor string, limit int, now time.Time) (View, error) {
 	rec, err := r.Activity(ctx, id)
 	if err != nil {
@@ -154,11 +151,10 @@ type RecipientFilter struct {
 	Host  string         // canonical; empty: at any
 }
 
-// filterReach is how many recipients a view with a filter looks at for one page, at most.
-// What it looks at costs reads, whether it is listed or not.
+// filterReach is how many recipients a view with a filter reads for one page, at most.
 const filterReach = 5000
 
-// reach is how many recipients a page of limit looks at.
+// reach is how many recipients are read for a page of limit.
 func (f RecipientFilter) reach(limit int) int {
 	if f == (RecipientFilter{}) {
 		return limit

@@ -17,9 +17,8 @@ type Circuits interface {
 	Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error)
 }
 
-// LotName is what a record keeps of the key of the lot that a parked target lies in:
-// nothing for the lot of the target's host, ofInbox for that of its inbox, and what
-// distinguishes a signing key behind that or behind ofHost. Fifty rows of a chunk stay small by it.
+// LotName shortens the key of a parked target's lot for its record: to nothing for the host's lot,
+// to ofInbox for the inbox's; the lot of a signing key has its digest after ofInbox or ofHost.
 func LotName(inbox, key string) string {
 	if rest, ok := strings.CutPrefix(key, circuit.InboxKey(inbox)); ok {
 		return ofInbox + rest
@@ -85,14 +84,13 @@ func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time)
 	return nil
 }
 
-// next is when a recipient that lies in a lot of host is looked at; own is the due time
-// of the recipient itself, which the head of an ordered group has. It is zero if nobody
-// would look, which must not be.
+// next is when a parked recipient is checked next. own is the due time of the recipient itself,
+// which the head of an ordered group has. A zero result would mean never, and must not happen.
 func next(host, lot circuit.State, own, now time.Time) time.Time {
 	at := lot.LooksAt(now)
 	switch look := host.LooksAt(now); {
 	case !host.Accepts(now) && host.CheckAt.IsZero() && !at.IsZero():
-		return at // the host is paused: what is parked for its inboxes may become overdue
+		return at // the host is paused: deliveries parked for its inboxes may become overdue
 	case !host.Accepts(now) && !look.IsZero():
 		return look // an inbox is not looked at before its host
 	case host.Accepts(now) && own.After(now) && (at.IsZero() || own.Before(at)):
@@ -108,8 +106,8 @@ func (r RecipientView) lot() string {
 	return cmp.Or(r.Lot, circuit.HostKey(activity.HostOf(r.Inbox)))
 }
 
-// circuits reads the states of the hosts of the recipients of rs that have been tried and wait,
-// and of the lots of those that are parked.
+// circuits reads the states of the hosts of retrying and parked recipients, and of the lots of
+// parked ones.
 func circuits(ctx context.Context, c Circuits, rs []RecipientView) (map[string]circuit.State, error) {
 	seen := map[string]bool{}
 	var keys []string

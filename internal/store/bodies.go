@@ -33,9 +33,9 @@ type carrier struct {
 	pack func(a activity.Activity, bodyParts int) (table.Item, error)
 }
 
-// bodySlack is how long a body that is kept apart outlives the time at which the
-// last delivery or dead letter that refers to it is given up or forgotten. The mark that
-// an activity is cancelled outlives its record by as much, for the sake of the same ones.
+// bodySlack is how long a body that is stored apart is kept after the last delivery or dead letter
+// that refers to it is given up or forgotten. The mark that an activity is cancelled is kept as
+// long after its record, for the same deliveries.
 const bodySlack = 400 * 24 * time.Hour
 
 // writeUnit is the unit that a table bills writes in, in bytes.

@@ -16,9 +16,9 @@ import (
 // not: as long as a queue can hold a message.
 const orphanLife = 14 * 24 * time.Hour
 
-// outlast is when what is written now of the recipients of an activity may be dropped, whose
-// record ends at forget. It may have to outlast the record: a late copy of a message finds
-// nothing else that says that it was delivered.
+// outlast is when an item that is written now of an activity's recipients may be dropped: at
+// forget, the end of the record, or later, because only the item says to a late copy of a message
+// that it was delivered.
 func (s *Store) outlast(forget time.Time) time.Time {
 	if least := s.now().Add(orphanLife); forget.Before(least) {
 		return least

@@ -152,12 +152,8 @@ func (s *Store) NoteDelivered(ctx context.Context, subject coalesce.Subject, d c
 	if err != nil {
 		return err
 	}
-	keys := make(map[table.Key]bool, len(inboxes))
-	for _, inbox := range inboxes {
-		keys[deliveredKey(subject, inbox)] = true
-	}
-	items := make([]table.Item, 0, len(keys))
-	for k := range keys {
+	var items []table.Item
+	for _, k := range keysOf(inboxes, func(inbox string) table.Key { return deliveredKey(subject, inbox) }) {
 		items = append(items, table.Item{Key: k, Data: data, Expires: forget})
 	}
 	return s.t.PutAll(ctx, items)
@@ -165,11 +161,8 @@ func (s *Store) NoteDelivered(ctx context.Context, subject coalesce.Subject, d c
 
 // LastDelivered implements coalesce.Store.
 func (s *Store) LastDelivered(ctx context.Context, subject coalesce.Subject, inboxes []string) (map[string]coalesce.Delivered, error) {
-	keys := make(map[table.Key]bool, len(inboxes))
-	for _, inbox := range inboxes {
-		keys[deliveredKey(subject, inbox)] = true
-	}
-	items, err := s.t.Get(ctx, distinct(keys)...)
+	keys := keysOf(inboxes, func(inbox string) table.Key { return deliveredKey(subject, inbox) })
+	items, err := s.t.Get(ctx, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("read what was delivered about %q: %w", subject.Object, err)
 	}

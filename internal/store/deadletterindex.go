@@ -15,11 +15,11 @@ import (
 	"fedpost/internal/message"
 )
 
-// Each dead letter has a second item, of one write unit, in the index of its host. It
-// names the dead letter and says its type. The index finds the dead letters of a host
-// without reading others, and those that are revived when the host comes back without
-// reading the rest. The index's item is written first and removed with the dead letter:
-// one that a crash leaves behind names nothing, and expires.
+// Each dead letter has a second item, of one write unit, in the index of its host, with the name
+// and type of the dead letter. So the dead letters of a host are found without reading others,
+// and those to revive when the host is back without reading the rest. The item is written first
+// and removed with the dead letter. If a crash leaves an item without a dead letter, it is ignored
+// until it expires.
 
 // The parts of a host's index, in which dead letters are sorted by day. revivesInOrder
 // and revives died because the host was down.

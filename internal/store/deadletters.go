@@ -53,7 +53,7 @@ func deadLetterKey(n deadletter.Name) table.Key {
 // AddDeadLetters implements deadletter.Store.
 func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
 	if err := s.indexDeadLetters(ctx, ls); err != nil {
-		return fmt.Errorf("bury dead letters: %w", err)
+		return fmt.Errorf("write dead letters: %w", err)
 	}
 	all := make([]carrier, len(ls))
 	for i, l := range ls {
@@ -65,7 +65,7 @@ func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) 
 		}}
 	}
 	if err := s.putCarriers(ctx, all); err != nil {
-		return fmt.Errorf("bury dead letters: %w", err)
+		return fmt.Errorf("write dead letters: %w", err)
 	}
 	return nil
 }
@@ -77,11 +77,7 @@ func (s *Store) Named(ctx context.Context, names []deadletter.Name) ([]deadlette
 
 // deadLettersNamed returns those of the named dead letters that exist and that f selects.
 func (s *Store) deadLettersNamed(ctx context.Context, f deadletter.Filter, names []deadletter.Name) ([]deadletter.DeadLetter, error) {
-	keys := make(map[table.Key]bool, len(names))
-	for _, n := range names {
-		keys[deadLetterKey(n)] = true
-	}
-	found, err := s.t.Get(ctx, distinct(keys)...)
+	found, err := s.t.Get(ctx, keysOf(names, deadLetterKey)...)
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
@@ -119,7 +115,7 @@ func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor str
 	case f.Host != "" && f.Activity == "":
 		return s.deadLettersAt(ctx, f, cursor, limit)
 	}
-	yards, err := s.deadLetterPartitions(f)
+	partitions, err := s.deadLetterPartitions(f)
 	if err != nil {
 		return nil, "", err
 	}
@@ -131,16 +127,16 @@ func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor str
 	if f.Activity != "" {
 		prefix = string(f.Activity) + "#"
 	}
-	yards = slices.DeleteFunc(yards, func(y deadLetterPartition) bool {
+	partitions = slices.DeleteFunc(partitions, func(y deadLetterPartition) bool {
 		return y.day < at.day || y.day == at.day && y.shard < at.shard
 	})
 	var ls []deadletter.DeadLetter
 	read := 0
-	for len(yards) > 0 {
-		yard := yards[0]
-		yards = yards[1:]
-		r, before := table.Prefix(yard.pk(), prefix), read
-		if yard == at && after != "" {
+	for len(partitions) > 0 {
+		partition := partitions[0]
+		partitions = partitions[1:]
+		r, before := table.Prefix(partition.pk(), prefix), read
+		if partition == at && after != "" {
 			r.From = after + "\x00"
 		}
 		for more := true; more; {
@@ -155,14 +151,14 @@ func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor str
 			}
 			ls = append(ls, some...)
 			if read += len(list); len(list) > 0 && (len(ls) >= limit || read >= deadLetterReads) {
-				return ls, formatDeadLetterCursor(yard, list[len(list)-1].SK), nil
+				return ls, formatDeadLetterCursor(partition, list[len(list)-1].SK), nil
 			}
 			if len(list) > 0 {
 				r.From = list[len(list)-1].SK + "\x00"
 			}
 		}
 		if read == before {
-			if yards, err = s.fromFirstDeadLetter(ctx, yards, prefix); err != nil {
+			if partitions, err = s.fromFirstDeadLetter(ctx, partitions, prefix); err != nil {
 				return nil, "", err
 			}
 		}
@@ -176,9 +172,9 @@ const deadLetterLooks = 32
 // fromFirstDeadLetter leaves the partitions without dead letters out of the next
 // ones. Most days have no dead letters: one after another, the 244 partitions of 60
 // days take longer than an operator waits when each call takes a third of a second.
-func (s *Store) fromFirstDeadLetter(ctx context.Context, yards []deadLetterPartition, prefix string) ([]deadLetterPartition, error) {
-	for len(yards) > 0 {
-		next := yards[:min(deadLetterLooks, len(yards))]
+func (s *Store) fromFirstDeadLetter(ctx context.Context, partitions []deadLetterPartition, prefix string) ([]deadLetterPartition, error) {
+	for len(partitions) > 0 {
+		next := partitions[:min(deadLetterLooks, len(partitions))]
 		some := make([]bool, len(next))
 		g, gctx := errgroup.WithContext(ctx)
 		for i, y := range next {
@@ -199,9 +195,9 @@ func (s *Store) fromFirstDeadLetter(ctx context.Context, yards []deadLetterParti
 				left = append(left, y)
 			}
 		}
-		yards = yards[len(next):]
+		partitions = partitions[len(next):]
 		if len(left) > 0 {
-			return append(left, yards...), nil
+			return append(left, partitions...), nil
 		}
 	}
 	return nil, nil
@@ -225,16 +221,16 @@ func (s *Store) deadLetterPartitions(f deadletter.Filter) ([]deadLetterPartition
 	if oldest := now.Add(-deadletter.Longest); since.Before(oldest) {
 		since = oldest
 	}
-	var yards []deadLetterPartition
+	var partitions []deadLetterPartition
 	for day := since.Truncate(24 * time.Hour); !day.After(now); day = day.Add(24 * time.Hour) {
 		for n := range deadLetterShards {
 			if f.Activity != "" && n != shard(string(f.Activity), deadLetterShards) {
 				continue
 			}
-			yards = append(yards, deadLetterPartition{day.Format(time.DateOnly), n})
+			partitions = append(partitions, deadLetterPartition{day.Format(time.DateOnly), n})
 		}
 	}
-	return yards, nil
+	return partitions, nil
 }
 
 // deadLetters reads a list of items, and returns the dead letters that f selects. host, if

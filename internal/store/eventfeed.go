@@ -131,7 +131,7 @@ func (s *Store) EventsEnd(ctx context.Context) (string, error) {
 	return cursor.String(), nil
 }
 
-// EventsSince returns the cursor before the first event that was told at or after a time. The
+// EventsSince returns the cursor before the first event at or after a time. The
 // times of a log's items grow with their numbers, so that some 20 reads of each log find it.
 func (s *Store) EventsSince(ctx context.Context, since time.Time) (string, error) {
 	var cursor events.Cursor

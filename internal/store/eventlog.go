@@ -69,13 +69,12 @@ func eventSK(number uint64) string { return fmt.Sprintf("%016x", number) }
 // when all of its items have expired, so that this item never expires.
 func startKey(shard int) table.Key { return table.Key{PK: "E#START", SK: strconv.Itoa(shard)} }
 
-// stride is between the numbers with which a log begins: more than one ever has items.
+// stride is the least difference of first numbers: more items than a log ever has.
 const stride = 1 << 32
 
-// firstNumber is with which number a log begins, which has begun with the number before; 0: it
-// has never begun. The number is taken from the time, too: a backup that is restored knows
-// nothing of the numbers given since it was made, not even of those with which the log was
-// begun again since.
+// firstNumber is the first number of a log that begins again; before is the one it had before, 0 if
+// it never began. It depends on the time, because a restored backup does not have the numbers that
+// were given after it was made.
 func firstNumber(before uint64, now time.Time) uint64 {
 	const perMilli, latest = 1 << 20, 1 << 61 // events.ParseCursor takes less than twice latest
 	return max(before+stride, min(uint64(max(0, now.UnixMilli()))*perMilli, latest))
@@ -101,19 +100,19 @@ func unpackEvents(it table.Item) (l logItem, err error) {
 // logEnd is what a writer has to know of a log.
 type logEnd struct {
 	last *logItem // nil: the log is empty
-	// told has the ids of all events since a time.
+	// told has the ids of all events in the log since a time.
 	told  map[string]bool
 	since time.Time
 }
 
-// logWriters is what the writers of one process share of a log. Only who has the turn may look
-// at its end, as it was read last.
+// logWriters is what the writers of one process share of a log. Whoever holds lock may read and
+// change known, the end of the log as it was read last.
 type logWriters struct {
-	turn  chan struct{}
+	lock  chan struct{} // of one element
 	known logEnd
 }
 
-// mostKnown bounds how many ids of told events a process keeps of a log.
+// mostKnown bounds how many ids of events a process keeps of a log.
 const mostKnown = 10_000
 
 // logEnd reads a log back from its end to a time, or to what is known of it.
@@ -177,13 +176,13 @@ const appendTries = 40
 // errBusyLog says that a log took others' events all the time. Trying later helps.
 var errBusyLog = errors.New("others kept writing to the log of events")
 
-// telling is what is to be appended to a log.
-type telling struct {
+// appending is what is to be appended to a log.
+type appending struct {
 	shard int
-	// events returns those to append, of which none is told yet. It may be called again.
+	// events returns the events to append: those that are not in told, the ids that the log has.
+	// It may be called again.
 	events func(told map[string]bool) ([]events.Event, error)
-	// since is a time at or before which none of the events was told. until is a time
-	// that the item's may not be before.
+	// None of the events is in the log before since. The item's time is until or later.
 	since, until time.Time
 	// with is written in the same transaction, if it is not nil.
 	with *table.Op
@@ -191,12 +190,12 @@ type telling struct {
 	anew bool
 }
 
-// tell appends an item to a log, unless nothing is left to be told. Writers of one process take
-// turns: of those that read the same end only one can write behind it.
-func (s *Store) tell(ctx context.Context, t telling) error {
+// appendTo appends an item to a log, unless the log has all events already. Writers of one process
+// run one after another: of several that read the same end only one can append to it.
+func (s *Store) appendTo(ctx context.Context, t appending) error {
 	select {
-	case s.logs[t.shard].turn <- struct{}{}:
-		defer func() { <-s.logs[t.shard].turn }()
+	case s.logs[t.shard].lock <- struct{}{}:
+		defer func() { <-s.logs[t.shard].lock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -264,7 +263,7 @@ func pause(ctx context.Context, longest time.Duration) error {
 }
 
 // nextItem is the write of the item behind last.
-func (s *Store) nextItem(t telling, start *table.Item, last *logItem, es []events.Event) ([]table.Op, error) {
+func (s *Store) nextItem(t appending, start *table.Item, last *logItem, es []events.Event) ([]table.Op, error) {
 	at, expires := s.now(), s.now().Add(s.keepEvents)
 	if t.until.After(at) {
 		at = t.until
@@ -302,13 +301,13 @@ func (s *Store) nextItem(t telling, start *table.Item, last *logItem, es []event
 }
 
 // BeginEventsAnew has all logs go on with numbers that none ever had, for an installation whose
-// table may be a backup: readers have cursors behind what was told after it was made, and
-// would pass over as many items.
+// table may be a backup: readers have cursors behind events that were appended after the backup, and
+// would pass over as many new items.
 func (s *Store) BeginEventsAnew(ctx context.Context) error {
 	var g errgroup.Group
 	for n := range events.Shards {
 		nothing := func(map[string]bool) ([]events.Event, error) { return nil, nil }
-		g.Go(func() error { return s.tell(ctx, telling{shard: n, events: nothing, since: s.now(), anew: true}) })
+		g.Go(func() error { return s.appendTo(ctx, appending{shard: n, events: nothing, since: s.now(), anew: true}) })
 	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("begin the feed of events anew: %w", err)

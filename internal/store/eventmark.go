@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"fedpost/internal/engine/table"
@@ -31,11 +30,8 @@ func (s *Store) SetMark(ctx context.Context, reader, cursor, version string) (ne
 	if version == "" {
 		cond = table.Cond{Absent: true}
 	}
-	switch err := s.swap(ctx, &it, cond); {
-	case errors.Is(err, table.ErrConflict):
-		return "", fmt.Errorf("mark of reader %s: %w", reader, events.ErrChanged)
-	case err != nil:
-		return "", fmt.Errorf("mark of reader %s: %w", reader, err)
+	if err := s.swap(ctx, &it, cond); err != nil {
+		return "", fmt.Errorf("mark of reader %s: %w", reader, onConflict(err, events.ErrChanged))
 	}
 	return it.Fence, nil
 }

@@ -36,12 +36,12 @@ func (s *Store) TellEnds(ctx context.Context, ends []events.End) error {
 		n := shard(string(e.ActivityID), events.Shards)
 		logs[n] = append(logs[n], e)
 	}
-	var g errgroup.Group // a log that fails keeps no other from being told
+	var g errgroup.Group // a log that fails does not stop the others
 	for _, n := range slices.Sorted(maps.Keys(logs)) {
 		g.Go(func() error { return s.tellLog(ctx, n, logs[n]) })
 	}
 	if err := g.Wait(); err != nil {
-		return fmt.Errorf("tell what became of recipients: %w", err)
+		return fmt.Errorf("record events of recipients: %w", err)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (s *Store) tellLog(ctx context.Context, n int, ends []events.End) error {
 	for len(ends) > 0 {
 		part := ends[:fitting(ends)]
 		ends = ends[len(part):]
-		t := telling{shard: n, since: part[0].At}
+		t := appending{shard: n, since: part[0].At}
 		for _, e := range part {
 			if e.At.Before(t.since) {
 				t.since = e.At
@@ -71,7 +71,7 @@ func (s *Store) tellLog(ctx context.Context, n int, ends []events.End) error {
 			}
 			return es, s.countGone(ctx, es, counted)
 		}
-		if err := s.tell(ctx, t); err != nil {
+		if err := s.appendTo(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -98,13 +98,13 @@ type gone struct {
 	Inbox string `json:"inbox"`
 	Count int    `json:"n"`
 	Since int64  `json:"since"`
-	// Recent are the latest events that were counted, so that one that is told again
+	// Recent are the latest events that were counted, so that an event that is recorded again
 	// after a crash is not counted again.
 	Recent []string `json:"recent"`
 }
 
-// recentGone is how many events a count knows. More than that would have to be counted
-// for one inbox between an event's count and its being told.
+// recentGone bounds Recent: at most as many events of one inbox are counted between the count and
+// the record of one of them.
 const recentGone = 8
 
 func goneKey(inbox string) table.Key { return table.Key{PK: "G#" + keyName(inbox), SK: "GONE"} }

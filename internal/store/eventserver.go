@@ -8,7 +8,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// swapServer is swap of a server's state that has news.
+// swapServer is swap of a server's state whose change is worth an event.
 func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond, key string, n circuit.News) error {
 	host, _ := circuit.HostOf(key)
 	switch quiet, err := s.ofWebhook(ctx, host); {
@@ -21,14 +21,14 @@ func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond,
 		circuit.Unhealthy: events.ServerUnhealthy, circuit.Exhausted: events.ServerExhausted,
 		circuit.Gone: events.ServerGone, circuit.Healthy: events.ServerRecovered,
 	}[n.Phase]
-	return s.swapTelling(ctx, it, cond, events.OfServer(kind, host, n.Why, n.Since))
+	return s.swapWithEvent(ctx, it, cond, events.OfServer(kind, host, n.Why, n.Since))
 }
 
-// swapTelling is swap with an event in the same transaction.
-func (s *Store) swapTelling(ctx context.Context, it *table.Item, cond table.Cond, e events.Event) error {
+// swapWithEvent is swap with an event in the same transaction.
+func (s *Store) swapWithEvent(ctx context.Context, it *table.Item, cond table.Cond, e events.Event) error {
 	it.Fence = newFence()
 	now := s.now()
-	err := s.tell(ctx, telling{
+	err := s.appendTo(ctx, appending{
 		shard: shard(e.Host, events.Shards), since: now, until: now, with: &table.Op{Put: it, Cond: cond},
 		events: func(map[string]bool) ([]events.Event, error) { return []events.Event{e}, nil },
 	})

@@ -18,12 +18,13 @@ import (
 
 var _ events.Watcher = (*Store)(nil)
 
-// watched is an activity whose end is to be told.
+// watched is an activity whose end is to be recorded as an event.
 type watched struct {
 	About events.About `json:"about"`
 	Since int64        `json:"since"`
-	// Told stays, so that a late copy of the activity's message does not begin anew.
-	Told bool `json:"told,omitempty"`
+	// Done: the event is recorded. The item stays, so that a late copy of the activity's message
+	// does not begin to watch again.
+	Done bool `json:"told,omitempty"`
 }
 
 const watchPrefix = "Y#"
@@ -86,10 +87,10 @@ func (s *Store) Finish(ctx context.Context, id activity.ID) error {
 	return err
 }
 
-// finish tells that an activity is done, if it is. open is true if another look is needed.
+// finish records the event of an activity if it is done. open is true if another look is needed.
 func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open bool, err error) {
 	var w watched
-	if err := decode(it, &w); err != nil || w.Told {
+	if err := decode(it, &w); err != nil || w.Done {
 		return false, err
 	}
 	v, err := ledger.ViewOf(ctx, s, s, id, "", 1, s.now())
@@ -107,19 +108,19 @@ func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open
 			return true, nil // a cancelled one whose last attempts are under way
 		}
 	}
-	w.Told = true
+	w.Done = true
 	next, err := watchItem(id, w, time.Time{}, it.Expires)
 	if err != nil {
 		return false, err
 	}
 	now := s.now()
 	e := events.OfActivity(id, w.About, counted(v.Counts))
-	err = s.tell(ctx, telling{
+	err = s.appendTo(ctx, appending{
 		shard: shard(string(id), events.Shards), since: now, until: now, with: &table.Op{Put: &next, Cond: table.Fenced(it.Fence)},
 		events: func(map[string]bool) ([]events.Event, error) { return []events.Event{e}, nil },
 	})
 	if errors.Is(err, table.ErrConflict) {
-		return false, nil // another has told it, or looks at it
+		return false, nil // another process has recorded it, or looks at it
 	}
 	return err != nil, err
 }

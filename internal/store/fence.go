@@ -46,6 +46,14 @@ func (s *Store) swap(ctx context.Context, it *table.Item, cond table.Cond) error
 	return conflict
 }
 
+// onConflict returns other if err is a conflict, and else err.
+func onConflict(err, other error) error {
+	if errors.Is(err, table.ErrConflict) {
+		return other
+	}
+	return err
+}
+
 // conflictTries bounds how often a read-modify-write starts over.
 const conflictTries = 10
 

@@ -46,7 +46,7 @@ const (
 // senderPart is the part of sort keys that is of one sender.
 func senderPart(sender string) string { return digest(sender, 8) + "#" }
 
-// backwards is larger for earlier times, so that the last activity sorts first.
+// backwards is larger for earlier times, so that the latest activity sorts first.
 func backwards(t time.Time) string { return fmt.Sprintf("%013d", 9_999_999_999_999-t.UnixMilli()) }
 
 // ListActivities implements ledger.Index.
@@ -80,7 +80,7 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 	return nil
 }
 
-// Bounds of one call of FindActivities. Both may be passed by the reads of one place.
+// Bounds of one call of FindActivities. The reads of one place may exceed both.
 const (
 	listEntries = 10_000
 	listQueries = 4 * listShards

@@ -13,14 +13,14 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// keptSlack is how long a body that is stored once outlives the time that was promised, and
-// half of it is so at least: a spot or dead letter that is sent anew by then still waits for
-// its queue, which holds a message for 14 days, and for its host, until it is given up.
+// keptSlack is how long a body that is stored once is kept beyond the promised time; half of it is
+// enough: a delivery that is sent again near that time may be in its queue for 14 days, and
+// then waits for its host until it is given up.
 const keptSlack = 60 * 24 * time.Hour
 
 // KeepBody implements ledger.Store and deadletter.Store.
 func (s *Store) KeepBody(ctx context.Context, a activity.Activity, until time.Time) (activity.Apart, error) {
-	until = until.UTC().Truncate(time.Second) // what every table can tell apart
+	until = until.UTC().Truncate(time.Second) // the precision of every table
 	parts, err := packBody(a.ID, a.Body)
 	if err != nil {
 		return activity.Apart{}, err
@@ -89,9 +89,9 @@ func (s *Store) putLight(ctx context.Context, all []carrier) (others []carrier, 
 	return others, s.t.PutAll(ctx, values(items))
 }
 
-// keepFor keeps bodies that are stored once for items that need them for longer than was
-// promised. Who has such an activity from a spot or dead letter has it without its body, which
-// is read then: a dead letter that is parked again may wait for its host for months.
+// keepFor keeps bodies that are stored once for items that need them for longer than was promised,
+// such as a dead letter that is parked again. Activities from spots and dead letters have no
+// body, so their bodies are read.
 func (s *Store) keepFor(ctx context.Context, all []carrier) (map[activity.ID]activity.Apart, error) {
 	latest := make(map[activity.ID]carrier)
 	for _, c := range all {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -19,11 +18,7 @@ func limitKey(host string) table.Key { return table.Key{PK: limitPrefix + host, 
 
 // Limits implements ratelimit.Store.
 func (s *Store) Limits(ctx context.Context, hosts ...string) (map[string]ratelimit.Limit, error) {
-	keys := make(map[table.Key]bool, len(hosts))
-	for _, h := range hosts {
-		keys[limitKey(h)] = true
-	}
-	items, err := s.t.Get(ctx, distinct(keys)...)
+	items, err := s.t.Get(ctx, keysOf(hosts, limitKey)...)
 	if err != nil {
 		return nil, fmt.Errorf("read rate limits: %w", err)
 	}
@@ -52,12 +47,8 @@ func (s *Store) SaveLimit(ctx context.Context, l ratelimit.Limit) (ratelimit.Lim
 	if l.Version == "" {
 		cond = table.Free(s.now())
 	}
-	err = s.swap(ctx, &it, cond)
-	switch {
-	case errors.Is(err, table.ErrConflict):
-		return l, fmt.Errorf("save rate limit of %s: %w", l.Host, ratelimit.ErrChanged)
-	case err != nil:
-		return l, fmt.Errorf("save rate limit of %s: %w", l.Host, err)
+	if err := s.swap(ctx, &it, cond); err != nil {
+		return l, fmt.Errorf("save rate limit of %s: %w", l.Host, onConflict(err, ratelimit.ErrChanged))
 	}
 	l.Version = it.Fence
 	return l, nil

@@ -74,11 +74,7 @@ func (s *Store) ReplaceMarker(ctx context.Context, key, token string, m dedup.Ma
 
 // ReleaseMarker implements dedup.Store.
 func (s *Store) ReleaseMarker(ctx context.Context, key, token string) error {
-	err := s.t.Delete(ctx, markerKey(key), table.Fenced(token))
-	if errors.Is(err, table.ErrConflict) {
-		return dedup.ErrLost
-	}
-	return err
+	return onConflict(s.t.Delete(ctx, markerKey(key), table.Fenced(token)), dedup.ErrLost)
 }
 
 // marker returns the marker that a write conflicted with, nil if there is none

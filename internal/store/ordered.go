@@ -21,9 +21,8 @@ type slot struct {
 
 // CreateOrdered implements ledger.Store.
 //
-// Two callers with the same key, one before and one after the turn of a period,
-// write under different ids, so a condition on its own id does not show either the
-// other. The later caller therefore takes the previous id, too, if that is free:
+// Two callers with the same key, one before and one after a period ends, write under different
+// ids, so a condition on its own id does not show either the other. The later caller therefore takes the previous id, too, if that is free:
 // one transaction writes the record under the new id, and under the previous id a
 // pointer to it. The earlier caller then fails on its own condition, and follows
 // the pointer.

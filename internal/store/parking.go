@@ -205,11 +205,7 @@ func (s *Store) ParkedBefore(ctx context.Context, key, group, sequence string) (
 
 // IsParked implements parking.Store.
 func (s *Store) IsParked(ctx context.Context, spots []parking.Spot) (map[parking.Spot]bool, error) {
-	keys := make(map[table.Key]bool, len(spots))
-	for _, sp := range spots {
-		keys[spotKey(sp)] = true
-	}
-	items, err := s.t.Get(ctx, distinct(keys)...)
+	items, err := s.t.Get(ctx, keysOf(spots, spotKey)...)
 	if err != nil {
 		return nil, fmt.Errorf("look for parked deliveries: %w", err)
 	}
@@ -250,11 +246,7 @@ func (s *Store) CountParked(ctx context.Context, key string, most int) (int, err
 
 // Unpark implements parking.Store.
 func (s *Store) Unpark(ctx context.Context, spots []parking.Spot) error {
-	keys := make(map[table.Key]bool, len(spots))
-	for _, sp := range spots {
-		keys[spotKey(sp)] = true
-	}
-	if err := s.t.DeleteAll(ctx, distinct(keys)); err != nil {
+	if err := s.t.DeleteAll(ctx, keysOf(spots, spotKey)); err != nil {
 		return fmt.Errorf("empty parking spots: %w", err)
 	}
 	return nil

@@ -141,6 +141,15 @@ func (s *Store) PutRecipients(ctx context.Context, id activity.ID, rs []ledger.R
 	return put, nil
 }
 
+// keysOf returns the keys of things, each once.
+func keysOf[T any](all []T, key func(T) table.Key) []table.Key {
+	set := make(map[table.Key]bool, len(all))
+	for _, one := range all {
+		set[key(one)] = true
+	}
+	return distinct(set)
+}
+
 func distinct(set map[table.Key]bool) []table.Key {
 	keys := make([]table.Key, 0, len(set))
 	for k := range set {

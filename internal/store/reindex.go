@@ -43,7 +43,7 @@ func (s *Store) IndexDeadLetters(ctx context.Context) (n int, err error) {
 }
 
 // IndexKeys lists the keys of versions that had no list of keys. partitions returns the
-// partitions whose names begin with a prefix, which not every engine can tell; no other process
+// partitions whose names begin with a prefix, which not every engine can list; no other process
 // may change keys meanwhile. It returns how many keys were not listed.
 func (s *Store) IndexKeys(ctx context.Context, partitions func(ctx context.Context, prefix string) ([]string, error)) (n int, err error) {
 	err = s.onceMarked(ctx, indexedKeysMark, func() error {

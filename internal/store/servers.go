@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -55,17 +54,9 @@ func unpackServer(it table.Item) (circuit.State, error) {
 	return st, nil
 }
 
-// Servers implements circuit.Store.
-func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error) {
-	wanted := make(map[table.Key]bool, len(keys))
-	for _, k := range keys {
-		wanted[serverKey(k)] = true
-	}
-	items, err := s.t.Get(ctx, distinct(wanted)...)
-	if err != nil {
-		return nil, fmt.Errorf("read server states: %w", err)
-	}
-	states := make(map[string]circuit.State, len(items))
+// unpackServers returns the states of those items that have not expired.
+func (s *Store) unpackServers(items []table.Item) ([]circuit.State, error) {
+	states := make([]circuit.State, 0, len(items))
 	for _, it := range items {
 		if s.expired(it) {
 			continue
@@ -74,9 +65,23 @@ func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit
 		if err != nil {
 			return nil, err
 		}
-		states[st.Key] = st
+		states = append(states, st)
 	}
 	return states, nil
+}
+
+// Servers implements circuit.Store.
+func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error) {
+	items, err := s.t.Get(ctx, keysOf(keys, serverKey)...)
+	if err != nil {
+		return nil, fmt.Errorf("read server states: %w", err)
+	}
+	all, err := s.unpackServers(values(items))
+	states := make(map[string]circuit.State, len(all))
+	for _, st := range all {
+		states[st.Key] = st
+	}
+	return states, err
 }
 
 // ListServers implements circuit.Store. The cursor is the sort key of the last
@@ -98,16 +103,11 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 		if err != nil {
 			return nil, "", fmt.Errorf("list servers: %w", err)
 		}
-		for _, it := range items {
-			if s.expired(it) {
-				continue
-			}
-			st, err := unpackServer(it)
-			if err != nil {
-				return nil, "", err
-			}
-			states = append(states, st)
+		some, err := s.unpackServers(items)
+		if err != nil {
+			return nil, "", err
 		}
+		states = append(states, some...)
 		switch {
 		case more:
 			// The partition has more: some items were expired, or the page is full.
@@ -121,7 +121,7 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 
 // SaveServer implements circuit.Store.
 func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State, error) {
-	news, st, told := st.News()
+	news, st, changed := st.News()
 	data, err := encode(serverItem{Name: st.Key, State: st})
 	if err != nil {
 		return st, err
@@ -134,16 +134,13 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 	if st.Version == "" {
 		cond = table.Free(s.now())
 	}
-	if told {
+	if changed {
 		err = s.swapServer(ctx, &it, cond, st.Key, news)
 	} else {
 		err = s.swap(ctx, &it, cond)
 	}
-	switch {
-	case errors.Is(err, table.ErrConflict):
-		return st, fmt.Errorf("save state of %s: %w", st.Key, circuit.ErrChanged)
-	case err != nil:
-		return st, fmt.Errorf("save state of %s: %w", st.Key, err)
+	if err != nil {
+		return st, fmt.Errorf("save state of %s: %w", st.Key, onConflict(err, circuit.ErrChanged))
 	}
 	st.Version = it.Fence
 	return st, nil
@@ -152,11 +149,8 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 // DropServer implements registry.Records.
 func (s *Store) DropServer(ctx context.Context, st circuit.State) error {
 	err := s.t.Delete(ctx, serverKey(st.Key), table.Fenced(st.Version))
-	if errors.Is(err, table.ErrConflict) {
-		return fmt.Errorf("drop the state of %s: %w", st.Key, circuit.ErrChanged)
-	}
 	if err != nil {
-		return fmt.Errorf("drop the state of %s: %w", st.Key, err)
+		return fmt.Errorf("drop the state of %s: %w", st.Key, onConflict(err, circuit.ErrChanged))
 	}
 	return nil
 }
@@ -168,16 +162,5 @@ func (s *Store) DueServers(ctx context.Context, shard int, now time.Time, limit 
 	if err != nil {
 		return nil, fmt.Errorf("find due servers: %w", err)
 	}
-	states := make([]circuit.State, 0, len(items))
-	for _, it := range items {
-		if s.expired(it) {
-			continue
-		}
-		st, err := unpackServer(it)
-		if err != nil {
-			return nil, err
-		}
-		states = append(states, st)
-	}
-	return states, nil
+	return s.unpackServers(items)
 }

@@ -25,9 +25,8 @@ var (
 // Sipher returns the Sipher protocol's storage in s.
 func (s *Store) Sipher() Sipher { return Sipher{s} }
 
-// sipherTries bounds the read-modify-writes of a record. It is high, because no
-// count of a failed check may be lost to overlapping runs, and a further try is
-// cheap, because a conflict brings the newer item along.
+// sipherTries bounds the read-modify-writes of a record. It is high, because overlapping runs must
+// not lose the count of a failed check. A conflict returns the newer item, so a try is cheap.
 const sipherTries = 100
 
 // update applies f to the item of a key, again as long as others change the item in
@@ -64,7 +63,7 @@ func (x Sipher) update(ctx context.Context, k table.Key, f func(*table.Item) (*t
 	return errContended(k)
 }
 
-// list returns the live items of a partition.
+// list returns the items of a partition that have not expired.
 func (x Sipher) list(ctx context.Context, pk string) ([]table.Item, error) {
 	all, _, err := x.s.t.Query(ctx, table.Range{PK: pk})
 	if err != nil {

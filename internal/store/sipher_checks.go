@@ -92,9 +92,5 @@ func (x Sipher) PostponeCheck(ctx context.Context, c peers.Check, at time.Time) 
 
 // FinishCheck implements peers.Schedule.
 func (x Sipher) FinishCheck(ctx context.Context, c peers.Check) error {
-	err := x.s.t.Delete(ctx, sipherCheckKey(c), table.Fenced(c.Version))
-	if errors.Is(err, table.ErrConflict) {
-		return peers.ErrTaken
-	}
-	return err
+	return onConflict(x.s.t.Delete(ctx, sipherCheckKey(c), table.Fenced(c.Version)), peers.ErrTaken)
 }

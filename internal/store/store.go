@@ -28,7 +28,7 @@ type Store struct {
 	// worker is the prefix of the names of all owners that can be alive; empty if
 	// other processes work on the table, too.
 	worker string
-	// keepEvents is how long events are kept; bell rings when some were told.
+	// keepEvents is how long events are kept; bell rings when some are recorded.
 	keepEvents time.Duration
 	bell       *events.Bell
 	logs       [events.Shards]*logWriters
@@ -38,7 +38,7 @@ type Store struct {
 func New(t table.Table, now func() time.Time) *Store {
 	s := &Store{t: t, now: now, keepEvents: events.Keep}
 	for i := range s.logs {
-		s.logs[i] = &logWriters{turn: make(chan struct{}, 1)}
+		s.logs[i] = &logWriters{lock: make(chan struct{}, 1)}
 	}
 	return s
 }

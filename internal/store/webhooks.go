@@ -72,11 +72,8 @@ func (s *Store) SaveWebhook(ctx context.Context, w webhook.Webhook) (webhook.Web
 }
 
 func savedWebhook(w webhook.Webhook, it *table.Item, err error) (webhook.Webhook, error) {
-	switch {
-	case errors.Is(err, table.ErrConflict):
-		return w, fmt.Errorf("save webhook %s: %w", w.ID, webhook.ErrChanged)
-	case err != nil:
-		return w, fmt.Errorf("save webhook %s: %w", w.ID, err)
+	if err != nil {
+		return w, fmt.Errorf("save webhook %s: %w", w.ID, onConflict(err, webhook.ErrChanged))
 	}
 	w.Version = it.Fence
 	return w, nil
@@ -88,7 +85,7 @@ func (s *Store) DisableWebhook(ctx context.Context, w webhook.Webhook) (webhook.
 	if err != nil {
 		return w, err
 	}
-	return savedWebhook(w, &it, s.swapTelling(ctx, &it, cond, events.OfWebhook(w.ID, activity.HostOf(w.URL), w.LastError, w.FailingSince)))
+	return savedWebhook(w, &it, s.swapWithEvent(ctx, &it, cond, events.OfWebhook(w.ID, activity.HostOf(w.URL), w.LastError, w.FailingSince)))
 }
 
 // DeleteWebhook implements webhook.Store.
@@ -106,8 +103,8 @@ func (s *Store) DeleteWebhook(ctx context.Context, id string) error {
 	return nil
 }
 
-// ofWebhook reports whether a host is that of a webhook, whose troubles are no news of the
-// fediverse.
+// ofWebhook reports whether a host is that of a webhook, whose changes are no
+// events of servers.
 func (s *Store) ofWebhook(ctx context.Context, host string) (bool, error) {
 	all, err := s.Webhooks(ctx)
 	for _, w := range all {

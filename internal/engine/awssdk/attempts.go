@@ -15,8 +15,8 @@ import (
 // AttemptLog records the result of each attempt that the SDK makes for one call.
 // The zero value is ready to use; add it to the call's APIOptions.
 //
-// The SDK retries by itself and reports the last attempt only, which does not tell a
-// definite failure from an ambiguous one. If a first attempt was carried out, its answer
+// The SDK retries by itself and reports the last attempt only, which does not
+// distinguish a definite failure from an ambiguous one. If a first attempt was carried out, its answer
 // was lost, and a second attempt was throttled, the call looks as if it never happened. A
 // caller that rolls back on such an error would lose or double an activity.
 type AttemptLog struct {
@@ -65,12 +65,7 @@ func (l *AttemptLog) Count() int {
 func (l *AttemptLog) MayHaveActed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, a := range l.attempts {
-		if a.mayHaveActed() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.attempts, attempt.mayHaveActed)
 }
 
 // EarlierMayHaveActed does what MayHaveActed does, for all attempts but the last:
@@ -78,12 +73,7 @@ func (l *AttemptLog) MayHaveActed() bool {
 func (l *AttemptLog) EarlierMayHaveActed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, a := range l.attempts {
-		if i < len(l.attempts)-1 && a.mayHaveActed() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.attempts[:max(0, len(l.attempts)-1)], attempt.mayHaveActed)
 }
 
 func (a attempt) mayHaveActed() bool {

@@ -15,7 +15,7 @@ import (
 // io.EOF, which net/http takes for a failed write: it closes the connection before the
 // answer is read ("use of closed network connection"). The SDK then makes the call
 // again. The message of a receive stays hidden from everybody, a send is done twice, and a
-// conditional write meets its own work. It happens where there is little processor time,
+// conditional write conflicts with itself. It happens where there is little processor time,
 // as in a small Lambda function. A closed body's Read says the same, and net/http
 // takes that for the end.
 //

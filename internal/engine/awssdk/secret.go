@@ -1,6 +1,7 @@
 package awssdk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,11 +20,7 @@ func Secrets(cfg aws.Config, env Getenv) (*secretsmanager.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
-		if url != nil {
-			o.BaseEndpoint = url
-		}
-	}), nil
+	return secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
 }
 
 // SecretReader is the part of *secretsmanager.Client that ReadSecret needs.

@@ -1,6 +1,5 @@
 // Package bell wakes the receivers of an engine that wait for messages, within one process.
-// It knows no engine: both engines with receivers of their own, SQLite and PostgreSQL, ring
-// it when messages arrive.
+// The SQLite and PostgreSQL engines ring it when messages arrive.
 package bell
 
 import (
@@ -10,25 +9,25 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Bell wakes the receivers that wait for a queue: as many as it takes for the messages that
-// arrive, because each receiver that wakes reads the queue. A receiver that is awake and has
-// not read yet takes what arrives meanwhile, up to the most that it wants. A receiver that
-// has got that many rings for another, as there may be more.
+// Bell wakes the receivers that wait for a queue: as many as the arriving messages need, because
+// each receiver that wakes reads the queue. A receiver that is awake and has not read yet also
+// takes what arrives meanwhile, up to its limit. A receiver that got as many messages as its
+// limit rings for another one, because there may be more.
 //
-// The receiver that has waited for longest is the watch: only its sleep ends when the next
-// hidden message becomes visible. Messages that arrive wake the others first. When the
-// watch leaves, the next receiver is woken to take its place.
+// The receiver that has waited for longest is the watch: only the watch wakes when the next
+// hidden message becomes visible. Messages that arrive wake the others first. When the watch
+// leaves, the next receiver is woken and becomes the watch.
 type Bell struct {
-	mu    sync.Mutex
-	lines map[queue.Name]*list.List // of *Waiter, the watch in front
+	mu     sync.Mutex
+	queues map[queue.Name]*list.List // of *Waiter, the watch in front
 }
 
-// Waiter is a receiver in the line of a queue, from before it first reads the queue until it
-// leaves. A ring that comes after it has read makes it read again.
+// Waiter is a receiver of a queue, from Join to Leave. A ring after it has read the queue makes it
+// read again.
 type Waiter struct {
-	line  *list.List
-	place *list.Element
-	max   int // messages that it takes at a time
+	all   *list.List    // the waiters of its queue
+	place *list.Element // in all
+	max   int           // messages that it takes at a time
 	// awake: it is going to read the queue. expected is how many messages it was rung for
 	// since it last read.
 	awake    bool
@@ -40,21 +39,20 @@ type Waiter struct {
 func (w *Waiter) Rung() <-chan struct{} { return w.rung }
 
 // New returns a bell that nobody waits for.
-func New() *Bell { return &Bell{lines: make(map[queue.Name]*list.List)} }
+func New() *Bell { return &Bell{queues: make(map[queue.Name]*list.List)} }
 
-// Join puts a receiver that takes up to limit messages at the end of a queue's line. Call Join
-// before reading the queue, so that a message that arrives in between rings, and leave in
-// the end.
+// Join adds a receiver that takes up to limit messages. Call Join before reading the queue, so
+// that a message that arrives in between rings, and Leave at the end.
 func (b *Bell) Join(n queue.Name, limit int) *Waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	line := b.lines[n]
-	if line == nil {
-		line = list.New()
-		b.lines[n] = line
+	all := b.queues[n]
+	if all == nil {
+		all = list.New()
+		b.queues[n] = all
 	}
-	w := &Waiter{line: line, max: limit, awake: true, rung: make(chan struct{}, 1)}
-	w.place = line.PushBack(w)
+	w := &Waiter{all: all, max: limit, awake: true, rung: make(chan struct{}, 1)}
+	w.place = all.PushBack(w)
 	return w
 }
 
@@ -69,24 +67,24 @@ func (b *Bell) Reads(w *Waiter) {
 	}
 }
 
-// Leave takes a receiver out of its line. What it was rung for since it last read is left to
-// others.
+// Leave removes a receiver. Other receivers are woken for the messages that it was rung for
+// since it last read.
 func (b *Bell) Leave(w *Waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	watch := w.line.Front() == w.place
-	w.line.Remove(w.place)
+	watch := w.all.Front() == w.place
+	w.all.Remove(w.place)
 	if watch {
-		wakeWatch(w.line)
+		wakeWatch(w.all)
 	}
-	wake(w.line, w.expected)
+	wake(w.all, w.expected)
 }
 
-// Watches reports whether w has to watch the time.
+// Watches reports whether w is the watch.
 func (b *Bell) Watches(w *Waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return w.line.Front() == w.place
+	return w.all.Front() == w.place
 }
 
 // Ring says that messages arrived on a queue, and returns for how many of them no receiver
@@ -94,8 +92,8 @@ func (b *Bell) Watches(w *Waiter) bool {
 func (b *Bell) Ring(n queue.Name, messages int) (left int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if line := b.lines[n]; line != nil {
-		return wake(line, messages)
+	if all := b.queues[n]; all != nil {
+		return wake(all, messages)
 	}
 	return messages
 }
@@ -104,17 +102,16 @@ func (b *Bell) Ring(n queue.Name, messages int) (left int) {
 func (b *Bell) Shift(n queue.Name) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if line := b.lines[n]; line != nil {
-		wakeWatch(line)
+	if all := b.queues[n]; all != nil {
+		wakeWatch(all)
 	}
 }
 
-// wake leaves n messages to waiters that are awake, then to others, the latest first. The
-// remaining messages, which it returns, are for receivers that do not wait: whoever comes back
-// reads.
-func wake(line *list.List, n int) int {
+// wake assigns n messages to waiters that are awake, then to others, the latest first. It returns
+// how many messages are left: receivers that do not wait read the queue when they come back.
+func wake(all *list.List, n int) int {
 	for _, awake := range []bool{true, false} {
-		for el := line.Back(); el != nil && n > 0; el = el.Prev() {
+		for el := all.Back(); el != nil && n > 0; el = el.Prev() {
 			if w := el.Value.(*Waiter); w.awake == awake && w.expected < w.max {
 				some := min(n, w.max-w.expected)
 				w.expected += some
@@ -137,8 +134,8 @@ func (w *Waiter) wake() {
 	}
 }
 
-func wakeWatch(line *list.List) {
-	if first := line.Front(); first != nil {
+func wakeWatch(all *list.List) {
+	if first := all.Front(); first != nil {
 		first.Value.(*Waiter).wake()
 	}
 }

@@ -1,8 +1,8 @@
 // Package dynamodb is the table port on Amazon DynamoDB.
 //
 // The adapter does what the SDK leaves to its users. It cuts requests to the
-// allowed size, sends unprocessed items again, tells cancelled transactions apart
-// by their reasons, and recognizes a write that succeeded although its answer was
+// allowed size, sends unprocessed items again, reads why a transaction was
+// cancelled, and recognizes a write that succeeded although its answer was
 // lost and the SDK's retry then found the write's own result.
 //
 // The table has a partition key pk and a sort key sk, time to live on expires,

@@ -71,9 +71,9 @@ var (
 )
 
 func (e *Engine) redriveStandard(t *tx, dead queue.Name, moved map[queue.Name]int) error {
-	b := &pgx.Batch{}
-	b.Queue(e.sql(redriveStandard), e.clock(), string(dead), redriveStep).Query(counts(moved))
-	return t.run(b)
+	return t.run(func(b *pgx.Batch) {
+		b.Queue(e.sql(redriveStandard), e.clock(), string(dead), redriveStep).Query(counts(moved))
+	})
 }
 
 func counts(moved map[queue.Name]int) func(pgx.Rows) error {
@@ -89,30 +89,31 @@ func (e *Engine) redriveFIFO(t *tx, dead queue.Name, moved map[queue.Name]int) e
 	var seqs []int64
 	var groups [][]byte
 	sources := make(map[queue.Name][][]byte) // groups, by source
-	b := &pgx.Batch{}
-	b.Queue(e.sql(withNow+`SELECT seq, source, grp FROM fedpost.fifo_lease WHERE queue = $2 AND source IS NOT NULL AND visible <= (SELECT now FROM t)
-		ORDER BY seq LIMIT $3`), e.clock(), string(dead), redriveStep).Query(func(rows pgx.Rows) error {
-		var seq int64
-		var source queue.Name
-		var group []byte
-		_, err := pgx.ForEachRow(rows, []any{&seq, &source, &group}, func() error {
-			seqs, groups, sources[source] = append(seqs, seq), append(groups, group), append(sources[source], group)
-			return nil
+	err := t.run(func(b *pgx.Batch) {
+		b.Queue(e.sql(withNow+`SELECT seq, source, grp FROM fedpost.fifo_lease WHERE queue = $2 AND source IS NOT NULL AND visible <= (SELECT now FROM t)
+			ORDER BY seq LIMIT $3`), e.clock(), string(dead), redriveStep).Query(func(rows pgx.Rows) error {
+			var seq int64
+			var source queue.Name
+			var group []byte
+			_, err := pgx.ForEachRow(rows, []any{&seq, &source, &group}, func() error {
+				seqs, groups, sources[source] = append(seqs, seq), append(groups, group), append(sources[source], group)
+				return nil
+			})
+			return err
 		})
-		return err
 	})
-	if err := t.run(b); err != nil || len(seqs) == 0 {
+	if err != nil || len(seqs) == 0 {
 		return err
 	}
-	b = &pgx.Batch{}
-	b.Queue(e.sql(lockGroups), string(dead), groups)
-	for source, its := range sources {
-		b.Queue(e.sql(openGroups), e.clock(), string(source), its)
-	}
-	b.Queue(e.sql(redriveFIFO), e.clock(), string(dead), seqs).Query(counts(moved))
-	e.settle(b, dead, groups)
-	for source, its := range sources {
-		e.settle(b, source, its)
-	}
-	return t.run(b)
+	return t.run(func(b *pgx.Batch) {
+		b.Queue(e.sql(lockGroups), string(dead), groups)
+		for source, its := range sources {
+			b.Queue(e.sql(openGroups), e.clock(), string(source), its)
+		}
+		b.Queue(e.sql(redriveFIFO), e.clock(), string(dead), seqs).Query(counts(moved))
+		e.settle(b, dead, groups)
+		for source, its := range sources {
+			e.settle(b, source, its)
+		}
+	})
 }

@@ -2,18 +2,11 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"fedpost/internal/engine/queue"
 )
-
-// Receive implements queue.Queue.
-func (q *fifo) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
-	return q.receive(ctx, o, q.take, nextFIFO)
-}
 
 const (
 	// freeGroups locks groups whose first message is visible, the longest free first. Groups
@@ -38,8 +31,8 @@ const (
 	hideFIFO = withNow + `UPDATE fedpost.fifo_lease SET visible = now + $4::bigint, received = now, receives = receives + 1
 		FROM t WHERE queue = $2 AND seq = ANY ($3::bigint[])`
 
-	// buryFIFO moves messages to the dead letters. Their retention starts again, as on SQS.
-	buryFIFO = withNow + `UPDATE fedpost.fifo_lease SET queue = $4, source = $2, sent = now, visible = now, received = 0, receives = 0
+	// moveToDead moves messages to the dead letters. Their retention starts again, as on SQS.
+	moveToDead = withNow + `UPDATE fedpost.fifo_lease SET queue = $4, source = $2, sent = now, visible = now, received = 0, receives = 0
 		FROM t WHERE queue = $2 AND seq = ANY ($3::bigint[])`
 
 	// openGroups makes groups, or locks those that are there. A group that is held stays so.
@@ -56,9 +49,6 @@ const (
 
 	dropGroups = `DELETE FROM fedpost.fifo_group g WHERE g.queue = $1 AND g.grp = ANY ($2::bytea[])
 		AND NOT EXISTS (SELECT FROM fedpost.fifo_lease l WHERE l.queue = $1 AND l.grp = g.grp)`
-
-	discardFIFO = `WITH gone AS (DELETE FROM fedpost.fifo_lease WHERE queue = $1 AND seq = ANY ($2::bigint[]) RETURNING seq)
-		DELETE FROM fedpost.message WHERE seq = ANY (ARRAY(SELECT seq FROM gone))`
 )
 
 // settle brings groups up to date, at the end of a transaction that has locked them.
@@ -67,13 +57,13 @@ func (e *Engine) settle(b *pgx.Batch, n queue.Name, groups [][]byte) {
 	b.Queue(e.sql(settleGroups), e.clock(), string(n), groups)
 }
 
-// take takes messages of free groups. The messages of a group that one receive returns are in
+// takeFIFO takes messages of free groups. The messages of a group that one receive returns are in
 // order. All later messages of the group are held until the returned ones are deleted or
-// visible again. It waits for outcomes that are not known as the standard queue's take does.
-func (q *fifo) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
+// visible again. It waits for outcomes that are not known as takeStandard does.
+func (q *mq) takeFIFO(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	var got []queue.Received
 	for {
-		p := pass{fifo: q, o: o, max: o.Max - len(got)}
+		p := pass{mq: q, o: o, max: o.Max - len(got)}
 		err := q.transact(ctx, func(t *tx) error { reads(); return p.run(t) })
 		if err = q.settled(ctx, o.Visibility/2, err); err != nil {
 			return got, err
@@ -90,7 +80,7 @@ func (q *fifo) take(ctx context.Context, o queue.ReceiveOptions, reads func()) (
 
 // pass is one transaction of a receive.
 type pass struct {
-	*fifo
+	*mq
 	o    queue.ReceiveOptions
 	max  int
 	got  []queue.Received
@@ -101,22 +91,24 @@ type pass struct {
 func (p *pass) run(t *tx) error {
 	p.got, p.dead, p.more = nil, 0, false
 	var groups [][]byte
-	b := &pgx.Batch{}
-	b.Queue(p.sql(freeGroups), p.clock(), string(p.name), p.max).Query(func(rows pgx.Rows) (err error) {
-		groups, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
-		return err
+	err := t.run(func(b *pgx.Batch) {
+		b.Queue(p.sql(freeGroups), p.clock(), string(p.name), p.max).Query(func(rows pgx.Rows) (err error) {
+			groups, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
+			return err
+		})
 	})
-	if err := t.run(b); err != nil || len(groups) == 0 {
+	if err != nil || len(groups) == 0 {
 		return err
 	}
 	p.more = len(groups) == p.max
 	var heads []head
-	b = &pgx.Batch{}
-	b.Queue(p.sql(headsOf), p.clock(), string(p.name), groups, p.config.Retention.Milliseconds(), p.max).Query(func(rows pgx.Rows) (err error) {
-		heads, err = pgx.CollectRows(rows, scanHead)
-		return err
+	err = t.run(func(b *pgx.Batch) {
+		b.Queue(p.sql(headsOf), p.clock(), string(p.name), groups, p.config.Retention.Milliseconds(), p.max).Query(func(rows pgx.Rows) (err error) {
+			heads, err = pgx.CollectRows(rows, scanHead)
+			return err
+		})
 	})
-	if err := t.run(b); err != nil {
+	if err != nil {
 		return err
 	}
 	return p.hand(t, groups, heads)
@@ -156,50 +148,18 @@ func (p *pass) hand(t *tx, groups [][]byte, heads []head) error {
 		}
 	}
 	p.dead = len(dead)
-	b := &pgx.Batch{}
-	if len(gone) > 0 {
-		b.Queue(p.sql(discardFIFO), string(p.name), gone)
-	}
-	if len(dead) > 0 {
-		to := p.name.DeadLetter()
-		b.Queue(p.sql(openGroups), p.clock(), string(to), deadGroups)
-		b.Queue(p.sql(buryFIFO), p.clock(), string(p.name), dead, string(to))
-	}
-	if len(taken) > 0 {
-		b.Queue(p.sql(hideFIFO), p.clock(), string(p.name), taken, queue.CeilMilli(p.o.Visibility))
-	}
-	p.settle(b, p.name, groups)
-	return t.run(b)
-}
-
-// Delete implements queue.Queue. Deleting twice is no error, as on SQS.
-func (q *fifo) Delete(ctx context.Context, receipt string) error {
-	h, err := q.parseHandle(receipt)
-	if err == nil {
-		err = q.transact(ctx, func(t *tx) error {
-			b := &pgx.Batch{}
-			b.Queue(q.sql(lockGroups), string(q.name), [][]byte{h.group})
-			b.Queue(q.sql(discardFIFO), string(q.name), []int64{h.seq})
-			q.settle(b, q.name, [][]byte{h.group})
-			return t.run(b)
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("delete from %s: %w", q.name, err)
-	}
-	q.ring(q.name, 1) // for the group, which one receiver gets
-	return nil
-}
-
-// ChangeVisibility implements queue.Queue.
-func (q *fifo) ChangeVisibility(ctx context.Context, receipt string, d time.Duration) error {
-	return q.change(receipt, d, func(h handle, statement string, result *hidden) error {
-		return q.transact(ctx, func(t *tx) error {
-			b := &pgx.Batch{}
-			b.Queue(q.sql(lockGroups), string(q.name), [][]byte{h.group})
-			q.queueHide(b, statement, h, d, result)
-			q.settle(b, q.name, [][]byte{h.group})
-			return t.run(b)
-		})
-	}, "fifo_lease")
+	return t.run(func(b *pgx.Batch) {
+		if len(gone) > 0 {
+			b.Queue(p.sql(p.discard()), string(p.name), gone)
+		}
+		if len(dead) > 0 {
+			to := p.name.DeadLetter()
+			b.Queue(p.sql(openGroups), p.clock(), string(to), deadGroups)
+			b.Queue(p.sql(moveToDead), p.clock(), string(p.name), dead, string(to))
+		}
+		if len(taken) > 0 {
+			b.Queue(p.sql(hideFIFO), p.clock(), string(p.name), taken, queue.CeilMilli(p.o.Visibility))
+		}
+		p.settle(b, p.name, groups)
+	})
 }

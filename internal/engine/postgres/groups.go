@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"fedpost/internal/engine/queue"
 )
 
 const (
@@ -116,10 +118,10 @@ func (g *groups) stop() {
 	g.done.Wait()
 }
 
-// commit runs a group in one transaction. If the server refuses a statement, each op runs by
-// itself, to tell whose it was.
+// commit runs a group in one transaction. If the server refuses a statement, each op runs in a
+// transaction of its own, so that only the refused op fails.
 func (e *Engine) commit(group []*op) {
-	err := e.transact(context.Background(), func(t *tx) error { return t.run(batchOf(group)) })
+	err := e.batch(context.Background(), func(b *pgx.Batch) { queueAll(b, group) })
 	if refused(err) && len(group) > 1 {
 		for _, o := range group {
 			e.commit([]*op{o})
@@ -158,25 +160,25 @@ func (e *Engine) readOnce(group []*op) error {
 		return err
 	}
 	defer conn.Release()
-	return conn.SendBatch(ctx, batchOf(group)).Close()
+	b := &pgx.Batch{}
+	queueAll(b, group)
+	return conn.SendBatch(ctx, b).Close()
 }
 
-func batchOf(group []*op) *pgx.Batch {
+func queueAll(b *pgx.Batch, group []*op) {
 	var parts []part
 	for _, o := range group {
 		parts = append(parts, o.parts...)
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.locks, b.locks) })
-	b := &pgx.Batch{}
 	for _, p := range parts {
 		p.queue(b)
 	}
-	return b
 }
 
 // refused reports whether the server refused a statement, or pgx its arguments or results.
 func refused(err error) bool {
-	if err == nil || errors.Is(err, errUncertain) || passes(err) {
+	if err == nil || errors.Is(err, queue.ErrUncertain) || passes(err) {
 		return false
 	}
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)

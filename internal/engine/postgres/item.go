@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"crypto/sha256"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,20 +31,12 @@ func long(pk string) []byte {
 	return []byte(pk)
 }
 
-func partitions(keys []table.Key) [][]byte {
-	all := make([][]byte, 0, len(keys))
+// columnsOfKeys are the columns of keys.
+func columnsOfKeys(keys []table.Key) (pks, sks [][]byte) {
 	for _, k := range keys {
-		all = append(all, partition(k.PK))
+		pks, sks = append(pks, partition(k.PK)), append(sks, []byte(k.SK))
 	}
-	return all
-}
-
-func sorts(keys []table.Key) [][]byte {
-	all := make([][]byte, 0, len(keys))
-	for _, k := range keys {
-		all = append(all, []byte(k.SK))
-	}
-	return all
+	return pks, sks
 }
 
 // values are an item's columns in the order of insertItem.
@@ -85,11 +76,6 @@ func scanItem(row pgx.CollectableRow) (it table.Item, err error) {
 		pk = long
 	}
 	it.PK, it.SK, it.Fence = string(pk), string(sk), string(fence)
-	if expires != nil {
-		it.Expires = time.Unix(0, *expires).UTC()
-	}
-	if shard != nil && due != nil {
-		it.Due = table.Due{Shard: string(shard), At: time.Unix(0, *due).UTC()}
-	}
+	it.SetTimes(expires, due, string(shard))
 	return it, nil
 }

@@ -14,8 +14,8 @@ import (
 const (
 	// outboxName is what an application notifies, and what the worker's waiter is called.
 	outboxName queue.Name = "outbox"
-	// outboxBatch is how many rows are accepted in one transaction, at most, and outboxBytes
-	// how large their requests are together, but for one that is larger.
+	// outboxBatch and outboxBytes bound the rows of one transaction and their requests together.
+	// A single row may have more bytes.
 	outboxBatch = 64
 	outboxBytes = 8 << 20
 	// outboxPoll is how often the table is read where the application does not notify.
@@ -41,8 +41,8 @@ const (
 )
 SELECT id, created, deduplication_key, tries, request FROM summed WHERE before < $3 ORDER BY id`
 
-	endOutbox = `UPDATE fedpost.outbox o SET activity = v.activity, problem = v.problem, tries = o.tries + v.tried,
-  ended = CASE WHEN v.activity IS NOT NULL OR v.problem IS NOT NULL THEN clock_timestamp() END
+	endOutbox = `UPDATE fedpost.outbox o SET activity = nullif(v.activity, ''), problem = nullif(v.problem, ''), tries = o.tries + v.tried,
+  ended = CASE WHEN v.activity <> '' OR v.problem <> '' THEN clock_timestamp() END
 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::int[]) AS v (id, activity, problem, tried) WHERE o.id = v.id`
 
 	outboxState = `CASE WHEN activity IS NOT NULL THEN 'accepted' WHEN problem IS NOT NULL THEN 'refused' ELSE 'waiting' END`
@@ -100,22 +100,23 @@ func (o Outbox) step(ctx context.Context, accept outbox.Accept) (more bool, err 
 }
 
 func (o Outbox) take(t *tx) (rows []outbox.Row, err error) {
-	b := &pgx.Batch{}
-	b.Queue(o.e.sql(takeOutbox), lockOf(o.e.schema+" outbox"), outboxBatch, outboxBytes).Query(func(found pgx.Rows) error {
-		var r outbox.Row
-		_, err := pgx.ForEachRow(found, []any{&r.ID, &r.Created, &r.Key, &r.Tries, &r.Request}, func() error {
-			rows = append(rows, r)
-			r.Key = nil // the next row has a pointer of its own
-			return nil
+	err = t.run(func(b *pgx.Batch) {
+		b.Queue(o.e.sql(takeOutbox), lockOf(o.e.schema+" outbox"), outboxBatch, outboxBytes).Query(func(found pgx.Rows) error {
+			var r outbox.Row
+			_, err := pgx.ForEachRow(found, []any{&r.ID, &r.Created, &r.Key, &r.Tries, &r.Request}, func() error {
+				rows = append(rows, r)
+				r.Key = nil // the next row has a pointer of its own
+				return nil
+			})
+			return err
 		})
-		return err
 	})
-	return rows, t.run(b)
+	return rows, err
 }
 
 func (o Outbox) end(t *tx, rows []outbox.Row, verdicts []outbox.Verdict) error {
 	var ids []int64
-	var activities, problems []*string
+	var activities, problems []string
 	var tried []int
 	for i, v := range verdicts {
 		if v.Activity == "" && v.Problem == "" && !v.Tried {
@@ -126,19 +127,9 @@ func (o Outbox) end(t *tx, rows []outbox.Row, verdicts []outbox.Verdict) error {
 			n = 1
 		}
 		ids, tried = append(ids, rows[i].ID), append(tried, n)
-		activities, problems = append(activities, text(v.Activity)), append(problems, text(v.Problem))
+		activities, problems = append(activities, v.Activity), append(problems, v.Problem)
 	}
-	b := &pgx.Batch{}
-	b.Queue(o.e.sql(endOutbox), ids, activities, problems, tried)
-	return t.run(b)
-}
-
-// text is a string, or NULL for an empty one.
-func text(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
+	return t.run(func(b *pgx.Batch) { b.Queue(o.e.sql(endOutbox), ids, activities, problems, tried) })
 }
 
 // read reads one row.

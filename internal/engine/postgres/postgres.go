@@ -12,7 +12,7 @@
 //
 // Every write is a transaction that reads its own number before it commits. If the
 // connection is lost during COMMIT, the engine asks the server under that number what
-// became of it (pg_xact_status). So an outcome stays unknown only while the server is away.
+// became of it (pg_xact_status). So an outcome is unknown only while the server cannot be reached.
 // Small writes that wait at the same time share a transaction.
 //
 // The engine keeps AWS's limits, so that nothing works here that would fail there. The
@@ -75,11 +75,11 @@ type Engine struct {
 
 	outboxRetention time.Duration
 
-	pool   *pgxpool.Pool
-	writes *groups
-	reads  *groups
-	wake   *bell.Bell
-	news   *news
+	pool     *pgxpool.Pool
+	writes   *groups
+	reads    *groups
+	wake     *bell.Bell
+	notifier *notifier
 
 	statements sync.Map // text by text with DefaultSchema
 	stopped    chan struct{}
@@ -127,21 +127,23 @@ func (e *Engine) open(ctx context.Context, url string) error {
 		e.pool.Close()
 		return err
 	}
-	e.news = listen(e, config.ConnConfig)
+	e.notifier = newNotifier(e, config.ConnConfig)
 	return nil
 }
 
 // Queue returns the queue with the given name.
-func (e *Engine) Queue(name queue.Name) queue.Queue {
+func (e *Engine) Queue(name queue.Name) queue.Queue { return e.queue(name) }
+
+func (e *Engine) queue(name queue.Name) *mq {
 	c, ok := e.configs[name]
 	if !ok {
 		panic(fmt.Sprintf("postgres: there is no queue %q", name))
 	}
-	q := &mq{Engine: e, name: name, config: c, turns: e.turns[name]}
-	if e.typ.FIFO(name) {
-		return &fifo{q}
+	q := &mq{Engine: e, name: name, config: c, fifo: e.typ.FIFO(name), leases: "lease", turns: e.turns[name]}
+	if q.fifo {
+		q.leases = "fifo_lease"
 	}
-	return &standard{q}
+	return q
 }
 
 // Table returns the table.
@@ -152,7 +154,7 @@ func (e *Engine) Table() table.Table { return &tbl{e} }
 func (e *Engine) Close() error {
 	e.close.Do(func() {
 		close(e.stopped)
-		e.news.stop()
+		e.notifier.stop()
 		e.writes.stop()
 		e.reads.stop()
 		e.pool.Close()

@@ -15,79 +15,28 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// taker takes what is visible on a queue now, and calls reads when it begins to look.
-type taker func(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error)
-
-// receive takes messages, and waits for some. It waits in real time whatever the clock is;
-// with a test's clock, call Receive without Wait.
-func (q *mq) receive(ctx context.Context, o queue.ReceiveOptions, take taker, next string) ([]queue.Received, error) {
-	if err := o.Check(); err != nil {
-		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
+// Receive implements queue.Queue. With a test's clock, call it without Wait.
+func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
+	take, next := q.takeStandard, nextStandard
+	if q.fifo {
+		take, next = q.takeFIFO, nextFIFO
 	}
-	if o.Visibility == 0 {
-		o.Visibility = q.config.Visibility
-	}
-	if o.Wait == 0 {
-		return q.taken(ctx, o, take, func() {})
-	}
-	deadline := time.Now().Add(o.Wait)
-	w := q.wake.Join(q.name, o.Max)
-	defer q.wake.Leave(w)
-	for {
-		got, err := q.taken(ctx, o, take, func() { q.wake.Reads(w) })
-		left := time.Until(deadline)
-		if err != nil || len(got) > 0 || left <= 0 {
-			return got, err
-		}
-		if err := q.sleep(ctx, w, left, next); err != nil {
-			return nil, fmt.Errorf("receive from %s: %w", q.name, err)
-		}
-	}
-}
-
-func (q *mq) taken(ctx context.Context, o queue.ReceiveOptions, take taker, reads func()) ([]queue.Received, error) {
-	got, err := take(ctx, o, reads)
-	if err != nil || len(got) == o.Max {
-		q.wake.Ring(q.name, 1) // there may be more than this receiver was rung for
-	}
-	if err != nil {
-		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
-	}
-	return got, nil
-}
-
-// sleep waits, for at most left, until a message may have become receivable since the queue
-// was last read. One receiver of a process watches the queue: until the next hidden message
-// becomes visible, or another process may have changed something without a word.
-func (q *mq) sleep(ctx context.Context, w *bell.Waiter, left time.Duration, next string) error {
-	if q.wake.Watches(w) {
-		ms := int64(0)
-		err := q.reads.submit(ctx, "", func(b *pgx.Batch) {
-			b.Queue(q.sql(next), q.clock(), string(q.name)).QueryRow(func(r pgx.Row) error { return r.Scan(&ms) })
-		})
-		if err != nil {
-			return err
-		}
-		left = min(left, time.Duration(ms)*time.Millisecond, q.news.patience())
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-w.Rung():
-	case <-timer.C:
-	case <-q.stopped:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
+	return q.wake.Receive(ctx, bell.Source{
+		Name: q.name, Config: q.config, Take: take, Closed: q.stopped, ErrClosed: ErrClosed,
+		Next: func(ctx context.Context) (time.Duration, error) {
+			ms := int64(0)
+			err := q.ask(ctx, next, &ms)
+			// Another process may have changed something and not notified this one.
+			return min(time.Duration(ms)*time.Millisecond, q.notifier.pollEvery()), err
+		},
+	}, o)
 }
 
 // The milliseconds until the next hidden message becomes visible, 12 hours if there is none.
 const (
-	nextStandard = withNow + `SELECT coalesce((SELECT visible FROM fedpost.lease WHERE queue = $2 AND visible > (SELECT now FROM t)
+	nextStandard = `SELECT coalesce((SELECT visible FROM fedpost.lease WHERE queue = $2 AND visible > (SELECT now FROM t)
 		ORDER BY visible LIMIT 1) - (SELECT now FROM t), 43200000)`
-	nextFIFO = withNow + `SELECT coalesce((SELECT free FROM fedpost.fifo_group WHERE queue = $2 AND free > (SELECT now FROM t)
+	nextFIFO = `SELECT coalesce((SELECT free FROM fedpost.fifo_group WHERE queue = $2 AND free > (SELECT now FROM t)
 		ORDER BY free LIMIT 1) - (SELECT now FROM t), 43200000)`
 )
 
@@ -104,8 +53,8 @@ type stored struct {
 
 func (q *mq) received(m stored) (queue.Received, error) {
 	r := queue.Received{
-		ID: messageID(m.seq), ReceiveCount: m.receives, SentAt: time.UnixMilli(m.sent).UTC(),
-		Handle: handle{queue: q.name, seq: m.seq, receipt: m.receives, group: m.group}.String(),
+		ID: queue.MessageID(m.seq), ReceiveCount: m.receives, SentAt: time.UnixMilli(m.sent).UTC(),
+		Handle: queue.Handle{Queue: q.name, Seq: m.seq, Receipt: m.receives, Group: m.group}.String(),
 		Message: queue.Message{
 			Body: string(m.body), OrderingKey: hex.EncodeToString(m.group), DeduplicationKey: hex.EncodeToString(m.dedup),
 		},
@@ -118,15 +67,10 @@ func (q *mq) received(m stored) (queue.Received, error) {
 	return r, nil
 }
 
-// Receive implements queue.Queue.
-func (q *standard) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
-	return q.receive(ctx, o, q.take, nextStandard)
-}
-
-// claim hides messages, or moves those that were received too often to the dead letters. Rows
-// are found by their places, and bodies one by one: PostgreSQL keeps the plan of a statement,
-// and one that it has made for a table that was empty may read all of it later. As a CTE of
-// its own, the search with the LIMIT runs once.
+// claim hides messages, or moves those that were received too often to the dead letters. Rows are
+// found by ctid, and bodies one by one: PostgreSQL keeps the plan of a statement, and a plan made
+// while the table was empty may read the whole table later. As a CTE of its own, the search with
+// the LIMIT runs once.
 const claim = withNow + `, due AS MATERIALIZED (
   SELECT ctid FROM fedpost.lease
   WHERE queue = $2 AND visible <= (SELECT now FROM t) AND sent > (SELECT now FROM t) - $3::bigint
@@ -144,13 +88,13 @@ const claim = withNow + `, due AS MATERIALIZED (
 SELECT taken.*, m.grp, m.dedup, m.body, m.attributes
 FROM taken, LATERAL (SELECT * FROM fedpost.message WHERE seq = taken.seq LIMIT 1) m`
 
-// take takes messages until it has found as many as wanted, or no more. A message that goes to
+// takeStandard takes messages until it has found as many as wanted, or no more. A message that goes to
 // the dead letters takes no place.
 //
 // A receive that was committed, and whose answer is lost, has hidden its messages: nobody would
-// work on them until their visibility timeout ends. So take waits for the server to tell the
+// work on them until their visibility timeout ends. So it asks the server for the
 // outcome, and leaves half of the visibility timeout for the work.
-func (q *standard) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
+func (q *mq) takeStandard(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	var got []queue.Received
 	if err := q.retake(ctx); err != nil {
 		return nil, err
@@ -211,7 +155,7 @@ UPDATE fedpost.lease l SET visible = least(l.visible, t.now - due.before) FROM d
 )
 
 // retake has retries and messages that had a delay take the turns of their groups.
-func (q *standard) retake(ctx context.Context) error {
+func (q *mq) retake(ctx context.Context) error {
 	now := q.moment()
 	from, to, ok := q.turns.Due(now)
 	if !ok {

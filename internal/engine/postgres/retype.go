@@ -9,9 +9,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// retype makes the messages that lie on a queue of another type, from before the type was
-// changed or from a process that has not been restarted since, messages of the queue as it is
-// now. A message of a standard queue gets a group of its own on a FIFO queue. A message of a
+// retype converts messages that were sent while a queue had another type, or by a process that
+// has not been restarted since the type changed. A message of a standard queue gets a group of its own on a FIFO queue. A message of a
 // FIFO queue loses its place in its group; on the queues whose type can change, no order is
 // promised.
 func (e *Engine) retype(ctx context.Context) error {
@@ -20,12 +19,7 @@ func (e *Engine) retype(ctx context.Context) error {
 		if e.typ.FIFO(n) {
 			statement = toFIFO
 		}
-		err := e.transact(ctx, func(t *tx) error {
-			b := &pgx.Batch{}
-			b.Queue(e.sql(statement), string(n))
-			return t.run(b)
-		})
-		if err != nil {
+		if err := e.batch(ctx, func(b *pgx.Batch) { b.Queue(e.sql(statement), string(n)) }); err != nil {
 			return fmt.Errorf("change the type of queue %s: %w", n, err)
 		}
 	}

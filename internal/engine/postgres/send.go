@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -13,11 +11,14 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// mq is one queue of the engine: what standard and FIFO queues have in common.
+// mq is one queue of the engine. The calls of FIFO queues lock rows of groups, and have
+// transactions of their own.
 type mq struct {
 	*Engine
 	name   queue.Name
 	config queue.Config
+	fifo   bool
+	leases string       // the table of its messages' leases
 	turns  *queue.Turns // nil: the queue is not fair
 }
 
@@ -57,44 +58,24 @@ func digest(parts ...string) []byte {
 	return b
 }
 
-// sendError wraps err so that queue.NotSent tells whether anything may have been sent.
-func (q *mq) sendError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, errUncertain):
-		return fmt.Errorf("send to %s: %w", q.name, err)
-	}
-	return fmt.Errorf("send to %s: %w: %w", q.name, queue.ErrNotSent, err)
-}
-
-// announce wakes receivers for messages that were written.
-func (q *mq) announce(ms []queue.Message) {
-	visible := 0
-	for _, m := range ms {
-		if m.Delay == 0 {
-			visible++
-		}
-	}
-	if visible > 0 {
-		q.ring(q.name, visible)
-	}
-	if visible < len(ms) {
-		q.wake.Shift(q.name)
-	}
-}
-
-// standard is a standard queue.
-type standard struct{ *mq }
-
 // Send implements queue.Sender.
-func (q *standard) Send(ctx context.Context, m queue.Message) error {
+func (q *mq) Send(ctx context.Context, m queue.Message) error {
 	return q.SendBatch(ctx, []queue.Message{m})[0]
 }
 
 // SendBatch implements queue.Sender.
-func (q *standard) SendBatch(ctx context.Context, ms []queue.Message) []error {
-	return queue.InPortions(ms, false, func(some []queue.Message) error { return q.insert(ctx, some) })
+func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
+	insert := q.insertStandard
+	if q.fifo {
+		insert = q.insertFIFO
+	}
+	return queue.InPortions(ms, q.fifo, func(some []queue.Message) error {
+		err := insert(ctx, some)
+		if err == nil {
+			q.wake.Announce(q.name, some, q.ring)
+		}
+		return queue.SendError(q.name, err)
+	})
 }
 
 const insertStandard = withNow + `, numbered AS (
@@ -106,30 +87,14 @@ const insertStandard = withNow + `, numbered AS (
 )
 INSERT INTO fedpost.lease (queue, seq, sent, visible) SELECT $2, seq, now, now + delay FROM numbered, t`
 
-func (q *standard) insert(ctx context.Context, ms []queue.Message) error {
+func (q *mq) insertStandard(ctx context.Context, ms []queue.Message) error {
 	c, err := q.columnsOf(ms)
-	if err == nil {
-		err = q.writes.submit(ctx, "send", func(b *pgx.Batch) {
-			b.Queue(q.sql(insertStandard), q.clock(), string(q.name), c.groups, c.bodies, c.attributes, c.delays)
-		})
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		q.announce(ms)
-	}
-	return q.sendError(err)
-}
-
-// fifo is a FIFO queue. Its calls lock rows of groups, and have a transaction of their own.
-type fifo struct{ *mq }
-
-// Send implements queue.Sender.
-func (q *fifo) Send(ctx context.Context, m queue.Message) error {
-	return q.SendBatch(ctx, []queue.Message{m})[0]
-}
-
-// SendBatch implements queue.Sender.
-func (q *fifo) SendBatch(ctx context.Context, ms []queue.Message) []error {
-	return queue.InPortions(ms, true, func(some []queue.Message) error { return q.insert(ctx, some) })
+	return q.writes.submit(ctx, "send", func(b *pgx.Batch) {
+		b.Queue(q.sql(insertStandard), q.clock(), string(q.name), c.groups, c.bodies, c.attributes, c.delays)
+	})
 }
 
 // insertFIFO notes deduplication ids, locks the groups of the messages whose ids are new, and
@@ -155,19 +120,14 @@ const insertFIFO = withNow + `, given AS (
 )
 INSERT INTO fedpost.fifo_lease (queue, seq, grp, sent, visible) SELECT $2, seq, grp, now, now FROM numbered, t`
 
-func (q *fifo) insert(ctx context.Context, ms []queue.Message) error {
+func (q *mq) insertFIFO(ctx context.Context, ms []queue.Message) error {
 	c, err := q.columnsOf(firsts(ms))
-	if err == nil {
-		err = q.transact(ctx, func(t *tx) error {
-			b := &pgx.Batch{}
-			b.Queue(q.sql(insertFIFO), q.clock(), string(q.name), c.groups, c.dedups, c.bodies, c.attributes, queue.DedupWindow.Milliseconds())
-			return t.run(b)
-		})
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		q.announce(ms)
-	}
-	return q.sendError(err)
+	return q.batch(ctx, func(b *pgx.Batch) {
+		b.Queue(q.sql(insertFIFO), q.clock(), string(q.name), c.groups, c.dedups, c.bodies, c.attributes, queue.DedupWindow.Milliseconds())
+	})
 }
 
 // firsts leaves out the duplicates among the messages of one portion.
@@ -181,6 +141,3 @@ func firsts(ms []queue.Message) []queue.Message {
 		return was
 	})
 }
-
-// messageID is a message's id and, on a FIFO queue, its sequence number: 20 digits, as SQS's.
-func messageID(seq int64) string { return fmt.Sprintf("%020d", seq) }

@@ -37,7 +37,7 @@ func (e *Engine) Sweep(ctx context.Context) error {
 		return fmt.Errorf("sweep the outbox: %w", err)
 	}
 	for _, n := range queue.Names {
-		if err := e.outdatedMessages(ctx, n); err != nil {
+		if err := e.queue(n).outdatedMessages(ctx); err != nil {
 			return fmt.Errorf("sweep old messages of %s: %w", n, err)
 		}
 	}
@@ -58,11 +58,7 @@ func (e *Engine) before(d time.Duration) int64 {
 func (e *Engine) drop(ctx context.Context, statement string, first any) error {
 	for {
 		var n int64
-		err := e.transact(ctx, func(t *tx) error {
-			b := &pgx.Batch{}
-			b.Queue(e.sql(statement), first, sweepStep).Exec(affected(&n))
-			return t.run(b)
-		})
+		err := e.batch(ctx, func(b *pgx.Batch) { b.Queue(e.sql(statement), first, sweepStep).Exec(affected(&n)) })
 		if err != nil || n < sweepStep {
 			return err
 		}
@@ -71,42 +67,41 @@ func (e *Engine) drop(ctx context.Context, statement string, first any) error {
 
 // outdatedMessages drops messages past their retention. Numbers grow with the time of
 // sending, so it looks at the first ones only.
-func (e *Engine) outdatedMessages(ctx context.Context, n queue.Name) error {
-	leases, discard := "lease", `WITH gone AS (DELETE FROM fedpost.lease WHERE queue = $1 AND seq = ANY ($2::bigint[]) RETURNING seq)
-		DELETE FROM fedpost.message WHERE seq = ANY (ARRAY(SELECT seq FROM gone))`
+func (q *mq) outdatedMessages(ctx context.Context) error {
 	group := `NULL::bytea`
-	if e.typ.FIFO(n) {
-		leases, discard, group = "fifo_lease", discardFIFO, "grp"
+	if q.fifo {
+		group = "grp"
 	}
 	list := fmt.Sprintf(withNow+`SELECT seq, grp FROM (SELECT seq, sent, %s AS grp FROM fedpost.%s WHERE queue = $2 ORDER BY seq LIMIT $4) first, t
-		WHERE sent <= now - $3::bigint`, group, leases)
+		WHERE sent <= now - $3::bigint`, group, q.leases)
 	for {
 		var seqs []int64
-		err := e.transact(ctx, func(t *tx) error {
+		err := q.transact(ctx, func(t *tx) error {
 			seqs = nil
 			var groups [][]byte
-			b := &pgx.Batch{}
-			b.Queue(e.sql(list), e.clock(), string(n), e.configs[n].Retention.Milliseconds(), sweepStep).Query(func(rows pgx.Rows) error {
-				var seq int64
-				var group []byte
-				_, err := pgx.ForEachRow(rows, []any{&seq, &group}, func() error {
-					seqs, groups = append(seqs, seq), append(groups, group)
-					return nil
+			err := t.run(func(b *pgx.Batch) {
+				b.Queue(q.sql(list), q.clock(), string(q.name), q.config.Retention.Milliseconds(), sweepStep).Query(func(rows pgx.Rows) error {
+					var seq int64
+					var group []byte
+					_, err := pgx.ForEachRow(rows, []any{&seq, &group}, func() error {
+						seqs, groups = append(seqs, seq), append(groups, group)
+						return nil
+					})
+					return err
 				})
-				return err
 			})
-			if err := t.run(b); err != nil || len(seqs) == 0 {
+			if err != nil || len(seqs) == 0 {
 				return err
 			}
-			b = &pgx.Batch{}
-			if e.typ.FIFO(n) {
-				b.Queue(e.sql(lockGroups), string(n), groups)
-			}
-			b.Queue(e.sql(discard), string(n), seqs)
-			if e.typ.FIFO(n) {
-				e.settle(b, n, groups)
-			}
-			return t.run(b)
+			return t.run(func(b *pgx.Batch) {
+				if q.fifo {
+					b.Queue(q.sql(lockGroups), string(q.name), groups)
+				}
+				b.Queue(q.sql(q.discard()), string(q.name), seqs)
+				if q.fifo {
+					q.settle(b, q.name, groups)
+				}
+			})
 		})
 		if err != nil || len(seqs) < sweepStep {
 			return err

@@ -40,14 +40,13 @@ const (
 
 // Get implements table.Table.
 func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return nil, fmt.Errorf("get: %w", err)
-		}
+	if err := table.CheckAll(keys); err != nil {
+		return nil, fmt.Errorf("get: %w", err)
 	}
 	found := make(map[table.Key]table.Item, len(keys))
 	for some := range slices.Chunk(keys, step) {
-		queries := []query{{getItems, []any{partitions(some), sorts(some)}}}
+		pks, sks := columnsOfKeys(some)
+		queries := []query{{getItems, []any{pks, sks}}}
 		if len(some) <= few {
 			queries = nil
 			for _, k := range some {
@@ -188,11 +187,12 @@ func (t *tbl) apply(ctx context.Context, ops []table.Op) (failed []table.Op, err
 	err = t.transact(ctx, func(x *tx) error {
 		failed = nil
 		done := make([]int64, len(ops))
-		b := &pgx.Batch{}
-		for i, op := range ops {
-			t.queueOp(b, op, &done[i])
-		}
-		if err := x.run(b); err != nil {
+		err := x.run(func(b *pgx.Batch) {
+			for i, op := range ops {
+				t.queueOp(b, op, &done[i])
+			}
+		})
+		if err != nil {
 			return err
 		}
 		for i, op := range ops {
@@ -302,10 +302,8 @@ const (
 
 // PutAll implements table.Table.
 func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
-	for _, it := range items {
-		if err := it.Check(); err != nil {
-			return fmt.Errorf("write to the table: %w", err)
-		}
+	if err := table.CheckAll(items); err != nil {
+		return fmt.Errorf("write to the table: %w", err)
 	}
 	items = slices.Clone(items)
 	slices.SortFunc(items, func(a, b table.Item) int {
@@ -330,10 +328,8 @@ func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
 			fences, datas = append(fences, []byte(it.Fence)), append(datas, content(it))
 			expires, shards, dues = append(expires, expire), append(shards, shard), append(dues, due)
 		}
-		err := t.transact(ctx, func(x *tx) error {
-			b := &pgx.Batch{}
+		err := t.batch(ctx, func(b *pgx.Batch) {
 			b.Queue(t.sql(putItems), pks, sks, longs, fences, datas, expires, shards, dues)
-			return x.run(b)
 		})
 		if err != nil {
 			return fmt.Errorf("write to the table: %w", err)
@@ -344,10 +340,8 @@ func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
 
 // DeleteAll implements table.Table.
 func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return fmt.Errorf("delete from the table: %w", err)
-		}
+	if err := table.CheckAll(keys); err != nil {
+		return fmt.Errorf("delete from the table: %w", err)
 	}
 	if len(keys) <= few {
 		var parts []part
@@ -360,11 +354,8 @@ func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
 		return nil
 	}
 	for some := range slices.Chunk(keys, step) {
-		err := t.transact(ctx, func(x *tx) error {
-			b := &pgx.Batch{}
-			b.Queue(t.sql(deleteItems), partitions(some), sorts(some))
-			return x.run(b)
-		})
+		pks, sks := columnsOfKeys(some)
+		err := t.batch(ctx, func(b *pgx.Batch) { b.Queue(t.sql(deleteItems), pks, sks) })
 		if err != nil {
 			return fmt.Errorf("delete from the table: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 )
 
@@ -21,15 +22,12 @@ const (
 	// resolveTime is how long the outcome of a COMMIT is asked for, from a server that may be
 	// starting again.
 	resolveTime = 8 * time.Second
-	// attempts is how often a transaction runs that certainly had no effect: each try may meet
-	// a pooled connection to a server that has gone.
+	// attempts is how often a transaction runs that certainly had no effect: each try may get
+	// a pooled connection to a server that is gone.
 	attempts = 4
 )
 
-// errUncertain marks a write of which it is not known whether it happened.
-var errUncertain = errors.New("the outcome of the write is not known")
-
-// unresolved is an errUncertain of a transaction whose outcome the server may still tell.
+// unresolved is an ErrUncertain of a transaction whose outcome can still be asked for.
 type unresolved struct {
 	id  string
 	err error
@@ -47,13 +45,13 @@ type tx struct {
 
 // run sends statements in one round trip, the first of the transaction behind its BEGIN.
 // Their functions read their results.
-func (t *tx) run(b *pgx.Batch) error {
+func (t *tx) run(statements func(*pgx.Batch)) error {
 	all := &pgx.Batch{}
 	if !t.begun {
 		all.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
 		t.begun = true
 	}
-	all.QueuedQueries = append(all.QueuedQueries, b.QueuedQueries...)
+	statements(all)
 	all.Queue(`SELECT pg_current_xact_id_if_assigned()::text`).QueryRow(func(row pgx.Row) error { return row.Scan(&t.id) })
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
@@ -76,7 +74,7 @@ const (
 )
 
 // transact runs do in a transaction, and again while it has had no effect for a reason that
-// passes. After any error but errUncertain, do has changed nothing. Cancelling ctx keeps a
+// passes. After any error but queue.ErrUncertain, do has changed nothing. Cancelling ctx keeps a
 // transaction from beginning; it does not break one off.
 func (e *Engine) transact(ctx context.Context, do func(*tx) error) error {
 	for try := newTry(); ; {
@@ -84,6 +82,11 @@ func (e *Engine) transact(ctx context.Context, do func(*tx) error) error {
 			return readable(err)
 		}
 	}
+}
+
+// batch runs statements, which need no results of each other, in a transaction of their own.
+func (e *Engine) batch(ctx context.Context, statements func(*pgx.Batch)) error {
+	return e.transact(ctx, func(t *tx) error { return t.run(statements) })
 }
 
 // try bounds how often and for how long something is tried again.
@@ -109,8 +112,8 @@ func (e *Engine) once(ctx context.Context, do func(*tx) error) error {
 	t := &tx{conn: conn}
 	if err := do(t); err != nil {
 		if t.begun && !conn.Conn().IsClosed() {
-			// The error tells more than a ROLLBACK that fails, after which the connection is
-			// closed, and with it the transaction.
+			// err says more than the error of a ROLLBACK. If that fails, the connection is closed,
+			// which ends the transaction.
 			_ = t.end(rollback)
 		}
 		e.outdated(err, conn)
@@ -162,8 +165,8 @@ func (e *Engine) resolve(id string, cause error) error {
 	return e.outcome(ctx, id, fmt.Errorf("commit: %w", cause))
 }
 
-// settled asks on, for patience at most, what became of a write that failed with err, while
-// the server has not told. It returns nil if the write has happened.
+// settled asks again what became of a write that failed with err, for patience at most, if the
+// server has not answered yet. It returns nil if the write has happened.
 func (e *Engine) settled(ctx context.Context, patience time.Duration, err error) error {
 	u, ok := errors.AsType[*unresolved](err)
 	if !ok {
@@ -175,7 +178,7 @@ func (e *Engine) settled(ctx context.Context, patience time.Duration, err error)
 }
 
 // outcome returns nil if the transaction id has happened, and otherwise cause, marked as
-// errAborted, errUncertain, or, if the server could not be asked until ctx ended, unresolved.
+// errAborted, queue.ErrUncertain, or, if the server could not be asked until ctx ended, unresolved.
 func (e *Engine) outcome(ctx context.Context, id string, cause error) error {
 	const again = 100 * time.Millisecond
 	for {
@@ -191,14 +194,14 @@ func (e *Engine) outcome(ctx context.Context, id string, cause error) error {
 		case err == nil && status != nil && *status == "aborted":
 			return fmt.Errorf("%w: %w", errAborted, cause)
 		case err == nil && status == nil:
-			return fmt.Errorf("%w: %w", errUncertain, cause)
+			return fmt.Errorf("%w: %w", queue.ErrUncertain, cause)
 		}
-		// It is in progress, or the server is away.
+		// The transaction is in progress, or the server cannot be reached.
 		select {
 		case <-ctx.Done():
-			return &unresolved{id, fmt.Errorf("%w: %w; then: %w", errUncertain, cause, errors.Join(err, ctx.Err()))}
+			return &unresolved{id, fmt.Errorf("%w: %w; then: %w", queue.ErrUncertain, cause, errors.Join(err, ctx.Err()))}
 		case <-e.stopped:
-			return &unresolved{id, fmt.Errorf("%w: %w; then: %w", errUncertain, cause, ErrClosed)}
+			return &unresolved{id, fmt.Errorf("%w: %w; then: %w", queue.ErrUncertain, cause, ErrClosed)}
 		case <-time.After(again):
 		}
 	}
@@ -227,10 +230,10 @@ func certain(code string) bool {
 	return code != adminShutdown && code != crashShutdown && code[:2] != "08" && code != "40003"
 }
 
-// passes reports whether a transaction that failed with err has had no effect, and may have
-// one when it runs again.
+// passes reports whether a transaction that failed with err has had no effect, and may succeed
+// when it runs again.
 func passes(err error) bool {
-	if err == nil || errors.Is(err, errUncertain) {
+	if err == nil || errors.Is(err, queue.ErrUncertain) {
 		return false
 	}
 	if errors.Is(err, errAborted) {

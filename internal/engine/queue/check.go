@@ -26,8 +26,8 @@ func (m Message) Size() int {
 }
 
 // Check returns an error if a queue, FIFO or standard, must refuse m: ErrTooLarge
-// or ErrInvalid, wrapped with the reason. Both engines call Check, so that one
-// engine never refuses a message that the other takes.
+// or ErrInvalid, wrapped with the reason. All engines call Check, so that no engine refuses a
+// message that another one takes.
 func (m Message) Check(fifo bool) error {
 	switch {
 	case m.Body == "":

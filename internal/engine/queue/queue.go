@@ -1,16 +1,14 @@
-// Package queue is the port to a message queue with the semantics of Amazon
-// SQS, which is what production runs on; the embedded engine keeps the same
-// promises on a local file. The contract is the suite in queuetest, and both
-// engines pass it.
+// Package queue is the port to a message queue with the semantics of Amazon SQS. All engines
+// (SQS, SQLite, PostgreSQL) pass the suite in queuetest, which is the contract.
 //
-// What a queue can do by itself is declared in Capabilities, not guessed from
-// its type: code that needs deduplication or retries asks the queue first and
-// brings its own only where the queue has none.
+// Capabilities says what a queue does by itself. Code that needs deduplication or retries asks
+// the queue first, and does them itself only if the queue does not.
 package queue
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -50,7 +48,7 @@ type Type string
 // The types. Standard is the default: the empty Type means the same.
 const (
 	Standard Type = "standard"
-	// Fair: standard queues that give groups of messages their turns.
+	// Fair: standard queues on which groups of messages alternate; see Turns.
 	Fair Type = "fair"
 	// FIFO: the queues deduplicate by themselves. The messages of the priorities are
 	// each in a group of their own, so no message waits for another.
@@ -105,7 +103,7 @@ type Capabilities struct {
 	NativeRetrial bool
 	// MaxDelay is the longest delay of a single message; 0 if the queue has no delays.
 	MaxDelay time.Duration
-	// Fair: messages with OrderingKeys are given their turns; see Turns.
+	// Fair: messages with different OrderingKeys alternate; see Turns.
 	Fair bool
 }
 
@@ -180,6 +178,22 @@ var ErrNotSent = errors.New("message was not sent")
 // NotSent reports whether err promises that nothing was sent. It is false for nil
 // and for an ambiguous error (a time-out, a lost response).
 func NotSent(err error) bool { return errors.Is(err, ErrNotSent) }
+
+// ErrUncertain says that a write of an engine that keeps messages itself may or may not have
+// happened.
+var ErrUncertain = errors.New("the outcome of the write is not known")
+
+// SendError is the error of a send to the queue n that failed with err: unless err is
+// ErrUncertain, nothing was sent.
+func SendError(n Name, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrUncertain):
+		return fmt.Errorf("send to %s: %w", n, err)
+	}
+	return fmt.Errorf("send to %s: %w: %w", n, ErrNotSent, err)
+}
 
 // ErrTooLarge says that a message is over MaxBytes. It wraps ErrNotSent.
 var ErrTooLarge = notSentError("message exceeds 1 MiB")

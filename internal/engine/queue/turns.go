@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Turns gives the groups of a fair queue their turns, as SQS does for a standard queue whose
-// messages have groups: who sends much holds up nobody who sends little. An engine hands out
-// what has been visible for longest. So a message is taken for one that became visible up to
-// earliest ago, and less so the more its group has sent lately: the messages of two groups
-// that send much at once alternate. That costs an engine no index, and a write only for a message
-// that became visible after its sending and is not received within a second: such a retry takes a
-// turn then.
+// Turns orders the messages of a fair queue so that a group that sends much does not hold up
+// groups that send little, as SQS does for a standard queue whose messages have groups. An engine
+// hands out first what has been visible for longest. So each message is dated back by up to
+// earliest, and by less the more its group has sent lately: messages of two busy groups alternate.
+// That costs an engine no index, and a write only for a message that becomes visible after its
+// sending and is not received within a second: such a retry takes a turn then.
 //
-// Other processes on the same queue have turns of their own. The zero value is ready for use.
+// Each process orders its own messages only. The zero value is ready for use.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
 type Turns struct {
 	mu    sync.Mutex

@@ -68,20 +68,15 @@ func Inspect(ctx context.Context, path string) (f Found, err error) {
 }
 
 func inspect(s *session) (Found, error) {
-	f := Found{Messages: map[string]int{}, Damage: []string{}}
-	if _, err := s.one("PRAGMA user_version", nil, &f.Schema); err != nil {
-		return f, fmt.Errorf("read the version of the schema: %w", err)
-	}
-	switch {
-	case f.Schema > schemaVersion:
-		return f, newer(f.Schema)
-	case f.Schema == 0:
-		return f, fmt.Errorf("%w: it is no file of fedpost", ErrDamaged)
+	schema, err := knownSchema(s)
+	f := Found{Schema: schema, Messages: map[string]int{}, Damage: []string{}}
+	if err != nil {
+		return f, err
 	}
 	if _, err := s.one("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", nil, &f.Bytes); err != nil {
 		return f, fmt.Errorf("size: %w", err)
 	}
-	err := s.each(fmt.Sprintf("PRAGMA integrity_check(%d)", mostDamage), nil, func(scan func(...any) error) error {
+	err = s.each(fmt.Sprintf("PRAGMA integrity_check(%d)", mostDamage), nil, func(scan func(...any) error) error {
 		var line string
 		err := scan(&line)
 		if line != "ok" {
@@ -122,25 +117,46 @@ func visit(ctx context.Context, path string, f func(*session) error) (err error)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no data file %s: %w", path, err)
-	case err != nil:
-		return err
-	case info.Size() == 0:
-		return fmt.Errorf("%w: %s is empty", ErrDamaged, path)
-	}
-	source, err := uri(path, "busy_timeout(5000)", "temp_store(memory)")
+	s, err := openBeside(path)
 	if err != nil {
-		return err
-	}
-	s, err := newSession(source)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", path, damaged(err))
+		return fmt.Errorf("open the data file %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	return damaged(f(s))
+}
+
+// openBeside opens the data file at path, which another process may have open.
+func openBeside(path string, pragmas ...string) (*session, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is none: %w", err)
+	case err != nil:
+		return nil, err
+	case info.Size() == 0:
+		return nil, fmt.Errorf("%w: it is empty", ErrDamaged)
+	}
+	source, err := uri(path, append(pragmas, "busy_timeout(5000)", "temp_store(memory)")...)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSession(source)
+	return s, damaged(err)
+}
+
+// knownSchema returns the version of a file's schema, or an error if it is not one of fedpost's
+// or newer than this fedpost.
+func knownSchema(s *session) (version int, err error) {
+	if _, err := s.one("PRAGMA user_version", nil, &version); err != nil {
+		return 0, fmt.Errorf("read the version of the schema: %w", err)
+	}
+	switch {
+	case version > schemaVersion:
+		return version, newer(version)
+	case version == 0:
+		return 0, fmt.Errorf("%w: it is no file of fedpost", ErrDamaged)
+	}
+	return version, nil
 }
 
 // damaged says ErrDamaged of SQLite's errors that mean it.

@@ -106,7 +106,7 @@ func TestAFailedWriteUndoesOnlyItself(t *testing.T) {
 				}
 				return nil
 			})
-			if errors.Is(err, boom) != (i%2 == 1) || errors.Is(err, errUncertain) {
+			if errors.Is(err, boom) != (i%2 == 1) || errors.Is(err, queue.ErrUncertain) {
 				t.Errorf("write %d: %v", i, err)
 			}
 		})
@@ -122,7 +122,7 @@ func TestAFailedWriteUndoesOnlyItself(t *testing.T) {
 func TestACommitThatFailsIsUncertain(t *testing.T) {
 	e := openAt(t, Memory, Options{})
 	err := e.write(t.Context(), func(s *session) error { return s.exec("ROLLBACK") })
-	if !errors.Is(err, errUncertain) {
+	if !errors.Is(err, queue.ErrUncertain) {
 		t.Errorf("error %v", err)
 	}
 	mustSend(t, e.Queue(queue.Normal), queue.Message{Body: "the engine goes on"})

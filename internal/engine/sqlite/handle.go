@@ -3,38 +3,14 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"fedpost/internal/engine/queue"
 )
 
-// handle names one receipt of a message. As on SQS, a handle does not fence: an old
-// handle still deletes the message, although it was received again.
-type handle struct {
-	queue   queue.Name
-	seq     int64
-	receipt int
-}
-
-func (h handle) String() string { return fmt.Sprintf("%s.%d.%d", h.queue, h.seq, h.receipt) }
-
-func (q *mq) parseHandle(s string) (handle, error) {
-	parts := strings.Split(s, ".")
-	if len(parts) == 3 && queue.Name(parts[0]) == q.name {
-		seq, err1 := strconv.ParseInt(parts[1], 10, 64)
-		receipt, err2 := strconv.Atoi(parts[2])
-		if err1 == nil && err2 == nil {
-			return handle{q.name, seq, receipt}, nil
-		}
-	}
-	return handle{}, fmt.Errorf("%w: %q is no receipt handle of this queue", queue.ErrInvalid, s)
-}
-
 // Delete implements queue.Queue. Deleting twice is no error, as on SQS.
 func (q *mq) Delete(ctx context.Context, receipt string) error {
-	h, err := q.parseHandle(receipt)
+	h, err := queue.ParseHandle(q.name, receipt)
 	if err != nil {
 		return fmt.Errorf("delete from %s: %w", q.name, err)
 	}
@@ -42,11 +18,11 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 	err = q.write(ctx, func(s *session) error {
 		freed = false
 		var group string
-		found, err := s.one(`SELECT grp FROM message WHERE seq = ? AND queue = ?`, []any{h.seq, string(q.name)}, &group)
+		found, err := s.one(`SELECT grp FROM message WHERE seq = ? AND queue = ?`, []any{h.Seq, string(q.name)}, &group)
 		if err != nil || !found {
 			return err
 		}
-		if err := discard(s, `seq = ?`, h.seq); err != nil || !q.fifo {
+		if err := discard(s, `seq = ?`, h.Seq); err != nil || !q.fifo {
 			return err
 		}
 		freed = true
@@ -63,7 +39,7 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 
 // ChangeVisibility implements queue.Queue.
 func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Duration) error {
-	h, err := q.parseHandle(receipt)
+	h, err := queue.ParseHandle(q.name, receipt)
 	if err == nil {
 		err = queue.CheckVisibility(d)
 	}
@@ -81,31 +57,25 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 	return nil
 }
 
-func (q *mq) hide(s *session, h handle, d time.Duration) error {
+func (q *mq) hide(s *session, h queue.Handle, d time.Duration) error {
 	now := q.now().UnixMilli()
 	var group string
 	var visible, received int64
 	var receives int
 	found, err := s.one(`SELECT grp, visible, received, receives FROM message WHERE seq = ? AND queue = ?`,
-		[]any{h.seq, string(q.name)}, &group, &visible, &received, &receives)
-	switch until := now + queue.CeilMilli(d); {
-	case err != nil:
+		[]any{h.Seq, string(q.name)}, &group, &visible, &received, &receives)
+	if err != nil {
 		return err
-	case !found:
-		return fmt.Errorf("%w: message %d is not there any more", queue.ErrInvalid, h.seq)
-	case visible <= now || receives == 0:
-		return fmt.Errorf("%w: message %d is not in flight", queue.ErrInvalid, h.seq)
-	case until > received+queue.MaxVisibility.Milliseconds():
-		return fmt.Errorf("%w: message %d would be hidden for over %s since it was received", queue.ErrInvalid, h.seq, queue.MaxVisibility)
-	default:
-		if err := s.exec(`UPDATE message SET visible = ? WHERE seq = ?`, until, h.seq); err != nil {
-			return err
-		}
 	}
-	if q.fifo {
-		return settleGroup(s, q.name, group, now)
+	until := now + queue.CeilMilli(d)
+	state := queue.InFlight{Found: found, Idle: visible <= now || receives == 0, Long: until > received+queue.MaxVisibility.Milliseconds()}
+	if err := state.Check(h.Seq); err != nil {
+		return err
 	}
-	return nil
+	if err := s.exec(`UPDATE message SET visible = ? WHERE seq = ?`, until, h.Seq); err != nil || !q.fifo {
+		return err
+	}
+	return settleGroup(s, q.name, group, now)
 }
 
 // Depth implements queue.Queue.

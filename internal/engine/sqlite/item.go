@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"time"
 
 	"fedpost/internal/engine/table"
 )
@@ -15,15 +14,7 @@ func apply(s *session, op table.Op) error {
 			return err
 		}
 	}
-	var k table.Key
-	switch {
-	case op.Put != nil:
-		k = op.Put.Key
-	case op.Delete != nil:
-		k = *op.Delete
-	default:
-		k = *op.Check
-	}
+	k := op.Key()
 	if !op.Cond.Always() {
 		found, err := load(s, k)
 		if err != nil {
@@ -126,15 +117,8 @@ func (t *tbl) list(ctx context.Context, read func(context.Context, func(*session
 func scanItem(scan func(...any) error) (table.Item, error) {
 	var it table.Item
 	var expires, due *int64
-	var shard *string
-	if err := scan(&it.PK, &it.SK, &it.Fence, &it.Data, &expires, &shard, &due); err != nil {
-		return it, err
-	}
-	if expires != nil {
-		it.Expires = time.Unix(0, *expires).UTC()
-	}
-	if shard != nil && due != nil {
-		it.Due = table.Due{Shard: *shard, At: time.Unix(0, *due).UTC()}
-	}
-	return it, nil
+	var shard string
+	err := scan(&it.PK, &it.SK, &it.Fence, &it.Data, &expires, &shard, &due)
+	it.SetTimes(expires, due, shard)
+	return it, err
 }

@@ -12,55 +12,20 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Receive implements queue.Queue. It waits in real time whatever the clock is;
-// with a manual clock, call Receive without Wait.
+// Receive implements queue.Queue.
 func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
-	if err := o.Check(); err != nil {
-		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
+	if q.writer == nil {
+		return nil, errToRead
 	}
-	if o.Visibility == 0 {
-		o.Visibility = q.config.Visibility
-	}
-	if o.Wait == 0 {
-		return q.take(ctx, o, func() {})
-	}
-	deadline := time.Now().Add(o.Wait)
-	w := q.wake.Join(q.name, o.Max)
-	defer q.wake.Leave(w)
-	for {
-		looked := q.now().UnixMilli()
-		got, err := q.take(ctx, o, func() { q.wake.Reads(w) })
-		left := time.Until(deadline)
-		if err != nil || len(got) > 0 || left <= 0 {
-			return got, err
-		}
-		if err := q.sleep(ctx, w, looked, left); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// sleep waits, for at most left, until a message may have become receivable since
-// the queue was last read.
-func (q *mq) sleep(ctx context.Context, w *bell.Waiter, looked int64, left time.Duration) error {
-	if q.wake.Watches(w) {
-		next, err := q.next(ctx, looked)
-		if err != nil {
-			return err
-		}
-		left = min(left, next)
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-w.Rung():
-	case <-timer.C:
-	case <-q.writer.stopped:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
+	var looked int64
+	return q.wake.Receive(ctx, bell.Source{
+		Name: q.name, Config: q.config, Closed: q.writer.stopped, ErrClosed: ErrClosed,
+		Take: func(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
+			looked = q.now().UnixMilli()
+			return q.take(ctx, o, reads)
+		},
+		Next: func(ctx context.Context) (time.Duration, error) { return q.next(ctx, looked) },
+	}, o)
 }
 
 // next returns how long it is until the next hidden message becomes visible. The
@@ -106,16 +71,10 @@ func (q *mq) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]
 		got, dead = t.got, t.dead
 		return err
 	})
-	if err != nil || len(got) == o.Max {
-		q.wake.Ring(q.name, 1) // there may be more than this receiver was rung for
-	}
-	if err != nil {
-		return nil, fmt.Errorf("receive from %s: %w", q.name, err)
-	}
-	if dead > 0 {
+	if err == nil && dead > 0 {
 		q.wake.Ring(q.name.DeadLetter(), dead)
 	}
-	return got, nil
+	return got, err
 }
 
 // taking is one receive under way.
@@ -269,16 +228,12 @@ func (t *taking) hand(m stored) error {
 		t.now+queue.CeilMilli(t.visibility), t.now, m.seq); err != nil {
 		return err
 	}
-	m.got.ID = messageID(m.seq)
+	m.got.ID = queue.MessageID(m.seq)
 	m.got.ReceiveCount = m.receives + 1
-	m.got.Handle = handle{t.name, m.seq, m.got.ReceiveCount}.String()
+	m.got.Handle = queue.Handle{Queue: t.name, Seq: m.seq, Receipt: m.got.ReceiveCount}.String()
 	if t.fifo {
-		m.got.Sequence = messageID(m.seq)
+		m.got.Sequence = queue.MessageID(m.seq)
 	}
 	t.got = append(t.got, m.got)
 	return nil
 }
-
-// messageID is a message's id and, on a FIFO queue, its sequence number: 20
-// digits, as SQS's.
-func messageID(seq int64) string { return fmt.Sprintf("%020d", seq) }

@@ -7,8 +7,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// retype makes the messages that lie on a queue of another type, from before the type was
-// changed, messages of the queue as it is now. A message of a standard queue gets a group of
+// retype converts messages that were sent while a queue had another type. A message of a standard queue gets a group of
 // its own on a FIFO queue. A message of a FIFO queue loses its place in its group; on the
 // queues whose type can change, no order is promised.
 func retype(s *session, typ queue.Type) error {

@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"fedpost/internal/engine/queue"
 )
@@ -46,28 +44,10 @@ func (q *mq) insert(ctx context.Context, ms []queue.Message) error {
 		}
 		return nil
 	})
-	switch {
-	case err == nil:
-		q.announce(ms)
-		return nil
-	case errors.Is(err, errUncertain):
-		return fmt.Errorf("send to %s: %w", q.name, err)
+	if err == nil {
+		q.wake.Announce(q.name, ms, func(n queue.Name, messages int) { q.wake.Ring(n, messages) })
 	}
-	return fmt.Errorf("send to %s: %w: %w", q.name, queue.ErrNotSent, err)
-}
-
-// announce wakes receivers for messages that were written.
-func (q *mq) announce(ms []queue.Message) {
-	now := 0
-	for _, m := range ms {
-		if m.Delay == 0 {
-			now++
-		}
-	}
-	q.wake.Ring(q.name, now)
-	if now < len(ms) {
-		q.wake.Shift(q.name)
-	}
+	return queue.SendError(q.name, err)
 }
 
 func (q *mq) insertOne(s *session, m queue.Message, now, visible int64) error {

@@ -1,6 +1,6 @@
 // Package sqlite is the embedded engine: queues with the semantics of SQS and a
-// table with those of DynamoDB, in one SQLite file. `fedpost up` and the tests
-// run on it, and it is meant to be good enough to run a small server for real.
+// table with those of DynamoDB, in one SQLite file. The tests and `fedpost up` run on it, also
+// for a small server in production.
 //
 // Durability comes first: a 202 is given only after a commit that was synced to
 // the disk (WAL with synchronous=FULL), so neither kill -9 nor a power cut loses
@@ -10,7 +10,7 @@
 //
 // The engine keeps AWS's limits even where SQLite has none, so that nothing works
 // here that would fail in production. The suites queuetest and tabletest hold
-// both engines to the same contract.
+// all engines to the same contract.
 package sqlite
 
 import (
@@ -109,7 +109,7 @@ func (e *Engine) Close() error {
 }
 
 // write runs do in a transaction and returns after the commit reached the disk.
-// After any error but errUncertain, do has changed nothing. If another write of its group has
+// After any error but queue.ErrUncertain, do has changed nothing. If another write of its group has
 // to be undone, do runs again.
 func (e *Engine) write(ctx context.Context, do func(*session) error) error {
 	if e.writer == nil {
@@ -118,10 +118,10 @@ func (e *Engine) write(ctx context.Context, do func(*session) error) error {
 	return e.writer.submit(ctx, do)
 }
 
-// readSoon runs do, which reads little and does not write, in turn with the writes: the
-// session that writes has in memory what it wrote, where those that read beside it look for
-// it in the file after each commit. If it fails there, for another write of its group or
-// because nothing can be written, it runs beside the writes. So do may run several times.
+// readSoon runs do, which reads little and does not write, on the writer's session: that session
+// has in memory what it wrote, and the readers would look for it in the file after each commit.
+// If do fails there, for another write of its group or because nothing can be written, it runs on
+// a reader's session. So do may run several times.
 func (e *Engine) readSoon(ctx context.Context, do func(*session) error) error {
 	if e.writer != nil && e.readers != nil {
 		if err := e.writer.submit(ctx, do); err == nil {

@@ -12,14 +12,12 @@ import (
 // tbl is the table of the engine.
 type tbl struct{ *Engine }
 
-const selectItem = `SELECT pk, sk, fence, data, expires, due_shard, due_at FROM item `
+const selectItem = `SELECT pk, sk, fence, data, expires, coalesce(due_shard, ''), due_at FROM item `
 
 // Get implements table.Table.
 func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return nil, fmt.Errorf("get: %w", err)
-		}
+	if err := table.CheckAll(keys); err != nil {
+		return nil, fmt.Errorf("get: %w", err)
 	}
 	var found map[table.Key]table.Item
 	read := t.read
@@ -45,7 +43,7 @@ func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.I
 	return found, nil
 }
 
-// little is how many items may be read in turn with the writes, which wait meanwhile.
+// little is how many items may be read on the writer's session: writes wait meanwhile.
 const little = 16
 
 // Query implements table.Table.
@@ -72,8 +70,8 @@ func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, err
 	return items, false, nil
 }
 
-// some lists up to limit items, or all if limit is negative. A query that finds little is
-// done in turn with the writes, and one that finds more is repeated beside them.
+// some lists up to limit items, or all if limit is negative. A query that finds
+// little runs on the writer's session, and one that finds more is repeated on a reader's.
 func (t *tbl) some(ctx context.Context, query string, args []any, limit int) ([]table.Item, error) {
 	query += `LIMIT ? + 0`
 	first := limit
@@ -151,20 +149,16 @@ const step = 100
 
 // PutAll implements table.Table.
 func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
-	for _, it := range items {
-		if err := it.Check(); err != nil {
-			return fmt.Errorf("write to the table: %w", err)
-		}
+	if err := table.CheckAll(items); err != nil {
+		return fmt.Errorf("write to the table: %w", err)
 	}
 	return inSteps(ctx, t.Engine, items, put)
 }
 
 // DeleteAll implements table.Table.
 func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return fmt.Errorf("delete from the table: %w", err)
-		}
+	if err := table.CheckAll(keys); err != nil {
+		return fmt.Errorf("delete from the table: %w", err)
 	}
 	return inSteps(ctx, t.Engine, keys, remove)
 }

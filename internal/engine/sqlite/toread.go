@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"fedpost/internal/engine/bell"
@@ -25,32 +23,12 @@ func OpenToRead(_ context.Context, path string) (*Engine, error) {
 }
 
 func (e *Engine) openToRead(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is none: %w", err)
-	case err != nil:
-		return err
-	case info.Size() == 0:
-		return fmt.Errorf("%w: it is empty", ErrDamaged)
-	}
-	source, err := uri(path, "busy_timeout(5000)", "temp_store(memory)", "query_only(1)")
+	s, err := openBeside(path, "query_only(1)")
 	if err != nil {
 		return err
 	}
-	s, err := newSession(source)
-	if err != nil {
-		return damaged(err)
-	}
-	var schema int
-	if _, err := s.one("PRAGMA user_version", nil, &schema); err != nil {
+	if _, err := knownSchema(s); err != nil {
 		return errors.Join(damaged(err), s.close())
-	}
-	switch {
-	case schema > schemaVersion:
-		return errors.Join(newer(schema), s.close())
-	case schema == 0:
-		return errors.Join(fmt.Errorf("%w: it is no file of fedpost", ErrDamaged), s.close())
 	}
 	e.readers.add(s)
 	return nil

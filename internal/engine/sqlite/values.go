@@ -56,12 +56,6 @@ func assign(dest []any, columns []driver.Value) error {
 				n, ok = column.(int64)
 				*d = &n
 			}
-		case **string:
-			if *d, ok = nil, column == nil; !ok {
-				var s string
-				s, ok = column.(string)
-				*d = &s
-			}
 		}
 		if !ok {
 			return fmt.Errorf("column %d of a row is of type %T, read into %T", i+1, column, dest[i])

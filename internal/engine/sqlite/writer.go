@@ -7,12 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
 )
-
-// errUncertain marks an error of the commit itself, after which a write may or
-// may not have happened.
-var errUncertain = errors.New("the outcome of the write is not known")
 
 // writer is the one goroutine that writes.
 type writer struct {
@@ -125,12 +122,12 @@ func (w *writer) attempt(j *job) error {
 	return nil
 }
 
-// abandon gives up the transaction after err. SQLite has already ended it after
-// some errors (disk full, I/O), so the roll-back is told only if it fails with
-// a transaction still open, which the next BEGIN then reports.
+// abandon rolls the transaction back after err. After some errors (disk full, I/O) SQLite has
+// already ended it, and the ROLLBACK fails. If a transaction is still open after that, the next
+// BEGIN fails.
 func (w *writer) abandon(err error) error {
 	if rollback := w.session.exec("ROLLBACK"); rollback != nil {
-		return fmt.Errorf("%w: %w (roll-back: %w)", errUncertain, err, rollback)
+		return fmt.Errorf("%w: %w (roll-back: %w)", queue.ErrUncertain, err, rollback)
 	}
-	return fmt.Errorf("%w: %w", errUncertain, err)
+	return fmt.Errorf("%w: %w", queue.ErrUncertain, err)
 }

@@ -100,7 +100,7 @@ func TestAGroupThatRunsAgainReceivesOnce(t *testing.T) {
 					err := e.write(t.Context(), func(s *session) error {
 						return errors.Join(put(s, table.Item{Key: table.Key{PK: "p", SK: "undone"}}), boom)
 					})
-					if !errors.Is(err, boom) || errors.Is(err, errUncertain) {
+					if !errors.Is(err, boom) || errors.Is(err, queue.ErrUncertain) {
 						t.Errorf("%s: error %v", name, err)
 					}
 				},

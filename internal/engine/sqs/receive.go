@@ -15,12 +15,9 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// maxWait is the longest long poll of SQS.
-const maxWait = 20 * time.Second
-
 // Receive implements queue.Queue.
 func (q *Queue) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
-	if err := checkReceive(o); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	in := &sqs.ReceiveMessageInput{
@@ -56,22 +53,12 @@ func (q *Queue) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Re
 	return rs, nil
 }
 
-func checkReceive(o queue.ReceiveOptions) error {
-	if o.Max < 1 || o.Max > queue.MaxBatch {
-		return fmt.Errorf("%w: receive of %d messages, want 1 to %d", queue.ErrInvalid, o.Max, queue.MaxBatch)
-	}
-	if o.Wait < 0 || o.Wait > maxWait {
-		return fmt.Errorf("%w: wait of %s, at most %s", queue.ErrInvalid, o.Wait, maxWait)
-	}
-	return queue.CheckVisibility(o.Visibility)
-}
-
 // patient returns the client's HTTP client with a time-out longer than a long
 // poll. Each queue makes one and keeps it, because it has its own connections.
 func patient(client *sqs.Client) aws.HTTPClient {
 	c := client.Options().HTTPClient
 	if b, ok := c.(*awshttp.BuildableClient); ok && b.GetTimeout() > 0 {
-		return b.WithTimeout(b.GetTimeout() + maxWait)
+		return b.WithTimeout(b.GetTimeout() + queue.MaxWait)
 	}
 	return c
 }

@@ -53,8 +53,7 @@ func record(log *awssdk.AttemptLog) func(*sqs.Options) {
 	return func(o *sqs.Options) { o.APIOptions = log.AddTo(o.APIOptions) }
 }
 
-// sendError wraps err so that queue.NotSent tells whether a failed request may
-// have sent something.
+// sendError wraps err so that queue.NotSent reports whether certainly nothing was sent.
 func (q *Queue) sendError(err error, log *awssdk.AttemptLog) error {
 	switch {
 	case err == nil:

@@ -324,7 +324,7 @@ func TestDelayIsRoundedUp(t *testing.T) {
 func TestOnlyLongPollsArePatient(t *testing.T) {
 	client := sqs.NewFromConfig(wire.Start(t, (&service{}).serve))
 	timeout := func(c sqs.HTTPClient) time.Duration { return c.(*awshttp.BuildableClient).GetTimeout() }
-	if polls, others := timeout(New(client, "http://127.0.0.1/queue", queue.Normal, queue.Standard).polling), timeout(client.Options().HTTPClient); polls <= maxWait || others >= maxWait {
+	if polls, others := timeout(New(client, "http://127.0.0.1/queue", queue.Normal, queue.Standard).polling), timeout(client.Options().HTTPClient); polls <= queue.MaxWait || others >= queue.MaxWait {
 		t.Errorf("polls may take %s and others %s", polls, others)
 	}
 }

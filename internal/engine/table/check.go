@@ -56,6 +56,16 @@ func (k Key) Check() error {
 	return nil
 }
 
+// CheckAll returns the first error of items or keys that a table cannot hold.
+func CheckAll[T interface{ Check() error }](all []T) error {
+	for _, one := range all {
+		if err := one.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckOps reports whether ops can be one transaction.
 func CheckOps(ops []Op) error {
 	if len(ops) > MaxTransact {

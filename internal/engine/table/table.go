@@ -1,13 +1,10 @@
-// Package table is the port below the store: a table of small items with
-// conditional writes, as DynamoDB has them and as a local SQLite file can.
+// Package table is the port below the store: a table of small items with conditional writes, as
+// DynamoDB has them. An engine implements these eight operations, which the suite in tabletest
+// checks. Package store is written on them once, so all engines have the same keys and
+// conditions.
 //
-// The store's verbs (claim a chunk, park a delivery, …) are written once, in
-// package store, on these eight operations, so both engines run the same key
-// layout and the same conditions. An engine must implement only this contract,
-// and the suite in tabletest checks it. The one condition is a fence: an item is
-// replaced only if it still carries the token that the writer read. Every state
-// machine of the store is a compare-and-swap on the fence, so the engines need no
-// update expressions that would have to agree.
+// An item is replaced only if it still has the fence (a token) that the writer read. The store
+// changes every record by such a compare-and-swap, so engines need no update expressions.
 package table
 
 import (

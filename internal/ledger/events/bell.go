@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Bell wakes readers of this process when this process has told something. Other
-// processes ring their own, so readers poll, too. A nil Bell never rings.
+// Bell wakes readers of this process when this process has written events. Events of other
+// processes do not ring it, so readers poll, too. A nil Bell never rings.
 type Bell struct {
 	mu      sync.Mutex
 	next    chan struct{}
@@ -17,7 +17,7 @@ type Bell struct {
 	told    map[Kind]int64
 }
 
-// Told counts events that this process has told, and wakes all who wait.
+// Told counts events that this process has written, and wakes all readers.
 func (b *Bell) Told(es []Event) {
 	if b == nil {
 		return
@@ -33,8 +33,8 @@ func (b *Bell) Told(es []Event) {
 	b.Ring()
 }
 
-// Counts returns how many events of each kind this process has told. An event whose write was
-// repeated because its answer was lost may be missing.
+// Counts returns how many events of each kind this process has written. An event whose write
+// was repeated because its answer was lost may be missing.
 func (b *Bell) Counts() map[Kind]int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *Bell) Stop() {
 	b.Ring()
 }
 
-// Stopped reports whether nobody may wait any more.
+// Stopped reports whether Stop was called.
 func (b *Bell) Stopped() bool {
 	if b == nil {
 		return false
@@ -59,7 +59,7 @@ func (b *Bell) Stopped() bool {
 	return b.stopped
 }
 
-// Ring wakes all who wait.
+// Ring wakes all readers.
 func (b *Bell) Ring() {
 	if b == nil {
 		return
@@ -72,8 +72,7 @@ func (b *Bell) Ring() {
 	}
 }
 
-// Next returns a channel that is closed at the next ring. Who takes it before looking
-// misses nothing.
+// Next returns a channel that is closed at the next ring. Call it before reading the feed.
 func (b *Bell) Next() <-chan struct{} {
 	if b == nil {
 		return nil
@@ -86,12 +85,11 @@ func (b *Bell) Next() <-chan struct{} {
 	return b.next
 }
 
-// together is how long OnRing waits for further rings, so that the events of a storm are
-// taken together.
+// together is how long OnRing waits for further rings, so that many events are read at once.
 const together = 200 * time.Millisecond
 
-// OnRing calls f after each ring until ctx ends. A failure is logged: the schedule, or the
-// next ring, makes up for it.
+// OnRing calls f after each ring until ctx ends. A failure is logged: the schedule or the next
+// ring calls f again.
 func OnRing(ctx context.Context, b *Bell, log *slog.Logger, f func(context.Context) error) {
 	ring := b.Next()
 	for {

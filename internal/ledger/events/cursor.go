@@ -19,7 +19,7 @@ type Position struct {
 // Cursor is a place in the feed: one in each log.
 type Cursor [Shards]Position
 
-// cursorVersion begins every cursor, so that another number of logs can be told.
+// cursorVersion is the first byte of a cursor. It changes with the number of logs.
 const cursorVersion = 1
 
 // String is the cursor as readers get it.
@@ -32,7 +32,7 @@ func (c Cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseCursor reads what String has written. The empty text is the begin of the feed.
+// ParseCursor reads what String has written. An empty string is the beginning of the feed.
 func ParseCursor(s string) (c Cursor, err error) {
 	if s == "" {
 		return c, nil
@@ -64,8 +64,7 @@ func ParseCursor(s string) (c Cursor, err error) {
 	return c, nil
 }
 
-// Back returns the cursor that is a number of items of each log before c, or at the begin.
-// Items are numbered without a gap.
+// Back returns the cursor that is a number of items before c in each log, or at its beginning.
 func (c Cursor) Back(items uint64) Cursor {
 	for i, p := range c {
 		c[i] = Position{Number: p.Number - min(items, p.Number)}

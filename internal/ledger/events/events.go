@@ -3,40 +3,37 @@
 //
 // # What is promised
 //
-// Every end that is worth an event has one event, and a reader who follows the feed's
-// cursors sees each event once: whatever crashes, however many write and read, and
-// whatever the clocks of the writers show. Events come in the order of their times,
-// but for up to Lag.
+// Every final state of a recipient that is worth an event (an end) has one event, and a reader who
+// follows the feed's cursors sees each event once, whatever crashes and whatever the clocks of the
+// writers show. Events come in the order of their times, give or take Lag.
 //
 // # Why a log of numbers and not of times
 //
-// A feed that is sorted by time needs a moment after which nobody writes an earlier
-// time. With clocks that differ and processes that stop between two calls there is no
-// such moment without a lock. So the order of the feed is not made of times. It has
-// Shards logs, and each log numbers its items without a gap: a writer reads the last
-// item n and puts item n+1 on the condition that there is none. So a reader that has
-// read up to n has read all there will ever be up to n. A cursor is one number per log.
-// Times only merge the logs for reading. A writer never puts a time below that of the
-// item before it, so each log is sorted by time, too.
+// A feed that is sorted by time needs a moment after which nobody writes an earlier time. With
+// clocks that differ and processes that pause, there is none without a lock. So the feed has
+// Shards logs, and each log numbers its items without a gap: a writer reads the last item n and
+// puts item n+1 on the condition that there is none. A reader that has read up to n has read all
+// there will ever be up to n, and a cursor is one number per log. Times only merge the logs for
+// reading. A writer never puts a time below that of the item before it, so each log is sorted by
+// time, too.
 //
 // # Why an end has one event
 //
-// An end is recorded first, then told (Store.TellEnds), and then its queue message is
-// acknowledged. A process that dies in between leaves the message, and whoever receives
-// the message again tells what the record says. The log of an end follows from its
-// activity. A writer reads its log back to the time of the end, leaves out what it finds
-// there, and puts the rest behind the last item that it has seen. If another writer was
-// faster, the number is taken, and the writer reads again. So of two writers that tell
-// the same end, one finds the other's event. The time of an item is never before that of
-// its ends, so reading back to the time of the end is enough.
+// An end is recorded first, then appended to a log (Store.TellEnds), and then its queue message is
+// deleted. If a process dies in between, whoever receives the message again appends the recorded
+// end. The log of an end follows from its activity. A writer reads its log back to the time of the
+// end, leaves out the events that it finds, and puts the others behind the last item. If another
+// writer was faster, the number is taken, and the writer reads again. So of two writers of the same
+// end, one finds the other's event. The time of an item is never before that of its ends, so
+// reading back to the time of the end is enough.
 //
-// What a server's state says and the event of its change are one transaction.
+// A server's state and the event of its change are written in one transaction.
 //
 // # What it costs
 //
-// An invocation tells all of its ends of a log in one item, so an end costs a share of a
-// write unit, and a read of the log's end. An inbox that is gone costs one more write, of
-// how often it has answered so. Nothing is written for a delivery that succeeds.
+// An invocation writes all of its ends of a log in one item, so an end costs a share of a write
+// unit, and a read of the log's end. An inbox that is gone costs one more write, of its count.
+// Nothing is written for a delivery that succeeds.
 package events
 
 import (
@@ -66,22 +63,21 @@ const (
 	RecipientGone Kind = "recipient.gone"
 	// RecipientFailed: a delivery was refused for good.
 	RecipientFailed Kind = "recipient.failed"
-	// RecipientDead: all tries came to nothing, and there is a dead letter.
+	// RecipientDead: all attempts failed, and there is a dead letter.
 	RecipientDead Kind = "recipient.dead"
 	// ServerUnhealthy: deliveries to a server wait until the server answers.
 	ServerUnhealthy Kind = "server.unhealthy"
 	// ServerExhausted: a server is down for longer than deliveries wait.
 	ServerExhausted Kind = "server.exhausted"
-	// ServerGone: a server says of itself that it is gone.
+	// ServerGone: a server answers that it is gone.
 	ServerGone Kind = "server.gone"
-	// ServerRecovered: a server of which one of the above was said is back.
+	// ServerRecovered: a server that had one of the events above accepts again.
 	ServerRecovered Kind = "server.recovered"
-	// ActivityDone: every recipient of an activity has come to its end, and the activity
-	// was sent with notify.
+	// ActivityDone: all recipients of an activity that was sent with notify are finished.
 	ActivityDone Kind = "activity.done"
 	// WebhookDisabled: a webhook has failed for too long.
 	WebhookDisabled Kind = "webhook.disabled"
-	// OutboxRefused: a row of the outbox asks for what the API refuses.
+	// OutboxRefused: the API refuses the request of a row of the outbox.
 	OutboxRefused Kind = "outbox.refused"
 )
 
@@ -93,7 +89,7 @@ type Event struct {
 	// ID follows from what has ended, so a repetition has the same.
 	ID   string
 	Kind Kind
-	// Time is when it was told, at the latest Lag after it happened.
+	// Time is when it was written to the feed, at most Lag after it happened.
 	Time time.Time
 
 	ActivityID activity.ID
@@ -113,31 +109,31 @@ type Event struct {
 	Counts map[activity.State]int
 }
 
-// About is what an activity says of itself.
+// About has properties of an activity.
 type About struct {
 	ID    string `json:"i,omitempty"`
 	Type  string `json:"t,omitempty"`
 	Actor string `json:"a,omitempty"`
-	// Metadata is what its caller says of it; see activity.Options.
+	// Metadata is the caller's; see activity.Options.
 	Metadata string `json:"m,omitempty"`
 }
 
-// Lag is how far events may be out of the order of their times: what the clocks of the
-// writers differ, and how long a write takes.
+// Lag is how far events may be out of the order of their times, because the clocks of writers
+// differ and a write takes time.
 const Lag = 5 * time.Second
 
 // Keep is how long events are kept, by default.
 const Keep = 30 * 24 * time.Hour
 
-// End is what became of a recipient, if that is worth an event.
+// End is the final state of a recipient, if that is worth an event.
 type End struct {
 	Event
-	// At is when it was recorded. It is the same however often the end is told.
+	// At is when it was recorded: the same for each repetition.
 	At time.Time
 }
 
-// longestText is how many bytes an event has of a reason, and longestName how many a name
-// may have that is worth being told at all.
+// longestText and longestName bound the bytes of an event's reason and names. A longer reason is
+// cut, a longer name left out.
 const (
 	longestText = 300
 	longestName = 2048
@@ -187,7 +183,7 @@ func (a About) short() About {
 	return a
 }
 
-// OfServer returns the event of a server's change. since is when what changed began.
+// OfServer returns the event of a server's change. since is when the new state began.
 func OfServer(kind Kind, host, reason string, since time.Time) Event {
 	return Event{
 		ID: name("server", host, string(kind), since.UTC().Format(time.RFC3339Nano)), Kind: kind,
@@ -195,8 +191,7 @@ func OfServer(kind Kind, host, reason string, since time.Time) Event {
 	}
 }
 
-// OfActivity returns the event of an activity that is done. counts are its recipients by
-// state, which the event says in words, too.
+// OfActivity returns the event of an activity that is done. counts are its recipients by state.
 func OfActivity(id activity.ID, about About, counts map[activity.State]int) Event {
 	return Event{
 		ID: name("done", string(id)), Kind: ActivityDone, ActivityID: id, About: about.short(),
@@ -214,8 +209,8 @@ func inWords(counts map[activity.State]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// OfRow returns the end of a row of the outbox that is refused. Whoever accepts a row that comes
-// again may have a clock that is behind the server's, by which it was created.
+// OfRow returns the end of a row of the outbox that is refused. A worker's clock may be behind the
+// database server's, which has set created: so the time of the end is Lag earlier.
 func OfRow(id int64, reason string, created time.Time) End {
 	row := strconv.FormatInt(id, 10)
 	return End{At: created.Add(-Lag), Event: Event{
@@ -232,7 +227,7 @@ func OfWebhook(id, host, reason string, since time.Time) Event {
 	return e
 }
 
-// name is an id made of parts. The prefix tells it from other ids.
+// name is an id made of parts. The prefix distinguishes it from other ids.
 func name(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -241,19 +236,19 @@ func name(parts ...string) string {
 	return "evt_" + base32.StdEncoding.EncodeToString(h.Sum(nil)[:15])
 }
 
-// Watcher tells when activities are done.
+// Watcher records the events of activities that are done.
 //
-// Nobody counts the recipients that are left, because a count would cost a write for each
-// of them, or make all workers wait for one item. Instead an activity that asks for the
-// event has an item that is due again and again, at growing intervals, until a look at the
-// activity finds it done. The event and the end of the item are one transaction.
+// A count of unfinished recipients would cost a write for each of them, or make all workers wait
+// for one item. Instead an activity that asks for the event has an item that is due at growing
+// intervals, and is checked then, until it is done. The event and the end of the item are one
+// transaction.
 type Watcher interface {
-	// Watch begins to watch an activity. Repeating it is harmless, also when the event
-	// was told. forget is when the activity's records end.
+	// Watch begins to watch an activity. Repeating it is harmless, also after the event.
+	// forget is when the activity's records end.
 	Watch(ctx context.Context, id activity.ID, about About, forget time.Time) error
-	// Finish tells that an activity is done, if it is, and if it was watched.
+	// Finish records the event of a watched activity if it is done.
 	Finish(ctx context.Context, id activity.ID) error
-	// FinishDue looks at the activities whose turn it is.
+	// FinishDue checks the activities that are due.
 	FinishDue(ctx context.Context, now time.Time) error
 }
 
@@ -271,12 +266,12 @@ var ErrBadCursor = errors.New("no such cursor")
 
 // Store is what the feed needs of its storage.
 type Store interface {
-	// TellEnds appends the events of ends that the feed does not have. It may be
-	// repeated, after an error and by anyone who finds the same ends recorded.
+	// TellEnds appends the events of ends that the feed does not have. Repeating it is
+	// harmless, also by other processes.
 	TellEnds(ctx context.Context, ends []End) error
-	// Events returns up to limit events after a cursor; an empty one is the begin of
-	// what is kept. A cursor that the feed did not give out is ErrBadCursor.
+	// Events returns up to limit events after a cursor, the oldest first; an empty cursor is
+	// the beginning of the feed. The error wraps ErrBadCursor.
 	Events(ctx context.Context, after string, limit int) (Page, error)
-	// EventsEnd returns the cursor behind all that has been told.
+	// EventsEnd returns the cursor behind all events.
 	EventsEnd(ctx context.Context) (string, error)
 }

@@ -24,8 +24,7 @@ type Query struct {
 	Wait time.Duration
 }
 
-// mostSkipped is how many events of other kinds one call passes over. A call that has
-// passed over so many returns what it found, and a cursor to go on from.
+// mostSkipped is how many events of other kinds one call skips before it returns a page.
 const mostSkipped = 5000
 
 // Read returns events, at once if there are any, else when the first comes. If none comes
@@ -50,7 +49,7 @@ func (f Feed) Read(ctx context.Context, q Query) (Page, error) {
 		case <-ring:
 		case <-next:
 		}
-		// In a storm the bell rings for each event, and each look reads all logs.
+		// The bell may ring for each of many events, and each look reads all logs.
 		select {
 		case <-ctx.Done():
 			return p, nil
@@ -84,8 +83,8 @@ func (f Feed) look(ctx context.Context, q Query) (Page, error) {
 	return found, nil
 }
 
-// leastRead is how many events are read at a time by a reader who wants some kinds only. A
-// reader who wants one event must not cost a read of all logs for each that is passed over.
+// leastRead is how many events are read at a time if only some kinds are wanted. With less, a reader
+// of one event could cost a read of all logs for each event that is skipped.
 const leastRead = 500
 
 // some reads a part of the feed that has at most a number of events of q's kinds, and

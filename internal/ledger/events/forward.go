@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Marks keep how far a reader has come.
+// Marks store the cursors of readers.
 type Marks interface {
 	// Mark returns a reader's cursor and its version, both empty if there is none.
 	Mark(ctx context.Context, reader string) (cursor, version string, err error)
@@ -14,11 +14,11 @@ type Marks interface {
 	SetMark(ctx context.Context, reader, cursor, version string) (next string, err error)
 }
 
-// ErrChanged says that another has moved a reader's mark meanwhile.
+// ErrChanged says that another process has moved a reader's mark meanwhile.
 var ErrChanged = errors.New("the reader has gone on elsewhere")
 
-// Forwarder passes all events on, from the time on at which it first runs. An event whose
-// forwarder dies comes again: readers know events by their ids.
+// Forwarder passes on all events since its first run. If it dies, it passes some events on again:
+// receivers recognize them by their ids.
 type Forwarder struct {
 	Store Store
 	Marks Marks
@@ -65,7 +65,7 @@ func (f Forwarder) Run(ctx context.Context) error {
 	return nil
 }
 
-// passedOn is nil for ErrChanged: another run is at it.
+// passedOn is nil for ErrChanged: another run goes on.
 func passedOn(err error) error {
 	if errors.Is(err, ErrChanged) {
 		return nil

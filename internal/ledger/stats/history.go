@@ -8,9 +8,8 @@ const Span = 24 * time.Hour
 // minutes is Span in minutes.
 const minutes = int64(Span / time.Minute)
 
-// History has a process's counts of each of the last 24 hours' minutes, for charts. It
-// lives in memory: it begins with the process, and its size is bounded by Span and by the
-// number of names, which are all in the code.
+// History has a process's counts of each minute of the last 24 hours, for charts. It is kept in
+// memory and begins with the process. Span and the number of names bound its size.
 type History struct {
 	since time.Time
 	ring  [minutes]minute
@@ -35,18 +34,18 @@ func (h *History) add(now time.Time, name string, n int) {
 
 // Series are counts over time, in steps of equal length.
 type Series struct {
-	// From is the begin of the first step. The last step is under way.
+	// From is the beginning of the first step. The last step is not over.
 	From time.Time
 	Step time.Duration
-	// Since is when the process began to count: what was before is unknown, not zero.
+	// Since is when the process began to count: earlier counts are unknown, not zero.
 	Since time.Time
 	// Counts have a number for each step, by name. A name without a count is absent.
 	Counts map[string][]int
 }
 
 // series returns the last steps of a length, which is a whole number of minutes, up to
-// now. Steps begin at multiples of their length, so that they stay as they are from one
-// look to the next.
+// now. Steps begin at multiples of their length, so that they do not shift from call to
+// call.
 func (h *History) series(now time.Time, step time.Duration, steps int) Series {
 	per := int64(step / time.Minute)
 	first := (numberOf(now)/per - int64(steps) + 1) * per

@@ -28,8 +28,8 @@ const (
 	Unrecorded = "unrecorded"
 )
 
-// Revived are dead deliveries that were parked again by themselves, because their server is
-// back (REVIVE_WITHIN). Those that an operator retries are not among them.
+// Revived are dead deliveries that were parked again automatically because their server is back
+// (REVIVE_WITHIN), not those that an operator retries.
 const Revived = "revived"
 
 // tallies names the counters of Metrics that statistics have, too.
@@ -95,9 +95,8 @@ func (m Meter) Counted(name string, n int) {
 	}
 }
 
-// Flush writes counts, at the end of a request or batch: the process may be
-// frozen for good after it. A failure to write fails nothing that was counted;
-// the next flush writes the same counts.
+// Flush writes counts, at the end of a request or batch: a function may be frozen for good after
+// it. A failure is logged; the next flush writes the same counts.
 func (m Meter) Flush(ctx context.Context) {
 	if err := m.Tally.Flush(ctx); err != nil {
 		m.Log.WarnContext(ctx, "counts could not be written", "error", err)

@@ -1,9 +1,8 @@
 // Package stats counts what becomes of recipients, for an operator's overview.
 //
-// Each process adds up counts in memory and writes them as one small item, every five
-// seconds at most, however many deliveries there were. The price is a known error: a
-// process that is killed loses the counts of its last seconds. The exact numbers of
-// an activity are in the ledger.
+// Each process adds up counts in memory and writes them as one small item, every five seconds at
+// most. A process that is killed loses the counts of its last seconds; the exact numbers of an
+// activity are in the ledger.
 package stats
 
 import (
@@ -34,8 +33,7 @@ func (c Counts) Add(other Counts) {
 	}
 }
 
-// Every is how long a process waits between two writes of its counts at least. A process
-// that is killed loses the counts of that time at most.
+// Every is the shortest time between two writes of a process's counts.
 const Every = 5 * time.Second
 
 // Kept is how long counts are kept.
@@ -131,7 +129,7 @@ func (t *Tally) write(ctx context.Context) error {
 	return nil
 }
 
-// soil marks days whose counts may not have been written.
+// soil marks days whose counts may not be written.
 func (t *Tally) soil(totals map[string]Counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
