@@ -2,7 +2,9 @@
 // The command line, the operator's page, the benchmark and the end-to-end tests use it, so
 // they see what a caller sees.
 //
-// In another module, until the package is published: go mod edit -replace fedpost=FOLDER, go mod tidy.
+// In another module, until the package is published: go mod edit -replace fedpost=FOLDER of the
+// clone, then go mod tidy. A first program needs a fedpost, a key and an inbox: fedpost up
+// --allow-private --data ./data, fedpost keys generate ID, and fedpost sink.
 //
 //	c, err := client.New("http://127.0.0.1:8080", client.Token(token))
 //	accepted, err := c.Send(ctx, client.Submission{
