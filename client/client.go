@@ -2,7 +2,9 @@
 // The command line, the operator's page, the benchmark and the end-to-end tests use it, so
 // they see what a caller sees.
 //
-// In another module, until the package is published: go mod edit -replace fedpost=FOLDER, go mod tidy.
+// In another module, until the package is published: go mod edit -replace fedpost=FOLDER of the
+// clone, then go mod tidy. A first program needs a fedpost, a key and an inbox: fedpost up
+// --allow-private --data ./data, fedpost keys generate ID, and fedpost sink.
 //
 //	c, err := client.New("http://127.0.0.1:8080", client.Token(token))
 //	accepted, err := c.Send(ctx, client.Submission{
@@ -16,8 +18,10 @@
 //
 // A call that is harmless when it is repeated is repeated for [Patience]: what reads, what
 // sets a state, and Send and SendMany, which give their activity a deduplication key if it has
-// none. Retry-After is obeyed. Other calls are repeated only after a 429, which says that
-// fedpost has not begun with them.
+// none. Retry-After is obeyed, up to 5 minutes. Other calls are repeated only after a 429, which
+// says that fedpost has not begun with them.
+//
+// A redirect is not followed: it would take a token or a private key to another server.
 //
 // Package [fedpost/client/awsauth] signs the requests for a fedpost on AWS.
 package client
@@ -49,7 +53,8 @@ type Client struct {
 // An Option sets one thing of a Client.
 type Option func(*Client)
 
-// Token sends a Bearer token with each request.
+// Token sends a Bearer token with each request. Space around it is dropped, such as the line
+// break at the end of a file.
 func Token(token string) Option { return func(c *Client) { c.token = token } }
 
 // HTTPClient makes the requests with hc. By default it is a client with a time limit of a
@@ -63,6 +68,8 @@ func Patience(d time.Duration) Option { return func(c *Client) { c.patience = d 
 var (
 	// ErrAddress says that New was not given the address of an HTTP server.
 	ErrAddress = errors.New("not an address of fedpost")
+	// ErrToken says that New was given a token that no header can carry.
+	ErrToken = errors.New("not a token of fedpost")
 	// ErrNoAnswer says that nothing answered a call, or not as HTTP has it.
 	ErrNoAnswer = errors.New("no answer from fedpost")
 	// ErrNotFedpost says that something answered that is not fedpost, or fedpost of a version
@@ -70,14 +77,21 @@ var (
 	ErrNotFedpost = errors.New("not an answer of fedpost")
 )
 
-// maxAnswer is the most bytes that are read of an answer. The largest answer of fedpost is a
-// page of a few megabytes.
-const maxAnswer = 64 << 20
+const (
+	// maxAnswer is the most bytes that are read of an answer. The largest answer of fedpost is
+	// a page of a few megabytes.
+	maxAnswer = 64 << 20
+	// maxRefusal is the most bytes that are read of a refusal.
+	maxRefusal = 1 << 20
+)
 
 // New returns a client of the fedpost at an address such as http://127.0.0.1:8080. It makes no
-// request. The error is ErrAddress.
+// request. The error is ErrAddress or ErrToken, and shows neither password nor token.
 func New(address string, options ...Option) (*Client, error) {
 	u, err := url.Parse(address)
+	if err == nil && u.User != nil || err != nil && strings.Contains(address, "@") {
+		return nil, fmt.Errorf("%w: it has a user name or a password: leave them out, and give the token with client.Token", ErrAddress)
+	}
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%w: %q: give one such as http://127.0.0.1:8080", ErrAddress, address)
 	}
@@ -85,6 +99,13 @@ func New(address string, options ...Option) (*Client, error) {
 	for _, set := range options {
 		set(c)
 	}
+	c.token = strings.TrimSpace(c.token)
+	if strings.ContainsFunc(c.token, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+		return nil, fmt.Errorf("%w: it has a line break or another character that is not printable ASCII", ErrToken)
+	}
+	own := *c.http
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.http = &own
 	return c, nil
 }
 
@@ -172,14 +193,21 @@ func (c *Client) once(ctx context.Context, r request, body []byte, out any) erro
 		return fmt.Errorf("%w at %s: %w", ErrNoAnswer, c.base, err)
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	most := maxAnswer
+	if resp.StatusCode >= 400 {
+		most = maxRefusal
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return fmt.Errorf("%w: %s %s: %d that points to %s, which is not followed: give the address of fedpost itself",
+			ErrNotFedpost, r.method, c.base+r.path, resp.StatusCode, target(resp))
+	case resp.StatusCode >= 400:
+		return problemOf(resp, answer) // also if the rest of it is lost
 	case err != nil:
 		return fmt.Errorf("%w at %s: %s %s: read answer: %w", ErrNoAnswer, c.base, r.method, r.path, err)
 	case len(answer) > maxAnswer:
 		return fmt.Errorf("%w: %s %s: over %d bytes", ErrNotFedpost, r.method, c.base+r.path, maxAnswer)
-	case resp.StatusCode >= 400:
-		return problemOf(resp, answer)
 	case out == nil:
 		return nil
 	}
@@ -202,10 +230,19 @@ func kindOf(resp *http.Response) string {
 	return kind
 }
 
+// target is where a redirect points.
+func target(resp *http.Response) string {
+	to, err := resp.Location()
+	if err != nil {
+		return "nowhere"
+	}
+	return strconv.Quote(to.Scheme + "://" + to.Host + to.EscapedPath()[:min(len(to.EscapedPath()), 300)])
+}
+
 func problemOf(resp *http.Response, body []byte) error {
 	p := &Problem{}
 	if err := json.Unmarshal(body, p); err != nil {
-		p.Detail = strings.TrimSpace(string(body[:min(len(body), 300)]))
+		*p = Problem{Detail: strings.TrimSpace(string(body[:min(len(body), 300)]))}
 	}
 	if kind := kindOf(resp); kind == "text/html" {
 		p.Detail = kind + ", which is not from fedpost: is the address right?"
@@ -213,9 +250,7 @@ func problemOf(resp *http.Response, body []byte) error {
 	if p.Status = resp.StatusCode; p.Title == "" {
 		p.Title = http.StatusText(resp.StatusCode)
 	}
-	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
-		p.RetryAfter = time.Duration(s) * time.Second
-	}
+	p.RetryAfter = retryAfter(resp.Header.Get("Retry-After"))
 	return fmt.Errorf("fedpost answered %w", p)
 }
 
@@ -225,6 +260,7 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 	return func(yield func(T, error) bool) {
 		var none T
 		left := limit
+		seen := map[string]bool{}
 		for {
 			if query.Del("limit"); limit > 0 {
 				query.Set("limit", strconv.Itoa(min(left, most)))
@@ -252,6 +288,11 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 			if next == "" {
 				return
 			}
+			if seen[next] {
+				yield(none, fmt.Errorf("%w: GET %s: its pages go in a circle: %q comes twice as nextCursor", ErrNotFedpost, path, next))
+				return
+			}
+			seen[next] = true
 			query.Set("cursor", next)
 		}
 	}

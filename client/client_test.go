@@ -50,7 +50,7 @@ func TestEveryOperationOfTheAPIHasItsMethod(t *testing.T) {
 	var asked []string
 	c := to(t, func(r *http.Request) (int, string, string) {
 		asked = append(asked, r.Method+" "+r.URL.EscapedPath())
-		return 200, "", `{"id":"ID","status":"queued","at":"2026-11-24T12:00:00Z"}`
+		return 200, "", `{"id":"ID","status":"queued","at":"2026-11-24T12:00:00Z","next":"AQ"}`
 	})
 	ctx := t.Context()
 	lists := func(yield func(error) bool) {
@@ -158,6 +158,10 @@ func TestACallIsRepeatedWhereThatIsHarmless(t *testing.T) {
 		"a pause that is beyond patience":    {read, 503, "31", 1, 1, 0, true},
 		"a server that does not come back":   {read, 503, "10", 99, 4, 30 * time.Second, true},
 		"a conflict that does not end":       {read, 409, "", 1, 1, 0, true},
+		"a pause of a year":                  {read, 503, "31536000", 1, 1, 0, true},
+		"a pause of 30 digits":               {read, 503, strings.Repeat("9", 30), 1, 1, 0, true},
+		"a pause that was":                   {read, 503, "-31536000", 1, 2, 0, false},
+		"a date far away":                    {read, 503, "Fri, 31 Dec 9999 23:59:59 GMT", 1, 1, 0, true},
 		"a token that does not open a route": {read, 403, "", 1, 1, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"strconv"
 	"strings"
@@ -82,7 +83,14 @@ func (c *Client) EventPage(ctx context.Context, q EventQuery) (Events, error) {
 	if q.Wait > 0 {
 		query.Set("wait", strconv.Itoa(int(q.Wait/time.Second)))
 	}
-	return get[Events](ctx, c, "/v1/events", query)
+	page, err := get[Events](ctx, c, "/v1/events", query)
+	if err == nil && page.Next == "" {
+		return Events{}, fmt.Errorf("%w: GET /v1/events: it has no next: is the address right, and this client as new as fedpost?", ErrNotFedpost)
+	}
+	if err == nil && page.Next == q.After && (page.More || len(page.Events) > 0) {
+		return Events{}, fmt.Errorf("%w: GET /v1/events: the feed stands still: next is %q again", ErrNotFedpost, page.Next)
+	}
+	return page, err
 }
 
 // Told is an event of the feed, and where the feed goes on.
@@ -103,8 +111,8 @@ const (
 
 // Events follows the feed of events behind a cursor: the Cursor of an event that was dealt
 // with; "" for the oldest event that is kept (30 days), or "now". It waits for what comes, and
-// while fedpost cannot be reached; it ends with an error when ctx ends, or when fedpost refuses
-// the request. types, if any, selects events.
+// while fedpost cannot be reached; it ends with an error when ctx ends, when fedpost refuses
+// the request, or when what answers is no feed that moves on. types, if any, selects events.
 //
 //	for e, err := range c.Events(ctx, cursor) {
 //		if err != nil {
@@ -144,7 +152,7 @@ func (c *Client) Events(ctx context.Context, after string, types ...string) iter
 				}
 				// A server with too many readers who wait, or one that stops, answers at once.
 				if q.Wait > 0 && len(page.Events) == 0 && !page.More && (page.RetryAfter > 0 || time.Since(asked) < notWaited) {
-					wait = max(notWaited, time.Duration(page.RetryAfter)*time.Second)
+					wait = max(notWaited, upToLongest(page.RetryAfter))
 				}
 				q.After, q.Wait = page.Next, longPoll
 			}

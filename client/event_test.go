@@ -126,3 +126,62 @@ func TestWhoStopsFollowingAsksNoMore(t *testing.T) {
 		t.Errorf("asked %d times, want 2", asked)
 	}
 }
+
+// TestAFeedThatStandsStillEndsInAnError, neither for ever nor with the same events again.
+func TestAFeedThatStandsStillEndsInAnError(t *testing.T) {
+	for name, page := range map[string]string{
+		"events at one place": `{"events":[{"id":"evt_1"}],"next":"AQ","more":false}`,
+		"more of nothing":     `{"events":[],"next":"AQ","more":true}`,
+		"no next":             `{"events":[{"id":"evt_1"}],"more":false}`,
+	} {
+		asked := 0
+		c := to(t, func(*http.Request) (int, string, string) {
+			if asked++; asked > 10 {
+				return 400, "", `{"title":"Too often"}`
+			}
+			return 200, "", page
+		})
+		told := 0
+		var last error
+		for _, err := range c.Events(t.Context(), "") {
+			if last = err; err == nil {
+				told++
+			}
+			if told > 2 {
+				break
+			}
+		}
+		if !errors.Is(last, client.ErrNotFedpost) || asked > 2 || told > 1 {
+			t.Errorf("%s: asked %d times, told %d events, ends with %v", name, asked, told, last)
+		}
+	}
+}
+
+// TestTheFeedWaitsFiveMinutesAtMost, whatever the answers say.
+func TestTheFeedWaitsFiveMinutesAtMost(t *testing.T) {
+	for _, year := range []string{"31536000", "9223372036854775807", "Fri, 31 Dec 9999 23:59:59 GMT"} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			var asked []time.Duration
+			c := to(t, func(*http.Request) (int, string, string) {
+				switch asked = append(asked, time.Since(begin)); len(asked) {
+				case 1:
+					return 503, year, `{"title":"Not now"}`
+				case 2, 3:
+					return 200, "", `{"events":[],"next":"AQ","more":false,"retryAfter":9223372036854775807}`
+				}
+				return 200, "", `{"events":[{"id":"evt_1"}],"next":"Ag","more":false}`
+			})
+			for _, err := range c.Events(t.Context(), "") {
+				if err != nil {
+					t.Error(err)
+				}
+				break
+			}
+			// The first request that is answered does not wait for events.
+			if want := []time.Duration{0, 5 * time.Minute, 5 * time.Minute, 10 * time.Minute}; !slices.Equal(asked, want) {
+				t.Errorf("%s: asked at %v, not at %v", year, asked, want)
+			}
+		})
+	}
+}

@@ -24,7 +24,7 @@ type Problem struct {
 	// RequestID finds the request in the logs of fedpost.
 	RequestID string `json:"requestId,omitempty"`
 
-	// RetryAfter is the header of that name, in whole seconds; 0 if there is none.
+	// RetryAfter is the header of that name, 5 minutes at most; 0 if there is none.
 	RetryAfter time.Duration `json:"-"`
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -16,6 +17,31 @@ const (
 	firstPause   = 200 * time.Millisecond
 	longestPause = 10 * time.Second
 )
+
+// longestRetryAfter is the most that Retry-After is obeyed: whoever answers must not be able to
+// stop a caller for a year.
+const longestRetryAfter = 5 * time.Minute
+
+// retryAfter is how long to wait by a header Retry-After, in seconds or as a date; 0: it says
+// nothing.
+func retryAfter(header string) time.Duration {
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(time.Until(at), 0), longestRetryAfter)
+	}
+	seconds, err := strconv.Atoi(header)
+	if errors.Is(err, strconv.ErrRange) {
+		err = nil // seconds is the nearest int
+	}
+	if err != nil {
+		return 0
+	}
+	return upToLongest(seconds)
+}
+
+// upToLongest is a wait of so many seconds.
+func upToLongest(seconds int) time.Duration {
+	return time.Duration(min(max(seconds, 0), int(longestRetryAfter/time.Second))) * time.Second
+}
 
 // pauseAfter is how long to wait before a call that ended with err is made again; negative:
 // it is not. A call that is harmless to repeat is repeated unless the answer is final; any

@@ -2,12 +2,14 @@ package client
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -105,7 +107,12 @@ const maxWebhook = 2 << 20
 // dealt with, and 401 to ErrWebhook. An event may come twice, with the same ID.
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 func ReadWebhook(r *http.Request, secret string) ([]Event, error) {
-	verifier, err := standardwebhooks.NewWebhook(secret)
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(secret), "whsec_"))
+	if err != nil || len(key) == 0 {
+		// Anybody can sign with an empty key.
+		return nil, errors.New("the secret of a webhook is whsec_ and base64: is the setting that holds it empty?")
+	}
+	verifier, err := standardwebhooks.NewWebhookRaw(key)
 	if err != nil {
 		return nil, fmt.Errorf("secret of a webhook: %w", err)
 	}

@@ -68,3 +68,23 @@ func TestAWebhookOfSomebodyElseIsNotRead(t *testing.T) {
 		t.Errorf("a secret that is none: %v", err)
 	}
 }
+
+// TestAWebhookIsRefusedWhereNoSecretIsSet: anybody can sign with an empty key.
+func TestAWebhookIsRefusedWhereNoSecretIsSet(t *testing.T) {
+	const body = `{"id":"evt_1","type":"recipient.gone"}`
+	empty, err := standardwebhooks.NewWebhookRaw(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := empty.Sign("evt_1", time.Now(), []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"", "whsec_", " ", "\n", "whsec_\r\n", " whsec_ "} {
+		r := signedWebhook(t, body, time.Now())
+		r.Header.Set("webhook-signature", signature)
+		if all, err := client.ReadWebhook(r, secret); err == nil || all != nil {
+			t.Errorf("secret %q: %v, %v", secret, all, err)
+		}
+	}
+}

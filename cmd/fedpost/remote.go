@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -56,6 +57,12 @@ func (r reach) client(ctx context.Context) (*client.Client, error) {
 		}
 	}
 	c, err := client.New(address, client.Token(token), client.Patience(r.Patience), client.HTTPClient(&http.Client{Timeout: patience, Transport: carrier}))
+	if errors.Is(err, client.ErrToken) {
+		return nil, mistaken("--token or FEDPOST_API_TOKEN is %w", err)
+	}
+	if err != nil && strings.Contains(r.URL, "@") {
+		return nil, mistaken("--url or FEDPOST_URL has a user name or a password: leave them out, and give the token with --token or FEDPOST_API_TOKEN")
+	}
 	if err != nil {
 		return nil, mistaken("%q is no address: give one such as http://127.0.0.1:8080 with --url or FEDPOST_URL", r.URL)
 	}

@@ -464,3 +464,16 @@ func TestRequestsToAPIGatewayAreSigned(t *testing.T) {
 		}
 	}
 }
+
+// TestNoMistakeShowsAPasswordOrAToken, in an address or a token that is refused.
+func TestNoMistakeShowsAPasswordOrAToken(t *testing.T) {
+	for want, r := range map[string]reach{
+		"--url or FEDPOST_URL has a user name or a password":     {URL: "http://frida:hunter2@127.0.0.1:8080"},
+		"--token or FEDPOST_API_TOKEN is not a token of fedpost": {URL: defaultURL, Token: "hunter2\nX-Other: 1"},
+	} {
+		_, err := r.client(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

@@ -36,6 +36,11 @@ const cursorKey = ["_fedpost", "cursor"] as const;
 /** The pause before a handler that has thrown is called again, in milliseconds. */
 const handlerPause = 5000;
 
+/** What an activity's metadata has for the adapter: the key of its Sent. */
+interface Metadata {
+  fedify?: string;
+}
+
 interface Sent {
   activity: unknown;
   actors: Record<string, string[]>;
@@ -62,6 +67,8 @@ export class FedpostQueue implements MessageQueue {
   readonly #options: FedpostQueueOptions;
   /** The keys that fedpost has from this process, by their id. */
   readonly #keys: Map<string, { is: string; stored: Promise<unknown> }> = new Map();
+  /** The latest call of fedpost that is under way, by ordering key. */
+  readonly #latest: Map<string, Promise<void>> = new Map();
   /** What was enqueued in this turn of the event loop, by activity. */
   #waiting: Map<object, Waiting[]> = new Map();
 
@@ -76,8 +83,10 @@ export class FedpostQueue implements MessageQueue {
     return new Promise((resolve, reject) => {
       // With an ordering key Fedify enqueues the messages of one activity one by one, all in the same turn.
       if (this.#waiting.size === 0) setTimeout(() => this.#flush(), 0);
-      const all = this.#waiting.get(message.activity) ?? [];
-      this.#waiting.set(message.activity, [...all, { message, options, resolve, reject }]);
+      const waiting = { message, options, resolve, reject };
+      const all = this.#waiting.get(message.activity);
+      if (all) all.push(waiting);
+      else this.#waiting.set(message.activity, [waiting]);
     });
   }
 
@@ -110,11 +119,25 @@ export class FedpostQueue implements MessageQueue {
     const groups = [...this.#waiting.values()];
     this.#waiting = new Map();
     for (const group of groups) {
-      this.#send(group).then(
+      this.#inOrder(group).then(
         () => group.forEach((w) => w.resolve()),
         (err) => group.forEach((w) => w.reject(err)),
       );
     }
+  }
+
+  /** Hands over the activities of an ordering key one after the other. One that fedpost refuses does not stop the next. */
+  #inOrder(group: Waiting[]): Promise<void> {
+    const key = orderingKeyOf(group[0] as Waiting);
+    if (key === undefined) return this.#send(group);
+    const sent = (this.#latest.get(key) ?? Promise.resolve()).then(() => this.#send(group));
+    const ended = sent
+      .catch(() => {})
+      .then(() => {
+        if (this.#latest.get(key) === ended) this.#latest.delete(key);
+      });
+    this.#latest.set(key, ended);
+    return sent;
   }
 
   /** Hands over one activity and all of its inboxes. */
@@ -122,13 +145,18 @@ export class FedpostQueue implements MessageQueue {
     const { message, options } = group[0] as Waiting;
     const key = signingKey(message);
     await this.#store(key.keyId, key.privateKey);
-    const orderingKey = options?.orderingKey ?? message.orderingKey;
-    const ordered = orderingKey === undefined ? {} : { orderingKey: orderingKey.split("\n", 1)[0] as string };
+    const orderingKey = orderingKeyOf(group[0] as Waiting);
+    const ordered = orderingKey === undefined ? {} : { orderingKey };
     const delay = options?.delay ? { delay: options.delay.total("millisecond") / 1000 } : {};
     const trace = Object.fromEntries(Object.entries(message.traceContext ?? {}).filter(([name]) => name === "traceparent" || name === "tracestate"));
     for (let at = 0; at < group.length; at += mostInboxes) {
       const part = group.slice(at, at + mostInboxes).map((w) => w.message);
       const inboxes = part.map((m) => m.inbox).sort();
+      // A repeated sendActivity signs anew, so its bytes differ: its id and inboxes say that it is the same.
+      const digest = await digestOf([message.activityId ?? JSON.stringify(message.activity), ...inboxes]);
+      const actors = Object.fromEntries(part.filter((m) => m.actorIds?.length).map((m) => [m.inbox, m.actorIds as string[]]));
+      const told = this.#options.onPermanentFailure !== undefined && Object.keys(actors).length > 0;
+      const metadata: Metadata = told ? { fedify: digest } : {};
       const submission: Submission = {
         ...ordered,
         ...delay,
@@ -136,25 +164,33 @@ export class FedpostQueue implements MessageQueue {
         keyId: key.keyId,
         allowKeyOfOther: true, // Fedify has decided who signs: a forwarded activity is another's
         recipients: part.map((m) => ({ inbox: m.inbox, ...headersOf(m) })),
-        // A repeated sendActivity signs anew, so its bytes differ: its id and inboxes say that it is the same.
-        deduplicationKey: await digestOf([message.activityId ?? JSON.stringify(message.activity), ...inboxes]),
+        deduplicationKey: digest,
+        ...(told ? { metadata: { ...metadata } } : {}),
       };
-      const id = await this.#accepted(submission, trace);
-      const actors = Object.fromEntries(part.filter((m) => m.actorIds?.length).map((m) => [m.inbox, m.actorIds as string[]]));
-      if (this.#options.onPermanentFailure && Object.keys(actors).length > 0) {
-        await this.#options.kv.set(["_fedpost", "sent", id], { activity: message.activity, actors } satisfies Sent, { ttl: kept as never });
-      }
+      // Before the call: the process may end right after it, and fedpost tells events all the same.
+      if (told) await this.#options.kv.set(["_fedpost", "sent", digest], { activity: message.activity, actors } satisfies Sent, { ttl: kept as never });
+      await this.#hand(submission, key, trace);
     }
   }
 
-  /** The id of the activity that fedpost has accepted, now or before. */
-  async #accepted(submission: Submission, headers: Record<string, string>): Promise<string> {
+  async #hand(submission: Submission, key: OutboxMessage["keys"][number], headers: Record<string, string>): Promise<void> {
     try {
-      return (await this.#fedpost.send(submission, { headers })).id;
+      await this.#accepted(submission, headers);
+    } catch (err) {
+      if (!(err instanceof FedpostError && err.status === 400 && err.errors.some((e) => e.pointer === "#/keyId"))) throw err;
+      this.#keys.delete(key.keyId); // somebody has deleted it in fedpost
+      await this.#store(key.keyId, key.privateKey);
+      await this.#accepted(submission, headers);
+    }
+  }
+
+  /** Returns when fedpost has accepted the activity, now or before. */
+  async #accepted(submission: Submission, headers: Record<string, string>): Promise<void> {
+    try {
+      await this.#fedpost.send(submission, { headers });
     } catch (err) {
       // The same activity to the same inboxes, with newer signatures: the first is on its way.
-      if (err instanceof FedpostError && err.status === 422 && err.id) return err.id;
-      throw err;
+      if (!(err instanceof FedpostError && err.status === 422 && err.id)) throw err;
     }
   }
 
@@ -165,7 +201,9 @@ export class FedpostQueue implements MessageQueue {
     if (known?.is === is) return known.stored;
     const stored = this.#fedpost.call("putKey", { path: { id }, body: { privateKeyJwk: { ...jwk } } });
     this.#keys.set(id, { is, stored });
-    stored.catch(() => this.#keys.delete(id)); // the next activity tries again
+    stored.catch(() => {
+      if (this.#keys.get(id)?.stored === stored) this.#keys.delete(id); // the next activity tries again
+    });
     return stored;
   }
 
@@ -182,17 +220,15 @@ export class FedpostQueue implements MessageQueue {
         }
       } catch (err) {
         console.error("fedpost: an inbox that is gone was not dealt with; it is tried again:", err);
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, handlerPause);
-          signal?.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-        });
+        await pause(handlerPause, signal);
       }
     }
   }
 
   async #failed(event: Event, told: NonNullable<FedpostQueueOptions["onPermanentFailure"]>): Promise<void> {
-    if (!event.inbox || !event.activityId) return;
-    const sent = await this.#options.kv.get<Sent>(["_fedpost", "sent", event.activityId]);
+    const { fedify } = (event.metadata ?? {}) as Metadata;
+    if (!event.inbox || typeof fedify !== "string") return;
+    const sent = await this.#options.kv.get<Sent>(["_fedpost", "sent", fedify]);
     if (!sent) return; // of another application, or without actors
     const inbox = new URL(event.inbox);
     const statusCode = event.status ?? 410;
@@ -205,6 +241,24 @@ export class FedpostQueue implements MessageQueue {
       actorIds: (sent.actors[event.inbox] ?? []).map((id) => new URL(id)),
     });
   }
+}
+
+function orderingKeyOf({ message, options }: Waiting): string | undefined {
+  return (options?.orderingKey ?? message.orderingKey)?.split("\n", 1)[0];
+}
+
+/** Waits, or until a signal aborts. */
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal?.addEventListener("abort", end);
+    if (signal?.aborted) end();
+  });
 }
 
 /** The headers of a recipient's own: Collection-Synchronization, which the signature has to cover (FEP-8fcf). */

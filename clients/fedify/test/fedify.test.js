@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -191,4 +191,114 @@ test("each recipient has its headers, and the call the trace", async () => {
   assert.deepEqual(post.body.recipients, [{ inbox: "https://a.example/inbox", headers: [{ name: "collection-synchronization", value: synchronization, sign: true }] }, { inbox: "https://b.example/inbox" }]);
   assert.deepEqual([post.headers.traceparent, post.headers.other], ["00-aa-bb-01", undefined]);
   await assert.rejects(queue.enqueue({ ...shared, activity: { id: "y" }, keys: [], inbox: "https://a.example/inbox" }), /has no key to sign/);
+});
+
+test("an inbox that is gone is told also where the application died before it had an answer", async (t) => {
+  const server = await up(t, folder(t));
+  const kv = new MemoryKvStore();
+  const told = [];
+  const make = (fetch) =>
+    new FedpostQueue(new Fedpost(server.url, { token, fetch }), {
+      kv,
+      queue: new InProcessMessageQueue(),
+      onPermanentFailure: (failure) => {
+        told.push(failure);
+      },
+    });
+  const gone = await remote(t, () => 410);
+  // fedpost has the activity, and the process that sent it never hears so.
+  const died = new Promise((resolve) => {
+    const queue = make(async (url, init) => {
+      const answer = await fetch(url, init);
+      if (new URL(url).pathname !== "/v1/activities") return answer;
+      resolve();
+      return new Promise(() => {});
+    });
+    void application(keys, queue, kv).createContext(new URL(origin), undefined).sendActivity(sender("frida"), [gone.follower("gone")], create(1));
+  });
+  await died;
+  const stop = new AbortController();
+  const listening = make(fetch).listen(() => {}, { signal: stop.signal });
+  await until("told", () => told.length > 0, 15).finally(() => stop.abort());
+  await listening;
+  assert.deepEqual(told[0].actorIds.map(String), [`${gone.url}/users/gone`]);
+});
+
+/** A queue on a fedpost that is played, and what it is asked. */
+function played(answer, options = {}) {
+  const asked = [];
+  const fetch = async (url, init) => {
+    asked.push({ path: new URL(url).pathname, body: init.body && JSON.parse(init.body) });
+    return (await answer(asked.at(-1), init)) ?? new Response('{"id":"X","status":"queued","recipients":1}', { status: 202 });
+  };
+  const queue = new FedpostQueue(new Fedpost("http://127.0.0.1:1", { fetch }), { kv: new MemoryKvStore(), queue: new InProcessMessageQueue(), ...options });
+  return { queue, sends: () => asked.filter((a) => a.path === "/v1/activities").map((a) => a.body.activity.id) };
+}
+
+const message = (id, more = {}) => ({ type: "outbox", keys: [{ keyId: `${origin}/users/frida#main-key`, privateKey: keys.frida.privateKey }], activity: { id, actor: `${origin}/users/frida` }, activityId: id, inbox: "https://a.example/inbox", ...more });
+
+test("activities of one ordering key are handed over in their order, whatever happens to the first", async () => {
+  for (const first of [() => new Response("{}", { status: 503 }), () => new Response('{"title":"No"}', { status: 400 })]) {
+    let answers = 0;
+    const { queue, sends } = played(async ({ path, body }) => {
+      if (path !== "/v1/activities" || body.activity.id !== "create" || answers++ > 0) return undefined;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      return first();
+    });
+    const ordered = { orderingKey: "notes/7\nhttps://a.example" };
+    const all = [queue.enqueue(message("create", ordered)), queue.enqueue(message("delete", ordered)), queue.enqueue(message("other"))];
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    all.push(queue.enqueue(message("undo", ordered)));
+    await Promise.allSettled(all);
+    assert.deepEqual(sends().filter((id) => id !== "other"), answers > 1 ? ["create", "create", "delete", "undo"] : ["create", "delete", "undo"]);
+    assert.ok(sends().indexOf("other") <= 1, "nobody else waits");
+  }
+});
+
+test("the time to hand over an activity grows with its inboxes, not with their square", async () => {
+  const { queue } = played(async () => undefined);
+  const took = async (n) => {
+    const shared = message("x");
+    const begin = performance.now();
+    await queue.enqueueMany(Array.from({ length: n }, (_, i) => ({ ...shared, inbox: `https://a.example/${i}` })));
+    return performance.now() - begin;
+  };
+  await took(1000);
+  const [few, many] = [await took(5000), await took(50_000)];
+  assert.ok(many < 40 * few, `${few} ms for 5,000 inboxes, ${many} ms for 50,000`);
+});
+
+test("a key that was deleted in fedpost is stored again", async (t) => {
+  const { context, fedpost, asked } = await sending(t);
+  const server = await remote(t);
+  await context.sendActivity(sender("frida"), [server.follower(1)], create(1));
+  await until("the first is delivered", () => server.got.length === 1);
+  const { keys: [{ id }] } = await fedpost.call("listKeys");
+  await fedpost.call("deleteKey", { path: { id }, query: { force: true } });
+  await context.sendActivity(sender("frida"), [server.follower(1)], create(2));
+  await until("the second is delivered", () => server.got.length === 2);
+  assert.ok(server.got.every((g) => g.signed));
+  assert.equal(asked.filter((a) => a.call.startsWith("PUT /v1/keys/")).length, 2);
+});
+
+test("a store that fails again and again leaves nothing at the signal", async (t) => {
+  let failures = 0;
+  const kv = new MemoryKvStore();
+  kv.get = async () => {
+    if (++failures === 30) stop.abort();
+    listeners.push(getEventListeners(stop.signal, "abort").length);
+    throw new Error("the store is away");
+  };
+  const listeners = [];
+  const stop = new AbortController();
+  const { queue } = played(async () => undefined, { kv, queue: { listen: async () => {} }, onPermanentFailure: () => {} });
+  t.mock.method(console, "error", () => {});
+  const real = globalThis.setTimeout;
+  t.after(() => {
+    globalThis.setTimeout = real;
+  });
+  globalThis.setTimeout = (then, ms) => real(then, ms === 5000 ? 0 : ms);
+  await queue.listen(() => {}, { signal: stop.signal });
+  assert.equal(failures, 30);
+  assert.equal(Math.max(...listeners), listeners[0]);
 });

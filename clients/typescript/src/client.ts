@@ -42,11 +42,11 @@ export type Answer<O extends Operation> = operations[O] extends { responses: inf
   : never;
 
 export interface Options {
-  /** Sent as Bearer token. */
+  /** Sent as Bearer token. Space around it is dropped. */
   token?: string;
   /** For how many milliseconds a call that fails is repeated, where that is harmless: 30,000 if absent. 0: not at all. */
   patience?: number;
-  /** Makes the requests, for example signed for AWS; the global one if absent. */
+  /** Makes the requests, for example signed for AWS; the global one if absent. It must not follow redirects. */
   fetch?: typeof fetch;
 }
 
@@ -64,11 +64,16 @@ const longPoll = 20;
 const notWaited = 2000;
 /** The time limit of a request, in milliseconds: longer than the long poll. */
 const timeout = 60_000;
+/** The most bytes that are read of an answer. The largest answer of fedpost is a page of a few megabytes. */
+const maxAnswer = 64 << 20;
+/** The most bytes that are read of a refusal. */
+const maxRefusal = 1 << 20;
 
 /**
  * A client of one fedpost. A call that is harmless to repeat is repeated while nobody answers, or the answer is 429 or 5xx:
  * what reads, what sets a state, and `send` and `sendMany`, which give their activity a deduplication key if it has none.
- * `Retry-After` is obeyed. Other calls are repeated only after a 429. What fedpost refuses is thrown as FedpostError.
+ * `Retry-After` is obeyed, up to 5 minutes. Other calls are repeated only after a 429. What fedpost refuses is thrown as
+ * FedpostError. A redirect is not followed: it would take a token or a private key to another server.
  */
 export class Fedpost {
   readonly #base: string;
@@ -76,7 +81,11 @@ export class Fedpost {
   readonly #patience: number;
   readonly #fetch: typeof fetch;
 
-  /** @param address such as `http://127.0.0.1:8080` */
+  /**
+   * Throws a TypeError, which shows neither password nor token, where the address or the token is none.
+   *
+   * @param address such as `http://127.0.0.1:8080`
+   */
   constructor(address: string | URL, options: Options = {}) {
     let url: URL | undefined;
     try {
@@ -84,11 +93,17 @@ export class Fedpost {
     } catch {
       // said below
     }
+    if (url ? url.username || url.password : String(address).includes("@")) {
+      throw new TypeError("the address of fedpost has a user name or a password: leave them out, and give the token as the option token");
+    }
     if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash) {
       throw new TypeError(`${JSON.stringify(String(address))} is no address of fedpost: give one such as http://127.0.0.1:8080`);
     }
     this.#base = url.href.replace(/\/+$/, "");
-    this.#token = options.token;
+    this.#token = options.token?.trim(); // a file ends in a line break
+    if (this.#token && !/^[ -~]*$/.test(this.#token)) {
+      throw new TypeError("the token of fedpost has a line break or another character that is not printable ASCII");
+    }
     this.#patience = options.patience ?? 30_000;
     this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
   }
@@ -100,13 +115,13 @@ export class Fedpost {
 
   /** Hands over one activity. fedpost delivers it from then on, once, whatever happens to this call. */
   async send(submission: Submission, options: CallOptions = {}): Promise<Accepted> {
-    return having("id", await this.#repeated("sendActivity", { body: submission, key: this.#key(submission) }, options, this.#patience));
+    return having("id", "string", await this.#repeated("sendActivity", { body: submission, key: this.#key(submission) }, options, this.#patience));
   }
 
   /** Hands over up to 100 activities: all of them or none. */
   async sendMany(batch: Batch | Submission[], options: CallOptions = {}): Promise<AcceptedBatch> {
     const body = Array.isArray(batch) ? { activities: batch } : batch;
-    return having("activities", await this.#repeated("sendActivities", { body, key: this.#key(body) }, options, this.#patience));
+    return having("activities", "array", await this.#repeated("sendActivities", { body, key: this.#key(body) }, options, this.#patience));
   }
 
   /** A deduplication key for a call that has none, so that it may be repeated. */
@@ -130,7 +145,7 @@ export class Fedpost {
    */
   async waitUntilDone(id: string, options: CallOptions = {}): Promise<Activity> {
     for (let pause = 100; ; pause = Math.min(2 * pause, 5000)) {
-      const activity = having("counts", await this.call("getActivity", { path: { id }, query: { limit: 1 } }, options));
+      const activity = having("counts", "object", await this.call("getActivity", { path: { id }, query: { limit: 1 } }, options));
       const { queued = 0, retrying = 0, parked = 0 } = activity.counts;
       if (Object.keys(activity.counts).length > 0 && queued + retrying + parked === 0) return activity;
       await sleep(pause, options.signal);
@@ -140,11 +155,14 @@ export class Fedpost {
   /** The entries of a list, such as `pages("listServers", "servers", { query: { phase: "gone" } })`. */
   async *pages<O extends Operation, F extends keyof Answer<O> & string>(operation: O, field: F, input?: Input<O>, options: CallOptions = {}): AsyncGenerator<Answer<O>[F] extends (infer T)[] ? T : never, void, void> {
     const call = { ...(input as Call | undefined), query: { ...(input as Call | undefined)?.query } };
+    const seen = new Set<string>();
     for (;;) {
-      const page = having(field, await this.#repeated(operation, call, options, this.#patience));
+      const page = having(field, "array", await this.#repeated(operation, call, options, this.#patience));
       yield* page[field] as never[];
       const { nextCursor } = page as { nextCursor?: string };
       if (!nextCursor) return;
+      if (seen.has(nextCursor)) throw notFedpost(200, `its pages go in a circle: ${JSON.stringify(nextCursor)} comes twice as nextCursor`);
+      seen.add(nextCursor);
       call.query["cursor"] = nextCursor;
     }
   }
@@ -152,7 +170,7 @@ export class Fedpost {
   /**
    * Follows the feed of events behind a cursor: the `cursor` of an event that was dealt with; "" for the oldest that is kept
    * (30 days), or "now". It waits for what comes, and while fedpost cannot be reached; it throws where fedpost refuses the
-   * request, and ends when `signal` aborts.
+   * request or what answers is no feed that moves on, and ends when `signal` aborts.
    */
   async *events(after: string, options: CallOptions & { types?: EventType[] } = {}): AsyncGenerator<Told, void, void> {
     const query: { after: string; type?: string; wait?: number } = { after };
@@ -161,14 +179,17 @@ export class Fedpost {
       const asked = Date.now();
       let wait = 0;
       try {
-        const page = having("events", await this.#repeated("listEvents", { query }, options, 0));
+        const page = having("next", "string", having("events", "array", await this.#repeated("listEvents", { query }, options, 0)));
+        if (page.next === "" || (page.next === query.after && (page.more || page.events.length > 0))) {
+          throw notFedpost(200, `the feed stands still: next is ${JSON.stringify(page.next)} again`);
+        }
         pause = firstPause;
         for (const [i, event] of page.events.entries()) {
           yield { ...event, cursor: i === page.events.length - 1 ? page.next : query.after };
         }
         // A server with too many readers who wait, or one that stops, answers at once.
         if (query.wait && page.events.length === 0 && !page.more && (page.retryAfter || Date.now() - asked < notWaited)) {
-          wait = Math.max(notWaited, 1000 * (page.retryAfter ?? 0));
+          wait = Math.max(notWaited, 1000 * upToLongest(Number(page.retryAfter ?? 0)));
         }
         query.after = page.next;
         query.wait = longPoll;
@@ -211,20 +232,33 @@ export class Fedpost {
     const headers: Record<string, string> = { ...further };
     if (this.#token) headers["Authorization"] = `Bearer ${this.#token}`;
     if (call.key) headers["Idempotency-Key"] = JSON.stringify(call.key); // a string of RFC 9651
-    const init: RequestInit = { method, headers, signal: signal ? AbortSignal.any([signal, AbortSignal.timeout(timeout)]) : AbortSignal.timeout(timeout) };
+    const init: RequestInit = { method, headers, redirect: "manual" };
     if (call.body !== undefined) {
       headers["Content-Type"] = "application/json";
       init.body = JSON.stringify(call.body);
     }
     let response: Response, text: string;
+    // AbortSignal.timeout would hold 1.3 KB for a minute after each request.
+    const stop = new AbortController();
+    const abort = (): void => stop.abort(signal?.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort);
+    const timer = setTimeout(() => stop.abort(new DOMException(`no whole answer within ${timeout / 1000} s`, "TimeoutError")), timeout);
     try {
-      response = await this.#fetch(url, init);
-      text = await response.text();
+      response = await this.#fetch(url, { ...init, signal: stop.signal });
+      if (response.redirected || response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) {
+        void response.body?.cancel().catch(() => {});
+        throw notFedpost(response.status || 302, `it points to ${target(response, url)}, which is not followed: give the address of fedpost itself`);
+      }
+      text = await textOf(response);
     } catch (err) {
       if (signal?.aborted) throw signal.reason;
+      if (err instanceof FedpostError) throw err;
       throw new FedpostError({ status: 0, title: `No answer from fedpost at ${this.#base}`, detail: reason(err) }, undefined, err);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
     }
-    const seconds = Number(response.headers.get("retry-after"));
     let answer: unknown;
     try {
       answer = text === "" ? undefined : JSON.parse(text);
@@ -234,8 +268,7 @@ export class Fedpost {
       answer = { detail: kind.startsWith("text/html") ? "text/html, which is not from fedpost: is the address right?" : text.slice(0, 300).trim() };
     }
     if (response.ok) return answer;
-    const title = response.statusText || `HTTP ${response.status}`;
-    throw new FedpostError({ title, ...(answer as object), status: response.status }, seconds > 0 ? seconds : undefined);
+    throw new FedpostError({ title: response.statusText || `HTTP ${response.status}`, ...problemOf(answer), status: response.status }, retryAfter(response));
   }
 }
 
@@ -248,9 +281,69 @@ interface Call {
 
 const notFedpost = (status: number, detail: string): FedpostError => new FedpostError({ status, title: "Not an answer of fedpost", detail });
 
+/** The text of an answer, up to a bound. A refusal is cut off there, and what is lost of it is left out. */
+async function textOf(response: Response): Promise<string> {
+  const most = response.ok ? maxAnswer : maxRefusal;
+  const decoder = new TextDecoder();
+  const reader = response.body?.getReader();
+  let text = "";
+  for (let size = 0; reader; ) {
+    try {
+      const { done, value } = await reader.read();
+      if (done) break;
+      size += value.length;
+      text += decoder.decode(value, { stream: true });
+    } catch (err) {
+      if (response.ok) throw err;
+      break;
+    }
+    if (size > most) {
+      void reader.cancel().catch(() => {});
+      if (response.ok) throw notFedpost(response.status, `over ${maxAnswer} bytes`);
+      break;
+    }
+  }
+  return text + decoder.decode();
+}
+
+/** Where a redirect points, without passwords. */
+function target(response: Response, from: URL): string {
+  const location = response.headers.get("location");
+  if (!location) return "another address";
+  try {
+    const to = new URL(location, from);
+    return JSON.stringify(`${to.protocol}//${to.host}${to.pathname.slice(0, 300)}`);
+  } catch {
+    return "no address";
+  }
+}
+
+/** What of an answer is a problem document: the members that have the right type. */
+function problemOf(answer: unknown): Partial<Problem> {
+  const got = (typeof answer === "object" && answer !== null ? answer : {}) as Record<string, unknown>;
+  const texts = ["type", "title", "detail", "id", "requestId"].filter((name) => typeof got[name] === "string").map((name) => [name, got[name]]);
+  const errors = Array.isArray(got["errors"]) ? got["errors"].filter((e) => typeof e?.pointer === "string" && typeof e?.detail === "string") : [];
+  return { ...Object.fromEntries(texts), errors };
+}
+
+/** The most seconds that Retry-After is obeyed: whoever answers must not be able to stop a caller for a year. */
+const longestRetryAfter = 300;
+
+function upToLongest(seconds: number): number {
+  return seconds > 0 ? Math.min(seconds, longestRetryAfter) : 0;
+}
+
+/** How many seconds to wait by Retry-After, a number or a date; undefined: it says nothing. */
+function retryAfter(response: Response): number | undefined {
+  const header = response.headers.get("retry-after") ?? "";
+  const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
+  return upToLongest(seconds) || undefined;
+}
+
 /** An answer, if it has what each such answer of fedpost has. */
-function having<T>(member: string, answer: T): T {
-  if (typeof answer === "object" && answer !== null && member in answer) return answer;
+function having<T>(member: string, type: "string" | "array" | "object", answer: T): T {
+  const value = typeof answer === "object" && answer !== null ? (answer as Record<string, unknown>)[member] : undefined;
+  if (Array.isArray(value) ? type === "array" : value !== null && typeof value === type) return answer;
   throw notFedpost(200, `it has no ${JSON.stringify(member)}: is the address right, and this client as new as fedpost?`);
 }
 

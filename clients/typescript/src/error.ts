@@ -16,7 +16,7 @@ export class FedpostError extends Error {
   readonly id: string | undefined;
   /** Finds the request in the logs of fedpost. */
   readonly requestId: string | undefined;
-  /** Seconds to wait before the next request, if fedpost says so. */
+  /** Seconds to wait before the next request, 300 at most, if fedpost says so. */
   readonly retryAfter: number | undefined;
 
   constructor(problem: Partial<Problem> & { title: string; status: number }, retryAfter?: number, cause?: unknown) {

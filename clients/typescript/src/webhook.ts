@@ -16,6 +16,8 @@ const tolerance = 300; // seconds, as Standard Webhooks recommends
  * @param body the body as it came: a parsed and printed one has another signature.
  */
 export async function verifyWebhook(secret: string, headers: RequestHeaders, body: string | Uint8Array): Promise<Event[]> {
+  const raw = bytes(typeof secret === "string" ? secret.trim().replace(/^whsec_/, "") : "");
+  if (!raw || raw.length === 0) throw new TypeError("the secret of a webhook is whsec_ and base64: is the setting that holds it empty?");
   const id = header(headers, "webhook-id");
   const timestamp = header(headers, "webhook-timestamp");
   if (!(Math.abs(Date.now() / 1000 - Number(timestamp || NaN)) <= tolerance)) throw refused("its time is missing, or more than 5 minutes away");
@@ -25,19 +27,30 @@ export async function verifyWebhook(secret: string, headers: RequestHeaders, bod
   const signed = new Uint8Array(head.length + payload.length);
   signed.set(head);
   signed.set(payload, head.length);
-  const raw = bytes(secret.replace(/^whsec_/, ""));
-  if (!raw || raw.length === 0) throw new TypeError("the secret of a webhook is whsec_ and base64");
   const key = await crypto.subtle.importKey("raw", raw, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
   for (const one of header(headers, "webhook-signature").split(" ")) {
     const [version, text = ""] = one.split(",", 2);
     const signature = bytes(text);
     // While a secret is replaced, each request has two signatures.
     if (version === "v1" && signature && (await crypto.subtle.verify("HMAC", key, signature, signed))) {
-      const got = JSON.parse(new TextDecoder().decode(payload)) as Event | { events: Event[] };
-      return "events" in got ? got.events : [got];
+      return eventsOf(new TextDecoder().decode(payload));
     }
   }
   throw refused("no signature holds");
+}
+
+/** The events of a body that is signed. */
+function eventsOf(text: string): Event[] {
+  let got: unknown;
+  try {
+    got = JSON.parse(text);
+  } catch {
+    throw refused("it is not JSON");
+  }
+  if (typeof got !== "object" || got === null) throw refused("it has no event");
+  if (!("events" in got)) return [got as Event];
+  if (!Array.isArray(got.events)) throw refused("its events are no list");
+  return got.events as Event[];
 }
 
 function refused(why: string): FedpostError {

@@ -157,6 +157,8 @@ func TestTokensOfRolesAreToldApart(t *testing.T) {
 		{one, "", two, ""},
 		{"", one, "", "FEDPOST_SEND_TOKEN is set without FEDPOST_API_TOKEN"},
 		{"", "", one, "FEDPOST_APP_TOKEN is set without FEDPOST_API_TOKEN"},
+		{one + "\n", "", "", "FEDPOST_API_TOKEN begins or ends with a space"},
+		{one + "é", "", "", "has a character that is not printable ASCII"},
 		{one, one, "", "FEDPOST_SEND_TOKEN is the same as FEDPOST_API_TOKEN"},
 		{one, two, two, "FEDPOST_APP_TOKEN is the same as FEDPOST_SEND_TOKEN"},
 		{one, two[:8], "", "FEDPOST_SEND_TOKEN has fewer than 16 characters"},

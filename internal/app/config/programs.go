@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"log/slog"
+	"strings"
 )
 
 // Enqueue is what functions/enqueue reads.
@@ -136,6 +137,8 @@ func (a *Access) check(r *report) {
 			continue
 		case len(t.token) < least:
 			r.add(t.name, "has fewer than 16 characters, so it can be guessed", "set it to a random one: openssl rand -hex 32")
+		case strings.TrimSpace(t.token) != t.token || strings.ContainsFunc(t.token, func(c rune) bool { return c < 0x20 || c > 0x7e }):
+			r.add(t.name, "begins or ends with a space, or has a character that is not printable ASCII, which the clients refuse", "set it to a random one: openssl rand -hex 32")
 		case a.Token == "":
 			r.add(t.name, "is set without FEDPOST_API_TOKEN, so nobody could operate this server", "set FEDPOST_API_TOKEN, too")
 		case held[t.token] != "":

@@ -21,8 +21,9 @@ class AsyncFedpost:
 
     A call that is harmless to repeat is repeated for ``patience`` seconds while nobody answers, or the answer is 429 or
     5xx: what reads, what sets a state, and ``send`` and ``send_many``, which give their activity a deduplication key if
-    it has none. ``Retry-After`` is obeyed. Other calls are repeated only after a 429. What fedpost refuses is raised as
-    FedpostError.
+    it has none. ``Retry-After`` is obeyed, up to 5 minutes. Other calls are repeated only after a 429. What fedpost
+    refuses is raised as FedpostError. A redirect is not followed: it would take a token or a private key to another
+    server. An address or a token that is none is a ValueError, which shows neither password nor token.
     """
 
     def __init__(self, address: str, *, token: str | None = None, patience: float = 30.0, http: httpx.AsyncClient | None = None) -> None:
@@ -45,12 +46,12 @@ class AsyncFedpost:
 
     async def send(self, submission: ActivityPubSubmission | SipherSubmission) -> Accepted:
         """Hands over one activity. fedpost delivers it from then on, once, whatever happens to this call."""
-        return cast(Accepted, _core.having("id", await self._repeated("sendActivity", None, None, submission, self._key(submission), self._core.patience)))
+        return cast(Accepted, _core.having("id", str, await self._repeated("sendActivity", None, None, submission, self._key(submission), self._core.patience)))
 
     async def send_many(self, batch: Batch | Sequence[ActivityPubSubmission | SipherSubmission]) -> AcceptedBatch:
         """Hands over up to 100 activities: all of them or none."""
         body = batch if isinstance(batch, Mapping) else Batch(activities=batch)
-        return cast(AcceptedBatch, _core.having("activities", await self._repeated("sendActivities", None, None, body, self._key(body), self._core.patience)))
+        return cast(AcceptedBatch, _core.having("activities", list, await self._repeated("sendActivities", None, None, body, self._key(body), self._core.patience)))
 
     def _key(self, body: Mapping[str, Any]) -> str | None:
         return str(uuid.uuid4()) if "deduplicationKey" not in body and self._core.patience > 0 else None
@@ -65,14 +66,15 @@ class AsyncFedpost:
 
     async def pages(self, operation: Operation, field: str, *, path: Mapping[str, str] | None = None, query: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
         """The entries of a list, such as ``pages("listServers", "servers", query={"phase": "gone"})``."""
-        query = dict(query or {})
+        query, seen = dict(query or {}), set[str]()
         while True:
-            page = _core.having(field, await self.call(operation, path=path, query=query))
+            page = _core.having(field, list, await self.call(operation, path=path, query=query))
             for entry in page[field]:
                 yield entry
-            if not page.get("nextCursor"):
+            cursor = _core.next_page(seen, page)
+            if cursor is None:
                 return
-            query["cursor"] = page["nextCursor"]
+            query["cursor"] = cursor
 
     async def wait_until_done(self, id: str) -> Activity:
         """Waits until every recipient of an activity has come to its end, and returns the counts.
@@ -81,7 +83,7 @@ class AsyncFedpost:
         """
         pause = 0.1
         while True:
-            activity = cast(Activity, _core.having("counts", await self.call("getActivity", path={"id": id}, query={"limit": 1})))
+            activity = cast(Activity, _core.having("counts", dict, await self.call("getActivity", path={"id": id}, query={"limit": 1})))
             if _core.is_done(cast("dict[str, int]", activity["counts"])):
                 return activity
             await asyncio.sleep(pause)
@@ -91,14 +93,15 @@ class AsyncFedpost:
         """Follows the feed of events behind a cursor, without end: cancel the task to stop.
 
         ``after`` is the ``cursor`` of an event that was dealt with; "" for the oldest that is kept (30 days), or "now".
-        It waits for what comes, and while fedpost cannot be reached; it raises where fedpost refuses the request.
+        It waits for what comes, and while fedpost cannot be reached; it raises where fedpost refuses the request
+        or what answers is no feed that moves on.
         """
         query: dict[str, Any] = {"after": after, "type": ",".join(types)}
         pause = _core.FIRST_PAUSE
         while True:
             asked, wait = time.monotonic(), 0.0
             try:
-                page = cast(Events, _core.having("events", await self._repeated("listEvents", None, query, None, None, 0)))
+                page = cast(Events, _core.page_after(query["after"], await self._repeated("listEvents", None, query, None, None, 0)))
             except FedpostError as err:
                 again = _core.pause_after(err, pause, True)
                 if again is None:
@@ -111,8 +114,8 @@ class AsyncFedpost:
                 yield cast(Told, {**event, "cursor": page["next"] if i == len(page["events"]) else query["after"]})
             # A server with too many readers who wait, or one that stops, answers at once.
             at_once = "retryAfter" in page or time.monotonic() - asked < _core.NOT_WAITED
-            if "wait" in query and not page["events"] and not page["more"] and at_once:
-                wait = max(_core.NOT_WAITED, float(page.get("retryAfter", 0)))
+            if "wait" in query and not page["events"] and not page.get("more") and at_once:
+                wait = max(_core.NOT_WAITED, _core.up_to_longest(page.get("retryAfter")))
             query["after"], query["wait"] = page["next"], _core.LONG_POLL
             await asyncio.sleep(wait)
 
@@ -121,14 +124,28 @@ class AsyncFedpost:
         while True:
             request = self._core.request(self._http, operation, path, query, body, key)
             try:
-                try:
-                    response = await self._http.send(request)
-                except httpx.TransportError as err:
-                    raise self._core.no_answer(err) from err
-                return _core.answer(response)
+                return await self._once(request)
             except FedpostError as err:
                 wait = _core.pause_after(err, pause, ROUTES[operation][2])
                 if wait is None or time.monotonic() + wait > until:
                     raise
             await asyncio.sleep(wait)
             pause = min(2 * pause, _core.LONGEST_PAUSE)
+
+    async def _once(self, request: httpx.Request) -> Any:
+        asked, answer = time.monotonic(), None
+        try:
+            response = await self._http.send(request, stream=True, follow_redirects=False)
+            try:
+                answer = _core.Answer(response, asked)
+                if not answer.is_whole:
+                    async for chunk in response.aiter_bytes():
+                        answer.add(chunk)
+                        if answer.is_whole:
+                            break
+            finally:
+                await response.aclose()
+        except httpx.RequestError as err:
+            if answer is None or not answer.is_refusal:
+                raise self._core.no_answer(err) from err
+        return answer.json()

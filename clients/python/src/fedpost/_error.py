@@ -9,22 +9,27 @@ class FedpostError(Exception):
     """A refusal of fedpost (RFC 9457), or no answer at all: then ``status`` is 0 and ``__cause__`` says why."""
 
     def __init__(self, status: int, title: str, problem: dict[str, Any] | None = None, retry_after: float | None = None) -> None:
-        problem = problem or {}
+        given = {name: value for name, value in (problem or {}).items() if isinstance(value, str)}
+        faults = (problem or {}).get("errors")
         self.status = status
-        self.type: str = problem.get("type", "about:blank")
+        self.type: str = given.get("type", "about:blank")
         """A URI by which programs tell kinds of refusals apart."""
-        self.title: str = problem.get("title", title)
-        self.detail: str | None = problem.get("detail")
-        self.errors: list[FieldFault] = problem.get("errors", [])
+        self.title: str = given.get("title", title)
+        self.detail: str | None = given.get("detail")
+        self.errors: list[FieldFault] = [e for e in faults if _is_fault(e)] if isinstance(faults, list) else []
         """The single faults of the request, each with the JSON pointer of its field."""
-        self.id: str | None = problem.get("id")
+        self.id: str | None = given.get("id")
         """The activity that a conflict is with."""
-        self.request_id: str | None = problem.get("requestId")
+        self.request_id: str | None = given.get("requestId")
         """Finds the request in the logs of fedpost."""
         self.retry_after = retry_after
-        """Seconds to wait before the next request, if fedpost says so."""
+        """Seconds to wait before the next request, 300 at most, if fedpost says so."""
         says = f"{status} {self.title}" if status else self.title
         if self.detail:
             says += f": {self.detail}"
-        faults = [f"{e['pointer']}: {e['detail']}" for e in self.errors if e["detail"] not in (self.detail or "")]
-        super().__init__("; ".join([says, *faults]))
+        more = [f"{e['pointer']}: {e['detail']}" for e in self.errors if e["detail"] not in (self.detail or "")]
+        super().__init__("; ".join([says, *more]))
+
+
+def _is_fault(e: object) -> bool:
+    return isinstance(e, dict) and isinstance(e.get("pointer"), str) and isinstance(e.get("detail"), str)

@@ -1,0 +1,243 @@
+"""What a hostile server, or a hostile answer on the way, must not do to a client."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import hashlib
+import hmac
+import itertools
+import json
+import socket
+import threading
+import time
+import unittest
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any
+from unittest import mock
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+from test_client import World
+
+from fedpost import AsyncFedpost, Fedpost, FedpostError, _core, verify_webhook
+
+ODD = ["", "no", "null", '"no"', "[1]", "7", '{"title":', "[" * 100_000, "9" * 5000]
+NOT_FEDPOST = "Not an answer of fedpost"
+
+
+class Hostile(World):
+    def canned(self, status: int, body: str, headers: dict[str, str] | None = None) -> str:
+        return self.serve(lambda *_: (status, headers or {}, body))
+
+    def raw(self, head: str, chunks: Callable[[], Iterable[bytes]]) -> str:
+        """A server that answers with bytes as they are, until the client goes."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(65536)
+                    try:
+                        connection.sendall(f"HTTP/1.1 {head}\r\n\r\n".encode())
+                        for chunk in chunks():
+                            connection.sendall(chunk)
+                    except OSError:
+                        pass
+
+        threading.Thread(target=run, daemon=True).start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    def both(self, url: str, sync: Callable[[Fedpost], object], concurrent: Callable[[AsyncFedpost], Any], patience: float = 0) -> list[BaseException]:
+        """What both clients raise."""
+        with self.assertRaises(Exception) as one:
+            sync(self.fedpost(url, patience))
+
+        async def run() -> None:
+            async with AsyncFedpost(url, patience=patience) as fedpost:
+                await concurrent(fedpost)
+
+        with self.assertRaises(Exception) as other:
+            asyncio.run(run())
+        return [one.exception, other.exception]
+
+    def test_a_redirect_is_not_followed(self) -> None:
+        taken: list[object] = []
+
+        def take(request: Any, body: bytes) -> tuple[int, dict[str, str], str]:
+            taken.append((request.headers.get("Authorization"), body))
+            return 200, {}, '{"id":"x"}'
+
+        elsewhere = self.serve(take)
+        for status in (301, 302, 303, 307, 308):
+            url = self.canned(status, "", {"Location": elsewhere.replace("http://", "http://user:password@") + "/taken"})
+            fedpost = Fedpost(url, token="secret", http=httpx.Client(follow_redirects=True))
+            self.addCleanup(fedpost.close)
+            for call in (lambda: fedpost.get("x"), lambda: fedpost.call("registerServer", body={"privateKeyPem": "private"})):
+                with self.assertRaises(FedpostError) as refused:
+                    call()
+                self.assertEqual(str(refused.exception), f'{status} {NOT_FEDPOST}: it points to "{elsewhere}/taken", which is not followed: give the address of fedpost itself')
+        self.assertEqual(taken, [])
+
+    def test_no_error_shows_a_password_or_a_token(self) -> None:
+        for address in ("http://frida:hunter2@127.0.0.1:8080", "http://hunter2@127.0.0.1", "http://frida:hunter2@[127.0.0.1", "ftp://frida:hunter2@a.example"):
+            with self.assertRaisesRegex(ValueError, "give the token as") as refused:
+                Fedpost(address)
+            self.assertNotIn("hunter2", str(refused.exception))
+        for address in ("http://127.0.0.1:port", "http://[::1", "http://127.0.0.1:99999"):
+            with self.assertRaisesRegex(ValueError, "is no address of fedpost: give one"):
+                Fedpost(address)
+        for token in ("hunter2\nX-Other: 1", "hunter2\t3", "hunter2\0", "hunter2é", "hunter2\x7f"):
+            for client in (Fedpost, AsyncFedpost):
+                with self.assertRaisesRegex(ValueError, "^the token of fedpost has a line break") as refused:
+                    client("http://127.0.0.1:8080", token=token)
+                self.assertNotIn("hunter2", str(refused.exception))
+        got: list[str | None] = []
+
+        def answer(request: Any, _: bytes) -> tuple[int, dict[str, str], str]:
+            got.append(request.headers.get("Authorization"))
+            return 200, {}, '{"id":"x"}'
+
+        with Fedpost(self.serve(answer), token=" secret\r\n") as fedpost:
+            fedpost.get("x")
+        self.assertEqual(got, ["Bearer secret"])
+
+    def test_retry_after_is_obeyed_for_5_minutes_at_most(self) -> None:
+        for header, seconds in (
+            ("31536000", 300.0), ("9" * 30, 300.0), ("9" * 299, 300.0), ("9" * 5000, None), ("-31536000", None), ("Fri, 31 Dec 9999 23:59:59 GMT", 300.0),
+            ("Fri, 31 Dec 1999 23:59:59 GMT", None), ("Fri, 31 Dec 99999 23:59:59 GMT", None), ("soon", None), ("٣", None),
+        ):  # fmt: skip
+            self.assertEqual(_core.retry_after(header), seconds, header[:40])
+        url = self.canned(503, "{}", {"Retry-After": "9" * 30})
+        for err in self.both(url, lambda f: f.get("x"), lambda f: f.get("x")):
+            assert isinstance(err, FedpostError)
+            self.assertEqual((err.status, err.retry_after), (503, 300.0))
+
+    def test_no_pause_of_a_feed_is_longer_than_5_minutes(self) -> None:
+        for much in ("31536000", "9" * 400, "1e999", '"soon"', "null"):
+            answers = iter(['{"events":[],"next":"AQ","more":false}', '{"events":[],"next":"AQ","more":false,"retryAfter":%s}' % much])
+            url = self.serve(lambda *_, answers=answers: (200, {}, next(answers, "{}")))
+            pauses: list[float] = []
+            with mock.patch("time.sleep", pauses.append), self.assertRaisesRegex(FedpostError, 'it has no "events"'):
+                next(self.fedpost(url).events(""))
+            self.assertLessEqual(max(pauses), 300.0)
+            self.assertGreaterEqual(max(pauses), 2.0)
+
+    def test_a_feed_that_stands_still_ends_in_an_error(self) -> None:
+        for page in (
+            {"events": [{"id": "evt_1"}], "next": "AQ", "more": False}, {"events": [], "next": "AQ", "more": True}, {"events": [{"id": "evt_1"}], "more": False},
+            {"events": [], "next": 7, "more": True}, {"events": {}, "next": "AQ", "more": False}, {"events": [None], "next": "AQ"},
+        ):  # fmt: skip
+            asked = itertools.count(1)
+            url = self.serve(lambda *_, page=page, asked=asked: (200, {}, json.dumps(page)) if next(asked) <= 10 else (400, {}, "{}"))
+
+            async def read(fedpost: AsyncFedpost) -> None:
+                async for _ in fedpost.events(""):
+                    pass
+
+            for err in self.both(url, lambda f: list(f.events("")), read):
+                assert isinstance(err, FedpostError), page
+                self.assertEqual(err.title, NOT_FEDPOST)
+            self.assertLessEqual(next(asked), 5)
+
+    def test_pages_that_go_in_a_circle_end_in_an_error(self) -> None:
+        for cursors in ({"": "a", "a": "a"}, {"": "a", "a": "b", "b": "c", "c": "a"}):
+            told: list[object] = []
+            asked = itertools.count(1)
+
+            def answer(request: Any, _: bytes, cursors: dict[str, str] = cursors, asked: Iterator[int] = asked) -> tuple[int, dict[str, str], str]:
+                at = parse_qs(urlsplit(request.path).query).get("cursor", [""])[0]
+                return (200, {}, json.dumps({"servers": [{}], "nextCursor": cursors[at]})) if next(asked) <= 20 else (400, {}, "{}")
+
+            async def drain(pages: AsyncIterator[Any], told: list[object] = told) -> None:
+                async for entry in pages:
+                    told.append(entry)
+
+            url = self.serve(answer)
+            for err in self.both(url, lambda f, told=told: told.extend(f.pages("listServers", "servers")), lambda f: drain(f.pages("listServers", "servers"))):  # type: ignore[misc]
+                self.assertEqual(str(err), f'200 {NOT_FEDPOST}: its pages go in a circle: "a" comes twice as nextCursor')
+            self.assertEqual(len(told), 2 * len(cursors))
+        for page in ('{"servers":null}', '{"servers":{}}', '{"servers":[],"nextCursor":7}', "[]"):
+            with self.assertRaises(FedpostError):
+                list(self.fedpost(self.canned(200, page)).pages("listServers", "servers"))
+
+    def test_a_malformed_refusal_is_a_fedpost_error_with_its_status(self) -> None:
+        wrong = ['{"type":1,"title":["x"],"status":"y","detail":{},"errors":{"pointer":2},"id":3}', '{"title":"No","errors":[null,1,{"pointer":2}]}']
+        huge = self.raw("404 Not Found", lambda: [b'{"title":"No","detail":"', b"x" * (70 << 20), b'"}'])
+        for url in (huge, *(self.canned(404, body) for body in (*ODD, *wrong))):
+            for err in self.both(url, lambda f: f.get("x"), lambda f: f.get("x")):
+                assert isinstance(err, FedpostError), err
+                self.assertEqual(err.status, 404)
+                self.assertLess(len(str(err)), 1000)
+        cut = self.raw("404 Not Found\r\nContent-Length: 100", lambda: [b"not here"])
+        for err in self.both(cut, lambda f: f.get("x"), lambda f: f.get("x")):
+            self.assertEqual(str(err), "404 Not Found: not here")
+
+    def test_an_answer_that_is_no_json_is_a_fedpost_error(self) -> None:
+        for body in ODD[1:]:
+            for err in self.both(self.canned(200, body), lambda f: f.wait_until_done("x"), lambda f: f.wait_until_done("x")):
+                self.assertIsInstance(err, FedpostError, body[:80])
+        for wrong in ('{"counts":null}', '{"counts":[]}'):
+            with self.assertRaises(FedpostError):
+                self.fedpost(self.canned(200, wrong)).wait_until_done("x")
+
+    def test_an_answer_is_bounded_in_size_and_time(self) -> None:
+        endless = self.raw("200 OK", lambda: itertools.repeat(b"x" * (1 << 20)))
+        for err in self.both(endless, lambda f: f.get("x"), lambda f: f.get("x")):
+            self.assertEqual(str(err), f"200 {NOT_FEDPOST}: over 67108864 bytes")
+        bomb = gzip.compress(b"x" * (70 << 20))
+        packed = self.raw(f"200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}", lambda: [bomb])
+        for err in self.both(packed, lambda f: f.get("x"), lambda f: f.get("x")):
+            self.assertEqual(str(err), f"200 {NOT_FEDPOST}: it is compressed, which was not asked for")
+
+        def drops() -> Iterator[bytes]:
+            while True:
+                yield b" "
+                time.sleep(0.02)
+
+        with mock.patch.object(_core, "TIMEOUT", 0.5):
+            for err in self.both(self.raw("200 OK", drops), lambda f: f.get("x"), lambda f: f.get("x")):
+                self.assertRegex(str(err), "^No whole answer from fedpost: it has taken more than")
+
+
+class HostileWebhooks(unittest.TestCase):
+    SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    BODY = '{"id":"evt_1","type":"recipient.gone"}'
+
+    def signed(self, body: str, key: bytes) -> dict[str, str]:
+        at = str(int(time.time()))
+        mac = hmac.digest(key, f"evt_1.{at}.{body}".encode(), hashlib.sha256)
+        return {"webhook-id": "evt_1", "webhook-timestamp": at, "webhook-signature": "v1," + base64.b64encode(mac).decode()}
+
+    def test_a_webhook_is_refused_where_no_secret_is_set(self) -> None:
+        for secret in ("", " ", "\n", "whsec_", " whsec_\r\n", None, "é"):
+            with self.assertRaisesRegex(ValueError, "is the setting that holds it empty"):
+                verify_webhook(secret, self.signed(self.BODY, b""), self.BODY)  # type: ignore[arg-type]
+
+    def test_whatever_comes_is_refused_as_a_webhook_of_somebody_else(self) -> None:
+        key = base64.b64decode(self.SECRET[6:])
+        good = self.signed(self.BODY, key)
+        self.assertEqual(len(verify_webhook(self.SECRET + "\n", good, self.BODY)), 1)
+        for header, value in (
+            ("webhook-timestamp", "9" * 400), ("webhook-timestamp", "9" * 5000), ("webhook-timestamp", "٣"), ("webhook-timestamp", "-1"), ("webhook-timestamp", "1e999"),
+            ("webhook-id", "\ud800"), ("webhook-signature", "v1,\ud800"), ("webhook-signature", ""),
+        ):  # fmt: skip
+            with self.assertRaises(FedpostError) as refused:
+                verify_webhook(self.SECRET, {**good, header: value}, self.BODY)
+            self.assertEqual(refused.exception.status, 401)
+        for body in (*ODD, '{"events":7}', '{"events":null}'):
+            with self.assertRaises(FedpostError) as refused:
+                verify_webhook(self.SECRET, self.signed(body, key), body)
+            self.assertEqual(refused.exception.status, 401)
+        with self.assertRaises(FedpostError):
+            verify_webhook(self.SECRET, good, "\ud800")
+
+
+if __name__ == "__main__":
+    unittest.main()
