@@ -13,10 +13,9 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// maxEscaped is how many bytes a body may take in a queue message of 1 MiB, which
-// must hold a chunk's targets too. Only a body full of control characters can be
-// within the body limit and over this one, and no JSON document may hold control
-// characters.
+// maxEscaped is how many bytes a body may take as a JSON string in a queue message of 1 MiB,
+// which must also hold a chunk's targets. Only a body full of control characters exceeds this
+// and not the body limit.
 const maxEscaped = 640 << 10
 
 // maxOrderingKey is the longest ordering key in bytes.

@@ -25,7 +25,7 @@ const (
 	headerTime = 5 * time.Second
 	readTime   = 20 * time.Second
 	// RequestTime is how long a request may take, as on Lambda. It is shorter
-	// than the lease on a deduplication key (dedup.DefaultLease), which begins
+	// than the lease on a deduplication key (dedup.LeaseTime), which begins
 	// later: when another caller takes over a lapsed lease, the first request has
 	// ended.
 	RequestTime = 29 * time.Second
