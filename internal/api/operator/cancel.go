@@ -24,9 +24,6 @@ const (
 
 // cancel cancels the activities that match, from the newest back.
 func (h findHandler) cancel(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	in, err := api.ReadInput(r)
 	if err != nil {
 		return err
@@ -54,7 +51,7 @@ func (h findHandler) cancel(w http.ResponseWriter, r *http.Request) error {
 		return in.Check()
 	}
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	return api.Answer(w, r, http.StatusOK, done)
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"fedpost/client"
-	"fedpost/internal/activity"
 	"fedpost/internal/api"
 	"fedpost/internal/api/problem"
 	"fedpost/internal/ledger/events"
@@ -54,7 +53,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit, err := api.PageSize(q)
+	limit, err := api.Number(q, "limit", api.UsualPage, 1, api.MostPage)
 	if err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	query := events.Query{After: q.Get("after"), Kinds: kinds, Limit: limit}
 	if query.After == now || query.After == recent {
 		if query.After, err = h.end(r.Context(), query.After == recent); err != nil {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 	}
 	full := false
@@ -87,7 +86,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		return problem.New(http.StatusBadRequest, "The query parameter after is none that was given out as next. Leave it out to begin with the oldest event, or give now or recent.")
 	}
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	page := client.Events{Events: make([]client.Event, len(p.Events)), Next: p.Next, More: p.More}
 	for i, e := range p.Events {
@@ -139,22 +138,10 @@ func EventJSON(e events.Event) (string, error) {
 	return string(text), nil
 }
 
-// counts are counts by state, as clients see them.
-func counts(by map[activity.State]int) map[string]int {
-	if len(by) == 0 {
-		return nil
-	}
-	all := make(map[string]int, len(by))
-	for state, n := range by {
-		all[string(state)] = n
-	}
-	return all
-}
-
 func eventOf(e events.Event) client.Event {
 	shown := client.Event{
 		ID: e.ID, Type: string(e.Kind), Time: e.Time, ActivityID: string(e.ActivityID), Host: e.Host,
-		Status: e.Status, Reason: e.Reason, Count: e.Count, Since: e.Since, Counts: counts(e.Counts), Metadata: api.Raw(e.About.Metadata),
+		Status: e.Status, Reason: e.Reason, Count: e.Count, Since: e.Since, Counts: api.Counts(e.Counts), Metadata: api.Raw(e.About.Metadata),
 	}
 	shown.Inbox, shown.CanonicalInbox = api.Inbox(e.Inbox, e.Written)
 	if e.About.ID != "" || e.About.Type != "" || e.About.Actor != "" {

@@ -55,7 +55,7 @@ const (
 )
 
 func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "id", "body", "activityId", "actor", "since", "state", "cursor", "limit")
+	q, limit, err := api.ReadPage(r, pageOfActivities, mostActivities, "id", "body", "activityId", "actor", "since", "state")
 	if err != nil {
 		return err
 	}
@@ -64,10 +64,6 @@ func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	state, err := api.Choice(q, "state", states...)
-	if err != nil {
-		return err
-	}
-	limit, err := api.Number(q, "limit", pageOfActivities, 1, mostActivities)
 	if err != nil {
 		return err
 	}
@@ -83,12 +79,12 @@ func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
 		return api.BadCursor()
 	}
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	if body == "true" && len(page.Activities) == 1 {
 		body, err := h.FindBody(r.Context(), s.ID)
 		if err != nil && !errors.Is(err, ledger.ErrNoContent) && !errors.Is(err, ledger.ErrNoBody) {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 		page.Activities[0].Body = body
 	}
@@ -147,7 +143,7 @@ func (h findHandler) page(ctx context.Context, s ledger.Sought, state, cursor st
 			if v := views[i]; v != nil && (state == "" || string(v.Status) == state || v.Counts[activity.State(state)] > 0) {
 				page.Activities = append(page.Activities, client.FoundActivity{
 					ID: string(l.ID), ActivityID: l.ActivityID, Actor: l.Actor, Type: l.Type, KeyID: l.KeyID,
-					Object: l.Object, Bytes: l.Bytes, CreatedAt: l.CreatedAt, Status: string(v.Status), Counts: api.Counts(*v),
+					Object: l.Object, Bytes: l.Bytes, CreatedAt: l.CreatedAt, Status: string(v.Status), Counts: api.Counts(v.Counts),
 					Metadata: api.Raw(v.Metadata),
 				})
 			}

@@ -35,11 +35,7 @@ type keyHandlers struct {
 }
 
 func (h keyHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "cursor", "limit")
-	if err != nil {
-		return err
-	}
-	limit, err := api.PageSize(q)
+	q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage)
 	if err != nil {
 		return err
 	}
@@ -48,11 +44,11 @@ func (h keyHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		return api.BadCursor()
 	}
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	page := client.Keys{Keys: make([]client.Key, len(ks)), NextCursor: next}
 	for i, k := range ks {
-		page.Keys[i] = client.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
+		page.Keys[i] = api.Key(k)
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
@@ -75,7 +71,7 @@ func (h keyHandlers) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	n, atLeast, err := h.needed(r.Context(), id)
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	if n > 0 && force != "true" {
 		more := ""

@@ -9,26 +9,10 @@
 package operator
 
 import (
-	"errors"
 	"net/http"
-	"time"
 
 	"fedpost/internal/api"
-	"fedpost/internal/api/problem"
 )
-
-// retryAfter is the Retry-After of a 503.
-const retryAfter = 5 * time.Second
-
-// unreachable returns err if err is a problem already, else a 503: the table or a
-// queue has failed.
-func unreachable(err error) error {
-	var p *problem.Problem
-	if errors.As(err, &p) {
-		return err
-	}
-	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
-}
 
 func route(pattern string, f func(http.ResponseWriter, *http.Request) error) api.Route {
 	return api.Route{Pattern: pattern, Handler: api.Func(f)}

@@ -44,15 +44,11 @@ func OutboxRoutes(o Outbox) []api.Route {
 type outboxHandlers struct{ rows Outbox }
 
 func (h outboxHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "state", "cursor", "limit")
+	q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage, "state")
 	if err != nil {
 		return err
 	}
 	state, err := api.Choice(q, "state", outbox.States...)
-	if err != nil {
-		return err
-	}
-	limit, err := api.PageSize(q)
 	if err != nil {
 		return err
 	}
@@ -62,7 +58,7 @@ func (h outboxHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	rows, err := h.rows.List(r.Context(), state, after, limit)
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	page := client.OutboxRows{Rows: make([]client.OutboxRow, len(rows))}
 	for i, row := range rows {
@@ -108,9 +104,6 @@ func rowID(s string) (id int64, ok bool) {
 const notARow = "is not the id of a row as GET /v1/outbox shows it"
 
 func (h outboxHandlers) retry(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	in, err := api.ReadInput(r)
 	if err != nil {
 		return err
@@ -128,7 +121,7 @@ func (h outboxHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	}
 	n, err := h.rows.Retry(r.Context(), id, limit)
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	return api.Answer(w, r, http.StatusAccepted, client.Retried{Retried: n, More: n == limit && id == 0})
 }
@@ -148,7 +141,7 @@ func (h outboxHandlers) drop(w http.ResponseWriter, r *http.Request) error {
 	}
 	n, err := h.rows.Drop(r.Context(), id, limit)
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	return api.Answer(w, r, http.StatusOK, client.Dropped{Dropped: n, More: n == limit && id == 0})
 }

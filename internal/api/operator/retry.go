@@ -47,7 +47,7 @@ func forget(w http.ResponseWriter, r *http.Request, f Forgetter) error {
 	case errors.Is(err, ledger.ErrNotFound):
 		return api.NoActivity(err)
 	case err != nil:
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -64,9 +64,6 @@ const mostInboxes = 1000
 func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
 	id, err := api.PathID(r)
 	if err != nil {
-		return err
-	}
-	if _, err := api.ReadQuery(r); err != nil {
 		return err
 	}
 	in, err := api.ReadInput(r)
@@ -90,7 +87,7 @@ func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
 		return over("The activity has expired (expiresIn), so none of its recipients is tried again. Send it anew.", err)
 	case err != nil:
 		return problem.New(http.StatusServiceUnavailable,
-			"Not all could be sent. Try again: a recipient that is on its way gets no second round.").Because(err).After(retryAfter)
+			"Not all could be sent. Try again: a recipient that is on its way gets no second round.").Because(err).After(api.RetryAfter)
 	}
 	return api.Answer(w, r, http.StatusAccepted, client.RetriedActivity{
 		ID: string(id), Retried: done.Sent, Unavailable: done.Unavailable, NextCursor: done.Next,
@@ -102,7 +99,7 @@ func over(detail string, err error) error {
 }
 
 // chosen reads which recipients to retry, and notes its faults.
-func chosen(in api.Input) deadletter.Choice {
+func chosen(in *api.Object) deadletter.Choice {
 	var c deadletter.Choice
 	states := in.Texts("states", 2)
 	for i, s := range states {

@@ -40,7 +40,7 @@ type serverHandlers struct {
 }
 
 func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "phase", "protocol", "waiting", "cursor", "limit")
+	q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage, "phase", "protocol", "waiting")
 	if err != nil {
 		return err
 	}
@@ -49,10 +49,6 @@ func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if f.Protocol, err = api.Choice(q, "protocol", h.Protocols()...); err != nil {
-		return err
-	}
-	limit, err := api.PageSize(q)
-	if err != nil {
 		return err
 	}
 	vs, next, err := h.List(r.Context(), f, q.Get("cursor"), limit)
@@ -122,7 +118,7 @@ func (h serverHandlers) countWaiting(ctx context.Context, q url.Values, vs []cli
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	return nil
 }
@@ -148,14 +144,11 @@ type act func(ctx context.Context, n registry.Name) (client.Server, error)
 
 // about handles a request about one server. read takes the fields of the act from the
 // body; any other field is a fault.
-func (h serverHandlers) about(read func(n registry.Name, in api.Input) act) func(http.ResponseWriter, *http.Request) error {
+func (h serverHandlers) about(read func(n registry.Name, in *api.Object) act) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		n, err := registry.ParseName(r.PathValue("host"))
 		if err != nil {
 			return serverProblem(err)
-		}
-		if _, err := api.ReadQuery(r); err != nil {
-			return err
 		}
 		in, err := api.ReadInput(r)
 		if err != nil {
@@ -174,14 +167,14 @@ func (h serverHandlers) about(read func(n registry.Name, in api.Input) act) func
 }
 
 // plain is an act without fields in the body.
-func plain(do act) func(registry.Name, api.Input) act {
-	return func(registry.Name, api.Input) act { return do }
+func plain(do act) func(registry.Name, *api.Object) act {
+	return func(registry.Name, *api.Object) act { return do }
 }
 
 // longestWhy is the longest reason that fits into a server's record, in bytes.
 const longestWhy = 200
 
-func why(in api.Input) string {
+func why(in *api.Object) string {
 	s := in.Text("reason")
 	if len(s) > longestWhy {
 		in.Fault("reason", "has %d bytes; the most is %d", len(s), longestWhy)
@@ -189,12 +182,12 @@ func why(in api.Input) string {
 	return s
 }
 
-func (h serverHandlers) block(_ registry.Name, in api.Input) act {
+func (h serverHandlers) block(_ registry.Name, in *api.Object) act {
 	why := why(in)
 	return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Block(ctx, n, why) }
 }
 
-func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
+func (h serverHandlers) pause(_ registry.Name, in *api.Object) act {
 	why, until, wait := why(in), in.Instant("until"), in.Duration("for", time.Second)
 	now := h.now()
 	switch {
@@ -211,7 +204,7 @@ func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
 }
 
 // put replaces all settings of a server. A setting that the body leaves out ends.
-func (h serverHandlers) put(n registry.Name, in api.Input) act {
+func (h serverHandlers) put(n registry.Name, in *api.Object) act {
 	if n.ByURL() {
 		k := client.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
 		return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Pin(ctx, n, k) }
@@ -235,7 +228,7 @@ const (
 	mostBurst     = 10_000
 )
 
-func publicKey(in api.Input, name string) string {
+func publicKey(in *api.Object, name string) string {
 	text := in.Text(name)
 	if text == "" {
 		in.Fault(name, "is missing; give both of the server's public keys in base64, as its operator has confirmed them to you")
@@ -264,5 +257,5 @@ func serverProblem(err error) error {
 	case errors.Is(err, registry.ErrNotApplicable):
 		return problem.New(http.StatusConflict, "That is not for this kind of server: "+err.Error()+".").Because(err)
 	}
-	return unreachable(err)
+	return api.Unreachable(err)
 }

@@ -33,7 +33,7 @@ func StatsRoutes(reporter *Reporter) []api.Route {
 			report.Waiting, err = reporter.waiting(r.Context())
 		}
 		if err != nil {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 		return api.Answer(w, r, http.StatusOK, report)
 	}), route("GET /v1/stats/history", reporter.history)}
@@ -76,11 +76,7 @@ type Follows interface {
 // FollowRoutes are the routes of Sipher's follows.
 func FollowRoutes(f Follows) []api.Route {
 	return []api.Route{route("GET /v1/follows", func(w http.ResponseWriter, r *http.Request) error {
-		q, err := api.ReadQuery(r, "cursor", "limit")
-		if err != nil {
-			return err
-		}
-		limit, err := api.PageSize(q)
+		q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage)
 		if err != nil {
 			return err
 		}
@@ -89,7 +85,7 @@ func FollowRoutes(f Follows) []api.Route {
 			return api.BadCursor()
 		}
 		if err != nil {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 		page := client.Follows{Follows: make([]client.Follow, len(fs)), NextCursor: next}
 		for i, f := range fs {

@@ -39,11 +39,7 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 	if _, many := circuit.FamilyOf(n.Key); n.ByURL() || many {
 		return serverProblem(fmt.Errorf("%w: deliveries wait for a host, or for an inbox", registry.ErrNotApplicable))
 	}
-	q, err := api.ReadQuery(r, "cursor", "limit")
-	if err != nil {
-		return err
-	}
-	limit, err := api.Number(q, "limit", defaultWaiting, 1, mostDeadLetters)
+	q, limit, err := api.ReadPage(r, api.UsualPage, mostDeadLetters)
 	if err != nil {
 		return err
 	}
@@ -55,7 +51,7 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 	for shard < parking.Shards && len(page.Deliveries) < limit {
 		ps, next, err := h.spots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
 		if err != nil {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 		for _, p := range ps {
 			page.Deliveries = append(page.Deliveries, waiting(p))
@@ -68,16 +64,13 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 		page.NextCursor = formatWaitingCursor(shard, after)
 	}
 	if page.Count, err = h.spots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	if page.AtLeast = page.Count > mostCounted; page.AtLeast {
 		page.Count = mostCounted
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
-
-// defaultWaiting is how many deliveries a page has by default.
-const defaultWaiting = 100
 
 func waiting(p parking.Parked) client.WaitingDelivery {
 	d := client.WaitingDelivery{

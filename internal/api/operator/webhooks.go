@@ -55,7 +55,7 @@ func (h webhookHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	all, err := h.webhooks.Webhooks(r.Context())
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	page := client.Webhooks{Webhooks: []client.Webhook{}}
 	for _, one := range all {
@@ -72,7 +72,7 @@ func noWebhook(err error) error {
 	case errors.Is(err, webhook.ErrTooMany):
 		return problem.New(http.StatusConflict, "There are 20 webhooks, which is the most. Delete one first.")
 	}
-	return unreachable(err)
+	return api.Unreachable(err)
 }
 
 func (h webhookHandlers) get(w http.ResponseWriter, r *http.Request) error {
@@ -87,9 +87,6 @@ func (h webhookHandlers) get(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	id := r.PathValue("id")
 	if !webhook.ValidID(id) {
 		return problem.New(http.StatusBadRequest, "The id in the path is none of up to 64 letters, digits, - and _.")
@@ -99,7 +96,7 @@ func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s := webhook.Settings{
-		Types: in.Texts("types", len(events.Kinds)), Batch: in.Bool("batch"), Secret: in.Text("secret"), Rotate: in.Bool("rotateSecret"),
+		Types: in.Texts("types", len(events.Kinds)), Batch: in.Flag("batch", false), Secret: in.Text("secret"), Rotate: in.Flag("rotateSecret", false),
 	}
 	s.URL = h.target(in, in.Text("url"))
 	for i, kind := range s.Types {
@@ -131,7 +128,7 @@ func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 }
 
 // target is the URL of a webhook as it will be asked.
-func (h webhookHandlers) target(in api.Input, given string) string {
+func (h webhookHandlers) target(in *api.Object, given string) string {
 	if given == "" {
 		if in.Sound() {
 			in.Fault("url", "is missing; give the URL that events are sent to")
@@ -161,9 +158,6 @@ func (h webhookHandlers) delete(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h webhookHandlers) test(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	in, err := api.ReadInput(r)
 	if err != nil {
 		return err
