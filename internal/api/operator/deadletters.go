@@ -17,8 +17,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// DeadLetterRoutes are the routes of dead letters. now is the clock by which a long retry
-// stops.
+// DeadLetterRoutes are the routes of dead letters.
 func DeadLetterRoutes(d deadletter.Current, r deadletter.FailedRetrier, now func() time.Time) []api.Route {
 	h := deadHandlers{d, r.Retrier.Reviver, r, now}
 	return []api.Route{
@@ -48,13 +47,12 @@ func shown(l deadletter.DeadLetter) client.DeadLetter {
 		d.Recipients = n
 	}
 	if l.Damaged != nil {
-		d.Reason, d.LastError = "damaged", outcome.Text("the dead letter cannot be read whole, and so not be retried: "+l.Damaged.Error())
+		d.Reason, d.LastError = "damaged", outcome.Text("the dead letter is damaged and cannot be retried: "+l.Damaged.Error())
 	}
 	return d
 }
 
-// mostDeadLetters is the longest page of dead letters. It is short because each dead
-// letter is read with its activity.
+// mostDeadLetters is the longest page of dead letters. Each is read with its activity.
 const mostDeadLetters = 200
 
 func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
@@ -132,8 +130,8 @@ const (
 	retryMost    = 10_000
 	// retryStep is how many dead letters are in memory at a time.
 	retryStep = 100
-	// retryTime is how long a retry may take, because its caller waits. A longer retry
-	// stops then, and the answer says that there is more.
+	// retryTime is how long a retry may take, as its caller waits. Then it stops, and the answer
+	// says that there are more.
 	retryTime = 15 * time.Second
 )
 
@@ -147,10 +145,10 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	failed, cursor := in.Flag("failed", false), in.Text("cursor")
 	f, faults := filter(s)
 	if failed && s.ID != "" {
-		in.Fault("failed", "does not go with id: what has failed has no dead letter")
+		in.Fault("failed", "does not go with id: a failed recipient has no dead letter")
 	}
 	if cursor != "" && !failed {
-		in.Fault("cursor", "goes with failed only: a retry of dead letters alone goes on by itself")
+		in.Fault("cursor", "goes with failed only: a retry of dead letters continues without a cursor")
 	}
 	for name, fault := range faults {
 		in.Fault(name, "%s", fault)
@@ -181,13 +179,13 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		return problem.New(http.StatusServiceUnavailable,
-			fmt.Sprintf("Not all could be sent; %d were. Try again: what was sent is not sent twice.", done.Retried)).Because(err).After(api.RetryAfter)
+			fmt.Sprintf("Not all could be retried; %d were. Try again: none is sent twice.", done.Retried)).Because(err).After(api.RetryAfter)
 	}
 	return api.Answer(w, r, http.StatusAccepted, done)
 }
 
-// inTime handles up to limit dead letters, a page at a time, until retryTime is over. more
-// reports whether some are left.
+// inTime handles up to limit dead letters, by pages, until retryTime is over. more reports whether
+// some are left.
 func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n int, next string, err error)) (done int, more bool, err error) {
 	end := h.now().Add(retryTime)
 	for cursor := ""; ; {
@@ -203,8 +201,7 @@ func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n in
 	}
 }
 
-// drop removes dead letters. The recipients stay dead, and nothing is left to retry them
-// with.
+// drop removes dead letters. Their recipients stay dead and cannot be retried any more.
 func (h deadHandlers) drop(w http.ResponseWriter, r *http.Request) error {
 	q, err := api.ReadQuery(r, "id", "host", "activity", "type", "since", "limit")
 	if err != nil {

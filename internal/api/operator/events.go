@@ -31,20 +31,20 @@ type eventHandlers struct {
 const (
 	// longestWait is how long a reader may wait for an event, in seconds.
 	longestWait = 20
-	// mostWaiting is how many readers may wait at once. Each holds a connection, and
-	// further ones get their answer at once, and are told to wait by themselves.
+	// mostWaiting is how many readers may wait at once, as each holds a connection. Others get an
+	// answer at once, with retryAfter.
 	mostWaiting = 64
-	// turnedAway is how long such a reader waits, in seconds, unless it asked for less.
-	turnedAway = 5
+	// retryAfter is the most seconds that such a reader should wait before the next request.
+	retryAfter = 5
 )
 
-// Cursors of readers who have none yet.
+// Cursors for new readers.
 const (
-	// now leaves out all events that there are.
+	// now is the end of the feed.
 	now = "now"
-	// recent begins shortly before the end, for people who look at the feed.
+	// recent is shortly before the end, for people.
 	recent = "recent"
-	// recentItems is how many items of each log are recent. Most items have a few events.
+	// recentItems is how many items of each log are recent.
 	recentItems = 12
 )
 
@@ -83,7 +83,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, err := h.feed.Read(r.Context(), query)
 	if errors.Is(err, events.ErrBadCursor) {
-		return problem.New(http.StatusBadRequest, "The query parameter after is none that was given out as next. Leave it out to begin with the oldest event, or give now or recent.")
+		return problem.New(http.StatusBadRequest, "The query parameter after is not the next of an earlier answer. Leave it out to begin with the oldest event, or give now or recent.")
 	}
 	if err != nil {
 		return api.Unreachable(err)
@@ -93,13 +93,13 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		page.Events[i] = eventOf(e)
 	}
 	if full && len(page.Events) == 0 && !page.More {
-		page.RetryAfter = min(wait, turnedAway)
+		page.RetryAfter = min(wait, retryAfter)
 		w.Header().Set("Retry-After", strconv.Itoa(page.RetryAfter))
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
 
-// end is the cursor behind all events, or shortly before.
+// end is the cursor at the end of the feed, or shortly before it.
 func (h eventHandlers) end(ctx context.Context, before bool) (string, error) {
 	end, err := h.feed.Store.EventsEnd(ctx)
 	if err != nil || !before {
@@ -109,7 +109,7 @@ func (h eventHandlers) end(ctx context.Context, before bool) (string, error) {
 	return c.Back(recentItems).String(), err
 }
 
-// kindsOf reads a list of types with commas between them.
+// kindsOf reads a comma-separated list of types.
 func kindsOf(list string) (kinds []events.Kind, err error) {
 	if list == "" {
 		return nil, nil
@@ -129,7 +129,7 @@ func kindsOf(list string) (kinds []events.Kind, err error) {
 	return kinds, nil
 }
 
-// EventJSON is an event in a webhook and on a bus, as the feed has it.
+// EventJSON is an event in webhooks and on a bus: the same as in the feed.
 func EventJSON(e events.Event) (string, error) {
 	text, err := json.Marshal(eventOf(e))
 	if err != nil {

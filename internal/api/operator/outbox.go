@@ -13,12 +13,12 @@ import (
 	"fedpost/internal/engine/outbox"
 )
 
-// Outbox is the table that applications insert requests into. The API does not know the
-// driver of PostgreSQL, as it also runs on Lambda.
+// Outbox is the table that applications insert requests into. Package operator imports no driver of
+// PostgreSQL, as it also runs on Lambda.
 type Outbox interface {
 	List(ctx context.Context, state outbox.State, after int64, limit int) ([]outbox.Row, error)
-	// Retry and Drop return how many rows that were refused they have changed: the one with
-	// the number id, or up to limit of all if id is 0.
+	// Retry and Drop change the refused row id, or up to limit of all if id is 0, and return how
+	// many they changed.
 	Retry(ctx context.Context, id int64, limit int) (int, error)
 	Drop(ctx context.Context, id int64, limit int) (int, error)
 	Depth(ctx context.Context) (outbox.Depth, error)
@@ -92,7 +92,7 @@ func shownRow(row outbox.Row) (client.OutboxRow, error) {
 	return s, json.Unmarshal([]byte(row.Problem), s.Problem)
 }
 
-// rowID reads the number of a row; 0 if s is empty.
+// rowID reads the id of a row; 0 if s is empty.
 func rowID(s string) (id int64, ok bool) {
 	if s == "" {
 		return 0, true

@@ -24,8 +24,7 @@ type Forgetter interface {
 	Forget(ctx context.Context, id activity.ID) error
 }
 
-// ActivityRoutes are the routes that retry recipients of an activity, and forget one. now
-// is the clock by which a long retry stops.
+// ActivityRoutes are the routes that retry recipients of an activity, and delete one.
 func ActivityRoutes(r Retrier, f Forgetter, now func() time.Time) []api.Route {
 	h := retryHandler{r, now}
 	return []api.Route{
@@ -82,12 +81,12 @@ func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
 		in.Fault("cursor", "is none that was given out as nextCursor")
 		return in.Check()
 	case errors.Is(err, deadletter.ErrCancelled):
-		return over("The activity was cancelled, so none of its recipients is tried again. Send it anew.", err)
+		return over("The activity was cancelled, so its recipients cannot be retried. Send it again.", err)
 	case errors.Is(err, deadletter.ErrExpired):
-		return over("The activity has expired (expiresIn), so none of its recipients is tried again. Send it anew.", err)
+		return over("The activity has expired (expiresIn), so its recipients cannot be retried. Send it again.", err)
 	case err != nil:
 		return problem.New(http.StatusServiceUnavailable,
-			"Not all could be sent. Try again: a recipient that is on its way gets no second round.").Because(err).After(api.RetryAfter)
+			"Not all could be retried. Try again: no recipient is sent to twice.").Because(err).After(api.RetryAfter)
 	}
 	return api.Answer(w, r, http.StatusAccepted, client.RetriedActivity{
 		ID: string(id), Retried: done.Sent, Unavailable: done.Unavailable, NextCursor: done.Next,
@@ -98,7 +97,7 @@ func over(detail string, err error) error {
 	return problem.Typed(http.StatusConflict, "activity-over", "Activity over", detail).Because(err)
 }
 
-// chosen reads which recipients to retry, and notes its faults.
+// chosen reads which recipients to retry.
 func chosen(in *api.Object) deadletter.Choice {
 	var c deadletter.Choice
 	states := in.Texts("states", 2)

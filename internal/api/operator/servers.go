@@ -16,8 +16,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// ServerRoutes are the routes of servers. now is the clock from which the length of a
-// pause is counted.
+// ServerRoutes are the routes of servers.
 func ServerRoutes(s *registry.Service, spots Spots, now func() time.Time) []api.Route {
 	h := serverHandlers{s, spots, now}
 	return []api.Route{
@@ -81,8 +80,8 @@ func (h serverHandlers) get(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, http.StatusOK, vs[0])
 }
 
-// Bounds of the numbers in a list of servers: each delivery that is counted is read. The
-// servers of a page share mostCounted.
+// Bounds of the counts in a list of servers, as each counted delivery is read. The servers of a page
+// share mostCounted.
 const (
 	mostOfServer  = 1000
 	leastOfServer = 10
@@ -123,7 +122,7 @@ func (h serverHandlers) countWaiting(ctx context.Context, q url.Values, vs []cli
 	return nil
 }
 
-// forget drops what is recorded of a server.
+// forget deletes the record of a server.
 func (h serverHandlers) forget(w http.ResponseWriter, r *http.Request) error {
 	n, err := registry.ParseName(r.PathValue("host"))
 	if err != nil {
@@ -142,8 +141,7 @@ func (h serverHandlers) forget(w http.ResponseWriter, r *http.Request) error {
 // act is an action on a server.
 type act func(ctx context.Context, n registry.Name) (client.Server, error)
 
-// about handles a request about one server. read takes the fields of the act from the
-// body; any other field is a fault.
+// about handles a request about one server. read takes the fields of the act from the body.
 func (h serverHandlers) about(read func(n registry.Name, in *api.Object) act) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		n, err := registry.ParseName(r.PathValue("host"))
@@ -171,7 +169,7 @@ func plain(do act) func(registry.Name, *api.Object) act {
 	return func(registry.Name, *api.Object) act { return do }
 }
 
-// longestWhy is the longest reason that fits into a server's record, in bytes.
+// longestWhy is the longest reason in a server's record, in bytes.
 const longestWhy = 200
 
 func why(in *api.Object) string {
@@ -203,7 +201,7 @@ func (h serverHandlers) pause(_ registry.Name, in *api.Object) act {
 	}
 }
 
-// put replaces all settings of a server. A setting that the body leaves out ends.
+// put replaces all settings of a server. A setting that is not in the body is removed.
 func (h serverHandlers) put(n registry.Name, in *api.Object) act {
 	if n.ByURL() {
 		k := client.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
@@ -231,7 +229,7 @@ const (
 func publicKey(in *api.Object, name string) string {
 	text := in.Text(name)
 	if text == "" {
-		in.Fault(name, "is missing; give both of the server's public keys in base64, as its operator has confirmed them to you")
+		in.Fault(name, "is missing; give both of the server's public keys in base64, as confirmed by its operator")
 	} else if err := registry.CheckKey(text); err != nil {
 		in.Fault(name, "%v", err)
 	}
@@ -246,16 +244,16 @@ func serverProblem(err error) error {
 	case errors.Is(err, registry.ErrBadCursor):
 		return api.BadCursor()
 	case errors.Is(err, registry.ErrNoRecord):
-		return problem.New(http.StatusNotFound, "Nothing is recorded of this server or inbox: it is healthy.").Because(err)
+		return problem.New(http.StatusNotFound, "There is no record of this server or inbox: it is healthy.").Because(err)
 	case errors.Is(err, registry.ErrParked):
 		return problem.Typed(http.StatusConflict, "deliveries-wait", "Deliveries wait",
-			"Deliveries wait for the server, and are found by its record: GET /v1/servers/{host}/waiting lists them. Block the server to end them first.").Because(err)
+			"Deliveries wait for the server, so its record is needed: GET /v1/servers/{host}/waiting lists them. To end them, block the server first.").Because(err)
 	case errors.Is(err, circuit.ErrChanged):
 		return problem.New(http.StatusConflict, "The record has just changed. Try again.").Because(err)
 	case errors.Is(err, registry.ErrBlocked):
 		return problem.New(http.StatusConflict, "The server is blocked: unblock it first.").Because(err)
 	case errors.Is(err, registry.ErrNotApplicable):
-		return problem.New(http.StatusConflict, "That is not for this kind of server: "+err.Error()+".").Because(err)
+		return problem.New(http.StatusConflict, "This is not possible for this kind of server: "+err.Error()+".").Because(err)
 	}
 	return api.Unreachable(err)
 }

@@ -39,10 +39,10 @@ func StatsRoutes(reporter *Reporter) []api.Route {
 	}), route("GET /v1/stats/history", reporter.history)}
 }
 
-// period is a time that a history covers.
+// period is the time that a history covers.
 type period string
 
-// periods are the steps of each period: as many as a chart can show.
+// periods are the steps of each period, for a chart.
 var periods = map[period]struct {
 	step  time.Duration
 	steps int
@@ -61,7 +61,7 @@ func (s *Reporter) history(w http.ResponseWriter, r *http.Request) error {
 	h, ok := s.Tally.Series(of.step, of.steps)
 	if !ok {
 		return problem.Typed(http.StatusNotFound, "no-history", "No history",
-			"This fedpost keeps no history: its functions come and go. On AWS, the CloudWatch dashboard that is named like the stack has it.")
+			"On AWS fedpost keeps no history. Use the CloudWatch dashboard with the name of the stack.")
 	}
 	return api.Answer(w, r, http.StatusOK, client.History{
 		From: h.From, StepSeconds: int(h.Step.Seconds()), Since: h.Since, Counts: h.Counts,

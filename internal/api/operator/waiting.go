@@ -28,7 +28,7 @@ func WaitingRoutes(s Spots) []api.Route {
 
 type waitingHandler struct{ spots Spots }
 
-// mostCounted is up to how many waiting deliveries are counted: each has to be read.
+// mostCounted is how many waiting deliveries are counted at most, as each is read.
 const mostCounted = 10_000
 
 func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
@@ -37,7 +37,7 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 		return serverProblem(err)
 	}
 	if _, many := circuit.FamilyOf(n.Key); n.ByURL() || many {
-		return serverProblem(fmt.Errorf("%w: deliveries wait for a host, or for an inbox", registry.ErrNotApplicable))
+		return serverProblem(fmt.Errorf("%w: deliveries wait for hosts and inboxes only", registry.ErrNotApplicable))
 	}
 	q, limit, err := api.ReadPage(r, api.UsualPage, mostDeadLetters)
 	if err != nil {
@@ -83,7 +83,7 @@ func waiting(p parking.Parked) client.WaitingDelivery {
 	return d
 }
 
-// A cursor is the shard and the place in it, encoded so that clients make none.
+// A cursor is a shard and the cursor in it, encoded so that clients make none.
 func formatWaitingCursor(shard int, after string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(shard) + " " + after))
 }

@@ -31,7 +31,7 @@ type webhookHandlers struct {
 	plain    bool
 }
 
-// stateOf is the state of a webhook in a word.
+// stateOf is the state of a webhook.
 func stateOf(w webhook.Webhook) string {
 	switch {
 	case !w.DisabledAt.IsZero():
@@ -108,7 +108,7 @@ func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 		if err := webhook.CheckSecret(s.Secret); err != nil {
 			in.Fault("secret", "%v", err)
 		} else if s.Rotate {
-			in.Fault("rotateSecret", "makes a secret; leave out one of both")
+			in.Fault("rotateSecret", "makes a new secret; leave out secret or rotateSecret")
 		}
 	}
 	if err := in.Check(); err != nil {
@@ -127,7 +127,7 @@ func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, status, answer)
 }
 
-// target is the URL of a webhook as it will be asked.
+// target is the canonical URL of a webhook.
 func (h webhookHandlers) target(in *api.Object, given string) string {
 	if given == "" {
 		if in.Sound() {

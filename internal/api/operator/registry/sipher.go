@@ -67,8 +67,8 @@ func (s siphers) one(ctx context.Context, url string) (client.Server, error) {
 	return v, nil
 }
 
-// sipherView is a registered server in the vocabulary of circuits. A server is exhausted
-// when its last check has failed: only a delivery or an operator then contacts it again.
+// sipherView is a registered server in the vocabulary of circuits. It is exhausted when its last check
+// has failed: only a delivery or an operator then contacts it again.
 func sipherView(r peers.Server) client.Server {
 	v := client.Server{
 		Name: r.URL, Protocol: string(activity.Sipher), Phase: client.PhaseHealthy, LastSeen: r.LastSeen, Since: r.CreatedAt,
@@ -151,8 +151,7 @@ func (s siphers) resume(ctx context.Context, n Name) (client.Server, error) {
 	return s.one(ctx, n.URL)
 }
 
-// check makes the next check of an unhealthy server due now. The check counts like a
-// scheduled one.
+// check makes the next check of an unhealthy server due now.
 func (s siphers) check(ctx context.Context, n Name) (client.Server, error) {
 	v, ill, err := s.ill(ctx, n.URL)
 	if !ill {
