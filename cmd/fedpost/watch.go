@@ -18,7 +18,7 @@ import (
 	"fedpost/internal/api/inside"
 )
 
-// watchCommand shows the state of things again and again.
+// watchCommand shows statistics repeatedly.
 type watchCommand struct {
 	remote
 	Every duration `help:"Time between two looks, 1s at least. Each asks the API once or twice." default:"2s"`

@@ -13,12 +13,12 @@ func (p *plan) listed(rs []ledger.Record) (ls []ledger.Listed) {
 	return ls
 }
 
-// longestListed is the longest id in lists, in bytes.
-const longestListed = 2048
-
-// longestObject is the longest object id in lists, in bytes. Nothing is found by it, so it
-// must not cost a second write unit.
-const longestObject = 300
+// The longest ids in lists, in bytes. Nothing is found by an object's, so it must not cost a second
+// write unit.
+const (
+	longestListed = 2048
+	longestObject = 300
+)
 
 func (it item) listed(r ledger.Record) ledger.Listed {
 	l := ledger.Listed{

@@ -88,7 +88,6 @@ func mostUrgent(items []item) queue.Name {
 	return queue.Normal
 }
 
-// name is the deduplication key with its namespace.
 func (p *plan) name() dedup.Name {
 	return dedup.Name{Queue: p.queue, Operation: p.operation, Key: *p.key}
 }
@@ -136,7 +135,6 @@ func (p *plan) recipients() (n int) {
 	return n
 }
 
-// message returns the queue message for the whole call.
 func (p *plan) message(rs []ledger.Record, trace string) message.Message {
 	ms := make([]message.Message, len(p.items))
 	for i, it := range p.items {

@@ -31,9 +31,8 @@ type Marker struct {
 	// cannot change a marker that another call has taken over.
 	Token string `json:"-"`
 	// LeaseUntil is when a pending marker may be taken over.
-	LeaseUntil time.Time `json:"lease"`
-	// ID is the activity that the key stands for.
-	ID activity.ID `json:"id"`
+	LeaseUntil time.Time   `json:"lease"`
+	ID         activity.ID `json:"id"` // of the activity that the key stands for
 	// At is the time of the first holder's call, from which a caller that takes over builds
 	// the same message.
 	At time.Time `json:"at"`
