@@ -50,7 +50,7 @@ type fleet struct {
 // base is where activities and users of the fleet have their ids.
 const base = "https://social.example/activities/"
 
-// newFleet starts servers. seed decides what those do that toss a coin.
+// newFleet starts servers. seed is that of the servers whose answers are random.
 func newFleet(t testing.TB, seed uint64, every int, servers []server) *fleet {
 	t.Helper()
 	f := &fleet{book: newBook(), t: t, servers: servers, inbox: fediverse.NewInbox(fediverse.NewKeys().Public()), every: every, calm: make(chan struct{})}
@@ -87,7 +87,7 @@ func (f *fleet) live(ctx context.Context, s server, l net.Listener, h http.Handl
 			}
 		}()
 		f.stay(ctx, s)
-		// That either of both was closed by the other is no error.
+		// Closing twice is no error.
 		_, _ = hs.Close(), l.Close()
 		<-served
 		if ctx.Err() != nil || s.down == 0 {

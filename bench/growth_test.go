@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// A soak's file grows by its dead letters, the first of which come when the time to give
-// up has passed: a quarter with dead letters was taken for a leak. What a delivery leaves
-// behind is a leak all the same, whether others die or not.
+// A soak's file grows by its dead letters, the first of which come after the give-up time: they are no
+// leak. What each delivery leaves behind is one.
 func TestTheGaugeTellsDeadLettersFromALeak(t *testing.T) {
 	const quarter, bytes = 250_000, 60
 	for name, c := range map[string]struct {

@@ -31,8 +31,8 @@ func TestIsolation(t *testing.T) {
 	long.Only(t, "delivers to hundreds of hosts, again and again")
 	const rounds = 20
 	healthy, hanging := *hosts, *hosts/10
-	// Trying again tells the influence of hosts that hang from that of whatever
-	// else this machine does.
+	// Several tries separate the influence of hanging hosts from that of other work on this
+	// machine.
 	for try := 1; ; try++ {
 		ratio := isolation(t, healthy, hanging, rounds)
 		if ratio <= limit {
@@ -99,7 +99,7 @@ func newSide(t *testing.T, healthy, hanging int) *side {
 	})
 	w.AddKey(fediverse.Ed25519KeyID, e2e.PrivatePEM(t, fediverse.Ed25519KeyID))
 	s := &side{t: t, world: w, sink: e2e.NewSink(t, healthy, healthy, 50*time.Millisecond), hosts: healthy}
-	// Those that hang are spread among the others, as in life.
+	// The hanging hosts are spread among the others.
 	bad := e2e.Hanging(t, hanging)
 	for n, inbox := range s.sink.URLs(0, healthy) {
 		if len(bad) > 0 && n%(healthy/hanging) == 0 {

@@ -26,16 +26,13 @@ var (
 	seed  = flag.Uint64("seed", 0, "of what is random; 0 is a new one each time")
 )
 
-// mostAge is how old an answer may be at a kill whose record the process takes
-// with it. It is a second by design; simulations in a time of their own judge
-// that. Here the processes of a busy machine share a disk, and the figure is
-// printed.
+// mostAge is how old an answer may be at a kill whose record is lost. By design it is a second, which the
+// simulations check; here the machine may be busy.
 const mostAge = 10 * time.Second
 
-// TestKill kills `fedpost up` with SIGKILL at random moments, some of them while
-// it starts, as callers hand it activities and it delivers them. All that was ever accepted is delivered in
-// the end, in order where that was asked for, and nothing twice but for what was
-// answered just before a kill.
+// TestKill kills `fedpost up` with SIGKILL at random moments, some of them during its start, while callers
+// send activities. All accepted deliveries arrive in the end, in order where requested, and none
+// twice except those answered just before a kill.
 func TestKill(t *testing.T) {
 	long.Only(t, "a process is killed again and again")
 	aside(t, *kills == 0)

@@ -31,11 +31,10 @@ var (
 // are dead: 7 days in production.
 const giveUp = 5 * time.Minute
 
-// TestSoak delivers a great many activities to servers of which a quarter are
-// in one trouble or another. In the end every recipient is in one final state,
-// the one that its server is cause for, nobody has been served twice, the queues are
-// empty and the counts add up. With -deliveries, it runs `fedpost up` as a process, and
-// checks that its memory and what it stores of a delivery do not grow.
+// TestSoak delivers many activities to servers of which a quarter misbehave. In the end every recipient is
+// in the final state that its server causes, none was sent to twice, the queues are empty and the
+// counts add up. With -deliveries, it runs `fedpost up` as a process, and checks that its memory and
+// the stored bytes of a delivery do not grow.
 func TestSoak(t *testing.T) {
 	long.Only(t, "servers in trouble hold deliveries up for half a minute")
 	measured := *count > 0

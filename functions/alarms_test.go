@@ -12,9 +12,8 @@ import (
 	"fedpost/internal/testkit/long"
 )
 
-// TestFaultsRingAlarms breaks the functions in every way that is not a remote
-// server's, evaluates the alarms of the template on what CloudWatch would have
-// recorded, and asks for one that goes off. Some faults ring others, too.
+// TestFaultsRingAlarms breaks the functions in every way that is not a remote server's fault, evaluates the
+// template's alarms on the recorded metrics, and expects an alarm for each.
 func TestFaultsRingAlarms(t *testing.T) {
 	t.Parallel()
 	const denied, broken = "AccessDeniedException", "InternalServerError"

@@ -15,8 +15,8 @@ import (
 	"fedpost/internal/testkit/template"
 )
 
-// TestEachRoleAllowsWhatEventsWebhooksAndRetriesCall holds the calls that routes beyond
-// accepting lead to against the template, without a server: nothing that a role misses.
+// TestEachRoleAllowsWhatEventsWebhooksAndRetriesCall compares the calls of the other routes with the roles
+// of the template, without a server.
 func TestEachRoleAllowsWhatEventsWebhooksAndRetriesCall(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "KMS_KEY_ID", "alias/sealing")

@@ -20,7 +20,7 @@ import (
 	"fedpost/internal/keys"
 )
 
-// folder is the flag of commands that work on a data folder themselves.
+// folder is the flag of commands that read or write a data folder.
 type folder struct {
 	Data string `help:"Data folder of fedpost up." default:"./data" type:"path"`
 }

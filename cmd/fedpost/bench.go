@@ -164,8 +164,8 @@ func (c benchCommand) sinks(p bench.Plan) (*bench.Sinks, error) {
 	return bench.NewSinks(p)
 }
 
-// budgetTries is how often a kind of work is measured before it is over budget: whatever
-// else the machine does only adds to a figure.
+// budgetTries is how often a kind of work is measured before it counts as over budget: other work of
+// the machine only adds to a figure.
 const budgetTries = 3
 
 // budget measures the runs of a budget.

@@ -66,8 +66,8 @@ func (c cancel) all(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// cancelMany cancels from the newest to the oldest in as many calls as it takes. What is
-// cancelled stays so if a call fails, and the cursor goes on.
+// cancelMany cancels from the newest to the oldest, in several calls. If one fails, the cursor says where
+// to continue.
 func cancelMany(ctx context.Context, api *client.Client, ask client.ActivitySelection, newest, oldest time.Time) (sum client.CancelledActivities, err error) {
 	begun := time.Now()
 	for {

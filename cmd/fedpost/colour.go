@@ -17,8 +17,7 @@ const (
 	yellow = "33"
 )
 
-// states have a colour by whether somebody has to look: red for what came to nothing,
-// yellow for what waits, green for what is well.
+// states have a colour: red for failures, yellow for waiting, green for success.
 var states = map[string]string{
 	"delivered": green, "redundant": green, "superseded": green, "healthy": green, "enabled": green,
 	"queued": "", "retrying": yellow, "parked": yellow, "unhealthy": yellow, "half-open": yellow, "recovering": yellow, "paused": yellow, "failing": yellow,
@@ -28,9 +27,8 @@ var states = map[string]string{
 // styleOf is the style of a state of a recipient, a server or a webhook.
 func styleOf(state string) string { return states[state] }
 
-// screenOn returns a screen on f. Columns are fitted to the width of a terminal, and only
-// a terminal gets colours; https://no-color.org turns them off. The console of Windows has
-// to be asked before it understands them, so it gets none.
+// screenOn returns a screen on f. Only terminals get colours, except the console of Windows, which has
+// to be configured for them; https://no-color.org turns them off.
 func screenOn(f *os.File) screen {
 	s := screen{w: f}
 	fd := int(f.Fd())
@@ -44,7 +42,7 @@ func screenOn(f *os.File) screen {
 	return s
 }
 
-// styled is a text of one line that nothing in it can end early, in a style.
+// styled is a text of one line in a style, which nothing in the text can end.
 func (s screen) styled(style, text string) string {
 	text = plain(text)
 	if !s.colour || style == "" || text == "" {

@@ -20,8 +20,8 @@ func columns(text string) int {
 // the initial one.
 var jamo = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x1160, Hi: 0x11ff, Stride: 1}, {Lo: 0xd7b0, Hi: 0xd7ff, Stride: 1}}}
 
-// columnsOf counts a character as wcwidth does, by which terminals and tmux go: two columns
-// if it is wide (Unicode Standard Annex #11), none if it combines with the one before.
+// columnsOf counts a character as wcwidth and terminals do: two columns if it is wide (Unicode Standard
+// Annex #11), none if it combines with the one before.
 func columnsOf(r rune) int {
 	if unicode.In(r, unicode.Mn, unicode.Me, jamo) {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completionCommand prints what makes a shell complete commands of fedpost. The script
-// asks the program itself, so it never lags behind it.
+// completionCommand prints the script that makes a shell complete commands of fedpost. The script calls
+// the program.
 type completionCommand struct {
 	Shell string `arg:"" help:"bash, zsh or fish. For bash: source <(fedpost completion bash)" enum:"bash,zsh,fish"`
 }
@@ -52,11 +52,10 @@ func (c completeCommand) Run(k *kong.Kong, out io.Writer) error {
 	return nil
 }
 
-// candidate is a way in which a word may go on.
+// candidate is a completion of a word.
 type candidate struct{ text, help string }
 
-// wordsAfter returns how the last of words may go on; none means that it is a file's name
-// or a text of the user's own.
+// wordsAfter returns the completions of the last of words; none: it is a file's name or any text.
 func wordsAfter(at *kong.Node, words []string) []candidate {
 	if len(words) == 0 {
 		return nil

@@ -20,8 +20,8 @@ type dashboard struct {
 	Listen string `help:"Loopback address to listen on." default:"127.0.0.1:8081"`
 }
 
-// Run serves until it is told to stop. Other users of the machine can reach the address,
-// too, so the page asks for a secret that only the printed link has.
+// Run serves until it is interrupted. As other users of the machine can reach the address, the page asks
+// for a secret, which only the printed link has.
 func (d dashboard) Run(ctx context.Context, out io.Writer, log *slog.Logger) error {
 	api, err := d.client(ctx)
 	if err != nil {

@@ -87,12 +87,12 @@ type deadRetry struct {
 	Failed bool     `help:"Also retry recipients that refused for good and have no dead letters. A few more than --limit may be retried."`
 }
 
-// step is how many dead letters one call to the API retries or drops, so that none runs into
-// the time limit of the API.
+// step is how many dead letters one call to the API retries or drops, so that none exceeds the API's
+// time limit.
 const step = 1000
 
-// inSteps retries or drops at most limit of the selected dead letters in several calls. past
-// is what is said of those that are done.
+// inSteps retries or drops at most limit of the selected dead letters, in several calls. past is the
+// verb for those that are done.
 func (s selection) inSteps(ctx context.Context, r remote, past string, limit int, call func(*client.Client, client.Selection) (n int, more bool, err error)) (done int, more bool, err error) {
 	c, err := s.selected(time.Now())
 	if err != nil {
@@ -137,7 +137,7 @@ func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
 		for {
 			s.Cursor = cursor
 			r, err := api.RetryDeadLetters(ctx, s)
-			// What has failed is looked for among much else, so that a call may find none.
+			// A call that searches for failed recipients may find none.
 			if cursor = r.NextCursor; err != nil || r.Retried > 0 || cursor == "" {
 				return r.Retried, r.More, err
 			}

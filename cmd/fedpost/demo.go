@@ -58,8 +58,7 @@ func (d demo) Run(ctx context.Context) (err error) {
 	return f.stop(sample.Run(ctx, o), 5*time.Second)
 }
 
-// hasten shortens the waits that would take minutes. Tokens of the environment are for a real
-// fedpost: the demo listens on loopback and asks for none.
+// hasten shortens waits of minutes, and removes tokens: the demo listens on loopback and needs none.
 func hasten(s *settings) {
 	s.Access = config.Access{}
 	s.every = time.Second

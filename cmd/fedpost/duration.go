@@ -7,8 +7,7 @@ import (
 	"fedpost/internal/app/config"
 )
 
-// duration is a flag in all the notations that settings take: whoever has
-// written 7d into the environment writes it here, too.
+// duration is a flag in all the notations of settings, such as 7d.
 type duration time.Duration
 
 // UnmarshalText implements encoding.TextUnmarshaler.

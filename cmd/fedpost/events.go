@@ -55,8 +55,8 @@ func (c eventsCommand) Run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// follow prints events until it is interrupted. A fedpost that cannot be reached at first is
-// an error; later it is waited for.
+// follow prints events until it is interrupted. If fedpost cannot be reached at first, that is an error;
+// later follow waits for it.
 func (c eventsCommand) follow(ctx context.Context, api *client.Client, out io.Writer) error {
 	first, err := api.EventPage(ctx, client.EventQuery{After: cmp.Or(c.After, "now"), Types: c.Type})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"fedpost/internal/app/local"
 )
 
-// health asks GET /healthz. An image without a shell or curl is checked with it. It finds the
-// fedpost up of its own container or service by the settings that both have.
+// health requests GET /healthz, for images without a shell or curl. It finds the fedpost up of its
+// container or service by their common settings.
 type health struct {
 	remote
 	Listen  string `help:"Where fedpost up listens, if no --url is given." placeholder:"ADDRESS" env:"FEDPOST_LISTEN"`
@@ -92,8 +92,7 @@ func leafOf(file string) ([]byte, error) {
 
 var errOtherCertificate = errors.New("the server shows another certificate than that of --tls-cert")
 
-// trusting carries requests to a server with exactly this certificate. Its name does not
-// count: the certificate is for the name that others use.
+// trusting carries requests to a server with exactly this certificate, whatever the names in it.
 func trusting(leaf []byte) http.RoundTripper {
 	return &http.Transport{TLSClientConfig: &tls.Config{
 		MinVersion:         tls.VersionTLS12,

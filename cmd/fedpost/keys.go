@@ -44,8 +44,7 @@ type keysPut struct {
 	File string `arg:"" help:"File with the private key, in PEM or as a JWK; - is the standard input."`
 }
 
-// Run stores a key. It is read from a file, not from a flag, where every user of
-// the machine could see it.
+// Run stores a key from a file: other users of the machine can see flags.
 func (c keysPut) Run(ctx context.Context, out io.Writer) error {
 	pem, err := readAll(c.File, os.Stdin)
 	if err != nil {
@@ -100,7 +99,7 @@ type keysRotate struct {
 	Type string `help:"rsa or ed25519. Default: the type of the key that is replaced." enum:"rsa,ed25519," default:""`
 }
 
-// Run makes a key here, so that its public half can be published as soon as it is used.
+// Run makes a key here, so that its public key can be published as soon as it is used.
 func (c keysRotate) Run(ctx context.Context, out io.Writer) error {
 	api, err := c.client(ctx)
 	if err != nil {

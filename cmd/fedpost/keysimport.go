@@ -21,8 +21,7 @@ import (
 	"fedpost/internal/keys"
 )
 
-// keysImport stores many keys. A run that was stopped is repeated: keys that are there are
-// looked at and left.
+// keysImport stores many keys. It can be repeated: keys that are stored already are left.
 type keysImport struct {
 	remote
 	File    string `arg:"" help:"File with a JSON object on each line, {\"id\": …, \"privateKeyPem\": …}; - is the standard input."`
@@ -171,7 +170,7 @@ func (c keysImport) one(ctx context.Context, api *client.Client, text []byte) (l
 	return result, nil
 }
 
-// note counts a line, and returns an error that is not the line's own.
+// note counts a line, and returns errors that are not about the line.
 func (n *imported) note(line int, what lineResult, err error) error {
 	switch {
 	case errors.Is(err, errLine):

@@ -39,9 +39,8 @@ type fedpost struct {
 	close  func() error
 }
 
-// start runs everything in one process: on AWS's services if any of their
-// settings is there, on PostgreSQL if a database is named, else on the embedded engine in dir. change adapts the
-// settings that were read from the environment.
+// start runs everything in one process: on AWS if any of its settings is set, on PostgreSQL if a
+// database is named, else on the embedded engine in dir. change adapts the settings of the environment.
 func start(ctx context.Context, dir string, at local.Place, allowPrivate bool, change func(*settings), log *slog.Logger) (*fedpost, error) {
 	var s settings
 	if err := config.Load(&s.Local); err != nil {
@@ -92,8 +91,7 @@ func start(ctx context.Context, dir string, at local.Place, allowPrivate bool, c
 // sendTime is how long sending the last spans may take at a stop.
 const sendTime = 3 * time.Second
 
-// sent returns a function that calls closing and then sends the last spans. Spans that are
-// lost are no failure of the stop.
+// sent returns a function that calls closing and then sends the last spans. Lost spans are no error.
 func sent(traces *tracing.Exporter, closing func() error, log *slog.Logger) func() error {
 	return func() error {
 		err := closing()
@@ -106,8 +104,8 @@ func sent(traces *tracing.Exporter, closing func() error, log *slog.Logger) func
 	}
 }
 
-// awsSettings are the variables that are set and ask for AWS. One is enough: on
-// half a configuration fedpost must not start with an empty file.
+// awsSettings are the variables that are set and mean AWS. One is enough: with an incomplete
+// configuration fedpost must not start on an empty file.
 func awsSettings() []string {
 	var set []string
 	for _, name := range append([]string{endpointURL}, config.Names(&config.AWS{})...) {
@@ -330,9 +328,9 @@ func queues() map[queue.Name]queue.Config {
 	return m
 }
 
-// sharedQueues is queues for an engine that several processes share. A message of a process
-// that has died is received again when its visibility timeout ends, which has to outlast one
-// invocation. AWS's is far longer, as Lambda may hold a batch back before it runs it.
+// sharedQueues is queues for an engine that several processes share. A message of a process that has
+// died is received again after its visibility timeout, which only has to be longer than an invocation.
+// On AWS it is far longer, as Lambda may delay a batch.
 func sharedQueues() map[queue.Name]queue.Config {
 	m := queues()
 	for _, n := range topology.Sources {

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// logTo returns the handler of the log: JSON for programs; on a terminal, where somebody
-// reads along, text with fewer lines.
+// logTo returns the handler of the log: JSON, or on a terminal text with fewer lines.
 func logTo(f *os.File, level slog.Level) slog.Handler {
 	if !term.IsTerminal(int(f.Fd())) {
 		return slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level})
@@ -24,8 +23,7 @@ func forReading(w io.Writer, level slog.Level, now func() time.Time) slog.Handle
 	return sparing{slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}), &printed{at: map[string]time.Time{}, now: now}}
 }
 
-// sparing leaves out lines below an error that say again what was said of a host less than
-// a minute ago: a host that is down fails hundreds of attempts.
+// sparing drops lines below an error that repeat a line about the same host within a minute.
 type sparing struct {
 	slog.Handler
 	lines *printed

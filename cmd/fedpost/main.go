@@ -1,8 +1,7 @@
 // Command fedpost runs fedpost on one machine and talks to it.
 //
-// It is one program, so that who installs fedpost has the server and all that an operator
-// needs: `up` serves, every other verb looks, acts or keeps a data folder. The verbs that act on
-// a running fedpost are clients of its HTTP API, and so work with one on AWS just as well.
+// `up` serves; the other verbs show, act, or work on a data folder. Verbs that act on a running fedpost
+// are clients of its HTTP API, so they work with one on AWS, too.
 package main
 
 import (
@@ -79,9 +78,8 @@ func parser(c *commands, out screen, options ...kong.Option) (*kong.Kong, error)
 	}, options...)...)
 }
 
-// parse reads the command line. If the command line is wrong, parse says the mistake in one
-// line on standard error and ends the process; standard output may be another program's
-// input.
+// parse reads the command line. If it is wrong, parse prints one line on standard error and ends the
+// process.
 func parse(p *kong.Kong, args []string) *kong.Context {
 	switch {
 	case len(args) == 0:
@@ -113,7 +111,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run runs a command and returns its exit status. Why it failed, it says in one place.
+// run runs a command, prints its error, and returns its exit status.
 func run(k *kong.Context, log *slog.Logger, says io.Writer) int {
 	err := k.Run(log)
 	if err == nil {

@@ -210,7 +210,7 @@ func TestEventsAreCountedByType(tt *testing.T) {
 func TestMetricsAreForThoseWhoMayRead(tt *testing.T) {
 	tt.Parallel()
 	t := onServer(tt)
-	for token, says := range map[string]string{"": "Send the API token", "another token altogether": "The token is not one of this fedpost"} {
+	for token, says := range map[string]string{"": "Send the API token", "another token altogether": "The token is invalid"} {
 		if status, body := t.get("/metrics", token); status != http.StatusUnauthorized || !strings.Contains(body, says) || strings.Contains(body, "fedpost_") {
 			t.Errorf("with token %q: %d %s", token, status, body)
 		}

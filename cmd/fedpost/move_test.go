@@ -145,7 +145,7 @@ func TestNothingIsTouchedByAnImportThatCannotBe(tt *testing.T) {
 	}
 	for says, args := range map[string][]string{
 		"wrong passphrase":        {file, "--passphrase-file", secretFile(tt, passphraseText+"!")},
-		"no whole export":         {secret, "--passphrase-file", secret},
+		"not a complete export":   {secret, "--passphrase-file", secret},
 		"the passphrase is empty": {file, "--passphrase-file", secretFile(tt, "")},
 		"more than 4096 bytes":    {file, "--passphrase-file", secretFile(tt, strings.Repeat("x", 5000))},
 		"no terminal to ask":      {file},

@@ -94,11 +94,11 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 	t.mixed()
 	b := t.browser()
 	b.see("/", "API token")
-	if text := b.signIn("a token that is not right"); !strings.Contains(text, "is not the right one") {
+	if text := b.signIn("a token that is not right"); !strings.Contains(text, "is wrong") {
 		t.Errorf("let in: %s", text)
 	}
 	b.signIn(token)
-	b.see("/", "3 deliveries were given up", "<dd>3</dd>", "Delivered: <strong>3</strong>")
+	b.see("/", "3 deliveries are dead", "<dd>3</dd>", "Delivered: <strong>3</strong>")
 	list := b.see("/dead", "3 × answered 500", "500")
 	host := regexp.MustCompile(`/dead\?host=([^"]+)"`).FindStringSubmatch(list)
 	if host == nil {
@@ -116,19 +116,19 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 		t.Fatalf("no dead letter can be dropped: %s", letters)
 	}
 	b.act("/dead/drop?id="+dead[1], nil, "are dropped")
-	b.act("/activities/"+id[1]+"/retry", nil, "tried again")
-	b.act("/dead/retry?host="+host[1], nil, "sent again")
+	b.act("/activities/"+id[1]+"/retry", nil, "are retried")
+	b.act("/dead/retry?host="+host[1], nil, "are retried")
 
 	b.see("/servers?phase=blocked", "bad.example")
-	b.act("/servers/bad.example/unblock", nil, "not blocked any more")
+	b.act("/servers/bad.example/unblock", nil, "no longer blocked")
 	b.act("/servers/sub.bad.example/block", url.Values{"subdomains": {"yes"}, "reason": {"abuse <b>4711</b>"}}, "The server is blocked.")
 	t.run([]string{"servers", "show", "*.sub.bad.example"}, "blocked", "abuse <b>4711</b>")
 	b.see("/servers/deep.sub.bad.example")
-	b.act("/servers/a.example/pause", url.Values{"for": {"PT30M"}}, "They wait.")
+	b.act("/servers/a.example/pause", url.Values{"for": {"PT30M"}}, "they wait until")
 	t.run([]string{"servers", "show", "a.example"}, "paused", "until")
 	b.act("/servers/a.example/limit", url.Values{"perMinute": {"60"}}, "limit is set")
 	t.run([]string{"servers", "show", "a.example"}, "60/min")
-	b.act("/servers/a.example/limit", nil, "limit is lifted")
+	b.act("/servers/a.example/limit", nil, "limit is removed")
 	b.act("/servers/a.example/resume", nil, "released step by step")
 	b.act("/servers/a.example/check", nil, "within a minute")
 	t.run([]string{"servers", "show", "a.example"}, "healthy")
@@ -137,14 +137,14 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 	later, _, _ := strings.Cut(out, " ")
 	b.act("/activities/"+later+"/cancel", nil, "The activity is cancelled")
 	t.run([]string{"status", later}, "cancelled")
-	b.act("/activities/"+id[1]+"/forget", nil, "The activity is forgotten")
+	b.act("/activities/"+id[1]+"/forget", nil, "The activity is deleted from fedpost")
 	t.fails("404", "status", id[1])
 	b.see("/activities?id=nonsense", "None.")
 	b.see("/activities/nonsense", "an id has 26 letters")
 	b.see("/activities?actor="+url.QueryEscape("https://social.example/users/frida"), "/activities/"+later)
 	b.see("/servers?name=a+b", "not usable")
 
-	b.act("/keys/new", url.Values{"id": {"https://social.example/users/kim#main-key"}, "type": {"ed25519"}}, "The key is made")
+	b.act("/keys/new", url.Values{"id": {"https://social.example/users/kim#main-key"}, "type": {"ed25519"}}, "The key is created")
 	b.see("/keys", "users/frida#main-key", "users/kim#main-key", "BEGIN PUBLIC KEY")
 	b.act("/keys/"+url.PathEscape("https://social.example/users/kim#main-key")+"/delete", nil, "The key is deleted")
 	t.fails("404", "keys", "show", "https://social.example/users/kim#main-key")
@@ -186,7 +186,7 @@ func TestWithoutATokenThePageIsForThisMachineOnly(tt *testing.T) {
 		}
 	})
 	t := terminal{tt, f.server.URL}
-	t.browser().see("/", "Nothing is stuck")
+	t.browser().see("/", "No queue is stuck")
 	if status, body := t.get("/metrics", ""); status != 200 || !strings.Contains(body, "fedpost_stats_up 1") {
 		t.Errorf("metrics: %d %s", status, body)
 	}
@@ -231,9 +231,9 @@ func TestADashboardServesThePageOfAnotherFedpost(tt *testing.T) {
 	at := terminal{tt, string(bytes.TrimSuffix(link[0], link[1]))}
 	b := at.browser()
 	b.see("/servers", "secret of the link")
-	b.see(string(link[1]), "Nothing is stuck")
+	b.see(string(link[1]), "No queue is stuck")
 	b.see("/servers?phase=blocked", "bad.example")
-	b.act("/servers/bad.example/unblock", nil, "not blocked any more")
+	b.act("/servers/bad.example/unblock", nil, "no longer blocked")
 	t.run([]string{"servers", "show", "bad.example"}, "healthy")
 	cancel()
 	if err := <-ended; err != nil {
@@ -248,7 +248,7 @@ func TestThePageOffersNothingToThoseWhoMayOnlyRead(tt *testing.T) {
 	tt.Setenv("FEDPOST_READ_TOKEN", "a token that only reads")
 	t := onServer(tt)
 	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
-	const says = "This token reads only"
+	const says = "This token is read-only"
 	offer := map[string]string{"/keys": "/keys/new", "/servers/a.example": "/block", "/webhooks": "/webhooks/new"}
 	reader, operator := t.browser(), t.browser()
 	reader.signIn("a token that only reads")

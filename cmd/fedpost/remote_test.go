@@ -351,7 +351,7 @@ func TestAKeyIsStoredFromAFile(tt *testing.T) {
 	t.run([]string{"keys", "rotate", keyID, "--type", "rsa", "--json"}, `"type": "rsa"`, "effectiveBy")
 	t.fails("404 Not Found", "keys", "rotate", "https://social.example/nobody#key")
 	sent := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/inbox", "--delay", "1h"}, "queued")
-	t.fails("needed by 1 deliveries", "keys", "delete", keyID)
+	t.fails("needed by 1 waiting deliveries", "keys", "delete", keyID)
 	id, _, _ := strings.Cut(sent, " ")
 	t.run([]string{"cancel", id}, "1 cancelled")
 	t.run([]string{"keys", "delete", keyID, "--json"}, `"waiting": 0`)

@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// screen is an output for terminals. It escapes control characters, because the output
-// holds answers of other people's servers and a terminal obeys control characters.
+// screen is an output for terminals. It escapes control characters, which answers of other servers may
+// contain.
 type screen struct {
 	w      io.Writer
 	width  int  // columns of the terminal; 0: no terminal, or its width is unknown

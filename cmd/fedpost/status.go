@@ -70,8 +70,7 @@ func (c status) show(ctx context.Context, api *client.Client, out io.Writer) err
 	return showCut(out, len(s.Recipients), c.Limit)
 }
 
-// showStatus shows an activity and what is known about it: nothing if it is on no list, such
-// as a job of Sipher.
+// showStatus shows an activity, with its entry in the lists; Sipher jobs have none.
 func showStatus(out io.Writer, s client.Status, about []client.FoundActivity) error {
 	if err := showCounts(out, s); err != nil {
 		return err

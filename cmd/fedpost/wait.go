@@ -17,8 +17,8 @@ type exitError struct {
 	status int
 }
 
-// await waits until every recipient of an activity has come to its end. The error says if
-// one of them has not got the activity, and does not need to.
+// await waits until all recipients of an activity are finished. The error says if some did not get the
+// activity.
 func (c status) await(ctx context.Context, api *client.Client) error {
 	s, err := api.WaitUntilDone(ctx, c.id())
 	if missed := s.Missed(); err == nil && missed > 0 {

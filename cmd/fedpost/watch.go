@@ -18,7 +18,7 @@ import (
 	"fedpost/internal/api/inside"
 )
 
-// watchCommand shows the state of things again and again.
+// watchCommand shows statistics repeatedly.
 type watchCommand struct {
 	remote
 	Every duration `help:"Time between two updates, at least 1s. Each calls the API once or twice." default:"2s"`

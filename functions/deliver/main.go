@@ -1,5 +1,4 @@
-// Command deliver is the Lambda function that takes messages from the queues to
-// inboxes.
+// Command deliver is the Lambda function that delivers the queues' messages to inboxes.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command healthcheck is the Lambda function that runs every minute: it probes
-// servers that are down and releases what waits.
+// Command healthcheck is the Lambda function that runs every minute: it probes servers that are down and
+// releases waiting deliveries.
 package main
 
 import (

@@ -26,10 +26,10 @@ func (a *API) readActivity(r *http.Request) (enqueue.Request, error) {
 	return req, a.complete(r.Context(), o, req)
 }
 
-// mostShown is how many inboxes each list of a check has.
+// mostShown is how many inboxes each list of a check has at most.
 const mostShown = 1000
 
-// checkActivity says what a request would come to. Nothing is stored or sent.
+// checkActivity checks a request and previews its inboxes. Nothing is stored or sent.
 func (a *API) checkActivity(w http.ResponseWriter, r *http.Request) error {
 	req, err := a.readActivity(r)
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *API) checkActivity(w http.ResponseWriter, r *http.Request) error {
 			c.Refused = append(c.Refused, client.RefusedInbox{Inbox: t.Inbox, Detail: err.Error()})
 		}
 	}
-	return answer(w, r, http.StatusOK, c)
+	return Answer(w, r, http.StatusOK, c)
 }
 
 func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
@@ -67,12 +67,12 @@ func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/v1/activities/"+url.PathEscape(string(res.ID)))
-	return answer(w, r, http.StatusAccepted, accepted(res))
+	return Answer(w, r, http.StatusAccepted, accepted(res))
 }
 
 // complete returns all faults of a request that was read from o.
-func (a *API) complete(ctx context.Context, o *object, req enqueue.Request) error {
-	o.done()
+func (a *API) complete(ctx context.Context, o *Object, req enqueue.Request) error {
+	o.Done()
 	if o.faults.none() {
 		return nil
 	}
@@ -99,8 +99,8 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 	var req enqueue.BatchRequest
 	o.each("activities", func(i int, value json.RawMessage) bool {
 		if i == maxParts {
-			o.fault("activities", "has more than %d entries", maxParts)
-			req.Requests = nil // further faults of these requests do not matter
+			o.Fault("activities", "has more than %d entries", maxParts)
+			req.Requests = nil // their other faults do not matter
 			return false
 		}
 		at := fmt.Sprintf("/activities/%d", i)
@@ -113,12 +113,12 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 		}
 		one := a.readRequest(part)
 		one.DeduplicationKey, one.DeduplicationTTL, one.DeduplicateBy = readKey(part, nil)
-		part.done()
+		part.Done()
 		req.Requests = append(req.Requests, one)
 		return !o.faults.full()
 	})
 	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, r.Header)
-	o.done()
+	o.Done()
 	if !o.faults.none() {
 		return a.refuse(o.faults.list, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.CheckBatch(r.Context(), req) })
 	}
@@ -130,17 +130,15 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 	for _, res := range results {
 		out.Activities = append(out.Activities, accepted(res))
 	}
-	return answer(w, r, http.StatusAccepted, out)
+	return Answer(w, r, http.StatusAccepted, out)
 }
 
-// refuse answers a request that could not be read completely, with the faults of reading
-// and the faults of checking the fields that were read.
+// refuse is the problem of a request that could not be read completely: the faults of
+// reading, and those of checking the fields that were read.
 func (a *API) refuse(reading []client.FieldError, check func() ([]enqueue.Fault, error)) error {
 	found, err := check()
 	if err != nil {
-		// The answer lists the faults of the request, because they are certain. A failure
-		// on our side may be over at the next call.
-		found = nil
+		found = nil // the faults of the request stay, our failure may not
 	}
 	checking, _ := fields(found)
 	return invalid(http.StatusBadRequest, merge(reading, checking))
@@ -178,11 +176,7 @@ func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q, err := ReadQuery(r, "state", "host", "cursor", "limit")
-	if err != nil {
-		return err
-	}
-	limit, err := PageSize(q)
+	q, limit, err := ReadPage(r, UsualPage, MostPage, "state", "host")
 	if err != nil {
 		return err
 	}
@@ -200,7 +194,7 @@ func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return activityProblem(err)
 	}
-	return answer(w, r, http.StatusOK, statusOf(view))
+	return Answer(w, r, http.StatusOK, statusOf(view))
 }
 
 func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
@@ -222,15 +216,15 @@ func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
 		return activityProblem(err)
 	}
 	if v.Status == ledger.StatusDone {
-		return nothingLeft() // the last recipient has come to its end meanwhile
+		return nothingLeft() // the last recipient has just been finished
 	}
-	return answer(w, r, http.StatusOK, client.Cancelled{ID: string(id), Status: string(v.Status), Counts: Counts(v)})
+	return Answer(w, r, http.StatusOK, client.Cancelled{ID: string(id), Status: string(v.Status), Counts: Counts(v.Counts)})
 }
 
-// nothingLeft is the problem of a cancellation that came too late for every recipient.
+// nothingLeft is the problem of a cancellation after all recipients are finished.
 func nothingLeft() error {
 	return problem.Typed(http.StatusConflict, "nothing-to-cancel", "Nothing to cancel",
-		"Every recipient has come to its end already, so there is nothing left to cancel. GET /v1/activities/{id} shows what became of each.")
+		"All recipients are finished, so there is nothing to cancel. GET /v1/activities/{id} shows the state of each.")
 }
 
 // PathID reads the id of an activity from the path.
@@ -246,7 +240,17 @@ func activityProblem(err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
 		return NoActivity(err)
 	}
-	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
+	return Unreachable(err)
+}
+
+// Unreachable is err if it is a problem, else the problem that the table or a queue has
+// failed.
+func Unreachable(err error) error {
+	var p *problem.Problem
+	if errors.As(err, &p) {
+		return err
+	}
+	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(RetryAfter)
 }
 
 // NoActivity is the problem of an id that no activity has.

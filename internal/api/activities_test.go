@@ -486,7 +486,7 @@ func (e *ended) CancelActivity(context.Context, activity.ID) error {
 func TestCancellingWhatIsDoneIsAConflict(t *testing.T) {
 	for _, e := range []*ended{{}, {late: true}} {
 		w := newWorld(t, func(o *api.Options) { o.Activities = e })
-		refused(t, w.do("POST", "/v1/activities/01ARZ3NDEKTSV4RRFFQ69G5FAV/cancel", ""), 409, "nothing left to cancel")
+		refused(t, w.do("POST", "/v1/activities/01ARZ3NDEKTSV4RRFFQ69G5FAV/cancel", ""), 409, "nothing to cancel")
 		if e.cancelled != e.late {
 			t.Errorf("an activity that is done was cancelled: %v", e.cancelled)
 		}

@@ -11,8 +11,8 @@ import (
 
 type authorizedKey struct{}
 
-// OnAuthorized returns a context for requests: the API calls f, perhaps several times, once
-// it has authorised a request with this context.
+// OnAuthorized returns a context for requests. The API calls f each time it has authorised a
+// request with it.
 func OnAuthorized(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, authorizedKey{}, f)
 }
@@ -20,20 +20,19 @@ func OnAuthorized(ctx context.Context, f func()) context.Context {
 // crossOrigin recognises requests that a browser sends for a page of another site.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// admit decides by the headers of a request whether the request is served. The error is
-// the answer; h gets what the answer says of limits.
+// admit decides by its headers whether a request is served. The error is the answer; h gets
+// the answer's headers of rate limits.
 func (a *API) admit(h http.Header, r *http.Request, pattern string, public bool) error {
-	// A page of any site can make a browser send a request to 127.0.0.1, without a body
-	// or with a body of plain text. Such a request must not change anything.
+	// A page of any site can make a browser send a request to 127.0.0.1, without a body or
+	// with one of plain text. Such a request must change nothing.
 	err := crossOrigin.Check(r)
 	if err == nil && !public && fromOtherSite(r) {
-		// It changes nothing, and its page could not read the answer; but it would use up the
-		// limit of those who have no token.
+		// The page cannot read the answer, but the request would count in the rate limit.
 		err = errOtherSite
 	}
 	if err != nil {
 		return problem.New(http.StatusForbidden,
-			"A page of another site has sent this request: the browser says so (Sec-Fetch-Site, Origin). Such requests are refused.").Because(err)
+			"A page of another site has sent this request, by the headers Sec-Fetch-Site and Origin of the browser. Such requests are refused.").Because(err)
 	}
 	if public {
 		return nil
@@ -51,15 +50,14 @@ func (a *API) admit(h http.Header, r *http.Request, pattern string, public bool)
 	if authorized, ok := r.Context().Value(authorizedKey{}).(func()); ok {
 		authorized()
 	}
-	// A form in a browser cannot send JSON. So every route requires the media type JSON,
-	// even a route that ignores the body.
+	// A form in a browser cannot send JSON, so even routes that ignore the body require it.
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && (r.ContentLength != 0 || r.Header.Get("Content-Type") != "") {
 		return checkMediaType(r.Header)
 	}
 	return nil
 }
 
-var errOtherSite = errors.New("a read for a page of another site")
+var errOtherSite = errors.New("a page of another site reads")
 
 // fromOtherSite reports whether a browser says that a page of another origin has caused the
 // request. https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
@@ -68,13 +66,13 @@ func fromOtherSite(r *http.Request) bool {
 	return site != "" && site != "same-origin" && site != "none"
 }
 
-// turnAway refuses a request whose body was not read. It closes the connection, because
-// the client could keep the connection open by sending the body slowly.
+// turnAway refuses a request whose body was not read. It closes the connection, which the
+// client could otherwise keep open by sending the body slowly.
 func (a *API) turnAway(w http.ResponseWriter, r *http.Request, err error) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")
-		// net/http would read up to 256 KB of the body before it closes the connection.
-		// On Lambda there is no connection, so this call fails.
+		// net/http would first read up to 256 KB of the body. On Lambda there is no
+		// connection, and the call fails.
 		if err := http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			a.o.Log.DebugContext(r.Context(), "cannot stop reading a refused request", "error", err)
 		}

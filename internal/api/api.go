@@ -1,10 +1,9 @@
 // Package api serves fedpost's HTTP API: it reads requests strictly, hands them to the
 // domain packages, and turns results and errors into answers.
 //
-// Reading is strict, because a misspelt "delay" that is silently ignored sends an
-// activity at once. Reading is complete, because a client's developer wants all faults
-// of a request in one answer, each with its place. The wire contract is
-// docs/openapi.yaml, and tests hold the handlers to it.
+// Reading is strict, because an activity with a misspelt "delay" would be sent at once. An
+// answer lists all faults of a request, each with its place. The wire contract is
+// docs/openapi.yaml; tests compare the handlers with it.
 package api
 
 import (
@@ -59,28 +58,26 @@ type Options struct {
 	Protocols  protocol.Set
 	// Routes of other packages.
 	Routes []Route
-	// Refuses says why an inbox's address would not be dialled; nil: every one would.
+	// Refuses returns an error if an inbox's address would not be dialled; nil: all would.
 	Refuses func(inbox string) error
 
-	// Writable returns an error if the table cannot be written. /healthz calls
-	// Writable once in HealthEvery at most; nil means that /healthz always answers 200.
+	// Writable returns an error if the table cannot be written. /healthz calls it at most
+	// once in HealthEvery; nil: /healthz always answers 200.
 	Writable func(context.Context) error
 	// Files opens and closes a file, for /healthz; nil: one of this machine.
 	Files func() error
 
-	// Tokens, if any is set, are what all routes require, except for public ones.
+	// Tokens, if any is set, are required by all routes that are not public.
 	Tokens Tokens
-	// RequestsPerMinute bounds what the holder of each token may ask, and all others
-	// together; 0: no limit. Public routes are not counted.
+	// RequestsPerMinute is the rate limit for each token, and for all requests without one
+	// together; 0: none. Public routes are not counted.
 	RequestsPerMinute int
-	// MaxRequest limits a body, in bytes as a string in JSON; 0 is MaxRequest.
-	MaxRequest int64
 
 	Now func() time.Time
 	// RequestID makes an id for a request without one.
 	RequestID func() string
 	// Counted, if set, is called with Faults for each answer of 500 or more that fedpost
-	// is the cause of, and with Limited for each request over a limit of requests.
+	// causes, and with Limited for each request over RequestsPerMinute.
 	Counted func(what string, n int)
 	// Trace makes spans of requests that may change something; nil: none.
 	Trace *tracing.Tracer
@@ -89,9 +86,9 @@ type Options struct {
 
 // Names that Options.Counted is called with.
 const (
-	// Faults are of fedpost's own. No stranger can cause one.
+	// Faults are failures of fedpost. No stranger can cause one.
 	Faults = "Faults"
-	// Limited requests were too many for their token, or for all who have none.
+	// Limited requests were over RequestsPerMinute.
 	Limited = "Limited"
 )
 
@@ -107,12 +104,8 @@ type API struct {
 	limits *limits
 }
 
-// New returns the API. It panics if two routes clash, which is a mistake in the
-// program.
+// New returns the API. It panics if two routes clash.
 func New(o Options) *API {
-	if o.MaxRequest <= 0 {
-		o.MaxRequest = MaxRequest
-	}
 	a := &API{o: o, mux: http.NewServeMux(), public: map[string]bool{}, exact: map[string][]string{}, limits: newLimits(o.RequestsPerMinute, o.Tokens)}
 	a.routes = append([]Route{
 		{Pattern: "POST /v1/activities", Handler: Func(a.postActivity)},
@@ -165,7 +158,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.turnAway(w, r, a.unrouted(h, r))
 			return ""
 		}
-		r.Body = newAsString(w, r.Body, a.o.MaxRequest)
+		r.Body = newAsString(w, r.Body, MaxRequest)
 		if public || r.Method == http.MethodGet || r.Method == http.MethodHead {
 			// Strangers' requests and polls are no spans.
 			a.mux.ServeHTTP(w, r)
@@ -176,8 +169,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// canonical reports whether ServeMux takes the path as it is. ServeMux redirects other
-// paths, and most clients do not follow a redirect with a POST.
+// canonical reports whether ServeMux takes the path as it is. It would redirect others, and
+// most clients do not follow a redirect of a POST.
 func canonical(r *http.Request) bool {
 	p := r.URL.EscapedPath()
 	return strings.HasPrefix(p, "/") && !strings.Contains(p, "//") &&
@@ -199,7 +192,7 @@ func (a *API) unrouted(h http.Handler, r *http.Request) *problem.Problem {
 	return problem.New(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
 }
 
-// takes reports whether there is a route of that path, whatever its methods.
+// takes reports whether there is a route with a path, for any method.
 func (a *API) takes(r *http.Request, path string) bool {
 	u, err := url.Parse(path)
 	if err != nil {

@@ -195,8 +195,8 @@ func TestBadBatchesAreNamedWithTheirPlace(t *testing.T) {
 }
 
 func TestTooLargeIsSaidSo(t *testing.T) {
-	w := newWorld(t, func(o *api.Options) { o.MaxRequest = 1 << 20 }).withKey()
-	refused(t, w.do("POST", "/v1/activities", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`), http.StatusRequestEntityTooLarge, "1048576 bytes")
+	w := newWorld(t).withKey()
+	refused(t, w.do("POST", "/v1/activities", `{"x":"`+strings.Repeat("x", api.MaxRequest)+`"}`), http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes", api.MaxRequest))
 	large := strings.Replace(submission(), "Grüße", strings.Repeat("x", 256<<10), 1)
 	got := refused(t, w.do("POST", "/v1/activities", large), http.StatusRequestEntityTooLarge, "")
 	if !strings.Contains(got["#/activity"], "262144") {

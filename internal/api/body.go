@@ -14,12 +14,12 @@ import (
 )
 
 // readObject reads a request's body, which has to be one JSON object.
-func readObject(r *http.Request) (*object, error) {
+func readObject(r *http.Request) (*Object, error) {
 	if err := checkMediaType(r.Header); err != nil {
 		return nil, err
 	}
 	var read bytes.Buffer
-	// A length that is claimed and not sent must not cost memory.
+	// A claimed length must not cost memory before the body comes.
 	read.Grow(int(min(max(0, r.ContentLength), 8<<10)) + bytes.MinRead)
 	_, err := read.ReadFrom(r.Body)
 	body := read.Bytes()
@@ -27,7 +27,7 @@ func readObject(r *http.Request) (*object, error) {
 	switch {
 	case errors.As(err, &tooLarge):
 		return nil, problem.New(http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("The request is larger than %d bytes, which is what AWS Lambda takes (quotes, backslashes and line breaks count twice). Send fewer recipients or activities in one request.", tooLarge.Limit))
+			fmt.Sprintf("The request is larger than %d bytes, the limit of AWS Lambda (quotes, backslashes and line breaks count twice). Send fewer recipients or activities in one request.", tooLarge.Limit))
 	case err != nil:
 		return nil, problem.New(http.StatusBadRequest, "The request's body could not be read to its end.").Because(err)
 	}
@@ -35,7 +35,7 @@ func readObject(r *http.Request) (*object, error) {
 }
 
 // parse reads a request, which has to be one JSON object.
-func parse(body []byte) (*object, error) {
+func parse(body []byte) (*Object, error) {
 	if err := checkJSON(body); err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func parse(body []byte) (*object, error) {
 	return o, nil
 }
 
-// checkMediaType accepts application/json only. The body is fedpost's own
-// document, not an activity, so ActivityPub's media types would be untrue.
+// checkMediaType accepts application/json only: the body is not an activity, so ActivityPub's
+// media types would be wrong.
 func checkMediaType(h http.Header) error {
 	refuse := func(detail string) error {
 		p := problem.New(http.StatusUnsupportedMediaType, detail)
@@ -71,7 +71,7 @@ func checkMediaType(h http.Header) error {
 	return nil
 }
 
-// checkJSON reports where body ceases to be JSON.
+// checkJSON returns a problem with the first place where body is not JSON.
 func checkJSON(body []byte) error {
 	malformed := func(offset int, what string) error {
 		line, column := position(body, offset)
@@ -119,8 +119,8 @@ func position(text []byte, offset int) (line, column int) {
 	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[start:]) + 1
 }
 
-// answer writes v as JSON.
-func answer(w http.ResponseWriter, r *http.Request, status int, v any) error {
+// Answer writes v as JSON.
+func Answer(w http.ResponseWriter, r *http.Request, status int, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -130,7 +130,7 @@ func answer(w http.ResponseWriter, r *http.Request, status int, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if _, err := w.Write(b.Bytes()); err != nil {
-		// The client has hung up, so the error can only go to the log.
+		// The client has disconnected: the error can only be logged.
 		if known := requestOf(r.Context()); known != nil {
 			known.cause = err
 		}

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/enqueue/dedup"
 )
 
-// retryAfter is the Retry-After of a 503.
-const retryAfter = 5 * time.Second
+// RetryAfter is the Retry-After of a 503 after a failure of the table or a queue.
+const RetryAfter = 5 * time.Second
 
 // enqueueProblem translates an error of package enqueue for a client.
 func enqueueProblem(err error, keyed bool) error {
@@ -27,7 +27,7 @@ func enqueueProblem(err error, keyed bool) error {
 	var held *dedup.HeldError
 	if errors.As(err, &held) {
 		p := problem.Typed(http.StatusConflict, "in-progress", "In progress",
-			"Another request with this deduplication key is in progress, or has ended without an answer. Try again after the time in Retry-After.")
+			"Another request with this deduplication key is in progress, or ended without an answer. Try again after the time in Retry-After.")
 		p.ID = string(held.ID)
 		return p.After(held.RetryAfter)
 	}
@@ -40,8 +40,8 @@ func enqueueProblem(err error, keyed bool) error {
 	}
 	if errors.Is(err, dedup.ErrUnavailable) {
 		return problem.Typed(http.StatusServiceUnavailable, "deduplication-unavailable", "Deduplication unavailable",
-			"The deduplication key cannot be honoured at the moment, and the server is configured to refuse then. Nothing was queued. Try again.").
-			Because(err).After(retryAfter)
+			"The deduplication key cannot be checked at the moment, and the setting DEDUPLICATION_FALLBACK=closed refuses such requests. Nothing was queued. Try again.").
+			Because(err).After(RetryAfter)
 	}
 	var send *enqueue.SendError
 	if errors.As(err, &send) && send.MaybeSent {
@@ -50,11 +50,11 @@ func enqueueProblem(err error, keyed bool) error {
 			advice = "Without a deduplication key, trying again may deliver it twice."
 		}
 		return problem.Typed(http.StatusServiceUnavailable, "unknown-outcome", "Outcome unknown",
-			fmt.Sprintf("The activity may or may not have been queued. %s", advice)).Because(err).After(retryAfter)
+			fmt.Sprintf("The activity may or may not have been queued. %s", advice)).Because(err).After(RetryAfter)
 	}
 	if send != nil {
 		return problem.Typed(http.StatusServiceUnavailable, "not-queued", "Not queued",
-			"The activity was not queued. Try again.").Because(err).After(retryAfter)
+			"The activity was not queued. Try again.").Because(err).After(RetryAfter)
 	}
 	return err
 }

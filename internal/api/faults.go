@@ -9,15 +9,14 @@ import (
 	"fedpost/internal/enqueue"
 )
 
-// Bounds on a request. Reading stops at such a bound, and the request is refused: 800,000
-// unknown fields would otherwise cost seconds and hundreds of megabytes.
+// Bounds of a request. Reading stops at a bound: 800,000 unknown fields would cost seconds and
+// hundreds of megabytes.
 const (
 	// maxFields is three times what the largest object of a request has.
 	maxFields = 64
-	// maxListed is how many recipients a request may list, before recipients that share
-	// an inbox are counted as one.
+	// maxListed is how many recipients a request may list before the shared-inbox collapse.
 	maxListed = 200_000
-	// maxParts is how many activities of a batch are read, whatever limit is configured.
+	// maxParts is how many activities of a batch are read; the setting MAX_BATCH is lower.
 	maxParts = 1000
 	// maxQuoted is how much of a request a fault repeats, in bytes.
 	maxQuoted = 300
@@ -29,7 +28,7 @@ type faults struct {
 	more bool
 }
 
-// add notes what is wrong, and where. Both texts may quote the request, so both are cut.
+// add records a fault. Both texts may quote the request, so both are shortened.
 func (f *faults) add(pointer, format string, args ...any) {
 	if f.full() {
 		f.more = true
@@ -42,8 +41,7 @@ func (f *faults) add(pointer, format string, args ...any) {
 
 func (f *faults) none() bool { return len(f.list) == 0 }
 
-// full reports whether there are as many faults as an answer lists, so that reading on is
-// useless.
+// full reports whether there are as many faults as an answer lists.
 func (f *faults) full() bool { return len(f.list) >= enqueue.MaxFaults }
 
 // pointer is one step of a JSON pointer (RFC 6901).

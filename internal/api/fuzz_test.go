@@ -46,7 +46,7 @@ func FuzzObject(f *testing.F) {
 			}
 		}
 		for name := range want {
-			o.text(name)
+			o.optional(name)
 		}
 	})
 }

@@ -17,40 +17,38 @@ import (
 const (
 	healthRoute = "GET /healthz"
 
-	// HealthEvery is how long /healthz repeats its last result. The route is public, so
-	// strangers must not decide how often fedpost writes.
+	// HealthEvery is how long /healthz repeats its last result: the route is public, and
+	// strangers must not cause writes at will.
 	HealthEvery = 5 * time.Second
-	// healthTime is how long the attempt to write may take. Load balancers wait for
-	// some seconds.
+	// healthTime is how long the attempt to write may take.
 	healthTime = 3 * time.Second
 )
 
-// health serves /healthz. It answers 503 if nothing can be written: such a process cannot
-// accept activities, so a load balancer should use another one.
+// health serves /healthz. It answers 503 if nothing can be written, so that a load balancer
+// uses another process.
 type health struct {
 	o Options
 
-	mu  sync.Mutex // held while trying to write: callers at once share the result
+	mu  sync.Mutex // held while trying to write, so that concurrent callers share the result
 	at  time.Time
 	err error
-	// says is what /healthz says of err; "": nothing is wrong.
+	// says is the text for err; "": nothing is wrong.
 	says string
 }
 
 func (h *health) serve(w http.ResponseWriter, r *http.Request) error {
 	changed, err := h.check(r.Context())
 	if known := requestOf(r.Context()); known != nil {
-		known.told = !changed
+		known.repeated = !changed
 	}
 	if err != nil {
 		return problem.Typed(http.StatusServiceUnavailable, "not-writable", "Not writable", unwritable(err)).Because(err).After(HealthEvery)
 	}
-	return answer(w, r, http.StatusOK, client.Health{Status: "ok"})
+	return Answer(w, r, http.StatusOK, client.Health{Status: "ok"})
 }
 
-// check goes on if its caller hangs up, because all callers share the result. changed is true
-// for the one that sees first that something is wrong, or wrong for another reason: anybody
-// may ask, and must not fill the log.
+// check goes on if its caller disconnects, as all callers share the result. changed is true
+// for the first caller that sees a new result: the others must not fill the log.
 func (h *health) check(asked context.Context) (changed bool, err error) {
 	if h.o.Writable == nil {
 		return false, nil
@@ -79,8 +77,7 @@ func (h *health) check(asked context.Context) (changed bool, err error) {
 	return changed, h.err
 }
 
-// oneFile opens and closes a file. A process that has too many open cannot reach other
-// servers, and hardly its clients.
+// oneFile opens and closes a file, which fails if too many files are open.
 func oneFile() error {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
@@ -98,7 +95,7 @@ func unwritable(err error) string {
 	return begin + ". The log has the cause under the request id: a full disk, a missing permission, or a table that cannot be reached."
 }
 
-// remedy names a cause that operators can mend, and what to do; "": it is none of those.
+// remedy names a cause that operators can fix, and what to do; "": the cause is another.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, table.ErrDiskFull):

@@ -13,10 +13,10 @@ const headerIdempotencyKey = "Idempotency-Key"
 
 // readKey takes the call's deduplication key from the body or the header, which
 // mean the same, its window, and what counts beside it.
-func readKey(o *object, h http.Header) (*string, time.Duration, enqueue.DeduplicateBy) {
-	key := o.text("deduplicationKey")
-	ttl := o.duration("deduplicationTtl", time.Second)
-	by := enqueue.DeduplicateBy(o.named("deduplicateBy"))
+func readKey(o *Object, h http.Header) (*string, time.Duration, enqueue.DeduplicateBy) {
+	key := o.optional("deduplicationKey")
+	ttl := o.Duration("deduplicationTtl", time.Second)
+	by := enqueue.DeduplicateBy(o.Text("deduplicateBy"))
 	values := h.Values(headerIdempotencyKey)
 	if len(values) == 0 {
 		return key, ttl, by
@@ -26,7 +26,7 @@ func readKey(o *object, h http.Header) (*string, time.Duration, enqueue.Deduplic
 	case err != nil:
 		o.faults.add("/deduplicationKey", "is given as %s header, which %v", headerIdempotencyKey, err)
 	case key != nil && *key != header:
-		o.fault("deduplicationKey", "differs from the %s header; give one of them, or the same", headerIdempotencyKey)
+		o.Fault("deduplicationKey", "differs from the %s header; give one of them, or the same", headerIdempotencyKey)
 	default:
 		key = &header
 	}

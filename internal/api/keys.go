@@ -11,7 +11,8 @@ import (
 	"fedpost/internal/keys"
 )
 
-func shown(k keys.Public) client.Key {
+// Key is the public half of a key, as clients see it.
+func Key(k keys.Public) client.Key {
 	return client.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
 }
 
@@ -21,9 +22,8 @@ func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	field, text := readPrivateKey(o)
-	o.done()
-	if !o.faults.none() {
-		return invalid(http.StatusBadRequest, o.faults.list)
+	if err := o.Check(); err != nil {
+		return err
 	}
 	k, err := a.o.Keys.Put(r.Context(), r.PathValue("id"), text)
 	if errors.Is(err, keys.ErrBadKey) {
@@ -33,25 +33,25 @@ func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
 		return KeyProblem(err)
 	}
 	w.Header().Set("Location", "/v1/keys/"+url.PathEscape(k.ID))
-	return answer(w, r, http.StatusCreated, client.StoredKey{Key: shown(k), EffectiveBy: a.o.Now().Add(keys.Everywhere).UTC()})
+	return Answer(w, r, http.StatusCreated, client.StoredKey{Key: Key(k), EffectiveBy: a.o.Now().Add(keys.Everywhere).UTC()})
 }
 
 // readPrivateKey takes a private key, which is in one of two fields.
-func readPrivateKey(o *object) (field, text string) {
+func readPrivateKey(o *Object) (field, text string) {
 	const inPEM, asJWK = "privateKeyPem", "privateKeyJwk"
-	pem := o.text(inPEM)
+	pem := o.optional(inPEM)
 	jwk, ok := o.take(asJWK)
 	switch {
 	case pem != nil && ok:
-		o.fault(asJWK, "is a second private key beside %s; give one", inPEM)
+		o.Fault(asJWK, "is a second private key beside %s; give one", inPEM)
 	case ok && !keys.IsJWK(string(jwk)):
-		o.fault(asJWK, "is not an object")
+		o.Fault(asJWK, "is not an object")
 	case ok:
 		return asJWK, string(jwk)
 	case pem != nil:
 		return inPEM, *pem
 	case o.faults.none():
-		o.fault(inPEM, "is missing; give a private key in PEM (PKCS#1 or PKCS#8), or %s", asJWK)
+		o.Fault(inPEM, "is missing; give a private key in PEM (PKCS#1 or PKCS#8), or %s", asJWK)
 	}
 	return "", ""
 }
@@ -61,31 +61,26 @@ func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	id, kind := o.text("id"), keys.Type(o.named("type"))
+	id, kind := o.optional("id"), keys.Type(o.Text("type"))
 	if id == nil && o.faults.none() {
-		o.fault("id", "is missing; give the id that the actor publishes for the key, such as https://social.example/users/frida#main-key")
+		o.Fault("id", "is missing; give the id that the actor publishes for the key, such as https://social.example/users/frida#main-key")
 	}
 	switch kind {
 	case "":
 		kind = keys.RSA
 	case keys.RSA, keys.Ed25519:
 	default:
-		o.fault("type", "is %q; it is one of %q (the default) and %q", kind, keys.RSA, keys.Ed25519)
+		o.Fault("type", "is %q; it is one of %q (the default) and %q", kind, keys.RSA, keys.Ed25519)
 	}
-	o.done()
-	if !o.faults.none() {
-		return invalid(http.StatusBadRequest, o.faults.list)
+	if err := o.Check(); err != nil {
+		return err
 	}
 	k, err := a.o.Keys.Generate(r.Context(), *id, kind)
-	return a.keyMade(w, r, k, err)
-}
-
-func (a *API) keyMade(w http.ResponseWriter, r *http.Request, k keys.Public, err error) error {
 	if err != nil {
 		return KeyProblem(err)
 	}
 	w.Header().Set("Location", "/v1/keys/"+url.PathEscape(k.ID))
-	return answer(w, r, http.StatusCreated, shown(k))
+	return Answer(w, r, http.StatusCreated, Key(k))
 }
 
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
@@ -97,7 +92,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return KeyProblem(err)
 	}
-	return answer(w, r, http.StatusOK, shown(k))
+	return Answer(w, r, http.StatusOK, Key(k))
 }
 
 // KeyProblem translates an error of package keys for a client.
@@ -111,7 +106,7 @@ func KeyProblem(err error) error {
 	case errors.Is(err, keys.ErrNotFound):
 		return problem.New(http.StatusNotFound, "There is no key of this id. An id in a path is percent-encoded whole, slashes and # too.").Because(err)
 	}
-	return problem.New(http.StatusServiceUnavailable, "The key store cannot be reached. Try again.").Because(err).After(retryAfter)
+	return problem.New(http.StatusServiceUnavailable, "The key store cannot be reached. Try again.").Because(err).After(RetryAfter)
 }
 
 // reason returns the text of err without that of the error class it wraps.

@@ -12,12 +12,11 @@ import (
 	"fedpost/internal/api/problem"
 )
 
-// limits bound how many requests a minute the holder of each token may make: one limit for
-// each role, and one for all requests without a token that is known, which bounds guessing,
-// too. Strangers cannot make the table of limits grow.
+// limits are the rate limits: one for each role, and one for all requests without a valid
+// token, which bounds guessing, too. Strangers cannot make the table of limits grow.
 type limits struct {
 	perMinute int
-	by        map[string]*rate.Limiter // by the role's name, "" for whoever has none
+	by        map[string]*rate.Limiter // by role; "": without a valid token
 }
 
 // newLimits returns the limits of an API, nil if it has none.
@@ -38,8 +37,8 @@ func newLimits(perMinute int, t Tokens) *limits {
 // rate is the limit in requests a second.
 func (l *limits) rate() rate.Limit { return rate.Limit(float64(l.perMinute) / 60) }
 
-// take counts a request, and says in h what is left: a minute's requests at once, and then as
-// many as come back. The problem, if there is one, is the answer.
+// take counts a request, and sets the headers of h. The problem, if there is one, is the
+// answer.
 // https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/10/
 func (l *limits) take(h http.Header, who string, now time.Time) *problem.Problem {
 	if l == nil {
@@ -56,7 +55,7 @@ func (l *limits) take(h http.Header, who string, now time.Time) *problem.Problem
 	}
 	whose := "with this token"
 	if who == "" {
-		whose = "without a token that is known"
+		whose = "without a valid token"
 	}
 	return problem.New(http.StatusTooManyRequests,
 		fmt.Sprintf("Requests %s are limited to %d a minute. Send several activities in one request, or follow events instead of asking for each activity.", whose, l.perMinute)).

@@ -32,11 +32,11 @@ func TestATokenMayMakeSoManyRequestsAMinute(t *testing.T) {
 	ask := func(token string) response {
 		return w.do("GET", "/v1/activities/x", "", "Authorization", "Bearer "+token)
 	}
-	check := func(res response, status int, rateLimit, retryAfter string) {
+	check := func(res response, status int, rateLimit, RetryAfter string) {
 		t.Helper()
 		h := res.Header
-		if res.Status != status || h.Get("RateLimit") != rateLimit || h.Get("RateLimit-Policy") != `"send";q=3;w=60` || h.Get("Retry-After") != retryAfter {
-			t.Errorf("answered %d %v, want %d with %s and Retry-After %q", res.Status, h, status, rateLimit, retryAfter)
+		if res.Status != status || h.Get("RateLimit") != rateLimit || h.Get("RateLimit-Policy") != `"send";q=3;w=60` || h.Get("Retry-After") != RetryAfter {
+			t.Errorf("answered %d %v, want %d with %s and Retry-After %q", res.Status, h, status, rateLimit, RetryAfter)
 		}
 	}
 	for _, left := range []string{`"send";r=2;t=20`, `"send";r=1;t=40`, `"send";r=0;t=60`} {

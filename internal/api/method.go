@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// noteExact notes the method of a pattern whose path has no wildcard. A pattern without a
-// method sees to its methods itself.
+// noteExact records the method of a pattern whose path has no wildcard. A handler whose pattern
+// has no method checks it itself.
 func (a *API) noteExact(pattern string) {
 	method, path, ok := strings.Cut(pattern, " ")
 	if !ok || strings.Contains(path, "{") {
@@ -20,8 +20,8 @@ func (a *API) noteExact(pattern string) {
 	slices.Sort(a.exact[path])
 }
 
-// exactly reports whether the path of a request takes its method. ServeMux alone would look
-// for the methods that a path such as /v1/activities/batch lacks in /v1/activities/{id}.
+// exactly reports whether the path of a request takes its method. ServeMux alone would use the
+// methods of /v1/activities/{id} for /v1/activities/batch, too.
 func (a *API) exactly(r *http.Request) bool {
 	methods, ok := a.exact[r.URL.Path]
 	return !ok || slices.Contains(methods, r.Method)

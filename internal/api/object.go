@@ -12,12 +12,12 @@ import (
 	"fedpost/internal/activity"
 )
 
-// object is a JSON object whose fields are taken out one by one. A fault is noted
-// with the JSON pointer of its field; a field that is left at the end is unknown.
+// Object is a JSON object whose fields are taken out one by one. Faults have the JSON pointer
+// of their field; a field that is left at the end is unknown.
 //
 // encoding/json alone would stop at the first fault, take "RECIPIENTS" for
 // "recipients", and let the last of two equal keys win.
-type object struct {
+type Object struct {
 	at     string // JSON pointer
 	fields map[string]json.RawMessage
 	order  []string
@@ -26,8 +26,8 @@ type object struct {
 
 // newObject reads text, which is valid JSON, and reports whether it is an
 // object.
-func newObject(at string, text []byte, faults *faults) (*object, bool) {
-	o := &object{at: at, fields: map[string]json.RawMessage{}, faults: faults}
+func newObject(at string, text []byte, faults *faults) (*Object, bool) {
+	o := &Object{at: at, fields: map[string]json.RawMessage{}, faults: faults}
 	n := 0
 	isObject := activity.Members(text, func(name string, value json.RawMessage) bool {
 		if n++; n > maxFields {
@@ -35,7 +35,7 @@ func newObject(at string, text []byte, faults *faults) (*object, bool) {
 			return false
 		}
 		if _, twice := o.fields[name]; twice {
-			o.fault(name, "is given twice")
+			o.Fault(name, "is given twice")
 			return true
 		}
 		o.fields[name] = value
@@ -48,41 +48,41 @@ func newObject(at string, text []byte, faults *faults) (*object, bool) {
 	return o, true
 }
 
-// fault notes what is wrong with a field.
-func (o *object) fault(name, format string, args ...any) {
+// Fault adds a fault of a field.
+func (o *Object) Fault(name, format string, args ...any) {
 	o.faults.add(o.at+pointer(name), format, args...)
 }
 
 // take returns a field's raw value, and false if the field is absent or null. A null is a
-// fault: no schema allows it, and whoever sends one may mean anything by it.
-func (o *object) take(name string) (json.RawMessage, bool) {
+// fault: no schema allows it.
+func (o *Object) take(name string) (json.RawMessage, bool) {
 	value, ok := o.fields[name]
 	delete(o.fields, name)
 	if string(value) == "null" {
-		o.fault(name, "is null; leave it out or give a value")
+		o.Fault(name, "is null; leave it out or give a value")
 		return nil, false
 	}
 	return value, ok
 }
 
-// done notes every field that was not taken.
-func (o *object) done() {
+// Done adds a fault for each field that was not taken. Check does so for the whole request.
+func (o *Object) Done() {
 	for _, name := range o.order {
 		if _, left := o.fields[name]; left {
-			o.fault(name, "is not a field of this request")
+			o.Fault(name, "is not a field of this request")
 		}
 	}
 }
 
-// text returns a string, nil if absent.
-func (o *object) text(name string) *string {
+// optional returns a string, nil if absent.
+func (o *Object) optional(name string) *string {
 	value, ok := o.take(name)
 	if !ok {
 		return nil
 	}
 	s, err := text(value)
 	if err != "" {
-		o.fault(name, "%s", err)
+		o.Fault(name, "%s", err)
 		return nil
 	}
 	return &s
@@ -102,8 +102,8 @@ func text(value json.RawMessage) (s, fault string) {
 	return s, ""
 }
 
-// loneSurrogate reports whether a JSON string has an escape for half a surrogate pair.
-// Decoding would silently replace such a half, but bodies must not change.
+// loneSurrogate reports whether a JSON string has an escape for half a surrogate pair, which
+// decoding would silently replace.
 func loneSurrogate(value []byte) bool {
 	for i := 0; i+1 < len(value); i++ {
 		if value[i] != '\\' {
@@ -153,27 +153,27 @@ func kind(b []byte) surrogate {
 }
 
 // textOr returns a string, empty if absent or wrong.
-func (o *object) textOr(name string) string {
-	if s := o.text(name); s != nil {
+func (o *Object) textOr(name string) string {
+	if s := o.optional(name); s != nil {
 		return *s
 	}
 	return ""
 }
 
-// named returns a string; an empty one is a fault. It returns "" if the field is absent.
-func (o *object) named(name string) string {
-	s := o.text(name)
+// Text returns a string; an empty one is a fault. It returns "" if the field is absent.
+func (o *Object) Text(name string) string {
+	s := o.optional(name)
 	if s == nil {
 		return ""
 	}
 	if *s == "" {
-		o.fault(name, "is empty; leave it out or give a value")
+		o.Fault(name, "is empty; leave it out or give a value")
 	}
 	return *s
 }
 
-// flag returns a boolean.
-func (o *object) flag(name string, absent bool) bool {
+// Flag returns a boolean, absent if there is none.
+func (o *Object) Flag(name string, absent bool) bool {
 	value, ok := o.take(name)
 	switch {
 	case !ok:
@@ -183,12 +183,12 @@ func (o *object) flag(name string, absent bool) bool {
 	case string(value) == "false":
 		return false
 	}
-	o.fault(name, "is neither true nor false")
+	o.Fault(name, "is neither true nor false")
 	return absent
 }
 
-// duration returns a duration. A duration below least is a fault.
-func (o *object) duration(name string, least time.Duration) time.Duration {
+// Duration returns a duration, 0 if absent. A duration below least is a fault.
+func (o *Object) Duration(name string, least time.Duration) time.Duration {
 	value, ok := o.take(name)
 	if !ok {
 		return 0
@@ -196,10 +196,10 @@ func (o *object) duration(name string, least time.Duration) time.Duration {
 	d, err := parseDuration(value)
 	switch {
 	case err != nil:
-		o.fault(name, "%v", err)
+		o.Fault(name, "%v", err)
 		return 0
 	case d < least:
-		o.fault(name, "is %s; the least is %s", d, least)
+		o.Fault(name, "is %s; the least is %s", d, least)
 		return 0
 	}
 	return d
@@ -207,20 +207,20 @@ func (o *object) duration(name string, least time.Duration) time.Duration {
 
 // each calls f with the elements of an array, one by one, until f returns false. f must
 // not keep an element after the call.
-func (o *object) each(name string, f func(i int, value json.RawMessage) bool) {
+func (o *Object) each(name string, f func(i int, value json.RawMessage) bool) {
 	list, ok := o.take(name)
 	if !ok {
 		return
 	}
 	dec := json.NewDecoder(bytes.NewReader(list))
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		o.fault(name, "is not a list")
+		o.Fault(name, "is not a list")
 		return
 	}
 	var value json.RawMessage
 	for i := 0; dec.More(); i++ {
 		if err := dec.Decode(&value); err != nil {
-			o.fault(name, "is not a list")
+			o.Fault(name, "is not a list")
 			return
 		}
 		if !f(i, value) {
@@ -229,9 +229,8 @@ func (o *object) each(name string, f func(i int, value json.RawMessage) bool) {
 	}
 }
 
-// merge joins the faults of reading and of checking. A field that could not be read
-// is missing for the checks, so a fault of checking is dropped where reading has
-// noted one for the same field.
+// merge joins the faults of reading and of checking, without faults of checking for fields that
+// could not be read.
 func merge(reading, checking []client.FieldError) []client.FieldError {
 	all := slices.Clone(reading)
 	for _, c := range checking {

@@ -20,8 +20,8 @@ type ctxKey struct{}
 type request struct {
 	id    string
 	cause error // why it failed, for the log
-	// told says that the fault has been logged and counted: it is the same as before.
-	told bool
+	// repeated: the failure has been logged and counted before.
+	repeated bool
 }
 
 func requestOf(ctx context.Context) *request {
@@ -29,8 +29,8 @@ func requestOf(ctx context.Context) *request {
 	return r
 }
 
-// Fail answers r with err as a problem; see problem.Of. A cause that operators can
-// mend is told to everybody, as /healthz tells it: to try again is no advice then.
+// Fail answers r with err as a problem; see problem.Of. It adds a cause that operators can fix,
+// as /healthz does, because a retry does not help then.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.Of(err)
 	if why := remedy(p.Cause); why != "" && p.Status >= http.StatusInternalServerError && !strings.Contains(p.Detail, why) {
@@ -53,8 +53,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// observe gives a request its id, writes the access log, and turns a panic into
-// a 500: one bad request must not end the process that serves the others.
+// observe gives a request its id, writes the access log, and turns a panic into a 500.
 func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(*recorder, *http.Request) string) {
 	start := a.o.Now()
 	known := &request{id: r.Header.Get(headerRequestID)}
@@ -75,8 +74,7 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(*record
 			if v == nil {
 				return
 			}
-			if v == http.ErrAbortHandler {
-				// http.ErrAbortHandler: the handler wants the connection closed.
+			if v == http.ErrAbortHandler { // closes the connection
 				panic(v)
 			}
 			a.o.Log.ErrorContext(r.Context(), "panic while serving", "request", known.id, "panic", v, "stack", string(debug.Stack()))
@@ -96,7 +94,7 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(*record
 	if known.cause != nil {
 		attrs = append(attrs, "error", known.cause)
 	}
-	if a.ours(route, rec.status) && !known.told && !hungUp(r, rec.status, took) {
+	if a.ours(route, rec.status) && !known.repeated && !hungUp(r, rec.status, took) {
 		level = slog.LevelError
 		if a.o.Counted != nil {
 			a.o.Counted(Faults, 1)
@@ -117,18 +115,17 @@ func (a *API) traced(w *recorder, r *http.Request, pattern string) {
 // cut shortens a method for the log: net/http accepts methods of tens of kilobytes.
 func cut(method string) string { return method[:min(len(method), 20)] }
 
-// ours reports whether fedpost is the cause of a status. On a public route a stranger can
-// cause a 502, by naming a broken server, and a 503, by calling too often.
-// The 503 of /healthz, which says that nothing can be written, is always fedpost's.
+// ours reports whether fedpost is the cause of a status. On a public route a stranger can cause
+// a 502, by naming a broken server, and a 503, by calling too often; but not the 503 of
+// /healthz.
 func (a *API) ours(route string, status int) bool {
 	return status == http.StatusInternalServerError || status > http.StatusInternalServerError && (!a.public[route] || route == healthRoute)
 }
 
-// patience is how long a client waits that does not hang up for want of an answer.
+// patience is how long a client waits at least before it gives up on an answer.
 const patience = 5 * time.Second
 
-// hungUp reports whether a request came to nothing because its client has hung up, which no
-// fault of fedpost's was the cause of.
+// hungUp reports whether a request failed because its client disconnected for its own reasons.
 func hungUp(r *http.Request, status int, took time.Duration) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) && status > http.StatusInternalServerError && took < patience
 }

@@ -47,7 +47,7 @@ func TestTheTokenIsAskedForOnAllButPublicRoutes(t *testing.T) {
 			res := w.do("GET", path, "", "Authorization", given)
 			says := "Send the API token: Authorization: Bearer"
 			if scheme, wrong, _ := strings.Cut(given, " "); scheme == "Bearer" && wrong != "" {
-				says = "The token is not one of this fedpost"
+				says = "The token is invalid"
 			}
 			refused(t, res, http.StatusUnauthorized, says)
 			if !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Bearer") {

@@ -12,10 +12,10 @@ import (
 	"fedpost/internal/enqueue"
 )
 
-// AcceptRow does for a row of the outbox what POST /v1/activities does for a request. A row
-// that comes again is a duplicate, whatever became of the process before: a row without a
-// deduplication key has one of its own, and keys of rows stand for enqueue.MaxTTL unless the
-// request says for how long. An error is a *problem.Problem.
+// AcceptRow does for a row of the outbox what POST /v1/activities does for a request. A row that
+// is read again after a crash is a duplicate: it has a deduplication key made from its id, if
+// it has no other, and the key's window is enqueue.MaxTTL unless the request has one. An error
+// is a *problem.Problem.
 func (a *API) AcceptRow(ctx context.Context, row outbox.Row) (res enqueue.Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -34,11 +34,11 @@ func (a *API) AcceptRow(ctx context.Context, row outbox.Row) (res enqueue.Result
 	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, http.Header{})
 	switch {
 	case row.Key != nil && req.DeduplicationKey != nil && *row.Key != *req.DeduplicationKey:
-		o.fault("deduplicationKey", "differs from the row's deduplication_key; give one of them, or the same")
+		o.Fault("deduplicationKey", "differs from the row's deduplication_key; give one of them, or the same")
 	case row.Key != nil:
 		req.DeduplicationKey = row.Key
 	case req.DeduplicationKey == nil:
-		// With the time, as the numbers of a table that was emptied may begin anew.
+		// With the time, as the ids of a truncated table may begin anew.
 		key := "outbox/" + strconv.FormatInt(row.ID, 10) + "/" + strconv.FormatInt(row.Created.UnixMicro(), 10)
 		req.DeduplicationKey = &key
 	}

@@ -13,15 +13,15 @@ import (
 	"fedpost/internal/api/problem"
 )
 
+// Sizes of a page.
 const (
-	defaultPage = 100
-	maxPage     = 1000
+	UsualPage = 100
+	MostPage  = 1000
 )
 
-// ReadQuery returns the query parameters of a request. It refuses parameters that are
-// not in names, that are given twice, or that are empty: if a misspelt filter were ignored,
-// a list of everything would look like its result. An empty cursor is the beginning of a
-// list, so that a loop over its pages needs no special case for the first.
+// ReadQuery returns the query parameters of a request. It refuses parameters that are not in
+// names, given twice, or empty: a list of everything would look like the result of a misspelt
+// filter. An empty cursor is the beginning of a list.
 func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -46,8 +46,15 @@ func BadParameter(name, format string, args ...any) error {
 	return problem.New(http.StatusBadRequest, "The query parameter "+name+" "+fmt.Sprintf(format, args...)+".")
 }
 
-// PageSize reads the parameter limit.
-func PageSize(q url.Values) (int, error) { return Number(q, "limit", defaultPage, 1, maxPage) }
+// ReadPage does what ReadQuery does for a list, which has the parameters cursor and limit,
+// too. It returns the limit.
+func ReadPage(r *http.Request, usual, most int, names ...string) (q url.Values, limit int, err error) {
+	if q, err = ReadQuery(r, append(names, "cursor", "limit")...); err != nil {
+		return nil, 0, err
+	}
+	limit, err = Number(q, "limit", usual, 1, most)
+	return q, limit, err
+}
 
 // Number reads a parameter that is a number between least and most.
 func Number(q url.Values, name string, absent, least, most int) (int, error) {

@@ -9,16 +9,16 @@ import (
 	"fedpost/internal/api/problem"
 )
 
-// Tokens are the Bearer tokens of `fedpost up`, one for each role. On AWS an IAM
-// policy for each takes their place. An empty token lets nobody in; if all are empty, everybody
-// may do everything.
+// Tokens are the Bearer tokens of `fedpost up`, one for each role; on AWS, IAM policies take
+// their place. A role with an empty token cannot be used; if all are empty, everybody may do
+// everything.
 type Tokens struct {
 	// Send is for servers that send: all routes below /v1/activities.
 	Send string
-	// App is for applications that keep their users' keys in fedpost: what Send opens, all
-	// routes below /v1/keys, and the feed of events.
+	// App is for applications that keep their users' keys in fedpost: Send's routes, those
+	// below /v1/keys, and the feed of events.
 	App string
-	// Read is for whoever looks on, such as Prometheus: GET on all routes.
+	// Read is for monitoring, such as Prometheus: GET on all routes.
 	Read string
 	// Operate is for operators: all routes.
 	Operate string
@@ -27,11 +27,11 @@ type Tokens struct {
 // None reports whether no token is set.
 func (t Tokens) None() bool { return t == Tokens{} }
 
-// A role is a token, and the routes that the token opens.
+// role is a token, and the routes that it may use.
 type role struct {
 	name  string
 	token string
-	// opens reports whether the token opens the route of a pattern, METHOD PATH.
+	// opens reports whether the token may use the route of a pattern, METHOD PATH.
 	opens func(pattern string) bool
 }
 
@@ -52,10 +52,10 @@ func below(pattern, path string) bool {
 	return got == path || strings.HasPrefix(got, path+"/")
 }
 
-// authorize checks the Bearer token of a request, and whether the token opens the route
-// of the pattern; a path without a route has none. It returns the name of the token's role,
-// "" if the token is none, and the answer if the request is refused. authorize compares digests, because all digests have the same length and so do not
-// reveal the length of a token. https://www.rfc-editor.org/rfc/rfc6750
+// authorize checks the Bearer token of a request, and whether it may use the route of the
+// pattern, "" for a path without a route. It returns the name of the token's role, "" if the
+// token is invalid, and the answer if the request is refused. It compares digests, because
+// their equal length does not reveal that of a token. https://www.rfc-editor.org/rfc/rfc6750
 func (t Tokens) authorize(r *http.Request, pattern string) (who string, refusal *problem.Problem) {
 	if t.None() {
 		return "", nil
@@ -71,9 +71,9 @@ func (t Tokens) authorize(r *http.Request, pattern string) (who string, refusal 
 				return role.name, nil
 			}
 			return role.name, refused(http.StatusForbidden, `Bearer realm="fedpost", error="insufficient_scope"`,
-				"This token has the role "+role.name+", which does not open this route. Use the token of FEDPOST_API_TOKEN, which opens all.")
+				"This token has the role "+role.name+", which may not use this route. Use the token of FEDPOST_API_TOKEN, which may use all.")
 		}
-		return "", refused(http.StatusUnauthorized, `Bearer realm="fedpost", error="invalid_token"`, "The token is not one of this fedpost: compare it with FEDPOST_API_TOKEN there.")
+		return "", refused(http.StatusUnauthorized, `Bearer realm="fedpost", error="invalid_token"`, "The token is invalid: compare it with FEDPOST_API_TOKEN of this fedpost.")
 	}
 	return "", refused(http.StatusUnauthorized, `Bearer realm="fedpost"`, "Send the API token: Authorization: Bearer …")
 }

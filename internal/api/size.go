@@ -5,17 +5,15 @@ import (
 	"net/http"
 )
 
-// On AWS a request reaches Lambda as a string in a JSON document, the event, and Lambda
-// accepts events of up to 6 MB. fedpost refuses larger requests wherever it runs, so that
-// a request that works with `fedpost up` works on AWS, too.
+// On AWS a request is a string in Lambda's event, a JSON document of up to 6 MB. fedpost refuses
+// larger requests everywhere, so that a request that works with `fedpost up` works on AWS, too.
 // https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 const (
 	maxEvent = 6 << 20
 	// envelope is the space for the rest of the event: path, query, context, and the
 	// headers, of which API Gateway accepts 10 KB and lists each twice.
 	envelope = 64 << 10
-	// MaxRequest is the default limit of a request's body, in bytes as a string in
-	// JSON.
+	// MaxRequest is the limit of a request's body, in bytes as a string in JSON.
 	MaxRequest = maxEvent - envelope
 )
 

@@ -13,40 +13,40 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// readRequest takes an activity's fields from o, but for those of deduplication, which
-// belong to the call.
-func (a *API) readRequest(o *object) enqueue.Request {
+// readRequest takes an activity's fields from o, except those of deduplication, which belong
+// to the call.
+func (a *API) readRequest(o *Object) enqueue.Request {
 	req := enqueue.Request{
-		Protocol: activity.Protocol(o.named("protocol")),
+		Protocol: activity.Protocol(o.Text("protocol")),
 		Options: activity.Options{
-			KeyID:          o.named("keyId"),
-			Job:            o.named("job"),
-			ServerURL:      o.named("serverUrl"),
-			OrderingKey:    o.named("orderingKey"),
-			Priority:       activity.Priority(o.named("priority")),
-			Coalesce:       activity.Coalesce(o.named("coalesce")),
-			CoalesceCreate: o.flag("coalesceCreate", false),
-			Notify:         o.flag("notify", false),
+			KeyID:          o.Text("keyId"),
+			Job:            o.Text("job"),
+			ServerURL:      o.Text("serverUrl"),
+			OrderingKey:    o.Text("orderingKey"),
+			Priority:       activity.Priority(o.Text("priority")),
+			Coalesce:       activity.Coalesce(o.Text("coalesce")),
+			CoalesceCreate: o.Flag("coalesceCreate", false),
+			Notify:         o.Flag("notify", false),
 			Metadata:       readMetadata(o),
 		},
-		AllowKeyOfOther: o.flag("allowKeyOfOther", false),
+		AllowKeyOfOther: o.Flag("allowKeyOfOther", false),
 		Headers:         readHeaders(o),
-		Delay:           o.duration("delay", 0),
-		ExpiresIn:       o.duration("expiresIn", time.Millisecond),
+		Delay:           o.Duration("delay", 0),
+		ExpiresIn:       o.Duration("expiresIn", time.Millisecond),
 		Recipients:      readRecipients(o),
-		EveryInbox:      !o.flag("preferSharedInbox", true),
+		EveryInbox:      !o.Flag("preferSharedInbox", true),
 	}
-	// Each protocol has its own field for the content to deliver. The field of another
-	// protocol is not taken, so it is reported as unknown.
+	// Each protocol has a field for its content. The field of another protocol is not taken,
+	// and so is reported as unknown.
 	p, known := a.o.Protocols.Of(req.Protocol)
 	if known && p.Intake.Body == protocol.None {
-		o.fault("protocol", "is not for requests of others; it is one of %q", a.o.Protocols.Offered())
+		o.Fault("protocol", "is not for requests of others; it is one of %q", a.o.Protocols.Offered())
 	}
 	body := ""
 	if p.Intake.Body == protocol.Text {
 		body = o.textOr(string(protocol.Text))
 	} else if raw, ok := o.take(string(protocol.JSON)); ok {
-		body = string(raw) // these very bytes go on the wire: they are not decoded and encoded again
+		body = string(raw) // sent byte for byte, so never decoded
 	}
 	if body != "" {
 		req.Body = &body
@@ -54,8 +54,8 @@ func (a *API) readRequest(o *object) enqueue.Request {
 	return req
 }
 
-// readMetadata reads the caller's own object, as it stands but for white space.
-func readMetadata(o *object) string {
+// readMetadata reads the caller's object, without white space.
+func readMetadata(o *Object) string {
 	raw, ok := o.take("metadata")
 	if !ok {
 		return ""
@@ -63,20 +63,20 @@ func readMetadata(o *object) string {
 	var b bytes.Buffer
 	switch err := json.Compact(&b, raw); {
 	case err != nil || raw[0] != '{':
-		o.fault("metadata", "is not an object")
+		o.Fault("metadata", "is not an object")
 	case b.Len() > activity.MaxMetadata:
-		o.fault("metadata", "has %d bytes; the limit is %d", b.Len(), activity.MaxMetadata)
+		o.Fault("metadata", "has %d bytes; the limit is %d", b.Len(), activity.MaxMetadata)
 	default:
 		return b.String()
 	}
 	return ""
 }
 
-func readRecipients(o *object) (all []enqueue.Recipient) {
+func readRecipients(o *Object) (all []enqueue.Recipient) {
 	o.each("recipients", func(i int, value json.RawMessage) bool {
 		if i == maxListed {
-			o.fault("recipients", "has more than %d entries", maxListed)
-			all = nil // further faults of the recipients do not matter
+			o.Fault("recipients", "has more than %d entries", maxListed)
+			all = nil // their other faults do not matter
 			return false
 		}
 		at := o.at + "/recipients/" + strconv.Itoa(i)
@@ -98,18 +98,18 @@ func readRecipient(at string, raw json.RawMessage, faults *faults) (r enqueue.Re
 	if !ok {
 		return r, false
 	}
-	r = enqueue.Recipient{Inbox: o.textOr("inbox"), SharedInbox: o.named("sharedInbox"), Headers: readHeaders(o)}
-	o.done()
+	r = enqueue.Recipient{Inbox: o.textOr("inbox"), SharedInbox: o.Text("sharedInbox"), Headers: readHeaders(o)}
+	o.Done()
 	return r, true
 }
 
 // mostHeaders is how many headers are read of a list. Package enqueue allows fewer.
 const mostHeaders = 20
 
-func readHeaders(o *object) (all []activity.Header) {
+func readHeaders(o *Object) (all []activity.Header) {
 	o.each("headers", func(i int, value json.RawMessage) bool {
 		if i == mostHeaders {
-			o.fault("headers", "has more than %d entries", mostHeaders)
+			o.Fault("headers", "has more than %d entries", mostHeaders)
 			all = nil
 			return false
 		}
@@ -119,8 +119,8 @@ func readHeaders(o *object) (all []activity.Header) {
 			o.faults.add(at, `is not an object {"name", "value", "sign"}`)
 			return !o.faults.full()
 		}
-		all = append(all, activity.Header{Name: h.textOr("name"), Value: h.textOr("value"), Sign: h.flag("sign", false)})
-		h.done()
+		all = append(all, activity.Header{Name: h.textOr("name"), Value: h.textOr("value"), Sign: h.Flag("sign", false)})
+		h.Done()
 		return !o.faults.full()
 	})
 	return all
@@ -134,7 +134,7 @@ func accepted(r enqueue.Result) client.Accepted {
 // statusOf is the status of an activity as callers see it.
 func statusOf(v ledger.View) client.Status {
 	s := client.Status{
-		ID: string(v.ID), Status: string(v.Status), Counts: Counts(v), Metadata: Raw(v.Metadata),
+		ID: string(v.ID), Status: string(v.Status), Counts: Counts(v.Counts), Metadata: Raw(v.Metadata),
 		Recipients: make([]client.RecipientStatus, len(v.Recipients)), NextCursor: v.NextCursor,
 	}
 	for i, r := range v.Recipients {
@@ -169,10 +169,10 @@ func Raw(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// Counts is how many recipients are in each state.
-func Counts(v ledger.View) map[string]int {
-	all := make(map[string]int, len(v.Counts))
-	for state, n := range v.Counts {
+// Counts are counts by state, as clients see them.
+func Counts(by map[activity.State]int) map[string]int {
+	all := make(map[string]int, len(by))
+	for state, n := range by {
 		all[string(state)] = n
 	}
 	return all

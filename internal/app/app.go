@@ -1,9 +1,8 @@
 // Package app builds fedpost's three functions from settings and an engine.
 //
-// Only package app knows how the rooms fit together. Package app imports neither
-// AWS nor SQLite: the caller passes the engine as Ports. So `fedpost up`, the
-// tests and the Lambda functions run the same code, and a Lambda binary links
-// nothing of the embedded engine.
+// Only package app knows all rooms. It imports neither AWS nor SQLite: the caller passes the
+// engine as Ports. So `fedpost up`, the tests and the Lambda functions run the same code, and
+// Lambda binaries link no SQLite.
 package app
 
 import (
@@ -30,7 +29,7 @@ import (
 	"fedpost/internal/store"
 )
 
-// Ports are the engine and everything else that package app gets from its caller.
+// Ports are what package app gets from its caller.
 type Ports struct {
 	Table table.Table
 	Queue func(queue.Name) queue.Queue
@@ -38,21 +37,18 @@ type Ports struct {
 	Sealer keys.Sealer
 	// AllowPrivate permits plain http and private addresses: for trials.
 	AllowPrivate bool
-	// Alone is set by a process that has the engine for itself, to a name that no
-	// earlier process had. Claims of earlier processes then count as lapsed. Empty on
-	// AWS.
+	// Alone is set by a process that has the engine for itself, to a name that no earlier
+	// process had. Claims of earlier processes then count as lapsed. Empty on AWS.
 	Alone string
-	// PerQueue bounds the deliveries of one queue under way at once, in a process
-	// that runs many invocations. 0: each invocation has its own bound only.
+	// PerQueue bounds the deliveries of one queue under way at once in a process that runs many
+	// invocations; 0: each invocation has its own bound only.
 	PerQueue int
 	// Idle is how many unused connections to other servers are kept; 0: outbound's default.
 	Idle int
-	// Flush is deliver.Limits.Flush; 0 means its default. A test that counts
-	// writes sets Flush high, so that a slow machine adds no writes.
+	// Flush is deliver.Limits.Flush, for tests that count writes; 0: its default.
 	Flush time.Duration
-	// Transport, if not nil, carries all requests to other servers in place of
-	// network connections, for tests with servers in memory. It has no address
-	// guard.
+	// Transport, if not nil, replaces the network for requests to other servers, for tests. It
+	// has no address guard.
 	Transport http.RoundTripper
 	Log       *slog.Logger
 	// Metrics count for a monitoring system; nil counts nothing.
@@ -61,7 +57,7 @@ type Ports struct {
 	Tally *stats.Tally
 	// Trace makes spans; nil makes none.
 	Trace *tracing.Tracer
-	// Bus, if not nil, takes all events besides; BusName is its name.
+	// Bus, if not nil, gets all events, too; BusName is its name.
 	Bus     Bus
 	BusName string
 	// Rows is the outbox; nil: the engine has none.
@@ -70,14 +66,14 @@ type Ports struct {
 	Bell *events.Bell
 	// keepEvents is how long events are kept; 0: the default.
 	keepEvents time.Duration
-	// Keys is the key ring that all functions of a process share, so that deliver signs
-	// with a replaced key at once. nil: each function gets a ring of its own.
+	// Keys is the key ring that the functions of a process share, so that deliver uses a
+	// replaced key at once; nil: one for each function.
 	Keys *keys.Ring
 	// Faster is keys.Options.Faster.
 	Faster func(crypto.Signer) crypto.Signer
 	// Now is the clock; default the wall clock.
 	Now func() time.Time
-	// Date is the clock of signatures, which others compare with theirs; default Now.
+	// Date is the clock of signatures, which other servers check; default Now.
 	Date func() time.Time
 	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
 	Random func() float64
@@ -109,10 +105,9 @@ func (p Ports) date() func() time.Time {
 	return p.Date
 }
 
-// Wall is the wall clock. Go's times have the monotonic clock, too, and compare by it; but
-// that clock stops while a Lambda is frozen and while a laptop sleeps. A process that wakes
-// up would trust what it knew of hosts and keys before, and leases that others know to be
-// over.
+// Wall is the wall clock, without Go's monotonic clock, which stops while a Lambda is frozen or a
+// laptop sleeps: a process that wakes up would use expired leases, and old states of hosts and
+// keys.
 func Wall() time.Time { return time.Now().Round(0) }
 
 func (p Ports) random() func() float64 {
@@ -126,14 +121,13 @@ func (p Ports) store() *store.Store {
 	return store.New(p.Table, p.now()).Alone(p.Alone).Telling(p.keepEvents, p.Bell)
 }
 
-// Index makes dead letters of versions without an index by host found by their host, and keys
-// of versions without a list of keys listed. It reads them all, once; later calls read two
-// items. partitions is Store.IndexKeys's.
+// Index adds dead letters and keys of earlier versions to the indexes by host and by id. It reads
+// all of them, once; later calls read two items. For partitions see Store.IndexKeys.
 func (p Ports) Index(ctx context.Context, partitions func(ctx context.Context, prefix string) ([]string, error)) error {
 	letters, errLetters := p.store().IndexDeadLetters(ctx)
 	ks, errKeys := p.store().IndexKeys(ctx, partitions)
 	if letters+ks > 0 {
-		p.Log.InfoContext(ctx, "indexed what an earlier version has left: dead letters by their host, keys by their id", "dead_letters", letters, "keys", ks)
+		p.Log.InfoContext(ctx, "indexed the dead letters and keys of an earlier version", "dead_letters", letters, "keys", ks)
 	}
 	return errors.Join(errLetters, errKeys)
 }
@@ -150,8 +144,8 @@ func (p Ports) NewRing() *keys.Ring {
 	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now(), Faster: p.Faster})
 }
 
-// SealIn sets the sealer of a process without KMS, which seals with a key in a file. It
-// makes the file only for a table that has never had a sealing key.
+// SealIn sets the sealer of a process without KMS: a key in a file. It makes the file only for a
+// table that has never had a sealing key.
 func (p *Ports) SealIn(ctx context.Context, file string) error {
 	s, err := keys.OpenLocalSealerOf(ctx, file, p.store())
 	if err != nil {
@@ -161,8 +155,8 @@ func (p *Ports) SealIn(ctx context.Context, file string) error {
 	return nil
 }
 
-// OpenIn is SealIn for a table that is only read: nothing is made. The sealer of a table that
-// has never had a sealing key opens nothing.
+// OpenIn is SealIn for a table that is only read: it makes no file. Without a sealing key the
+// sealer opens nothing.
 func (p *Ports) OpenIn(ctx context.Context, file string) error {
 	s, err := keys.ProvenLocalSealer(ctx, file, p.store())
 	if err == nil && s != nil {
@@ -181,14 +175,14 @@ func (p Ports) senders() map[queue.Name]queue.Sender {
 	return m
 }
 
-// addresses is the part of an HTTP client's configuration that says what it may dial.
+// addresses says what an HTTP client may dial.
 func (p Ports) addresses(o config.Outbound) outbound.Config {
 	return outbound.Config{AllowPrivate: p.AllowPrivate, AllowHTTP: o.PlainHTTP, Allow: o.Allow, Proxy: o.Proxy.URL, Onion: o.Onion.URL}
 }
 
-// client is the HTTP client for requests to other servers. hosts knows which of them have
-// accepted deliveries; nil: nobody knows. timeout is the longest that any caller needs; a
-// request may set a shorter one. The client reads at most maxBody bytes of an answer.
+// client is the HTTP client for requests to other servers. hosts knows which have accepted
+// deliveries; nil: not known. Requests may set a shorter timeout. The client reads at most
+// maxBody bytes of an answer.
 func (p Ports) client(o config.Outbound, hosts *cache.Hosts, timeout time.Duration, maxBody int) (*outbound.Client, error) {
 	config := p.addresses(o)
 	config.UserAgent, config.Timeout, config.MaxBody, config.Idle, config.Transport = o.UserAgent, timeout, maxBody, p.Idle, p.Transport

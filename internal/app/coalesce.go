@@ -8,12 +8,11 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// rememberDelivered is how long fedpost remembers what was delivered last to an
-// inbox. After that time an unchanged update is sent once more.
+// rememberDelivered is how long fedpost remembers the last delivery to an inbox. After that an
+// unchanged update is sent once more.
 const rememberDelivered = 30 * 24 * time.Hour
 
-// coalesce drops deliveries that a newer activity makes needless, for requests
-// that ask for coalescing.
+// coalesce skips deliveries that a newer activity supersedes, for requests that ask for it.
 func (p Ports) coalesce(policy retry.Policy, rules circuit.Rules) *coalesce.Filter {
 	return &coalesce.Filter{Store: p.store(), Now: p.now(), Pending: rules.Longest(policy.GiveUp), Remember: rememberDelivered}
 }

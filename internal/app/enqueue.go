@@ -15,12 +15,12 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
-// API is the HTTP interface that functions/enqueue serves. If access has a token, clients
-// must send one that opens the route; on AWS access is empty, and IAM decides.
+// API is the HTTP interface that functions/enqueue serves. If access has tokens, requests need
+// one; on AWS access is empty, and IAM decides.
 func API(c config.Enqueue, access config.Access, p Ports) (*api.API, error) {
 	p.keepEvents = c.Events.Retention
 	keys := p.ring()
-	// The API shows our identity and signs nothing.
+	// The API shows our identity and signs nothing with it.
 	who, err := c.SipherIdentity.Load()
 	if err != nil {
 		return nil, fmt.Errorf("identity in the Sipher network: %w", err)

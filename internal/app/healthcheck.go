@@ -29,7 +29,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The checks ask other servers who they are and tell nothing about us.
+	// Checks do not need our identity.
 	protocols, err := p.protocols(federation{outbound: c.Outbound, sipher: c.Sipher, policy: pol})
 	if err != nil {
 		return nil, err

@@ -20,8 +20,7 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// tally returns the tally of the caller's Ports, which several functions may share, or a
-// new one.
+// tally returns the shared tally, or a new one.
 func (p Ports) tally() *stats.Tally {
 	if p.Tally != nil {
 		return p.Tally
@@ -36,8 +35,8 @@ func (p Ports) meter(t *stats.Tally) stats.Meter {
 // NewTally returns a tally for a process.
 func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.Text(), p.now()) }
 
-// BeginEvents has the feed of events go on where no reader has been, for an installation whose
-// table is a backup: readers have cursors behind what was told after it was made.
+// BeginEvents continues the feed of events behind all cursors of readers, after a restore: their
+// cursors may point behind the events of the backup.
 func (p Ports) BeginEvents(ctx context.Context) error { return p.store().BeginEventsAnew(ctx) }
 
 // operating returns the operators' routes.

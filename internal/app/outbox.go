@@ -19,15 +19,15 @@ import (
 const (
 	// rowsAtOnce is how many rows of a batch are accepted at once.
 	rowsAtOnce = 16
-	// rowTries is how often a row is tried that fails by a fault of fedpost's own, not by an
-	// outage. After that it is refused, so that it does not hold up others for ever.
+	// rowTries is how often a row is tried that fails by a fault of fedpost. After that it is
+	// refused, so that it does not block the rows behind it.
 	rowTries = 10
 )
 
-// Outbox returns what accepts rows of the outbox, by an API of its own: a row waits while its
-// deduplication key cannot be honoured, whatever the settings say of calls, because it comes
-// again after a crash. Rows with one ordering key are accepted one after the other, and so are
-// rows with one deduplication key: the first of them is the activity.
+// Outbox returns a function that accepts rows of the outbox. A row waits while its deduplication
+// key cannot be checked, whatever DEDUPLICATION_FALLBACK says, because it is read again after a
+// crash. Rows with the same ordering key or the same deduplication key are accepted one after
+// the other.
 func Outbox(c config.Enqueue, p Ports) (outbox.Accept, error) {
 	c.Deduplication.Fallback = string(dedup.Closed)
 	a, err := API(c, config.Access{}, p)
@@ -44,7 +44,7 @@ func Outbox(c config.Enqueue, p Ports) (outbox.Accept, error) {
 				for _, i := range group {
 					verdicts[i] = verdictOf(ctx, a, s, rows[i], p.Log)
 					if v := verdicts[i]; v.Activity == "" && v.Problem == "" {
-						break // what comes later in this order waits for it
+						break // later rows of the group wait for it
 					}
 				}
 				return nil
@@ -55,7 +55,7 @@ func Outbox(c config.Enqueue, p Ports) (outbox.Accept, error) {
 	}, nil
 }
 
-// byOrder lists the places of rows together that are accepted one after the other.
+// byOrder groups the indexes of rows that are accepted one after the other.
 func byOrder(rows []outbox.Row) (groups [][]int) {
 	known := map[string]int{}
 	for i, r := range rows {
@@ -63,7 +63,7 @@ func byOrder(rows []outbox.Row) (groups [][]int) {
 			OrderingKey      string `json:"orderingKey"`
 			DeduplicationKey string `json:"deduplicationKey"`
 		}
-		// A request that cannot be read has no order: it is refused.
+		// An unreadable request has no order: it is refused.
 		_ = json.Unmarshal([]byte(r.Request), &request)
 		if r.Key != nil {
 			request.DeduplicationKey = *r.Key
@@ -83,12 +83,12 @@ func byOrder(rows []outbox.Row) (groups [][]int) {
 	return groups
 }
 
-// teller records events.
-type teller interface {
+// recorder records events.
+type recorder interface {
 	TellEnds(ctx context.Context, ends []events.End) error
 }
 
-func verdictOf(ctx context.Context, a *api.API, feed teller, row outbox.Row, log *slog.Logger) outbox.Verdict {
+func verdictOf(ctx context.Context, a *api.API, feed recorder, row outbox.Row, log *slog.Logger) outbox.Verdict {
 	res, err := a.AcceptRow(ctx, row)
 	if err == nil {
 		return outbox.Verdict{Activity: string(res.ID)}
@@ -96,7 +96,7 @@ func verdictOf(ctx context.Context, a *api.API, feed teller, row outbox.Row, log
 	p := problem.Of(err)
 	switch ours := p.Status == http.StatusInternalServerError; {
 	case ours && row.Tries+1 < rowTries:
-		log.ErrorContext(ctx, "a row of the outbox is not accepted", "row", row.ID, "tries", row.Tries+1, "error", err)
+		log.ErrorContext(ctx, "a row of the outbox cannot be accepted", "row", row.ID, "tries", row.Tries+1, "error", err)
 		return outbox.Verdict{Tried: true}
 	case !ours && p.Status > http.StatusInternalServerError, p.Status == http.StatusConflict, ctx.Err() != nil:
 		log.WarnContext(ctx, "a row of the outbox waits", "row", row.ID, "error", err)
@@ -107,7 +107,7 @@ func verdictOf(ctx context.Context, a *api.API, feed teller, row outbox.Row, log
 		err = feed.TellEnds(ctx, []events.End{events.OfRow(row.ID, p.Detail, row.Created)})
 	}
 	if err != nil {
-		log.WarnContext(ctx, "a refusal of a row of the outbox cannot be told; the row is tried again", "row", row.ID, "error", err)
+		log.WarnContext(ctx, "the event of a refused row of the outbox cannot be written; the row is tried again", "row", row.ID, "error", err)
 		return outbox.Verdict{}
 	}
 	log.InfoContext(ctx, "a row of the outbox is refused", "row", row.ID, "status", p.Status, "problem", p.Type)

@@ -14,13 +14,11 @@ import (
 	"fedpost/internal/servers/cache"
 )
 
-// federation holds the arguments of protocols, which differ between the
-// functions.
+// federation has the arguments of protocols.
 type federation struct {
 	outbound config.Outbound
 	sipher   config.Sipher
-	// identity is our identity in the Sipher network, with those keys only that
-	// the function uses.
+	// identity is our identity in the Sipher network, with the keys that the function uses.
 	identity crypto.Identity
 	policy   retry.Policy
 	// perHost is how many attempts to one host may be under way.
@@ -30,8 +28,7 @@ type federation struct {
 	hosts *cache.Hosts
 }
 
-// protocols registers all protocols, the default first. A new protocol is one
-// more line here.
+// protocols registers all protocols, the default first.
 func (p Ports) protocols(f federation) (protocol.Set, error) {
 	var s protocol.Set
 	for _, register := range []func(federation) (protocol.Protocol, error){p.activityPub, p.sipher, p.webhooks} {
@@ -56,8 +53,8 @@ func (p Ports) activityPub(f federation) (protocol.Protocol, error) {
 	return activitypub.Register(sender, f.policy), nil
 }
 
-// sipher registers the Sipher protocol. Without an identity, fedpost refuses Sipher jobs
-// with an error that names the missing settings; ActivityPub works all the same.
+// sipher registers the Sipher protocol. Without an identity, Sipher jobs are refused with an error
+// that names the missing settings.
 func (p Ports) sipher(f federation) (protocol.Protocol, error) {
 	policies, err := peers.ParsePolicies(f.sipher.Threats)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"fedpost/internal/protocol/sipher/peers"
 )
 
-// Rotation changes our Sipher keys at peers, from this process, which needs no fedpost.
+// Rotation changes our Sipher keys at peers. It needs no running fedpost.
 func (p Ports) Rotation(o config.Outbound, before, after crypto.Identity) (peers.Rotation, error) {
 	c, err := p.client(o, nil, peers.RotateTimeout, outbound.MaxBody)
 	if err != nil {

@@ -37,8 +37,7 @@ func (p Ports) webhooks(f federation) (protocol.Protocol, error) {
 	return webhook.Register(&webhook.Sender{Store: s, Sealer: p.Sealer, Client: hc, Now: p.now(), Date: p.date(), Log: p.Log}, pump), nil
 }
 
-// Pump returns a function that hands new events to webhooks, for a process that need not
-// wait for its schedule.
+// Pump returns a function that sends new events to webhooks at once, without the schedule.
 func Pump(c config.HealthCheck, p Ports) (func(context.Context) error, error) {
 	p.keepEvents = c.Events.Retention
 	w, err := p.webhooks(federation{})
@@ -48,7 +47,7 @@ func Pump(c config.HealthCheck, p Ports) (func(context.Context) error, error) {
 	return func(ctx context.Context) error { return w.Upkeep.Check(ctx, p.now()()) }, nil
 }
 
-// feed is the feed of events as webhooks send it.
+// feed is the feed of events in the format of webhooks.
 type feed struct{ events.Store }
 
 // After implements webhook.Feed.
@@ -67,17 +66,16 @@ func (f feed) After(ctx context.Context, cursor string, limit int) (all []webhoo
 	return all, p.Next, p.More, nil
 }
 
-// keptWebhooks is how long the record of a request to a webhook is kept, which has to be
-// longer than the request is tried.
+// keptWebhooks is how long the record of a request to a webhook is kept: longer than the request
+// is tried.
 const keptWebhooks = webhook.GiveUp + 9*24*time.Hour
 
-// recordsAtOnce is how many records are written at once: one after another, those of a
-// thousand requests take longer than the scheduled run has.
+// recordsAtOnce is how many records are written at once: those of a thousand requests must be
+// written within a scheduled run.
 const recordsAtOnce = 16
 
-// handOver records requests to webhooks and puts them on their queue. The record comes
-// first, and a second copy of a message finds the claim or the outcome of the first, so
-// repeating a call is harmless.
+// handOver records requests to webhooks, then puts them on their queue. Repeating a call is
+// harmless: a second copy of a message finds the claim or the outcome of the first.
 func (p Ports) handOver(ctx context.Context, all []webhook.Sending) error {
 	s := p.store()
 	ms := make([]message.Addressed, len(all))
@@ -109,8 +107,7 @@ func (p Ports) handOver(ctx context.Context, all []webhook.Sending) error {
 	return errors.Join(message.Send(ctx, p.sender, ms)...)
 }
 
-// reopen ends the outage of a URL's host, and that of the URL by itself. An operator's pause or
-// block stays.
+// reopen ends the outages of a URL and its host. An operator's pause or block stays.
 func (p Ports) reopen(ctx context.Context, rules circuit.Rules, url string) error {
 	for _, key := range []string{circuit.HostKey(activity.HostOf(url)), circuit.InboxKey(url)} {
 		_, _, err := circuit.Change(ctx, p.store(), key, func(s circuit.State) circuit.State {

@@ -16,9 +16,8 @@ import (
 // agenda.
 type SendError struct {
 	Err error
-	// MaybeSent: the answer to the send was lost, so the activity may be queued.
-	// A caller without a deduplication key that tries again may cause a
-	// duplicate.
+	// MaybeSent: the answer to the send was lost, so the activity may be queued. A retry
+	// without a deduplication key may send it twice.
 	MaybeSent bool
 }
 
@@ -31,7 +30,7 @@ func (e *SendError) Error() string {
 
 func (e *SendError) Unwrap() error { return e.Err }
 
-// receipt is how a call ended.
+// receipt is the result of an accepted call.
 type receipt struct {
 	base      activity.ID
 	duplicate bool
@@ -48,14 +47,13 @@ func (r receipt) results(p *plan) []Result {
 	return rs
 }
 
-// accept runs the call as the queue's capabilities and the request's key demand:
-// without a key, with a marker, or with the queue's own deduplication.
+// accept sends the call without deduplication if it has no key, else with the queue's own
+// deduplication where that suffices, else with a marker.
 func (s *Service) accept(ctx context.Context, p *plan) (receipt, error) {
 	ctx, done := detach(ctx)
 	defer done()
-	// A request that outlived its lease could undo what another call has done
-	// under the same key.
-	ctx, cancel := context.WithTimeout(ctx, s.o.Markers.Patience())
+	// After its lease a request could undo what another call did under the same key.
+	ctx, cancel := context.WithTimeout(ctx, dedup.Patience)
 	defer cancel()
 	if p.key == nil {
 		return s.unkeyed(ctx, p)
@@ -70,8 +68,8 @@ func (s *Service) accept(ctx context.Context, p *plan) (receipt, error) {
 	return s.marked(ctx, p)
 }
 
-// detach keeps ctx's values and deadline, but not its cancellation: a client
-// that hangs up in the middle must not leave its call in an unknown state.
+// detach keeps ctx's values and deadline, but not its cancellation: a client that
+// disconnects must not leave its call half done.
 func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	detached := context.WithoutCancel(ctx)
 	if t, ok := ctx.Deadline(); ok {
@@ -102,11 +100,9 @@ func (s *Service) unkeyed(ctx context.Context, p *plan) (receipt, error) {
 	return receipt{base: base}, nil
 }
 
-// marked takes a lease on the key. It serves queues that do not deduplicate, and
-// ordered queues when the request asks for a longer window than the queue's own.
-// On an ordered queue the call writes the record of native calls as well: a call
-// with the same key finds the first call by the marker or by the record, so the
-// key stands for one activity.
+// marked takes a lease on the key: for queues that do not deduplicate, and for windows
+// longer than the queue's own. On an ordered queue the call also creates the record of
+// native calls, so that native and marked calls with one key find each other.
 func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 	at := s.now()
 	base, err := s.newID(p, at)
@@ -125,8 +121,8 @@ func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 	case err != nil:
 		return receipt{}, err
 	}
-	// After a take-over, id and time are the first holder's, so that records and
-	// message come out the same.
+	// After a take-over, id and time are the first holder's, so records and message are the
+	// same as the first holder's.
 	from, duplicate := 0, false
 	if p.caps.NativeDeduplication {
 		from = 1
@@ -147,13 +143,12 @@ func (s *Service) marked(ctx context.Context, p *plan) (receipt, error) {
 			"activity", base, "error", err)
 	}
 	if duplicate {
-		s.o.Markers.NativeHit()
+		s.o.Markers.Hit()
 	}
 	return receipt{base: base, duplicate: duplicate}, nil
 }
 
-// newID returns the activity id that the call uses if it is the first with its
-// key.
+// newID is the id of the call's activity if the call is the first with its key.
 func (s *Service) newID(p *plan, at time.Time) (activity.ID, error) {
 	if p.caps.NativeDeduplication {
 		id, _ := p.periodIDs(at)
@@ -162,9 +157,8 @@ func (s *Service) newID(p *plan, at time.Time) (activity.ID, error) {
 	return activity.NewID(at, s.o.Entropy)
 }
 
-// sharedRecord creates the record of the lease's activity. If a native call with
-// the same key has already made an activity, the lease adopts that activity, and
-// this call is its duplicate.
+// sharedRecord creates the record of the lease's activity. If a native call with the same
+// key was first, the lease adopts that call's activity, and this call is a duplicate.
 func (s *Service) sharedRecord(ctx context.Context, p *plan, lease *dedup.Lease) (duplicate bool, err error) {
 	existing, created, err := s.createOrdered(ctx, p, lease.ID(), lease.At())
 	switch {
@@ -173,23 +167,23 @@ func (s *Service) sharedRecord(ctx context.Context, p *plan, lease *dedup.Lease)
 	case created:
 		return false, nil
 	case existing.Fingerprint != p.fingerprint:
-		return false, s.o.Markers.NativeMismatch(existing.ID)
+		return false, &dedup.MismatchError{ID: existing.ID}
 	}
 	duplicate = existing.ID != lease.ID() || !lease.TakenOver
 	lease.Adopt(existing.ID, existing.CreatedAt)
 	return duplicate, nil
 }
 
-// periodIDs returns the ids that stand for the plan's key in two periods of five
-// minutes: own in the period that holds at, prev in the period before.
+// periodIDs derives ids from the plan's key and a period of five minutes: own for the
+// period of at, prev for the period before.
 func (p *plan) periodIDs(at time.Time) (own, prev activity.ID) {
 	start, name := at.Truncate(queue.DedupWindow), p.name().Hash()
 	return activity.DerivedID(start, name), activity.DerivedID(start.Add(-queue.DedupWindow), name)
 }
 
-// createOrdered creates the first record of a call, or returns the record of an
-// earlier call with the same key. If the table is down and the fallback is open,
-// the call goes on as the first, without a record.
+// createOrdered creates the first record of a call, or returns the record of an earlier
+// call with the same key. If the table is down and the fallback is open, the call counts as
+// the first, without a record.
 func (s *Service) createOrdered(ctx context.Context, p *plan, base activity.ID, at time.Time) (existing ledger.Record, created bool, err error) {
 	first := p.records(base, at, s.o.Retention)[0]
 	_, prev := p.periodIDs(at)
@@ -208,9 +202,9 @@ func (s *Service) createOrdered(ctx context.Context, p *plan, base activity.ID, 
 	return first, true, nil
 }
 
-// giveBack frees the key after a definite failure, while the lease lasts. The key
-// is freed before the records are removed: only a key that no other call has
-// taken over shows that nobody else uses the records.
+// giveBack frees the key after a definite failure, while the lease lasts. It frees the key
+// before it removes the records: if no other call has taken the key over, no other call uses
+// the records.
 func (s *Service) giveBack(ctx context.Context, p *plan, lease *dedup.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(afterTimeout, lease.Left()))
 	defer cancel()
@@ -226,7 +220,7 @@ func (s *Service) giveBack(ctx context.Context, p *plan, lease *dedup.Lease) {
 	}
 }
 
-// drop removes the records of an activity that nobody will ever send.
+// drop removes the records of activities that will never be sent.
 func (s *Service) drop(ctx context.Context, p *plan, base activity.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 	defer cancel()
@@ -240,22 +234,20 @@ func (s *Service) drop(ctx context.Context, p *plan, base activity.ID) {
 	}
 }
 
-// contestedFor is how long after the start of a period a call that began in the
-// period before may still run: API Gateway's limit of 29 s and some difference of
-// clocks.
+// contestedFor is how long into a period a call of the period before may still run: API
+// Gateway's limit of 29 s, plus clock skew.
 const contestedFor = 35 * time.Second
 
 // native leaves deduplication to the queue and writes no marker.
 //
-// The queue drops a duplicate without saying so, so the call's record tells
-// duplicates from first calls. The record's id is derived from the key and the
-// current period of five minutes; a record of the period before counts while it
-// is younger than the queue's window. The queue deduplicates by that id and not
-// by the bare key: by the bare key it would drop a new activity whose key was
-// last sent again less than five minutes ago.
+// The queue drops a duplicate silently, so the record shows whether a call is the first. The
+// record's id is derived from the key and the current period of five minutes; a record of the
+// period before counts while it is younger than the queue's window. The queue deduplicates by
+// that id. By the bare key it would drop a new activity if a duplicate was sent less than five
+// minutes ago.
 //
-// A duplicate is sent again all the same: the first call may have died between
-// record and send. If it has not, the queue drops the copy.
+// A duplicate is sent, too: the first call may have died between record and send. If it has
+// not, the queue drops the copy.
 func (s *Service) native(ctx context.Context, p *plan) (receipt, error) {
 	at := s.now()
 	base, _ := p.periodIDs(at)
@@ -264,23 +256,22 @@ func (s *Service) native(ctx context.Context, p *plan) (receipt, error) {
 		return receipt{}, err
 	}
 	if p.unrecorded {
-		s.o.Markers.NativeFallback()
+		s.o.Markers.FellBack()
 	}
 	if !created {
 		if existing.Fingerprint != p.fingerprint {
-			return receipt{}, s.o.Markers.NativeMismatch(existing.ID)
+			return receipt{}, &dedup.MismatchError{ID: existing.ID}
 		}
 		base, at = existing.ID, existing.CreatedAt
 	}
-	// The record stays after every failure, definite ones included: a concurrent
-	// call with the same key may have found the record and sent its activity. The
-	// record expires, and until then a retry with the key finds the record and
+	// The record stays even after a definite failure: a concurrent call with the same key may
+	// have found it and sent its activity. Until it expires, a retry with the key finds it and
 	// sends.
 	if err := s.hand(ctx, p, base, at, 1); err != nil {
 		return receipt{}, err
 	}
 	if !created {
-		s.o.Markers.NativeHit()
+		s.o.Markers.Hit()
 	}
 	return receipt{base: base, duplicate: !created}, nil
 }

@@ -151,8 +151,8 @@ func TestANativeQueueGetsTheKeyAndNoMarkerIsTouched(t *testing.T) {
 		if a := w.one(); a.Message.Activity.ID != first || a.Raw.DeduplicationKey == "" || a.Raw.OrderingKey == "" {
 			t.Errorf("arrived %+v", a.Raw)
 		}
-		if n := w.guard.Counts().Hits; n != 1 {
-			t.Errorf("%d hits", n)
+		if n := w.counted.count(dedup.Duplicates); n != 1 {
+			t.Errorf("%d duplicates counted", n)
 		}
 	})
 }
@@ -239,54 +239,33 @@ func TestTheDefaultWindowIsConfigurable(t *testing.T) {
 }
 
 func TestFallbackOpenProceedsAndSaysSoAtDebug(t *testing.T) {
-	for name, without := range map[string]bool{"no table": true, "table unreachable": false} {
-		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
-			w := newWorld(t, faults.NewPlan(faults.Fault{Call: 1, Kind: faults.FailBefore}), func(s *settings) {
-				s.dedup.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				s.noMarkers = without
-			})
-			if without {
-				w.restart(faults.NewPlan())
-			}
-			id := w.must(request(key("k")), enqueue.Queued)
-			if w.only() != id {
-				t.Error("another activity arrived")
-			}
-			if s := log.String(); !strings.Contains(s, "level=DEBUG") || strings.Contains(s, "level=WARN") || strings.Contains(s, "level=ERROR") {
-				t.Errorf("logged %q", s)
-			}
-			if n := w.guard.Counts().Fallbacks; n != 1 {
-				t.Errorf("%d fallbacks", n)
-			}
-		})
+	var log bytes.Buffer
+	w := newWorld(t, faults.NewPlan(faults.Fault{Call: 1, Kind: faults.FailBefore}), func(s *settings) {
+		s.dedup.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	id := w.must(request(key("k")), enqueue.Queued)
+	if w.only() != id {
+		t.Error("another activity arrived")
+	}
+	if s := log.String(); !strings.Contains(s, "level=DEBUG") || strings.Contains(s, "level=WARN") || strings.Contains(s, "level=ERROR") {
+		t.Errorf("logged %q", s)
+	}
+	if n := w.counted.count(dedup.Fallbacks); n != 1 {
+		t.Errorf("%d fallbacks counted", n)
 	}
 }
 
 func TestFallbackClosedRefusesBeforeAnySideEffect(t *testing.T) {
-	for name, without := range map[string]bool{"no table": true, "table unreachable": false} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, faults.NewPlan(faults.Fault{Call: 1, Kind: faults.FailBefore}), func(s *settings) {
-				s.dedup.Fallback, s.noMarkers = dedup.Closed, without
-			})
-			if _, err := w.enqueue(request(key("k"))); !errors.Is(err, dedup.ErrUnavailable) {
-				t.Fatalf("got %v", err)
-			}
-			calls := w.calls(0)
-			if want := map[bool]int{true: 0, false: 1}[without]; len(calls) != want {
-				t.Errorf("calls %v", calls)
-			}
-			if n := len(w.arrived()); n != 0 {
-				t.Errorf("%d arrived", n)
-			}
-		})
+	w := newWorld(t, faults.NewPlan(faults.Fault{Call: 1, Kind: faults.FailBefore}), func(s *settings) { s.dedup.Fallback = dedup.Closed })
+	if _, err := w.enqueue(request(key("k"))); !errors.Is(err, dedup.ErrUnavailable) {
+		t.Fatalf("got %v", err)
 	}
-}
-
-func TestTheFallbackIsForKeysOnQueuesThatDoNotDeduplicate(t *testing.T) {
-	w := newWorld(t, faults.NewPlan(), func(s *settings) { s.dedup.Fallback, s.noMarkers = dedup.Closed, true })
-	w.must(request(), enqueue.Queued)
-	w.must(request(ordered("o"), key("k")), enqueue.Queued)
+	if calls := w.calls(0); len(calls) != 1 {
+		t.Errorf("calls %v", calls)
+	}
+	if n := len(w.arrived()); n != 0 {
+		t.Errorf("%d arrived", n)
+	}
 }
 
 func TestMarkersHaveTheirOwnConfigurablePrefix(t *testing.T) {

@@ -27,7 +27,7 @@ func TestATakeOverThatFailsKeepsTheID(t *testing.T) {
 	}
 	w.plan.Revive()
 	first := w.only()
-	w.wait(dedup.DefaultLease)
+	w.wait(dedup.LeaseTime)
 	if _, err := w.enqueue(request(key("k"))); !queue.NotSent(err) {
 		t.Fatalf("got %v after %v", err, w.plan.Calls())
 	}
@@ -87,9 +87,6 @@ func TestADifferentRequestUnderTheSameKeyIsToldSo(t *testing.T) {
 			slices.Reverse(r.Recipients)
 			r.DeduplicationTTL = 2 * time.Minute
 		}), enqueue.Duplicate)
-		if n := w.guard.Counts().Mismatches; n != 4 {
-			t.Errorf("%d mismatches counted", n)
-		}
 		w.only()
 	}
 }

@@ -61,7 +61,7 @@ func TestByKeyATakeOverMayHaveAnotherBody(t *testing.T) {
 		t.Fatal("the first call was accepted")
 	}
 	w.restart(faults.NewPlan())
-	w.wait(dedup.DefaultLease + time.Second)
+	w.wait(dedup.LeaseTime + time.Second)
 	id := w.must(request(key("k"), byKey, resigned), enqueue.Queued)
 	if got := w.one().Message.Activity; got.ID != id || !strings.Contains(got.Body, "Update") {
 		t.Errorf("%s arrived with %s", got.ID, got.Body)

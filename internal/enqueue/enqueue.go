@@ -4,8 +4,8 @@
 //
 // Each call is one queue message, however many recipients or activities it has,
 // so accepting is one atomic send. The process may die at any point: what is
-// written before the send expires if the send never happens, and what is written
-// after the send can be repeated. A caller that gets no answer retries with the
+// written before the send expires if the send never happens; what is written
+// after it can be repeated. A caller that gets no answer retries with the
 // same key and reaches the same activity.
 package enqueue
 
@@ -47,9 +47,8 @@ type Keys interface {
 	Known(ctx context.Context, id string) (bool, error)
 }
 
-// Noter is told of every activity that has a type, once the activity is on a
-// queue, so that older activities made superfluous by it are not sent. Repeating
-// a call is harmless.
+// Noter records activities that are on a queue, so that deliveries of older activities
+// that they supersede are skipped. Repeating a call is harmless.
 type Noter interface {
 	Note(ctx context.Context, a activity.Activity, targets []activity.Target) error
 }
@@ -78,9 +77,9 @@ func (l Limits) Complete() Limits {
 	return l
 }
 
-// DefaultRetention is how long records are kept after an activity is due. That is longer
-// than the 7 days in which a delivery is tried and the 30 days in which a dead one may come
-// back to life, which it does only while its record says that nobody has cancelled it.
+// DefaultRetention is how long records are kept after an activity is due. Deliveries are
+// tried for 7 days by default, and dead ones can be revived for 30 days after that, which
+// needs the record.
 const DefaultRetention = 40 * 24 * time.Hour
 
 // Options of a Service. Noter, Meter and Priorities may be left out.
@@ -94,7 +93,7 @@ type Options struct {
 	Markers   *dedup.Guard
 	Noter     Noter
 	Meter     Meter
-	// Trace makes a span of each call that is handed to a queue; nil: none.
+	// Trace makes a span of each call that is sent to a queue; nil: none.
 	Trace *tracing.Tracer
 
 	Limits    Limits
@@ -125,9 +124,8 @@ func New(o Options) *Service {
 	if !o.Priority.Valid() {
 		o.Priority = activity.Normal
 	}
-	// Ids grow even within a millisecond of one process, so that delayed
-	// activities of one ordering key that are due at the same time are released
-	// in the order of their calls.
+	// Ids of one process increase even within a millisecond, so delayed activities of one
+	// ordering key with the same due time are released in the order of their calls.
 	o.Entropy = &ulid.LockedMonotonicReader{MonotonicReader: ulid.Monotonic(o.Entropy, 0)}
 	return &Service{o, maxMessage}
 }
@@ -146,11 +144,11 @@ func (s *Service) Enqueue(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r, err := s.accept(ctx, p)
+	results, err := s.take(ctx, p)
 	if err != nil {
 		return Result{}, err
 	}
-	return s.accepted(ctx, r, p)[0], nil
+	return results[0], nil
 }
 
 // EnqueueBatch accepts all activities of a batch or none. Its errors are
@@ -166,37 +164,30 @@ func (s *Service) EnqueueBatch(ctx context.Context, req BatchRequest) ([]Result,
 	if err != nil {
 		return nil, err
 	}
+	return s.take(ctx, p)
+}
+
+// take accepts a call, and counts its recipients unless it is a duplicate.
+func (s *Service) take(ctx context.Context, p *plan) ([]Result, error) {
 	r, err := s.accept(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return s.accepted(ctx, r, p), nil
-}
-
-// accepted returns the results of an accepted call, and counts the recipients of
-// those that are no duplicates.
-func (s *Service) accepted(ctx context.Context, r receipt, p *plan) []Result {
-	results := r.results(p)
-	if s.o.Meter == nil {
-		return results
-	}
-	ctx, cancel := s.o.Markers.Brief(ctx)
+	brief, cancel := s.o.Markers.Brief(ctx)
 	defer cancel()
-	if r.duplicate {
-		s.o.Meter.Flush(ctx)
-		return results
+	switch {
+	case s.o.Meter == nil:
+	case r.duplicate:
+		s.o.Meter.Flush(brief)
+	default:
+		s.o.Meter.Accepted(brief, p.recipients())
 	}
-	n := 0
-	for _, res := range results {
-		n += res.Recipients
-	}
-	s.o.Meter.Accepted(ctx, n)
-	return results
+	return r.results(p), nil
 }
 
-// Preview is what a request would come to.
+// Preview is the result of Check.
 type Preview struct {
-	Faults     []Fault // everything that is wrong with it; the rest holds if there is none
+	Faults     []Fault // if there are any, the other fields do not count
 	Recipients int     // distinct ones
 	Targets    []activity.Target
 }
@@ -227,8 +218,7 @@ func (s *Service) checkBatch(ctx context.Context, req BatchRequest, f faults) ([
 			at.add("/deduplicationKey", "is not for a part of a batch, which has one key for the whole; for a key each, make single calls")
 			r.DeduplicationKey, r.DeduplicationTTL, r.DeduplicateBy = nil, 0, ""
 		}
-		// A batch is one message, so all its parts share one queue and one due
-		// time.
+		// A batch is one message, so all its parts share one queue and one due time.
 		if first := req.Requests[0]; r.OrderingKey != first.OrderingKey {
 			at.add("/orderingKey", "differs from the first activity's; a batch has one orderingKey or none")
 		} else if r.Delay != first.Delay {
@@ -243,8 +233,8 @@ func (s *Service) checkBatch(ctx context.Context, req BatchRequest, f faults) ([
 	return items, nil
 }
 
-// refusal turns the outcome of a check into an error. The caller's faults come
-// before an outage of ours, because they remain when the outage is over.
+// refusal is the error of a check. The caller's faults take precedence over our outage:
+// they remain when the outage is over.
 func refusal(list []Fault, err error) error {
 	if len(list) > 0 {
 		return &InvalidError{Faults: list}

@@ -14,12 +14,10 @@ type Fault struct {
 	TooLarge bool
 }
 
-// MaxFaults is how many faults are listed. A list of 50,000 recipients may have
-// 50,000.
+// MaxFaults is how many faults are listed at most.
 const MaxFaults = 100
 
-// InvalidError says that a request was refused, and lists its faults. Nothing has
-// been stored.
+// InvalidError lists the faults of a refused request. Nothing was stored.
 type InvalidError struct{ Faults []Fault }
 
 func (e *InvalidError) Error() string {

@@ -11,8 +11,8 @@ import (
 )
 
 // counted says what fields of Request add to the fingerprint, and in which order: fingerprints
-// are stored. A field that is not listed counts, after those that are, in the order in which
-// the fields are declared.
+// are stored. A field that is not listed counts after those that are, in the order of
+// declaration.
 var counted = []counts{
 	{"Protocol", itself},
 	{"Body", bodies},
@@ -66,9 +66,8 @@ const (
 	nothing
 )
 
-// fingerprint tells apart requests that come with the same key, by all that the
-// caller asked for, after defaults. Empty fields add nothing, so a new field does
-// not change the fingerprints of requests that leave it empty.
+// fingerprint distinguishes requests with the same key. Empty fields add nothing, so a new
+// field does not change the fingerprints of requests without it.
 func fingerprint(p *plan) string {
 	h := sha256.New()
 	text(h, p.operation)
@@ -94,8 +93,7 @@ func fingerprint(p *plan) string {
 			}
 		}
 	}
-	// 128 bits suffice to tell one client's requests apart, and keep each record
-	// small.
+	// 128 bits suffice for one client's requests, and keep records small.
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 

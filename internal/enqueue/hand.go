@@ -21,20 +21,19 @@ import (
 // Message attributes count towards SQS's limit too.
 const maxMessage = queue.MaxBytes - 1<<10
 
-// attribute is the one message attribute: by it operators and redrive tools find
-// an activity without parsing the body.
+// attribute is the only message attribute. Operators and redrive tools find an activity by it
+// without parsing the body.
 const attribute = "activity"
 
 // recordsAtOnce is how many records of a batch are written concurrently.
 const recordsAtOnce = 8
 
-// hand records the call and puts it on the queue, or in the agenda if the delay
-// is longer than the queue's. The first from records exist already. A nil result
-// means that the activity will be delivered.
+// hand records the call and puts it on the queue, or in the agenda if the delay is longer
+// than the queue's maximum. The first from records exist already. After nil the activity will
+// be delivered.
 //
-// With the open fallback a table that cannot be written stops nothing: the
-// message carries what the table would have said (message.Unrecorded,
-// message.NotBefore).
+// With the open fallback, the call succeeds while the table is down: the message carries what
+// the table would hold (message.Unrecorded, message.NotBefore).
 func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.Time, from int) (failed *SendError) {
 	ctx, span := s.o.Trace.Send(ctx, p.queue, base, len(p.items), p.recipients())
 	defer func() {
@@ -46,7 +45,7 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 	}()
 	rs := p.records(base, at, s.o.Retention)
 	m := p.message(rs, tracing.Carried(ctx))
-	missing, err := s.note(ctx, p, rs, from, m)
+	missing, err := s.recordCall(ctx, p, rs, from, m)
 	if err != nil {
 		return &SendError{Err: err}
 	}
@@ -63,7 +62,7 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 		if err == nil || !s.o.Markers.Open() {
 			return err
 		}
-		s.o.Log.DebugContext(ctx, "the agenda could not be written, the queue carries the message", "activity", base, "error", err)
+		s.o.Log.DebugContext(ctx, "the agenda could not be written; the message goes to the queue", "activity", base, "error", err)
 		later = rs[0].DueAt
 		held, encodeErr := holdBack(body, later)
 		if encodeErr != nil {
@@ -74,21 +73,21 @@ func (s *Service) hand(ctx context.Context, p *plan, base activity.ID, at time.T
 	return s.send(ctx, p, m, base, body, later, missing)
 }
 
-// note writes the records of the call, of which the first from exist already, and tells its
-// protocols. missing reports that a write failed and that the open fallback lets the call
-// go on.
-func (s *Service) note(ctx context.Context, p *plan, rs []ledger.Record, from int, m message.Message) (missing bool, err error) {
+// recordCall writes the records of the call, of which the first from exist already, and those
+// of its protocols. missing reports that a write failed and that the open fallback lets the
+// call go on.
+func (s *Service) recordCall(ctx context.Context, p *plan, rs []ledger.Record, from int, m message.Message) (missing bool, err error) {
 	brief, cancel := s.o.Markers.Brief(ctx)
 	defer cancel()
 	if err = s.record(brief, rs[from:], p.listed(rs)); err != nil {
 		err = fmt.Errorf("record activity: %w", err)
 	} else {
-		err = s.tell(brief, m)
+		err = s.recordJobs(brief, m)
 	}
 	if err == nil || !s.o.Markers.Open() || ctx.Err() != nil || errors.Is(err, ledger.ErrExists) {
 		return false, err
 	}
-	s.o.Log.DebugContext(ctx, "activity could not be recorded, its message says what is missing", "error", err)
+	s.o.Log.DebugContext(ctx, "activity could not be recorded; its message carries the record", "error", err)
 	return true, nil
 }
 
@@ -124,9 +123,9 @@ func (p *plan) group(base activity.ID) string {
 	return string(base)
 }
 
-// once is the deduplication id on a FIFO queue. It has the request's fingerprint in it:
-// while the table is down another request under the same key has the same base, and the
-// queue would drop it as a duplicate.
+// once is the deduplication id on a FIFO queue. It contains the fingerprint: while the table
+// is down, another request with the same key gets the same base, and the queue would drop it
+// as a duplicate.
 func (p *plan) once(base activity.ID) string {
 	if p.fingerprint == "" {
 		return string(base)
@@ -134,8 +133,8 @@ func (p *plan) once(base activity.ID) string {
 	return string(base) + "/" + p.fingerprint
 }
 
-// storedAs is the name under which the agenda and claim checks keep the call's message. A call
-// that could not see whose its id is must replace nothing that another call keeps.
+// storedAs is the name of the call's message in the agenda and in claim checks. A call that
+// could not look up its id must not overwrite the message of another call.
 func (p *plan) storedAs(base activity.ID) string {
 	if !p.unrecorded {
 		return string(base)
@@ -143,8 +142,8 @@ func (p *plan) storedAs(base activity.ID) string {
 	return p.once(base)
 }
 
-// encode returns the body of the queue message: the message, or a claim check if
-// the message is too large.
+// encode returns the body of the queue message: the message, or its claim check if it is too
+// large.
 func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []ledger.Record, missing bool) (string, error) {
 	if missing {
 		unrecorded(&m, rs, p.listed(rs))
@@ -167,7 +166,7 @@ func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []l
 	return message.Encode(message.Message{Ref: &message.Ref{ID: name, Parts: parts}})
 }
 
-// unrecorded adds to a message what only its records would say.
+// unrecorded adds the content of its records to a message.
 func unrecorded(m *message.Message, rs []ledger.Record, ls []ledger.Listed) {
 	add := func(m *message.Message, r ledger.Record) {
 		m.Unrecorded = &message.Unrecorded{Fingerprint: r.Fingerprint, DueAt: r.DueAt, Forget: r.Forget}
@@ -197,9 +196,8 @@ func holdBack(body string, due time.Time) (string, error) {
 	return message.Encode(m)
 }
 
-// record writes the lists by which activities are found, and their records, at once: each
-// takes as long as the disk or the network, and the caller waits. A list may name an
-// activity whose record was never written: whoever reads the list leaves it out.
+// record writes the lists by which activities are found, and their records, concurrently. A
+// list may name an activity whose record was never written: readers skip it.
 func (s *Service) record(ctx context.Context, rs []ledger.Record, ls []ledger.Listed) error {
 	if len(ls) == 0 {
 		return s.create(ctx, rs)
@@ -222,8 +220,8 @@ func (s *Service) create(ctx context.Context, rs []ledger.Record) error {
 	return g.Wait()
 }
 
-// tell gives each activity to its protocol's recorder, before the send.
-func (s *Service) tell(ctx context.Context, m message.Message) error {
+// recordJobs gives each activity to its protocol's recorder, before the send.
+func (s *Service) recordJobs(ctx context.Context, m message.Message) error {
 	for _, part := range parts(m) {
 		a := part.Activity
 		p, _ := s.o.Protocols.Of(a.Protocol)
@@ -239,8 +237,8 @@ func (s *Service) tell(ctx context.Context, m message.Message) error {
 	return nil
 }
 
-// postpone puts the message into the agenda. After an error the task may still
-// have been written, and then the activity will be sent.
+// postpone puts the message into the agenda. After an error the task may have been written,
+// and the activity may be sent.
 func (s *Service) postpone(ctx context.Context, p *plan, base activity.ID, body string, first ledger.Record) *SendError {
 	t := agenda.Task{ID: p.storedAs(base), Queue: p.queue, Body: body, DueAt: first.DueAt, Forget: first.Forget.Add(agenda.Slack)}
 	if p.caps.NativeDeduplication {
@@ -249,7 +247,7 @@ func (s *Service) postpone(ctx context.Context, p *plan, base activity.ID, body 
 	brief, cancel := s.o.Markers.Brief(ctx)
 	defer cancel()
 	if err := s.o.Agenda.PutTask(brief, t); err != nil {
-		return &SendError{Err: fmt.Errorf("note for later: %w", err), MaybeSent: true}
+		return &SendError{Err: fmt.Errorf("write the agenda: %w", err), MaybeSent: true}
 	}
 	return nil
 }

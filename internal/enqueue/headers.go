@@ -9,8 +9,7 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Bounds of extra headers. A delivery message holds those of an activity and of 50
-// recipients, beside the body.
+// Bounds of extra headers: a delivery message holds those of an activity and 50 recipients.
 const (
 	mostHeaders      = 8
 	headersBytes     = 4096 // names and values of an activity
@@ -18,18 +17,16 @@ const (
 )
 
 // allowedHeaders are the names that callers may give, in lower case, beside those that
-// begin with "x-". All others are refused: headers of HTTP itself (Host, Content-…,
-// Transfer-Encoding), of signatures and of credentials. A list of those would always lack
-// one.
+// begin with "x-". All others are refused, such as those of HTTP itself, of signatures and
+// of credentials: a list of these would never be complete.
 var allowedHeaders = []string{
 	"accept-language", "baggage", "collection-synchronization", "idempotency-key", "link", "prefer", "priority", "traceparent", "tracestate", "user-agent",
 }
 
-// trusted are beginnings of "x-" names that callers may not give: by them, proxies tell
-// servers who a request is from and what it may do. Applications make up "x-" names of
-// their own, so no list of what is allowed could be complete, and this list of what is
-// forbidden may lack a name. A server that is taken in by such a name would be taken in by
-// anyone: what fedpost sends comes to it from the internet.
+// trusted are prefixes of "x-" names that callers may not give: proxies use them to tell
+// servers whom a request is from and what it may do. The list may lack a name, as
+// applications invent "x-" names. A server that trusts such a header from the internet can be
+// deceived without fedpost, too.
 var trusted = []string{
 	"x-real-ip", "x-client", "x-cluster", "x-original", "x-rewrite", "x-http-method", "x-method", "x-host", "x-accel",
 	"x-forward", "x-true-", "x-ip", "x-originating", "x-override", "x-proxy", "x-scheme", "x-proto", "x-tls", "x-arr", "x-middleware", "x-webauth", "x-vouch",
@@ -45,8 +42,7 @@ func allowedHeader(name string) bool {
 	return strings.HasPrefix(name, "x-") && len(name) > 2 && !slices.ContainsFunc(trusted, func(t string) bool { return strings.HasPrefix(name, t) })
 }
 
-// checkHeaders returns extra headers in canonical form, and adds their faults to f, which
-// is at their list.
+// checkHeaders returns extra headers in canonical form, and adds faults to f.
 func checkHeaders(hs []activity.Header, most int, f faults) activity.Headers {
 	if len(hs) > mostHeaders {
 		f.add("", "has %d entries; the most is %d", len(hs), mostHeaders)

@@ -8,13 +8,11 @@ import (
 	"fedpost/internal/activity"
 )
 
-// maxURL is the longest URL in bytes. Longer ones are not seen in practice, and
-// the targets of a chunk must fit in one item of the table.
+// maxURL is the longest URL in bytes: the targets of a chunk must fit in one table item.
 const maxURL = 2048
 
-// canonical returns the one spelling of a URL of a request, or says why fedpost
-// cannot post to the URL. Whether the host's address is public is checked on
-// dialling: a name that is public now may not be public then.
+// canonical returns the canonical spelling of a URL, or why fedpost cannot post to it. Whether
+// the host's address is public is checked on dialling, because it may change until then.
 func canonical(s string, spell func(string) (string, error)) (string, error) {
 	switch {
 	case len(s) > maxURL:

@@ -132,11 +132,11 @@ func (s *scheduler) run() {
 	for range rapid.IntRange(3, 40).Draw(s.T, "steps") {
 		switch live := s.live(); {
 		case len(live) == 0 && rapid.IntRange(0, 3).Draw(s.T, "jump") == 0:
-			s.clock = s.clock.Add(rapid.SampledFrom([]time.Duration{dedup.DefaultLease, 11 * time.Minute, window + 11*time.Minute}).Draw(s.T, "far"))
+			s.clock = s.clock.Add(rapid.SampledFrom([]time.Duration{dedup.LeaseTime, 11 * time.Minute, window + 11*time.Minute}).Draw(s.T, "far"))
 		case len(live) == 0 || len(live) < 5 && rapid.IntRange(0, 4).Draw(s.T, "new") == 0:
 			s.start(rapid.IntRange(0, 5).Draw(s.T, "other payload") == 0, rapid.IntRange(0, 7).Draw(s.T, "open") == 0)
 		case rapid.IntRange(0, 5).Draw(s.T, "wait") == 0:
-			s.clock = s.clock.Add(rapid.SampledFrom([]time.Duration{time.Second, 9 * time.Second, 20 * time.Second, dedup.DefaultLease + time.Second}).Draw(s.T, "near"))
+			s.clock = s.clock.Add(rapid.SampledFrom([]time.Duration{time.Second, 9 * time.Second, 20 * time.Second, dedup.LeaseTime + time.Second}).Draw(s.T, "near"))
 			for _, c := range live {
 				if s.clock.Sub(c.started) > patience {
 					s.step(c, dieBefore)

@@ -7,8 +7,8 @@ import (
 	"fedpost/internal/activity"
 )
 
-// keyOf reports whether a key's id shows that the key is an actor's. Servers look the
-// owner up in the document that the key's id names, which is one of these:
+// keyOf reports whether a key belongs to an actor, by its id. Servers look the owner up in
+// the document that the key's id names, which is one of these:
 //
 //   - the actor's own document: https://a.example/users/frida#main-key (Mastodon, Misskey,
 //     Pleroma, Lemmy);
@@ -28,11 +28,10 @@ func keyOf(key, actor string) bool {
 	return below && rest != "" && (rest[0] == '/' || rest[0] == '?')
 }
 
-// SenderOf is the name under which lists have the activities of an actor.
+// SenderOf is the sender by which lists of activities are keyed, for an actor.
 func SenderOf(actor string) string { return document(actor) }
 
-// SendersOf are the names under which lists may have activities that are signed with a
-// key: those of the actors whose key it may be.
+// SendersOf are the senders whose lists may have activities that are signed with a key.
 func SendersOf(key string) []string {
 	d := document(key)
 	all := []string{d}

@@ -2,8 +2,8 @@ package enqueue
 
 import "fedpost/internal/ledger"
 
-// listed is what the lists of activities say of the call. Activities without a sender,
-// such as jobs of Sipher, are found by the id that fedpost gave them only.
+// listed are the call's entries in the lists of activities. Activities without a sender,
+// such as Sipher jobs, are in no list: they are found by fedpost's id only.
 func (p *plan) listed(rs []ledger.Record) (ls []ledger.Listed) {
 	for i, it := range p.items {
 		if l := it.listed(rs[i]); l.Sender != "" && max(len(l.Sender), len(l.Actor)) <= longestListed {
@@ -13,13 +13,12 @@ func (p *plan) listed(rs []ledger.Record) (ls []ledger.Listed) {
 	return ls
 }
 
-// longestListed is the longest id that lists have, in bytes. An entry with an id, an actor
-// and a key of usual lengths takes one write unit.
-const longestListed = 2048
-
-// longestObject is the longest id of an object that lists have, in bytes: nothing is found
-// by it, so it shall not cost a unit more.
-const longestObject = 300
+// The longest ids in lists, in bytes. Nothing is found by an object's, so it must not cost a second
+// write unit.
+const (
+	longestListed = 2048
+	longestObject = 300
+)
 
 func (it item) listed(r ledger.Record) ledger.Listed {
 	l := ledger.Listed{

@@ -3,6 +3,7 @@ package enqueue_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"fedpost/internal/enqueue"
@@ -12,10 +13,20 @@ import (
 // counted is a meter that adds up.
 type counted struct {
 	recipients int
-	others     map[string]int
+
+	mu     sync.Mutex
+	others map[string]int
+}
+
+func (c *counted) count(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.others[name]
 }
 
 func (c *counted) Counted(name string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.others == nil {
 		c.others = map[string]int{}
 	}

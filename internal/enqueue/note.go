@@ -10,12 +10,12 @@ import (
 	"fedpost/internal/message/claimcheck"
 )
 
-// Notes tells a Noter which activities are now on a queue. A Service does so
-// itself; for delayed activities the agenda calls Released. Noting follows the
-// send, because an activity that was never sent must not make another
-// superfluous. A note may be lost: then more is sent than necessary.
+// Notes calls a Noter for activities that are on a queue. A Service does so itself; for
+// delayed activities the agenda calls Released. The call follows the send, because an activity
+// that was never sent must not supersede another. A lost call means that more is sent than
+// necessary.
 type Notes struct {
-	Noter    Noter // nil: nothing is noted
+	Noter    Noter // nil: none
 	Payloads claimcheck.Store
 	Log      *slog.Logger
 }
@@ -26,16 +26,16 @@ func (n Notes) sent(ctx context.Context, m message.Message) {
 	}
 	for _, part := range parts(m) {
 		if part.Activity.Type == "" {
-			continue // an activity without a type makes nothing superfluous
+			continue // it supersedes nothing
 		}
 		if err := n.Noter.Note(ctx, *part.Activity, targets(part)); err != nil {
-			n.Log.WarnContext(ctx, "activity is queued, but not noted: older ones that it makes superfluous will be sent",
+			n.Log.WarnContext(ctx, "activity is queued, but older activities that it supersedes will be sent, too",
 				"activity", part.Activity.ID, "error", err)
 		}
 	}
 }
 
-// Released notes the activities of a task that the agenda has sent.
+// Released calls the Noter for the activities of a task that the agenda has sent.
 func (n Notes) Released(ctx context.Context, t agenda.Task) {
 	if n.Noter == nil {
 		return
@@ -48,7 +48,7 @@ func (n Notes) Released(ctx context.Context, t agenda.Task) {
 		}
 	}
 	if err != nil {
-		n.Log.WarnContext(ctx, "released activity could not be read to note it", "activity", t.ID, "error", err)
+		n.Log.WarnContext(ctx, "a released activity cannot be read: older activities that it supersedes will be sent, too", "activity", t.ID, "error", err)
 		return
 	}
 	n.sent(ctx, m)

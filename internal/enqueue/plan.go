@@ -19,8 +19,7 @@ const (
 	opBatch  = "batch"
 )
 
-// plan is what one call is going to do. The activity's id is not part of it:
-// deduplication may replace the id.
+// plan is what one call is going to do. It has no activity id: deduplication decides that.
 type plan struct {
 	items     []item
 	operation string
@@ -66,9 +65,8 @@ func (s *Service) plan(items []item, operation string, key *string, ttl time.Dur
 	return p, nil
 }
 
-// priority of an activity whose request names none. The Delete of an account goes to every
-// server that the account's owner knows of, and nobody waits for it: it is low, whatever other
-// Deletes are.
+// priority of an activity whose request names none. The Delete of an account is always low:
+// it goes to very many servers, and nobody waits for it.
 func (s *Service) priority(it item) activity.Priority {
 	if said := it.said; said.Type == "Delete" && said.Actor != "" && said.Object == said.Actor {
 		return activity.Low
@@ -79,8 +77,8 @@ func (s *Service) priority(it item) activity.Priority {
 	return s.o.Priority
 }
 
-// mostUrgent returns the queue of the most urgent of items, so that no part of a
-// batch waits longer than it would alone.
+// mostUrgent returns the queue of the most urgent item, so that no part of a batch waits
+// longer than it would alone.
 func mostUrgent(items []item) queue.Name {
 	for _, p := range activity.Priorities {
 		if slices.ContainsFunc(items, func(it item) bool { return it.Priority == p }) {
@@ -90,21 +88,18 @@ func mostUrgent(items []item) queue.Name {
 	return queue.Normal
 }
 
-// name is the deduplication key with its namespace.
 func (p *plan) name() dedup.Name {
 	return dedup.Name{Queue: p.queue, Operation: p.operation, Key: *p.key}
 }
 
-// later reports whether the delay is longer than the queue can hold a message
-// back.
+// later reports whether the delay is longer than the queue's maximum.
 func (p *plan) later() bool { return p.delay > p.caps.MaxDelay }
 
-// id is the id of the i-th activity of a call. All are derived from the first one's, so a
-// marker stores base only.
+// id is the id of the i-th activity of a call. It is derived from base, so a marker stores
+// base only.
 func (p *plan) id(base activity.ID, i int) activity.ID { return activity.InBatch(base, i) }
 
-// records returns the ledger's records of the call. The same base and time always
-// give the same records.
+// records returns the ledger's records of the call, which depend on base and at only.
 func (p *plan) records(base activity.ID, at time.Time, retention time.Duration) []ledger.Record {
 	rs := make([]ledger.Record, len(p.items))
 	for i, it := range p.items {
@@ -140,7 +135,6 @@ func (p *plan) recipients() (n int) {
 	return n
 }
 
-// message returns the queue message for the whole call, whose trace is in all activities.
 func (p *plan) message(rs []ledger.Record, trace string) message.Message {
 	ms := make([]message.Message, len(p.items))
 	for i, it := range p.items {

@@ -14,7 +14,7 @@ type Recipient struct {
 	// Headers are added to each request to this recipient; see Request.Headers.
 	Headers []activity.Header
 
-	// Once they are checked: the headers, and the URLs as the caller wrote them.
+	// Set by the check: the headers, and the URLs as the caller wrote them.
 	encoded                     activity.Headers
 	writtenInbox, writtenShared string
 }
@@ -59,17 +59,17 @@ type BatchRequest struct {
 	DeduplicateBy    DeduplicateBy
 }
 
-// DeduplicateBy says what a request has to have in common with the first one of its key to
-// be a duplicate of it. Empty is ByRequest.
+// DeduplicateBy says what must be equal for a request to be a duplicate of the first one with
+// its key. Empty is ByRequest.
 type DeduplicateBy string
 
 // The choices.
 const (
-	// ByRequest: all that was asked for. Any other request under the key is refused.
+	// ByRequest: the whole request. Any other request with the key is refused.
 	ByRequest DeduplicateBy = "request"
-	// ByKey: all but the bodies, for callers whose body has another signature or time each
-	// time it is made. Inboxes and options count all the same: whoever takes over from a
-	// crashed call sends under the first one's record, which lists its inboxes.
+	// ByKey: all but the body, for callers whose body has a new signature or time in each
+	// attempt. Inboxes and options must be equal: a call that takes over from a crashed one
+	// sends under the first one's record, which lists its inboxes.
 	ByKey DeduplicateBy = "key"
 )
 

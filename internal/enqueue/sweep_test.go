@@ -101,7 +101,7 @@ func (w *world) submitUntilAccepted(b enqueue.BatchRequest) []enqueue.Result {
 		var send *enqueue.SendError
 		switch {
 		case errors.As(err, &held):
-			if held.RetryAfter > dedup.DefaultLease {
+			if held.RetryAfter > dedup.LeaseTime {
 				w.Errorf("told to come back in %s", held.RetryAfter)
 			}
 			w.wait(held.RetryAfter)

@@ -5,18 +5,11 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// collapse turns recipients into targets, in the recipients' order: duplicates
-// are dropped, and recipients with the same shared inbox become one target,
-// unless every inbox is wanted. It also returns the number of distinct
-// recipients. URLs are expected in their canonical spelling.
-//
-// With a shared inbox a server that has a thousand followers of the sender gets
-// the activity once. The server decides by the activity's addressing which of its
-// users see the activity.
+// collapse turns recipients, whose URLs are canonical, into targets, in the recipients'
+// order. Duplicates are dropped, and recipients with the same shared inbox become one target
+// unless everyInbox is set. distinct is the number of distinct recipients; differ lists the
+// recipients whose headers differ from those of an earlier one with the same target.
 // https://www.w3.org/TR/activitypub/#shared-inbox-delivery
-//
-// One request cannot have two sets of headers: differ lists the recipients whose headers
-// are not those of an earlier one at the same target.
 func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, distinct int, differ []int) {
 	place := make(map[string]int, len(rs)) // in targets, by URL
 	seen := make(map[string]int, len(rs))  // recipients, by their own inbox
@@ -45,7 +38,7 @@ func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, disti
 			continue
 		}
 		place[inbox] = len(targets)
-		if written == inbox || written != protocol.Name(written) { // what a terminal must not get is not given back
+		if written == inbox || written != protocol.Name(written) { // unsafe for terminals
 			written = ""
 		}
 		targets = append(targets, activity.Target{Inbox: inbox, Written: written, Stands: 1, Shared: shared, Headers: r.encoded})

@@ -13,17 +13,16 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// maxEscaped is how many bytes a body may take in a queue message of 1 MiB, which
-// must hold a chunk's targets too. Only a body full of control characters can be
-// within the body limit and over this one, and no JSON document may hold control
-// characters.
+// maxEscaped is how many bytes a body may take as a JSON string in a queue message of 1 MiB,
+// which must also hold a chunk's targets. Only a body full of control characters exceeds this
+// and not the body limit.
 const maxEscaped = 640 << 10
 
-// maxOrderingKey is the longest ordering key in bytes.
-const maxOrderingKey = 1024
-
-// MaxTTL is the longest deduplication window a request may ask for.
-const MaxTTL = 30 * 24 * time.Hour
+const (
+	maxOrderingKey = 1024 // bytes
+	// MaxTTL is the longest deduplication window of a request.
+	MaxTTL = 30 * 24 * time.Hour
+)
 
 // item is a request that has been checked.
 type item struct {
@@ -169,7 +168,6 @@ func checkSingle(it *item, name activity.Protocol, f faults) {
 	}
 }
 
-// refuseHeaders adds a fault for each list of headers: the protocol has none to add to.
 func refuseHeaders(it *item, name activity.Protocol, f faults) {
 	if len(it.Headers) > 0 {
 		f.add("/headers", "does not belong to protocol %q", name)

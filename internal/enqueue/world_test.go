@@ -61,7 +61,7 @@ type world struct {
 	clock   time.Time
 	store   *store.Store // its calls go through the plan
 	truth   *store.Store // its calls bypass the plan
-	guard   *dedup.Guard
+	counted *counted
 	service *enqueue.Service
 	release *agenda.Releaser
 
@@ -77,9 +77,8 @@ func (k keys) Known(_ context.Context, id string) (bool, error) { return k[id], 
 type option func(*settings)
 
 type settings struct {
-	dedup     dedup.Options
-	enqueue   enqueue.Options
-	noMarkers bool
+	dedup   dedup.Options
+	enqueue enqueue.Options
 	// maxMessage, if set, is the size in bytes up to which messages need no claim
 	// check.
 	maxMessage int
@@ -101,7 +100,7 @@ func newWorldOn(t *testing.T, e engines.Engine, p *faults.Plan, change ...option
 
 // restart builds everything but the engine anew, around another plan.
 func (w *world) restart(p *faults.Plan) {
-	w.plan, w.cost = p, cost.NewEstimate()
+	w.plan, w.cost, w.counted = p, cost.NewEstimate(), &counted{}
 	queues, items := w.engine.Under(p)
 	senders := map[queue.Name]queue.Sender{}
 	for _, n := range sending {
@@ -110,18 +109,14 @@ func (w *world) restart(p *faults.Plan) {
 	entropy := mrand.NewChaCha8([32]byte{byte(w.restarts)})
 	w.restarts++
 	s := settings{
-		dedup:   dedup.Options{Now: w.now, Entropy: entropy, Log: discard},
+		dedup:   dedup.Options{Now: w.now, Entropy: entropy, Log: discard, Counted: w.counted.Counted},
 		enqueue: enqueue.Options{Protocols: protocols, Queues: senders, Keys: keys{keyID: true}, Now: w.now, Entropy: entropy, Log: discard},
 	}
 	for _, c := range w.change {
 		c(&s)
 	}
 	w.store, w.truth = store.New(cost.EstimateTable(w.cost, items), w.now), store.New(w.engine.Table(), w.now)
-	w.guard = dedup.New(w.store, s.dedup)
-	if s.noMarkers {
-		w.guard = dedup.New(nil, s.dedup)
-	}
-	s.enqueue.Ledger, s.enqueue.Payloads, s.enqueue.Agenda, s.enqueue.Markers = w.store, w.store, w.store, w.guard
+	s.enqueue.Ledger, s.enqueue.Payloads, s.enqueue.Agenda, s.enqueue.Markers = w.store, w.store, w.store, dedup.New(w.store, s.dedup)
 	if s.ledger != nil {
 		s.enqueue.Ledger = s.ledger
 	}

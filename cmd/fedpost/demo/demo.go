@@ -1,10 +1,7 @@
-// Package demo shows fedpost at work against four servers of every
-// federation's daily life: one that accepts, one that stumbles and recovers,
-// one that is gone, and one that hangs.
+// Package demo shows fedpost with four sample servers: one accepts, one fails and recovers, one is gone,
+// and one hangs.
 //
-// It goes through the HTTP API only and looks at nothing but what the API
-// answers, so it proves the whole path; its exit code says whether every
-// recipient ended where it should.
+// It uses the HTTP API only. Its exit code says whether every recipient ended in the expected state.
 package demo
 
 import (
@@ -38,7 +35,7 @@ type Options struct {
 	Wrapped func(text string, indent int) string
 	// Every is how often the state is looked at.
 	Every time.Duration
-	// Limit is how long the recipients may take to be where they should be.
+	// Limit is how long the recipients may take to reach their expected states.
 	Limit time.Duration
 	// Then, if not nil, runs when they are, while the sample servers go on.
 	Then func(ctx context.Context) error

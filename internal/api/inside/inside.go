@@ -1,5 +1,5 @@
-// Package inside uses the API of the same process: the page and the metrics of `fedpost up`
-// call it as everybody does, and are allowed what their caller is.
+// Package inside is a client of the API in the same process, for the page and the metrics of `fedpost
+// up`, with the rights of their caller.
 package inside
 
 import (
@@ -23,7 +23,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer in.Body.Close()
 	out := &answer{header: http.Header{}, status: http.StatusOK}
 	t.handler.ServeHTTP(out, in)
-	// A handler stops early when its caller has gone, and what it wrote is no answer.
+	// The answer to a caller that has gone is incomplete.
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
@@ -54,8 +54,8 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// Client returns a client of a handler in the same process. It repeats nothing: whoever looks
-// at the page is to see what is wrong.
+// Client returns a client of a handler in the same process. It does not retry, so that the page shows
+// failures.
 func Client(h http.Handler, token string) *client.Client {
 	c, err := client.New("http://inside", client.Token(token), client.Patience(0), client.HTTPClient(&http.Client{Transport: transport{h}}))
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"fedpost/client"
 )
 
-// Lately reads statistics for a page or a scrape that comes again every few seconds. What
-// is dear to count, the deliveries that wait for servers, it asks for once in Every at
-// most, and repeats in between.
+// Lately reads statistics for a page or a scrape that repeats every few seconds. It requests the
+// expensive count of waiting deliveries once in Every at most.
 type Lately struct {
 	Every time.Duration
 	Now   func() time.Time

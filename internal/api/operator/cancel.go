@@ -15,8 +15,7 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// Bounds of one request that cancels many. A longer list goes on by its cursor, so that
-// whatever ends, the next request takes up where the last answer was.
+// Bounds of one request that cancels many. A longer list is continued by its cursor.
 const (
 	cancelStep = 200
 	cancelTime = 15 * time.Second // API Gateway waits for 29 s
@@ -24,9 +23,6 @@ const (
 
 // cancel cancels the activities that match, from the newest back.
 func (h findHandler) cancel(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	in, err := api.ReadInput(r)
 	if err != nil {
 		return err
@@ -37,7 +33,7 @@ func (h findHandler) cancel(w http.ResponseWriter, r *http.Request) error {
 	oldest := h.now().Add(-ledger.LongestBack)
 	switch {
 	case want.Actor == "" && want.Type == "" && want.Since.IsZero() && want.Until.IsZero():
-		in.Fault("actor", "is missing, as are type, since and until: that would cancel all activities; give one of them")
+		in.Fault("actor", "is missing, as are type, since and until, so all activities would be cancelled; give at least one")
 	case !want.Since.IsZero() && want.Since.Before(oldest):
 		in.Fault("since", "is too long ago: lists go back for %d days", int(ledger.LongestBack.Hours()/24))
 	case len(want.Actor) > longestSought:
@@ -54,12 +50,12 @@ func (h findHandler) cancel(w http.ResponseWriter, r *http.Request) error {
 		return in.Check()
 	}
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	return api.Answer(w, r, http.StatusOK, done)
 }
 
-// cancelAll cancels until the list or the time of a request is over.
+// cancelAll cancels until the list ends or cancelTime is over.
 func (h findHandler) cancelAll(ctx context.Context, want client.ActivitySelection) (done client.CancelledActivities, err error) {
 	begun := h.now()
 	s := ledger.Sought{Sender: enqueue.SenderOf(protocol.Name(want.Actor)), Since: want.Since}

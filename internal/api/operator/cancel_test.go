@@ -88,7 +88,7 @@ func TestCancellingManyGoesOnByItsCursor(t *testing.T) {
 func TestWhatIsWrongWithACancellationIsSaid(t *testing.T) {
 	w := newWorld(t)
 	for body, says := range map[string]string{
-		`{}`:                               "cancel all activities",
+		`{}`:                               "all activities would be cancelled",
 		`{"host":"a.example"}`:             "not a field",
 		`{"actor":"a","cursor":"x"}`:       "nextCursor",
 		`{"since":"2020-01-01T00:00:00Z"}`: "60 days",

@@ -1,10 +1,10 @@
 package operator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"fedpost/client"
@@ -17,8 +17,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// DeadLetterRoutes are the routes of dead letters. now is the clock by which a long retry
-// stops.
+// DeadLetterRoutes are the routes of dead letters.
 func DeadLetterRoutes(d deadletter.Current, r deadletter.FailedRetrier, now func() time.Time) []api.Route {
 	h := deadHandlers{d, r.Retrier.Reviver, r, now}
 	return []api.Route{
@@ -48,38 +47,29 @@ func shown(l deadletter.DeadLetter) client.DeadLetter {
 		d.Recipients = n
 	}
 	if l.Damaged != nil {
-		d.Reason, d.LastError = "damaged", outcome.Text("the dead letter cannot be read whole, and so not be retried: "+l.Damaged.Error())
+		d.Reason, d.LastError = "damaged", outcome.Text("the dead letter is damaged and cannot be retried: "+l.Damaged.Error())
 	}
 	return d
 }
 
-// mostDeadLetters is the longest page of dead letters. It is short because each dead
-// letter is read with its activity.
+// mostDeadLetters is the longest page of dead letters. Each is read with its activity.
 const mostDeadLetters = 200
 
 func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "id", "host", "activity", "type", "since", "cursor", "limit")
+	q, limit, err := api.ReadPage(r, api.UsualPage, mostDeadLetters, "id", "host", "activity", "type", "since")
 	if err != nil {
 		return err
 	}
-	since, err := api.Instant(q, "since")
+	_, f, err := selection(q)
 	if err != nil {
 		return err
-	}
-	limit, err := api.Number(q, "limit", 100, 1, mostDeadLetters)
-	if err != nil {
-		return err
-	}
-	f, faults := filter(client.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: since})
-	for name, fault := range faults {
-		return api.BadParameter(name, "%s", fault)
 	}
 	ls, next, err := h.deadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
 	if errors.Is(err, deadletter.ErrBadCursor) {
 		return api.BadCursor()
 	}
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	page := client.DeadLetters{DeadLetters: []client.DeadLetter{}, NextCursor: next}
 	for _, l := range ls {
@@ -88,7 +78,20 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, http.StatusOK, page)
 }
 
-// filter is the filter that a selection asks for; it says what is wrong with it, by field.
+// selection reads the selection of a query.
+func selection(q url.Values) (s client.Selection, f deadletter.Filter, err error) {
+	s = client.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type")}
+	if s.Since, err = api.Instant(q, "since"); err != nil {
+		return s, f, err
+	}
+	f, faults := filter(s)
+	for name, fault := range faults {
+		return s, f, api.BadParameter(name, "%s", fault)
+	}
+	return s, f, nil
+}
+
+// filter is the filter of a selection. The map has its faults, by field.
 func filter(s client.Selection) (deadletter.Filter, map[string]string) {
 	f := deadletter.Filter{Type: s.Type, Since: s.Since}
 	faults := map[string]string{}
@@ -127,28 +130,25 @@ const (
 	retryMost    = 10_000
 	// retryStep is how many dead letters are in memory at a time.
 	retryStep = 100
-	// retryTime is how long a retry may take, because its caller waits. A longer retry
-	// stops then, and the answer says that there is more.
+	// retryTime is how long a retry may take, as its caller waits. Then it stops, and the answer
+	// says that there are more.
 	retryTime = 15 * time.Second
 )
 
 func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	in, err := api.ReadInput(r)
 	if err != nil {
 		return err
 	}
 	s := client.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
 	limit := in.Number("limit", retryMost)
-	failed, cursor := in.Bool("failed"), in.Text("cursor")
+	failed, cursor := in.Flag("failed", false), in.Text("cursor")
 	f, faults := filter(s)
 	if failed && s.ID != "" {
-		in.Fault("failed", "does not go with id: what has failed has no dead letter")
+		in.Fault("failed", "does not go with id: a failed recipient has no dead letter")
 	}
 	if cursor != "" && !failed {
-		in.Fault("cursor", "goes with failed only: a retry of dead letters alone goes on by itself")
+		in.Fault("cursor", "goes with failed only: a retry of dead letters continues without a cursor")
 	}
 	for name, fault := range faults {
 		in.Fault(name, "%s", fault)
@@ -162,7 +162,10 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	if limit == 0 {
 		limit = retryDefault
 	}
-	done, err := h.revive(r.Context(), f, limit)
+	var done client.Retried
+	done.Retried, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
+		return h.reviver.Revive(r.Context(), f, cursor, most)
+	})
 	if left := limit - done.Retried; err == nil && failed && !done.More && left > 0 {
 		var n int
 		n, done.NextCursor, err = h.failed.RetryFailed(r.Context(), f, cursor, left, h.now().Add(retryTime))
@@ -176,20 +179,13 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		return problem.New(http.StatusServiceUnavailable,
-			fmt.Sprintf("Not all could be sent; %d were. Try again: what was sent is not sent twice.", done.Retried)).Because(err).After(retryAfter)
+			fmt.Sprintf("Not all could be retried; %d were. Try again: none is sent twice.", done.Retried)).Because(err).After(api.RetryAfter)
 	}
 	return api.Answer(w, r, http.StatusAccepted, done)
 }
 
-func (h deadHandlers) revive(ctx context.Context, f deadletter.Filter, limit int) (done client.Retried, err error) {
-	done.Retried, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
-		return h.reviver.Revive(ctx, f, cursor, most)
-	})
-	return done, err
-}
-
-// inTime handles up to limit dead letters, a page at a time, until retryTime is over. more
-// reports whether some are left.
+// inTime handles up to limit dead letters, by pages, until retryTime is over. more reports whether
+// some are left.
 func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n int, next string, err error)) (done int, more bool, err error) {
 	end := h.now().Add(retryTime)
 	for cursor := ""; ; {
@@ -205,14 +201,9 @@ func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n in
 	}
 }
 
-// drop removes dead letters. The recipients stay dead, and nothing is left to retry them
-// with.
+// drop removes dead letters. Their recipients stay dead and cannot be retried any more.
 func (h deadHandlers) drop(w http.ResponseWriter, r *http.Request) error {
 	q, err := api.ReadQuery(r, "id", "host", "activity", "type", "since", "limit")
-	if err != nil {
-		return err
-	}
-	since, err := api.Instant(q, "since")
 	if err != nil {
 		return err
 	}
@@ -220,33 +211,28 @@ func (h deadHandlers) drop(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s := client.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: since}
-	f, faults := filter(s)
-	for name, fault := range faults {
-		return api.BadParameter(name, "%s", fault)
+	s, f, err := selection(q)
+	if err != nil {
+		return err
 	}
 	if s == (client.Selection{}) {
 		return api.BadParameter("since", "is missing; say what to drop by id, host, activity, type or since")
 	}
-	done, err := h.remove(r.Context(), f, limit)
-	if err != nil {
-		return problem.New(http.StatusServiceUnavailable,
-			fmt.Sprintf("Not all could be dropped; %d were. Try again.", done.Dropped)).Because(err).After(retryAfter)
-	}
-	return api.Answer(w, r, http.StatusOK, done)
-}
-
-func (h deadHandlers) remove(ctx context.Context, f deadletter.Filter, limit int) (done client.Dropped, err error) {
+	var done client.Dropped
 	done.Dropped, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
-		// Below Current, which hides what was revived: that goes, too.
-		ls, next, err := h.deadLetters.Store.DeadLetters(ctx, f, cursor, most)
+		// Current hides what was revived: that is dropped, too.
+		ls, next, err := h.deadLetters.Store.DeadLetters(r.Context(), f, cursor, most)
 		if err != nil {
 			return 0, "", err
 		}
-		if err := h.deadLetters.RemoveDeadLetters(ctx, ls); err != nil {
+		if err := h.deadLetters.RemoveDeadLetters(r.Context(), ls); err != nil {
 			return 0, "", err
 		}
 		return len(ls), next, nil
 	})
-	return done, err
+	if err != nil {
+		return problem.New(http.StatusServiceUnavailable,
+			fmt.Sprintf("Not all could be dropped; %d were. Try again.", done.Dropped)).Because(err).After(api.RetryAfter)
+	}
+	return api.Answer(w, r, http.StatusOK, done)
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"fedpost/client"
-	"fedpost/internal/activity"
 	"fedpost/internal/api"
 	"fedpost/internal/api/problem"
 	"fedpost/internal/ledger/events"
@@ -32,20 +31,20 @@ type eventHandlers struct {
 const (
 	// longestWait is how long a reader may wait for an event, in seconds.
 	longestWait = 20
-	// mostWaiting is how many readers may wait at once. Each holds a connection, and
-	// further ones get their answer at once, and are told to wait by themselves.
+	// mostWaiting is how many readers may wait at once, as each holds a connection. Others get an
+	// answer at once, with retryAfter.
 	mostWaiting = 64
-	// turnedAway is how long such a reader waits, in seconds, unless it asked for less.
-	turnedAway = 5
+	// retryAfter is the most seconds that such a reader should wait before the next request.
+	retryAfter = 5
 )
 
-// Cursors of readers who have none yet.
+// Cursors for new readers.
 const (
-	// now leaves out all events that there are.
+	// now is the end of the feed.
 	now = "now"
-	// recent begins shortly before the end, for people who look at the feed.
+	// recent is shortly before the end, for people.
 	recent = "recent"
-	// recentItems is how many items of each log are recent. Most items have a few events.
+	// recentItems is how many items of each log are recent.
 	recentItems = 12
 )
 
@@ -54,7 +53,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit, err := api.PageSize(q)
+	limit, err := api.Number(q, "limit", api.UsualPage, 1, api.MostPage)
 	if err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	query := events.Query{After: q.Get("after"), Kinds: kinds, Limit: limit}
 	if query.After == now || query.After == recent {
 		if query.After, err = h.end(r.Context(), query.After == recent); err != nil {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 	}
 	full := false
@@ -84,23 +83,23 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, err := h.feed.Read(r.Context(), query)
 	if errors.Is(err, events.ErrBadCursor) {
-		return problem.New(http.StatusBadRequest, "The query parameter after is none that was given out as next. Leave it out to begin with the oldest event, or give now or recent.")
+		return problem.New(http.StatusBadRequest, "The query parameter after is not the next of an earlier answer. Leave it out to begin with the oldest event, or give now or recent.")
 	}
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	page := client.Events{Events: make([]client.Event, len(p.Events)), Next: p.Next, More: p.More}
 	for i, e := range p.Events {
 		page.Events[i] = eventOf(e)
 	}
 	if full && len(page.Events) == 0 && !page.More {
-		page.RetryAfter = min(wait, turnedAway)
+		page.RetryAfter = min(wait, retryAfter)
 		w.Header().Set("Retry-After", strconv.Itoa(page.RetryAfter))
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
 
-// end is the cursor behind all events, or shortly before.
+// end is the cursor at the end of the feed, or shortly before it.
 func (h eventHandlers) end(ctx context.Context, before bool) (string, error) {
 	end, err := h.feed.Store.EventsEnd(ctx)
 	if err != nil || !before {
@@ -110,7 +109,7 @@ func (h eventHandlers) end(ctx context.Context, before bool) (string, error) {
 	return c.Back(recentItems).String(), err
 }
 
-// kindsOf reads a list of types with commas between them.
+// kindsOf reads a comma-separated list of types.
 func kindsOf(list string) (kinds []events.Kind, err error) {
 	if list == "" {
 		return nil, nil
@@ -130,7 +129,7 @@ func kindsOf(list string) (kinds []events.Kind, err error) {
 	return kinds, nil
 }
 
-// EventJSON is an event in a webhook and on a bus, as the feed has it.
+// EventJSON is an event in webhooks and on a bus: the same as in the feed.
 func EventJSON(e events.Event) (string, error) {
 	text, err := json.Marshal(eventOf(e))
 	if err != nil {
@@ -139,22 +138,10 @@ func EventJSON(e events.Event) (string, error) {
 	return string(text), nil
 }
 
-// counts are counts by state, as clients see them.
-func counts(by map[activity.State]int) map[string]int {
-	if len(by) == 0 {
-		return nil
-	}
-	all := make(map[string]int, len(by))
-	for state, n := range by {
-		all[string(state)] = n
-	}
-	return all
-}
-
 func eventOf(e events.Event) client.Event {
 	shown := client.Event{
 		ID: e.ID, Type: string(e.Kind), Time: e.Time, ActivityID: string(e.ActivityID), Host: e.Host,
-		Status: e.Status, Reason: e.Reason, Count: e.Count, Since: e.Since, Counts: counts(e.Counts), Metadata: api.Raw(e.About.Metadata),
+		Status: e.Status, Reason: e.Reason, Count: e.Count, Since: e.Since, Counts: api.Counts(e.Counts), Metadata: api.Raw(e.About.Metadata),
 	}
 	shown.Inbox, shown.CanonicalInbox = api.Inbox(e.Inbox, e.Written)
 	if e.About.ID != "" || e.About.Type != "" || e.About.Actor != "" {

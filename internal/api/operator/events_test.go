@@ -104,7 +104,7 @@ func TestRecentEventsEndTheFeed(t *testing.T) {
 
 func TestWhatIsWrongWithARequestForEventsIsSaid(t *testing.T) {
 	w := newWorld(t)
-	w.refused(400, "was given out as next", "GET", "/v1/events?after=x", "")
+	w.refused(400, "not the next of an earlier answer", "GET", "/v1/events?after=x", "")
 	w.refused(400, "types are: recipient.gone, ", "GET", "/v1/events?type=recipient.gone,gone", "")
 	w.refused(400, "types are", "GET", "/v1/events?type=recipient.gone,", "")
 	w.refused(400, "between 0 and 20", "GET", "/v1/events?wait=21", "")
@@ -169,7 +169,7 @@ func TestWhatIsWrongWithAWebhookIsSaid(t *testing.T) {
 		`{"url":"https://a.example/","types":[]}`:                                                            "/types",
 		`{"url":"https://a.example/","batch":"yes"}`:                                                         "/batch",
 		`{"url":"https://a.example/","secret":"hush"}`:                                                       "is not a secret",
-		`{"url":"https://a.example/","secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","rotateSecret":true}`: "leave out one",
+		`{"url":"https://a.example/","secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","rotateSecret":true}`: "leave out secret",
 		`{"url":"https://a.example/","disabled":true}`:                                                       "/disabled",
 		`["https://a.example/"]`:                                                                             "object",
 	} {

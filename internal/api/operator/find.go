@@ -17,16 +17,16 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// Finder finds activities, and shows what has become of each.
+// Finder finds, shows and cancels activities.
 type Finder interface {
 	FindActivities(ctx context.Context, s ledger.Sought, cursor string, limit int) ([]ledger.Listed, string, error)
-	// FindBody returns the body of an activity that is stored, or ledger.ErrNoContent.
+	// FindBody returns the stored body of an activity, or ledger.ErrNoContent.
 	FindBody(ctx context.Context, id activity.ID) (string, error)
 	View(ctx context.Context, id activity.ID, f ledger.RecipientFilter, cursor string, limit int) (ledger.View, error)
 	CancelActivity(ctx context.Context, id activity.ID) error
 }
 
-// FindRoutes are the routes that list activities, and cancel many. now is the clock that bounds how far back.
+// FindRoutes are the routes that list activities, and cancel many.
 func FindRoutes(f Finder, now func() time.Time) []api.Route {
 	h := findHandler{f, now}
 	return []api.Route{route("GET /v1/activities", h.list), route("POST /v1/activities/cancel", h.cancel)}
@@ -37,8 +37,7 @@ type findHandler struct {
 	now func() time.Time
 }
 
-// Bounds of a page of activities. Each entry costs the reads of all of its chunks, for
-// its counts.
+// Bounds of a page of activities. For its counts, all chunks of each entry are read.
 const (
 	pageOfActivities = 20
 	mostActivities   = 100
@@ -46,8 +45,8 @@ const (
 	longestSought    = 2048 // bytes of an id
 )
 
-// Bounds of the search for activities in a state, which has no index: how many are looked
-// at for one page, and for how long another step is begun. API Gateway waits for 29 s.
+// Bounds of the search for activities in a state, which has no index: how many are read for one
+// page, and after how long no further step is begun.
 const (
 	mostLooked = 2000
 	lookStep   = 100
@@ -55,7 +54,7 @@ const (
 )
 
 func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "id", "body", "activityId", "actor", "since", "state", "cursor", "limit")
+	q, limit, err := api.ReadPage(r, pageOfActivities, mostActivities, "id", "body", "activityId", "actor", "since", "state")
 	if err != nil {
 		return err
 	}
@@ -67,36 +66,32 @@ func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit, err := api.Number(q, "limit", pageOfActivities, 1, mostActivities)
-	if err != nil {
-		return err
-	}
 	body, err := api.Choice(q, "body", "true", "false")
 	if err != nil {
 		return err
 	}
 	if body == "true" && s.ID == "" {
-		return api.BadParameter("body", "goes with id: bodies are shown one by one")
+		return api.BadParameter("body", "needs id: a body is shown for one activity only")
 	}
 	page, err := h.page(r.Context(), s, state, q.Get("cursor"), limit)
 	if errors.Is(err, ledger.ErrBadCursor) {
 		return api.BadCursor()
 	}
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	if body == "true" && len(page.Activities) == 1 {
 		body, err := h.FindBody(r.Context(), s.ID)
 		if err != nil && !errors.Is(err, ledger.ErrNoContent) && !errors.Is(err, ledger.ErrNoBody) {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 		page.Activities[0].Body = body
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
 
-// states are what the parameter state takes: the status of the activity, or a state that
-// at least one of its recipients is in.
+// states are the values of the parameter state: a status of activities, or a state of at least one
+// recipient.
 var states = append([]string{string(ledger.StatusDelivering), string(ledger.StatusDone)}, stateNames()...)
 
 func stateNames() (all []string) {
@@ -109,7 +104,7 @@ func stateNames() (all []string) {
 func (h findHandler) sought(q url.Values) (s ledger.Sought, err error) {
 	if id := q.Get("id"); id != "" {
 		if s.ID, err = activity.ParseID(id); err != nil {
-			return s, api.BadParameter("id", "is no id of fedpost, which has 26 letters and digits; the activity's own id is activityId")
+			return s, api.BadParameter("id", "is not an id of fedpost, which has 26 letters and digits; use activityId for the activity's own id")
 		}
 	}
 	s.ActivityID, s.Sender = protocol.Name(q.Get("activityId")), enqueue.SenderOf(protocol.Name(q.Get("actor")))
@@ -127,7 +122,7 @@ func (h findHandler) sought(q url.Values) (s ledger.Sought, err error) {
 	return s, nil
 }
 
-// page looks on until limit activities are in the state, or a bound is reached.
+// page reads until it has limit activities in the state, or reaches a bound.
 func (h findHandler) page(ctx context.Context, s ledger.Sought, state, cursor string, limit int) (page client.Activities, err error) {
 	page.Activities = []client.FoundActivity{}
 	begun, step := h.now(), limit
@@ -147,7 +142,7 @@ func (h findHandler) page(ctx context.Context, s ledger.Sought, state, cursor st
 			if v := views[i]; v != nil && (state == "" || string(v.Status) == state || v.Counts[activity.State(state)] > 0) {
 				page.Activities = append(page.Activities, client.FoundActivity{
 					ID: string(l.ID), ActivityID: l.ActivityID, Actor: l.Actor, Type: l.Type, KeyID: l.KeyID,
-					Object: l.Object, Bytes: l.Bytes, CreatedAt: l.CreatedAt, Status: string(v.Status), Counts: api.Counts(*v),
+					Object: l.Object, Bytes: l.Bytes, CreatedAt: l.CreatedAt, Status: string(v.Status), Counts: api.Counts(v.Counts),
 					Metadata: api.Raw(v.Metadata),
 				})
 			}
@@ -162,7 +157,7 @@ func (h findHandler) page(ctx context.Context, s ledger.Sought, state, cursor st
 	}
 }
 
-// views looks the listed activities up; those without a record any more are nil.
+// views reads the listed activities; those without a record are nil.
 func (h findHandler) views(ctx context.Context, ls []ledger.Listed) ([]*ledger.View, error) {
 	views := make([]*ledger.View, len(ls))
 	g, ctx := errgroup.WithContext(ctx)

@@ -104,7 +104,7 @@ func TestAnActivityIsShownWithItsBodyIfThatIsKept(t *testing.T) {
 			t.Errorf("%s: %+v, want the body %q", query, page.Activities, want)
 		}
 	}
-	w.refused(http.StatusBadRequest, "goes with id", "GET", "/v1/activities?body=true", "")
+	w.refused(http.StatusBadRequest, "needs id", "GET", "/v1/activities?body=true", "")
 }
 
 func TestASearchByStateFillsItsPage(t *testing.T) {
@@ -238,8 +238,8 @@ func TestWhatWaitsForAServerIsCountedAndListed(t *testing.T) {
 	w.refused(http.StatusBadRequest, "nextCursor", "GET", "/v1/servers/a.example/waiting?cursor=x", "")
 	w.refused(http.StatusBadRequest, "between 1 and 200", "GET", "/v1/servers/a.example/waiting?limit=0", "")
 	w.refused(http.StatusBadRequest, "no host name", "GET", "/v1/servers/a%20b/waiting", "")
-	w.refused(http.StatusConflict, "wait for a host", "GET", "/v1/servers/https:%2F%2Fpeer.example/waiting", "")
-	w.refused(http.StatusConflict, "wait for a host", "GET", "/v1/servers/*.a.example/waiting", "")
+	w.refused(http.StatusConflict, "wait for hosts", "GET", "/v1/servers/https:%2F%2Fpeer.example/waiting", "")
+	w.refused(http.StatusConflict, "wait for hosts", "GET", "/v1/servers/*.a.example/waiting", "")
 	w.outage(func() {
 		w.refused(http.StatusServiceUnavailable, "cannot be reached", "GET", "/v1/servers/a.example/waiting", "")
 	})

@@ -76,8 +76,8 @@ func TestKeysAreListedAndDeletedOnlyWhenNothingNeedsThem(t *testing.T) {
 	id := w.hand("https://social.example/notes/1", frida, "")
 	w.clock = w.clock.Add(3 * 24 * time.Hour)
 	path := "/v1/keys/" + url.PathEscape(key)
-	w.refused(http.StatusConflict, "needed by 2 deliveries", "DELETE", path, "")
-	w.refused(http.StatusConflict, "needed by 2 deliveries", "DELETE", path+"?force=false", "")
+	w.refused(http.StatusConflict, "needed by 2 waiting deliveries", "DELETE", path, "")
+	w.refused(http.StatusConflict, "needed by 2 waiting deliveries", "DELETE", path+"?force=false", "")
 	var done client.DeletedKey
 	w.must("DELETE", "/v1/keys/"+url.PathEscape(spare), "", &done)
 	if done.ID != spare || done.Waiting != 0 || !done.EffectiveBy.Equal(w.clock.Add(time.Minute)) {
@@ -110,7 +110,7 @@ func TestTheKeyOfAForwardedActivityIsNeeded(t *testing.T) {
 	w := newWorld(t)
 	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(client.Key))
 	w.hand("", "https://other.example/users/gus", `,"allowKeyOfOther":true`)
-	w.refused(http.StatusConflict, "needed by 2 deliveries", "DELETE", "/v1/keys/"+url.PathEscape(frida+"#main-key"), "")
+	w.refused(http.StatusConflict, "needed by 2 waiting deliveries", "DELETE", "/v1/keys/"+url.PathEscape(frida+"#main-key"), "")
 }
 
 func TestAReplacedKeySaysWhenItIsUsedEverywhere(t *testing.T) {
@@ -125,7 +125,7 @@ func TestAReplacedKeySaysWhenItIsUsedEverywhere(t *testing.T) {
 func TestAServerIsForgottenUnlessDeliveriesWaitForIt(t *testing.T) {
 	w := newWorld(t)
 	const inbox = "https://a.example/inbox"
-	w.refused(http.StatusNotFound, "Nothing is recorded", "DELETE", "/v1/servers/a.example", "")
+	w.refused(http.StatusNotFound, "There is no record", "DELETE", "/v1/servers/a.example", "")
 	w.must("POST", "/v1/servers/a.example/block", "", new(client.Server))
 	w.must("PUT", "/v1/servers/b.example", `{"rateLimit":{"perMinute":60}}`, new(client.Server))
 	w.change(circuit.InboxKey(inbox), func(s circuit.State) circuit.State { return s.Fault(circuit.Default(), "timeout", "x", w.clock) })
@@ -139,7 +139,7 @@ func TestAServerIsForgottenUnlessDeliveriesWaitForIt(t *testing.T) {
 	}
 	w.change(circuit.HostKey("c.example"), func(s circuit.State) circuit.State { return s.Park(circuit.Default(), w.clock) })
 	w.refused(http.StatusConflict, "Deliveries wait", "DELETE", "/v1/servers/c.example", "")
-	w.refused(http.StatusConflict, "not for this kind", "DELETE", "/v1/servers/https:%2F%2Fpeer.example", "")
+	w.refused(http.StatusConflict, "not possible for this kind", "DELETE", "/v1/servers/https:%2F%2Fpeer.example", "")
 	w.refused(http.StatusBadRequest, "no host name", "DELETE", "/v1/servers/a%20b", "")
 	w.outage(func() { w.refused(http.StatusServiceUnavailable, "reached", "DELETE", "/v1/servers/c.example", "") })
 }

@@ -18,8 +18,7 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// KeyRoutes are the routes that list and delete signing keys. The finder tells what still
-// needs a key.
+// KeyRoutes are the routes that list and delete signing keys. The finder finds what needs a key.
 func KeyRoutes(r *keys.Ring, f Finder, now func() time.Time) []api.Route {
 	h := keyHandlers{r, f, now}
 	return []api.Route{
@@ -35,11 +34,7 @@ type keyHandlers struct {
 }
 
 func (h keyHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "cursor", "limit")
-	if err != nil {
-		return err
-	}
-	limit, err := api.PageSize(q)
+	q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage)
 	if err != nil {
 		return err
 	}
@@ -48,11 +43,11 @@ func (h keyHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		return api.BadCursor()
 	}
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	page := client.Keys{Keys: make([]client.Key, len(ks)), NextCursor: next}
 	for i, k := range ks {
-		page.Keys[i] = client.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
+		page.Keys[i] = api.Key(k)
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
@@ -75,7 +70,7 @@ func (h keyHandlers) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	n, atLeast, err := h.needed(r.Context(), id)
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	if n > 0 && force != "true" {
 		more := ""
@@ -83,7 +78,7 @@ func (h keyHandlers) delete(w http.ResponseWriter, r *http.Request) error {
 			more = "at least "
 		}
 		return problem.Typed(http.StatusConflict, "key-needed", "Key needed",
-			fmt.Sprintf("The key is needed by %s%d deliveries that wait to be sent; without it they come to nothing. Wait for them, cancel them, or repeat with force=true.", more, n))
+			fmt.Sprintf("The key is needed by %s%d waiting deliveries, which would fail without it. Wait for them, cancel them, or repeat with force=true.", more, n))
 	}
 	if err := h.ring.Delete(r.Context(), id); err != nil {
 		return api.KeyProblem(err)
@@ -97,9 +92,8 @@ const (
 	mostSeen    = 5000 // entries of lists
 )
 
-// needed counts the recipients that wait for a delivery signed with a key. It looks
-// through the activities of the actors whose key it may be; atLeast reports that they
-// were too many to look at all.
+// needed counts the recipients that wait for a delivery signed with a key, in the activities of the
+// actors whose key it may be. atLeast: they were too many to read all.
 func (h keyHandlers) needed(ctx context.Context, id string) (n int, atLeast bool, err error) {
 	looked, seen := 0, 0
 	for _, sender := range enqueue.SendersOf(id) {
@@ -126,8 +120,8 @@ func (h keyHandlers) needed(ctx context.Context, id string) (n int, atLeast bool
 	return n, false, nil
 }
 
-// waiting counts the recipients of those listed activities that are signed with a key and
-// not over, looking at most at a number of activities.
+// waiting counts the unfinished recipients of the listed activities that are signed with a key. It
+// reads at most a number of activities.
 func (h keyHandlers) waiting(ctx context.Context, ls []ledger.Listed, id string, most int) (n, looked int, err error) {
 	counts := make([]int, len(ls))
 	g, ctx := errgroup.WithContext(ctx)

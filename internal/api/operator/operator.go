@@ -1,34 +1,15 @@
-// Package operator serves the operators' routes of the HTTP API: servers, dead letters, keys,
-// events, webhooks and statistics, and what is done with activities that were accepted: find,
-// retry, forget.
+// Package operator serves the operators' routes of the HTTP API: servers, dead letters, keys, events,
+// webhooks, statistics and the outbox; and finding, retrying and deleting accepted activities.
 //
-// The package is separate from package api, which accepts activities, because it has other
-// users: people with a terminal or a web page, not servers that submit activities. It has
-// the routes and the texts of refusals; operator/registry, deliver/deadletter,
-// ledger/stats and the Sipher protocol do the work.
+// It has the routes and the texts of refusals; operator/registry, deliver/deadletter, ledger/stats
+// and the Sipher protocol do the work.
 package operator
 
 import (
-	"errors"
 	"net/http"
-	"time"
 
 	"fedpost/internal/api"
-	"fedpost/internal/api/problem"
 )
-
-// retryAfter is the Retry-After of a 503.
-const retryAfter = 5 * time.Second
-
-// unreachable returns err if err is a problem already, else a 503: the table or a
-// queue has failed.
-func unreachable(err error) error {
-	var p *problem.Problem
-	if errors.As(err, &p) {
-		return err
-	}
-	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(retryAfter)
-}
 
 func route(pattern string, f func(http.ResponseWriter, *http.Request) error) api.Route {
 	return api.Route{Pattern: pattern, Handler: api.Func(f)}

@@ -13,12 +13,12 @@ import (
 	"fedpost/internal/engine/outbox"
 )
 
-// Outbox is the table that applications insert requests into. The API does not know the
-// driver of PostgreSQL, as it also runs on Lambda.
+// Outbox is the table that applications insert requests into. Package operator imports no driver of
+// PostgreSQL, as it also runs on Lambda.
 type Outbox interface {
 	List(ctx context.Context, state outbox.State, after int64, limit int) ([]outbox.Row, error)
-	// Retry and Drop return how many rows that were refused they have changed: the one with
-	// the number id, or up to limit of all if id is 0.
+	// Retry and Drop change the refused row id, or up to limit of all if id is 0, and return how
+	// many they changed.
 	Retry(ctx context.Context, id int64, limit int) (int, error)
 	Drop(ctx context.Context, id int64, limit int) (int, error)
 	Depth(ctx context.Context) (outbox.Depth, error)
@@ -44,15 +44,11 @@ func OutboxRoutes(o Outbox) []api.Route {
 type outboxHandlers struct{ rows Outbox }
 
 func (h outboxHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "state", "cursor", "limit")
+	q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage, "state")
 	if err != nil {
 		return err
 	}
 	state, err := api.Choice(q, "state", outbox.States...)
-	if err != nil {
-		return err
-	}
-	limit, err := api.PageSize(q)
 	if err != nil {
 		return err
 	}
@@ -62,7 +58,7 @@ func (h outboxHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	rows, err := h.rows.List(r.Context(), state, after, limit)
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	page := client.OutboxRows{Rows: make([]client.OutboxRow, len(rows))}
 	for i, row := range rows {
@@ -96,7 +92,7 @@ func shownRow(row outbox.Row) (client.OutboxRow, error) {
 	return s, json.Unmarshal([]byte(row.Problem), s.Problem)
 }
 
-// rowID reads the number of a row; 0 if s is empty.
+// rowID reads the id of a row; 0 if s is empty.
 func rowID(s string) (id int64, ok bool) {
 	if s == "" {
 		return 0, true
@@ -108,9 +104,6 @@ func rowID(s string) (id int64, ok bool) {
 const notARow = "is not the id of a row as GET /v1/outbox shows it"
 
 func (h outboxHandlers) retry(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	in, err := api.ReadInput(r)
 	if err != nil {
 		return err
@@ -128,7 +121,7 @@ func (h outboxHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	}
 	n, err := h.rows.Retry(r.Context(), id, limit)
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	return api.Answer(w, r, http.StatusAccepted, client.Retried{Retried: n, More: n == limit && id == 0})
 }
@@ -148,7 +141,7 @@ func (h outboxHandlers) drop(w http.ResponseWriter, r *http.Request) error {
 	}
 	n, err := h.rows.Drop(r.Context(), id, limit)
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	return api.Answer(w, r, http.StatusOK, client.Dropped{Dropped: n, More: n == limit && id == 0})
 }

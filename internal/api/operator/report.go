@@ -24,24 +24,22 @@ type Queue interface {
 	Depth(ctx context.Context) (queue.Depth, error)
 }
 
-// aged is a queue that can tell when its oldest message was sent; zero if it has
-// none.
+// aged is a queue that knows when its oldest message was sent; zero if it is empty.
 type aged interface {
 	Oldest(ctx context.Context) (time.Time, error)
 }
 
-// Reporter makes reports. A report needs no counters of its own: queues count their
-// messages, servers are listed, and package stats counts recipients by state.
+// Reporter makes reports.
 type Reporter struct {
 	Queues  func(queue.Name) Queue
 	Store   stats.Store
 	Servers *registry.Service
-	// Spots and Circuits tell how many deliveries wait for servers.
+	// Spots and Circuits count the deliveries that wait for servers.
 	Spots    Spots
 	Circuits circuit.Store
 	// Webhooks lists the webhooks.
 	Webhooks webhook.Store
-	// Outbox is what applications have inserted; nil: there is no such table.
+	// Outbox is nil if the engine has none.
 	Outbox Outbox
 	// Tally of this process, which is written before the counts are read.
 	Tally *stats.Tally
@@ -60,8 +58,7 @@ const (
 // always lists the counts that a report shows even if they are 0.
 var always = []string{stats.Accepted, stats.Attempts, string(activity.Delivered), string(activity.Failed), string(activity.Dead), stats.Duplicates, stats.Fallbacks}
 
-// Report returns the state of things, with the counts of a number of days, of
-// which today is the last.
+// Report returns a report with the counts of a number of days, up to today.
 func (s *Reporter) Report(ctx context.Context, days int) (client.Stats, error) {
 	now := s.Now()
 	r := client.Stats{At: now.UTC(), Counts: map[string]int{}, Servers: map[string]int{}, Webhooks: map[string]int{}, Unhealthy: []client.Trouble{}}
@@ -189,14 +186,14 @@ func (s *Reporter) trouble(ctx context.Context, r *client.Stats) error {
 		return cmp.Or(downSince(a).Compare(downSince(b)), strings.Compare(a.Name, b.Name))
 	})
 	for _, h := range client.ByHost(ill) {
-		note(r, h)
+		count(r, h)
 	}
 	slices.SortStableFunc(r.Unhealthy, func(a, b client.Trouble) int { return a.DownSince.Compare(b.DownSince) })
 	r.Unhealthy = r.Unhealthy[:min(len(r.Unhealthy), mostListed)]
 	return nil
 }
 
-// isDown reports whether deliveries to v do not get through by its fault.
+// isDown reports whether deliveries to v fail or wait because of v.
 func isDown(v client.Server) bool {
 	return v.Phase == client.PhaseUnhealthy || v.Phase == client.PhaseHalfOpen || v.Phase == client.PhaseExhausted
 }
@@ -208,9 +205,9 @@ func downSince(v client.Server) time.Time {
 	return v.DownSince
 }
 
-// note counts a host once, by its own phase or, if nothing is wrong with the host itself, as
-// one with inboxes that are down.
-func note(r *client.Stats, h client.Hosted) {
+// count counts a host once, by its own phase or, if the host itself is healthy, as one with inboxes
+// that are down.
+func count(r *client.Stats, h client.Hosted) {
 	inboxes := slices.DeleteFunc(slices.Clone(h.Inboxes), func(v client.Server) bool { return !isDown(v) })
 	var v client.Server
 	switch {
@@ -234,8 +231,7 @@ func note(r *client.Stats, h client.Hosted) {
 	}
 }
 
-// waiting counts the deliveries that wait for any host or inbox, up to mostCounted. Only
-// those whose state says so are looked at.
+// waiting counts the deliveries that wait for any host or inbox, up to mostCounted.
 func (s *Reporter) waiting(ctx context.Context) (*client.WaitingInAll, error) {
 	w := &client.WaitingInAll{}
 	for cursor, seen := "", 0; ; {

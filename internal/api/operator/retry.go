@@ -24,8 +24,7 @@ type Forgetter interface {
 	Forget(ctx context.Context, id activity.ID) error
 }
 
-// ActivityRoutes are the routes that retry recipients of an activity, and forget one. now
-// is the clock by which a long retry stops.
+// ActivityRoutes are the routes that retry recipients of an activity, and delete one.
 func ActivityRoutes(r Retrier, f Forgetter, now func() time.Time) []api.Route {
 	h := retryHandler{r, now}
 	return []api.Route{
@@ -47,7 +46,7 @@ func forget(w http.ResponseWriter, r *http.Request, f Forgetter) error {
 	case errors.Is(err, ledger.ErrNotFound):
 		return api.NoActivity(err)
 	case err != nil:
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -66,9 +65,6 @@ func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	in, err := api.ReadInput(r)
 	if err != nil {
 		return err
@@ -85,12 +81,12 @@ func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
 		in.Fault("cursor", "is none that was given out as nextCursor")
 		return in.Check()
 	case errors.Is(err, deadletter.ErrCancelled):
-		return over("The activity was cancelled, so none of its recipients is tried again. Send it anew.", err)
+		return over("The activity was cancelled, so its recipients cannot be retried. Send it again.", err)
 	case errors.Is(err, deadletter.ErrExpired):
-		return over("The activity has expired (expiresIn), so none of its recipients is tried again. Send it anew.", err)
+		return over("The activity has expired (expiresIn), so its recipients cannot be retried. Send it again.", err)
 	case err != nil:
 		return problem.New(http.StatusServiceUnavailable,
-			"Not all could be sent. Try again: a recipient that is on its way gets no second round.").Because(err).After(retryAfter)
+			"Not all could be retried. Try again: no recipient is sent to twice.").Because(err).After(api.RetryAfter)
 	}
 	return api.Answer(w, r, http.StatusAccepted, client.RetriedActivity{
 		ID: string(id), Retried: done.Sent, Unavailable: done.Unavailable, NextCursor: done.Next,
@@ -101,8 +97,8 @@ func over(detail string, err error) error {
 	return problem.Typed(http.StatusConflict, "activity-over", "Activity over", detail).Because(err)
 }
 
-// chosen reads which recipients to retry, and notes its faults.
-func chosen(in api.Input) deadletter.Choice {
+// chosen reads which recipients to retry.
+func chosen(in *api.Object) deadletter.Choice {
 	var c deadletter.Choice
 	states := in.Texts("states", 2)
 	for i, s := range states {

@@ -16,8 +16,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// ServerRoutes are the routes of servers. now is the clock from which the length of a
-// pause is counted.
+// ServerRoutes are the routes of servers.
 func ServerRoutes(s *registry.Service, spots Spots, now func() time.Time) []api.Route {
 	h := serverHandlers{s, spots, now}
 	return []api.Route{
@@ -40,7 +39,7 @@ type serverHandlers struct {
 }
 
 func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "phase", "protocol", "waiting", "cursor", "limit")
+	q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage, "phase", "protocol", "waiting")
 	if err != nil {
 		return err
 	}
@@ -49,10 +48,6 @@ func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if f.Protocol, err = api.Choice(q, "protocol", h.Protocols()...); err != nil {
-		return err
-	}
-	limit, err := api.PageSize(q)
-	if err != nil {
 		return err
 	}
 	vs, next, err := h.List(r.Context(), f, q.Get("cursor"), limit)
@@ -85,8 +80,8 @@ func (h serverHandlers) get(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, http.StatusOK, vs[0])
 }
 
-// Bounds of the numbers in a list of servers: each delivery that is counted is read. The
-// servers of a page share mostCounted.
+// Bounds of the counts in a list of servers, as each counted delivery is read. The servers of a page
+// share mostCounted.
 const (
 	mostOfServer  = 1000
 	leastOfServer = 10
@@ -122,12 +117,12 @@ func (h serverHandlers) countWaiting(ctx context.Context, q url.Values, vs []cli
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	return nil
 }
 
-// forget drops what is recorded of a server.
+// forget deletes the record of a server.
 func (h serverHandlers) forget(w http.ResponseWriter, r *http.Request) error {
 	n, err := registry.ParseName(r.PathValue("host"))
 	if err != nil {
@@ -146,16 +141,12 @@ func (h serverHandlers) forget(w http.ResponseWriter, r *http.Request) error {
 // act is an action on a server.
 type act func(ctx context.Context, n registry.Name) (client.Server, error)
 
-// about handles a request about one server. read takes the fields of the act from the
-// body; any other field is a fault.
-func (h serverHandlers) about(read func(n registry.Name, in api.Input) act) func(http.ResponseWriter, *http.Request) error {
+// about handles a request about one server. read takes the fields of the act from the body.
+func (h serverHandlers) about(read func(n registry.Name, in *api.Object) act) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		n, err := registry.ParseName(r.PathValue("host"))
 		if err != nil {
 			return serverProblem(err)
-		}
-		if _, err := api.ReadQuery(r); err != nil {
-			return err
 		}
 		in, err := api.ReadInput(r)
 		if err != nil {
@@ -174,14 +165,14 @@ func (h serverHandlers) about(read func(n registry.Name, in api.Input) act) func
 }
 
 // plain is an act without fields in the body.
-func plain(do act) func(registry.Name, api.Input) act {
-	return func(registry.Name, api.Input) act { return do }
+func plain(do act) func(registry.Name, *api.Object) act {
+	return func(registry.Name, *api.Object) act { return do }
 }
 
-// longestWhy is the longest reason that fits into a server's record, in bytes.
+// longestWhy is the longest reason in a server's record, in bytes.
 const longestWhy = 200
 
-func why(in api.Input) string {
+func why(in *api.Object) string {
 	s := in.Text("reason")
 	if len(s) > longestWhy {
 		in.Fault("reason", "has %d bytes; the most is %d", len(s), longestWhy)
@@ -189,12 +180,12 @@ func why(in api.Input) string {
 	return s
 }
 
-func (h serverHandlers) block(_ registry.Name, in api.Input) act {
+func (h serverHandlers) block(_ registry.Name, in *api.Object) act {
 	why := why(in)
 	return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Block(ctx, n, why) }
 }
 
-func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
+func (h serverHandlers) pause(_ registry.Name, in *api.Object) act {
 	why, until, wait := why(in), in.Instant("until"), in.Duration("for", time.Second)
 	now := h.now()
 	switch {
@@ -210,8 +201,8 @@ func (h serverHandlers) pause(_ registry.Name, in api.Input) act {
 	}
 }
 
-// put replaces all settings of a server. A setting that the body leaves out ends.
-func (h serverHandlers) put(n registry.Name, in api.Input) act {
+// put replaces all settings of a server. A setting that is not in the body is removed.
+func (h serverHandlers) put(n registry.Name, in *api.Object) act {
 	if n.ByURL() {
 		k := client.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
 		return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Pin(ctx, n, k) }
@@ -235,10 +226,10 @@ const (
 	mostBurst     = 10_000
 )
 
-func publicKey(in api.Input, name string) string {
+func publicKey(in *api.Object, name string) string {
 	text := in.Text(name)
 	if text == "" {
-		in.Fault(name, "is missing; give both of the server's public keys in base64, as its operator has confirmed them to you")
+		in.Fault(name, "is missing; give both of the server's public keys in base64, as confirmed by its operator")
 	} else if err := registry.CheckKey(text); err != nil {
 		in.Fault(name, "%v", err)
 	}
@@ -253,16 +244,16 @@ func serverProblem(err error) error {
 	case errors.Is(err, registry.ErrBadCursor):
 		return api.BadCursor()
 	case errors.Is(err, registry.ErrNoRecord):
-		return problem.New(http.StatusNotFound, "Nothing is recorded of this server or inbox: it is healthy.").Because(err)
+		return problem.New(http.StatusNotFound, "There is no record of this server or inbox: it is healthy.").Because(err)
 	case errors.Is(err, registry.ErrParked):
 		return problem.Typed(http.StatusConflict, "deliveries-wait", "Deliveries wait",
-			"Deliveries wait for the server, and are found by its record: GET /v1/servers/{host}/waiting lists them. Block the server to end them first.").Because(err)
+			"Deliveries wait for the server, so its record is needed: GET /v1/servers/{host}/waiting lists them. To end them, block the server first.").Because(err)
 	case errors.Is(err, circuit.ErrChanged):
 		return problem.New(http.StatusConflict, "The record has just changed. Try again.").Because(err)
 	case errors.Is(err, registry.ErrBlocked):
 		return problem.New(http.StatusConflict, "The server is blocked: unblock it first.").Because(err)
 	case errors.Is(err, registry.ErrNotApplicable):
-		return problem.New(http.StatusConflict, "That is not for this kind of server: "+err.Error()+".").Because(err)
+		return problem.New(http.StatusConflict, "This is not possible for this kind of server: "+err.Error()+".").Because(err)
 	}
-	return unreachable(err)
+	return api.Unreachable(err)
 }

@@ -33,16 +33,16 @@ func StatsRoutes(reporter *Reporter) []api.Route {
 			report.Waiting, err = reporter.waiting(r.Context())
 		}
 		if err != nil {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 		return api.Answer(w, r, http.StatusOK, report)
 	}), route("GET /v1/stats/history", reporter.history)}
 }
 
-// period is a time that a history covers.
+// period is the time that a history covers.
 type period string
 
-// periods are the steps of each period: as many as a chart can show.
+// periods are the steps of each period, for a chart.
 var periods = map[period]struct {
 	step  time.Duration
 	steps int
@@ -61,7 +61,7 @@ func (s *Reporter) history(w http.ResponseWriter, r *http.Request) error {
 	h, ok := s.Tally.Series(of.step, of.steps)
 	if !ok {
 		return problem.Typed(http.StatusNotFound, "no-history", "No history",
-			"This fedpost keeps no history: its functions come and go. On AWS, the CloudWatch dashboard that is named like the stack has it.")
+			"On AWS fedpost keeps no history. Use the CloudWatch dashboard with the name of the stack.")
 	}
 	return api.Answer(w, r, http.StatusOK, client.History{
 		From: h.From, StepSeconds: int(h.Step.Seconds()), Since: h.Since, Counts: h.Counts,
@@ -76,11 +76,7 @@ type Follows interface {
 // FollowRoutes are the routes of Sipher's follows.
 func FollowRoutes(f Follows) []api.Route {
 	return []api.Route{route("GET /v1/follows", func(w http.ResponseWriter, r *http.Request) error {
-		q, err := api.ReadQuery(r, "cursor", "limit")
-		if err != nil {
-			return err
-		}
-		limit, err := api.PageSize(q)
+		q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage)
 		if err != nil {
 			return err
 		}
@@ -89,7 +85,7 @@ func FollowRoutes(f Follows) []api.Route {
 			return api.BadCursor()
 		}
 		if err != nil {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 		page := client.Follows{Follows: make([]client.Follow, len(fs)), NextCursor: next}
 		for i, f := range fs {

@@ -28,7 +28,7 @@ func WaitingRoutes(s Spots) []api.Route {
 
 type waitingHandler struct{ spots Spots }
 
-// mostCounted is up to how many waiting deliveries are counted: each has to be read.
+// mostCounted is how many waiting deliveries are counted at most, as each is read.
 const mostCounted = 10_000
 
 func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
@@ -37,13 +37,9 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 		return serverProblem(err)
 	}
 	if _, many := circuit.FamilyOf(n.Key); n.ByURL() || many {
-		return serverProblem(fmt.Errorf("%w: deliveries wait for a host, or for an inbox", registry.ErrNotApplicable))
+		return serverProblem(fmt.Errorf("%w: deliveries wait for hosts and inboxes only", registry.ErrNotApplicable))
 	}
-	q, err := api.ReadQuery(r, "cursor", "limit")
-	if err != nil {
-		return err
-	}
-	limit, err := api.Number(q, "limit", defaultWaiting, 1, mostDeadLetters)
+	q, limit, err := api.ReadPage(r, api.UsualPage, mostDeadLetters)
 	if err != nil {
 		return err
 	}
@@ -55,7 +51,7 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 	for shard < parking.Shards && len(page.Deliveries) < limit {
 		ps, next, err := h.spots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
 		if err != nil {
-			return unreachable(err)
+			return api.Unreachable(err)
 		}
 		for _, p := range ps {
 			page.Deliveries = append(page.Deliveries, waiting(p))
@@ -68,16 +64,13 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 		page.NextCursor = formatWaitingCursor(shard, after)
 	}
 	if page.Count, err = h.spots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	if page.AtLeast = page.Count > mostCounted; page.AtLeast {
 		page.Count = mostCounted
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
-
-// defaultWaiting is how many deliveries a page has by default.
-const defaultWaiting = 100
 
 func waiting(p parking.Parked) client.WaitingDelivery {
 	d := client.WaitingDelivery{
@@ -90,7 +83,7 @@ func waiting(p parking.Parked) client.WaitingDelivery {
 	return d
 }
 
-// A cursor is the shard and the place in it, encoded so that clients make none.
+// A cursor is a shard and the cursor in it, encoded so that clients make none.
 func formatWaitingCursor(shard int, after string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(shard) + " " + after))
 }

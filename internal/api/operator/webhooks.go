@@ -31,7 +31,7 @@ type webhookHandlers struct {
 	plain    bool
 }
 
-// stateOf is the state of a webhook in a word.
+// stateOf is the state of a webhook.
 func stateOf(w webhook.Webhook) string {
 	switch {
 	case !w.DisabledAt.IsZero():
@@ -55,7 +55,7 @@ func (h webhookHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	all, err := h.webhooks.Webhooks(r.Context())
 	if err != nil {
-		return unreachable(err)
+		return api.Unreachable(err)
 	}
 	page := client.Webhooks{Webhooks: []client.Webhook{}}
 	for _, one := range all {
@@ -72,7 +72,7 @@ func noWebhook(err error) error {
 	case errors.Is(err, webhook.ErrTooMany):
 		return problem.New(http.StatusConflict, "There are 20 webhooks, which is the most. Delete one first.")
 	}
-	return unreachable(err)
+	return api.Unreachable(err)
 }
 
 func (h webhookHandlers) get(w http.ResponseWriter, r *http.Request) error {
@@ -87,9 +87,6 @@ func (h webhookHandlers) get(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	id := r.PathValue("id")
 	if !webhook.ValidID(id) {
 		return problem.New(http.StatusBadRequest, "The id in the path is none of up to 64 letters, digits, - and _.")
@@ -99,7 +96,7 @@ func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s := webhook.Settings{
-		Types: in.Texts("types", len(events.Kinds)), Batch: in.Bool("batch"), Secret: in.Text("secret"), Rotate: in.Bool("rotateSecret"),
+		Types: in.Texts("types", len(events.Kinds)), Batch: in.Flag("batch", false), Secret: in.Text("secret"), Rotate: in.Flag("rotateSecret", false),
 	}
 	s.URL = h.target(in, in.Text("url"))
 	for i, kind := range s.Types {
@@ -111,7 +108,7 @@ func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 		if err := webhook.CheckSecret(s.Secret); err != nil {
 			in.Fault("secret", "%v", err)
 		} else if s.Rotate {
-			in.Fault("rotateSecret", "makes a secret; leave out one of both")
+			in.Fault("rotateSecret", "makes a new secret; leave out secret or rotateSecret")
 		}
 	}
 	if err := in.Check(); err != nil {
@@ -130,8 +127,8 @@ func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, status, answer)
 }
 
-// target is the URL of a webhook as it will be asked.
-func (h webhookHandlers) target(in api.Input, given string) string {
+// target is the canonical URL of a webhook.
+func (h webhookHandlers) target(in *api.Object, given string) string {
 	if given == "" {
 		if in.Sound() {
 			in.Fault("url", "is missing; give the URL that events are sent to")
@@ -161,9 +158,6 @@ func (h webhookHandlers) delete(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h webhookHandlers) test(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
-		return err
-	}
 	in, err := api.ReadInput(r)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ var sinces = []choice{{"1h", "the last hour"}, {"1d", "the last day"}, {"7d", "t
 
 var sinceTimes = map[string]time.Duration{"1h": time.Hour, "1d": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "60d": 60 * 24 * time.Hour}
 
-// soughtStates are the choices of a state, the troubles first.
+// soughtStates are the choices of a state, problems first.
 var soughtStates = []choice{
 	{"", "any"},
 	{"dead", "some dead"},
@@ -62,7 +62,7 @@ func (p *Page) activities(v *visit) error {
 	if l.ID != "" {
 		query.Set("activityId", l.ID)
 	} else {
-		// A minute less: the API's limit of 60 days is counted from its own clock.
+		// A minute less than 60 days, as the API's clock may differ.
 		query.Set("since", v.now().Add(time.Minute-sinceTimes[l.Since]).UTC().Format(time.RFC3339))
 	}
 	var page client.Activities
@@ -76,15 +76,14 @@ func (p *Page) activities(v *visit) error {
 		q.Set("cursor", page.NextCursor)
 		l.Next = "/activities?" + q.Encode()
 	}
-	v.show(http.StatusOK, "activities", view{Title: "Activities", Nav: "activities", Data: l})
-	return nil
+	return v.show("activities", view{Title: "Activities", Nav: "activities", Data: l})
 }
 
 // oneActivity is the page of one activity.
 type oneActivity struct {
 	client.Status
-	About   *client.FoundActivity // nil: it is on no list, such as a job of Sipher
-	Body    string                // if the visitor has asked for it
+	About   *client.FoundActivity // nil: it is in no list, such as a Sipher job
+	Body    string                // if the visitor asked for it
 	Asked   bool
 	Counted []counted
 	Open    int // recipients that are not in a final state
@@ -137,12 +136,11 @@ func (p *Page) activity(v *visit) error {
 	if a.Open > 0 && a.Status.Status != "cancelled" {
 		a.Actions = append(a.Actions, action{"cancel", "Cancel", here + "/cancel", true})
 	}
-	a.Actions = append(a.Actions, action{"forget", "Forget", here + "/forget", true})
-	v.show(http.StatusOK, "activity", view{Title: title, Nav: "activities", Refresh: 10, Data: a})
-	return nil
+	a.Actions = append(a.Actions, action{"forget", "Delete from fedpost", here + "/forget", true})
+	return v.show("activity", view{Title: title, Nav: "activities", Refresh: 10, Data: a})
 }
 
-// legible is a JSON text in lines, without what could turn the direction of the text around.
+// legible is indented JSON, without characters that could change the direction of the text.
 func legible(body string) string {
 	var b bytes.Buffer
 	if json.Indent(&b, []byte(body), "", "  ") != nil {
@@ -169,7 +167,7 @@ func countedOf(counts map[string]int) (all []counted) {
 
 func activityPath(id string) string { return "/v1/activities/" + url.PathEscape(id) }
 
-// query takes some parameters of the page's address over to the API.
+// query copies parameters of the page's address to a query of the API.
 func (v *visit) query(names ...string) url.Values {
 	q := url.Values{}
 	for _, name := range names {

@@ -14,10 +14,10 @@ func TestARetryOfAnActivityGoesOnUntilItIsOver(t *testing.T) {
 	v.get("/activities/" + anActivity + "/retry")
 	at := "POST /v1/activities/" + anActivity + "/retry"
 	for words, r := range map[string]client.RetriedActivity{
-		"There are more":              {Retried: 500, NextCursor: "bmV4dA"},
-		"but for those":               {Retried: 5, Unavailable: 1},
-		"Nothing was tried again":     {Unavailable: 1},
-		"Nothing matched, so nothing": {},
+		"There are more":           {Retried: 500, NextCursor: "bmV4dA"},
+		"except those":             {Retried: 5, Unavailable: 1},
+		"Nothing was retried":      {Unavailable: 1},
+		"Nothing matched; nothing": {},
 	} {
 		s.api.set(at, r)
 		v.says(v.post("/activities/"+anActivity+"/retry"), 200, words)
@@ -48,7 +48,7 @@ func TestAnActivityIsHeadedByWhatItIs(t *testing.T) {
 	s.api.set(asked, client.Activities{Activities: []client.FoundActivity{{ID: anActivity, Body: "{\"a\":\"<b>\u202e\"}"}}})
 	v.says(v.get("/activities/"+anActivity+"?body=true"), 200, "<pre class=\"body\">{\n  &#34;a&#34;: &#34;&lt;b&gt;\ufffd&#34;\n}</pre>")
 	s.api.set(asked, client.Activities{Activities: []client.FoundActivity{{ID: anActivity}}})
-	v.says(v.get("/activities/"+anActivity+"?body=true"), 200, "is not stored")
+	v.says(v.get("/activities/"+anActivity+"?body=true"), 200, "is no longer stored")
 	s.api.set("/v1/activities?id="+anActivity, client.Activities{})
 	v.says(v.get("/activities/"+anActivity), 200, "Activity "+anActivity+"</h1>")
 }

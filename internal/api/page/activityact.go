@@ -7,28 +7,28 @@ import (
 	"fedpost/client"
 )
 
-// aboutActivity has the question of each action on an activity.
+// aboutActivity is the question before an action on an activity.
 func aboutActivity(act string, a client.Status) (question, bool) {
 	q, ok := map[string]question{
 		"cancel": {
 			Title: "Cancel this activity?", Yes: "Cancel the activity", Danger: true,
 			Says: []string{
 				"Recipients that do not have it yet will not get it. " + thousands(a.Counts["delivered"]) + " have it already and keep it.",
-				"It cannot be undone.",
+				"This cannot be undone.",
 			},
 		},
 		"forget": {
-			Title: "Forget this activity?", Yes: "Forget it for good", Danger: true,
+			Title: "Delete this activity from fedpost?", Yes: "Delete it for good", Danger: true,
 			Says: []string{
-				"It is cancelled, and its body and its recipients are forgotten: for what should not be kept.",
-				"Who has it already keeps it: send a Delete to take it back.",
+				"The activity is cancelled, and its body and its list of recipients are deleted.",
+				"Recipients that have it already keep it. To take it back, send a Delete activity.",
 			},
 		},
 		"retry": {
-			Title: "Try this activity again?", Yes: "Try again",
+			Title: "Retry this activity?", Yes: "Retry",
 			Says: []string{
-				thousands(a.Counts["failed"]) + " recipients that failed and " + thousands(a.Counts["dead"]) + " that are dead get fresh tries.",
-				"Who failed because their server refused the activity for good will most likely refuse it again.",
+				thousands(a.Counts["failed"]) + " failed and " + thousands(a.Counts["dead"]) + " dead recipients are retried, with all attempts anew.",
+				"A server that refused the activity for good will most likely refuse it again.",
 			},
 		},
 	}[act]
@@ -47,8 +47,7 @@ func (p *Page) askActivity(v *visit) error {
 	}
 	q.Back = "/activities/" + url.PathEscape(id)
 	q.Where = q.Back + "/" + act
-	v.show(http.StatusOK, "ask", view{Title: q.Title, Nav: "activities", Data: q})
-	return nil
+	return v.show("ask", view{Title: q.Title, Nav: "activities", Data: q})
 }
 
 func noSuchAction() error {
@@ -79,10 +78,10 @@ func (p *Page) actActivity(v *visit) error {
 	return noSuchAction()
 }
 
-// retrySteps is how many requests one retry makes: the visitor waits for it.
+// retrySteps is how many requests one retry makes at most, as the visitor waits.
 const retrySteps = 20
 
-// retryActivity retries page by page, and returns what to say.
+// retryActivity retries page by page, and returns the name of the text for the visitor.
 func (v *visit) retryActivity(id string) (done string, err error) {
 	var body client.Retry
 	retried, unavailable := 0, 0

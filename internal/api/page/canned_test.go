@@ -52,7 +52,7 @@ func (c *canned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	at := r.URL.EscapedPath()
 	if c.reads && r.Method != http.MethodGet {
-		_ = problem.New(http.StatusForbidden, "This token reads only.").Write(w)
+		_ = problem.New(http.StatusForbidden, "This token is read-only.").Write(w)
 		return
 	}
 	if r.Method == http.MethodPost && at == "/v1/servers/no%20name/check" {

@@ -7,13 +7,12 @@ import (
 	"fedpost/client"
 )
 
-// chart is a bar for each step of a history, drawn on the server: it needs no script, and
-// a policy that allows no inline style allows it.
+// chart is a bar chart of a history, drawn as SVG without script and inline styles.
 type chart struct {
 	ID, Title     string
 	Width, Height int
 	Bars          []bar
-	Known         int // x where the process began to count; what is left of it is unknown
+	Known         int // x where counting began; there is no data to its left
 	Most          int // the highest bar stands for this
 	Ticks         []tick
 	Kinds         []kind
@@ -76,7 +75,7 @@ func draw(id, title string, h client.History, kinds ...kind) chart {
 			if any += n; n == 0 {
 				continue
 			}
-			// What is there is seen, however little.
+			// A small count must be visible, too.
 			high := max(2, n*chartHeight/max(c.Most, 1))
 			bottom -= high
 			c.Bars = append(c.Bars, bar{
@@ -104,8 +103,7 @@ func (c chart) Total() int {
 	return sum
 }
 
-// chartSteps is how many steps a history has: its numbers say so, and without any its
-// length is that of an hour or a day.
+// chartSteps is how many steps a history has. An empty one is of an hour or a day.
 func chartSteps(h client.History) int {
 	for _, numbers := range h.Counts {
 		return len(numbers)
@@ -124,15 +122,15 @@ func at(h client.History, name string, i int) int {
 	return 0
 }
 
-// wellKinds and illKinds are what the charts show: deliveries that went well, which are so
-// many that the others would vanish beside them, and the others.
+// wellKinds and illKinds are shown in separate charts: next to the successes, the failures
+// would be too small to see.
 func wellKinds() []kind { return []kind{{Name: "delivered", Text: "delivered"}} }
 
 func illKinds() []kind {
 	return []kind{
-		{Name: "retrying", Text: "to be tried again"},
-		{Name: "parked", Text: "put off until the server is back"},
+		{Name: "retrying", Text: "to be retried"},
+		{Name: "parked", Text: "waiting for the server"},
 		{Name: "failed", Text: "refused for good"},
-		{Name: "dead", Text: "given up"},
+		{Name: "dead", Text: "dead"},
 	}
 }

@@ -32,7 +32,7 @@ type deadGroup struct {
 }
 
 const (
-	// deadPage is the longest page of dead letters that the API answers with.
+	// deadPage is the API's longest page of dead letters.
 	deadPage = 200
 	// deadPages is how many pages are read to group them.
 	deadPages = 5
@@ -59,8 +59,7 @@ func (p *Page) dead(v *visit) error {
 		l.Read, l.Cut, l.Groups = len(all.DeadLetters), all.NextCursor != "", grouped(all.DeadLetters)
 		l.Answers = client.LastAnswers(all.DeadLetters)
 	}
-	v.show(http.StatusOK, "dead", view{Title: "Dead letters", Nav: "dead", Refresh: 30, Data: l})
-	return nil
+	return v.show("dead", view{Title: "Dead letters", Nav: "dead", Refresh: 30, Data: l})
 }
 
 // someDead reads the newest dead letters, page by page up to a bound.
@@ -80,7 +79,7 @@ func (v *visit) someDead() (all client.DeadLetters, err error) {
 	return all, nil
 }
 
-// grouped puts dead letters together by host, most first.
+// grouped groups dead letters by host, the host with most first.
 func grouped(all []client.DeadLetter) (out []deadGroup) {
 	by := map[string][]client.DeadLetter{}
 	for _, d := range all {
@@ -94,7 +93,7 @@ func grouped(all []client.DeadLetter) (out []deadGroup) {
 	return out
 }
 
-// selected is what an action on dead letters is about: one of a page's address.
+// selected reads which dead letters an action is for, and describes them.
 func (v *visit) selected(values url.Values) (client.Selection, string) {
 	s := client.Selection{ID: values.Get("id"), Host: values.Get("host"), Activity: values.Get("activity")}
 	s.Failed = s.ID == "" && values.Get("failed") != "" // a dead letter has not failed
@@ -107,17 +106,17 @@ func (v *visit) selected(values url.Values) (client.Selection, string) {
 	return s, "all dead letters of activity " + clean(s.Activity)
 }
 
-// selects reports whether s says which dead letters it is about.
+// selects reports whether s selects any dead letters.
 func selects(s client.Selection) bool { return s.ID != "" || s.Host != "" || s.Activity != "" }
 
-// Bounds of a search for recipients that were refused for good, as the visitor waits: how
-// many requests are made, and for how long another is begun.
+// Bounds of a search for recipients that were refused for good, as the visitor waits: how many
+// requests are made, and after how long none is begun.
 const (
 	failedSteps = 20
 	failedTime  = 10 * time.Second
 )
 
-// retryDead tries dead letters again, and says whether more are left.
+// retryDead retries dead letters, and reports whether more are left.
 func (v *visit) retryDead(s client.Selection) (n int, more bool, err error) {
 	begun := v.now()
 	for range failedSteps {
@@ -133,16 +132,16 @@ func (v *visit) retryDead(s client.Selection) (n int, more bool, err error) {
 	return n, more, nil
 }
 
-// aboutDead has the question of each action on dead letters.
+// aboutDead is the question before an action on dead letters.
 func aboutDead(act, which string) (question, bool) {
 	q, ok := map[string]question{
 		"retry": {
-			Title: "Try " + which + " again?", Yes: "Try again",
-			Says: []string{"They get fresh tries and the whole give-up time again.", "If their server is still down, they wait for it like all others."},
+			Title: "Retry " + which + "?", Yes: "Retry",
+			Says: []string{"The deliveries get all attempts and the whole give-up time anew.", "If the server is still down, they wait for it."},
 		},
 		"drop": {
 			Title: "Drop " + which + "?", Yes: "Drop for good", Danger: true,
-			Says: []string{"Their recipients stay dead, and nothing is left to try them again with."},
+			Says: []string{"Their recipients stay dead and cannot be retried any more."},
 		},
 	}[act]
 	return q, ok
@@ -158,15 +157,14 @@ func (p *Page) askDead(v *visit) error {
 	if act == "retry" && s.ID == "" {
 		q.Fields = []field{{
 			Name: "failed", Label: "Also recipients that were refused for good", Kind: "checkbox", On: s.Failed,
-			Hint: "They have no dead letters. Most will be refused again, unless the cause is mended.",
+			Hint: "They have no dead letters. Most will be refused again unless the cause is fixed.",
 		}}
 	}
 	q.Back, q.Where, q.Hidden = "/dead", "/dead/"+act, map[string]string{"id": s.ID, "host": s.Host, "activity": s.Activity}
 	if s.Host != "" {
 		q.Back += "?" + url.Values{"host": {s.Host}}.Encode()
 	}
-	v.show(http.StatusOK, "ask", view{Title: q.Title, Nav: "dead", Data: q})
-	return nil
+	return v.show("ask", view{Title: q.Title, Nav: "dead", Data: q})
 }
 
 func (p *Page) actDead(v *visit) error {

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/api/inside"
 )
 
-// ByToken lets visitors in with a token of an API in the same process, and everybody if
-// the API needs none. What a visitor may do, the API decides at each request.
+// ByToken signs visitors in with a token of an API in the same process, or without if the API
+// needs none. The API decides at each request what the visitor may do.
 func ByToken(api http.Handler, needed bool) func(context.Context, string) (*client.Client, error) {
 	return func(ctx context.Context, token string) (*client.Client, error) {
 		c := inside.Client(api, token)
@@ -23,16 +23,15 @@ func ByToken(api http.Handler, needed bool) func(context.Context, string) (*clie
 			return nil, ErrSignIn
 		}
 		err := c.Do(ctx, http.MethodGet, "/v1/servers?limit=1", nil, nil)
-		var p *client.Problem
-		if errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
+		if p, ok := problemOf(err); ok && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
 			return nil, errors.Join(ErrSignIn, err)
 		}
 		return c, err
 	}
 }
 
-// ByLink lets those in who have a secret, to use a client that has credentials of its own:
-// the link with the secret is on the terminal of whoever has them.
+// ByLink signs visitors in with a secret, to use a client that has credentials of its own. The
+// link with the secret is printed on the terminal of their owner.
 func ByLink(c *client.Client, secret string) func(context.Context, string) (*client.Client, error) {
 	want := sha256.Sum256([]byte(secret))
 	return func(_ context.Context, given string) (*client.Client, error) {

@@ -21,13 +21,13 @@ type eventList struct {
 	Stream string
 }
 
-// about are the choices of the page of events.
+// about are the filters of the page of events.
 var about = []struct{ text, name, types string }{
 	{"All", "", ""},
 	{"Servers and webhooks", "servers", "server.unhealthy,server.exhausted,server.gone,server.recovered,webhook.disabled"},
-	{"Recipients that are gone", "gone", "recipient.gone"},
-	{"Activities that are done", "done", "activity.done"},
-	{"Refused and given up", "failed", "recipient.failed,recipient.dead,outbox.refused"},
+	{"Gone recipients", "gone", "recipient.gone"},
+	{"Finished activities", "done", "activity.done"},
+	{"Failed and dead", "failed", "recipient.failed,recipient.dead,outbox.refused"},
 }
 
 const (
@@ -64,13 +64,12 @@ func (p *Page) events(v *visit) error {
 	}
 	slices.Reverse(l.Events)
 	l.Stream = "/events/stream?" + url.Values{"after": {query.After}, "type": {strings.Join(query.Types, ",")}}.Encode()
-	v.show(http.StatusOK, "events", view{Title: "Events", Nav: "events", Data: l})
-	return nil
+	return v.show("events", view{Title: "Events", Nav: "events", Data: l})
 }
 
 const (
-	// streamTime is how long one answer goes on. It ends before the server would cut it
-	// off, and the browser asks again where it ended.
+	// streamTime is how long one response lasts: less than the server's limit. The browser
+	// then continues with another request.
 	streamTime = 25 * time.Second
 	// streamWait is how long the API is asked to wait for an event.
 	streamWait = 20 * time.Second
@@ -89,7 +88,7 @@ func (p *Page) stream(v *visit) error {
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), streamTime)
 	defer cancel()
-	// The first look finds what is wrong with the request while that can be said.
+	// An error of the first read can still be answered with its status.
 	page, err := v.api.EventPage(ctx, query)
 	if err != nil {
 		return err
@@ -100,14 +99,14 @@ func (p *Page) stream(v *visit) error {
 		return nil // the visitor has left
 	}
 	for {
-		if err := p.tell(v.w, page, v.now()); err != nil {
-			p.o.Log.DebugContext(ctx, "events were not read to their end", "error", err)
+		if err := p.writeRows(v.w, page, v.now()); err != nil {
+			p.o.Log.DebugContext(ctx, "the visitor left before the events were sent", "error", err)
 			return nil
 		}
 		if err := out.Flush(); err != nil {
 			return nil
 		}
-		// Nothing came for as long as the API waits, or fedpost stops: the answer ends.
+		// There were no events within the wait, or fedpost stops.
 		if query.After = page.Next; query.Wait > 0 && len(page.Events) == 0 || ctx.Err() != nil {
 			if page.RetryAfter > 0 {
 				_, _ = fmt.Fprintf(v.w, "retry: %d000\n\n", page.RetryAfter) // or the visitor has left
@@ -117,17 +116,17 @@ func (p *Page) stream(v *visit) error {
 		query.Wait = streamWait
 		if page, err = v.api.EventPage(ctx, query); err != nil {
 			if ctx.Err() == nil {
-				p.o.Log.InfoContext(ctx, "stream of events", "error", err)
+				p.o.Log.InfoContext(ctx, "events cannot be read", "error", err)
 			}
 			return nil // the browser asks again
 		}
 	}
 }
 
-// tell writes a page of events as one event of the stream, the newest row first.
-func (p *Page) tell(w http.ResponseWriter, page client.Events, now time.Time) error {
+// writeRows writes a page of events as one server-sent event, the newest row first.
+func (p *Page) writeRows(w http.ResponseWriter, page client.Events, now time.Time) error {
 	if len(page.Events) == 0 {
-		_, err := fmt.Fprint(w, ":\n\n") // is anybody there?
+		_, err := fmt.Fprint(w, ":\n\n") // fails if the visitor has left
 		return err
 	}
 	rows := slices.Clone(page.Events)

@@ -8,8 +8,8 @@ import (
 	"fedpost/client"
 )
 
-// keyList is the page of keys: public halves. The private ones never leave fedpost, and no
-// page takes them: `fedpost keys put` reads them from a file.
+// keyList is the page of public keys. Private keys never leave fedpost, and no page takes one:
+// `fedpost keys put` reads it from a file.
 type keyList struct {
 	Keys []client.Key
 	Next string
@@ -21,8 +21,7 @@ func (p *Page) keys(v *visit) error {
 		if err := v.get(keyPath(id), nil, &one); err != nil {
 			return err
 		}
-		v.show(http.StatusOK, "keys", view{Title: "Keys", Nav: "keys", Data: keyList{Keys: []client.Key{one}}})
-		return nil
+		return v.show("keys", view{Title: "Keys", Nav: "keys", Data: keyList{Keys: []client.Key{one}}})
 	}
 	query := v.query("cursor")
 	query.Set("limit", "100")
@@ -34,22 +33,20 @@ func (p *Page) keys(v *visit) error {
 	if page.NextCursor != "" {
 		l.Next = "/keys?" + url.Values{"cursor": {page.NextCursor}}.Encode()
 	}
-	v.show(http.StatusOK, "keys", view{Title: "Keys", Nav: "keys", Data: l})
-	return nil
+	return v.show("keys", view{Title: "Keys", Nav: "keys", Data: l})
 }
 
 func keyPath(id string) string { return "/v1/keys/" + url.PathEscape(id) }
 
 func (p *Page) newKey(v *visit) error {
-	v.show(http.StatusOK, "ask", view{Title: "Make a key", Nav: "keys", Data: question{
-		Yes: "Make the key", Where: "/keys/new", Back: "/keys",
-		Says: []string{"Its private half never leaves fedpost. Publish the public half under the id before anything is signed with it."},
+	return v.show("ask", view{Title: "Create a key", Nav: "keys", Data: question{
+		Yes: "Create the key", Where: "/keys/new", Back: "/keys",
+		Says: []string{"The private key never leaves fedpost. Publish the public key under the id before you send anything signed with it."},
 		Fields: []field{
 			{Name: "id", Label: "Id", Kind: "text", Hint: "as the actor publishes it, such as https://social.example/users/frida#main-key"},
 			{Name: "type", Label: "Type", Kind: "choice", Value: "rsa", Choices: []choice{{"rsa", "RSA, which all servers take"}, {"ed25519", "Ed25519"}}},
 		},
 	}})
-	return nil
 }
 
 func (p *Page) addKey(v *visit) error {
@@ -68,12 +65,11 @@ func (p *Page) askKey(v *visit) error {
 		return err
 	}
 	title := "Delete the key " + clean(id) + "?"
-	v.show(http.StatusOK, "ask", view{Title: title, Nav: "keys", Data: question{
+	return v.show("ask", view{Title: title, Nav: "keys", Data: question{
 		Title: title, Yes: "Delete it for good", Danger: true, Back: "/keys", Where: "/keys/" + url.PathEscape(id) + "/delete",
-		Says:   []string{"Nothing can be signed with it any more, and it cannot be brought back.", "It is refused while deliveries need it, unless you say otherwise."},
-		Fields: []field{{Name: "force", Label: "Delete it also if deliveries need it: they come to nothing", Kind: "checkbox"}},
+		Says:   []string{"Nothing can be signed with the key any more. This cannot be undone.", "The deletion is refused while deliveries need the key, unless you tick the box."},
+		Fields: []field{{Name: "force", Label: "Delete it even if deliveries need it: these deliveries fail", Kind: "checkbox"}},
 	}})
-	return nil
 }
 
 func (p *Page) deleteKey(v *visit) error {

@@ -13,8 +13,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// overview is the first page: what is wrong, in one line each, with the way to do
-// something about it; then the numbers.
+// overview is the first page: a line for each problem with a link to act on it, then the
+// numbers.
 type overview struct {
 	Known    bool // false: the table or a queue cannot be read
 	Stats    client.Stats
@@ -35,7 +35,7 @@ type overview struct {
 
 // problemLine is something that is wrong, the worst first.
 type problemLine struct {
-	Bad       bool // somebody has to act; else it is worth a look
+	Bad       bool // somebody has to act; false: somebody should look
 	Text      string
 	Do, Where string
 }
@@ -64,7 +64,7 @@ func (p *Page) overview(v *visit) error {
 			return err
 		}
 		o.Known = false
-		o.Problems = []problemLine{{Bad: true, Text: "fedpost cannot read its table or a queue, so it accepts and delivers nothing until it can. A full disk, a missing permission, or a table that cannot be reached: the log says which. It said: " + problem.Detail}}
+		o.Problems = []problemLine{{Bad: true, Text: "fedpost cannot read its table or a queue, and accepts and delivers nothing until it can. The log has the cause: a full disk, a missing permission, or a table that cannot be reached. The API answered: " + problem.Detail}}
 	} else {
 		o.queues()
 		o.diagnose()
@@ -78,8 +78,7 @@ func (p *Page) overview(v *visit) error {
 	} else if n > 1 {
 		title = fmt.Sprintf("%d problems", n)
 	}
-	v.show(http.StatusOK, "overview", view{Title: title, Nav: "overview", Refresh: 10, Data: o})
-	return nil
+	return v.show("overview", view{Title: title, Nav: "overview", Refresh: 10, Data: o})
 }
 
 // read reads what is in the table and the queues.
@@ -98,8 +97,8 @@ func (o *overview) read(v *visit) (err error) {
 	return nil
 }
 
-// health adds the problem that nothing can be written. It says more than that nothing could
-// be read, if both are so.
+// health adds the problem that nothing can be written. It replaces the problem that nothing
+// can be read.
 func (o *overview) health(v *visit) error {
 	err := v.get("/healthz", nil, &client.Health{})
 	if problem, ok := problemOf(err); ok && problem.Status == http.StatusServiceUnavailable {
@@ -112,8 +111,7 @@ func (o *overview) health(v *visit) error {
 	return err
 }
 
-// history reads what the process has in memory, which is known also while the table is
-// down.
+// history reads counts from the process's memory, which works also while the table is down.
 func (o *overview) history(v *visit) error {
 	var hour, day client.History
 	for period, h := range map[string]*client.History{"hour": &hour, "day": &day} {
@@ -137,7 +135,7 @@ func (o *overview) history(v *visit) error {
 	return nil
 }
 
-// details reads what the statistics do not say of servers in trouble: the next check.
+// details reads the servers that are down, as the statistics do not have their next check.
 func (o *overview) details(v *visit) error {
 	worst := o.Stats.Unhealthy[:min(len(o.Stats.Unhealthy), shownServers)]
 	all := make([]client.Server, len(worst))
@@ -170,8 +168,8 @@ func (o *overview) queues() {
 	}
 }
 
-// Ages of the oldest message from which on something is wrong. Work is taken up within a
-// second; the alarms of template.yaml begin at half an hour.
+// Ages of a queue's oldest message that are a problem. Normally a message is received within
+// a second; the alarms of template.yaml begin at half an hour.
 const (
 	lateAge  = 5 * time.Minute
 	stuckAge = 30 * time.Minute
@@ -185,9 +183,9 @@ func (o *overview) diagnose() {
 	for _, q := range o.Queues {
 		switch {
 		case !q.Dead && q.Age >= stuckAge:
-			add(true, "See the queues", "#queues", "A message waits in the queue %s for %s: work is not taken up.", q.Name, span(q.Age))
+			add(true, "See the queues", "#queues", "The oldest message in the queue %s has waited for %s: nothing is being processed.", q.Name, span(q.Age))
 		case !q.Dead && q.Age >= lateAge:
-			add(false, "See the queues", "#queues", "A message waits in the queue %s for %s.", q.Name, span(q.Age))
+			add(false, "See the queues", "#queues", "The oldest message in the queue %s has waited for %s.", q.Name, span(q.Age))
 		}
 	}
 	tried, ill := 0, 0
@@ -196,41 +194,41 @@ func (o *overview) diagnose() {
 	}
 	ill = tried - o.LastHour["delivered"]
 	if tried >= 20 && 2*ill > tried {
-		add(true, "See the servers", "/servers", "%d %% of the last hour's deliveries did not get through (%s of %s). If many servers refuse, the cause is here: network, clock or signing key.",
+		add(true, "See the servers", "/servers", "%d %% of the last hour's deliveries failed or wait (%s of %s). If many servers are affected, the cause is on this side: network, clock or signing key.",
 			100*ill/tried, thousands(ill), thousands(tried))
 	}
 	if n := o.Stats.Counts["unrecorded"]; n > 0 {
-		add(true, "", "", "%s activities were accepted today while the table was down. They are on their queues; the log says what the table's fault was.", thousands(n))
+		add(true, "", "", "%s activities were accepted today while the table was down. They are queued; the log has the table's error.", thousands(n))
 	}
 	if n := o.Stats.Counts["deduplicationFallbacks"]; n > 0 {
-		add(false, "", "", "%s calls today were accepted without a look at their deduplication key: the table could not be written.", thousands(n))
+		add(false, "", "", "%s calls today were accepted without a check of their deduplication key, because the table could not be written.", thousands(n))
 	}
 	if rows := o.Stats.Outbox; rows != nil {
 		if age := time.Duration(rows.Oldest) * time.Second; age >= lateAge {
-			add(age >= stuckAge, "", "", "A row of the outbox waits for %s: the log says why.", span(age))
+			add(age >= stuckAge, "", "", "The oldest row of the outbox has waited for %s. The log has the cause.", span(age))
 		}
 		if rows.Refused > 0 {
-			add(true, "", "", "Rows of the outbox that were refused: %s. The command fedpost outbox list --state refused says why.", thousands(rows.Refused))
+			add(true, "", "", "Refused rows of the outbox: %s. To see why, run: fedpost outbox list --state refused.", thousands(rows.Refused))
 		}
 	}
 	if n := o.Stats.Servers["exhausted"]; n > 0 {
-		add(true, "Decide about them", "/servers?phase=exhausted", "%s been down for the whole give-up time: what waited for %s is dead.", servers(n, "has", "have"), pronoun(n))
+		add(true, "Decide about them", "/servers?phase=exhausted", "%s been down for the whole give-up time: the deliveries that waited for %s are dead.", servers(n, "has", "have"), pronoun(n))
 	}
 	if n := o.Sick - o.Stats.Servers["exhausted"]; n > 0 {
-		add(false, "See which, and why", "/servers", "%s down: what is for %s waits until a check succeeds.", servers(n, "is", "are"), pronoun(n))
+		add(false, "See which, and why", "/servers", "%s down: deliveries to %s wait until a check succeeds.", servers(n, "is", "are"), pronoun(n))
 	}
 	if n := o.Stats.Webhooks[client.WebhookDisabled]; n > 0 {
-		add(true, "See the webhooks", "/webhooks", "Webhooks that were disabled after 5 days of failures: %s. Your application is not told what happens.", thousands(n))
+		add(true, "See the webhooks", "/webhooks", "Webhooks disabled after 5 days of failures: %s. Your application gets no events from them.", thousands(n))
 	}
 	if n := o.Stats.Webhooks[client.WebhookFailing]; n > 0 {
-		add(false, "See the webhooks", "/webhooks", "Webhooks that fail: %s. Events for them wait.", thousands(n))
+		add(false, "See the webhooks", "/webhooks", "Failing webhooks: %s. Their events wait.", thousands(n))
 	}
 	if n := len(o.Dead); n > 0 {
 		text := thousands(n)
 		if o.MoreDead {
 			text = "More than " + text
 		}
-		add(false, "See them by server", "/dead", "%s deliveries were given up and can be tried again.", text)
+		add(false, "See them by server", "/dead", "%s deliveries are dead and can be retried.", text)
 	}
 	slices.SortStableFunc(o.Problems, func(a, b problemLine) int {
 		switch {

@@ -14,14 +14,14 @@ func TestTheOverviewSaysFirstWhatIsWrong(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
 	p := v.get("/")
-	v.says(p, 200, "<title>7 problems", "A message waits in the queue normal for 39 min", "1 server has been down for the whole give-up time",
-		"15 servers are down", "Webhooks that were disabled after 5 days of failures: 1.", "Webhooks that fail: 1.", "31 deliveries were given up", "3 calls today were accepted without a look", "mastodon.down.example", "due now", "1\u202f203\u202f380")
+	v.says(p, 200, "<title>7 problems", "The oldest message in the queue normal has waited for 39 min", "1 server has been down for the whole give-up time",
+		"15 servers are down", "Webhooks disabled after 5 days of failures: 1.", "Failing webhooks: 1.", "31 deliveries are dead", "3 calls today were accepted without a check", "mastodon.down.example", "due now", "1\u202f203\u202f380")
 	if act, look := strings.Index(p.text, "Act:"), strings.Index(p.text, "Look:"); act < 0 || look < act {
 		t.Errorf("what needs somebody to act does not come first: %d, %d", act, look)
 	}
 	calm := serve(t, well(t), true)
 	v = calm.signedIn()
-	v.says(v.get("/"), 200, "<title>All is well", "Nothing is stuck")
+	v.says(v.get("/"), 200, "<title>All is well", "No queue is stuck")
 }
 
 func TestTheOverviewSaysWhatIsInTheOutbox(t *testing.T) {
@@ -36,9 +36,9 @@ func TestTheOverviewSaysWhatIsInTheOutbox(t *testing.T) {
 	v.says(v.get("/"), 200, "<title>All is well", "<dt>In the outbox</dt><dd>7</dd>")
 	stats.Outbox = &client.OutboxDepth{Waiting: 7, Refused: 2, Oldest: 400}
 	s.api.set("/v1/stats", stats)
-	v.says(v.get("/"), 200, "<title>2 problems", "Act:</strong> Rows of the outbox that were refused: 2.", "Look:</strong> A row of the outbox waits for 6 min")
+	v.says(v.get("/"), 200, "<title>2 problems", "Act:</strong> Refused rows of the outbox: 2.", "Look:</strong> The oldest row of the outbox has waited for 6 min")
 	stats.Outbox.Oldest = 2000
-	v.says(v.get("/"), 200, "Act:</strong> A row of the outbox waits for 33 min")
+	v.says(v.get("/"), 200, "Act:</strong> The oldest row of the outbox has waited for 33 min")
 }
 
 func TestMostDeliveriesFailing(t *testing.T) {
@@ -47,7 +47,7 @@ func TestMostDeliveriesFailing(t *testing.T) {
 	h.Counts = map[string][]int{"delivered": wave(60, 10, 0), "retrying": wave(60, 60, 0)}
 	s.api.set("/v1/stats/history?period=hour", h)
 	v := s.signedIn()
-	v.says(v.get("/"), 200, "of the last hour&#39;s deliveries did not get through", "network, clock or signing key")
+	v.says(v.get("/"), 200, "of the last hour&#39;s deliveries failed or wait", "network, clock or signing key")
 }
 
 // TestChartsShowTheNumbersOfTheHistory, and where nothing is known.
@@ -59,7 +59,7 @@ func TestChartsShowTheNumbersOfTheHistory(t *testing.T) {
 	s.api.set("/v1/stats/history?period=hour", h)
 	v := s.signedIn()
 	p := v.get("/")
-	v.says(p, 200, "Delivered: <strong>1\u202f234</strong>", "<title>03:06: 1\u202f000 delivered</title>", "<title>03:07: 1 given up</title>",
+	v.says(p, 200, "Delivered: <strong>1\u202f234</strong>", "<title>03:06: 1\u202f000 delivered</title>", "<title>03:07: 1 dead</title>",
 		`<tr><th scope="row">03:07</th><td>234</td></tr>`, `class="unknown" x="0" y="0" width="784"`)
 	// One dead letter among thousands is seen: its bar has a height.
 	if m := regexp.MustCompile(`<rect class="dead"[^>]*height="(\d+)"`).FindStringSubmatch(p.text); m == nil || m[1] == "0" {
@@ -98,7 +98,7 @@ func TestAnOutageOfTheTableIsTheFirstThingToBeSaid(t *testing.T) {
 		s.api.set(path, http.StatusServiceUnavailable)
 		p := v.get("/")
 		v.says(p, 200, "<title>1 problem", "Act:</strong> fedpost cannot read its table or a queue", "The records cannot be reached. Try again.", "Delivered: <strong>78\u202f612</strong>")
-		if strings.Contains(p.text, "Delivered today") || strings.Contains(p.text, "Nothing is stuck") {
+		if strings.Contains(p.text, "Delivered today") || strings.Contains(p.text, "No queue is stuck") {
 			t.Errorf("without %s numbers are shown that nobody knows", path)
 		}
 		s.api.set(path, was)
@@ -115,7 +115,7 @@ func TestAnOutageOfTheTableIsTheFirstThingToBeSaid(t *testing.T) {
 func TestEveryPageSaysThatNothingCanBeWritten(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	const says = "fedpost stands still.</strong> The records cannot be reached"
+	const says = "fedpost cannot work.</strong> The records cannot be reached"
 	for _, path := range []string{"/servers", "/servers/mastodon.down.example", "/servers/mastodon.down.example/block", "/dead", "/activities", "/events", "/keys", "/keys/new", "/webhooks", "/activities/none"} {
 		if p := v.get(path); strings.Contains(p.text, says) {
 			t.Errorf("%s says it of a fedpost that works", path)

@@ -1,14 +1,12 @@
-// Package page serves the operator's page: what is wrong, why, what happens next, and
-// what can be done about it, for somebody who was just paged.
+// Package page serves the operator's page: what is wrong, why, what happens next, and what
+// can be done.
 //
-// The page is built on the API's client and knows nothing that the API does not say. So
-// the same page is served by `fedpost up` for itself and by `fedpost dashboard` for any
-// fedpost, on the operator's own credentials, and a visitor may do on the page what their
-// token or role may do with the API.
+// The page uses only the API's client. So `fedpost up` serves it for itself and `fedpost
+// dashboard` for any fedpost, and a visitor may do on the page what their token or role may do
+// with the API.
 //
-// Pages are rendered here and need no script to be read or to act. The script renews what
-// is shown. Everything is embedded, and the Content-Security-Policy allows nothing from
-// elsewhere.
+// Pages are rendered on the server and work without script; the script refreshes them. All
+// files are embedded, and the Content-Security-Policy allows no others.
 package page
 
 import (
@@ -24,21 +22,20 @@ import (
 	"fedpost/internal/api/inside"
 )
 
-// ErrSignIn says that a secret lets nobody in.
-var ErrSignIn = errors.New("this secret lets nobody in")
+// ErrSignIn says that a secret is wrong.
+var ErrSignIn = errors.New("wrong secret")
 
 // Options of the page.
 type Options struct {
-	// Enter returns the client that the requests of a visitor with a secret go through.
-	// It is called with the empty secret for visitors who have not signed in, and lets
-	// them in if it returns a client. Its error wraps ErrSignIn if the secret is wrong.
+	// Enter returns the client for a visitor with a secret, or an error that wraps ErrSignIn.
+	// For visitors who have not signed in the secret is empty.
 	Enter func(ctx context.Context, secret string) (*client.Client, error)
-	// Link lets visitors in by a link with their secret, too. An API token does not belong
-	// into addresses, which browsers keep; the secret of `fedpost dashboard` ends with it.
+	// Link: the secret may be in a link, too. API tokens must not be, as browsers keep
+	// addresses; the secret of `fedpost dashboard` is valid for one process only.
 	Link bool
-	// Secret is what a visitor is asked for, such as "API token".
+	// Secret is the secret's name in the form, such as "API token".
 	Secret string
-	// Of says which fedpost the page is of, if that is not the one that serves it.
+	// Of names the fedpost that is shown, unless it is the one that serves the page.
 	Of  string
 	Now func() time.Time
 	Log *slog.Logger
@@ -104,14 +101,14 @@ func New(o Options) *Page {
 	return p
 }
 
-// unknown is the pattern of pages that there are not.
+// unknown is the pattern of all other paths.
 const unknown = "GET /"
 
-// ofAPI begin the paths of routes of the API that a browser may be sent to.
+// ofAPI are prefixes of the API's paths.
 var ofAPI = []string{"/v1/", "/discover", "/healthz"}
 
-// Serves reports whether a request is for the page, so that it can stand beside the API. A
-// browser is told of an unknown address by the page, everybody else by the API.
+// Serves reports whether a request is for the page, not for the API. Unknown addresses are the
+// page's if a browser asks.
 func (p *Page) Serves(r *http.Request) bool {
 	_, pattern := p.mux.Handler(r)
 	if pattern != unknown {
@@ -120,7 +117,7 @@ func (p *Page) Serves(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/html") && !slices.ContainsFunc(ofAPI, func(begin string) bool { return strings.HasPrefix(r.URL.Path, begin) })
 }
 
-// policy allows the page's own files and forms, and nothing else.
+// policy is the Content-Security-Policy: the page's own files and forms only.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // mostForm is the longest body of a form, in bytes.
@@ -139,8 +136,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if err := p.origin.Check(r); err != nil {
-		p.o.Log.WarnContext(r.Context(), "refused a form of another site", "error", err)
-		p.fail(w, r, nil, http.StatusForbidden, "A page of another site has sent this request. It was refused.")
+		p.o.Log.WarnContext(r.Context(), "refused a request from a page of another site", "error", err)
+		p.fail(w, r, nil, http.StatusForbidden, "This request came from a page of another site. It was refused.")
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)

@@ -146,29 +146,29 @@ func TestEveryActionIsAskedBackAndThenDone(t *testing.T) {
 		fields    []string
 		done, did string
 	}{
-		{down + "/block", "cannot be brought back", []string{"reason", " abuse "}, "The server is blocked.", `POST /v1/servers/mastodon.down.example/block {"reason":"abuse"}`},
+		{down + "/block", "does not bring them back", []string{"reason", " abuse "}, "The server is blocked.", `POST /v1/servers/mastodon.down.example/block {"reason":"abuse"}`},
 		{down + "/block", "(*.mastodon.down.example)", []string{"subdomains", "yes"}, "The server is blocked.", `POST /v1/servers/%2A.mastodon.down.example/block {}`},
-		{"/servers/*.bad.example/unblock", "stays failed", nil, "not blocked any more", `POST /v1/servers/%2A.bad.example/unblock`},
-		{down + "/pause", "For how long", []string{"for", "PT12H"}, "They wait.", `POST /v1/servers/mastodon.down.example/pause {"for":"PT43200S"}`},
-		{down + "/pause", "until I resume it", []string{"for", ""}, "They wait.", `POST /v1/servers/mastodon.down.example/pause {}`},
+		{"/servers/*.bad.example/unblock", "stay failed", nil, "no longer blocked", `POST /v1/servers/%2A.bad.example/unblock`},
+		{down + "/pause", "For how long", []string{"for", "PT12H"}, "they wait until", `POST /v1/servers/mastodon.down.example/pause {"for":"PT43200S"}`},
+		{down + "/pause", "until I resume it", []string{"for", ""}, "they wait until", `POST /v1/servers/mastodon.down.example/pause {}`},
 		{down + "/resume", "released", nil, "released step by step", `POST /v1/servers/mastodon.down.example/resume`},
-		{down + "/check", "within a minute", nil, "probed within a minute", `POST /v1/servers/mastodon.down.example/check`},
+		{down + "/check", "within a minute", nil, "checked within a minute", `POST /v1/servers/mastodon.down.example/check`},
 		{down + "/limit", "a minute", []string{"perMinute", "60", "burst", "5"}, "limit is set", `PUT /v1/servers/mastodon.down.example {"rateLimit":{"perMinute":60,"burst":5}}`},
-		{"/servers/limited.example/limit", `value="60"`, []string{"perMinute", "0"}, "limit is lifted", `PUT /v1/servers/limited.example {}`},
+		{"/servers/limited.example/limit", `value="60"`, []string{"perMinute", "0"}, "limit is removed", `PUT /v1/servers/limited.example {}`},
 		{"/activities/" + anActivity + "/cancel", "4\u202f711 have it already", nil, "The activity is cancelled", "POST /v1/activities/" + anActivity + "/cancel"},
-		{"/activities/" + anActivity + "/forget", "send a Delete", nil, "The activity is forgotten", "DELETE /v1/activities/" + anActivity},
-		{"/activities/" + anActivity + "/retry", "9 recipients that failed and 2 that are dead", nil, "They are tried again", "POST /v1/activities/" + anActivity + "/retry {}"},
-		{"/servers/gone.example/forget", "counts as healthy", nil, "is forgotten", `DELETE /v1/servers/gone.example`},
-		{"/dead/drop?host=hub.example", "nothing is left to try", []string{"host", "hub.example"}, "are dropped", `DELETE /v1/dead-letters`},
+		{"/activities/" + anActivity + "/forget", "send a Delete", nil, "The activity is deleted from fedpost", "DELETE /v1/activities/" + anActivity},
+		{"/activities/" + anActivity + "/retry", "9 failed and 2 dead recipients", nil, "The recipients are retried", "POST /v1/activities/" + anActivity + "/retry {}"},
+		{"/servers/gone.example/forget", "counts as healthy", nil, "record is deleted", `DELETE /v1/servers/gone.example`},
+		{"/dead/drop?host=hub.example", "cannot be retried any more", []string{"host", "hub.example"}, "are dropped", `DELETE /v1/dead-letters`},
 		{"/dead/drop?id=x.0.1.2", "Drop this dead letter?", []string{"id", "x.0.1.2"}, "are dropped", `DELETE /v1/dead-letters`},
-		{"/keys/" + url.PathEscape(aKey) + "/delete", "cannot be brought back", nil, "The key is deleted", `DELETE /v1/keys/` + url.PathEscape(aKey)},
-		{"/keys/new", "never leaves fedpost", []string{"id", aKey, "type", "ed25519"}, "The key is made", `POST /v1/keys {"id":"` + aKey + `","type":"ed25519"}`},
+		{"/keys/" + url.PathEscape(aKey) + "/delete", "cannot be undone", nil, "The key is deleted", `DELETE /v1/keys/` + url.PathEscape(aKey)},
+		{"/keys/new", "never leaves fedpost", []string{"id", aKey, "type", "ed25519"}, "The key is created", `POST /v1/keys {"id":"` + aKey + `","type":"ed25519"}`},
 		{"/webhooks/pager/test", "webhook.test", nil, "what became of it", `POST /v1/webhooks/pager/test`},
 		{"/webhooks/pager/change", `value="server.gone" checked`, []string{"url", " https://new.example/hook ", "batch", "yes"}, "is changed", `PUT /v1/webhooks/pager {"url":"https://new.example/hook","batch":true}`},
-		{"/webhooks/old/delete", "requests that wait are dropped", nil, "is deleted", `DELETE /v1/webhooks/old`},
-		{"/dead/retry?host=hub.example", "all dead letters for hub.example", []string{"host", "hub.example"}, "sent again", `POST /v1/dead-letters/retry {"host":"hub.example"}`},
-		{"/dead/retry?host=hub.example", "refused for good", []string{"host", "hub.example", "failed", "yes"}, "sent again", `POST /v1/dead-letters/retry {"host":"hub.example","failed":true}`},
-		{"/dead/retry?id=x.0.1.2", "this dead letter", []string{"id", "x.0.1.2"}, "sent again", `POST /v1/dead-letters/retry {"id":"x.0.1.2"}`},
+		{"/webhooks/old/delete", "waiting requests are dropped", nil, "is deleted", `DELETE /v1/webhooks/old`},
+		{"/dead/retry?host=hub.example", "all dead letters for hub.example", []string{"host", "hub.example"}, "are retried", `POST /v1/dead-letters/retry {"host":"hub.example"}`},
+		{"/dead/retry?host=hub.example", "refused for good", []string{"host", "hub.example", "failed", "yes"}, "are retried", `POST /v1/dead-letters/retry {"host":"hub.example","failed":true}`},
+		{"/dead/retry?id=x.0.1.2", "this dead letter", []string{"id", "x.0.1.2"}, "are retried", `POST /v1/dead-letters/retry {"id":"x.0.1.2"}`},
 	} {
 		v.says(v.get(c.ask), 200, c.says, "Do nothing", `method="post"`)
 		if did := s.api.did(); did != nil {
@@ -231,7 +231,7 @@ func TestTheSecretOfAWebhookIsShownOnce(t *testing.T) {
 	v.says(v.get("/webhooks/new"), 200, "letters, digits", "recipient.gone")
 	s.api.set("PUT /v1/webhooks/fresh", client.Webhook{ID: "fresh", URL: "https://a.example/in", Secret: "whsec_once"})
 	form := url.Values{"form": {v.form}, "id": {"fresh"}, "url": {"https://a.example/in"}, "types": {"server.gone", "recipient.gone"}}
-	v.says(v.ask(v.posting("/webhooks/new", form)), 200, "whsec_once", "never again")
+	v.says(v.ask(v.posting("/webhooks/new", form)), 200, "whsec_once", "only now")
 	if did := trimmed(s.api.did()); !slices.Equal(did, []string{`PUT /v1/webhooks/fresh {"url":"https://a.example/in","types":["server.gone","recipient.gone"]}`}) {
 		t.Errorf("done: %q", did)
 	}
@@ -272,7 +272,7 @@ func TestWhatWasRefusedIsTriedAgainFromThePageOfDeadLetters(t *testing.T) {
 	}
 	s.api.set("/v1/servers/refusing.example", client.Server{Name: "refusing.example", Phase: client.PhaseHealthy})
 	s.api.set("/v1/servers/refusing.example/waiting", client.Waiting{})
-	v.says(v.get("/servers/refusing.example"), 200, `<a href="/dead?host=refusing.example">Try again what it has refused`)
+	v.says(v.get("/servers/refusing.example"), 200, `<a href="/dead?host=refusing.example">Retry what it has refused`)
 	const offer = "/dead/retry?host=refusing.example&amp;failed=yes"
 	v.says(v.get("/dead?host=refusing.example"), 200, "None for this server", offer)
 	v.says(v.get(html.UnescapeString(offer)), 200, `name="failed" value="yes" checked`)
@@ -281,7 +281,7 @@ func TestWhatWasRefusedIsTriedAgainFromThePageOfDeadLetters(t *testing.T) {
 	}
 	// The API goes through the events and comes back with a cursor.
 	s.api.set("POST /v1/dead-letters/retry", client.Retried{More: true, NextCursor: "event.x"})
-	v.says(v.post("/dead/retry", "host", "refusing.example", "failed", "yes"), 200, "the search for others is not over")
+	v.says(v.post("/dead/retry", "host", "refusing.example", "failed", "yes"), 200, "not all were searched")
 	did := s.api.did()
 	if n := len(did); n != 20 || !strings.Contains(did[0], `{"host":"refusing.example","failed":true}`) || !strings.Contains(did[1], `"cursor":"event.x"`) {
 		t.Errorf("%d requests, the first %.200q", n, did)
@@ -296,7 +296,7 @@ func TestTheNumberOfDeadLettersThatAreReadIsBounded(t *testing.T) {
 	many.NextCursor = "bmV4dA"
 	s.api.set("/v1/dead-letters", many)
 	s.api.asked = nil
-	v.says(v.get("/dead"), 200, "Of the newest 1\u202f000; there are more.", "hub.example")
+	v.says(v.get("/dead"), 200, "These are the newest 1\u202f000; there are more.", "hub.example")
 	if n := len(s.api.asked); n != 5 {
 		t.Errorf("asked %d times: %q", n, s.api.asked)
 	}

@@ -40,13 +40,12 @@ type view struct {
 	// Set by render.
 	Inside, SignedIn bool
 	Stopped          string // why nothing can be written
-	Reads            bool   // the visitor may change nothing, so the page offers nothing to do
+	Reads            bool   // the visitor may only read
 	Form, Of         string
 	At               time.Time
 }
 
-// pages are the templates of all pages, each with the layout. They take 1.6 MB and 7 ms, so only
-// a process that is asked for a page reads them.
+// pages are the templates of all pages, each with the layout, parsed on first use.
 var pages = sync.OnceValue(parse)
 
 func parse() map[string]*template.Template {
@@ -80,7 +79,7 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name s
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if _, err := w.Write(b.Bytes()); err != nil {
-		p.o.Log.DebugContext(r.Context(), "page was not read to its end", "error", err)
+		p.o.Log.DebugContext(r.Context(), "the visitor left before the page was sent", "error", err)
 	}
 }
 
@@ -99,7 +98,7 @@ var version = func() string {
 
 var kinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
-// asset serves the style, the script and the icon, to everybody: they say nothing.
+// asset serves the style, the script and the icon, which are public.
 func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	b, err := assets.ReadFile("assets/" + name)
@@ -116,7 +115,7 @@ func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
 	}
 	if _, err := w.Write(b); err != nil {
-		p.o.Log.DebugContext(r.Context(), "asset was not read to its end", "error", err)
+		p.o.Log.DebugContext(r.Context(), "the visitor left before an asset was sent", "error", err)
 	}
 }
 
@@ -142,8 +141,8 @@ var funcs = template.FuncMap{
 	"has":     func(all []string, one string) bool { return slices.Contains(all, one) },
 }
 
-// clean cuts what a stranger may have written, and takes out what could turn the
-// direction of the text around it. html/template escapes it.
+// clean shortens a stranger's text and removes characters that could change the direction of
+// the text around it. html/template escapes the rest.
 func clean(s string) string {
 	short := outcome.Clean(s, mostText)
 	if len(short) < len(outcome.Clean(s, mostText+1)) {

@@ -12,7 +12,7 @@ import (
 	"fedpost/client"
 )
 
-// question asks an action back before it is done.
+// question asks for confirmation of an action.
 type question struct {
 	Title  string
 	Says   []string // what will happen
@@ -35,11 +35,10 @@ type field struct {
 
 type choice struct{ Value, Text string }
 
-// reason is the field that says why; longest is that of the API.
+// reason is the field for an operator's reason.
 var reason = field{Name: "reason", Label: "Reason (shown with the server)", Kind: "text"}
 
-// aboutServer has the question of each action on a server. Its text has to tell somebody
-// who was woken up what will happen.
+// aboutServer is the question before an action on a server.
 func aboutServer(act, name string) (question, bool) {
 	subdomains := field{Name: "subdomains", Label: "All of its subdomains, too", Kind: "checkbox"}
 	q, ok := map[string]question{
@@ -47,16 +46,16 @@ func aboutServer(act, name string) (question, bool) {
 			Title: "Block " + name + "?", Yes: "Block", Danger: true, Fields: []field{subdomains, reason},
 			Says: []string{
 				"No delivery is made to this server until you unblock it.",
-				"What waits for it fails, and cannot be brought back by unblocking.",
+				"Deliveries that wait for it fail. Unblocking does not bring them back.",
 			},
 		},
 		"unblock": {
 			Title: "Unblock " + name + "?", Yes: "Unblock",
-			Says: []string{"New deliveries go out again. What failed meanwhile stays failed."},
+			Says: []string{"New deliveries go out again. Deliveries that failed meanwhile stay failed."},
 		},
 		"pause": {
 			Title: "Pause deliveries to " + name + "?", Yes: "Pause",
-			Says: []string{"Deliveries wait, and nothing is lost before the give-up time (7 days, if nobody has set another)."},
+			Says: []string{"Deliveries wait. None is lost before the give-up time (7 days unless RETRY_GIVE_UP says otherwise)."},
 			Fields: []field{{Name: "for", Label: "For how long", Kind: "choice", Value: "PT2H", Choices: []choice{
 				{"PT30M", "30 minutes"}, {"PT2H", "2 hours"}, {"PT12H", "12 hours"}, {"P1D", "1 day"}, {"P3D", "3 days"}, {"", "until I resume it"},
 			}}, reason},
@@ -64,24 +63,24 @@ func aboutServer(act, name string) (question, bool) {
 		"resume": {
 			Title: "Resume deliveries to " + name + "?", Yes: "Resume",
 			Says: []string{
-				"A pause, an outage or the belief that the server is gone ends at your word.",
-				"What waits is released: 10 in the first minute, then 50, 250 and 1000. If the server still fails, deliveries wait again.",
+				"This ends a pause, an outage, or the state gone.",
+				"Waiting deliveries are released: 10 in the first minute, then 50, 250 and 1000 a minute. If the server still fails, deliveries wait again.",
 			},
 		},
 		"forget": {
-			Title: "Forget what is recorded of " + name + "?", Yes: "Forget",
-			Says: []string{"Its outage, and a pause and a limit that somebody has set, are forgotten. It counts as healthy until it fails again."},
+			Title: "Delete the record of " + name + "?", Yes: "Delete",
+			Says: []string{"The server's outage, pause and rate limit are deleted. It counts as healthy until it fails again."},
 		},
 		"check": {
 			Title: "Check " + name + " now?", Yes: "Check",
-			Says: []string{"The server is probed within a minute. If it answers, one delivery is tried, and the others follow."},
+			Says: []string{"The server is checked within a minute. If it answers, one delivery is tried; if that is accepted, the others follow."},
 		},
 		"limit": {
 			Title: "Limit the deliveries to " + name + "?", Yes: "Set the limit",
-			Says: []string{"What is over the limit waits for its turn."},
+			Says: []string{"Deliveries over the limit wait until the limit allows them."},
 			Fields: []field{
-				{Name: "perMinute", Label: "Deliveries a minute", Hint: "0 or empty lifts the limit", Kind: "number"},
-				{Name: "burst", Label: "At once", Hint: "empty: those of five seconds", Kind: "number"},
+				{Name: "perMinute", Label: "Deliveries a minute", Hint: "0 or empty: no limit", Kind: "number"},
+				{Name: "burst", Label: "At once", Hint: "empty: as many as in five seconds", Kind: "number"},
 			},
 		},
 	}[act]
@@ -118,8 +117,7 @@ func (p *Page) askServer(v *visit) error {
 			q.Fields[i].Label = fmt.Sprintf("All of its subdomains, too (*.%s)", clean(host))
 		}
 	}
-	v.show(http.StatusOK, "ask", view{Title: q.Title, Nav: "servers", Data: q})
-	return nil
+	return v.show("ask", view{Title: q.Title, Nav: "servers", Data: q})
 }
 
 func (p *Page) actServer(v *visit) error {

@@ -28,7 +28,7 @@ type filter struct {
 	On          bool
 }
 
-// troubled are the phases in which deliveries do not get through by a server's fault.
+// troubled are the phases in which deliveries fail or wait because of the server.
 var troubled = []client.Phase{client.PhaseUnhealthy, client.PhaseHalfOpen, client.PhaseExhausted, client.PhaseRecovering}
 
 // perPhase is how many servers of one phase are shown together with others, and per page.
@@ -66,8 +66,7 @@ func (p *Page) servers(v *visit) error {
 		return err
 	}
 	l.Hosts = client.ByHost(l.Servers)
-	v.show(http.StatusOK, "servers", view{Title: "Servers", Nav: "servers", Refresh: 20, Data: l})
-	return nil
+	return v.show("servers", view{Title: "Servers", Nav: "servers", Refresh: 20, Data: l})
 }
 
 // introuble lists the servers of several phases, the longest down first.
@@ -92,11 +91,10 @@ func (v *visit) introuble(l *serverList) error {
 	return nil
 }
 
-// mostPages is how many pages of servers are searched for those that deliveries wait for.
+// mostPages is how many pages of servers waitedFor reads.
 const mostPages = 5
 
-// waitedFor lists the servers that deliveries wait for, whatever their state, those with most
-// deliveries first.
+// waitedFor lists the servers for which deliveries wait, those with most deliveries first.
 func (v *visit) waitedFor(l *serverList) error {
 	query := url.Values{"waiting": {"true"}, "limit": {"1000"}}
 	for range mostPages {
@@ -166,7 +164,7 @@ type action struct {
 	Danger            bool
 }
 
-// host reports whether the server is a host, which can be paused and limited.
+// isHost reports whether the server is a host, which can be paused and limited.
 func isHost(s client.Server) bool {
 	return !strings.Contains(s.Name, "://") && !strings.HasPrefix(s.Name, "inbox:") && !strings.HasPrefix(s.Name, "*.")
 }
@@ -177,7 +175,7 @@ func inboxOf(name string) string {
 	return name
 }
 
-// actionsOn lists what can be done about a server, the likeliest first.
+// actionsOn lists the possible actions on a server, the likeliest first.
 func actionsOn(s client.Server) []action {
 	var all []action
 	add := func(name, text string, danger bool) {
@@ -207,7 +205,7 @@ func actionsOn(s client.Server) []action {
 	}
 	down := s.Phase == client.PhaseUnhealthy || s.Phase == client.PhaseExhausted || s.Phase == client.PhaseGone
 	if down && !s.Parked && (isHost(s) || strings.HasPrefix(s.Name, "inbox:")) {
-		add("forget", "Forget", false)
+		add("forget", "Delete record", false)
 	}
 	return all
 }
@@ -235,8 +233,7 @@ func (p *Page) server(v *visit) error {
 		}
 		s.Dead, s.MoreDead, s.Refuser = dead.DeadLetters, dead.NextCursor != "", host
 	}
-	v.show(http.StatusOK, "server", view{Title: clean(s.Name), Nav: "servers", Refresh: 10, Data: s})
-	return nil
+	return v.show("server", view{Title: clean(s.Name), Nav: "servers", Refresh: 10, Data: s})
 }
 
 // hostOf is the host of a server, or empty for a block of subdomains.

@@ -18,23 +18,22 @@ const (
 	cookieName = "fedpost_session"
 	// idle is how long a session lives without a request.
 	idle = 12 * time.Hour
-	// mostSessions is how many visitors may be signed in. Of the secret with the most
-	// sessions the one that was idle for longest gives way, so that whoever has one token
-	// cannot sign out the visitors who came with another.
+	// mostSessions is how many visitors may be signed in. Beyond that, the longest idle session
+	// of the secret with most sessions ends, so that visitors with one token cannot sign out
+	// those with another.
 	mostSessions = 100
 )
 
-// secret returns a text that nobody can guess.
 func secret() string { return rand.Text() }
 
-// session is a visitor who has signed in. The cookie holds the session's name and not the
-// visitor's token: a browser sends a cookie to every port of a host, whoever listens there.
+// session is a visitor who has signed in. The cookie holds the session's name, not the token:
+// browsers send a cookie to every port of a host.
 type session struct {
 	api  *client.Client
-	form string // what the visitor's forms carry
+	form string // secret in the visitor's forms, against requests of other sites
 	seen time.Time
 	with [sha256.Size]byte // digest of the secret that the visitor signed in with
-	// reads says that the API refuses the visitor's actions, so none is offered.
+	// reads: the visitor's token is read-only.
 	reads bool
 }
 
@@ -60,7 +59,7 @@ func (s *sessions) add(api *client.Client, given string, reads bool) (name strin
 	return name
 }
 
-// givesWay is the name of the session that makes room for one more with a secret.
+// givesWay is the session that ends so that another one with this secret can begin.
 func (s *sessions) givesWay(with [sha256.Size]byte) (oldest string) {
 	of := map[[sha256.Size]byte]int{with: 1} // the new one
 	for _, one := range s.all {
@@ -123,7 +122,7 @@ func (p *Page) sessionOf(r *http.Request) (session, bool) {
 func cookie(r *http.Request, value string, age int) *http.Cookie {
 	return &http.Cookie{
 		Name: cookieName, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		// A proxy that ends TLS says so; a caller who lies about it harms only themselves.
+		// Set by a proxy that terminates TLS; a false value harms its sender only.
 		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
 	}
 }
@@ -147,7 +146,7 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, given string) {
 	api, err := p.o.Enter(r.Context(), given)
 	switch {
 	case given == "" || errors.Is(err, ErrSignIn):
-		p.render(w, r, http.StatusForbidden, "sign-in", view{Title: "Sign in", Error: "This " + p.o.Secret + " is not the right one.", Data: p.o.Secret})
+		p.render(w, r, http.StatusForbidden, "sign-in", view{Title: "Sign in", Error: "This " + p.o.Secret + " is wrong.", Data: p.o.Secret})
 		return
 	case err != nil:
 		p.failed(w, r, nil, err)
@@ -157,8 +156,8 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, given string) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// readsOnly reports whether the API refuses a visitor what operators may do. It asks for a
-// check of a server whose name is none, which changes nothing for those who may.
+// readsOnly reports whether a token is read-only, by a request to check a server with an
+// invalid name, which changes nothing.
 func readsOnly(ctx context.Context, api *client.Client) bool {
 	err := api.Do(ctx, http.MethodPost, serverPath("no name")+"/check", nil, nil)
 	problem, ok := problemOf(err)

@@ -26,8 +26,8 @@ func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
 		}
 	}
 	v.says(v.post("/servers/a.example/block"), 200, "Sign in")
-	v.says(v.post("/sign-in", "secret", "another token of these tests"), 403, "is not the right one")
-	v.says(v.post("/sign-in"), 403, "is not the right one")
+	v.says(v.post("/sign-in", "secret", "another token of these tests"), 403, "is wrong")
+	v.says(v.post("/sign-in"), 403, "is wrong")
 	if p := v.get("/sign-in?secret=" + url.QueryEscape(token)); p.Request.URL.Path != "/sign-in" || strings.Contains(p.text, "Sign out") {
 		t.Error("a token in an address lets somebody in")
 	}
@@ -178,7 +178,7 @@ func TestADashboardIsForWhoHasItsLink(t *testing.T) {
 	s := &site{t, api, serveOn(t, p)}
 	v := s.visitor()
 	v.says(v.get("/"), 200, "Sign in")
-	v.says(v.get("/sign-in?secret=another"), 403, "is not the right one")
+	v.says(v.get("/sign-in?secret=another"), 403, "is wrong")
 	in := v.get("/sign-in?secret=" + url.QueryEscape("the link's secret"))
 	v.says(in, 200, "mastodon.down.example", "https://api.example/live")
 	if in.Request.URL.String() != s.url+"/" {
@@ -212,9 +212,9 @@ func TestAReaderIsOfferedNothingToDo(t *testing.T) {
 		}
 		for _, path := range asks {
 			if reads {
-				v.says(v.get(path), 403, "This token reads only")
+				v.says(v.get(path), 403, "This token is read-only")
 				where, _, _ := strings.Cut(path, "?")
-				v.says(v.post(where, "host", "hub.example"), 403, "This token reads only")
+				v.says(v.post(where, "host", "hub.example"), 403, "This token is read-only")
 			} else {
 				v.says(v.get(path), 200, "Do nothing")
 			}

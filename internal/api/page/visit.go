@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -10,7 +11,7 @@ import (
 	"fedpost/client"
 )
 
-// visit is one request of a visitor who was let in.
+// visit is one request of a signed-in visitor.
 type visit struct {
 	w http.ResponseWriter
 	r *http.Request
@@ -18,7 +19,7 @@ type visit struct {
 	page *Page
 }
 
-// within serves visitors who were let in, and sends others to sign in.
+// within serves visitors who are signed in, and sends others to sign in.
 func (p *Page) within(serve func(*visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, ok := p.sessionOf(r)
@@ -28,7 +29,7 @@ func (p *Page) within(serve func(*visit) error) http.Handler {
 		}
 		v := &visit{w: w, r: r, session: s, page: p}
 		if r.Method == http.MethodPost && !s.ownForm(r) {
-			p.fail(w, r, v, http.StatusForbidden, "This form is not of your present session: fedpost was started again meanwhile, or you have signed in again. Go back, reload the page and repeat it.")
+			p.fail(w, r, v, http.StatusForbidden, "This form belongs to an earlier session: fedpost was restarted, or you signed in again. Go back, reload the page and repeat the action.")
 			return
 		}
 		if err := serve(v); err != nil {
@@ -37,12 +38,12 @@ func (p *Page) within(serve func(*visit) error) http.Handler {
 	})
 }
 
-// acting serves visitors who may change something. The API would refuse the others at the
-// end of a form that they have filled in.
+// acting serves visitors who may change something. The API would refuse others only after
+// they have filled in a form.
 func acting(serve func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		if v.reads {
-			return refuse(http.StatusForbidden, "This token reads only. Sign out, and sign in with one that may do this.")
+			return refuse(http.StatusForbidden, "This token is read-only. Sign out, and sign in with a token that may do this.")
 		}
 		return serve(v)
 	}
@@ -60,23 +61,20 @@ func problemOf(err error) (*client.Problem, bool) {
 	return p, ok
 }
 
-// failed answers with an error. An error of the API has its own words.
+// failed answers with an error, in the API's words if it is the API's.
 func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err error) {
-	var problem *client.Problem
+	problem, ofAPI := problemOf(err)
 	switch {
-	case errors.As(err, &problem) && problem.Status == http.StatusUnauthorized && v != nil:
-		// The token that the session was opened with is no longer the right one.
+	case ofAPI && problem.Status == http.StatusUnauthorized && v != nil:
+		// The session's token is no longer valid.
 		if _, name, ok := p.signedIn(r); ok {
 			p.sessions.drop(name)
 			http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
 			return
 		}
 		p.fail(w, r, v, problem.Status, problem.Error())
-	case errors.As(err, &problem):
-		words := problem.Detail
-		if words == "" {
-			words = problem.Title
-		}
+	case ofAPI:
+		words := cmp.Or(problem.Detail, problem.Title)
 		for _, e := range problem.Errors {
 			words += " " + e.Detail + "."
 		}
@@ -92,7 +90,7 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 func (p *Page) fail(w http.ResponseWriter, r *http.Request, v *visit, status int, words string) {
 	shown := view{Title: "That did not work", Error: words, Data: status}
 	if v != nil {
-		v.show(status, "error", shown)
+		v.showAs(status, "error", shown)
 		return
 	}
 	p.render(w, r, status, "error", shown)
@@ -107,7 +105,13 @@ func (v *visit) get(path string, query url.Values, out any) error {
 }
 
 // show renders a page for the visitor.
-func (v *visit) show(status int, name string, shown view) {
+func (v *visit) show(name string, shown view) error {
+	v.showAs(http.StatusOK, name, shown)
+	return nil
+}
+
+// showAs renders a page with a status.
+func (v *visit) showAs(status int, name string, shown view) {
 	_, _, shown.SignedIn = v.page.signedIn(v.r)
 	shown.Inside, shown.Form, shown.Reads = true, v.form, v.reads
 	if name != "overview" && status < http.StatusInternalServerError {
@@ -116,9 +120,8 @@ func (v *visit) show(status int, name string, shown view) {
 	v.page.render(v.w, v.r, status, name, shown)
 }
 
-// stopped says why nothing can be written, so that no page passes for one of a fedpost that
-// works; "": it can, or it is not known. The overview has it among its problems, and a
-// failure its cause.
+// stopped says why nothing can be written, for all pages but the overview, which has it among
+// its problems; "": writing works, or that is not known.
 func (v *visit) stopped() string {
 	if p, ok := problemOf(v.get("/healthz", nil, &client.Health{})); ok && p.Status == http.StatusServiceUnavailable {
 		return p.Detail
@@ -126,7 +129,7 @@ func (v *visit) stopped() string {
 	return ""
 }
 
-// back goes on to a page after an action; done names what was done (see done.go).
+// back redirects to a page after an action; done is the name of a text in the map done.
 func (v *visit) back(path, done string) error {
 	http.Redirect(v.w, v.r, path+"?done="+url.QueryEscape(done), http.StatusSeeOther)
 	return nil

@@ -15,8 +15,7 @@ func (p *Page) webhooks(v *visit) error {
 	if err := v.get("/v1/webhooks", nil, &all); err != nil {
 		return err
 	}
-	v.show(http.StatusOK, "webhooks", view{Title: "Webhooks", Nav: "webhooks", Refresh: 20, Data: all.Webhooks})
-	return nil
+	return v.show("webhooks", view{Title: "Webhooks", Nav: "webhooks", Refresh: 20, Data: all.Webhooks})
 }
 
 func webhookPath(id string) string { return "/v1/webhooks/" + url.PathEscape(id) }
@@ -29,7 +28,7 @@ func settingsOf(w client.Webhook, fresh bool) []field {
 	}
 	fields := []field{
 		{Name: "url", Label: "URL", Kind: "text", Value: w.URL, Hint: "https, and no private address"},
-		{Name: "types", Label: "Events", Kind: "checks", Choices: kinds, Values: w.Types, Hint: "none ticked: all of them"},
+		{Name: "types", Label: "Events", Kind: "checks", Choices: kinds, Values: w.Types, Hint: "none ticked: all"},
 		{Name: "batch", Label: "Up to 100 events in a request", Kind: "checkbox", On: w.Batch},
 	}
 	if fresh {
@@ -39,11 +38,10 @@ func settingsOf(w client.Webhook, fresh bool) []field {
 }
 
 func (p *Page) newWebhook(v *visit) error {
-	v.show(http.StatusOK, "ask", view{Title: "Add a webhook", Nav: "webhooks", Data: question{
+	return v.show("ask", view{Title: "Add a webhook", Nav: "webhooks", Data: question{
 		Yes: "Add the webhook", Where: "/webhooks/new", Back: "/webhooks", Fields: settingsOf(client.Webhook{}, true),
-		Says: []string{"Events from now on are sent to the URL, signed as Standard Webhooks has it, and tried again for 5 days.", "The secret is shown once."},
+		Says: []string{"New events are sent to the URL, signed by the specification Standard Webhooks, and retried for 5 days.", "The secret is shown once."},
 	}})
-	return nil
 }
 
 func (p *Page) askWebhook(v *visit) error {
@@ -59,19 +57,18 @@ func (p *Page) askWebhook(v *visit) error {
 		},
 		"change": {
 			Title: "Change " + clean(id), Yes: "Change it", Fields: settingsOf(w, false),
-			Says: []string{"A webhook that was disabled is enabled again, and gets what it has missed."},
+			Says: []string{"A disabled webhook is enabled again and gets the events it missed."},
 		},
 		"delete": {
 			Title: "Delete " + clean(id) + "?", Yes: "Delete it", Danger: true,
-			Says: []string{"No event is sent there any more, and requests that wait are dropped."},
+			Says: []string{"No more events are sent to it, and waiting requests are dropped."},
 		},
 	}[v.r.PathValue("act")]
 	if !ok {
 		return noSuchAction()
 	}
 	q.Back, q.Where = "/webhooks", "/webhooks/"+url.PathEscape(id)+"/"+v.r.PathValue("act")
-	v.show(http.StatusOK, "ask", view{Title: q.Title, Nav: "webhooks", Data: q})
-	return nil
+	return v.show("ask", view{Title: q.Title, Nav: "webhooks", Data: q})
 }
 
 func (p *Page) actWebhook(v *visit) error {
@@ -110,8 +107,8 @@ func (p *Page) addWebhook(v *visit) error {
 	return v.setWebhook(id)
 }
 
-// setWebhook stores the settings of a form. A secret that fedpost has made is in this
-// answer only, so there is no other page to go on to.
+// setWebhook stores the settings of a form. Only this answer has a secret that fedpost has
+// made, so it is shown without a redirect.
 func (v *visit) setWebhook(id string) error {
 	if err := v.r.ParseForm(); err != nil {
 		return refuse(http.StatusBadRequest, "The form cannot be read.")
@@ -127,6 +124,5 @@ func (v *visit) setWebhook(id string) error {
 	if w.Secret == "" {
 		return v.back("/webhooks", "webhook-changed")
 	}
-	v.show(http.StatusOK, "secret", view{Title: "The secret of " + clean(id), Nav: "webhooks", Data: w})
-	return nil
+	return v.show("secret", view{Title: "The secret of " + clean(id), Nav: "webhooks", Data: w})
 }

@@ -50,8 +50,7 @@ func ago(t, now time.Time) string {
 	return span(now.Sub(t)) + " ago"
 }
 
-// ahead says when something will happen; what is overdue happens with the next run of the
-// schedule.
+// ahead says when something will happen. Overdue things happen with the next scheduled run.
 func ahead(t, now time.Time) string {
 	if t.Sub(now) < time.Second {
 		return "due now"
@@ -59,7 +58,7 @@ func ahead(t, now time.Time) string {
 	return "in " + span(t.Sub(now))
 }
 
-// clock is a time of day, with the date if that is another.
+// clock is a time of day, with the date unless that is today.
 func clock(t, now time.Time) string {
 	t, now = t.UTC(), now.UTC()
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -68,36 +67,36 @@ func clock(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-// done is what is said after an action. The address names it, so that no link can make the
-// page say something else.
+// done are the texts after an action. The address has only their names, so no link can make
+// the page show another text.
 var done = map[string]string{
-	"block":           "The server is blocked. Deliveries to it fail within ten seconds, and what waited for it is ended step by step.",
-	"unblock":         "The server is not blocked any more. What failed meanwhile stays failed.",
-	"pause":           "Deliveries to the server are paused. They wait.",
-	"resume":          "Deliveries go on: what waits is released step by step.",
-	"check":           "The server is probed within a minute.",
+	"block":           "The server is blocked. New deliveries to it fail after at most ten seconds; deliveries that waited fail step by step.",
+	"unblock":         "The server is no longer blocked. Deliveries that failed meanwhile stay failed.",
+	"pause":           "Deliveries to the server are paused: they wait until the pause ends.",
+	"resume":          "Deliveries go out again. Waiting deliveries are released step by step.",
+	"check":           "The server will be checked within a minute.",
 	"limit":           "The rate limit is set.",
-	"no-limit":        "The rate limit is lifted.",
-	"cancel":          "The activity is cancelled: who does not have it yet will not get it.",
-	"key":             "The key is made. Publish its public half under its id.",
+	"no-limit":        "The rate limit is removed.",
+	"cancel":          "The activity is cancelled: recipients that do not have it yet will not get it.",
+	"key":             "The key is created. Publish its public key under its id.",
 	"key-deleted":     "The key is deleted.",
-	"drop":            "They are dropped. Their recipients stay dead.",
-	"drop-more":       "The first of them are dropped. There are more: repeat it.",
-	"forget-activity": "The activity is forgotten.",
-	"forget":          "What was recorded of the server is forgotten.",
-	"test":            "The test event was sent: this is what became of it.",
+	"drop":            "The dead letters are dropped. Their recipients stay dead.",
+	"drop-more":       "The first dead letters are dropped. There are more: repeat the action.",
+	"forget-activity": "The activity is deleted from fedpost.",
+	"forget":          "The server's record is deleted.",
+	"test":            "The test event was sent. This page shows what became of it.",
 	"webhook-changed": "The webhook is changed.",
 	"webhook-deleted": "The webhook is deleted.",
-	"retry":           "They are sent again, with fresh tries.",
-	"again":           "They are tried again: their state changes as workers take them.",
-	"some":            "They are tried again, but for those of which nothing is kept to send, and those that an earlier retry has under way.",
-	"unavailable":     "Nothing was tried again: nothing is kept to send, or an earlier retry has them under way.",
-	"none":            "Nothing matched, so nothing was done.",
-	"more-failed":     "The first of them are sent again, and the search for others is not over: fedpost dead retry --failed goes through all.",
-	"more":            "The first of them are sent again. There are more: repeat it.",
+	"retry":           "The dead letters are retried.",
+	"again":           "The recipients are retried. Their state changes when a worker takes them.",
+	"some":            "The recipients are retried, except those whose activity is no longer stored and those with a retry under way.",
+	"unavailable":     "Nothing was retried: the activity is no longer stored, or a retry is under way.",
+	"none":            "Nothing matched; nothing was done.",
+	"more-failed":     "The first ones are retried, but not all were searched. To retry all, run: fedpost dead retry --failed.",
+	"more":            "The first ones are retried. There are more: repeat the action.",
 }
 
-// answer is what a server answered last, with its status once.
+// answer is a server's last answer: the text, preceded by the status unless the text has it.
 func answer(status int, text string) string {
 	text = clean(text)
 	number := strconv.Itoa(status)
@@ -110,7 +109,7 @@ func answer(status int, text string) string {
 	return number + " " + text
 }
 
-// what is the phase or state that an event is about, for its colour.
+// what is the phase or state of an event, for its colour.
 func what(kind string) string {
 	_, state, _ := strings.Cut(kind, ".")
 	if state == "recovered" {

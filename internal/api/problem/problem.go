@@ -1,5 +1,4 @@
-// Package problem is how fedpost's HTTP API refuses a request: with the document that
-// package client reads. A misspelt field, a missing route and a crash all have this shape.
+// Package problem has the refusals of fedpost's HTTP API: problem documents.
 // https://www.rfc-editor.org/rfc/rfc9457
 package problem
 
@@ -18,8 +17,7 @@ import (
 // MediaType is the media type of a problem document.
 const MediaType = "application/problem+json"
 
-// Problem is a refusal that a handler returns as an error: the document, and what is not in
-// it.
+// Problem is a refusal that a handler returns as an error.
 type Problem struct {
 	client.Problem
 	// Header holds further headers of the answer.
@@ -61,8 +59,8 @@ func (p *Problem) Error() string {
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Cause }
 
-// Of returns err as a problem. An err that is no problem becomes a 500 without its text,
-// because an internal error may name hosts, tables or secrets.
+// Of returns err as a problem. Any other error becomes a 500 without its text, which may have hosts,
+// tables or secrets.
 func Of(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {

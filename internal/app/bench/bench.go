@@ -1,12 +1,11 @@
 // Package bench measures a running fedpost under load: a load generator, servers that
 // receive, and a report. It is the command `fedpost bench`.
 //
-// A figure is worth something only if the work behind it was right. So each run keeps
-// account of every delivery, and a run that lost, doubled, reordered or changed anything
-// has no figures, only faults.
+// Each run checks every delivery. A run that lost, doubled, reordered or changed anything has faults
+// and no figures.
 //
-// Figures of two machines cannot be compared by the second. So a report also has the
-// server's processor time for each delivery in RSA-2048 signatures of the same machine.
+// To compare machines, a report has the server's processor time for each delivery in RSA-2048
+// signatures of the same machine.
 package bench
 
 import (
@@ -53,7 +52,7 @@ type Plan struct {
 	Beside     int     `json:"beside"`     // recipients of one more activity, handed over first, whose times do not count
 }
 
-// Bounds of a plan. They keep a slip of the finger from becoming an attack.
+// Bounds of a plan, against mistyped numbers.
 const (
 	MaxDeliveries = 5_000_000
 	MaxRecipients = 50_000
@@ -63,7 +62,7 @@ const (
 	maxBody       = 200 << 10
 )
 
-// ErrPlan says that a plan is not one.
+// ErrPlan says that a plan is invalid.
 var ErrPlan = errors.New("this cannot be measured")
 
 // Check returns all faults of p, wrapped in ErrPlan.
@@ -106,7 +105,7 @@ func (p Plan) Check() error {
 	return nil
 }
 
-// WithDefaults is p with what is usual for its mix in place of what is 0.
+// WithDefaults is p with defaults for what is 0.
 func (p Plan) WithDefaults() Plan {
 	activities, recipients := 2000, 1
 	switch p.Mix {
@@ -158,17 +157,16 @@ type Result struct {
 	Deliveries int     `json:"deliveries"` // to servers that answer
 	Seconds    float64 `json:"seconds"`    // from the first call to the last of these deliveries
 	PerSecond  float64 `json:"perSecond"`
-	// Accepting is how long a call to the API took, Arriving how long it took from the
-	// beginning of the call until a server had the head of the request, and Waiting how long
-	// from the answer to the call.
+	// Accepting is the duration of a call to the API; Arriving the time from the beginning of
+	// the call until a server had the head of the request; Waiting that from the end of the
+	// call.
 	Accepting Spread `json:"accepting"`
 	Arriving  Spread `json:"arriving"`
 	Waiting   Spread `json:"waiting"`
 	// Server is what fedpost's process used; nil if that is not known.
 	Server *Usage `json:"server,omitempty"`
-	// Connections is how many connections the servers got, Handshakes how many of them began
-	// with a full TLS handshake, and Resumed with a resumed one. OverHTTP2 is how many
-	// deliveries came over HTTP/2.
+	// Connections to the servers, of which Handshakes began with a full TLS handshake and Resumed
+	// with a resumed one. OverHTTP2 is the number of deliveries over HTTP/2.
 	Connections int `json:"connections"`
 	Handshakes  int `json:"handshakes"`
 	Resumed     int `json:"resumed"`

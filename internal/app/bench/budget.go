@@ -1,14 +1,11 @@
 package bench
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 )
 
-// Budget is what deliveries may cost: the server's processor time for each, in RSA-2048
-// signatures of the same machine, so that slow machines count alike.
+// Budget is the processor time that a delivery may take, in RSA-2048 signatures of the same machine.
 type Budget struct {
 	Runs []BudgetRun `json:"runs"`
 }
@@ -17,13 +14,12 @@ type Budget struct {
 type BudgetRun struct {
 	Plan
 	InSignatures float64 `json:"inSignatures"`
-	// InCalls is the time from the answer to a call until its delivery begins, in times of a
-	// call, both at the median, so that busy machines count alike; 0: any.
+	// InCalls is the time from the end of a call until its delivery begins, in durations of a
+	// call, both at the median; 0: any.
 	InCalls float64 `json:"inCalls,omitempty"`
 }
 
-// Tolerance is by how much a figure may exceed its budget: what is left of the noise of a
-// shared machine in the best of several tries.
+// Tolerance is the factor by which a figure may exceed its budget, as measurements vary.
 const Tolerance = 1.25
 
 // ErrBudget says that a delivery costs more than its budget.
@@ -31,13 +27,9 @@ var ErrBudget = errors.New("over budget")
 
 // ReadBudget reads a budget and checks its plans.
 func ReadBudget(file string) (Budget, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return Budget{}, fmt.Errorf("budget: %w", err)
-	}
 	var b Budget
-	if err := json.Unmarshal(text, &b); err != nil {
-		return Budget{}, fmt.Errorf("budget: %s: %w", file, err)
+	if err := readJSON(file, &b); err != nil {
+		return Budget{}, fmt.Errorf("budget: %w", err)
 	}
 	errs := make([]error, len(b.Runs))
 	for i, r := range b.Runs {

@@ -33,15 +33,22 @@ func (r Report) Err() error {
 
 // ReadReport reads a report that was written as JSON.
 func ReadReport(file string) (Report, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return Report{}, fmt.Errorf("report to compare with: %w", err)
-	}
 	var r Report
-	if err := json.Unmarshal(text, &r); err != nil {
-		return Report{}, fmt.Errorf("report to compare with: %s is not what `fedpost bench --json` writes: %w", file, err)
+	if err := readJSON(file, &r); err != nil {
+		return Report{}, fmt.Errorf("report to compare with, as `fedpost bench --json` writes it: %w", err)
 	}
 	return r, nil
+}
+
+func readJSON(file string, into any) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
 }
 
 // title names the work of a run.

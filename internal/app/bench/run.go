@@ -18,8 +18,7 @@ import (
 // Run makes one measurement of the fedpost that c talks to, whose deliveries arrive at s.
 // pid is its process on this machine, 0 if it is elsewhere.
 //
-// An error means that nothing was measured. What went wrong with deliveries is in
-// Result.Faults, and is an error of the caller's choice.
+// An error means that nothing was measured. Failures of deliveries are in Result.Faults.
 func Run(ctx context.Context, c *client.Client, pid int, s *Sinks, u Units) (Result, error) {
 	p := s.plan
 	r := &run{Plan: p, client: c, sinks: s, book: newBook(p), accepting: newSpread(p.Activities), pid: pid}
@@ -91,13 +90,12 @@ type run struct {
 func (r *run) forgetKey() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	// A server of our own may be gone already, and its data with it.
+	// A server of our own may have ended.
 	_, _ = r.client.DeleteKey(ctx, r.key, false)
 }
 
-// warm delivers one activity, so that what happens only once is not measured: the key is
-// opened, statements are prepared. It goes to one server, or to all if the plan wants them
-// known.
+// warm delivers one activity, so that one-time costs are not measured. It goes to one server, or to
+// all if the plan says Known.
 func (r *run) warm(ctx context.Context) error {
 	b := newBook(Plan{Mix: Single, Activities: 1, Recipients: r.Hosts, Callers: 1, Hosts: r.Hosts, Sick: r.Sick})
 	s := client.Submission{Activity: bodyOf(0, r.Body), KeyID: r.key}
@@ -185,9 +183,8 @@ func (r *run) call(ctx context.Context, caller, n int) error {
 	return nil
 }
 
-// rest waits until the server has nothing to do any more, and returns its processor time.
-// The server is at rest when it uses less than a fiftieth of a processor for 400 ms; after 5 s
-// it is taken for what it is.
+// rest waits until the server uses less than a fiftieth of a processor for 400 ms, 5 s at most, and
+// returns its processor time.
 func (r *run) rest(ctx context.Context) time.Duration {
 	const look, looks = 200 * time.Millisecond, 25
 	before, _ := processor(r.pid)

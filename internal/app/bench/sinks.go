@@ -20,8 +20,8 @@ type Sinks struct {
 	// CA is the certificate, PEM, that fedpost has to trust; nil without TLS.
 	CA []byte
 
-	// IDsOnly says that an activity is told by its id alone, and its bytes are not compared:
-	// for a server that adds a signature to the body. Set it before the first delivery.
+	// IDsOnly: activities are recognised by their id, and their bytes are not compared, for a
+	// sender that adds a signature to the body. Set it before the first delivery.
 	IDsOnly bool
 
 	plan    Plan
@@ -57,8 +57,8 @@ func NewSinks(p Plan) (*Sinks, error) {
 	return s, nil
 }
 
-// NewSinkAt starts the one server of a plan at an address, plain, which a fedpost elsewhere
-// reaches at the URL origin: what stands between them is the caller's.
+// NewSinkAt starts the one server of a plan at an address, without TLS. fedpost reaches it at the URL
+// origin, through a proxy or tunnel of the caller's.
 func NewSinkAt(p Plan, address, origin string) (*Sinks, error) {
 	if p.Hosts != 1 || p.TLS {
 		return nil, fmt.Errorf("%w: a server of your own is one host without TLS here; %s may add TLS", ErrPlan, origin)

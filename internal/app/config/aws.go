@@ -9,9 +9,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Queueing is how the queues are made. The AWS engine needs no more than their URLs to know
-// their types; that QUEUE_TYPE says the same is checked, so that nobody runs for months in
-// a mode that was not asked for.
+// Queueing is the type of the queues. The AWS engine sees it by their URLs; QUEUE_TYPE must agree.
 type Queueing struct {
 	Type   queue.Type `env:"QUEUE_TYPE" envDefault:"standard" help:"standard, or fifo for queues that deduplicate for 5 minutes; all QUEUE_URL_… must name queues of this type"`
 	FairBy string     `env:"FAIR_BY" envDefault:"actor" help:"actor: on standard queues, an actor who sends much does not delay others (SQS asks $0.10 a million messages); none: first come, first served"`

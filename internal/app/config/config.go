@@ -1,15 +1,11 @@
 // Package config reads fedpost's settings from the environment, once, at start,
 // and refuses to start with a setting that cannot be right.
 //
-// A function that starts with a wrong setting fails later, on somebody's
-// activity. So package config checks all that it can before the first activity,
-// and reports all faults together, each with the variable's name, what is wrong
-// with the value and what to do. One deployment finds all faults, and one repairs
-// them.
+// It reports all faults together, each with the variable's name, what is wrong with the value and
+// what to do.
 //
-// There is one struct for each concern. A program's settings are a struct that
-// lists the program's concerns (Enqueue, Deliver, HealthCheck, Local), so tests
-// can list and document them and compare them with template.yaml.
+// There is one struct for each concern. A program's settings are a struct of concerns (Enqueue,
+// Deliver, HealthCheck, Local), which tests compare with the documentation and template.yaml.
 package config
 
 import (
@@ -35,7 +31,7 @@ func From(cfg any, environ map[string]string) error {
 	return from(cfg, environ, nil, map[string]bool{})
 }
 
-// from does so; faults were found before, in the variables that are faulty.
+// from adds to faults, which are about the variables in faulty.
 func from(cfg any, environ map[string]string, faults []Fault, faulty map[string]bool) error {
 	for _, concern := range concerns(cfg) {
 		faults = append(faults, load(concern, environ, faulty)...)
@@ -61,7 +57,7 @@ type checker interface{ check(*report) }
 
 func load(concern reflect.Value, environ map[string]string, faulty map[string]bool) []Fault {
 	preset(concern)
-	r := newReport(concern.Type().Elem(), environ, faulty)
+	r := &report{fields: fields(concern.Type().Elem()), env: environ, faulty: faulty}
 	err := env.ParseWithOptions(concern.Interface(), env.Options{Environment: environ, FuncMap: parsers})
 	r.parsed(err)
 	r.bounds(concern.Elem())
@@ -109,8 +105,7 @@ type field struct {
 	name  string
 }
 
-// fields reads the tags of a concern. Every field must have a name and a help
-// text; a missing one is a mistake in this package.
+// fields reads the tags of a concern. It panics if a field has no name or no help text.
 func fields(t reflect.Type) []field {
 	var all []field
 	preset := preset(reflect.New(t)).Elem()

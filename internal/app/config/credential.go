@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// credentialsDirectory is the variable that names a directory of files with one secret
-// each: systemd sets it for a service with LoadCredential=
-// (https://systemd.io/CREDENTIALS/); a container can set it to where its secrets are
-// mounted.
+// credentialsDirectory is the variable that names a directory of files with one secret each.
+// systemd sets it for LoadCredential= (https://systemd.io/CREDENTIALS/); a container can set it
+// to where its secrets are mounted.
 const credentialsDirectory = "CREDENTIALS_DIRECTORY"
 
-// credentialSize is the most bytes that a secret setting has: more is another file.
+// credentialSize is the largest size of a credential, in bytes.
 const credentialSize = 16 << 10
 
 // Credential returns the file of a credential, if the process was given one of that name.
@@ -26,13 +25,13 @@ func Credential(name string) (file string, ok bool) {
 		return "", false
 	}
 	file = filepath.Join(dir, name)
-	// A credential that is there and cannot be read is one: its reader says why.
+	// The reader of an unreadable credential reports the error.
 	_, err := os.Stat(file)
 	return file, !errors.Is(err, fs.ErrNotExist)
 }
 
-// credentials puts the secret settings of cfg that the process was given as credentials,
-// files with the name of the variable, into environ.
+// credentials puts the secret settings of cfg that are credentials, files with the name of the
+// variable, into environ.
 func credentials(cfg any, environ map[string]string) (faults []Fault, faulty map[string]bool) {
 	faulty = map[string]bool{}
 	for _, s := range Settings(cfg) {
@@ -43,7 +42,7 @@ func credentials(cfg any, environ map[string]string) (faults []Fault, faulty map
 		text, err := readCredential(file)
 		switch {
 		case environ[s.Name] != "" && environ[s.Name] != text:
-			faults = append(faults, Fault{s.Name, "is set, and is a credential, too", "unset the variable, or remove " + file})
+			faults = append(faults, Fault{s.Name, "is set both in the environment and as a credential", "unset the variable, or remove " + file})
 		case err != nil:
 			faults = append(faults, Fault{s.Name, "cannot be read: " + err.Error(), "put the secret into that file, and nothing else"})
 		default:

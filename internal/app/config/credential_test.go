@@ -43,7 +43,7 @@ func TestFaultsOfCredentialsAreReportedWithTheOthers(t *testing.T) {
 		"too short":   {"short", "", "fewer than 16 characters"},
 		"empty":       {"\n", "", "is empty"},
 		"too large":   {strings.Repeat("x", credentialSize+1), "", "more than 16384 bytes"},
-		"said twice":  {testToken, "another token of sixteen", "is set, and is a credential, too"},
+		"said twice":  {testToken, "another token of sixteen", "is set both in the environment and as a credential"},
 		"a directory": {"", "", "cannot be read"},
 	} {
 		credentialsOf(t, map[string]string{"FEDPOST_API_TOKEN": c.text})

@@ -15,14 +15,11 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// A default that a package of the domain defines is used from there, so that it
-// stands once. All other defaults are in the settings' tags.
-
-// defaulter is a concern that takes defaults from the domain.
+// defaulter is a concern with defaults that packages of the domain define. All other defaults are
+// in the settings' tags.
 type defaulter interface{ defaults() }
 
-// preset gives a concern the domain's defaults. Parsing changes only settings
-// whose variable is set.
+// preset sets the domain's defaults. Parsing changes only settings whose variable is set.
 func preset(concern reflect.Value) reflect.Value {
 	if d, ok := concern.Interface().(defaulter); ok {
 		d.defaults()
@@ -58,7 +55,7 @@ func (o *Outbound) defaults() { o.Timeout = deliver.Limits{}.Complete().Attempt 
 
 func (s *Sipher) defaults() { s.Probes, s.Checks = peers.Concurrency, peers.MaxChecks }
 
-// written is a default as operators write it.
+// written is a default in the notation of settings.
 func written(value any) string {
 	d, ok := value.(time.Duration)
 	if !ok {

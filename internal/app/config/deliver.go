@@ -11,8 +11,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Retry says when a failed ActivityPub delivery is tried again. The Sipher
-// protocol defines its own retries.
+// Retry says when a failed ActivityPub delivery is retried. Sipher defines its own retries.
 type Retry struct {
 	Policy string         `env:"RETRY_POLICY" envDefault:"activitypub" help:"activitypub (five tries, then waits up to 7 days for the server), ldp (four tries, of network errors only) or sipher (five tries); each setting below replaces one of its values"`
 	Tries  *int           `env:"RETRY_TRIES" min:"1" max:"20" help:"the number of quick tries, the first included: 1 to 20"`
@@ -53,8 +52,7 @@ func (c *Retry) check(r *report) {
 	}
 }
 
-// Circuit says when a server counts as down, and how fedpost finds out that the
-// server is back.
+// Circuit says when a server counts as down, and how its recovery is detected.
 type Circuit struct {
 	Streak   int           `env:"CIRCUIT_STREAK" min:"1" max:"1000" help:"how many failures in a row open a server's circuit: 1 to 1000"`
 	Share    float64       `env:"CIRCUIT_SHARE" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
@@ -68,8 +66,7 @@ type Circuit struct {
 	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that a server gets by asking for one (Retry-After): 1m to 7d"`
 }
 
-// Rules returns the circuit's rules, for deliveries that are given up after the
-// given time.
+// Rules returns the circuit's rules, for deliveries that are given up after giveUp.
 func (c Circuit) Rules(giveUp time.Duration) circuit.Rules {
 	return circuit.Rules{
 		OpenAfter: c.Streak, OpenShare: c.Share, OpenSample: c.Sample, Window: c.Window,
@@ -97,7 +94,7 @@ func (o *Outbound) check(r *report) {
 	}
 }
 
-// Proxy is the URL of a proxy; its URL is nil where none is set.
+// Proxy is the URL of a proxy; nil: none.
 type Proxy struct{ *url.URL }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -129,7 +126,7 @@ type notPrefix string
 
 func (e notPrefix) Error() string { return "not a list of CIDR prefixes because of " + string(e) }
 
-// Events says what the application is told.
+// Events says how long events are kept.
 type Events struct {
 	Retention time.Duration `env:"EVENT_RETENTION" min:"1d" max:"365d" help:"how long events can be read: 1d to 365d"`
 }

@@ -32,8 +32,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// LogValue implements slog.LogValuer: a list is easier to read in a log than a
-// text with line breaks.
+// LogValue implements slog.LogValuer, with a list in place of line breaks.
 func (e *Error) LogValue() slog.Value {
 	lines := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -42,8 +41,8 @@ func (e *Error) LogValue() slog.Value {
 	return slog.AnyValue(lines)
 }
 
-// report collects the faults of one concern. The variables with a fault are known
-// to all concerns, because some concerns check each other's variables.
+// report collects the faults of one concern. All share faulty, because some concerns check each
+// other's variables.
 type report struct {
 	fields []field
 	env    map[string]string
@@ -51,12 +50,8 @@ type report struct {
 	faults []Fault
 }
 
-func newReport(t reflect.Type, environ map[string]string, faulty map[string]bool) *report {
-	return &report{fields: fields(t), env: environ, faulty: faulty}
-}
-
-// add records a fault, unless the variable has one already: a value that could
-// not be parsed breaks other rules too, and those faults tell nothing new.
+// add records a fault, unless the variable has one already: a value that cannot be parsed also
+// breaks other rules.
 func (r *report) add(variable, wrong, fix string) {
 	if r.faulty[variable] {
 		return
@@ -73,8 +68,7 @@ func (r *report) parsed(err error) {
 		for _, one := range all.Errors {
 			p, ok := errors.AsType[env.ParseError](one)
 			if !ok {
-				// Every other error of the parser is about a tag that this
-				// package got wrong.
+				// All other errors are about wrong tags.
 				panic(fmt.Sprintf("config: %v", one))
 			}
 			unread[p.Name] = p.Err

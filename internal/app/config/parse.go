@@ -13,8 +13,8 @@ import (
 	"fedpost/internal/api/iso8601"
 )
 
-// parsers replace the library's own, whose errors name Go functions. An error of
-// theirs completes the sentence "X is …, which is …".
+// parsers replace the library's own, whose errors name Go functions. Their errors complete the
+// sentence "X is …, which is …".
 var parsers = map[reflect.Type]env.ParserFunc{
 	reflect.TypeFor[int]():           func(s string) (any, error) { return parseInt(s) },
 	reflect.TypeFor[bool]():          func(s string) (any, error) { return parseBool(s) },
@@ -48,9 +48,8 @@ func parseFloat(s string) (float64, error) {
 	return f, nil
 }
 
-// ParseDuration reads a duration as operators write it: 90s or 1h30m as in Go,
-// 30d for days, PT1H30M as in ISO 8601 (a month has 30 days, a year 365), or a
-// number of seconds.
+// ParseDuration reads a duration: 90s or 1h30m as in Go, 30d for days, PT1H30M as in ISO 8601 (a
+// month has 30 days, a year 365), or a number of seconds.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := parseAnyDuration(s)
 	switch {
@@ -89,7 +88,7 @@ func parseAnyDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// less and more compare a value with a bound, which is written as in a tag.
+// less and more compare a value with a bound of a tag.
 func less(v reflect.Value, bound string) bool { return number(v) < boundOf(v, bound) }
 func more(v reflect.Value, bound string) bool { return number(v) > boundOf(v, bound) }
 

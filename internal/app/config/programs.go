@@ -84,8 +84,7 @@ type Local struct {
 	TracingHeaders TracingHeaders
 }
 
-// Enqueue, Deliver and HealthCheck are the settings of the functions that
-// `fedpost up` runs, without those of AWS.
+// Enqueue is the settings of functions/enqueue in `fedpost up`, without those of AWS.
 func (l Local) Enqueue() Enqueue {
 	return Enqueue{
 		Deduplication: l.Deduplication, Limits: l.Limits, Events: l.Events, Priorities: l.Priorities,
@@ -94,7 +93,7 @@ func (l Local) Enqueue() Enqueue {
 	}
 }
 
-// Deliver is documented with Enqueue.
+// Deliver is to functions/deliver what Enqueue is to functions/enqueue.
 func (l Local) Deliver() Deliver {
 	return Deliver{
 		Limits: l.Limits, Events: l.Events, Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
@@ -102,7 +101,7 @@ func (l Local) Deliver() Deliver {
 	}
 }
 
-// HealthCheck is documented with Enqueue.
+// HealthCheck is to functions/healthcheck what Enqueue is to functions/enqueue.
 func (l Local) HealthCheck() HealthCheck {
 	return HealthCheck{
 		Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
@@ -110,8 +109,7 @@ func (l Local) HealthCheck() HealthCheck {
 	}
 }
 
-// AWS is what `fedpost up` reads in addition to Local when it runs on AWS's
-// services.
+// AWS is what `fedpost up` reads in addition to Local on AWS.
 type AWS struct {
 	Queues  Queues
 	Table   Table

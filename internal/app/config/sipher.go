@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/protocol/sipher/peers"
 )
 
-// SipherIdentity is the public half of our identity in a Sipher network. Other
-// servers need it to find us. The names are those that Sipher servers use.
+// SipherIdentity is the public part of our identity in a Sipher network, with the variables of Sipher
+// servers.
 type SipherIdentity struct {
 	Origin              string `env:"BETTER_AUTH_URL" help:"our own origin, such as https://social.example, without a slash at the end"`
 	PublicKey           string `env:"FEDERATION_PUBLIC_KEY" help:"our Ed25519 public key, 32 bytes in base64"`
@@ -33,10 +33,8 @@ func (s *SipherIdentity) check(r *report) {
 	r.identity(err)
 }
 
-// SipherSecrets are the private halves of our identity's keys. Only programs that
-// sign or decrypt read them, so that no other program can lose them. A program
-// that reads SipherSecrets reads SipherIdentity first. Either all variables of
-// both are set or none.
+// SipherSecrets are our identity's private keys, for programs that sign or decrypt, which also read
+// SipherIdentity. Set all variables of both, or none.
 type SipherSecrets struct {
 	PrivateKey           string `env:"FEDERATION_PRIVATE_KEY" secret:"true" help:"our Ed25519 private key, 64 bytes (seed and public key) in base64"`
 	EncryptionPrivateKey string `env:"FEDERATION_ENCRYPTION_PRIVATE_KEY" secret:"true" help:"our X25519 private key, 32 bytes in base64"`
@@ -61,9 +59,8 @@ func (s *SipherSecrets) check(r *report) {
 	r.identity(err)
 }
 
-// SipherSecret says from which secret Lambda's deliver function reads the keys of
-// our identity. Everybody who may look at a function can read its variables; only
-// those whom a policy names can read a secret.
+// SipherSecret is the secret from which Lambda's deliver function reads our identity's keys, as more
+// people may see a function's variables than a secret.
 type SipherSecret struct {
 	ARN string `env:"SIPHER_SECRET_ARN" help:"the ARN of a Secrets Manager secret, a JSON object with the four FEDERATION_ settings, which replaces the variables"`
 }
@@ -73,9 +70,8 @@ var SecretNames = []string{
 	crypto.SettingPublicKey, crypto.SettingPrivateKey, crypto.SettingEncryptionKey, crypto.SettingEncryptionPrivate,
 }
 
-// LoadWithSecret does what Load does, with the identity's keys taken from the
-// secret. The secret must contain all of them: without keys, jobs would be
-// refused as if fedpost were in no network.
+// LoadWithSecret does what Load does, with the identity's keys from the secret, which must contain all
+// of them.
 func LoadWithSecret(cfg any, secret map[string]string) error {
 	environ := env.ToMap(os.Environ())
 	var faults []Fault

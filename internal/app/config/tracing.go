@@ -19,8 +19,8 @@ type Tracing struct {
 	Ratio    float64 `env:"OTEL_TRACES_SAMPLER_ARG" envDefault:"1" min:"0" max:"1" help:"the share of traces that traceidratio keeps: 0 to 1"`
 }
 
-// TracingHeaders are for a collector that asks for a token. The functions on AWS read none:
-// their collector is an extension beside them, which holds the token.
+// TracingHeaders are headers for the collector. On AWS the collector is an extension, which holds the
+// token.
 type TracingHeaders struct {
 	Headers OTLPHeaders `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" help:"headers for the collector, such as a token: name=value, percent-encoded, separated by commas"`
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// logged makes a handler log that its process is ready, with its first invocation, as lines
-// without a request id belong to nothing; and why an invocation fails, as a line with its request id.
-// aws-lambda-go prints the error, too, as plain text in which Logs Insights finds no
-// fields; that line is left out. Its other lines are of a runtime that does not work.
+// logged makes a handler log the cold start, with its first invocation's request id, and why an
+// invocation fails. It drops the line that aws-lambda-go prints for a failed invocation: plain
+// text, in which Logs Insights finds no fields.
 func logged[In, Out any](log *slog.Logger, handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(plain{log})

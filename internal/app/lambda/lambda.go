@@ -1,10 +1,8 @@
-// Package lambda builds fedpost's functions on AWS: it reads settings from the
-// Lambda function's environment, makes the AWS clients and passes both to package
-// app.
+// Package lambda builds fedpost's functions on AWS from the environment's settings and AWS
+// clients.
 //
-// The Lambda functions import only this package, and this package imports nothing
-// of the embedded engine, so that no Lambda binary links SQLite. A test checks
-// the binaries' dependencies.
+// The Lambda functions import only this package, and it does not import the embedded engine, so
+// that no Lambda binary links SQLite. A test checks that.
 package lambda
 
 import (
@@ -38,29 +36,18 @@ func Enqueue(log *slog.Logger) (apigateway.Handler, error) {
 	if err := config.Load(&c); err != nil {
 		return nil, err
 	}
-	log = from(c.Log.Level, log)
-	p, cfg, err := ports(c.Queueing, c.Queues, c.Table, log)
+	f, err := open(config.AWS{Queues: c.Queues, Table: c.Table, Sealing: c.Sealing}, c.Queueing, c.Metrics, c.Tracing, from(c.Log.Level, log))
 	if err != nil {
 		return nil, err
 	}
-	if p.Sealer, err = sealer(cfg, c.Sealing); err != nil {
-		return nil, err
-	}
-	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
-	p.Metrics = faults{meter}
-	traces, err := tracing.Open(c.Tracing, config.TracingHeaders{}, frozen, log)
-	if err != nil {
-		return nil, err
-	}
-	p.Trace = traces.Tracer()
-	h, err := app.API(c, config.Access{}, p)
+	f.Metrics = faults{f.meter}
+	h, err := app.API(c, config.Access{}, f.Ports)
 	if err != nil {
 		return nil, err
 	}
 	serve := apigateway.New(h)
-	return logged(log, func(ctx context.Context, event json.RawMessage) (any, error) {
-		defer flush(ctx, meter, log)
-		defer send(ctx, traces, log)
+	return logged(f.Log, func(ctx context.Context, event json.RawMessage) (any, error) {
+		defer f.end(ctx)
 		return serve(ctx, event)
 	}), nil
 }
@@ -71,40 +58,28 @@ func Deliver(log *slog.Logger) (func(context.Context, events.SQSEvent) (events.S
 	if err := config.Load(&c); err != nil {
 		return nil, err
 	}
-	log = from(c.Log.Level, log)
-	p, cfg, err := ports(c.Queueing, c.Queues, c.Table, log)
+	f, err := open(config.AWS{Queues: c.Queues, Table: c.Table, Sealing: c.Sealing}, c.Queueing, c.Metrics, c.Tracing, from(c.Log.Level, log))
 	if err != nil {
 		return nil, err
 	}
-	if p.Sealer, err = sealer(cfg, c.Sealing); err != nil {
-		return nil, err
-	}
-	sources, err := Sources(cfg.Region, c.Queues.URLs())
+	sources, err := Sources(f.cfg.Region, c.Queues.URLs())
 	if err != nil {
 		return nil, err
 	}
-	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
-	// The counters are kept when the engine is replaced.
-	p.Metrics, p.Tally = meter, p.NewTally()
-	traces, err := tracing.Open(c.Tracing, config.TracingHeaders{}, frozen, log)
+	// The tally is kept when the engine is replaced.
+	f.Metrics, f.Tally = f.meter, f.NewTally()
+	worker, err := worker(c, f.Ports, f.cfg)
 	if err != nil {
 		return nil, err
 	}
-	p.Trace = traces.Tracer()
-	worker, err := worker(c, p, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return logged(log, func(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
-		defer flush(ctx, meter, log)
-		defer send(ctx, traces, log)
+	return logged(f.Log, func(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+		defer f.end(ctx)
 		return sqsevent.Handler{Worker: worker(ctx), Sources: sources}.Handle(ctx, e)
 	}), nil
 }
 
-// worker returns a function that gives each invocation its engine: always the
-// same engine or, if our identity is in a secret, the engine built from the
-// secret's latest version.
+// worker returns a function that returns an invocation's engine: always the same or, if our
+// identity is in a secret, one that is built from the secret's latest version.
 func worker(c config.Deliver, p app.Ports, cfg aws.Config) (func(context.Context) sqsevent.Worker, error) {
 	if c.SipherSecret.ARN == "" {
 		engine, err := app.Deliver(c, p)
@@ -137,7 +112,11 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 		return nil, err
 	}
 	log = from(c.Log.Level, log)
-	p, cfg, err := ports(c.Queueing, c.Queues, c.Table, log)
+	cfg, err := awssdk.Config(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	p, err := ports(cfg, c.Queueing, c.Queues, c.Table, log)
 	if err != nil {
 		return nil, err
 	}
@@ -148,30 +127,42 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 		}
 		p.Bus, p.BusName = bus{eventbridge.Bus{Client: client, Name: c.EventBus.Name}}, c.EventBus.Name
 	}
-	meter := metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)
-	p.Metrics = meter
-	runner, err := app.HealthCheck(c, p)
+	f := function{Ports: p, meter: metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)}
+	f.Metrics = f.meter
+	runner, err := app.HealthCheck(c, f.Ports)
 	if err != nil {
 		return nil, err
 	}
 	return logged(log, func(ctx context.Context, _ events.EventBridgeEvent) (any, error) {
-		defer flush(ctx, meter, log)
+		defer f.end(ctx)
 		return nil, runner.Run(ctx)
 	}), nil
 }
 
-// ports returns SQS and DynamoDB as app.Ports, and the AWS configuration of their
-// clients.
-func ports(kind config.Queueing, q config.Queues, t config.Table, log *slog.Logger) (app.Ports, aws.Config, error) {
-	cfg, err := awssdk.Config(os.Getenv)
-	if err != nil {
-		return app.Ports{}, aws.Config{}, err
-	}
-	p, err := portsOf(cfg, kind, q, t, log)
-	return p, cfg, err
+// function is what a Lambda function runs on.
+type function struct {
+	app.Ports
+	cfg    aws.Config
+	meter  *metrics.Meter
+	traces *tracing.Exporter // nil: none
 }
 
-func portsOf(cfg aws.Config, kind config.Queueing, q config.Queues, t config.Table, log *slog.Logger) (app.Ports, error) {
+func open(c config.AWS, kind config.Queueing, m config.Metrics, t config.Tracing, log *slog.Logger) (f function, err error) {
+	if f.cfg, err = awssdk.Config(os.Getenv); err != nil {
+		return f, err
+	}
+	if f.Ports, err = Local(c, kind, f.cfg, log); err != nil {
+		return f, err
+	}
+	if f.traces, err = tracing.Open(t, config.TracingHeaders{}, frozen, log); err != nil {
+		return f, err
+	}
+	f.meter, f.Trace = metrics.New(m.Namespace, os.Stdout, time.Now), f.traces.Tracer()
+	return f, nil
+}
+
+// ports returns SQS and DynamoDB as app.Ports.
+func ports(cfg aws.Config, kind config.Queueing, q config.Queues, t config.Table, log *slog.Logger) (app.Ports, error) {
 	messages, err := awssdk.SQS(cfg, os.Getenv)
 	if err != nil {
 		return app.Ports{}, err
@@ -200,34 +191,26 @@ func sealer(cfg aws.Config, s config.Sealing) (*kms.Sealer, error) {
 	return kms.New(client.Encrypt, client.Decrypt, s.KMSKey), nil
 }
 
-// flush prints the counts of an invocation. A failure is only logged, because it
-// is no reason to repeat the invocation.
-func flush(ctx context.Context, m *metrics.Meter, log *slog.Logger) {
-	if err := m.Flush(ctx); err != nil {
-		log.ErrorContext(ctx, "counts of this invocation are lost", "error", err)
-	}
-}
-
-// sendTime is how long an invocation waits at its end for the collector, an extension that
-// answers within milliseconds.
+// sendTime is how long an invocation waits at its end for the collector of traces.
 const sendTime = 500 * time.Millisecond
 
-// frozen is a function as the exporter of traces sees it.
+// frozen describes a Lambda function to the exporter of traces.
 var frozen = tracing.Process{System: tracing.SQS, Frozen: true}
 
-// send sends the spans of an invocation, after which the process may be frozen.
-func send(ctx context.Context, traces *tracing.Exporter, log *slog.Logger) {
-	if traces == nil {
-		return
+// end sends the spans of an invocation, after which the process may be frozen, and prints its
+// counts. Failures are only logged: they are no reason to repeat the invocation.
+func (f function) end(ctx context.Context) {
+	if err := f.meter.Flush(ctx); err != nil {
+		f.Log.ErrorContext(ctx, "counts of this invocation are lost", "error", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	if err := traces.Flush(ctx); err != nil {
-		log.WarnContext(ctx, "the spans of this invocation are not sent yet", "error", err)
+	if err := f.traces.Flush(ctx); err != nil {
+		f.Log.WarnContext(ctx, "the spans of this invocation are not sent yet", "error", err)
 	}
 }
 
-// bus is EventBridge as package app asks for it.
+// bus adapts EventBridge to app.Bus.
 type bus struct{ eventbridge.Bus }
 
 // Put implements app.Bus.

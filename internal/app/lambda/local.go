@@ -12,10 +12,9 @@ import (
 	"fedpost/internal/engine/dynamodb"
 )
 
-// Local is the engine for a process that runs all functions by itself on AWS's
-// services, or on a stand-in that AWS_ENDPOINT_URL names.
+// Local is the engine of a process on AWS's services, or on a stand-in at AWS_ENDPOINT_URL.
 func Local(c config.AWS, kind config.Queueing, cfg aws.Config, log *slog.Logger) (app.Ports, error) {
-	p, err := portsOf(cfg, kind, c.Queues, c.Table, log)
+	p, err := ports(cfg, kind, c.Queues, c.Table, log)
 	if err != nil {
 		return app.Ports{}, err
 	}
@@ -23,8 +22,7 @@ func Local(c config.AWS, kind config.Queueing, cfg aws.Config, log *slog.Logger)
 	return p, err
 }
 
-// Records is the part of the engine that keeps records, with the sealer of what is secret in
-// them.
+// Records is the part of the engine that keeps records, with their sealer.
 func Records(t config.Table, s config.Sealing, cfg aws.Config, log *slog.Logger) (app.Ports, error) {
 	client, err := awssdk.DynamoDB(cfg, os.Getenv)
 	if err != nil {

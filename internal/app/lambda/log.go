@@ -12,9 +12,8 @@ import (
 
 // from returns a logger that drops lines below a level.
 //
-// Lambda could drop them too, but it takes a line without a level for INFO, so
-// metrics would be dropped with everything else below WARN. The template has Lambda
-// keep all lines.
+// Lambda's own filter would drop metrics, too: it takes a line without a level for INFO. So the
+// template lets Lambda keep all lines.
 // https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
 func from(level config.Level, log *slog.Logger) *slog.Logger {
 	return slog.New(leveled{log.Handler(), slog.Level(level)})
@@ -37,9 +36,8 @@ func (l leveled) WithGroup(name string) slog.Handler {
 	return leveled{l.Handler.WithGroup(name), l.level}
 }
 
-// faults counts what the API does only because something of ours has failed. What it
-// does every day is counted by API Gateway and in the table; each further metric
-// costs $0.30 a month.
+// faults counts only failures of fedpost. The others are counted by API Gateway and in the table;
+// each metric costs $0.30 a month.
 type faults struct{ *metrics.Meter }
 
 // Attempted implements stats.Metrics; the API makes no attempts.

@@ -11,24 +11,19 @@ import (
 )
 
 const (
-	// secretEvery is how often the secret is read again, so a key that was
-	// rotated out is used for at most 10 minutes more. A process that is busy all
-	// day reads the secret 144 times, which costs less than a tenth of a cent.
+	// secretEvery is how often the secret is read again: a replaced key is used for at most 10
+	// minutes more.
 	secretEvery = 10 * time.Minute
-	// startTime bounds reading the secret at start, within the 10 s that Lambda
-	// gives a start. lookTime bounds reading it in an invocation, which waits for
-	// the answer.
+	// startTime bounds reading the secret at start, for which Lambda allows 10 s; lookTime
+	// bounds it in an invocation.
 	startTime = 8 * time.Second
 	lookTime  = 2 * time.Second
 )
 
-// rotating is an engine that is built anew when the secret with our identity has
-// a new version.
+// rotating is an engine that is rebuilt when the secret with our identity has a new version.
 //
-// A start without the secret fails, because an engine without an identity would
-// refuse Sipher jobs for good. Later, a secret that cannot be read or used
-// changes nothing: the engine keeps the identity that it has, because deliveries
-// to the fediverse do not need the secret.
+// A start without the secret fails, because an engine without an identity would refuse Sipher
+// jobs for good. Later failures to read the secret keep the engine.
 type rotating struct {
 	read  func(context.Context) (secret map[string]string, version string, err error)
 	build func(secret map[string]string) (sqsevent.Worker, error)
@@ -56,8 +51,8 @@ func (r *rotating) start() error {
 	return nil
 }
 
-// current returns the engine for an invocation. When several invocations begin at
-// once, one reads the secret, and the others use the engine that is there.
+// current returns the engine for an invocation. Of concurrent invocations one reads the secret; the
+// others use the engine that is there.
 func (r *rotating) current(ctx context.Context) sqsevent.Worker {
 	r.mu.Lock()
 	worker, due := r.worker, r.now().Sub(r.looked) >= secretEvery
@@ -73,7 +68,7 @@ func (r *rotating) current(ctx context.Context) sqsevent.Worker {
 	defer cancel()
 	secret, version, err := r.read(ctx)
 	if err != nil {
-		r.log.WarnContext(ctx, "the secret with our Sipher identity could not be read; the identity that was read before is used", "error", err)
+		r.log.WarnContext(ctx, "the secret with our Sipher identity could not be read; the last identity stays in use", "error", err)
 		return worker
 	}
 	if version == known {
@@ -81,7 +76,7 @@ func (r *rotating) current(ctx context.Context) sqsevent.Worker {
 	}
 	next, err := r.build(secret)
 	if err != nil {
-		r.log.ErrorContext(ctx, "the new version of the secret with our Sipher identity cannot be used; the version before is", "error", err)
+		r.log.ErrorContext(ctx, "the new version of the secret with our Sipher identity cannot be used; the last version stays in use", "error", err)
 		return worker
 	}
 	r.mu.Lock()

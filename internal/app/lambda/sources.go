@@ -9,9 +9,8 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Sources maps the ARN of each queue that the deliver function reads to the
-// queue's name, because an event names its queue by ARN. The ARNs are derived
-// from the URLs, so no second set of settings can disagree with the first.
+// Sources maps ARNs, by which events name their queues, to the names of the queues that the
+// deliver function reads. It derives the ARNs from the queues' URLs.
 func Sources(region string, urls map[queue.Name]string) (map[string]queue.Name, error) {
 	sources := map[string]queue.Name{}
 	for _, name := range topology.Sources {
@@ -24,9 +23,7 @@ func Sources(region string, urls map[queue.Name]string) (map[string]queue.Name, 
 	return sources, nil
 }
 
-// queueARN returns the ARN of the queue at a URL. The last two parts of the URL
-// are the account and the name.
-//
+// queueARN returns the ARN of the queue at a URL, which ends in the account and the name.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html
 func queueARN(region, rawURL string) (string, error) {
 	u, err := url.Parse(rawURL)
@@ -42,7 +39,6 @@ func queueARN(region, rawURL string) (string, error) {
 }
 
 // partition returns the AWS partition of a region.
-//
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
 func partition(region string) string {
 	switch {

@@ -17,12 +17,12 @@ import (
 	"fedpost/internal/app/progress"
 )
 
-// Checksums is the first file of a backup: the SHA-256 of each of the others, in the form that
-// sha256sum writes and checks. It comes first because an archive that is cut off behind its
-// last whole file cannot be told from one that never had more.
+// Checksums is the first file of a backup: the SHA-256 of each other file, in the format of
+// sha256sum. It comes first, so that an archive that was cut off after a whole file is
+// recognised.
 const Checksums = "SHA256SUMS"
 
-// mostChecksums is more bytes than the checksums of a backup have.
+// mostChecksums is the largest size of the checksums, in bytes.
 const mostChecksums = 1 << 10
 
 // archive writes the files of a backup: the checksums, the key, the database.
@@ -62,9 +62,8 @@ func member(w *tar.Writer, name string, content io.Reader, size int64, at time.T
 	return err
 }
 
-// unpack writes each file of an archive to its place. All have to be there, once. It reports
-// whether they are what the archive's checksums say; false: it has none, as an earlier fedpost
-// wrote it.
+// unpack writes the files of an archive to places, by name. Each must be there once. verified
+// reports whether their checksums were compared; archives of earlier versions have none.
 func unpack(from io.Reader, places map[string]string) (verified bool, err error) {
 	r := tar.NewReader(from)
 	var sums map[string]string
@@ -74,7 +73,7 @@ func unpack(from io.Reader, places map[string]string) (verified bool, err error)
 		case errors.Is(err, io.EOF) && len(places) == 0:
 			return sums != nil, nil
 		case errors.Is(err, io.EOF):
-			return false, fmt.Errorf("%w: it lacks a file", ErrNotBackup)
+			return false, fmt.Errorf("%w: a file is missing", ErrNotBackup)
 		case err != nil:
 			return false, fmt.Errorf("%w: %w", ErrNotBackup, err)
 		}
@@ -86,7 +85,7 @@ func unpack(from io.Reader, places map[string]string) (verified bool, err error)
 		}
 		place, ok := places[h.Name]
 		if !ok || h.Typeflag != tar.TypeReg {
-			return false, fmt.Errorf("%w: it has %q", ErrNotBackup, h.Name)
+			return false, fmt.Errorf("%w: it contains the unknown file %q", ErrNotBackup, h.Name)
 		}
 		delete(places, h.Name)
 		sum := sha256.New()
@@ -96,13 +95,12 @@ func unpack(from io.Reader, places map[string]string) (verified bool, err error)
 			return false, err
 		}
 		if got := string(sum.Sum(nil)); sums != nil && got != sums[h.Name] {
-			return false, fmt.Errorf("%w: its %s is not what it was when the backup was made; use another backup", ErrDamagedBackup, h.Name)
+			return false, fmt.Errorf("%w: %s has changed since the backup was made; use another backup", ErrDamagedBackup, h.Name)
 		}
 	}
 }
 
-// checksums reads the checksums of an archive, which has those of all files with a place and
-// of no others.
+// checksums reads the checksums of an archive, by file. It must have those of all places.
 func checksums(from io.Reader, places map[string]string) (map[string]string, error) {
 	text, err := io.ReadAll(io.LimitReader(from, mostChecksums))
 	if err != nil {
@@ -124,7 +122,7 @@ func checksums(from io.Reader, places map[string]string) (map[string]string, err
 }
 
 func write(place string, from io.Reader) error {
-	// What is there may be a link, or have another mode.
+	// A file that exists may be a link, or have another mode.
 	if err := discard(place); err != nil {
 		return err
 	}

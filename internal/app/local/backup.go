@@ -21,7 +21,7 @@ const (
 
 // Errors of backups.
 var (
-	ErrNotBackup     = errors.New("this is no whole backup of fedpost")
+	ErrNotBackup     = errors.New("this is not a complete backup of fedpost")
 	ErrDamagedBackup = errors.New("the backup is damaged")
 	ErrNotEmpty      = errors.New("the data folder is not empty")
 )
@@ -29,14 +29,13 @@ var (
 // Contents is what was found in a backup.
 type Contents struct {
 	sqlite.Found
-	// Verified says that every byte is as it was when the backup was made, by its checksums.
-	// Backups that earlier versions of fedpost have written have none.
+	// Verified: the checksums were compared. Backups of earlier versions have none.
 	Verified bool `json:"verified"`
 }
 
-// Backup writes the data folder, as it is at one moment, into a new file that only its
-// owner can read: a tar archive of the database and of the file sealingKey, with checksums. The folder may
-// be in use. The file appears once it is whole and on the disk.
+// Backup writes a snapshot of the data folder, which may be in use, into a new file that only
+// its owner can read: a tar archive of the database and of the file sealingKey, with checksums.
+// The file appears when it is complete and on the disk.
 func Backup(ctx context.Context, folder, sealingKey, file string) (err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return fmt.Errorf("write a backup to %s: %w", file, fs.ErrExist)
@@ -58,7 +57,7 @@ func Backup(ctx context.Context, folder, sealingKey, file string) (err error) {
 	}
 	key, err := os.ReadFile(sealingKey)
 	if err != nil {
-		return fmt.Errorf("read the sealing key, without which a backup is worth little: %w", err)
+		return fmt.Errorf("read the sealing key, without which a backup is useless: %w", err)
 	}
 	if err := CheckSealingKey(ctx, copied.Name(), sealingKey); err != nil {
 		return err
@@ -69,7 +68,7 @@ func Backup(ctx context.Context, folder, sealingKey, file string) (err error) {
 	return nil
 }
 
-// size is how many bytes a file has for now; 0 if that cannot be told.
+// size is the current size of a file in bytes; 0 if it is not known.
 func size(file string) int64 {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -78,8 +77,8 @@ func size(file string) int64 {
 	return info.Size()
 }
 
-// WriteWhole makes a new file that only its owner can read. The file appears, once it is
-// whole and on the disk, and replaces none.
+// WriteWhole makes a new file that only its owner can read. It appears when it is complete and
+// on the disk, and replaces no other file.
 func WriteWhole(file string, write func(*os.File) error) (err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return fs.ErrExist
@@ -106,8 +105,8 @@ func WriteWhole(file string, write func(*os.File) error) (err error) {
 	return syncFolder(filepath.Dir(file))
 }
 
-// name gives a whole file its name. A link, unlike a renaming, does not replace what came
-// there meanwhile, but not every file system has links.
+// name gives a file its final name. A link cannot replace a file, as a rename does, but not
+// every file system has links.
 func name(partial, file string) error {
 	err := os.Link(partial, file)
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -116,12 +115,11 @@ func name(partial, file string) error {
 	return os.Rename(partial, file)
 }
 
-// restoring is the ending of files that a restore has not finished; what a killed one has
-// left is written over.
+// restoring is the suffix of files of an unfinished restore. The next restore overwrites them.
 const restoring = ".restoring"
 
-// readers says, by being there, that readers of events know of a life of this installation that
-// a restore has undone.
+// readers is a file that exists after a restore until readers of events were given new
+// cursors: theirs may point to events that the restore has undone.
 const readers = "events" + restoring
 
 // AfterRestore calls begin if folder was restored and begin has not succeeded since.
@@ -130,7 +128,7 @@ func AfterRestore(folder string, begin func() error) error {
 	if _, err := os.Lstat(mark); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("look whether %s was restored: %w", folder, err)
+		return fmt.Errorf("find out whether %s was restored: %w", folder, err)
 	}
 	if err := begin(); err != nil {
 		return err
@@ -138,10 +136,9 @@ func AfterRestore(folder string, begin func() error) error {
 	return discard(mark)
 }
 
-// Restore makes the data folder anew that a backup is of, and checks it before it becomes
-// visible. The folder must be empty, or missing: what somebody may still need is never
-// written over. Restore has the folder's lock until it returns, so no fedpost starts on the
-// folder meanwhile; if one runs on it, the error wraps sqlite.ErrInUse.
+// Restore writes the data folder of a backup, after a check. The folder must be empty or
+// missing: nothing is overwritten. Restore holds the folder's lock; if a fedpost runs on it,
+// the error wraps sqlite.ErrInUse.
 func Restore(ctx context.Context, file, folder string) (found Contents, err error) {
 	from, err := os.Open(file)
 	if err != nil {
@@ -177,8 +174,7 @@ func Restore(ctx context.Context, file, folder string) (found Contents, err erro
 	return found, syncFolder(folder)
 }
 
-// CheckBackup does with a backup all that Restore does before the folder becomes visible, in a
-// folder for temporary files that it removes.
+// CheckBackup checks a backup as Restore does, in a temporary folder.
 func CheckBackup(ctx context.Context, file string) (found Contents, err error) {
 	from, err := os.Open(file)
 	if err != nil {
@@ -212,8 +208,8 @@ func contents(ctx context.Context, from *os.File, key, database string) (found C
 	return found, CheckSealingKey(ctx, database, key)
 }
 
-// show gives the restored files their names, both or none. The key comes first: a database
-// without it would be refused at the next start.
+// show gives the restored files their names, both or none. The key comes first: fedpost refuses
+// to start on a database without it.
 func show(key, database string) error {
 	if err := os.Rename(key+restoring, key); err != nil {
 		return err
@@ -224,7 +220,7 @@ func show(key, database string) error {
 	return nil
 }
 
-// empty returns an error if a folder has anything but the lock and what a restore has left.
+// empty returns an error if a folder has files other than the lock and those of a failed restore.
 func empty(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -238,7 +234,7 @@ func empty(folder string) error {
 	return nil
 }
 
-// syncFolder brings the names in a folder to the disk.
+// syncFolder writes the names in a folder to the disk.
 func syncFolder(folder string) error {
 	d, err := os.Open(folder)
 	if err != nil {

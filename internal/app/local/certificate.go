@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// certificate is a certificate in two files, which are looked at when a client connects
-// and read again when one of them has changed: what renews it need not tell fedpost.
+// certificate is a certificate in two files. When a client connects, it reads them again if one
+// has changed, so a renewal needs no signal to fedpost.
 type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
 
 	mu   sync.Mutex
-	seen [2]os.FileInfo // of the last attempt to read, successful or not
-	gone bool           // the files were gone when they were last looked at
+	seen [2]os.FileInfo // at the last attempt to read, successful or not
+	gone bool           // a file was missing when a client last connected
 	pair *tls.Certificate
 }
 
@@ -34,9 +34,8 @@ func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, e
 	return c, nil
 }
 
-// get implements tls.Config.GetCertificate. Files that cannot be read, or do not belong
-// together because only one of them has been replaced yet, change nothing: the last good
-// pair serves until they change again.
+// get implements tls.Config.GetCertificate. If the files cannot be read, or do not match because
+// only one was replaced yet, the last good pair stays in use until they change again.
 func (c *certificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,15 +47,15 @@ func (c *certificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) 
 		err = c.read(seen)
 	}
 	if err != nil {
-		// Once for each change: clients may connect as often as they like.
-		c.log.ErrorContext(hello.Context(), "the changed TLS certificate cannot be used; the one before serves on", "error", err)
+		// Once for each change, not for each connection.
+		c.log.ErrorContext(hello.Context(), "the changed TLS certificate cannot be used; the previous one stays in use", "error", err)
 		return c.pair, nil
 	}
 	c.log.InfoContext(hello.Context(), "TLS certificate read again", "until", c.pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	return c.pair, nil
 }
 
-// look returns the state of the files, through links, which Certbot's are.
+// look returns the state of the files. It follows links, as Certbot uses them.
 func (c *certificate) look() (seen [2]os.FileInfo, err error) {
 	for i, name := range []string{c.certFile, c.keyFile} {
 		if seen[i], err = os.Stat(name); err != nil {

@@ -168,9 +168,9 @@ func TestACertificateIsCheckedAtStart(t *testing.T) {
 	}
 }
 
-// TestADoorKnowsItsGuestsThroughTLS: a connection whose request is being answered is not
+// TestAnAnsweredTLSConnectionIsTrusted: a connection whose request is being answered is not
 // closed for another one, and one that is only kept open is.
-func TestADoorKnowsItsGuestsThroughTLS(t *testing.T) {
+func TestAnAnsweredTLSConnectionIsTrusted(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
 	cert, key := pair(t, 1)
@@ -212,7 +212,7 @@ func TestADoorKnowsItsGuestsThroughTLS(t *testing.T) {
 	d.mu.Lock()
 	for g := range d.open {
 		if !g.trusted {
-			t.Error("a guest that is being answered does not count as served")
+			t.Error("a connection that is being answered is not trusted")
 		}
 	}
 	d.mu.Unlock()

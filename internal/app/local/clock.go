@@ -8,33 +8,30 @@ import (
 	"time"
 )
 
-// jump is the smallest step of the machine's clock that Clock leaves out. Smaller ones, such
-// as NTP makes, harm nothing: no visibility timeout and no lease is as short.
+// jump is the smallest step of the machine's clock that Clock ignores. Smaller steps, as of NTP,
+// are harmless: every visibility timeout and lease is longer.
 const jump = 10 * time.Second
 
 // Clock is the machine's clock without its jumps, for a process that owns its data.
 //
-// All that waits in the data has a time at which its wait is over. A machine's clock that
-// jumps a day forward would end every wait and every RETRY_GIVE_UP at once; one that jumps
-// back would leave messages that are in flight, leases and retries waiting for a day longer.
-// Only the differences between such times matter, so Clock goes on as if nothing had
-// happened: it follows the time that passes, and small steps. The process that starts next
+// A clock that jumps a day forward would end all waits and every RETRY_GIVE_UP at once; one that
+// jumps back would delay leases, retries and messages in flight by a day. Only differences
+// between such times matter, so Clock follows elapsed time and small steps. The next process
 // begins with the machine's time.
 //
-// Time that the machine sleeps (suspend) is no jump, as it has passed. Where the system does
-// not tell sleep from a jump forward (other than Linux), a jump forward is followed.
+// Suspend is not a jump. Only Linux can tell the two apart; elsewhere Clock follows jumps
+// forward.
 //
-// Times that others judge, such as the date of a signature, are the machine's (app.Wall).
+// Times that others check, such as the date of a signature, are the machine's (app.Wall).
 type Clock struct {
 	read func() (wall time.Time, awake time.Duration)
-	// asleep is how long the machine has slept since some moment of the past. It reports
-	// false where the system does not tell.
+	// asleep is how long the machine was suspended since a fixed time; false: not known.
 	asleep func() (time.Duration, bool)
 	log    *slog.Logger
 
 	start time.Time
-	// ahead is how far wall is before start plus the time awake, as Now knows it already;
-	// jumped is the part of it that Now leaves out.
+	// ahead is wall minus (start plus time awake) at the last step; jumped is the part of it
+	// that Now subtracts.
 	ahead, jumped atomic.Int64
 
 	mu    sync.Mutex
@@ -68,7 +65,7 @@ func (c *Clock) Now() time.Time {
 	return wall.Add(-time.Duration(c.jumped.Load()))
 }
 
-// step judges why the wall clock is ahead by another duration than before.
+// step handles a change of ahead: a suspend, a small step or a jump.
 func (c *Clock) step(ahead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +79,7 @@ func (c *Clock) step(ahead time.Duration) {
 	}
 	if step.Abs() >= jump {
 		c.jumped.Add(int64(step))
-		c.log.WarnContext(context.Background(), "the machine's clock has jumped; fedpost goes on by the time that has passed, and takes over the machine's time when it starts again",
+		c.log.WarnContext(context.Background(), "the machine's clock has jumped; fedpost ignores the jump until its next start",
 			"jump", step.Round(time.Second).String(), "off", time.Duration(c.jumped.Load()).Round(time.Second).String())
 	}
 	c.ahead.Store(int64(ahead))

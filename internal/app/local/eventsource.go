@@ -11,25 +11,21 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Handler works on a batch of a queue and returns the ids of the messages that are not done:
-// deliver.Engine.Handle.
+// Handler works on a batch of a queue and returns the ids of the messages that are not done.
 type Handler func(ctx context.Context, from queue.Name, batch []queue.Received) (failed []string, err error)
 
-// Mapping connects one queue to a handler, as Lambda's SQS event source mapping
-// does: it receives, calls the handler, and deletes the messages that the handler did not
-// report as failed. Its rules are Lambda's, the harsh ones included: a response that names a
-// message which was not in the batch fails the whole batch.
+// Mapping connects one queue to a handler, as Lambda's SQS event source mapping does: it
+// receives, calls the handler, and deletes the messages that the handler did not report as
+// failed. A response with an unknown message fails the whole batch, as on Lambda.
 // https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 type Mapping struct {
 	Queue queue.Queue
 	Name  queue.Name
 	// BatchSize is the most messages that are received at once, up to queue.MaxBatch.
 	BatchSize int
-	// Messages is how many messages Run has under way at once. Each queue has its own
-	// number, so that a flood in one queue does not starve another.
+	// Messages is how many messages Run has under way at once at most.
 	Messages int
-	// Timeout is the deadline that the handler's context carries, like the Lambda
-	// function's timeout.
+	// Timeout of one call of the handler, like the Lambda function's.
 	Timeout time.Duration
 	Handler Handler
 	// Ready, if not nil, waits before each receive while the handler takes nothing.
@@ -40,22 +36,19 @@ type Mapping struct {
 const (
 	// pollWait is SQS's longest long poll.
 	pollWait = 20 * time.Second
-	// pollers is how many receives Run has under way at once. Each brings a batch, and
-	// waits for no invocation.
+	// pollers is how many receives Run has under way at once.
 	pollers = 4
-	// failurePause is how long messages whose invocation failed keep their places, so that a
-	// handler that always fails does not rush through the queue.
+	// failurePause is how long messages keep their places after their invocation failed, so
+	// that a handler that always fails does not empty the queue quickly.
 	failurePause = time.Second
 )
 
-// Run serves the mapping until ctx ends, then waits for the invocations under
-// way. After a queue could not be read, Run tries again with growing pauses: an
-// outage of the store must not end the process.
+// Run serves the mapping until ctx ends, then waits for the invocations under way. After a failed
+// receive it tries again, with back-off.
 //
-// Each message is an invocation of its own, and on an ordered queue each group of a batch.
-// Lambda gets whole batches, because invocations are paid for. In a process they cost next to
-// nothing, and an invocation of ten messages waits for the slowest of the ten: a tenth of
-// servers that hang would hold most invocations.
+// Each message, or on an ordered queue each group of a batch, is an invocation of its own: an
+// invocation of ten messages waits for the slowest, so hanging servers would hold most
+// invocations. Lambda gets whole batches, because invocations cost money.
 func (m Mapping) Run(ctx context.Context) {
 	places := make(chan struct{}, m.Messages)
 	var under sync.WaitGroup
@@ -65,7 +58,7 @@ func (m Mapping) Run(ctx context.Context) {
 	under.Wait()
 }
 
-// receive is a poller. It receives no more than there are places for.
+// receive is a poller. It receives only as many messages as places are free.
 func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.WaitGroup) {
 	const shortest, longest = 100 * time.Millisecond, 10 * time.Second
 	pause := shortest
@@ -83,7 +76,7 @@ func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.
 			under.Go(func() {
 				defer leave(places, len(group))
 				if err := m.serve(ctx, group); err != nil {
-					m.Log.ErrorContext(ctx, "event source", "queue", m.Name, "error", err)
+					m.Log.ErrorContext(ctx, "messages of a queue failed", "queue", m.Name, "error", err)
 					sleep(ctx, failurePause)
 				}
 			})
@@ -93,15 +86,14 @@ func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.
 			continue
 		}
 		if ctx.Err() == nil {
-			m.Log.ErrorContext(ctx, "event source", "queue", m.Name, "error", fmt.Errorf("receive: %w", err))
+			m.Log.ErrorContext(ctx, "a queue cannot be received from", "queue", m.Name, "error", err)
 		}
 		sleep(ctx, pause)
 		pause = min(2*pause, longest)
 	}
 }
 
-// take waits for a place and takes those that are free, up to a batch. It returns 0 if ctx
-// has ended.
+// take waits for a place and takes the free ones, up to a batch; 0: ctx has ended.
 func (m Mapping) take(ctx context.Context, places chan struct{}) (n int) {
 	if ctx.Err() != nil {
 		return 0
@@ -134,7 +126,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// groups splits a batch into what has to be worked on in order.
+// groups splits a batch into groups whose order matters, or single messages.
 func (m Mapping) groups(batch []queue.Received) (all [][]queue.Received) {
 	places := map[string]int{}
 	for _, msg := range batch {
@@ -149,8 +141,8 @@ func (m Mapping) groups(batch []queue.Received) (all [][]queue.Received) {
 	return all
 }
 
-// PollOnce receives one batch without waiting, runs the handler on the whole of it, as Lambda
-// does, and deletes the messages that are done. It returns the number of messages received.
+// PollOnce handles one batch as a whole, as Lambda does, and returns its number of messages. It
+// does not wait for messages.
 func (m Mapping) PollOnce(ctx context.Context) (int, error) {
 	batch, err := m.Queue.Receive(ctx, queue.ReceiveOptions{Max: m.BatchSize})
 	if err != nil {
@@ -162,8 +154,8 @@ func (m Mapping) PollOnce(ctx context.Context) (int, error) {
 	return len(batch), m.serve(ctx, batch)
 }
 
-// serve has the handler work on a batch, and settles it. A stop must not cut off deliveries
-// under way, which have the function's own deadline.
+// serve calls the handler for a batch, and settles it. A stop does not cancel it, only Timeout
+// does.
 func (m Mapping) serve(ctx context.Context, batch []queue.Received) error {
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, m.Timeout)
@@ -178,8 +170,7 @@ func (m Mapping) serve(ctx context.Context, batch []queue.Received) error {
 	return m.settle(ctx, batch, failed)
 }
 
-// invoke catches a panic as Lambda does: the batch fails, and the process goes on
-// serving other queues.
+// invoke turns a panic into an error.
 func (m Mapping) invoke(ctx context.Context, batch []queue.Received) (failed []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -195,7 +186,7 @@ func (m Mapping) settle(ctx context.Context, batch []queue.Received, ids []strin
 	if err != nil {
 		return err
 	}
-	// At once, because the embedded engine writes what comes together with one sync.
+	// Concurrently, as the embedded engine syncs concurrent writes together.
 	errs := make([]error, len(batch))
 	var deletes sync.WaitGroup
 	for i, msg := range batch {
@@ -204,8 +195,7 @@ func (m Mapping) settle(ctx context.Context, batch []queue.Received, ids []strin
 		}
 		remove := func() {
 			if err := m.Queue.Delete(ctx, msg.Handle); err != nil {
-				// The message comes back after its visibility timeout, and is then
-				// recognized as done.
+				// The message is received again, and is then recognised as done.
 				errs[i] = fmt.Errorf("delete %s: %w", msg.ID, err)
 			}
 		}

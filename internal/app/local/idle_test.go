@@ -9,8 +9,8 @@ func TestIdleConnectionsTakeAnEighthOfTheFiles(t *testing.T) {
 		}
 	}
 	for files, want := range map[int]int{0: 256, 20: 8, 64: 16, 256: 64, 1024: 256, 1 << 20: 256} {
-		if got := guests(files); got != want {
-			t.Errorf("%d files: %d guests, want %d", files, got, want)
+		if got := clients(files); got != want {
+			t.Errorf("%d files: %d connections of clients, want %d", files, got, want)
 		}
 	}
 	for files, want := range map[int]int{0: 768, 10: 2, 64: 8, 1024: 128, 4096: 512, 1 << 20: 768} {

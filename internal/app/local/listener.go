@@ -13,23 +13,20 @@ import (
 	"fedpost/internal/api"
 )
 
-// boundedListener lets at most so many connections be open, and at most three quarters of
-// them be strangers' connections. So clients with a token and those of this machine always
-// find a place, whatever strangers hold open.
+// boundedListener limits the open connections to most, and those of strangers to three quarters
+// of it, so that clients with a token and local clients can always connect.
 //
-// Every connection begins as a stranger's unless it comes from this machine, and becomes
-// trusted for as long as a request of it is answered: once the request is authorised where
-// a token is set, once it is read to its end where none is. When all places for a new
-// connection are taken, an untrusted one makes room: the oldest of the client that has most
-// of them. So clients that send nothing, or a byte now and then, mostly shut out each other.
-// A trusted connection is never closed. When all are trusted, the new one waits, and those
-// behind it wait, too.
+// A connection is trusted while a request of it is answered: once the request is authorised
+// where a token is set, else once it is read to its end. Trusted connections are never closed.
+// Connections that are neither local nor trusted are strangers'. If a new connection would
+// exceed a limit, an untrusted one is closed: the oldest one of the client with most of them.
+// If all are trusted, Accept waits.
 type boundedListener struct {
 	net.Listener
 	most int
 
 	mu     sync.Mutex
-	freed  sync.Cond // a connection may make room, or the listener is closed
+	freed  sync.Cond // a connection may be closed, or the listener is closed
 	open   map[*boundedConn]bool
 	closed bool
 }
@@ -50,7 +47,7 @@ func newBoundedListener(l net.Listener, most int) *boundedListener {
 	return b
 }
 
-// Accept returns the next connection, when there is a place for it.
+// Accept returns the next connection, when the limits allow it.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
@@ -70,7 +67,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	for !l.closed && l.full(c) {
 		if last := l.untrusted(c.local); last != nil {
 			delete(l.open, last)
-			_ = last.Conn.Close() // its client has sent no whole request, so nobody waits for an answer
+			_ = last.Conn.Close() // its client has sent no complete request
 			continue
 		}
 		l.freed.Wait()
@@ -83,7 +80,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// full reports whether all places that c may have are taken.
+// full reports whether c would exceed a limit.
 func (l *boundedListener) full(c *boundedConn) bool {
 	if len(l.open) >= l.most {
 		return true
@@ -97,8 +94,8 @@ func (l *boundedListener) full(c *boundedConn) bool {
 	return !c.local && strangers >= max(1, l.most-l.most/4)
 }
 
-// untrusted is the connection that makes room for a new one: a stranger's if there is one,
-// else one of this machine, for a client of this machine only.
+// untrusted is the connection to close for a new one: a stranger's if there is one, else, for
+// a local client, a local one.
 func (l *boundedListener) untrusted(local bool) *boundedConn {
 	has := map[string]int{}
 	for c := range l.open {
@@ -129,7 +126,7 @@ func (l *boundedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// Close closes the connection and makes room for another one.
+// Close closes the connection, so that another one may be accepted.
 func (c *boundedConn) Close() error {
 	c.listener.mu.Lock()
 	delete(c.listener.open, c)
@@ -138,14 +135,14 @@ func (c *boundedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// trust says that a request of the connection is worth an answer.
+// trust marks the connection as trusted.
 func (c *boundedConn) trust() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.trusted = true
 }
 
-// idle says that the connection has no request.
+// idle marks the connection as without a request.
 func (c *boundedConn) idle() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
@@ -155,8 +152,8 @@ func (c *boundedConn) idle() {
 
 type connKey struct{}
 
-// trusting has the connections of a server's boundedListener trusted while their requests
-// are answered. Where a token is set, the API says which requests are authorised.
+// trusting marks connections of a server's boundedListener as trusted while their requests are
+// answered. Where a token is set, the API reports which requests are authorised.
 func trusting(s *http.Server, token bool) *http.Server {
 	next := s.Handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
@@ -183,8 +180,7 @@ func trusting(s *http.Server, token bool) *http.Server {
 	return s
 }
 
-// bounded returns the connection of a boundedListener that a connection is, or that TLS is
-// spoken on.
+// bounded returns the boundedConn that conn is, or is the TLS layer of.
 func bounded(conn any) (c *boundedConn, ok bool) {
 	if s, is := conn.(*secured); is {
 		conn = s.NetConn()

@@ -1,9 +1,8 @@
 // Package local runs the whole of fedpost in one process: the API, an event
 // source for each queue, and the schedule, around what the Lambda functions run.
 //
-// The package adds no behaviour of its own, because production would lack it. It
-// starts the parts in the right order. On a stop it finishes the requests and
-// deliveries under way, and all other work stays on the queues.
+// On a stop it finishes the requests and deliveries under way; all other work stays on the
+// queues.
 package local
 
 import (
@@ -12,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -21,18 +19,14 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// PerQueue is how many deliveries of each queue a process has under way at once, at most; see
-// Deliveries.
-// Its hundreds of invocations would otherwise open thousands of connections for
-// one activity with many recipients, which is more files than most systems let a
-// process have. With fewer places a tenth of new hosts that hang, 500 of 5,000 recipients,
-// would take nearly all of them; each place costs some 50 KB.
+// PerQueue is how many deliveries of each queue a process has under way at once at most; see
+// Deliveries. Each needs a file and some 50 KB. With fewer, a tenth of 5,000 recipients that
+// hang would take nearly all places.
 const PerQueue = 768
 
-// Messages is how many messages of each queue a process has in memory: those whose attempts are
-// under way, as many that wait for a place, and as many that wait for memory, are being expanded
-// or are being recorded. With fewer, deliveries to hosts that hang would keep others from being
-// received.
+// Messages is how many messages of each queue a process has in memory. Beside those whose attempts
+// are under way, others wait for a place, are expanded or recorded. With fewer, deliveries to
+// hosts that hang would keep others from being received.
 const Messages = 3 * PerQueue
 
 // Services are fedpost's three functions.
@@ -60,15 +54,14 @@ type Options struct {
 
 	// Background, if not nil, runs until its context ends.
 	Background func(context.Context)
-	// Stopping, if not nil, is called at the begin of a stop, to end requests that wait.
+	// Stopping, if not nil, is called when a stop begins, to end long polls.
 	Stopping func()
 
 	// Timeout of one deliver invocation.
 	Timeout time.Duration
 	// Every is the period of the scheduled function: a minute in production.
 	Every time.Duration
-	// Messages, if not 0, is how many messages of each queue are in memory at once, in
-	// place of the constant: a stand-in for SQS answers few calls at once.
+	// Messages replaces the constant, if not 0: a stand-in for SQS answers few calls at once.
 	Messages int
 	Log      *slog.Logger
 }
@@ -143,10 +136,9 @@ func (s *Server) Wait(ctx context.Context) error {
 // ErrCutOff is the error of a Stop that ends while something is under way.
 var ErrCutOff = errors.New("stopped while work was under way")
 
-// Stop ends the server: it takes no new work and waits until what is under way is
-// finished, but no longer than until ctx ends. The error then says what was cut off: a
-// message that is not finished is still on its queue, and is tried again after the next
-// start; a request may or may not have had its effect.
+// Stop takes no new work and waits until the work under way is finished, or ctx ends. The error
+// then says what was cut off: unfinished messages are still on their queues and are received
+// again after the next start; requests may or may not have taken effect.
 func (s *Server) Stop(ctx context.Context) error {
 	s.cancel() // queues are not polled while requests end
 	err := s.http.Shutdown(ctx)
@@ -163,14 +155,13 @@ func (s *Server) Stop(ctx context.Context) error {
 	return fmt.Errorf("%w: %s: %w", ErrCutOff, s.under, err)
 }
 
-// every runs f now and then every period. An error is logged: the next run,
-// like the next minute's invocation in production, tries again.
+// every runs f now and then every period. Errors are logged.
 func every(ctx context.Context, period time.Duration, name string, log *slog.Logger, f func(context.Context) error) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
 		if err := f(ctx); err != nil && ctx.Err() == nil {
-			log.ErrorContext(ctx, "scheduled run", "name", name, "error", err)
+			log.ErrorContext(ctx, "a scheduled run failed", "name", name, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -178,17 +169,4 @@ func every(ctx context.Context, period time.Duration, name string, log *slog.Log
 		case <-tick.C:
 		}
 	}
-}
-
-// loopback reports whether address can be reached from this machine only.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }

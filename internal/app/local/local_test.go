@@ -18,8 +18,8 @@ func TestOnlyLoopbackNeedsNoToken(t *testing.T) {
 		"127.0.0.1:8080": true, "localhost:8080": true, "[::1]:8080": true, "127.9.9.9:1": true,
 		"0.0.0.0:8080": false, ":8080": false, "[::]:8080": false, "10.0.0.1:80": false, "example.com:80": false, "nonsense": false,
 	} {
-		if got := loopback(address); got != ok {
-			t.Errorf("loopback(%q) = %v", address, got)
+		if got := loopbackName(address); got != ok {
+			t.Errorf("loopbackName(%q) = %v", address, got)
 		}
 	}
 	_, err := Start(Options{Place: Place{Listen: "0.0.0.0:0"}, Log: slog.New(slog.DiscardHandler)})

@@ -23,15 +23,13 @@ type Place struct {
 
 // Errors of a place that cannot be listened on as it is.
 var (
-	// ErrNotLoopback says that an API without authentication must not be offered to a
-	// network.
+	// ErrNotLoopback: an API without authentication must not listen on a network.
 	ErrNotLoopback = errors.New("listening on an address that is not loopback needs authentication")
-	// ErrSocketTaken says that a process listens on the socket, or that something else
-	// is in its place.
+	// ErrSocketTaken: a process listens on the socket, or the path is another file.
 	ErrSocketTaken = errors.New("the socket's path is taken")
 )
 
-// AddressError says that nothing can listen on an address, whatever the machine.
+// AddressError says that an address is invalid.
 type AddressError struct{ error }
 
 // Unwrap returns the error that says why.
@@ -80,7 +78,7 @@ func (p Place) open(log *slog.Logger) (o opened, err error) {
 	return opened{securing{withBounds(l), pair.serverTLS(), log}, "https://" + l.Addr().String()}, nil
 }
 
-// check refuses an address without a port before anything is said of where it is.
+// check refuses an address without a port.
 func (p Place) check() error {
 	if _, socket := SocketPath(p.Listen); socket {
 		return nil
@@ -94,14 +92,13 @@ func (p Place) check() error {
 // private reports whether only this machine can reach the place.
 func (p Place) private() bool {
 	_, socket := SocketPath(p.Listen)
-	return socket || loopback(p.Listen)
+	return socket || loopbackName(p.Listen)
 }
 
 // socketMode lets the owner and the group connect: a reverse proxy joins the group.
 const socketMode = 0o660
 
-// listenSocket listens on a Unix socket. A socket that a killed process has left behind is
-// replaced.
+// listenSocket listens on a Unix socket. It replaces a socket that a killed process has left.
 func listenSocket(path string) (net.Listener, error) {
 	if err := dropStale(path); err != nil {
 		return nil, err
@@ -116,7 +113,7 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// dialTime is how long a process that may listen on the socket has to take a connection.
+// dialTime is how long dropStale tries to connect to a socket.
 const dialTime = 5 * time.Second
 
 func dropStale(path string) error {
@@ -134,7 +131,7 @@ func dropStale(path string) error {
 		return errors.Join(fmt.Errorf("%w: another process listens on %s", ErrSocketTaken, path), c.Close())
 	}
 	if !refused(err) {
-		return fmt.Errorf("%w: %s is a socket, and whether a process listens on it cannot be seen: %w", ErrSocketTaken, path, err)
+		return fmt.Errorf("%w: %s is a socket, and it is not known whether a process listens on it: %w", ErrSocketTaken, path, err)
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("remove the socket that an ended process has left: %w", err)
@@ -142,8 +139,8 @@ func dropStale(path string) error {
 	return nil
 }
 
-// serverTLS are the TLS settings of the API. HTTP/1.1 only: the bounds of a
-// boundedListener are for connections with one request at a time.
+// serverTLS are the TLS settings of the API. HTTP/1.1 only: boundedListener expects one request at
+// a time on a connection.
 func (c *certificate) serverTLS() *tls.Config {
 	return &tls.Config{GetCertificate: c.get, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
 }

@@ -4,24 +4,28 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 
 	"fedpost/internal/api/problem"
 )
 
-// refusalEnd follows the status line where net/http itself refuses a request that never
-// reaches a handler, such as GET /%zz. An answer of a handler has a Date in its header.
+// refusalEnd follows the status line where net/http itself refuses a request, such as GET /%zz.
+// Answers of handlers differ: they have a Date.
 const refusalEnd = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// Write puts the refusals of net/http, which are plain text, into the form that all other
-// refusals have. net/http writes each of them in one call, and offers no other hook.
-func (c *boundedConn) Write(b []byte) (int, error) {
+// Write replaces net/http's own refusals.
+func (c *boundedConn) Write(b []byte) (int, error) { return writeProblem(c.Conn, b) }
+
+// writeProblem writes b, as a problem document if b is one of net/http's own refusals, which are
+// plain text. net/http writes each of them in one call, and offers no other hook.
+func writeProblem(to io.Writer, b []byte) (int, error) {
 	refusal := problemOf(b)
 	if refusal == nil {
-		return c.Conn.Write(b)
+		return to.Write(b)
 	}
-	if _, err := c.Conn.Write(refusal); err != nil {
+	if _, err := to.Write(refusal); err != nil {
 		return 0, err
 	}
 	return len(b), nil
@@ -44,7 +48,7 @@ func problemOf(b []byte) []byte {
 	switch status {
 	case http.StatusBadRequest:
 		if string(text) == "400 Bad Request" {
-			detail = "The request is no HTTP that can be read, or its URL is malformed: two hexadecimal digits follow each % in it."
+			detail = "The request is not valid HTTP, or its URL is malformed: each % must be followed by two hexadecimal digits."
 		}
 	case http.StatusRequestHeaderFieldsTooLarge:
 		detail = fmt.Sprintf("The header of the request is larger than %d bytes.", maxHeader)
@@ -52,8 +56,7 @@ func problemOf(b []byte) []byte {
 	return refusalOf(status, detail)
 }
 
-// refusalOf is a whole answer with a problem document; nil if there can be none, and then the
-// plain text is an answer, too.
+// refusalOf is an HTTP response with a problem document; nil if it cannot be encoded.
 func refusalOf(status int, detail string) []byte {
 	body, err := json.Marshal(problem.New(status, detail))
 	if err != nil {

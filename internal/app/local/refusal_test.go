@@ -20,7 +20,7 @@ func TestRequestsThatReachNoHandlerAreRefusedAsProblems(t *testing.T) {
 		says    string
 	}{
 		"malformed escape":  {"GET /%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "hexadecimal"},
-		"no HTTP":           {"hello\r\n\r\n", 400, "no HTTP"},
+		"no HTTP":           {"hello\r\n\r\n", 400, "not valid HTTP"},
 		"no host":           {"GET / HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
 		"large header":      {"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, "larger than 65536 bytes"},
 		"transfer encoding": {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "transfer encoding"},

@@ -13,10 +13,9 @@ import (
 // unfinished begins the names of folders with unfinished files.
 const unfinished = ".fedpost-unfinished-"
 
-// scratch makes a folder for files that are not finished, in another folder: only a file of
-// the same file system can be given its name once it is whole. Only its owner can read the
-// folder, and its maker has a lock on it, so scratch knows and removes what killed processes
-// have left.
+// scratch makes a folder for unfinished files within the folder of the finished ones, as files
+// can only be renamed within a file system. Only its owner can read it. It is locked while in
+// use, so scratch can remove those of killed processes.
 func scratch(in string) (folder string, remove func() error, err error) {
 	if err := removeAbandoned(in, time.Now()); err != nil {
 		return "", nil, err
@@ -32,10 +31,10 @@ func scratch(in string) (folder string, remove func() error, err error) {
 	return folder, func() error { return errors.Join(release(), os.RemoveAll(folder)) }, nil
 }
 
-// unlocked is how long after a folder was made its maker has certainly locked it, or is dead.
+// unlocked is how long a folder is left alone that may not be locked yet.
 const unlocked = time.Minute
 
-// removeAbandoned removes the folders with unfinished files whose makers are dead.
+// removeAbandoned removes the folders of killed processes.
 func removeAbandoned(in string, now time.Time) error {
 	found, err := os.ReadDir(in)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"fedpost/internal/store"
 )
 
-// CheckSealingKey returns an error that wraps keys.ErrSealingKeyOther or
-// keys.ErrSealingKeyGone unless the file sealingKey opens the signing keys of a database. The
-// database may be in use.
+// CheckSealingKey checks that the file sealingKey opens the signing keys of a database, which
+// may be in use. Its errors wrap keys.ErrSealingKeyOther or keys.ErrSealingKeyGone.
 func CheckSealingKey(ctx context.Context, database, sealingKey string) (err error) {
 	e, err := sqlite.OpenToRead(ctx, database)
 	if err != nil {

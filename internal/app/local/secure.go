@@ -8,7 +8,7 @@ import (
 	"net"
 )
 
-// securing is a listener whose connections speak TLS.
+// securing is a listener with TLS.
 type securing struct {
 	net.Listener
 	config *tls.Config
@@ -24,21 +24,20 @@ func (l securing) Accept() (net.Conn, error) {
 	return &secured{Conn: tls.Server(c, l.config), log: l.log}, nil
 }
 
-// secured is a connection with TLS that is no *tls.Conn for net/http, which would answer
-// plain HTTP by itself, log each handshake that a stranger lets fail, and write its refusals
-// where they cannot be seen. The handshake is made by the first Read, within the time that a
-// request's header may take.
+// secured is a TLS connection that net/http does not take for a *tls.Conn: net/http would answer
+// plain HTTP itself, log each failed handshake, and bypass Write. The first Read makes the
+// handshake, within the time for a request's header.
 type secured struct {
 	*tls.Conn
 	log *slog.Logger
 
 	shaken bool
-	// plain says that the client speaks HTTP without TLS.
+	// plain: the client speaks HTTP without TLS.
 	plain bool
 }
 
-// Read makes the handshake first. Who fails it is a stranger as a rule, so that is logged
-// for whoever looks for it only.
+// Read makes the handshake first. Failures are mostly strangers', so they are logged at debug
+// only.
 func (s *secured) Read(b []byte) (int, error) {
 	if !s.shaken {
 		s.shaken = true
@@ -61,23 +60,12 @@ func likeHTTP(head [5]byte) bool {
 	return false
 }
 
-// Write is guest.Write above TLS. Plain HTTP gets its answer without TLS.
+// Write replaces net/http's own refusals. A client that speaks plain HTTP gets a refusal without
+// TLS.
 func (s *secured) Write(b []byte) (int, error) {
-	if s.plain {
-		return len(b), s.refusePlain()
+	if !s.plain {
+		return writeProblem(s.Conn, b)
 	}
-	refusal := problemOf(b)
-	if refusal == nil {
-		return s.Conn.Write(b)
-	}
-	if _, err := s.Conn.Write(refusal); err != nil {
-		return 0, err
-	}
-	return len(b), nil
-}
-
-func (s *secured) refusePlain() error {
-	text := refusalOf(400, "This port speaks HTTPS, and the request came as plain HTTP: begin the address with https://.")
-	_, err := s.NetConn().Write(text)
-	return err
+	_, err := s.NetConn().Write(refusalOf(400, "This port speaks HTTPS, and the request came as plain HTTP: begin the address with https://."))
+	return len(b), err
 }

@@ -51,8 +51,8 @@ func TestWithoutATokenOnlyLoopbackNamesAreAnswered(t *testing.T) {
 // TestNoRequestOutlivesItsLease compares two numbers: another caller may take
 // over a lapsed lease, so the request that held the lease must have ended.
 func TestNoRequestOutlivesItsLease(t *testing.T) {
-	if RequestTime >= dedup.DefaultLease || topology.Enqueue.Timeout >= dedup.DefaultLease {
-		t.Errorf("a request takes up to %s here and %s on Lambda, the lease on its key ends after %s", RequestTime, topology.Enqueue.Timeout, dedup.DefaultLease)
+	if RequestTime >= dedup.LeaseTime || topology.Enqueue.Timeout >= dedup.LeaseTime {
+		t.Errorf("a request takes up to %s here and %s on Lambda, the lease on its key ends after %s", RequestTime, topology.Enqueue.Timeout, dedup.LeaseTime)
 	}
 	var left time.Duration
 	synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 // masking is held while the process's umask is changed.
 var masking sync.Mutex
 
-// bindSocket makes a socket that nobody else can connect to until its mode is set. Only the
-// umask does that without a gap; files that others make meanwhile get a stricter mode.
+// bindSocket makes a socket that only its owner can connect to until its mode is set. It needs
+// the umask, which also restricts files that the process makes meanwhile.
 func bindSocket(path string) (net.Listener, error) {
 	masking.Lock()
 	defer masking.Unlock()

@@ -11,7 +11,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// underway counts what a process works on, so that a stop can say what it cuts off.
+// underway counts the work under way, so that a stop can say what it cuts off.
 type underway struct {
 	inRequests atomic.Int64
 	inMessages map[queue.Name]*atomic.Int64
@@ -52,7 +52,7 @@ func (u *underway) String() string {
 	}
 	for _, name := range topology.Sources {
 		if n := u.inMessages[name].Load(); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d messages of the queue %s, which come again after the next start", n, name))
+			parts = append(parts, fmt.Sprintf("%d messages of the queue %s, which are received again after the next start", n, name))
 		}
 	}
 	if len(parts) == 0 {

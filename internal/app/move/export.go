@@ -15,8 +15,8 @@ type Counts map[kind]int
 // page is how many records are read at once.
 const page = 100
 
-// Export writes what moves of an installation under a passphrase. work is the cost of each
-// guess at the passphrase, as a power of two; 0: age's default, about a second.
+// Export writes an encrypted export. work is the cost of each guess at the passphrase, as a power of
+// two; 0: age's default, about a second.
 func Export(ctx context.Context, from Installation, to io.Writer, passphrase string, work int) (Counts, error) {
 	w, err := newWriter(to, passphrase, work, from.now())
 	if err != nil {
@@ -26,7 +26,7 @@ func Export(ctx context.Context, from Installation, to io.Writer, passphrase str
 	var records atomic.Int64
 	progress.Begin(ctx, "exporting records", func() (done, all int64) { return records.Load(), 0 })
 	put := func(l line) error {
-		// What Open would refuse is said now, while the installation is still there.
+		// Now, as Open would refuse it when the installation may be gone.
 		t := l.thing()
 		if err := t.check(); err != nil {
 			return fmt.Errorf("%s cannot be exported: %w", t.name(), err)

@@ -23,8 +23,8 @@ const formatVersion = 1
 // most bytes of a line. The longest is a key of RSA 4096 with the longest id.
 const longestLine = 64 << 10
 
-// line is a line of the file, which is JSON lines under age's encryption. Exactly one field
-// is set. The first line is Begin, the last End.
+// line is a line of the file: JSON lines, encrypted by age. Exactly one field is set. The first line
+// is Begin, the last End.
 type line struct {
 	Begin   *begin         `json:"fedpostExport,omitempty"`
 	Key     *keys.Moved    `json:"key,omitempty"`
@@ -71,8 +71,7 @@ type writer struct {
 	lines int
 }
 
-// newWriter begins a file under a passphrase. work is the cost of each guess at the
-// passphrase, as a power of two; 0: age's own, about a second.
+// newWriter begins a file; for work see Export.
 func newWriter(to io.Writer, passphrase string, work int, now time.Time) (*writer, error) {
 	r, err := age.NewScryptRecipient(passphrase)
 	if err != nil {
@@ -110,7 +109,7 @@ func (f *writer) close() error {
 	return errors.Join(f.write(line{End: &end{f.lines}}), f.to.Close())
 }
 
-// File is a whole export. It can be read several times, while the passphrase is tried once.
+// File is a decrypted export, which can be read several times.
 type File struct {
 	plain io.ReaderAt
 	size  int64
@@ -121,8 +120,7 @@ type File struct {
 // https://age-encryption.org/v1
 const intro = "age-encryption.org/v"
 
-// Open reads and checks a whole export. Its error wraps ErrPassphrase or ErrNotExport, and
-// says what to do.
+// Open reads and checks an export. Its error wraps ErrPassphrase or ErrNotExport.
 func Open(from io.ReaderAt, size int64, passphrase string) (File, error) {
 	identity, err := age.NewScryptIdentity(passphrase)
 	if err != nil {
@@ -206,8 +204,7 @@ func (f File) each(do func(thing) error) error {
 
 var errLine = errors.New("it is no record that this fedpost knows; if a newer fedpost wrote it, import it with that one")
 
-// readable returns an error if the first line says that the file has another version of the
-// format, whatever else that version has there.
+// readable returns an error if the first line has another version of the format.
 func readable(first []byte) error {
 	var l struct {
 		Begin struct {
@@ -217,7 +214,7 @@ func readable(first []byte) error {
 	if json.Unmarshal(first, &l) != nil || l.Begin.Version == 0 || l.Begin.Version == formatVersion {
 		return nil // the line is parsed next
 	}
-	return fmt.Errorf("%w: it has version %d of the format, and this fedpost reads version %d; import it with a fedpost of the version that wrote it, or export again with this one", ErrNotExport, l.Begin.Version, formatVersion)
+	return fmt.Errorf("%w: it has version %d of the format, and this fedpost reads version %d; import it with the version of fedpost that wrote it, or export again with this one", ErrNotExport, l.Begin.Version, formatVersion)
 }
 
 // parse reads a line. Its errors quote nothing of it.

@@ -21,8 +21,8 @@ type Options struct {
 type Done struct {
 	Added    int `json:"added"`
 	Same     int `json:"same"`     // there already
-	Replaced int `json:"replaced"` // because the installation had something else
-	Left     int `json:"left"`     // because the installation knows something of its own
+	Replaced int `json:"replaced"` // because the installation had different data
+	Left     int `json:"left"`     // because the installation has learnt state of its own
 }
 
 // Report says what an import did, or would do.
@@ -31,9 +31,8 @@ type Report map[kind]Done
 // mostNamed is how many things that differ an error names.
 const mostNamed = 10
 
-// Import takes what a file has into an installation. It writes nothing if something differs:
-// the error wraps ErrDiffers then. An import that was cut off, or is repeated, goes on with
-// what is missing.
+// Import imports a file into an installation. If something differs and o.Replace is not set, it writes
+// nothing, and the error wraps ErrDiffers. A repeated import adds what is missing.
 func (f File) Import(ctx context.Context, to Installation, o Options) (Report, error) {
 	report, err := plan(ctx, f, to, o)
 	if err != nil || o.DryRun {

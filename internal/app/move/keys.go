@@ -48,15 +48,10 @@ func (k key) stands(ctx context.Context, to Installation) (standing, error) {
 		return absent, err
 	}
 	theirs, err := to.ring.Public(ctx, k.ID)
-	switch {
-	case errors.Is(err, keys.ErrNotFound):
+	if errors.Is(err, keys.ErrNotFound) {
 		return absent, nil
-	case err != nil:
-		return absent, err
-	case theirs == mine:
-		return same, nil
 	}
-	return differs, nil
+	return compare(err == nil, theirs == mine), err
 }
 
 func (k key) write(ctx context.Context, to Installation, replace bool) error {

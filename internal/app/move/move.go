@@ -1,15 +1,15 @@
-// Package move takes what an operator and experience have made of one installation to
-// another one: from fedpost up to AWS, and back.
+// Package move exports settings and learnt state of one installation and imports them into another
+// one: from fedpost up to AWS, and back.
 //
-// What moves: signing keys; what operators have set of servers (blocks, pauses, limits) and
-// what was learnt of them (circuits, signature forms, limits); webhooks with their secrets;
-// servers and blocks of the Sipher protocol, and the follows that were announced. What stays:
-// deliveries and their records, dead letters, events, deduplication keys, and the sealing
-// key, because everything secret is sealed anew by its new installation.
+// It moves signing keys; operators' settings for servers (blocks, pauses, limits) and what was
+// learnt of servers (circuits, signature forms, limits); webhooks with their secrets; servers,
+// blocks and announced follows of the Sipher protocol. It does not move deliveries and their
+// records, dead letters, events, deduplication keys, and the sealing key: secrets are sealed
+// with the new installation's key.
 //
-// Private keys are never readable through the API. So package move works on the table and
-// the sealer themselves, with the rights of whoever runs it: those to the data folder, or
-// AWS credentials that may read the table and use the KMS key. Only cmd/fedpost links it.
+// As the API does not expose private keys, package move uses the table and the sealer, with the
+// caller's rights to the data folder, or to the table and the KMS key. Only cmd/fedpost links
+// it.
 package move
 
 import (
@@ -47,25 +47,24 @@ func New(t table.Table, sealer keys.Sealer, now func() time.Time) Installation {
 	}
 }
 
-// rules say how long records of servers are kept. Settings that differ from the defaults
-// count from the next change of a record on.
+// rules say how long records of servers are kept, until their next change.
 var rules = circuit.Default()
 
 // Errors of moves.
 var (
-	// ErrNotExport: the file was not written by Export, or not whole.
-	ErrNotExport = errors.New("this is no whole export of fedpost")
+	// ErrNotExport: the file was not written by Export, or is not complete.
+	ErrNotExport = errors.New("this is not a complete export of fedpost")
 	// ErrPassphrase: the passphrase is not the file's.
-	ErrPassphrase = errors.New("wrong passphrase, or the begin of the file was changed: give the passphrase that it was exported with")
-	// ErrDiffers: the installation has something else under a name that the file has.
-	ErrDiffers = errors.New("the installation has something else")
+	ErrPassphrase = errors.New("wrong passphrase, or the beginning of the file was changed: give the passphrase of the export")
+	// ErrDiffers: the installation has different data under a name of the file.
+	ErrDiffers = errors.New("the installation has different data")
 )
 
 // kind names what a file has, for reports.
 type kind string
 
-// The kinds, in the order in which they are moved: what makes deliveries fail or leak comes
-// before the keys that make deliveries possible.
+// The kinds, in the order of the move: blocks and limits come before the keys, without which nothing
+// is sent.
 const (
 	serverKind  kind = "servers"
 	blockKind   kind = "sipherBlocks"
@@ -75,21 +74,21 @@ const (
 	keyKind     kind = "keys"
 )
 
-// standing is what an installation has of a thing that is to be imported.
+// standing compares a thing of a file with the installation.
 type standing int
 
 const (
 	absent  standing = iota // nothing: it is added
 	same                    // the same
-	own                     // knowledge of its own, which is newer than the file's
-	differs                 // something else: it is replaced if that was asked for
+	own                     // learnt state of its own, which is kept
+	differs                 // different: it is replaced on request
 )
 
-// thing is one of what a file has.
+// thing is an entry of a file.
 type thing interface {
 	kind() kind
 	name() string
-	// check returns an error if no export can have it.
+	// check returns an error if it is invalid.
 	check() error
 	// stands compares with what the installation has.
 	stands(ctx context.Context, to Installation) (standing, error)
@@ -97,7 +96,7 @@ type thing interface {
 	write(ctx context.Context, to Installation, replace bool) error
 }
 
-// noSealer is the sealer of a table that has never had one.
+// noSealer is the sealer of a table without a sealing key.
 type noSealer struct{}
 
 var errNoSealer = errors.New("the installation has no sealing key: run fedpost up on it once")

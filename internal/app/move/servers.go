@@ -42,7 +42,7 @@ func (from Installation) servers(ctx context.Context, put func(line) error) erro
 	})
 }
 
-// limitOf is the limit of a state's host, without what is booked under it; nil: none.
+// limitOf is the limit of a state's host, without its use; nil: none.
 func (from Installation) limitOf(ctx context.Context, s circuit.State) (*ratelimit.Limit, error) {
 	host, whole := circuit.HostOf(s.Key)
 	if !whole || s.Limited(from.now()) == 0 {
@@ -85,8 +85,8 @@ func (s server) state() circuit.State {
 	return st
 }
 
-// An operator sets two things of a server: that deliveries wait or are refused, and a limit.
-// What was learnt gives way to what the installation has learnt itself.
+// An operator's settings for a server are a pause or block, and a limit. Learnt state of the file is
+// dropped where the installation has its own.
 
 func stopped(s circuit.State) bool { return s.Phase == circuit.Blocked || s.PausedByOperator() }
 
@@ -125,10 +125,10 @@ func (s server) stands(ctx context.Context, to Installation) (standing, error) {
 	return worst, nil
 }
 
-// compare is the standing of a setting.
-func compare(set, equal bool) standing {
+// compare is the standing of something that may be there, and equal.
+func compare(there, equal bool) standing {
 	switch {
-	case !set:
+	case !there:
 		return absent
 	case equal:
 		return same
@@ -136,8 +136,8 @@ func compare(set, equal bool) standing {
 	return differs
 }
 
-// write adds the whole record if there is none, else what an operator has set. The limit
-// comes first: workers ask for it once the state says so.
+// write adds the whole record if there is none, else an operator's settings. The limit comes first:
+// workers read it once the state says so.
 func (s server) write(ctx context.Context, to Installation, _ bool) error {
 	mine := s.state()
 	if err := s.writeLimit(ctx, to); err != nil {
@@ -153,8 +153,7 @@ func (s server) write(ctx context.Context, to Installation, _ bool) error {
 	return err
 }
 
-// set does to a state what operators did, as if they did it here. So deliveries that wait
-// here are seen to.
+// set applies an operator's settings to a state, with all effects on waiting deliveries.
 func (s server) set(there circuit.State, now time.Time) circuit.State {
 	mine := s.state()
 	if mine.Phase == circuit.Blocked {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// said are the kinds, in the order of reports, as people call one and several of them.
+// said are the kinds in the order of reports, with their names for one and for several.
 var said = []struct {
 	kind      kind
 	one, many string

@@ -14,8 +14,7 @@ import (
 // peer is a server of the Sipher protocol with its pinned keys.
 type peer struct{ peers.Server }
 
-// peers exports the servers that we have sent to. A stranger has only registered itself,
-// and does so again.
+// peers exports the servers that we have sent to. The others registered themselves, and do so again.
 func (from Installation) peers(ctx context.Context, put func(line) error) error {
 	all, err := from.store.Sipher().Servers(ctx)
 	if err != nil {
@@ -25,7 +24,7 @@ func (from Installation) peers(ctx context.Context, put func(line) error) error 
 		if s.Stranger {
 			continue
 		}
-		// The checks of an unhealthy server stay behind, so the next delivery decides.
+		// Health is not exported: the next delivery decides.
 		known := peers.Server{
 			URL: s.URL, PublicKey: s.PublicKey, EncryptionKey: s.EncryptionKey,
 			LastSeen: s.LastSeen, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, IsHealthy: true, Unannounced: s.Unannounced,
@@ -62,15 +61,10 @@ func checkServer(url string) error {
 
 func (p peer) stands(ctx context.Context, to Installation) (standing, error) {
 	there, err := to.store.Sipher().Server(ctx, p.URL)
-	switch {
-	case errors.Is(err, peers.ErrUnknown):
+	if errors.Is(err, peers.ErrUnknown) {
 		return absent, nil
-	case err != nil:
-		return absent, err
-	case there.PublicKey == p.PublicKey && there.EncryptionKey == p.EncryptionKey:
-		return same, nil
 	}
-	return differs, nil
+	return compare(err == nil, there.PublicKey == p.PublicKey && there.EncryptionKey == p.EncryptionKey), err
 }
 
 func (p peer) write(ctx context.Context, to Installation, replace bool) error {
@@ -111,13 +105,7 @@ func (b sipherBlock) check() error { return checkServer(b.ServerURL) }
 
 func (b sipherBlock) stands(ctx context.Context, to Installation) (standing, error) {
 	there, err := to.store.Sipher().BlockOf(ctx, b.ServerURL)
-	switch {
-	case err != nil || there == nil:
-		return absent, err
-	case there.Reason == b.Reason:
-		return same, nil
-	}
-	return differs, nil
+	return compare(there != nil, there != nil && there.Reason == b.Reason), err
 }
 
 func (b sipherBlock) write(ctx context.Context, to Installation, _ bool) error {
@@ -153,7 +141,7 @@ func (f followed) check() error {
 	return nil
 }
 
-// stands: what the installation has heard of a follow is newer.
+// stands keeps a follow that the installation has: it is newer.
 func (f followed) stands(ctx context.Context, to Installation) (standing, error) {
 	there, found, err := to.store.Sipher().Follow(ctx, f.Key())
 	switch {

@@ -42,16 +42,10 @@ func (h hook) stands(ctx context.Context, to Installation) (standing, error) {
 		return absent, err
 	}
 	theirs, err := webhook.Reveal(ctx, to.sealer, w, to.now())
-	switch {
-	case err != nil:
-		return absent, err
-	case h.Same(theirs):
-		return same, nil
-	}
-	return differs, nil
+	return compare(err == nil, err == nil && h.Same(theirs)), err
 }
 
-// write saves the webhook at the end of the feed: events of before are not of here.
+// write saves the webhook at the end of the feed, so that it gets no earlier events.
 func (h hook) write(ctx context.Context, to Installation, _ bool) error {
 	end, err := to.store.EventsEnd(ctx)
 	if err != nil {

@@ -1,12 +1,10 @@
-// Package topology is the one place for the numbers on which the infrastructure
-// and the code must agree: how long a message stays hidden, how often it is
-// received, how long the functions may run.
+// Package topology has the numbers on which infrastructure and code must agree: visibility
+// timeouts, receive limits, timeouts of functions.
 //
-// The numbers depend on each other. With a visibility timeout shorter than its
-// function's run, a message is delivered twice. A dead-letter queue that keeps
-// messages no longer than its source queue loses them. On AWS the numbers are in
-// template.yaml, and a test fails if the template differs from this package. The
-// embedded engine is configured from this package.
+// They depend on each other. If the visibility timeout is shorter than the function's timeout, a
+// message is delivered twice; if a dead-letter queue keeps messages no longer than its source
+// queue, it loses them. A test compares template.yaml with this package; the other engines use
+// it directly.
 package topology
 
 import (
@@ -27,20 +25,15 @@ type Function struct {
 
 // The functions.
 var (
-	// Enqueue answers an API call. API Gateway gives up after 29 s, and nobody
-	// would get an answer that comes later. The memory is for the largest request
-	// (6 MB of JSON with 50,000 recipients) and, above all, for its share of CPU:
-	// the caller waits while the request is parsed.
+	// Enqueue answers an API call. API Gateway gives up after 29 s. The memory is for the share
+	// of CPU: the caller waits while a request of up to 6 MB is parsed.
 	Enqueue = Function{Name: "enqueue", Timeout: 29 * time.Second, Memory: 512}
 
-	// Deliver works through a batch of up to 500 inboxes. The slowest inbox of
-	// each round may take its whole 15 s, and four rounds fit. The batch's new TLS
-	// connections and RSA signatures take 1.2 s of an x86 core, so 4 s of the share
-	// that comes with 512 MB, the template's default; docs/costs.md compares sizes.
+	// Deliver works through a batch of up to 500 inboxes, in four rounds of 15 s at worst.
+	// docs/costs.md compares sizes of memory.
 	Deliver = Function{Name: "deliver", Timeout: 60 * time.Second, Memory: 512}
 
-	// HealthCheck runs every minute and stops by itself before its deadline. The
-	// deadline is short of a minute, so that runs seldom overlap.
+	// HealthCheck runs every minute; with less than a minute, runs seldom overlap.
 	HealthCheck = Function{Name: "healthcheck", Timeout: 55 * time.Second, Memory: 256}
 )
 
@@ -62,36 +55,31 @@ type Queue struct {
 	// BatchSize is the largest number of messages per invocation; 0 if no
 	// function reads this queue.
 	BatchSize int
-	// Concurrency is how many invocations run at once for this queue. Every queue
-	// has its own pollers, so a flood in another queue cannot take this share
-	// away.
+	// Concurrency is how many invocations run at once for this queue at most.
 	Concurrency int
 }
 
-// visibility of the source queues. AWS asks for six times the function's
-// timeout, so that a batch which was throttled for a while before it was run is
-// not handed out again while it runs.
+// visibilityFactor is the visibility timeout of source queues in timeouts of the function, as AWS
+// recommends: a batch may be throttled before it runs.
 // https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
 const visibilityFactor = 6
 
 const day = 24 * time.Hour
 
 var queues = map[queue.Name]Queue{
-	// A standard queue's limit of receives is a back-stop against messages that
-	// kill the function. It is not the retry policy, which counts tries itself:
-	// the policy's few tries, lost claims and throttled polls must all fit below
-	// the limit. In the last 75 receives a message is only given up, with a record
+	// A standard queue's receive limit is for messages that kill the function. The retry policy
+	// counts attempts itself: its attempts, lost claims and throttled polls must fit below the
+	// limit. In the last 75 receives a message is only given up, with a record
 	// (deliver.Limits.MaxReceives).
 	queue.High:   {BatchSize: 10, Concurrency: 20, MaxReceives: 100},
 	queue.Normal: {BatchSize: 10, Concurrency: 40, MaxReceives: 100},
 	queue.Low:    {BatchSize: 10, Concurrency: 10, MaxReceives: 100},
-	// When a message of a group on the ordered queue fails, all messages of the
-	// group behind it are handed back, and each hand-back counts as a receive. A
-	// low limit would move healthy messages to the dead-letter queue.
+	// When a message of an ordered group fails, the messages behind it are returned to the
+	// queue, which counts as a receive of each. A low limit would move them to the dead-letter
+	// queue.
 	queue.Ordered: {BatchSize: 10, Concurrency: 20, MaxReceives: 275},
-	// A message that moves to a standard dead-letter queue keeps its age, so the
-	// dead-letter queue must keep messages for longer than its source queues. 14
-	// days is the most that SQS allows.
+	// A message keeps its age in a standard dead-letter queue, which must therefore keep messages
+	// longer than its source queues. SQS allows 14 days at most.
 	queue.Dead:        {Retention: 14 * day, Visibility: 30 * time.Second},
 	queue.DeadOrdered: {Retention: 14 * day, Visibility: 30 * time.Second},
 }

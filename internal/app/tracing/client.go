@@ -20,8 +20,8 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// client posts spans to a collector. OpenTelemetry's own client, otlptracehttp, links gRPC
-// and its gateway, which Lambda functions have no room for (docs/decisions.md).
+// client posts spans to a collector. OpenTelemetry's own client links gRPC, which is too large for
+// Lambda functions (docs/decisions.md).
 // https://opentelemetry.io/docs/specs/otlp/#otlphttp
 type client struct {
 	url     string
@@ -57,12 +57,11 @@ const (
 	firstWait = 500 * time.Millisecond
 )
 
-// UploadTraces implements otlptrace.Client. It tries again after the answers that the
-// protocol names for that, and if no answer came.
+// UploadTraces implements otlptrace.Client. It retries after the answers for which the protocol
+// says so, and without an answer.
 // https://opentelemetry.io/docs/specs/otlp/#otlphttp-response
 func (c *client) UploadTraces(ctx context.Context, all []*trace.ResourceSpans) error {
-	// TracesData is ExportTraceServiceRequest byte for byte, and is in a package without
-	// gRPC.
+	// TracesData has the encoding of ExportTraceServiceRequest, without gRPC.
 	body, err := proto.Marshal(&trace.TracesData{ResourceSpans: all})
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
@@ -75,7 +74,7 @@ func (c *client) UploadTraces(ctx context.Context, all []*trace.ResourceSpans) e
 		if n == tries-1 {
 			break
 		}
-		// Processes that a collector turned away together do not come back together.
+		// With jitter, so that processes do not retry together.
 		wait = max(wait, firstWait<<n) + rand.N(firstWait)
 		select {
 		case <-ctx.Done():
@@ -86,7 +85,7 @@ func (c *client) UploadTraces(ctx context.Context, all []*trace.ResourceSpans) e
 	return err
 }
 
-// never is the wait after a failure that another try does not help.
+// never is the wait after a failure that is not retried.
 const never = -1
 
 // post makes one try. After an error, wait is how long the collector asks to wait, or never.

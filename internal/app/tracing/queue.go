@@ -9,9 +9,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// queue is the SDK's batching processor behind a gate that counts. The SDK drops spans when
-// its queue is full, too, but tells nobody. So the gate lets in no more spans than the SDK
-// has room for, until they are sent.
+// queue is the SDK's batching processor with a count of dropped spans, which the SDK does not
+// report. So queue passes on no more spans than fit into the SDK's queue.
 type queue struct {
 	sdk.SpanProcessor
 	out sdk.SpanExporter
@@ -19,7 +18,7 @@ type queue struct {
 
 	inside                    atomic.Int64
 	exported, failed, dropped atomic.Int64
-	told                      atomic.Int64 // when a failure was last logged, in Unix seconds
+	logged                    atomic.Int64 // when a failure was last logged, in Unix seconds
 }
 
 func newQueue(out sdk.SpanExporter, every time.Duration, log *slog.Logger) *queue {
@@ -30,7 +29,7 @@ func newQueue(out sdk.SpanExporter, every time.Duration, log *slog.Logger) *queu
 	return q
 }
 
-// OnEnd implements sdk.SpanProcessor. It waits for nothing.
+// OnEnd implements sdk.SpanProcessor. It does not block.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	if !s.SpanContext().IsSampled() {
 		return
@@ -49,8 +48,8 @@ type sender struct{ *queue }
 // Shutdown implements sdk.SpanExporter.
 func (q sender) Shutdown(ctx context.Context) error { return q.out.Shutdown(ctx) }
 
-// ExportSpans implements sdk.SpanExporter. A failure is counted and logged, once a minute at
-// most, and is no error: the SDK would print each.
+// ExportSpans implements sdk.SpanExporter. Failures are counted, logged once a minute at most, and
+// not returned: the SDK would print each.
 func (q sender) ExportSpans(ctx context.Context, all []sdk.ReadOnlySpan) error {
 	n := int64(len(all))
 	defer q.inside.Add(-n)
@@ -60,8 +59,8 @@ func (q sender) ExportSpans(ctx context.Context, all []sdk.ReadOnlySpan) error {
 		return nil
 	}
 	q.failed.Add(n)
-	now, last := time.Now().Unix(), q.told.Load()
-	if now-last >= 60 && q.told.CompareAndSwap(last, now) {
+	now, last := time.Now().Unix(), q.logged.Load()
+	if now-last >= 60 && q.logged.CompareAndSwap(last, now) {
 		q.log.WarnContext(ctx, "spans are lost because the collector did not take them; deliveries go on",
 			"spans", n, "failed", q.failed.Load(), "dropped", q.dropped.Load(), "error", err)
 	}

@@ -1,8 +1,7 @@
 // Package tracing sends spans to a collector by OTLP over HTTP.
 //
-// Sending never delays a delivery. Spans go to a queue of bounded length, from which one
-// goroutine sends them in batches. What finds the queue full is dropped and counted, and so
-// is what the collector does not take in time.
+// Sending never delays a delivery: one goroutine sends spans in batches from a bounded queue. Spans
+// that find the queue full, or that the collector does not take in time, are dropped and counted.
 package tracing
 
 import (
@@ -51,8 +50,8 @@ type Exporter struct {
 // Process is the process that makes spans.
 type Process struct {
 	System string // messaging.system of its queues: SQS or Embedded
-	// Frozen: the process runs only while it works on something, and calls Flush at the end
-	// of that. It sends nothing by itself.
+	// Frozen: the process is frozen between invocations, and calls Flush at the end of each.
+	// Nothing is sent otherwise.
 	Frozen     bool
 	Attributes []attribute.KeyValue // of its resource
 }
@@ -85,7 +84,7 @@ func Open(c config.Tracing, h config.TracingHeaders, p Process, log *slog.Logger
 	}, nil
 }
 
-// sampler is that of calls.
+// sampler is the sampler of calls.
 func sampler(c config.Tracing) sdk.Sampler {
 	ratio := sdk.TraceIDRatioBased(c.Ratio)
 	switch c.Sampler {
@@ -109,12 +108,11 @@ func (e *Exporter) Tracer() *spans.Tracer {
 	return e.tracer
 }
 
-// ErrFlushing says that a collector does not answer for now.
+// ErrFlushing says that the collector has not answered within the time of Flush.
 var ErrFlushing = errors.New("the collector has not answered yet")
 
-// Flush sends what is queued, and waits for that until ctx ends. The sending goes on after
-// that, and another call does not wait for it: a collector that hangs holds up one call in
-// some seconds.
+// Flush sends what is queued, and waits for it until ctx ends. The sending then goes on, and
+// other calls of Flush do not wait for it.
 func (e *Exporter) Flush(ctx context.Context) error {
 	if e == nil {
 		return nil
@@ -137,8 +135,7 @@ func (e *Exporter) Flush(ctx context.Context) error {
 	}
 }
 
-// Close sends what is queued, or gives up when ctx ends. It returns an error if spans were
-// lost by that.
+// Close sends what is queued. It returns an error if ctx ends before that.
 func (e *Exporter) Close(ctx context.Context) error {
 	if e == nil {
 		return nil
@@ -150,7 +147,7 @@ func (e *Exporter) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Counts says what became of spans.
+// Counts are counts of spans.
 type Counts struct {
 	Exported int64 // the collector has them
 	Failed   int64 // the collector did not take them

@@ -13,16 +13,13 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Store keeps markers. FindMarker reads; each other method is one conditional
-// write. Every write may be repeated with the same marker: a write whose answer
-// was lost succeeds when repeated, because the store finds the writer's own
-// marker.
+// Store keeps markers. FindMarker reads; each other method is one conditional write, which
+// may be repeated with the same marker after its answer was lost.
 type Store interface {
 	// FindMarker returns the marker stored under key, expired or not, or nil.
 	FindMarker(ctx context.Context, key string) (*Marker, error)
-	// ReserveMarker writes m if no unexpired marker is stored under key;
-	// otherwise it returns the stored marker. A stored marker with m's own token
-	// counts as success.
+	// ReserveMarker writes m if no unexpired marker is stored under key, else returns the
+	// stored marker. A stored marker with m's token counts as success.
 	ReserveMarker(ctx context.Context, key string, m Marker) (found *Marker, err error)
 	// ReplaceMarker writes m in place of the marker that carries token, or
 	// returns ErrLost. Finding m already stored is success.
@@ -50,18 +47,22 @@ const (
 const (
 	DefaultTTL    = time.Hour
 	DefaultPrefix = "fedpost"
-	// DefaultLease is longer than an API call may take (API Gateway: 29 s), so
-	// that a lease lapses only when its holder is gone.
-	DefaultLease = 30 * time.Second
 )
 
-// margin is how long before the end of its lease a holder stops. Calls under way
-// then end within the lease, even if the processes' clocks differ a little.
+// LeaseTime is how long a lease lasts. It is longer than an API call may take (API Gateway:
+// 29 s), so a lease lapses only when its holder is gone.
+const LeaseTime = 30 * time.Second
+
+// Patience is how long a request may take from its start, so that it never outlives its
+// lease.
+const Patience = LeaseTime - margin
+
+// margin is how long before the end of its lease a holder stops, as clocks differ a little.
 const margin = 2 * time.Second
 
-// pendingGrace is how long a pending marker is kept at least, even if the caller
-// asked for a shorter window. The marker must outlive its lease: otherwise an
-// ambiguous send could be repeated under a new id.
+// pendingGrace is how long a pending marker is kept after its lease at least, even if the
+// caller's window is shorter: without the marker, an ambiguous send could be repeated under a
+// new id.
 const pendingGrace = 10 * time.Minute
 
 // Options of a Guard.
@@ -69,10 +70,9 @@ type Options struct {
 	TTL      time.Duration // DEDUPLICATION_TTL; default DefaultTTL
 	Prefix   string        // DEDUPLICATION_PREFIX; default DefaultPrefix
 	Fallback Fallback      // DEDUPLICATION_FALLBACK; default Open
-	Lease    time.Duration // default DefaultLease
 
 	// Alone is set by a process that has the table for itself, to a name that no earlier
-	// process had. Leases of earlier processes are over then: their holders are gone.
+	// process had. Leases of earlier processes are over then.
 	Alone string
 
 	// Counted, if set, is called with Duplicates or Fallbacks for each such
@@ -87,22 +87,20 @@ type Options struct {
 // The names that Options.Counted is called with.
 const (
 	Duplicates = "Duplicates"             // calls answered as duplicates
-	Fallbacks  = "DeduplicationFallbacks" // calls whose key no marker could be written for
+	Fallbacks  = "DeduplicationFallbacks" // calls whose marker could not be written
 )
 
-// TablePatience bounds a call to the table where the open fallback can go on
-// without the answer: a table that is down must not use up the request's time.
+// TablePatience bounds a call to the table if the fallback is open: a table that is down must
+// not use up the request's time.
 const TablePatience = 5 * time.Second
 
 // Guard hands out leases on keys.
 type Guard struct {
-	store  Store
-	o      Options
-	counts counters
+	store Store
+	o     Options
 }
 
-// New returns a guard on store. With a nil store every call with a key takes the
-// fallback.
+// New returns a guard on store.
 func New(store Store, o Options) *Guard {
 	if o.TTL <= 0 {
 		o.TTL = DefaultTTL
@@ -113,18 +111,11 @@ func New(store Store, o Options) *Guard {
 	if o.Fallback == "" {
 		o.Fallback = Open
 	}
-	if o.Lease <= 0 {
-		o.Lease = DefaultLease
-	}
 	if o.Counted == nil {
 		o.Counted = func(string, int) {}
 	}
 	return &Guard{store: store, o: o}
 }
-
-// Patience is how long a request may take from its start, so that a request never
-// outlives its lease: 28 s unless Options.Lease is set.
-func (g *Guard) Patience() time.Duration { return max(g.o.Lease-margin, g.o.Lease/2) }
 
 // Claim is one caller's request for the lease on a key.
 type Claim struct {
@@ -149,8 +140,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("another call with this deduplication key is in progress, or ended without saying how; try again in %s", e.RetryAfter)
 }
 
-// DuplicateError says that the key has been used, and names the activity it
-// stands for.
+// DuplicateError names the activity of a key that was used.
 type DuplicateError struct{ ID activity.ID }
 
 func (e *DuplicateError) Error() string { return "duplicate of activity " + string(e.ID) }
@@ -162,15 +152,11 @@ func (e *MismatchError) Error() string {
 	return "deduplication key was used for a different request, activity " + string(e.ID)
 }
 
-// ErrUnavailable says that no marker could be written, and that the fallback is
-// closed.
+// ErrUnavailable says that no marker could be written and the fallback is closed.
 var ErrUnavailable = errors.New("deduplication is not available")
 
-// errNoStore is the cause of the fallback where no table is configured.
-var errNoStore = errors.New("no table is configured")
-
-// Reserve takes the key's lease, or says by its error (*HeldError,
-// *DuplicateError, *MismatchError, ErrUnavailable) why not.
+// Reserve takes the key's lease. Its errors are *HeldError, *DuplicateError, *MismatchError
+// and ErrUnavailable.
 func (g *Guard) Reserve(ctx context.Context, c Claim) (*Lease, error) {
 	token, err := g.token()
 	if err != nil {
@@ -183,18 +169,12 @@ func (g *Guard) Reserve(ctx context.Context, c Claim) (*Lease, error) {
 		g: g, key: g.o.Prefix + c.Name.Hash(), ttl: c.Delay + c.TTL,
 		m: Marker{State: Pending, Token: token, ID: c.ID, At: c.At, Fingerprint: c.Fingerprint},
 	}
-	if g.store == nil {
-		return g.fallBack(ctx, l, errNoStore)
-	}
 	return g.reserve(ctx, l)
 }
 
 // Known reports whether a marker stands for the key. If the table cannot be read, Known
 // reports false with the open fallback, and ErrUnavailable with the closed one.
 func (g *Guard) Known(ctx context.Context, n Name) (bool, error) {
-	if g.store == nil {
-		return false, nil
-	}
 	ctx, cancel := g.Brief(ctx)
 	defer cancel()
 	found, err := g.store.FindMarker(ctx, g.o.Prefix+n.Hash())
@@ -237,13 +217,11 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 	}
 	switch Judge(found, l.m.Fingerprint, now) {
 	case Different:
-		g.counts.mismatches.Add(1)
 		return nil, &MismatchError{ID: found.ID}
 	case Done:
-		g.hit()
+		g.Hit()
 		return nil, &DuplicateError{ID: found.ID}
 	case Held:
-		g.counts.held.Add(1)
 		return nil, &HeldError{ID: found.ID, RetryAfter: found.LeaseUntil.Sub(now)}
 	case Lapsed:
 		// The first holder may have sent, so the id stays.
@@ -254,21 +232,16 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 	err = g.store.ReplaceMarker(brief, l.key, found.Token, l.m)
 	switch {
 	case errors.Is(err, ErrLost):
-		g.counts.held.Add(1)
-		return nil, &HeldError{ID: found.ID, RetryAfter: g.o.Lease}
+		return nil, &HeldError{ID: found.ID, RetryAfter: LeaseTime}
 	case err != nil:
 		return g.fallBack(ctx, l, err)
-	}
-	if l.TakenOver {
-		g.counts.takeOvers.Add(1)
 	}
 	return l, nil
 }
 
-// fallBack decides whether a call goes on whose marker could not be written. The
-// write may have happened although its answer was lost, so an open fallback keeps
-// the id and token of that write: a call that takes the marker over then repeats
-// this activity instead of making another.
+// fallBack decides whether a call goes on whose marker could not be written. If the write
+// happened and only its answer was lost, a call that takes the marker over repeats this
+// activity: so the lease keeps id and token.
 func (g *Guard) fallBack(ctx context.Context, l *Lease, cause error) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reserve deduplication key: %w", err)
@@ -276,7 +249,7 @@ func (g *Guard) fallBack(ctx context.Context, l *Lease, cause error) (*Lease, er
 	if l.over() {
 		return nil, fmt.Errorf("reserve deduplication key: %w before it was taken: %w", ErrOver, cause)
 	}
-	g.NativeFallback()
+	g.FellBack()
 	if !g.Open() {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, cause)
 	}
@@ -284,6 +257,12 @@ func (g *Guard) fallBack(ctx context.Context, l *Lease, cause error) (*Lease, er
 	l.unsure = true
 	return l, nil
 }
+
+// Hit counts a call that is answered as a duplicate.
+func (g *Guard) Hit() { g.o.Counted(Duplicates, 1) }
+
+// FellBack counts a call whose key could not be looked up.
+func (g *Guard) FellBack() { g.o.Counted(Fallbacks, 1) }
 
 func (g *Guard) token() (string, error) {
 	var b [16]byte

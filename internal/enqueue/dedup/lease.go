@@ -29,34 +29,28 @@ func (l *Lease) ID() activity.ID { return l.m.ID }
 // At is the time of the first holder's call.
 func (l *Lease) At() time.Time { return l.m.At }
 
-// Adopt makes the key stand for an activity that another call has made of the
-// same request. Confirm writes the change.
+// Adopt makes the key stand for another call's activity of the same request. Confirm writes
+// the change.
 func (l *Lease) Adopt(id activity.ID, at time.Time) { l.m.ID, l.m.At = id, at }
 
 // start begins the lease at now.
 func (l *Lease) start(now time.Time) {
-	l.m.LeaseUntil = now.Add(l.g.o.Lease)
-	l.m.Expires = now.Add(max(l.ttl, l.g.o.Lease+pendingGrace))
+	l.m.LeaseUntil = now.Add(LeaseTime)
+	l.m.Expires = now.Add(max(l.ttl, LeaseTime+pendingGrace))
 }
 
-// Left is how long the holder may still act: until shortly before the lease ends,
-// at least 0.
+// Left is how long the holder may still act, at least 0.
 func (l *Lease) Left() time.Duration {
-	return max(0, l.m.LeaseUntil.Sub(l.g.o.Now())-(l.g.o.Lease-l.g.Patience()))
+	return max(0, l.m.LeaseUntil.Sub(l.g.o.Now())-margin)
 }
 
-// over reports whether l has ended or is about to end. Another call may then hold
-// the key, and may go on under the same id although its own marker could not be
-// written, which the stored marker does not show.
+// over reports whether l has ended or is about to end. Another call may then act under the
+// same id, even if its own marker could not be written.
 func (l *Lease) over() bool { return l.Left() == 0 }
 
-// Confirm marks the key as used. A failure changes nothing for the caller, whose
-// send has already happened: the marker stays pending, and a call that takes the
-// marker over repeats the send under the same id.
+// Confirm marks the key as used. After a failure the marker stays pending, and a call that
+// takes it over repeats the send under the same id.
 func (l *Lease) Confirm(ctx context.Context) error {
-	if l.g.store == nil {
-		return nil
-	}
 	m := l.m
 	m.State = Sent
 	m.Expires = l.g.o.Now().Add(l.ttl)
@@ -72,9 +66,8 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// confirmOver confirms for a call that went on without a marker of its own. If no
-// marker is stored, m becomes the marker. A pending marker for the same activity
-// is replaced by m, because m's call knows that it has sent.
+// confirmOver confirms a call that went on without a marker: m is written if none is stored,
+// or in place of a pending marker for the same activity.
 func (l *Lease) confirmOver(ctx context.Context, m Marker) error {
 	found, err := l.g.store.ReserveMarker(ctx, l.key, m)
 	switch {
@@ -88,19 +81,14 @@ func (l *Lease) confirmOver(ctx context.Context, m Marker) error {
 	return l.g.store.ReplaceMarker(ctx, l.key, found.Token, m)
 }
 
-// GiveBack ends the lease after a definite failure to send, so that a retry need
-// not wait for the lease's end. It reports whether the id is dead: nobody has
-// sent or will send under a dead id, and its records may be removed. The caller's
-// context ends with the lease (Guard.Patience).
+// GiveBack ends the lease after a definite failure to send, so that a retry need not wait for
+// the lease's end. It reports whether the id is dead: nobody has sent or will send under it,
+// and its records may be removed. ctx must end with the lease (Patience).
 //
-// The id of a lease that was taken over is not dead, since the first holder may
-// have sent: the marker stays, keeps the id and may be taken over at once. Nor is
-// the id dead when the lease is over (ErrOver): the marker may be another call's
-// by then.
+// The id of a lease that was taken over is not dead, as the first holder may have sent: the
+// marker keeps the id and may be taken over at once. Nor is it dead after the lease
+// (ErrOver), when the marker may be another call's.
 func (l *Lease) GiveBack(ctx context.Context) (dead bool, err error) {
-	if l.g.store == nil {
-		return true, nil
-	}
 	if l.over() {
 		return false, ErrOver
 	}
@@ -113,7 +101,6 @@ func (l *Lease) GiveBack(ctx context.Context) (dead bool, err error) {
 	}
 	switch {
 	case err == nil:
-		l.g.counts.releases.Add(1)
 		return !l.TakenOver, nil
 	case errors.Is(err, ErrLost) && l.unsure:
 		// Either the marker was never written or another call has taken it over.

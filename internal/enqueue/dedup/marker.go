@@ -1,13 +1,9 @@
 // Package dedup lets exactly one of many concurrent callers with the same
 // deduplication key send, and tells the others why they may not.
 //
-// A marker that is set before the send and never taken back would swallow the
-// caller's retry if the process died in between. A marker that is set after the
-// send would let two callers through. A marker is therefore a lease: pending,
-// with a token and an end, then sent. A caller that finds a lapsed lease takes
-// the lease over together with the activity's id. Whether the first holder had
-// sent does not matter, because all work behind the queue is idempotent by the
-// activity's id.
+// A marker is a lease: pending, with a token and an end, then sent. A caller that finds a
+// lapsed lease takes it over together with the activity's id. Whether the first holder had
+// sent does not matter, because all work behind the queue is idempotent by the activity's id.
 //
 // One rule keeps this true: once an activity may have been sent under an id, the
 // key stands for no other id within its window.
@@ -22,8 +18,7 @@ import (
 // State is how far the holder of a marker has come.
 type State string
 
-// The states. There is no state for "failed": a definite failure removes the
-// marker, so that the key is as free as if it had never been used.
+// The states. A definite failure removes the marker.
 const (
 	Pending State = "pending"
 	Sent    State = "sent"
@@ -32,16 +27,14 @@ const (
 // Marker is what is stored under a key.
 type Marker struct {
 	State State `json:"state"`
-	// Token identifies the holder. Every change after the first write is a
-	// compare-and-swap on the token, so a slow holder cannot change a marker that
-	// another call has taken over.
+	// Token identifies the holder. Changes are a compare-and-swap on it, so a slow holder
+	// cannot change a marker that another call has taken over.
 	Token string `json:"-"`
 	// LeaseUntil is when a pending marker may be taken over.
-	LeaseUntil time.Time `json:"lease"`
-	// ID is the activity that the key stands for.
-	ID activity.ID `json:"id"`
-	// At is the time of the first holder's call. A caller that takes over builds
-	// the same message from it.
+	LeaseUntil time.Time   `json:"lease"`
+	ID         activity.ID `json:"id"` // of the activity that the key stands for
+	// At is the time of the first holder's call, from which a caller that takes over builds
+	// the same message.
 	At time.Time `json:"at"`
 	// Fingerprint shows whether a later call with the key makes the same request.
 	Fingerprint string `json:"fp,omitempty"`

@@ -16,14 +16,12 @@ type Name struct {
 	Key       string
 }
 
-// Hash returns 43 characters of the URL-safe alphabet that stand for the name in
-// stores and queues. The key itself may be any string, also one that a queue
-// refuses or that should not be readable in a table.
+// Hash returns 43 characters of the URL-safe alphabet for use in stores and queues: the key
+// itself may be any string.
 func (n Name) Hash() string {
 	h := sha256.New()
 	for _, part := range []string{string(n.Queue), n.Operation, n.Key} {
-		// The lengths are hashed too, so that ("a", "bc") differs from ("ab",
-		// "c").
+		// With the lengths, ("a", "bc") differs from ("ab", "c").
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		h.Write(size[:])

@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Get returns a server. A URL that is no Sipher server's, such as one of a user that was
-// pasted from a browser, stands for its host, here and in Resume and Check.
+// Get returns a server. A URL that is not a Sipher server's, such as one from a browser, stands for its
+// host, here and in Resume and Check.
 func (s *Service) Get(ctx context.Context, n Name) (client.Server, error) {
 	return s.meant(n, func(d directory, n Name) (client.Server, error) { return d.get(ctx, n) })
 }
@@ -25,9 +25,8 @@ func (s *Service) meant(n Name, act func(directory, Name) (client.Server, error)
 	return v, err
 }
 
-// Block refuses all deliveries to a server; those parked for it fail. Workers cache a
-// server's state, so they may still send for some seconds. A URL, which may be
-// pasted from a browser, blocks its host for every protocol.
+// Block refuses all deliveries to a server; those parked for it fail. Workers cache states, so they may
+// send for some seconds more. A URL blocks its host for every protocol.
 func (s *Service) Block(ctx context.Context, n Name, why string) (client.Server, error) {
 	if n.ByURL() {
 		if _, err := (hosts{s}).block(ctx, n.ofHost(), why); err != nil {
@@ -53,33 +52,31 @@ func (s *Service) Pause(ctx context.Context, n Name, until time.Time, why string
 	return s.of(n).pause(ctx, n, until, why)
 }
 
-// Resume ends a pause, an outage, or the phase gone, at an operator's word. Parked
-// deliveries are released step by step.
+// Resume ends a pause, an outage, or the phase gone. Parked deliveries are released step by step.
 func (s *Service) Resume(ctx context.Context, n Name) (client.Server, error) {
 	return s.meant(n, func(d directory, n Name) (client.Server, error) { return d.resume(ctx, n) })
 }
 
-// Check makes a probe of a server that is down due at the next run of the schedule,
-// within a minute. Applications call Check when they have heard from a server. Such a
-// sign of life only leads to a probe, because it could be forged.
+// Check makes a probe of a server that is down due at the next scheduled run, within a minute.
+// Applications call it when they have heard from a server, which could be forged: hence a probe.
 func (s *Service) Check(ctx context.Context, n Name) (client.Server, error) {
 	return s.meant(n, func(d directory, n Name) (client.Server, error) { return d.check(ctx, n) })
 }
 
-// Limit sets how many deliveries a minute a host gets; 0 ends the limit. burst is how
-// many deliveries may come at once; 0 means those of five seconds.
+// Limit sets how many deliveries a minute a host gets; 0 removes the limit. burst is how many may be
+// sent at once; 0: those of five seconds.
 func (s *Service) Limit(ctx context.Context, n Name, perMinute, burst int) (client.Server, error) {
 	return s.of(n).limit(ctx, n, perMinute, burst)
 }
 
-// Pin replaces the pinned keys of a Sipher server, after its operator has confirmed them
-// by another way. The server is added if it is new.
+// Pin replaces the pinned keys of a Sipher server, after its operator has confirmed them by another
+// channel. It adds the server if it is new.
 func (s *Service) Pin(ctx context.Context, n Name, k client.SipherKeys) (client.Server, error) {
 	return s.of(n).pin(ctx, n, k)
 }
 
-// Forget drops all that is recorded of a host or an inbox, an operator's settings
-// included, unless deliveries are parked for it: they are found by the record.
+// Forget deletes the record of a host or an inbox, with an operator's settings, unless deliveries are
+// parked for it: they are found by the record.
 func (s *Service) Forget(ctx context.Context, n Name) error {
 	if n.ByURL() {
 		return fmt.Errorf("forgetting %w to Sipher servers, whose keys are pinned: block them instead", ErrNotApplicable)
@@ -94,7 +91,7 @@ func (s *Service) Forget(ctx context.Context, n Name) error {
 		return ErrParked
 	}
 	if host, whole := n.host(); whole {
-		// The limit comes last to be asked for: the state says whether there is one.
+		// First the limit: workers read it only while the state says so.
 		if _, err := s.Limits.Set(ctx, host, 0, 0); err != nil {
 			return err
 		}

@@ -16,14 +16,14 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// hosts are the circuits of hosts and inboxes, whatever protocol they speak.
+// hosts are the circuits of hosts and inboxes, of all protocols.
 type hosts struct{ *Service }
 
 func (hosts) protocols() []activity.Protocol {
 	return []activity.Protocol{activity.ActivityPub, webhook.Name}
 }
 
-// nameProtocols names the protocol of servers that webhooks are at.
+// nameProtocols sets the protocol of servers of webhooks.
 func (s hosts) nameProtocols(ctx context.Context, vs []client.Server) error {
 	all, err := s.Webhooks(ctx)
 	if err != nil {
@@ -58,8 +58,8 @@ func (s hosts) get(ctx context.Context, n Name) (client.Server, error) {
 	return vs[0], err
 }
 
-// blockedAbove shows servers as blocked that a block above refuses: that of their host, or
-// of the subdomains of a domain above. vs are the views of states.
+// blockedAbove shows servers as blocked if their host is blocked, or a domain above with its
+// subdomains. vs are the views of states.
 func (s hosts) blockedAbove(ctx context.Context, states []circuit.State, vs []client.Server) error {
 	above := make([][]string, len(states))
 	keys := map[string]bool{}
@@ -157,7 +157,7 @@ func limitOf(l ratelimit.Limit) *client.RateLimit {
 	return &client.RateLimit{PerMinute: l.PerMinute, Burst: l.Burst, Learnt: !l.LearntAt.IsZero(), Until: l.Until}
 }
 
-// view is the state of a circuit now: a pause that is over is not shown as a pause.
+// view is the state of a circuit now, without a pause that is over.
 func (s hosts) view(st circuit.State) client.Server {
 	now := s.Now()
 	st = st.Settled(now)
@@ -224,7 +224,7 @@ func (s hosts) limit(ctx context.Context, n Name, perMinute, burst int) (client.
 		return client.Server{}, err
 	}
 	host, _ := n.host()
-	// The limit comes first: workers ask for it once the state says so.
+	// First the limit: workers read it once the state says so.
 	if _, err := s.Limits.Set(ctx, host, perMinute, burst); err != nil {
 		return client.Server{}, err
 	}
@@ -235,9 +235,8 @@ func (hosts) pin(context.Context, Name, client.SipherKeys) (client.Server, error
 	return client.Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
 }
 
-// whole returns an error unless n is a whole host. what names an action that inboxes
-// cannot have: workers read an inbox's record only while its host's record says that
-// there is one.
+// whole returns an error unless n is a whole host. what names an action that is not possible for
+// inboxes, whose records workers do not always read.
 func whole(n Name, what string) error {
 	if _, ok := n.host(); !ok {
 		return fmt.Errorf("%s %w to a single inbox: name its host", what, ErrNotApplicable)
@@ -245,8 +244,8 @@ func whole(n Name, what string) error {
 	return single(n, what)
 }
 
-// single returns an error if n is a host with all its subdomains, which can only be
-// blocked. what names the action.
+// single returns an error if n is a host with its subdomains, which can only be blocked. what names the
+// action.
 func single(n Name, what string) error {
 	if host, ok := circuit.FamilyOf(n.Key); ok {
 		return fmt.Errorf("%s %w to subdomains, which can be blocked only: name one host, such as %s", what, ErrNotApplicable, host)

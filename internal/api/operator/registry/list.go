@@ -26,8 +26,7 @@ var Phases = []circuit.Phase{
 	circuit.Healthy, circuit.Unhealthy, circuit.HalfOpen, circuit.Recovering, circuit.Paused, circuit.Exhausted, circuit.Gone, circuit.Blocked,
 }
 
-// mostReads is how often the table is asked for one page: a rare phase among
-// many servers takes several calls.
+// mostReads is how many reads of the table one page takes at most.
 const mostReads = 50
 
 // List pages through all servers with a record: hosts and inboxes in no order, then
@@ -43,7 +42,7 @@ func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) 
 	for reads := 0; at.directory < len(all); reads++ {
 		d := all[at.directory]
 		if f.Protocol != "" && !slices.Contains(d.protocols(), f.Protocol) {
-			at = place{directory: at.directory + 1}
+			at = position{directory: at.directory + 1}
 			continue
 		}
 		if len(vs) >= limit || reads == mostReads {
@@ -61,33 +60,32 @@ func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) 
 	return vs, "", nil
 }
 
-// place is where a list goes on: a directory, and a cursor of that directory. The cursor
-// of Sipher servers is a URL.
-type place struct {
+// position is where a list continues: a directory, and a cursor in it, for Sipher servers a URL.
+type position struct {
 	directory int
 	after     string
 }
 
-// marks tell the directories apart in a cursor.
+// marks stand for the directories in a cursor.
 var marks = []string{"c ", "s "}
 
 // String is p as a cursor, encoded so that clients do not make cursors of their own.
-func (p place) String() string {
+func (p position) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(marks[p.directory] + p.after))
 }
 
-func parseCursor(s string) (place, error) {
+func parseCursor(s string) (position, error) {
 	if s == "" {
-		return place{}, nil
+		return position{}, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
-		return place{}, ErrBadCursor
+		return position{}, ErrBadCursor
 	}
 	for i, mark := range marks {
 		if after, ok := strings.CutPrefix(string(b), mark); ok {
-			return place{directory: i, after: after}, nil
+			return position{directory: i, after: after}, nil
 		}
 	}
-	return place{}, ErrBadCursor
+	return position{}, ErrBadCursor
 }

@@ -13,8 +13,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Name is an operator's name for a host of the fediverse, for a single inbox of a host, or
-// for a Sipher server (the URL of the server). Each of the three has its own notation.
+// Name names a host, a single inbox, or a Sipher server (by its URL).
 type Name struct {
 	// Key of the circuit; empty for a Sipher server.
 	Key string
@@ -27,7 +26,7 @@ var ErrName = errors.New("names no server")
 
 const inboxMark = "inbox:"
 
-// ofKey is how the circuit of an inbox, or of a host, ends that is for one signing key only.
+// ofKey is the suffix of a circuit for one signing key only.
 var ofKey = regexp.MustCompile(`#(host)?key-[0-9a-f]{12}$`)
 
 // ParseName reads a name: "social.example", "social.example:8443",
@@ -82,8 +81,8 @@ func authority(s string) (string, error) {
 	return activity.Authority(u)
 }
 
-// blockable reports whether a host may be blocked with its subdomains. A top-level domain
-// may not: its block would have to be looked up for every delivery.
+// blockable reports whether a host may be blocked with its subdomains. A top-level domain may not, as
+// every delivery would have to read its record.
 func blockable(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err != nil && strings.Contains(host, ".") && !strings.Contains(host, ":")

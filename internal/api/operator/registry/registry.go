@@ -1,11 +1,8 @@
 // Package registry shows operators the servers that deliveries go to, and lets them
 // block, pause, check and limit a server.
 //
-// The package stores nothing itself. It shows circuits (package circuit) and the registry
-// of the Sipher protocol in one vocabulary, because an operator who is called at night
-// asks which servers are in trouble, not which protocol they speak. All changes go
-// through the methods of those packages, by compare-and-swap, so an operator never undoes
-// what a worker has just saved.
+// It shows circuits (package circuit) and the registry of the Sipher protocol in one vocabulary. All
+// changes are compare-and-swap, so that an operator never overwrites a worker's change.
 package registry
 
 import (
@@ -65,8 +62,7 @@ type Service struct {
 	Now      func() time.Time
 }
 
-// directory is one kind of servers: hosts and inboxes, which have circuits, or the
-// servers in a protocol's own registry.
+// directory is one kind of servers: hosts and inboxes, or the servers in a protocol's own registry.
 type directory interface {
 	// protocols are what its servers are shown as.
 	protocols() []activity.Protocol

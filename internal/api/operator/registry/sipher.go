@@ -67,8 +67,8 @@ func (s siphers) one(ctx context.Context, url string) (client.Server, error) {
 	return v, nil
 }
 
-// sipherView is a registered server in the vocabulary of circuits. A server is exhausted
-// when its last check has failed: only a delivery or an operator then contacts it again.
+// sipherView is a registered server in the vocabulary of circuits. It is exhausted when its last check
+// has failed: only a delivery or an operator then contacts it again.
 func sipherView(r peers.Server) client.Server {
 	v := client.Server{
 		Name: r.URL, Protocol: string(activity.Sipher), Phase: client.PhaseHealthy, LastSeen: r.LastSeen, Since: r.CreatedAt,
@@ -132,41 +132,35 @@ func (s siphers) all(ctx context.Context) ([]client.Server, error) {
 	return all, nil
 }
 
-func (s siphers) resume(ctx context.Context, n Name) (client.Server, error) {
-	url := n.URL
-	v, err := s.one(ctx, url)
-	switch {
-	case err != nil:
-		return v, err
-	case v.Phase == client.PhaseBlocked:
-		return client.Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
-	case v.Phase == client.PhaseHealthy:
-		return v, nil
+// ill returns a server, and whether it is neither healthy nor blocked.
+func (s siphers) ill(ctx context.Context, url string) (v client.Server, ill bool, err error) {
+	if v, err = s.one(ctx, url); err == nil && v.Phase == client.PhaseBlocked {
+		return client.Server{}, false, fmt.Errorf("%s: %w", url, ErrBlocked)
 	}
-	if err := s.Sipher.MarkHealthy(ctx, url, s.Now()); err != nil {
-		return client.Server{}, fmt.Errorf("resume %s: %w", url, err)
-	}
-	return s.one(ctx, url)
+	return v, err == nil && v.Phase != client.PhaseHealthy, err
 }
 
-// check makes the next check of an unhealthy server due now. The check counts like a
-// scheduled one.
-func (s siphers) check(ctx context.Context, n Name) (client.Server, error) {
-	url := n.URL
-	v, err := s.one(ctx, url)
-	switch {
-	case err != nil:
+func (s siphers) resume(ctx context.Context, n Name) (client.Server, error) {
+	v, ill, err := s.ill(ctx, n.URL)
+	if !ill {
 		return v, err
-	case v.Phase == client.PhaseBlocked:
-		return client.Server{}, fmt.Errorf("%s: %w", url, ErrBlocked)
-	case v.Phase == client.PhaseHealthy:
-		return v, nil
 	}
-	now := s.Now()
-	if err := s.Sipher.HastenCheck(ctx, peers.Check{ServerURL: url, Attempt: v.Checks, DueAt: now}); err != nil {
-		return client.Server{}, fmt.Errorf("schedule a check of %s: %w", url, err)
+	if err := s.Sipher.MarkHealthy(ctx, n.URL, s.Now()); err != nil {
+		return client.Server{}, fmt.Errorf("resume %s: %w", n.URL, err)
 	}
-	v.NextCheckAt = now
+	return s.one(ctx, n.URL)
+}
+
+// check makes the next check of an unhealthy server due now.
+func (s siphers) check(ctx context.Context, n Name) (client.Server, error) {
+	v, ill, err := s.ill(ctx, n.URL)
+	if !ill {
+		return v, err
+	}
+	v.NextCheckAt = s.Now()
+	if err := s.Sipher.HastenCheck(ctx, peers.Check{ServerURL: n.URL, Attempt: v.Checks, DueAt: v.NextCheckAt}); err != nil {
+		return client.Server{}, fmt.Errorf("schedule a check of %s: %w", n.URL, err)
+	}
 	return v, nil
 }
 

@@ -1,6 +1,6 @@
-// Renews what the page shows, for those who leave it open. Without it, reloading does the
-// same.
-// What was done is said once, not again with each renewal.
+// Refreshes open pages. Everything works without it, by reloading.
+
+// The text after an action is shown once, not again after a refresh.
 (() => {
   "use strict";
   const here = new URL(location.href);
@@ -18,7 +18,7 @@
   const stream = new EventSource(table.dataset.stream);
   const say = (text) => { if (live.textContent !== text) live.textContent = text; };
   let lost = 0;
-  stream.onopen = () => { clearTimeout(lost); lost = 0; say("The newest first. New ones appear by themselves."); };
+  stream.onopen = () => { clearTimeout(lost); lost = 0; say("Newest first. New events appear by themselves."); };
   stream.onmessage = (m) => {
     // A row is parsed in a table; the server has escaped what strangers wrote.
     const rows = new DOMParser().parseFromString("<table><tbody>" + m.data + "</tbody></table>", "text/html").querySelectorAll("tr");
@@ -27,9 +27,8 @@
     while (body.rows.length > most) body.lastElementChild.remove();
     document.querySelector(".empty")?.remove();
   };
-  // Each answer of the stream ends after some seconds and the browser asks again, so only
-  // a longer silence is news.
-  stream.onerror = () => { lost ||= setTimeout(() => say("fedpost does not answer. What is shown here is old."), 10000); };
+  // The stream is reopened every few seconds, so only a longer silence is an error.
+  stream.onerror = () => { lost ||= setTimeout(() => say("fedpost does not answer. This page is out of date."), 10000); };
   addEventListener("pagehide", () => stream.close());
 })();
 
@@ -44,13 +43,13 @@
   const button = document.createElement("button");
   button.type = "button";
   button.className = "quiet";
-  const say = () => { button.textContent = paused ? "Renew again" : "Stop renewing"; };
+  const say = () => { button.textContent = paused ? "Refresh again" : "Stop refreshing"; };
   button.addEventListener("click", () => { paused = !paused; say(); });
   say();
-  renewal.textContent = "Renewed every " + every / 1000 + " seconds. ";
+  renewal.textContent = "Refreshed every " + every / 1000 + " seconds. ";
   renewal.append(button);
 
-  // Somebody who types, selects or stands in the middle of the page is not disturbed.
+  // No refresh while somebody types, selects text or has the focus within the page.
   const busy = () => {
     const at = document.activeElement;
     return (at && at !== main && main.contains(at)) || !getSelection().isCollapsed;
@@ -71,14 +70,14 @@
     stale.hidden = true;
   };
 
-  // What is shown is old when fedpost does not answer, and that is news by itself.
+  // If fedpost does not answer, the page says that it is out of date.
   const stale = document.createElement("p");
   stale.className = "note bad";
   stale.setAttribute("role", "alert");
   stale.hidden = true;
   main.before(stale);
   const old = () => {
-    if (stale.hidden) stale.textContent = "fedpost has not answered since " + new Date().toISOString().slice(11, 19) + " UTC. What is shown here is old.";
+    if (stale.hidden) stale.textContent = "fedpost has not answered since " + new Date().toISOString().slice(11, 19) + " UTC. This page is out of date.";
     stale.hidden = false;
   };
 

@@ -101,7 +101,7 @@ const places = {
   await page.goto(base + "/servers/mastodon.down.example");
   await page.click("text=Check now");
   await page.click("main button");
-  if (!(await page.textContent("main")).includes("probed within a minute")) fault("no script", "the check is not confirmed: " + page.url());
+  if (!(await page.textContent("main")).includes("checked within a minute")) fault("no script", "the check is not confirmed: " + page.url());
   await page.context().close();
 }
 {
@@ -129,22 +129,22 @@ const places = {
   const down = "/servers/mastodon.down.example";
   for (const [from, button, fill, yes, says] of [
     [down, "Block", async () => { await page.check("[name=subdomains]"); await page.fill("[name=reason]", "abuse"); }, "Block", "The server is blocked."],
-    ["/servers/" + encoded("*.bad.example"), "Unblock", null, "Unblock", "not blocked any more"],
-    [down, "Pause", async () => page.selectOption("[name=for]", { label: "12 hours" }), "Pause", "They wait."],
+    ["/servers/" + encoded("*.bad.example"), "Unblock", null, "Unblock", "no longer blocked"],
+    [down, "Pause", async () => page.selectOption("[name=for]", { label: "12 hours" }), "Pause", "they wait until"],
     [down, "Resume", null, "Resume", "released step by step"],
-    [down, "Check now", null, "Check", "probed within a minute"],
+    [down, "Check now", null, "Check", "checked within a minute"],
     [down, "Limit rate", async () => page.fill("[name=perMinute]", "60"), "Set the limit", "The rate limit is set."],
-    ["/dead?host=hub.example", "Try all for this server again", null, "Try again", "sent again"],
-    ["/dead?host=hub.example", "Try again also what it has refused", async () => { if (!await page.isChecked("[name=failed]")) throw new Error("not ticked"); }, "Try again", "sent again"],
+    ["/dead?host=hub.example", "Retry all for this server", null, "Retry", "are retried"],
+    ["/dead?host=hub.example", "Retry all, and what it has refused", async () => { if (!await page.isChecked("[name=failed]")) throw new Error("not ticked"); }, "Retry", "are retried"],
     ["/dead?host=hub.example", "Drop all for this server", null, "Drop for good", "are dropped"],
-    ["/servers/gone.example", "Forget", null, "Forget", "is forgotten"],
+    ["/servers/gone.example", "Delete record", null, "Delete", "record is deleted"],
     ["/keys", "Delete https://social.example/users/frida#main-key", null, "Delete it for good", "The key is deleted"],
-    ["/keys", "Make a key", async () => page.fill("#f-id", "https://social.example/users/frida#main-key"), "Make the key", "The key is made"],
+    ["/keys", "Create a key", async () => page.fill("#f-id", "https://social.example/users/frida#main-key"), "Create the key", "The key is created"],
     ["/webhooks", "Test pager", null, "Send it", "what became of it"],
     ["/webhooks", "Change app", async () => page.check("[value='server.gone']"), "Change it", "is changed"],
     ["/webhooks", "Delete old", null, "Delete it", "is deleted"],
-    ["/activities/" + activity, "Retry", null, "Try again", "tried again"],
-    ["/activities/" + activity, "Forget", null, "Forget it for good", "The activity is forgotten"],
+    ["/activities/" + activity, "Retry", null, "Retry", "are retried"],
+    ["/activities/" + activity, "Delete from fedpost", null, "Delete it for good", "The activity is deleted from fedpost"],
     ["/activities/" + activity, "Cancel", null, "Cancel the activity", "The activity is cancelled"],
   ]) {
     await page.goto(base + from);
@@ -193,11 +193,11 @@ const places = {
   await page.waitForTimeout(300);
   if (await heading() !== "old") fault("renewal", "disturbs somebody in the middle of the page");
   await page.evaluate(() => document.activeElement.blur());
-  await page.getByRole("button", { name: "Stop renewing" }).click();
+  await page.getByRole("button", { name: "Stop refreshing" }).click();
   await page.clock.fastForward(11000);
   await page.waitForTimeout(300);
   if (await heading() !== "old") fault("renewal", "does not stop");
-  await page.getByRole("button", { name: "Renew again" }).click();
+  await page.getByRole("button", { name: "Refresh again" }).click();
   await page.clock.fastForward(11000);
   if (!(await renewed())) fault("renewal", "does not go on");
   await page.goto(base + "/?done=check");
@@ -208,10 +208,10 @@ const places = {
   await page.route(base + "/", (r) => r.fulfill({ status: 502, body: "" }));
   quiet = true;
   await page.clock.fastForward(11000);
-  await page.getByText("What is shown here is old").waitFor({ timeout: 5000 }).catch(() => fault("renewal", "an old page does not say so"));
+  await page.getByText("This page is out of date").waitFor({ timeout: 5000 }).catch(() => fault("renewal", "an old page does not say so"));
   await page.unroute(base + "/");
   await page.clock.fastForward(11000);
-  await page.getByText("What is shown here is old").waitFor({ state: "hidden", timeout: 5000 }).catch(() => fault("renewal", "a new page says that it is old"));
+  await page.getByText("This page is out of date").waitFor({ state: "hidden", timeout: 5000 }).catch(() => fault("renewal", "a new page says that it is old"));
   await page.context().close();
 }
 

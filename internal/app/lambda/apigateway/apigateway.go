@@ -2,11 +2,9 @@
 // sends to a Lambda function: those of REST APIs (payload format 1.0) and HTTP
 // APIs (2.0), recognized by their fields.
 //
-// A library translates the event. This package repairs what is lost on the way,
-// so that the handler sees the request as it was sent. An HTTP API decodes the
-// path, which turns a key id such as https://a.example/u#main-key into a path
-// with slashes and a fragment. The library splits headers at commas, which would
-// cut an Idempotency-Key in two.
+// A library translates the event. This package restores the request as it was sent: an HTTP API
+// decodes the path, such as a key id https://a.example/u#main-key, and the library splits
+// headers at commas, such as an Idempotency-Key.
 package apigateway
 
 import (
@@ -24,11 +22,10 @@ import (
 // Handler answers one event of either format.
 type Handler func(ctx context.Context, event json.RawMessage) (any, error)
 
-// ErrNotAPIGateway says that an event has neither format: the function is
-// connected to something other than API Gateway.
+// ErrNotAPIGateway says that an event has neither format.
 var ErrNotAPIGateway = errors.New("the event is not one of API Gateway")
 
-// shape is what tells the formats apart. A REST API's events name no version.
+// shape distinguishes the formats. Events of a REST API have no version.
 // https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 type shape struct {
 	Version    string `json:"version"`

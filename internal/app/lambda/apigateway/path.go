@@ -24,11 +24,9 @@ func withoutStage(r events.APIGatewayV2HTTPRequest) string {
 	return path
 }
 
-// withoutBase returns the path without the base path, or mapping key, under which
-// a domain of its own has the API: API Gateway leaves it in front of the path. No
-// field of the event names it, so it is what stands before the resource that
-// API Gateway has found, such as /v1/{proxy+} or /discover, filled with the
-// path's parameters.
+// withoutBase returns the path without the base path (mapping key) of a custom domain. No field of
+// the event has it: it is what precedes the resource that API Gateway has found, such as
+// /v1/{proxy+} or /discover, with the path's parameters.
 // https://docs.aws.amazon.com/apigateway/latest/developerguide/rest-api-mappings.html
 func withoutBase(path, resource string, parameters map[string]string) string {
 	prefix, parameter, greedy := strings.Cut(resource, "{")
@@ -57,12 +55,11 @@ func withoutBase(path, resource string, parameters map[string]string) string {
 	return path
 }
 
-// paths encodes the paths of an API. It holds the routes that have a part which may hold
-// anything, such as a key's id or a server's name, the one with the longest end first:
-// /v1/servers/{host}/block before /v1/servers/{host}.
+// paths are the routes of an API with a wildcard, such as a key's id or a server's name, the one
+// with the longest suffix first: /v1/servers/{host}/block before /v1/servers/{host}.
 type paths []around
 
-// around is what stands before and behind the part of a route that may hold anything.
+// around is what precedes and follows the wildcard of a route.
 type around struct{ prefix, suffix string }
 
 func newPaths(patterns []string) paths {
@@ -81,10 +78,8 @@ func newPaths(patterns []string) paths {
 	return ps
 }
 
-// encode returns a path that a URL can hold. A REST API passes the path on
-// percent-encoded, as it was sent; an HTTP API decodes the path once. The event
-// does not say which of the two happened, but the path shows it: a path that
-// could not have been sent in this form has been decoded.
+// encode returns a path percent-encoded. A REST API passes it on as it was sent, an HTTP API
+// decoded: a path that could not have been sent in this form was decoded.
 func (ps paths) encode(path string) string {
 	for _, p := range ps {
 		if rest, ok := strings.CutPrefix(path, p.prefix); ok {
@@ -107,8 +102,7 @@ func encodePart(part string) string {
 	return part
 }
 
-// encoded reports whether a request could have been sent with this path as it
-// stands.
+// encoded reports whether a request could have been sent with this path.
 func encoded(path string) bool {
 	for i := 0; i < len(path); i++ {
 		switch c := path[i]; {

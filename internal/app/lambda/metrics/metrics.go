@@ -2,10 +2,8 @@
 // CloudWatch's embedded metric format, a line of log from which CloudWatch makes
 // metrics.
 //
-// Printing costs no request and no time, and with nothing to count nothing is
-// printed. A custom metric costs $0.30 a month for each combination of
-// dimensions, so the metrics have no dimensions, above all none for the host. The
-// log line of each outcome and the registry show which host is in trouble.
+// A custom metric costs $0.30 a month for each combination of dimensions, so the metrics have none.
+// The log line of each outcome and the registry have the host.
 //
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 package metrics
@@ -27,14 +25,13 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Names of the counters of this package. Other packages add their own: "Parked",
-// "Dead", "Released", "Revived", "Probes", "Exhausted".
+// Names of the counters of this package. Other packages add their own.
 const (
 	Attempts  = "Attempts"  // requests made
 	Delivered = "Delivered" // recipients whose server answered 2xx
-	Failed    = "Failed"    // recipients that refused it for good
-	Retried   = "Retried"   // attempts that will be followed by another
-	Throttled = "Throttled" // answers that asked for a pause
+	Failed    = "Failed"    // recipients whose server refused for good
+	Retried   = "Retried"   // attempts that will be retried
+	Throttled = "Throttled" // answers 429 or 503 with a pause
 )
 
 // Meter counts events. It implements the meters of packages deliver and
@@ -93,9 +90,8 @@ type directive struct {
 	Metrics    []metric
 }
 
-// Flush prints what was counted since the last Flush, if anything, with the request id
-// of the invocation. Call it at the end of an invocation, before Lambda freezes the
-// process.
+// Flush prints the counts since the last Flush, if any, with the invocation's request id. Call it
+// at the end of an invocation.
 func (m *Meter) Flush(ctx context.Context) error {
 	m.mu.Lock()
 	counts := m.counts
@@ -121,7 +117,7 @@ func (m *Meter) Flush(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("print metrics: %w", err)
 	}
-	// The line is one write, so that lines of concurrent invocations do not mix.
+	// One write, so that lines do not mix.
 	if _, err := m.out.Write(append(b, '\n')); err != nil {
 		return fmt.Errorf("print metrics: %w", err)
 	}

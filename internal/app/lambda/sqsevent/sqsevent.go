@@ -1,9 +1,8 @@
 // Package sqsevent translates between Lambda's event for a batch of an SQS queue
 // and fedpost's own types, so that the engine knows nothing of Lambda.
 //
-// The contract for partial failures is strict: an unknown or empty identifier, or
-// null in place of the list, fails the whole batch, and then all of its messages
-// are delivered again.
+// An unknown or empty identifier in a response, or null in place of the list, fails the whole
+// batch.
 //
 // https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 package sqsevent
@@ -32,9 +31,8 @@ type Handler struct {
 	Sources map[string]queue.Name
 }
 
-// Handle implements the function. An error means that the function is wrongly
-// configured, never that a remote server failed; SQS then delivers the batch
-// again.
+// Handle implements the function. An error means a wrong configuration, never a failure of a
+// remote server.
 func (h Handler) Handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 	response := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	byQueue := map[queue.Name][]queue.Received{}
@@ -61,8 +59,7 @@ func (h Handler) Handle(ctx context.Context, e events.SQSEvent) (events.SQSEvent
 	return response, nil
 }
 
-// received reads a record. Missing numbers get the values of a first receipt, so
-// that an event made by hand works too.
+// received reads a record. Missing numbers are those of a first receive.
 func received(r events.SQSMessage) queue.Received {
 	m := queue.Received{
 		ID:     r.MessageId,

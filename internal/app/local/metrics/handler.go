@@ -17,21 +17,21 @@ import (
 
 var (
 	messages = describe("fedpost_queue_messages", "Messages in a queue: visible, in_flight or delayed.", "queue", "state")
-	oldest   = describe("fedpost_queue_oldest_seconds", "Age of a queue's oldest message, where the queue tells it. SQS tells it to CloudWatch only.", "queue")
-	servers  = describe("fedpost_servers", "Servers that are not healthy, by phase; inbox counts single inboxes in trouble on healthy servers.", "phase")
+	oldest   = describe("fedpost_queue_oldest_seconds", "Age of a queue's oldest message, if known; for SQS only CloudWatch knows it.", "queue")
+	servers  = describe("fedpost_servers", "Servers that are not healthy, by phase; inbox counts healthy servers with inboxes that are down.", "phase")
 	waiting  = describe("fedpost_waiting_deliveries", "Deliveries that wait for servers, counted once a minute; 10000 stands for as many or more.")
 	hooks    = describe("fedpost_webhooks", "Webhooks by state: enabled, failing or disabled.", "state")
 	rows     = describe("fedpost_outbox_rows", "Rows of the outbox by state, on PostgreSQL: waiting or refused.", "state")
-	rowAge   = describe("fedpost_outbox_oldest_seconds", "Age of the oldest row of the outbox that waits, on PostgreSQL; 0 if none does.")
-	writable = describe("fedpost_writable", "1 if records can be written; 0 if not, and then nothing is accepted: GET /healthz says why.")
-	readable = describe("fedpost_stats_up", "1 if queues and servers could be read; 0 if the table or a queue failed, and then their metrics are missing.")
+	rowAge   = describe("fedpost_outbox_oldest_seconds", "Age of the oldest waiting row of the outbox, on PostgreSQL; 0 if there is none.")
+	writable = describe("fedpost_writable", "1 if records can be written; 0 if not: nothing is then accepted, and GET /healthz says why.")
+	readable = describe("fedpost_stats_up", "1 if queues and servers could be read; 0 if the table or a queue failed: their metrics are then missing.")
 )
 
-// phases are shown also when they are 0, so that an alert on one of them ends.
+// phases are shown even if 0, so that alerts end.
 var phases = []string{"unhealthy", "half-open", "recovering", "paused", "exhausted", "gone", "blocked", "inbox"}
 
-// Handler serves the metrics to whoever may read GET /v1/stats: the API answers that
-// request first, with the Bearer token of the caller.
+// Handler serves the metrics to callers who may read GET /v1/stats, which it requests from the
+// API with the caller's Bearer token.
 func (m *Meter) Handler(api http.Handler, log *slog.Logger) http.Handler {
 	lately := inside.Lately{Every: time.Minute, Now: time.Now}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,12 +41,12 @@ func (m *Meter) Handler(api http.Handler, log *slog.Logger) http.Handler {
 		var p *client.Problem
 		if errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
 			if err := (&problem.Problem{Problem: *p}).Write(w); err != nil {
-				log.InfoContext(r.Context(), "answer of metrics", "error", err)
+				log.InfoContext(r.Context(), "the answer to a request for metrics was not sent", "error", err)
 			}
 			return
 		}
 		if report.known = err == nil; err != nil {
-			log.ErrorContext(r.Context(), "metrics without queues and servers", "error", err)
+			log.ErrorContext(r.Context(), "queues and servers cannot be read; their metrics are missing", "error", err)
 		}
 		report.writable = inside.Client(api, token).Do(r.Context(), http.MethodGet, "/healthz", nil, nil) == nil
 		now := prometheus.NewRegistry()
@@ -65,11 +65,7 @@ type state struct {
 }
 
 // Describe implements prometheus.Collector.
-func (s state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{messages, oldest, servers, waiting, hooks, rows, rowAge, readable, writable} {
-		out <- d
-	}
-}
+func (s state) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, out) }
 
 // Collect implements prometheus.Collector.
 func (s state) Collect(out chan<- prometheus.Metric) {

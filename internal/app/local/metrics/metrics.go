@@ -1,11 +1,9 @@
 // Package metrics serves the metrics of `fedpost up` for Prometheus.
 //
-// Counters of recipients are those of the process's stats.Tally, and depths of queues and
-// servers by phase are those of GET /v1/stats, so /metrics, /v1/stats and the operator's
-// page cannot disagree. Only attempts have counters of their own, because protocol and
-// duration are in no statistics.
+// Counters of recipients are those of the process's stats.Tally; queues and servers are those of
+// GET /v1/stats. So /metrics, /v1/stats and the operator's page agree.
 //
-// No metric has a label that a stranger can fill: hosts are in the log and the registry.
+// No metric has a label that strangers can fill, such as the host.
 //
 // https://prometheus.io/docs/practices/naming/
 package metrics
@@ -24,8 +22,8 @@ import (
 	"fedpost/internal/ledger/stats"
 )
 
-// buckets are the upper bounds of attempts' durations in seconds. Most servers answer
-// within half a second; an attempt ends after 15 s, Sipher's after 45 s.
+// buckets are the upper bounds of attempts' durations in seconds. An attempt ends after 15 s,
+// Sipher's after 45 s.
 var buckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60}
 
 // kinds are shown from the start, so that the first count is a rise.
@@ -45,15 +43,15 @@ func New(tally *stats.Tally) *Meter {
 		registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fedpost_attempts_total",
-			Help: "Requests made to inboxes, by protocol and by the class of what came of it: delivered, refused, retry, doubtful, unverified, throttled or gone.",
+			Help: "Requests made to inboxes, by protocol and outcome: delivered, refused, retry, doubtful, unverified, throttled or gone.",
 		}, []string{"protocol", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "fedpost_attempt_duration_seconds", Buckets: buckets,
-			Help: "How long requests to inboxes took, from the first byte dialled to the end of the answer.",
+			Help: "How long requests to inboxes took, from dialling to the end of the answer.",
 		}, []string{"protocol"}),
 		work: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fedpost_work_total",
-			Help: "What the process did beside attempts: dead, released, probes, exhausted (servers), rejected (messages that no worker can read), came_back (messages and deliveries that come back after a fault of fedpost's own), faults (answers of the API of 500 or more that fedpost is the cause of), limited (requests over FEDPOST_REQUESTS_PER_MINUTE).",
+			Help: "Events beside attempts: dead, released, probes, exhausted (servers), rejected (messages that no worker can read), came_back (messages and deliveries that return after a fault of fedpost), faults (answers of the API of 500 or more that fedpost causes), limited (requests over FEDPOST_REQUESTS_PER_MINUTE).",
 		}, []string{"kind"}),
 	}
 	for _, kind := range kinds {
@@ -80,7 +78,7 @@ func (m *Meter) Counted(name string, n int) {
 	}
 }
 
-// Traces adds what became of spans. Without it /metrics says nothing of them.
+// Traces adds the counts of spans.
 func (m *Meter) Traces(counts func() tracing.Counts) {
 	for result, of := range map[string]func(tracing.Counts) int64{
 		"exported": func(c tracing.Counts) int64 { return c.Exported },
@@ -94,8 +92,15 @@ func (m *Meter) Traces(counts func() tracing.Counts) {
 	}
 }
 
-// Events adds how many events the process has told, by kind.
-func (m *Meter) Events(counts func() map[events.Kind]int64) { m.registry.MustRegister(told{counts}) }
+// Events adds how many events the process has recorded, by type.
+func (m *Meter) Events(counts func() map[events.Kind]int64) {
+	for _, kind := range events.Kinds {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "fedpost_events_total", ConstLabels: prometheus.Labels{"type": string(kind)},
+			Help: "Events that the process added to the feed, by type.",
+		}, func() float64 { return float64(counts()[kind]) }))
+	}
+}
 
 // snake writes CamelCase as Prometheus does: came_back.
 func snake(name string) string {

@@ -7,19 +7,19 @@ import (
 	"fedpost/internal/ledger/stats"
 )
 
-// calls are the counts of a Tally that are of no state of recipients, and their metrics.
+// calls are the metrics of a Tally's counts that are not states of recipients.
 var calls = map[string]*prometheus.Desc{
-	stats.Duplicates: describe("fedpost_deduplication_hits_total", "Calls that were answered as duplicates."),
+	stats.Duplicates: describe("fedpost_deduplication_hits_total", "Calls answered as duplicates."),
 	stats.Fallbacks:  describe("fedpost_deduplication_fallbacks_total", "Calls whose deduplication key could not be looked up."),
-	stats.Unrecorded: describe("fedpost_unrecorded_activities_total", "Activities that were accepted while the table was down."),
-	stats.Revived:    describe("fedpost_revived_total", "Dead deliveries that were parked again because their server is back (REVIVE_WITHIN)."),
+	stats.Unrecorded: describe("fedpost_unrecorded_activities_total", "Activities accepted while the table was down."),
+	stats.Revived:    describe("fedpost_revived_total", "Dead deliveries that were parked again because their server has recovered (REVIVE_WITHIN)."),
 }
 
 var became = describe("fedpost_recipients_total",
-	"Recipients that were accepted by the API or came into a state. A recipient that is parked or retried several times counts each time.", "state")
+	"Recipients that were accepted or changed to a state. A recipient that is parked or retried several times counts each time.", "state")
 
-// states are what becomes of recipients and is counted: nothing is recorded when they are
-// cancelled or expire before an attempt.
+// states are the counted states of recipients. Those that are cancelled or expire before an
+// attempt are not counted.
 var states = []string{
 	stats.Accepted, string(activity.Retrying), string(activity.Parked), string(activity.Delivered), string(activity.Failed),
 	string(activity.Dead), string(activity.Expired), string(activity.Redundant), string(activity.Superseded), string(activity.Cancelled),
@@ -33,15 +33,10 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 type recipients struct{ tally *stats.Tally }
 
 // Describe implements prometheus.Collector.
-func (c recipients) Describe(out chan<- *prometheus.Desc) {
-	out <- became
-	for _, d := range calls {
-		out <- d
-	}
-}
+func (c recipients) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
 
-// Collect implements prometheus.Collector. What was never counted is 0, so that the first
-// count is a rise.
+// Collect implements prometheus.Collector. Counters begin with 0, so that the first count is an
+// increase.
 func (c recipients) Collect(out chan<- prometheus.Metric) {
 	totals := c.tally.Totals()
 	for name, d := range calls {
