@@ -296,8 +296,12 @@ func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Cont
 		return nil, err
 	}
 	front := page.New(page.Options{Enter: page.ByToken(api, s.Access.Token != ""), Now: time.Now, Log: ports.Log})
+	stopping := func() {
+		ports.Bell.Stop()
+		deliver.Stop()
+	}
 	return local.Start(local.Options{
-		Place: at, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: ports.Bell.Stop,
+		Place: at, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: stopping,
 		Background: func(ctx context.Context) {
 			var both sync.WaitGroup
 			both.Go(func() { rows(ctx) })

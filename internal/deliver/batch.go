@@ -41,9 +41,9 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		work(0)
 	}
 	wg.Wait()
-	ctx, cancel := context.WithTimeout(v.lasting(ctx), 2*keptTry)
+	ctx, cancel := v.closing(ctx)
 	defer cancel()
-	v.journal.close()
+	v.journal.close(ctx)
 	untold := v.feed.close(ctx)
 	if err := e.Hosts.Flush(ctx); err != nil {
 		// Deliveries are recorded all the same. Only the circuits have fewer outcomes.

@@ -24,7 +24,6 @@ import (
 	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
-	"fedpost/internal/message"
 	"fedpost/internal/message/claimcheck"
 	"fedpost/internal/message/tracing"
 	"fedpost/internal/protocol"
@@ -182,7 +181,7 @@ func New(c Config) *Engine {
 		lessons: lessons{hosts: c.Hosts, limiter: c.Limiter, rules: c.Rules, now: c.Now},
 		slots:   &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: bodies.New(c.Ledger, c.Limits.Copies),
 		quiet: quiet{looks: map[activity.ID]*time.Timer{}},
-		kept:  &keeper{writable: c.Writable, log: c.Log, units: map[message.Unit]bool{}},
+		kept:  newKeeper(c.Writable, c.Log),
 		intake: &intake.Intake{
 			Queues: c.Queues, Ledger: c.Ledger, Agenda: c.Agenda, Payloads: c.Payloads, Protocols: c.Protocols, Events: c.Events,
 			MaxReceives: c.Limits.MaxReceives, Log: c.Log, Meter: c.Meter, Now: c.Now, Random: c.Random,

@@ -36,11 +36,21 @@ type untold struct {
 
 // tell has ends of recipients of u told when the invocation ends.
 func (f *feed) tell(u *unit, rs ...ledger.Recipient) {
-	if f.Events == nil || u.route.Quiet {
+	ends := f.ends(u, rs...)
+	if len(ends) == 0 {
 		return
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.untold = append(f.untold, untold{u.Received, ends})
+}
+
+// ends lists what is to be told of recipients of u.
+func (f *feed) ends(u *unit, rs ...ledger.Recipient) (ends []events.End) {
+	if f.Events == nil || u.route.Quiet {
+		return nil
+	}
 	var about *events.About
-	var ends []events.End
 	for _, r := range rs {
 		if at := r.Position; u.single() {
 			r.Target = u.d.Targets[0]
@@ -59,12 +69,27 @@ func (f *feed) tell(u *unit, rs ...ledger.Recipient) {
 			ends = append(ends, e)
 		}
 	}
-	if len(ends) == 0 {
-		return
+	return ends
+}
+
+// untoldFor is how long after an end its message may come back to tell of it.
+const untoldFor = queue.MaxVisibility
+
+// tellFormer tells how a delivery ended that is tried anew, if its message may not have told of
+// that yet: the record will say what becomes of the new try.
+func (f *feed) tellFormer(ctx context.Context, u *unit) error {
+	if !u.single() {
+		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.untold = append(f.untold, untold{u.Received, ends})
+	r, ok := u.known.Recipients[u.d.Position]
+	if !ok || !r.RevivedBy(u.d.Generation) || f.Now().Sub(r.UpdatedAt) > untoldFor {
+		return nil
+	}
+	r.Position = u.d.Position
+	if ends := f.ends(u, r); len(ends) > 0 {
+		return repeated(ctx, func() error { return f.Events.TellEnds(ctx, ends) })
+	}
+	return nil
 }
 
 // tellKnown has those ends told that an earlier worker has recorded. That worker may have

@@ -59,12 +59,21 @@ func (n *journal) add(u *unit, j *job) {
 	defer n.mu.Unlock()
 	n.waiting[u] = append(n.waiting[u], u.recipient(j, n.Now()))
 	if n.timer == nil {
-		n.timer = time.AfterFunc(n.Limits.Flush-time.Since(j.answered), n.write)
+		n.timer = time.AfterFunc(n.Limits.Flush-time.Since(j.answered), n.writeWaiting)
 	}
 }
 
+func (n *journal) writeWaiting() {
+	ctx, cancel := n.ctx, context.CancelFunc(func() {})
+	if end, ok := ctx.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerReserve))
+	}
+	defer cancel()
+	n.write(ctx)
+}
+
 // write notes all waiting outcomes. After an error they stay waiting.
-func (n *journal) write() {
+func (n *journal) write(ctx context.Context) {
 	n.writing <- struct{}{}
 	defer func() { <-n.writing }()
 	n.mu.Lock()
@@ -79,16 +88,16 @@ func (n *journal) write() {
 	for u, rs := range waiting {
 		notes = append(notes, ledger.Note{Unit: u.id, Recipients: rs, Forget: u.known.Record.Forget})
 	}
-	err := repeated(n.ctx, func() error { return n.Ledger.Note(n.ctx, n.name, n.written, notes) })
+	err := repeated(ctx, func() error { return n.Ledger.Note(ctx, n.name, n.written, notes) })
 	if err != nil {
-		n.Log.WarnContext(n.ctx, "outcomes could not be noted while others are awaited", "queue", n.from, "error", err)
+		n.Log.WarnContext(ctx, "outcomes could not be noted while others are awaited", "queue", n.from, "error", err)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		for u, rs := range waiting {
 			n.waiting[u] = append(rs, n.waiting[u]...)
 		}
 		if n.timer == nil && n.ctx.Err() == nil {
-			n.timer = time.AfterFunc(n.Limits.Flush, n.write)
+			n.timer = time.AfterFunc(n.Limits.Flush, n.writeWaiting)
 		}
 		return
 	}
@@ -124,8 +133,8 @@ func (n *journal) end(u *unit) (noted map[int]bool) {
 }
 
 // close notes the outcomes of units that could not be recorded.
-func (n *journal) close() {
-	n.write()
+func (n *journal) close(ctx context.Context) {
+	n.write(ctx)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.timer != nil {

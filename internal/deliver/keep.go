@@ -23,8 +23,18 @@ type keeper struct {
 
 	mu    sync.Mutex
 	units map[message.Unit]bool
+	waits int           // who waits until the table can be written
 	again chan struct{} // closed when the table can be written; nil: nobody asks
 	away  bool          // the last try to write has failed
+
+	ended chan struct{} // closed when the process is about to end
+	end   func()
+}
+
+func newKeeper(writable func(context.Context) error, log *slog.Logger) *keeper {
+	k := &keeper{writable: writable, log: log, units: map[message.Unit]bool{}, ended: make(chan struct{})}
+	k.end = sync.OnceFunc(func() { close(k.ended) })
+	return k
 }
 
 const (
@@ -39,8 +49,10 @@ const (
 	// keptFor for how long.
 	keptRenewal = time.Minute
 	keptFor     = 5 * time.Minute
-	// keptReserve is what is left of an invocation for handing its messages back.
-	keptReserve = 2 * time.Second
+	// keptReserve is what is left of an invocation for handing its messages back, and
+	// answerReserve what is left of that for its answer.
+	keptReserve   = 2 * time.Second
+	answerReserve = 500 * time.Millisecond
 )
 
 // has reports whether u is kept: a message for it is not to be worked on.
@@ -74,12 +86,18 @@ func (k *keeper) await(ctx context.Context, longest time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	k.mu.Lock()
+	k.waits++
 	if k.again == nil {
 		k.again = make(chan struct{})
 		go k.probe()
 	}
 	again := k.again
 	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.waits--
+	}()
 	select {
 	case <-again:
 		return true
@@ -88,7 +106,7 @@ func (k *keeper) await(ctx context.Context, longest time.Duration) bool {
 	}
 }
 
-// probe tries to write until that succeeds, or nothing is kept any more.
+// probe tries to write until that succeeds, or nothing is kept any more and nobody waits.
 func (k *keeper) probe() {
 	for k.tries() {
 		time.Sleep(keptPause)
@@ -103,7 +121,7 @@ func (k *keeper) tries() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was := k.away
-	if k.away = err != nil && len(k.units) > 0; !k.away {
+	if k.away = err != nil && len(k.units)+k.waits > 0; !k.away {
 		close(k.again)
 		k.again = nil
 	}
@@ -122,6 +140,10 @@ func (e *Engine) Ready(ctx context.Context) {
 		e.kept.await(ctx, keptRenewal)
 	}
 }
+
+// Stop says that the process is about to end: what waits for a queue to take a message back goes
+// on. Outcomes that cannot be recorded are kept until the end.
+func (e *Engine) Stop() { e.kept.end() }
 
 // step is a write to which the verdicts about a unit lead.
 type step = func(context.Context, *unit) error
@@ -208,19 +230,46 @@ func (v *invocation) lasting(ctx context.Context) context.Context {
 	return ctx
 }
 
+// closing is ctx for what ends an invocation. On Lambda it leaves time for the answer: without
+// one, all messages come back.
+func (v *invocation) closing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = v.lasting(ctx)
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(ctx, end.Add(-answerReserve))
+	}
+	return context.WithTimeout(ctx, 2*keptTry)
+}
+
 // handBack hands a message back to its queue. Where queue and table are away together, a process
 // that lives on tries again when the table is back: the message would stay hidden for its whole
-// visibility timeout.
+// visibility timeout. It is not tried for longer than that lasts, nor when the process is about to
+// end.
 func (v *invocation) handBack(ctx context.Context, m queue.Received, d intake.Disposition) {
+	until := time.Now().Add(keptFor)
 	for tries := 0; ; tries++ {
-		once, cancel := context.WithTimeout(v.lasting(ctx), 2*keptTry)
+		once, cancel := v.closing(ctx)
 		done := v.intake.HandBack(once, v.from, m, d)
 		cancel()
-		if done || v.Limits.Quiet == 0 || v.kept.writable == nil || tries == keptTries {
+		if done || v.Limits.Quiet == 0 || v.kept.writable == nil || tries == keptTries || !v.kept.pausedUntil(until, tries) {
 			return
 		}
-		v.kept.await(context.WithoutCancel(ctx), keptFor)
 	}
+}
+
+// pausedUntil waits before the next of a number of tries until the table can be written, and for
+// the try's pause. It reports whether both came before a time and before the process is about to
+// end.
+func (k *keeper) pausedUntil(until time.Time, tries int) bool {
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	go func() {
+		select {
+		case <-k.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return k.await(ctx, keptFor) && pause(ctx, time.Duration(tries+1)*keptPause)
 }
 
 // pause waits, and reports whether ctx is not over.

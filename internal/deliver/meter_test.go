@@ -75,7 +75,7 @@ func TestARecipientIsNotCountedTwiceAfterALapsedClaim(t *testing.T) {
 		v.journal, v.feed = v.newJournal(t.Context(), "", nil), &feed{Engine: v.Engine}
 		u := &unit{jobs: []*job{{verdict: verdict.Delivered{}}}, claim: ledger.Claim{Until: c.until}}
 		v.journal.add(u, u.jobs[0])
-		v.journal.close()
+		v.journal.close(t.Context())
 		if _, err := v.executor().record(t.Context(), u); !errors.Is(err, c.end) {
 			t.Errorf("%s: error %v", c.name, err)
 		}

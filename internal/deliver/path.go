@@ -157,7 +157,7 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 		// This is a second copy of the message that waits for the next attempt.
 		return nil, intake.Again(v.delayed(last.NextAttemptAt)), nil
 	}
-	return u, intake.Disposition{}, nil
+	return u, intake.Disposition{}, v.feed.tellFormer(ctx, u)
 }
 
 // claimedElsewhere is how long a message waits before it looks again whether another

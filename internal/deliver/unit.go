@@ -54,6 +54,10 @@ type job struct {
 	verdict  verdict.Verdict
 	out      outcome.Outcome
 	answered time.Time // by the wall clock, as timers are; zero: no attempt was made
+	// ended is when the final state was first noted or recorded. A record that is written again
+	// keeps it: another process may have found the first and told of it, and what is told at a
+	// later time is another event.
+	ended time.Time
 }
 
 func newUnit(w intake.Work, route protocol.Delivery) *unit {
@@ -171,6 +175,10 @@ func (u *unit) keptUntil() time.Time {
 
 // recipient is the record of j at a time.
 func (u *unit) recipient(j *job, now time.Time) ledger.Recipient {
+	if verdict.State(j.verdict).Final() {
+		j.ended = cmp.Or(j.ended, now)
+		now = j.ended
+	}
 	r := ledger.Recipient{
 		Chunk: u.d.Chunk, Position: j.position, Target: j.target, State: verdict.State(j.verdict),
 		Attempts: j.attempts, Unsent: j.unsent, LastStatus: j.out.Status, LastError: j.out.Err, Response: j.out.Response,
