@@ -41,10 +41,10 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		work(0)
 	}
 	wg.Wait()
-	ctx, cancel := v.closing(ctx)
-	defer cancel()
 	v.journal.close(ctx)
 	untold := v.feed.close(ctx)
+	ctx, cancel := v.closing(ctx)
+	defer cancel()
 	if err := e.Hosts.Flush(ctx); err != nil {
 		// Deliveries are recorded all the same. Only the circuits have fewer outcomes.
 		e.Log.WarnContext(ctx, "what was learnt of hosts could not be saved", "error", err)
@@ -128,7 +128,7 @@ func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int)
 			d.After = max(d.After, time.Second)
 		}
 		for _, j := range slices.Backward(g[n:]) {
-			v.handBack(ctx, batch[j], d)
+			v.handBack(ctx, v.from, batch[j], d)
 		}
 		return g[n:]
 	}

@@ -131,6 +131,9 @@ func (f *feed) mayBeDone(u *unit) {
 // close tells what the messages of a batch have led to, and returns those messages that
 // have to come back because that failed. Then it looks whether activities are done.
 func (f *feed) close(ctx context.Context) (back []queue.Received) {
+	given := ctx
+	ctx, cancel := f.closing(ctx)
+	defer cancel()
 	f.mu.Lock()
 	all, over, large := f.untold, f.over, f.large
 	f.mu.Unlock()
@@ -138,11 +141,9 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 	for _, one := range all {
 		ends = append(ends, one.ends...)
 	}
+	var err error
 	if len(ends) > 0 {
-		if err := repeated(ctx, func() error { return f.Events.TellEnds(ctx, ends) }); err != nil {
-			f.Log.ErrorContext(ctx, "events could not be told, and their messages come back", "queue", f.from, "events", len(ends), "error", err)
-			back = f.comeBack(ctx, all, err)
-		}
+		err = repeated(ctx, func() error { return f.Events.TellEnds(ctx, ends) })
 	}
 	slices.Sort(over)
 	for _, id := range slices.Compact(over) {
@@ -151,7 +152,12 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 	for _, id := range large {
 		f.quiet.look(id, f.Limits.Quiet, func() { f.finish(context.WithoutCancel(ctx), id) })
 	}
-	return back
+	if err == nil {
+		return nil
+	}
+	// Last, because this may take minutes.
+	f.Log.ErrorContext(ctx, "events could not be told, and their messages come back", "queue", f.from, "events", len(ends), "error", err)
+	return f.comeBack(given, all, err)
 }
 
 // finish tells that an activity is done, if it is. After an error the schedule looks, too.
@@ -207,11 +213,14 @@ func (f *feed) comeBack(ctx context.Context, all []untold, err error) (back []qu
 		done[m.Handle] = true
 		d := in.Trouble(from, m)
 		if in.NeedsRenewal(from, m) {
-			if d, err := in.Renew(ctx, from, m, d, err); err == nil && d.Done {
+			once, cancel := f.closing(ctx)
+			d, err := in.Renew(once, from, m, d, err)
+			cancel()
+			if err == nil && d.Done {
 				continue
 			}
 		}
-		f.intake.HandBack(ctx, f.from, m, d)
+		f.handBack(ctx, from, m, d)
 		back = append(back, m)
 	}
 	return back

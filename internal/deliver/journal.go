@@ -134,6 +134,8 @@ func (n *journal) end(u *unit) (noted map[int]bool) {
 
 // close notes the outcomes of units that could not be recorded.
 func (n *journal) close(ctx context.Context) {
+	ctx, cancel := n.closing(ctx)
+	defer cancel()
 	n.write(ctx)
 	n.mu.Lock()
 	defer n.mu.Unlock()

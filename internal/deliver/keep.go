@@ -223,8 +223,8 @@ func (v *invocation) inspect(ctx context.Context, u message.Unit) (ledger.Known,
 
 // lasting is ctx without the end of its invocation, which kept outcomes outlast in a process
 // that lives on.
-func (v *invocation) lasting(ctx context.Context) context.Context {
-	if v.Limits.Quiet > 0 {
+func (e *Engine) lasting(ctx context.Context) context.Context {
+	if e.Limits.Quiet > 0 {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx
@@ -232,8 +232,8 @@ func (v *invocation) lasting(ctx context.Context) context.Context {
 
 // closing is ctx for what ends an invocation. On Lambda it leaves time for the answer: without
 // one, all messages come back.
-func (v *invocation) closing(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx = v.lasting(ctx)
+func (e *Engine) closing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = e.lasting(ctx)
 	if end, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(ctx, end.Add(-answerReserve))
 	}
@@ -242,15 +242,15 @@ func (v *invocation) closing(ctx context.Context) (context.Context, context.Canc
 
 // handBack hands a message back to its queue. Where queue and table are away together, a process
 // that lives on tries again when the table is back: the message would stay hidden for its whole
-// visibility timeout. It is not tried for longer than that lasts, nor when the process is about to
-// end.
-func (v *invocation) handBack(ctx context.Context, m queue.Received, d intake.Disposition) {
+// visibility timeout. It is tried for about as long as that lasts, but not when the process is
+// about to end.
+func (e *Engine) handBack(ctx context.Context, from queue.Name, m queue.Received, d intake.Disposition) {
 	until := time.Now().Add(keptFor)
 	for tries := 0; ; tries++ {
-		once, cancel := v.closing(ctx)
-		done := v.intake.HandBack(once, v.from, m, d)
+		once, cancel := e.closing(ctx)
+		done := e.intake.HandBack(once, from, m, d)
 		cancel()
-		if done || v.Limits.Quiet == 0 || v.kept.writable == nil || tries == keptTries || !v.kept.pausedUntil(until, tries) {
+		if done || e.Limits.Quiet == 0 || e.kept.writable == nil || !e.kept.pausedUntil(until, tries) {
 			return
 		}
 	}

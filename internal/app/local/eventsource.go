@@ -38,6 +38,8 @@ const (
 	pollWait = 20 * time.Second
 	// pollers is how many receives Run has under way at once.
 	pollers = 4
+	// shortestPause and longestPause are between the tries of a call that a queue refuses.
+	shortestPause, longestPause = 100 * time.Millisecond, 10 * time.Second
 	// failurePause is how long messages keep their places after their invocation failed, so
 	// that a handler that always fails does not empty the queue quickly.
 	failurePause = time.Second
@@ -60,8 +62,7 @@ func (m Mapping) Run(ctx context.Context) {
 
 // receive is a poller. It receives only as many messages as places are free.
 func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.WaitGroup) {
-	const shortest, longest = 100 * time.Millisecond, 10 * time.Second
-	pause := shortest
+	pause := shortestPause
 	for {
 		n := m.take(ctx, places)
 		if n == 0 {
@@ -75,21 +76,21 @@ func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.
 		for _, group := range m.groups(batch) {
 			under.Go(func() {
 				defer leave(places, len(group))
-				if err := m.serve(ctx, group); err != nil {
+				if err := m.serve(ctx, group, m.remove); err != nil {
 					m.Log.ErrorContext(ctx, "messages of a queue failed", "queue", m.Name, "error", err)
 					sleep(ctx, failurePause)
 				}
 			})
 		}
 		if err == nil {
-			pause = shortest
+			pause = shortestPause
 			continue
 		}
 		if ctx.Err() == nil {
 			m.Log.ErrorContext(ctx, "a queue cannot be received from", "queue", m.Name, "error", err)
 		}
 		sleep(ctx, pause)
-		pause = min(2*pause, longest)
+		pause = min(2*pause, longestPause)
 	}
 }
 
@@ -151,13 +152,13 @@ func (m Mapping) PollOnce(ctx context.Context) (int, error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
-	return len(batch), m.serve(ctx, batch)
+	return len(batch), m.serve(ctx, batch, m.removeOnce)
 }
 
 // serve calls the handler for a batch, and settles it. A stop does not cancel it, only Timeout
 // does.
-func (m Mapping) serve(ctx context.Context, batch []queue.Received) error {
-	ctx = context.WithoutCancel(ctx)
+func (m Mapping) serve(running context.Context, batch []queue.Received, remove remover) error {
+	ctx := context.WithoutCancel(running)
 	within, cancel := context.WithTimeout(ctx, m.Timeout)
 	defer cancel()
 	failed, err := m.invoke(within, batch)
@@ -167,7 +168,29 @@ func (m Mapping) serve(ctx context.Context, batch []queue.Received) error {
 	// The handler may have outlasted its deadline.
 	ctx, settled := context.WithTimeout(ctx, m.Timeout)
 	defer settled()
-	return m.settle(ctx, batch, failed)
+	return settle(batch, failed, func(r queue.Received) error { return remove(ctx, running, r) })
+}
+
+// remover deletes a message, within ctx, while the process is running.
+type remover = func(ctx, running context.Context, r queue.Received) error
+
+func (m Mapping) removeOnce(ctx, _ context.Context, r queue.Received) error {
+	return m.Queue.Delete(ctx, r.Handle)
+}
+
+// remove tries again until the queue takes the call: a message that stays would hold up its
+// group until its visibility timeout ends.
+func (m Mapping) remove(ctx, running context.Context, r queue.Received) error {
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		err := m.removeOnce(ctx, running, r)
+		if err == nil || queue.Refused(err) {
+			return err
+		}
+		sleep(running, pause)
+		if running.Err() != nil || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // invoke turns a panic into an error.
@@ -181,7 +204,7 @@ func (m Mapping) invoke(ctx context.Context, batch []queue.Received) (failed []s
 }
 
 // settle deletes what the handler did not report as failed.
-func (m Mapping) settle(ctx context.Context, batch []queue.Received, ids []string) error {
+func settle(batch []queue.Received, ids []string, remove func(queue.Received) error) error {
 	failed, err := failures(batch, ids)
 	if err != nil {
 		return err
@@ -193,17 +216,17 @@ func (m Mapping) settle(ctx context.Context, batch []queue.Received, ids []strin
 		if failed[msg.ID] {
 			continue
 		}
-		remove := func() {
-			if err := m.Queue.Delete(ctx, msg.Handle); err != nil {
+		settled := func() {
+			if err := remove(msg); err != nil {
 				// The message is received again, and is then recognised as done.
 				errs[i] = fmt.Errorf("delete %s: %w", msg.ID, err)
 			}
 		}
 		if len(batch) == 1 {
-			remove()
+			settled()
 			continue
 		}
-		deletes.Go(remove)
+		deletes.Go(settled)
 	}
 	deletes.Wait()
 	return errors.Join(errs...)

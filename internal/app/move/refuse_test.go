@@ -96,7 +96,7 @@ func TestAFileThatCannotBeReadSaysWhatToDo(t *testing.T) {
 		"it is another kind of file; fedpost restore takes backups":         {[]byte("fedpost.db\x00\x00\x00 ustar and so on"), secret},
 		"it was cut off or changed after it was written; copy it once more": {whole[:len(whole)/2], secret},
 		"or export again (failed to decrypt":                                {changed, secret},
-		"give the passphrase of the export":                     {whole, "another"},
+		"give the passphrase of the export":                                 {whole, "another"},
 		"it has version 2 of the format, and this fedpost reads version 1; import it with the version of fedpost that wrote it": {
 			sealed(`{"fedpostExport":{"version":2,"of":"the moon"}}` + "\n" + `{"moon":{}}`), secret,
 		},

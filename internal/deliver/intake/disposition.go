@@ -40,8 +40,9 @@ func (in *Intake) Trouble(from queue.Name, m queue.Received) Disposition {
 	return Again(Jitter(min(wait, longest), in.Random()))
 }
 
-// HandBack tells the queue when a message becomes visible again, and reports whether it did. If
-// that call fails, the message becomes visible when its present visibility timeout ends.
+// HandBack tells the queue when a message becomes visible again, and reports whether no other try
+// can help: the queue took it, or never will. If the call fails, the message becomes visible when
+// its present visibility timeout ends.
 func (in *Intake) HandBack(ctx context.Context, from queue.Name, m queue.Received, d Disposition) bool {
 	if d.After < 0 {
 		return true
@@ -49,7 +50,7 @@ func (in *Intake) HandBack(ctx context.Context, from queue.Name, m queue.Receive
 	if err := in.Queues(from).ChangeVisibility(ctx, m.Handle, min(d.After, queue.MaxVisibility)); err != nil {
 		in.Meter.Counted(CameBack, 1)
 		in.Log.WarnContext(ctx, "back-off of a message could not be set", "queue", from, "messageId", m.ID, "error", err)
-		return false
+		return queue.Refused(err)
 	}
 	return true
 }

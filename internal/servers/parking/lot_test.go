@@ -313,3 +313,42 @@ func TestALookForWhatIsOverdueReadsTheSameOfAnyLot(t *testing.T) {
 		}
 	}
 }
+
+// late is a store each of whose reads of a group takes half a second.
+type late struct {
+	parking.Store
+	took *time.Duration
+}
+
+func (l late) ParkedOf(ctx context.Context, key, group, cursor string, limit int) ([]parking.Parked, string, error) {
+	*l.took += time.Second / 2
+	return l.Store.ParkedOf(ctx, key, group, cursor, limit)
+}
+
+// TestARunThatIsCutOffHasEndedSomeOfWhatIsOverdue: every run begins with the same groups, so
+// runs that end nothing would never come to an end.
+func TestARunThatIsCutOffHasEndedSomeOfWhatIsOverdue(t *testing.T) {
+	w := newWorld(t)
+	var ps []parking.Parked
+	for n := range 150 {
+		p := delivery(n, fmt.Sprint("group", n))
+		p.GiveUp = now
+		ps = append(ps, p)
+	}
+	if _, err := w.Park(t.Context(), w.state(), park, ps); err != nil {
+		t.Fatal(err)
+	}
+	var took time.Duration
+	w.Spots, w.Now = late{w.Spots, &took}, func() time.Time { return now.Add(took) }
+	ended, cutOff := 0, errors.New("the time of the run is over")
+	err := w.Overdue(t.Context(), key, now, 1000, func(ps []parking.Parked) error {
+		if took > 50*time.Second {
+			return cutOff
+		}
+		ended += len(ps)
+		return nil
+	})
+	if !errors.Is(err, cutOff) || ended < 80 {
+		t.Errorf("a run of 50 s has ended %d of 150, want at least 80: %v", ended, err)
+	}
+}

@@ -93,13 +93,14 @@ func (p Parked) IsOverdue(now time.Time) bool {
 }
 
 // Overdue calls do with every delivery under key that must not wait for its
-// server any longer, up to n at a time, until do fails. An ordered delivery
+// server any longer, up to n at a time, until do fails. It passes on what it has found every few
+// seconds: a run that is cut off has ended some of them, and the next one ends the others. An ordered delivery
 // behind one that may still wait is left until its group's turn. Unordered
 // deliveries are stored by age, so the search of a shard ends with the first page
 // on which all deliveries are too young. A delivery on a later page whose caller
 // set an early expiry is checked on release.
 func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do func([]Parked) error) error {
-	b := batch{most: max(1, n), do: do}
+	b := batch{most: max(1, n), do: do, now: l.Now}
 	for shard := range Shards {
 		for cursor, most := "", overdueFirst; ; most = overduePage {
 			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, most)
@@ -159,15 +160,24 @@ func (l *Lot) overdueOf(ctx context.Context, key, group string, now time.Time, b
 	}
 }
 
-// batch collects deliveries and passes them on in groups of n.
+// collectFor is how long Overdue collects deliveries before it passes them on. A group costs it a
+// read, so reading a lot of many groups may take longer than a run.
+const collectFor = 5 * time.Second
+
+// batch collects deliveries and passes them on in groups of at most most.
 type batch struct {
-	most int
-	do   func([]Parked) error
-	ps   []Parked
+	most  int
+	do    func([]Parked) error
+	now   func() time.Time
+	ps    []Parked
+	since time.Time // of the first of ps
 }
 
 func (b *batch) add(p Parked) error {
-	if b.ps = append(b.ps, p); len(b.ps) < b.most {
+	if len(b.ps) == 0 {
+		b.since = b.now()
+	}
+	if b.ps = append(b.ps, p); len(b.ps) < b.most && b.now().Sub(b.since) < collectFor {
 		return nil
 	}
 	return b.flush()
