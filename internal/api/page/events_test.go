@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -33,10 +34,14 @@ func TestEventsAreShownTheNewestFirst(t *testing.T) {
 func TestABurstOfEventsIsReadUpToABound(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	many := someEvents(1000, "bW9yZQ")
-	many.More = true
-	s.api.set("/v1/events", many)
-	s.api.set("/v1/events?after=bW9yZQ&limit=1000", many)
+	for page := range 11 {
+		many := someEvents(1000, fmt.Sprint("page", page+1))
+		many.More = true
+		s.api.set(fmt.Sprintf("/v1/events?after=page%d&limit=1000", page), many)
+		if page == 0 {
+			s.api.set("/v1/events", many)
+		}
+	}
 	s.api.asked = nil
 	p := v.get("/events")
 	if n := strings.Count(p.text, "<tr>"); n != 101 {
