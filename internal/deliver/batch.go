@@ -13,13 +13,13 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// ErrUnnamed says that a message without an id failed. A response cannot name such a
-// message, so the whole batch has to come back, which is harmless.
+// ErrUnnamed says that a message without an id failed. A response cannot name it, so the whole
+// batch comes back, which is harmless.
 var ErrUnnamed = errors.New("a message without an id failed: the whole batch has to come back")
 
-// Handle works on a batch received from a queue and returns the ids of the
-// messages that are not done: those come back by the queue's visibility
-// timeout. The list is never nil. A fault of a remote server is never an error.
+// Handle works on a batch received from a queue. It returns the ids of the messages that are
+// not done, which come back when their visibility timeout ends; never nil. A fault of a remote
+// server is no error.
 func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Received) ([]string, error) {
 	batch = distinct(batch)
 	v := e.invocation(ctx, from, batch)
@@ -33,7 +33,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		defer func() { <-slots }()
 		kept[i] = v.group(ctx, batch, groups[i])
 	}
-	// The first needs no goroutine: most batches of small activities have one message.
+	// The first needs no goroutine: most batches have one message.
 	for i := 1; i < len(groups); i++ {
 		wg.Go(func() { work(i) })
 	}
@@ -46,8 +46,8 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	v.journal.close()
 	untold := v.feed.close(ctx)
 	if err := e.Hosts.Flush(ctx); err != nil {
-		// Deliveries are recorded all the same. Only the circuits have fewer outcomes.
-		e.Log.WarnContext(ctx, "what was learnt of hosts could not be saved", "error", err)
+		// Only the circuits miss these outcomes; the deliveries are recorded.
+		e.Log.WarnContext(ctx, "the states of hosts could not be saved", "error", err)
 	}
 	e.Meter.Flush(ctx)
 	failed := []string{}
@@ -72,8 +72,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	return failed, err
 }
 
-// distinct drops repeated receipts of a message: it is worked on once, at its
-// first place, by its last receipt, whose handle is the valid one.
+// distinct drops repeated receipts of a message. The last receipt has the valid handle.
 func distinct(batch []queue.Received) []queue.Received {
 	place := make(map[string]int, len(batch))
 	var all []queue.Received
@@ -88,9 +87,8 @@ func distinct(batch []queue.Received) []queue.Received {
 	return all
 }
 
-// split returns the indices of a batch's messages in runs that have to be
-// worked on one after another: the groups of a FIFO queue, single messages
-// otherwise.
+// split returns the indices of the messages in runs that are worked on one after another: the
+// groups of a FIFO queue, or single messages.
 func split(from queue.Name, batch []queue.Received) [][]int {
 	var groups [][]int
 	byKey := map[string]int{}
@@ -110,21 +108,20 @@ func split(from queue.Name, batch []queue.Received) [][]int {
 	return groups
 }
 
-// group works on messages one after another until one is not done, and returns
-// that and those behind it.
+// group works on messages one after another until one is not done. It returns that one and
+// those behind it.
 func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int) []int {
 	for n, i := range g {
 		d := v.contained(ctx, batch[i])
 		if d.Done {
 			continue
 		}
-		// The messages behind it in the group come back with it. They are told so
-		// from the last to the first, and none becomes visible at once: so the
-		// message that failed is received first again. SQS holds a group in any
-		// case, while some servers that speak its API do not.
+		// The messages behind it come back with it. Their timeouts are set from the last to the
+		// first, so that the failed one is received first. SQS guarantees that order anyway;
+		// some servers that speak its API do not.
 		if v.from.Ordered() && d.After >= 0 {
-			// A second is the shortest visibility timeout of SQS above 0. In that time all of
-			// them get their new timeout before the first is visible.
+			// A second is the shortest visibility timeout of SQS above 0, and long enough to
+			// set all of them.
 			d.After = max(d.After, time.Second)
 		}
 		for _, j := range slices.Backward(g[n:]) {
@@ -135,7 +132,7 @@ func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int)
 	return nil
 }
 
-// contained works on a message and turns panics into failures of it alone.
+// contained works on a message. A panic fails this message only.
 func (v *invocation) contained(ctx context.Context, m queue.Received) (d intake.Disposition) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -8,7 +8,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// invocation is what one call of Handle shares among its messages.
+// invocation is what the messages of one call of Handle share.
 type invocation struct {
 	*Engine
 	from queue.Name
@@ -24,24 +24,31 @@ func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.
 	v := &invocation{Engine: e, from: from, admission: e.schedulers.scheduler(from)}
 	v.journal, v.feed = e.newJournal(ctx, from, batch), &feed{Engine: e, from: from}
 	if end, ok := ctx.Deadline(); ok {
-		// Deadlines are of the wall clock, which Now need not be.
+		// Deadlines are wall-clock times; Now may be another clock.
 		v.end = e.Now().Add(time.Until(end))
 	}
 	return v
 }
+
+const (
+	// reserve is kept back for writing records before the deadline of an invocation.
+	reserve = 5 * time.Second
+	// lease is how long a unit is claimed by an invocation without a deadline.
+	lease = time.Minute
+)
 
 // late reports whether too little time is left to begin an attempt.
 func (v *invocation) late() bool { return v.lateFor(v.Limits.Attempt) }
 
 // lateFor reports whether too little time is left to begin work that may take longest.
 func (v *invocation) lateFor(longest time.Duration) bool {
-	return !v.end.IsZero() && !v.Now().Before(v.end.Add(-longest-v.Limits.Reserve))
+	return !v.end.IsZero() && !v.Now().Before(v.end.Add(-longest-reserve))
 }
 
-// lease is how long a unit is claimed: as long as this invocation can run.
-func (v *invocation) lease() time.Time {
+// claimedUntil is the end of a claim: a unit is claimed as long as this invocation can run.
+func (v *invocation) claimedUntil() time.Time {
 	if v.end.IsZero() {
-		return v.Now().Add(v.Limits.Lease)
+		return v.Now().Add(lease)
 	}
 	return v.end
 }

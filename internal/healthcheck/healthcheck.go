@@ -59,8 +59,14 @@ type Meter interface {
 	Flush(ctx context.Context)
 }
 
-// DefaultProbes is how many probes are under way at once.
-const DefaultProbes = 64
+const (
+	// DefaultProbes is the default of Config.Probes.
+	DefaultProbes = 64
+	// atOnce is how many steps other than probes are under way at once.
+	atOnce = 8
+	// reserve is kept back before the deadline of a run: no step begins in it.
+	reserve = 10 * time.Second
+)
 
 // Config is what a Runner works with. Agenda may be nil.
 type Config struct {
@@ -84,17 +90,12 @@ type Config struct {
 	Meter Meter
 	Now   func() time.Time
 
-	// Probes and Steps are how many probes, and how many other steps, are under
-	// way at once. Probes mostly wait for hosts that do not answer. Default 64
-	// and 8.
-	Probes, Steps int
+	// Probes is how many probes are under way at once. Default 64.
+	Probes int
 	// ProbeTimeout of one probe. Default 8 s.
 	ProbeTimeout time.Duration
 	// Due is how many servers of a shard one run takes on. Default 1000.
 	Due int
-	// Reserve is kept back before the deadline: nothing is begun in it.
-	// Default 10 s.
-	Reserve time.Duration
 	// AtOnce is how many deliveries that will not be attempted are released at once:
 	// overdue ones, and those of servers that are blocked or gone. Default 500.
 	AtOnce int
@@ -112,10 +113,8 @@ type Runner struct {
 func New(c Config) *Runner {
 	c.Rules = c.Rules.Complete()
 	c.Probes = cmp.Or(c.Probes, DefaultProbes)
-	c.Steps = cmp.Or(c.Steps, 8)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 8*time.Second)
 	c.Due = cmp.Or(c.Due, 1000)
-	c.Reserve = cmp.Or(c.Reserve, 10*time.Second)
 	c.AtOnce = cmp.Or(c.AtOnce, 500)
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -134,7 +133,7 @@ type unmetered struct{}
 func (unmetered) Counted(string, int)   {}
 func (unmetered) Flush(context.Context) {}
 
-// Run does all steps that are due. It begins none in the last Config.Reserve before the
+// Run does all steps that are due. It begins none in the last ten seconds before the
 // deadline of ctx; the next run goes on. A failure of one step does not keep others
 // from being done. The error joins all failures.
 func (r *Runner) Run(ctx context.Context) error {
@@ -187,12 +186,12 @@ func (f *failures) add(err error) {
 // late reports whether nothing may be begun any more.
 func (r *Runner) late(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
-	return ctx.Err() != nil || (ok && time.Until(end) < r.Reserve)
+	return ctx.Err() != nil || (ok && time.Until(end) < reserve)
 }
 
 // servers takes one step for each server that is due.
 func (r *Runner) servers(ctx context.Context, now time.Time) error {
-	probes, steps := make(chan struct{}, r.Probes), make(chan struct{}, r.Steps)
+	probes, steps := make(chan struct{}, r.Probes), make(chan struct{}, atOnce)
 	var failed failures
 	var wg sync.WaitGroup
 	for shard := range circuit.Shards {

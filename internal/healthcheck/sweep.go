@@ -115,7 +115,7 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	// The method heads releases heads that have a due time of their own.
 	ps = slices.DeleteFunc(ps, func(p parking.Parked) bool { return !p.Due.IsZero() })
 	waiting := len(ps)
-	if ps, err = r.turns(ctx, s, ps); err != nil {
+	if ps, err = r.bookSlots(ctx, s, ps); err != nil {
 		return err
 	}
 	heads, loose := apart(ps)
@@ -164,7 +164,7 @@ func apart(ps []parking.Parked) (due, others []parking.Parked) {
 // At least one gets a slot, so that slots booked far ahead by others cannot stop the
 // release for good. The head of an ordered group keeps its spot, with the slot as its
 // due time.
-func (r *Runner) turns(ctx context.Context, s circuit.State, ps []parking.Parked) ([]parking.Parked, error) {
+func (r *Runner) bookSlots(ctx context.Context, s circuit.State, ps []parking.Parked) ([]parking.Parked, error) {
 	host, _ := circuit.HostOf(s.Key)
 	if len(ps) == 0 || r.Limits == nil || s.Limited(r.Now()) == 0 {
 		return ps, nil

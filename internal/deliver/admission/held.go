@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// held is for how long something has held places lately. Time counts half after each
-// halfLife. It is kept as the logarithm of the sum of all times, each weighed by when it was:
-// so two of them compare at any time without knowing what time it is, and none overflows.
+// held is how long something has held places lately; the half-life is halfLife. It is stored as
+// the logarithm of the weighted sum, so that two values compare without knowing the time, and
+// none overflows.
 type held float64
 
 const halfLife = time.Minute
 
-// nothing is what has held no place.
+// nothing is held of what has held no place.
 var nothing = held(math.Inf(-1))
 
-// plus adds d, which ended at a time since an epoch that is the same for all.
+// plus adds d, which ended at the time at since an epoch.
 func (h held) plus(d, at time.Duration) held {
 	if d <= 0 {
 		return h

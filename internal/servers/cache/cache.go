@@ -176,23 +176,23 @@ func (h *Hosts) Set(s circuit.State) {
 	h.keep(h.entry(s.Key, now), s, now, h.next())
 }
 
-// Place is where a delivery goes, by the keys of the states that decide about it.
-type Place struct {
+// Keys is where a delivery goes, by the keys of the states that decide about it.
+type Keys struct {
 	Host     string
 	Inboxes  []string // of the inbox, and of the signing key, if the host accepts others
 	families []string // of the domains above the host
 }
 
-// PlaceOf returns the place of a host (activity.Target.Host), and of an inbox there, by the key
+// KeysOf returns the place of a host (activity.Target.Host), and of an inbox there, by the key
 // of each state of its own.
-func PlaceOf(host string, inboxes ...string) Place {
-	return Place{Host: circuit.HostKey(host), families: circuit.Families(host), Inboxes: inboxes}
+func KeysOf(host string, inboxes ...string) Keys {
+	return Keys{Host: circuit.HostKey(host), families: circuit.Families(host), Inboxes: inboxes}
 }
 
 // LoadFor loads the states of the hosts of places. If a host has inboxes with states of
 // their own, it loads the states of the places' inboxes, too. With fresh nothing comes
 // from the cache. LoadFor returns the states of hosts that it has read.
-func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Place) (map[string]circuit.State, error) {
+func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Keys) (map[string]circuit.State, error) {
 	hosts := make(map[string]bool, len(places))
 	for _, p := range places {
 		hosts[p.Host] = true
@@ -221,7 +221,7 @@ func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Place) (map[s
 // Decision returns what a delivery to a place has to do, and the state that decides: the
 // block of a domain above its host, or the host's state or, if the host accepts
 // deliveries, the inbox's.
-func (h *Hosts) Decision(p Place, now time.Time) (circuit.State, circuit.Decision) {
+func (h *Hosts) Decision(p Keys, now time.Time) (circuit.State, circuit.Decision) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	seen := h.now()

@@ -289,15 +289,6 @@ func (s State) Sooner(r Rules, at, now time.Time) State {
 	return s
 }
 
-// Contact says that an application has heard from the server. Contact only brings the next
-// check forward, because anyone can claim to be the server.
-func (s State) Contact(r Rules, now time.Time) State {
-	if (s.Phase == Unhealthy || s.Phase == Exhausted) && !s.spent(r) {
-		return s.Sooner(r, now, now)
-	}
-	return s
-}
-
 // Idle says that no step is due for the server.
 func (s State) Idle(r Rules, now time.Time) State {
 	s = s.Settled(now)

@@ -24,10 +24,10 @@ func (s State) Died(r Rules, until, now time.Time) State {
 	return s.Park(r, now)
 }
 
-// Buried says that the dead letter is written. If the host accepts deliveries by now, the
+// DeathRecorded says that the dead letter is written. If the host accepts deliveries by now, the
 // last look for dead letters may have missed this one, so a release is made due: what
-// Missed is for a spot, Buried is for a dead letter.
-func (s State) Buried(r Rules, until, now time.Time) State {
+// Missed is for a spot, DeathRecorded is for a dead letter.
+func (s State) DeathRecorded(r Rules, until, now time.Time) State {
 	return s.Died(r, until, now).Missed(r, now)
 }
 
