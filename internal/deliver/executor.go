@@ -57,7 +57,6 @@ func (x executor) carryOut(ctx context.Context, u *unit) (intake.Disposition, er
 	return intake.Done, nil
 }
 
-// parkUnrecorded parks all targets of an unclaimed unit.
 func (x executor) parkUnrecorded(ctx context.Context, u *unit) (intake.Disposition, error) {
 	if err := x.storeOnce(ctx, u); err != nil {
 		return intake.Disposition{}, err
@@ -128,17 +127,14 @@ func (x executor) splitOff(ctx context.Context, u *unit) error {
 	return nil
 }
 
-func (u *unit) delivered() (ts []activity.Target) {
+func (x executor) noteDelivered(ctx context.Context, u *unit) error {
+	var ts []activity.Target
 	for _, j := range u.jobs {
 		if j.verdict == (verdict.Delivered{}) {
 			ts = append(ts, j.target)
 		}
 	}
-	return ts
-}
-
-func (x executor) noteDelivered(ctx context.Context, u *unit) error {
-	return x.noteInboxes(ctx, u, u.delivered())
+	return x.noteInboxes(ctx, u, ts)
 }
 
 // noteInboxes records in the coalescer that inboxes have this activity.
@@ -152,16 +148,11 @@ func (x executor) noteInboxes(ctx context.Context, u *unit, ts []activity.Target
 	return nil
 }
 
-// refused reports whether a recipient has just failed. Failures of a protocol that discards
-// them do not count.
-func (u *unit) refused() bool {
-	return slices.ContainsFunc(u.jobs, func(j *job) bool { return verdict.State(j.verdict) == activity.Failed && !j.out.Discard })
-}
-
 // keepForRetry keeps the activity's content if recipients have failed: its message is about to
-// go, and a retry needs a copy.
+// go, and a retry needs a copy. Failures of a protocol that discards them do not count.
 func (x executor) keepForRetry(ctx context.Context, u *unit) error {
-	if !u.refused() {
+	failed := func(j *job) bool { return verdict.State(j.verdict) == activity.Failed && !j.out.Discard }
+	if !slices.ContainsFunc(u.jobs, failed) {
 		return nil
 	}
 	return x.keepContent(ctx, u)
@@ -197,7 +188,6 @@ func (x executor) finishLapsed(ctx context.Context, u *unit) error {
 	return err
 }
 
-// drop ends a delivery whose activity is cancelled or expired.
 func (x executor) drop(ctx context.Context, u *unit) error {
 	if u.known.Record.Forgotten {
 		if err := x.bodies.Forget(ctx, u.a); err != nil {

@@ -34,7 +34,6 @@ type untold struct {
 	ends    []events.End
 }
 
-// tell adds the events of recipients of u.
 func (f *feed) tell(u *unit, rs ...ledger.Recipient) {
 	if f.Events == nil || u.route.Quiet {
 		return

@@ -133,7 +133,6 @@ func (n *journal) close() {
 // to a second send.
 const recordTries = 3
 
-// repeated repeats a failed write.
 func repeated(ctx context.Context, write func() error) error {
 	for try := 1; ; try++ {
 		err := write()

@@ -30,8 +30,7 @@ type keeper struct {
 const (
 	// keptPause is the time between a failed write and the next.
 	keptPause = time.Second
-	// keptTry bounds one write.
-	keptTry = 15 * time.Second
+	keptTry   = 15 * time.Second
 	// keptTries bounds the tries of a unit that fails while the table can be written, with
 	// growing pauses: then the fault is the unit's.
 	keptTries = 10
@@ -160,7 +159,6 @@ func (x executor) insist(ctx context.Context, u *unit, steps ...step) error {
 	return err
 }
 
-// taken takes steps and returns those that failed.
 func taken(ctx context.Context, u *unit, steps []step) (failed []step, err error) {
 	for _, s := range steps {
 		if e := s(ctx, u); e != nil {
@@ -220,7 +218,6 @@ func (v *invocation) handBack(ctx context.Context, m queue.Received, d intake.Di
 	}
 }
 
-// pause waits for d, and reports whether ctx is not done.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

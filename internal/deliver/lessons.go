@@ -40,9 +40,7 @@ func (l lessons) learnOfInbox(u *unit, j *job) {
 		if l.hosts.State(signed).Accepts(now) {
 			return
 		}
-		l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State {
-			return s.InboxFault(l.rules, now)
-		}})
+		l.hosts.Learn(circuit.HostKey(j.host), l.inboxFault(now))
 	case outcome.Delivered:
 		for _, key := range j.keys.Inboxes {
 			if l.hosts.State(key).Noted() {
@@ -50,6 +48,10 @@ func (l lessons) learnOfInbox(u *unit, j *job) {
 			}
 		}
 	}
+}
+
+func (l lessons) inboxFault(now time.Time) cache.Lesson {
+	return cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State { return s.InboxFault(l.rules, now) }}
 }
 
 // learn learns about an attempt's host, and ends a trial, before the attempt's place is free.
@@ -125,7 +127,7 @@ func (l lessons) throttled(u *unit, j *job) {
 		l.hosts.Learn(host, pause)
 	default:
 		l.hosts.Learn(circuit.InboxKey(j.target.Inbox), pause)
-		l.hosts.Learn(host, cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State { return s.InboxFault(l.rules, now) }})
+		l.hosts.Learn(host, l.inboxFault(now))
 		l.hosts.Observe(j.host, j.target.Inbox, o)
 	}
 	if accepted && !l.hosts.State(host).Accepts(now) {

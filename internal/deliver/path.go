@@ -81,7 +81,6 @@ func (v *invocation) deliver(ctx context.Context, w intake.Work) (intake.Disposi
 	return v.executor().carryOut(ctx, u)
 }
 
-// giveUp gives up all targets of a delivery without an attempt.
 func (v *invocation) giveUp(ctx context.Context, w intake.Work, reason, why string) (intake.Disposition, error) {
 	u, d, err := v.lookUp(ctx, w)
 	if u == nil || err != nil {
@@ -236,7 +235,6 @@ func (v *invocation) attemptAll(ctx context.Context, u *unit) {
 	}
 }
 
-// classify decides about a target after its attempt.
 func (v *invocation) classify(ctx context.Context, u *unit, j *job) {
 	if !j.due() {
 		return // parked or refused meanwhile, or not begun

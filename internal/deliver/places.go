@@ -24,7 +24,6 @@ const perHosts = 40
 // two at once, and as many have to be ready.
 const computing = 4
 
-// schedulers has a scheduler for each queue.
 type schedulers struct {
 	bounds admission.Bounds
 	now    func() time.Time

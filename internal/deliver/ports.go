@@ -39,10 +39,8 @@ type Teller interface {
 
 // Meter counts for metrics and statistics.
 type Meter interface {
+	intake.Meter
 	Attempted(a activity.Activity, o outcome.Outcome, s activity.State)
-	Counted(name string, n int)
-	// Recorded counts recipients that were just recorded.
-	Recorded(rs []ledger.Recipient)
 	// Flush is called at the end of a batch. The process may be frozen afterwards.
 	Flush(ctx context.Context)
 }

@@ -108,7 +108,6 @@ func (e *Engine) coalesces(u *unit) bool {
 	return e.Coalesce != nil && u.a.Coalesce == activity.CoalesceLatest
 }
 
-// lookForNewer looks for deliveries that need not be sent.
 func (e *Engine) lookForNewer(ctx context.Context, u *unit, open []seen) error {
 	if !e.coalesces(u) {
 		return nil
@@ -156,7 +155,6 @@ func (e *Engine) checkLimits(ctx context.Context, u *unit, open []seen) error {
 	return nil
 }
 
-// checkLimit is checkLimits for one host.
 func (e *Engine) checkLimit(ctx context.Context, u *unit, host string, there []*seen) error {
 	times := make([]time.Time, len(there))
 	if s := &there[0].s; e.releases(u, s.Servers.Host, s.Now) {
@@ -212,7 +210,6 @@ func (e *Engine) soonest(ctx context.Context, u *unit, host string, s verdict.Sn
 // park everything again.
 const slotSlack = 2 * time.Minute
 
-// hasSlot reports whether a slot is booked for this attempt.
 func (e *Engine) hasSlot(u *unit, j *job) bool {
 	return !u.d.Slot.IsZero() && j.attempts == u.d.Attempts && e.Now().Sub(u.d.Slot) < slotSlack
 }

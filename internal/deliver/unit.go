@@ -166,7 +166,6 @@ func (u *unit) keptUntil() time.Time {
 	return u.a.CreatedAt.Add(ledger.DefaultKeep)
 }
 
-// recipient is the record of j at now.
 func (u *unit) recipient(j *job, now time.Time) ledger.Recipient {
 	r := ledger.Recipient{
 		Chunk: u.d.Chunk, Position: j.position, Target: j.target, State: verdict.State(j.verdict),

@@ -103,7 +103,7 @@ func New(b Bounds, now func() time.Time) *Scheduler {
 	return &Scheduler{now: now, epoch: now(), plan: newPlan(b)}
 }
 
-// todo is what a change of the plan leads to. It is done without the lock.
+// todo is what the caller of change has to do without the lock.
 type todo struct {
 	started, sent []*Attempt
 	granted       []chan struct{}

@@ -55,7 +55,6 @@ const (
 // is reserved for those that give places back soon.
 func part(n int) int { return max(1, n-max(1, n/4)) }
 
-// rule is a row of table.
 type rule int
 
 const (
@@ -73,7 +72,6 @@ const (
 	allWaiting
 )
 
-// row describes a rule.
 type row struct {
 	counts, most, full, why string
 	// reason is for the recipient's record; it completes "waits for a place: ".

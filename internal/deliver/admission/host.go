@@ -24,7 +24,6 @@ const (
 	several = 3
 )
 
-// site is a registrable domain.
 type site struct {
 	name   string
 	hosts  int // that are known
@@ -97,7 +96,6 @@ func (h *host) before(o *host) bool {
 	) < 0
 }
 
-// first is the next attempt at a host.
 func (h *host) first() *Attempt {
 	return h.ring.Front().Value.(*inbox).waiting.Front().Value.(*Attempt)
 }
@@ -194,7 +192,6 @@ func (h *host) pull(a *Attempt) {
 	}
 }
 
-// drop forgets an inbox without attempts.
 func (h *host) drop(i *inbox) {
 	if i.under == 0 && i.waiting.Len() == 0 {
 		delete(h.inboxes, i.key)
@@ -247,7 +244,6 @@ func (h *host) takes() int {
 
 func (h *host) distrust() { h.trust = max(h.trust-hanging, -hanging) }
 
-// learn counts an attempt that has ended.
 func (h *host) learn(a *Attempt, r Result, took time.Duration, old bool, b Bounds, now time.Duration) {
 	if r == Unsent {
 		return
@@ -269,4 +265,24 @@ func (h *host) learn(a *Attempt, r Result, took time.Duration, old bool, b Bound
 	if !old {
 		h.trust = min(h.trust+1, mostTrust)
 	}
+}
+
+// held is how long something has held places lately; the half-life is halfLife. It is stored as
+// the logarithm of the weighted sum, so that two values compare without knowing the time, and
+// none overflows.
+type held float64
+
+const halfLife = time.Minute
+
+// nothing is held of what has held no place.
+var nothing = held(math.Inf(-1))
+
+// plus adds d, which ended at the time at since an epoch.
+func (h held) plus(d, at time.Duration) held {
+	if d <= 0 {
+		return h
+	}
+	x := math.Log2(d.Seconds()) + at.Seconds()/halfLife.Seconds()
+	a, b := max(float64(h), x), min(float64(h), x)
+	return held(a + math.Log2(1+math.Exp2(b-a)))
 }

@@ -9,7 +9,6 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// memory holds the recipients that wait.
 type memory struct {
 	used     int
 	idle     list.List // of *Ticket that wait for memory: the first of their activity
@@ -61,7 +60,6 @@ func (p *plan) take(activity, sender string, n int, now time.Duration) *Ticket {
 	return t
 }
 
-// admit gives memory to messages that wait.
 func (p *plan) admit() {
 	m := &p.memory
 	for {
@@ -80,7 +78,6 @@ func (p *plan) admit() {
 	}
 }
 
-// pass gives back the memory of n recipients.
 func (p *plan) pass(t *Ticket, n int) {
 	if n = min(n, t.left); n == 0 {
 		return

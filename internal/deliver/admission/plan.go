@@ -131,7 +131,6 @@ func (p *plan) wait(h *host, n int) {
 	}
 }
 
-// judge updates the class of a host.
 func (p *plan) judge(h *host, now time.Duration) {
 	c := others
 	if h.trust > 0 && now-h.accepted < proof {
@@ -145,7 +144,6 @@ func (p *plan) judge(h *host, now time.Duration) {
 	}
 }
 
-// remove takes an attempt out of those that wait.
 func (p *plan) remove(a *Attempt) {
 	a.waits = false
 	a.host.pull(a)
@@ -276,7 +274,6 @@ func (p *plan) due() (at time.Duration) {
 	return at
 }
 
-// dispatch begins attempts while there are places for them.
 func (p *plan) dispatch(now time.Duration) {
 	for {
 		var next *Attempt
@@ -316,12 +313,10 @@ func (p *plan) next() (next *Attempt) {
 	return next
 }
 
-// fits reports whether an attempt's host, inbox and protocol have a place for it.
 func (p *plan) fits(a *Attempt) bool {
 	return a.host.under < a.host.places(a) && a.inbox.under < a.host.most(a.inbox, a) && !p.laneFull(a)
 }
 
-// laneFull reports whether an attempt's protocol has no place for it.
 func (p *plan) laneFull(a *Attempt) bool {
 	return a.Lane.Places > 0 && p.lane(a.Lane).under >= a.Lane.Places
 }
@@ -336,7 +331,6 @@ func (p *plan) free(c class) (places, young int) {
 	return places, young
 }
 
-// open reports whether one more attempt at a host of a class may begin.
 func (p *plan) open(c class) bool {
 	places, young := p.free(c)
 	return places > 0 && young > 0 && p.processors(c) > 0
@@ -363,7 +357,6 @@ func (p *plan) shared(h *host) bool {
 	return under == 0 || under < free-p.b.Places/kept && young < now-p.b.Young/kept
 }
 
-// charge counts held time.
 func (p *plan) charge(h *host, d, now time.Duration) {
 	if d > 0 {
 		h.held, h.site.held = h.held.plus(d, now), h.site.held.plus(d, now)
@@ -408,7 +401,6 @@ type bound struct {
 
 func newBound() bound { return bound{pace: pace{half: time.Second / 4}, usual: pace{half: timeout}} }
 
-// bounds are those of an attempt's host, site, class and lane.
 func (p *plan) bounds(a *Attempt) [4]*bound {
 	h := a.host
 	return [4]*bound{&h.bound, &h.site.bounds[h.class], &p.classes[h.class], p.lane(a.Lane)}

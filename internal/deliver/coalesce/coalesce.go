@@ -29,7 +29,6 @@ const (
 	Membership Group = "membership" // add, remove
 )
 
-// groups maps lower-cased activity types to their group.
 var groups = map[string]Group{
 	"create": Lifecycle, "update": Lifecycle, "delete": Lifecycle, "creation": Lifecycle, "deletion": Lifecycle,
 	"add": Membership, "remove": Membership,

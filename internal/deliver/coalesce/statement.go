@@ -51,7 +51,6 @@ func unmarshal(text string, v any) error {
 	return nil
 }
 
-// first returns the first of the named values that is present.
 func first(m map[string]any, names ...string) any {
 	for _, n := range names {
 		if v := m[n]; v != nil {

@@ -17,7 +17,6 @@ type Current struct {
 	Ledger ledger.Store
 }
 
-// inspections is how many dead letters are looked up at once.
 const inspections = 16
 
 // DeadLetters implements Store, with a read of the ledger for each dead letter.
@@ -39,7 +38,6 @@ func (c Current) DeadLetters(ctx context.Context, f Filter, cursor string, limit
 	return still, next, nil
 }
 
-// inspect looks up the recipients of dead letters.
 func inspect(ctx context.Context, s ledger.Store, ls []DeadLetter) ([]ledger.Known, error) {
 	known := make([]ledger.Known, len(ls))
 	g, ctx := errgroup.WithContext(ctx)

@@ -47,7 +47,6 @@ func (r Returner) ParkAgain(ctx context.Context, host string, ordered bool, sinc
 	return parked, next, nil
 }
 
-// page parks those of ls that are still dead and may be revived.
 func (r Returner) page(ctx context.Context, key string, ls []DeadLetter) (int, error) {
 	known, err := inspect(ctx, r.Ledger, ls)
 	if err != nil {

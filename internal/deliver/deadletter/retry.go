@@ -56,7 +56,6 @@ var (
 	ErrExpired   = errors.New("the activity has expired")
 )
 
-// retryStep is how many chunks are read at once.
 const retryStep = 20
 
 // Retry retries recipients of an activity, from a cursor on, until there are no more or the
@@ -91,7 +90,6 @@ func (r Retrier) Retry(ctx context.Context, id activity.ID, c Choice, cursor str
 	return done, nil
 }
 
-// step retries recipients of a few chunks.
 func (r Retrier) step(ctx context.Context, rec ledger.Record, c Choice, first int, done *Retried) error {
 	chunks, err := r.Ledger.Chunks(ctx, rec, first, min(first+retryStep, rec.Chunks())-1)
 	if err != nil {
@@ -115,7 +113,6 @@ func (r Retrier) step(ctx context.Context, rec ledger.Record, c Choice, first in
 // recordsIn is how long a retried message waits, while its recipient is recorded as queued.
 const recordsIn = 2 * time.Second
 
-// failed sends messages to failed recipients and records them as queued.
 func (r Retrier) failed(ctx context.Context, rec ledger.Record, rs []ledger.Recipient, done *Retried) error {
 	if len(rs) == 0 {
 		return nil

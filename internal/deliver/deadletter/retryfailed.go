@@ -70,10 +70,8 @@ func (r FailedRetrier) RetryFailed(ctx context.Context, f Filter, cursor string,
 	}
 }
 
-// feedCursor begins the cursors of the feed.
 const feedCursor = "event."
 
-// told retries recipients that events report as failed.
 func (r FailedRetrier) told(ctx context.Context, f Filter, es []events.Event) (n int, err error) {
 	inboxes := map[activity.ID]map[string]bool{}
 	var ids []activity.ID

@@ -53,7 +53,6 @@ func (s Aside) SetAside(ctx context.Context, t agenda.Task, why error) error {
 	return nil
 }
 
-// open returns the message of a task, also if that is a claim check.
 func (s Aside) open(ctx context.Context, t agenda.Task) (message.Message, error) {
 	if t.Damaged != nil {
 		return message.Message{}, fmt.Errorf("%w: %w", claimcheck.ErrDamaged, t.Damaged)
@@ -69,7 +68,6 @@ func (s Aside) open(ctx context.Context, t agenda.Task) (message.Message, error)
 	return message.Decode(body)
 }
 
-// part ends the deliveries of an activity, chunk by chunk.
 func (s Aside) part(ctx context.Context, m message.Message, why error) error {
 	a := *m.Activity
 	r, err := s.Ledger.Activity(ctx, a.ID)
@@ -117,7 +115,7 @@ func (s Aside) chunk(ctx context.Context, a activity.Activity, d message.Deliver
 			Chunk: d.Chunk, Position: max(d.Position, 0) + i, Target: target, State: activity.Dead, Attempts: d.Attempts,
 			LastError: outcome.Text("no queue takes the message: " + why.Error()), UpdatedAt: s.Now(), Generation: d.Generation,
 		}
-		deaths[i] = deliver.Death{Activity: a, Recipient: rs[i], Reason: reasonRefused}
+		deaths[i] = deliver.Death{Activity: a, Recipient: rs[i], Reason: "refused"}
 	}
 	if err := s.Writer.Add(ctx, deaths); err != nil {
 		return err
@@ -135,9 +133,6 @@ func (s Aside) chunk(ctx context.Context, a activity.Activity, d message.Deliver
 	}
 	return s.Events.TellEnds(ctx, ends)
 }
-
-// reasonRefused is the reason of what no queue took.
-const reasonRefused = "refused"
 
 // notice sends a message about a task that cannot be read to the dead-letter queue.
 func (s Aside) notice(ctx context.Context, t agenda.Task, why error) error {

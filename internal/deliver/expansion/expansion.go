@@ -40,7 +40,6 @@ type Expander struct {
 	GiveUp func(ctx context.Context, w intake.Work, reason, why string) (intake.Disposition, error)
 }
 
-// expansion is the state of a call of Expand.
 type expansion struct {
 	Expander
 	in    *intake.Intake
@@ -88,7 +87,6 @@ func (x *expansion) activities() []activity.Activity {
 	return all
 }
 
-// item sends the deliveries of an activity, as many as there is time for.
 func (x *expansion) item(ctx context.Context, i *item) (finished bool, err error) {
 	if i.left() == 0 {
 		return true, nil
@@ -281,13 +279,18 @@ func (x *expansion) store(ctx context.Context, msg message.Message) (message.Mes
 	if ref.Parts, err = claimcheck.Put(ctx, x.in.Payloads, ref.ID, body, x.in.Now().Add(agenda.Slack)); err != nil {
 		return message.Message{}, fmt.Errorf("store the rest of an expansion: %w", err)
 	}
-	for _, i := range x.items {
-		ref.Cursor += i.cursor
-	}
+	ref.Cursor = x.cursor()
 	return message.Message{Ref: &ref}, nil
 }
 
-// goOnLater leaves the rest to a later invocation.
+// cursor is how many deliveries of all items were sent.
+func (x *expansion) cursor() (n int) {
+	for _, i := range x.items {
+		n += i.cursor
+	}
+	return n
+}
+
 func (x *expansion) goOnLater(ctx context.Context) (intake.Disposition, error) {
 	msg := x.w.Message
 	if x.w.From.Ordered() {
@@ -297,10 +300,7 @@ func (x *expansion) goOnLater(ctx context.Context) (intake.Disposition, error) {
 	switch {
 	case msg.Ref != nil:
 		ref := *msg.Ref
-		ref.Cursor = 0
-		for _, i := range x.items {
-			ref.Cursor += i.cursor
-		}
+		ref.Cursor = x.cursor()
 		rest.Ref = &ref
 	case x.storable(msg):
 		var err error

@@ -87,7 +87,6 @@ func skip(items []item, n int) {
 	}
 }
 
-// message is the rest of i as a message.
 func (i item) message() message.Message {
 	a := i.activity
 	if i.ref != nil {

@@ -74,7 +74,6 @@ func (in *Intake) recordLate(ctx context.Context, a activity.Activity, targets [
 	return nil
 }
 
-// makeUpAll calls MakeUp for all activities of a message.
 func (in *Intake) makeUpAll(ctx context.Context, msg message.Message) error {
 	for _, inner := range msg.Batch {
 		if err := in.makeUpAll(ctx, inner); err != nil {

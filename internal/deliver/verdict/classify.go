@@ -23,7 +23,6 @@ func Classify(s *Snapshot, t Target, o outcome.Outcome) Verdict {
 	return s.later(t, o)
 }
 
-// later decides when a target is tried again.
 func (s *Snapshot) later(t Target, o outcome.Outcome) Verdict {
 	ours := o.Try == outcome.Untried
 	if s.Policy.Circuit && s.Policy.Park && s.Servers.Decision == circuit.Wait {

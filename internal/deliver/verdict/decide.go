@@ -90,7 +90,6 @@ func (s *Snapshot) parkFor(t Target) Park {
 	return p
 }
 
-// waitFor is the wait for a server that accepts no deliveries.
 func (s *Snapshot) waitFor(by circuit.State) Wait {
 	until := by.LooksAt(s.Now)
 	if until.IsZero() {

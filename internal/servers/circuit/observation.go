@@ -35,7 +35,6 @@ type Observation struct {
 	KeyID string
 }
 
-// several stands for more than one inbox.
 const several = "*"
 
 // Add returns o with the outcome of one more attempt, at inbox. An answer that accepts or
@@ -100,7 +99,6 @@ func together(a, b string, most int) string {
 	return strings.Join(all[max(0, len(all)-most):], " ")
 }
 
-// ofHost reports whether a failure for this reason is that of a whole host.
 func ofHost(r outcome.Reason) bool {
 	return r == outcome.DNS || r == outcome.ConnRefused || r == outcome.TLS
 }
@@ -115,6 +113,7 @@ func joint(a, b string) string {
 	return several
 }
 
+// Then returns o followed by later.
 func (o Observation) Then(later Observation) Observation {
 	if later.Successes == 0 {
 		later.Trailing += o.Trailing

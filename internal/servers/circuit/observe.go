@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// longestKeyID is the longest KeyID of a state, in bytes.
 const longestKeyID = 300
 
 // lastFault records, for operators, the last failure of a server that is still healthy.
@@ -130,7 +129,6 @@ func (s State) spent(r Rules) bool { return s.Vain > r.Budget-3 }
 // checkedDaily reports whether s is down with its budget spent.
 func (s State) checkedDaily(r Rules) bool { return !s.DownSince.IsZero() && s.spent(r) }
 
-// lapsed records that the inbox that accepted a delivery last has failed one.
 func (s State) lapsed(o Observation) State {
 	s.Lapsed = s.Lapsed || o.Failures > 0 && s.TookLast(o.Inbox) || s.ofSignedHost() && o.Slow != "" && strings.Contains(o.Slow, s.Took)
 	return s
@@ -157,6 +155,7 @@ func (s State) counts(o Observation) bool {
 	return !o.Plain() || s.Noted()
 }
 
+// Noted reports whether s has counts that an accepted delivery ends.
 func (s State) Noted() bool {
 	return s.Streak > 0 || s.Throttles > 0 || s.Unproven > 0 || s.Vain > 0 || s.Slow != ""
 }

@@ -105,7 +105,6 @@ func (r Rules) wait(n int, parked bool) time.Duration {
 	return 0
 }
 
-// opensAt is how many requests in vain open a circuit.
 func (r Rules) opensAt() int { return max(1, r.Budget*3/5) }
 
 // keysOpenAt is how many open a circuit if the last ones were trials of signing keys: those of
