@@ -317,20 +317,3 @@ func (h *Hosts) Change(ctx context.Context, key string, f func(circuit.State) ci
 	h.Set(saved)
 	return nil
 }
-
-// Form returns the signature form that a host takes, or "". All processes share it.
-func (h *Hosts) Form(host string) string {
-	return h.State(circuit.HostKey(host)).FormAt(h.now())
-}
-
-// RememberForm records that a host refused the expected form and accepted another. After the
-// second such delivery that form is used, until the given time.
-func (h *Hosts) RememberForm(host, form string, until time.Time) {
-	now, key, kind := h.now(), circuit.HostKey(host), "form"
-	if h.State(key).MaybeForm != form {
-		kind = "maybe form" // the second delivery must not replace the first
-	}
-	h.Learn(key, Lesson{Kind: kind, Apply: func(s circuit.State) circuit.State {
-		return s.TookForm(h.rules, form, until, now)
-	}})
-}
