@@ -20,8 +20,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// outcomes makes the attempts of a unit, as many at once as there are places, and yields
-// each target whose attempt has ended, or will not be made.
+// outcomes makes the attempts of a unit, and yields each target whose attempt has ended or will
+// not be made.
 func (v *invocation) outcomes(ctx context.Context, u *unit) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		var due []*job
@@ -58,8 +58,8 @@ func (v *invocation) outcomes(ctx context.Context, u *unit) iter.Seq[*job] {
 	}
 }
 
-// attempt makes one attempt. Its place may have been long in coming, so attempt asks again
-// for the host's state, and spares a host that has gone down meanwhile.
+// attempt makes one attempt. It may have waited long for its place, so attempt reads the host's
+// state again and spares a host that is down meanwhile.
 func (v *invocation) attempt(ctx context.Context, u *unit, j *job, try protocol.Attempt) admission.Result {
 	if v.lateFor(u.longest(v.Limits.Attempt)) || v.kept.closed() || v.cancelled(ctx, u) {
 		j.verdict = verdict.NotNow{}
@@ -86,7 +86,6 @@ func (v *invocation) attempt(ctx context.Context, u *unit, j *job, try protocol.
 	return tells(j.out)
 }
 
-// noteTry adds the attempt to the last ones of its recipient.
 func (v *invocation) noteTry(ctx context.Context, u *unit, j *job) {
 	tries, err := j.last.Tries.Add(ledger.Try{At: v.Now(), Status: j.out.Status, Error: j.out.Err, Form: j.out.Form, Took: j.out.Took})
 	if err != nil {
@@ -96,12 +95,12 @@ func (v *invocation) noteTry(ctx context.Context, u *unit, j *job) {
 	j.tried = tries
 }
 
-// cancelledAgo is how long an activity may be cancelled before its attempts no longer begin.
-// Each time has a price: one read for each unit whose attempts take longer to begin.
+// cancelledAgo is how long after its cancellation an activity's attempts may still begin. It
+// costs one read for each unit whose attempts take longer to begin.
 const cancelledAgo = time.Second
 
-// cancelled reports whether u's activity was cancelled, as far as is known since cancelledAgo.
-// The message comes back then, and is dropped. What cannot be read was not cancelled.
+// cancelled reports whether u's activity was cancelled, as of cancelledAgo ago. If the record
+// cannot be read, it was not.
 func (e *Engine) cancelled(ctx context.Context, u *unit) bool {
 	u.looking <- struct{}{}
 	defer func() { <-u.looking }()
@@ -113,21 +112,21 @@ func (e *Engine) cancelled(ctx context.Context, u *unit) bool {
 	return u.over
 }
 
-// lookAgain decides about j by what is known of its servers now.
+// lookAgain decides about j by the present states of its servers.
 func (e *Engine) lookAgain(u *unit, j *job) {
-	if _, decision := e.Hosts.Decision(j.place, e.Now()); decision != circuit.Send {
+	if _, decision := e.Hosts.Decision(j.keys, e.Now()); decision != circuit.Send {
 		e.judgeByServers(u, j)
 	}
 }
 
-// judgeByServers is a function of its own because a snapshot on the stack of each attempt
-// makes its goroutine's stack grow.
+// judgeByServers is a function of its own because a snapshot would grow the stack of each
+// attempt's goroutine.
 func (e *Engine) judgeByServers(u *unit, j *job) {
 	s := e.snapshot(u, j)
 	j.verdict = verdict.ByServers(&s, j.named())
 }
 
-// longest is the longest that one attempt takes, if its protocol does not say otherwise.
+// longest is the time-out of an attempt.
 func (u *unit) longest(otherwise time.Duration) time.Duration {
 	longest := cmp.Or(u.route.Attempt, otherwise)
 	if t := u.route.Policy.Timeout; t > 0 {
@@ -136,7 +135,7 @@ func (u *unit) longest(otherwise time.Duration) time.Duration {
 	return longest
 }
 
-// contain runs an attempt within its time and turns a panic into its outcome.
+// contain runs an attempt within its time-out. A panic becomes the attempt's outcome.
 func (e *Engine) contain(ctx context.Context, u *unit, j *job, try protocol.Attempt) (o outcome.Outcome) {
 	start := e.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, u.route.Wait+u.longest(e.Limits.Attempt), outcome.ErrTimeout)
@@ -147,23 +146,21 @@ func (e *Engine) contain(ctx context.Context, u *unit, j *job, try protocol.Atte
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			o = outcome.Outcome{Class: outcome.Retry, Err: fmt.Sprintf("internal error: %v", r)}
 		}
-		o = o.Cleaned() // strangers' text, whatever the protocol has let through
+		o = o.Cleaned() // it may quote a remote server
 		o.Took = e.Now().Sub(start)
 	}()
 	if u.route.Wait == 0 {
-		protocol.Signed(ctx) // it waits for no processor
+		protocol.Signed(ctx) // it needs no processor time
 	}
 	o = try(ctx, j.target, j.attempts+1)
 	if o.Class == outcome.Retry && o.Status == 0 && o.Try == outcome.Made && errors.Is(context.Cause(ctx), outcome.ErrTimeout) {
-		// The host has used up the time of the attempt, whatever error the protocol
-		// makes of the ended context.
+		// The host has used up the time-out, whatever error the protocol made of it.
 		o.Reason = outcome.Timeout
 	}
 	return o
 }
 
-// report logs an attempt in one line, and counts it. The line has everything about the
-// attempt, so protocols log none of their own.
+// report logs and counts an attempt. The line has everything about it: protocols log nothing.
 func (e *Engine) report(ctx context.Context, u *unit, j *job) {
 	state := verdict.State(j.verdict)
 	if j.out.Try == outcome.Untried && state != activity.Delivered && state != activity.Failed {

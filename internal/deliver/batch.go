@@ -9,17 +9,18 @@ import (
 	"sync"
 	"time"
 
+	"fedpost/internal/deliver/admission"
 	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
 )
 
-// ErrUnnamed says that a message without an id failed. A response cannot name such a
-// message, so the whole batch has to come back, which is harmless.
+// ErrUnnamed says that a message without an id failed. A response cannot name it, so the whole
+// batch comes back, which is harmless.
 var ErrUnnamed = errors.New("a message without an id failed: the whole batch has to come back")
 
-// Handle works on a batch received from a queue and returns the ids of the
-// messages that are not done: those come back by the queue's visibility
-// timeout. The list is never nil. A fault of a remote server is never an error.
+// Handle works on a batch received from a queue. It returns the ids of the messages that are
+// not done, which come back when their visibility timeout ends; never nil. A fault of a remote
+// server is no error.
 func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Received) ([]string, error) {
 	batch = distinct(batch)
 	v := e.invocation(ctx, from, batch)
@@ -33,7 +34,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		defer func() { <-slots }()
 		kept[i] = v.group(ctx, batch, groups[i])
 	}
-	// The first needs no goroutine: most batches of small activities have one message.
+	// The first needs no goroutine: most batches have one message.
 	for i := 1; i < len(groups); i++ {
 		wg.Go(func() { work(i) })
 	}
@@ -46,8 +47,8 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	ctx, cancel := v.closing(ctx)
 	defer cancel()
 	if err := e.Hosts.Flush(ctx); err != nil {
-		// Deliveries are recorded all the same. Only the circuits have fewer outcomes.
-		e.Log.WarnContext(ctx, "what was learnt of hosts could not be saved", "error", err)
+		// Only the circuits miss these outcomes; the deliveries are recorded.
+		e.Log.WarnContext(ctx, "the states of hosts could not be saved", "error", err)
 	}
 	e.Meter.Flush(ctx)
 	failed := []string{}
@@ -72,8 +73,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	return failed, err
 }
 
-// distinct drops repeated receipts of a message: it is worked on once, at its
-// first place, by its last receipt, whose handle is the valid one.
+// distinct drops repeated receipts of a message. The last receipt has the valid handle.
 func distinct(batch []queue.Received) []queue.Received {
 	place := make(map[string]int, len(batch))
 	var all []queue.Received
@@ -88,9 +88,8 @@ func distinct(batch []queue.Received) []queue.Received {
 	return all
 }
 
-// split returns the indices of a batch's messages in runs that have to be
-// worked on one after another: the groups of a FIFO queue, single messages
-// otherwise.
+// split returns the indices of the messages in runs that are worked on one after another: the
+// groups of a FIFO queue, or single messages.
 func split(from queue.Name, batch []queue.Received) [][]int {
 	var groups [][]int
 	byKey := map[string]int{}
@@ -110,21 +109,20 @@ func split(from queue.Name, batch []queue.Received) [][]int {
 	return groups
 }
 
-// group works on messages one after another until one is not done, and returns
-// that and those behind it.
+// group works on messages one after another until one is not done. It returns that one and
+// those behind it.
 func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int) []int {
 	for n, i := range g {
 		d := v.contained(ctx, batch[i])
 		if d.Done {
 			continue
 		}
-		// The messages behind it in the group come back with it. They are told so
-		// from the last to the first, and none becomes visible at once: so the
-		// message that failed is received first again. SQS holds a group in any
-		// case, while some servers that speak its API do not.
+		// The messages behind it come back with it. Their timeouts are set from the last to the
+		// first, so that the failed one is received first. SQS guarantees that order anyway;
+		// some servers that speak its API do not.
 		if v.from.Ordered() && d.After >= 0 {
-			// A second is the shortest visibility timeout of SQS above 0. In that time all of
-			// them get their new timeout before the first is visible.
+			// A second is the shortest visibility timeout of SQS above 0, and long enough to
+			// set all of them.
 			d.After = max(d.After, time.Second)
 		}
 		for _, j := range slices.Backward(g[n:]) {
@@ -135,7 +133,7 @@ func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int)
 	return nil
 }
 
-// contained works on a message and turns panics into failures of it alone.
+// contained works on a message. A panic fails this message only.
 func (v *invocation) contained(ctx context.Context, m queue.Received) (d intake.Disposition) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -154,4 +152,49 @@ func (v *invocation) contained(ctx context.Context, m queue.Received) (d intake.
 		return v.intake.Trouble(v.from, m)
 	}
 	return d
+}
+
+// invocation is what the messages of one call of Handle share.
+type invocation struct {
+	*Engine
+	from queue.Name
+	end  time.Time // zero: no deadline
+
+	admission *admission.Scheduler // of the queue
+
+	journal *journal
+	feed    *feed
+}
+
+func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.Received) *invocation {
+	v := &invocation{Engine: e, from: from, admission: e.schedulers.scheduler(from)}
+	v.journal, v.feed = e.newJournal(ctx, from, batch), &feed{Engine: e, from: from}
+	if end, ok := ctx.Deadline(); ok {
+		// Deadlines are wall-clock times; Now may be another clock.
+		v.end = e.Now().Add(time.Until(end))
+	}
+	return v
+}
+
+const (
+	// reserve is kept back for writing records before the deadline of an invocation.
+	reserve = 5 * time.Second
+	// lease is how long a unit is claimed by an invocation without a deadline.
+	lease = time.Minute
+)
+
+func (v *invocation) late() bool { return v.lateFor(v.Limits.Attempt) }
+
+// late and lateFor report whether too little time is left to begin an attempt, or work that may
+// take longest.
+func (v *invocation) lateFor(longest time.Duration) bool {
+	return !v.end.IsZero() && !v.Now().Before(v.end.Add(-longest-reserve))
+}
+
+// claimedUntil is the end of a claim: a unit is claimed as long as this invocation can run.
+func (v *invocation) claimedUntil() time.Time {
+	if v.end.IsZero() {
+		return v.Now().Add(lease)
+	}
+	return v.end
 }

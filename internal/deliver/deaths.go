@@ -11,17 +11,15 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// A delivery that dies because its server is down comes back to life when the server does,
-// within Rules.Revive. The dead letter waits for that like a spot in the server's lot, and
-// by the same steps: first the server's state says that there may be one, then the dead
-// letter is written, then the state is read again. If the server accepts deliveries by
-// then, the scheduled function may have looked for dead letters before this one was there,
-// so another look is made due.
+// A delivery that dies because its server is down is revived when the server is back, within
+// Rules.Revive. The steps are those of parking: first the server's state says that there may be
+// a dead letter, then the dead letter is written, then the state is read again. If the server
+// accepts deliveries by then, the scheduled function may have looked too early, so another look
+// is made due.
 
 // deaths is the part of executor that gives deliveries up.
 type deaths struct{ *Engine }
 
-// add writes a dead letter for each delivery that is given up.
 func (d deaths) add(ctx context.Context, u *unit) error {
 	var ds []Death
 	until := map[string]time.Time{} // by key of the server
@@ -51,7 +49,7 @@ func (d deaths) add(ctx context.Context, u *unit) error {
 		return fmt.Errorf("add dead letters: %w", err)
 	}
 	for _, key := range servers {
-		err := d.Hosts.Change(ctx, key, func(s circuit.State) circuit.State { return s.Buried(d.Rules, until[key], d.Now()) })
+		err := d.Hosts.Change(ctx, key, func(s circuit.State) circuit.State { return s.DeathRecorded(d.Rules, until[key], d.Now()) })
 		if err != nil {
 			return fmt.Errorf("look whether %s is back: %w", key, err)
 		}
@@ -60,7 +58,7 @@ func (d deaths) add(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// expect marks the server of dead deliveries for a later look.
+// expect marks a server for a later look at its dead deliveries.
 func (d deaths) expect(ctx context.Context, key string, until time.Time) error {
 	died := func(s circuit.State) circuit.State { return s.Died(d.Rules, until, d.Now()) }
 	if known := d.Hosts.State(key); died(known) == known {
@@ -72,14 +70,14 @@ func (d deaths) expect(ctx context.Context, key string, until time.Time) error {
 	return nil
 }
 
-// void asks for another trial if the trial of a delivery has ended without an attempt, for
-// example because the delivery was cancelled meanwhile.
+// void asks for another trial if a trial ended without an attempt, for example because its
+// delivery was cancelled.
 func (d deaths) void(ctx context.Context, u *unit) error {
-	place := u.place(u.d.Targets[0])
-	if _, err := d.Hosts.LoadFor(ctx, false, place); err != nil {
+	keys := u.keysOf(u.d.Targets[0])
+	if _, err := d.Hosts.LoadFor(ctx, false, keys); err != nil {
 		return err
 	}
-	s, _ := d.Hosts.Decision(place, d.Now())
+	s, _ := d.Hosts.Decision(keys, d.Now())
 	if !s.Trying(d.Now()) {
 		return nil
 	}

@@ -1,14 +1,12 @@
 // Package deliver takes queue messages to inboxes.
 //
-// It stands between at-least-once queues and servers of strangers. A queue may hand out
-// a message twice, the process may die between any two calls, and a server may hang,
-// refuse or vanish. Still every recipient gets an activity once, and ends in a state that
-// can be looked up, because the steps are in an order in which any first few can be
-// repeated: see docs/architecture.md, "Deliver".
+// Queues deliver at least once, the process may die between any two calls, and servers hang,
+// refuse or vanish. Still every recipient gets an activity once, and its final state is
+// recorded, because any first few of the steps can be repeated: see docs/architecture.md,
+// "Deliver".
 //
-// The package knows neither SQS nor HTTP. Messages come as queue.Received, a
-// protocol.Sender makes attempts, and all workers share the states of hosts through
-// package circuit.
+// The package knows neither SQS nor HTTP: messages are queue.Received, and a protocol.Sender
+// makes the attempts.
 package deliver
 
 import (
@@ -33,7 +31,7 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// Config is what an Engine works with. The fields up to Lot are required.
+// Config configures an Engine. The fields up to Lot are required.
 type Config struct {
 	Queues      func(queue.Name) Queue
 	Ledger      ledger.Store
@@ -44,33 +42,30 @@ type Config struct {
 	DeadLetters DeadLetterWriter
 	Lot         *parking.Lot
 
-	// Writable returns an error if the table cannot be written. Outcomes that cannot be
-	// recorded are then kept and recorded later, and nothing new is begun; nil: they are
-	// found out again when their messages come back.
+	// Writable returns an error if the table cannot be written. If set, outcomes that cannot be
+	// recorded are kept and recorded later, and nothing new begins meanwhile.
 	Writable func(context.Context) error
 
-	// Events is told what became of recipients; nil: nobody is.
+	// Events records what became of recipients; nil: nothing does.
 	Events Teller
 
-	// Hosts is what this process knows of servers; default: a cache of Servers.
+	// Hosts caches the states of servers; default: a cache of Servers.
 	Hosts *cache.Hosts
 
-	// Coalesce says which deliveries of activities that were submitted with coalesce
-	// need not be sent. Limiter keeps deliveries to a host below its rate, if the host's
-	// state says that it has one. Both may be nil.
+	// Coalesce finds deliveries that need not be sent. Limiter keeps deliveries to a host below
+	// its rate limit. Both may be nil.
 	Coalesce *coalesce.Filter
 	Limiter  *ratelimit.Limiter
 
-	// Worker is the prefix of the names of this process's owners of claims. On the
-	// embedded engine it tells this process from earlier ones, whose claims have
-	// lapsed.
+	// Worker is the prefix of the owners of this process's claims. On the embedded engine it
+	// distinguishes this process from earlier ones, whose claims have lapsed.
 	Worker string
 
 	Rules  circuit.Rules
 	Limits Limits
 	Log    *slog.Logger
 	Meter  Meter
-	// Trace makes spans of the work on activities whose calls were traced; nil: none.
+	// Trace makes spans for activities whose calls were traced; nil: none.
 	Trace *tracing.Tracer
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -80,49 +75,36 @@ type Config struct {
 
 // Limits bound one invocation. Zero fields mean the default.
 type Limits struct {
-	// Messages of a batch that are worked on at once. Default 16.
+	// Messages of a batch in work at once. Default 16.
 	Messages int
-	// InFlight attempts of an invocation. Attempts wait for answers most of the
-	// time, so it bounds sockets and memory, not CPU. Default 256.
+	// InFlight attempts of an invocation under way at once. It bounds sockets and memory, not
+	// CPU. Default 256.
 	InFlight int
-	// PerQueue is how many attempts all invocations of a queue in this process
-	// have under way together. On Lambda a process has one invocation at a time;
-	// where it has hundreds, it would run out of files. Each queue has its own,
-	// so that a flood in one holds up no other. 0: no bound but InFlight.
+	// PerQueue attempts of all invocations of a queue in this process under way at once; 0: no
+	// bound but InFlight. A process with hundreds of invocations would run out of files without
+	// it.
 	PerQueue int
-	// PerHost attempts of an invocation at one host at once; where PerQueue is set, all
-	// invocations of a queue have forty times as many. Small servers have few workers.
-	// Default 8.
+	// PerHost attempts of an invocation at one host at once, or perHosts times as many of all
+	// invocations where PerQueue is set. Default 8.
 	PerHost int
-	// Copies is from how many messages of an activity on a large body is stored once, and
-	// not in each message. On AWS a write of the body costs as much as some 20 messages
-	// with it. Default 20.
+	// Copies is the number of messages from which on a large body is stored once and not copied
+	// into each. On AWS a write of the body costs as much as about 20 messages with it. Default
+	// 20.
 	Copies int
-	// Attempt is the longest that one attempt takes, unless its protocol says
-	// otherwise. Default 15 s.
+	// Attempt is the time-out of an attempt, unless its protocol has another. Default 15 s.
 	Attempt time.Duration
-	// Reserve is kept back for writing records before the invocation's
-	// deadline: nothing is begun unless an attempt and the reserve still fit.
-	// Default 5 s.
-	Reserve time.Duration
-	// Flush is how long after its answer an outcome is noted in the journal at the
-	// latest. It bounds the gap in which a crash leads to a second send. Default 0.9 s,
-	// which leaves a tenth of a second for the write.
+	// Flush is how long after its answer an outcome is in the journal at the latest. It bounds
+	// the gap in which a crash leads to a second send. Default 0.9 s, which leaves 0.1 s for
+	// the write.
 	Flush time.Duration
-	// Quiet is how long after the last end of a recipient this process looks whether a large
-	// activity is done, whose caller wants to know. 0: only the schedule looks, as on Lambda,
-	// where a process sleeps between invocations. If it is not 0, outcomes that cannot be
+	// Quiet is how long after its last final recipient a large activity is checked for being
+	// done, if its caller asked for that event. 0: only the schedule checks, as on Lambda,
+	// where a process is frozen between invocations. If it is not 0, outcomes that cannot be
 	// recorded are kept beyond the end of their invocation.
 	Quiet time.Duration
-	// Cached is how long a host's state is trusted without another look.
-	// Default cache.TTL.
-	Cached time.Duration
-	// Lease is how long a unit is claimed when an invocation has no deadline.
-	// Default 1 min.
-	Lease time.Duration
-	// MaxReceives tells after how many receives a queue gives a message to its
-	// dead letters; nil or 0 if it never does. In the last 75 of them the engine
-	// itself gives the message up, with a record.
+	// MaxReceives is after how many receives a queue moves a message to its dead letters; nil
+	// or 0: never. At the last 75 of them the engine itself gives the message up, with a
+	// record.
 	MaxReceives func(queue.Name) int
 }
 
@@ -133,18 +115,14 @@ func (l Limits) Complete() Limits {
 	l.PerHost = cmp.Or(l.PerHost, 8)
 	l.Copies = cmp.Or(l.Copies, 20)
 	l.Attempt = cmp.Or(l.Attempt, 15*time.Second)
-	l.Reserve = cmp.Or(l.Reserve, 5*time.Second)
 	l.Flush = cmp.Or(l.Flush, 900*time.Millisecond)
-	l.Cached = cmp.Or(l.Cached, cache.TTL)
-	l.Lease = cmp.Or(l.Lease, time.Minute)
 	if l.MaxReceives == nil {
 		l.MaxReceives = func(queue.Name) int { return 0 }
 	}
 	return l
 }
 
-// Engine delivers. It is safe for concurrent use by several invocations, which share only
-// Hosts, the schedulers and the bodies.
+// Engine delivers. It is safe for concurrent use.
 type Engine struct {
 	Config
 	intake  *intake.Intake
@@ -174,7 +152,7 @@ func New(c Config) *Engine {
 		c.Meter = unmetered{}
 	}
 	if c.Hosts == nil {
-		c.Hosts = cache.New(c.Servers, c.Rules, c.Limits.Cached, c.Now, c.Log)
+		c.Hosts = cache.New(c.Servers, c.Rules, cache.TTL, c.Now, c.Log)
 	}
 	return &Engine{
 		Config: c, schedulers: newSchedulers(c.Limits, c.Rules.Budget, c.Now),
@@ -189,5 +167,4 @@ func New(c Config) *Engine {
 	}
 }
 
-// delayed returns how long until at, at least 0.
 func (e *Engine) delayed(at time.Time) time.Duration { return max(0, at.Sub(e.Now())) }

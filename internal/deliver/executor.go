@@ -16,14 +16,14 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// executor carries verdicts out: effects first, then the record that speaks of them. Beside
-// claims and the journal it is all that writes on the path of a delivery.
+// executor carries verdicts out: effects first, then the record. Besides claims and the journal
+// it is all that writes on the path of a delivery.
 type executor struct{ *invocation }
 
 func (v *invocation) executor() executor { return executor{v} }
 
-// carryOut carries out the verdicts about the targets of a claimed unit, and then records
-// them. Outcomes that are final do not wait for that: the journal has them.
+// carryOut carries out the verdicts of a claimed unit and records them. Final outcomes are in
+// the journal already.
 func (x executor) carryOut(ctx context.Context, u *unit) (intake.Disposition, error) {
 	x.settleHosts(ctx, u)
 	begun := false
@@ -34,8 +34,8 @@ func (x executor) carryOut(ctx context.Context, u *unit) (intake.Disposition, er
 	}
 	effects := []step{lots{x.Engine}.park, deaths{x.Engine}.add, x.splitOff, x.noteDelivered, x.keepForRetry}
 	for _, steps := range [][]step{{x.storeOnce}, effects, {record}} {
-		// After an error the claim is left to lapse. The next worker begins with what the
-		// journal has.
+		// After an error the claim lapses, and the next worker begins with what the journal
+		// has.
 		if err := x.insist(ctx, u, steps...); err != nil {
 			return intake.Disposition{}, fmt.Errorf("carry out what became of activity %s, chunk %d: %w", u.a.ID, u.d.Chunk, err)
 		}
@@ -57,7 +57,6 @@ func (x executor) carryOut(ctx context.Context, u *unit) (intake.Disposition, er
 	return intake.Done, nil
 }
 
-// parkUnrecorded parks all targets of a unit that is not claimed.
 func (x executor) parkUnrecorded(ctx context.Context, u *unit) (intake.Disposition, error) {
 	if err := x.storeOnce(ctx, u); err != nil {
 		return intake.Disposition{}, err
@@ -65,9 +64,9 @@ func (x executor) parkUnrecorded(ctx context.Context, u *unit) (intake.Dispositi
 	return intake.Done, lots{x.Engine}.park(ctx, u)
 }
 
-// settleHosts waits until the lessons of this unit about its hosts are saved. A host's
-// shared state has to have an open circuit before it says that deliveries are parked, or
-// the scheduled function would release them at once.
+// settleHosts waits until the lessons of this unit about its hosts are saved. A host's circuit
+// has to be open in the table before deliveries are parked, or the scheduled function would
+// release them at once.
 func (x executor) settleHosts(ctx context.Context, u *unit) {
 	if !u.route.Policy.Circuit {
 		return
@@ -82,15 +81,14 @@ func (x executor) settleHosts(ctx context.Context, u *unit) {
 		}
 		for _, key := range keys {
 			if err := x.Hosts.Settle(ctx, key); err != nil {
-				x.Log.WarnContext(ctx, "the circuits of other processes know less for now", "activity", u.a.ID, "error", err)
+				x.Log.WarnContext(ctx, "the state of a server is not saved yet", "activity", u.a.ID, "error", err)
 			}
 		}
 	}
 }
 
-// storeOnce stores the body of the unit's activity once, if it is about to be copied for
-// several recipients: for each that is retried in a message, and for each that is parked or
-// dead in an item of the table.
+// storeOnce stores the activity's body once if it is about to be copied for several recipients:
+// into messages of those that are retried, and into items of those that are parked or dead.
 func (x executor) storeOnce(ctx context.Context, u *unit) (err error) {
 	messages, items := 0, 0
 	for _, j := range u.jobs {
@@ -105,9 +103,8 @@ func (x executor) storeOnce(ctx context.Context, u *unit) (err error) {
 	return err
 }
 
-// splitOff sends each failed target of a chunk as a message of its own, so that
-// its retries never touch its neighbours. From then on that message's visibility
-// timeout is the back-off.
+// splitOff sends each failed target of a chunk as a message of its own, so that its retries do
+// not delay the others. That message's visibility timeout is the back-off from then on.
 func (x executor) splitOff(ctx context.Context, u *unit) error {
 	if u.single() {
 		return nil
@@ -130,21 +127,17 @@ func (x executor) splitOff(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// delivered lists the targets that just got the activity.
-func (u *unit) delivered() (ts []activity.Target) {
+func (x executor) noteDelivered(ctx context.Context, u *unit) error {
+	var ts []activity.Target
 	for _, j := range u.jobs {
 		if j.verdict == (verdict.Delivered{}) {
 			ts = append(ts, j.target)
 		}
 	}
-	return ts
+	return x.noteInboxes(ctx, u, ts)
 }
 
-func (x executor) noteDelivered(ctx context.Context, u *unit) error {
-	return x.noteInboxes(ctx, u, u.delivered())
-}
-
-// noteInboxes tells the coalescer which inboxes now have this activity.
+// noteInboxes records in the coalescer that inboxes have this activity.
 func (x executor) noteInboxes(ctx context.Context, u *unit, ts []activity.Target) error {
 	if len(ts) == 0 || x.Coalesce == nil || u.a.Coalesce != activity.CoalesceLatest {
 		return nil
@@ -155,16 +148,11 @@ func (x executor) noteInboxes(ctx context.Context, u *unit, ts []activity.Target
 	return nil
 }
 
-// refused reports whether a recipient has just failed. A protocol that discards failures
-// keeps nothing of them.
-func (u *unit) refused() bool {
-	return slices.ContainsFunc(u.jobs, func(j *job) bool { return verdict.State(j.verdict) == activity.Failed && !j.out.Discard })
-}
-
-// keepForRetry keeps the activity if recipients have refused it: its queue message is
-// about to go, and no other copy is left to try them again with.
+// keepForRetry keeps the activity's content if recipients have failed: its message is about to
+// go, and a retry needs a copy. Failures of a protocol that discards them do not count.
 func (x executor) keepForRetry(ctx context.Context, u *unit) error {
-	if !u.refused() {
+	failed := func(j *job) bool { return verdict.State(j.verdict) == activity.Failed && !j.out.Discard }
+	if !slices.ContainsFunc(u.jobs, failed) {
 		return nil
 	}
 	return x.keepContent(ctx, u)
@@ -177,9 +165,8 @@ func (x executor) keepContent(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// finishLapsed does for what an earlier worker has noted in its journal what that worker may
-// have died before: the coalescer is told of what was delivered, and what was refused is
-// kept.
+// finishLapsed completes what an earlier worker noted in its journal and may have died before
+// completing.
 func (x executor) finishLapsed(ctx context.Context, u *unit) error {
 	var ts []activity.Target
 	for i, t := range u.d.Targets {
@@ -201,7 +188,6 @@ func (x executor) finishLapsed(ctx context.Context, u *unit) error {
 	return err
 }
 
-// drop leaves out a delivery whose activity is cancelled or expired.
 func (x executor) drop(ctx context.Context, u *unit) error {
 	if u.known.Record.Forgotten {
 		if err := x.bodies.Forget(ctx, u.a); err != nil {
@@ -211,8 +197,8 @@ func (x executor) drop(ctx context.Context, u *unit) error {
 	return lots{x.Engine}.leave(ctx, u, false)
 }
 
-// keep sets how long an activity to one target can still be looked up, if its protocol says
-// so. A failure is only logged; the final state is recorded all the same.
+// keep sets how long the record of an activity to one target is kept, if the protocol limits
+// it. A failure is only logged.
 func (x executor) keep(ctx context.Context, u *unit) {
 	r := &u.claim.Known.Record
 	if len(u.jobs) != 1 || r.Targets != 1 {
@@ -235,8 +221,7 @@ func (x executor) keep(ctx context.Context, u *unit) {
 	}
 }
 
-// record records all verdicts and ends the claim. begun is false if the unit has targets
-// whose attempts have not begun.
+// record records all verdicts and ends the claim. begun is false if attempts have not begun.
 func (x executor) record(ctx context.Context, u *unit) (begun bool, err error) {
 	rs := []ledger.Recipient{}
 	begun = true

@@ -15,9 +15,9 @@ import (
 	"fedpost/internal/ledger/events"
 )
 
-// feed has the ends of an invocation's recipients told, in one write for many of its units.
-// They are recorded by then, and no message is acknowledged before they are told. So whatever
-// crashes, the message comes back, and what is found recorded is told of.
+// feed collects the events of an invocation's units, to write many at once. Messages are
+// acknowledged after that write. After a crash the message comes back, and finds its recipients
+// recorded.
 type feed struct {
 	*Engine
 	from queue.Name
@@ -28,13 +28,12 @@ type feed struct {
 	large  []activity.ID // of several chunks, some of whose recipients have finished
 }
 
-// untold are the ends of a message that are recorded and not told yet.
+// untold are events of a message that are not written yet.
 type untold struct {
 	message queue.Received
 	ends    []events.End
 }
 
-// tell has ends of recipients of u told when the invocation ends.
 func (f *feed) tell(u *unit, rs ...ledger.Recipient) {
 	ends := f.ends(u, rs...)
 	if len(ends) == 0 {
@@ -92,8 +91,8 @@ func (f *feed) tellFormer(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// tellKnown has those ends told that an earlier worker has recorded. That worker may have
-// died before it told them. Targets with messages of their own are left to those.
+// tellKnown adds the events of recipients that an earlier worker has recorded, in case it died
+// before writing them. Targets with messages of their own are left to those.
 func (f *feed) tellKnown(u *unit) {
 	for _, position := range slices.Sorted(maps.Keys(u.known.Recipients)) {
 		r := u.known.Recipients[position]
@@ -106,9 +105,9 @@ func (f *feed) tellKnown(u *unit) {
 	}
 }
 
-// mayBeDone notes that u has recorded the last recipients of its activity, as far as it
-// knows: u was the only chunk, or a part of it. A larger activity may be done once no
-// recipient of it has finished for Limits.Quiet.
+// mayBeDone notes that all recipients of u are final, if u may be the last unit of its
+// activity. A large activity is checked when none of its recipients has finished for
+// Limits.Quiet.
 func (f *feed) mayBeDone(u *unit) {
 	large := u.known.Record.Chunks() > 1
 	if !u.a.Notify || f.Events == nil || large && f.Limits.Quiet == 0 {
@@ -128,8 +127,8 @@ func (f *feed) mayBeDone(u *unit) {
 	}
 }
 
-// close tells what the messages of a batch have led to, and returns those messages that
-// have to come back because that failed. Then it looks whether activities are done.
+// close writes the events of a batch, and returns the messages that have to come back because
+// that failed. Then it checks which activities are done.
 func (f *feed) close(ctx context.Context) (back []queue.Received) {
 	given := ctx
 	ctx, cancel := f.closing(ctx)
@@ -160,29 +159,30 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 	return f.comeBack(given, all, err)
 }
 
-// finish tells that an activity is done, if it is. After an error the schedule looks, too.
+// finish writes the event that an activity is done, if it is. After an error the schedule
+// repeats it.
 func (e *Engine) finish(ctx context.Context, id activity.ID) {
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
 	if err := e.Events.Finish(ctx, id); err != nil {
-		e.Log.WarnContext(ctx, "it is not told yet whether an activity is done", "activity", id, "error", err)
+		e.Log.WarnContext(ctx, "could not check whether an activity is done; the schedule checks again", "activity", id, "error", err)
 	}
 }
 
-// finishTime bounds a look whether an activity is done, which reads all of its chunks.
+// finishTime bounds one check, which reads all chunks.
 const finishTime = 30 * time.Second
 
-// quiet are the large activities of which recipients have finished lately. A look at one
-// reads all of its chunks, so it waits until no other recipient has finished for a while.
+// quiet has the large activities with recipients that finished lately. A check reads all
+// chunks, so it waits until no recipient has finished for a while.
 type quiet struct {
 	mu    sync.Mutex
 	looks map[activity.ID]*time.Timer
 }
 
-// mostQuiet bounds the looks that wait. The schedule looks at the other activities.
+// mostQuiet bounds the checks that wait. The schedule checks the other activities.
 const mostQuiet = 1000
 
-// look calls finish for an activity after a time without another call of look for it.
+// look calls finish when look was not called for the activity for the time after.
 func (q *quiet) look(id activity.ID, after time.Duration, finish func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -201,7 +201,7 @@ func (q *quiet) look(id activity.ID, after time.Duration, finish func()) {
 	})
 }
 
-// comeBack has messages come back whose ends could not be told because of err.
+// comeBack returns messages to their queue whose events could not be written.
 func (f *feed) comeBack(ctx context.Context, all []untold, err error) (back []queue.Received) {
 	in, from := f.intake, f.from
 	done := map[string]bool{} // by handle

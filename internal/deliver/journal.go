@@ -12,20 +12,18 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// journal keeps outcomes of an invocation that are final and not recorded yet, because
-// their unit waits for slower servers, or for a queue or table. Each outcome is noted
-// within Limits.Flush of its answer, in one write for all units of the invocation. A
-// record would be one write per unit, so with slow servers most of a delivery's cost
-// would be records of a few outcomes each.
+// journal stores final outcomes whose unit is not recorded yet, because it waits for slower
+// servers, a queue or a table. Each outcome is in the journal within Limits.Flush of its
+// answer, in one write for all units of the invocation. A record is one write per unit, so with
+// slow servers most of the cost would be records of a few outcomes.
 type journal struct {
 	*Engine
 	from queue.Name
 	ctx  context.Context
 	name string
 
-	// writing is taken while notes are written, and never waited for by who adds
-	// outcomes. It is a channel, as a call is made under it: testing/synctest takes
-	// whoever waits for a channel for idle, and whoever waits for a mutex for busy.
+	// writing is held during a write; add never waits for it. It is a channel and no mutex,
+	// because testing/synctest counts only waits for channels as idle.
 	writing chan struct{}
 	written int
 	noted   map[*unit]map[int]bool // by position
@@ -36,7 +34,7 @@ type journal struct {
 }
 
 // newJournal returns the journal of an invocation. Its name is the receipt of the first
-// message, which no other invocation has.
+// message, which is unique.
 func (e *Engine) newJournal(ctx context.Context, from queue.Name, batch []queue.Received) *journal {
 	name := ""
 	if len(batch) > 0 {
@@ -48,12 +46,12 @@ func (e *Engine) newJournal(ctx context.Context, from queue.Name, batch []queue.
 	}
 }
 
-// add takes the outcome of j, a job of u, if nothing but a record is left to be made of it.
+// add adds the outcome of j, if only its record is missing.
 func (n *journal) add(u *unit, j *job) {
 	switch j.verdict.(type) {
 	case verdict.Delivered, verdict.Refused, verdict.Redundant, verdict.Superseded:
 	default:
-		return // an effect comes before its record
+		return // its effects come before its record
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,8 +103,7 @@ func (n *journal) write(ctx context.Context) {
 	now := n.Now()
 	for u, rs := range waiting {
 		if !now.Before(u.claim.Until) {
-			// Another worker may have begun without these notes, and counts what it
-			// records. If there is none, the end of this claim counts.
+			// Another worker may have begun without these outcomes, and counts them itself.
 			continue
 		}
 		if n.noted[u] == nil {
@@ -119,8 +116,7 @@ func (n *journal) write(ctx context.Context) {
 	}
 }
 
-// end drops a unit that is recorded as a whole. It returns the positions that were noted,
-// which are counted already.
+// end drops a recorded unit. It returns the positions that are in the journal, and so counted.
 func (n *journal) end(u *unit) (noted map[int]bool) {
 	n.writing <- struct{}{}
 	defer func() { <-n.writing }()
@@ -144,11 +140,10 @@ func (n *journal) close(ctx context.Context) {
 	}
 }
 
-// recordTries is how often a record is tried to be written. Each failure widens the gap in
-// which a crash leads to a second send.
+// recordTries bounds the tries of a record. Each failure widens the gap in which a crash leads
+// to a second send.
 const recordTries = 3
 
-// repeated repeats a write that may help on the next try.
 func repeated(ctx context.Context, write func() error) error {
 	for try := 1; ; try++ {
 		err := write()

@@ -14,9 +14,9 @@ import (
 	"fedpost/internal/message"
 )
 
-// keeper keeps what cannot be recorded because the table cannot be written: its disk is full,
-// or it is away. To forget an outcome would make a second send. What is kept is what was under
-// way when the writes began to fail: nothing new is taken up until they succeed.
+// keeper keeps outcomes that cannot be recorded because the table cannot be written: its disk
+// is full, or it is unreachable. A lost outcome would lead to a second send. Nothing new begins
+// meanwhile.
 type keeper struct {
 	writable func(context.Context) error // nil: nothing is kept
 	log      *slog.Logger
@@ -38,15 +38,14 @@ func newKeeper(writable func(context.Context) error, log *slog.Logger) *keeper {
 }
 
 const (
-	// keptPause is how long after a failed write the next is tried.
+	// keptPause is the time between a failed write and the next.
 	keptPause = time.Second
-	// keptTry is how long one write of what is kept may take.
-	keptTry = 15 * time.Second
-	// keptTries is how often a unit that cannot be recorded is tried again while the table
-	// can be written, with pauses that grow: the fault is the unit's own then.
+	keptTry   = 15 * time.Second
+	// keptTries bounds the tries of a unit that fails while the table can be written, with
+	// growing pauses: then the fault is the unit's.
 	keptTries = 10
-	// keptRenewal is how often the message and the claim of a kept unit are renewed, and
-	// keptFor for how long.
+	// keptRenewal is the interval at which the message and the claim of a kept unit are
+	// renewed, and keptFor for how long.
 	keptRenewal = time.Minute
 	keptFor     = 5 * time.Minute
 	// keptReserve is what is left of an invocation for handing its messages back, and
@@ -55,14 +54,14 @@ const (
 	answerReserve = 500 * time.Millisecond
 )
 
-// has reports whether u is kept: a message for it is not to be worked on.
+// has reports whether u is kept: its message must not be worked on.
 func (k *keeper) has(u message.Unit) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.units[u]
 }
 
-// closed reports whether nothing new is to be begun.
+// closed reports whether nothing new may begin.
 func (k *keeper) closed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -80,8 +79,8 @@ func (k *keeper) keep(u message.Unit) (release func()) {
 	}
 }
 
-// await waits until the table can be written, which one goroutine finds out for all, but no
-// longer than a time, and reports whether it can.
+// await waits until the table can be written, for at most longest, and reports whether it can.
+// One goroutine probes for all.
 func (k *keeper) await(ctx context.Context, longest time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -113,7 +112,6 @@ func (k *keeper) probe() {
 	}
 }
 
-// tries tries to write, and reports whether to try again.
 func (k *keeper) tries() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), keptTry)
 	defer cancel()
@@ -134,7 +132,7 @@ func (k *keeper) tries() bool {
 	return k.away
 }
 
-// Ready waits while outcomes cannot be recorded. Who receives messages calls it before.
+// Ready waits while outcomes cannot be recorded. Receivers of messages call it first.
 func (e *Engine) Ready(ctx context.Context) {
 	for e.kept.closed() && ctx.Err() == nil {
 		e.kept.await(ctx, keptRenewal)
@@ -148,8 +146,8 @@ func (e *Engine) Stop() { e.kept.end() }
 // step is a write to which the verdicts about a unit lead.
 type step = func(context.Context, *unit) error
 
-// insist takes steps that do not depend on each other, and repeats those that fail for as long
-// as the table cannot be written, but on Lambda no longer than the invocation.
+// insist takes steps that do not depend on each other, and repeats failed ones while the table
+// cannot be written; on Lambda not longer than the invocation.
 func (x executor) insist(ctx context.Context, u *unit, steps ...step) error {
 	steps, err := taken(ctx, u, steps)
 	if err == nil || x.kept.writable == nil {
@@ -184,7 +182,6 @@ func (x executor) insist(ctx context.Context, u *unit, steps ...step) error {
 	return err
 }
 
-// taken takes steps, and returns those that have failed.
 func taken(ctx context.Context, u *unit, steps []step) (failed []step, err error) {
 	for _, s := range steps {
 		if e := s(ctx, u); e != nil {
@@ -194,8 +191,8 @@ func taken(ctx context.Context, u *unit, steps []step) (failed []step, err error
 	return failed, err
 }
 
-// renew keeps the message of a kept unit hidden, and other workers from the unit. What fails
-// is tried again at the next renewal.
+// renew extends the visibility timeout of a kept unit's message, and its claim. Errors wait for
+// the next renewal.
 func (x executor) renew(ctx context.Context, u *unit) {
 	ctx, cancel := context.WithTimeout(ctx, keptTry)
 	defer cancel()
@@ -207,12 +204,13 @@ func (x executor) renew(ctx context.Context, u *unit) {
 		u.claim.Known = c.Known // the journal reads Until meanwhile
 	}
 	if err := errors.Join(hidden, claimed); err != nil {
-		x.Log.DebugContext(ctx, "what is kept could not be renewed", "activity", u.a.ID, "chunk", u.d.Chunk, "error", err)
+		x.Log.DebugContext(ctx, "the message or claim of a kept unit could not be renewed", "activity", u.a.ID, "chunk", u.d.Chunk, "error", err)
 	}
 }
 
-// inspect looks a unit up. If the claim of another process has lapsed, the table may have been
-// away, and that process be about to record what it has kept.
+// inspect reads a unit. If another process's claim has lapsed, the table may have been
+// unreachable, and that process be about to record what it has kept: inspect waits and reads
+// again.
 func (v *invocation) inspect(ctx context.Context, u message.Unit) (ledger.Known, error) {
 	known, err := v.Ledger.Inspect(ctx, u)
 	if err != nil || !known.Lapsed || v.Worker != "" || v.Limits.Quiet == 0 || !pause(ctx, 10*keptPause) {

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// lessons are what attempts say of servers. They count in this process at once and are
-// saved in the background, so no lesson waits for a table.
+// lessons records what attempts show about servers. It counts in this process at once, and is
+// saved in the background, so that no attempt waits for a table.
 type lessons struct {
 	hosts   *cache.Hosts
 	limiter *ratelimit.Limiter // nil: no rate is learnt
@@ -20,9 +20,8 @@ type lessons struct {
 	now     func() time.Time
 }
 
-// learnOfInbox notes what an attempt says about its inbox and signing key, as soon as it has
-// ended. Ordered deliveries, and all that are under way at once, would otherwise each make
-// all their tries at an inbox that verifies none.
+// learnOfInbox learns about an attempt's inbox and signing key as soon as it has ended, so that
+// other deliveries that wait now spare an inbox that verifies no signature.
 func (l lessons) learnOfInbox(u *unit, j *job) {
 	if j.out.Class == outcome.Delivered {
 		l.hosts.Accepted(j.host)
@@ -41,11 +40,9 @@ func (l lessons) learnOfInbox(u *unit, j *job) {
 		if l.hosts.State(signed).Accepts(now) {
 			return
 		}
-		l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State {
-			return s.InboxFault(l.rules, now)
-		}})
+		l.hosts.Learn(circuit.HostKey(j.host), l.inboxFault(now))
 	case outcome.Delivered:
-		for _, key := range j.place.Inboxes {
+		for _, key := range j.keys.Inboxes {
 			if l.hosts.State(key).Noted() {
 				l.hosts.ObserveUnder(key, circuit.Observation{Successes: 1, Accepted: 1, Took: j.target.Inbox})
 			}
@@ -53,8 +50,11 @@ func (l lessons) learnOfInbox(u *unit, j *job) {
 	}
 }
 
-// learn notes what an attempt says about its host, and ends the trial of a server, before its
-// place is free for the next attempt.
+func (l lessons) inboxFault(now time.Time) cache.Lesson {
+	return cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State { return s.InboxFault(l.rules, now) }}
+}
+
+// learn learns about an attempt's host, and ends a trial, before the attempt's place is free.
 func (l lessons) learn(u *unit, j *job) {
 	if !u.route.Policy.Circuit {
 		return
@@ -62,7 +62,7 @@ func (l lessons) learn(u *unit, j *job) {
 	now := l.now()
 	switch o := j.out; {
 	case o.Class == outcome.Gone && u.a.Type == "Delete":
-		// Some servers answer 410 to a Delete of an actor that they never saw.
+		// Some servers answer 410 to a Delete of an unknown actor.
 		l.hosts.Observe(j.host, j.target.Inbox, o)
 	case o.Class == outcome.Gone:
 		l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
@@ -71,7 +71,7 @@ func (l lessons) learn(u *unit, j *job) {
 	case o.Class == outcome.Throttled:
 		l.throttled(u, j)
 	default:
-		if by, _ := l.hosts.Decision(j.place, now); u.d.Trial && by.Trying(now) {
+		if by, _ := l.hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
 			l.judge(u, j, by.Key)
 			if _, whole := circuit.HostOf(by.Key); !whole && (o.HostFault() && o.Status != 0 || o.Class == outcome.Unverified) {
 				l.hosts.ObserveUnder(circuit.HostKey(j.host), circuit.InVain(o))
@@ -82,7 +82,7 @@ func (l lessons) learn(u *unit, j *job) {
 	}
 }
 
-// judge ends the trial of the server that j was released to try.
+// judge ends the trial for which j was released.
 func (l lessons) judge(u *unit, j *job, key string) {
 	o, now := j.out, l.now()
 	unverified := o.Class == outcome.Unverified && circuit.OfSigningKey(key)
@@ -103,14 +103,14 @@ func (l lessons) judge(u *unit, j *job, key string) {
 	}})
 }
 
-// throttled pauses an inbox that asked for it. A shared inbox speaks for its host; whether
-// others do is for the host's state to say.
+// throttled pauses an inbox that asked for it. Only a shared inbox can pause its host; the
+// host's state decides when several others do.
 func (l lessons) throttled(u *unit, j *job) {
 	o, now, host := j.out, l.now(), circuit.HostKey(j.host)
 	pause := cache.Lesson{Kind: "throttled", Apply: func(s circuit.State) circuit.State {
 		return s.Throttle(l.rules, o.RetryAfter, o.Err, now)
 	}}
-	by, _ := l.hosts.Decision(j.place, now)
+	by, _ := l.hosts.Decision(j.keys, now)
 	tried, trial, accepted := by.Key, u.d.Trial && by.Trying(now), l.hosts.State(host).Accepts(now)
 	if trial {
 		l.hosts.Learn(tried, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
@@ -127,7 +127,7 @@ func (l lessons) throttled(u *unit, j *job) {
 		l.hosts.Learn(host, pause)
 	default:
 		l.hosts.Learn(circuit.InboxKey(j.target.Inbox), pause)
-		l.hosts.Learn(host, cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State { return s.InboxFault(l.rules, now) }})
+		l.hosts.Learn(host, l.inboxFault(now))
 		l.hosts.Observe(j.host, j.target.Inbox, o)
 	}
 	if accepted && !l.hosts.State(host).Accepts(now) {
@@ -135,8 +135,8 @@ func (l lessons) throttled(u *unit, j *job) {
 	}
 }
 
-// learnRate learns the rate of a host that has just been paused: it said that there were too
-// many requests, and has accepted some shortly before.
+// learnRate learns the rate limit of a host that has just been paused: it answered 429, and
+// accepted deliveries shortly before.
 func (l lessons) learnRate(j *job) {
 	perMinute, known := l.hosts.Rate(j.host)
 	if j.out.Status != http.StatusTooManyRequests || l.limiter == nil || !known {

@@ -13,10 +13,9 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// lots is the part of executor that parks deliveries, and lets ordered ones leave.
+// lots is the part of executor that parks deliveries.
 type lots struct{ *Engine }
 
-// park parks the targets that are to be parked, lot by lot.
 func (l lots) park(ctx context.Context, u *unit) error {
 	lots := map[string][]*job{}
 	for _, j := range u.jobs {
@@ -59,8 +58,8 @@ func (l lots) parkUnder(ctx context.Context, u *unit, key string, js []*job) err
 		return s
 	}
 	if host, whole := circuit.HostOf(key); !whole && known.Accepts(l.Now()) {
-		// The host accepts deliveries to others and this inbox does not: so the inbox gets
-		// a circuit of its own.
+		// The host accepts deliveries to other inboxes, so this inbox gets a circuit of its
+		// own.
 		if err := l.inboxesOf(ctx, circuit.HostKey(host)); err != nil {
 			return err
 		}
@@ -76,13 +75,13 @@ func (l lots) parkUnder(ctx context.Context, u *unit, key string, js []*job) err
 	return l.blame(ctx, u, known, js[0])
 }
 
-// inboxesOf notes in the state of a host that inboxes of it may have states of their own.
+// inboxesOf saves in a host's state that inboxes of it may have states of their own.
 func (l lots) inboxesOf(ctx context.Context, host string) error {
 	return l.Hosts.Change(ctx, host, func(s circuit.State) circuit.State { return s.InboxFault(l.Rules, l.Now()) })
 }
 
-// blame opens the circuit of an inbox that has failed an ordered delivery while its server
-// works, so that others to this inbox, which have ordering keys of their own, are not tried.
+// blame opens the circuit of an inbox that failed an ordered delivery while its server works,
+// so that deliveries to it with other ordering keys are spared.
 func (l lots) blame(ctx context.Context, u *unit, host circuit.State, j *job) error {
 	if _, whole := circuit.HostOf(host.Key); !whole || !u.a.Ordered() || j.answered.IsZero() || u.d.Trial || !host.Works() || !host.Blames(j.target.Inbox, j.out) {
 		return nil
@@ -95,11 +94,9 @@ func (l lots) blame(ctx context.Context, u *unit, host circuit.State, j *job) er
 	})
 }
 
-// finishParking finishes what an earlier receive of this message began, whose worker died or
-// failed after it had written the spots. Otherwise a spot that nobody looks for might be left
-// when the delivery is over, and hold up its group. A delivery with a record was claimed
-// before it was parked, so its claim has lapsed then. An ordered delivery that was released
-// keeps its spot, and is parked in no new one.
+// finishParking completes what an earlier receive of this message began, if its worker died
+// after writing the spots: such a spot could hold up its group for ever. A released ordered
+// delivery keeps its spot and is parked in no new one.
 func (l lots) finishParking(ctx context.Context, u *unit) error {
 	switch policy := u.route.Policy; {
 	case !policy.Park && !policy.Circuit, u.a.Ordered() && u.d.Generation > 0, !u.known.Lapsed && !intake.CameBefore(u.Received):
@@ -119,7 +116,7 @@ func (l lots) finishParking(ctx context.Context, u *unit) error {
 			spots = append(spots, sp)
 			continue
 		}
-		for _, key := range j.place.Inboxes {
+		for _, key := range j.keys.Inboxes {
 			sp.Key = key
 			spots = append(spots, sp)
 		}
@@ -130,14 +127,14 @@ func (l lots) finishParking(ctx context.Context, u *unit) error {
 	return l.Lot.Finish(ctx, spots)
 }
 
-// soon is how far ahead the slot of a delivery may be to wait for it on the ordered queue,
-// where it is received twice, and not in the lot.
+// soon is how far ahead a slot may be for an ordered delivery to wait on its queue, which takes
+// two receives, and not in the lot.
 const soon = 10 * time.Minute
 
-// leave gives up the spot that an ordered delivery has kept since its release, as it is over or
-// has a spot in the line of its inbox now, and releases the next of its group. wasOver: the delivery had its end before this message came. Then the
-// spot is most likely empty: a worker and the scheduled run may release the same delivery. So
-// the spot is read first, which costs a fifth of a write.
+// leave empties the spot of a released ordered delivery that is final, or has moved to its
+// inbox's group, and releases the next one of the group. wasOver: the delivery was final before
+// this message came, so the spot is probably empty, and is read first: a read costs a fifth of
+// a write.
 func (l lots) leave(ctx context.Context, u *unit, wasOver bool) error {
 	if !u.a.Ordered() || u.d.Generation == 0 || !u.single() {
 		return nil
@@ -160,7 +157,7 @@ func (l lots) leave(ctx context.Context, u *unit, wasOver bool) error {
 	return l.releaseNext(ctx, spot, host)
 }
 
-// releaseNext releases the delivery that is first in the group of a spot at a host.
+// releaseNext releases the first delivery of a spot's group.
 func (l lots) releaseNext(ctx context.Context, spot parking.Spot, host string) error {
 	next, _, err := l.Lot.Spots.ParkedOf(ctx, spot.Key, spot.Group, "", 1)
 	if err != nil {
@@ -172,11 +169,11 @@ func (l lots) releaseNext(ctx context.Context, spot parking.Spot, host string) e
 	}
 	switch {
 	case next[0].IsOverdue(l.Now()):
-		// The next delivery is overdue, so it is given up whatever its server does.
+		// It is overdue, so it is given up whatever its server does.
 	case s.Decision(l.Now()) == circuit.Wait && !s.Works():
-		return nil // the next goes when the server is back
+		return nil // it waits for the server
 	case l.Limiter != nil && s.Accepts(l.Now()) && s.Limited(l.Now()) > 0:
-		slot, due, err := l.turn(ctx, host)
+		slot, due, err := l.takeSlot(ctx, host)
 		if err != nil {
 			return err
 		}
@@ -184,13 +181,13 @@ func (l lots) releaseNext(ctx context.Context, spot parking.Spot, host string) e
 		if due.Sub(l.Now()) > soon {
 			next[0].Due = due
 			if err := l.Lot.Spots.Park(ctx, next); err != nil {
-				return fmt.Errorf("let the next of the group wait for its turn: %w", err)
+				return fmt.Errorf("park the next of the group until its slot: %w", err)
 			}
 			return nil
 		}
 	}
 	if _, err := l.Lot.Send(ctx, next, parking.Release{Once: true}); err != nil {
-		return fmt.Errorf("let the next of the group go: %w", err)
+		return fmt.Errorf("release the next of the group: %w", err)
 	}
 	return nil
 }

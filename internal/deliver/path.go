@@ -17,11 +17,10 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// This file is the path of one received message, from top to bottom: receive, look up,
-// decide, claim, attempt, classify, carry out and record. What becomes of a target is a
-// verdict, which package verdict reaches and executor carries out.
+// This file is the path of a received message, from top to bottom: receive, look up, decide,
+// claim, attempt, classify, carry out and record. Package verdict decides what becomes of a
+// target, and executor carries it out.
 
-// message works on one received message.
 func (v *invocation) message(ctx context.Context, m queue.Received) (intake.Disposition, error) {
 	w, d, err := v.intake.Receive(ctx, v.from, m)
 	if w == nil || err != nil {
@@ -41,7 +40,6 @@ func (v *invocation) message(ctx context.Context, m queue.Received) (intake.Disp
 	return v.intake.Finish(ctx, *w, d, err)
 }
 
-// delivery works on a message that is a delivery.
 func (v *invocation) delivery(ctx context.Context, w intake.Work) (d intake.Disposition, err error) {
 	if w.Last != "" {
 		return v.giveUp(ctx, w, "receives", w.Last)
@@ -58,9 +56,9 @@ func (v *invocation) delivery(ctx context.Context, w intake.Work) (d intake.Disp
 
 // deliver takes a delivery from its message to its record.
 //
-// All effects outside the ledger (spots, messages, dead letters) come before the record
-// that speaks of them. A crash in between repeats the effects, which is harmless; in the
-// other order a crash would lose them.
+// All effects outside the ledger (spots, messages, dead letters) come before the record that
+// says so. A crash in between repeats the effects, which is harmless; in the other order it
+// would lose them.
 func (v *invocation) deliver(ctx context.Context, w intake.Work) (intake.Disposition, error) {
 	ticket, d, ok := v.takeUp(ctx, w)
 	if !ok {
@@ -88,7 +86,6 @@ func (v *invocation) deliver(ctx context.Context, w intake.Work) (intake.Disposi
 	return v.executor().carryOut(ctx, u)
 }
 
-// giveUp gives up all targets of a delivery, without an attempt.
 func (v *invocation) giveUp(ctx context.Context, w intake.Work, reason, why string) (intake.Disposition, error) {
 	u, d, err := v.lookUp(ctx, w)
 	if u == nil || err != nil {
@@ -107,8 +104,8 @@ func (v *invocation) endAll(ctx context.Context, u *unit, reason, why string) (i
 	return v.executor().carryOut(ctx, u)
 }
 
-// lookUp looks a delivery up in the ledger, ends what earlier receives of its message have
-// begun, and lists what is left to be done. It returns nil if nothing is, or not now.
+// lookUp reads the records of a delivery, completes what earlier receives of its message have
+// begun, and lists the remaining targets. It returns nil if nothing is to be done, or not now.
 func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.Disposition, error) {
 	p, ok := v.Protocols.Of(w.Message.Activity.Protocol)
 	if !ok {
@@ -124,8 +121,8 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 	if u.known, err = v.inspect(ctx, u.id); err != nil {
 		return nil, intake.Disposition{}, err
 	}
-	// A body that is gone is no error yet: the activity may be forgotten, or nothing may be
-	// left to be sent.
+	// A missing body is no error yet: the activity may be forgotten, or all targets may be
+	// final.
 	if u.a, err = v.bodies.Load(ctx, u.a); errors.Is(err, ledger.ErrNoBody) {
 		u.gone = err
 	} else if err != nil {
@@ -133,8 +130,8 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 	}
 	v.feed.tellKnown(u)
 	if until := u.known.Claimed; until.After(v.Now()) {
-		// Even if nothing is to be sent any more: what the claimant's journal has noted
-		// is read, and told, when the claim is over.
+		// Also if nothing is left to send: the claimant's journal is read when its claim is
+		// over.
 		return nil, intake.Again(v.claimedElsewhere(u, until)), nil
 	}
 	u.list()
@@ -142,8 +139,8 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 		return nil, intake.Disposition{}, err
 	}
 	if u.known.Record.Cancelled || u.a.Expired(v.Now()) {
-		// Nothing is written. The activity's record shows that it is cancelled or
-		// expired, and so are all recipients that are not final.
+		// Nothing is written: a cancelled or expired activity's record speaks for all
+		// recipients that are not final.
 		return nil, intake.Done, v.executor().drop(ctx, u)
 	}
 	if u.known.Lapsed {
@@ -155,34 +152,33 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 		return nil, intake.Done, lot.leave(ctx, u, true)
 	}
 	if wait := u.d.Slot.Sub(v.Now()); wait > time.Second {
-		// The message comes early, because the ordered queue cannot delay a message.
+		// The ordered queue cannot delay a message, so it comes early.
 		return nil, intake.Again(wait), nil
 	}
 	if last := u.jobs[0].last; u.single() && last.State == activity.Retrying && last.NextAttemptAt.Sub(v.Now()) > time.Second {
-		// This is a second copy of the message that waits for the next attempt.
+		// A second copy of the message that waits for the next attempt.
 		return nil, intake.Again(v.delayed(last.NextAttemptAt)), nil
 	}
 	return u, intake.Disposition{}, v.feed.tellFormer(ctx, u)
 }
 
-// claimedElsewhere is how long a message waits before it looks again whether another
-// worker's claim has ended. Most claims end long before they lapse; a message that was
-// split off may even come before its chunk is recorded. So the first wait is short, and
-// later ones grow, so that a worker that died does not use up the message's receives.
+// claimedElsewhere is how long a message waits for another worker's claim to end. Most claims
+// end long before they lapse, so the first wait is short. Later waits grow, so that a dead
+// worker does not use up the message's receives.
 func (v *invocation) claimedElsewhere(u *unit, until time.Time) time.Duration {
 	const most = 30 * time.Second
 	wait := time.Second << min(max(0, u.Received.ReceiveCount-1), 5)
 	return min(v.delayed(until)+time.Second, intake.Jitter(min(wait, most), v.Random()))
 }
 
-// decide reaches a verdict about each target before anything is claimed. What costs a read
-// is looked up for those targets only that would be attempted without it.
+// decide decides about each target before anything is claimed. What costs a read is looked up
+// only for targets that would be attempted otherwise.
 func (v *invocation) decide(ctx context.Context, u *unit) error {
 	open, err := v.look(ctx, u)
 	if err != nil || len(open) == 0 {
 		return err
 	}
-	for _, look := range []func(context.Context, *unit, []seen) error{v.lookForNewer, v.lookForTurns} {
+	for _, look := range []func(context.Context, *unit, []seen) error{v.lookForNewer, v.checkLimits} {
 		if err := look(ctx, u, open); err != nil {
 			return err
 		}
@@ -193,9 +189,8 @@ func (v *invocation) decide(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// needsClaim reports whether the unit has to be claimed. A unit whose targets are all
-// parked for the first time is not claimed and gets no record: the spots say everything,
-// for one write each.
+// needsClaim reports whether the unit has to be claimed. If all its targets are parked for the
+// first time, it needs neither claim nor record: the spots say everything, for one write each.
 func (u *unit) needsClaim() bool {
 	for _, j := range u.jobs {
 		p, parked := j.verdict.(verdict.Park)
@@ -209,11 +204,11 @@ func (u *unit) needsClaim() bool {
 	return false
 }
 
-// claim claims the unit, and drops jobs that other workers have taken since the unit was
-// inspected. It returns false if the message's disposition is decided.
+// claim claims the unit, and drops jobs that other workers have taken meanwhile. If it returns
+// false, the disposition is that of the message.
 func (v *invocation) claim(ctx context.Context, u *unit) (intake.Disposition, bool, error) {
 	u.known.Journal = v.journal.name
-	claim, err := v.Ledger.Claim(ctx, u.id, u.known, v.Worker+intake.Receipt(u.Received), v.lease())
+	claim, err := v.Ledger.Claim(ctx, u.id, u.known, v.Worker+intake.Receipt(u.Received), v.claimedUntil())
 	switch {
 	case errors.Is(err, ledger.ErrStale):
 		return intake.Done, false, lots{v.Engine}.leave(ctx, u, true)
@@ -236,9 +231,8 @@ func (v *invocation) claim(ctx context.Context, u *unit) (intake.Disposition, bo
 	return intake.Disposition{}, true, nil
 }
 
-// attemptAll makes the attempts of a unit, as many at once as there are places, and
-// classifies each. Its loop waits for no queue or table, because all answers wait for the
-// loop.
+// attemptAll makes the attempts of a unit and classifies each. Its loop calls no queue and no
+// table: all answers wait for it.
 func (v *invocation) attemptAll(ctx context.Context, u *unit) {
 	for j := range v.outcomes(ctx, u) {
 		v.classify(ctx, u, j)
@@ -246,7 +240,6 @@ func (v *invocation) attemptAll(ctx context.Context, u *unit) {
 	}
 }
 
-// classify reaches the verdict about a target after its attempt.
 func (v *invocation) classify(ctx context.Context, u *unit, j *job) {
 	if !j.due() {
 		return // parked or refused meanwhile, or not begun

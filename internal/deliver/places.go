@@ -18,16 +18,14 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// perHosts is how many times PerHost all invocations of a queue come to have at one host. With
-// fewer, a large server that is slow would get its deliveries much later.
+// perHosts is the bound at one host of all invocations of a queue, in units of PerHost. A
+// smaller one delays the deliveries to a large server that is slow.
 const perHosts = 40
 
-// computing is how many attempts for each processor have a place and no signature yet: two are
-// made at once (package outbound), and as many have to be ready.
+// computing is how many unsigned attempts have a place, per processor: package outbound signs
+// two at once, and as many have to be ready.
 const computing = 4
 
-// schedulers decide which attempt begins next. Each queue has one of its own, so that a flood in
-// one holds up no other.
 type schedulers struct {
 	bounds admission.Bounds
 	now    func() time.Time
@@ -36,9 +34,9 @@ type schedulers struct {
 	of map[queue.Name]*admission.Scheduler
 }
 
-// newSchedulers has the bounds of a process with few invocations at once, as on Lambda, or, if
-// PerQueue is set, with hundreds. Three fifths of a host's budget open its circuit. An attempt is
-// up to three requests, so the attempts that are under way by then fit into the rest.
+// newSchedulers returns schedulers for a process with few invocations at once, as on Lambda, or
+// with hundreds, if PerQueue is set. Three fifths of a host's budget open its circuit, and an
+// attempt is up to three requests: the attempts under way by then fit into the rest.
 func newSchedulers(l Limits, budget int, now func() time.Time) *schedulers {
 	b := admission.Bounds{Places: l.InFlight, PerHostMost: l.PerHost}
 	if l.PerQueue > 0 {
@@ -82,7 +80,7 @@ func weight(w intake.Work) int {
 func (v *invocation) takeUp(ctx context.Context, w intake.Work) (*admission.Ticket, intake.Disposition, bool) {
 	if !v.end.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, max(0, v.end.Sub(v.Now())-v.Limits.Attempt-v.Limits.Reserve))
+		ctx, cancel = context.WithTimeout(ctx, max(0, v.end.Sub(v.Now())-v.Limits.Attempt-reserve))
 		defer cancel()
 	}
 	id, recipients := "", 0
@@ -97,11 +95,11 @@ func (v *invocation) takeUp(ctx context.Context, w intake.Work) (*admission.Tick
 	return ticket, intake.Again(0), ok
 }
 
-// asks is what an attempt at j asks for. done is called when the attempt has ended or will not be
-// made.
+// asks is the request of j for a place. done is called when the attempt has ended or will not
+// be made.
 func (v *invocation) asks(ctx context.Context, u *unit, j *job, try protocol.Attempt, done func()) *admission.Attempt {
 	a := &admission.Attempt{
-		Host: j.host, Inbox: j.place.Inboxes[0], Site: siteOf(j.host), Activity: string(u.a.ID), Ticket: u.ticket,
+		Host: j.host, Inbox: j.keys.Inboxes[0], Site: siteOf(j.host), Activity: string(u.a.ID), Ticket: u.ticket,
 		// The retries of a delivery are receives of its message, too.
 		Receives: max(1, u.Received.ReceiveCount-j.tries()), Here: len(u.jobs) == 1,
 		Do: func(signed func()) admission.Result { return v.attempt(protocol.WhenSigned(ctx, signed), u, j, try) }, Done: done,
@@ -112,14 +110,14 @@ func (v *invocation) asks(ctx context.Context, u *unit, j *job, try protocol.Att
 		done()
 	}
 	if !v.end.IsZero() {
-		a.Until = v.end.Add(-u.longest(v.Limits.Attempt) - v.Limits.Reserve)
+		a.Until = v.end.Add(-u.longest(v.Limits.Attempt) - reserve)
 	}
 	if r := u.route; r.InFlight > 0 {
 		a.Lane = admission.Lane{Name: string(u.a.Protocol), Places: r.InFlight, PerHost: r.PerHost}
 	}
-	// An inbox, or an inbox with a signing key, that has accepted nothing since its last outage
-	// or pause gets one at a time. If that attempt fails, the others are spared.
-	for _, key := range j.place.Inboxes {
+	// An inbox, or a signing key at it, that has accepted nothing since its last outage or
+	// pause gets one attempt at a time. If that fails, the others are spared.
+	for _, key := range j.keys.Inboxes {
 		if s := v.Hosts.State(key); s.Unproven > 0 || s.Throttles > 0 {
 			a.Inbox, a.Alone = key, true
 			break
@@ -128,8 +126,8 @@ func (v *invocation) asks(ctx context.Context, u *unit, j *job, try protocol.Att
 	return a
 }
 
-// siteOf is the site of a host; empty if the host is on a private network: such hosts are ours,
-// and trials have many on one address.
+// siteOf is the site of a host; empty for private networks, where trials have many hosts on one
+// address.
 func siteOf(host string) string {
 	site := activity.SiteOf(host)
 	ip, err := netip.ParseAddr(site)
@@ -142,8 +140,8 @@ func siteOf(host string) string {
 	return site
 }
 
-// tells is what an outcome tells of its host. Who answers at once that there is no such inbox
-// keeps no place from others.
+// tells is what an outcome shows about its host. An inbox that does not exist, answered at
+// once, takes no place from others.
 func tells(o outcome.Outcome) admission.Result {
 	switch {
 	case o.Class == outcome.Delivered:

@@ -18,39 +18,30 @@ type Queue = intake.Queue
 type Death struct {
 	Activity  activity.Activity
 	Recipient ledger.Recipient
-	// Reason in one word, such as "exhausted", for an attribute of the message.
+	// Reason in one word, such as "exhausted".
 	Reason string
-	// Revive is until when the delivery is sent anew by itself if its server comes back;
-	// zero: not at all.
+	// Revive is until when the delivery is revived if its server comes back; zero: never.
 	Revive time.Time
 }
 
-// DeadLetterWriter keeps deliveries that were given up as dead letters, and sends
-// them to the dead-letter queue. Adding one twice is harmless. It does not write
-// the ledger's record, which its caller does afterwards.
+// DeadLetterWriter stores dead letters and sends them to the dead-letter queue. Adding one
+// twice is harmless. Its caller writes the ledger's record afterwards.
 type DeadLetterWriter interface {
 	Add(ctx context.Context, ds []Death) error
 }
 
-// Teller appends what became of recipients to the feed of events. Repeating a call is
-// harmless.
+// Teller writes events. Repeating a call is harmless.
 type Teller interface {
 	intake.Watcher
 	TellEnds(ctx context.Context, ends []events.End) error
-	// Finish is that of events.Watcher.
 	Finish(ctx context.Context, id activity.ID) error
 }
 
 // Meter counts for metrics and statistics.
 type Meter interface {
-	// Attempted is called after each attempt, with the state it led to.
+	intake.Meter
 	Attempted(a activity.Activity, o outcome.Outcome, s activity.State)
-	// Counted adds to a counter, such as "Parked".
-	Counted(name string, n int)
-	// Recorded counts what was just recorded in the ledger.
-	Recorded(rs []ledger.Recipient)
-	// Flush is called at the end of a batch, after which the process may be
-	// frozen for good.
+	// Flush is called at the end of a batch. The process may be frozen afterwards.
 	Flush(ctx context.Context)
 }
 

@@ -16,10 +16,10 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// unit is a delivery message on its way: a chunk of targets, or one.
+// unit is a delivery message in work: a chunk of targets, or one target.
 type unit struct {
 	intake.Work
-	// id never changes: the journal reads it whenever its timer fires.
+	// id never changes: the journal reads it at any time.
 	id    message.Unit
 	a     activity.Activity
 	d     message.Delivery
@@ -27,30 +27,30 @@ type unit struct {
 	known ledger.Known
 	claim ledger.Claim
 	jobs  []*job
-	// gone says why the body of the activity cannot be read; nil: it was read.
+	// gone says why the activity's body cannot be read; nil: it was read.
 	gone error
-	// keyDigest is that of the activity's signing key, in the keys of states.
+	// keyDigest stands for the activity's signing key in the keys of states.
 	keyDigest string
-	// looked is when the record was last read, and over whether it said that the activity is
-	// cancelled. Attempts of the unit share them, and whoever uses them has the one place of
-	// looking: a mutex must not be held while the table is read.
+	// looked is when the activity's record was last read, and over whether it was cancelled
+	// then. The channel looking guards both: a mutex must not be held during a read of the
+	// table.
 	looking chan struct{}
 	looked  time.Time
 	over    bool
-	// ticket is for the memory of those jobs that wait for a place.
+	// ticket is the memory of the jobs that wait for a place.
 	ticket *admission.Ticket
 }
 
-// job is one target of a unit that is not done.
+// job is a target of a unit that is not done.
 type job struct {
 	target   activity.Target
 	position int
 	host     string
-	place    cache.Place
+	keys     cache.Keys
 	attempts int // made so far, recorded or not
 	unsent   int // tries that ended before a request was made
 	tried    ledger.Tries
-	last     ledger.Recipient // what is recorded, if recorded
+	last     ledger.Recipient // the record; zero: none
 	verdict  verdict.Verdict
 	out      outcome.Outcome
 	answered time.Time // by the wall clock, as timers are; zero: no attempt was made
@@ -67,29 +67,28 @@ func newUnit(w intake.Work, route protocol.Delivery) *unit {
 	return u
 }
 
-// place is where a delivery to a target goes: its inbox has a state, and its host and its inbox
-// with this signing key have others.
-func (u *unit) place(t activity.Target) cache.Place {
-	return cache.PlaceOf(t.Host(), circuit.InboxKey(t.Inbox), circuit.SignedHostKey(t.Host(), u.keyDigest), circuit.SignedInboxKey(t.Inbox, u.keyDigest))
+// keysOf returns the keys of the states that decide about a target: of its host, of its inbox,
+// and of each with this signing key.
+func (u *unit) keysOf(t activity.Target) cache.Keys {
+	return cache.KeysOf(t.Host(), circuit.InboxKey(t.Inbox), circuit.SignedHostKey(t.Host(), u.keyDigest), circuit.SignedInboxKey(t.Inbox, u.keyDigest))
 }
 
-func (u *unit) places() []cache.Place {
-	ps := make([]cache.Place, len(u.jobs))
+func (u *unit) keys() []cache.Keys {
+	ps := make([]cache.Keys, len(u.jobs))
 	for i, j := range u.jobs {
-		ps[i] = j.place
+		ps[i] = j.keys
 	}
 	return ps
 }
 
-// single reports whether the unit is one target by itself.
 func (u *unit) single() bool { return u.d.Position != message.Whole }
 
-// list makes a job of each target that this message is for. A chunk's targets with a record
-// have messages of their own, which were sent before that record was written. A single
-// target's message is stale if the record is of a later generation.
+// list makes a job of each target that this message is for. Targets of a chunk that have a
+// record have messages of their own. The message of a single target is stale if the record is
+// of a later generation.
 func (u *unit) list() {
 	for i, t := range u.d.Targets {
-		j := &job{target: t, position: i, host: t.Host(), place: u.place(t), attempts: u.d.Attempts, unsent: u.d.Unsent}
+		j := &job{target: t, position: i, host: t.Host(), keys: u.keysOf(t), attempts: u.d.Attempts, unsent: u.d.Unsent}
 		if u.single() {
 			j.position = u.d.Position
 		}
@@ -111,22 +110,21 @@ func (u *unit) list() {
 	}
 }
 
-// recorded reports whether the ledger has a record of j that a view would show.
+// recorded reports whether the ledger has a record of j that a client sees.
 func (j *job) recorded() bool { return j.last.State != "" && j.last.State != activity.Queued }
 
-// tries counts against the policy's.
+// tries counts against the policy's maximum.
 func (j *job) tries() int { return j.attempts + j.unsent }
 
-// leaves reports whether j leaves the line of its host.
+// leaves reports whether j leaves the ordered group of its host for that of its inbox.
 func (u *unit) leaves(j *job) bool {
 	is, parks := j.verdict.(verdict.Park)
 	return parks && is.Alone && !u.d.Alone
 }
 
-// due reports whether an attempt at j is to be made, or was made and is not classified.
+// due reports whether j is to be attempted, or was attempted and is not classified.
 func (j *job) due() bool { return j.verdict == (verdict.Attempt{}) }
 
-// one is the delivery message of a single target.
 func (u *unit) one(j *job, generation int) message.Delivery {
 	d := message.Delivery{
 		Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},
@@ -141,10 +139,10 @@ func (u *unit) one(j *job, generation int) message.Delivery {
 	return d
 }
 
-// spotGeneration is the generation of the spot in which a delivery of this unit is parked,
-// and of the message that releases it. An unordered delivery that is parked again gets
-// another spot, so that a release that empties the old spot late does not remove the new
-// one. An ordered delivery keeps its spot until it is final.
+// spotGeneration is the generation of the spot in which a delivery of this unit is parked, and
+// of the message that releases it. An unordered delivery gets another spot each time, so that a
+// late release of the old spot does not remove the new one. An ordered one keeps its spot until
+// it is final.
 func (u *unit) spotGeneration() int {
 	if u.a.Ordered() {
 		return max(1, u.d.Generation)
@@ -152,11 +150,10 @@ func (u *unit) spotGeneration() int {
 	return u.d.Generation + 1
 }
 
-// since is when the delivery became due. The caller's delay does not count, nor does the
-// time before a dead delivery was revived.
+// since is when the delivery became due: after the caller's delay, or after its last revival.
 func (u *unit) since() time.Time {
 	begin := u.a.CreatedAt
-	// An older message does not say when it became due; its record does, while it is kept.
+	// A message of an earlier version does not have DueAt; its record does.
 	for _, later := range []time.Time{u.a.DueAt, u.known.Record.DueAt, u.d.Since} {
 		if later.After(begin) {
 			begin = later
@@ -165,7 +162,7 @@ func (u *unit) since() time.Time {
 	return begin
 }
 
-// keptUntil is how long what belongs to the unit's activity is kept.
+// keptUntil is how long the activity's body and content are kept.
 func (u *unit) keptUntil() time.Time {
 	if until := u.known.Record.Forget; !until.IsZero() {
 		return until
@@ -173,7 +170,6 @@ func (u *unit) keptUntil() time.Time {
 	return u.a.CreatedAt.Add(ledger.DefaultKeep)
 }
 
-// recipient is the record of j at a time.
 func (u *unit) recipient(j *job, now time.Time) ledger.Recipient {
 	if verdict.State(j.verdict).Final() {
 		j.ended = cmp.Or(j.ended, now)
@@ -201,7 +197,7 @@ func (u *unit) recipient(j *job, now time.Time) ledger.Recipient {
 		r.Generation, r.Lot = u.spotGeneration(), ledger.LotName(j.target.Inbox, is.Under)
 	}
 	if r.State != activity.Delivered || j.tried.Several() {
-		r.Tries = j.tried // who gets through at first has none, which costs nothing
+		r.Tries = j.tried // the first attempt of a delivered recipient is not kept, which saves bytes
 	}
 	if j.out.Discard && r.State.Final() {
 		// The protocol keeps no details. The final state is recorded all the same.
@@ -217,5 +213,5 @@ func (u *unit) recipient(j *job, now time.Time) ledger.Recipient {
 	return r
 }
 
-// discarded is the note of a failure whose details the protocol does not keep.
+// discarded is the Note of a failure whose details the protocol does not keep.
 const discarded = "removed by its protocol; the log has the error"

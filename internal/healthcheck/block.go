@@ -7,9 +7,9 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// refusedAbove reports whether nothing is sent to the host or inbox of s whatever s
-// says itself: a domain above its host is blocked, or an inbox's host is blocked or
-// gone. Then what is parked for it fails, and it is not probed.
+// refusedAbove reports whether a block or 410 elsewhere refuses deliveries to the host or inbox
+// of s: of a domain above it, or of the inbox's host. What is parked then fails, and nothing is
+// probed.
 func (r *Runner) refusedAbove(ctx context.Context, s circuit.State) (bool, error) {
 	host, whole := circuit.HostOf(s.Key)
 	keys := circuit.Families(host)
@@ -34,10 +34,9 @@ func (r *Runner) refusedAbove(ctx context.Context, s circuit.State) (bool, error
 	return false, nil
 }
 
-// hasten makes a step due for everything that the block of s covers and for which
-// something is parked: the block is then found by that step (refusedAbove). The
-// search goes through the states of all servers, a page at a time, and notes in s
-// how far it has come if its run ends.
+// hasten makes a step due for everything that the block of s covers and for which something is
+// parked: that step finds the block. It searches all servers, and saves its position in s when
+// its run ends.
 func (r *Runner) hasten(ctx context.Context, s circuit.State) (circuit.State, error) {
 	if _, family := circuit.FamilyOf(s.Key); !family && !s.InboxesUntil.After(r.Now()) {
 		return s, nil

@@ -9,37 +9,34 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// candidates is how many parked deliveries a trial chooses from, and reach among how many it
-// looks for one to an inbox that this check has not tried.
+// candidates is how many parked deliveries are read at once for a trial, and reach how many in
+// all, to find one to an inbox that this check has not tried.
 const (
 	candidates = 20
 	reach      = 200
 )
 
-// candidate is what a look for a trial has found.
+// candidate is the delivery that was found for a trial.
 type candidate struct {
-	p  *parking.Parked // nil: no delivery can be the trial
-	at circuit.Sweep   // the place in the lot to go on from
-	// waiting reports whether the lot has deliveries, overdue ones included, which are
-	// being given up.
+	p  *parking.Parked // nil: none can be the trial
+	at circuit.Sweep   // the position in the lot to go on from
+	// waiting: the lot has deliveries, including overdue ones that are being given up.
 	waiting bool
-	// sole reports that no delivery within reach is to an inbox that this check has left to
-	// try after p.
+	// sole: within reach, p's is the only inbox that this check has left to try.
 	sole bool
 }
 
-// sought is among how many parked deliveries a trial looks for one to the inbox that
-// accepted a delivery last.
+// sought bounds the parked deliveries that known reads.
 const sought = 1000
 
-// known finds a parked delivery to the inbox that accepted one last, which took stands for, for
-// the first trial of a check; nil if there is none. Otherwise somebody who names many inboxes of a server that
-// take nothing would have all trials go to those.
+// known finds a parked delivery to the inbox that accepted one last (took) for the first trial
+// of a check; nil if there is none. Otherwise anybody who names many broken inboxes of a server
+// would get all its trials.
 func (r *Runner) known(ctx context.Context, s circuit.State, took string) (*parking.Parked, error) {
 	if s.Took = took; took == "" || s.Trials > 0 {
 		return nil, nil
 	}
-	_, whole := circuit.HostOf(s.Key) // any other has one trial a check
+	_, whole := circuit.HostOf(s.Key) // an inbox has one trial a check
 	at, end := circuit.Sweep{}, false
 	for seen := 0; seen < sought && !end; {
 		var ps []parking.Parked
@@ -58,15 +55,13 @@ func (r *Runner) known(ctx context.Context, s circuit.State, took string) (*park
 	return nil, nil
 }
 
-// soughtPage is how many parked deliveries known reads at a time.
 const soughtPage = 100
 
-// candidate finds a delivery for a trial, from the place in the lot on that the last trial
-// has left: the first that is to an inbox which this check has not tried, or else any. It
-// goes on for as long as no further inbox is left to try.
+// candidate finds a delivery for a trial, from the position of the last trial on: the first to
+// an inbox that this check has not tried, or else any.
 func (r *Runner) candidate(ctx context.Context, s circuit.State) (candidate, error) {
 	c := candidate{at: s.Sweep, sole: true}
-	c.at.Left = false // of no use here: the lot is looked at up to its end
+	c.at.Left = false // not used by trials
 	whole := c.at == circuit.Sweep{}
 	for at, seen := c.at, 0; c.sole && seen < reach; {
 		ps, next, end, err := r.Lot.Next(ctx, s.Key, at, candidates)
@@ -88,12 +83,11 @@ func (r *Runner) candidate(ctx context.Context, s circuit.State) (candidate, err
 	return c, nil
 }
 
-// chosen reports whether the trial is to an inbox that this check has not tried.
+// chosen reports whether p is to an inbox that this check has not tried.
 func (c *candidate) chosen(s circuit.State) bool {
 	return c.p != nil && !s.TriedNow(c.p.Delivery.Targets[0].Inbox)
 }
 
-// among adds what a page of a lot has to a look for a trial.
 func (c *candidate) among(s circuit.State, ps []parking.Parked, now time.Time) {
 	c.waiting = c.waiting || len(ps) > 0
 	ps = slices.DeleteFunc(ps, func(p parking.Parked) bool { return p.IsOverdue(now) })

@@ -3,6 +3,7 @@ package healthcheck
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"fedpost/internal/activity/outcome"
@@ -10,11 +11,10 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// ProbeID is the name of one check of an outage, in logs: the server, and how many
-// checks have failed before.
+// ProbeID names one check of an outage in logs: the server, and how many checks have failed
+// before.
 func ProbeID(s circuit.State) string { return fmt.Sprintf("%s_%d", s.Key, s.Checks) }
 
-// check asks whether a server that is down is back.
 func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.leaseOf(s), r.Now()) })
 	if !mine {
@@ -49,7 +49,7 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	}
 	return r.ifEmpty(ctx, after, func(s circuit.State) circuit.State {
 		if ended == 0 || after.Checks <= r.Rules.Checks {
-			return s // a check that came early would use up one of the quick ones
+			return s // an early check would use up one of the quick ones
 		}
 		wait := r.Rules.CheckFirst
 		if ordered > 0 {
@@ -60,10 +60,8 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	})
 }
 
-// endedLook is when a server that is down is looked at again, before the next daily check,
-// after ordered deliveries to it were released because they are too old. What a queue that
-// lags has not come to by then is released once more, and the queue takes that for something
-// new.
+// endedLook is when a server that is down is checked again after overdue ordered deliveries
+// were released. If the queue lags, these are released once more.
 const endedLook = time.Hour
 
 func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {
@@ -73,7 +71,7 @@ func (r *Runner) probe(ctx context.Context, host string) outcome.Outcome {
 	return r.Prober.Probe(ctx, host)
 }
 
-// followUp reports the end of a check and goes on with what it led to.
+// followUp logs the result of a check and takes the next step.
 func (r *Runner) followUp(ctx context.Context, before, after circuit.State, o outcome.Outcome) error {
 	args := []any{
 		"server", after.Key, "probe", ProbeID(before), "phase", after.Phase, "status", o.Status,
@@ -96,9 +94,8 @@ func (r *Runner) followUp(ctx context.Context, before, after circuit.State, o ou
 	return nil
 }
 
-// checkInbox takes the next step for an inbox with a circuit of its own. The inbox's
-// host answers, so a probe of the host would show nothing about the inbox, and a trial
-// has to decide. While the host is down, the inbox waits for the host.
+// checkInbox takes the next step for an inbox with a circuit of its own. Its host answers, so
+// only a trial shows anything. While the host is down, the inbox waits for it.
 func (r *Runner) checkInbox(ctx context.Context, s circuit.State, host string) error {
 	_, h, err := circuit.Change(ctx, r.Servers, circuit.HostKey(host), func(h circuit.State) circuit.State {
 		return h.InboxFault(r.Rules, r.Now())
@@ -118,14 +115,13 @@ func (r *Runner) checkInbox(ctx context.Context, s circuit.State, host string) e
 	return r.followUp(ctx, before, after, outcome.Outcome{Class: outcome.Delivered})
 }
 
-// pausedLook is how often an inbox is looked at whose host is paused.
+// pausedLook is how often an inbox of a paused host is looked at.
 const pausedLook = time.Hour
 
-// afterHost postpones an inbox's step until after the next step of its host, which is
-// down. If the host answers probes, other inboxes hold it, and would hold this one until
-// they are given up. If no step of the host is due, nothing waits in its lot, and it would
-// be checked no more. In both cases one delivery to this inbox goes over to the host's lot,
-// where it has its turn to be the host's trial.
+// afterHost postpones an inbox's step until after that of its host, which is down. If the host
+// answers probes, other inboxes hold it up; if no step of the host is due, it is checked no
+// more. In both cases one delivery to this inbox moves to the host's lot, as a candidate for
+// its trial.
 func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 	if host.AnswersProbes() || down(host) && host.CheckAt.IsZero() {
 		ps, _, _, err := r.Lot.Next(ctx, s.Key, circuit.Sweep{}, 1)
@@ -142,7 +138,7 @@ func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 		until = later
 	}
 	if host.Phase == circuit.Paused {
-		// Nothing is sent before the pause ends, but it may be ended by an operator.
+		// Nothing is sent before the pause ends, but an operator may end it.
 		until = now.Add(pausedLook)
 		if !host.Until.IsZero() && host.Until.Before(until) {
 			until = host.Until.Add(r.Rules.RampEvery)
@@ -152,4 +148,26 @@ func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 		return s.Postpone(r.Rules, until, now)
 	})
 	return err
+}
+
+// look probes a server that may be gone, or is. A 410 confirms it; no answer changes nothing.
+func (r *Runner) look(ctx context.Context, s circuit.State) error {
+	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.lease(), r.Now()) })
+	if !mine {
+		return err
+	}
+	host, _ := circuit.HostOf(s.Key)
+	o := r.probe(ctx, host)
+	gone := o.Status == http.StatusGone || s.Phase == circuit.Gone && o.Status == 0
+	after, err := r.change(ctx, s, func(s circuit.State) circuit.State {
+		if gone {
+			return s.ConfirmedGone(r.Rules, s.Why, r.Now())
+		}
+		return s.NotGone(r.Rules, r.Now())
+	})
+	if err != nil {
+		return err
+	}
+	r.Log.InfoContext(ctx, "looked whether a server is gone", "server", s.Key, "status", o.Status, "phase", after.Phase, "until", after.Until)
+	return nil
 }

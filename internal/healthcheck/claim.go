@@ -8,14 +8,13 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// claimTries is how often a run tries to claim a step while workers change the state
-// of its server. After that the step stays due for the next run.
+// claimTries bounds the tries of a claim while workers change the state. After that the step
+// stays due.
 const claimTries = 20
 
-// claim saves f(s), which moves the server's due time: so no other run takes the step.
-// It returns false if another run has taken the step, or if another step is due by now.
-// If a worker has saved the state in between, as workers of a busy server do all the
-// time, claim tries again.
+// claim saves f(s), which moves the server's due time, so that no other run takes the step. It
+// returns false if another run has taken it, or another step is due by now. It tries again if a
+// worker has saved the state meanwhile.
 func (r *Runner) claim(ctx context.Context, s circuit.State, f func(circuit.State) circuit.State) (circuit.State, bool, error) {
 	phase := s.Settled(r.Now()).Phase
 	for range claimTries {
@@ -36,8 +35,6 @@ func (r *Runner) claim(ctx context.Context, s circuit.State, f func(circuit.Stat
 	return s, false, nil
 }
 
-// change applies f to a server's state, again each time that a worker has changed the
-// state in between.
 func (r *Runner) change(ctx context.Context, s circuit.State, f func(circuit.State) circuit.State) (circuit.State, error) {
 	_, after, err := circuit.ChangeFrom(ctx, r.Servers, s, f)
 	return after, err

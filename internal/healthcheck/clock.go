@@ -9,12 +9,11 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// skew is how far the clock may go back from one run to the next and be ignored: runs
-// overlap, and clocks are corrected by small steps.
+// skew is how far the clock may go back between two runs and be ignored: runs overlap, and
+// clocks are adjusted.
 const skew = time.Minute
 
-// setBack returns how far the clock was set back since the last run; 0 if it was
-// not.
+// setBack returns by how much the clock was set back since the last run, or 0.
 func (r *Runner) setBack(now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,10 +28,10 @@ func (r *Runner) setBack(now time.Time) time.Duration {
 	return 0
 }
 
-// redate moves the steps of all servers forward by as much as the clock was set back.
-// The steps were planned by the earlier clock, and would be that much late.
+// redate moves the steps of all servers forward by as much as the clock was set back: they
+// would be that late.
 func (r *Runner) redate(ctx context.Context, now time.Time, back time.Duration) error {
-	r.Log.WarnContext(ctx, "the clock was set back: the steps of servers are brought forward", "by", back)
+	r.Log.WarnContext(ctx, "the clock was set back: the steps of servers are moved forward", "by", back)
 	var errs []error
 	for shard := range circuit.Shards {
 		planned, err := r.Servers.DueServers(ctx, shard, now.Add(back+r.Rules.CheckSlow), r.Due)

@@ -12,18 +12,16 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// heads releases heads of ordered groups whose own due time has come. A head keeps its
-// spot and its due time until its delivery is final or parked anew, so it may be
-// released several times. The ordered queue drops a repetition within five minutes; a
-// later one finds the claim or the result of the first.
+// heads releases heads of ordered groups that are due. A head stays due until its delivery is
+// final or parked again, so it may be released several times: the ordered queue drops a
+// repetition within five minutes, and the ledger fences later ones.
 func (r *Runner) heads(ctx context.Context, now time.Time) error {
 	var errs []error
 	for shard := range parking.Shards {
 		if r.late(ctx) {
 			break
 		}
-		// Heads with a slot under a rate limit are sent a step ahead, or they would
-		// come too late.
+		// Heads with a slot are sent a step ahead, or they would be late.
 		ps, err := r.Lot.Spots.DueHeads(ctx, shard, now.Add(r.Rules.RampEvery), r.Due)
 		if err != nil {
 			errs = append(errs, err)
@@ -52,8 +50,8 @@ func (r *Runner) heads(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// headsOf releases heads that are due at a server. If the server is down or paused, the
-// heads lose their due times and wait for the server like all others.
+// headsOf releases due heads of a server. If it is down or paused, they lose their due times
+// and wait for it.
 func (r *Runner) headsOf(ctx context.Context, s circuit.State, ps []parking.Parked) error {
 	var released, stay []parking.Parked
 	for _, p := range ps {

@@ -1,12 +1,9 @@
-// Package healthcheck does the scheduled work, for which no queue message asks: it
-// probes servers that are down, releases parked deliveries of servers that are back,
-// and sends delayed activities when they are due.
+// Package healthcheck does the scheduled work: it probes servers that are down, releases parked
+// deliveries of servers that are back, and sends delayed activities.
 //
-// It runs every minute. The schedule delivers at least once, and a run may outlast
-// its minute, so runs overlap. Therefore a run claims each step before it does
-// anything: it saves the server's state with the time of the next step, by
-// compare-and-swap on the state that it read. Of two runs only one succeeds. A run
-// that dies has moved the step to a later time, not lost it.
+// It runs every minute, and runs overlap. So a run claims each step first: it saves the
+// server's state with the time of the next step, by compare-and-swap. A run that dies has moved
+// the step to a later time, not lost it.
 package healthcheck
 
 import (
@@ -25,11 +22,11 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// Prober asks whether a host is there.
+// Prober probes hosts.
 type Prober interface {
 	// Probe makes one request to a host. An outcome for which HostFault holds, or that was
-	// refused untried, fails the check; one of Retry that was untried has its cause here,
-	// and the check is made again; any other answer passes.
+	// refused untried, fails the check. An untried Retry is a fault of ours, and the check is
+	// repeated. Any other outcome passes.
 	Probe(ctx context.Context, host string) outcome.Outcome
 }
 
@@ -38,45 +35,50 @@ type Releaser interface {
 	Release(ctx context.Context, now time.Time) (int, error)
 }
 
-// Finisher tells which activities are done, of those that are due for a look.
+// Finisher writes events of activities that are done, among those due for a check.
 type Finisher interface {
 	FinishDue(ctx context.Context, now time.Time) error
 }
 
-// Returner parks deliveries again that died because their server was down.
+// Returner revives deliveries that died because their server was down.
 type Returner interface {
-	// ParkAgain parks dead deliveries to a host again, which died at or after since: those
-	// of a page of up to n, after a cursor, that are to be revived. They are either those
-	// of ordered activities, or the others. It returns how many it has parked; next is
-	// empty after the last page.
+	// ParkAgain parks dead deliveries to a host again: those of a page of up to n, after a
+	// cursor, that died at or after since. They are ordered ones, or the others. It returns how
+	// many it has parked; next is empty after the last page.
 	ParkAgain(ctx context.Context, host string, ordered bool, since time.Time, cursor string, n int) (parked int, next string, err error)
 }
 
 // Meter counts for metrics.
 type Meter interface {
 	Counted(name string, n int)
-	// Flush writes counts for statistics, at the end of a run, if there are any.
+	// Flush writes counts at the end of a run.
 	Flush(ctx context.Context)
 }
 
-// DefaultProbes is how many probes are under way at once.
-const DefaultProbes = 64
+const (
+	// DefaultProbes is the default of Config.Probes.
+	DefaultProbes = 64
+	// atOnce is how many steps other than probes are under way at once.
+	atOnce = 8
+	// reserve is kept back before the deadline of a run: no step begins in it.
+	reserve = 10 * time.Second
+)
 
-// Config is what a Runner works with. Agenda may be nil.
+// Config configures a Runner. Agenda, Limits, Dead, Events and Forward may be nil.
 type Config struct {
 	Servers circuit.Store
 	Lot     *parking.Lot
 	Prober  Prober
 	Agenda  Releaser
-	// Limits, if not nil, tells when deliveries to hosts with a rate limit go.
+	// Limits books slots of hosts with a rate limit.
 	Limits ratelimit.Booker
-	// Dead, if not nil, parks dead deliveries again of a server that is back.
+	// Dead revives dead deliveries.
 	Dead Returner
-	// Events, if not nil, tells which activities are done.
+	// Events finds activities that are done.
 	Events Finisher
-	// Forward, if not nil, passes new events on.
+	// Forward passes new events on.
 	Forward func(context.Context) error
-	// Protocols have work of their own to be done every minute.
+	// Protocols may have work of their own every minute.
 	Protocols protocol.Set
 
 	Rules circuit.Rules
@@ -84,19 +86,14 @@ type Config struct {
 	Meter Meter
 	Now   func() time.Time
 
-	// Probes and Steps are how many probes, and how many other steps, are under
-	// way at once. Probes mostly wait for hosts that do not answer. Default 64
-	// and 8.
-	Probes, Steps int
+	// Probes is how many probes are under way at once. Default 64.
+	Probes int
 	// ProbeTimeout of one probe. Default 8 s.
 	ProbeTimeout time.Duration
-	// Due is how many servers of a shard one run takes on. Default 1000.
+	// Due bounds the servers of a shard in one run. Default 1000.
 	Due int
-	// Reserve is kept back before the deadline: nothing is begun in it.
-	// Default 10 s.
-	Reserve time.Duration
-	// AtOnce is how many deliveries that will not be attempted are released at once:
-	// overdue ones, and those of servers that are blocked or gone. Default 500.
+	// AtOnce is how many deliveries that will not be attempted are released at once: overdue
+	// ones, and those of servers that are blocked or gone. Default 500.
 	AtOnce int
 }
 
@@ -105,17 +102,15 @@ type Runner struct {
 	Config
 
 	mu     sync.Mutex
-	latest time.Time // of the clock, as far as runs have seen
+	latest time.Time // the latest time that a run has seen
 }
 
 // New returns a runner.
 func New(c Config) *Runner {
 	c.Rules = c.Rules.Complete()
 	c.Probes = cmp.Or(c.Probes, DefaultProbes)
-	c.Steps = cmp.Or(c.Steps, 8)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 8*time.Second)
 	c.Due = cmp.Or(c.Due, 1000)
-	c.Reserve = cmp.Or(c.Reserve, 10*time.Second)
 	c.AtOnce = cmp.Or(c.AtOnce, 500)
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -134,9 +129,8 @@ type unmetered struct{}
 func (unmetered) Counted(string, int)   {}
 func (unmetered) Flush(context.Context) {}
 
-// Run does all steps that are due. It begins none in the last Config.Reserve before the
-// deadline of ctx; the next run goes on. A failure of one step does not keep others
-// from being done. The error joins all failures.
+// Run does all steps that are due. It begins none in the last ten seconds before the deadline
+// of ctx. A failure of one step does not prevent others; the error joins all failures.
 func (r *Runner) Run(ctx context.Context) error {
 	now := r.Now()
 	var failed failures
@@ -170,7 +164,6 @@ func (r *Runner) Run(ctx context.Context) error {
 	return errors.Join(failed.errs...)
 }
 
-// failures are those of steps that are taken side by side.
 type failures struct {
 	mu   sync.Mutex
 	errs []error
@@ -184,15 +177,13 @@ func (f *failures) add(err error) {
 	}
 }
 
-// late reports whether nothing may be begun any more.
 func (r *Runner) late(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
-	return ctx.Err() != nil || (ok && time.Until(end) < r.Reserve)
+	return ctx.Err() != nil || (ok && time.Until(end) < reserve)
 }
 
-// servers takes one step for each server that is due.
 func (r *Runner) servers(ctx context.Context, now time.Time) error {
-	probes, steps := make(chan struct{}, r.Probes), make(chan struct{}, r.Steps)
+	probes, steps := make(chan struct{}, r.Probes), make(chan struct{}, atOnce)
 	var failed failures
 	var wg sync.WaitGroup
 	for shard := range circuit.Shards {
@@ -204,8 +195,8 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 		for _, s := range due {
 			slots := steps
 			if down(s) {
-				// A probe of a host that hangs takes long. Other steps have slots of
-				// their own, so they do not wait behind such probes.
+				// A probe of a host that hangs takes long, and other steps must not wait for
+				// it.
 				slots = probes
 			}
 			wg.Go(func() {
@@ -214,7 +205,7 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 				if r.late(ctx) {
 					return
 				}
-				// What a step that ran late has left is found by the next run.
+				// The next run goes on with what a late step has left.
 				if err := r.step(ctx, s, now); err != nil && !errors.Is(err, errLate) {
 					failed.add(fmt.Errorf("server %s: %w", s.Key, err))
 				}
@@ -227,7 +218,6 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 
 func down(s circuit.State) bool { return s.Phase == circuit.Unhealthy || s.Phase == circuit.Exhausted }
 
-// step does what is due for one server.
 func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error {
 	if !s.Parked {
 		// An earlier run saw the lot empty, and may have died before its second look.
@@ -272,12 +262,11 @@ func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error
 	return r.release(ctx, s)
 }
 
-// lease is how long a check is in the hands of the run that began it.
+// lease is how long a run has claimed a check.
 func (r *Runner) lease() time.Duration { return r.ProbeTimeout + time.Minute }
 
-// leaseOf is the lease of a check of s. No probe is made for an inbox, so its check is over
-// at once. A worker that finds the check under way takes the end of the lease for the time
-// of the next check, and has ordered deliveries wait until then.
+// leaseOf is the lease of a check of s. For an inbox no probe is made, so its check is over at
+// once, and workers take the end of the lease for the next check.
 func (r *Runner) leaseOf(s circuit.State) time.Duration {
 	if _, whole := circuit.HostOf(s.Key); !whole {
 		return min(r.lease(), r.Rules.RampEvery)

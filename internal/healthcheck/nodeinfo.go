@@ -11,17 +11,18 @@ import (
 	"fedpost/internal/protocol/outbound"
 )
 
-// NodeInfo probes a host of the fediverse by the well-known address that nearly
-// all of its software serves to anybody, cheaply.
+// NodeInfo probes a host by a well-known address that nearly all software of the fediverse
+// serves to anybody.
+//
 // https://nodeinfo.diaspora.software/protocol
 type NodeInfo struct {
 	Client *outbound.Client
-	// AllowHTTP tries plain http where https gets no answer: for trials.
+	// AllowHTTP tries plain http where https is not answered, for trials.
 	AllowHTTP bool
 }
 
 // Probe implements Prober. Any answer below 500 passes, and 501, which a server gives that
-// knows POST only: the host is there, and a parked delivery will show whether its inbox is, too.
+// knows only POST: a parked delivery will show whether its inbox works.
 func (n NodeInfo) Probe(ctx context.Context, host string) outcome.Outcome {
 	if !n.AllowHTTP && !outbound.Onion(host) {
 		return n.get(ctx, "https://"+host)
@@ -35,7 +36,7 @@ func (n NodeInfo) Probe(ctx context.Context, host string) outcome.Outcome {
 	if o.Status != 0 {
 		return o
 	}
-	// What does not speak TLS says nothing by failing at it, unless nobody speaks plain http.
+	// A failed TLS handshake shows nothing about a server of plain http.
 	if plain := n.get(ctx, "http://"+host); plain.Reason != outcome.ConnRefused {
 		return plain
 	}

@@ -8,12 +8,11 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// trial sends the one parked delivery that decides whether a server is back. If that
-// delivery's outcome does not come in time, the next trial takes a delivery from
-// further on in the lot, because the first may be for a broken inbox on a healthy
-// server.
+// trial sends the parked delivery that decides whether a server is back. If its outcome does
+// not come in time, the next trial is one further on in the lot, as the first may be to a
+// broken inbox.
 func (r *Runner) trial(ctx context.Context, s circuit.State) error {
-	// An overdue delivery makes no attempt, so it cannot be the trial.
+	// An overdue delivery is not attempted, so it cannot be the trial.
 	_, dying, err := r.endOverdue(ctx, s)
 	if err != nil {
 		return err
@@ -50,8 +49,7 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	case p == nil && !waiting:
 		return r.ifEmpty(ctx, s, nil)
 	case p == nil:
-		// Overdue ordered deliveries, released above, keep their spots until they are
-		// final.
+		// Overdue ordered deliveries, released above, keep their spots until they are final.
 		_, _, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })
 		return err
 	}
@@ -64,8 +62,8 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	return r.send(ctx, []parking.Parked{*p}, parking.Release{Trial: true})
 }
 
-// wait releases overdue deliveries of a paused server, so that they are given up. A run that
-// dies or fails on the way has claimed the look for the time of a lease only.
+// wait releases overdue deliveries of a paused server. Until that has succeeded, the step is
+// claimed for a lease only.
 func (r *Runner) wait(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.lease(), r.Now()) })
 	if !mine {

@@ -10,19 +10,16 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Deliveries that died because their server was down wait for it a second time, as dead
-// letters. When the server is back they are parked again, as many at a time as a step
-// releases, each time that the lot is empty, until none is left.
+// Deliveries that died because their server was down are parked again when it is back, a step's
+// worth each time that the lot is empty.
 //
-// Ordered ones are parked before the first trial, so that nothing younger of their groups
-// goes before them. If the circuit was closed without a trial, by an operator or because
-// the server asked for a pause, younger ones may have gone, and ordered ones stay dead.
+// Ordered ones are parked before the first trial, so that they stay first in their groups. If
+// the circuit was closed without a trial (by an operator, or by a pause), younger ones may have
+// gone first, and they stay dead.
 
-// reviveAtOnce is how many dead letters are in memory at a time.
 const reviveAtOnce = 100
 
-// reviving reports whether dead deliveries to the server of s are parked again once it is
-// back.
+// reviving reports whether the server of s may have dead deliveries to revive.
 func (r *Runner) reviving(s circuit.State) bool {
 	_, whole := circuit.HostOf(s.Key)
 	return whole && r.Dead != nil && r.Rules.Revive > 0 && s.Reviving(r.Now())
@@ -53,9 +50,8 @@ func (r *Runner) revive(ctx context.Context, s circuit.State, ordered bool, sinc
 	return parked, nil
 }
 
-// reviveFirst parks again what has to be in the lot before a trial: the ordered deliveries
-// that died in this outage and, if nothing else is there to be tried, one other. The rest
-// wait until a trial has passed: a server may answer probes and take no delivery.
+// reviveFirst parks what has to be in the lot before a trial: ordered deliveries that died in
+// this outage and, if the lot is empty, one other. The rest waits until a trial has passed.
 func (r *Runner) reviveFirst(ctx context.Context, s circuit.State) error {
 	if !r.reviving(s) {
 		return nil
@@ -73,20 +69,19 @@ func (r *Runner) reviveFirst(ctx context.Context, s circuit.State) error {
 	return err
 }
 
-// dyingSteps is how many steps a trial waits for ordered deliveries that are dying.
+// dyingSteps is how many steps a trial waits for ordered deliveries to die.
 const dyingSteps = 10
 
-// awaitsDying reports whether the trial of s waits until ordered deliveries that are too old
-// have died, so that they are revived before it. A queue that lags holds it up for
-// dyingSteps at most.
+// awaitsDying reports whether the trial of s waits until overdue ordered deliveries have died,
+// so that they are revived before it. A queue that lags delays it by at most dyingSteps.
 func (r *Runner) awaitsDying(s circuit.State) bool {
 	_, whole := circuit.HostOf(s.Key)
 	since := s.Settled(r.Now()).Since
 	return whole && r.Dead != nil && r.Rules.Revive > 0 && r.Now().Sub(since) < dyingSteps*r.Rules.RampEvery
 }
 
-// nothingWaits reports whether the lot of s is empty, and no dead delivery is to be parked
-// there again. If the server accepts deliveries, nothingWaits parks dead ones.
+// nothingWaits reports whether the lot of s is empty and no dead delivery is to be revived. If
+// the server accepts deliveries, it revives some.
 func (r *Runner) nothingWaits(ctx context.Context, s circuit.State) (bool, error) {
 	empty, err := r.Lot.Empty(ctx, s.Key)
 	if err != nil || !empty || !r.reviving(s) {
@@ -97,7 +92,7 @@ func (r *Runner) nothingWaits(ctx context.Context, s circuit.State) (bool, error
 	}
 	n, err := r.revive(ctx, s, false, time.Time{}, r.Rules.Ramp[len(r.Rules.Ramp)-1])
 	if n > 0 && errors.Is(err, errLate) {
-		return false, nil // what is parked again is found by the next step
+		return false, nil // the next step finds what is parked
 	}
 	return n == 0, err
 }

@@ -58,7 +58,7 @@ func TestRevivedDeliveriesAreCounted(t *testing.T) {
 		rules := circuit.Rules{Revive: 30 * 24 * time.Hour}
 		w := world.New(t, world.Options{Rules: rules, Now: time.Now})
 		if _, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("back.example"), func(s circuit.State) circuit.State {
-			return s.Buried(rules.Complete(), time.Now().Add(20*24*time.Hour), time.Now())
+			return s.DeathRecorded(rules.Complete(), time.Now().Add(20*24*time.Hour), time.Now())
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestARevivalStopsBeforeTheDeadlineOfItsRun(t *testing.T) {
 		w := world.New(t, world.Options{Rules: rules, Now: time.Now})
 		key := circuit.HostKey("back.example")
 		if _, _, err := circuit.Change(t.Context(), w.Store, key, func(s circuit.State) circuit.State {
-			return s.Buried(rules.Complete(), time.Now().Add(20*24*time.Hour), time.Now())
+			return s.DeathRecorded(rules.Complete(), time.Now().Add(20*24*time.Hour), time.Now())
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,13 +11,11 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// errLate ends a walk through a lot: the next run goes on.
+// errLate ends a walk through a lot; the next run goes on.
 var errLate = errors.New("it is too late to go on")
 
-// endOverdue releases deliveries that are too old to wait for their server, so that
-// package deliver gives them up. It returns how many, and how many of them are ordered. An
-// ordered delivery that is released again within minutes is harmless: the queue drops the
-// second message.
+// endOverdue releases overdue deliveries, for package deliver to give up. It returns how many,
+// and how many of them are ordered. The queue drops a repetition of an ordered one.
 func (r *Runner) endOverdue(ctx context.Context, s circuit.State) (ended, ordered int, err error) {
 	if !s.Parked {
 		return 0, 0, nil
@@ -43,9 +41,8 @@ func (r *Runner) endOverdue(ctx context.Context, s circuit.State) (ended, ordere
 	return ended, ordered, err
 }
 
-// empty releases all deliveries that are parked for a server that is blocked or gone,
-// so that package deliver fails them. Ordered ones are released all at once, too: none
-// of them is sent, so there is no order to keep.
+// empty releases all deliveries that are parked for a server that is blocked or gone, for
+// package deliver to fail. Ordered ones are released at once, too, as none is sent.
 func (r *Runner) empty(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State {
 		return s.LeftDead(r.Rules, r.Now()).Begin(r.Rules, r.Rules.RampEvery, r.Now())
@@ -76,8 +73,6 @@ func (r *Runner) empty(ctx context.Context, s circuit.State) error {
 	return r.ifEmpty(ctx, s, nil)
 }
 
-// release takes the next step of a recovery: it releases the next few deliveries
-// of the lot.
 func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	n := 0
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) (next circuit.State) {
@@ -91,8 +86,8 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 		return err
 	}
 	if s.Limited(r.Now()) > 0 {
-		// An overdue delivery makes no attempt. If it took a turn under the limit, a lot
-		// that is older than deliveries may wait would use up all turns for nothing.
+		// An overdue delivery is not attempted, and must not use up a slot: an old lot would
+		// use up all.
 		if _, _, err := r.endOverdue(ctx, s); err != nil {
 			return err
 		}
@@ -103,7 +98,7 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	}
 	overdue := func(p parking.Parked) bool { return p.IsOverdue(r.Now()) }
 	if slices.ContainsFunc(ps, func(p parking.Parked) bool { return p.Group == "" && overdue(p) }) {
-		// Nor does it take a place in the ramp, for the same reason.
+		// Nor does it count for the ramp.
 		if _, _, err := r.endOverdue(ctx, s); err != nil {
 			return err
 		}
@@ -112,10 +107,10 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 		}
 		ps = slices.DeleteFunc(ps, overdue)
 	}
-	// The method heads releases heads that have a due time of their own.
+	// The method heads releases those with a due time.
 	ps = slices.DeleteFunc(ps, func(p parking.Parked) bool { return !p.Due.IsZero() })
 	waiting := len(ps)
-	if ps, err = r.turns(ctx, s, ps); err != nil {
+	if ps, err = r.bookSlots(ctx, s, ps); err != nil {
 		return err
 	}
 	heads, loose := apart(ps)
@@ -127,7 +122,7 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 		r.Log.InfoContext(ctx, "released parked deliveries", "server", s.Key, "released", len(ps), "of", n, "end", end)
 	}
 	if len(ps) < waiting {
-		return nil // the others are found in the same place at the next step
+		return nil // the next step finds the others in the same position
 	}
 	if !end {
 		_, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Swept(r.Rules, at, r.Now()) })
@@ -147,7 +142,6 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	})
 }
 
-// apart returns first the deliveries with a due time of their own.
 func apart(ps []parking.Parked) (due, others []parking.Parked) {
 	for _, p := range ps {
 		if p.Due.IsZero() {
@@ -159,19 +153,17 @@ func apart(ps []parking.Parked) (due, others []parking.Parked) {
 	return due, others
 }
 
-// turns books slots under the server's rate limit, if there is one, for deliveries
-// that are to be released. It returns the deliveries whose slots are within this step.
-// At least one gets a slot, so that slots booked far ahead by others cannot stop the
-// release for good. The head of an ordered group keeps its spot, with the slot as its
-// due time.
-func (r *Runner) turns(ctx context.Context, s circuit.State, ps []parking.Parked) ([]parking.Parked, error) {
+// bookSlots books slots under the server's rate limit, if it has one, and returns the
+// deliveries whose slots are within this step. One at least gets a slot, whatever others have
+// booked. The head of an ordered group keeps its spot, with the slot as its due time.
+func (r *Runner) bookSlots(ctx context.Context, s circuit.State, ps []parking.Parked) ([]parking.Parked, error) {
 	host, _ := circuit.HostOf(s.Key)
 	if len(ps) == 0 || r.Limits == nil || s.Limited(r.Now()) == 0 {
 		return ps, nil
 	}
 	slots, err := r.Limits.Book(ctx, host, len(ps), r.Rules.RampEvery)
 	if err != nil {
-		return nil, fmt.Errorf("book turns: %w", err)
+		return nil, fmt.Errorf("book slots under the rate limit: %w", err)
 	}
 	if len(slots) == 0 {
 		slots = []time.Time{r.Now().Add(r.Rules.RampEvery)}
@@ -187,15 +179,14 @@ func (r *Runner) turns(ctx context.Context, s circuit.State, ps []parking.Parked
 	}
 	if len(heads) > 0 {
 		if err := r.Lot.Spots.Park(ctx, heads); err != nil {
-			return nil, fmt.Errorf("give ordered groups their turns: %w", err)
+			return nil, fmt.Errorf("park ordered deliveries until their slots: %w", err)
 		}
 	}
 	return ps, nil
 }
 
-// ifEmpty saves that the lot of s is empty, and that no dead delivery is to be parked
-// there again. If the lot is not empty, it applies otherwise to the state instead, unless
-// otherwise is nil.
+// ifEmpty saves that the lot of s is empty, without dead deliveries to revive. If it is not, it
+// applies otherwise to the state, if set.
 func (r *Runner) ifEmpty(ctx context.Context, s circuit.State, otherwise func(circuit.State) circuit.State) error {
 	empty, err := r.nothingWaits(ctx, s)
 	switch {
@@ -210,10 +201,9 @@ func (r *Runner) ifEmpty(ctx context.Context, s circuit.State, otherwise func(ci
 	return err
 }
 
-// drained saves that the lot of s was seen empty. A worker may be parking at this
-// moment: it takes its spot and then reads the state; drained saves the state and then
-// looks into the lot again. So at least one of the two sees the other. A step stays due
-// until the second look has succeeded.
+// drained saves that the lot of s was seen empty, and looks again. A worker that parks now
+// writes its spot before it reads the state, so one of the two sees the other. A step stays due
+// until the second look.
 func (r *Runner) drained(ctx context.Context, s circuit.State) error {
 	s, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Drained(r.Rules, r.Now()) })
 	if err != nil {
@@ -227,8 +217,7 @@ func (r *Runner) drained(ctx context.Context, s circuit.State) error {
 	return err
 }
 
-// secondLook looks into a lot whose server's state says that it is empty. If it is not,
-// secondLook makes a release due.
+// secondLook makes a release due if a lot is not empty whose server's state says so.
 func (r *Runner) secondLook(ctx context.Context, s circuit.State) (circuit.State, error) {
 	empty, err := r.nothingWaits(ctx, s)
 	if err != nil || empty {
@@ -237,7 +226,6 @@ func (r *Runner) secondLook(ctx context.Context, s circuit.State) (circuit.State
 	return r.change(ctx, s, func(s circuit.State) circuit.State { return s.Missed(r.Rules, r.Now()) })
 }
 
-// send releases deliveries, and empties the spots of unordered ones.
 func (r *Runner) send(ctx context.Context, ps []parking.Parked, how parking.Release) error {
 	if len(ps) == 0 {
 		return nil

@@ -1,26 +1,18 @@
-// Package admission decides which attempt begins next: it is the one scheduler of places, and of
-// the memory for what waits for one.
+// Package admission is the scheduler of attempts: it decides which one begins next, and how
+// many recipients wait in memory.
 //
-// Strangers choose to whom a process sends, and how long their servers keep an attempt. What
-// hangs gives its place back only after its time-out, so who has places for all who ask has none
-// left for a server that is well. Bounds that count attempts do not help: a stranger fills any of
-// them with hosts, domains or inboxes. So places are shared by the time for which they are held.
-// Of those who wait, the domain and the host are next that have held places for the least time
-// lately. A part of everything is kept for hosts that have accepted deliveries lately and give
-// places back within a second: prompt hosts. An attempt at one that takes longer counts among the
-// others from then on, so no host that turns bad keeps what is kept for the good for longer than
-// a second. An activity of which nothing is under way does not wait for a larger one.
+// Strangers choose which hosts a process sends to, and a host that hangs holds a place until
+// its time-out. Bounds on the number of attempts do not help: a stranger fills them with hosts,
+// domains or inboxes. So places are shared by held time: the domain and the host that held
+// places for the least time lately are next. A part of everything is reserved for prompt hosts,
+// which accepted deliveries lately and give places back within a second. An attempt at a prompt
+// host that takes longer counts among the others from then on. An activity with no attempt
+// under way does not wait for a larger one.
 //
-// What waits does so in memory, at no cost but that. A message that finds the memory full says
-// that others wait behind it. Then of what waits at a full bound no more stays than begins there
-// soon, at the pace at which attempts begin just now. The rest goes back to its queue, who has
-// held most first, until those before it can have had their places. Waiting is no try, and
-// nothing is counted against the host.
+// When the memory is full, attempts that cannot begin soon go back to their queue, those of
+// hosts that held most first. Waiting is no try, and counts against no host.
 //
-// Every bound is a row of table, with its reason. Processor time is shared by package outbound: an
-// attempt takes its turns at the processors many times while it has its place.
-//
-// A queue has a Scheduler of its own, so that a flood in one holds up no other.
+// Every bound is a row of table, with its reason. Package outbound shares the processors.
 package admission
 
 import (
@@ -30,15 +22,15 @@ import (
 	"time"
 )
 
-// Lane is a protocol's own bounds, where it has some. The zero Lane has none but those of the
-// process. Lanes of other bounds are others.
+// Lane is the bounds of one protocol. The zero Lane has none of its own. Protocols with an
+// equal Lane share its places.
 type Lane struct {
 	Name string
-	// Places is how many attempts of all are under way at once, PerHost how many at one host.
+	// Places bounds the attempts under way, PerHost those at one host.
 	Places, PerHost int
 }
 
-// Result says how an attempt ended, as far as that tells something of its host.
+// Result is what an attempt shows about its host.
 type Result int
 
 const (
@@ -50,40 +42,38 @@ const (
 	Accepted
 )
 
-// Attempt is an attempt to deliver that asks for a place. Its functions are called without any
-// lock, once each at most.
+// Attempt is an attempt to deliver that asks for a place. Each of its functions is called once
+// at most, without a lock.
 type Attempt struct {
 	Lane Lane
-	// Host and Inbox are names of which all attempts count together. Site is the registrable
-	// domain; empty: the host is a site of its own.
+	// Host, Inbox and Site (the registrable domain) are the names by which attempts are
+	// counted. An empty Site: the host is a site of its own.
 	Site, Host, Inbox string
 	// Alone says that no other attempt at the inbox may be under way.
 	Alone bool
-	// Receives is how often the queue has handed out the delivery, this time included.
+	// Receives counts how often the queue has handed out the delivery, including this time.
 	Receives int
-	// Until is when the attempt has begun at the latest, or goes back; zero: when others
-	// need what it waits for.
-	Until time.Time
-	// Activity is the activity that is delivered.
+	// Until is the latest begin; after it the attempt goes back. Zero: no limit.
+	Until    time.Time
 	Activity string
-	// Ticket, if not nil, has the memory that is free when the attempt waits no more.
+	// Ticket, if not nil, holds the memory of the attempt while it waits.
 	Ticket *Ticket
-	// Here says that Do may run on the goroutine that calls Enter, if there is a place at once.
+	// Here says that Do may run on the goroutine that calls Enter.
 	Here bool
 
-	// Do makes the attempt. It calls signed, if it computes first, when it begins to wait for
-	// the host. Done is called after it, when the place is free again.
+	// Do makes the attempt. It calls signed once the request is signed. Done is called after
+	// Do, when the place is free again.
 	Do   func(signed func()) Result
 	Done func()
-	// Back is called in place of Do if the attempt does not begin now. The delivery should
-	// come back at that time; why completes "waits for a place: ".
+	// Back is called instead of Do if the attempt does not begin now. The delivery should come
+	// back at that time; why completes "waits for a place: ".
 	Back func(at time.Time, why string)
 
 	host     *host
 	inbox    *inbox
 	element  *list.Element // in inbox.waiting
-	arrived  uint64
-	sibling  *list.Element // in errand.waiting
+	arrived  uint64        // number in the order of arrival
+	sibling  *list.Element // in workload.waiting
 	waits    bool
 	until    time.Duration // when it goes back; 0: never
 	began    time.Duration
@@ -95,7 +85,8 @@ type Attempt struct {
 	why      rule          // that it waited for
 }
 
-// Scheduler shares what a process has among its attempts. It is safe for concurrent use.
+// Scheduler shares the places and the memory of a process. Each queue has one of its own, so
+// that a flood in one delays no other. It is safe for concurrent use.
 type Scheduler struct {
 	now   func() time.Time
 	epoch time.Time
@@ -107,18 +98,17 @@ type Scheduler struct {
 	rings time.Duration // when timer does; 0: not at all
 }
 
-// New returns a scheduler. now is the clock.
+// New returns a scheduler with the clock now.
 func New(b Bounds, now func() time.Time) *Scheduler {
 	return &Scheduler{now: now, epoch: now(), plan: newPlan(b)}
 }
 
-// todo is what is left to be done without the lock.
+// todo is what the caller of change has to do without the lock.
 type todo struct {
 	started, sent []*Attempt
 	granted       []chan struct{}
 }
 
-// change has f change the plan.
 func (s *Scheduler) change(f func(now time.Duration)) (t todo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,10 +124,9 @@ func (s *Scheduler) change(f func(now time.Duration)) (t todo) {
 	return t
 }
 
-// leastRing keeps a clock that stands still from being asked all the time.
+// leastRing is the shortest timer: it bounds the wake-ups while the clock stands still.
 const leastRing = 5 * time.Millisecond
 
-// ring has the plan advance at a time.
 func (s *Scheduler) ring(at time.Duration) {
 	s.rings = at
 	wait := max(at-s.last, leastRing)
@@ -155,8 +144,7 @@ func (s *Scheduler) advance() {
 	}), false)
 }
 
-// act does what is left to be done. With keep it returns one of the attempts that begin, for
-// its caller to make.
+// act does t. With keep it returns one of the attempts that begin, for its caller to make.
 func (s *Scheduler) act(t todo, keep bool) (next *Attempt) {
 	for _, got := range t.granted {
 		close(got)
@@ -174,8 +162,8 @@ func (s *Scheduler) act(t todo, keep bool) (next *Attempt) {
 	return next
 }
 
-// Enter makes an attempt as soon as it has a place. It returns at once, unless a may be made
-// here and has its place.
+// Enter makes an attempt as soon as it has a place. It returns at once unless a.Here is set and
+// there is a place now.
 func (s *Scheduler) Enter(a *Attempt) {
 	t := s.change(func(now time.Duration) {
 		until := time.Duration(0)
@@ -199,8 +187,8 @@ func (s *Scheduler) do(a *Attempt) Result {
 	return a.Do(func() { s.act(s.change(func(now time.Duration) { s.plan.signed(a, now) }), false) })
 }
 
-// work makes an attempt, then one of those that its place goes to, and so on: a goroutine whose
-// stack has grown to what an attempt needs is worth keeping.
+// work makes an attempt, then one that its place goes to, and so on: the goroutine's stack has
+// grown to what an attempt needs.
 func (s *Scheduler) work(a *Attempt) {
 	for next := a; next != nil; {
 		a = next
@@ -217,10 +205,9 @@ func (s *Scheduler) Withdraw(a *Attempt) (waited bool) {
 	return waited
 }
 
-// Take waits for memory for the recipients of a message of an activity, in the turn of its
-// sender, and for that of a large message itself. bytes is its size; 0: it is a small one. It
-// reports false if ctx ends before, or if too many large messages wait. The caller ends the
-// ticket.
+// Take waits for memory for the recipients of a message, and for that of a large message itself;
+// bytes is its size, 0 for a small one. Senders take turns. It returns false if ctx ends before,
+// or if too many large messages wait. The caller ends the ticket.
 func (s *Scheduler) Take(ctx context.Context, activity, sender string, recipients, bytes int) (*Ticket, bool) {
 	if s.plan.b.Waiting == 0 {
 		return nil, true
@@ -244,14 +231,14 @@ func (s *Scheduler) Take(ctx context.Context, activity, sender string, recipient
 	return nil, false
 }
 
-// Pass says that n recipients of a ticket will not wait.
+// Pass gives back the memory of n recipients that will not wait.
 func (s *Scheduler) Pass(t *Ticket, n int) {
 	if t != nil && n > 0 {
 		s.act(s.change(func(time.Duration) { s.plan.pass(t, n) }), false)
 	}
 }
 
-// End says that no recipient of a ticket waits any more.
+// End gives back all memory of a ticket.
 func (s *Scheduler) End(t *Ticket) {
 	if t != nil {
 		s.act(s.change(func(time.Duration) { s.plan.abandon(t) }), false)

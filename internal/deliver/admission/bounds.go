@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// Bounds are the sizes that a process chooses. All other bounds follow from them, by table.
+// Bounds are the sizes that a process chooses. All other bounds follow from them (table).
 type Bounds struct {
-	// Places is how many attempts the process has under way at once. Each takes a file, and
-	// some 50 KB of memory. Default 256.
+	// Places bounds the attempts under way. Each takes a file and some 50 KB of memory. Default
+	// 256.
 	Places int
-	// Young is how many of them have begun less than a second ago: it bounds what a
-	// well-behaved load takes, as attempts beyond it make nothing faster. Default Places.
+	// Young bounds the attempts that began less than a second ago: more of them make nothing
+	// faster. Default Places.
 	Young int
-	// Computing is how many of them have no signature yet. They have a processor at once, or
-	// soon; what waits for longer waits without a place. Default Places.
+	// Computing bounds the attempts whose request is not signed yet. Default Places.
 	Computing int
-	// PerHost is how many attempts a host gets that nothing is known of; with each delivery
-	// that it accepts it gets one more, up to PerHostMost. Defaults 8 and PerHost.
+	// PerHost is how many attempts under way an unknown host gets. Each accepted delivery adds
+	// one, up to PerHostMost. Defaults 8 and PerHost.
 	PerHost, PerHostMost int
-	// Waiting is how many recipients wait in memory; 0: any number, for a
-	// process that takes up no more than it is given, such as a Lambda's invocation.
+	// Waiting bounds the recipients that wait in memory. 0: no bound, for a process that
+	// receives no more than it can hold, as on Lambda.
 	Waiting int
 	// Bytes is how much memory large messages take, with what they refer to; 0: any.
 	Bytes int
@@ -36,29 +35,28 @@ func (b Bounds) complete() Bounds {
 }
 
 const (
-	// quick is how long an attempt at a prompt host takes at most. An attempt that has been
-	// under way for longer is old.
+	// quick is how long an attempt at a prompt host takes at most. After that the attempt is
+	// old.
 	quick = time.Second
-	// timeout is how long an attempt takes at a host that hangs, usually.
+	// timeout is how long an attempt usually takes at a host that hangs.
 	timeout = 15 * time.Second
-	// lookEvery is how often it is looked whether something goes back.
+	// lookEvery is the interval of looks for attempts to send back.
 	lookEvery = 50 * time.Millisecond
-	// receives is how often a delivery is received at most because it found no place: a third
+	// receives is how often a delivery is received at most for want of a place: the third
 	// receive waits as long as its caller can.
 	receives = 3
-	// tick is the least time after which a delivery comes back. Those of five seconds come
-	// back together, so that they are received in full batches.
+	// tick is the least time until a delivery comes back. Those of one tick come back together,
+	// so that they are received in full batches.
 	tick = 5 * time.Second
-	// longestLine is the longest time after which a delivery comes back: a host that has
-	// recovered meanwhile is not kept waiting for longer.
-	longestLine = 15 * time.Minute
+	// longestWait is the longest time until a delivery comes back, in case its host recovers
+	// meanwhile.
+	longestWait = 15 * time.Minute
 )
 
-// part is the part of n that hosts get which are not prompt, and that one inbox gets of its
-// host. The rest is kept for those that give places back at once, however small n is.
+// part is the share of n for hosts that are not prompt, and for one inbox of its host. The rest
+// is reserved for those that give places back soon.
 func part(n int) int { return max(1, n-max(1, n/4)) }
 
-// rule is a row of table.
 type rule int
 
 const (
@@ -77,18 +75,15 @@ const (
 	largeWaiting
 )
 
-// row says what a rule bounds. Whoever waits for a rule is told its reason.
 type row struct {
 	counts, most, full, why string
-	// reason completes "waits for a place: ".
+	// reason is for the recipient's record; it completes "waits for a place: ".
 	reason string
 }
 
-// waits is what happens to an attempt that finds a bound full: what becomes free goes to the
-// site and host that have held least.
 const waits = "it waits; who has held least is next"
 
-// table has every bound of a process on attempts that begin: there are no others.
+// table has every bound on attempts.
 var table = [...]row{
 	allPlaces: {
 		"all attempts under way", "Bounds.Places", waits,

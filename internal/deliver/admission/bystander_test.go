@@ -137,7 +137,7 @@ func (s story) limits() (known, fresh, often string) {
 		fresh = fmt.Sprintf("%d owners whom nobody has met take a place each for %s, of %d", unknown, timeout, part(b.Places))
 		often = fresh
 	}
-	if last := time.Duration(slow) * timeout / time.Duration(part(b.Places)); last > longestLine {
+	if last := time.Duration(slow) * timeout / time.Duration(part(b.Places)); last > longestWait {
 		often = fmt.Sprintf("%d deliveries that take %s each would begin within %s", slow, timeout, last)
 	}
 	return known, cmp.Or(fresh, known), often

@@ -9,22 +9,21 @@ import (
 	"time"
 )
 
-// What is remembered of hosts, whose names strangers choose.
+// The bounds of what is remembered of hosts, whose names strangers choose.
 const (
 	mostHosts = 20_000
-	// proof is how long a host counts as one that accepts deliveries.
+	// proof is how long a host counts as accepting after a delivery that it accepted.
 	proof = time.Hour
-	// A prompt acceptance earns trust, and an attempt that becomes old costs as much as hanging
-	// acceptances earn. So a host that has just been met loses its kept places with the first
-	// attempt that hangs, and a large one with several in a row.
+	// A prompt acceptance adds 1 to a host's trust, an attempt that becomes old subtracts
+	// hanging. So a new host loses its reserved places with the first attempt that hangs, and a
+	// proven one with several in a row.
 	mostTrust, hanging = 8, 8
-	// several failures in a row leave a host one attempt at a time in the end: what is under
-	// way when its circuit opens is more than the circuit lets it cost. A protocol with bounds
-	// of its own has no circuits.
+	// several failures in a row halve a host's window down to one: what is under way when its
+	// circuit opens must not cost more than the circuit allows. Protocols with a Lane have no
+	// circuits.
 	several = 3
 )
 
-// site is a registrable domain.
 type site struct {
 	name   string
 	hosts  int // that are known
@@ -35,37 +34,36 @@ type site struct {
 	young  [2]int   // attempts under way that are not old, by class
 }
 
-// host is what a process knows of a host, and the attempts at it.
+// host is what a process knows of one host, and its attempts.
 type host struct {
 	bound
 	name       string
 	site       *site
 	class      class
 	trust      int
-	accepted   time.Duration // when it accepted last
+	accepted   time.Duration // when it last accepted
 	seen       time.Duration
 	mean       mean
-	failed     int // attempts since it accepted last
-	window     int // places that it gets
-	mostWindow int // that it may come to get
+	failed     int // attempts in a row
+	window     int // places that it may hold
+	mostWindow int // the most that window grows to
 	held       held
 
 	inboxes map[string]*inbox
-	ring    list.List // of *inbox with attempts that wait, the one served last at the end
-	at      int       // in plan.waiting; -1: nothing waits
+	ring    list.List // of *inbox with attempts that wait, least recently served first
+	at      int       // index in plan.waiting; -1: nothing waits
 }
 
-// inbox has the attempts at one inbox.
 type inbox struct {
 	key     string
 	under   int
 	old     int
-	alone   bool      // what is under way is one attempt that no other may be beside
+	alone   bool      // the attempt under way is Attempt.Alone
 	waiting list.List // of *Attempt
 	ring    *list.Element
 }
 
-// most is how many attempts may be under way at an inbox, a among them.
+// most bounds the attempts under way at an inbox, including a.
 func (h *host) most(i *inbox, a *Attempt) int {
 	if a.Alone || i.alone {
 		return 1
@@ -73,7 +71,7 @@ func (h *host) most(i *inbox, a *Attempt) int {
 	return part(h.places(a))
 }
 
-// places is how many attempts may be under way at a host, a among them.
+// places bounds the attempts under way at a host, including a.
 func (h *host) places(a *Attempt) int {
 	if most := a.Lane.PerHost; most > 0 {
 		return min(h.window, most)
@@ -81,8 +79,8 @@ func (h *host) places(a *Attempt) int {
 	return h.window
 }
 
-// before reports whether a host is served before another: who has held least, by site where
-// nothing is known for a host itself. Of a site, those that have waited before come first.
+// before reports whether h is served before o: the one that has held least, counted by site
+// unless the host itself is prompt. Within a site, attempts that came back come first.
 func (h *host) before(o *host) bool {
 	a, b := h.site.held, o.site.held
 	if h.class == prompt {
@@ -98,12 +96,11 @@ func (h *host) before(o *host) bool {
 	) < 0
 }
 
-// first is the attempt at the front of those that wait for a host.
 func (h *host) first() *Attempt {
 	return h.ring.Front().Value.(*inbox).waiting.Front().Value.(*Attempt)
 }
 
-// attempts yields those that wait for a host. Each may be taken out when it is yielded.
+// attempts yields the attempts that wait for a host. The caller may remove the yielded one.
 func (h *host) attempts() iter.Seq[*Attempt] {
 	return func(yield func(*Attempt) bool) {
 		for el := h.ring.Front(); el != nil; {
@@ -119,7 +116,6 @@ func (h *host) attempts() iter.Seq[*Attempt] {
 	}
 }
 
-// host returns what is known of the host of an attempt.
 func (p *plan) host(a *Attempt, now time.Duration) *host {
 	if h, ok := p.hosts[a.Host]; ok {
 		h.seen = now
@@ -141,8 +137,8 @@ func (p *plan) host(a *Attempt, now time.Duration) *host {
 	return h
 }
 
-// tidy forgets hosts where there are too many: a quarter of them, and their sites. Those that are
-// not prompt go first, then those that were not met for longest.
+// tidy forgets a quarter of the hosts when there are too many: those that are not prompt first,
+// then the least recently seen.
 func (p *plan) tidy() {
 	if len(p.hosts) < mostHosts {
 		return
@@ -164,14 +160,13 @@ func (p *plan) tidy() {
 	}
 }
 
-// push adds an attempt to those that wait.
 func (h *host) push(a *Attempt) {
 	i, ok := h.inboxes[a.Inbox]
 	if !ok {
 		i = &inbox{key: a.Inbox}
 		h.inboxes[a.Inbox] = i
 	}
-	// Who comes back has waited before.
+	// An attempt that came back has waited before.
 	before := i.waiting.Back()
 	for before != nil && before.Value.(*Attempt).Receives < a.Receives {
 		before = before.Prev()
@@ -186,7 +181,6 @@ func (h *host) push(a *Attempt) {
 	}
 }
 
-// pull takes an attempt out of those that wait.
 func (h *host) pull(a *Attempt) {
 	i := a.inbox
 	i.waiting.Remove(a.element)
@@ -198,17 +192,16 @@ func (h *host) pull(a *Attempt) {
 	}
 }
 
-// drop forgets an inbox at which there is nothing.
 func (h *host) drop(i *inbox) {
 	if i.under == 0 && i.waiting.Len() == 0 {
 		delete(h.inboxes, i.key)
 	}
 }
 
-// mean is how long an attempt takes: later ones count more.
+// mean is the moving average of how long an attempt takes.
 type mean time.Duration
 
-// usual is the mean; of what has shown nothing half a second is expected.
+// usual is the mean, or half a second if nothing is known.
 func (m mean) usual() time.Duration { return cmp.Or(time.Duration(m), time.Second/2) }
 
 func (m *mean) took(d time.Duration) {
@@ -223,8 +216,8 @@ func (h *host) took(d time.Duration) {
 	h.site.mean.took(d)
 }
 
-// soon is how long attempts at a host may wait where others wait for memory. Attempts at prompt
-// hosts make room steadily.
+// soon is how long attempts at a host may wait while others wait for memory. Prompt hosts free
+// memory steadily.
 func (h *host) soon() time.Duration {
 	if h.class == prompt {
 		return 2 * quick
@@ -232,15 +225,15 @@ func (h *host) soon() time.Duration {
 	return quick
 }
 
-// tookLess takes back what was expected of an attempt that became old.
+// tookLess corrects the mean: an attempt that became old was counted with timeout.
 func (h *host) tookLess(d time.Duration) {
 	for _, m := range []*mean{&h.mean, &h.site.mean} {
 		*m = max(*m-mean(max(d, 0))/8, mean(quick))
 	}
 }
 
-// takes is how many more attempts a host takes soon, as it may accept what it gets and get more. Of
-// a host that has shown nothing the best is expected.
+// takes estimates how many more attempts a host takes soon, as its window may grow. An unknown
+// host may take any number.
 func (h *host) takes() int {
 	if h.mean == 0 {
 		return math.MaxInt
@@ -249,10 +242,8 @@ func (h *host) takes() int {
 	return int(min(float64(h.window)*(math.Exp2(rounds)-1), float64(h.mostWindow)*rounds))
 }
 
-// distrust counts against a host's promptness.
 func (h *host) distrust() { h.trust = max(h.trust-hanging, -hanging) }
 
-// learn notes how an attempt has ended.
 func (h *host) learn(a *Attempt, r Result, took time.Duration, old bool, b Bounds, now time.Duration) {
 	if r == Unsent {
 		return
@@ -274,4 +265,24 @@ func (h *host) learn(a *Attempt, r Result, took time.Duration, old bool, b Bound
 	if !old {
 		h.trust = min(h.trust+1, mostTrust)
 	}
+}
+
+// held is how long something has held places lately; the half-life is halfLife. It is stored as
+// the logarithm of the weighted sum, so that two values compare without knowing the time, and
+// none overflows.
+type held float64
+
+const halfLife = time.Minute
+
+// nothing is held of what has held no place.
+var nothing = held(math.Inf(-1))
+
+// plus adds d, which ended at the time at since an epoch.
+func (h held) plus(d, at time.Duration) held {
+	if d <= 0 {
+		return h
+	}
+	x := math.Log2(d.Seconds()) + at.Seconds()/halfLife.Seconds()
+	a, b := max(float64(h), x), min(float64(h), x)
+	return held(a + math.Log2(1+math.Exp2(b-a)))
 }

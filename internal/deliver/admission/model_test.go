@@ -174,14 +174,14 @@ func (m *model) check(t *rapid.T) {
 	for _, tk := range m.open {
 		used += tk.left
 	}
-	r := &p.room
+	r := &p.memory
 	want("recipients in memory", r.used, used)
 	bytes, queued := 0, 0
 	for _, tk := range m.tickets {
 		switch {
 		case tk.holds:
 			bytes += tk.bytes
-		case tk.at != nil && tk.line == &r.large:
+		case tk.at != nil && tk.list == &r.large:
 			queued += tk.bytes
 		}
 	}
@@ -193,7 +193,7 @@ func (m *model) check(t *rapid.T) {
 	if r.large.Len() > 0 && bytes == 0 {
 		t.Fatal("a large message waits, and none is in memory")
 	}
-	if r.line.Len() > 0 && r.used < b.Waiting {
+	if r.busy.Len() > 0 && r.used < b.Waiting {
 		t.Fatalf("a message waits for memory, of which %d of %d is used", r.used, b.Waiting)
 	}
 	n := 0
@@ -238,8 +238,8 @@ func (m *model) finish(t *rapid.T) {
 	if len(m.waiting)+len(p.waiting[prompt])+len(p.waiting[others])+p.under+p.others+p.begun > 0 {
 		t.Fatalf("%d attempts wait, %d hosts, %d under way", len(m.waiting), len(p.waiting[prompt])+len(p.waiting[others]), p.under)
 	}
-	if len(p.errands)+p.idle.Len() > 0 {
-		t.Fatalf("%d activities are kept, of which nothing is left", len(p.errands))
+	if len(p.workloads)+p.idle.Len() > 0 {
+		t.Fatalf("%d activities are kept, of which nothing is left", len(p.workloads))
 	}
 	for _, h := range p.hosts {
 		if len(h.inboxes) > 0 || h.at >= 0 {

@@ -7,41 +7,40 @@ import (
 	"time"
 )
 
-// class is what a host is known for.
 type class int
 
 const (
-	// prompt hosts have accepted deliveries lately, and give places back within a second.
+	// prompt hosts accepted deliveries lately and answer within a second.
 	prompt class = iota
-	// others are all other hosts: never met, slow, failing, or known to hang.
+	// others are all other hosts: unknown, slow, failing or hanging.
 	others
 )
 
-// plan decides which attempt begins next. It is a pure state: it starts nothing, waits for
-// nothing, and is told what time it is, as the time since an epoch of its own. Its methods leave
-// in started, sent and granted what the caller has to act on.
+// plan decides which attempt begins next. It is a pure state machine: it starts nothing and
+// waits for nothing. Times are since an epoch. Its methods leave in started, sent and granted
+// what the caller has to act on.
 type plan struct {
 	b Bounds
 
 	under  int       // attempts under way
-	old    int       // of them, those that are old
-	others int       // attempts at others, and all that are old
-	young  list.List // of *Attempt under way that are not old, in the order in which they began
-	begun  int       // of those in young, attempts at others
+	old    int       // of them, old ones
+	others int       // attempts at others, and all old ones
+	young  list.List // of *Attempt under way that are signed and not old, by began
+	begun  int       // attempts at others that are not old
 
 	computing [2]int // attempts under way that are not signed yet, by class
-	errands   map[string]*errand
-	idle      list.List // of *errand
-	turn      bool      // the next place is for one of idle
+	workloads map[string]*workload
+	idle      list.List // of *workload
+	idleNext  bool      // the next place is for one of idle
 
 	hosts   map[string]*host
 	sites   map[string]*site
 	lanes   map[Lane]*bound
-	waiting [2][]*host // with attempts that wait, by class
+	waiting [2][]*host // hosts with attempts that wait, by class
 	classes [2]bound
-	room    room
+	memory  memory
 	arrived uint64
-	until   time.Duration // when the first of those that wait goes back, or earlier; 0: none does
+	until   time.Duration // no waiting attempt goes back earlier; 0: none does
 
 	started []*Attempt
 	sent    []*Attempt
@@ -50,12 +49,11 @@ type plan struct {
 
 func newPlan(b Bounds) *plan {
 	return &plan{
-		b: b.complete(), hosts: map[string]*host{}, sites: map[string]*site{}, lanes: map[Lane]*bound{}, errands: map[string]*errand{},
-		room: room{looked: -lookEvery}, classes: [2]bound{newBound(), newBound()},
+		b: b.complete(), hosts: map[string]*host{}, sites: map[string]*site{}, lanes: map[Lane]*bound{}, workloads: map[string]*workload{},
+		memory: memory{looked: -lookEvery}, classes: [2]bound{newBound(), newBound()},
 	}
 }
 
-// lane is the bound of the protocols that share it.
 func (p *plan) lane(of Lane) *bound {
 	l, ok := p.lanes[of]
 	if !ok {
@@ -65,7 +63,7 @@ func (p *plan) lane(of Lane) *bound {
 	return l
 }
 
-// count counts an attempt that begins, or one that has ended.
+// count adds n to all counts of attempts under way.
 func (p *plan) count(a *Attempt, n int) {
 	h := a.host
 	p.under += n
@@ -74,14 +72,13 @@ func (p *plan) count(a *Attempt, n int) {
 	h.site.bounds[a.class].under += n
 	p.classes[a.class].under += n
 	a.inbox.under += n
-	p.errand(a.Activity).under += n
+	p.workload(a.Activity).under += n
 	if a.class == others {
 		p.others += n
 	}
 }
 
-// countOld counts an attempt that becomes old, or an old one that has ended. All that are old
-// count among the others.
+// countOld adds n to all counts of old attempts. Old attempts count among the others.
 func (p *plan) countOld(a *Attempt, n int) {
 	p.old += n
 	p.lane(a.Lane).old += n
@@ -92,7 +89,7 @@ func (p *plan) countOld(a *Attempt, n int) {
 	}
 }
 
-// countYoung counts a young attempt.
+// countYoung adds n to all counts of attempts that are not old.
 func (p *plan) countYoung(a *Attempt, n int) {
 	a.host.site.young[a.class] += n
 	if a.class == others {
@@ -100,7 +97,7 @@ func (p *plan) countYoung(a *Attempt, n int) {
 	}
 }
 
-// enter has a wait for a place, and gives it one if there is one.
+// enter adds an attempt to those that wait, and begins what can begin.
 func (p *plan) enter(a *Attempt, until, now time.Duration) {
 	p.age(now)
 	p.arrived++
@@ -112,12 +109,12 @@ func (p *plan) enter(a *Attempt, until, now time.Duration) {
 	a.host.push(a)
 	p.wait(a.host, 1)
 	p.lane(a.Lane).waits++
-	a.sibling = p.errand(a.Activity).waiting.PushBack(a)
+	a.sibling = p.workload(a.Activity).waiting.PushBack(a)
 	p.settle(a.Activity)
 	p.dispatch(now)
 }
 
-// wait counts attempts that wait for a host, and keeps the host in its list.
+// wait adds n to the attempts that wait for a host.
 func (p *plan) wait(h *host, n int) {
 	h.waits += n
 	h.site.bounds[h.class].waits += n
@@ -134,7 +131,6 @@ func (p *plan) wait(h *host, n int) {
 	}
 }
 
-// judge notes what class a host is of.
 func (p *plan) judge(h *host, now time.Duration) {
 	c := others
 	if h.trust > 0 && now-h.accepted < proof {
@@ -148,20 +144,18 @@ func (p *plan) judge(h *host, now time.Duration) {
 	}
 }
 
-// remove takes an attempt out of those that wait.
 func (p *plan) remove(a *Attempt) {
 	a.waits = false
 	a.host.pull(a)
 	p.wait(a.host, -1)
 	p.lane(a.Lane).waits--
-	p.errand(a.Activity).waiting.Remove(a.sibling)
+	p.workload(a.Activity).waiting.Remove(a.sibling)
 	p.settle(a.Activity)
 	if a.Ticket != nil {
 		p.pass(a.Ticket, 1)
 	}
 }
 
-// withdraw ends the wait of a, and reports whether it waited.
 func (p *plan) withdraw(a *Attempt, now time.Duration) bool {
 	if !a.waits {
 		return false
@@ -171,7 +165,6 @@ func (p *plan) withdraw(a *Attempt, now time.Duration) bool {
 	return true
 }
 
-// begin gives a a place.
 func (p *plan) begin(a *Attempt, now time.Duration) {
 	h := a.host
 	h.ring.MoveToBack(a.inbox.ring)
@@ -190,8 +183,8 @@ func (p *plan) begin(a *Attempt, now time.Duration) {
 	p.started = append(p.started, a)
 }
 
-// signed says that an attempt's request is signed and goes out. Only now its time begins: what
-// this machine takes says nothing about a host.
+// signed says that an attempt's request is signed. Its time begins now: computing says nothing
+// about a host.
 func (p *plan) signed(a *Attempt, now time.Duration) {
 	if !a.computes {
 		return
@@ -202,7 +195,6 @@ func (p *plan) signed(a *Attempt, now time.Duration) {
 	p.dispatch(now)
 }
 
-// leave ends an attempt that began.
 func (p *plan) leave(a *Attempt, r Result, now time.Duration) {
 	p.age(now)
 	took := now - a.began
@@ -229,7 +221,7 @@ func (p *plan) leave(a *Attempt, r Result, now time.Duration) {
 	p.dispatch(now)
 }
 
-// age notes which attempts have become old.
+// age counts attempts that have become old.
 func (p *plan) age(now time.Duration) {
 	for el := p.young.Front(); el != nil; el = p.young.Front() {
 		a := el.Value.(*Attempt)
@@ -246,7 +238,6 @@ func (p *plan) age(now time.Duration) {
 	}
 }
 
-// advance does what is due by now.
 func (p *plan) advance(now time.Duration) {
 	p.age(now)
 	if p.until > 0 && p.until <= now {
@@ -266,7 +257,7 @@ func (p *plan) advance(now time.Duration) {
 	p.dispatch(now)
 }
 
-// due is when advance has to be called next; 0: not at all.
+// due is when advance has to be called next; 0: never.
 func (p *plan) due() (at time.Duration) {
 	soonest := func(t time.Duration) {
 		if t > 0 && (at == 0 || t < at) {
@@ -277,17 +268,16 @@ func (p *plan) due() (at time.Duration) {
 		soonest(el.Value.(*Attempt).began + quick)
 	}
 	soonest(p.until)
-	if r := &p.room; r.waits() {
-		soonest(max(r.looked, r.last) + lookEvery)
+	if m := &p.memory; m.waits() {
+		soonest(max(m.looked, m.last) + lookEvery)
 	}
 	return at
 }
 
-// dispatch gives places while there are any that somebody may have.
 func (p *plan) dispatch(now time.Duration) {
 	for {
 		var next *Attempt
-		if p.turn {
+		if p.idleNext {
 			next = p.firstOfIdle()
 		}
 		if next == nil {
@@ -296,12 +286,12 @@ func (p *plan) dispatch(now time.Duration) {
 		if next == nil {
 			return
 		}
-		p.turn = !p.turn
+		p.idleNext = !p.idleNext
 		p.begin(next, now)
 	}
 }
 
-// next is the attempt that begins next at the host that has held least; nil: none may.
+// next is the next attempt at the host that has held least; nil: none may begin.
 func (p *plan) next() (next *Attempt) {
 	var best *host
 	for c, hosts := range p.waiting {
@@ -323,12 +313,10 @@ func (p *plan) next() (next *Attempt) {
 	return next
 }
 
-// fits reports whether the host, the inbox and the protocol of an attempt have a place for it.
 func (p *plan) fits(a *Attempt) bool {
 	return a.host.under < a.host.places(a) && a.inbox.under < a.host.most(a.inbox, a) && !p.laneFull(a)
 }
 
-// laneFull reports whether the protocol of an attempt has no place for it.
 func (p *plan) laneFull(a *Attempt) bool {
 	return a.Lane.Places > 0 && p.lane(a.Lane).under >= a.Lane.Places
 }
@@ -343,13 +331,12 @@ func (p *plan) free(c class) (places, young int) {
 	return places, young
 }
 
-// open reports whether hosts of a class may have one more place now.
 func (p *plan) open(c class) bool {
 	places, young := p.free(c)
 	return places > 0 && young > 0 && p.processors(c) > 0
 }
 
-// processors is for how many more attempts at hosts of a class there is a processor soon.
+// processors is how many more attempts at hosts of a class may be unsigned.
 func (p *plan) processors(c class) int {
 	n := p.b.Computing - p.computing[prompt] - p.computing[others]
 	if c == others {
@@ -358,8 +345,8 @@ func (p *plan) processors(c class) int {
 	return n
 }
 
-// shared reports whether the site of a host may hold one more place now: its first, or one of
-// its share. What hangs at other hosts of its site is not held against a prompt host.
+// shared reports whether a host's site may hold one more place: its first, or one of its share.
+// Hanging attempts at other hosts of the site do not count against a prompt host.
 func (p *plan) shared(h *host) bool {
 	s, c := h.site, h.class
 	under, young, kept := s.bounds[prompt].under, s.young[prompt], 8
@@ -370,14 +357,13 @@ func (p *plan) shared(h *host) bool {
 	return under == 0 || under < free-p.b.Places/kept && young < now-p.b.Young/kept
 }
 
-// charge counts time for which places are held.
 func (p *plan) charge(h *host, d, now time.Duration) {
 	if d > 0 {
 		h.held, h.site.held = h.held.plus(d, now), h.site.held.plus(d, now)
 	}
 }
 
-// stuck is the rule that an attempt waits for.
+// stuck is the rule that keeps an attempt from beginning.
 func (p *plan) stuck(a *Attempt) rule {
 	h, i := a.host, a.inbox
 	places, young := p.free(h.class)
@@ -406,23 +392,21 @@ func (p *plan) stuck(a *Attempt) rule {
 	return none
 }
 
-// bound is what waits for one host, for a site's share, for the places of a class or of a lane.
+// bound counts the attempts that share one bound: a host, a site, a class or a lane.
 type bound struct {
 	under, old, waits int
-	pace, usual       pace          // at which attempts begin just now, and usually
-	line              time.Duration // when the last of those comes back that were sent back
+	pace, usual       pace          // at which attempts begin: of the last second, and usually
+	backAt            time.Duration // the latest time given to an attempt that was sent back
 }
 
 func newBound() bound { return bound{pace: pace{half: time.Second / 4}, usual: pace{half: timeout}} }
 
-// bounds are those that an attempt may wait for: of its host, its site, its class, its lane.
 func (p *plan) bounds(a *Attempt) [4]*bound {
 	h := a.host
 	return [4]*bound{&h.bound, &h.site.bounds[h.class], &p.classes[h.class], p.lane(a.Lane)}
 }
 
-// binds are those of its bounds that keep an attempt from beginning. Young attempts at prompt hosts
-// end within a second.
+// binds reports which of its bounds keep an attempt from beginning.
 func (p *plan) binds(a *Attempt) (binds [4]bool) {
 	h := a.host
 	places, young := p.free(h.class)
@@ -434,16 +418,16 @@ func (p *plan) binds(a *Attempt) (binds [4]bool) {
 	}
 }
 
-// surplus is how many of those that wait at a bound do not begin within a second if it is full.
-// What of a site's places hangs does not become free again. If nothing does, one place at least
-// becomes free again and again, so a few may stay.
+// surplus is how many of those that wait at a bound do not begin within a second. Old attempts
+// of a site free no places. If the site has none, a few may always stay.
 func (p *plan) surplus(h *host, b *bound, now time.Duration) int {
 	rate := int(b.pace.rate(now))
 	switch s := h.site; {
 	case b == &h.bound:
 		rate = h.takes()
 	case h.class == prompt && (b == &s.bounds[prompt] || b == &p.classes[prompt]):
-		// What a host shows as soon as it is prompt says more than a pace that has not settled.
+		// A host that has just become prompt begins more than its pace says, which has not
+		// settled.
 		rate = max(rate, int(float64(b.under+1)*h.soon().Seconds()/s.mean.usual().Seconds()))
 	case b != &s.bounds[h.class]:
 	case s.old > 0:
@@ -459,13 +443,13 @@ func (p *plan) surplus(h *host, b *bound, now time.Duration) int {
 	return b.waits - rate
 }
 
-// sendBack sends an attempt that waits back to its queue. It comes back when those that were sent
-// back before it have had their places, at each bound that is full.
+// sendBack sends an attempt back to its queue, until the attempts that were sent back before it
+// have had their places at each full bound.
 func (p *plan) sendBack(a *Attempt, now time.Duration) {
 	a.why = p.stuck(a)
 	h, window := a.host, a.host.mostWindow
 	if a.Receives > 1 {
-		// It has shown what it takes, and may get more only if it has.
+		// It waited before: the host's window is what it takes.
 		if window = h.window; window > p.b.PerHost {
 			window = min(2*window, h.mostWindow)
 		}
@@ -474,26 +458,27 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 	a.back = now + tick
 	binds := p.binds(a)
 	for i, b := range p.bounds(a) {
-		// Who has held nothing yet need not wait behind those that have, twice.
+		// A site that has held nothing need not wait twice behind those that have.
 		if binds[i] && (b != &p.classes[h.class] || a.Receives > 2 || h.site.held != nothing) {
 			rate := float64(window) / h.mean.usual().Seconds()
 			if b != &h.bound {
-				// If all hang; and who came back too early waits for longer than it looks.
+				// As if all hang. An attempt that came back too early waits longer than it
+				// seems.
 				rate = float64(b.under+1) / timeout.Seconds() / float64(max(1, a.Receives))
 				if h.class == prompt || a.why == allComputing {
 					rate = max(rate, b.usual.rate(now))
 				}
 			}
-			b.line = max(b.line, now+tick) + time.Duration(float64(time.Second)/rate)
-			a.back = max(a.back, b.line)
+			b.backAt = max(b.backAt, now+tick) + time.Duration(float64(time.Second)/rate)
+			a.back = max(a.back, b.backAt)
 		}
 	}
-	a.back = min(a.back, now+longestLine)
+	a.back = min(a.back, now+longestWait)
 	p.remove(a)
 	p.sent = append(p.sent, a)
 }
 
-// pace is how often something happens. What happened a while ago counts half.
+// pace is a moving rate of events, with the half-life half.
 type pace struct {
 	n    float64
 	at   time.Duration
@@ -505,7 +490,7 @@ func (c *pace) count(now time.Duration) {
 	c.n++
 }
 
-// rate is how often it happens in a second.
+// rate is in events per second.
 func (c *pace) rate(now time.Duration) float64 {
 	c.n *= math.Exp2(-float64(now-c.at) / float64(c.half))
 	c.at = now

@@ -129,7 +129,7 @@ func (p *process) settle() {
 			p.attempt(a)
 		}
 	}
-	p.memory = max(p.memory, p.plan.room.used)
+	p.memory = max(p.memory, p.plan.memory.used)
 }
 
 // tick has the plan advance when it is due, as a timer does.

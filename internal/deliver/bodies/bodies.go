@@ -1,9 +1,8 @@
-// Package bodies stores the large body of an activity once where many messages, spots or
-// dead letters need it, which then refer to it.
+// Package bodies stores the large body of an activity once. Messages, spots and dead letters
+// refer to it.
 //
-// One ordered activity of 256 KiB to 50,000 recipients would be 13 GB on its queue, and so
-// would the retries of one that all refuse. Small bodies are in every message: to read them
-// elsewhere would cost more than to carry them.
+// An ordered activity of 256 KiB to 50,000 recipients would otherwise take 13 GB of its queue.
+// Small bodies are in every message, because a read would cost more.
 package bodies
 
 import (
@@ -20,26 +19,24 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// Large is from how many bytes on a body may be stored once.
+// Large is the size in bytes from which on a body may be stored once.
 const Large = 16 << 10
 
-// most is how many bytes of bodies are remembered: 32 of the largest that are taken by
-// default.
+// most is how many bytes of bodies are cached: 32 of the largest default size.
 const most = 8 << 20
 
-// Store is what Bodies needs of the ledger.
+// Store is the part of ledger.Store that Bodies needs.
 type Store interface {
 	KeepBody(ctx context.Context, a activity.Activity, until time.Time) (activity.Apart, error)
 	Body(ctx context.Context, a activity.Activity) (string, error)
 	ForgetActivity(ctx context.Context, id activity.ID) error
 }
 
-// Bodies stores bodies once, and remembers those that this process has used last, so that it
-// reads each once and not for each message, and messages that are worked on at once share
-// one string. It is safe for concurrent use.
+// Bodies stores bodies once, and caches the last ones that this process used. Messages in work
+// share one string. It is safe for concurrent use.
 type Bodies struct {
 	store Store
-	// enough is from how many messages of an activity on its body is stored once.
+	// enough is the number of messages from which on a body is stored once.
 	enough int
 	reads  singleflight.Group
 
@@ -49,15 +46,15 @@ type Bodies struct {
 	size int
 }
 
-// New returns the bodies in a store. The body of an activity that is in enough messages is
+// New returns the bodies in a store. The body of an activity in at least enough messages is
 // stored once.
 func New(store Store, enough int) *Bodies {
 	return &Bodies{store: store, enough: enough, of: make(map[activity.ID]activity.Activity)}
 }
 
-// Apart returns a as it goes into n messages, and into a number of items of the table, the
-// last of which needs the body until a time. An item costs a write unit for each kilobyte,
-// so two are as good as enough messages. The body is stored before anything refers to it.
+// Apart stores the body of a once, if it goes into enough messages or into two items of the
+// table; until is when the last item ends. (An item costs a write unit per kilobyte.) It
+// returns a with the reference to the body.
 func (b *Bodies) Apart(ctx context.Context, a activity.Activity, n, items int, until time.Time) (activity.Activity, error) {
 	if n < b.enough && items < 2 || len(a.Body) < Large || a.Apart.Parts > 0 {
 		return a, nil
@@ -74,7 +71,7 @@ func (b *Bodies) Apart(ctx context.Context, a activity.Activity, n, items int, u
 	return a, nil
 }
 
-// Load returns a with its body. The error of a body that is gone wraps ledger.ErrNoBody.
+// Load returns a with its body. If the body is gone, the error wraps ledger.ErrNoBody.
 func (b *Bodies) Load(ctx context.Context, a activity.Activity) (activity.Activity, error) {
 	if a.Apart.Parts == 0 || a.Body != "" {
 		return a, nil
@@ -83,7 +80,7 @@ func (b *Bodies) Load(ctx context.Context, a activity.Activity) (activity.Activi
 		a.Body = kept.Body
 		return a, nil
 	}
-	// The messages of a batch need the same body at the same time.
+	// Messages of a batch need the same body at the same time.
 	body, err, _ := b.reads.Do(string(a.ID), func() (any, error) { return b.store.Body(ctx, a) })
 	if err != nil {
 		return a, fmt.Errorf("read the body of activity %s: %w", a.ID, err)
@@ -93,8 +90,8 @@ func (b *Bodies) Load(ctx context.Context, a activity.Activity) (activity.Activi
 	return a, nil
 }
 
-// Forget removes the body of an activity that is forgotten: attempts that were under way
-// then may have stored it once for their retries.
+// Forget removes the body of a forgotten activity, which attempts that were under way may have
+// stored.
 func (b *Bodies) Forget(ctx context.Context, a activity.Activity) error {
 	if a.Apart.Parts == 0 || a.Body == "" {
 		return nil

@@ -1,24 +1,17 @@
-// Package coalesce decides which deliveries need not be sent: those that a newer
-// activity supersedes, and those that would tell an inbox what it knows already.
+// Package coalesce decides which deliveries need not be sent: those that a newer activity
+// supersedes, and those that say what the inbox knows already.
 //
-// The three rules are applied in this order when a delivery is about to be sent.
-// They compare what activities say (Statement), not their text: a body is parsed
-// once, and then only keys and digests are compared.
+// The rules compare what activities say (Statement), in this order:
 //
-//   - Superseded: a strictly newer activity was accepted for the same inbox, of
-//     the same group and about the same object (and target). So the newest of a
-//     burst wins. One that may end undelivered before the older does, because it was
-//     cancelled or expires sooner, supersedes nothing where it is not delivered yet.
-//   - No news: an update says what the activity delivered last to that inbox
-//     about that object said.
-//   - Already known: an add or remove is of the type that was delivered last to
-//     that inbox for that object and target.
+//   - Superseded: a newer activity of the same group and about the same object and target was
+//     accepted for the inbox. One that may end undelivered before the older one, because it was
+//     cancelled or expires sooner, supersedes nothing until it is delivered.
+//   - No news: an update says what the last delivered activity about the object said.
+//   - Already known: an add or remove has the type that was delivered last for the object and
+//     target.
 //
-// An activity that says what was delivered last, while one that says something else may be
-// under way, is judged again when that one has arrived or never will.
-//
-// Delivered means answered with 2xx: a failed attempt makes no delivery
-// redundant.
+// While an activity that says something else may be under way, an activity that repeats the
+// last delivered one is judged again later. Delivered means answered with 2xx.
 package coalesce
 
 import (
@@ -36,7 +29,6 @@ const (
 	Membership Group = "membership" // add, remove
 )
 
-// groups maps lower-cased activity types to their group.
 var groups = map[string]Group{
 	"create": Lifecycle, "update": Lifecycle, "delete": Lifecycle, "creation": Lifecycle, "deletion": Lifecycle,
 	"add": Membership, "remove": Membership,
@@ -46,9 +38,7 @@ var groups = map[string]Group{
 type Subject struct {
 	Group  Group
 	Object string // id
-	// Target is the id of the collection that something is added to or removed
-	// from. It is empty in Lifecycle, and if the activity has neither target nor
-	// origin.
+	// Target is the id of the collection of an add or remove; otherwise empty.
 	Target string
 }
 
@@ -56,8 +46,8 @@ type Subject struct {
 type Statement struct {
 	Subject
 	Type string // lower-cased
-	// Content is a digest of the object, equal for objects that differ only in
-	// the order of keys; empty if the object is only an id.
+	// Content is a digest of the object, whatever the order of its keys; empty if it is only an
+	// id.
 	Content string
 }
 
@@ -68,11 +58,11 @@ type Accepted struct {
 	ID   activity.ID `json:"id"`
 	At   time.Time   `json:"at"`
 	Type string      `json:"type"` // lower-cased
-	// Content is that of its Statement; empty, too, if an earlier version noted it.
+	// Content is that of its Statement; empty if an earlier version recorded it.
 	Content string `json:"content,omitempty"`
-	// CoalesceCreate: the caller of the activity lets updates supersede creates.
+	// CoalesceCreate says that updates may supersede creates.
 	CoalesceCreate bool `json:"create,omitempty"`
-	// ExpiresAt is when it is not delivered any more; zero: never.
+	// ExpiresAt is when delivery ends; zero: never.
 	ExpiresAt time.Time `json:"expires,omitzero"`
 	// Cancelled is what Store.Cancelled says of it.
 	Cancelled bool `json:"-"`
@@ -83,7 +73,7 @@ func (a Accepted) lasts(older Accepted) bool {
 	return !a.Cancelled && (a.ExpiresAt.IsZero() || !older.ExpiresAt.IsZero() && !a.ExpiresAt.Before(older.ExpiresAt))
 }
 
-// Delivered is the activity about a subject that was delivered last to an inbox.
+// Delivered is the last activity about a subject that an inbox accepted.
 type Delivered struct {
 	ID      activity.ID `json:"id"`
 	Type    string      `json:"type"` // lower-cased
@@ -92,16 +82,16 @@ type Delivered struct {
 
 // Verdict says why a delivery need not be sent, or not yet.
 type Verdict struct {
-	// State is Superseded or Redundant; or Retrying, if By may be under way to the inbox and
-	// it is judged again at Until.
+	// State is Superseded or Redundant; or Retrying if By may be under way and the delivery is
+	// judged again at Until.
 	State activity.State
-	By    activity.ID // the activity that made it so
-	Until time.Time   // zero unless Retrying
+	By    activity.ID
+	Until time.Time // zero unless Retrying
 }
 
-// Judge reports whether own, which says s, need not be sent to an inbox, and why.
-// newer holds the activities about the same subject accepted for that inbox; last
-// is the activity delivered last to it, nil if there is none.
+// Judge reports whether own, which says s, need not be sent to an inbox, and why. newer has the
+// activities about the same subject that were accepted for the inbox; last is the last
+// delivered one, or nil.
 func Judge(own Accepted, s Statement, newer []Accepted, last *Delivered) (Verdict, bool) {
 	var newest *Accepted
 	for i, n := range newer {
@@ -125,9 +115,8 @@ func Judge(own Accepted, s Statement, newer []Accepted, last *Delivered) (Verdic
 	return Verdict{}, false
 }
 
-// mayReplace reports whether a newer activity may supersede own. An update must
-// not supersede a create unless either caller allows it: the receiver would never
-// see the create, and many receivers drop an update without the create.
+// mayReplace reports whether a newer activity may supersede own. An update supersedes a create
+// only if a caller allows it: many receivers drop an update of something that they do not know.
 func mayReplace(newer, own Accepted, s Statement) bool {
 	return newer.Type != "update" || !s.creates() || newer.CoalesceCreate || own.CoalesceCreate
 }

@@ -8,15 +8,14 @@ import (
 	"fedpost/internal/activity"
 )
 
-// underWay is how long after an activity was accepted an attempt may still be under way that
-// began before the activity was noted: an invocation takes a minute at most, and the rest is
-// for clocks that differ.
+// underWay is how long after an activity was accepted an earlier attempt may still be under
+// way: an invocation takes a minute at most, and the rest is for clocks that differ.
 const underWay = 75 * time.Second
 
-// crossing postpones verdicts of redundancy that may be about to become wrong: what was
-// delivered last says the same as a, but an activity that says something else was accepted in
-// between, and may be on its way to the inbox. Attempts that begin after a was noted find that a
-// supersedes them, so that after underWay what was delivered last says what the inbox has.
+// crossing postpones verdicts that may be about to become wrong: the last delivered activity
+// says the same as a, but one that says something else was accepted in between and may be under
+// way. Attempts that begin after a was accepted find it, so after underWay the last delivered
+// one is what the inbox has.
 func (f Filter) crossing(ctx context.Context, a activity.Activity, s Statement, ts []activity.Target, needless map[int]Verdict) error {
 	until := a.CreatedAt.Add(underWay)
 	if !f.Now().Before(until) {
@@ -54,7 +53,7 @@ func (f Filter) crossing(ctx context.Context, a activity.Activity, s Statement, 
 	return nil
 }
 
-// differs reports whether an inbox that takes a knows something else of the subject than s.
+// differs reports whether a says something else of the subject than s.
 func (a Accepted) differs(s Statement) bool {
 	return a.Type != s.Type || s.Group == Lifecycle && a.Content != s.Content
 }

@@ -10,35 +10,30 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Store keeps, by subject and inbox, which activities were accepted and
-// delivered.
+// Store keeps, by subject and inbox, which activities were accepted and delivered.
 type Store interface {
-	// NoteAccepted records that a was accepted for inboxes. Repeating the call is
-	// harmless. It takes one write per about a hundred inboxes.
+	// NoteAccepted records that a was accepted for inboxes, in one write per about a hundred
+	// inboxes. It may be repeated.
 	NoteAccepted(ctx context.Context, s Subject, a Accepted, inboxes []string, forget time.Time) error
 	// NewerAccepted returns, by inbox, the activities about s that were accepted
 	// after a time.
 	NewerAccepted(ctx context.Context, s Subject, after time.Time, inboxes []string) (map[string][]Accepted, error)
-	// Cancelled says of those activities that are recorded whether they were cancelled or
-	// forgotten, or whether the message that stood for the whole activity was lost.
+	// Cancelled returns which of the activities were cancelled or forgotten, or lost with their
+	// message.
 	Cancelled(ctx context.Context, ids []activity.ID) (map[activity.ID]bool, error)
-	// NoteDelivered records d as the activity about s that was delivered last to
-	// inboxes. It takes one write per inbox.
+	// NoteDelivered records d as the last delivered activity about s, in one write per inbox.
 	NoteDelivered(ctx context.Context, s Subject, d Delivered, inboxes []string, forget time.Time) error
-	// LastDelivered returns, by inbox, the activity about s that was delivered
-	// last, where it is known.
+	// LastDelivered returns, by inbox, the last delivered activity about s, where it is known.
 	LastDelivered(ctx context.Context, s Subject, inboxes []string) (map[string]Delivered, error)
 }
 
-// Filter applies the rules to activities that were submitted with coalesce
-// "latest". It neither drops nor records other activities.
+// Filter applies the rules to activities that were submitted with coalesce "latest".
 type Filter struct {
 	Store Store
 	Now   func() time.Time
-	// Pending is how long an accepted activity may still wait for delivery and so
-	// supersede another: the retry policy's time to give up.
+	// Pending is how long an accepted activity may wait for its delivery.
 	Pending time.Duration
-	// Remember is how long the Store keeps what was delivered last to an inbox.
+	// Remember is how long the last delivered activity is kept.
 	Remember time.Duration
 }
 
@@ -77,7 +72,7 @@ func (f Filter) Note(ctx context.Context, a activity.Activity, ts []activity.Tar
 	return nil
 }
 
-// Needless returns, by index into ts, why a need not be sent to that target, or not yet.
+// Needless returns, by index into ts, why a need not be sent, or not yet.
 func (f Filter) Needless(ctx context.Context, a activity.Activity, ts []activity.Target) (map[int]Verdict, error) {
 	s, ok := statement(a)
 	if !ok || len(ts) == 0 {
@@ -119,8 +114,7 @@ func judgeAll(own Accepted, s Statement, ts []activity.Target, newer map[string]
 	return needless
 }
 
-// markCancelled looks whether what supersedes was cancelled, and marks it. more: some was,
-// and was not marked yet.
+// markCancelled marks superseding activities that were cancelled. more: it has marked some.
 func (f Filter) markCancelled(ctx context.Context, needless map[int]Verdict, newer map[string][]Accepted) (more bool, err error) {
 	by := map[activity.ID]bool{}
 	for _, v := range needless {

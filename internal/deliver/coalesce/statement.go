@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Read returns what the activity with this body says. ok is false if such an
-// activity is never redundant: its type is in no group, or its object has no id.
+// Read returns what the activity with this body says. ok is false if it is never redundant: its
+// type is in no group, or its object has no id.
 func Read(body string) (s Statement, ok bool) {
 	var a map[string]any
 	if err := unmarshal(body, &a); err != nil {
@@ -51,7 +51,6 @@ func unmarshal(text string, v any) error {
 	return nil
 }
 
-// first returns the value of the first of the names that is present.
 func first(m map[string]any, names ...string) any {
 	for _, n := range names {
 		if v := m[n]; v != nil {
@@ -61,8 +60,7 @@ func first(m map[string]any, names ...string) any {
 	return nil
 }
 
-// idOf returns the id of a value: a string itself, or an object's id; empty if
-// there is none.
+// idOf returns the id of a value, which is a string or an object; empty if there is none.
 func idOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -74,20 +72,20 @@ func idOf(v any) string {
 	return ""
 }
 
-// digest is equal for values that are deeply equal, whatever the order of their
-// keys and the spelling of their numbers.
+// digest is equal for deeply equal values, whatever the order of keys and the spelling of
+// numbers.
 func digest(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b) // sorts keys
 	if err := enc.Encode(canonical(v)); err != nil {
-		return "" // cannot happen, as v was decoded from JSON; an empty digest equals no other
+		return "" // cannot happen: v was decoded from JSON
 	}
 	sum := sha256.Sum256(b.Bytes())
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// maxNumber bounds the length of numbers that are compared by value: 1e999999999
-// as a fraction would fill the memory.
+// maxNumber bounds the length of numbers that are compared by value: 1e999999999 as a fraction
+// fills the memory.
 const maxNumber = 30
 
 func canonical(v any) any {

@@ -10,36 +10,21 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// Forgetter forgets activities: what was to be sent, to whom, and what became of it.
+// Forgetter forgets activities: content, recipients and outcomes.
 //
-// The activity is cancelled first, so that no attempt begins any more; its record goes
-// last and leaves a mark, by which workers drop messages that are still under way. A
-// crash in between leaves a cancelled activity, and the request can be repeated.
+// The activity is cancelled first, so that no attempt begins any more. Its record goes last,
+// and leaves a mark by which workers drop messages that are under way. After a crash the
+// request can be repeated.
 type Forgetter struct {
-	Ledger ForgetLedger
-	Spots  ForgetSpots
+	Ledger ledger.Store
+	Spots  parking.Store
 	Store  Store
 	Now    func() time.Time
 }
 
-// ForgetLedger is the part of the ledger's storage that forgetting needs.
-type ForgetLedger interface {
-	Activity(ctx context.Context, id activity.ID) (ledger.Record, error)
-	Chunks(ctx context.Context, r ledger.Record, first, last int) ([]ledger.Chunk, error)
-	CancelActivity(ctx context.Context, id activity.ID) error
-	ForgetActivity(ctx context.Context, id activity.ID) error
-}
-
-// ForgetSpots is the part of the parking lots' storage that forgetting needs.
-type ForgetSpots interface {
-	IsParked(ctx context.Context, spots []parking.Spot) (map[parking.Spot]bool, error)
-	Unpark(ctx context.Context, spots []parking.Spot) error
-}
-
-// Forget forgets an activity, or returns an error that wraps ledger.ErrNotFound. Attempts
-// under way are finished, and not recorded. Messages on queues, and delayed ones on the
-// agenda, go when their time comes. An ordered delivery that is parked keeps its spot
-// until then, because the others of its group go on from it.
+// Forget forgets an activity, or returns an error that wraps ledger.ErrNotFound. Attempts under
+// way end and are not recorded. Messages and delayed tasks end when their time comes, and so
+// does a parked ordered delivery, because its group goes on from its spot.
 func (f Forgetter) Forget(ctx context.Context, id activity.ID) error {
 	rec, err := f.Ledger.Activity(ctx, id)
 	if err != nil {
@@ -62,7 +47,6 @@ func (f Forgetter) Forget(ctx context.Context, id activity.ID) error {
 	return f.Ledger.ForgetActivity(ctx, rec.ID)
 }
 
-// unpark empties the spots of an activity.
 func (f Forgetter) unpark(ctx context.Context, rec ledger.Record) error {
 	for first := 0; first < rec.Chunks(); first += retryStep {
 		chunks, err := f.Ledger.Chunks(ctx, rec, first, min(first+retryStep, rec.Chunks())-1)
@@ -91,7 +75,6 @@ func (f Forgetter) unpark(ctx context.Context, rec ledger.Record) error {
 	return nil
 }
 
-// drop removes the dead letters of an activity.
 func (f Forgetter) drop(ctx context.Context, id activity.ID) error {
 	for cursor := ""; ; {
 		ls, next, err := f.Store.DeadLetters(ctx, Filter{Activity: id}, cursor, forgetStep)
@@ -107,5 +90,5 @@ func (f Forgetter) drop(ctx context.Context, id activity.ID) error {
 	}
 }
 
-// forgetStep is how many dead letters are in memory at a time.
+// forgetStep is how many dead letters are in memory at once.
 const forgetStep = 100

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"fedpost/internal/activity"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
@@ -16,32 +14,25 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// Returner parks deliveries again that died because their server was down, when the
-// server is back. From the lot they are released like all others.
+// Returner parks deliveries again that died because their server was down, when it is back.
+// They are released like all others.
 //
-// The spots are written first, then the recipients' records, then the dead letters are
-// removed. A crash in between leaves a dead letter of a recipient that is parked already:
-// it is removed at the next call, or parked again in the same spot. Two releases of one
-// spot are messages of one generation, of which one counts.
+// The spots are written first, then the recipients' records, then the dead letters are removed.
+// After a crash the next call removes the dead letter, or parks again in the same spot, which
+// is harmless: of two messages of one generation one counts.
 type Returner struct {
 	Store  Store
-	Ledger ReturnLedger
+	Ledger ledger.Store
 	Lot    *parking.Lot
 	Log    *slog.Logger
-	// GiveUp is how long a delivery of a protocol waits for its server.
+	// GiveUp is how long a delivery of a protocol may wait for its server.
 	GiveUp func(activity.Protocol) time.Duration
 }
 
-// ReturnLedger is the part of ledger.Store that a Returner needs.
-type ReturnLedger interface {
-	Inspector
-	PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error)
-}
-
-// ParkAgain takes up a page of up to n dead deliveries to a host, after a cursor: either
-// ordered ones, or the others, that died at or after since. It returns how many of them it
-// has parked again, and a cursor if there may be more. Those that nothing revives any more
-// stay dead and are not looked at again: what was cancelled, has expired or is damaged.
+// ParkAgain takes a page of up to n dead deliveries to a host, after a cursor, that died at or
+// after since: ordered ones, or the others. It returns how many it has parked, and a cursor if
+// there may be more. Those that cannot be revived (cancelled, expired or damaged) stay dead for
+// good.
 func (r Returner) ParkAgain(ctx context.Context, host string, ordered bool, since time.Time, cursor string, n int) (parked int, next string, err error) {
 	if within := r.Lot.Now().Add(-r.Lot.Rules.Revive); since.Before(within) {
 		since = within
@@ -56,19 +47,10 @@ func (r Returner) ParkAgain(ctx context.Context, host string, ordered bool, sinc
 	return parked, next, nil
 }
 
-// page parks those of ls again that are still dead and neither cancelled nor expired.
 func (r Returner) page(ctx context.Context, key string, ls []DeadLetter) (int, error) {
-	known := make([]ledger.Known, len(ls))
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(inspections)
-	for i, l := range ls {
-		g.Go(func() (err error) {
-			known[i], err = r.Ledger.Inspect(gctx, l.Last.Unit(l.Activity.ID))
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return 0, fmt.Errorf("look up dead letters in the ledger: %w", err)
+	known, err := inspect(ctx, r.Ledger, ls)
+	if err != nil {
+		return 0, err
 	}
 	now := r.Lot.Now()
 	var done, left []DeadLetter
@@ -83,7 +65,7 @@ func (r Returner) page(ctx context.Context, key string, ls []DeadLetter) (int, e
 		case !stillDead(k, l):
 			done = append(done, l)
 		case !l.Revives(now) || k.Record.Cancelled || k.Record.Forgotten || k.Record.ID == "":
-			// If the record has ended, nobody knows whether the caller has cancelled the activity.
+			// Without a record nobody knows whether the activity was cancelled.
 			left = append(left, l)
 		default:
 			p, rec := r.again(key, l, now)
@@ -122,8 +104,8 @@ func (r Returner) page(ctx context.Context, key string, ls []DeadLetter) (int, e
 	return len(spots), errors.Join(errs...)
 }
 
-// again is the spot of a dead delivery that is parked again, with all of its tries and all
-// of its time, and its recipient's record.
+// again is the spot and the record of a dead delivery that is parked again, with all tries and
+// all time.
 func (r Returner) again(key string, l DeadLetter, now time.Time) (parking.Parked, ledger.Recipient) {
 	d := l.Delivery
 	d.Attempts, d.Unsent, d.Trial, d.Since, d.Slot = 0, 0, false, now, time.Time{}

@@ -14,35 +14,24 @@ import (
 	"fedpost/internal/message"
 )
 
-// Retrier gives the recipients of one activity that have failed, or are dead, fresh
-// attempts.
+// Retrier gives failed or dead recipients of an activity fresh attempts.
 //
 // A failed recipient gets a message of the next epoch (message.NextEpoch), a dead one the
-// message of its dead letter. The ledger fences both by their generation: of two requests
-// that meet, and of a request that is repeated because its caller got no answer, the
-// second message finds the claim or the outcome of the first. When the message is sent, a
-// failed recipient is recorded as queued, and a dead one has no dead letter any more, so
-// that a later request sends nothing to either.
+// message of its dead letter. The ledger fences both by generation: of two requests only one
+// leads to attempts. Afterwards a failed recipient is recorded as queued, and a dead one has no
+// dead letter, so that a later request sends nothing.
 type Retrier struct {
-	Ledger  RetryLedger
+	Ledger  ledger.Store
 	Reviver Reviver
 }
 
-// RetryLedger is the part of ledger.Store that a retry needs.
-type RetryLedger interface {
-	Activity(ctx context.Context, id activity.ID) (ledger.Record, error)
-	Chunks(ctx context.Context, r ledger.Record, first, last int) ([]ledger.Chunk, error)
-	Content(ctx context.Context, id activity.ID) (activity.Activity, error)
-	PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error)
-}
-
-// Choice says which recipients of an activity are retried.
+// Choice selects recipients of an activity.
 type Choice struct {
 	Failed, Dead bool
-	// Inboxes, if not nil, are the only ones. Host, if not empty, is that of all.
+	// Inboxes, if not nil, are the only ones; Host, if not empty, is the only host.
 	Inboxes map[string]bool
 	Host    string
-	// Since: those whose end came at or after.
+	// Since selects those that ended at or after it.
 	Since time.Time
 }
 
@@ -51,14 +40,13 @@ func (c Choice) takes(r ledger.Recipient) bool {
 		(c.Inboxes == nil || c.Inboxes[r.Target.Inbox]) && (c.Host == "" || c.Host == r.Target.Host()) && !r.UpdatedAt.Before(c.Since)
 }
 
-// Retried is what a retry has come to.
+// Retried is the result of a retry.
 type Retried struct {
-	// Sent counts the inboxes that get fresh attempts.
+	// Sent counts recipients that get fresh attempts.
 	Sent int
-	// Unavailable counts those of which nothing is kept to send: their dead letter was
-	// dropped or just retried, their protocol keeps nothing, or what was kept is damaged.
+	// Unavailable counts recipients whose activity is no longer stored, or damaged.
 	Unavailable int
-	// Next is the cursor to go on from; empty at the end.
+	// Next is the cursor for the rest; empty at the end.
 	Next string
 }
 
@@ -68,12 +56,11 @@ var (
 	ErrExpired   = errors.New("the activity has expired")
 )
 
-// retryStep is how many chunks of recipients a retry reads at a time.
 const retryStep = 20
 
-// Retry retries recipients of an activity from a cursor on until there are no more or
-// the time is over. Its error wraps ErrCancelled, ErrExpired, ErrBadCursor or
-// ledger.ErrNotFound; what was sent before an error is in the result.
+// Retry retries recipients of an activity, from a cursor on, until there are no more or the
+// time is end. Its error wraps ErrCancelled, ErrExpired, ErrBadCursor or ledger.ErrNotFound;
+// the result has what was sent before.
 func (r Retrier) Retry(ctx context.Context, id activity.ID, c Choice, cursor string, end time.Time) (Retried, error) {
 	var done Retried
 	rec, err := r.Ledger.Activity(ctx, id)
@@ -103,7 +90,6 @@ func (r Retrier) Retry(ctx context.Context, id activity.ID, c Choice, cursor str
 	return done, nil
 }
 
-// step retries recipients of the chunks from first on.
 func (r Retrier) step(ctx context.Context, rec ledger.Record, c Choice, first int, done *Retried) error {
 	chunks, err := r.Ledger.Chunks(ctx, rec, first, min(first+retryStep, rec.Chunks())-1)
 	if err != nil {
@@ -124,11 +110,9 @@ func (r Retrier) step(ctx context.Context, rec ledger.Record, c Choice, first in
 	return errors.Join(r.failed(ctx, rec, failed, done), r.dead(ctx, rec.ID, dead, done))
 }
 
-// recordsIn is how long the message of a failed recipient waits, in which the recipient is
-// recorded as queued. A worker that meets that write comes back after some seconds.
+// recordsIn is how long a retried message waits, while its recipient is recorded as queued.
 const recordsIn = 2 * time.Second
 
-// failed sends messages to recipients that have failed, and records that they are queued.
 func (r Retrier) failed(ctx context.Context, rec ledger.Record, rs []ledger.Recipient, done *Retried) error {
 	if len(rs) == 0 {
 		return nil
@@ -157,20 +141,18 @@ func (r Retrier) failed(ctx context.Context, rec ledger.Record, rs []ledger.Reci
 		queued[i] = p
 	}
 	if len(queued) > 0 {
-		// A worker that has taken the message up already knows better, and is left alone.
+		// A worker that has already taken a message up knows better, and its record stays.
 		_, errPut := r.Ledger.PutRecipients(ctx, rec.ID, queued, rec.Forget)
 		err = errors.Join(err, errPut)
 	}
 	return err
 }
 
-// unavailable reports whether an activity is not kept, or damaged, so that another look will
-// find no more.
+// unavailable reports whether an activity is no longer stored, or damaged.
 func unavailable(err error) bool {
 	return errors.Is(err, ledger.ErrNoContent) || errors.Is(err, ledger.ErrNoBody)
 }
 
-// dead revives recipients from their dead letters.
 func (r Retrier) dead(ctx context.Context, id activity.ID, rs []ledger.Recipient, done *Retried) error {
 	if len(rs) == 0 {
 		return nil
@@ -190,7 +172,7 @@ func (r Retrier) dead(ctx context.Context, id activity.ID, rs []ledger.Recipient
 	return err
 }
 
-// A cursor is the chunk to go on with.
+// retryCursor is the prefix of a cursor, which is a chunk.
 const retryCursor = "chunk."
 
 func parseRetryCursor(s string, chunks int) (int, error) {

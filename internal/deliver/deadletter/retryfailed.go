@@ -12,29 +12,27 @@ import (
 	"fedpost/internal/ledger/events"
 )
 
-// FailedRetrier gives fresh attempts to recipients that have failed, by the filters of dead
-// letters. A failed recipient has no dead letter and is in no index, which would cost a
-// write for each failure; but the feed of events tells of each of them, in order of time.
-// So what failed is found for as long as events are kept, and costs the reading of the
-// events since then.
+// FailedRetrier retries failed recipients by the filters of dead letters. Failed recipients are
+// in no index, which would cost a write per failure; but each has an event. So failures are
+// found for as long as events are kept, by reading all events since then.
 type FailedRetrier struct {
 	Retrier Retrier
 	Feed    Feed
 }
 
-// Feed is the part of events.Store that a FailedRetrier needs.
+// Feed is the part of events.Store that FailedRetrier needs.
 type Feed interface {
 	Events(ctx context.Context, after string, limit int) (events.Page, error)
-	// EventsSince returns the cursor before the first event that was told at or after a time.
+	// EventsSince returns the cursor before the first event at or after since.
 	EventsSince(ctx context.Context, since time.Time) (string, error)
 }
 
-// failedStep is how many events are read at a time. Each activity in them is looked up.
+// failedStep is how many events are read at once. Each of their activities is looked up.
 const failedStep = 25
 
-// RetryFailed retries up to about limit recipients that have failed and that f selects, from
-// a cursor on, until the time is over. It returns how many, and the cursor to go on from, ""
-// at the end. Its error wraps ErrBadCursor. A filter by a dead letter's name selects none.
+// RetryFailed retries about limit failed recipients that f selects, from a cursor on, until the
+// time is end. It returns how many, and the cursor for the rest, "" at the end. Its error wraps
+// ErrBadCursor. A filter by the name of a dead letter selects none.
 func (r FailedRetrier) RetryFailed(ctx context.Context, f Filter, cursor string, limit int, end time.Time) (n int, next string, err error) {
 	switch {
 	case f.Name != Name{}:
@@ -72,10 +70,8 @@ func (r FailedRetrier) RetryFailed(ctx context.Context, f Filter, cursor string,
 	}
 }
 
-// feedCursor begins the cursors of the feed.
 const feedCursor = "event."
 
-// told retries those that events say have failed.
 func (r FailedRetrier) told(ctx context.Context, f Filter, es []events.Event) (n int, err error) {
 	inboxes := map[activity.ID]map[string]bool{}
 	var ids []activity.ID
@@ -99,7 +95,7 @@ func (r FailedRetrier) told(ctx context.Context, f Filter, es []events.Event) (n
 	return n, nil
 }
 
-// ofActivity retries recipients of one activity, whose own records tell who has failed.
+// ofActivity retries recipients of one activity, by its own records.
 func (r FailedRetrier) ofActivity(ctx context.Context, f Filter, cursor string, end time.Time) (int, string, error) {
 	if f.Type != "" {
 		a, err := r.Retrier.Ledger.Content(ctx, f.Activity)
@@ -113,8 +109,8 @@ func (r FailedRetrier) ofActivity(ctx context.Context, f Filter, cursor string, 
 	return r.one(ctx, f.Activity, Choice{Failed: true, Host: f.Host, Since: f.Since}, cursor, end)
 }
 
-// one retries recipients of an activity, of which there may be no record any more. A zero end
-// is never.
+// one retries recipients of an activity, which may have no record any more. A zero end: no
+// limit.
 func (r FailedRetrier) one(ctx context.Context, id activity.ID, c Choice, cursor string, end time.Time) (n int, next string, err error) {
 	if end.IsZero() {
 		end = r.Retrier.Reviver.Now().Add(time.Hour)

@@ -12,18 +12,16 @@ import (
 	"fedpost/internal/message"
 )
 
-// Reviver sends dead deliveries anew.
+// Reviver sends dead deliveries again.
 type Reviver struct {
 	Store  Store
 	Queues func(queue.Name) queue.Sender
 	Now    func() time.Time
 }
 
-// Revive sends up to limit deliveries whose dead letters f selects, and removes
-// the dead letters of those that were sent. It returns how many, and a cursor if there may be more.
-//
-// Sending comes first: a crash before the removal leaves a dead letter that can be
-// revived again, and the second message finds the outcome of the first.
+// Revive sends up to limit deliveries whose dead letters f selects, then removes these dead
+// letters. It returns how many, and a cursor if there may be more. After a crash in between
+// they can be revived again: the second message finds the outcome of the first.
 func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int) (revived int, next string, err error) {
 	ls, next, err := r.Store.DeadLetters(ctx, f, cursor, limit)
 	if err != nil {
@@ -33,7 +31,7 @@ func (r Reviver) Revive(ctx context.Context, f Filter, cursor string, limit int)
 	return revived, next, err
 }
 
-// revive sends those of ls anew that can be read, and removes those that were sent.
+// revive sends those of ls that can be read, and removes what was sent.
 func (r Reviver) revive(ctx context.Context, ls []DeadLetter) (revived int, err error) {
 	ls = slices.DeleteFunc(ls, func(l DeadLetter) bool { return l.Damaged != nil })
 	sent, errSend := r.send(ctx, ls, 0)
@@ -43,7 +41,7 @@ func (r Reviver) revive(ctx context.Context, ls []DeadLetter) (revived int, err 
 	return len(sent), nil
 }
 
-// send sends ls, which begin after a wait.
+// send sends ls after a wait.
 func (r Reviver) send(ctx context.Context, ls []DeadLetter, wait time.Duration) (sent []DeadLetter, err error) {
 	ms := make([]message.Addressed, len(ls))
 	for i, l := range ls {
@@ -62,7 +60,7 @@ func (r Reviver) send(ctx context.Context, ls []DeadLetter, wait time.Duration) 
 	return sent, errors.Join(errs...)
 }
 
-// message is the delivery of l with all of its tries and all of its time again.
+// message is the delivery of l with all tries and all time.
 func (r Reviver) message(l DeadLetter, wait time.Duration) (message.Addressed, error) {
 	d := l.Delivery
 	d.Attempts, d.Trial, d.Since, d.Revive = 0, false, r.Now(), time.Time{}

@@ -19,28 +19,20 @@ import (
 	"fedpost/internal/message/claimcheck"
 )
 
-// Ledger is the part of ledger.Store that setting a task aside needs.
-type Ledger interface {
-	Activity(ctx context.Context, id activity.ID) (ledger.Record, error)
-	PlanChunks(ctx context.Context, id activity.ID, first int, chunks [][]activity.Target, forget time.Time) error
-	PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error)
-}
-
-// Aside ends delayed work that no queue will ever take, so that it ends where an
-// operator looks for it and holds up nothing: each recipient is recorded as dead
-// and has a dead letter. Of a task that cannot be read only a message in the
-// queue of dead letters remains, with the id of its activity.
+// Aside ends delayed work that no queue takes: each recipient is recorded as dead and has a
+// dead letter. Of a task that cannot be read only a message in the dead-letter queue remains,
+// with the activity's id.
 type Aside struct {
 	Writer   Writer
-	Ledger   Ledger
+	Ledger   ledger.Store
 	Payloads claimcheck.Store
 	Now      func() time.Time
-	// Events is told of the deaths; nil: nobody is. About says what of an activity.
+	// Events writes the events of these deaths; nil: none. About describes an activity.
 	Events deliver.Teller
 	About  func(activity.Activity) events.About
 }
 
-// SetAside is for agenda.Releaser. It may be repeated.
+// SetAside implements the port of agenda.Releaser. It may be repeated.
 func (s Aside) SetAside(ctx context.Context, t agenda.Task, why error) error {
 	m, err := s.open(ctx, t)
 	switch {
@@ -61,7 +53,6 @@ func (s Aside) SetAside(ctx context.Context, t agenda.Task, why error) error {
 	return nil
 }
 
-// open returns a task's message, from the store if the task is a claim check.
 func (s Aside) open(ctx context.Context, t agenda.Task) (message.Message, error) {
 	if t.Damaged != nil {
 		return message.Message{}, fmt.Errorf("%w: %w", claimcheck.ErrDamaged, t.Damaged)
@@ -77,7 +68,6 @@ func (s Aside) open(ctx context.Context, t agenda.Task) (message.Message, error)
 	return message.Decode(body)
 }
 
-// part ends the deliveries of one activity, chunk by chunk.
 func (s Aside) part(ctx context.Context, m message.Message, why error) error {
 	a := *m.Activity
 	r, err := s.Ledger.Activity(ctx, a.ID)
@@ -115,8 +105,8 @@ func (s Aside) part(ctx context.Context, m message.Message, why error) error {
 	return nil
 }
 
-// chunk writes the dead letters first: what is repeated after a crash finds the
-// records missing.
+// chunk writes the dead letters first: after a crash the records are missing, and it is
+// repeated.
 func (s Aside) chunk(ctx context.Context, a activity.Activity, d message.Delivery, forget time.Time, why error) error {
 	rs := make([]ledger.Recipient, len(d.Targets))
 	deaths := make([]deliver.Death, len(d.Targets))
@@ -125,7 +115,7 @@ func (s Aside) chunk(ctx context.Context, a activity.Activity, d message.Deliver
 			Chunk: d.Chunk, Position: max(d.Position, 0) + i, Target: target, State: activity.Dead, Attempts: d.Attempts,
 			LastError: outcome.Text("no queue takes the message: " + why.Error()), UpdatedAt: s.Now(), Generation: d.Generation,
 		}
-		deaths[i] = deliver.Death{Activity: a, Recipient: rs[i], Reason: reasonRefused}
+		deaths[i] = deliver.Death{Activity: a, Recipient: rs[i], Reason: "refused"}
 	}
 	if err := s.Writer.Add(ctx, deaths); err != nil {
 		return err
@@ -144,10 +134,7 @@ func (s Aside) chunk(ctx context.Context, a activity.Activity, d message.Deliver
 	return s.Events.TellEnds(ctx, ends)
 }
 
-// reasonRefused is the reason of a dead letter that no queue took.
-const reasonRefused = "refused"
-
-// notice tells the queue of dead letters of a task that cannot be read.
+// notice sends a message about a task that cannot be read to the dead-letter queue.
 func (s Aside) notice(ctx context.Context, t agenda.Task, why error) error {
 	body, err := json.Marshal(map[string]string{"unreadable": t.ID})
 	if err != nil {

@@ -16,13 +16,11 @@ import (
 	"fedpost/internal/message"
 )
 
-// Writer keeps each delivery that the engine gives up twice: as a dead letter in
-// the table, and as a message in the dead-letter queue. A large body is stored once for
-// both.
+// Writer stores each delivery that was given up twice: in the table, and in the dead-letter
+// queue.
 //
-// The table comes first: Add is repeated after a crash, and a dead letter written
-// twice is one, where a message sent twice is two. The ledger says that the
-// recipient is dead only after both.
+// The table comes first: Add is repeated after a crash, and a dead letter written twice is one,
+// where a message sent twice is two. The ledger's record comes after both.
 type Writer struct {
 	Store  Store
 	Queues func(queue.Name) queue.Sender
@@ -50,8 +48,7 @@ func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
 	}
 	var errs []error
 	for i, err := range message.Send(ctx, u.Queues, ms) {
-		// What no queue takes has its dead letter in the table, where it can be
-		// seen, retried and dropped.
+		// What no queue takes can be retried from the table.
 		if err != nil && !queue.Refused(err) {
 			errs = append(errs, fmt.Errorf("send to %s: %w", ms[i].Queue, err))
 		}
@@ -59,10 +56,9 @@ func (u Writer) Add(ctx context.Context, ds []deliver.Death) error {
 	return errors.Join(errs...)
 }
 
-// light is ds with large bodies stored once, for the table and the queue alike. Small ones
-// are in both: the table's copy can be listed and is kept for longer than a queue keeps
-// anything, and the queue's is what its redrive sends and its alarm counts. To refer from
-// one to the other would cost a read, and save less than a kilobyte.
+// light is ds with large bodies stored once, for table and queue. Small ones are in both: the
+// table's copy can be listed and is kept longer, and the queue's copy is what its redrive
+// sends.
 func (u Writer) light(ctx context.Context, ds []deliver.Death) ([]deliver.Death, error) {
 	light, kept := slices.Clone(ds), make(map[activity.ID]activity.Apart)
 	for i, d := range ds {
@@ -80,14 +76,12 @@ func (u Writer) light(ctx context.Context, ds []deliver.Death) ([]deliver.Death,
 	return light, nil
 }
 
-// forget is when the dead letter of d is dropped.
 func (u Writer) forget(d deliver.Death) time.Time {
 	return d.Recipient.UpdatedAt.Add(min(u.Keep, Longest))
 }
 
-// deadLetter is d with the message that sends it anew. The generation of that
-// message is above the one that died, which marks it as revived, and its time
-// counts from the death on.
+// deadLetter is d with the message that sends it again: of a generation above the one that
+// died, with its time counted from the death.
 func (u Writer) deadLetter(d deliver.Death) DeadLetter {
 	r := d.Recipient
 	return DeadLetter{
@@ -100,8 +94,7 @@ func (u Writer) deadLetter(d deliver.Death) DeadLetter {
 	}
 }
 
-// notice is l as a message of the dead-letter queue. Its body is the message that
-// delivers l anew, so the queue's own redrive revives it, too.
+// notice is l as a message of the dead-letter queue. The queue's redrive delivers its body.
 func (u Writer) notice(l DeadLetter) (message.Addressed, error) {
 	source := message.QueueOf(l.Activity)
 	dead := source.DeadLetter()
@@ -116,5 +109,5 @@ func (u Writer) notice(l DeadLetter) (message.Addressed, error) {
 	return m, nil
 }
 
-// longestError is how much of an error goes into an attribute, in bytes.
+// longestError bounds the error in an attribute, in bytes.
 const longestError = 512

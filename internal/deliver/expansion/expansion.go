@@ -1,8 +1,7 @@
-// Package expansion turns a message that stands for whole activities (a fan-out, a batch, a
-// claim check) into deliveries of up to ledger.ChunkSize recipients, a message each.
+// Package expansion turns a message for whole activities (a fan-out, a batch, a claim check)
+// into deliveries of up to ledger.ChunkSize recipients, a message each.
 //
-// Expanding twice is harmless, because chunks are claimed before anything is sent. So an
-// expansion that runs out of time is resumed, and one that dies is begun again.
+// Expanding twice is harmless, because chunks are claimed before anything is sent.
 package expansion
 
 import (
@@ -22,29 +21,25 @@ import (
 	"fedpost/internal/message/tracing"
 )
 
-// expandStep is how many deliveries are planned and sent before the clock is
-// looked at again.
+// expandStep is how many deliveries are planned and sent between two looks at the clock.
 const expandStep = 25
 
-// expandTurn is into how many deliveries a message's fan-outs are expanded before the
-// rest goes to the end of its queue. So large fan-outs take turns with each other and
-// with new messages: a small activity waits for one turn of each large one before it (50
-// deliveries of 50 recipients), not for all of their deliveries.
+// expandTurn is how many deliveries of fan-outs a message is expanded into before its rest goes
+// to the end of the queue, so that a small activity does not wait for all deliveries of a large
+// one.
 const expandTurn = 50
 
-// Expander expands messages. All fields are required but Trace.
+// Expander expands messages. Only Trace may be nil.
 type Expander struct {
 	Intake *intake.Intake
 	Bodies *bodies.Bodies
-	// Trace makes spans of the work on activities whose calls were traced.
-	Trace *tracing.Tracer
-	// Late reports whether too little time is left to go on.
+	Trace  *tracing.Tracer
+	// Late reports whether too little time is left.
 	Late func() bool
-	// GiveUp gives up a delivery that no queue takes, to which the message of w has led.
+	// GiveUp gives up a delivery that no queue takes.
 	GiveUp func(ctx context.Context, w intake.Work, reason, why string) (intake.Disposition, error)
 }
 
-// expansion is the state of one call of Expand.
 type expansion struct {
 	Expander
 	in    *intake.Intake
@@ -53,13 +48,12 @@ type expansion struct {
 	sent  int // deliveries of fan-outs
 }
 
-// Expand works on a message that is no delivery. One that can never be read is moved to the
-// dead-letter queue.
+// Expand expands a message. One that can never be read goes to the dead-letter queue.
 func (e Expander) Expand(ctx context.Context, w intake.Work) (intake.Disposition, error) {
 	d, err := e.expand(ctx, w)
 	switch {
 	case errors.Is(err, message.ErrNewer):
-		return e.Intake.Reject(ctx, w.From, w.Received, "newer", err) // which a redrive brings back, so nothing is lost
+		return e.Intake.Reject(ctx, w.From, w.Received, "newer", err) // a redrive brings it back
 	case errors.Is(err, claimcheck.ErrNotFound), errors.Is(err, claimcheck.ErrDamaged):
 		return e.Intake.Abandon(ctx, w, "payload", err)
 	}
@@ -93,7 +87,6 @@ func (x *expansion) activities() []activity.Activity {
 	return all
 }
 
-// item sends the deliveries of one activity, as many as there is time for.
 func (x *expansion) item(ctx context.Context, i *item) (finished bool, err error) {
 	if i.left() == 0 {
 		return true, nil
@@ -122,7 +115,7 @@ func (x *expansion) item(ctx context.Context, i *item) (finished bool, err error
 	return true, nil
 }
 
-// recordOf looks up the activity's record, and makes up for one that is missing.
+// recordOf reads the activity's record, and writes one that is missing.
 func (x *expansion) recordOf(ctx context.Context, i *item) (err error) {
 	if i.unrecorded != nil {
 		targets := i.targets
@@ -133,7 +126,7 @@ func (x *expansion) recordOf(ctx context.Context, i *item) (err error) {
 			return err
 		}
 		if i.single == nil {
-			i.unrecorded = nil // the record is written now
+			i.unrecorded = nil
 		}
 	}
 	if i.record, err = x.in.Ledger.Activity(ctx, i.activity.ID); err != nil {
@@ -145,9 +138,9 @@ func (x *expansion) recordOf(ctx context.Context, i *item) (err error) {
 	return nil
 }
 
-// resume finds where an earlier run on the ordered queue stopped. On that queue a second
-// message cannot carry on a fan-out, because later activities would overtake it. So the
-// message has no cursor, and resume looks which chunks are planned.
+// resume finds where an earlier run on the ordered queue stopped. There the rest of a fan-out
+// cannot be a second message, because later activities would overtake it. So the message has no
+// cursor, and resume looks for the first chunk that is not planned.
 func (x *expansion) resume(ctx context.Context, i *item) error {
 	if !x.w.From.Ordered() || x.w.Received.ReceiveCount < 2 || i.left() <= expandStep {
 		return nil
@@ -170,7 +163,6 @@ func (x *expansion) resume(ctx context.Context, i *item) error {
 	return nil
 }
 
-// step plans and sends the next deliveries.
 func (x *expansion) step(ctx context.Context, i *item) error {
 	first, n := i.cursor, min(expandStep, i.left())
 	if i.single == nil {
@@ -201,8 +193,8 @@ func (x *expansion) step(ctx context.Context, i *item) error {
 	return nil
 }
 
-// sendSound sends deliveries. It gives up those that the queue refuses for good, so that
-// they hold up neither other deliveries nor their ordered group.
+// sendSound sends deliveries. It gives up those that the queue refuses for good, so that they
+// do not hold up others or their group.
 func (x *expansion) sendSound(ctx context.Context, a activity.Activity, ds []message.Delivery) error {
 	for {
 		errs, err := x.in.Send(ctx, x.w.From, x.w.Received, a, ds, nil)
@@ -235,9 +227,8 @@ func (x *expansion) sendSound(ctx context.Context, a activity.Activity, ds []mes
 	}
 }
 
-// sequence is an activity's place in the order of its ordering key: the sequence number of
-// its message, then its place in a batch. All have the same length, so they compare as
-// strings.
+// sequence is the place of an activity in its ordering key: the sequence number of its message,
+// then its place in a batch. All have the same length, so they compare as strings.
 func (x *expansion) sequence(i *item) string {
 	place := 0
 	for k := range x.items {
@@ -248,18 +239,17 @@ func (x *expansion) sequence(i *item) string {
 	return fmt.Sprintf("%s%04d", x.w.Received.Sequence, place)
 }
 
-// turnOver reports whether the rest of the expansion goes to the end of the queue. On the
-// ordered queue it never does, because no later message may overtake it.
+// turnOver reports whether the rest goes to the end of the queue; on the ordered queue never.
 func (x *expansion) turnOver(i *item) bool {
 	return i.single == nil && x.sent >= expandTurn && !x.w.From.Ordered()
 }
 
-// storeAbove is the size in bytes above which the rest of a message goes by claim check:
-// SQS bills each 64 KiB as a request, at every turn.
+// storeAbove is the size in bytes above which the rest of a message goes by claim check: SQS
+// bills each 64 KiB as a request.
 const storeAbove = 64 << 10
 
-// storable reports whether the rest of msg is worth storing, and whether a cursor
-// for all of msg tells how far the expansion has come.
+// storable reports whether the rest of msg is worth storing, and one cursor says how far it was
+// expanded.
 func (x *expansion) storable(msg message.Message) bool {
 	for _, part := range msg.Batch {
 		if part.Ref != nil {
@@ -269,8 +259,7 @@ func (x *expansion) storable(msg message.Message) bool {
 	return len(x.w.Received.Body) > storeAbove
 }
 
-// store stores the whole msg, and returns a claim check with a cursor for the rest of
-// it.
+// store stores msg, and returns a claim check with a cursor for its rest.
 func (x *expansion) store(ctx context.Context, msg message.Message) (message.Message, error) {
 	whole := msg
 	if msg.FanOut != nil {
@@ -290,13 +279,18 @@ func (x *expansion) store(ctx context.Context, msg message.Message) (message.Mes
 	if ref.Parts, err = claimcheck.Put(ctx, x.in.Payloads, ref.ID, body, x.in.Now().Add(agenda.Slack)); err != nil {
 		return message.Message{}, fmt.Errorf("store the rest of an expansion: %w", err)
 	}
-	for _, i := range x.items {
-		ref.Cursor += i.cursor
-	}
+	ref.Cursor = x.cursor()
 	return message.Message{Ref: &ref}, nil
 }
 
-// goOnLater hands the rest of an expansion to a later invocation.
+// cursor is how many deliveries of all items were sent.
+func (x *expansion) cursor() (n int) {
+	for _, i := range x.items {
+		n += i.cursor
+	}
+	return n
+}
+
 func (x *expansion) goOnLater(ctx context.Context) (intake.Disposition, error) {
 	msg := x.w.Message
 	if x.w.From.Ordered() {
@@ -306,10 +300,7 @@ func (x *expansion) goOnLater(ctx context.Context) (intake.Disposition, error) {
 	switch {
 	case msg.Ref != nil:
 		ref := *msg.Ref
-		ref.Cursor = 0
-		for _, i := range x.items {
-			ref.Cursor += i.cursor
-		}
+		ref.Cursor = x.cursor()
 		rest.Ref = &ref
 	case x.storable(msg):
 		var err error

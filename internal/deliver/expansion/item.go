@@ -9,8 +9,7 @@ import (
 	"fedpost/internal/message"
 )
 
-// item is one activity of an expansion: a fan-out, or a delivery that is small
-// enough already.
+// item is an activity of an expansion: a fan-out, or a delivery that is small enough.
 type item struct {
 	activity activity.Activity
 	single   *message.Delivery
@@ -19,7 +18,7 @@ type item struct {
 	cursor   int // first chunk to do
 	record   ledger.Record
 	ref      *message.Ref // where it is stored by itself
-	// unrecorded, if set: it may have no record.
+	// unrecorded, if set, says that the record may be missing.
 	unrecorded *message.Unrecorded
 }
 
@@ -39,15 +38,13 @@ func (i item) delivery(chunk int) message.Delivery {
 	from := chunk * i.chunk
 	d := message.Delivery{Chunk: chunk, Position: message.Whole, Targets: i.targets[from:min(from+i.chunk, len(i.targets))]}
 	if i.activity.Ordered() {
-		// On the ordered queue each host has a group of its own, so each target is a
-		// unit of its own.
+		// On the ordered queue each host is a group, so each target is a unit.
 		d.Position = 0
 	}
 	return d
 }
 
-// flatten lists the activities of a message, which is behind depth claim checks, and loads
-// what is stored.
+// flatten lists the activities of a message, which is behind depth claim checks.
 func flatten(ctx context.Context, in *intake.Intake, msg message.Message, depth int) (items []item, err error) {
 	switch {
 	case msg.Deliver != nil:
@@ -81,8 +78,7 @@ func flatten(ctx context.Context, in *intake.Intake, msg message.Message, depth 
 	return items, nil
 }
 
-// skip moves the cursors behind the first n deliveries, which were sent by an earlier
-// run.
+// skip moves the cursors behind the first n deliveries, which an earlier run has sent.
 func skip(items []item, n int) {
 	for i := range items {
 		step := min(n, items[i].left())
@@ -91,7 +87,6 @@ func skip(items []item, n int) {
 	}
 }
 
-// message is what is left of i as a message of its own.
 func (i item) message() message.Message {
 	a := i.activity
 	if i.ref != nil {

@@ -10,26 +10,24 @@ import (
 // Disposition is what becomes of a queue message.
 type Disposition struct {
 	Done bool
-	// After is when the message comes back if it is not done. Negative: when its
-	// visibility timeout ends.
+	// After is the wait until the message comes back if it is not done. Negative: its
+	// visibility timeout.
 	After time.Duration
 }
 
 // Done is the disposition of a message that is done.
 var Done = Disposition{Done: true}
 
-// Again is the disposition of a message that comes back after a time.
+// Again is the disposition of a message that comes back after a wait.
 func Again(after time.Duration) Disposition { return Disposition{After: max(0, after)} }
 
-// CameBack counts messages and deliveries that are tried again because something of ours
-// failed: the table, a queue, the keys. No remote server causes one.
+// CameBack is the counter of messages and deliveries that are tried again because of a fault of
+// ours: in the table, a queue or the keys.
 const CameBack = "CameBack"
 
-// Trouble is the disposition of a message that failed through a fault of ours, such as
-// an outage of the table: waits that grow with the number of receives. A standard message
-// is replaced by a fresh copy before its last receive. An ordered message cannot be
-// replaced, because a copy would lose the message's place; so its waits grow until its
-// receives last for days.
+// Trouble is the disposition of a message that failed through a fault of ours: the wait grows
+// with the number of receives. An ordered message cannot be renewed, because a copy would lose
+// its place; so its waits grow until its receives last for days.
 func (in *Intake) Trouble(from queue.Name, m queue.Received) Disposition {
 	longest := 5 * time.Minute
 	if from.Ordered() {
@@ -40,9 +38,8 @@ func (in *Intake) Trouble(from queue.Name, m queue.Received) Disposition {
 	return Again(Jitter(min(wait, longest), in.Random()))
 }
 
-// HandBack tells the queue when a message becomes visible again, and reports whether no other try
-// can help: the queue took it, or never will. If the call fails, the message becomes visible when
-// its present visibility timeout ends.
+// HandBack sets when a message becomes visible again, and reports whether no other try can help:
+// the queue took it, or never will. Otherwise the present visibility timeout stays.
 func (in *Intake) HandBack(ctx context.Context, from queue.Name, m queue.Received, d Disposition) bool {
 	if d.After < 0 {
 		return true
@@ -55,7 +52,7 @@ func (in *Intake) HandBack(ctx context.Context, from queue.Name, m queue.Receive
 	return true
 }
 
-// Jitter spreads a wait by up to a fifth in both directions; random is in [0, 1).
+// Jitter varies d by up to a fifth in both directions; random is in [0, 1).
 func Jitter(d time.Duration, random float64) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*random))
 }

@@ -13,8 +13,8 @@ import (
 	"fedpost/internal/message/claimcheck"
 )
 
-// Abandon moves a message that stands for whole activities to the dead-letter queue. The
-// recipients that no other message stands for are dead then.
+// Abandon moves a message for whole activities to the dead-letter queue. Recipients for which
+// there is no other message are dead then.
 func (in *Intake) Abandon(ctx context.Context, w Work, reason string, why error) (Disposition, error) {
 	if err := in.lose(ctx, w.Message, outcome.Clean(reason+": "+why.Error(), 512), 0); err != nil {
 		return Disposition{}, err
@@ -22,8 +22,8 @@ func (in *Intake) Abandon(ctx context.Context, w Work, reason string, why error)
 	return in.Reject(ctx, w.From, w.Received, reason, why)
 }
 
-// lose records that the activities of a message were given up. A claim check names the first
-// of them only.
+// lose records that the activities of a message were given up. A claim check names only the
+// first of them.
 func (in *Intake) lose(ctx context.Context, msg message.Message, why string, depth int) error {
 	var errs []error
 	for _, inner := range msg.Batch {
@@ -74,9 +74,9 @@ func (in *Intake) loseOne(ctx context.Context, id activity.ID, why string) (foun
 	return true, nil
 }
 
-// lost counts the recipients that no message stands for after that of the whole activity was
-// given up: those of chunks that are not planned, or, if there is one chunk only, those
-// without a record.
+// lost counts the recipients for which there is no message after that of the whole activity was
+// given up: those of chunks that are not planned or, if there is only one chunk, those without
+// a record.
 func (in *Intake) lost(ctx context.Context, id activity.ID) (int, error) {
 	const page = 100
 	r, err := in.Ledger.Activity(ctx, id)
@@ -100,11 +100,11 @@ func (in *Intake) lost(ctx context.Context, id activity.ID) (int, error) {
 	return lost, nil
 }
 
-// maxDepth of claim checks within claim checks: a batch may refer to a stored
-// fan-out, and be stored itself.
+// maxDepth bounds claim checks within claim checks: a batch may refer to a stored fan-out, and
+// be stored itself.
 const maxDepth = 3
 
-// Behind is the message that a claim check stands for, which is itself behind depth others.
+// Behind returns the message of a claim check, which is within depth others.
 func (in *Intake) Behind(ctx context.Context, ref message.Ref, depth int) (message.Message, error) {
 	if depth == maxDepth {
 		return message.Message{}, fmt.Errorf("%w: claim checks %d deep", claimcheck.ErrDamaged, depth)

@@ -12,12 +12,12 @@ import (
 	"fedpost/internal/message/agenda"
 )
 
-// MakeUp writes what could not be written when the activity was accepted and the table was
-// down: the activity's record, and what its protocol records before a first attempt. Both
-// writes may be repeated.
+// MakeUp writes what could not be written when the activity was accepted because the table was
+// down: the activity's record, and what its protocol records before a first attempt. Both may
+// be repeated.
 //
-// If another request has the activity's id, MakeUp gives a an id of its own: without the
-// table, requests under one deduplication key could not be told apart.
+// If another request has the activity's id, MakeUp gives a another id: without the table,
+// requests with one deduplication key could not be recognised.
 func (in *Intake) MakeUp(ctx context.Context, a *activity.Activity, targets []activity.Target, u message.Unrecorded) error {
 	err := in.recordLate(ctx, *a, targets, u)
 	if errors.Is(err, ledger.ErrExists) {
@@ -27,7 +27,7 @@ func (in *Intake) MakeUp(ctx context.Context, a *activity.Activity, targets []ac
 			err = in.recordLate(ctx, *a, targets, u)
 		}
 		if errors.Is(err, ledger.ErrExists) {
-			err = nil // of the same request
+			err = nil // by the same request
 		}
 	}
 	if err != nil {
@@ -45,7 +45,7 @@ func (in *Intake) MakeUp(ctx context.Context, a *activity.Activity, targets []ac
 	return nil
 }
 
-// recordLate writes the record of an activity and the list by which it is found.
+// recordLate writes the record of an activity and its entry in the list.
 func (in *Intake) recordLate(ctx context.Context, a activity.Activity, targets []activity.Target, u message.Unrecorded) error {
 	r := ledger.Record{
 		ID: a.ID, Protocol: a.Protocol, Type: a.Type, CreatedAt: a.CreatedAt, DueAt: u.DueAt, ExpiresAt: a.ExpiresAt,
@@ -60,7 +60,7 @@ func (in *Intake) recordLate(ctx context.Context, a activity.Activity, targets [
 	if r.Targets <= r.Chunk {
 		r.Inline = targets
 	}
-	// The list comes second, so that it names no other request's activity. The message comes back after a crash.
+	// The list comes second, so that it names no other request's activity.
 	if err := in.Ledger.CreateActivity(ctx, r); err != nil {
 		return err
 	}
@@ -74,7 +74,6 @@ func (in *Intake) recordLate(ctx context.Context, a activity.Activity, targets [
 	return nil
 }
 
-// makeUpAll makes up for the records of all activities of a message.
 func (in *Intake) makeUpAll(ctx context.Context, msg message.Message) error {
 	for _, inner := range msg.Batch {
 		if err := in.makeUpAll(ctx, inner); err != nil {
@@ -94,8 +93,8 @@ func (in *Intake) makeUpAll(ctx context.Context, msg message.Message) error {
 	return in.MakeUp(ctx, msg.Activity, targets, *msg.Unrecorded)
 }
 
-// postpone moves a message that is not due yet to the agenda. The message is on the queue
-// because the agenda could not be written when it was accepted.
+// postpone moves a message that is not due yet to the agenda, which could not be written when
+// it was accepted.
 func (in *Intake) postpone(ctx context.Context, w Work) (Disposition, error) {
 	msg := w.Message
 	t := agenda.Task{Queue: w.From, DueAt: msg.NotBefore, Forget: msg.NotBefore.Add(agenda.Slack)}
@@ -112,8 +111,8 @@ func (in *Intake) postpone(ctx context.Context, w Work) (Disposition, error) {
 		t.ID, t.Group = string(first.Activity.ID), first.Activity.OrderingKey
 	}
 	if d := msg.Deliver; d != nil && (d.Position != message.Whole || d.Chunk > 0) {
-		// A delivery of our own: a task under the activity's id would replace that of
-		// another delivery of the activity.
+		// A delivery of our own: under the activity's id it would replace the task of another
+		// delivery.
 		t.ID = d.Unit(msg.Activity.ID).String()
 	}
 	t.Key = agenda.ReleaseKey(t.ID)

@@ -16,19 +16,18 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// Queue is what a worker needs of a queue: to send to it, and to decide when a message that
-// was received from it comes back.
+// Queue sends messages, and sets when a received message comes back.
 type Queue interface {
 	queue.Sender
 	ChangeVisibility(ctx context.Context, handle string, d time.Duration) error
 }
 
-// Agenda takes work that may not begin yet.
+// Agenda takes work that is not due yet.
 type Agenda interface {
 	PutTask(ctx context.Context, t agenda.Task) error
 }
 
-// Watcher looks whether activities are done.
+// Watcher checks whether activities are done.
 type Watcher interface {
 	Watch(ctx context.Context, id activity.ID, about events.About, forget time.Time) error
 }
@@ -39,16 +38,16 @@ type Meter interface {
 	Recorded(rs []ledger.Recipient)
 }
 
-// Intake takes messages in. All fields but Events are required.
+// Intake receives messages. All fields but Events are required.
 type Intake struct {
 	Queues    func(queue.Name) Queue
 	Ledger    ledger.Store
 	Agenda    Agenda
 	Payloads  claimcheck.Store
 	Protocols protocol.Set
-	Events    Watcher // nil: nobody is told of activities that are done
-	// MaxReceives tells after how many receives a queue gives a message to its dead
-	// letters; 0: never.
+	Events    Watcher // nil: no events of activities that are done
+	// MaxReceives is after how many receives a queue moves a message to its dead letters; 0:
+	// never.
 	MaxReceives func(queue.Name) int
 	Log         *slog.Logger
 	Meter       Meter
@@ -56,17 +55,17 @@ type Intake struct {
 	Random      func() float64
 }
 
-// Work is a received message that is sound: one to deliver, or one to expand.
+// Work is a sound message: a delivery, or one to expand.
 type Work struct {
 	From     queue.Name
 	Received queue.Received
 	Message  message.Message
-	// Last says why the message is to be given up without an attempt: it has been
-	// received too often. Empty: it is not.
+	// Last says why the message is given up without an attempt: it was received too often.
+	// Empty: it is not.
 	Last string
 }
 
-// Traced describes w, on which work begins now, to the tracer.
+// Traced describes w to the tracer, as work on it begins.
 func (w Work) Traced() tracing.Received {
 	trial := w.Message.Deliver != nil && w.Message.Deliver.Trial
 	return tracing.Received{From: w.From, ID: w.Received.ID, Receives: w.Received.ReceiveCount, Began: time.Now(), Trial: trial}

@@ -15,21 +15,18 @@ import (
 	"fedpost/internal/message"
 )
 
-// Attributes of messages in the dead-letter queue, for operators and programs
-// that do not parse the body.
+// Attributes of messages in the dead-letter queue, for operators and programs.
 const (
 	AttributeReason = "reason"
 	AttributeError  = "error"
 	AttributeSource = "source"
 )
 
-// AttributeRenewed says, on a message that was put on its queue anew after it could not be
-// worked on, why.
+// AttributeRenewed is why a message was renewed.
 const AttributeRenewed = "renewed"
 
-// Reject moves a message that cannot be worked on to the dead-letter queue at
-// once, with the reason, instead of letting it come back until the queue gives it
-// up.
+// Reject moves a message that can never be worked on to the dead-letter queue at once, with the
+// reason.
 func (in *Intake) Reject(ctx context.Context, from queue.Name, m queue.Received, reason string, why error) (Disposition, error) {
 	dead := queue.Message{
 		Body: m.Body,
@@ -51,33 +48,29 @@ func (in *Intake) Reject(ctx context.Context, from queue.Name, m queue.Received,
 	return Done, nil
 }
 
-// A message is given up at the lastReceives that a queue allows, and is renewed, if it is
-// not finished, at the renewals before them. One of each would do if processes never died
-// and calls never failed: after a death in the very last receive the queue moves the
-// message to its dead letters, and the ledger says for ever that it is retried.
+// A message is given up at the last lastReceives that its queue allows, and renewed at the
+// renewals before them. One of each would do if no process died and no call failed.
 const (
 	lastReceives = 75
 	renewals     = 15
 )
 
-// CameBefore reports whether a message was received before, perhaps as the one that it
-// was renewed from.
+// CameBefore reports whether a message, or the one it was renewed from, was received before.
 func CameBefore(m queue.Received) bool {
 	return m.ReceiveCount > 1 || m.Attributes[AttributeRenewed] != ""
 }
 
-// NeedsRenewal reports whether m, if it is not finished, must be replaced by a copy. An
-// ordered message cannot be: a copy would lose its place.
+// NeedsRenewal reports whether a copy must replace m if it is not finished. An ordered message
+// would lose its place.
 func (in *Intake) NeedsRenewal(from queue.Name, m queue.Received) bool {
 	limit := in.MaxReceives(from)
-	// A copy that has to wait is handed back at its first receive where the queue has no
-	// delays: replaced at once, it would be replaced for ever.
+	// On a queue without delays a copy is handed back at its first receive: it must not be
+	// renewed again.
 	return !from.Ordered() && (!in.Queues(from).Capabilities().NativeRetrial || limit > 0 && m.ReceiveCount > max(1, limit-lastReceives-renewals))
 }
 
-// Renew replaces a message that the queue would soon give up, or that would not come back
-// by itself, by a fresh copy. Its receives were no failures: the message waited, or the
-// table was down. The ledger counts attempts, so the copy loses nothing.
+// Renew replaces a message by a copy with no receives, because its queue would soon drop it or
+// not redeliver it. The ledger counts attempts, so the copy loses nothing.
 func (in *Intake) Renew(ctx context.Context, from queue.Name, m queue.Received, d Disposition, cause error) (Disposition, error) {
 	attributes := m.Attributes
 	if cause != nil {
@@ -102,17 +95,16 @@ func (in *Intake) Renew(ctx context.Context, from queue.Name, m queue.Received, 
 	if err := in.SendAlone(ctx, from, m, "renewed", fresh); err != nil {
 		return Disposition{}, fmt.Errorf("renew message: %w", errors.Join(err, cause))
 	}
-	in.Log.WarnContext(ctx, "a message was received often and was put on its queue anew", "queue", from, "messageId", m.ID,
+	in.Log.WarnContext(ctx, "a message was replaced by a fresh copy", "queue", from, "messageId", m.ID,
 		"receives", m.ReceiveCount, "error", cause)
 	return Done, nil
 }
 
-// Receipt names one receipt of a message.
+// Receipt identifies one receipt of a message.
 func Receipt(m queue.Received) string { return m.ID + "." + strconv.Itoa(m.ReceiveCount) }
 
-// SendAlone puts out, to which the message m has led, on the queue that m came from. On a
-// FIFO queue out is in a group of its own, and under a key that no other message has: the
-// queue must never drop it.
+// SendAlone sends out, which follows from the message m, to the queue of m. On a FIFO queue it
+// has a group and a deduplication key of its own, so that the queue never drops it.
 func (in *Intake) SendAlone(ctx context.Context, from queue.Name, m queue.Received, what string, out queue.Message) error {
 	to := in.Queues(from)
 	if to.Capabilities().NativeDeduplication {
@@ -125,9 +117,8 @@ func (in *Intake) SendAlone(ctx context.Context, from queue.Name, m queue.Receiv
 	return to.Send(ctx, out)
 }
 
-// Send puts deliveries of an activity, to which the message m has led, on the queue that m
-// came from. waits are their delays, nil for none. It returns one error per delivery, and
-// one for all.
+// Send sends deliveries of an activity, which follow from the message m, to the queue of m.
+// waits are their delays; nil: none. It returns one error per delivery, and one for all.
 func (in *Intake) Send(ctx context.Context, from queue.Name, m queue.Received, a activity.Activity, ds []message.Delivery, waits []time.Duration) ([]error, error) {
 	to := in.Queues(from)
 	s := message.Sending{Queue: from, Can: to.Capabilities(), Now: in.Now()}

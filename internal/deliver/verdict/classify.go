@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Classify says what becomes of a target after an attempt. t counts that attempt, and s has
-// what the process has learnt from it of the servers.
+// Classify decides about a target after an attempt. t.Tries includes the attempt, and s has
+// what it showed about the servers.
 func Classify(s *Snapshot, t Target, o outcome.Outcome) Verdict {
 	switch {
 	case o.Try == outcome.Waiting:
@@ -23,7 +23,6 @@ func Classify(s *Snapshot, t Target, o outcome.Outcome) Verdict {
 	return s.later(t, o)
 }
 
-// later decides when a target that failed for now is tried again.
 func (s *Snapshot) later(t Target, o outcome.Outcome) Verdict {
 	ours := o.Try == outcome.Untried
 	if s.Policy.Circuit && s.Policy.Park && s.Servers.Decision == circuit.Wait {
@@ -49,7 +48,7 @@ func (s *Snapshot) later(t Target, o outcome.Outcome) Verdict {
 	return Dead{Reason: "exhausted", Why: fmt.Sprintf("%d tries failed", t.Tries)}
 }
 
-// retryAt is when a target that failed comes back by its policy, or as its host asked.
+// retryAt is when a failed target is tried again: by its policy, or as its host asked.
 func (s *Snapshot) retryAt(t Target, o outcome.Outcome) time.Time {
 	wait := s.Policy.WaitAfter(o, max(1, t.Tries), s.Random[0])
 	if o.Try == outcome.Untried {
@@ -61,16 +60,15 @@ func (s *Snapshot) retryAt(t Target, o outcome.Outcome) time.Time {
 	return o.RetryAfter
 }
 
-// parkForInbox parks a target whose quick tries are over although its host accepts others:
-// the inbox gets a circuit of its own, whose first check comes soon.
+// parkForInbox parks a target whose tries are exhausted while its host accepts others. The
+// inbox gets a circuit, whose first check comes soon.
 func (s *Snapshot) parkForInbox(key string, failed Wait) Park {
 	failed.whom, failed.until = key, s.Now.Add(s.Rules.CheckSoon)
 	return Park{Wait: failed, Under: failed.whom}
 }
 
-// blames reports whether a failed attempt is the fault of its inbox, and not of its host,
-// which is down or paused. In the lot of the inbox the delivery is in the way of no other
-// inbox.
+// blames reports whether a failure is the fault of the inbox, and not of its host, which is
+// down or paused. In the lot of the inbox the delivery delays no other inbox.
 func (s *Snapshot) blames(t Target, o outcome.Outcome) bool {
 	if !s.ofHost() || s.Delivery.Ordered {
 		return false

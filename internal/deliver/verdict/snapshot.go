@@ -8,8 +8,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Snapshot is all that a verdict about a target depends on. No function of this package
-// changes one: they get pointers because it is large.
+// Snapshot is all that a verdict depends on. It is passed by pointer because it is large; no
+// function of this package changes it.
 type Snapshot struct {
 	Now      time.Time
 	Rules    *circuit.Rules
@@ -17,74 +17,72 @@ type Snapshot struct {
 	Delivery Delivery
 	Servers  Servers
 	Found    Found
-	// Random numbers in [0, 1), for the jitter of a wait.
+	// Random has numbers in [0, 1) for jitter.
 	Random [2]float64
 }
 
-// Delivery is what the message and the ledger say, the same for all targets.
+// Delivery is what message and ledger say, the same for all targets.
 type Delivery struct {
 	Ordered bool
-	// Trial says that the delivery was released to try its server.
+	// Trial says that the delivery was released as the trial of its server.
 	Trial bool
-	// Generation is that of the message: 0 if the delivery was never parked or revived.
+	// Generation of the message: 0 if the delivery was never parked or revived.
 	Generation int
 	// Receives of the message.
 	Receives int
-	// Since is when the delivery became due. The caller's delay does not count, nor does
-	// the time before a dead delivery was revived.
+	// Since is when the delivery became due: after the caller's delay, or after its last
+	// revival.
 	Since time.Time
-	// Revive is until when the delivery comes back to life, if it has died before.
+	// Revive is until when the delivery may be revived again, if it was dead before.
 	Revive time.Time
-	// Disposable: the delivery stays dead once it dies.
+	// Disposable deliveries are never revived.
 	Disposable bool
-	// Bodiless: the body of the activity is lost.
+	// Bodiless says that the activity's body is lost.
 	Bodiless bool
 }
 
-// Servers is what the process knows of the servers on the target's way.
+// Servers has the states of the target's servers.
 type Servers struct {
-	// Host is the state of the target's host, Inbox that of its inbox, which matters only
-	// where Decision is circuit.Wait.
+	// Host is the state of the target's host, Inbox that of its inbox, which is set only if
+	// Decision is circuit.Wait.
 	Host, Inbox circuit.State
-	// By is the state that decides: that of a domain above the host, of the host, of the
-	// inbox, or of the inbox and the signing key.
+	// By is the state that decides: of a domain above the host, the host, the inbox, or the
+	// signing key.
 	By       circuit.State
 	Decision circuit.Decision
 }
 
-// Found is what has to be looked for in the table, and only for a target that would be
-// attempted otherwise.
+// Found has what is read from the table, only for targets that would be attempted otherwise.
 type Found struct {
-	// Behind is the line in which an earlier delivery of the ordering key is parked.
-	Behind Line
+	// Behind is the group in which an earlier delivery of the ordering key is parked.
+	Behind Group
 	// Newer is what another activity about the same subject makes of this one.
 	Newer coalesce.Verdict
-	// Turn is when the host's rate limit lets the delivery go; zero: now. Slot is the
-	// slot that was taken for it, and Due when an ordered delivery is released.
-	Turn, Slot, Due time.Time
+	// NotBefore is when the host's rate limit allows the delivery; zero: now. Slot is the slot
+	// that was booked for it, and Due when an ordered delivery is released.
+	NotBefore, Slot, Due time.Time
 }
 
-// Line is a line of ordered deliveries.
-type Line int
+// Group is a group of ordered deliveries.
+type Group int
 
-// The lines: that of all inboxes of a host, and that of an inbox which has left it.
+// The groups: of all inboxes of a host, and of an inbox that has left that one.
 const (
-	NoLine Line = iota
-	HostLine
-	InboxLine
+	NoGroup Group = iota
+	HostGroup
+	InboxGroup
 )
 
 // Target is one recipient of the delivery.
 type Target struct {
 	Inbox string
-	// HostKey, InboxKey, HostSignedKey and SignedKey are the keys of the states of its host, of
+	// HostKey, InboxKey, HostSignedKey and SignedKey are the keys of the states of its host and
 	// its inbox, and of each with the activity's signing key.
 	HostKey, InboxKey, HostSignedKey, SignedKey string
-	// Tries so far that count against the policy's.
+	// Tries so far, as the policy counts them.
 	Tries int
 }
 
-// giveUpAt is when the delivery is too old.
 func (s *Snapshot) giveUpAt() time.Time { return s.Delivery.Since.Add(s.Policy.GiveUp) }
 
 // Overdue reports whether the delivery is too old.
@@ -93,7 +91,6 @@ func (s *Snapshot) Overdue() bool { return !s.Now.Before(s.giveUpAt()) }
 // OnTrial reports whether the delivery decides about the circuit of its server.
 func (s *Snapshot) OnTrial() bool { return s.Delivery.Trial && s.Servers.By.Trying(s.Now) }
 
-// ofHost reports whether the state that decides is that of the target's host.
 func (s *Snapshot) ofHost() bool {
 	_, whole := circuit.HostOf(s.Servers.By.Key)
 	return whole

@@ -98,13 +98,13 @@ func TestWhyIsThisDeliveryParked(t *testing.T) {
 	broken := func(s Snapshot) Snapshot { s.Delivery.Bodiless = true; return s }
 	old := func(s Snapshot) Snapshot { s.Delivery.Since = in(-8 * 24 * time.Hour); return s }
 	behind := healthy().ordered()
-	behind.Found.Behind = HostLine
+	behind.Found.Behind = HostGroup
 	left := healthy().ordered().by(fullBox)
-	left.Found.Behind = HostLine
+	left.Found.Behind = HostGroup
 	line := healthy().ordered()
-	line.Found.Behind = InboxLine
+	line.Found.Behind = InboxGroup
 	slow := healthy().by(limited)
-	slow.Found.Turn = in(90 * time.Second)
+	slow.Found.NotBefore = in(90 * time.Second)
 	slot := slow.ordered()
 	slot.Found.Slot, slot.Found.Due = in(2*time.Minute), in(2*time.Minute)
 	works := answers
@@ -216,10 +216,10 @@ func TestWhoWaitsSaysWhyForWhomAndUntilWhen(t *testing.T) {
 		s.Delivery.Ordered, s.Delivery.Trial = rapid.Bool().Draw(t, "ordered"), rapid.Bool().Draw(t, "trial")
 		s.Delivery.Generation = rapid.IntRange(0, 2).Draw(t, "generation")
 		if s.Delivery.Ordered {
-			s.Found.Behind = rapid.SampledFrom([]Line{NoLine, HostLine, InboxLine}).Draw(t, "behind")
+			s.Found.Behind = rapid.SampledFrom([]Group{NoGroup, HostGroup, InboxGroup}).Draw(t, "behind")
 		}
 		if rapid.Bool().Draw(t, "over a limit") {
-			s.Found.Turn, s.Found.Due = in(time.Minute), in(time.Minute)
+			s.Found.NotBefore, s.Found.Due = in(time.Minute), in(time.Minute)
 		}
 		to := target
 		to.Tries = rapid.IntRange(0, 6).Draw(t, "tries")

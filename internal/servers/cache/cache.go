@@ -1,9 +1,8 @@
-// Package cache is what one process knows of other servers: their shared states, cached
-// for seconds, and what the process itself has learnt and not saved yet.
+// Package cache holds what one process knows of other servers: their shared states, cached for
+// seconds, and what the process has learnt and not saved yet.
 //
-// Strangers choose the hosts, so the cache is bounded. What the process has learnt counts
-// at once, before it is saved, so that the next delivery to a host that has just failed
-// is spared.
+// What was learnt counts at once, so that the next delivery to a failing host is spared. The
+// cache is bounded, because strangers choose the hosts.
 package cache
 
 import (
@@ -18,8 +17,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Hosts has the states of servers as this process knows them. It is safe for concurrent
-// use.
+// Hosts has the states of servers as this process knows them. It is safe for concurrent use.
 type Hosts struct {
 	store circuit.Store
 	rules circuit.Rules
@@ -30,46 +28,42 @@ type Hosts struct {
 
 	mu    sync.Mutex
 	known map[string]*host
-	// pending has those of known that Flush has to look at: all of which something was learnt
-	// and that are not steady. Flush follows each batch, and known may have thousands.
+	// pending has those of known that Flush has to look at: something was learnt, and they are
+	// not steady. Flush follows each batch, and known may have thousands.
 	pending map[string]*host
-	// turn numbers questions to the store and saves, in order.
-	turn uint64
+	// sequence numbers reads and saves in order.
+	sequence uint64
 }
 
 type host struct {
 	stored circuit.State
 	loaded time.Time
-	// turn is that of the question that stored answers, or of the save that made it. An
-	// answer to an earlier question is older, however late it comes.
-	turn uint64
-	// unsaved is what was learnt and waits to be saved; saving is what is being saved.
-	// If unsaved has successes only, they are those since began, within the circuit's
-	// window.
+	// sequence is that of the read that stored is from, or of the save that made it. Earlier
+	// reads may be answered later.
+	sequence uint64
+	// unsaved was learnt and waits to be saved; saving is being saved. If unsaved has successes
+	// only, they are those since began, within the circuit's window.
 	unsaved, saving unsaved
 	began           time.Time
-	// observed is when an attempt was last counted.
+	// observed is when an attempt was last counted, written when the state was last saved.
 	observed time.Time
-	// written is when the state was last saved.
-	written time.Time
-	// saved is closed when the save under way has ended; nil if there is none.
+	written  time.Time
+	// saved is closed when the save under way has ended; nil: none is.
 	saved chan struct{}
-	// Requests in the minute that began at minute, and in the one before.
+	// Accepted deliveries in the minute from minute on, and in the one before.
 	minute      time.Time
 	count, last int
-	// accepted is when the host last accepted a delivery; zero if it has failed one since.
+	// accepted is when the host last accepted a delivery; zero: it has failed one since.
 	accepted time.Time
-	// took is the inbox that accepted a delivery last.
-	took string
+	took     string
 }
 
-// mostHosts is how many hosts the cache holds. Strangers choose the hosts.
 const mostHosts = 20_000
 
-// TTL is how long a host's state is trusted without another look, by default.
+// TTL is the default of how long a state is used without another read.
 const TTL = 5 * time.Second
 
-// New returns a cache of the states in store, each trusted for ttl.
+// New returns a cache of the states in store, each used for ttl.
 func New(store circuit.Store, rules circuit.Rules, ttl time.Duration, now func() time.Time, log *slog.Logger) *Hosts {
 	return &Hosts{store: store, rules: rules, now: now, ttl: ttl, log: log, slots: make(chan struct{}, savesAtOnce), known: make(map[string]*host), pending: make(map[string]*host)}
 }
@@ -87,17 +81,15 @@ func (h *Hosts) view(key string, now time.Time) circuit.State {
 	return s
 }
 
-// State returns what is known of a server.
+// State returns the state of a server as this process knows it.
 func (h *Hosts) State(key string) circuit.State {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.view(key, h.now())
 }
 
-// load makes sure that nothing known of the servers is older than the cache
-// allows, or at all old if fresh is set. It returns what it read. A caller that
-// asked for fresh states has to use those: another goroutine may have changed the cache
-// since.
+// load reads the states that are older than the cache allows, or all with fresh, and returns
+// what it has read. A caller with fresh has to use that: other goroutines may change the cache.
 func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[string]circuit.State, error) {
 	now := h.now()
 	var stale []string
@@ -107,7 +99,7 @@ func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 			stale = append(stale, key)
 		}
 	}
-	turn := h.next()
+	sequence := h.next()
 	h.mu.Unlock()
 	if len(stale) == 0 {
 		return nil, nil
@@ -120,27 +112,26 @@ func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 	defer h.mu.Unlock()
 	h.evict(now)
 	for _, key := range stale {
-		if k := h.entry(key, now); k.turn < turn {
-			h.keep(k, circuit.Of(found, key), now, turn)
+		if k := h.entry(key, now); k.sequence < sequence {
+			h.keep(k, circuit.Of(found, key), now, sequence)
 		}
 	}
 	return found, nil
 }
 
-// lasted reports whether what began at a time has lasted for d. It has, too, if the clock
-// was set back by more than d since: until the clock is again where it was, nothing tells
-// how old it is.
+// lasted reports whether d has passed since a time. If the clock was set back by more than d,
+// it says so, too.
 func lasted(since, now time.Time, d time.Duration) bool { return now.Sub(since).Abs() >= d }
 
 func (h *Hosts) next() uint64 {
-	h.turn++
-	return h.turn
+	h.sequence++
+	return h.sequence
 }
 
-func (h *Hosts) keep(k *host, s circuit.State, now time.Time, turn uint64) {
-	k.stored, k.loaded, k.turn = s, now, turn
+func (h *Hosts) keep(k *host, s circuit.State, now time.Time, sequence uint64) {
+	k.stored, k.loaded, k.sequence = s, now, sequence
 	if k.unsaved.plain() && (s.DownSince.After(k.observed) || lasted(k.began, now, h.rules.Window)) {
-		k.unsaved = nil // successes from before an outage, or long ago, do not say that it is over
+		k.unsaved = nil // successes from before an outage, or long ago, do not end it
 	}
 	if len(k.unsaved) > 0 && !k.steady() {
 		h.pending[s.Key] = k // its successes may change what another process has stored
@@ -168,7 +159,7 @@ func (h *Hosts) evict(now time.Time) {
 	}
 }
 
-// Set keeps a state that was just saved.
+// Set caches a state that was just saved.
 func (h *Hosts) Set(s circuit.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -176,23 +167,21 @@ func (h *Hosts) Set(s circuit.State) {
 	h.keep(h.entry(s.Key, now), s, now, h.next())
 }
 
-// Place is where a delivery goes, by the keys of the states that decide about it.
-type Place struct {
+// Keys are the keys of the states that decide about a delivery.
+type Keys struct {
 	Host     string
-	Inboxes  []string // of the inbox, and of the signing key, if the host accepts others
+	Inboxes  []string // of the inbox, and with the signing key; they count while the host accepts others
 	families []string // of the domains above the host
 }
 
-// PlaceOf returns the place of a host (activity.Target.Host), and of an inbox there, by the key
-// of each state of its own.
-func PlaceOf(host string, inboxes ...string) Place {
-	return Place{Host: circuit.HostKey(host), families: circuit.Families(host), Inboxes: inboxes}
+// KeysOf returns the Keys of a delivery to a host (activity.Target.Host).
+func KeysOf(host string, inboxes ...string) Keys {
+	return Keys{Host: circuit.HostKey(host), families: circuit.Families(host), Inboxes: inboxes}
 }
 
-// LoadFor loads the states of the hosts of places. If a host has inboxes with states of
-// their own, it loads the states of the places' inboxes, too. With fresh nothing comes
-// from the cache. LoadFor returns the states of hosts that it has read.
-func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Place) (map[string]circuit.State, error) {
+// LoadFor loads the states of hosts and, where inboxes have states of their own, of inboxes.
+// With fresh, nothing comes from the cache. It returns the states of hosts that it has read.
+func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Keys) (map[string]circuit.State, error) {
 	hosts := make(map[string]bool, len(places))
 	for _, p := range places {
 		hosts[p.Host] = true
@@ -218,10 +207,9 @@ func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Place) (map[s
 	return read, err
 }
 
-// Decision returns what a delivery to a place has to do, and the state that decides: the
-// block of a domain above its host, or the host's state or, if the host accepts
-// deliveries, the inbox's.
-func (h *Hosts) Decision(p Place, now time.Time) (circuit.State, circuit.Decision) {
+// Decision returns what a delivery has to do, and the state that decides: the block of a domain
+// above the host, or the host's state, or the inbox's if the host accepts deliveries.
+func (h *Hosts) Decision(p Keys, now time.Time) (circuit.State, circuit.Decision) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	seen := h.now()

@@ -36,7 +36,7 @@ func TestAFreshLookIsNotLostToALateAnswer(t *testing.T) {
 		store := &answers{state: circuit.State{Key: circuit.HostKey(target.Host())}, second: make(chan struct{})}
 		h := New(store, circuit.Rules{}.Complete(), time.Minute, time.Now, slog.New(slog.DiscardHandler))
 		look := func() map[string]circuit.State {
-			read, err := h.LoadFor(t.Context(), true, placeOf(target))
+			read, err := h.LoadFor(t.Context(), true, keysOf(target))
 			if err != nil {
 				t.Error(err)
 			}
@@ -62,7 +62,7 @@ func TestALateAnswerDoesNotUndoASave(t *testing.T) {
 		store := &answers{state: circuit.State{Key: circuit.HostKey(target.Host())}, second: make(chan struct{})}
 		h := New(store, circuit.Rules{}.Complete(), time.Minute, time.Now, slog.New(slog.DiscardHandler))
 		go func() {
-			if _, err := h.LoadFor(t.Context(), false, placeOf(target)); err != nil {
+			if _, err := h.LoadFor(t.Context(), false, keysOf(target)); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -78,7 +78,7 @@ func TestALateAnswerDoesNotUndoASave(t *testing.T) {
 	})
 }
 
-func placeOf(t activity.Target) Place { return PlaceOf(t.Host(), circuit.InboxKey(t.Inbox)) }
+func keysOf(t activity.Target) Keys { return KeysOf(t.Host(), circuit.InboxKey(t.Inbox)) }
 
 // kept are states in memory, and the keys of each read.
 type kept struct {
@@ -118,10 +118,10 @@ func TestABlockOfADomainRefusesItsSubdomains(t *testing.T) {
 		"https://good.example/inbox":       circuit.Send,
 	}
 	var ts []activity.Target
-	var places []Place
+	var places []Keys
 	for inbox := range want {
 		ts = append(ts, activity.Target{Inbox: inbox})
-		places = append(places, placeOf(ts[len(ts)-1]))
+		places = append(places, keysOf(ts[len(ts)-1]))
 	}
 	for range 2 {
 		if _, err := h.LoadFor(t.Context(), false, places...); err != nil {
@@ -129,7 +129,7 @@ func TestABlockOfADomainRefusesItsSubdomains(t *testing.T) {
 		}
 	}
 	for _, target := range ts {
-		if s, d := h.Decision(placeOf(target), now); d != want[target.Inbox] || d == circuit.Refuse && s.Why != "spam" {
+		if s, d := h.Decision(keysOf(target), now); d != want[target.Inbox] || d == circuit.Refuse && s.Why != "spam" {
 			t.Errorf("%s: %v by %+v", target.Inbox, d, s)
 		}
 	}

@@ -6,15 +6,13 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Form returns the signature form that a host is known to take, or "". The form is a part
-// of the host's shared state, so that not every process has to be refused once to learn
-// it.
+// Form returns the signature form that a host takes, or "". All processes share it.
 func (h *Hosts) Form(host string) string {
 	return h.State(circuit.HostKey(host)).FormAt(h.now())
 }
 
-// RememberForm notes that a host has refused the expected form and then accepted another.
-// After the second such delivery the host is sent that other form, until the given time.
+// RememberForm records that a host refused the expected form and accepted another. After the
+// second such delivery that form is used, until the given time.
 func (h *Hosts) RememberForm(host, form string, until time.Time) {
 	now, key, kind := h.now(), circuit.HostKey(host), "form"
 	if h.State(key).MaybeForm != form {

@@ -14,49 +14,43 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// What a delivery teaches about its host is kept apart from the record of the
-// delivery: Observe and Learn only change what this process knows, at once, and
-// the shared state is written in the background. A worker that waited for those
-// writes would leave outcomes unrecorded meanwhile, and would send them again
-// after a crash.
+// What a delivery shows about its host is not part of the delivery's record: Observe and Learn
+// change what this process knows, at once, and the shared state is saved in the background. If
+// workers waited for that, their outcomes would be unrecorded meanwhile.
 
-// Bounds of what runs in the background.
 const (
-	// savesAtOnce is how many states are saved at a time.
 	savesAtOnce = 16
-	// saveEvery is how often one process writes the counts of one server, unless
-	// they open or close its circuit.
+	// saveEvery is the least time between two saves of one server's counts, unless they open or
+	// close its circuit.
 	saveEvery = time.Second
-	// saveTime is the longest that saving one state takes, and the longest that
-	// Flush and Settle wait.
+	// saveTime bounds one save, Flush and Settle.
 	saveTime = 5 * time.Second
 )
 
 // Lesson is a change of a server's shared state that a delivery has led to.
 type Lesson struct {
-	// Kind in one word. Of each kind only the latest unsaved lesson is kept, so a server
-	// that leads to many lessons fills no memory.
+	// Kind in one word. Of each kind only the latest unsaved lesson is kept, which bounds the
+	// memory.
 	Kind string
-	// Apply returns the changed state. It is applied to whatever the state is
-	// when it is saved, possibly several times.
+	// Apply returns the changed state. It may be called several times.
 	Apply func(circuit.State) circuit.State
-	// Before, if not nil, is called once before the state is saved, for what has
-	// to be written elsewhere. It returns what else to apply.
+	// Before, if not nil, is called once before the save, for writes elsewhere. It returns
+	// another Apply.
 	Before func(context.Context) (func(circuit.State) circuit.State, error)
 }
 
-// unsaved is what was learnt of a server, in order. It has at most one lesson of a kind,
-// and one sum for attempts that follow each other.
+// unsaved is what was learnt of a server, in order: at most one lesson of each kind, and one
+// sum of attempts that follow each other.
 type unsaved []step
 
-// step is a lesson or, if that has no Apply, a sum of attempts.
+// step is a lesson or, without Apply, a sum of attempts.
 type step struct {
 	Lesson
 	seen circuit.Observation
 }
 
-// apply returns s after all steps. If failures turned out to be those of one inbox and
-// not of its host, culprit is that inbox, and blamed the last sum of its attempts.
+// apply returns s after all steps. If the failures are those of one inbox and not of its host,
+// culprit is that inbox, and blamed the sum of its attempts.
 func (u unsaved) apply(s circuit.State, r circuit.Rules, now time.Time) (after circuit.State, culprit string, blamed circuit.Observation) {
 	for _, l := range u {
 		if l.Apply != nil {
@@ -71,7 +65,6 @@ func (u unsaved) apply(s circuit.State, r circuit.Rules, now time.Time) (after c
 	return s, culprit, blamed
 }
 
-// with returns u followed by another step.
 func (u unsaved) with(next step) unsaved {
 	if u.plain() && len(u) == 1 && next.Apply == nil {
 		return unsaved{{seen: u[0].seen.Then(next.seen)}}
@@ -81,7 +74,7 @@ func (u unsaved) with(next step) unsaved {
 		last := len(all) - 1
 		switch {
 		case i < len(u) && l.Apply != nil && next.Apply != nil && l.Kind == next.Kind:
-			// The later lesson of the kind stands for both.
+			// next replaces it.
 		case l.Apply == nil && last >= 0 && all[last].Apply == nil:
 			all[last].seen = all[last].seen.Then(l.seen)
 		default:
@@ -91,28 +84,26 @@ func (u unsaved) with(next step) unsaved {
 	return all
 }
 
-// steady reports whether what was learnt of a server leaves its state as it is stored, now
-// and later. Of almost all servers that is so.
+// steady reports whether what was learnt leaves the stored state as it is, now and later, as
+// for almost all servers.
 func (k *host) steady() bool {
 	return k.unsaved.plain() && k.saving.plain() && k.stored.Steady()
 }
 
-// plain reports whether u is successes only, or nothing.
+// plain reports whether u has successes only.
 func (u unsaved) plain() bool {
 	return len(u) == 0 || len(u) == 1 && u[0].Apply == nil && u[0].seen.Plain()
 }
 
-// uncounted reports whether u does not change a state.
+// uncounted reports whether u leaves a state as it is.
 func (u unsaved) uncounted(s circuit.State, r circuit.Rules, now time.Time) bool {
 	after, _, _ := u.apply(s, r, now)
 	return after == s
 }
 
-// worthSaving reports whether what was learnt of a server changes its state.
-// Successes that change nothing are kept back: they say what a later failure
-// weighs, and are worth no write until then. Counts that decide nothing wait until
-// saveEvery after the last write. Late answers of a server that is down are
-// dropped.
+// worthSaving reports whether what was learnt has to be saved now. Successes that change
+// nothing are kept, to weigh later failures. Counts that decide nothing wait for saveEvery.
+// Late answers of a server that is down are dropped.
 func (h *Hosts) worthSaving(k *host) bool {
 	if k.steady() {
 		return false
@@ -120,27 +111,27 @@ func (h *Hosts) worthSaving(k *host) bool {
 	now := h.now()
 	after, _, _ := k.unsaved.apply(k.stored, h.rules, now)
 	if after != k.stored {
-		return k.unsaved.teaches() || lasted(k.written, now, saveEvery) ||
+		return k.unsaved.hasLessons() || lasted(k.written, now, saveEvery) ||
 			after.Decision(now) != k.stored.Decision(now) || after.InboxesUntil != k.stored.InboxesUntil
 	}
-	if !k.unsaved.plain() && !k.unsaved.teaches() {
+	if !k.unsaved.plain() && !k.unsaved.hasLessons() {
 		k.unsaved = nil
 	}
-	return k.unsaved.teaches()
+	return k.unsaved.hasLessons()
 }
 
-// teaches reports whether u has a lesson, and not only sums of attempts.
-func (u unsaved) teaches() bool {
+// hasLessons reports whether u has a lesson, and not only sums of attempts.
+func (u unsaved) hasLessons() bool {
 	return slices.ContainsFunc(u, func(s step) bool { return s.Apply != nil })
 }
 
-// Observe counts the outcome of an attempt at an inbox of a host. If that opens a circuit,
-// the state is saved at once: every second that other processes do not know costs attempts.
+// Observe counts an attempt at an inbox of a host. If that opens a circuit, the state is saved
+// at once.
 func (h *Hosts) Observe(host, inbox string, out outcome.Outcome) {
 	h.ObserveUnder(circuit.HostKey(host), circuit.Observation{}.Add(inbox, out))
 }
 
-// ObserveUnder counts attempts for the state of any key.
+// ObserveUnder counts attempts for the state of a key.
 func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	now := h.now()
 	h.mu.Lock()
@@ -166,8 +157,7 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	}
 }
 
-// Learn adds a lesson about a server, unless what is known says so already and nothing has
-// to be written before, and has it saved.
+// Learn adds a lesson about a server and saves it, unless it changes nothing.
 func (h *Hosts) Learn(key string, l Lesson) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,8 +171,7 @@ func (h *Hosts) Learn(key string, l Lesson) {
 	h.begin(key, k)
 }
 
-// begin saves what was learnt of a server, in the background. At most one goroutine saves
-// a server's state at a time.
+// begin saves what was learnt of a server in the background, in one goroutine per server.
 func (h *Hosts) begin(key string, k *host) {
 	if k.saved != nil {
 		return
@@ -194,14 +183,13 @@ func (h *Hosts) begin(key string, k *host) {
 		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
 		defer cancel()
 		if err := h.save(ctx, key, k); err != nil {
-			// Deliveries are recorded all the same. Only the circuit has fewer outcomes.
-			h.log.WarnContext(ctx, "what was learnt of a host could not be saved", "key", key, "error", err)
+			// Only the circuit misses these outcomes; the deliveries are recorded.
+			h.log.WarnContext(ctx, "the state of a server could not be saved", "key", key, "error", err)
 		}
 	}()
 }
 
-// save saves until nothing is left to be saved. After an error the rest is kept for the
-// next save.
+// save saves until nothing is left. After an error the rest waits for the next save.
 func (h *Hosts) save(ctx context.Context, key string, k *host) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -223,7 +211,7 @@ func (h *Hosts) save(ctx context.Context, key string, k *host) (err error) {
 				}
 				k.unsaved, k.began = last, h.now()
 			}
-			k.stored, k.turn, k.written = saved, h.next(), h.now()
+			k.stored, k.sequence, k.written = saved, h.next(), h.now()
 		} else {
 			for _, l := range k.unsaved {
 				saving = saving.with(l)
@@ -235,8 +223,8 @@ func (h *Hosts) save(ctx context.Context, key string, k *host) (err error) {
 	return err
 }
 
-// share adds what was learnt to a server's shared state, and opens the circuit of
-// an inbox that turns out to be to blame.
+// share applies what was learnt to the shared state, and opens the circuit of an inbox that is
+// the culprit.
 func (h *Hosts) share(ctx context.Context, base circuit.State, u unsaved) (circuit.State, error) {
 	var errs []error
 	for _, l := range u {
@@ -259,8 +247,8 @@ func (h *Hosts) share(ctx context.Context, base circuit.State, u unsaved) (circu
 		return saved, errors.Join(append(errs, err)...)
 	}
 	if len(errs) > 0 {
-		// The state is saved; repeating that for a rate limit would not pay.
-		h.log.WarnContext(ctx, "what was learnt of a host was saved only in part", "key", base.Key, "error", errors.Join(errs...))
+		// The state is saved; the rest is not worth a repetition.
+		h.log.WarnContext(ctx, "the state of a server was saved only in part", "key", base.Key, "error", errors.Join(errs...))
 	}
 	if culprit == "" {
 		return saved, nil
@@ -274,9 +262,8 @@ func (h *Hosts) share(ctx context.Context, base circuit.State, u unsaved) (circu
 	return saved, err
 }
 
-// Flush saves everything that was learnt, and waits for that, because the process may be
-// frozen afterwards. It gives up after 5 s; the rest is logged, and kept for the next
-// time.
+// Flush saves everything and waits for that, up to 5 s, because the process may be frozen
+// afterwards. What is not saved is logged and kept.
 func (h *Hosts) Flush(ctx context.Context) error {
 	h.mu.Lock()
 	var keys []string
@@ -285,7 +272,7 @@ func (h *Hosts) Flush(ctx context.Context) error {
 		case k.saved != nil, h.worthSaving(k):
 			keys = append(keys, key)
 		case k.steady(), len(k.unsaved) == 0:
-			// Servers that are down are not steady, and there may be thousands.
+			// Servers that are down are never steady, and there may be thousands.
 			delete(h.pending, key)
 		}
 	}
@@ -297,8 +284,7 @@ func (h *Hosts) Flush(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Settle saves what has been learnt of one server, as Flush does of all. It
-// returns an error only if it gave up waiting.
+// Settle is Flush for one server. It returns an error if it gave up waiting.
 func (h *Hosts) Settle(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, saveTime)
 	defer cancel()
@@ -318,7 +304,7 @@ func (h *Hosts) Settle(ctx context.Context, key string) error {
 	case <-saved:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("what was learnt of %s is not saved yet: %w", key, ctx.Err())
+		return fmt.Errorf("the state of %s is not saved yet: %w", key, ctx.Err())
 	}
 }
 

@@ -109,7 +109,7 @@ func TestLessonsAndAttemptsKeepTheirOrder(t *testing.T) {
 			learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
 				key := circuit.HostKey(anyHost)
 				s.states[key] = circuit.State{Key: key, Phase: circuit.HalfOpen, Parked: true, Version: "v0"}
-				if _, err := h.LoadFor(t.Context(), true, placeOf(target)); err != nil {
+				if _, err := h.LoadFor(t.Context(), true, keysOf(target)); err != nil {
 					t.Fatal(err)
 				}
 				passed := Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State { return s.TrialPassed(h.rules, "", time.Now()) }}
@@ -229,7 +229,7 @@ func TestSuccessesFromBeforeAnOutageBringNoCheckForward(t *testing.T) {
 				if c.after {
 					took()
 				}
-				if _, err := h.LoadFor(t.Context(), true, PlaceOf("s.example")); err != nil {
+				if _, err := h.LoadFor(t.Context(), true, KeysOf("s.example")); err != nil {
 					t.Fatal(err)
 				}
 				if err := h.Flush(t.Context()); err != nil {
@@ -250,7 +250,7 @@ func TestSuccessesOfLongAgoEndNoBudget(t *testing.T) {
 		h.Observe("a.example", "https://a.example/inbox", outcome.Outcome{Class: outcome.Delivered, Status: 202})
 		time.Sleep(48 * time.Hour) // virtual
 		s.states[key] = circuit.State{Key: key, Phase: circuit.Healthy, Vain: 10, Version: "other"}
-		if _, err := h.LoadFor(t.Context(), true, PlaceOf("a.example")); err != nil {
+		if _, err := h.LoadFor(t.Context(), true, KeysOf("a.example")); err != nil {
 			t.Fatal(err)
 		}
 		if vain := h.State(key).Vain; vain != 10 {

@@ -75,7 +75,7 @@ func TestAFlushLooksAtAllThatIsWorthSaving(t *testing.T) {
 				stored.states[key] = s
 			},
 			"look": func(t *rapid.T) {
-				if _, err := h.LoadFor(context.Background(), true, PlaceOf(host.Draw(t, "host"))); err != nil {
+				if _, err := h.LoadFor(context.Background(), true, KeysOf(host.Draw(t, "host"))); err != nil {
 					t.Fatal(err)
 				}
 			},

@@ -6,8 +6,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// leastRate is how many deliveries of this process a host must have accepted in a minute
-// for Rate to return that number.
+// leastRate is the least number of deliveries a minute that Rate returns.
 const leastRate = 10
 
 // Accepted counts a delivery that a host accepted.
@@ -23,11 +22,11 @@ func (h *Hosts) Accepted(name string) {
 	k.accepted = now
 }
 
-// proof is how long a host counts as one that accepts deliveries.
+// proof is how long a host counts as accepting after an accepted delivery.
 const proof = time.Hour
 
-// Proven reports whether a host has accepted a delivery of this process lately, and failed
-// none since.
+// Proven reports whether a host has accepted a delivery of this process lately, and failed none
+// since.
 func (h *Hosts) Proven(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -35,8 +34,8 @@ func (h *Hosts) Proven(name string) bool {
 	return ok && !k.accepted.IsZero() && h.now().Sub(k.accepted) < proof
 }
 
-// Rate returns how many deliveries of this process a host accepted in a minute, or 0 if that
-// is too few to tell. ok is false if the host has accepted none within the circuit's window.
+// Rate returns how many deliveries of this process a host accepted in a minute; 0: too few to
+// tell. ok is false if it has accepted none within the circuit's window.
 func (h *Hosts) Rate(name string) (perMinute int, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -29,10 +29,10 @@ func TestABlockIsSeenWithinSecondsThoughTheClockWasSetBack(t *testing.T) {
 	rules := circuit.Rules{}.Complete()
 	h := New(store, rules, TTL, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	decide := func() circuit.Decision {
-		if _, err := h.LoadFor(t.Context(), false, placeOf(target)); err != nil {
+		if _, err := h.LoadFor(t.Context(), false, keysOf(target)); err != nil {
 			t.Fatal(err)
 		}
-		_, d := h.Decision(placeOf(target), now)
+		_, d := h.Decision(keysOf(target), now)
 		return d
 	}
 	if d := decide(); d != circuit.Send {

@@ -2,7 +2,7 @@ package circuit
 
 import "time"
 
-// Decision says whether a delivery to a server is sent, parked or failed now.
+// Decision is what a delivery to a server has to do.
 type Decision int
 
 // The decisions.
@@ -12,7 +12,7 @@ const (
 	Refuse                 // the delivery fails for good
 )
 
-// Decision says whether a delivery to the server is sent, parked or failed at now.
+// Decision returns what a delivery has to do at now.
 func (s State) Decision(now time.Time) Decision {
 	switch s.Settled(now).Phase {
 	case Unhealthy, HalfOpen, Paused, Exhausted:
@@ -29,9 +29,8 @@ func (s State) Accepts(now time.Time) bool { return s.Decision(now) == Send }
 // Trying reports whether a trial decides about the server at now.
 func (s State) Trying(now time.Time) bool { return s.Settled(now).Phase == HalfOpen }
 
-// Settled returns s as it is at now. Paused and Gone end by themselves at s.Until; after
-// their end the parked deliveries are released step by step. After a pause that the server
-// asked for, a trial decides first, if deliveries are parked; else the next delivery does.
+// Settled returns s as it is at now: Paused and Gone end at s.Until. If deliveries are parked,
+// they are then released step by step, after a trial if the server had asked for the pause.
 func (s State) Settled(now time.Time) State {
 	switch s.Phase {
 	case "":
@@ -48,8 +47,7 @@ func (s State) Settled(now time.Time) State {
 	return s
 }
 
-// LooksAt is when the scheduled function looks at the server next, for a check, a release
-// or the end of a pause; zero if nothing is scheduled.
+// LooksAt is when the scheduled function looks at the server next; zero: never.
 func (s State) LooksAt(now time.Time) time.Time {
 	s = s.Settled(now)
 	if s.CheckAt.IsZero() && s.Phase == Paused {
@@ -58,7 +56,7 @@ func (s State) LooksAt(now time.Time) time.Time {
 	return s.CheckAt
 }
 
-// onTrial is s after a pause: half-open, so that one delivery decides.
+// onTrial is s after a pause, half-open.
 func (s State) onTrial(now time.Time) State {
 	why, tried := s.Why, s.Tried
 	s = s.reopened(now)
@@ -66,8 +64,7 @@ func (s State) onTrial(now time.Time) State {
 	return s
 }
 
-// reopened is s with a closed circuit: it accepts deliveries, all counts of failures are
-// zero, and only the number of pauses in a row stays.
+// reopened is s with a closed circuit and no counts of failures, but for the pauses in a row.
 func (s State) reopened(now time.Time) State {
 	s.Phase, s.Since, s.Until, s.Why, s.Reason = Healthy, now, time.Time{}, "", ""
 	s.DownSince, s.Streak, s.Window, s.Checks = time.Time{}, 0, Window{}, 0
@@ -80,10 +77,8 @@ func (s State) reopened(now time.Time) State {
 	return s
 }
 
-// kept sets when the record expires. A record with an operator's setting never expires,
-// nor does that of a server with parked deliveries: without the record the scheduled
-// function would not find the lot. The scheduled function empties every lot in the end.
-// All other records expire Rules.Unknown after their last change.
+// kept sets when the record expires: Rules.Unknown after the last change. It never does with an
+// operator's setting, or with parked deliveries, which would not be found without it.
 func (s State) kept(r Rules, now time.Time) State {
 	if s.Parked || s.Phase == Blocked || (s.Phase == Paused && s.Until.IsZero()) || (s.Rate > 0 && !s.RateLearnt) {
 		s.Forget = time.Time{}

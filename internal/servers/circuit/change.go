@@ -6,13 +6,11 @@ import (
 	"fmt"
 )
 
-// changeTries is how often Change starts over.
 const changeTries = 12
 
-// Change loads the state of key, applies f and saves the result by compare-and-swap. If
-// another worker has saved the state in between, Change starts over. It returns the state
-// before and after. If f returns its argument, nothing is written. After changeTries the
-// error wraps ErrChanged.
+// Change loads the state of key, applies f and saves the result by compare-and-swap, up to
+// changeTries+1 times. It returns the state before and after. If f returns its argument,
+// nothing is written. The error of a state that keeps changing wraps ErrChanged.
 func Change(ctx context.Context, st Store, key string, f func(State) State) (before, after State, err error) {
 	s, err := Load(ctx, st, key)
 	if err != nil {
@@ -21,7 +19,7 @@ func Change(ctx context.Context, st Store, key string, f func(State) State) (bef
 	return ChangeFrom(ctx, st, s, f)
 }
 
-// ChangeFrom is Change from a state that the caller has loaded.
+// ChangeFrom is Change from a loaded state.
 func ChangeFrom(ctx context.Context, st Store, s State, f func(State) State) (before, after State, err error) {
 	for try := 0; ; try++ {
 		next := f(s)
@@ -50,7 +48,7 @@ func Load(ctx context.Context, st Store, key string) (State, error) {
 	return Of(found, key), nil
 }
 
-// Of returns the state of key among those found: a healthy one if there is none.
+// Of returns the state of key among those found, or a healthy one.
 func Of(found map[string]State, key string) State {
 	s, ok := found[key]
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Begin returns the state that the scheduled function saves before it takes a step. For
-// the time of lease no other run takes the same step.
+// Begin claims the step of a server: for the time of lease no other run takes it. The state is
+// saved before the step.
 func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
 	s.CheckAt = now.Add(lease)
 	if s.Phase == Paused && s.Until.After(now) && s.Until.Before(s.CheckAt) {
@@ -18,15 +18,15 @@ func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// CheckPassed says that the server answered a probe. If deliveries are parked, a trial
-// decides; otherwise the circuit closes. No probe shows anything about an inbox, whose
-// ordered deliveries wait under its host: if the next of them fails, this check has failed.
+// CheckPassed says that the server answered a probe. If deliveries are parked, a trial decides;
+// otherwise the circuit closes. No probe shows anything about an inbox, whose ordered
+// deliveries wait under its host: if the next of them fails, this check has failed.
 func (s State) CheckPassed(r Rules, now time.Time) State {
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
 	}
 	if !s.Parked && s.Wasteful(r) {
-		return s.failed(r, s.Reason, s.Why, now) // only a delivery shows whether it accepts any
+		return s.failed(r, s.Reason, s.Why, now) // only an accepted delivery closes its circuit
 	}
 	if !s.Parked {
 		checks := max(s.Checks, s.Unproven) + 1
@@ -35,14 +35,13 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 		}
 		return s.kept(r, now)
 	}
-	// Tried stays, so that inboxes whose trials failed at the last check are not tried
-	// first again while other inboxes wait.
+	// Tried stays, so that inboxes whose trials failed at the last check are not first again.
 	s.Phase, s.Since, s.Trials = HalfOpen, now, 0
 	s.CheckAt = now.Add(r.TrialTimeout)
 	return s.kept(r, now)
 }
 
-// CheckFailed says that the server did not answer a probe.
+// CheckFailed says that a probe failed.
 func (s State) CheckFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
@@ -51,10 +50,10 @@ func (s State) CheckFailed(r Rules, reason outcome.Reason, why string, now time.
 	return s.failed(r, reason, why, now)
 }
 
-// OtherInbox says that a delivery to inbox is about to be parked. If the server answered
-// the last probe and only a trial to another inbox failed, the fault may be that inbox's.
-// So the daily check comes forward to Rules.CheckFirst from now, at most Rules.Checks
-// times in an outage, which bounds what a server with many inboxes costs that takes nothing.
+// OtherInbox says that a delivery to inbox is about to be parked. If the server answered the
+// last probe and only a trial to another inbox failed, the daily check comes forward to
+// Rules.CheckFirst from now, at most Rules.Checks times in an outage. The bound is for servers
+// with many broken inboxes.
 func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
 	if !s.AnswersProbes() || s.TriedLately(inbox) > 0 || r.quick(s.Checks) || s.Checks > 2*r.Checks || s.spent(r) {
 		return s
@@ -62,20 +61,18 @@ func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
 	return s.Sooner(r, now.Add(r.CheckFirst), now)
 }
 
-// Works reports whether the server answered the last probe, and one of its inboxes accepted
-// a delivery last and has failed none since: others that fail are at fault themselves, unless
-// the reason is the host's own. Deliveries are sent then although the circuit is open.
-// Otherwise somebody who can name many inboxes of a server that take nothing, such as its
-// pages, would keep the server's users waiting until their deliveries are given up. The same
-// holds during a check that tries others, which takes minutes: what is parked meanwhile waits
-// for the next check.
+// Works reports whether the server works and only some inboxes do not: it answered the last
+// probe, and one of its inboxes accepted a delivery last and has failed none since. Deliveries
+// are then sent although the circuit is open. Otherwise anybody who names many broken inboxes
+// of a server, such as its pages, would delay its users. The same holds during a check that
+// tries other inboxes.
 func (s State) Works() bool {
 	return s.Took != "" && !s.Lapsed && (s.AnswersProbes() || s.triesOthers())
 }
 
-// Spares reports whether a delivery to inbox is sent although the circuit is open: the server
-// works. Where its budget has opened the circuit, or it is one for a signing key, only the inbox
-// that accepted a delivery last is spared.
+// Spares reports whether a delivery to inbox is sent although the circuit is open, because the
+// server works. If the budget has opened the circuit, or it is one for a signing key, only the
+// inbox that accepted a delivery last is spared.
 func (s State) Spares(r Rules, inbox string) bool {
 	if s.ofSignedHost() {
 		return s.TookLast(inbox) && !s.Lapsed
@@ -83,16 +80,15 @@ func (s State) Spares(r Rules, inbox string) bool {
 	return !s.ofInbox() && s.Works() && (!s.Wasteful(r) || s.TookLast(inbox))
 }
 
-// triesOthers reports whether a check of an outage goes on of which no trial went to the
-// inbox that accepted a delivery last. If a delivery to that inbox waited, the first one did.
+// triesOthers reports whether a check is under way with no trial to the inbox that accepted a
+// delivery last. That inbox comes first if a delivery to it waits.
 func (s State) triesOthers() bool {
 	return s.Phase == HalfOpen && !s.DownSince.IsZero() && s.Trials > 0 && !s.triedNow(s.Took)
 }
 
-// nextOfWorking is when a check comes that a success at now makes due. While the server works,
-// successes go on, and each check tries deliveries that have failed. So the next check waits
-// as long after the last one, which was at Since, as the outage was old then: there
-// are about ten such checks in the first day of an outage, and then the daily ones.
+// nextOfWorking is when the check comes that a success makes due. While the server works,
+// successes go on, and each check tries deliveries that failed. So each check comes when the
+// outage is twice as old as at the last one: about ten in its first day.
 func (s State) nextOfWorking(now time.Time) time.Time {
 	if at := s.Since.Add(s.Since.Sub(s.DownSince)); s.Works() && at.After(now) {
 		return at
@@ -100,9 +96,8 @@ func (s State) nextOfWorking(now time.Time) time.Time {
 	return now
 }
 
-// Blames reports whether a failure is the fault of its inbox rather than of the server: it
-// is for a reason that is not the host's own, and another inbox accepted a delivery last and
-// has failed none since.
+// Blames reports whether a failure is the fault of its inbox: its reason is not the host's, and
+// another inbox accepted a delivery last and has failed none since.
 func (s State) Blames(inbox string, o outcome.Outcome) bool {
 	return o.HostFault() && !ofHost(o.Reason) && s.Took != "" && !s.Lapsed && !s.TookLast(inbox)
 }
@@ -110,7 +105,7 @@ func (s State) Blames(inbox string, o outcome.Outcome) bool {
 // TookLast reports whether inbox is the one that accepted a delivery last.
 func (s State) TookLast(inbox string) bool { return s.Took != "" && s.Took == inboxDigest(inbox) }
 
-// took notes that inbox has accepted a delivery; "" changes nothing.
+// took records that inbox has accepted a delivery; "" changes nothing.
 func (s State) took(inbox string) State {
 	if inbox != "" {
 		s.Took, s.Lapsed = inboxDigest(inbox), false
@@ -118,12 +113,11 @@ func (s State) took(inbox string) State {
 	return s
 }
 
-// AnswersProbes reports whether the server answered the last probe, and only trials to some
-// of its inboxes failed.
+// AnswersProbes reports whether the server answered the last probe, and only trials failed.
 func (s State) AnswersProbes() bool { return s.Phase == Unhealthy && s.Trials > 0 }
 
 // LeavesInboxes reports whether a delivery to an inbox with an open circuit waits for that
-// circuit, although the server takes no deliveries: it answers probes, or is paused.
+// circuit while the server, too, takes no deliveries: it answers probes, or is paused.
 func (s State) LeavesInboxes() bool { return s.AnswersProbes() || s.DownSince.IsZero() }
 
 func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time) State {
@@ -142,8 +136,8 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 	s.CheckAt = time.Time{}
 	if wait := s.untilCheck(r, s.Parked); wait > 0 {
 		s.CheckAt = now.Add(wait)
-		// The next check is at the give-up time, so that exhaustion is noticed at once
-		// and not up to a day later.
+		// A check is at the give-up time, so that exhaustion is noticed then and not a day
+		// later.
 		if end := s.DownSince.Add(r.GiveUp); now.Before(end) && end.Before(s.CheckAt) {
 			s.CheckAt = end
 		}
@@ -151,7 +145,7 @@ func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time)
 	return s.kept(r, now)
 }
 
-// untilCheck is Rules.wait for a server whose budget may be spent.
+// untilCheck is Rules.wait, or longer if the budget is spent.
 func (s State) untilCheck(r Rules, parked bool) time.Duration {
 	wait := r.wait(s.Checks, parked)
 	if s.spent(r) && wait > 0 {
@@ -160,9 +154,8 @@ func (s State) untilCheck(r Rules, parked bool) time.Duration {
 	return wait
 }
 
-// TrialSent says that a trial to an inbox was released; sole says that no delivery to another
-// inbox was found that this check has not tried. If the trial's outcome does not come within Rules.TrialTimeout,
-// another trial is released.
+// TrialSent says that a trial to an inbox was released; sole: the check has no other inbox left
+// to try. Without an outcome within Rules.TrialTimeout, another trial is released.
 func (s State) TrialSent(r Rules, inbox string, sole bool, at Sweep, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
@@ -174,11 +167,10 @@ func (s State) TrialSent(r Rules, inbox string, sole bool, at Sweep, now time.Ti
 	return s.kept(r, now)
 }
 
-// mostTried is how many inboxes Tried names: those of the quick checks of an outage.
+// mostTried bounds the inboxes in Tried: those of an outage's quick checks.
 const mostTried = 20
 
-// TriedLately tells how lately a trial went to inbox: 0 if none of the last ones did, and
-// more the later it was.
+// TriedLately is 0 if none of the last trials went to inbox, and greater the later one did.
 func (s State) TriedLately(inbox string) int { return s.triedLately(inboxDigest(inbox)) }
 
 func (s State) triedLately(digest string) int {
@@ -193,8 +185,8 @@ func (s State) triedNow(digest string) bool {
 	return lately > 0 && lately > len(strings.Fields(s.Tried))-s.Trials
 }
 
-// TrialPassed says that the server accepted the trial: the recovery begins. took is the
-// inbox, if it has accepted the delivery; "" if its answer shows only that it works.
+// TrialPassed begins the recovery: the server answered the trial. took is the trial's inbox if
+// it accepted the delivery, or "".
 func (s State) TrialPassed(r Rules, took string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
@@ -209,10 +201,9 @@ func (s State) TrialPassed(r Rules, took string, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// TrialAnswered begins the recovery, too, after an answer that is about the signing key of
-// the trial and shows nothing about others, such as a 401. The next outage or pause goes on
-// from the counts of the present one unless the server accepts something before: otherwise
-// a 401 now and then would make a server that takes none cost the quick checks each time.
+// TrialAnswered is TrialPassed for an answer about the trial's signing key, such as a 401. The
+// next outage or pause goes on from the counts of this one unless something is accepted:
+// otherwise a 401 now and then would cost the quick checks again each time.
 func (s State) TrialAnswered(r Rules, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
@@ -224,11 +215,9 @@ func (s State) TrialAnswered(r Rules, now time.Time) State {
 	return s
 }
 
-// TrialFailed says that the trial failed, which counts as a failed check. The host has
-// answered a probe just before, so the inbox may be broken and not the host, unless the
-// reason is the host's own. So up to Rules.Trials trials are made, each to another inbox,
-// before the check counts as failed. It counts as failed with the first trial after which no
-// other inbox is left to try: a delivery is tried once in a check.
+// TrialFailed counts a failed trial. The host has just answered a probe, so only the inbox may
+// be broken. So up to Rules.Trials trials are made, each to another inbox, before the check
+// counts as failed; fewer if the reason is the host's own, or no other inbox is left.
 func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
@@ -244,16 +233,16 @@ func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.
 	return s.failed(r, reason, why, now)
 }
 
-// TrialThrottled says that the inbox of a trial asked for a pause until a time. That counts
-// for this inbox only, so up to Rules.Trials trials are made, each to another inbox, before
-// the server is paused again. Only a shared inbox says for how long.
+// TrialThrottled says that the inbox of a trial asked for a pause until a time, which counts
+// for this inbox. After Rules.Trials trials the server is paused again. Only a shared inbox
+// says for how long.
 func (s State) TrialThrottled(r Rules, shared bool, until time.Time, why string, now time.Time) State {
 	t := s.Settled(now)
 	switch {
 	case t.Phase != HalfOpen:
 		return s
 	case t.ofSignedHost():
-		return s.TrialAnswered(r, now) // the pause is the inbox's, whatever the key
+		return s.TrialAnswered(r, now) // the pause is the inbox's, for all keys
 	case t.ofInbox():
 	case !t.Sole && t.Trials < r.Trials:
 		return t.TrialVoid(r, now)
@@ -263,7 +252,7 @@ func (s State) TrialThrottled(r Rules, shared bool, until time.Time, why string,
 	return t.Throttle(r, until, why, now)
 }
 
-// TrialVoid says that the trial was not made, so another trial is due now.
+// TrialVoid says that the trial was not made: another is due now.
 func (s State) TrialVoid(r Rules, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
@@ -274,13 +263,13 @@ func (s State) TrialVoid(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Postpone moves the next step to a later time without counting a check.
+// Postpone sets the next step without counting a check.
 func (s State) Postpone(r Rules, until, now time.Time) State {
 	s.CheckAt = until
 	return s.kept(r, now)
 }
 
-// Sooner moves the next step forward, if it is later than at.
+// Sooner moves the next step forward to at.
 func (s State) Sooner(r Rules, at, now time.Time) State {
 	if s.CheckAt.IsZero() || s.CheckAt.After(at) {
 		s.CheckAt = at
@@ -289,16 +278,7 @@ func (s State) Sooner(r Rules, at, now time.Time) State {
 	return s
 }
 
-// Contact says that an application has heard from the server. Contact only brings the next
-// check forward, because anyone can claim to be the server.
-func (s State) Contact(r Rules, now time.Time) State {
-	if (s.Phase == Unhealthy || s.Phase == Exhausted) && !s.spent(r) {
-		return s.Sooner(r, now, now)
-	}
-	return s
-}
-
-// Idle says that no step is due for the server.
+// Idle says that no step is due.
 func (s State) Idle(r Rules, now time.Time) State {
 	s = s.Settled(now)
 	s.CheckAt = time.Time{}

@@ -294,17 +294,9 @@ func TestGoneIsBelievedForAWhile(t *testing.T) {
 	}
 }
 
-func TestASignOfLifeOnlyBringsTheCheckForward(t *testing.T) {
+func TestALateSuccessOnlyBringsTheCheckForward(t *testing.T) {
 	down := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
-	for name, s := range map[string]State{
-		"contact":      down.Contact(rules, t0.Add(time.Second)),
-		"late success": down.Observe(rules, Observation{Successes: 1}, t0.Add(time.Second)),
-	} {
-		if s.Phase != Unhealthy || !s.CheckAt.Equal(t0.Add(time.Second)) {
-			t.Errorf("%s: %+v", name, s)
-		}
-	}
-	if s := fresh().Contact(rules, t0); s != fresh() {
+	if s := down.Observe(rules, Observation{Successes: 1}, t0.Add(time.Second)); s.Phase != Unhealthy || !s.CheckAt.Equal(t0.Add(time.Second)) {
 		t.Errorf("%+v", s)
 	}
 }

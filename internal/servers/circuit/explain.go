@@ -8,8 +8,8 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Explain says in words why a delivery waits for the server, such as "connection refused
-// since 09:11 UTC".
+// Explain says why a delivery waits for the server, such as "connection refused since 09:11
+// UTC".
 func (s State) Explain(now time.Time) string {
 	switch s := s.Settled(now); s.Phase {
 	case Unhealthy, Exhausted:
@@ -45,7 +45,7 @@ func (s State) pauseInWords(now time.Time) string {
 	return cmp.Or(s.Why, "paused") + ", until " + clock(s.Until, now)
 }
 
-// trouble is what ails a server: the kind of its fault, or what it answered.
+// trouble is the fault of a server: its kind, or what it answered.
 func (s State) trouble() string {
 	return cmp.Or(inWords[s.Reason], s.Why, "no delivery accepted")
 }
@@ -60,7 +60,6 @@ var inWords = map[outcome.Reason]string{
 	outcome.InvalidAnswer: "invalid answer",
 }
 
-// clock is a time in UTC, with its day unless that is today.
 func clock(at, now time.Time) string {
 	at, now = at.UTC(), now.UTC()
 	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {

@@ -2,18 +2,17 @@ package circuit
 
 import "time"
 
-// fedpost switches to another signature form for a server only after the server has, on
-// two deliveries, refused the usual form and accepted the other. The two deliveries are at
-// least formApart and at most formTogether apart. One 403 may be a passing fault, and a
-// wrong switch loses activities: some servers answer 200 to RFC 9421 and drop the activity.
+// fedpost switches to another signature form only after the server has refused the usual form
+// and accepted the other on two deliveries, at least formApart and at most formTogether apart.
+// One 403 may be a passing fault, and some servers answer 200 to RFC 9421 and drop the
+// activity.
 const (
 	formApart    = time.Minute
 	formTogether = 24 * time.Hour
 )
 
-// TookForm records that the server has accepted a delivery in the signature form, after it
-// had refused the form that it was expected to take. From the second such delivery on, the
-// form is used for the server until the time given.
+// TookForm records that the server accepted a delivery in form after refusing the expected one.
+// From the second time on, form is used until the time given.
 func (s State) TookForm(r Rules, form string, until, now time.Time) State {
 	since := now.Sub(s.MaybeFormAt)
 	switch {
@@ -28,8 +27,7 @@ func (s State) TookForm(r Rules, form string, until, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// FormAt returns the signature form that the server is known to take at now, or
-// "".
+// FormAt returns the signature form that the server takes, or "".
 func (s State) FormAt(now time.Time) string {
 	if !now.Before(s.FormUntil) {
 		return ""

@@ -2,9 +2,8 @@ package circuit
 
 import "time"
 
-// SaidGone records that a shared inbox has answered 410. Some servers answer 410 for a
-// single actor, so the server is not gone yet: SaidGone only makes a probe due, at most one
-// every Rules.GoneLook.
+// SaidGone records that a shared inbox answered 410. Some servers do so for a single actor, so
+// this only makes a probe due, at most one every Rules.GoneLook.
 func (s State) SaidGone(r Rules, why string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != Healthy && t.Phase != Recovering || now.Sub(t.DoubtAt) < r.GoneLook {
@@ -17,8 +16,8 @@ func (s State) SaidGone(r Rules, why string, now time.Time) State {
 	return t.kept(r, now)
 }
 
-// ConfirmedGone records that the server has answered a probe with 410, too. It is gone for
-// Rules.GoneFor, and is probed every Rules.GoneLook in that time.
+// ConfirmedGone records that a probe was answered with 410, too. The server is gone for
+// Rules.GoneFor, and is probed every Rules.GoneLook.
 func (s State) ConfirmedGone(r Rules, why string, now time.Time) State {
 	if s.Phase == Blocked {
 		return s
@@ -35,7 +34,7 @@ func (s State) ConfirmedGone(r Rules, why string, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// NotGone records that the server has answered a probe with another status than 410.
+// NotGone records that a probe was not answered with 410.
 func (s State) NotGone(r Rules, now time.Time) State {
 	switch t := s.Settled(now); {
 	case t.Phase == Gone:
@@ -50,8 +49,8 @@ func (s State) NotGone(r Rules, now time.Time) State {
 	return s
 }
 
-// goneCheck is when the next step is due for a server that is gone. While deliveries are
-// parked for the server, the step is due at once, so that these deliveries fail.
+// goneCheck is when the next step of a server that is gone is due: now, if parked deliveries
+// have to fail.
 func (s State) goneCheck(r Rules, now time.Time) time.Time {
 	next := now.Add(r.GoneLook)
 	switch {

@@ -70,7 +70,6 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 			"hold":    func(t *rapid.T) { change(s.Hold(rules, now)) },
 			"drained": func(t *rapid.T) { change(s.Drained(rules, now)) },
 			"emptied": func(t *rapid.T) { change(s.Emptied(rules, now)) },
-			"contact": func(t *rapid.T) { change(s.Contact(rules, now)) },
 			"inbox fault": func(t *rapid.T) {
 				change(s.InboxFault(rules, now))
 				if !s.InboxesUntil.After(now.Add(rules.GiveUp)) {

@@ -2,14 +2,13 @@ package circuit
 
 import "time"
 
-// Moved returns what another installation can use of s: what an operator has set, and what
-// was learnt of the server. Deliveries do not move, and so nothing that refers to them. ok is
-// false if nothing of use is left.
+// Moved returns what another installation can use of s: an operator's settings, and what was
+// learnt. Deliveries do not move. ok is false if nothing is left.
 func (s State) Moved(now time.Time) (moved State, ok bool) {
 	s = s.Settled(now)
 	at := s.CheckAt
 	switch s.Phase {
-	case HalfOpen: // whose trial is a delivery: a probe decides instead
+	case HalfOpen: // its trial does not move: a probe decides
 		s.Phase, at = Unhealthy, now
 		if s.DownSince.IsZero() {
 			s.DownSince = s.Since
@@ -42,7 +41,7 @@ func (s State) Moved(now time.Time) (moved State, ok bool) {
 	return moved, ok
 }
 
-// Taken is s, which came from another installation, as the first record of the server here.
+// Taken is s from another installation as the first record of the server here.
 func (s State) Taken(r Rules, now time.Time) State {
 	s = s.Settled(now)
 	s.Version = ""
@@ -52,5 +51,5 @@ func (s State) Taken(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// PausedByOperator reports whether s is in a pause that an operator has asked for.
+// PausedByOperator reports whether an operator has paused the server.
 func (s State) PausedByOperator() bool { return s.Phase == Paused && s.Throttles == 0 }

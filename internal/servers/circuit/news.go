@@ -2,18 +2,17 @@ package circuit
 
 import "time"
 
-// News is a change of a server that its operator's application is told of.
+// News is a change of a server that becomes an event.
 type News struct {
-	// Phase that the server is in: Unhealthy, Exhausted, Gone, or Healthy if it is back.
+	// Phase of the server: Unhealthy, Exhausted, Gone, or Healthy if it is back.
 	Phase Phase
 	// Since is when the outage began or, of a server that is back, ended.
 	Since time.Time
 	Why   string
 }
 
-// News returns what is to be told of s, and s with a note of what was told. ok is false if
-// nothing is: the application was told of this phase, or the phase is none of its business.
-// Inboxes with circuits of their own make no news.
+// News returns what becomes an event, and s with Told set. ok is false if nothing does. Inboxes
+// have no events.
 func (s State) News() (n News, told State, ok bool) {
 	if _, whole := HostOf(s.Key); !whole {
 		return News{}, s, false
@@ -34,7 +33,7 @@ func (s State) News() (n News, told State, ok bool) {
 		}
 		return News{Phase: Healthy, Since: s.Since}, s, true
 	case Blocked:
-		s.Told = "" // by the operator, who knows
+		s.Told = "" // the operator knows
 		return News{}, s, false
 	default:
 		return News{}, s, false

@@ -9,43 +9,38 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Observation sums up attempts on one server. The zero value means that no attempt was
-// made.
+// Observation sums up attempts at one server; the zero value: none.
 type Observation struct {
 	Successes, Failures int
-	// Accepted counts the deliveries that were accepted: a success may be a refusal.
+	// Accepted counts accepted deliveries: a success may be a refusal.
 	Accepted int
-	// Trailing counts the failures since the last success.
 	Trailing int
-	// Inbox is the inbox that all failures came from. It is several if there is more than
-	// one such inbox, or if a failure was the host's: DNS, refused connection or TLS.
+	// Inbox is the inbox of all failures; several if there is more than one, or if a failure is
+	// the host's: DNS, refused connection or TLS.
 	Inbox string
-	// Took is the inbox that accepted a delivery last; empty if none is known.
+	// Took is the inbox that accepted a delivery last; empty: not known.
 	Took string
-	// Vain counts the requests in vain since the last acceptance.
 	Vain int
-	// OfKeys counts further ones, which were trials of signing keys. They open a
-	// circuit later (Rules.keysOpenAt), as deliveries with other keys may be accepted.
+	// OfKeys counts further ones that were trials of signing keys. They open a circuit later
+	// (Rules.keysOpenAt), as deliveries with other keys may be accepted.
 	OfKeys int
-	// Slow has digests of inboxes that have asked for a pause, or could not verify a signing
-	// key, since the last acceptance, as State.Slow has them.
+	// Slow is like State.Slow, since the last acceptance.
 	Slow string
-	// Until is the latest time until which one of them asked for a pause.
+	// Until is the end of the longest pause that was asked for.
 	Until time.Time
-	// Reason and Why of the last request that failed or was in vain.
+	// Reason and Why are those of the last failure, or request in vain.
 	Reason outcome.Reason
 	Why    string
-	// KeyID is the signing key of a state that is for one key only.
+	// KeyID is set for the state of one signing key only.
 	KeyID string
 }
 
-// several stands for more than one inbox.
 const several = "*"
 
-// Add returns o with the outcome of one more attempt, made on inbox after all attempts of
-// o. An answer that accepts the activity, or refuses it for good, is a success of the host:
-// see outcome.HostFault. An answer about the signing key, a 401, is neither a success nor a
-// failure. Any answer but an acceptance may be in vain.
+// Add returns o with the outcome of one more attempt, at inbox. An answer that accepts or
+// refuses the activity is a success of the host: see outcome.HostFault. A 401 is about the
+// signing key, and neither a success nor a failure. Any answer but an acceptance may be in
+// vain.
 func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	if n := out.Vain(); n > 0 {
 		o.Vain += n
@@ -74,8 +69,8 @@ func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	return o
 }
 
-// InVain returns the observation, for the state of a host, of a trial whose outcome is for the
-// state of one of its inboxes: only what the trial cost.
+// InVain returns the observation, for the host's state, of a trial whose outcome is one for an
+// inbox's state: only what it cost.
 func InVain(out outcome.Outcome) Observation {
 	o := Observation{Vain: out.Vain(), Reason: out.Reason, Why: out.Err}
 	if out.Class == outcome.Unverified {
@@ -84,10 +79,9 @@ func InVain(out outcome.Outcome) Observation {
 	return o
 }
 
-// Plain reports whether o sums up successes only.
+// Plain reports whether o has successes only.
 func (o Observation) Plain() bool { return o.Failures+o.Vain+o.OfKeys == 0 && o.Slow == "" }
 
-// empty reports whether o sums up nothing that a state may count.
 func (o Observation) empty() bool { return o.Successes+o.Failures == 0 && o.Plain() }
 
 func latest(a, b time.Time) time.Time {
@@ -105,7 +99,6 @@ func together(a, b string, most int) string {
 	return strings.Join(all[max(0, len(all)-most):], " ")
 }
 
-// ofHost reports whether a failure for this reason is the same at all inboxes of a host.
 func ofHost(r outcome.Reason) bool {
 	return r == outcome.DNS || r == outcome.ConnRefused || r == outcome.TLS
 }

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// longestKeyID is the longest KeyID that a state keeps, in bytes.
 const longestKeyID = 300
 
-// lastFault notes, for operators, what went wrong at a server that is still healthy.
+// lastFault records, for operators, the last failure of a server that is still healthy.
 func (s State) lastFault(o Observation) State {
 	if len(o.KeyID) <= longestKeyID {
 		s.KeyID = cmp.Or(o.KeyID, s.KeyID)
@@ -27,8 +26,8 @@ func (s State) lastFault(o Observation) State {
 	return s
 }
 
-// Observe returns the state after the attempts that o sums up. If they change nothing,
-// Observe returns s itself, so that a healthy server has no record and costs no write.
+// Observe returns the state after the attempts of o. If they change nothing, it returns s, so
+// that a healthy server has no record and costs no write.
 func (s State) Observe(r Rules, o Observation, now time.Time) State {
 	if after := s.observed(r, o, now); after != s {
 		return after.kept(r, now)
@@ -52,7 +51,7 @@ func (s State) observed(r Rules, o Observation, now time.Time) State {
 		case t.unverified(o):
 			refused := t.Slow
 			t = t.Fault(r, o.Reason, o.Why, now)
-			t.Tried, t.Lapsed = refused, strings.Contains(refused, t.Took) // other inboxes are tried first
+			t.Tried, t.Lapsed = refused, strings.Contains(refused, t.Took) // so that other inboxes are tried first
 			return t
 		case !t.failing(r) && (o.Vain > 0 && t.Vain >= r.opensAt() || t.Vain >= r.keysOpenAt()):
 			why := fmt.Sprintf("accepted none of %d requests; the last: %s", t.Vain, o.Why)
@@ -65,8 +64,7 @@ func (s State) observed(r Rules, o Observation, now time.Time) State {
 		}
 		return t.spared(r, s.Vain).Fault(r, o.Reason, o.Why, now)
 	case Paused:
-		// An attempt that was under way when the pause began has succeeded, so the
-		// server accepts deliveries.
+		// An attempt that was under way when the pause began was accepted.
 		if o.Accepted > 0 && s.Slow != "" {
 			s.Throttles, s.Unproven, s.Vain = 0, 0, 0
 			return s.reopened(now).took(o.Took)
@@ -81,8 +79,8 @@ func (s State) observed(r Rules, o Observation, now time.Time) State {
 		return s.lapsed(o)
 	case Unhealthy, Exhausted:
 		s = s.lapsed(o)
-		// A success makes a check due, and does not close the circuit. The attempts were
-		// under way when the circuit opened, unless the server works.
+		// A success makes a check due and does not close the circuit: unless the server works,
+		// its attempts were under way when the circuit opened.
 		if o.Accepted > 0 {
 			s.Vain = 0
 		}
@@ -95,16 +93,15 @@ func (s State) observed(r Rules, o Observation, now time.Time) State {
 }
 
 // spared is s with no more requests in vain counted than opened its circuit. The others were
-// under way by then, and say nothing about how long the server takes none.
+// under way by then.
 func (s State) spared(r Rules, before int) State {
 	s.Vain = min(s.Vain, max(before+r.OpenAfter, r.opensAt()))
 	return s
 }
 
-// spend counts n requests in vain. Those that open a circuit are counted from the last
-// acceptance on, however long that takes: of two days with budgets of their own, one could end
-// and the other begin within the same hour. The others are those of a day, which begins when
-// the circuit has to open. So whatever 24 hours one looks at, they have no more than a budget.
+// spend counts n requests in vain. Those that open a circuit are counted since the last
+// acceptance, however long ago. The others are counted per day, which begins when the circuit
+// opens. So any 24 hours have no more than a budget.
 func (s State) spend(r Rules, n int, now time.Time) State {
 	opens := r.opensAt()
 	if n > 0 && s.Vain+n >= opens && (s.Vain < opens || now.Sub(s.VainSince) >= day) {
@@ -114,7 +111,7 @@ func (s State) spend(r Rules, n int, now time.Time) State {
 	return s
 }
 
-// TrialSpent counts the requests in vain of a trial, before its outcome is judged.
+// TrialSpent counts the requests in vain of a trial, before its outcome is applied.
 func (s State) TrialSpent(r Rules, n int, now time.Time) State {
 	if !s.Trying(now) {
 		return s
@@ -122,27 +119,24 @@ func (s State) TrialSpent(r Rules, n int, now time.Time) State {
 	return s.spend(r, n, now)
 }
 
-// Wasteful reports whether the circuit of s is open and s has used up so much of its budget
-// that only an accepted delivery closes the circuit.
+// Wasteful reports whether the circuit of s is open and only an accepted delivery closes it,
+// because so much of the budget is spent.
 func (s State) Wasteful(r Rules) bool { return !s.DownSince.IsZero() && s.Vain >= r.opensAt() }
 
-// spent reports whether no trial fits into the budget of s any more. A trial is up to three
-// requests: one for each signature form.
+// spent reports whether the budget has no room for a trial, which is up to three requests.
 func (s State) spent(r Rules) bool { return s.Vain > r.Budget-3 }
 
-// checkedDaily reports whether s is down and has spent its budget.
+// checkedDaily reports whether s is down with its budget spent.
 func (s State) checkedDaily(r Rules) bool { return !s.DownSince.IsZero() && s.spent(r) }
 
-// lapsed notes that the inbox that accepted a delivery last has failed one.
 func (s State) lapsed(o Observation) State {
 	s.Lapsed = s.Lapsed || o.Failures > 0 && s.TookLast(o.Inbox) || s.ofSignedHost() && o.Slow != "" && strings.Contains(o.Slow, s.Took)
 	return s
 }
 
-// Culprit returns the inbox whose circuit has to open, or "". An inbox is the culprit if
-// the failures suffice to open a circuit, all of them come from this inbox, other attempts
-// on the same host succeed, and no pause begins for the host. The circuit of the host then
-// stays closed.
+// Culprit returns the inbox whose circuit has to open instead of its host's, or "": the
+// failures suffice to open a circuit, all of them are this inbox's, and the host has accepted
+// others.
 func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 	t := s.Settled(now)
 	if t.Phase != Healthy && t.Phase != Recovering || !t.counts(o) {
@@ -154,10 +148,9 @@ func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 	return ""
 }
 
-// counts reports whether an observation is worth a write. Successes alone are not, unless
-// they end a streak of failures or pauses, or are the first since an outage that ended
-// without one: with a write for every batch, workers that want to change the record of a
-// busy server would keep failing with ErrChanged.
+// counts reports whether an observation is worth a write. Successes are only if they end a
+// count: a write per batch would make other writes of a busy server's state fail with
+// ErrChanged.
 func (s State) counts(o Observation) bool {
 	return !o.Plain() || s.Noted()
 }
@@ -167,12 +160,11 @@ func (s State) Noted() bool {
 	return s.Streak > 0 || s.Throttles > 0 || s.Unproven > 0 || s.Vain > 0 || s.Slow != ""
 }
 
-// Steady reports whether successes alone change nothing in s, now or later.
+// Steady reports whether successes change nothing in s, now or later.
 func (s State) Steady() bool {
 	return (s.Phase == Healthy || s.Phase == "" || s.Phase == Recovering) && !s.counts(Observation{})
 }
 
-// stale reports whether the window is over.
 func (s State) stale(r Rules, now time.Time) bool {
 	return s.Window.Start.IsZero() || now.Sub(s.Window.Start) >= r.Window
 }
@@ -216,19 +208,18 @@ func (s State) count(r Rules, o Observation, now time.Time) State {
 	return s
 }
 
-// failing reports whether the circuit has to open. One failure suffices for an inbox that
-// has accepted nothing since its last outage.
+// failing reports whether the circuit has to open. One failure suffices for an inbox that has
+// accepted nothing since its last outage.
 func (s State) failing(r Rules) bool {
 	return s.Streak >= r.OpenAfter || s.Streak > 0 && s.Unproven > 0 && s.ofInbox() ||
 		(s.Window.Total >= r.OpenSample && float64(s.Window.Failures) >= r.OpenShare*float64(s.Window.Total))
 }
 
-// culprit reports whether all failures are of one inbox of a host that has
-// accepted something else meanwhile.
+// culprit reports whether all failures are one inbox's, and other inboxes accepted something.
 func (w Window) culprit() bool { return w.Inbox != "" && w.Inbox != several && w.Total > w.Failures }
 
-// inboxDigest stands for an inbox in a state, because the URL of an inbox can be long.
+// inboxDigest replaces the URL of an inbox in a state, which can be long.
 func inboxDigest(inbox string) string {
 	sum := sha256.Sum256([]byte(inbox))
-	return hex.EncodeToString(sum[:12]) // of which nobody finds two inboxes with the same
+	return hex.EncodeToString(sum[:12])
 }

@@ -2,9 +2,9 @@ package circuit
 
 import "time"
 
-// Block refuses all deliveries to the server until Unblock. Deliveries for single inboxes
-// or for subdomains may be parked under other keys, so Block sets Parked for a host with
-// such inboxes and for subdomains: the scheduled function then looks under those keys.
+// Block refuses all deliveries to the server until Unblock. Deliveries may be parked under the
+// keys of inboxes and subdomains, so Block sets Parked where there may be any: the scheduled
+// function then looks there.
 func (s State) Block(r Rules, why string, now time.Time) State {
 	s = s.reopened(now)
 	if _, family := FamilyOf(s.Key); family || s.InboxesUntil.After(now) {
@@ -26,8 +26,8 @@ func (s State) Unblock(r Rules, now time.Time) State {
 	return s.reopened(now).kept(r, now)
 }
 
-// Pause parks deliveries until a time, or until Resume if until is zero. Rules.MaxPause
-// does not apply, because an operator asks for this pause.
+// Pause parks deliveries until a time, or until Resume if that is zero. Rules.MaxPause does not
+// apply.
 func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State {
 	if s.Phase == Blocked || (!until.IsZero() && !until.After(now)) {
 		return s
@@ -36,7 +36,7 @@ func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State 
 	return s.pause(r, until, why, now)
 }
 
-// Resume ends a pause, an outage or the phase Gone, because an operator says so.
+// Resume ends a pause, an outage or the phase Gone.
 func (s State) Resume(r Rules, now time.Time) State {
 	switch s.Phase {
 	case Paused, Gone, Unhealthy, HalfOpen, Exhausted:
@@ -46,8 +46,7 @@ func (s State) Resume(r Rules, now time.Time) State {
 	return s
 }
 
-// CheckNow makes the next step due now, if the server is down or has parked deliveries. If
-// a step is due already, CheckNow changes nothing.
+// CheckNow makes the next step due now, if the server is down or has parked deliveries.
 func (s State) CheckNow(r Rules, now time.Time) State {
 	due := !s.CheckAt.IsZero() && !s.CheckAt.After(now)
 	if !due && (s.Parked || s.Phase == Unhealthy || s.Phase == Exhausted) {
@@ -57,9 +56,8 @@ func (s State) CheckNow(r Rules, now time.Time) State {
 	return s
 }
 
-// LimitTo sets an operator's rate limit, in deliveries per minute; 0 ends the limit. The
-// state only tells workers that there is a limit; package ratelimit counts how much of the
-// limit is used.
+// LimitTo sets an operator's rate limit, in deliveries per minute; 0: none. Package ratelimit
+// counts its use.
 func (s State) LimitTo(r Rules, perMinute int, now time.Time) State {
 	if s.Rate == perMinute && !s.RateLearnt {
 		return s

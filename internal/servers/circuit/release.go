@@ -2,8 +2,8 @@ package circuit
 
 import "time"
 
-// Park says that a delivery is about to be parked for the server. Park sets Parked and
-// schedules a step; if both are set already, Park returns s itself.
+// Park says that a delivery is about to be parked for the server. It sets Parked and makes a
+// step due; if both are so already, it returns s.
 func (s State) Park(r Rules, now time.Time) State {
 	if s.Parked && !s.CheckAt.IsZero() {
 		return s
@@ -16,8 +16,8 @@ func (s State) Park(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Missed says that a delivery was parked while the server was recovering. The last release
-// may not have seen that delivery, so another release is due now.
+// Missed makes a release due: a delivery was parked during the recovery, and the last release
+// may not have seen it.
 func (s State) Missed(r Rules, now time.Time) State {
 	if s.Parked && (!s.Accepts(now) || (s.Phase == Recovering && !s.CheckAt.After(now.Add(r.RampEvery)))) {
 		return s
@@ -31,9 +31,8 @@ func (s State) Missed(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// parkedCheck is when the next step is due for a server whose lot is not empty. A paused
-// server has one every CheckSlow, because parked deliveries become overdue during a pause, and
-// so has one that is down and has spent its budget.
+// parkedCheck is when the next step is due while the lot is not empty. In a pause, or with the
+// budget spent, that is every CheckSlow, because parked deliveries become overdue.
 func (s State) parkedCheck(r Rules, now time.Time) time.Time {
 	if s.Phase != Paused && !s.checkedDaily(r) {
 		return now
@@ -45,9 +44,9 @@ func (s State) parkedCheck(r Rules, now time.Time) time.Time {
 	return look
 }
 
-// Hold says that an ordered group stays parked under a server that accepts other
-// deliveries, because the group's head does not get through or waits for its slot. The head
-// has a due time of its own; a look at the lot is due every CheckSlow.
+// Hold says that an ordered group stays parked although the server accepts deliveries, because
+// its head fails or waits for a slot. The head has its own due time; the lot is looked at every
+// CheckSlow.
 func (s State) Hold(r Rules, now time.Time) State {
 	s = s.Settled(now)
 	s.Parked = true
@@ -60,8 +59,8 @@ func (s State) Hold(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// NextRelease returns how many parked deliveries may be released now, and the state to
-// save before the release. The number is 0 if the server is not recovering.
+// NextRelease returns how many parked deliveries to release, and the state to save before. The
+// number is 0 if the server is not recovering.
 func (s State) NextRelease(r Rules, now time.Time) (int, State) {
 	t := s.Settled(now)
 	if t.Phase == Healthy && t.Parked {
@@ -77,18 +76,18 @@ func (s State) NextRelease(r Rules, now time.Time) (int, State) {
 	t.Ramp = r.rampAfter(n)
 	switch limit := t.perStep(r, now); {
 	case limit > 0 && t.RateLearnt:
-		n = max(n, limit) // it doubles, as the ramp grows
+		n = max(n, limit) // a learnt limit doubles, as the ramp grows
 	case limit > 0:
-		n = limit // it is a pace, and needs no ramp
+		n = limit // an operator's limit needs no ramp
 	}
-	// The next run comes a minute after this one began, which is less than a minute from now.
+	// Runs begin a minute apart, so the next may come a little less than RampEvery from now.
 	t.CheckAt = now.Add(r.RampEvery - r.RampEvery/10)
 	return n, t.kept(r, now)
 }
 
-// perStep is how many parked deliveries one step looks at for a server with a rate limit;
-// 0: the server has no limit. That is four times what the limit allows in the time of a
-// step, because a learnt limit grows. The rate limit decides how many of them are sent.
+// perStep is how many parked deliveries a step looks at if the server has a rate limit; 0: it
+// has none. That is four times the limit, because a learnt limit grows. The limit itself
+// decides how many are sent.
 func (s State) perStep(r Rules, now time.Time) int {
 	limit := s.Limited(now)
 	if limit == 0 {
@@ -97,7 +96,7 @@ func (s State) perStep(r Rules, now time.Time) int {
 	return max(1, int(4*float64(limit)*r.RampEvery.Minutes()))
 }
 
-// Swept records how far the sweep through the lot has come.
+// Swept records the position of the sweep.
 func (s State) Swept(r Rules, at Sweep, now time.Time) State {
 	if s.Sweep == at {
 		return s
@@ -106,9 +105,8 @@ func (s State) Swept(r Rules, at Sweep, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Stuck says that a whole sweep has found only heads of ordered groups, which keep their
-// spots until they are final. Each group goes on by itself after its head, so the lot is
-// only looked at again at the intervals of checks, to see when it is empty.
+// Stuck says that a sweep has found only heads of ordered groups. Each group goes on by itself,
+// so the lot is looked at at the intervals of checks, to see when it is empty.
 func (s State) Stuck(r Rules, now time.Time) State {
 	if s.Phase != Recovering {
 		return s
@@ -119,17 +117,16 @@ func (s State) Stuck(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Drained says that the lot was seen empty. The next worker that parks sets Parked again.
-// The caller saves this state, looks into the lot once more, and then saves Emptied or
-// Missed. A step stays due until then, so that a later run makes the second look if the
-// caller dies.
+// Drained says that the lot was seen empty. The caller saves this state, looks into the lot
+// again, and saves Emptied or Missed. A step stays due, so that a later run makes the second
+// look if the caller dies.
 func (s State) Drained(r Rules, now time.Time) State {
 	s.Parked, s.Sweep = false, Sweep{}
 	switch s = s.Settled(now); {
 	case s.Phase == HalfOpen && s.Wasteful(r):
 		s = s.failed(r, s.Reason, s.Why, now)
 	case s.Phase == Healthy, s.Phase == Recovering, s.Phase == HalfOpen:
-		// The recent outcomes are kept: they tell a broken inbox from a broken host.
+		// The recent outcomes stay: they distinguish a broken inbox from a broken host.
 		w, streak := s.Window, s.Streak
 		s = s.reopened(now)
 		s.Window, s.Streak = w, streak
@@ -140,15 +137,15 @@ func (s State) Drained(r Rules, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Emptied says that the lot was empty at the second look, too, which follows the save of
-// Drained. If a worker has parked a delivery since, Emptied returns s itself.
+// Emptied says that the lot was empty at the second look, too. If a worker has parked
+// meanwhile, it returns s.
 func (s State) Emptied(r Rules, now time.Time) State {
 	if s.Parked {
 		return s
 	}
 	switch s = s.Settled(now); s.Phase {
 	case Unhealthy, Exhausted:
-		// Nothing is parked, so the daily checks end. The first few checks go on.
+		// Nothing is parked, so only the quick checks go on.
 		s.CheckAt = time.Time{}
 		if wait := s.untilCheck(r, false); wait > 0 {
 			s.CheckAt = now.Add(wait)
@@ -158,7 +155,7 @@ func (s State) Emptied(r Rules, now time.Time) State {
 	default:
 		s.CheckAt = time.Time{}
 		if s.Accepts(now) {
-			s.ReviveUntil = time.Time{} // the second look has found no dead letter, either
+			s.ReviveUntil = time.Time{} // the second look found no dead letter
 		}
 	}
 	return s.kept(r, now)

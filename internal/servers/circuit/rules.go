@@ -6,27 +6,24 @@ import (
 	"time"
 )
 
-// Rules are the numbers of the state machine. Zero fields but Revive mean the default.
+// Rules are the parameters of the state machine. Zero fields but Revive mean the default.
 type Rules struct {
 	// OpenAfter failures in a row open the circuit. Default 5.
 	OpenAfter int
-	// The circuit also opens if at least OpenSample outcomes came within Window and the
-	// share of failures among them is at least OpenShare: a host that answers only now
-	// and then is down for most deliveries. Defaults: 0.7, 10, 5 min.
+	// The circuit also opens if, of at least OpenSample outcomes within Window, at least the
+	// share OpenShare are failures. Defaults: 0.7, 10, 5 min.
 	OpenShare  float64
 	OpenSample int
 	Window     time.Duration
 
-	// Budget is how many requests a day a server gets that accepts nothing, but for those
-	// whose answer ended a delivery. When three fifths of them are spent, the circuit opens,
-	// whatever was answered; the others are for trials. When all are spent, the next check
-	// comes after CheckSlow. Default 50.
+	// Budget is how many requests a day a server gets that accepts nothing; requests whose
+	// answer ended a delivery do not count. After three fifths the circuit opens; the others
+	// are for trials. When all are spent, the next check comes after CheckSlow. Default 50.
 	Budget int
 
-	// The first check of an outage comes CheckSoon after its beginning, so that a
-	// restart costs a minute. Then Checks more come, each CheckFirst + n·CheckStep
-	// after the one before, and then one every CheckSlow while something is parked.
-	// Defaults: 1 min, 5 min, 10 min, 5 checks, a day.
+	// The first check of an outage comes after CheckSoon. Then Checks more come, each
+	// CheckFirst + n·CheckStep after the one before, and then one every CheckSlow while
+	// something is parked. Defaults: 1 min, 5 min, 10 min, 5 checks, a day.
 	CheckSoon             time.Duration
 	CheckFirst, CheckStep time.Duration
 	Checks                int
@@ -34,33 +31,31 @@ type Rules struct {
 	// GiveUp is how long a server may be down before it is exhausted. Default 7 days.
 	GiveUp time.Duration
 
-	// Revive is how long after its death a delivery that died because its server was down
-	// is sent anew by itself if the server comes back. Zero is never; Default has 30 days.
+	// Revive is how long after its death a delivery is revived if its server comes back. Zero:
+	// never; Default has 30 days.
 	Revive time.Duration
 
-	// Ramp lists how many parked deliveries each step of a recovery releases. The steps
-	// are RampEvery apart; the first step is the trial, the last repeats. Defaults:
-	// 1, 10, 50, 250, 1000; a minute.
+	// Ramp lists how many parked deliveries each step of a recovery releases; the first is the
+	// trial, the last repeats. RampEvery is the time between steps. Defaults: 1, 10, 50, 250,
+	// 1000; a minute.
 	Ramp      []int
 	RampEvery time.Duration
-	// TrialTimeout is how long a trial may be under way before another trial is sent: the
-	// trial's message may be lost in a crash, or be cancelled. Default 2 min.
+	// TrialTimeout is how long a trial may be under way before another is sent. Default 2 min.
 	TrialTimeout time.Duration
-	// Trials is how many trials are made, while the host answers them with errors, before
-	// the check counts as failed. Default 3.
+	// Trials is how many trials, to different inboxes, fail before the check counts as failed.
+	// Default 3.
 	Trials int
 
 	// MaxPause is the longest pause that a server may ask for. Default 12 h.
 	MaxPause time.Duration
-	// Throttled is the least pause of a server that asks for a second one without
-	// having accepted anything since the first. It doubles with each further one,
-	// up to MaxPause. Default 2 min.
+	// Throttled is the least pause of a server that asks for a second one without an accepted
+	// delivery in between. It doubles with each further one, up to MaxPause. Default 2 min.
 	Throttled time.Duration
-	// GoneFor is how long a server counts as gone. In that time the server is probed every
-	// GoneLook, because names change hands. Defaults: a day, 6 h.
+	// GoneFor is how long a server counts as gone, and GoneLook how often it is probed
+	// meanwhile, because names change hands. Defaults: a day, 6 h.
 	GoneFor, GoneLook time.Duration
-	// Unknown is how long the record of a server is kept after its last change, if nothing
-	// is parked for the server. Default a day.
+	// Unknown is how long a record is kept after its last change, if nothing is parked. Default
+	// a day.
 	Unknown time.Duration
 }
 
@@ -96,9 +91,8 @@ func (r Rules) Complete() Rules {
 	return r
 }
 
-// wait is the time from the n-th failed check of an outage (0: the beginning of the outage)
-// to the next check. 0 means that no further check comes: the quick checks are over and
-// nothing is parked.
+// wait is the time from the n-th failed check of an outage (0: its beginning) to the next. 0:
+// there is none, because the quick checks are over and nothing is parked.
 func (r Rules) wait(n int, parked bool) time.Duration {
 	switch {
 	case n == 0:
@@ -111,24 +105,21 @@ func (r Rules) wait(n int, parked bool) time.Duration {
 	return 0
 }
 
-// opensAt is how many requests in vain open a circuit.
 func (r Rules) opensAt() int { return max(1, r.Budget*3/5) }
 
-// keysOpenAt is how many open a circuit where the last ones were trials of signing keys: as many
-// as a first delivery with one key costs, and six checks.
+// keysOpenAt is how many open a circuit if the last ones were trials of signing keys: those of
+// a first delivery with one key, and of six checks.
 func (r Rules) keysOpenAt() int { return max(1, r.Budget*3/4+1) }
 
-// quick reports whether another quick check follows the n-th failed one.
 func (r Rules) quick(n int) bool { return n <= r.Checks }
 
-// LastQuick reports whether the n-th failed check was the last of the quick ones.
+// LastQuick reports whether the n-th failed check was the last quick one.
 func (r Rules) LastQuick(n int) bool { return n == r.Checks+1 }
 
-// HeldWait is the back-off of the head of an ordered group that fails at a server which
-// accepts other deliveries. n counts the waits that the head has had before, and age is how
-// long it has been due. The checks of its server and of its inbox make tries, too, which count
-// as waits. So no wait is longer than the last quick one until age is that of a head that has
-// had all of them.
+// HeldWait is the back-off of the head of an ordered group that fails while its server accepts
+// others. n counts its waits so far, and age is how long it has been due. Checks of its server
+// and inbox count as waits, too; so until age is that of a head with all quick waits, no wait
+// is longer than the last quick one.
 func (r Rules) HeldWait(n int, age time.Duration) time.Duration {
 	n = max(0, n)
 	var quick time.Duration
@@ -141,8 +132,8 @@ func (r Rules) HeldWait(n int, age time.Duration) time.Duration {
 	return r.wait(n+1, true)
 }
 
-// Longest is how long a delivery may be under way that is given up after giveUp: one that dies
-// may be revived, and then has all of its time once more.
+// Longest is how long a delivery may be under way that is given up after giveUp: once revived,
+// it has all of its time again.
 func (r Rules) Longest(giveUp time.Duration) time.Duration {
 	if r.Revive <= 0 {
 		return giveUp
@@ -150,7 +141,7 @@ func (r Rules) Longest(giveUp time.Duration) time.Duration {
 	return giveUp + r.Revive + giveUp
 }
 
-// throttled is the least pause of a server that asks for its n-th pause in a row.
+// throttled is the least pause of a server that asks for its n-th in a row.
 func (r Rules) throttled(n int) time.Duration {
 	pause := r.Throttled
 	for i := 2; i < n && pause < r.MaxPause; i++ {
@@ -159,7 +150,7 @@ func (r Rules) throttled(n int) time.Duration {
 	return min(pause, r.MaxPause)
 }
 
-// rampAfter is how many deliveries the step after a release of n deliveries releases.
+// rampAfter is the step of the ramp after one of n deliveries.
 func (r Rules) rampAfter(n int) int {
 	if i := slices.IndexFunc(r.Ramp, func(step int) bool { return step > n }); i >= 0 {
 		return r.Ramp[i]

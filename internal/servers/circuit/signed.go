@@ -8,14 +8,13 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// A 401 is about the signing key: the server could not fetch the key, or knows another one. So
-// deliveries with one key to an inbox that keeps answering 401 have a circuit and a lot of their
-// own, and so have those to a host of which several inboxes refused the key and none took it
-// since. In the lot of the inbox, or of the host, they would hold up the deliveries of all other
-// actors: a single actor whose key cannot be fetched, such as a deleted actor, would close every
-// shared inbox for all.
+// A 401 is about the signing key: the server could not fetch it, or knows another. So
+// deliveries with one key have a circuit and a lot of their own: at an inbox that keeps
+// answering 401, and at a host of which several inboxes refused the key. Otherwise one actor
+// whose key cannot be fetched, such as a deleted one, would close shared inboxes for all
+// actors.
 
-// The keys of these states end with a fragment, which no inbox has, and a digest of the key.
+// These keys end with a fragment, which no inbox has, and a digest of the signing key.
 const (
 	inboxSigned = "#key-"
 	hostSigned  = "#hostkey-"
@@ -27,8 +26,8 @@ func KeyDigest(keyID string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// SignedInboxKey and SignedHostKey make the keys of the states of an inbox, and of a host, with
-// the signing key of a KeyDigest.
+// SignedInboxKey and SignedHostKey return the keys of the states of an inbox, and of a host,
+// with a signing key.
 func SignedInboxKey(inbox, digest string) string { return InboxKey(inbox + inboxSigned + digest) }
 
 func SignedHostKey(host, digest string) string {
@@ -40,11 +39,10 @@ func OfSigningKey(key string) bool {
 	return strings.Contains(key, inboxSigned) || strings.Contains(key, hostSigned)
 }
 
-// ofSignedHost reports whether s is the state of a host and a signing key.
 func (s State) ofSignedHost() bool { return strings.Contains(s.Key, hostSigned) }
 
-// Unverified returns the observation, for the state of an inbox and a signing key, of one
-// attempt with the key that the inbox could not verify.
+// Unverified returns the observation, for the state of an inbox and a signing key, of an
+// attempt that was answered 401.
 func Unverified(keyID string, out outcome.Outcome) Observation {
 	return Observation{Failures: 1, Trailing: 1, Inbox: several, Reason: out.Reason, Why: out.Err, KeyID: keyID}
 }
@@ -55,7 +53,7 @@ func UnverifiedBy(inbox, keyID string, out outcome.Outcome) Observation {
 }
 
 // unverified reports whether a host refuses a signing key: several inboxes did and none has
-// taken it since, or one did right after an outage of both.
+// taken it since, or one did right after an outage.
 func (s State) unverified(o Observation) bool {
 	return s.ofSignedHost() && o.Slow != "" && (s.Unproven > 0 || len(strings.Fields(s.Slow)) >= slowInboxes)
 }

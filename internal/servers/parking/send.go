@@ -14,23 +14,18 @@ import (
 
 // Release says how parked deliveries are sent.
 type Release struct {
-	// Trial marks the deliveries as those whose outcome decides about their
-	// server.
+	// Trial marks deliveries that decide about their server.
 	Trial bool
-	// Spread is the time over which the deliveries become visible, each at a
-	// random time, so that a server that is back does not get them all at once.
-	// The ordered queue keeps order and heeds no Spread.
+	// Spread is the time over which deliveries become visible, each at a random time. The
+	// ordered queue keeps order and ignores it.
 	Spread time.Duration
-	// Once lets the ordered queue drop a delivery if it remembers the same
-	// release from the last minutes. Without Once the delivery is sent in any
-	// case.
+	// Once lets the ordered queue drop a repetition of the same release within some minutes.
 	Once bool
 }
 
-// Send sends deliveries to their queues and returns those that were sent. Those that are
-// damaged and have no recipient are dropped. The spots of those that were sent stay; the caller empties the spots of unordered deliveries afterwards
-// (Unparked). A crash between the two sends a delivery twice; in the opposite
-// order a crash would lose a delivery.
+// Send sends deliveries to their queues and returns those that were sent. Damaged ones without
+// a recipient are dropped. The caller then empties the spots of unordered ones (Unparked). A
+// crash in between sends a delivery twice; in the other order it would lose it.
 func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, error) {
 	ps, err := l.drop(ctx, ps)
 	if err != nil {
@@ -54,7 +49,6 @@ func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, err
 	return sent, errors.Join(errs...)
 }
 
-// drop empties the spots of deliveries that have nobody to go to, and returns the others.
 func (l *Lot) drop(ctx context.Context, ps []Parked) (others []Parked, err error) {
 	var spots []Spot
 	for _, p := range ps {
@@ -83,8 +77,7 @@ func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 	switch {
 	case how.Once && p.Due.IsZero():
 	case how.Once:
-		// The spot of an ordered delivery stays due until the delivery has its
-		// final outcome. Messages for the same due time have the same
+		// An ordered delivery stays due until it is final. Messages for one due time have one
 		// deduplication key.
 		to.Copy = "due" + strconv.FormatInt(p.Due.UnixMilli(), 36)
 	default:
@@ -103,8 +96,7 @@ func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 	return m, nil
 }
 
-// Unparked empties the spots of unordered deliveries; ordered deliveries keep
-// theirs.
+// Unparked empties the spots of unordered deliveries. Ordered ones keep theirs.
 func (l *Lot) Unparked(ctx context.Context, ps []Parked) error {
 	var spots []Spot
 	for _, p := range ps {

@@ -9,10 +9,9 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Next returns up to n deliveries of a lot that may be released, starting at a
-// place; the place after them; and whether the lot ends there. Of an ordered
-// group Next returns only the first delivery, because each delivery releases the
-// next of its group.
+// Next returns up to n deliveries of a lot to release, from a position on; the next position;
+// and whether the lot ends there. Of an ordered group it returns the first, because each
+// releases the next.
 func (l *Lot) Next(ctx context.Context, key string, at circuit.Sweep, n int) (ps []Parked, next circuit.Sweep, end bool, err error) {
 	for len(ps) < n {
 		if at.Shard >= Shards {
@@ -40,7 +39,7 @@ func (l *Lot) Empty(ctx context.Context, key string) (bool, error) {
 	return len(ps) == 0, err
 }
 
-// AnyLoose reports whether a delivery in no ordered group is parked under key.
+// AnyLoose reports whether an unordered delivery is parked under key.
 func (l *Lot) AnyLoose(ctx context.Context, key string) (bool, error) {
 	for shard := range Shards {
 		for cursor, most := "", overdueFirst; ; most = overduePage {
@@ -59,8 +58,7 @@ func (l *Lot) AnyLoose(ctx context.Context, key string) (bool, error) {
 	return false, nil
 }
 
-// All calls do with all deliveries parked under key, up to n at a time, until do
-// fails.
+// All calls do with all deliveries parked under key, up to n at once, until do fails.
 func (l *Lot) All(ctx context.Context, key string, n int, do func([]Parked) error) error {
 	for shard := range Shards {
 		for cursor := ""; ; {
@@ -81,24 +79,20 @@ func (l *Lot) All(ctx context.Context, key string, n int, do func([]Parked) erro
 	return nil
 }
 
-// overduePage is how many deliveries Overdue reads at a time. It first reads overdueFirst of a
-// shard, as usually none of them is overdue: a host that is down is checked again and again,
-// and its deliveries lie all over the table.
+// overduePage is how many deliveries Overdue reads at once. It reads overdueFirst of a shard
+// first: usually none is overdue.
 const overdueFirst, overduePage = 4, 100
 
-// IsOverdue reports whether p is too old, expired or damaged at now, and so must not wait
-// any longer.
+// IsOverdue reports whether p is too old, expired or damaged, and so must not wait longer.
 func (p Parked) IsOverdue(now time.Time) bool {
 	return p.Damaged != nil || !p.GiveUp.After(now) || p.Activity.Expired(now)
 }
 
-// Overdue calls do with every delivery under key that must not wait for its
-// server any longer, up to n at a time, until do fails. It passes on what it has found every few
-// seconds: a run that is cut off has ended some of them, and the next one ends the others. An ordered delivery
-// behind one that may still wait is left until its group's turn. Unordered
-// deliveries are stored by age, so the search of a shard ends with the first page
-// on which all deliveries are too young. A delivery on a later page whose caller
-// set an early expiry is checked on release.
+// Overdue calls do with all overdue deliveries under key, up to n at once, until do fails. It
+// passes on what it has found every few seconds: a run that is cut off has ended some of them, and
+// the next one ends the others. An ordered one behind one that may wait is left. Unordered ones
+// are stored by age, so a shard's search ends with the first page of young ones; one on a later
+// page that expires early is found by its release.
 func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do func([]Parked) error) error {
 	b := batch{most: max(1, n), do: do, now: l.Now}
 	for shard := range Shards {
@@ -130,8 +124,7 @@ func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do 
 	return b.flush()
 }
 
-// tooYoung reports whether no delivery after the last of page is old enough to be
-// overdue.
+// tooYoung reports whether all deliveries after the last of page are too young to be overdue.
 func (l *Lot) tooYoung(page []Parked, now time.Time) bool {
 	if len(page) == 0 || page[0].Group != "" {
 		return false
@@ -139,7 +132,7 @@ func (l *Lot) tooYoung(page []Parked, now time.Time) bool {
 	return page[len(page)-1].Activity.CreatedAt.Add(l.Rules.GiveUp).After(now)
 }
 
-// overdueOf adds the overdue deliveries at the head of a group.
+// overdueOf adds the overdue deliveries at the front of a group.
 func (l *Lot) overdueOf(ctx context.Context, key, group string, now time.Time, b *batch) error {
 	for cursor := ""; ; {
 		page, next, err := l.Spots.ParkedOf(ctx, key, group, cursor, overduePage)
@@ -164,7 +157,6 @@ func (l *Lot) overdueOf(ctx context.Context, key, group string, now time.Time, b
 // read, so reading a lot of many groups may take longer than a run.
 const collectFor = 5 * time.Second
 
-// batch collects deliveries and passes them on in groups of at most most.
 type batch struct {
 	most  int
 	do    func([]Parked) error

@@ -2,10 +2,9 @@ package ratelimit
 
 import "time"
 
-// A limit is learnt as TCP learns a rate. A limit starts from the rate that was seen to work,
-// and doubles with each minute in which it is used without a 429 (slow start). When the host
-// answers 429 again, the limit is halved; it then doubles up to the rate that was too much,
-// and grows by a step from there (congestion avoidance).
+// A limit is learnt as TCP learns a rate. It starts from the rate that worked, and doubles with
+// each minute in which it is used without a 429 (slow start). A 429 halves it; it then doubles
+// up to the rate that was too much, and grows by a step from there (congestion avoidance).
 //
 // https://www.rfc-editor.org/rfc/rfc5681#section-3.1
 
@@ -13,21 +12,19 @@ import "time"
 const (
 	// LearntFor is how long a learnt limit holds after the last 429.
 	LearntFor = time.Hour
-	// relearn is how long a limit stays unchanged after it was learnt: 429s to
-	// deliveries that were sent before do not count against it.
+	// relearn is how long a limit stays after it was learnt: 429s to earlier deliveries do not
+	// count.
 	relearn = time.Minute
-	// firstGuess is the first limit, in deliveries a minute, when no working rate
-	// is known.
+	// firstGuess is the first limit, in deliveries a minute, if no working rate is known.
 	firstGuess = 60
-	// mostLearnt is the highest limit: a queue takes no more.
+	// mostLearnt is the highest limit, in deliveries a minute.
 	mostLearnt = 1_000_000
-	// growth: a limit's step is a tenth of its starting value, at least 3.
+	// A step is the limit's starting value divided by growth, at least leastStep.
 	growth, leastStep = 10, 3
 )
 
-// Learn returns l after the host answered 429 at now while it accepted perMinute
-// deliveries a minute (0: not known). A limit that an operator set stays
-// unchanged.
+// Learn returns l after the host answered 429 at now, while it accepted perMinute deliveries a
+// minute (0: not known). An operator's limit stays.
 func (l Limit) Learn(perMinute int, now time.Time) Limit {
 	inForce := l.InForce(now)
 	switch {
@@ -49,7 +46,6 @@ func (l Limit) Learn(perMinute int, now time.Time) Limit {
 	return l
 }
 
-// grown returns a learnt limit after it was used at now.
 func (l Limit) grown(now time.Time) Limit {
 	switch {
 	case l.Step == 0, !l.GrownAt.IsZero() && now.Sub(l.GrownAt) < time.Minute:

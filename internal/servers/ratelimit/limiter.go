@@ -7,28 +7,27 @@ import (
 	"time"
 )
 
-// ErrChanged says that a limit was saved by another worker since it was loaded.
+// ErrChanged says that another worker has saved the limit since it was loaded.
 var ErrChanged = errors.New("rate limit has changed")
 
-// Store keeps limits.
+// Store stores limits.
 type Store interface {
 	// Limits returns the limits that exist, by host, in one request per 100.
 	Limits(ctx context.Context, hosts ...string) (map[string]Limit, error)
-	// SaveLimit writes l if the stored version is l.Version (or if nothing is
-	// stored and l.Version is empty), and returns l with its new version.
-	// Otherwise it returns ErrChanged.
+	// SaveLimit writes l and returns it with its new version. If the stored version is not
+	// l.Version (empty: nothing is stored), it returns ErrChanged.
 	SaveLimit(ctx context.Context, l Limit) (Limit, error)
 }
 
-// Limiter reserves and books deliveries under limits that all workers share.
+// Limiter reserves deliveries under limits that all workers share.
 type Limiter struct {
 	Store Store
 	Now   func() time.Time
 }
 
-// Reserve asks for n deliveries to host. It returns for each when it may be sent
-// (zero: now) or, if that time is later than now, when to try again. It takes one
-// read, and one write if the host has a limit.
+// Reserve asks for n deliveries to host. For each it returns when it may be sent (zero: now)
+// or, if that is later, when to try again. It takes one read, and one write if the host has a
+// limit.
 func (r Limiter) Reserve(ctx context.Context, host string, n int) ([]time.Time, error) {
 	times := make([]time.Time, n)
 	_, err := r.change(ctx, host, func(l Limit) Limit {
@@ -43,9 +42,8 @@ func (r Limiter) Reserve(ctx context.Context, host string, n int) ([]time.Time, 
 	return times, nil
 }
 
-// Book reserves up to n deliveries to host, each for a time of its own, at most
-// horizon from now, and returns those times. It takes one read, and one write if
-// the host has a limit.
+// Book reserves up to n deliveries to host, each for a time of its own within horizon, and
+// returns these times. It takes one read, and one write if the host has a limit.
 func (r Limiter) Book(ctx context.Context, host string, n int, horizon time.Duration) ([]time.Time, error) {
 	var slots []time.Time
 	_, err := r.change(ctx, host, func(l Limit) (after Limit) {
@@ -58,8 +56,8 @@ func (r Limiter) Book(ctx context.Context, host string, n int, horizon time.Dura
 	return slots, nil
 }
 
-// Learn records that host answered 429 while it accepted perMinute deliveries a
-// minute (0: not known), and returns the limit that holds from now on.
+// Learn records that host answered 429 while it accepted perMinute deliveries a minute (0: not
+// known), and returns the new limit.
 func (r Limiter) Learn(ctx context.Context, host string, perMinute int) (Limit, error) {
 	l, err := r.change(ctx, host, func(l Limit) Limit { return l.Learn(perMinute, r.Now()) })
 	if err != nil {
@@ -68,8 +66,7 @@ func (r Limiter) Learn(ctx context.Context, host string, perMinute int) (Limit, 
 	return l, nil
 }
 
-// Set sets the limit of host, in deliveries a minute; 0 removes the limit. See
-// Limit for burst.
+// Set sets the limit of host, in deliveries a minute; 0: none. Limit explains burst.
 func (r Limiter) Set(ctx context.Context, host string, perMinute, burst int) (Limit, error) {
 	l, err := r.change(ctx, host, func(l Limit) Limit { return l.Set(perMinute, burst, r.Now()) })
 	if err != nil {
@@ -78,7 +75,7 @@ func (r Limiter) Set(ctx context.Context, host string, perMinute, burst int) (Li
 	return l, nil
 }
 
-// Limit returns the limit of host; ok reports whether there is one.
+// Limit returns the limit of host. ok is false if there is none.
 func (r Limiter) Limit(ctx context.Context, host string) (l Limit, ok bool, err error) {
 	found, err := r.Store.Limits(ctx, host)
 	if err != nil {
@@ -88,12 +85,9 @@ func (r Limiter) Limit(ctx context.Context, host string) (l Limit, ok bool, err 
 	return l, l.InForce(r.Now()), nil
 }
 
-// tries bounds how often change starts over. In each round at least one worker
-// succeeds.
+// tries bounds how often change starts over; at least one worker succeeds each time.
 const tries = 100
 
-// change applies f to the limit of host and saves the result by compare-and-swap.
-// If another worker has saved the limit in between, change starts over.
 func (r Limiter) change(ctx context.Context, host string, f func(Limit) Limit) (Limit, error) {
 	for range tries {
 		found, err := r.Store.Limits(ctx, host)

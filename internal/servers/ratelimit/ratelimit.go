@@ -1,11 +1,9 @@
-// Package ratelimit keeps deliveries to a host below the rate that an operator
-// has set or that was learnt from the host's 429 answers.
+// Package ratelimit keeps deliveries to a host below a rate that an operator has set, or that
+// was learnt from 429 answers.
 //
-// The algorithm is GCRA, which stores a leaky bucket as one time: when the bucket
-// will be empty (the theoretical arrival time). So a thousand functions share a
-// limit through one small item, and a worker reserves for a whole batch in one
-// conditional write. Nearly all hosts have no limit; they have no item and cost
-// nothing.
+// The algorithm is GCRA, a leaky bucket that is stored as one time: when the bucket will be
+// empty. So a thousand functions share a limit through one small item, and a worker reserves
+// for a batch in one conditional write. A host without a limit has no item.
 //
 // https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm
 package ratelimit
@@ -14,32 +12,28 @@ import (
 	"time"
 )
 
-// Limit is the limit of one host, and how much of the limit is used.
+// Limit is the limit of one host, and its use.
 type Limit struct {
 	Host string `json:"-"`
-	// PerMinute is how many deliveries a minute are allowed; 0: no limit.
+	// PerMinute is how many deliveries a minute may go; 0: any number.
 	PerMinute int `json:"rate"`
-	// Burst is how many deliveries may go at once after a pause; 0: as many as
-	// five seconds allow, at least one.
+	// Burst is how many deliveries may go at once after a pause; 0: as many as five seconds
+	// allow, at least one.
 	Burst int `json:"burst,omitempty"`
-	// LearntAt is when the limit was last learnt from the host; zero if an
-	// operator set it.
+	// LearntAt is when the limit was last learnt; zero: an operator set it.
 	LearntAt time.Time `json:"learnt,omitzero"`
-	// Until is when a learnt limit ends, because servers change. Zero: the limit
-	// does not end.
+	// Until is when a learnt limit ends; zero: never.
 	Until time.Time `json:"until,omitzero"`
-	// Step is by how much a learnt limit grows for each minute in which it was used
-	// without a 429, near the rate TooMuch that had led to one. GrownAt is when the
-	// limit grew last; zero before its first use.
+	// Step is by how much a learnt limit grows per minute of use near TooMuch, the rate that
+	// led to a 429. GrownAt is when it last grew; zero: it was not used yet.
 	Step    int       `json:"step,omitempty"`
 	TooMuch int       `json:"tooMuch,omitempty"`
 	GrownAt time.Time `json:"grown,omitzero"`
-	// Arrival is GCRA's theoretical arrival time.
 	Arrival time.Time `json:"arrival,omitzero"`
 
-	// Version fences saves; empty if nothing is stored yet.
+	// Version is that of the stored record; empty: there is none.
 	Version string `json:"-"`
-	// Forget is when the record may be dropped; zero for never.
+	// Forget is when the record may be dropped; zero: never.
 	Forget time.Time `json:"-"`
 }
 
@@ -48,7 +42,6 @@ func (l Limit) InForce(now time.Time) bool {
 	return l.PerMinute > 0 && (l.Until.IsZero() || now.Before(l.Until))
 }
 
-// gap is the time between two deliveries at the full rate.
 func (l Limit) gap() time.Duration { return time.Minute / time.Duration(l.PerMinute) }
 
 func (l Limit) burst() int {
@@ -58,9 +51,8 @@ func (l Limit) burst() int {
 	return max(1, l.PerMinute/12)
 }
 
-// Book reserves up to n deliveries at now, each for a time of its own, at most
-// horizon after now. It returns those times, earliest first, and l with the
-// bookings added. A booked time that is not used is lost.
+// Book reserves up to n deliveries at now, each for a time of its own within horizon. It
+// returns these times, earliest first, and l with them. A time that is not used is lost.
 func (l Limit) Book(n int, horizon time.Duration, now time.Time) (slots []time.Time, after Limit) {
 	if !l.InForce(now) {
 		for range n {
@@ -90,10 +82,8 @@ func (l Limit) Book(n int, horizon time.Duration, now time.Time) (slots []time.T
 	return slots, l
 }
 
-// Take takes up to n deliveries at now. It returns how many may go at once, l
-// with those added, and for each of the others when to try again. Those times are
-// no reservation: a delivery that comes back calls Take anew, so a delivery that
-// never comes back leaves no unused slot.
+// Take takes up to n deliveries at now. It returns how many may go at once, l with those, and
+// for each of the others when to try again. These times are not reserved.
 func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []time.Time) {
 	if !l.InForce(now) {
 		return n, l, nil
@@ -102,7 +92,7 @@ func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []tim
 	if arrival.Before(now) {
 		arrival = now
 	}
-	// The burst allows a delivery to come up to this much early.
+	// A burst allows a delivery to come this much early.
 	early := time.Duration(l.burst()-1) * l.gap()
 	if room := early - arrival.Sub(now); room >= 0 {
 		granted = min(n, int(room/l.gap())+1)
@@ -118,10 +108,8 @@ func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []tim
 	return granted, l, later
 }
 
-// Set returns l with an operator's limit; perMinute 0 removes the limit. At a
-// higher rate the booked deliveries take only as long as they would have taken at
-// that rate from the start. Otherwise new deliveries would wait for hours behind
-// a backlog that was booked at the lower rate.
+// Set returns l with an operator's limit; perMinute 0: none. At a higher rate the reserved time
+// shrinks in proportion: otherwise new deliveries would wait for a backlog at the lower rate.
 func (l Limit) Set(perMinute, burst int, now time.Time) Limit {
 	set := Limit{Host: l.Host, PerMinute: perMinute, Burst: burst, Arrival: l.Arrival, Version: l.Version}
 	switch {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Booker books slots under a host's limit.
+// Booker books slots under a limit.
 type Booker interface {
 	Book(ctx context.Context, host string, n int, horizon time.Duration) ([]time.Time, error)
 }
 
-// Stash hands out slots one at a time and books several at once, so that a
-// delivery's slot costs a tenth of a write. It is safe for concurrent use.
+// Stash returns slots one at a time and books several at once, so that a slot costs a tenth of
+// a write. It is safe for concurrent use.
 type Stash struct {
 	Booker Booker
 	Now    func() time.Time
@@ -21,20 +21,17 @@ type Stash struct {
 	slots map[string][]time.Time // by host, earliest first
 }
 
-// Bounds of a stash.
 const (
-	// atOnce is how many slots are booked at a time. A slot that no delivery
-	// takes before its time is lost.
+	// atOnce is how many slots are booked at once. One that is not taken before its time is
+	// lost.
 	atOnce = 10
-	// stashed is for how many hosts a stash holds slots.
+	// stashed bounds the hosts with slots in a stash.
 	stashed = 1000
-	// Horizon is how far ahead a slot may be: less than a queue can delay a
-	// message.
+	// Horizon is how far ahead a slot may be: less than a queue can delay a message.
 	Horizon = 10 * time.Hour
 )
 
-// Slot returns a time at which one delivery to host may be sent; no other
-// delivery gets the same slot. ok is false if all slots up to Horizon are taken.
+// Slot returns a slot of a host, each once. ok is false if all slots up to Horizon are taken.
 func (s *Stash) Slot(ctx context.Context, host string) (at time.Time, ok bool, err error) {
 	if at, ok = s.take(host); ok {
 		return at, true, nil
