@@ -155,7 +155,7 @@ func TestASealingKeyThatIsACredentialIsBackedUp(tt *testing.T) {
 // TestACheckOfADamagedFolderFails, and says what is wrong.
 func TestACheckOfADamagedFolderFails(t *testing.T) {
 	folder := t.TempDir()
-	if _, err := alone(t, "check", "--data", folder); err == nil || !strings.Contains(err.Error(), "there is no data file") {
+	if _, err := alone(t, "check", "--data", folder); err == nil || !strings.Contains(err.Error(), "there is none") {
 		t.Errorf("nothing there: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, local.Database), []byte("noise"), 0o600); err != nil {

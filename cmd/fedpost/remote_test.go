@@ -229,7 +229,7 @@ func TestAStatusFollowsItsPages(tt *testing.T) {
 	if out := t.run([]string{"status", "X", "--limit", "1001"}, "X: done (2 delivered)\n", "The first 1001"); strings.Count(out, "a.example") != 1001 {
 		t.Errorf("printed\n%s", out)
 	}
-	if want := "GET /v1/activities/X?cursor=more&limit=1 "; *asked != want {
+	if want := "GET /v1/activities/X?cursor=more1001&limit=1 "; *asked != want {
 		t.Errorf("asked %q last, want %q", *asked, want)
 	}
 }
@@ -379,7 +379,7 @@ func TestWhatIsWrongOnACommandLineIsSaid(tt *testing.T) {
 // canned answers every request with a text and notes it.
 func canned(t *testing.T, text string) (terminal, *string) {
 	t.Helper()
-	asked := new(string)
+	asked, pages := new(string), 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.Path == "/v1/activities" { // what status asks besides
 			_, _ = io.WriteString(w, `{"activities":[]}`)
@@ -393,7 +393,8 @@ func canned(t *testing.T, text string) (terminal, *string) {
 		if got := r.Header.Get("Authorization"); got != "Bearer "+token {
 			t.Errorf("authorization %q", got)
 		}
-		if _, err := io.WriteString(w, text); err != nil {
+		pages++
+		if _, err := io.WriteString(w, strings.Replace(text, `"nextCursor":"more"`, fmt.Sprintf(`"nextCursor":"more%d"`, pages), 1)); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -430,7 +431,7 @@ func TestASipherJobIsSentByteForByte(tt *testing.T) {
 func TestAListStopsAtItsLimitAndSaysSo(tt *testing.T) {
 	t, asked := canned(tt, `{"servers":[{"server":"a.example","phase":"gone"}],"nextCursor":"more"}`)
 	t.run([]string{"servers", "list", "--limit", "3"}, "The first 3")
-	if want := "GET /v1/servers?cursor=more&limit=1&waiting=true "; *asked != want {
+	if want := "GET /v1/servers?cursor=more2&limit=1&waiting=true "; *asked != want {
 		t.Errorf("asked %q last, want %q", *asked, want)
 	}
 }

@@ -118,16 +118,17 @@ const mostKnown = 10_000
 // logEnd reads a log back from its end to a time, or to what is known of it.
 func (s *Store) logEnd(ctx context.Context, shard int, since time.Time) (logEnd, error) {
 	log := s.logs[shard]
-	end, from := log.known, ""
+	end := log.known
 	log.known = logEnd{}
-	if end.last != nil && !since.Before(end.since) {
-		from, end.last = eventSK(end.last.number), nil
-		if err := s.readLog(ctx, shard, from, &end); err != nil {
+	known := end.last
+	end.last = nil
+	if known != nil && !since.Before(end.since) {
+		if err := s.readLog(ctx, shard, eventSK(known.number), &end); err != nil {
 			return end, err
 		}
 	}
 	if end.last == nil {
-		// Nothing is known, or what was the last item is gone.
+		// Too little is known, or what was the last item is gone.
 		end = logEnd{told: map[string]bool{}, since: since}
 		if err := s.readLog(ctx, shard, "", &end); err != nil {
 			return end, err

@@ -106,6 +106,13 @@ func TestEveryMethodIsCountedAndBroken(t *testing.T) {
 	ctx, key := context.Background(), table.Key{PK: "a", SK: "a"}
 	other := table.Key{PK: "a", SK: "b"}
 	m := queue.Message{Body: "x"}
+	received := func(w *world) (string, error) {
+		got, err := w.engine.Queue(queue.Normal).Receive(ctx, queue.ReceiveOptions{Max: 1})
+		if err != nil || len(got) != 1 {
+			return "", fmt.Errorf("%d messages, error %w", len(got), err)
+		}
+		return got[0].Handle, nil
+	}
 	calls := []struct {
 		op  string
 		run func(*world) error
@@ -119,13 +126,13 @@ func TestEveryMethodIsCountedAndBroken(t *testing.T) {
 			}
 			return err
 		}},
-		{"Delete", func(w *world) error { return w.normal.Delete(ctx, "normal.1.1") }},
+		{"Delete", func(w *world) error {
+			handle, err := received(w)
+			return errors.Join(err, w.normal.Delete(ctx, handle))
+		}},
 		{"ChangeVisibility", func(w *world) error {
-			got, err := w.engine.Queue(queue.Normal).Receive(ctx, queue.ReceiveOptions{Max: 1})
-			if err != nil || len(got) != 1 {
-				return fmt.Errorf("%d messages, error %w", len(got), err)
-			}
-			return w.normal.ChangeVisibility(ctx, got[0].Handle, time.Second)
+			handle, err := received(w)
+			return errors.Join(err, w.normal.ChangeVisibility(ctx, handle, time.Second))
 		}},
 		{"Depth", func(w *world) error { _, err := w.normal.Depth(ctx); return err }},
 		{"Get", func(w *world) error { _, err := w.table.Get(ctx, key); return err }},
