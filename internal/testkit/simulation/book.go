@@ -301,6 +301,11 @@ func (b *book) look(of *posted) {
 	}
 }
 
+// unknown: the record is forgotten, so nobody knows whether the outcome of a moment ago is in it.
+func (b *book) unknown(of *posted, a *acceptance) bool {
+	return of.forgotten(b.sim) && time.Since(a.at) <= b.gap()
+}
+
 // stale: the clocks were set back, and nobody knows how long anything takes.
 func (b *book) stale(a *acceptance) bool { return a.by.skew != a.by.spec.Skew }
 
@@ -345,7 +350,7 @@ func (b *book) died(p *process) {
 				if a.by != p || a.excused || a.recorded {
 					continue
 				}
-				a.recorded = recorded[inbox]
+				a.recorded = recorded[inbox] && !b.unknown(of, a)
 				if since := time.Since(a.at); !a.recorded && !(b.unguarded(of) && of.unsure) && since > b.gap() && len(of.ids) > 0 && !p.troubled.After(a.at) {
 					b.fail("gap", "%s took post %d %s before a crash, and that was not recorded", inbox, of.N, since)
 				}
