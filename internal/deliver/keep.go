@@ -43,7 +43,7 @@ const (
 	keptTry   = 15 * time.Second
 	// keptTries bounds the tries of a unit that fails while the table can be written, with
 	// growing pauses: then the fault is the unit's.
-	keptTries = 10
+	keptTries = 3
 	// keptRenewal is the interval at which the message and the claim of a kept unit are
 	// renewed, and keptFor for how long.
 	keptRenewal = time.Minute
