@@ -93,8 +93,8 @@ func (c *Client) EventPage(ctx context.Context, q EventQuery) (Events, error) {
 	return page, err
 }
 
-// Told is an event of the feed, and where the feed goes on.
-type Told struct {
+// FeedEvent is an event of the feed, and where the feed goes on.
+type FeedEvent struct {
 	Event
 	// Cursor is where Events goes on without losing an event. It moves on with the last
 	// event of a page; before, the events of the page are told again, with the same ID.
@@ -120,8 +120,8 @@ const (
 //		}
 //		… // deal with e, and store e.Cursor in the same transaction
 //	}
-func (c *Client) Events(ctx context.Context, after string, types ...string) iter.Seq2[Told, error] {
-	return func(yield func(Told, error) bool) {
+func (c *Client) Events(ctx context.Context, after string, types ...string) iter.Seq2[FeedEvent, error] {
+	return func(yield func(FeedEvent, error) bool) {
 		once := *c
 		once.patience = 0
 		q := EventQuery{After: after, Types: types}
@@ -131,11 +131,11 @@ func (c *Client) Events(ctx context.Context, after string, types ...string) iter
 			wait := time.Duration(0)
 			switch {
 			case ctx.Err() != nil:
-				yield(Told{}, ctx.Err())
+				yield(FeedEvent{}, ctx.Err())
 				return
 			case err != nil:
 				if wait = pauseAfter(err, pause, true); wait < 0 {
-					yield(Told{}, err)
+					yield(FeedEvent{}, err)
 					return
 				}
 				pause = min(2*pause, longestPause)
@@ -146,7 +146,7 @@ func (c *Client) Events(ctx context.Context, after string, types ...string) iter
 					if i == len(page.Events)-1 {
 						cursor = page.Next
 					}
-					if !yield(Told{e, cursor}, nil) {
+					if !yield(FeedEvent{e, cursor}, nil) {
 						return
 					}
 				}
@@ -157,7 +157,7 @@ func (c *Client) Events(ctx context.Context, after string, types ...string) iter
 				q.After, q.Wait = page.Next, longPoll
 			}
 			if wait > 0 && sleep(ctx, wait) != nil {
-				yield(Told{}, ctx.Err())
+				yield(FeedEvent{}, ctx.Err())
 				return
 			}
 		}
