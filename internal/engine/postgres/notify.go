@@ -73,7 +73,7 @@ func (n *notifier) pollEvery() time.Duration {
 
 // ring wakes receivers for messages that arrived: of this process first, then of others.
 func (e *Engine) ring(name queue.Name, messages int) {
-	if e.wake.Ring(name, messages) > 0 {
+	if e.wake.Wake(name, messages) > 0 {
 		e.notifier.add(name)
 	}
 }
@@ -172,7 +172,7 @@ func (n *notifier) listenOnce(ctx context.Context) error {
 		if !n.listening.Swap(true) {
 			// Notifications were lost before: read all queues.
 			for _, name := range queue.Names {
-				n.e.wake.Ring(name, 1)
+				n.e.wake.Wake(name, 1)
 			}
 		}
 		if err := n.until(ctx, conn, heartbeat, false); err != nil && !pgconn.Timeout(err) {
@@ -193,7 +193,7 @@ func (n *notifier) until(ctx context.Context, conn *pgx.Conn, d time.Duration, s
 		what, from, _ := strings.Cut(got.Payload, " ")
 		switch {
 		case from != n.name && what != echo:
-			n.e.wake.Ring(queue.Name(what), 1)
+			n.e.wake.Wake(queue.Name(what), 1)
 		case from == n.name && what == echo && self:
 			return nil
 		}

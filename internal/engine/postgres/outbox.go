@@ -70,7 +70,7 @@ func (o Outbox) Run(ctx context.Context, accept outbox.Accept) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-w.Rung():
+		case <-w.Woken():
 		case <-time.After(outboxPoll):
 		}
 	}

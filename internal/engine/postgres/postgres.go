@@ -32,9 +32,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"fedpost/internal/engine/bell"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/engine/wakeup"
 )
 
 // DefaultSchema is the schema of the engine's tables.
@@ -78,7 +78,7 @@ type Engine struct {
 	pool     *pgxpool.Pool
 	writes   *groups
 	reads    *groups
-	wake     *bell.Bell
+	wake     *wakeup.Notifier
 	notifier *notifier
 
 	statements sync.Map // text by text with DefaultSchema
@@ -91,7 +91,7 @@ type Engine struct {
 func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	e := &Engine{
 		schema: o.Schema, asIs: o.AsIs, now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, turns: o.Type.Turns(), log: o.Log,
-		wake: bell.New(), stopped: make(chan struct{}), outboxRetention: cmp.Or(o.OutboxRetention, DefaultOutboxRetention),
+		wake: wakeup.New(), stopped: make(chan struct{}), outboxRetention: cmp.Or(o.OutboxRetention, DefaultOutboxRetention),
 	}
 	if e.schema == "" {
 		e.schema = DefaultSchema

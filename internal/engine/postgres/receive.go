@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"fedpost/internal/engine/bell"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/wakeup"
 )
 
 // Receive implements queue.Queue. With a test's clock, call it without Wait.
@@ -21,7 +21,7 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 	if q.fifo {
 		take, next = q.takeFIFO, nextFIFO
 	}
-	return q.wake.Receive(ctx, bell.Source{
+	return q.wake.Receive(ctx, wakeup.Source{
 		Name: q.name, Config: q.config, Take: take, Closed: q.stopped, ErrClosed: ErrClosed,
 		Next: func(ctx context.Context) (time.Duration, error) {
 			ms := int64(0)

@@ -67,7 +67,7 @@ func (e *Engine) redriveAll(ctx context.Context, dead, to queue.Name) (int, erro
 			return total, fmt.Errorf("redrive %s: %w", dead, err)
 		}
 		for source, messages := range moved {
-			e.wake.Ring(source, messages)
+			e.wake.Wake(source, messages)
 		}
 		if total += n; n < redriveStep {
 			return total, nil

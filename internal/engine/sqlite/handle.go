@@ -32,7 +32,7 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 		return fmt.Errorf("delete from %s: %w", q.name, err)
 	}
 	if freed {
-		q.wake.Ring(q.name, 1) // for the group, which one receiver gets
+		q.wake.Wake(q.name, 1) // for the group, which one receiver gets
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 		return fmt.Errorf("change the visibility of a message of %s: %w", q.name, err)
 	}
 	if d == 0 {
-		q.wake.Ring(q.name, 1)
+		q.wake.Wake(q.name, 1)
 	} else {
 		q.wake.Shift(q.name)
 	}

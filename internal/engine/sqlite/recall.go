@@ -25,7 +25,7 @@ func (e *Engine) Recall(ctx context.Context) error {
 		return fmt.Errorf("recall messages in flight: %w", err)
 	}
 	for _, n := range queue.Names {
-		e.wake.Ring(n, math.MaxInt)
+		e.wake.Wake(n, math.MaxInt)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"fedpost/internal/engine/bell"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/wakeup"
 )
 
 // Receive implements queue.Queue.
@@ -18,7 +18,7 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 		return nil, errToRead
 	}
 	var looked int64
-	return q.wake.Receive(ctx, bell.Source{
+	return q.wake.Receive(ctx, wakeup.Source{
 		Name: q.name, Config: q.config, Closed: q.writer.stopped, ErrClosed: ErrClosed,
 		Take: func(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 			looked = q.now().UnixMilli()
@@ -29,7 +29,7 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 }
 
 // next returns how long it is until the next hidden message becomes visible. The
-// wait may be over already: the bell does not ring when a visibility timeout ends.
+// wait may be over already: no receiver is woken when a visibility timeout ends.
 func (q *mq) next(ctx context.Context, looked int64) (time.Duration, error) {
 	query := `SELECT min(visible) FROM message WHERE queue = ? AND visible > ?`
 	if q.fifo {
@@ -72,7 +72,7 @@ func (q *mq) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]
 		return err
 	})
 	if err == nil && dead > 0 {
-		q.wake.Ring(q.name.DeadLetter(), dead)
+		q.wake.Wake(q.name.DeadLetter(), dead)
 	}
 	return got, err
 }

@@ -45,7 +45,7 @@ func (q *mq) insert(ctx context.Context, ms []queue.Message) error {
 		return nil
 	})
 	if err == nil {
-		q.wake.Announce(q.name, ms, func(n queue.Name, messages int) { q.wake.Ring(n, messages) })
+		q.wake.Announce(q.name, ms, func(n queue.Name, messages int) { q.wake.Wake(n, messages) })
 	}
 	return queue.SendError(q.name, err)
 }

@@ -20,9 +20,9 @@ import (
 	"sync"
 	"time"
 
-	"fedpost/internal/engine/bell"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/engine/wakeup"
 )
 
 // Memory is the path of an engine that is kept in memory and lost on Close.
@@ -53,7 +53,7 @@ type Engine struct {
 
 	writer  *writer
 	readers *readers // nil in memory: there is only the writer's connection
-	wake    *bell.Bell
+	wake    *wakeup.Notifier
 	release func() error // of the lock on the file
 
 	close    sync.Once
@@ -64,7 +64,7 @@ type Engine struct {
 // creates a missing file, but not a missing directory. Only one process at a time
 // can have a file open.
 func Open(_ context.Context, path string, o Options) (*Engine, error) {
-	e := &Engine{now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, turns: o.Type.Turns(), wake: bell.New()}
+	e := &Engine{now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, turns: o.Type.Turns(), wake: wakeup.New()}
 	if e.now == nil {
 		e.now = time.Now
 	}

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"time"
 
-	"fedpost/internal/engine/bell"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/engine/wakeup"
 )
 
 // OpenToRead opens the file at path for reading its table, beside a fedpost that may be
 // running on it. Every write returns table.ErrReadOnly. A file of an older schema stays as
 // it is: the table has been the same since the first.
 func OpenToRead(_ context.Context, path string) (*Engine, error) {
-	e := &Engine{now: time.Now, configs: queue.Configs(nil), wake: bell.New(), readers: newReaders()}
+	e := &Engine{now: time.Now, configs: queue.Configs(nil), wake: wakeup.New(), readers: newReaders()}
 	if err := e.openToRead(path); err != nil {
 		return nil, fmt.Errorf("open the data file %s: %w", path, errors.Join(err, e.Close()))
 	}

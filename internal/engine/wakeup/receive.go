@@ -1,4 +1,4 @@
-package bell
+package wakeup
 
 import (
 	"context"
@@ -15,7 +15,7 @@ type Source struct {
 	// Take takes the messages that are visible. It calls reads when it begins to read the queue.
 	Take func(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error)
 	// Next returns how long after the last Take the queue has to be read again although nothing
-	// rings: when the next hidden message becomes visible.
+	// wakes the receiver: when the next hidden message becomes visible.
 	Next func(ctx context.Context) (time.Duration, error)
 	// Closed ends the wait with ErrClosed.
 	Closed    <-chan struct{}
@@ -24,15 +24,15 @@ type Source struct {
 
 // Receive takes messages, and waits for some as o says. It waits in real time, whatever the
 // engine's clock is.
-func (b *Bell) Receive(ctx context.Context, s Source, o queue.ReceiveOptions) ([]queue.Received, error) {
-	got, err := b.receive(ctx, s, o)
+func (n *Notifier) Receive(ctx context.Context, s Source, o queue.ReceiveOptions) ([]queue.Received, error) {
+	got, err := n.receive(ctx, s, o)
 	if err != nil {
 		return nil, fmt.Errorf("receive from %s: %w", s.Name, err)
 	}
 	return got, nil
 }
 
-func (b *Bell) receive(ctx context.Context, s Source, o queue.ReceiveOptions) ([]queue.Received, error) {
+func (n *Notifier) receive(ctx context.Context, s Source, o queue.ReceiveOptions) ([]queue.Received, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -40,34 +40,34 @@ func (b *Bell) receive(ctx context.Context, s Source, o queue.ReceiveOptions) ([
 		o.Visibility = s.Config.Visibility
 	}
 	if o.Wait == 0 {
-		return b.take(ctx, s, o, func() {})
+		return n.take(ctx, s, o, func() {})
 	}
 	deadline := time.Now().Add(o.Wait)
-	w := b.Join(s.Name, o.Max)
-	defer b.Leave(w)
+	w := n.Join(s.Name, o.Max)
+	defer n.Leave(w)
 	for {
-		got, err := b.take(ctx, s, o, func() { b.Reads(w) })
+		got, err := n.take(ctx, s, o, func() { n.Reads(w) })
 		left := time.Until(deadline)
 		if err != nil || len(got) > 0 || left <= 0 {
 			return got, err
 		}
-		if err := b.sleep(ctx, s, w, left); err != nil {
+		if err := n.sleep(ctx, s, w, left); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (b *Bell) take(ctx context.Context, s Source, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
+func (n *Notifier) take(ctx context.Context, s Source, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	got, err := s.Take(ctx, o, reads)
 	if err != nil || len(got) == o.Max {
-		b.Ring(s.Name, 1) // there may be more messages than this receiver was rung for
+		n.Wake(s.Name, 1) // there may be more messages than this receiver was woken for
 	}
 	return got, err
 }
 
 // sleep waits, for at most left, until the queue has to be read again.
-func (b *Bell) sleep(ctx context.Context, s Source, w *Waiter, left time.Duration) error {
-	if b.Watches(w) {
+func (n *Notifier) sleep(ctx context.Context, s Source, w *Waiter, left time.Duration) error {
+	if n.Leads(w) {
 		next, err := s.Next(ctx)
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (b *Bell) sleep(ctx context.Context, s Source, w *Waiter, left time.Duratio
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
-	case <-w.Rung():
+	case <-w.Woken():
 	case <-timer.C:
 	case <-s.Closed:
 		return s.ErrClosed
@@ -87,8 +87,8 @@ func (b *Bell) sleep(ctx context.Context, s Source, w *Waiter, left time.Duratio
 	return nil
 }
 
-// Announce wakes receivers for messages that were sent. ring is Ring, or a function that calls it.
-func (b *Bell) Announce(n queue.Name, ms []queue.Message, ring func(n queue.Name, messages int)) {
+// Announce wakes receivers for messages that were sent. wake is Wake, or a function that calls it.
+func (n *Notifier) Announce(name queue.Name, ms []queue.Message, wake func(name queue.Name, messages int)) {
 	visible := 0
 	for _, m := range ms {
 		if m.Delay == 0 {
@@ -96,9 +96,9 @@ func (b *Bell) Announce(n queue.Name, ms []queue.Message, ring func(n queue.Name
 		}
 	}
 	if visible > 0 {
-		ring(n, visible)
+		wake(name, visible)
 	}
 	if visible < len(ms) {
-		b.Shift(n)
+		n.Shift(name)
 	}
 }

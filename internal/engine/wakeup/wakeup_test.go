@@ -1,0 +1,52 @@
+package wakeup
+
+import (
+	"testing"
+
+	"fedpost/internal/engine/queue"
+)
+
+// TestANotifierWakesAsManyAsTakeTheMessages looks at which of four waiters, who take three
+// messages at a time, are awake.
+func TestANotifierWakesAsManyAsTakeTheMessages(t *testing.T) {
+	const name = queue.Normal
+	for about, c := range map[string]struct {
+		do   func(n *Notifier, ws []*Waiter)
+		want string // a letter for each waiter: awake or sleeping
+	}{
+		"nothing came":                    {func(*Notifier, []*Waiter) {}, "ssss"},
+		"one message":                     {func(n *Notifier, _ []*Waiter) { n.Wake(name, 1) }, "sssa"},
+		"as many as one takes":            {func(n *Notifier, _ []*Waiter) { n.Wake(name, 3) }, "sssa"},
+		"one more":                        {func(n *Notifier, _ []*Waiter) { n.Wake(name, 4) }, "ssaa"},
+		"as many one by one":              {func(n *Notifier, _ []*Waiter) { n.Wake(name, 1); n.Wake(name, 1); n.Wake(name, 1) }, "sssa"},
+		"one more, one by one":            {func(n *Notifier, _ []*Waiter) { n.Wake(name, 1); n.Wake(name, 2); n.Wake(name, 1) }, "ssaa"},
+		"more than all take":              {func(n *Notifier, _ []*Waiter) { n.Wake(name, 100) }, "aaaa"},
+		"for another queue":               {func(n *Notifier, _ []*Waiter) { n.Wake(queue.Low, 1) }, "ssss"},
+		"another time":                    {func(n *Notifier, _ []*Waiter) { n.Shift(name) }, "asss"},
+		"one after another time":          {func(n *Notifier, _ []*Waiter) { n.Shift(name); n.Wake(name, 1) }, "asss"},
+		"one after it was read":           {func(n *Notifier, ws []*Waiter) { n.Wake(name, 1); n.Reads(ws[3]) }, "ssss"},
+		"one before and one after that":   {func(n *Notifier, ws []*Waiter) { n.Wake(name, 1); n.Reads(ws[3]); n.Wake(name, 1) }, "sssa"},
+		"whoever was woken for two left":  {func(n *Notifier, ws []*Waiter) { n.Wake(name, 2); n.Leave(ws[3]) }, "ssa-"},
+		"whoever was woken for some left": {func(n *Notifier, ws []*Waiter) { n.Wake(name, 6); n.Leave(ws[3]) }, "saa-"},
+		"whoever had read left":           {func(n *Notifier, ws []*Waiter) { n.Wake(name, 1); n.Reads(ws[3]); n.Leave(ws[3]) }, "sss-"},
+		"the leader left":                 {func(n *Notifier, ws []*Waiter) { n.Leave(ws[0]) }, "-ass"},
+		"a message for who has not read":  {func(n *Notifier, _ []*Waiter) { n.Join(name, 3); n.Wake(name, 3) }, "ssss"},
+	} {
+		n := New()
+		var ws []*Waiter
+		for range 4 {
+			w := n.Join(name, 3)
+			n.Reads(w)
+			ws = append(ws, w)
+		}
+		c.do(n, ws)
+		for i, w := range ws {
+			if c.want[i] == '-' {
+				continue
+			}
+			if len(w.woken) == 1 != (c.want[i] == 'a') || w.awake != (c.want[i] == 'a') {
+				t.Errorf("%s: waiter %d has %d wake-ups, awake %t; want %s", about, i, len(w.woken), w.awake, c.want)
+			}
+		}
+	}
+}
