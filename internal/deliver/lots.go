@@ -44,7 +44,7 @@ func (l lots) parkUnder(ctx context.Context, u *unit, key string, js []*job) err
 			Since:    l.Now(), GiveUp: u.since().Add(u.route.Policy.GiveUp), Due: is.Due,
 			Sequence: u.a.Sequence, Attempted: j.attempts > 0,
 		}
-		ps[i].Group = ps[i].Delivery.Line(u.a)
+		ps[i].Group = ps[i].Delivery.Group(u.a)
 	}
 	known := l.Hosts.State(key)
 	if held {
@@ -108,11 +108,11 @@ func (l lots) finishParking(ctx context.Context, u *unit) error {
 			continue
 		}
 		d := u.one(j, u.spotGeneration())
-		sp := parking.Spot{Key: circuit.HostKey(j.host), Unit: d.Unit(u.a.ID), Group: d.Line(u.a), Sequence: u.a.Sequence}
+		sp := parking.Spot{Key: circuit.HostKey(j.host), Unit: d.Unit(u.a.ID), Group: d.Group(u.a), Sequence: u.a.Sequence}
 		spots = append(spots, sp)
 		if u.a.Ordered() {
 			d.Alone = true
-			sp.Group = d.Line(u.a)
+			sp.Group = d.Group(u.a)
 			spots = append(spots, sp)
 			continue
 		}
@@ -140,7 +140,7 @@ func (l lots) leave(ctx context.Context, u *unit, wasOver bool) error {
 		return nil
 	}
 	host := u.d.Targets[0].Host()
-	spot := parking.Spot{Key: circuit.HostKey(host), Unit: u.id, Group: u.d.Line(u.a), Sequence: u.a.Sequence}
+	spot := parking.Spot{Key: circuit.HostKey(host), Unit: u.id, Group: u.d.Group(u.a), Sequence: u.a.Sequence}
 	taken := true
 	if wasOver {
 		found, err := l.Lot.Spots.IsParked(ctx, []parking.Spot{spot})

@@ -20,8 +20,8 @@ func GroupOf(a activity.Activity, host string) string {
 	return a.OrderingKey + "\n" + host
 }
 
-// Line is the group of d, a delivery of a to one target: its host's or, if d is Alone, its inbox's.
-func (d Delivery) Line(a activity.Activity) string {
+// Group is the group of d, a delivery of a to one target: its host's or, if d is Alone, its inbox's.
+func (d Delivery) Group(a activity.Activity) string {
 	if d.Alone {
 		return GroupOf(a, d.Targets[0].Inbox)
 	}
@@ -56,7 +56,7 @@ type Sending struct {
 }
 
 // Queued returns d, a delivery of a, as a message for a queue. A FIFO queue cannot delay a message, so the
-// message has NotBefore. On a FIFO queue the message is in its Line or, without an ordering key, in a group
+// message has NotBefore. On a FIFO queue the message is in its Group or, without an ordering key, in a group
 // of its own: no message waits for another.
 func (d Delivery) Queued(a activity.Activity, s Sending) (Addressed, error) {
 	m, wait := Message{Activity: &a, Deliver: &d}, min(max(0, s.Wait), queue.MaxDelay)
@@ -73,7 +73,7 @@ func (d Delivery) Queued(a activity.Activity, s Sending) (Addressed, error) {
 		if s.Copy != "" {
 			key += "/" + s.Copy
 		}
-		out.OrderingKey, out.DeduplicationKey = cmp.Or(d.Line(a), key), key
+		out.OrderingKey, out.DeduplicationKey = cmp.Or(d.Group(a), key), key
 	}
 	if s.Can.Fair {
 		out.OrderingKey = m.Sender()

@@ -55,7 +55,7 @@ func (s *Store) salvage(ctx context.Context, key string, it table.Item, why erro
 	inbox := p.Delivery.Targets[0]
 	for _, p.Key = range []string{p.Key, circuit.HostKey(inbox.Host()), circuit.InboxKey(inbox.Inbox)} {
 		for _, p.Delivery.Alone = range []bool{false, true} {
-			if p.Group = p.Delivery.Line(p.Activity); spotKey(p.Spot()) == it.Key {
+			if p.Group = p.Delivery.Group(p.Activity); spotKey(p.Spot()) == it.Key {
 				return p, nil
 			}
 		}
