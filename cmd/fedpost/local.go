@@ -258,9 +258,9 @@ func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Cont
 	ports.Faster = s.faster
 	ports.PerQueue, ports.Keys = local.Deliveries(local.Files()), ports.NewRing()
 	ports.Tally.Remember()
-	ports.Bell = new(events.Bell)
+	ports.Notifier = new(events.Notifier)
 	meter := metrics.New(ports.Tally)
-	meter.Events(ports.Bell.Counts)
+	meter.Events(ports.Notifier.Counts)
 	ports.Metrics, ports.Trace = meter, s.traces.Tracer()
 	if s.traces != nil {
 		meter.Traces(s.traces.Counts)
@@ -295,7 +295,7 @@ func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Cont
 	}
 	front := page.New(page.Options{Enter: page.ByToken(api, s.Access.Token != ""), Now: time.Now, Log: ports.Log})
 	stopping := func() {
-		ports.Bell.Stop()
+		ports.Notifier.Stop()
 		deliver.Stop()
 	}
 	return local.Start(local.Options{
@@ -303,7 +303,7 @@ func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Cont
 		Background: func(ctx context.Context) {
 			var both sync.WaitGroup
 			both.Go(func() { rows(ctx) })
-			events.OnRing(ctx, ports.Bell, ports.Log, pump)
+			events.OnNotify(ctx, ports.Notifier, ports.Log, pump)
 			both.Wait()
 		},
 		Services: local.Services{API: faces(api, meter.Handler(api, ports.Log), front), Deliver: deliver.Handle, Ready: deliver.Ready, HealthCheck: scheduled},

@@ -62,8 +62,8 @@ type Ports struct {
 	BusName string
 	// Rows is the outbox; nil: the engine has none.
 	Rows operator.Outbox
-	// Bell wakes readers of the feed of events in this process; nil: they poll.
-	Bell *events.Bell
+	// Notifier wakes readers of the feed of events in this process; nil: they poll.
+	Notifier *events.Notifier
 	// keepEvents is how long events are kept; 0: the default.
 	keepEvents time.Duration
 	// Keys is the key ring that the functions of a process share, so that deliver uses a
@@ -118,7 +118,7 @@ func (p Ports) random() func() float64 {
 }
 
 func (p Ports) store() *store.Store {
-	return store.New(p.Table, p.now()).Alone(p.Alone).Telling(p.keepEvents, p.Bell)
+	return store.New(p.Table, p.now()).Alone(p.Alone).WithEvents(p.keepEvents, p.Notifier)
 }
 
 // Index adds dead letters and keys of earlier versions to the indexes by host and by id. It reads

@@ -78,7 +78,7 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 		operator.ActivityRoutes(retrier, deadletter.Forgetter{Ledger: s, Spots: s, Store: s, Now: now}, now),
 		operator.StatsRoutes(report),
 		operator.WebhookRoutes(webhooks, p.AllowPrivate || c.Outbound.PlainHTTP),
-		operator.EventRoutes(events.Feed{Store: s, Bell: p.Bell}),
+		operator.EventRoutes(events.Feed{Store: s, Notifier: p.Notifier}),
 		operator.FollowRoutes(s.Sipher()),
 		operator.OutboxRoutes(p.Rows),
 	), nil

@@ -85,7 +85,7 @@ func byOrder(rows []outbox.Row) (groups [][]int) {
 
 // recorder records events.
 type recorder interface {
-	TellEnds(ctx context.Context, ends []events.End) error
+	AppendEnds(ctx context.Context, ends []events.End) error
 }
 
 func verdictOf(ctx context.Context, a *api.API, feed recorder, row outbox.Row, log *slog.Logger) outbox.Verdict {
@@ -104,7 +104,7 @@ func verdictOf(ctx context.Context, a *api.API, feed recorder, row outbox.Row, l
 	}
 	document, err := json.Marshal(p.Problem)
 	if err == nil {
-		err = feed.TellEnds(ctx, []events.End{events.OfRow(row.ID, p.Detail, row.Created)})
+		err = feed.AppendEnds(ctx, []events.End{events.OfRow(row.ID, p.Detail, row.Created)})
 	}
 	if err != nil {
 		log.WarnContext(ctx, "the event of a refused row of the outbox cannot be written; the row is tried again", "row", row.ID, "error", err)

@@ -43,7 +43,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	}
 	wg.Wait()
 	v.journal.close(ctx)
-	untold := v.feed.close(ctx)
+	returned := v.feed.close(ctx)
 	ctx, cancel := v.closing(ctx)
 	defer cancel()
 	if err := e.Hosts.Flush(ctx); err != nil {
@@ -62,7 +62,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 			failed = append(failed, batch[i].ID)
 		}
 	}
-	for _, m := range untold {
+	for _, m := range returned {
 		switch {
 		case m.ID == "":
 			err = ErrUnnamed

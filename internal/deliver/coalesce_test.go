@@ -85,7 +85,7 @@ func TestWhatAWorkerDeliveredBeforeItDiedMakesTheNextRedundant(t *testing.T) {
 		t.Fatal(err)
 	}
 	took := ledger.Recipient{Target: activity.Target{Inbox: a, Stands: 1}, State: activity.Delivered, Attempts: 1, LastStatus: 202, UpdatedAt: w.Now()}
-	if err := w.Store.Note(t.Context(), "journal", 0, []ledger.Note{{Unit: chunk, Recipients: []ledger.Recipient{took}, Forget: w.Now().Add(30 * day)}}); err != nil {
+	if err := w.Store.WriteJournal(t.Context(), "journal", 0, []ledger.JournalEntry{{Unit: chunk, Recipients: []ledger.Recipient{took}, Forget: w.Now().Add(30 * day)}}); err != nil {
 		t.Fatal(err)
 	}
 	w.Run(5*time.Minute, time.Second)

@@ -47,7 +47,7 @@ type Config struct {
 	Writable func(context.Context) error
 
 	// Events records what became of recipients; nil: nothing does.
-	Events Teller
+	Events EventLog
 
 	// Hosts caches the states of servers; default: a cache of Servers.
 	Hosts *cache.Hosts

@@ -165,7 +165,7 @@ func (x executor) keepContent(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// finishLapsed completes what an earlier worker noted in its journal and may have died before
+// finishLapsed completes what an earlier worker wrote to its journal and may have died before
 // completing.
 func (x executor) finishLapsed(ctx context.Context, u *unit) error {
 	var ts []activity.Target
@@ -235,9 +235,9 @@ func (x executor) record(ctx context.Context, u *unit) (begun bool, err error) {
 	if err := repeated(ctx, func() error { return x.Ledger.Record(ctx, &u.claim, rs, true) }); err != nil {
 		return begun, err
 	}
-	x.feed.tell(u, rs...)
+	x.feed.add(u, rs...)
 	x.feed.mayBeDone(u)
-	noted := x.journal.end(u)
-	x.Meter.Recorded(slices.DeleteFunc(rs, func(r ledger.Recipient) bool { return noted[r.Position] }))
+	counted := x.journal.end(u)
+	x.Meter.Recorded(slices.DeleteFunc(rs, func(r ledger.Recipient) bool { return counted[r.Position] }))
 	return begun, nil
 }

@@ -22,29 +22,29 @@ type feed struct {
 	*Engine
 	from queue.Name
 
-	mu     sync.Mutex
-	untold []untold
-	over   []activity.ID // activities that may be done
-	large  []activity.ID // of several chunks, some of whose recipients have finished
+	mu        sync.Mutex
+	unwritten []unwritten
+	over      []activity.ID // activities that may be done
+	large     []activity.ID // of several chunks, some of whose recipients have finished
 }
 
-// untold are events of a message that are not written yet.
-type untold struct {
+// unwritten are events of a message that are not written yet.
+type unwritten struct {
 	message queue.Received
 	ends    []events.End
 }
 
-func (f *feed) tell(u *unit, rs ...ledger.Recipient) {
+func (f *feed) add(u *unit, rs ...ledger.Recipient) {
 	ends := f.ends(u, rs...)
 	if len(ends) == 0 {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.untold = append(f.untold, untold{u.Received, ends})
+	f.unwritten = append(f.unwritten, unwritten{u.Received, ends})
 }
 
-// ends lists what is to be told of recipients of u.
+// ends lists the events of recipients of u.
 func (f *feed) ends(u *unit, rs ...ledger.Recipient) (ends []events.End) {
 	if f.Events == nil || u.route.Quiet {
 		return nil
@@ -71,29 +71,29 @@ func (f *feed) ends(u *unit, rs ...ledger.Recipient) (ends []events.End) {
 	return ends
 }
 
-// untoldFor is how long after an end its message may come back to tell of it.
-const untoldFor = queue.MaxVisibility
+// unwrittenFor is how long after an end its message may come back to write the event.
+const unwrittenFor = queue.MaxVisibility
 
-// tellFormer tells how a delivery ended that is tried anew, if its message may not have told of
-// that yet: the record will say what becomes of the new try.
-func (f *feed) tellFormer(ctx context.Context, u *unit) error {
+// writeFormer writes the event of the former end of a delivery that is tried anew, if it may be
+// missing: the record will say what becomes of the new try.
+func (f *feed) writeFormer(ctx context.Context, u *unit) error {
 	if !u.single() {
 		return nil
 	}
 	r, ok := u.known.Recipients[u.d.Position]
-	if !ok || !r.RevivedBy(u.d.Generation) || f.Now().Sub(r.UpdatedAt) > untoldFor {
+	if !ok || !r.RevivedBy(u.d.Generation) || f.Now().Sub(r.UpdatedAt) > unwrittenFor {
 		return nil
 	}
 	r.Position = u.d.Position
 	if ends := f.ends(u, r); len(ends) > 0 {
-		return repeated(ctx, func() error { return f.Events.TellEnds(ctx, ends) })
+		return repeated(ctx, func() error { return f.Events.AppendEnds(ctx, ends) })
 	}
 	return nil
 }
 
-// tellKnown adds the events of recipients that an earlier worker has recorded, in case it died
+// addRecorded adds the events of recipients that an earlier worker has recorded, in case it died
 // before writing them. Targets with messages of their own are left to those.
-func (f *feed) tellKnown(u *unit) {
+func (f *feed) addRecorded(u *unit) {
 	for _, position := range slices.Sorted(maps.Keys(u.known.Recipients)) {
 		r := u.known.Recipients[position]
 		revived := u.d.Generation > r.Generation // dead or failed, and tried anew
@@ -101,7 +101,7 @@ func (f *feed) tellKnown(u *unit) {
 			continue
 		}
 		r.Position = position
-		f.tell(u, r)
+		f.add(u, r)
 	}
 }
 
@@ -134,7 +134,7 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 	ctx, cancel := f.closing(ctx)
 	defer cancel()
 	f.mu.Lock()
-	all, over, large := f.untold, f.over, f.large
+	all, over, large := f.unwritten, f.over, f.large
 	f.mu.Unlock()
 	var ends []events.End
 	for _, one := range all {
@@ -142,7 +142,7 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 	}
 	var err error
 	if len(ends) > 0 {
-		err = repeated(ctx, func() error { return f.Events.TellEnds(ctx, ends) })
+		err = repeated(ctx, func() error { return f.Events.AppendEnds(ctx, ends) })
 	}
 	slices.Sort(over)
 	for _, id := range slices.Compact(over) {
@@ -155,7 +155,7 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 		return nil
 	}
 	// Last, because this may take minutes.
-	f.Log.ErrorContext(ctx, "events could not be told, and their messages come back", "queue", f.from, "events", len(ends), "error", err)
+	f.Log.ErrorContext(ctx, "events could not be written; their messages come back", "queue", f.from, "events", len(ends), "error", err)
 	return f.comeBack(given, all, err)
 }
 
@@ -202,7 +202,7 @@ func (q *quiet) look(id activity.ID, after time.Duration, finish func()) {
 }
 
 // comeBack returns messages to their queue whose events could not be written.
-func (f *feed) comeBack(ctx context.Context, all []untold, err error) (back []queue.Received) {
+func (f *feed) comeBack(ctx context.Context, all []unwritten, err error) (back []queue.Received) {
 	in, from := f.intake, f.from
 	done := map[string]bool{} // by handle
 	for _, one := range all {

@@ -24,9 +24,9 @@ type journal struct {
 
 	// writing is held during a write; add never waits for it. It is a channel and no mutex,
 	// because testing/synctest counts only waits for channels as idle.
-	writing chan struct{}
-	written int
-	noted   map[*unit]map[int]bool // by position
+	writing   chan struct{}
+	written   int
+	journaled map[*unit]map[int]bool // by position
 
 	mu      sync.Mutex
 	waiting map[*unit][]ledger.Recipient
@@ -42,7 +42,7 @@ func (e *Engine) newJournal(ctx context.Context, from queue.Name, batch []queue.
 	}
 	return &journal{
 		Engine: e, from: from, ctx: ctx, name: name, writing: make(chan struct{}, 1),
-		noted: map[*unit]map[int]bool{}, waiting: map[*unit][]ledger.Recipient{},
+		journaled: map[*unit]map[int]bool{}, waiting: map[*unit][]ledger.Recipient{},
 	}
 }
 
@@ -70,7 +70,7 @@ func (n *journal) writeWaiting() {
 	n.write(ctx)
 }
 
-// write notes all waiting outcomes. After an error they stay waiting.
+// write writes all waiting outcomes. After an error they stay waiting.
 func (n *journal) write(ctx context.Context) {
 	n.writing <- struct{}{}
 	defer func() { <-n.writing }()
@@ -82,13 +82,13 @@ func (n *journal) write(ctx context.Context) {
 	if len(waiting) == 0 {
 		return
 	}
-	notes := make([]ledger.Note, 0, len(waiting))
+	entries := make([]ledger.JournalEntry, 0, len(waiting))
 	for u, rs := range waiting {
-		notes = append(notes, ledger.Note{Unit: u.id, Recipients: rs, Forget: u.known.Record.Forget})
+		entries = append(entries, ledger.JournalEntry{Unit: u.id, Recipients: rs, Forget: u.known.Record.Forget})
 	}
-	err := repeated(ctx, func() error { return n.Ledger.Note(ctx, n.name, n.written, notes) })
+	err := repeated(ctx, func() error { return n.Ledger.WriteJournal(ctx, n.name, n.written, entries) })
 	if err != nil {
-		n.Log.WarnContext(ctx, "outcomes could not be noted while others are awaited", "queue", n.from, "error", err)
+		n.Log.WarnContext(ctx, "outcomes could not be written to the journal while others are awaited", "queue", n.from, "error", err)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		for u, rs := range waiting {
@@ -106,29 +106,29 @@ func (n *journal) write(ctx context.Context) {
 			// Another worker may have begun without these outcomes, and counts them itself.
 			continue
 		}
-		if n.noted[u] == nil {
-			n.noted[u] = map[int]bool{}
+		if n.journaled[u] == nil {
+			n.journaled[u] = map[int]bool{}
 		}
 		for _, r := range rs {
-			n.noted[u][r.Position] = true
+			n.journaled[u][r.Position] = true
 		}
 		n.Meter.Recorded(rs)
 	}
 }
 
 // end drops a recorded unit. It returns the positions that are in the journal, and so counted.
-func (n *journal) end(u *unit) (noted map[int]bool) {
+func (n *journal) end(u *unit) (counted map[int]bool) {
 	n.writing <- struct{}{}
 	defer func() { <-n.writing }()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	noted = n.noted[u]
-	delete(n.noted, u)
+	counted = n.journaled[u]
+	delete(n.journaled, u)
 	delete(n.waiting, u)
-	return noted
+	return counted
 }
 
-// close notes the outcomes of units that could not be recorded.
+// close writes the outcomes of units that could not be recorded.
 func (n *journal) close(ctx context.Context) {
 	ctx, cancel := n.closing(ctx)
 	defer cancel()

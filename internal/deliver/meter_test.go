@@ -54,7 +54,9 @@ func TestWhatIsRecordedIsCountedWhenItIs(t *testing.T) {
 	}
 }
 
-func (l *failingLedger) Note(context.Context, string, int, []ledger.Note) error { return nil }
+func (l *failingLedger) WriteJournal(context.Context, string, int, []ledger.JournalEntry) error {
+	return nil
+}
 
 // Who notes an outcome after its claim has lapsed does not count it: another worker may have
 // made the same attempt meanwhile, and counts what it records.

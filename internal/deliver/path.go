@@ -128,7 +128,7 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 	} else if err != nil {
 		return nil, intake.Disposition{}, err
 	}
-	v.feed.tellKnown(u)
+	v.feed.addRecorded(u)
 	if until := u.known.Claimed; until.After(v.Now()) {
 		// Also if nothing is left to send: the claimant's journal is read when its claim is
 		// over.
@@ -159,7 +159,7 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 		// A second copy of the message that waits for the next attempt.
 		return nil, intake.Again(v.delayed(last.NextAttemptAt)), nil
 	}
-	return u, intake.Disposition{}, v.feed.tellFormer(ctx, u)
+	return u, intake.Disposition{}, v.feed.writeFormer(ctx, u)
 }
 
 // claimedElsewhere is how long a message waits for another worker's claim to end. Most claims

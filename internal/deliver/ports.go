@@ -30,10 +30,10 @@ type DeadLetterWriter interface {
 	Add(ctx context.Context, ds []Death) error
 }
 
-// Teller writes events. Repeating a call is harmless.
-type Teller interface {
+// EventLog writes events. Repeating a call is harmless.
+type EventLog interface {
 	intake.Watcher
-	TellEnds(ctx context.Context, ends []events.End) error
+	AppendEnds(ctx context.Context, ends []events.End) error
 	Finish(ctx context.Context, id activity.ID) error
 }
 

@@ -54,9 +54,9 @@ type job struct {
 	verdict  verdict.Verdict
 	out      outcome.Outcome
 	answered time.Time // by the wall clock, as timers are; zero: no attempt was made
-	// ended is when the final state was first noted or recorded. A record that is written again
-	// keeps it: another process may have found the first and told of it, and what is told at a
-	// later time is another event.
+	// ended is when the final state was first written to the journal or recorded. A record that is
+	// written again keeps it: another process may have written the event of the first, and one
+	// with a later time is another event.
 	ended time.Time
 }
 

@@ -121,11 +121,11 @@ func (r Recipient) Unit(id activity.ID) message.Unit {
 	return message.Unit{Activity: id, Chunk: r.Chunk, Position: r.Position, Generation: r.Generation}
 }
 
-// Note has outcomes of a claimed unit for a journal: they are not recorded yet.
-type Note struct {
+// JournalEntry has outcomes of a claimed unit for a journal: they are not recorded yet.
+type JournalEntry struct {
 	Unit       message.Unit
 	Recipients []Recipient
-	// Forget is the record's, or zero if there is no record. A note is kept for as long as the
+	// Forget is the record's, or zero if there is no record. An entry is kept for as long as the
 	// record, because its outcomes may never be recorded.
 	Forget time.Time
 }
@@ -149,8 +149,8 @@ type Known struct {
 	// that are retrying and not Own need another message, of the next generation.
 	Lapsed bool
 
-	// Journal is the name of the journal in which the claimant notes outcomes before
-	// it records them. The claimant sets Journal; empty means that it notes none.
+	// Journal is the name of the journal in which the claimant writes outcomes before
+	// it records them. The claimant sets Journal; empty means that it has no journal.
 	Journal string
 
 	// Basis is the condition of the store's next write. Only the store reads it.
@@ -250,10 +250,10 @@ type Store interface {
 	// writes nothing and returns ErrClaimed. It may be called again with further
 	// outcomes, and repeated after an error.
 	Record(ctx context.Context, c *Claim, rs []Recipient, done bool) error
-	// Note writes outcomes of any number of claimed units as the n-th item of a journal, in
+	// WriteJournal writes outcomes of any number of claimed units as the n-th item of a journal, in
 	// one write. If a unit's claim lapses before the unit is recorded, Inspect finds the
 	// outcomes there: long errors cut, without answers. A journal has one writer.
-	Note(ctx context.Context, journal string, n int, notes []Note) error
+	WriteJournal(ctx context.Context, journal string, n int, entries []JournalEntry) error
 	// PutRecipients records outcomes of single positions without a claim (parked
 	// deliveries that died). It skips positions that have another final state, a
 	// claim, or a later generation, and returns those that now are as given. Repeating

@@ -20,7 +20,7 @@ type chunkState struct {
 	// last write can see that the write happened.
 	Owner string `json:"o,omitempty"`
 	Until int64  `json:"u,omitempty"` // 0: the claim has ended
-	// Journal is where the owner notes outcomes before it records them.
+	// Journal is where the owner writes outcomes before it records them.
 	Journal string `json:"j,omitempty"`
 	// Texts names the items that errors and answers were moved to.
 	Texts []string `json:"x,omitempty"`

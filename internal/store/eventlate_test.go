@@ -88,7 +88,7 @@ func writesActLate(t *testing.T, seed uint64) {
 				known = append(known, end)
 				ends := []events.End{end, known[draw.IntN(len(known))], known[draw.IntN(len(known))]}
 				mu.Unlock()
-				for st.TellEnds(t.Context(), ends) != nil {
+				for st.AppendEnds(t.Context(), ends) != nil {
 					time.Sleep(time.Duration(draw.IntN(1000)) * time.Millisecond) // virtual
 				}
 				switch draw.IntN(8) {

@@ -100,8 +100,8 @@ func unpackEvents(it table.Item) (l logItem, err error) {
 // logEnd is what a writer has to know of a log.
 type logEnd struct {
 	last *logItem // nil: the log is empty
-	// told has the ids of all events in the log since a time.
-	told  map[string]bool
+	// known has the ids of all events in the log since a time.
+	known map[string]bool
 	since time.Time
 }
 
@@ -129,12 +129,12 @@ func (s *Store) logEnd(ctx context.Context, shard int, since time.Time) (logEnd,
 	}
 	if end.last == nil {
 		// Too little is known, or what was the last item is gone.
-		end = logEnd{told: map[string]bool{}, since: since}
+		end = logEnd{known: map[string]bool{}, since: since}
 		if err := s.readLog(ctx, shard, "", &end); err != nil {
 			return end, err
 		}
 	}
-	if len(end.told) <= mostKnown {
+	if len(end.known) <= mostKnown {
 		log.known = end
 	}
 	return end, nil
@@ -160,7 +160,7 @@ func (s *Store) readLog(ctx context.Context, shard int, from string, end *logEnd
 				return nil
 			}
 			for _, e := range l.Events {
-				end.told[e.ID] = true
+				end.known[e.ID] = true
 			}
 			r.To = it.SK
 		}
@@ -180,9 +180,9 @@ var errBusyLog = errors.New("others kept writing to the log of events")
 // appending is what is to be appended to a log.
 type appending struct {
 	shard int
-	// events returns the events to append: those that are not in told, the ids that the log has.
+	// events returns the events to append: those that are not in known, the ids that the log has.
 	// It may be called again.
-	events func(told map[string]bool) ([]events.Event, error)
+	events func(known map[string]bool) ([]events.Event, error)
 	// None of the events is in the log before since. The item's time is until or later.
 	since, until time.Time
 	// with is written in the same transaction, if it is not nil.
@@ -214,7 +214,7 @@ func (s *Store) appendTo(ctx context.Context, t appending) error {
 			}
 			continue
 		}
-		es, err := t.events(end.told)
+		es, err := t.events(end.known)
 		if err != nil || len(es) == 0 && t.with == nil && !t.anew {
 			return err
 		}
@@ -233,7 +233,7 @@ func (s *Store) appendTo(ctx context.Context, t appending) error {
 		var conflict *table.ConflictError
 		switch {
 		case err == nil:
-			s.bell.Told(es)
+			s.notifier.Appended(es)
 			return nil
 		case !errors.As(err, &conflict):
 			return fmt.Errorf("append to event log %d: %w", t.shard, err)

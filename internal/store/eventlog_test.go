@@ -35,7 +35,7 @@ func TestALogThatHasExpiredGoesOnAboveItsCursors(t *testing.T) {
 			tell := func(st *store.Store) {
 				end, _ := events.EndOf(id, events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, Position: n, State: activity.Dead, UpdatedAt: now})
 				n++
-				if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+				if err := st.AppendEnds(t.Context(), []events.End{end}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -78,9 +78,9 @@ func TestAnEventIsKeptAsLongAsItsPredecessors(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	e := memory.New(func() time.Time { return now }, nil)
 	for i, keep := range []time.Duration{30 * 24 * time.Hour, 24 * time.Hour} {
-		st := store.New(e.Table(), func() time.Time { return now }).Telling(keep, nil)
+		st := store.New(e.Table(), func() time.Time { return now }).WithEvents(keep, nil)
 		end, _ := events.EndOf("01", events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, Position: i, State: activity.Dead, UpdatedAt: now})
-		if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+		if err := st.AppendEnds(t.Context(), []events.End{end}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Hour)
@@ -109,7 +109,7 @@ func TestAReaderMissesNothingOfARestoredFeed(t *testing.T) {
 			now = now.Add(time.Second)
 			id := activity.DerivedID(now, fmt.Sprint(n))
 			end, _ := events.EndOf(id, events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, State: activity.Dead, UpdatedAt: now})
-			if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+			if err := st.AppendEnds(t.Context(), []events.End{end}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -191,7 +191,7 @@ func TestATimeIsFoundInTheFeed(t *testing.T) {
 			}
 		}
 		end, _ := events.EndOf(activity.DerivedID(now, fmt.Sprint(i)), events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, State: activity.Dead, UpdatedAt: now})
-		if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+		if err := st.AppendEnds(t.Context(), []events.End{end}); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, now)
@@ -245,7 +245,7 @@ func TestWritersOfOneProcessAreNotInEachOthersWay(t *testing.T) {
 
 func tellDead(t *testing.T, st *store.Store, position int, at time.Time) {
 	end, _ := events.EndOf("01", events.About{}, ledger.Recipient{Target: activity.Target{Inbox: "https://a.example/inbox"}, Position: position, State: activity.Dead, UpdatedAt: at})
-	if err := st.TellEnds(t.Context(), []events.End{end}); err != nil {
+	if err := st.AppendEnds(t.Context(), []events.End{end}); err != nil {
 		t.Error(err)
 	}
 }

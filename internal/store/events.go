@@ -29,8 +29,8 @@ var eventPacking = newPacking('1', best, ``+
 	`/users/`+
 	`/inbox","c":410,"r":"410 Gone","n":1,"s":1700000000000},`)
 
-// TellEnds implements events.Store. All ends of an activity are in one log.
-func (s *Store) TellEnds(ctx context.Context, ends []events.End) error {
+// AppendEnds implements events.Store. All ends of an activity are in one log.
+func (s *Store) AppendEnds(ctx context.Context, ends []events.End) error {
 	logs := map[int][]events.End{}
 	for _, e := range ends {
 		n := shard(string(e.ActivityID), events.Shards)
@@ -38,7 +38,7 @@ func (s *Store) TellEnds(ctx context.Context, ends []events.End) error {
 	}
 	var g errgroup.Group // a log that fails does not stop the others
 	for _, n := range slices.Sorted(maps.Keys(logs)) {
-		g.Go(func() error { return s.tellLog(ctx, n, logs[n]) })
+		g.Go(func() error { return s.appendEnds(ctx, n, logs[n]) })
 	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("record events of recipients: %w", err)
@@ -46,7 +46,7 @@ func (s *Store) TellEnds(ctx context.Context, ends []events.End) error {
 	return nil
 }
 
-func (s *Store) tellLog(ctx context.Context, n int, ends []events.End) error {
+func (s *Store) appendEnds(ctx context.Context, n int, ends []events.End) error {
 	counted := map[string]gone{}
 	for len(ends) > 0 {
 		part := ends[:fitting(ends)]
@@ -60,11 +60,11 @@ func (s *Store) tellLog(ctx context.Context, n int, ends []events.End) error {
 				t.until = e.At
 			}
 		}
-		t.events = func(told map[string]bool) ([]events.Event, error) {
+		t.events = func(known map[string]bool) ([]events.Event, error) {
 			var es []events.Event
 			twice := map[string]bool{}
 			for _, e := range part {
-				if !told[e.ID] && !twice[e.ID] {
+				if !known[e.ID] && !twice[e.ID] {
 					es = append(es, e.Event)
 				}
 				twice[e.ID] = true

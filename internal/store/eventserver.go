@@ -9,7 +9,7 @@ import (
 )
 
 // swapServer is swap of a server's state whose change is worth an event.
-func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond, key string, n circuit.News) error {
+func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond, key string, t circuit.Transition) error {
 	host, _ := circuit.HostOf(key)
 	switch quiet, err := s.ofWebhook(ctx, host); {
 	case err != nil:
@@ -20,8 +20,8 @@ func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond,
 	kind := map[circuit.Phase]events.Kind{
 		circuit.Unhealthy: events.ServerUnhealthy, circuit.Exhausted: events.ServerExhausted,
 		circuit.Gone: events.ServerGone, circuit.Healthy: events.ServerRecovered,
-	}[n.Phase]
-	return s.swapWithEvent(ctx, it, cond, events.OfServer(kind, host, n.Why, n.Since))
+	}[t.Phase]
+	return s.swapWithEvent(ctx, it, cond, events.OfServer(kind, host, t.Why, t.Since))
 }
 
 // swapWithEvent is swap with an event in the same transaction.

@@ -57,7 +57,7 @@ func TestTheFeedIsReadFromAnyTimeOn(t *testing.T) {
 			if !ok {
 				t.Fatal("no end")
 			}
-			if err := s.TellEnds(t.Context(), []events.End{end}); err != nil {
+			if err := s.AppendEnds(t.Context(), []events.End{end}); err != nil {
 				t.Fatal(err)
 			}
 			told = append(told, time.Now())

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/message"
 )
 
-// noted is what a journal's item says of one unit.
-type noted struct {
+// journalUnit is what a journal's item says of one unit.
+type journalUnit struct {
 	Activity activity.ID `json:"i"`
 	Chunk    int         `json:"n"`
 	Position int         `json:"w"`
@@ -21,22 +21,22 @@ type noted struct {
 
 func journalPK(name string) string { return "J#" + name }
 
-// longestNote is how many bytes of an error, and of a note, a journal keeps. One item
+// longestJournalText is how many bytes of an error, and of a note, a journal keeps. One item
 // has the outcomes of many units; the records that follow have the whole texts.
-const longestNote = 100
+const longestJournalText = 100
 
-// Note implements ledger.Store.
-func (s *Store) Note(ctx context.Context, journal string, n int, notes []ledger.Note) error {
-	all, expires := make([]noted, len(notes)), s.now().Add(orphanLife)
-	for i, note := range notes {
-		all[i] = noted{Activity: note.Unit.Activity, Chunk: note.Unit.Chunk, Position: note.Unit.Position}
-		all[i].put(note.Recipients)
-		if note.Forget.After(expires) {
-			expires = note.Forget
+// WriteJournal implements ledger.Store.
+func (s *Store) WriteJournal(ctx context.Context, journal string, n int, entries []ledger.JournalEntry) error {
+	all, expires := make([]journalUnit, len(entries)), s.now().Add(orphanLife)
+	for i, e := range entries {
+		all[i] = journalUnit{Activity: e.Unit.Activity, Chunk: e.Unit.Chunk, Position: e.Unit.Position}
+		all[i].put(e.Recipients)
+		if e.Forget.After(expires) {
+			expires = e.Forget
 		}
 		for k, w := range all[i].Rows {
 			all[i].Rows[k].Tries = nil
-			all[i].Rows[k].text = text{Error: outcome.Clean(w.Error, longestNote), Note: outcome.Clean(w.Note, longestNote)}
+			all[i].Rows[k].text = text{Error: outcome.Clean(w.Error, longestJournalText), Note: outcome.Clean(w.Note, longestJournalText)}
 		}
 	}
 	data, err := outcomePacking.pack(all)
@@ -45,37 +45,37 @@ func (s *Store) Note(ctx context.Context, journal string, n int, notes []ledger.
 	}
 	it := table.Item{Key: table.Key{PK: journalPK(journal), SK: fmt.Sprintf("%06d", n)}, Data: data, Expires: expires}
 	if err := s.t.Put(ctx, it, table.Cond{}); err != nil {
-		return fmt.Errorf("note outcomes in journal %s: %w", journal, err)
+		return fmt.Errorf("write outcomes to journal %s: %w", journal, err)
 	}
 	return nil
 }
 
 // journals are those read so far, by name.
-type journals map[string][]noted
+type journals map[string][]journalUnit
 
-// fold adds to a unit's state the outcomes that its worker has noted in the journal.
+// fold adds to a unit's state the outcomes that its worker has written to the journal.
 // It does so only while the worker's claim is not ended, since only then may outcomes
-// be noted and not recorded.
+// be in the journal and not recorded.
 func (s *Store) fold(ctx context.Context, read journals, u message.Unit, c *chunkState) error {
 	if c.Journal == "" || c.Until == 0 {
 		return nil
 	}
-	notes, ok := read[c.Journal]
+	units, ok := read[c.Journal]
 	if !ok {
 		items, _, err := s.t.Query(ctx, table.Range{PK: journalPK(c.Journal)})
 		if err != nil {
 			return fmt.Errorf("read journal %s: %w", c.Journal, err)
 		}
 		for _, it := range items {
-			var more []noted
+			var more []journalUnit
 			if err := outcomePacking.unpack(it, &more); err != nil {
 				return err
 			}
-			notes = append(notes, more...)
+			units = append(units, more...)
 		}
-		read[c.Journal] = notes
+		read[c.Journal] = units
 	}
-	for _, n := range notes {
+	for _, n := range units {
 		if n.Activity != u.Activity || n.Chunk != u.Chunk || n.Position != u.Position {
 			continue
 		}
@@ -88,7 +88,7 @@ func (s *Store) fold(ctx context.Context, read journals, u message.Unit, c *chun
 	return nil
 }
 
-// foldOwn adds to the recipients of a chunk what was noted of single positions of
+// foldOwn adds to the recipients of a chunk what the journal says of single positions of
 // it. Nobody may record that any more: whoever takes such a delivery up again
 // finds that it is over.
 func (s *Store) foldOwn(ctx context.Context, read journals, id activity.ID, number int, items map[table.Key]table.Item, rs map[int]ledger.Recipient) error {

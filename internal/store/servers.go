@@ -121,7 +121,7 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 
 // SaveServer implements circuit.Store.
 func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State, error) {
-	news, st, changed := st.News()
+	transition, st, changed := st.Transition()
 	data, err := encode(serverItem{Name: st.Key, State: st})
 	if err != nil {
 		return st, err
@@ -135,7 +135,7 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 		cond = table.Free(s.now())
 	}
 	if changed {
-		err = s.swapServer(ctx, &it, cond, st.Key, news)
+		err = s.swapServer(ctx, &it, cond, st.Key, transition)
 	} else {
 		err = s.swap(ctx, &it, cond)
 	}

@@ -28,9 +28,9 @@ type Store struct {
 	// worker is the prefix of the names of all owners that can be alive; empty if
 	// other processes work on the table, too.
 	worker string
-	// keepEvents is how long events are kept; bell rings when some are recorded.
+	// keepEvents is how long events are kept; notifier is notified when some are appended.
 	keepEvents time.Duration
-	bell       *events.Bell
+	notifier   *events.Notifier
 	logs       [events.Shards]*logWriters
 }
 
@@ -52,11 +52,11 @@ func (s *Store) Alone(worker string) *Store {
 	return &c
 }
 
-// Telling returns the store of a process whose events are kept for so long (0:
-// events.Keep), and whose readers of the feed wait for the bell, which may be nil.
-func (s *Store) Telling(keep time.Duration, bell *events.Bell) *Store {
+// WithEvents returns the store of a process whose events are kept for so long (0:
+// events.Keep), and whose readers of the feed wait for the notifier, which may be nil.
+func (s *Store) WithEvents(keep time.Duration, notifier *events.Notifier) *Store {
 	c := *s
-	c.keepEvents, c.bell = cmp.Or(keep, events.Keep), bell
+	c.keepEvents, c.notifier = cmp.Or(keep, events.Keep), notifier
 	return &c
 }
 

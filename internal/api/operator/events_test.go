@@ -27,7 +27,7 @@ func (w *world) tell(id activity.ID, n int, r ledger.Recipient) {
 		}
 		ends = append(ends, e)
 	}
-	if err := w.store.TellEnds(w.Context(), ends); err != nil {
+	if err := w.store.AppendEnds(w.Context(), ends); err != nil {
 		w.Fatal(err)
 	}
 }

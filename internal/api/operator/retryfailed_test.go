@@ -23,7 +23,7 @@ func TestWhatHasFailedIsRetriedWithDeadLetters(t *testing.T) {
 		e, _ := events.EndOf(id, events.About{Type: "Create"}, ledger.Recipient{Target: activity.Target{Inbox: inbox}, Position: p, State: activity.Failed, LastStatus: 404, UpdatedAt: w.clock})
 		ends = append(ends, e)
 	}
-	if err := w.store.TellEnds(t.Context(), ends); err != nil {
+	if err := w.store.AppendEnds(t.Context(), ends); err != nil {
 		t.Fatal(err)
 	}
 	const path = "/v1/dead-letters/retry"

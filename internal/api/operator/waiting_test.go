@@ -29,7 +29,7 @@ func (quietFeed) Events(_ context.Context, after string, _ int) (events.Page, er
 // answered at once. Without a word of it, that reader would ask again at once, for ever.
 func TestAReaderWhoCannotWaitIsToldWhenToComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		route := operator.EventRoutes(events.Feed{Store: quietFeed{}, Bell: new(events.Bell)})[0]
+		route := operator.EventRoutes(events.Feed{Store: quietFeed{}, Notifier: new(events.Notifier)})[0]
 		read := func(ctx context.Context, query string) (page client.Events, header string, took time.Duration) {
 			w, begin := httptest.NewRecorder(), time.Now()
 			route.Handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/v1/events?"+query, nil))

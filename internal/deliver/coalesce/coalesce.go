@@ -6,7 +6,7 @@
 //   - Superseded: a newer activity of the same group and about the same object and target was
 //     accepted for the inbox. One that may end undelivered before the older one, because it was
 //     cancelled or expires sooner, supersedes nothing until it is delivered.
-//   - No news: an update says what the last delivered activity about the object said.
+//   - Already said: an update says what the last delivered activity about the object said.
 //   - Already known: an add or remove has the type that was delivered last for the object and
 //     target.
 //

@@ -57,7 +57,7 @@ func (r FailedRetrier) RetryFailed(ctx context.Context, f Filter, cursor string,
 		if err != nil {
 			return n, "", fmt.Errorf("retry what has failed: %w", err)
 		}
-		some, err := r.told(ctx, f, page.Events)
+		some, err := r.retryEvents(ctx, f, page.Events)
 		if n += some; err != nil {
 			return n, "", fmt.Errorf("retry what has failed: %w", err)
 		}
@@ -72,7 +72,7 @@ func (r FailedRetrier) RetryFailed(ctx context.Context, f Filter, cursor string,
 
 const feedCursor = "event."
 
-func (r FailedRetrier) told(ctx context.Context, f Filter, es []events.Event) (n int, err error) {
+func (r FailedRetrier) retryEvents(ctx context.Context, f Filter, es []events.Event) (n int, err error) {
 	inboxes := map[activity.ID]map[string]bool{}
 	var ids []activity.ID
 	for _, e := range es {

@@ -28,7 +28,7 @@ type Aside struct {
 	Payloads claimcheck.Store
 	Now      func() time.Time
 	// Events writes the events of these deaths; nil: none. About describes an activity.
-	Events deliver.Teller
+	Events deliver.EventLog
 	About  func(activity.Activity) events.About
 }
 
@@ -131,7 +131,7 @@ func (s Aside) chunk(ctx context.Context, a activity.Activity, d message.Deliver
 			ends = append(ends, e)
 		}
 	}
-	return s.Events.TellEnds(ctx, ends)
+	return s.Events.AppendEnds(ctx, ends)
 }
 
 // notice sends a message about a task that cannot be read to the dead-letter queue.

@@ -19,7 +19,7 @@
 //
 // # Why an end has one event
 //
-// An end is recorded first, then appended to a log (Store.TellEnds), and then its queue message is
+// An end is recorded first, then appended to a log (Store.AppendEnds), and then its queue message is
 // deleted. If a process dies in between, whoever receives the message again appends the recorded
 // end. The log of an end follows from its activity. A writer reads its log back to the time of the
 // end, leaves out the events that it finds, and puts the others behind the last item. If another
@@ -266,9 +266,9 @@ var ErrBadCursor = errors.New("no such cursor")
 
 // Store is what the feed needs of its storage.
 type Store interface {
-	// TellEnds appends the events of ends that the feed does not have. Repeating it is
+	// AppendEnds appends the events of ends that the feed does not have. Repeating it is
 	// harmless, also by other processes.
-	TellEnds(ctx context.Context, ends []End) error
+	AppendEnds(ctx context.Context, ends []End) error
 	// Events returns up to limit events after a cursor, the oldest first; an empty cursor is
 	// the beginning of the feed. The error wraps ErrBadCursor.
 	Events(ctx context.Context, after string, limit int) (Page, error)

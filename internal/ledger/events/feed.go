@@ -8,8 +8,8 @@ import (
 
 // Feed reads the feed for one installation's readers.
 type Feed struct {
-	Store Store
-	Bell  *Bell
+	Store    Store
+	Notifier *Notifier
 	// Every is how often a reader that waits looks again by itself. Default 2 s.
 	Every time.Duration
 }
@@ -32,24 +32,24 @@ const mostSkipped = 5000
 func (f Feed) Read(ctx context.Context, q Query) (Page, error) {
 	end := time.Now().Add(q.Wait)
 	for {
-		ring, looked := f.Bell.Next(), time.Now()
+		notified, looked := f.Notifier.Next(), time.Now()
 		p, err := f.look(ctx, q)
 		if err != nil || len(p.Events) > 0 || p.More {
 			return p, err
 		}
 		q.After = p.Next
 		left := time.Until(end)
-		if left <= 0 || f.Bell.Stopped() {
+		if left <= 0 || f.Notifier.Stopped() {
 			return p, nil
 		}
 		next := time.After(min(left, f.every()))
 		select {
 		case <-ctx.Done():
 			return p, nil // the reader goes on from here
-		case <-ring:
+		case <-notified:
 		case <-next:
 		}
-		// The bell may ring for each of many events, and each look reads all logs.
+		// Each of many events may notify, and each look reads all logs.
 		select {
 		case <-ctx.Done():
 			return p, nil

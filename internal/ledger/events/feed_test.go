@@ -45,14 +45,14 @@ func TestAReaderWaitsForTheFirstEvent(t *testing.T) {
 	for _, rings := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			s, bell := &tape{}, new(events.Bell)
-			f := events.Feed{Store: s, Bell: bell}
+			s, bell := &tape{}, new(events.Notifier)
+			f := events.Feed{Store: s, Notifier: bell}
 			time.AfterFunc(7*time.Second+time.Millisecond, func() {
 				s.mu.Lock()
 				s.all = of(events.RecipientGone)
 				s.mu.Unlock()
 				if rings {
-					bell.Ring()
+					bell.Notify()
 				}
 			})
 			p, err := f.Read(t.Context(), events.Query{Limit: 10, Wait: 20 * time.Second})
@@ -79,8 +79,8 @@ func TestAReaderWaitsNoLongerThanAsked(t *testing.T) {
 		if s.looks > 6 {
 			t.Errorf("%d looks in 5 s", s.looks)
 		}
-		bell := new(events.Bell)
-		f.Bell = bell
+		bell := new(events.Notifier)
+		f.Notifier = bell
 		began = time.Now()
 		time.AfterFunc(time.Second, bell.Stop)
 		if _, err := f.Read(t.Context(), events.Query{Limit: 10, After: "x", Wait: 20 * time.Second}); err != nil || time.Since(began) != time.Second {
@@ -88,7 +88,7 @@ func TestAReaderWaitsNoLongerThanAsked(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		began, f.Bell = time.Now(), nil
+		began, f.Notifier = time.Now(), nil
 		if _, err := f.Read(ctx, events.Query{Limit: 10, After: "x", Wait: 20 * time.Second}); err != nil || time.Since(began) != time.Second {
 			t.Errorf("a reader that leaves ends the wait after %v, %v", time.Since(began), err)
 		}

@@ -57,8 +57,8 @@ type State struct {
 	// Key has its digest.
 	KeyID string `json:"keyId,omitempty"`
 
-	// Told is the last phase that became an event; see News.
-	Told Phase `json:"told,omitempty"`
+	// LastEvent is the last phase that became an event; see Transition.
+	LastEvent Phase `json:"told,omitempty"`
 
 	// Throttles counts the pauses in a row that the server asked for, without an accepted
 	// delivery in between.
@@ -187,7 +187,7 @@ type Store interface {
 	// Servers returns the states that exist, by key, in one request per 100.
 	Servers(ctx context.Context, keys ...string) (map[string]State, error)
 	// SaveServer writes s and returns it with its new version. If the stored version is
-	// another, it returns ErrChanged. If s has News, their event is written in the same
+	// another, it returns ErrChanged. If s has a Transition, its event is written in the same
 	// transaction.
 	SaveServer(ctx context.Context, s State) (State, error)
 	// ListServers pages through all states, in no order. A page may be shorter than limit

@@ -248,7 +248,7 @@ func (w *work) claim(u message.Unit, owner string) ledger.Claim {
 	return c
 }
 
-// claimNoting is claim by an owner who notes outcomes in a journal.
+// claimNoting is claim by an owner who writes outcomes to a journal.
 func (w *work) claimNoting(u message.Unit, owner, journal string) ledger.Claim {
 	w.t.Helper()
 	k := w.inspect(u)

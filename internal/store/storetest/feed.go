@@ -24,7 +24,7 @@ var feed = group{"feed", []testCase{
 		id, inbox := b.newID(), b.inbox()
 		about := events.About{ID: "https://social.example/a/1", Type: "Create", Actor: "https://social.example/u/ä"}
 		e := b.end(id, about, inbox, ledger.Recipient{Chunk: 2, Position: 3, State: activity.Failed, LastStatus: 403, LastError: "403 <Forbidden>"})
-		b.must(b.TellEnds(b.ctx, []events.End{e}))
+		b.must(b.AppendEnds(b.ctx, []events.End{e}))
 		got := b.told(after, id)
 		want := e.Event
 		want.Time = got[0].Time
@@ -49,16 +49,16 @@ var feed = group{"feed", []testCase{
 		for i := range 250 { // more than an item has
 			ends = append(ends, b.end(id, events.About{}, b.inbox(), ledger.Recipient{Chunk: i / 50, Position: i % 50, State: activity.Dead}))
 		}
-		b.must(b.TellEnds(b.ctx, append(ends[:100:100], ends[:100]...)))
-		b.must(b.TellEnds(b.ctx, ends))
+		b.must(b.AppendEnds(b.ctx, append(ends[:100:100], ends[:100]...)))
+		b.must(b.AppendEnds(b.ctx, ends))
 		b.advance(time.Hour)
-		b.must(b.TellEnds(b.ctx, []events.End{b.end(b.newID(), events.About{}, b.inbox(), ledger.Recipient{State: activity.Dead})}))
-		b.must(b.TellEnds(b.ctx, ends))
+		b.must(b.AppendEnds(b.ctx, []events.End{b.end(b.newID(), events.About{}, b.inbox(), ledger.Recipient{State: activity.Dead})}))
+		b.must(b.AppendEnds(b.ctx, ends))
 		if got := b.told(after, id); len(got) != 250 {
 			b.t.Errorf("%d events, want 250", len(got))
 		}
 		again := b.end(id, events.About{}, ends[0].Inbox, ledger.Recipient{State: activity.Dead, Generation: 3})
-		b.must(b.TellEnds(b.ctx, []events.End{again})) // it was retried, and died anew
+		b.must(b.AppendEnds(b.ctx, []events.End{again})) // it was retried, and died anew
 		if got := b.told(after, id); len(got) != 251 {
 			b.t.Errorf("%d events, want 251", len(got))
 		}
@@ -73,7 +73,7 @@ var feed = group{"feed", []testCase{
 				ends = append(ends, b.end(id, events.About{}, b.inbox(), ledger.Recipient{Position: p, State: activity.Dead}))
 				want = append(want, ends[p].ID)
 			}
-			b.must(b.TellEnds(b.ctx, ends))
+			b.must(b.AppendEnds(b.ctx, ends))
 			b.advance(time.Second)
 		}
 		slices.Sort(want)
@@ -121,10 +121,10 @@ var feed = group{"feed", []testCase{
 			id := b.newID()
 			ids = append(ids, id)
 			last = []events.End{b.end(id, events.About{}, inbox, ledger.Recipient{State: activity.Failed, LastStatus: 410})}
-			b.must(b.TellEnds(b.ctx, last))
+			b.must(b.AppendEnds(b.ctx, last))
 			b.advance(time.Minute)
 		}
-		b.must(b.TellEnds(b.ctx, last)) // again, after a crash
+		b.must(b.AppendEnds(b.ctx, last)) // again, after a crash
 		for i, id := range ids {
 			got := b.told(after, id)
 			if len(got) != 1 || got[0].Kind != events.RecipientGone || got[0].Count != i+1 || !got[0].Since.Equal(began) {
@@ -136,10 +136,10 @@ var feed = group{"feed", []testCase{
 		after, inbox, id := b.feedEnd(), b.inbox(), b.newID()
 		e := []events.End{b.end(id, events.About{}, inbox, ledger.Recipient{State: activity.Failed, LastStatus: 404})}
 		deaf := &failing{Table: b.table, rate: 1, only: "E#"}
-		if err := store.New(deaf, b.Now).TellEnds(b.ctx, e); err == nil {
+		if err := store.New(deaf, b.Now).AppendEnds(b.ctx, e); err == nil {
 			b.t.Fatal("told")
 		}
-		b.must(b.TellEnds(b.ctx, e))
+		b.must(b.AppendEnds(b.ctx, e))
 		if got := b.told(after, id); len(got) != 1 || got[0].Count != 1 {
 			b.t.Errorf("%+v", got)
 		}
@@ -161,7 +161,7 @@ var feed = group{"feed", []testCase{
 				for p := range 50 {
 					ends = append(ends, b.end(id, events.About{}, fmt.Sprintf("https://storm.example/u/%d/inbox", p), ledger.Recipient{Position: p, State: activity.Dead}))
 				}
-				if err := b.TellEnds(b.ctx, ends); err != nil {
+				if err := b.AppendEnds(b.ctx, ends); err != nil {
 					b.t.Error(err)
 				}
 			})
@@ -188,7 +188,7 @@ var feed = group{"feed", []testCase{
 	}},
 	{"AServersChangeIsOneEvent", func(b *bed) {
 		after, st := b.feedEnd(), b.server()
-		st.Told = ""
+		st.LastEvent = ""
 		host, _ := circuit.HostOf(st.Key)
 		save := func(p circuit.Phase) {
 			var wg sync.WaitGroup
@@ -228,7 +228,7 @@ var feed = group{"feed", []testCase{
 	{"AServersChangeAndItsEventAreWrittenTogether", func(b *bed) {
 		for _, acts := range []bool{false, true} {
 			after, st := b.feedEnd(), b.server()
-			st.Told = ""
+			st.LastEvent = ""
 			host, _ := circuit.HostOf(st.Key)
 			broken := &failing{Table: b.table, rate: 1, acts: acts}
 			if _, err := store.New(broken, b.Now).SaveServer(b.ctx, st); err == nil {
@@ -277,9 +277,9 @@ var feed = group{"feed", []testCase{
 				Position: p, State: activity.Failed, LastStatus: 403, LastError: "403 Forbidden",
 			}))
 		}
-		b.must(b.TellEnds(b.ctx, []events.End{b.end(id, events.About{}, b.inbox(), ledger.Recipient{Chunk: 9, State: activity.Dead})})) // the log has begun
+		b.must(b.AppendEnds(b.ctx, []events.End{b.end(id, events.About{}, b.inbox(), ledger.Recipient{Chunk: 9, State: activity.Dead})})) // the log has begun
 		for _, n := range []int{1, 5, 50} {
-			got := b.table.of(func() { b.must(b.TellEnds(b.ctx, ends[:n])) })
+			got := b.table.of(func() { b.must(b.AppendEnds(b.ctx, ends[:n])) })
 			ends = ends[:len(ends):len(ends)]
 			b.t.Logf("%d failed: %d write units, %d read units", n, got.writeUnits, got.readUnits)
 			if got.writeUnits > n {
@@ -401,7 +401,7 @@ func manyWriters(b *bed) {
 			for _, i := range draw.Perm(activities) {
 				from := draw.IntN(each)
 				for tries := 0; ; tries++ {
-					err := st.TellEnds(b.ctx, append(ends[i][from:each:each], ends[i][:from]...))
+					err := st.AppendEnds(b.ctx, append(ends[i][from:each:each], ends[i][:from]...))
 					if err == nil {
 						break
 					}

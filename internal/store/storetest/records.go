@@ -166,14 +166,16 @@ var records = group{"records", []testCase{
 		w.claimNoting(chunk, "chunk", journal)
 		single.claimNoting(one, "position", journal)
 		other.claimNoting(foreign, "other", journal)
-		note := func(u message.Unit, rs ...ledger.Recipient) ledger.Note { return ledger.Note{Unit: u, Recipients: rs} }
+		note := func(u message.Unit, rs ...ledger.Recipient) ledger.JournalEntry {
+			return ledger.JournalEntry{Unit: u, Recipients: rs}
+		}
 		for range 2 { // repeating it is harmless
 			b.costs("note", cost{writes: 1, writeUnits: 1}, func() {
-				b.must(b.Note(b.ctx, journal, 0, []ledger.Note{
+				b.must(b.WriteJournal(b.ctx, journal, 0, []ledger.JournalEntry{
 					note(chunk, w.outcome(0, activity.Delivered)), note(foreign, other.outcome(1, activity.Delivered)),
 				}))
 			})
-			b.must(b.Note(b.ctx, journal, 1, []ledger.Note{note(chunk, long), note(one, single.outcomeOf(3, activity.Delivered, 1))}))
+			b.must(b.WriteJournal(b.ctx, journal, 1, []ledger.JournalEntry{note(chunk, long), note(one, single.outcomeOf(3, activity.Delivered, 1))}))
 		}
 		chunks, err := b.Chunks(b.ctx, b.record(w.id), 0, 0)
 		b.must(err)
@@ -221,7 +223,7 @@ var records = group{"records", []testCase{
 		u, journal := w.chunk(), string(b.newID())
 		c := w.claimNoting(u, "chunk", journal)
 		noted := w.outcome(0, activity.Failed)
-		b.must(b.Note(b.ctx, journal, 0, []ledger.Note{{Unit: u, Recipients: []ledger.Recipient{noted}}}))
+		b.must(b.WriteJournal(b.ctx, journal, 0, []ledger.JournalEntry{{Unit: u, Recipients: []ledger.Recipient{noted}}}))
 		recorded := noted
 		recorded.Response = "the whole answer"
 		w.record(&c, recorded)

@@ -164,7 +164,7 @@ var servers = group{"servers", []testCase{
 
 func (b *bed) server() circuit.State {
 	return circuit.State{
-		Key: circuit.HostKey(string(b.newID()) + ".example"), Phase: circuit.Unhealthy, Told: circuit.Unhealthy, Since: b.Now(), Why: "503 <&>",
+		Key: circuit.HostKey(string(b.newID()) + ".example"), Phase: circuit.Unhealthy, LastEvent: circuit.Unhealthy, Since: b.Now(), Why: "503 <&>",
 		DownSince: b.Now(), Streak: 1, Window: circuit.Window{Start: b.Now(), Total: 3, Failures: 2},
 		Parked: true, CheckAt: b.in(5 * time.Minute), Forget: b.in(30 * 24 * time.Hour),
 	}

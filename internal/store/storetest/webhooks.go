@@ -101,7 +101,7 @@ var webhooks = group{"webhooks", []testCase{
 		w.URL = "https://" + host + "/hook"
 		w, err := b.SaveWebhook(b.ctx, w)
 		b.must(err)
-		st.Told = ""
+		st.LastEvent = ""
 		st, err = b.SaveServer(b.ctx, st)
 		b.must(err)
 		st.Phase = circuit.Healthy

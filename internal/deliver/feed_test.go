@@ -121,17 +121,17 @@ func TestManyThatFailAtTheSameInstantAreEachToldOnce(t *testing.T) {
 
 // deaf is a teller that fails.
 type deaf struct {
-	deliver.Teller
+	deliver.EventLog
 	times int
 }
 
 var errDeaf = errors.New("cannot be told")
 
-func (d *deaf) TellEnds(ctx context.Context, ends []events.End) error {
+func (d *deaf) AppendEnds(ctx context.Context, ends []events.End) error {
 	if d.times--; d.times >= 0 {
 		return errDeaf
 	}
-	return d.Teller.TellEnds(ctx, ends)
+	return d.EventLog.AppendEnds(ctx, ends)
 }
 
 // TestAMessageWhoseEndsCannotBeToldComesBack until they are told, and nothing is sent again.
