@@ -266,6 +266,19 @@ func (s *site) period(f func()) []string {
 	return lines
 }
 
+// again records the metrics of the last period once more.
+func (s *site) again() {
+	periods := 0
+	for _, series := range s.recorded {
+		periods = max(periods, len(series))
+	}
+	for metric, series := range s.recorded {
+		if len(series) == periods {
+			s.recorded[metric] = append(series, series[periods-1])
+		}
+	}
+}
+
 // embedded counts a line in CloudWatch's embedded metric format.
 func (s *site) embedded(line string) {
 	var l map[string]any

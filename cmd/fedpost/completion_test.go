@@ -26,7 +26,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	// They wait for deliveries and timers more than they compute.
-	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}

@@ -55,6 +55,7 @@ func (c keysImport) Run(ctx context.Context, out io.Writer) error {
 	}
 	carrier := http.DefaultTransport.(*http.Transport).Clone()
 	carrier.MaxIdleConnsPerHost = importers
+	defer carrier.CloseIdleConnections() // a server that ends waits 5 s for those that were never used
 	c.Transport, c.Patience = carrier, time.Minute
 	api, err := c.client(ctx)
 	if err != nil {

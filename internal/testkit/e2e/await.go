@@ -12,8 +12,8 @@ func Await(t testing.TB, within time.Duration, what string, look func() (done bo
 	t.Helper()
 	// Looking costs what is looked at: often at first, more seldom later, and
 	// never for most of the time; but often enough that one slow look does not use up
-	// what is left.
-	const often, seldom, share = 20 * time.Millisecond, 250 * time.Millisecond, 20
+	// what is left. A look on a busy machine takes long without costing much.
+	const often, seldom, share, lookShare = 20 * time.Millisecond, 250 * time.Millisecond, 20, 5
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	start, pause := time.Now(), time.NewTimer(0)
@@ -30,6 +30,6 @@ func Await(t testing.TB, within time.Duration, what string, look func() (done bo
 		if done, seen = look(); done {
 			return
 		}
-		pause.Reset(max(min(seldom, max(often, time.Since(start)/share)), min(within/share, share*time.Since(before))))
+		pause.Reset(max(min(seldom, max(often, time.Since(start)/share)), min(within/share, lookShare*time.Since(before))))
 	}
 }

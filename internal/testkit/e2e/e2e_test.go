@@ -45,7 +45,6 @@ var scenarios = []scenario{
 // TestMain lets more scenarios run side by side than there are processors: they
 // wait for timers more than they compute.
 func TestMain(m *testing.M) {
-	flag.Parse()
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
