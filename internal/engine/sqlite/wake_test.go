@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/queue/queuetest"
 )
 
 // TestAMessageThatBecomesVisibleBetweenTwoLooksIsNotSleptThrough moves the clock
@@ -226,7 +227,7 @@ func TestTheEndOfAVisibilityTimeoutWakesAReceiver(t *testing.T) {
 func TestAReceiverThatGotOtherMessagesLeavesNoneBehind(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		synctest.Test(t, func(t *testing.T) {
-			c := newClock()
+			c := queuetest.NewClock()
 			q := openAt(t, Memory, Options{Now: c.Now}).Queue(name)
 			send := func(first int) {
 				t.Helper()
