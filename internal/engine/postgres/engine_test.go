@@ -17,9 +17,10 @@ func TestQueueContract(t *testing.T) {
 
 // harness is what the contract of queues needs of an engine at a URL.
 func harness(t *testing.T, url string) queuetest.Harness {
+	schema := pgtest.Schema(t)
 	return queuetest.Kept(func(now func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
-		return pgtest.OpenAt(t, url, postgres.Options{Schema: pgtest.Schema(t), Now: now, Queues: configs})
-	})
+		return pgtest.OpenAt(t, url, postgres.Options{Schema: schema, Now: now, Queues: configs})
+	}, true)
 }
 
 func TestTableContract(t *testing.T) {

@@ -22,11 +22,18 @@ func TestTheServersClockDecides(t *testing.T) {
 	long.Only(t, "it waits in real time")
 	url := pgtest.URL(t) + "?default_query_exec_mode=exec"
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+		schema := pgtest.Schema(t)
 		h := queuetest.Kept(func(_ func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
-			return pgtest.OpenAt(t, url, postgres.Options{Schema: pgtest.Schema(t), Queues: configs})
-		})
+			return pgtest.OpenAt(t, url, postgres.Options{Schema: schema, Queues: configs})
+		}, true)
 		h.Now, h.Advance, h.Patient = nil, time.Sleep, 10*time.Second
 		return h
+	})
+}
+
+func TestAMessageThatBecomesVisibleBetweenTwoLooksIsNotSleptThrough(t *testing.T) {
+	queuetest.SleepThroughNothing(t, func(now func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
+		return pgtest.Open(t, postgres.Options{Now: now, Queues: configs})
 	})
 }
 

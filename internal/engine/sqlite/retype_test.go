@@ -17,7 +17,7 @@ func TestContractOfAPriorityThatIsAFIFOQueue(t *testing.T) {
 		h := queuetest.Kept(func(now func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
 			fifo = openAt(t, Memory, Options{Now: now, Type: queue.FIFO, Queues: configs})
 			return openAt(t, Memory, Options{Now: now, Queues: configs})
-		})
+		}, false)
 		h.FIFO, h.DeadOrdered = fifo.Queue(queue.Normal), fifo.Queue(queue.Dead)
 		standard := h.Redrive
 		h.Redrive = func(ctx context.Context, _ queue.Name) error {

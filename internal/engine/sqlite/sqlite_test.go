@@ -39,7 +39,7 @@ func TestQueueContract(t *testing.T) {
 			queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 				return queuetest.Kept(func(now func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
 					return openAt(t, path(t), Options{Now: now, Queues: configs})
-				})
+				}, false)
 			})
 		})
 	}

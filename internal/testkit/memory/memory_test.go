@@ -14,7 +14,7 @@ func TestMemoryIsAQueue(t *testing.T) {
 	queuetest.Run(t, func(*testing.T) queuetest.Harness {
 		return queuetest.Kept(func(now func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
 			return memory.New(now, configs)
-		})
+		}, false)
 	})
 }
 
