@@ -54,8 +54,8 @@ var visibilityCases = []testCase{
 		c.send(c.Standard, text("x"))
 		got := c.receive(c.Standard, 1)[0]
 		c.show(c.Standard, got)
-		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); err == nil {
-			c.Error("hid a message that is not in flight")
+		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); !queue.Refused(err) {
+			c.Errorf("hid a message that is not in flight: error %v, want queue.ErrInvalid", err)
 		}
 		c.receive(c.Standard, 1)
 	}},
@@ -63,8 +63,8 @@ var visibilityCases = []testCase{
 		c.send(c.Standard, text("x"))
 		got := c.receive(c.Standard, 1)[0]
 		c.delete(c.Standard, got)
-		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); err == nil {
-			c.Error("hid a message that was deleted")
+		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); !queue.Refused(err) {
+			c.Errorf("hid a message that was deleted: error %v, want queue.ErrInvalid", err)
 		}
 	}},
 	{"VisibilityOver12HoursIsRefused", func(c *check) {
@@ -74,8 +74,8 @@ var visibilityCases = []testCase{
 		}
 		got := c.receive(c.Standard, 1)[0]
 		for _, d := range []time.Duration{queue.MaxVisibility + time.Second, -time.Second} {
-			if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, d); err == nil {
-				c.Errorf("changed visibility to %s", d)
+			if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, d); !queue.Refused(err) {
+				c.Errorf("changed visibility to %s: error %v, want queue.ErrInvalid", d, err)
 			}
 		}
 	}},
@@ -83,8 +83,8 @@ var visibilityCases = []testCase{
 		c.send(c.Standard, text("x"))
 		got := c.receive(c.Standard, 1)[0]
 		c.wait(3 * time.Second)
-		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, queue.MaxVisibility); err == nil {
-			c.Error("extended beyond 12 h from the receive")
+		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, queue.MaxVisibility); !queue.Refused(err) {
+			c.Errorf("extended beyond 12 h from the receive: error %v, want queue.ErrInvalid", err)
 		}
 		c.hide(c.Standard, queue.MaxVisibility-time.Minute, got)
 	}},
