@@ -16,15 +16,7 @@ import (
 // "dies", and looks at them as the next process, which is alone on the table,
 // and as one that is not.
 func TestClaimsOfADeadProcessAreNotWaitedFor(t *testing.T) {
-	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	e := embedded(t, sqlite.Options{})
 	shared := store.New(e.Table(), time.Now)
 	dead, alone := shared.Alone("dead."), shared.Alone("alive.")
 	id := activity.DerivedID(time.Now(), "claimed")

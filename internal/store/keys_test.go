@@ -31,15 +31,7 @@ func (w *watched) Get(ctx context.Context, all ...table.Key) (map[table.Key]tabl
 
 func newWatched(t *testing.T) *watched {
 	t.Helper()
-	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	e := embedded(t, sqlite.Options{})
 	return &watched{Table: e.Table(), engine: e}
 }
 

@@ -29,15 +29,7 @@ type damagedLot struct {
 
 func newDamagedLot(t *testing.T, key, inbox string, overwrite func(*table.Item)) damagedLot {
 	t.Helper()
-	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	e := embedded(t, sqlite.Options{})
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	l := damagedLot{Store: store.New(e.Table(), func() time.Time { return now }), t: t, now: now, key: key, shard: -1}
 	targets := activity.Targets{{Inbox: inbox, Stands: 1}}
@@ -147,15 +139,7 @@ func TestAParkedDeliveryOfANewerVersionIsNotTakenForDamaged(t *testing.T) {
 
 // TestADamagedSpotOfNobodyHasAPlace by which it can be emptied, whatever its key says.
 func TestADamagedSpotOfNobodyHasAPlace(t *testing.T) {
-	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	e := embedded(t, sqlite.Options{})
 	s := store.New(e.Table(), time.Now)
 	for _, sk := range []string{"U#", "U#x", "U#id#1#2", "U#id#a#b#c", "U#id#-1#0#1", "O#1#2#id#0#0#x", "O#1#2#id#000000#0000#000001", "U#id#000000#0000#000001", "Z", "U#1#2#3#4#5#6#7"} {
 		it := table.Item{Key: table.Key{PK: "P#host:a.example#1", SK: sk}, Data: []byte("rubbish")}

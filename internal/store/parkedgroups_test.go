@@ -18,15 +18,7 @@ import (
 // TestHeadsAreTheFirstOfEachGroupAndAllOthers compares a lot read by heads, in
 // pages of any size, with what was parked.
 func TestHeadsAreTheFirstOfEachGroupAndAllOthers(t *testing.T) {
-	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	e := embedded(t, sqlite.Options{})
 	s, now, lot := store.New(e.Table(), time.Now), time.Now().UTC(), 0
 	property.Check(t, func(t *rapid.T) {
 		lot++

@@ -16,29 +16,13 @@ import (
 
 func TestSipherStorageOnTheEmbeddedEngine(t *testing.T) {
 	siphertest.Run(t, func(t *testing.T, now func() time.Time) (sipher.Store, func()) {
-		e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{Now: now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := e.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		e := embedded(t, sqlite.Options{Now: now})
 		return store.New(e.Table(), now).Sipher(), nil
 	})
 }
 
 func TestABlockOfAHostOrOfSubdomainsBlocksItsSipherServers(t *testing.T) {
-	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	e := embedded(t, sqlite.Options{})
 	s := store.New(e.Table(), time.Now)
 	block := func(key string, f func(circuit.State) circuit.State) {
 		t.Helper()

@@ -13,17 +13,24 @@ import (
 	"fedpost/internal/testkit/property"
 )
 
+// embedded opens an embedded engine for the time of the test.
+func embedded(t testing.TB, o sqlite.Options) *sqlite.Engine {
+	t.Helper()
+	e, err := sqlite.Open(t.Context(), sqlite.Memory, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
 func TestStoreOnTheEmbeddedEngine(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) storetest.Harness {
-		e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{Now: now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := e.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		e := embedded(t, sqlite.Options{Now: now})
 		return storetest.Harness{Table: e.Table(), Whole: long.On(), Check: property.Check}
 	})
 }

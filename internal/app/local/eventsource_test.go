@@ -14,25 +14,13 @@ import (
 	"time"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/queue/queuetest"
 	"fedpost/internal/engine/sqlite"
 )
 
-// clock is a hand-driven clock.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func mapping(t *testing.T, name queue.Name, h Handler) (Mapping, *clock) {
+func mapping(t *testing.T, name queue.Name, h Handler) (Mapping, *queuetest.Clock) {
 	t.Helper()
-	c := &clock{now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
+	c := queuetest.NewClock()
 	e, err := sqlite.Open(context.Background(), sqlite.Memory, sqlite.Options{Now: c.Now})
 	if err != nil {
 		t.Fatal(err)

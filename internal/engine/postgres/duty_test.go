@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fedpost/internal/engine/postgres"
+	"fedpost/internal/engine/queue/queuetest"
 	"fedpost/internal/testkit/engines/pgtest"
 )
 
@@ -19,7 +20,7 @@ func has(t *testing.T, d *postgres.Duty) bool {
 }
 
 func TestOneProcessAtATimeHasADuty(t *testing.T) {
-	c, schema := newClock(), pgtest.Schema(t)
+	c, schema := queuetest.NewClock(), pgtest.Schema(t)
 	open := func() *postgres.Engine { return pgtest.Open(t, postgres.Options{Schema: schema, Now: c.Now}) }
 	first := open().Duty(t.Context(), "schedule")
 	second := open().Duty(t.Context(), "schedule")

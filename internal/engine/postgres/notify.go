@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,11 +19,10 @@ const (
 	// notifyEvery is how often a process notifies others, at most. NOTIFY takes a lock of the
 	// whole server until its transaction has ended, so no transaction that writes has one.
 	notifyEvery = 10 * time.Millisecond
-	// pollListening is how often a queue is read while this process listens. Others do not
-	// notify when they shorten a visibility timeout, nor of anything before they die.
-	pollListening = 5 * time.Second
-	// pollAlone is how often a queue is read while this process cannot listen.
-	pollAlone = time.Second
+	// pollEvery is how often a queue is read although nobody notifies: processes notify others
+	// of messages that are visible, not of delays and changed visibility timeouts, nor of
+	// anything before they die.
+	pollEvery = time.Second
 	// heartbeat is how often a process notifies itself, to find out whether notifications
 	// still come, and echoTime how long one may take.
 	heartbeat = 30 * time.Second
@@ -36,11 +34,10 @@ const (
 // notifier notifies other processes of messages that no receiver of this process waits for, and
 // wakes receivers of this process for messages of others (NOTIFY and LISTEN).
 type notifier struct {
-	e         *Engine
-	config    *pgx.ConnConfig
-	channel   string
-	name      string // of this process
-	listening atomic.Bool
+	e       *Engine
+	config  *pgx.ConnConfig
+	channel string
+	name    string // of this process
 
 	mu      sync.Mutex
 	pending []queue.Name
@@ -61,14 +58,6 @@ func newNotifier(e *Engine, config *pgx.ConnConfig) *notifier {
 func (n *notifier) stop() {
 	n.cancel()
 	n.done.Wait()
-}
-
-// pollEvery is how often a queue has to be read although nobody notifies.
-func (n *notifier) pollEvery() time.Duration {
-	if n.listening.Load() {
-		return pollListening
-	}
-	return pollAlone
 }
 
 // ring wakes receivers for messages that arrived: of this process first, then of others.
@@ -131,12 +120,11 @@ func (n *notifier) listen(ctx context.Context) {
 	said := false
 	for ctx.Err() == nil {
 		err := n.listenOnce(ctx)
-		n.listening.Store(false)
 		if ctx.Err() != nil {
 			return
 		}
 		if !said {
-			n.e.log.WarnContext(ctx, fmt.Sprintf("no notifications of new messages from the database (PgBouncer in transaction mode passes none): queues are read every %s meanwhile", pollAlone), "error", err)
+			n.e.log.WarnContext(ctx, fmt.Sprintf("no notifications of new messages from the database (PgBouncer in transaction mode passes none): they are found within %s meanwhile", pollEvery), "error", err)
 			said = true
 		}
 		select {
@@ -168,12 +156,6 @@ func (n *notifier) listenOnce(ctx context.Context) error {
 		}
 		if err := n.until(ctx, conn, echoTime, true); err != nil {
 			return fmt.Errorf("no notification after LISTEN: %w", err)
-		}
-		if !n.listening.Swap(true) {
-			// Notifications were lost before: read all queues.
-			for _, name := range queue.Names {
-				n.e.wake.Wake(name, 1)
-			}
 		}
 		if err := n.until(ctx, conn, heartbeat, false); err != nil && !pgconn.Timeout(err) {
 			return err

@@ -26,17 +26,21 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 		Next: func(ctx context.Context) (time.Duration, error) {
 			ms := int64(0)
 			err := q.ask(ctx, next, &ms)
-			// Another process may have changed something and not notified this one.
-			return min(time.Duration(ms)*time.Millisecond, q.notifier.pollEvery()), err
+			return min(max(time.Duration(ms)*time.Millisecond, readAgain), pollEvery), err
 		},
 	}, o)
 }
 
-// The milliseconds until the next hidden message becomes visible, 12 hours if there is none.
+// readAgain is how soon an empty queue is read again at most: another process may be taking the
+// message that nextStandard or nextFIFO finds.
+const readAgain = 20 * time.Millisecond
+
+// The milliseconds until the next hidden message becomes visible, 12 hours if there is none. One
+// that has done so in the last 100 ms may have been hidden when the queue was read.
 const (
-	nextStandard = `SELECT coalesce((SELECT visible FROM fedpost.lease WHERE queue = $2 AND visible > (SELECT now FROM t)
+	nextStandard = `SELECT coalesce((SELECT visible FROM fedpost.lease WHERE queue = $2 AND visible > (SELECT now FROM t) - 100
 		ORDER BY visible LIMIT 1) - (SELECT now FROM t), 43200000)`
-	nextFIFO = `SELECT coalesce((SELECT free FROM fedpost.fifo_group WHERE queue = $2 AND free > (SELECT now FROM t)
+	nextFIFO = `SELECT coalesce((SELECT free FROM fedpost.fifo_group WHERE queue = $2 AND free > (SELECT now FROM t) - 100
 		ORDER BY free LIMIT 1) - (SELECT now FROM t), 43200000)`
 )
 

@@ -22,14 +22,18 @@ func TestTheServersClockDecides(t *testing.T) {
 	long.Only(t, "it waits in real time")
 	url := pgtest.URL(t) + "?default_query_exec_mode=exec"
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
-		const visibility, receives = 2 * time.Second, 3
-		config := queue.Config{Visibility: visibility, MaxReceives: receives}
-		e := pgtest.OpenAt(t, url, postgres.Options{Schema: pgtest.Schema(t), Queues: map[queue.Name]queue.Config{queue.Normal: config, queue.Ordered: config}})
-		return queuetest.Harness{
-			Standard: e.Queue(queue.Normal), FIFO: e.Queue(queue.Ordered),
-			Dead: e.Queue(queue.Dead), DeadOrdered: e.Queue(queue.DeadOrdered),
-			Visibility: visibility, MaxReceives: receives, Advance: time.Sleep, Patient: 10 * time.Second,
-		}
+		schema := pgtest.Schema(t)
+		h := queuetest.Kept(func(_ func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
+			return pgtest.OpenAt(t, url, postgres.Options{Schema: schema, Queues: configs})
+		}, true)
+		h.Now, h.Advance, h.Patient = nil, time.Sleep, 10*time.Second
+		return h
+	})
+}
+
+func TestAMessageThatBecomesVisibleBetweenTwoLooksIsNotSleptThrough(t *testing.T) {
+	queuetest.SleepThroughNothing(t, func(now func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
+		return pgtest.Open(t, postgres.Options{Now: now, Queues: configs})
 	})
 }
 
@@ -104,7 +108,7 @@ func TestReceiversWaitForWhatOtherProcessesSend(t *testing.T) {
 }
 
 func TestMessagesStayWhenTheTypeOfQueuesChanges(t *testing.T) {
-	schema, c := pgtest.Schema(t), newClock()
+	schema, c := pgtest.Schema(t), queuetest.NewClock()
 	open := func(typ queue.Type) *postgres.Engine {
 		return pgtest.Open(t, postgres.Options{Schema: schema, Type: typ, Now: c.Now})
 	}
@@ -145,7 +149,7 @@ func TestMessagesStayWhenTheTypeOfQueuesChanges(t *testing.T) {
 }
 
 func TestSweepDropsWhatHasHadItsTime(t *testing.T) {
-	schema, c := pgtest.Schema(t), newClock()
+	schema, c := pgtest.Schema(t), queuetest.NewClock()
 	keep := queue.Config{Retention: 2 * time.Hour}
 	e := pgtest.Open(t, postgres.Options{Schema: schema, Now: c.Now, Queues: map[queue.Name]queue.Config{queue.Normal: keep, queue.Ordered: keep}})
 	var items []table.Item

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/queue/queuetest"
 	"fedpost/internal/engine/table"
 )
 
@@ -154,7 +155,7 @@ func TestCallGivenUpBeforeItBeganDidNothing(t *testing.T) {
 }
 
 func TestSweepDropsWhatHasHadItsTime(t *testing.T) {
-	c := newClock()
+	c := queuetest.NewClock()
 	e := openAt(t, file(t), Options{Now: c.Now})
 	tb := e.Table()
 	var items []table.Item

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/queue/queuetest"
 	"fedpost/internal/testkit/property"
 )
 
@@ -65,7 +66,7 @@ func TestQueueBehavesAsItsModel(t *testing.T) {
 
 func modelRun(t *rapid.T, name queue.Name) {
 	const receives = 3
-	c := newClock()
+	c := queuetest.NewClock()
 	e, err := Open(t.Context(), Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{
 		name: {Visibility: 10 * time.Second, MaxReceives: receives},
 	}})

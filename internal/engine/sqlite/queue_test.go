@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/queue/queuetest"
 )
 
 func ordered(group, key, body string) queue.Message {
@@ -47,7 +48,7 @@ func bodies(rs []queue.Received) string {
 }
 
 func TestQueueStateSurvivesARestart(t *testing.T) {
-	path, c := file(t), newClock()
+	path, c := file(t), queuetest.NewClock()
 	e := openAt(t, path, Options{Now: c.Now})
 	normal, fifo := e.Queue(queue.Normal), e.Queue(queue.Ordered)
 	mustSend(t, normal, queue.Message{Body: "in flight", Attributes: map[string]string{"a": "b"}})
@@ -156,7 +157,7 @@ func TestWaitingReceiveIsWokenByEveryChange(t *testing.T) {
 }
 
 func TestMessagesPastTheirRetentionAreGone(t *testing.T) {
-	c := newClock()
+	c := queuetest.NewClock()
 	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{queue.Normal: {Retention: time.Hour}}})
 	normal, fifo := e.Queue(queue.Normal), e.Queue(queue.Ordered)
 	mustSend(t, normal, queue.Message{Body: "old"})
@@ -185,7 +186,7 @@ func TestMessagesPastTheirRetentionAreGone(t *testing.T) {
 }
 
 func TestDeadLettersKeepTheRestOfTheirRetention(t *testing.T) {
-	c := newClock()
+	c := queuetest.NewClock()
 	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{
 		queue.Normal:  {MaxReceives: 1, Visibility: time.Second},
 		queue.Ordered: {MaxReceives: 1, Visibility: time.Second},
@@ -209,7 +210,7 @@ func TestDeadLettersKeepTheRestOfTheirRetention(t *testing.T) {
 }
 
 func TestADeadLetterMakesRoomInTheSameReceive(t *testing.T) {
-	c := newClock()
+	c := queuetest.NewClock()
 	config := queue.Config{MaxReceives: 1, Visibility: time.Second}
 	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{queue.Normal: config, queue.Ordered: config}})
 	normal, fifo := e.Queue(queue.Normal), e.Queue(queue.Ordered)
@@ -232,7 +233,7 @@ func TestADeadLetterMakesRoomInTheSameReceive(t *testing.T) {
 }
 
 func TestRedrive(t *testing.T) {
-	c := newClock()
+	c := queuetest.NewClock()
 	config := queue.Config{MaxReceives: 1, Visibility: time.Second}
 	e := openAt(t, Memory, Options{Now: c.Now, Queues: map[queue.Name]queue.Config{
 		queue.High: config, queue.Low: config, queue.Ordered: config,
@@ -282,7 +283,7 @@ func TestRedrive(t *testing.T) {
 }
 
 func TestARedriveThatNamesADestinationMovesWhatWasSentToTheDeadLettersDirectly(t *testing.T) {
-	e := openAt(t, Memory, Options{Now: newClock().Now})
+	e := openAt(t, Memory, Options{Now: queuetest.NewClock().Now})
 	mustSend(t, e.Queue(queue.Dead), queue.Message{Body: "sent here", Attributes: map[string]string{"reason": "exhausted"}})
 	mustSend(t, e.Queue(queue.DeadOrdered), ordered("g", "1", "g1"), ordered("g", "2", "g2"))
 	if moved, err := e.Redrive(t.Context(), queue.Dead); err != nil || moved != 0 {
@@ -307,7 +308,7 @@ func TestARedriveThatNamesADestinationMovesWhatWasSentToTheDeadLettersDirectly(t
 }
 
 func TestAGroupThatIsBusyStarvesNoOther(t *testing.T) {
-	c := newClock()
+	c := queuetest.NewClock()
 	q := openAt(t, Memory, Options{Now: c.Now}).Queue(queue.Ordered)
 	for i := range 20 {
 		mustSend(t, q, ordered("busy", fmt.Sprint(i), "busy"))

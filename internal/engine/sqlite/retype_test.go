@@ -13,31 +13,28 @@ import (
 // the ordered queue if its type is FIFO, dead letters included.
 func TestContractOfAPriorityThatIsAFIFOQueue(t *testing.T) {
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
-		const visibility, receives = 2 * time.Second, 3
-		c := newClock()
-		config := queue.Config{Visibility: visibility, MaxReceives: receives}
-		queues := map[queue.Name]queue.Config{queue.Normal: config}
-		e := openAt(t, Memory, Options{Now: c.Now, Type: queue.FIFO, Queues: queues})
-		standard := openAt(t, Memory, Options{Now: c.Now, Queues: queues})
-		return queuetest.Harness{
-			Standard: standard.Queue(queue.Normal), FIFO: e.Queue(queue.Normal),
-			Dead: standard.Queue(queue.Dead), DeadOrdered: e.Queue(queue.Dead),
-			Visibility: visibility, MaxReceives: receives, Advance: c.Advance, Now: c.Now,
-			Redrive: func(ctx context.Context, _ queue.Name) error {
-				if _, err := standard.Redrive(ctx, queue.Dead); err != nil {
-					return err
-				}
-				_, err := e.Redrive(ctx, queue.Dead)
+		var fifo *Engine
+		h := queuetest.Kept(func(now func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
+			fifo = openAt(t, Memory, Options{Now: now, Type: queue.FIFO, Queues: configs})
+			return openAt(t, Memory, Options{Now: now, Queues: configs})
+		}, false)
+		h.FIFO, h.DeadOrdered = fifo.Queue(queue.Normal), fifo.Queue(queue.Dead)
+		standard := h.Redrive
+		h.Redrive = func(ctx context.Context, _ queue.Name) error {
+			if err := standard(ctx, queue.Dead); err != nil {
 				return err
-			},
+			}
+			_, err := fifo.Redrive(ctx, queue.Dead)
+			return err
 		}
+		return h
 	})
 }
 
 // TestNothingIsLostWhenQueuesChangeTheirType: visible, delayed, in flight and dead messages are
 // received after the file was opened with queues of the other type, there and back.
 func TestNothingIsLostWhenQueuesChangeTheirType(t *testing.T) {
-	path, c := file(t), newClock()
+	path, c := file(t), queuetest.NewClock()
 	open := func(typ queue.Type) *Engine { return openAt(t, path, Options{Now: c.Now, Type: typ}) }
 	shut := func(e *Engine) {
 		t.Helper()

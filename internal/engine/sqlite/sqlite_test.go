@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -11,26 +10,6 @@ import (
 	"fedpost/internal/engine/queue/queuetest"
 	"fedpost/internal/engine/table/tabletest"
 )
-
-// clock is a manual clock.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: time.Now().Truncate(time.Millisecond)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
 
 func openAt(t testing.TB, path string, o Options) *Engine {
 	t.Helper()
@@ -58,22 +37,9 @@ func TestQueueContract(t *testing.T) {
 	for name, path := range engines {
 		t.Run(name, func(t *testing.T) {
 			queuetest.Run(t, func(t *testing.T) queuetest.Harness {
-				const visibility, receives = 2 * time.Second, 3
-				c := newClock()
-				config := queue.Config{Visibility: visibility, MaxReceives: receives}
-				e := openAt(t, path(t), Options{Now: c.Now, Queues: map[queue.Name]queue.Config{
-					queue.Normal: config, queue.Ordered: config,
-				}})
-				return queuetest.Harness{
-					Standard: e.Queue(queue.Normal), FIFO: e.Queue(queue.Ordered),
-					Dead: e.Queue(queue.Dead), DeadOrdered: e.Queue(queue.DeadOrdered),
-					Visibility: visibility, MaxReceives: receives,
-					Advance: c.Advance, Now: c.Now,
-					Redrive: func(ctx context.Context, dead queue.Name) error {
-						_, err := e.Redrive(ctx, dead)
-						return err
-					},
-				}
+				return queuetest.Kept(func(now func() time.Time, configs map[queue.Name]queue.Config) queuetest.Keeper {
+					return openAt(t, path(t), Options{Now: now, Queues: configs})
+				}, false)
 			})
 		})
 	}

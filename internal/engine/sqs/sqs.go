@@ -11,13 +11,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 
 	"fedpost/internal/engine/queue"
 )
@@ -84,9 +87,24 @@ func seconds(d time.Duration) int32 {
 func (q *Queue) Delete(ctx context.Context, handle string) error {
 	_, err := q.remove(ctx, &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &handle})
 	if err != nil {
-		return fmt.Errorf("delete from the %s queue: %w", q.name, err)
+		return fmt.Errorf("delete from the %s queue: %w", q.name, handleError(err))
 	}
 	return nil
+}
+
+// handleError marks the error of a call as queue.ErrInvalid if SQS refuses the receipt handle.
+// The names of older protocols have a prefix.
+func handleError(err error) error {
+	if said, ok := errors.AsType[smithy.APIError](err); ok {
+		switch strings.TrimPrefix(said.ErrorCode(), "AWS.SimpleQueueService.") {
+		case "ReceiptHandleIsInvalid", "MessageNotInflight",
+			// The receipt handle has expired, or the message is deleted, or would be hidden for too
+			// long; the second name is LocalStack's.
+			"InvalidParameterValue", "InvalidParameterValueException":
+			return fmt.Errorf("%w: %w", queue.ErrInvalid, err)
+		}
+	}
+	return err
 }
 
 // ChangeVisibility implements queue.Queue.
@@ -98,7 +116,7 @@ func (q *Queue) ChangeVisibility(ctx context.Context, handle string, d time.Dura
 		QueueUrl: &q.url, ReceiptHandle: &handle, VisibilityTimeout: seconds(d),
 	})
 	if err != nil {
-		return fmt.Errorf("change visibility on the %s queue: %w", q.name, err)
+		return fmt.Errorf("change visibility on the %s queue: %w", q.name, handleError(err))
 	}
 	return nil
 }

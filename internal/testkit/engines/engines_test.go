@@ -1,7 +1,6 @@
 package engines_test
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -9,24 +8,6 @@ import (
 	"fedpost/internal/engine/queue/queuetest"
 	"fedpost/internal/testkit/engines"
 )
-
-// clock stands still until advance moves it.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
 
 // left names the cases of the contract that queues on the test's clock do not keep; no
 // sweep depends on them.
@@ -49,7 +30,7 @@ var left = map[string]string{
 func TestQueuesOfAServerKeepTheTestsTime(t *testing.T) {
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 		const visibility = 10 * time.Second
-		c := &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+		c := queuetest.NewClock()
 		configs := map[queue.Name]queue.Config{}
 		for _, n := range queue.Names {
 			configs[n] = queue.Config{Visibility: visibility}
@@ -57,7 +38,7 @@ func TestQueuesOfAServerKeepTheTestsTime(t *testing.T) {
 		i := engines.AWS().Open(t, engines.Options{Now: c.Now, Queues: configs})
 		return queuetest.Harness{
 			Standard: i.Queue(queue.Normal), FIFO: i.Queue(queue.Ordered), Dead: i.Queue(queue.Dead), DeadOrdered: i.Queue(queue.DeadOrdered),
-			Visibility: visibility, MaxReceives: 3, Advance: c.advance,
+			Visibility: visibility, MaxReceives: 3, Advance: c.Advance,
 			Lacks: func(name string) string { return left[name] },
 		}
 	})

@@ -376,7 +376,7 @@ func (q *mq) Depth(ctx context.Context) (queue.Depth, error) {
 }
 
 // Redrive moves dead letters that are not in flight back to their source queue.
-func (e *Engine) Redrive(dead queue.Name) int {
+func (e *Engine) Redrive(_ context.Context, dead queue.Name) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, q, moved := e.now().UTC().Round(0), e.queues[dead], 0
@@ -393,5 +393,5 @@ func (e *Engine) Redrive(dead queue.Name) int {
 		to.ring()
 		moved++
 	}
-	return moved
+	return moved, nil
 }

@@ -37,6 +37,9 @@ import (
 type Harness struct {
 	// Standard and FIFO have the dead letters Dead and DeadOrdered.
 	Standard, FIFO, Dead, DeadOrdered queue.Queue
+	// Other returns Standard and FIFO as another process has them; nil if there is none, or
+	// if it has the same.
+	Other func() (standard, fifo queue.Queue)
 
 	// Visibility is the timeout of Standard and FIFO: whole seconds, short if
 	// Advance waits in real time, but long enough for a few calls (2 s).

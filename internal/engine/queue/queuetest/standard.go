@@ -67,11 +67,11 @@ var standardCases = []testCase{
 		c.delete(c.Standard, got...)
 	}},
 	{"HandleThatIsNoneIsRefused", func(c *check) {
-		if err := c.Standard.Delete(c.ctx, "no-handle"); err == nil {
-			c.Error("deleted by a handle that is none")
+		if err := c.Standard.Delete(c.ctx, "no-handle"); !queue.Refused(err) {
+			c.Errorf("deleted by a handle that is none: error %v, want queue.ErrInvalid", err)
 		}
-		if err := c.Standard.ChangeVisibility(c.ctx, "no-handle", time.Second); err == nil {
-			c.Error("changed visibility by a handle that is none")
+		if err := c.Standard.ChangeVisibility(c.ctx, "no-handle", time.Second); !queue.Refused(err) {
+			c.Errorf("changed visibility by a handle that is none: error %v, want queue.ErrInvalid", err)
 		}
 	}},
 	{"StaleHandleDeletes", func(c *check) {

@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"fmt"
 	"time"
 
 	"fedpost/internal/engine/queue"
@@ -53,8 +54,8 @@ var visibilityCases = []testCase{
 		c.send(c.Standard, text("x"))
 		got := c.receive(c.Standard, 1)[0]
 		c.show(c.Standard, got)
-		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); err == nil {
-			c.Error("hid a message that is not in flight")
+		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); !queue.Refused(err) {
+			c.Errorf("hid a message that is not in flight: error %v, want queue.ErrInvalid", err)
 		}
 		c.receive(c.Standard, 1)
 	}},
@@ -62,8 +63,8 @@ var visibilityCases = []testCase{
 		c.send(c.Standard, text("x"))
 		got := c.receive(c.Standard, 1)[0]
 		c.delete(c.Standard, got)
-		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); err == nil {
-			c.Error("hid a message that was deleted")
+		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, time.Minute); !queue.Refused(err) {
+			c.Errorf("hid a message that was deleted: error %v, want queue.ErrInvalid", err)
 		}
 	}},
 	{"VisibilityOver12HoursIsRefused", func(c *check) {
@@ -73,8 +74,8 @@ var visibilityCases = []testCase{
 		}
 		got := c.receive(c.Standard, 1)[0]
 		for _, d := range []time.Duration{queue.MaxVisibility + time.Second, -time.Second} {
-			if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, d); err == nil {
-				c.Errorf("changed visibility to %s", d)
+			if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, d); !queue.Refused(err) {
+				c.Errorf("changed visibility to %s: error %v, want queue.ErrInvalid", d, err)
 			}
 		}
 	}},
@@ -82,10 +83,26 @@ var visibilityCases = []testCase{
 		c.send(c.Standard, text("x"))
 		got := c.receive(c.Standard, 1)[0]
 		c.wait(3 * time.Second)
-		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, queue.MaxVisibility); err == nil {
-			c.Error("extended beyond 12 h from the receive")
+		if err := c.Standard.ChangeVisibility(c.ctx, got.Handle, queue.MaxVisibility); !queue.Refused(err) {
+			c.Errorf("extended beyond 12 h from the receive: error %v, want queue.ErrInvalid", err)
 		}
 		c.hide(c.Standard, queue.MaxVisibility-time.Minute, got)
+	}},
+	{"WaitingReceiveGetsWhatAnotherProcessDelays", func(c *check) {
+		other, _ := c.other()
+		c.comes(c.Standard, func() { c.send(other, queue.Message{Body: "x", Delay: time.Second}) })
+	}},
+	{"WaitingReceiveGetsWhatAnotherProcessShowsSooner", func(c *check) {
+		standard, fifo := c.other()
+		for q, other := range map[queue.Queue]queue.Queue{c.Standard: standard, c.FIFO: fifo} {
+			m := ordered("g", "k", "x")
+			if q == c.Standard {
+				m = text("x")
+			}
+			c.send(other, m)
+			held := c.receive(other, 1)
+			c.comes(q, func() { c.hide(other, time.Second, held...) })
+		}
 	}},
 	{"Delay", func(c *check) {
 		c.send(c.Standard, queue.Message{Body: "later", Delay: 3 * time.Second}, text("now"))
@@ -98,4 +115,36 @@ var visibilityCases = []testCase{
 			c.Errorf("receive count %d, want 1", got[0].ReceiveCount)
 		}
 	}},
+}
+
+// other returns the queues in another process.
+func (c *check) other() (standard, fifo queue.Queue) {
+	if c.Other == nil {
+		return c.Standard, c.FIFO
+	}
+	return c.Other()
+}
+
+// comes shows that a receive which waits gets the message that delay makes visible after a
+// second, 3 s later at most.
+func (c *check) comes(q queue.Queue, delay func()) {
+	c.Helper()
+	done := make(chan error, 1)
+	go func() {
+		got, err := q.Receive(c.ctx, queue.ReceiveOptions{Max: 1, Wait: queue.MaxWait})
+		if err == nil && len(got) != 1 {
+			err = fmt.Errorf("received %d messages, want 1", len(got))
+		}
+		done <- err
+	}()
+	time.Sleep(200 * time.Millisecond) // until the receive has read the queue
+	begun := time.Now()
+	delay()
+	c.Advance(time.Second)
+	if err := <-done; err != nil {
+		c.Fatal(err)
+	}
+	if late := time.Since(begun) - time.Second; late > 3*time.Second {
+		c.Errorf("the message came %s late", late)
+	}
 }
