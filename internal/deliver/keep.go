@@ -27,13 +27,13 @@ type keeper struct {
 	again chan struct{} // closed when the table can be written; nil: nobody asks
 	away  bool          // the last try to write has failed
 
-	ended chan struct{} // closed when the process is about to end
-	end   func()
+	ctx context.Context // over when the process is about to end
+	end context.CancelFunc
 }
 
 func newKeeper(writable func(context.Context) error, log *slog.Logger) *keeper {
-	k := &keeper{writable: writable, log: log, units: map[message.Unit]bool{}, ended: make(chan struct{})}
-	k.end = sync.OnceFunc(func() { close(k.ended) })
+	k := &keeper{writable: writable, log: log, units: map[message.Unit]bool{}}
+	k.ctx, k.end = context.WithCancel(context.Background())
 	return k
 }
 
@@ -258,15 +258,8 @@ func (e *Engine) handBack(ctx context.Context, from queue.Name, m queue.Received
 // the try's pause. It reports whether both came before a time and before the process is about to
 // end.
 func (k *keeper) pausedUntil(until time.Time, tries int) bool {
-	ctx, cancel := context.WithDeadline(context.Background(), until)
+	ctx, cancel := context.WithDeadline(k.ctx, until)
 	defer cancel()
-	go func() {
-		select {
-		case <-k.ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	return k.await(ctx, keptFor) && pause(ctx, time.Duration(tries+1)*keptPause)
 }
 

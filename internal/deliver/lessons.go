@@ -59,26 +59,28 @@ func (l lessons) learn(u *unit, j *job) {
 	if !u.route.Policy.Circuit {
 		return
 	}
-	now := l.now()
+	now, seen := l.now(), circuit.Observation{}.Add(j.target.Inbox, j.out)
 	switch o := j.out; {
 	case o.Class == outcome.Gone && u.a.Type == "Delete":
 		// Some servers answer 410 to a Delete of an unknown actor.
-		l.hosts.Observe(j.host, j.target.Inbox, o)
+		l.hosts.ObserveUnder(circuit.HostKey(j.host), seen)
 	case o.Class == outcome.Gone:
 		l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
 			return s.SaidGone(l.rules, o.Err, now)
 		}})
 	case o.Class == outcome.Throttled:
-		l.throttled(u, j)
+		l.throttled(u, j, seen)
 	default:
 		if by, _ := l.hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
 			l.judge(u, j, by.Key)
-			if _, whole := circuit.HostOf(by.Key); !whole && (o.HostFault() && o.Status != 0 || o.Class == outcome.Unverified) {
-				l.hosts.ObserveUnder(circuit.HostKey(j.host), circuit.InVain(o))
-				return
+			switch _, whole := circuit.HostOf(by.Key); {
+			case whole:
+				seen.Vain = 0 // judge has counted it
+			case o.HostFault() && o.Status != 0, o.Class == outcome.Unverified:
+				seen = circuit.InVain(o)
 			}
 		}
-		l.hosts.Observe(j.host, j.target.Inbox, o)
+		l.hosts.ObserveUnder(circuit.HostKey(j.host), seen)
 	}
 }
 
@@ -105,7 +107,7 @@ func (l lessons) judge(u *unit, j *job, key string) {
 
 // throttled pauses an inbox that asked for it. Only a shared inbox can pause its host; the
 // host's state decides when several others do.
-func (l lessons) throttled(u *unit, j *job) {
+func (l lessons) throttled(u *unit, j *job, seen circuit.Observation) {
 	o, now, host := j.out, l.now(), circuit.HostKey(j.host)
 	pause := cache.Lesson{Kind: "throttled", Apply: func(s circuit.State) circuit.State {
 		return s.Throttle(l.rules, o.RetryAfter, o.Err, now)
@@ -124,11 +126,15 @@ func (l lessons) throttled(u *unit, j *job) {
 	case trial && tried != host:
 		l.hosts.ObserveUnder(host, circuit.InVain(o))
 	case j.target.Shared && !trial:
+		l.hosts.ObserveUnder(host, circuit.InVain(o))
 		l.hosts.Learn(host, pause)
 	default:
+		if trial {
+			seen.Vain = 0 // the trial has counted it
+		}
 		l.hosts.Learn(circuit.InboxKey(j.target.Inbox), pause)
 		l.hosts.Learn(host, l.inboxFault(now))
-		l.hosts.Observe(j.host, j.target.Inbox, o)
+		l.hosts.ObserveUnder(host, seen)
 	}
 	if accepted && !l.hosts.State(host).Accepts(now) {
 		l.learnRate(j)

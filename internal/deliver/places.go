@@ -115,8 +115,13 @@ func (v *invocation) asks(ctx context.Context, u *unit, j *job, try protocol.Att
 	if r := u.route; r.InFlight > 0 {
 		a.Lane = admission.Lane{Name: string(u.a.Protocol), Places: r.InFlight, PerHost: r.PerHost}
 	}
-	// An inbox, or a signing key at it, that has accepted nothing since its last outage or
-	// pause gets one attempt at a time. If that fails, the others are spared.
+	// A host with much of its budget spent, and an inbox, or a signing key at it, that has
+	// accepted nothing since its last outage or pause, get one attempt at a time. If that
+	// fails, the others are spared.
+	if v.Hosts.State(j.keys.Host).OneByOne(v.Rules) {
+		a.Inbox, a.Alone = j.keys.Host, true
+		return a
+	}
 	for _, key := range j.keys.Inboxes {
 		if s := v.Hosts.State(key); s.Unproven > 0 || s.Throttles > 0 {
 			a.Inbox, a.Alone = key, true

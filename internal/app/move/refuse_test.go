@@ -320,11 +320,11 @@ func TestEveryFieldOfAKeyMovesOrIsNamedHere(t *testing.T) {
 		reflect.TypeFor[peers.Server](): {
 			"URL", "PublicKey", "EncryptionKey", "LastSeen", "CreatedAt", "UpdatedAt", "IsHealthy", "Attempts", "Exhausted", "Reason", "Stranger", "TurnAt", "Unannounced",
 		},
-		// Of deliveries, which stay: Slow, SlowAt, Vain, VainSince, Window, Doubt, Trials, Tried, Sole, Took, Lapsed, Ramp, Parked, KeyID,
+		// Of deliveries, which stay: Slow, SlowAt, Vain, VainSince, Window, Doubt, Trials, Tried, Sole, Took, TookAt, Lapsed, Ramp, Parked, KeyID,
 		// ReviveUntil, Sweep.
 		reflect.TypeFor[circuit.State](): {
 			"Key", "Phase", "Since", "Until", "Why", "Reason", "Told", "Throttles", "Slow", "SlowAt", "Vain", "VainSince", "Unproven", "Doubt", "DoubtAt", "DownSince", "Streak", "Window", "Checks", "Trials",
-			"Tried", "Sole", "Took", "Lapsed", "Ramp", "CheckAt", "Parked", "ReviveUntil", "Sweep", "InboxesUntil", "Form", "FormUntil", "MaybeForm", "MaybeFormAt", "Rate", "RateLearnt",
+			"Tried", "Sole", "Took", "TookAt", "Lapsed", "Ramp", "CheckAt", "Parked", "ReviveUntil", "Sweep", "InboxesUntil", "Form", "FormUntil", "MaybeForm", "MaybeFormAt", "Rate", "RateLearnt",
 			"RateUntil", "Version", "Forget", "KeyID",
 		},
 	}

@@ -115,7 +115,7 @@ var table = [...]row{
 		"its domain has its share of requests under way",
 	},
 	hostWindow: {
-		"attempts at one host", "PerHost, and one more with each acceptance, up to PerHostMost; a failure halves it, down to PerHost, the third in a row down to one", waits,
+		"attempts at one host", "PerHost, and one more with each acceptance, up to PerHostMost; a failure halves it, down to PerHost, the third in a row down to one; an hour without acceptance ends what is above PerHost", waits,
 		"small servers have few workers, and a host that hangs should show it with few attempts",
 		"its server has as many requests under way as it gets",
 	},
@@ -125,9 +125,9 @@ var table = [...]row{
 		"its inbox has as many requests under way as it gets",
 	},
 	inboxAlone: {
-		"attempts at an inbox that has accepted nothing since its last outage", "1", waits,
+		"attempts at an inbox that has accepted nothing since its last outage, or at a host with much of its daily budget spent", "1", waits,
 		"if the one fails, the others are spared",
-		"one request to its inbox is under way, which shows whether the inbox is back",
+		"one request is under way, which shows whether its inbox or server is back",
 	},
 	protocolPlaces: {
 		"attempts of a protocol, if it has a bound of its own", "Lane.Places, and Lane.PerHost at a host", waits,

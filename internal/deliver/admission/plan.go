@@ -133,7 +133,10 @@ func (p *plan) wait(h *host, n int) {
 
 func (p *plan) judge(h *host, now time.Duration) {
 	c := others
-	if h.trust > 0 && now-h.accepted < proof {
+	switch {
+	case now-h.accepted >= proof:
+		h.window = min(h.window, p.b.PerHost)
+	case h.trust > 0:
 		c = prompt
 	}
 	if c != h.class {

@@ -56,6 +56,7 @@ type host struct {
 	// accepted is when the host last accepted a delivery; zero: it has failed one since.
 	accepted time.Time
 	took     string
+	tookAt   time.Time
 }
 
 const mostHosts = 20_000

@@ -10,13 +10,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/circuit"
 )
 
-// What a delivery shows about its host is not part of the delivery's record: Observe and Learn
-// change what this process knows, at once, and the shared state is saved in the background. If
-// workers waited for that, their outcomes would be unrecorded meanwhile.
+// What a delivery shows about its host is not part of the delivery's record: ObserveUnder and
+// Learn change what this process knows, at once, and the shared state is saved in the
+// background. If workers waited for that, their outcomes would be unrecorded meanwhile.
 
 const (
 	savesAtOnce = 16
@@ -102,8 +101,10 @@ func (u unsaved) uncounted(s circuit.State, r circuit.Rules, now time.Time) bool
 }
 
 // worthSaving reports whether what was learnt has to be saved now. Successes that change
-// nothing are kept, to weigh later failures. Counts that decide nothing wait for saveEvery.
-// Late answers of a server that is down are dropped.
+// nothing are kept, to weigh later failures. Counts that decide nothing wait for saveEvery,
+// unless they spend the budget of a server that accepts nothing: they are few, and a process
+// that gets no more messages would keep them. Late answers of a server that is down are
+// dropped.
 func (h *Hosts) worthSaving(k *host) bool {
 	if k.steady() {
 		return false
@@ -111,7 +112,7 @@ func (h *Hosts) worthSaving(k *host) bool {
 	now := h.now()
 	after, _, _ := k.unsaved.apply(k.stored, h.rules, now)
 	if after != k.stored {
-		return k.unsaved.hasLessons() || lasted(k.written, now, saveEvery) ||
+		return k.unsaved.hasLessons() || lasted(k.written, now, saveEvery) || after.Vain > k.stored.Vain && !after.AcceptsLately(now) ||
 			after.Decision(now) != k.stored.Decision(now) || after.InboxesUntil != k.stored.InboxesUntil
 	}
 	if !k.unsaved.plain() && !k.unsaved.hasLessons() {
@@ -125,13 +126,8 @@ func (u unsaved) hasLessons() bool {
 	return slices.ContainsFunc(u, func(s step) bool { return s.Apply != nil })
 }
 
-// Observe counts an attempt at an inbox of a host. If that opens a circuit, the state is saved
-// at once.
-func (h *Hosts) Observe(host, inbox string, out outcome.Outcome) {
-	h.ObserveUnder(circuit.HostKey(host), circuit.Observation{}.Add(inbox, out))
-}
-
-// ObserveUnder counts attempts for the state of a key.
+// ObserveUnder counts attempts for the state of a key. If that opens a circuit, the state is
+// saved at once.
 func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	now := h.now()
 	h.mu.Lock()
@@ -141,8 +137,11 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	if o.Failures > 0 {
 		k.accepted = time.Time{}
 	}
-	k.observed, k.took = now, cmp.Or(o.Took, k.took)
-	o.Took = k.took
+	if k.observed = now; o.Accepted > 0 {
+		k.tookAt = now
+	}
+	k.took = cmp.Or(o.Took, k.took)
+	o.Took, o.TookAt = k.took, k.tookAt
 	if k.unsaved.plain() && lasted(k.began, now, h.rules.Window) {
 		k.unsaved, k.began = nil, now
 	}

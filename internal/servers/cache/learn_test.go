@@ -261,3 +261,21 @@ func TestSuccessesOfLongAgoEndNoBudget(t *testing.T) {
 		}
 	})
 }
+
+// A process that gets no more messages, as on Lambda, would keep what it has counted within a
+// second of its last save.
+func TestWhatAHostCostsInVainIsSavedWithItsBatch(t *testing.T) {
+	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
+		key := circuit.HostKey("a.example")
+		for n := range 3 {
+			h.Observe("a.example", "https://a.example/inbox", outcome.Outcome{Class: outcome.Unverified, Status: 401})
+			if err := h.Flush(t.Context()); err != nil || s.states[key].Vain != n+1 {
+				t.Errorf("%d requests in vain are saved, %v, want %d", s.states[key].Vain, err, n+1)
+			}
+		}
+	})
+}
+
+func (h *Hosts) Observe(host, inbox string, out outcome.Outcome) {
+	h.ObserveUnder(circuit.HostKey(host), circuit.Observation{}.Add(inbox, out))
+}

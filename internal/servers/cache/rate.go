@@ -22,16 +22,13 @@ func (h *Hosts) Accepted(name string) {
 	k.accepted = now
 }
 
-// proof is how long a host counts as accepting after an accepted delivery.
-const proof = time.Hour
-
 // Proven reports whether a host has accepted a delivery of this process lately, and failed none
 // since.
 func (h *Hosts) Proven(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k, ok := h.known[circuit.HostKey(name)]
-	return ok && !k.accepted.IsZero() && h.now().Sub(k.accepted) < proof
+	return ok && !k.accepted.IsZero() && h.now().Sub(k.accepted) < circuit.Proof
 }
 
 // Rate returns how many deliveries of this process a host accepted in a minute; 0: too few to

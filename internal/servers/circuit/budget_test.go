@@ -2,6 +2,7 @@ package circuit
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,66 +126,100 @@ func TestABudgetOpensTheCircuitAndOnlyAnAcceptanceClosesIt(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, and whenever what waits for it ends or comes anew.
+// Whatever a server answers, whenever what waits for it ends or comes anew, and whatever was under
+// way when its circuit opened.
 func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
+	const mostUnderWay, requestsEach = 6, 3
+	type attempt struct {
+		inbox string
+		trial bool
+	}
 	property.Check(t, func(t *rapid.T) {
-		s, now := fresh().Park(rules, t0), t0
+		s, now := fresh().took(inbox(rapid.IntRange(0, 9).Draw(t, "accepted once"))), t0
 		var requests []time.Time
-		got := func(n int) {
-			for range n {
+		var underWay []attempt
+		end := func() {
+			i := rapid.IntRange(0, len(underWay)-1).Draw(t, "ends")
+			a := underWay[i]
+			underWay = slices.Delete(underWay, i, i+1)
+			throttled := answered(outcome.Throttled, 429)
+			throttled.RetryAfter = now.Add(time.Hour)
+			out := rapid.SampledFrom([]outcome.Outcome{fault(500), throttled, answered(outcome.Unverified, 401), answered(outcome.Refused, 404)}).Draw(t, "answer")
+			out.Requests = requestsEach
+			for range out.Vain() {
 				requests = append(requests, now)
 			}
-			for now.Sub(requests[0]) >= day {
+			for len(requests) > 0 && now.Sub(requests[0]) >= day {
 				requests = requests[1:]
 			}
 			if len(requests) > rules.Budget {
 				t.Fatalf("%d requests within 24 hours, the last at %s: %+v", len(requests), now, s)
 			}
+			switch o := (Observation{}).Add(a.inbox, out); {
+			case a.trial && s.Trying(now):
+				s = s.TrialSpent(rules, out.Vain(), now)
+				switch {
+				case out.Class == outcome.Throttled && !s.Wasteful(rules):
+					s = s.TrialThrottled(rules, false, out.RetryAfter, "", now)
+				case out.Class == outcome.Retry, s.Wasteful(rules):
+					s = s.TrialFailed(rules, outcome.ReasonNone, "", now)
+				case out.Class == outcome.Unverified:
+					s = s.TrialAnswered(rules, now)
+				default:
+					s = s.TrialPassed(rules, "", now)
+				}
+			case out.Class == outcome.Unverified && rapid.Bool().Draw(t, "a trial of its key"):
+				s = s.Observe(rules, InVain(out), now)
+			default:
+				s = s.Observe(rules, o, now)
+			}
 		}
 		for range rapid.IntRange(100, 300).Draw(t, "steps") {
-			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, 20 * time.Minute, time.Hour, 13 * time.Hour}).Draw(t, "later"))
+			later := []time.Duration{0, time.Second, time.Minute, 20 * time.Minute, time.Hour, 13 * time.Hour}
+			if len(underWay) > 0 {
+				later = later[:2]
+			}
+			now = now.Add(rapid.SampledFrom(later).Draw(t, "later"))
 			at := inbox(rapid.IntRange(1, 9).Draw(t, "inbox"))
-			throttled := answered(outcome.Throttled, 429)
-			throttled.RetryAfter = now.Add(time.Hour)
-			out := rapid.SampledFrom([]outcome.Outcome{fault(500), throttled, answered(outcome.Unverified, 401)}).Draw(t, "answer")
-			switch due := !s.CheckAt.After(now); {
-			case s.Accepts(now):
-				o := InVain(out)
-				if rapid.Bool().Draw(t, "no trial") {
-					o = Observation{}.Add(at, out)
-				}
-				s = s.Observe(rules, o, now)
-				got(1)
-			case rapid.IntRange(0, 9).Draw(t, "ends") == 0:
+			switch due := !s.CheckAt.IsZero() && !s.CheckAt.After(now); {
+			case len(underWay) == mostUnderWay || len(underWay) > 0 && s.OneByOne(rules) || len(underWay) > 0 && rapid.Bool().Draw(t, "one ends"):
+				end()
+			case s.Accepts(now) || s.Spares(rules, at):
+				underWay = append(underWay, attempt{inbox: at})
+			case rapid.IntRange(0, 9).Draw(t, "lot") == 0:
 				s = s.Drained(rules, now).Emptied(rules, now)
-				continue
-			case !due:
-			case s.Trying(now), s.CheckPassed(rules, now).Trying(now):
-				s = s.CheckPassed(rules, now).TrialSent(rules, at, false, Sweep{}, now).TrialSpent(rules, 2, now)
-				got(2)
-				if out.Class == outcome.Throttled && !s.Wasteful(rules) {
-					s = s.TrialThrottled(rules, false, out.RetryAfter, "", now)
-				} else {
-					s = s.TrialFailed(rules, outcome.ReasonNone, "", now)
+			case due:
+				s = s.CheckPassed(rules, now)
+				if s.Trying(now) && !slices.ContainsFunc(underWay, func(a attempt) bool { return a.trial }) {
+					s = s.TrialSent(rules, at, false, Sweep{}, now)
+					underWay = append(underWay, attempt{inbox: at, trial: true})
 				}
 			default:
-				s = s.CheckPassed(rules, now)
+				s = s.Park(rules, now)
 			}
-			s = s.Park(rules, now)
 		}
 	})
 }
 
-// What is under way when a circuit opens says nothing about how long its server takes none.
-func TestWhatIsUnderWayWhenACircuitOpensSpendsNoBudget(t *testing.T) {
-	var down, refusing Observation
-	for n := range 300 {
-		down, refusing = down.Add(inbox(n), fault(0)), refusing.Add(inbox(n), answered(outcome.Unverified, 401))
-	}
-	for name, o := range map[string]Observation{"down": down, "refusing": refusing} {
-		s := fresh().Observe(rules, o, t0)
+// What is under way when a circuit opens says nothing about how long a server takes none that
+// has accepted lately.
+func TestWhatIsUnderWayAtAServerThatHasAcceptedLatelySpendsNoBudget(t *testing.T) {
+	for name, out := range map[string]outcome.Outcome{"down": fault(0), "refusing": answered(outcome.Unverified, 401)} {
+		var all Observation
+		for n := range 300 {
+			all = all.Add(inbox(n), out)
+		}
+		lately := all
+		lately.TookAt = t0.Add(-59 * time.Minute)
+		s := fresh().Observe(rules, lately, t0)
 		if s.Phase != Unhealthy || s.Vain >= rules.Budget || s.CheckAt.Sub(t0) != rules.CheckSoon {
 			t.Errorf("%s: %+v", name, s)
+		}
+		if after := s.Observe(rules, all, t0.Add(time.Second)); after.Vain != s.Vain {
+			t.Errorf("%s, of another process: %+v", name, after)
+		}
+		if s = fresh().Observe(rules, all, t0); s.Phase != Unhealthy || s.CheckAt.Sub(t0) != rules.CheckSlow {
+			t.Errorf("%s, and has accepted nothing lately: %+v", name, s)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
 	}
-	if !s.Parked && s.Wasteful(r) {
+	if !s.Parked && s.Wasteful(r) || s.spent(r) && now.Sub(s.VainSince) < day {
 		return s.failed(r, s.Reason, s.Why, now) // only an accepted delivery closes its circuit
 	}
 	if !s.Parked {
@@ -77,7 +77,7 @@ func (s State) Spares(r Rules, inbox string) bool {
 	if s.ofSignedHost() {
 		return s.TookLast(inbox) && !s.Lapsed
 	}
-	return !s.ofInbox() && s.Works() && (!s.Wasteful(r) || s.TookLast(inbox))
+	return !s.ofInbox() && s.Works() && !s.spent(r) && (!s.Wasteful(r) || s.TookLast(inbox))
 }
 
 // triesOthers reports whether a check is under way with no trial to the inbox that accepted a

@@ -89,9 +89,11 @@ type State struct {
 	Window Window `json:"window,omitzero"`
 
 	// Took is a digest of the inbox that accepted a delivery last; empty: not known. Lapsed
-	// says that this inbox has failed one since.
-	Took   string `json:"took,omitempty"`
-	Lapsed bool   `json:"lapsed,omitempty"`
+	// says that this inbox has failed one since. TookAt is when a host accepted one, as far as
+	// that was known when its failures were counted.
+	Took   string    `json:"took,omitempty"`
+	TookAt time.Time `json:"tookAt,omitzero"`
+	Lapsed bool      `json:"lapsed,omitempty"`
 
 	// Checks counts the failed checks of this outage.
 	Checks int `json:"checks,omitempty"`

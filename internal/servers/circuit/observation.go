@@ -18,9 +18,10 @@ type Observation struct {
 	// Inbox is the inbox of all failures; several if there is more than one, or if a failure is
 	// the host's: DNS, refused connection or TLS.
 	Inbox string
-	// Took is the inbox that accepted a delivery last; empty: not known.
-	Took string
-	Vain int
+	// Took is the inbox that accepted a delivery last, and TookAt when; zero: not known.
+	Took   string
+	TookAt time.Time
+	Vain   int
 	// OfKeys counts further ones that were trials of signing keys. They open a circuit later
 	// (Rules.keysOpenAt), as deliveries with other keys may be accepted.
 	OfKeys int
@@ -128,6 +129,7 @@ func (o Observation) Then(later Observation) Observation {
 	later.Accepted += o.Accepted
 	later.Inbox = joint(o.Inbox, later.Inbox)
 	later.Took, later.KeyID = cmp.Or(later.Took, o.Took), cmp.Or(later.KeyID, o.KeyID)
+	later.TookAt = latest(o.TookAt, later.TookAt)
 	if later.Why == "" {
 		later.Reason, later.Why = o.Reason, o.Why
 	}

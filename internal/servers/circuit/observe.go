@@ -55,35 +55,36 @@ func (s State) observed(r Rules, o Observation, now time.Time) State {
 			return t
 		case !t.failing(r) && (o.Vain > 0 && t.Vain >= r.opensAt() || t.Vain >= r.keysOpenAt()):
 			why := fmt.Sprintf("accepted none of %d requests; the last: %s", t.Vain, o.Why)
-			return t.spared(r, s.Vain).Fault(r, o.Reason, why, now)
+			return t.spared(r, s.Vain, now).Fault(r, o.Reason, why, now)
 		case !t.failing(r):
 			return t
 		case t.Window.culprit():
 			t.Streak, t.Window = 0, Window{}
 			return t.InboxFault(r, now)
 		}
-		return t.spared(r, s.Vain).Fault(r, o.Reason, o.Why, now)
+		return t.spared(r, s.Vain, now).Fault(r, o.Reason, o.Why, now)
 	case Paused:
 		// An attempt that was under way when the pause began was accepted.
 		if o.Accepted > 0 && s.Slow != "" {
 			s.Throttles, s.Unproven, s.Vain = 0, 0, 0
 			return s.reopened(now).took(o.Took)
 		}
-		if o.Accepted > 0 {
-			s.Vain = 0
+		if s = s.late(r, o, now); s.Throttles > 0 && s.Vain >= r.opensAt() {
+			return s.reopened(now).Fault(r, o.Reason, o.Why, now)
 		}
 		if o.Successes > 0 {
-			s.Throttles, s.Unproven = 0, 0
+			s.Throttles, s.Unproven = min(s.Throttles, 1), 0
 		}
 	case HalfOpen:
-		return s.lapsed(o)
+		t := s.late(r, o, now).lapsed(o)
+		if t.spent(r) && !s.spent(r) {
+			return t.failed(r, o.Reason, o.Why, now)
+		}
+		return t
 	case Unhealthy, Exhausted:
-		s = s.lapsed(o)
+		s = s.late(r, o, now).lapsed(o)
 		// A success makes a check due and does not close the circuit: unless the server works,
 		// its attempts were under way when the circuit opened.
-		if o.Accepted > 0 {
-			s.Vain = 0
-		}
 		if o.Successes > 0 && !s.spent(r) {
 			at := s.nextOfWorking(now)
 			return s.took(o.Took).Sooner(r, at, now)
@@ -92,11 +93,35 @@ func (s State) observed(r Rules, o Observation, now time.Time) State {
 	return s
 }
 
-// spared is s with no more requests in vain counted than opened its circuit. The others were
-// under way by then.
-func (s State) spared(r Rules, before int) State {
-	s.Vain = min(s.Vain, max(before+r.OpenAfter, r.opensAt()))
+// AcceptsLately reports whether the host has accepted a delivery within Proof. Hundreds of
+// attempts may be under way there, which do not count against its budget if its circuit opens.
+// Another host has few, and all of them count.
+func (s State) AcceptsLately(now time.Time) bool { return now.Sub(s.TookAt) < Proof }
+
+// Proof is how long a host counts as accepting after a delivery that it accepted.
+const Proof = time.Hour
+
+// spared is s, if it accepts lately, with no more requests in vain counted than opened its
+// circuit. The others were under way by then.
+func (s State) spared(r Rules, before int, now time.Time) State {
+	if s.AcceptsLately(now) {
+		s.Vain = min(s.Vain, max(before+r.OpenAfter, r.opensAt()))
+	}
 	return s
+}
+
+// late counts the requests in vain of attempts that end while the circuit is open.
+func (s State) late(r Rules, o Observation, now time.Time) State {
+	if o.Accepted > 0 {
+		s.Vain = 0
+	}
+	if o.Plain() || s.AcceptsLately(now) {
+		return s
+	}
+	if s.TookAt = latest(s.TookAt, o.TookAt); s.AcceptsLately(now) {
+		return s
+	}
+	return s.spend(r, o.Vain+o.OfKeys, now)
 }
 
 // spend counts n requests in vain. Those that open a circuit are counted since the last
@@ -121,7 +146,13 @@ func (s State) TrialSpent(r Rules, n int, now time.Time) State {
 
 // Wasteful reports whether the circuit of s is open and only an accepted delivery closes it,
 // because so much of the budget is spent.
-func (s State) Wasteful(r Rules) bool { return !s.DownSince.IsZero() && s.Vain >= r.opensAt() }
+func (s State) Wasteful(r Rules) bool {
+	return (s.Phase == HalfOpen || !s.DownSince.IsZero()) && s.Vain >= r.opensAt()
+}
+
+// OneByOne reports whether attempts at the server are made one at a time, because the budget
+// has no room for as many as an unknown server gets at once.
+func (s State) OneByOne(r Rules) bool { return s.Vain >= r.opensAt()/2 }
 
 // spent reports whether the budget has no room for a trial, which is up to three requests.
 func (s State) spent(r Rules) bool { return s.Vain > r.Budget-3 }
@@ -178,6 +209,7 @@ func (s State) count(r Rules, o Observation, now time.Time) State {
 		s.Window = w
 	}
 	s = s.took(o.Took)
+	s.TookAt = latest(s.TookAt, o.TookAt)
 	s.Window.Total += o.Successes + o.Failures
 	s.Window.Failures += o.Failures
 	if o.Failures > 0 {
