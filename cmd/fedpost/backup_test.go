@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -149,6 +150,17 @@ func TestASealingKeyThatIsACredentialIsBackedUp(tt *testing.T) {
 		if _, err := alone(tt, "restore", again, "--data", filepath.Join(tt.TempDir(), "new")); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestNothingStartsOnAFolderWhoseRestoreWasKilled(t *testing.T) {
+	folder := t.TempDir()
+	half := filepath.Join(folder, local.Database+".restoring")
+	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(t.Context(), folder, local.Place{Listen: "127.0.0.1:0"}, true, nil, quiet); !errors.Is(err, local.ErrHalfRestored) {
+		t.Errorf("the start says %v, want that the restore was cut off", err)
 	}
 }
 

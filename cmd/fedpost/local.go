@@ -158,6 +158,9 @@ func (s settings) embedded(ctx context.Context, dir string, at local.Place, allo
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+	if err := local.CheckRestored(dir); err != nil {
+		return nil, err
+	}
 	clock := local.NewClock(log)
 	engine, err := sqlite.Open(ctx, filepath.Join(dir, local.Database), sqlite.Options{Now: clock.Now, Queues: queues(), Type: s.Queueing.Kind()})
 	if err != nil {

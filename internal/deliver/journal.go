@@ -88,7 +88,9 @@ func (n *journal) write(ctx context.Context) {
 	}
 	err := repeated(ctx, func() error { return n.Ledger.WriteJournal(ctx, n.name, n.written, entries) })
 	if err != nil {
-		n.Log.WarnContext(ctx, "outcomes could not be written to the journal while others are awaited", "queue", n.from, "error", err)
+		if !n.kept.closed() { // else that is logged once for all
+			n.Log.WarnContext(ctx, "outcomes could not be written to the journal while others are awaited", "queue", n.from, "error", err)
+		}
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		for u, rs := range waiting {

@@ -136,6 +136,27 @@ func AfterRestore(folder string, begin func() error) error {
 	return discard(mark)
 }
 
+// ErrHalfRestored says that a restore was killed. A start would make an empty database.
+var ErrHalfRestored = errors.New("a restore was cut off")
+
+// CheckRestored returns an error if a restore into folder is under way, which wraps
+// sqlite.ErrInUse, or was killed, which wraps ErrHalfRestored.
+func CheckRestored(folder string) (err error) {
+	database := filepath.Join(folder, Database)
+	if _, err := os.Lstat(database + restoring); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	release, err := sqlite.Lock(database)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if _, err := os.Lstat(database); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w: restore into %s again, or remove %s to begin with an empty database", ErrHalfRestored, folder, database+restoring)
+}
+
 // Restore writes the data folder of a backup, after a check. The folder must be empty or
 // missing: nothing is overwritten. Restore holds the folder's lock; if a fedpost runs on it,
 // the error wraps sqlite.ErrInUse.

@@ -250,8 +250,14 @@ func TestARestoreThatWasKilledIsRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := CheckRestored(folder); !errors.Is(err, ErrHalfRestored) {
+		t.Errorf("before a start: %v, want that the restore was cut off", err)
+	}
 	if found, err := Restore(t.Context(), backup(t), folder); err != nil || found.Err() != nil {
 		t.Errorf("found in the backup is %+v, error %v; want nothing wrong", found, err)
+	}
+	if err := CheckRestored(folder); err != nil {
+		t.Errorf("after the second restore: %v", err)
 	}
 }
 

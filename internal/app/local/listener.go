@@ -13,14 +13,14 @@ import (
 	"fedpost/internal/api"
 )
 
-// boundedListener limits the open connections to most, and those of strangers to three quarters
-// of it, so that clients with a token and local clients can always connect.
+// boundedListener limits the open connections to most, and the untrusted ones of local clients,
+// and those of others, to three quarters of it, so that clients with a token and local clients
+// can always connect.
 //
 // A connection is trusted while a request of it is answered: once the request is authorised
 // where a token is set, else once it is read to its end. Trusted connections are never closed.
-// Connections that are neither local nor trusted are strangers'. If a new connection would
-// exceed a limit, an untrusted one is closed: the oldest one of the client with most of them.
-// If all are trusted, Accept waits.
+// If a new connection would exceed a limit, an untrusted one is closed: the oldest one of the
+// client with most of them. If all are trusted, Accept waits.
 type boundedListener struct {
 	net.Listener
 	most int
@@ -64,8 +64,12 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.closed && l.full(c) {
-		if last := l.untrusted(c.local); last != nil {
+	for !l.closed {
+		crowded := l.crowded(c.local)
+		if !crowded && len(l.open) < l.most {
+			break
+		}
+		if last := l.untrusted(c.local, crowded); last != nil {
 			delete(l.open, last)
 			_ = last.Conn.Close() // its client has sent no complete request
 			continue
@@ -80,23 +84,21 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// full reports whether c would exceed a limit.
-func (l *boundedListener) full(c *boundedConn) bool {
-	if len(l.open) >= l.most {
-		return true
-	}
-	strangers := 0
-	for o := range l.open {
-		if !o.local && !o.trusted {
-			strangers++
+// crowded reports whether local clients, or the others, have as many untrusted connections as
+// they may.
+func (l *boundedListener) crowded(local bool) bool {
+	n := 0
+	for c := range l.open {
+		if c.local == local && !c.trusted {
+			n++
 		}
 	}
-	return !c.local && strangers >= max(1, l.most-l.most/4)
+	return n >= max(1, l.most-l.most/4)
 }
 
-// untrusted is the connection to close for a new one: a stranger's if there is one, else, for
-// a local client, a local one.
-func (l *boundedListener) untrusted(local bool) *boundedConn {
+// untrusted is the connection to close for a new one: one of its kind if that is crowded, else
+// one of a client elsewhere if there is one, else, for a local client, a local one.
+func (l *boundedListener) untrusted(local, crowded bool) *boundedConn {
 	has := map[string]int{}
 	for c := range l.open {
 		if !c.trusted {
@@ -106,7 +108,7 @@ func (l *boundedListener) untrusted(local bool) *boundedConn {
 	var first *boundedConn
 	for c := range l.open {
 		switch {
-		case c.trusted, c.local && !local:
+		case c.trusted, c.local && !local, crowded && c.local != local:
 		case first == nil, first.local && !c.local:
 			first = c
 		case c.local && !first.local:

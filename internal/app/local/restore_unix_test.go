@@ -41,6 +41,9 @@ func TestARestoreAndAStartExcludeEachOther(t *testing.T) {
 	if e, err := sqlite.Open(t.Context(), filepath.Join(folder, Database), sqlite.Options{}); !errors.Is(err, sqlite.ErrInUse) {
 		t.Errorf("fedpost started on a folder that is being restored: %v, %v", e, err)
 	}
+	if err := CheckRestored(folder); !errors.Is(err, sqlite.ErrInUse) {
+		t.Errorf("during a restore: %v, want that the folder is in use", err)
+	}
 	if _, err := to.Write(whole[len(whole)-4096:]); err != nil {
 		t.Fatal(err)
 	}

@@ -357,17 +357,7 @@ func TestARequestWithATokenIsNotCutOff(t *testing.T) {
 // opens more and more. What is being answered is never cut off.
 func TestTheGreediestClientMakesRoom(t *testing.T) {
 	const most = 8
-	in := make(chan net.Conn)
-	d := newBoundedListener(pipes{in, make(chan struct{})}, most)
-	enter := func(from string) *boundedConn {
-		_, server := net.Pipe()
-		go func() { in <- addressed{server, from} }()
-		c, err := d.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.(*boundedConn)
-	}
+	d, enter := entered(t, most)
 	modest, served := enter("198.51.100.7:4001"), enter("203.0.113.9:1")
 	served.trust()
 	for port := range 10 * most {
@@ -381,8 +371,42 @@ func TestTheGreediestClientMakesRoom(t *testing.T) {
 	if !d.open[modest] || !d.open[served] || len(d.open) != most-most/4+1 {
 		t.Errorf("%d connections; the modest client is in: %t, the one being answered: %t", len(d.open), d.open[modest], d.open[served])
 	}
-	if n := d.untrusted(false); n.network != "203.0.113.9" && n.network != "2001:db8::/64" {
+	if n := d.untrusted(false, false); n.network != "203.0.113.9" && n.network != "2001:db8::/64" {
 		t.Errorf("%s makes room next", n.network)
+	}
+}
+
+// TestLocalClientsLeaveRoomForOthers: 300 slow ones, such as a proxy's on the same machine, made
+// clients with a token wait for 18 s.
+func TestLocalClientsLeaveRoomForOthers(t *testing.T) {
+	const most = 8
+	d, enter := entered(t, most)
+	for port := range 3 * most {
+		enter(fmt.Sprintf("127.0.0.1:%d", 1+port))
+	}
+	if n := len(d.open); n != most-most/4 {
+		t.Fatalf("%d connections of local clients that have sent no request, want %d", n, most-most/4)
+	}
+	other := enter("198.51.100.7:4001")
+	enter("127.0.0.1:5000")
+	if !d.open[other] {
+		t.Error("a local client made another one's connection close")
+	}
+}
+
+// entered is a listener and a function that connects to it from an address.
+func entered(t *testing.T, most int) (d *boundedListener, enter func(from string) *boundedConn) {
+	in := make(chan net.Conn)
+	d = newBoundedListener(pipes{in, make(chan struct{})}, most)
+	return d, func(from string) *boundedConn {
+		t.Helper()
+		_, server := net.Pipe()
+		go func() { in <- addressed{server, from} }()
+		c, err := d.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.(*boundedConn)
 	}
 }
 

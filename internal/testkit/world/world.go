@@ -216,6 +216,13 @@ func (l lockedWriter) Write(b []byte) (int, error) {
 	return l.w.Log.Write(b)
 }
 
+// Logged returns how many lines were logged.
+func (w *World) Logged() int {
+	w.log.Lock()
+	defer w.log.Unlock()
+	return bytes.Count(w.Log.Bytes(), []byte("\n"))
+}
+
 func newRandom(seed uint64) func() float64 {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(seed, 1))
