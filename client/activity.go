@@ -350,9 +350,10 @@ func (c *Client) WaitUntilDone(ctx context.Context, id string) (Status, error) {
 	}
 }
 
-// Done reports whether every recipient has come to its end.
+// Done reports whether every recipient has come to its end. Whether a state is final that this
+// package does not know, the status says.
 func (s Status) Done() bool {
-	return len(s.Counts) > 0 && s.Counts[StateQueued]+s.Counts[StateRetrying]+s.Counts[StateParked] == 0
+	return (s.Status == "done" || s.Status == "cancelled") && len(s.Counts) > 0 && s.Counts[StateQueued]+s.Counts[StateRetrying]+s.Counts[StateParked] == 0
 }
 
 // Missed counts the recipients that have not got the activity and will not: failed, dead,

@@ -39,6 +39,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,7 +49,13 @@ type Client struct {
 	token    string
 	http     *http.Client
 	patience time.Duration
+	// answered is set once fedpost has answered: from then on it is there, whatever happens to
+	// its name.
+	answered *atomic.Bool
 }
+
+// Format implements fmt.Formatter, so that no log shows the token.
+func (c *Client) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "client of fedpost at %s", c.base) }
 
 // An Option sets one thing of a Client.
 type Option func(*Client)
@@ -95,7 +102,7 @@ func New(address string, options ...Option) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%w: %q: give one such as http://127.0.0.1:8080", ErrAddress, address)
 	}
-	c := &Client{base: strings.TrimRight(address, "/"), http: &http.Client{Timeout: time.Minute}, patience: 30 * time.Second}
+	c := &Client{base: strings.TrimRight(address, "/"), http: &http.Client{Timeout: time.Minute}, patience: 30 * time.Second, answered: new(atomic.Bool)}
 	for _, set := range options {
 		set(c)
 	}
@@ -148,7 +155,7 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	until := time.Now().Add(c.patience)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := c.once(ctx, r, body, out)
-		wait := pauseAfter(err, pause, r.harmless)
+		wait := c.pauseAfter(err, pause, r.harmless)
 		if wait < 0 || time.Now().Add(wait).After(until) || sleep(ctx, wait) != nil {
 			return err
 		}
@@ -209,6 +216,7 @@ func (c *Client) once(ctx context.Context, r request, body []byte, out any) erro
 	case len(answer) > maxAnswer:
 		return fmt.Errorf("%w: %s %s: over %d bytes", ErrNotFedpost, r.method, c.base+r.path, maxAnswer)
 	case out == nil:
+		c.answered.Store(true)
 		return nil
 	}
 	err = json.Unmarshal(answer, out)
@@ -219,6 +227,7 @@ func (c *Client) once(ctx context.Context, r request, body []byte, out any) erro
 		return fmt.Errorf("%w: %s %s: %d %s that is not the JSON that was expected: is the address right, and this client as new as fedpost? %w",
 			ErrNotFedpost, r.method, c.base+r.path, resp.StatusCode, kindOf(resp), err)
 	}
+	c.answered.Store(true)
 	return nil
 }
 
@@ -247,6 +256,7 @@ func problemOf(resp *http.Response, body []byte) error {
 	if kind := kindOf(resp); kind == "text/html" {
 		p.Detail = kind + ", which is not from fedpost: is the address right?"
 	}
+	p.clean()
 	if p.Status = resp.StatusCode; p.Title == "" {
 		p.Title = http.StatusText(resp.StatusCode)
 	}
@@ -254,14 +264,19 @@ func problemOf(resp *http.Response, body []byte) error {
 	return fmt.Errorf("fedpost answered %w", p)
 }
 
+// mostEmpty is how many pages in a row may be without an entry. One that fedpost has searched in
+// vain stands for 2,000 activities.
+const mostEmpty = 10_000
+
 // pages reads a list page by page: limit entries at most (0: all), and most a page. field is
-// the list's name in the answer.
+// the list's name in the answer. Entries without end are the caller's to stop.
 func pages[T any](ctx context.Context, c *Client, path string, query url.Values, field string, limit, most int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		left := limit
-		seen := map[string]bool{}
-		for {
+		left, empty := limit, 0
+		// A circle is found by one cursor that is kept, at page 1, 2, 4, 8 and so on (Brent).
+		kept, keep := "", 1
+		for n := 1; ; n++ {
 			if query.Del("limit"); limit > 0 {
 				query.Set("limit", strconv.Itoa(min(left, most)))
 			}
@@ -288,11 +303,21 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 			if next == "" {
 				return
 			}
-			if seen[next] {
-				yield(none, fmt.Errorf("%w: GET %s: its pages go in a circle: %q comes twice as nextCursor", ErrNotFedpost, path, next))
+			if empty++; len(entries) > 0 {
+				empty = 0
+			}
+			switch {
+			case next == kept:
+				err = fmt.Errorf("its pages go in a circle: %.100q comes twice as nextCursor", next)
+			case empty == mostEmpty:
+				err = fmt.Errorf("%d pages in a row have no entry", empty)
+			case n == keep:
+				kept, keep = next, 2*keep
+			}
+			if err != nil {
+				yield(none, fmt.Errorf("%w: GET %s: %w", ErrNotFedpost, path, err))
 				return
 			}
-			seen[next] = true
 			query.Set("cursor", next)
 		}
 	}

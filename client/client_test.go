@@ -322,11 +322,15 @@ func TestAListFollowsItsPagesUpToALimit(t *testing.T) {
 
 func TestWaitingEndsWhenEverybodyHasComeToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answers := []string{`{}`, `{"retrying":1,"delivered":2}`, `{"parked":1,"delivered":2}`, `{"delivered":2,"dead":1}`}
+		answers := []string{
+			`"queued","counts":{}`, `"delivering","counts":{"retrying":1,"delivered":2}`, `"delivering","counts":{"parked":1,"delivered":2}`,
+			`"cancelled","counts":{"queued":1,"delivered":2}`, `"delivering","counts":{"held":1,"delivered":2}`, // held is of a newer version
+			`"done","counts":{"delivered":2,"dead":1,"forwarded":1}`,
+		}
 		c := to(t, func(r *http.Request) (int, string, string) {
-			counts := answers[0]
+			answer := answers[0]
 			answers = answers[1:]
-			return 200, "", `{"id":"X","counts":` + counts + `}`
+			return 200, "", `{"id":"X","status":` + answer + `}`
 		})
 		s, err := c.WaitUntilDone(t.Context(), "X")
 		if err != nil || !s.Done() || s.Missed() != 1 || len(answers) != 0 {

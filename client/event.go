@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -88,7 +89,7 @@ func (c *Client) EventPage(ctx context.Context, q EventQuery) (Events, error) {
 		return Events{}, fmt.Errorf("%w: GET /v1/events: it has no next: is the address right, and this client as new as fedpost?", ErrNotFedpost)
 	}
 	if err == nil && page.Next == q.After && (page.More || len(page.Events) > 0) {
-		return Events{}, fmt.Errorf("%w: GET /v1/events: the feed stands still: next is %q again", ErrNotFedpost, page.Next)
+		return Events{}, fmt.Errorf("%w: GET /v1/events: the feed stands still: next is %.100q again", ErrNotFedpost, page.Next)
 	}
 	return page, err
 }
@@ -110,9 +111,11 @@ const (
 )
 
 // Events follows the feed of events behind a cursor: the Cursor of an event that was dealt
-// with; "" for the oldest event that is kept (30 days), or "now". It waits for what comes, and
-// while fedpost cannot be reached; it ends with an error when ctx ends, when fedpost refuses
-// the request, or when what answers is no feed that moves on. types, if any, selects events.
+// with; "" for the oldest event that is kept (30 days), or "now". It waits for what comes, and,
+// once fedpost has answered this client, while it cannot be reached. It ends with an error when
+// ctx ends, when nobody answers at first for as long as the client's Patience, when fedpost
+// refuses the request, or when what answers is no feed that moves on. types, if any, selects
+// events.
 //
 //	for e, err := range c.Events(ctx, cursor) {
 //		if err != nil {
@@ -123,10 +126,12 @@ const (
 func (c *Client) Events(ctx context.Context, after string, types ...string) iter.Seq2[FeedEvent, error] {
 	return func(yield func(FeedEvent, error) bool) {
 		once := *c
-		once.patience = 0
 		q := EventQuery{After: after, Types: types}
 		for pause := firstPause; ; {
 			asked := time.Now()
+			if c.answered.Load() {
+				once.patience = 0 // and this loop waits without end
+			}
 			page, err := once.EventPage(ctx, q)
 			wait := time.Duration(0)
 			switch {
@@ -134,7 +139,7 @@ func (c *Client) Events(ctx context.Context, after string, types ...string) iter
 				yield(FeedEvent{}, ctx.Err())
 				return
 			case err != nil:
-				if wait = pauseAfter(err, pause, true); wait < 0 {
+				if wait = c.pauseAfter(err, pause, true); wait < 0 || errors.Is(err, ErrNoAnswer) && !c.answered.Load() {
 					yield(FeedEvent{}, err)
 					return
 				}

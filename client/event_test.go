@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"testing"
@@ -69,16 +70,20 @@ func TestTheFeedIsFollowedThroughTrouble(t *testing.T) {
 	})
 }
 
-// TestTheFeedOutlivesAServerThatIsDown, however long, and asks it ever more rarely.
+// TestTheFeedOutlivesAServerThatIsDown, however long, and asks it ever more rarely. Its name may
+// be gone for that time, as that of a container is.
 func TestTheFeedOutlivesAServerThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, asked := time.Now(), 0
-		c := to(t, func(*http.Request) (int, string, string) {
-			if asked++; time.Since(begin) < time.Hour {
-				return 0, "", "connection refused"
+		c := to(t, nil, client.HTTPClient(&http.Client{Transport: failing(func(r *http.Request) (string, error) {
+			switch asked++; {
+			case asked == 1:
+				return `{"events":[],"next":"AQ","more":false}`, nil
+			case time.Since(begin) < time.Hour:
+				return "", &net.DNSError{Err: "no such host", Name: r.URL.Host, IsNotFound: true}
 			}
-			return 200, "", `{"events":[{"id":"evt_1"}],"next":"Ag","more":false}`
-		})
+			return `{"events":[{"id":"evt_1"}],"next":"Ag","more":false}`, nil
+		})}))
 		for e, err := range c.Events(t.Context(), "") {
 			if err != nil || e.ID != "evt_1" {
 				t.Errorf("%+v, %v", e, err)
@@ -89,6 +94,41 @@ func TestTheFeedOutlivesAServerThatIsDown(t *testing.T) {
 			t.Errorf("asked %d times in an hour, want one in 5 to 10 s", asked)
 		}
 	})
+}
+
+// TestTheFeedSaysThatNobodyHasEverAnswered, as a wrong address is not made right by waiting.
+func TestTheFeedSaysThatNobodyHasEverAnswered(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		took time.Duration // at most
+	}{
+		"a wrong port":   {errors.New("connection refused"), 30 * time.Second},
+		"a wrong name":   {&net.DNSError{Err: "no such host", IsNotFound: true}, 0},
+		"a wrong scheme": {http.ErrSchemeMismatch, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			begin := time.Now()
+			api := to(t, nil, client.HTTPClient(&http.Client{Transport: failing(func(*http.Request) (string, error) { return "", c.err })}))
+			for _, err := range api.Events(ctx, "") {
+				if !errors.Is(err, client.ErrNoAnswer) || time.Since(begin) > c.took {
+					t.Errorf("%s: %v after %v", name, err, time.Since(begin))
+				}
+			}
+		})
+	}
+}
+
+// failing answers requests with a body, or with an error of the network.
+type failing func(*http.Request) (body string, err error)
+
+func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := f(r)
+	if err != nil {
+		return nil, err
+	}
+	return carrier(func(*http.Request) (int, string, string) { return 200, "", body }).RoundTrip(r)
 }
 
 func TestTheFeedEndsWhereFedpostRefusesIt(t *testing.T) {

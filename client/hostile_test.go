@@ -2,11 +2,13 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"unicode"
 
 	"fedpost/client"
 )
@@ -112,8 +114,77 @@ func TestPagesThatGoInACircleEndInAnError(t *testing.T) {
 				break
 			}
 		}
-		if !errors.Is(last, client.ErrNotFedpost) || n != len(next) {
+		if !errors.Is(last, client.ErrNotFedpost) || !strings.Contains(last.Error(), "in a circle") || n > 2*len(next) {
 			t.Errorf("%v: %d entries, then %v", next, n, last)
+		}
+	}
+}
+
+// TestPagesWithoutEntriesEndInAnError: nobody can stop a loop that gives nothing.
+func TestPagesWithoutEntriesEndInAnError(t *testing.T) {
+	asked := 0
+	c := to(t, func(*http.Request) (int, string, string) {
+		if asked++; asked > 20_000 {
+			return 400, "", `{"title":"Too often"}`
+		}
+		entries := "" // one in the middle, which begins the count anew
+		if asked == 5000 {
+			entries = "{}"
+		}
+		return 200, "", fmt.Sprintf(`{"servers":[%s],"nextCursor":"%s%d"}`, entries, strings.Repeat("x", 1000), asked)
+	})
+	var last error
+	for _, err := range c.Servers(t.Context(), client.ServerQuery{}) {
+		last = err
+	}
+	if !errors.Is(last, client.ErrNotFedpost) || !strings.Contains(last.Error(), "10000 pages in a row have no entry") || asked != 15_000 {
+		t.Errorf("%v after %d pages", last, asked)
+	}
+}
+
+// TestARefusalDisturbsNeitherLogNorTerminal, however long it is and whatever is in it.
+func TestARefusalDisturbsNeitherLogNorTerminal(t *testing.T) {
+	const odd = `\u001b]0;owned\u0007\u009b31m\u202e\n`
+	long := strings.Repeat("x", 500_000)
+	fault := `{"pointer":"` + odd + `","detail":"\r\n` + odd + `"}`
+	for name, body := range map[string]string{
+		"its texts":  `{"title":"` + odd + long + `","detail":"` + odd + long + `","requestId":"` + odd + `"}`,
+		"its faults": `{"title":"No","errors":[` + strings.Repeat(fault+",", 5000) + fault + `]}`,
+		"no JSON":    "down\x1b[31m\r\n" + long,
+	} {
+		c := to(t, func(*http.Request) (int, string, string) { return 404, "", body })
+		_, err := c.Activity(t.Context(), "x")
+		var p *client.Problem
+		if !errors.As(err, &p) || len(err.Error()) > 20_000 || strings.ContainsFunc(err.Error()+p.RequestID, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }) {
+			t.Errorf("%s: %d bytes: %.300q", name, len(err.Error()), err)
+		}
+	}
+}
+
+// TestALongCursorIsNotPrintedWhole, nor is a feed's that stands still.
+func TestALongCursorIsNotPrintedWhole(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	c := to(t, func(r *http.Request) (int, string, string) {
+		return 200, "", `{"servers":[],"nextCursor":"` + long + `","events":[{"id":"evt_1"}],"next":"` + long + `"}`
+	})
+	lists := map[string]error{}
+	for _, err := range c.Servers(t.Context(), client.ServerQuery{}) {
+		lists["servers"] = err
+	}
+	_, lists["events"] = c.EventPage(t.Context(), client.EventQuery{After: long})
+	for name, err := range lists {
+		if !errors.Is(err, client.ErrNotFedpost) || len(err.Error()) > 1000 {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
+}
+
+// TestALogOfTheClientHasNoToken, whatever the verb.
+func TestALogOfTheClientHasNoToken(t *testing.T) {
+	c := to(t, nil, client.Token("hunter2"))
+	for _, text := range []string{fmt.Sprint(c), fmt.Sprintf("%+v %#v %q", c, c, c)} {
+		if strings.Contains(text, "hunter2") || !strings.Contains(text, "http://fedpost.test") {
+			t.Error(text)
 		}
 	}
 }

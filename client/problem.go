@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Problem is a refusal of fedpost (RFC 9457), as an error: errors.As finds it in what a
@@ -33,6 +34,35 @@ type Problem struct {
 type FieldError struct {
 	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
+}
+
+const (
+	// maxText is the most characters that are kept of a text of a refusal; fedpost's own are
+	// shorter.
+	maxText = 2000
+	// maxFaults is the most faults that are kept; fedpost lists no more.
+	maxFaults = 100
+)
+
+// clean cuts the texts of whoever has answered, and takes out what could disturb a terminal or
+// a log.
+func (p *Problem) clean() {
+	p.Errors = p.Errors[:min(len(p.Errors), maxFaults)]
+	for i, f := range p.Errors {
+		p.Errors[i] = FieldError{Pointer: cleaned(f.Pointer), Detail: cleaned(f.Detail)}
+	}
+	for _, text := range []*string{&p.Type, &p.Title, &p.Detail, &p.ID, &p.RequestID} {
+		*text = cleaned(*text)
+	}
+}
+
+// cleaned is a text with one space for each run of white space, control and format characters.
+func cleaned(text string) string {
+	words := strings.FieldsFunc(text[:min(len(text), 4*maxText)], func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)
+	})
+	runes := []rune(strings.Join(words, " "))
+	return string(runes[:min(len(runes), maxText)])
 }
 
 // Error implements error: the status, what is wrong, and each fault with its place.

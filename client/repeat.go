@@ -46,14 +46,14 @@ func upToLongest(seconds int) time.Duration {
 // pauseAfter is how long to wait before a call that ended with err is made again; negative:
 // it is not. A call that is harmless to repeat is repeated unless the answer is final; any
 // other one only where fedpost says that it has not begun with it.
-func pauseAfter(err error, pause time.Duration, harmless bool) time.Duration {
+func (c *Client) pauseAfter(err error, pause time.Duration, harmless bool) time.Duration {
 	pause = pause/2 + rand.N(pause/2)
 	var p *Problem
 	switch {
 	case errors.As(err, &p) && p.Status == http.StatusTooManyRequests,
 		errors.As(err, &p) && harmless && (p.Status >= 500 || inProgress(p)):
 		return max(p.RetryAfter, pause)
-	case errors.Is(err, ErrNoAnswer) && harmless && !hopeless(err):
+	case errors.Is(err, ErrNoAnswer) && harmless && !c.hopeless(err):
 		return pause
 	}
 	return -1
@@ -62,12 +62,14 @@ func pauseAfter(err error, pause time.Duration, harmless bool) time.Duration {
 // inProgress: another request has the deduplication key, and its outcome is not known yet.
 func inProgress(p *Problem) bool { return p.Status == http.StatusConflict && p.RetryAfter > 0 }
 
-// hopeless errors will be the same in a moment: the caller has given up, the name does not
-// exist, or the certificate is not the server's.
-func hopeless(err error) bool {
+// hopeless errors will be the same in a moment: the caller has given up, the certificate is not
+// the server's, nothing speaks TLS there, or the name does not exist. A name may be gone for the
+// time of a restart, as that of a container is.
+func (c *Client) hopeless(err error) bool {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError
-	return errors.Is(err, context.Canceled) || errors.As(err, &name) && name.IsNotFound || errors.As(err, &certificate)
+	return errors.Is(err, context.Canceled) || errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.As(err, &name) && name.IsNotFound && !c.answered.Load()
 }
 
 // sleep waits for d, or until ctx ends; then it returns the error of ctx.

@@ -68,6 +68,8 @@ const timeout = 60_000;
 const maxAnswer = 64 << 20;
 /** The most bytes that are read of a refusal. */
 const maxRefusal = 1 << 20;
+/** How many pages of a list in a row may be without an entry. One that fedpost has searched in vain stands for 2,000 activities. */
+const mostEmpty = 10_000;
 
 /**
  * A client of one fedpost. A call that is harmless to repeat is repeated while nobody answers, or the answer is 429 or 5xx:
@@ -80,6 +82,8 @@ export class Fedpost {
   readonly #token: string | undefined;
   readonly #patience: number;
   readonly #fetch: typeof fetch;
+  /** Whether fedpost has ever answered: from then on it is there, whatever happens to its name. */
+  #answered = false;
 
   /**
    * Throws a TypeError, which shows neither password nor token, where the address or the token is none.
@@ -131,7 +135,7 @@ export class Fedpost {
 
   /** What has become of an activity, with the first 100 of its recipients. */
   async get(id: string, options: CallOptions = {}): Promise<Activity> {
-    return this.call("getActivity", { path: { id } }, options);
+    return having("id", "string", await this.call("getActivity", { path: { id } }, options));
   }
 
   /** The recipients of an activity, page by page. */
@@ -147,30 +151,39 @@ export class Fedpost {
     for (let pause = 100; ; pause = Math.min(2 * pause, 5000)) {
       const activity = having("counts", "object", await this.call("getActivity", { path: { id }, query: { limit: 1 } }, options));
       const { queued = 0, retrying = 0, parked = 0 } = activity.counts;
-      if (Object.keys(activity.counts).length > 0 && queued + retrying + parked === 0) return activity;
+      // Whether a state is final that this client does not know, the status says.
+      const ended = activity.status === "done" || activity.status === "cancelled";
+      if (ended && Object.keys(activity.counts).length > 0 && queued + retrying + parked === 0) return activity;
       await sleep(pause, options.signal);
     }
   }
 
-  /** The entries of a list, such as `pages("listServers", "servers", { query: { phase: "gone" } })`. */
+  /**
+   * The entries of a list, such as `pages("listServers", "servers", { query: { phase: "gone" } })`. Entries without end are the
+   * caller's to stop.
+   */
   async *pages<O extends Operation, F extends keyof Answer<O> & string>(operation: O, field: F, input?: Input<O>, options: CallOptions = {}): AsyncGenerator<Answer<O>[F] extends (infer T)[] ? T : never, void, void> {
     const call = { ...(input as Call | undefined), query: { ...(input as Call | undefined)?.query } };
-    const seen = new Set<string>();
-    for (;;) {
+    // A circle is found by one cursor that is kept, at page 1, 2, 4, 8 and so on (Brent).
+    let [kept, keep, empty] = ["", 1, 0];
+    for (let n = 1; ; n++) {
       const page = having(field, "array", await this.#repeated(operation, call, options, this.#patience));
       yield* page[field] as never[];
       const { nextCursor } = page as { nextCursor?: string };
       if (!nextCursor) return;
-      if (seen.has(nextCursor)) throw notFedpost(200, `its pages go in a circle: ${JSON.stringify(nextCursor)} comes twice as nextCursor`);
-      seen.add(nextCursor);
+      if (nextCursor === kept) throw notFedpost(200, `its pages go in a circle: ${quoted(nextCursor)} comes twice as nextCursor`);
+      empty = (page[field] as never[]).length > 0 ? 0 : empty + 1;
+      if (empty === mostEmpty) throw notFedpost(200, `${empty} pages in a row have no entry`);
+      if (n === keep) [kept, keep] = [nextCursor, 2 * keep];
       call.query["cursor"] = nextCursor;
     }
   }
 
   /**
    * Follows the feed of events behind a cursor: the `cursor` of an event that was dealt with; "" for the oldest that is kept
-   * (30 days), or "now". It waits for what comes, and while fedpost cannot be reached; it throws where fedpost refuses the
-   * request or what answers is no feed that moves on, and ends when `signal` aborts.
+   * (30 days), or "now". It waits for what comes, and, once fedpost has answered this client, while it cannot be reached. It
+   * throws where nobody answers at first for as long as the client's `patience`, where fedpost refuses the request, and where
+   * what answers is no feed that moves on. It ends when `signal` aborts.
    */
   async *events(after: string, options: CallOptions & { types?: EventType[] } = {}): AsyncGenerator<Told, void, void> {
     const query: { after: string; type?: string; wait?: number } = { after };
@@ -179,10 +192,11 @@ export class Fedpost {
       const asked = Date.now();
       let wait = 0;
       try {
-        const page = having("next", "string", having("events", "array", await this.#repeated("listEvents", { query }, options, 0)));
+        const page = having("next", "string", having("events", "array", await this.#repeated("listEvents", { query }, options, this.#answered ? 0 : this.#patience)));
         if (page.next === "" || (page.next === query.after && (page.more || page.events.length > 0))) {
-          throw notFedpost(200, `the feed stands still: next is ${JSON.stringify(page.next)} again`);
+          throw notFedpost(200, `the feed stands still: next is ${quoted(page.next)} again`);
         }
+        if (!page.events.every((event) => typeof event === "object" && event !== null)) throw notFedpost(200, "its events are none");
         pause = firstPause;
         for (const [i, event] of page.events.entries()) {
           yield { ...event, cursor: i === page.events.length - 1 ? page.next : query.after };
@@ -195,8 +209,8 @@ export class Fedpost {
         query.wait = longPoll;
       } catch (err) {
         if (options.signal?.aborted) return;
-        wait = pauseAfter(err, pause, true) ?? -1;
-        if (wait < 0) throw err;
+        wait = this.#pauseAfter(err, pause, true) ?? -1;
+        if (wait < 0 || (!this.#answered && err instanceof FedpostError && err.status === 0)) throw err;
         pause = Math.min(2 * pause, longestPause);
       }
       if (wait > 0) {
@@ -211,13 +225,15 @@ export class Fedpost {
 
   /** Makes a call until it succeeds or must not be repeated any more. */
   async #repeated<O extends Operation>(operation: O, call: Call | undefined, options: CallOptions, patience: number): Promise<Answer<O>> {
-    const [method, path, harmless] = routes[operation];
+    const route = routes[operation];
+    if (!route) throw new TypeError(`the API of fedpost has no operation ${JSON.stringify(operation)}`);
+    const [method, path, harmless] = route;
     const until = Date.now() + patience;
     for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
       try {
         return (await this.#once(method, path, call ?? {}, options)) as Answer<O>;
       } catch (err) {
-        const wait = options.signal?.aborted ? undefined : pauseAfter(err, pause, harmless);
+        const wait = options.signal?.aborted ? undefined : this.#pauseAfter(err, pause, harmless);
         if (wait === undefined || Date.now() + wait > until) throw err;
         await sleep(wait, options.signal);
       }
@@ -225,7 +241,13 @@ export class Fedpost {
   }
 
   async #once(method: string, path: string, call: Call, { signal, headers: further }: CallOptions): Promise<unknown> {
-    const url = new URL(this.#base + path.replace(/{(\w+)}/g, (_, name: string) => encodeURIComponent(String(call.path?.[name]))));
+    const filled = path.replace(/{(\w+)}/g, (_, name: string) => {
+      const value = call.path?.[name];
+      // A path loses its segments . and .., and with them what the call is about.
+      if (value === undefined || /^\.{0,2}$/.test(String(value))) throw new TypeError(`${method} ${path} needs its ${name}, and got ${JSON.stringify(value)}`);
+      return encodeURIComponent(String(value));
+    });
+    const url = new URL(this.#base + filled);
     for (const [name, value] of Object.entries(call.query ?? {})) {
       if (value !== undefined && value !== "") url.searchParams.set(name, String(value));
     }
@@ -261,14 +283,27 @@ export class Fedpost {
     }
     let answer: unknown;
     try {
-      answer = text === "" ? undefined : JSON.parse(text);
+      answer = text === "" && response.status === 204 ? undefined : JSON.parse(text);
     } catch {
       const kind = response.headers.get("content-type") ?? "";
-      if (response.ok) throw notFedpost(response.status, `${kind} that is not JSON: is the address right?`);
+      if (response.ok) throw notFedpost(response.status, `${kind || "an answer"} that is not JSON: is the address right?`);
       answer = { detail: kind.startsWith("text/html") ? "text/html, which is not from fedpost: is the address right?" : text.slice(0, 300).trim() };
     }
-    if (response.ok) return answer;
+    if (response.ok) {
+      this.#answered = true;
+      return answer;
+    }
     throw new FedpostError({ title: response.statusText || `HTTP ${response.status}`, ...problemOf(answer), status: response.status }, retryAfter(response));
+  }
+
+  /** How long to wait before a call that failed is made again, in milliseconds; undefined: it is not. */
+  #pauseAfter(err: unknown, pause: number, harmless: boolean): number | undefined {
+    pause = pause / 2 + (Math.random() * pause) / 2; // so that callers that failed together do not come again together
+    if (!(err instanceof FedpostError)) return undefined;
+    if (err.status === 0 && willBeTheSame(err.detail ?? "", this.#answered)) return undefined;
+    const inProgress = err.status === 409 && err.retryAfter !== undefined;
+    if (err.status === 429 || (harmless && (err.status === 0 || err.status >= 500 || inProgress))) return Math.max(1000 * (err.retryAfter ?? 0), pause);
+    return undefined;
   }
 }
 
@@ -347,22 +382,22 @@ function having<T>(member: string, type: "string" | "array" | "object", answer: 
   throw notFedpost(200, `it has no ${JSON.stringify(member)}: is the address right, and this client as new as fedpost?`);
 }
 
-/** How long to wait before a call that failed is made again, in milliseconds; undefined: it is not. */
-function pauseAfter(err: unknown, pause: number, harmless: boolean): number | undefined {
-  pause = pause / 2 + (Math.random() * pause) / 2; // so that callers that failed together do not come again together
-  if (!(err instanceof FedpostError)) return undefined;
-  if (err.status === 0 && /certificate/i.test(err.message)) return undefined; // it will be the same in a moment
-  const inProgress = err.status === 409 && err.retryAfter !== undefined;
-  if (err.status === 429 || (harmless && (err.status === 0 || err.status >= 500 || inProgress))) return Math.max(1000 * (err.retryAfter ?? 0), pause);
-  return undefined;
-}
-
-/** Why a request failed: fetch has it in the cause of its error. */
+/** Why a request failed: fetch has it in the cause of its error, or in the error itself (Bun). */
 function reason(err: unknown): string {
   const cause = err instanceof Error && err.cause instanceof Error ? err.cause : err;
-  if ((cause as { code?: string } | undefined)?.code === "ERR_SSL_WRONG_VERSION_NUMBER") return "it speaks plain HTTP: begin the address with http://";
-  return cause instanceof Error ? cause.message || (cause as { code?: string }).code || cause.name : String(cause);
+  const { code, message } = cause as { code?: string; message?: string };
+  if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || /TLS handshake failed|InvalidContentType/.test(message ?? "")) return "it does not speak TLS: is it plain HTTP, and the address to begin with http://?";
+  // Deno begins with the whole address.
+  return cause instanceof Error ? message?.replace(/^error sending request .*?: client error \(\w+\): /, "") || code || cause.name : String(cause);
 }
+
+/** Whether a request would fail in a moment as it has now. A name may be gone for the time of a restart, as that of a container is. */
+function willBeTheSame(detail: string, answered: boolean): boolean {
+  return /certificate|does not speak TLS/i.test(detail) || (!answered && /ENOTFOUND|not known/.test(detail));
+}
+
+/** A text of whoever has answered, for an error. */
+const quoted = (text: string): string => JSON.stringify(text.slice(0, 100));
 
 function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

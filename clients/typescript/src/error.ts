@@ -2,6 +2,14 @@ import type { components } from "./api.js";
 
 type Problem = components["schemas"]["Problem"];
 
+/** The most faults that are kept; fedpost lists no more. */
+const maxFaults = 100;
+
+/** A text of whoever has answered, cut, and without what could disturb a terminal or a log. */
+function cleaned(text: string): string {
+  return text.slice(0, 8000).replace(/[\s\p{Cc}\p{Cf}\p{Co}]+/gu, " ").trim().slice(0, 2000);
+}
+
 /** A refusal of fedpost (RFC 9457), or no answer at all: then `status` is 0 and `cause` says why. */
 export class FedpostError extends Error {
   override readonly name = "FedpostError";
@@ -20,19 +28,18 @@ export class FedpostError extends Error {
   readonly retryAfter: number | undefined;
 
   constructor(problem: Partial<Problem> & { title: string; status: number }, retryAfter?: number, cause?: unknown) {
-    const faults = (problem.errors ?? []).filter((e) => !problem.detail?.includes(e.detail));
-    const says = [
-      `${problem.status === 0 ? "" : `${problem.status} `}${problem.title}${problem.detail ? `: ${problem.detail}` : ""}`,
-      ...faults.map((e) => `${e.pointer}: ${e.detail}`),
-    ];
+    const { status, type = "about:blank" } = problem;
+    const [title, detail, id, requestId] = [problem.title, problem.detail, problem.id, problem.requestId].map((text) => text && cleaned(text)) as [string, ...(string | undefined)[]];
+    const errors = (problem.errors ?? []).slice(0, maxFaults).map((e) => ({ pointer: cleaned(e.pointer), detail: cleaned(e.detail) }));
+    const says = [`${status === 0 ? "" : `${status} `}${title}${detail ? `: ${detail}` : ""}`, ...errors.filter((e) => !detail?.includes(e.detail)).map((e) => `${e.pointer}: ${e.detail}`)];
     super(says.join("; "), cause === undefined ? undefined : { cause });
-    this.status = problem.status;
-    this.type = problem.type ?? "about:blank";
-    this.title = problem.title;
-    this.detail = problem.detail;
-    this.errors = problem.errors ?? [];
-    this.id = problem.id;
-    this.requestId = problem.requestId;
+    this.status = status;
+    this.type = cleaned(type);
+    this.title = title;
+    this.detail = detail;
+    this.errors = errors;
+    this.id = id;
+    this.requestId = requestId;
     this.retryAfter = retryAfter;
   }
 }

@@ -59,7 +59,7 @@ function refused(why: string): FedpostError {
 
 function header(headers: RequestHeaders, name: string): string {
   if (headers instanceof Headers) return headers.get(name) ?? "";
-  const value = headers[name];
+  const value = Object.entries(headers).find(([given]) => given.toLowerCase() === name)?.[1];
   return Array.isArray(value) ? value.join(" ") : (value ?? "");
 }
 

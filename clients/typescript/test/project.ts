@@ -3,7 +3,7 @@ import { type Accepted, Fedpost, FedpostError, type Told, verifyWebhook } from "
 
 const fedpost = new Fedpost("http://127.0.0.1:1", { patience: 0 });
 const sent: Promise<Accepted> = fedpost.send({ activity: { actor: "https://a.example" }, keyId: "k", recipients: ["https://b.example/inbox"] });
-sent.catch((err: unknown) => console.log(err instanceof FedpostError && err.status === 0));
+sent.catch((err: unknown) => console.log("no answer:", err instanceof FedpostError && err.status === 0));
 
 export const paused = (): Promise<string> => fedpost.call("pauseServer", { path: { host: "a.example" }, body: { for: "PT1H" } }).then((s) => s.phase);
 export const forgotten = (): Promise<undefined> => fedpost.call("forgetActivity", { path: { id: "x" } });
@@ -14,9 +14,11 @@ export async function first(): Promise<Told | undefined> {
   return undefined;
 }
 
-// @ts-expect-error no such operation
-fedpost.call("explode");
-// @ts-expect-error its path needs an id
-fedpost.call("getActivity", {});
-// @ts-expect-error no such type of event
-fedpost.events("", { types: ["recipient.happy"] });
+export async function refused(): Promise<void> {
+  // @ts-expect-error no such operation
+  await fedpost.call("explode");
+  // @ts-expect-error its path needs an id
+  await fedpost.call("getActivity", {});
+  // @ts-expect-error no such type of event
+  fedpost.events("", { types: ["recipient.happy"] });
+}

@@ -53,6 +53,16 @@ export async function serve(t, handler) {
   return `http://127.0.0.1:${server.address().port}`;
 }
 
+/** An address where nobody listens. */
+export async function closed() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  server.close();
+  await once(server, "close");
+  return `http://127.0.0.1:${port}`;
+}
+
 /** A server that answers each request with a status, and counts what it gets. */
 export async function inbox(t, status) {
   const got = [];
