@@ -155,7 +155,7 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 		return nil
 	}
 	// Last, because this may take minutes.
-	f.Log.ErrorContext(ctx, "events could not be told, and their messages come back", "queue", f.from, "events", len(ends), "error", err)
+	f.Log.ErrorContext(ctx, "events could not be written; their messages are received again", "queue", f.from, "events", len(ends), "error", err)
 	return f.comeBack(given, all, err)
 }
 
