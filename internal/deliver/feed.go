@@ -44,7 +44,7 @@ func (f *feed) tell(u *unit, rs ...ledger.Recipient) {
 	f.untold = append(f.untold, untold{u.Received, ends})
 }
 
-// ends lists what is to be told of recipients of u.
+// ends lists the events of recipients of u.
 func (f *feed) ends(u *unit, rs ...ledger.Recipient) (ends []events.End) {
 	if f.Events == nil || u.route.Quiet {
 		return nil
@@ -71,7 +71,7 @@ func (f *feed) ends(u *unit, rs ...ledger.Recipient) (ends []events.End) {
 	return ends
 }
 
-// untoldFor is how long after an end its message may come back to tell of it.
+// untoldFor is how long after an end its event may still be missing: until its message comes back.
 const untoldFor = queue.MaxVisibility
 
 // tellFormer tells how a delivery ended that is tried anew, if its message may not have told of
