@@ -109,7 +109,7 @@ profile: fedpost ## where processor time goes, for MIX=single, fanout, ordered o
 	bin/fedpost bench --mix $(MIX) --key ed25519 --cpu-profile $(PROFILE)
 	go tool pprof -top -cum -nodecount 60 bin/fedpost $(PROFILE)
 
-lint: ## golangci-lint, actionlint, govulncheck, cfn-lint, shellcheck
+lint: ## golangci-lint, actionlint, govulncheck, cfn-lint, shellcheck, codespell
 	.ci/run lint
 
 ci: ## everything that CI does

@@ -198,7 +198,7 @@ const (
 	StateParked     = "parked"     // waits for its server to come back
 	StateDelivered  = "delivered"  // its server has accepted it
 	StateFailed     = "failed"     // refused for good
-	StateDead       = "dead"       // all attempts came to nothing
+	StateDead       = "dead"       // all attempts failed
 	StateExpired    = "expired"    // not delivered in the time that it was worth delivering
 	StateRedundant  = "redundant"  // the inbox has this state already
 	StateSuperseded = "superseded" // a newer activity says it better
@@ -335,7 +335,7 @@ func (c *Client) Recipients(ctx context.Context, id string, q RecipientQuery) it
 	return pages[RecipientStatus](ctx, c, activityPath(id), queryOf("state", q.State, "host", q.Host), "recipients", q.Limit, 1000)
 }
 
-// WaitUntilDone waits until every recipient of an activity has come to its end, and returns
+// WaitUntilDone waits until all recipients of an activity are finished, and returns
 // the counts. It asks often at first, and every 5 seconds later; an application that sends
 // much follows Events instead, with Submission.Notify.
 func (c *Client) WaitUntilDone(ctx context.Context, id string) (Status, error) {
@@ -350,8 +350,8 @@ func (c *Client) WaitUntilDone(ctx context.Context, id string) (Status, error) {
 	}
 }
 
-// Done reports whether every recipient has come to its end. Whether a state is final that this
-// package does not know, the status says.
+// Done reports whether all recipients are finished. Status says whether a state is final that
+// this package does not know.
 func (s Status) Done() bool {
 	return (s.Status == "done" || s.Status == "cancelled") && len(s.Counts) > 0 && s.Counts[StateQueued]+s.Counts[StateRetrying]+s.Counts[StateParked] == 0
 }

@@ -15,12 +15,12 @@ import (
 const (
 	RecipientGone   = "recipient.gone"   // the inbox has answered 404 or 410
 	RecipientFailed = "recipient.failed" // the delivery was refused for good
-	RecipientDead   = "recipient.dead"   // all attempts came to nothing
+	RecipientDead   = "recipient.dead"   // all attempts failed
 	ServerUnhealthy = "server.unhealthy" // deliveries wait until the server answers again
 	ServerExhausted = "server.exhausted" // it is down for longer than deliveries wait
 	ServerGone      = "server.gone"      // it says of itself that it is gone
 	ServerRecovered = "server.recovered" // it is back
-	ActivityDone    = "activity.done"    // every recipient has come to its end (Submission.Notify)
+	ActivityDone    = "activity.done"    // all recipients are finished (Submission.Notify)
 	WebhookDown     = "webhook.disabled" // a webhook has failed for 5 days
 	OutboxRefused   = "outbox.refused"   // a row of fedpost.outbox asks for what the API refuses
 	WebhookTested   = "webhook.test"     // TestWebhook has asked for it; not in the feed

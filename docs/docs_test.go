@@ -75,14 +75,14 @@ func TestTheTreeIsThatOfTheFolders(t *testing.T) {
 }
 
 var (
-	link = regexp.MustCompile(`\]\(([^)\s#]+)(#[^)]*)?\)`)
+	link = regexp.MustCompile(`\]\(([^)\s#]*)(?:#([^)]*))?\)`)
 	// quoted is a file of the project in backticks, with a function in it or not:
 	// `internal/deliver/attempt.go` or `internal/deliver/attempt.go: Engine.Attempt`.
 	quoted = regexp.MustCompile("`((?:internal|functions|cmd|localstack|deploy|bench|docs)/[\\w./-]*|template\\.yaml|Makefile)(?:: ([\\w.]+))?`")
 )
 
-// TestWhatTheDocumentsNameExists: links lead somewhere, and each file and
-// function in backticks is there.
+// TestWhatTheDocumentsNameExists: links lead to a file and its heading, and each
+// file and function in backticks is there.
 func TestWhatTheDocumentsNameExists(t *testing.T) {
 	files, err := filepath.Glob("*.md")
 	if err != nil {
@@ -94,8 +94,14 @@ func TestWhatTheDocumentsNameExists(t *testing.T) {
 			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
+			to := file
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(file), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s, which does not exist", file, m[1])
+			} else if m[2] != "" && !slices.Contains(anchors(read(t, to)), m[2]) {
+				t.Errorf("%s links to %s, which has no heading #%s", file, to, m[2])
 			}
 		}
 		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
@@ -104,6 +110,15 @@ func TestWhatTheDocumentsNameExists(t *testing.T) {
 			}
 		}
 	}
+}
+
+// anchors are the names that GitHub gives to the headings of a page.
+func anchors(page string) (all []string) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
 }
 
 // named reports that a file, or a function in that file, does not exist. A

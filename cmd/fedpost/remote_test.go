@@ -218,7 +218,7 @@ func TestAnActivityIsStopped(tt *testing.T) {
 	for range 2 {
 		t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/1", "--delay", "2d"})
 	}
-	t.run([]string{"cancel", "--actor", actor, "--type", "Create", "--since", "1h"}, "2 activities cancelled, 1 had come to their end before\n")
+	t.run([]string{"cancel", "--actor", actor, "--type", "Create", "--since", "1h"}, "2 activities cancelled, 1 were finished before\n")
 	t.fails("say which", "cancel")
 	t.fails("not both", "cancel", id, "--actor", actor)
 }

@@ -63,7 +63,7 @@ func (u *up) serve(ctx context.Context, log *slog.Logger) error {
 // notify tells systemd of a change, if fedpost runs as a service of Type=notify.
 func notify(state string, log *slog.Logger) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		log.Error("systemd was not told", "state", state, "error", err)
+		log.Error("systemd was not notified", "state", state, "error", err)
 	}
 }
 

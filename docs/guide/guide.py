@@ -49,10 +49,10 @@ def counts(id):
     return fedpost.get(id)["counts"]
 
 
-def follow(told):
+def follow(handle):
     cursor = Path("cursor")
     for event in fedpost.events(cursor.read_text() if cursor.exists() else ""):
-        told(event)
+        handle(event)
         cursor.write_text(event["cursor"])
 
 
@@ -61,7 +61,7 @@ print("publish", key().splitlines()[0], flush=True)
 print("sent", send("https://social.example/notes/1", followers), flush=True)
 
 
-def told(event):
+def handle(event):
     if event["type"] == "recipient.gone" and (event["status"] == 410 or event["count"] >= 10):
         if event["inbox"] in followers:
             followers.remove(event["inbox"])
@@ -71,4 +71,4 @@ def told(event):
         print("done", n.get("delivered", 0), n.get("failed", 0), flush=True)
 
 
-follow(told)
+follow(handle)

@@ -40,10 +40,10 @@ async function counts(id: string): Promise<Record<string, number>> {
   return (await fedpost.get(id)).counts;
 }
 
-async function follow(told: (event: Event) => Promise<void>): Promise<void> {
+async function follow(handle: (event: Event) => Promise<void>): Promise<void> {
   const cursor = existsSync("cursor") ? readFileSync("cursor", "utf8") : "";
   for await (const event of fedpost.events(cursor)) {
-    await told(event);
+    await handle(event);
     writeFileSync("cursor", event.cursor);
   }
 }

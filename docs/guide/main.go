@@ -63,7 +63,7 @@ func counts(ctx context.Context, fedpost *client.Client, id string) (map[string]
 	return status.Counts, err
 }
 
-func follow(ctx context.Context, fedpost *client.Client, told func(client.Event) error) error {
+func follow(ctx context.Context, fedpost *client.Client, handle func(client.Event) error) error {
 	cursor, err := os.ReadFile("cursor")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -72,7 +72,7 @@ func follow(ctx context.Context, fedpost *client.Client, told func(client.Event)
 		if err != nil {
 			return err
 		}
-		if err := told(e.Event); err != nil {
+		if err := handle(e.Event); err != nil {
 			return err
 		}
 		if err := os.WriteFile("cursor", []byte(e.Cursor), 0o600); err != nil {

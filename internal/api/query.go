@@ -97,7 +97,7 @@ func Instant(q url.Values, name string) (time.Time, error) {
 
 // BadCursor is the problem of a cursor that fedpost did not make.
 func BadCursor() error {
-	return BadParameter("cursor", "is none that was given out as nextCursor")
+	return BadParameter("cursor", "is not the nextCursor of an earlier answer")
 }
 
 // Host reads a parameter that is a host, in any spelling and with its port if that is not

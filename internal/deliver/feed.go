@@ -71,7 +71,8 @@ func (f *feed) ends(u *unit, rs ...ledger.Recipient) (ends []events.End) {
 	return ends
 }
 
-// unwrittenFor is how long after an end its message may come back to write the event.
+// unwrittenFor is how long after an end its event may still be missing: until its message is
+// received again.
 const unwrittenFor = queue.MaxVisibility
 
 // writeFormer writes the event of the former end of a delivery that is tried anew, if it may be
@@ -155,7 +156,7 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 		return nil
 	}
 	// Last, because this may take minutes.
-	f.Log.ErrorContext(ctx, "events could not be written; their messages come back", "queue", f.from, "events", len(ends), "error", err)
+	f.Log.ErrorContext(ctx, "events could not be written; their messages are received again", "queue", f.from, "events", len(ends), "error", err)
 	return f.comeBack(given, all, err)
 }
 

@@ -144,7 +144,7 @@ export class Fedpost {
   }
 
   /**
-   * Waits until every recipient of an activity has come to its end, and returns the counts. An application that sends much
+   * Waits until all recipients of an activity are finished, and returns the counts. An application that sends much
    * follows `events` instead, with `notify: true`.
    */
   async waitUntilDone(id: string, options: CallOptions = {}): Promise<Activity> {

@@ -46,7 +46,7 @@ func (h findHandler) cancel(w http.ResponseWriter, r *http.Request) error {
 	}
 	done, err := h.cancelAll(r.Context(), want)
 	if errors.Is(err, ledger.ErrBadCursor) {
-		in.Fault("cursor", "is none that was given out as nextCursor")
+		in.Fault("cursor", "is not the nextCursor of an earlier answer")
 		return in.Check()
 	}
 	if err != nil {

@@ -174,7 +174,7 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 		done.NextCursor, done.More = cursor, true
 	}
 	if errors.Is(err, deadletter.ErrBadCursor) {
-		in.Fault("cursor", "is none that an answer to such a request had")
+		in.Fault("cursor", "is not the nextCursor of an answer to such a request")
 		return in.Check()
 	}
 	if err != nil {

@@ -78,7 +78,7 @@ func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, ledger.ErrNotFound):
 		return api.NoActivity(err)
 	case errors.Is(err, deadletter.ErrBadCursor):
-		in.Fault("cursor", "is none that was given out as nextCursor")
+		in.Fault("cursor", "is not the nextCursor of an earlier answer")
 		return in.Check()
 	case errors.Is(err, deadletter.ErrCancelled):
 		return over("The activity was cancelled, so its recipients cannot be retried. Send it again.", err)

@@ -89,7 +89,7 @@ func (h webhookHandlers) get(w http.ResponseWriter, r *http.Request) error {
 func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	if !webhook.ValidID(id) {
-		return problem.New(http.StatusBadRequest, "The id in the path is none of up to 64 letters, digits, - and _.")
+		return problem.New(http.StatusBadRequest, "The id in the path is not usable: give up to 64 letters, digits, - and _.")
 	}
 	in, err := api.ReadInput(r)
 	if err != nil {

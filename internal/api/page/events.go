@@ -100,7 +100,7 @@ func (p *Page) stream(v *visit) error {
 	}
 	for {
 		if err := p.writeRows(v.w, page, v.now()); err != nil {
-			p.o.Log.DebugContext(ctx, "the visitor left before the events were sent", "error", err)
+			p.o.Log.DebugContext(ctx, "the client disconnected before the events were sent", "error", err)
 			return nil
 		}
 		if err := out.Flush(); err != nil {

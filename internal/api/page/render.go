@@ -79,7 +79,7 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name s
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if _, err := w.Write(b.Bytes()); err != nil {
-		p.o.Log.DebugContext(r.Context(), "the visitor left before the page was sent", "error", err)
+		p.o.Log.DebugContext(r.Context(), "the client disconnected before the page was sent", "error", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
 	}
 	if _, err := w.Write(b); err != nil {
-		p.o.Log.DebugContext(r.Context(), "the visitor left before an asset was sent", "error", err)
+		p.o.Log.DebugContext(r.Context(), "the client disconnected before an asset was sent", "error", err)
 	}
 }
 

@@ -56,14 +56,14 @@ func (c *Retry) check(r *report) {
 type Circuit struct {
 	Streak   int           `env:"CIRCUIT_STREAK" min:"1" max:"1000" help:"how many failures in a row open a server's circuit: 1 to 1000"`
 	Share    float64       `env:"CIRCUIT_SHARE" min:"0.01" max:"1" help:"the share of failures in the window that opens a server's circuit: 0.01 to 1"`
-	Sample   int           `env:"CIRCUIT_SAMPLE" min:"1" max:"10000" help:"the fewest deliveries in the window that are judged by their share: 1 to 10000"`
+	Sample   int           `env:"CIRCUIT_SAMPLE" min:"1" max:"10000" help:"the fewest deliveries in the window for CIRCUIT_SHARE to count: 1 to 10000"`
 	Window   time.Duration `env:"CIRCUIT_WINDOW" min:"10s" max:"1h" help:"the window in which failures are counted: 10s to 1h"`
-	First    time.Duration `env:"CHECK_FIRST" min:"1s" max:"1d" help:"how long after its first check a server is checked again; the first check comes a minute after the circuit opened, sooner if this is shorter: 1s to 1d"`
+	First    time.Duration `env:"CHECK_FIRST" min:"1s" max:"1d" help:"the wait between the first check of a server and the second; the first comes a minute after the circuit opened, or sooner if this is shorter: 1s to 1d"`
 	Step     time.Duration `env:"CHECK_STEP" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
 	Slow     time.Duration `env:"CHECK_SLOW" min:"1s" max:"7d" help:"the wait between checks after the fifth, while something is parked: 1s to 7d"`
-	Ramp     time.Duration `env:"RELEASE_EVERY" min:"1s" max:"1h" help:"the time between the steps in which parked deliveries go to a server that is back: 1s to 1h"`
-	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"how long after its death a delivery is sent again if it died because its server was down and the server comes back: up to 60d; 0: never. No effect with the policies sipher and ldp, which keep no circuit"`
-	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that a server gets by asking for one (Retry-After): 1m to 7d"`
+	Ramp     time.Duration `env:"RELEASE_EVERY" min:"1s" max:"1h" help:"the time between the steps that release parked deliveries to a server that is back: 1s to 1h"`
+	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"how long after its death a delivery is still sent again when its server, which was down, is back: up to 60d; 0: never. No effect with the policies sipher and ldp"`
+	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that a server can ask for (Retry-After): 1m to 7d"`
 }
 
 // Rules returns the circuit's rules, for deliveries that are given up after giveUp.

@@ -17,12 +17,11 @@ const (
 	end      = "<!-- end of settings -->\n"
 )
 
-// programs in the order of the table's marks.
 var programs = []struct {
-	mark string
+	name string
 	cfg  any
 }{
-	{"E", &Enqueue{}}, {"D", &Deliver{}}, {"H", &HealthCheck{}}, {"up", &Local{}},
+	{"enqueue", &Enqueue{}}, {"deliver", &Deliver{}}, {"health check", &HealthCheck{}}, {"`up`", &Local{}},
 }
 
 // titles of the concerns, in the document's order.
@@ -53,21 +52,27 @@ var titles = []struct{ concern, title string }{
 	{"Sipher", "Sipher"},
 }
 
-// tables renders all settings of all programs.
+// tables renders all settings of all programs. A program reads a concern as a whole.
 func tables() string {
 	readers := map[string][]string{}
 	byConcern := map[string][]Setting{}
 	for _, p := range programs {
+		settings := map[string][]Setting{}
 		for _, s := range Settings(p.cfg) {
-			if len(readers[s.Name]) == 0 {
-				byConcern[s.Concern] = append(byConcern[s.Concern], s)
-			}
-			readers[s.Name] = append(readers[s.Name], p.mark)
+			settings[s.Concern] = append(settings[s.Concern], s)
+		}
+		for concern, list := range settings {
+			readers[concern] = append(readers[concern], p.name)
+			byConcern[concern] = list
 		}
 	}
 	var b strings.Builder
 	for _, t := range titles {
-		fmt.Fprintf(&b, "\n## %s\n\n| variable | default | set it to | read by |\n|---|---|---|---|\n", t.title)
+		by := strings.Join(readers[t.concern], ", ")
+		if len(readers[t.concern]) == len(programs) {
+			by = "all"
+		}
+		fmt.Fprintf(&b, "\n## %s\n\nRead by %s.\n\n| variable | default | set it to |\n|---|---|---|\n", t.title, by)
 		for _, s := range byConcern[t.concern] {
 			shown := "`" + s.Default + "`"
 			switch {
@@ -76,7 +81,7 @@ func tables() string {
 			case s.Default == "":
 				shown = "–"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Name, shown, s.Help, strings.Join(readers[s.Name], ", "))
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, shown, s.Help)
 		}
 		delete(byConcern, t.concern)
 	}

@@ -10,8 +10,8 @@ import (
 // Deduplication says how a repeated request is recognized.
 type Deduplication struct {
 	Fallback string        `env:"DEDUPLICATION_FALLBACK" envDefault:"open" help:"open, to accept a request whose deduplication key cannot be recorded, or closed, to refuse it"`
-	TTL      time.Duration `env:"DEDUPLICATION_TTL" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the request does not say; on FIFO queues 5 minutes instead, except for a call with a delay: 1s to 30d"`
-	Prefix   string        `env:"DEDUPLICATION_PREFIX" help:"the prefix of every deduplication marker in the table, so that installations can share a table: up to 64 letters, digits, - and _"`
+	TTL      time.Duration `env:"DEDUPLICATION_TTL" min:"1s" max:"30d" help:"how long a deduplication key is remembered if the call does not say; on FIFO queues 5 minutes, except for a call with a delay: 1s to 30d"`
+	Prefix   string        `env:"DEDUPLICATION_PREFIX" help:"the prefix of deduplication markers, one for each installation that shares the table: up to 64 letters, digits, - and _"`
 }
 
 func (d *Deduplication) check(r *report) {
@@ -21,7 +21,7 @@ func (d *Deduplication) check(r *report) {
 
 // Limits bound what one request may ask for.
 type Limits struct {
-	ActivityBytes int           `env:"MAX_ACTIVITY_BYTES" min:"1024" max:"307200" help:"the size of the largest activity, in bytes: 1024 to 307200, because a parked delivery must fit into one table item of 400 KB"`
+	ActivityBytes int           `env:"MAX_ACTIVITY_BYTES" min:"1024" max:"307200" help:"the size of the largest activity, in bytes: 1024 to 307200"`
 	Recipients    int           `env:"MAX_RECIPIENTS" min:"1" max:"100000" help:"the most inboxes of one activity, after recipients are joined by shared inbox: 1 to 100000"`
 	Batch         int           `env:"MAX_BATCH" min:"1" max:"100" help:"the most activities of one batch: 1 to 100"`
 	Delay         time.Duration `env:"MAX_DELAY" min:"0s" max:"365d" help:"the longest delay of an activity: 0s to 365d"`

@@ -77,7 +77,7 @@ func (t *Table) again(ctx context.Context, what string, f func() (done bool, err
 			return err
 		}
 		if try == tries {
-			return fmt.Errorf("%s: DynamoDB turned it away %d times: the table is throttled or contended", what, tries)
+			return fmt.Errorf("%s: DynamoDB refused it %d times: the table is throttled or contended", what, tries)
 		}
 		if err := t.pause(ctx, try); err != nil {
 			return fmt.Errorf("%s: %w", what, err)

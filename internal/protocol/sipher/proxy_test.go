@@ -229,7 +229,7 @@ func TestStrandedIsLoggedAndTheOriginalErrorStands(t *testing.T) {
 	b := newBed(t)
 	b.blockedFromUs(notFound)
 	want{class: outcome.Retry, says: "no such host"}.check(t, b.attempt(postJob(), 1))
-	if len(b.logged("stranded: no sipher server can be reached to pass a delivery on")) != 1 {
+	if len(b.logged("no sipher server can be reached as a proxy")) != 1 {
 		t.Error("not logged")
 	}
 }

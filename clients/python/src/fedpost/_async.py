@@ -77,7 +77,7 @@ class AsyncFedpost:
             query["cursor"] = cursor
 
     async def wait_until_done(self, id: str) -> Activity:
-        """Waits until every recipient of an activity has come to its end, and returns the counts.
+        """Waits until all recipients of an activity are finished, and returns the counts.
 
         An application that sends much follows ``events`` instead, with ``notify``.
         """

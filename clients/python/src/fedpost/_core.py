@@ -208,5 +208,5 @@ def pause_after(err: FedpostError, pause: float, harmless: bool) -> float | None
 
 
 def is_done(counts: Mapping[str, int]) -> bool:
-    """Whether every recipient has come to its end."""
+    """Whether all recipients are finished."""
     return bool(counts) and not any(counts.get(state) for state in ("queued", "retrying", "parked"))

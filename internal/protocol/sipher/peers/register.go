@@ -67,7 +67,7 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 	switch {
 	case errors.Is(err, ErrKeyChanged):
 		h.Log.WarnContext(ctx, "sipher server presents a new key and is refused", "server", claim.URL, "error", err)
-		problem(w, http.StatusBadRequest, claim.URL+" is registered with another key; its operator and ours have to talk")
+		problem(w, http.StatusBadRequest, claim.URL+" is registered with another key; its operator has to ask ours to pin the new one")
 	case err != nil:
 		h.Log.ErrorContext(ctx, "register sipher server", "server", claim.URL, "error", err)
 		problem(w, http.StatusInternalServerError, "the registration could not be stored")

@@ -154,7 +154,7 @@ func (r *Relay) proxy(ctx context.Context, target string) (string, error) {
 	if url := r.share(ctx, down); url != "" && url != target {
 		return url, nil
 	}
-	r.Log.ErrorContext(ctx, "stranded: no sipher server can be reached to pass a delivery on", "target", target, "swept", len(down))
+	r.Log.ErrorContext(ctx, "no sipher server can be reached as a proxy", "target", target, "swept", len(down))
 	return "", errors.New("no proxy is left")
 }
 

@@ -73,7 +73,7 @@ func TestStrandedDeliveriesAreTriedFiveTimesAndKeepTheirOwnError(t *testing.T) {
 		if r.State != "dead" || r.Attempts != 5 || !strings.Contains(r.LastError, "no such host") {
 			t.Errorf("recipient: %s", brief(r))
 		}
-		if n := len(w.logged("stranded: no sipher server can be reached to pass a delivery on")); n != 5 {
+		if n := len(w.logged("no sipher server can be reached as a proxy")); n != 5 {
 			t.Errorf("logged %d times", n)
 		}
 	})

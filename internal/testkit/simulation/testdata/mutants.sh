@@ -4,6 +4,20 @@
 # without. mutants.patch has them all; the variable MUTANT says which is there.
 #
 #   mutants.sh [B1 …]     SEEDS: how many each may need; FROM: the first
+#
+# B1 sends U+FFFE as it is. B2 lets a holder of a lease act after its end. B3 does not cut texts of
+# other servers. B4 ends only the head of an ordered group in a check. B5 looks at a paused server
+# only when its pause ends. B6 receives what waits for a limit again and again. B7 clears the due
+# time before the second look at a lot. B8 saves lessons while outcomes wait. B10 lets no pause
+# grow. B11 writes the host's state at each success. B12 has one due time for all groups of a
+# server. B13 makes a 401 final. B14 switches the signature form after one 403. B26 trusts a key
+# for five minutes. Of Sipher: B18.409 believes a proxy's 409, B18.close asks no proxy after a
+# connection that was closed, B18.ack believes any acknowledgement of a post that names its
+# method, B18.stranger prefers an unknown server as proxy, B18.502 ends checks after a proxy's
+# 502, B18.limit makes the limit of checks a constant, B18.again does not check a server that
+# registers again. stale sends replaced versions, half sends a batch as two messages, retry
+# includes recipients that have accepted, throttle holds the host for a pause of one inbox, budget
+# opens no circuit after requests in vain. kept, share, line, pace and every change the scheduler.
 set -euo pipefail
 cd "$(git rev-parse --show-toplevel)"
 here=$PWD/internal/testkit/simulation/testdata
