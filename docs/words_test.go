@@ -14,7 +14,7 @@ import (
 // metaphors are words of our own, for which the field has others: client, connection,
 // close-notify, listener, finished, fail, reported.
 var metaphors = regexp.MustCompile(`(?i)\b(guests?|meetings?|farewells?|doors?|c(omes?|ame|oming) to (its|their|an) ends?|` +
-	`c(omes?|ame|oming) to nothing|(is|are|was|were|be|been) told of)\b`)
+	`c(omes?|ame|oming) to nothing|(is|are|was|were|be|been) told of|tells? of)\b`)
 
 // TestWordsAreThoseOfTheField in documents, texts and the comments of what is shipped.
 func TestWordsAreThoseOfTheField(t *testing.T) {

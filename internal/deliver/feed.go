@@ -71,7 +71,7 @@ func (f *feed) ends(u *unit, rs ...ledger.Recipient) (ends []events.End) {
 	return ends
 }
 
-// untoldFor is how long after an end its message may come back to tell of it.
+// untoldFor is how long after an end its event may still be missing: until its message comes back.
 const untoldFor = queue.MaxVisibility
 
 // tellFormer tells how a delivery ended that is tried anew, if its message may not have told of
@@ -155,7 +155,7 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 		return nil
 	}
 	// Last, because this may take minutes.
-	f.Log.ErrorContext(ctx, "events could not be told, and their messages come back", "queue", f.from, "events", len(ends), "error", err)
+	f.Log.ErrorContext(ctx, "events could not be written; their messages are received again", "queue", f.from, "events", len(ends), "error", err)
 	return f.comeBack(given, all, err)
 }
 
