@@ -117,12 +117,12 @@ var table = [...]row{
 	hostWindow: {
 		"attempts at one host", "PerHost, and one more with each acceptance, up to PerHostMost; a failure halves it, down to PerHost, the third in a row down to one; an hour without acceptance ends what is above PerHost", waits,
 		"small servers have few workers, and a host that hangs should show it with few attempts",
-		"its server has as many requests under way as it gets",
+		"its server has its share of requests under way",
 	},
 	inboxShare: {
 		"attempts at one inbox", "three quarters of what its host gets", waits,
 		"an inbox that hangs leaves room for those that show that its host is well",
-		"its inbox has as many requests under way as it gets",
+		"its inbox has its share of requests under way",
 	},
 	inboxAlone: {
 		"attempts at an inbox that has accepted nothing since its last outage, or at a host with much of its daily budget spent", "1", waits,
@@ -132,7 +132,7 @@ var table = [...]row{
 	protocolPlaces: {
 		"attempts of a protocol, if it has a bound of its own", "Lane.Places, and Lane.PerHost at a host", waits,
 		"Sipher's servers are tried for up to 45 s each, and have no circuit",
-		"its protocol has as many requests under way as it gets",
+		"its protocol has its share of requests under way",
 	},
 	allWaiting: {
 		"recipients that wait in memory", "Bounds.Waiting, and a quarter more for activities of which nothing is in memory",

@@ -135,7 +135,7 @@ func (s *Snapshot) byNewer(t Target, v Verdict) Verdict {
 	case s.Found.Newer.State == activity.Superseded:
 		return Superseded{By: s.Found.Newer.By}
 	case v == (Attempt{}) && !s.OnTrial():
-		return s.comeBack(t, Wait{otherSending, "waits for what may be under way to its inbox", t.InboxKey, s.Found.Newer.Until})
+		return s.comeBack(t, Wait{otherSending, "waits for another activity about the same object, which may be under way", t.InboxKey, s.Found.Newer.Until})
 	}
 	return v
 }

@@ -153,7 +153,7 @@ func TestWhyIsThisDeliveryParked(t *testing.T) {
 		{"a newer one says it", healthy().newer(coalesce.Verdict{State: activity.Superseded, By: "x"}), "verdict.Superseded {By:x}"},
 		{
 			"a newer one is under way", healthy().newer(coalesce.Verdict{State: activity.Retrying, Until: in(time.Minute)}),
-			"again in 1m0s for " + inbox + ": waits for what may be under way to its inbox",
+			"again in 1m0s for " + inbox + ": waits for another activity about the same object, which may be under way",
 		},
 		{"a blocked one is no redundant one", healthy().by(blocked).newer(coalesce.Verdict{State: activity.Redundant, By: "x"}), "verdict.Refused {Why:server is blocked: spam}"},
 	} {
