@@ -12,16 +12,18 @@ import (
 // left names the cases of the contract that queues on the test's clock do not keep; no
 // sweep depends on them.
 var left = map[string]string{
-	"MessageReceivedTooOftenIsADeadLetter":           "messages are never given up",
-	"DeadLetterIsNotInTheWayOfOthers":                "messages are never given up",
-	"DeadLetterOfAFIFOQueueFreesItsGroup":            "messages are never given up",
-	"DeadLettersOfAGroupKeepTheirOrder":              "messages are never given up",
-	"ReceiveRules":                                   "receives are the test's own",
-	"WaitingReceiveIsWokenByASend":                   "time stands still while a receive waits",
-	"WaitingReceiveEndsWithItsContext":               "time stands still while a receive waits",
-	"VisibilityOver12HoursIsRefused":                 "messages are hidden for as long as the test says",
-	"VisibilityIs12HoursInAllFromTheReceive":         "messages are hidden for as long as the test says",
-	"VisibilityOfAMessageThatIsNotInFlightIsRefused": "the server decides, and LocalStack changes it",
+	"MessageReceivedTooOftenIsADeadLetter":            "messages are never given up",
+	"DeadLetterIsNotInTheWayOfOthers":                 "messages are never given up",
+	"DeadLetterOfAFIFOQueueFreesItsGroup":             "messages are never given up",
+	"DeadLettersOfAGroupKeepTheirOrder":               "messages are never given up",
+	"ReceiveRules":                                    "receives are the test's own",
+	"WaitingReceiveIsWokenByASend":                    "time stands still while a receive waits",
+	"WaitingReceiveEndsWithItsContext":                "time stands still while a receive waits",
+	"WaitingReceiveGetsWhatAnotherProcessDelays":      "time stands still while a receive waits",
+	"WaitingReceiveGetsWhatAnotherProcessShowsSooner": "time stands still while a receive waits",
+	"VisibilityOver12HoursIsRefused":                  "messages are hidden for as long as the test says",
+	"VisibilityIs12HoursInAllFromTheReceive":          "messages are hidden for as long as the test says",
+	"VisibilityOfAMessageThatIsNotInFlightIsRefused":  "the server decides, and LocalStack changes it",
 	"Depth": "the server counts a delayed message as visible until it is looked for",
 }
 
