@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -58,6 +59,17 @@ type Server struct {
 	Keys        *SipherKeys  `json:"keys,omitempty"`
 	RefusedKeys *RefusedKeys `json:"refusedKeys,omitempty"`
 	LastSeen    time.Time    `json:"lastSeen,omitzero"`
+}
+
+// Inbox is the URL of a single inbox, without the digest of a signing key; empty for a host, and
+// for a signing key at all inboxes of one.
+func (s Server) Inbox() string {
+	inbox, ok := strings.CutPrefix(s.Name, "inbox:")
+	if !ok || strings.Contains(inbox, "#hostkey-") {
+		return ""
+	}
+	inbox, _, _ = strings.Cut(inbox, "#key-")
+	return inbox
 }
 
 // Servers is a page of servers.

@@ -86,7 +86,10 @@ func waitFor(h client.Hosted) (n int) {
 func serverRow(s client.Server, now time.Time) []string {
 	name, inbox, since, next, fault, waiting := s.Name, "", s.DownSince, s.NextCheckAt, s.Why, ""
 	if s.Host != "" {
-		name, inbox = "  an inbox of it", s.Name
+		name, inbox = "  an inbox of it", s.Inbox()
+		if inbox == "" {
+			name = "  all its inboxes"
+		}
 	}
 	if since.IsZero() {
 		since = s.Since

@@ -37,7 +37,7 @@ func table(out io.Writer, header []string, rows [][]string) error {
 		})
 		for i, cell := range row {
 			if grid.below[i] && cell != "" {
-				fmt.Fprintf(&b, "%s%s%s%s\n", gap, s.styled(dim, padded(strings.ToLower(header[i]), label)), gap, s.styled("", plain(cell)))
+				fmt.Fprintf(&b, "%s%s%s%s\n", gap, s.styled(dim, padded(strings.ToLower(header[i]), label)), gap, s.hanging(cell, label+2*len(gap)))
 			}
 		}
 	}
@@ -133,14 +133,19 @@ func facts(out io.Writer, pairs ...string) error {
 		if value == "" {
 			continue
 		}
-		style := ""
+		text := s.hanging(value, widest+len(gap))
 		if name == "phase" {
-			style = styleOf(value)
+			text = s.styled(styleOf(value), value)
 		}
-		fmt.Fprintf(&b, "%s%s%s\n", padded(name, widest), gap, s.styled(style, value))
+		fmt.Fprintf(&b, "%s%s%s\n", padded(name, widest), gap, text)
 	}
 	_, err := io.WriteString(s.under(out), b.String())
 	return err
+}
+
+// hanging is a text that begins at a column of the terminal, and so do the lines that it takes.
+func (s screen) hanging(text string, column int) string {
+	return strings.ReplaceAll(wrapped(plain(text), s.width-column, 0), "\n", "\n"+strings.Repeat(" ", column))
 }
 
 // plain takes line breaks and tabs out of a text, too: a cell is one line.

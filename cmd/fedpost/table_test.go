@@ -1,10 +1,15 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"fedpost/client"
 )
 
 // TestColumnsAreAlignedWhereTheLastCellsAreEmpty: the columns above and below a row with
@@ -44,6 +49,54 @@ func TestATableFitsTheTerminalAndLosesNothing(t *testing.T) {
 		"  inbox  https://b.example/inbox\n"
 	if out.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", &out, want)
+	}
+}
+
+// TestLongCellsAndFactsEndLinesBetweenWords.
+func TestLongCellsAndFactsEndLinesBetweenWords(t *testing.T) {
+	const why = "dial tcp: lookup nowhere.example on 192.0.2.53:53: no such host"
+	var out strings.Builder
+	s := screen{w: &out, width: 50}
+	if err := errors.Join(table(s, []string{"SERVER", "WHY"}, [][]string{{"nowhere.example", why}}), facts(s, "server", "nowhere.example", "last fault", why)); err != nil {
+		t.Fatal(err)
+	}
+	want := "" +
+		"SERVER\n" +
+		"nowhere.example\n" +
+		"  why  dial tcp: lookup nowhere.example on\n" +
+		"       192.0.2.53:53: no such host\n" +
+		"server      nowhere.example\n" +
+		"last fault  dial tcp: lookup nowhere.example on\n" +
+		"            192.0.2.53:53: no such host\n"
+	if out.String() != want {
+		t.Errorf("printed\n%s\nwant\n%s", &out, want)
+	}
+}
+
+// TestInboxesAndKeysAreListedByTheirNames, not by those of their records.
+func TestInboxesAndKeysAreListedByTheirNames(t *testing.T) {
+	const key = "https://social.example/users/otto#main-key"
+	all := []client.Server{
+		{Name: "a.example", Phase: client.PhaseHealthy},
+		{Name: "inbox:https://a.example/1#key-2cfb9aac07ff", Host: "a.example", KeyID: key, Phase: client.PhaseUnhealthy},
+		{Name: "inbox:https://a.example/#hostkey-2cfb9aac07ff", Host: "a.example", KeyID: key, Phase: client.PhaseUnhealthy},
+		{Name: "inbox:https://a.example/2", Host: "a.example", Phase: client.PhasePaused},
+	}
+	var out strings.Builder
+	if err := showServers(&out, all, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	want := []string{
+		"SERVER PHASE SINCE NEXT STEP WAITING CHECKS RATE INBOX SIGNING KEY LAST FAULT",
+		"a.example healthy", "an inbox of it unhealthy https://a.example/1 " + key,
+		"all its inboxes unhealthy " + key, "an inbox of it paused https://a.example/2",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("printed %q, want %q", got, want)
 	}
 }
 

@@ -45,7 +45,7 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	notes := enqueue.Notes{Noter: p.coalesce(pol, circuit), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
 		Servers: s, Events: s, Forward: p.forward(), Lot: lot, Dead: dead,
-		Prober:    healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP},
+		Prober:    prober{healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP}, s.OfWebhook},
 		Agenda:    &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, SetAside: aside.SetAside, Log: p.Log},
 		Protocols: protocols, Limits: ratelimit.Limiter{Store: s, Now: p.now()},
 		Rules: circuit, Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,

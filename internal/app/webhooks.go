@@ -9,8 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/api/operator"
 	"fedpost/internal/app/config"
+	"fedpost/internal/healthcheck"
 	"fedpost/internal/ledger"
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/message"
@@ -35,6 +37,23 @@ func (p Ports) webhooks(f federation) (protocol.Protocol, error) {
 		return protocol.Protocol{}, err
 	}
 	return webhook.Register(&webhook.Sender{Store: s, Sealer: p.Sealer, Client: hc, Now: p.now(), Date: p.date(), Log: p.Log}, pump), nil
+}
+
+// prober asks no server of a webhook: it may answer POST only, so an event on trial decides.
+type prober struct {
+	healthcheck.Prober
+	ofWebhook func(ctx context.Context, host string) (bool, error)
+}
+
+// Probe implements healthcheck.Prober.
+func (p prober) Probe(ctx context.Context, host string) outcome.Outcome {
+	switch of, err := p.ofWebhook(ctx, host); {
+	case err != nil:
+		return outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Err: err.Error()}
+	case of:
+		return outcome.Outcome{Class: outcome.Delivered}
+	}
+	return p.Prober.Probe(ctx, host)
 }
 
 // Pump returns a function that sends new events to webhooks at once, without the schedule.

@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/memory"
 )
@@ -42,4 +44,25 @@ func TestAWebhookThatIsPutOrTestedIsTriedAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAServerOfAWebhookIsNotProbed: one that was down came back with 503 to GET and 204 to POST.
+func TestAServerOfAWebhookIsNotProbed(t *testing.T) {
+	s := Ports{Table: memory.New(time.Now, nil).Table()}.store()
+	if _, err := s.SaveWebhook(t.Context(), webhook.Webhook{ID: "app", URL: "https://app.example:8443/hooks"}); err != nil {
+		t.Fatal(err)
+	}
+	p := prober{asked{}, s.OfWebhook}
+	for host, want := range map[string]int{"app.example:8443": 0, "app.example": 503, "other.example": 503} {
+		if o := p.Probe(t.Context(), host); o.Status != want {
+			t.Errorf("the probe of %s is %+v, want status %d", host, o, want)
+		}
+	}
+}
+
+// asked is a Prober of servers that answer 503.
+type asked struct{}
+
+func (asked) Probe(context.Context, string) outcome.Outcome {
+	return outcome.Outcome{Class: outcome.Retry, Status: 503}
 }

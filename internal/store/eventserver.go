@@ -11,7 +11,7 @@ import (
 // swapServer is swap of a server's state whose change is worth an event.
 func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond, key string, t circuit.Transition) error {
 	host, _ := circuit.HostOf(key)
-	switch quiet, err := s.ofWebhook(ctx, host); {
+	switch quiet, err := s.OfWebhook(ctx, host); {
 	case err != nil:
 		return err
 	case quiet:

@@ -103,9 +103,9 @@ func (s *Store) DeleteWebhook(ctx context.Context, id string) error {
 	return nil
 }
 
-// ofWebhook reports whether a host is that of a webhook, whose changes are no
+// OfWebhook reports whether a host is that of a webhook, whose changes are no
 // events of servers.
-func (s *Store) ofWebhook(ctx context.Context, host string) (bool, error) {
+func (s *Store) OfWebhook(ctx context.Context, host string) (bool, error) {
 	all, err := s.Webhooks(ctx)
 	for _, w := range all {
 		if activity.HostOf(w.URL) == host {

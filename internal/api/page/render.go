@@ -124,7 +124,6 @@ const mostText = 300
 
 var funcs = template.FuncMap{
 	"version": func() string { return version },
-	"inbox":   func(name string) string { return clean(inboxOf(name)) },
 	"text":    func(s string) string { return clean(s) },
 	"count":   thousands,
 	"clock":   clock,

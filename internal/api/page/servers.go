@@ -169,12 +169,6 @@ func isHost(s client.Server) bool {
 	return !strings.Contains(s.Name, "://") && !strings.HasPrefix(s.Name, "inbox:") && !strings.HasPrefix(s.Name, "*.")
 }
 
-// inboxOf is the URL of an inbox, without the digest of a signing key.
-func inboxOf(name string) string {
-	name, _, _ = strings.Cut(strings.TrimPrefix(name, "inbox:"), "#key-")
-	return name
-}
-
 // actionsOn lists the possible actions on a server, the likeliest first.
 func actionsOn(s client.Server) []action {
 	var all []action

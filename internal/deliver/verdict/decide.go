@@ -15,6 +15,9 @@ func Decide(s *Snapshot, t Target) Verdict {
 		return Dead{Reason: "damaged", Why: "the body of the activity is missing or damaged"}
 	case s.Overdue():
 		d := Dead{Reason: "age", Why: "not delivered within " + s.Policy.GiveUp.String()}
+		if s.Servers.Decision == circuit.Wait {
+			d.Why += ": " + s.Servers.By.Trouble()
+		}
 		if until := s.ReviveUntil(); until.After(s.Now) && s.Servers.Host.Revivable(s.Now) {
 			d.Revive = until
 		}

@@ -148,7 +148,7 @@ func TestWhyIsThisDeliveryParked(t *testing.T) {
 		{"its host is blocked", healthy().by(blocked), "verdict.Refused {Why:server is blocked: spam}"},
 		{"its body is lost", broken(healthy()), "verdict.Dead {Reason:damaged Why:the body of the activity is missing or damaged Revive:0001-01-01 00:00:00 +0000 UTC}"},
 		{"it is too old", old(healthy()), "verdict.Dead {Reason:age Why:not delivered within 168h0m0s Revive:0001-01-01 00:00:00 +0000 UTC}"},
-		{"it is too old because its host is down", old(healthy().by(refusing)), "verdict.Dead {Reason:age Why:not delivered within 168h0m0s Revive:2026-12-20 12:00:00 +0000 UTC}"},
+		{"it is too old because its host is down", old(healthy().by(refusing)), "verdict.Dead {Reason:age Why:not delivered within 168h0m0s: connection refused Revive:2026-12-20 12:00:00 +0000 UTC}"},
 		{"its inbox has it already", healthy().by(refusing).newer(coalesce.Verdict{State: activity.Redundant, By: "x"}), "verdict.Redundant {By:x}"},
 		{"a newer one says it", healthy().newer(coalesce.Verdict{State: activity.Superseded, By: "x"}), "verdict.Superseded {By:x}"},
 		{

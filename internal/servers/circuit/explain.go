@@ -13,9 +13,9 @@ import (
 func (s State) Explain(now time.Time) string {
 	switch s := s.Settled(now); s.Phase {
 	case Unhealthy, Exhausted:
-		return s.trouble() + " since " + clock(s.outageBegan(), now)
+		return s.Trouble() + " since " + clock(s.outageBegan(), now)
 	case HalfOpen:
-		return "one delivery is on trial, after " + s.trouble()
+		return "one delivery is on trial, after " + s.Trouble()
 	case Recovering:
 		return "back since " + clock(s.Since, now) + "; what waits is released step by step"
 	case Paused:
@@ -45,8 +45,8 @@ func (s State) pauseInWords(now time.Time) string {
 	return cmp.Or(s.Why, "paused") + ", until " + clock(s.Until, now)
 }
 
-// trouble is the fault of a server: its kind, or what it answered.
-func (s State) trouble() string {
+// Trouble is the fault of a server: its kind, or what it answered.
+func (s State) Trouble() string {
 	return cmp.Or(inWords[s.Reason], s.Why, "no delivery accepted")
 }
 
