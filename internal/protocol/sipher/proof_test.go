@@ -164,12 +164,19 @@ func TestTheNumberOfChecksIsASetting(t *testing.T) {
 		b.down()
 		for n := range 10 {
 			b.advance(peers.CheckDelay(n))
-			if got := b.check(); (got.Exhausted == 1) != (n == wanted-1) || (got.Checked == 1) != (n < wanted) {
-				t.Errorf("%d configured, check %d: %+v", configured, n, got)
+			got, checked, exhausted := b.check(), 0, 0
+			if n < wanted {
+				checked = 1
+			}
+			if n == wanted-1 {
+				exhausted = 1
+			}
+			if got.Checked != checked || got.Exhausted != exhausted {
+				t.Errorf("%d configured, check %d: %d checked and %d exhausted, want %d and %d", configured, n, got.Checked, got.Exhausted, checked, exhausted)
 			}
 		}
 		if lines := b.logged("sipher health checks exhausted"); len(lines) != 1 || lines[0]["failed"] != float64(wanted) {
-			t.Errorf("%v", lines)
+			t.Errorf("%d configured: logged %v, want one line with %d failed", configured, lines, wanted)
 		}
 	}
 }

@@ -75,8 +75,11 @@ func TestInboxRefusesWhatRealServersRefuse(t *testing.T) {
 				w := httptest.NewRecorder()
 				in.ServeHTTP(w, r)
 				p := in.Posts()[0]
-				if w.Code != want || p.Status != want || (p.Refused == nil) != (want == http.StatusAccepted) {
-					t.Errorf("%s %s, %q: %d %v", key, form, name, w.Code, p.Refused)
+				if w.Code != want || p.Status != want {
+					t.Errorf("%s %s, %q: answered %d, noted %d, want %d", key, form, name, w.Code, p.Status, want)
+				}
+				if accepted := want == http.StatusAccepted; accepted && p.Refused != nil || !accepted && p.Refused == nil {
+					t.Errorf("%s %s, %q: answered %d, and refused for %v", key, form, name, w.Code, p.Refused)
 				}
 			}
 		}
