@@ -149,12 +149,12 @@ func TestAProxys502DoesNotEndTheHealthChecksOfTheTarget(t *testing.T) {
 	b.p.Behave(sipherpeer.Behavior{ProxyStatus: 502})
 	want{class: outcome.Retry, says: "strange"}.check(t, b.attempt(postJob(), 1))
 	if s := b.server(urlB); s.IsHealthy || s.Reason != peers.Unknown {
-		t.Errorf("%+v", s)
+		t.Errorf("the server is %+v, want unhealthy for an unknown reason", s)
 	}
 	b.net.Join(b.b)
 	b.advance(5 * time.Minute)
 	if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) {
-		t.Errorf("%+v", got)
+		t.Errorf("the check reports %+v, want 1 checked and healthy", got)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 				t.Errorf("the registration itself changed the health: %+v", s)
 			}
 			if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) || !b.server(urlB).IsHealthy {
-				t.Errorf("%+v, %+v", got, b.server(urlB))
+				t.Errorf("the check reports %+v, and the server is %+v; want 1 checked and healthy", got, b.server(urlB))
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 				t.Fatal(status, body, err)
 			}
 			if due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 10); err != nil || len(due) != 0 {
-				t.Errorf("%+v, %v", due, err)
+				t.Errorf("due are %+v, error %v; want no check", due, err)
 			}
 		}
 	})
