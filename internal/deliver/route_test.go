@@ -59,7 +59,7 @@ func TestATryWithoutARequestCountsAgainstThePolicyAndNotInTheRecord(t *testing.T
 	}
 	r := w.States(id)[inboxA]
 	if r.State != activity.Dead || r.Attempts != 0 || r.LastError != "nothing was sent" || r.Note != "5 tries failed" {
-		t.Errorf("%s", world.Brief(r))
+		t.Errorf("the record is %s, want dead without attempts after 5 tries in vain", world.Brief(r))
 	}
 	w.Quiet()
 }
@@ -80,7 +80,7 @@ func TestTriesWithAndWithoutARequestAreCountedTogether(t *testing.T) {
 		t.Errorf("attempts were numbered %v", numbers)
 	}
 	if r := w.States(id)[inboxA]; r.State != activity.Dead || r.Attempts != 2 || r.Unsent != 3 {
-		t.Errorf("%s", world.Brief(r))
+		t.Errorf("the record is %s, want dead with 2 attempts and 3 unsent", world.Brief(r))
 	}
 }
 
@@ -118,7 +118,7 @@ func TestASplitOffMessageCarriesTheTriesItWasLeft(t *testing.T) {
 	}
 	w.Work()
 	if r := w.States(a.ID)[inboxA]; r.State != activity.Dead || r.Attempts != 1 || r.Unsent != 4 {
-		t.Errorf("%s", world.Brief(r))
+		t.Errorf("the record is %s, want dead with 1 attempt and 4 unsent", world.Brief(r))
 	}
 }
 

@@ -75,7 +75,7 @@ func TestTheOpenFallbackNeedsNoTable(t *testing.T) {
 			s, m := w.without(&outage{down: true}, dedup.Open)
 			res, err := s.Enqueue(t.Context(), c.r)
 			if err != nil || res.Status != enqueue.Queued {
-				t.Fatalf("%+v, %v", res, err)
+				t.Fatalf("the answer is %+v, error %v; want queued", res, err)
 			}
 			w.wait(20 * time.Minute)
 			got := w.one().Message

@@ -108,7 +108,7 @@ func TestAMarkerThatCannotBeReadIsNotTakenForNone(t *testing.T) {
 		w.wait(10 * time.Minute)
 		w.plan.FailNext("Get")
 		if r, err := w.enqueue(request(on, key("k"))); !errors.Is(err, dedup.ErrUnavailable) {
-			t.Errorf("%+v, %v", r, err)
+			t.Errorf("the answer is %+v, error %v; want ErrUnavailable", r, err)
 		}
 		if again := w.must(request(on, key("k")), enqueue.Duplicate); again != first || w.only() != first {
 			t.Errorf("a duplicate of %s, want %s", again, first)

@@ -48,7 +48,7 @@ func outage(t *testing.T, n int) (*world.World, []activity.ID) {
 	}
 	w.Work()
 	if s := state(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Unhealthy || !s.Parked {
-		t.Fatalf("%s", world.Brief(s))
+		t.Fatalf("the server is %s, want unhealthy and something parked", world.Brief(s))
 	}
 	return w, ids
 }

@@ -96,7 +96,7 @@ func TestPathAloneIsSignedAfter401(t *testing.T) {
 		before := len(w.inbox.Posts())
 		o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(withQuery))
 		if o.Class != outcome.Delivered {
-			t.Errorf("%+v", o)
+			t.Errorf("the outcome is %+v, want delivered", o)
 		}
 		if n := len(w.inbox.Posts()) - before; n != posts {
 			t.Errorf("%d POSTs, want %d", n, posts)
@@ -160,7 +160,7 @@ func TestFormIsRememberedUntilItExpires(t *testing.T) {
 			before := len(w.inbox.Posts())
 			o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
 			if o.Class != outcome.Delivered {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want delivered", o)
 			}
 			if n := len(w.inbox.Posts()) - before; n != posts {
 				t.Errorf("%d POSTs, want %d", n, posts)
@@ -187,7 +187,7 @@ func TestFirstFormDependsOnTheKey(t *testing.T) {
 		a := note(`{"id":"x"}`)
 		a.KeyID = key
 		if o := w.Attempt(t.Context(), a, to(inboxURL)); o.Class != outcome.Delivered {
-			t.Errorf("%+v", o)
+			t.Errorf("the outcome is %+v, want delivered", o)
 		}
 		if p := w.inbox.Posts(); len(p) != 1 || p[0].Form != want {
 			t.Errorf("%s: %d POSTs, first of form %s", key, len(p), p[0].Form)

@@ -117,6 +117,6 @@ func TestInboxFollowsItsScriptAndCounts(t *testing.T) {
 		t.Errorf("%d POSTs, %d accepted", n, ok)
 	}
 	if p := in.Posts()[0]; p.Body != body || p.KeyID != RSAKeyID || p.Form != httpsign.Cavage || p.URL != "b.example/users/a%20b/inbox?x" {
-		t.Errorf("%+v", p)
+		t.Errorf("the POST is %+v, want the body by %s in the form %s", p, RSAKeyID, httpsign.Cavage)
 	}
 }

@@ -68,7 +68,7 @@ func TestThePeerOpensWhatItSeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := k.open(e); err != nil || got != "hello" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the envelope opens to %q, error %v; want hello", got, err)
 	}
 	if _, err := newKeys(t).open(e); err == nil {
 		t.Error("opens for somebody else")
