@@ -252,7 +252,7 @@ func (p *part) Check(context.Context, time.Time) error          { p.n++; return 
 func TestProbeIDsAreTheSameForTheSameCheck(t *testing.T) {
 	s := circuit.State{Key: "host:a.example", Checks: 2}
 	if id := healthcheck.ProbeID(s); id != "host:a.example_2" {
-		t.Error(id)
+		t.Errorf("the id is %q, want host:a.example_2", id)
 	}
 }
 

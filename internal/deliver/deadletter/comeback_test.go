@@ -288,7 +288,7 @@ func TestWhatIsCancelledOrRetriedIsNotRevivedBeside(t *testing.T) {
 	}
 	// A retry on request waits for the server in the lot, as any delivery does.
 	if n, _, err := reviver.Revive(t.Context(), deadletter.Filter{Activity: ids[1]}, "", 1); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("%d revived, error %v; want 1", n, err)
 	}
 	// Another one was delivered although its dead letter is still there.
 	letters := w.letters()

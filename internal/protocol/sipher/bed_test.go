@@ -189,7 +189,7 @@ func (b *bed) follows() []follow.Follow {
 	b.t.Helper()
 	fs, next, err := b.store.Follows(b.t.Context(), "", 100)
 	if err != nil || next != "" {
-		b.t.Fatal(err, next)
+		b.t.Fatalf("error %v, cursor %q; want all follows on one page", err, next)
 	}
 	return fs
 }

@@ -199,7 +199,7 @@ func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 			prepare(b)
 			b.net.Join(b.b)
 			if status, body, err := b.b.RegisterWith(ourURL); err != nil || status != 200 {
-				t.Fatal(status, body, err)
+				t.Fatalf("the registration is answered %d %s, error %v; want 200", status, body, err)
 			}
 			if s := b.server(urlB); s.IsHealthy || s.Reason != peers.ConnRefused {
 				t.Errorf("the registration itself changed the health: %+v", s)
@@ -214,7 +214,7 @@ func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 		b.down()
 		b.net.Join(b.b)
 		if status, body, err := b.b.RegisterWith(ourURL); err != nil || status != 200 {
-			t.Fatal(status, body, err)
+			t.Fatalf("the registration is answered %d %s, error %v; want 200", status, body, err)
 		}
 		b.b.Discover(sipherpeer.Discovery{Status: 503})
 		asked := len(b.net.Asked())
@@ -232,7 +232,7 @@ func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 			b := newBed(t)
 			b.insert(b.b, change)
 			if status, body, err := b.b.RegisterWith(ourURL); err != nil || status != 200 {
-				t.Fatal(status, body, err)
+				t.Fatalf("the registration is answered %d %s, error %v; want 200", status, body, err)
 			}
 			if due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 10); err != nil || len(due) != 0 {
 				t.Errorf("due are %+v, error %v; want no check", due, err)

@@ -384,9 +384,9 @@ func TestADeliveryParkedWhileTheServerRecoversIsReleased(t *testing.T) {
 
 func TestHostOfAKey(t *testing.T) {
 	if h, whole := HostOf(HostKey("a.example:8443")); h != "a.example:8443" || !whole {
-		t.Error(h, whole)
+		t.Errorf("host %q, whole %t; want a.example:8443, true", h, whole)
 	}
 	if h, whole := HostOf(InboxKey("https://A.example/inbox")); h != "a.example" || whole {
-		t.Error(h, whole)
+		t.Errorf("host %q, whole %t; want a.example, false", h, whole)
 	}
 }

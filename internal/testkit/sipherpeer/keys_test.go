@@ -78,7 +78,7 @@ func TestThePeerOpensWhatItSeals(t *testing.T) {
 func TestThePeerSharesNoCodeWithWhatItTests(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 8 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, error %v; want at least 8", files, err)
 	}
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)

@@ -148,7 +148,7 @@ func TestMissingConfigurationIsNamed(t *testing.T) {
 	}
 	ready := id.Ready()
 	if !errors.Is(ready, crypto.ErrNotConfigured) {
-		t.Fatal(ready)
+		t.Fatalf("error %v, want ErrNotConfigured", ready)
 	}
 	for _, s := range []string{crypto.SettingOrigin, crypto.SettingPublicKey, crypto.SettingPrivateKey, crypto.SettingEncryptionKey, crypto.SettingEncryptionPrivate} {
 		if !strings.Contains(ready.Error(), s) {
