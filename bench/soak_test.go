@@ -96,7 +96,8 @@ func troubled(n int, away time.Duration) []server {
 		for range 18 {
 			servers = append(servers, server{kind: "well", mood: accept})
 		}
-		servers = append(servers,
+		servers = append(
+			servers,
 			server{kind: "refusing", mood: refuse(http.StatusNotFound)},
 			server{kind: "stumbling", mood: stumble},
 			server{kind: "throttling", mood: throttle(50, time.Second)},

@@ -175,7 +175,7 @@ func (w waiting) look(t *testing.T, c *client.Client) {
 		begin := time.Now()
 		a, err := c.Activity(t.Context(), string(w.ids[n%len(w.ids)]))
 		if err != nil || a.Counts["parked"] != len(w.hosts) {
-			t.Fatalf("%v, %v", a, err)
+			t.Fatalf("the activity is %v, error %v; want %d parked", a, err, len(w.hosts))
 		}
 		times = append(times, time.Since(begin))
 	}

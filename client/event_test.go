@@ -86,7 +86,7 @@ func TestTheFeedOutlivesAServerThatIsDown(t *testing.T) {
 		})}))
 		for e, err := range c.Events(t.Context(), "") {
 			if err != nil || e.ID != "evt_1" {
-				t.Errorf("%+v, %v", e, err)
+				t.Errorf("the event is %+v, error %v; want evt_1", e, err)
 			}
 			break
 		}

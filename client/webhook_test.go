@@ -43,7 +43,7 @@ func TestAWebhookIsReadIfItsSignatureHolds(t *testing.T) {
 		}
 		for _, e := range all {
 			if e.Type != client.RecipientGone || e.Inbox != "https://a.example/inbox" {
-				t.Errorf("%+v", e)
+				t.Errorf("the event is %+v, want recipient.gone of https://a.example/inbox", e)
 			}
 		}
 	}

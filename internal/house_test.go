@@ -179,7 +179,7 @@ func TestABrokenRuleIsNamed(t *testing.T) {
 	}
 	for _, a := range []arrow{{"internal/api/operator", "internal/api/problem"}, {"cmd/fedpost", "internal/app"}, {"client/awsauth", "client"}} {
 		if got := a.broken(); got != "" {
-			t.Error(got)
+			t.Errorf("%+v breaks a rule: %q", a, got)
 		}
 	}
 }

@@ -114,6 +114,6 @@ func TestWhatListensEverywhereIsAskedHere(t *testing.T) {
 		}
 	}
 	if got := urlOf("0.0.0.0:80", false); got != "http://127.0.0.1:80" {
-		t.Error(got)
+		t.Errorf("the URL is %q, want http://127.0.0.1:80", got)
 	}
 }

@@ -92,7 +92,7 @@ func TestAWatchWithoutATerminalReadsNoKeys(t *testing.T) {
 	defer r.Close()
 	ctx, restore, err := untilQuit(t.Context(), r)
 	if err != nil || restore() != nil || ctx != t.Context() {
-		t.Error(err, ctx)
+		t.Errorf("error %v and context %v, want none and the test's own", err, ctx)
 	}
 	if _, err := w.WriteString("q"); err != nil || w.Close() != nil {
 		t.Fatal(err)

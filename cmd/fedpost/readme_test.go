@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -27,6 +26,8 @@ func TestTheCommandLinesOfTheDocumentsParse(t *testing.T) {
 	shown := regexp.MustCompile(`(?m)^(?:bin/|\$ )?fedpost ([a-z][^\n|>]*)`)
 	word := regexp.MustCompile(`"[^"]*"|\S+`)
 	lines := 0
+	l := commandLines.Get().(*commandLine)
+	defer commandLines.Put(l)
 	for _, file := range append(docs, "../../README.md") {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -41,11 +42,7 @@ func TestTheCommandLinesOfTheDocumentsParse(t *testing.T) {
 				for i, w := range words {
 					words[i] = strings.Trim(w, `"`)
 				}
-				p, err := parser(&commands{}, screen{w: io.Discard})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := p.Parse(words); err != nil {
+				if _, err := l.parse(words); err != nil {
 					t.Errorf("%s: fedpost %s: %v", filepath.Base(file), line, err)
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,19 +41,53 @@ type terminal struct {
 // try runs a command line and returns what it prints.
 func (t terminal) try(args ...string) (string, error) {
 	t.Helper()
-	var c commands
-	var out bytes.Buffer
-	p, err := parser(&c, screen{w: &out}, kong.Exit(func(int) { t.Errorf("%q ended the process", args) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := p.Parse(append(args, "--url", t.url, "--token", token))
+	l := commandLines.Get().(*commandLine)
+	defer commandLines.Put(l)
+	l.out.Reset()
+	l.exit = func(int) { t.Errorf("%q ended the process", args) }
+	k, err := l.parse(append(args, "--url", t.url, "--token", token))
 	if err != nil {
 		return "", err
 	}
 	k.BindTo(t.Context(), (*context.Context)(nil))
 	err = k.Run(slog.New(slog.DiscardHandler))
-	return out.String(), err
+	return l.out.String(), err
+}
+
+// commandLine is a parser of command lines that keeps what commands print.
+type commandLine struct {
+	parser *kong.Kong
+	out    bytes.Buffer
+	exit   func(int)
+}
+
+func (l *commandLine) parse(args []string) (*kong.Context, error) {
+	if err := kong.Visit(l.parser.Model, forgotten); err != nil {
+		return nil, err
+	}
+	return l.parser.Parse(args)
+}
+
+// commandLines are used again: making a parser takes longer than most commands.
+var commandLines = sync.Pool{New: func() any {
+	var l commandLine
+	var err error
+	if l.parser, err = parser(new(commands), screen{w: &l.out}, kong.Exit(func(code int) { l.exit(code) })); err != nil {
+		panic(err)
+	}
+	return &l
+}}
+
+// forgotten makes a node of a parser's model what it was before the parser read a command line;
+// the values are those that kong sets back itself.
+func forgotten(n kong.Visitable, next kong.Next) error {
+	switch n := n.(type) {
+	case *kong.Node:
+		n.Active = false
+	case *kong.Value:
+		n.Set, n.Active = false, false
+	}
+	return next(nil)
 }
 
 // run runs a command line that has to succeed, and checks what it prints.

@@ -72,7 +72,7 @@ func TestWatchNamesNoEmptyReason(t *testing.T) {
 	g.stats.Unhealthy[0].Reason, g.stats.Unhealthy[0].Why = "", "answered 500 Internal Server Error"
 	g.stats.Waiting.Count, g.stats.Waiting.AtLeast = 1, false
 	if all := strings.Join(drawn(t, g, 100, 40), "\n"); !strings.Contains(all, "since 2026-11-22 11:00:00Z  answered 500") {
-		t.Error(all)
+		t.Errorf("drawn is\n%s\nwithout the reason of the server", all)
 	}
 	var line strings.Builder
 	if err := (lines{&line}).show(g); err != nil || !strings.Contains(line.String(), "  1 delivery waits for servers  ") {

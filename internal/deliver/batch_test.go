@@ -158,7 +158,7 @@ func TestAFaultOfARemoteFailsNoMessageOfAStandardQueue(t *testing.T) {
 	f.add("m2", "", sick)
 	f.expect() // split off as messages of their own
 	if d, err := f.Engine.Queue(queue.Normal).Depth(t.Context()); err != nil || d.Delayed != 2 {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("the queue has %+v, error %v; want 2 delayed", d, err)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestAPanicFailsItsTargetOnly(t *testing.T) {
 	w.Run(2*time.Minute, time.Second)
 	w.Expect(id, map[string]activity.State{fine: activity.Delivered, poison: activity.Parked})
 	if r := w.States(id)[poison]; !strings.Contains(r.LastError, "internal error: poison") || r.Attempts != 5 {
-		t.Errorf("%s", world.Brief(r))
+		t.Errorf("the record is %s, want 5 attempts that end in the error poison", world.Brief(r))
 	}
 	if w.Servers.Accepted()[id][fine] != 1 {
 		t.Error("its neighbour was sent to again")

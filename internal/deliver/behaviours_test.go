@@ -69,7 +69,7 @@ func TestBackOffGrowsByTheFactorAndExhaustionIsRecordedWith408(t *testing.T) {
 	}
 	w.Expect(id, map[string]activity.State{silent: activity.Dead, angry: activity.Failed}) // every answer is final
 	if r := w.States(id)[silent]; r.LastStatus != 408 || r.Attempts != 4 {
-		t.Errorf("%s", world.Brief(r))
+		t.Errorf("the record is %s, want 4 attempts and 408", world.Brief(r))
 	}
 	if len(w.DeadLetters.Deaths) != 1 || w.DeadLetters.Deaths[0].Reason != "exhausted" {
 		t.Errorf("given up: %s", world.Brief(w.DeadLetters.Deaths))

@@ -85,7 +85,7 @@ func TestALargeBodyIsStoredOnceForManyMessages(t *testing.T) {
 					t.Fatalf("a message of %d bytes, at most %d", len(b), c.most)
 				}
 				if m, err := message.Decode(b); err != nil || m.Deliver == nil {
-					t.Fatalf("%v, %+v", err, m)
+					t.Fatalf("decoding fails with %v or gives %+v, want a delivery", err, m)
 				} else if m.Activity.Body == a.Body {
 					carry++
 				}

@@ -101,7 +101,7 @@ func TestCostAndHerdOfAnOutageWithThousandsParked(t *testing.T) {
 	w.Send(w.Activity("Create"), "https://down.example/0")
 	w.Run(2*time.Minute, time.Second)
 	if s := phase(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Unhealthy {
-		t.Fatalf("%s", world.Brief(s))
+		t.Fatalf("the server is %s, want unhealthy", world.Brief(s))
 	}
 	to := make([]string, 50)
 	before := len(p.Calls())

@@ -194,7 +194,7 @@ func TestAStoredPayloadThatIsGoneGoesToTheDeadLetters(t *testing.T) {
 	w.Work()
 	got, err := w.Engine.Queue(queue.Dead).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
 	if err != nil || len(got) != 1 || got[0].Attributes["reason"] != "payload" {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("dead messages %+v, error %v; want one for its payload", got, err)
 	}
 }
 
@@ -206,6 +206,6 @@ func TestAnActivityOfAnUnknownProtocolGoesToTheDeadLetters(t *testing.T) {
 	w.Work()
 	got, err := w.Engine.Queue(queue.Dead).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
 	if err != nil || len(got) != 1 || got[0].Attributes["reason"] != "protocol" {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("dead messages %+v, error %v; want one for its protocol", got, err)
 	}
 }

@@ -183,7 +183,7 @@ func TestAServersOutageIsTold(t *testing.T) {
 		}
 	}
 	if len(kinds) != 2 || kinds[0] != events.ServerUnhealthy || kinds[1] != events.ServerRecovered {
-		t.Errorf("%v", kinds)
+		t.Errorf("events %v, want the server unhealthy, then recovered", kinds)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestDeliveriesOfAQuietProtocolMakeNoEvents(t *testing.T) {
 	w.Run(time.Minute, time.Second)
 	w.Expect(id, map[string]activity.State{"https://gone.example/1": activity.Failed})
 	if got := told(t, w, id); len(got) != 0 {
-		t.Errorf("%v", got)
+		t.Errorf("events %v, want none", got)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestAClaimCheckOfItselfIsGivenUp(t *testing.T) {
 	ref := message.Ref{ID: string(w.Activity("Create").ID), Parts: 1}
 	body := world.Encode(t, message.Message{Ref: &ref})
 	if n, err := claimcheck.Put(t.Context(), w.Store, ref.ID, body, w.Now().Add(720*time.Hour)); err != nil || n != ref.Parts {
-		t.Fatal(n, err)
+		t.Fatalf("stored in %d parts, error %v; want %d", n, err, ref.Parts)
 	}
 	put(t, w, queue.Normal, message.Message{Ref: &ref})
 	w.Work()

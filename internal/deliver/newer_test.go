@@ -66,7 +66,7 @@ func TestWhatANewerFedpostSentIsRedrivenAfterTheUpgrade(t *testing.T) {
 						t.Errorf("%d requests for a message that nobody can read", n)
 					}
 					if v := look(t, w, a.ID); v.Counts[activity.Queued] != len(to) {
-						t.Errorf("%s, %v", v.Status, v.Counts)
+						t.Errorf("the activity is %s with %v, want %d queued", v.Status, v.Counts, len(to))
 					}
 
 					// The redrive. That the worker of now reads the message stands for the upgrade.
@@ -90,7 +90,7 @@ func TestWhatANewerFedpostSentIsRedrivenAfterTheUpgrade(t *testing.T) {
 						}
 					}
 					if v := look(t, w, a.ID); v.Counts[activity.Delivered] != len(to) {
-						t.Errorf("%s, %v", v.Status, v.Counts)
+						t.Errorf("the activity is %s with %v, want %d delivered", v.Status, v.Counts, len(to))
 					}
 				})
 			})

@@ -59,7 +59,7 @@ func TestATryWithoutARequestCountsAgainstThePolicyAndNotInTheRecord(t *testing.T
 	}
 	r := w.States(id)[inboxA]
 	if r.State != activity.Dead || r.Attempts != 0 || r.LastError != "nothing was sent" || r.Note != "5 tries failed" {
-		t.Errorf("%s", world.Brief(r))
+		t.Errorf("the record is %s, want dead without attempts after 5 tries in vain", world.Brief(r))
 	}
 	w.Quiet()
 }
@@ -80,7 +80,7 @@ func TestTriesWithAndWithoutARequestAreCountedTogether(t *testing.T) {
 		t.Errorf("attempts were numbered %v", numbers)
 	}
 	if r := w.States(id)[inboxA]; r.State != activity.Dead || r.Attempts != 2 || r.Unsent != 3 {
-		t.Errorf("%s", world.Brief(r))
+		t.Errorf("the record is %s, want dead with 2 attempts and 3 unsent", world.Brief(r))
 	}
 }
 
@@ -110,7 +110,7 @@ func TestASplitOffMessageCarriesTheTriesItWasLeft(t *testing.T) {
 	q := w.Engine.Queue(queue.Normal)
 	got, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 1})
 	if err != nil || len(got) != 1 {
-		t.Fatal(got, err)
+		t.Fatalf("received %+v, error %v; want one message", got, err)
 	}
 	d := message.Delivery{Targets: []activity.Target{{Inbox: inboxA, Stands: 1}}, Attempts: 1, Unsent: 3}
 	if err := q.Send(t.Context(), queue.Message{Body: world.Encode(t, message.Message{Activity: &a, Deliver: &d})}); err != nil {
@@ -118,7 +118,7 @@ func TestASplitOffMessageCarriesTheTriesItWasLeft(t *testing.T) {
 	}
 	w.Work()
 	if r := w.States(a.ID)[inboxA]; r.State != activity.Dead || r.Attempts != 1 || r.Unsent != 4 {
-		t.Errorf("%s", world.Brief(r))
+		t.Errorf("the record is %s, want dead with 1 attempt and 4 unsent", world.Brief(r))
 	}
 }
 
@@ -161,7 +161,7 @@ func TestARouteSaysHowLongItsAttemptsTake(t *testing.T) {
 		id := w.Send(w.Activity("Create"), inboxA)
 		m, err := w.Engine.Queue(queue.Normal).Receive(t.Context(), queue.ReceiveOptions{Max: 1})
 		if err != nil || len(m) != 1 {
-			t.Fatal(m, err)
+			t.Fatalf("received %+v, error %v; want one message", m, err)
 		}
 		// 49 s are too few for an attempt and the reserve of 5 s, 51 s are enough.
 		for limit, want := range map[time.Duration]int{49 * time.Second: 0, 51 * time.Second: 1} {

@@ -63,7 +63,7 @@ func TestABlipOfTheTableReplacesNothingOfAnotherRequest(t *testing.T) {
 					b.on = i == 1
 					res, err := s.Enqueue(t.Context(), r)
 					if err != nil || res.Status != enqueue.Queued {
-						t.Fatal(res, err)
+						t.Fatalf("the answer is %+v, error %v; want queued", res, err)
 					}
 				}
 				b.on = false
@@ -101,7 +101,7 @@ func TestARetryFindsItsOwnActivityAfterThePointerIsReplaced(t *testing.T) {
 		w.wait(15 * time.Second)
 		y, err := s.Enqueue(t.Context(), request(on, key("k"), body(other)))
 		if err != nil || y.Status != enqueue.Queued || y.ID == x.ID {
-			t.Fatal(x, y, err)
+			t.Fatalf("the answer is %+v, error %v; want queued, and another activity than %+v", y, err, x)
 		}
 		for _, a := range w.arrived() {
 			if u := a.Message.Unrecorded; u != nil {

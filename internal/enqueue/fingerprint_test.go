@@ -44,8 +44,8 @@ func TestEachFieldThatCountsChangesTheFingerprint(t *testing.T) {
 				t.Fatalf("%s is a %s", name, f.Kind())
 			}
 		})
-		if (now != was) != (adds == itself || adds == bodies) {
-			t.Errorf("%s: fingerprint %s, was %s", name, now, was)
+		if counts := adds == itself || adds == bodies; counts && now == was || !counts && now != was {
+			t.Errorf("%s counts for the fingerprint: %t; it was %s, and is %s", name, counts, was, now)
 		}
 		if other := seen[now]; now != was && other != "" {
 			t.Errorf("%s and %s are one to the fingerprint", name, other)

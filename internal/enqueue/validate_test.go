@@ -232,7 +232,7 @@ func TestFiftyThousandInboxesAreAccepted(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	res, err := w.enqueue(request(key("k"), func(r *enqueue.Request) { r.Recipients = inboxes(50_000, 0) }))
 	if err != nil || res.Recipients != 50_000 {
-		t.Fatalf("%+v, %v", res, err)
+		t.Fatalf("the answer is %+v, error %v; want 50,000 recipients", res, err)
 	}
 	if sends := strings.Count(strings.Join(w.calls(0), " "), "Send"); sends != 1 {
 		t.Errorf("%d sends", sends)

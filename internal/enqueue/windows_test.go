@@ -49,8 +49,11 @@ func TestAKeyOnTheOrderedQueueHasOneAnswer(t *testing.T) {
 				} else if err != nil {
 					t.Fatal(err)
 				}
-				if got != c.want || (second.ID == first) != (c.want != "queued") {
+				if got != c.want {
 					t.Errorf("%s of %s, want %s of %s", got, second.ID, c.want, first)
+				}
+				if anew := c.want == "queued"; anew && second.ID == first || !anew && second.ID != first {
+					t.Errorf("%s of %s; the first activity is %s", got, second.ID, first)
 				}
 				if c.want == "mismatch" {
 					w.must(c.a, enqueue.Duplicate)
@@ -105,7 +108,7 @@ func TestAMarkerThatCannotBeReadIsNotTakenForNone(t *testing.T) {
 		w.wait(10 * time.Minute)
 		w.plan.FailNext("Get")
 		if r, err := w.enqueue(request(on, key("k"))); !errors.Is(err, dedup.ErrUnavailable) {
-			t.Errorf("%+v, %v", r, err)
+			t.Errorf("the answer is %+v, error %v; want ErrUnavailable", r, err)
 		}
 		if again := w.must(request(on, key("k")), enqueue.Duplicate); again != first || w.only() != first {
 			t.Errorf("a duplicate of %s, want %s", again, first)

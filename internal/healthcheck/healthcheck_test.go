@@ -48,7 +48,7 @@ func outage(t *testing.T, n int) (*world.World, []activity.ID) {
 	}
 	w.Work()
 	if s := state(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Unhealthy || !s.Parked {
-		t.Fatalf("%s", world.Brief(s))
+		t.Fatalf("the server is %s, want unhealthy and something parked", world.Brief(s))
 	}
 	return w, ids
 }
@@ -252,7 +252,7 @@ func (p *part) Check(context.Context, time.Time) error          { p.n++; return 
 func TestProbeIDsAreTheSameForTheSameCheck(t *testing.T) {
 	s := circuit.State{Key: "host:a.example", Checks: 2}
 	if id := healthcheck.ProbeID(s); id != "host:a.example_2" {
-		t.Error(id)
+		t.Errorf("the id is %q, want host:a.example_2", id)
 	}
 }
 

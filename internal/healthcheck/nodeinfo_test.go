@@ -61,7 +61,7 @@ func TestAnyAnswerToNodeInfoButAServerErrorPasses(t *testing.T) {
 			}
 			o := healthcheck.NodeInfo{Client: client, AllowHTTP: c.http}.Probe(context.Background(), "a.example")
 			if pass := !o.HostFault() && o.Try == outcome.Made; pass != c.pass || o.Status != c.status || o.Reason != c.reason {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want passing %t, status %d, reason %q", o, c.pass, c.status, c.reason)
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestAProbeThatTheScheduleCutsShortIsTheHostsFault(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, outbound.ErrTimeout)
 	defer cancel()
 	if o := (healthcheck.NodeInfo{Client: client}).Probe(ctx, "a.example"); !o.HostFault() || o.Reason != outcome.Timeout {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want a timeout, the host's fault", o)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestANameThatIsNoHostFailsTheCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o := (healthcheck.NodeInfo{Client: client}).Probe(t.Context(), "a b"); o.Try == outcome.Made {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want none that was made", o)
 	}
 }
 

@@ -23,11 +23,11 @@ func TestWhatIsParkedForABlockedServerFails(t *testing.T) {
 	for _, id := range ids {
 		w.Expect(id, map[string]activity.State{down: activity.Failed})
 		if r := w.States(id)[down]; !strings.Contains(r.LastError, "blocked: spam") {
-			t.Errorf("%s", world.Brief(r))
+			t.Errorf("the record is %s, want blocked: spam", world.Brief(r))
 		}
 	}
 	if s := state(t, w, circuit.HostKey("down.example")); s.Phase != circuit.Blocked || s.Parked {
-		t.Errorf("%s", world.Brief(s))
+		t.Errorf("the server is %s, want blocked and nothing parked", world.Brief(s))
 	}
 	w.Quiet()
 }
@@ -52,7 +52,7 @@ func TestABlockOfSubdomainsEndsWhatIsParkedForThem(t *testing.T) {
 	}
 	w.Work()
 	if s := state(t, w, circuit.HostKey("one.bad.example")); !s.Parked || s.CheckAt.Before(w.Clock.Now().Add(10*minut)) {
-		t.Fatalf("%s", world.Brief(s))
+		t.Fatalf("the server is %s, want something parked and a check in 10 minutes or later", world.Brief(s))
 	}
 	if _, _, err := circuit.Change(t.Context(), w.Store, circuit.FamilyKey("bad.example"), func(s circuit.State) circuit.State {
 		return s.Block(circuit.Default(), "spam", w.Clock.Now())
@@ -110,7 +110,7 @@ func TestABlockOfAHostEndsWhatIsParkedForItsInboxes(t *testing.T) {
 	}
 	w.Run(3*minut, time.Second)
 	if s := state(t, w, circuit.InboxKey(broken)); !s.Parked {
-		t.Fatalf("%s", world.Brief(s))
+		t.Fatalf("the inbox is %s, want something parked", world.Brief(s))
 	}
 	if _, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
 		return s.Block(circuit.Default(), "spam", w.Clock.Now())

@@ -341,7 +341,7 @@ func TestADeletedKeySignsNothingAndIsKnownNoMoreWithinAMinuteEverywhere(t *testi
 	}
 	for _, r := range []*keys.Ring{w.ring, other} {
 		if known, err := r.Known(ctx, "k"); !known || err != nil {
-			t.Fatal(known, err)
+			t.Fatalf("known %t, error %v; want true", known, err)
 		}
 		if _, err := r.SigningKey(ctx, "k"); err != nil {
 			t.Fatal(err)

@@ -91,6 +91,6 @@ func TestADeadLetterThatWasWrittenWithoutABodyIsDamaged(t *testing.T) {
 	}
 	got, err := s.Named(t.Context(), []deadletter.Name{l.Name()})
 	if err != nil || len(got) != 1 || got[0].Damaged == nil || got[0].Revives(now) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("dead letters %+v, error %v; want one that is damaged and does not revive", got, err)
 	}
 }

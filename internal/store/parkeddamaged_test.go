@@ -91,19 +91,19 @@ func TestAParkedDeliveryThatCannotBeReadIsWhatTheLedgerKnows(t *testing.T) {
 				l := newDamagedLot(t, c.key, c.inbox, func(it *table.Item) { it.Data = []byte(data) })
 				under, next, err := l.ParkedUnder(t.Context(), l.key, l.shard, "", 10)
 				if err != nil || len(under) != 2 || next != "" {
-					t.Fatalf("%+v, %q, %v", under, next, err)
+					t.Fatalf("parked are %+v, cursor %q, error %v; want two and no cursor", under, next, err)
 				}
 				of, _, err := l.ParkedOf(t.Context(), l.key, l.group, "", 10)
 				if err != nil || len(of) != 2 {
-					t.Fatalf("%+v, %v", of, err)
+					t.Fatalf("parked of the group are %+v, error %v; want two", of, err)
 				}
 				heads, _, err := l.Heads(t.Context(), l.key, l.shard, "", 10)
 				if err != nil || len(heads) != 1 {
-					t.Fatalf("%+v, %v", heads, err)
+					t.Fatalf("heads are %+v, error %v; want one", heads, err)
 				}
 				due, err := l.DueHeads(t.Context(), l.due, l.now, 10)
 				if err != nil || len(due) != 2 {
-					t.Fatalf("%+v, %v", due, err)
+					t.Fatalf("due heads are %+v, error %v; want two", due, err)
 				}
 				want := l.a
 				want.Body = ""
@@ -133,7 +133,7 @@ func TestAParkedDeliveryThatCannotBeReadIsWhatTheLedgerKnows(t *testing.T) {
 func TestAParkedDeliveryOfANewerVersionIsNotTakenForDamaged(t *testing.T) {
 	l := newDamagedLot(t, circuit.HostKey("a.example"), "https://a.example/inbox", func(it *table.Item) { it.Data[0] = '2' })
 	if ps, _, err := l.ParkedUnder(t.Context(), l.key, l.shard, "", 10); err == nil {
-		t.Errorf("%+v", ps)
+		t.Errorf("parked are %+v, want an error", ps)
 	}
 }
 

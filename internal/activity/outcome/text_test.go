@@ -32,7 +32,7 @@ func FuzzClean(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string, limit int) {
 		out := Clean(in, limit)
 		if len(out) > max(limit, 0) || !utf8.ValidString(out) || strings.TrimSpace(out) != out || strings.Contains(out, "  ") {
-			t.Errorf("%q", out)
+			t.Errorf("cleaned to %q, want clean UTF-8 of at most %d bytes", out, limit)
 		}
 		for _, r := range out {
 			if unicode.IsControl(r) {

@@ -318,7 +318,7 @@ func TestASipherServerIsShownBlockedResumedAndChecked(t *testing.T) {
 	}
 	later := peers.Check{ServerURL: peer, DueAt: start.Add(time.Hour)}
 	if ok, err := sipher.ScheduleCheck(t.Context(), later); !ok || err != nil {
-		t.Fatal(ok, err)
+		t.Fatalf("scheduled %t, error %v; want true", ok, err)
 	}
 	// The scheduled check comes forward; then one is made where there is none.
 	for range 2 {

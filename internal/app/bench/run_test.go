@@ -184,7 +184,7 @@ func TestTheTimesOfAnActivityBesideDoNotCount(t *testing.T) {
 		t.Errorf("after the answers %+v, want %+v", got, want)
 	}
 	if faults := b.close(); len(faults) > 0 {
-		t.Error(faults)
+		t.Errorf("faults %v, want none", faults)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestAnInvocationThatFailsSaysWhyOnce(t *testing.T) {
 	})
 	for range 2 {
 		if got, err := handle(t.Context(), "work"); got != "work" || err != nil {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("the handler returns %q, error %v; want work", got, err)
 		}
 	}
 	if got := text.String(); strings.Count(got, "ready") != 1 || strings.Count(got, "\n") != 1 {

@@ -126,7 +126,7 @@ func TestTheRulesApplyInOrder(t *testing.T) {
 	newer := []coalesce.Accepted{{ID: "newer", At: at(1), Type: "update"}}
 	got, ok := coalesce.Judge(coalesce.Accepted{ID: "own", At: start}, s, newer, &last)
 	if !ok || got != (coalesce.Verdict{State: activity.Superseded, By: "newer"}) {
-		t.Errorf("%+v, %v", got, ok)
+		t.Errorf("judged %+v, %v; want superseded by newer", got, ok)
 	}
 }
 

@@ -142,7 +142,7 @@ func TestFilterLeavesAloneWhatDidNotAskForIt(t *testing.T) {
 			t.Error(err)
 		}
 		if got, err := f.Needless(t.Context(), a, ts); len(got) != 0 || err != nil {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("needless are %+v, error %v; want none", got, err)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		s, ok := coalesce.Read(body)
 		if ok && (s.Object == "" || s.Group == "" || s.Type != strings.ToLower(s.Type)) {
-			t.Errorf("%+v", s)
+			t.Errorf("read %+v, want object, group and a type in lower case", s)
 		}
 	})
 }

@@ -242,7 +242,7 @@ func TestWithoutRevivalNothingIsWrittenForIt(t *testing.T) {
 	ids := w.send(8)
 	w.Run(12*oneDay, time.Minute)
 	if got := w.states(ids); got[activity.Dead] != len(ids) || !w.server().ReviveUntil.IsZero() {
-		t.Errorf("%v, %+v", got, w.server())
+		t.Errorf("states %v, server %+v; want all %d dead and no return awaited", got, w.server(), len(ids))
 	}
 }
 
@@ -288,7 +288,7 @@ func TestWhatIsCancelledOrRetriedIsNotRevivedBeside(t *testing.T) {
 	}
 	// A retry on request waits for the server in the lot, as any delivery does.
 	if n, _, err := reviver.Revive(t.Context(), deadletter.Filter{Activity: ids[1]}, "", 1); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("%d revived, error %v; want 1", n, err)
 	}
 	// Another one was delivered although its dead letter is still there.
 	letters := w.letters()
@@ -324,7 +324,7 @@ func TestABlockEndsTheWaitForRevival(t *testing.T) {
 	change(func(s circuit.State) circuit.State { return s.Unblock(circuit.Default(), w.Now()) })
 	w.Run(2*oneDay, time.Minute)
 	if got := w.states(ids); got[activity.Dead] != len(ids) {
-		t.Errorf("%v", got)
+		t.Errorf("states %v, want all %d dead", got, len(ids))
 	}
 }
 

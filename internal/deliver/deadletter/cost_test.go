@@ -112,7 +112,7 @@ func TestCostOfARevival(t *testing.T) {
 	ids := w.send(n)
 	w.Run(9*oneDay, time.Minute)
 	if got := w.states(ids); got[activity.Dead] != n {
-		t.Fatal(got)
+		t.Fatalf("states %v, want all %d dead", got, n)
 	}
 	used := func(during func()) (writes, reads float64) {
 		before := estimate.Snapshot().Service("DynamoDB")
@@ -127,7 +127,7 @@ func TestCostOfARevival(t *testing.T) {
 	}
 	writes, reads = used(func() { w.Run(3*oneDay, time.Minute) })
 	if got := w.states(ids); got[activity.Delivered] != n {
-		t.Fatal(got)
+		t.Fatalf("states %v, want all %d delivered", got, n)
 	}
 	t.Logf("a revived delivery costs %.2f write units and %.2f read units until it is delivered", writes/n, reads/n)
 	if writes/n > 7.5 || reads/n > 10.5 {

@@ -234,7 +234,7 @@ func TestWhoWaitsSaysWhyForWhomAndUntilWhen(t *testing.T) {
 				w = v.Wait
 			case Park:
 				if w = v.Wait; v.Under == "" || v.Held && !s.Delivery.Ordered {
-					t.Fatalf("%+v", v)
+					t.Fatalf("parked by %+v, want a lot, and held only if ordered", v)
 				}
 			default:
 				continue

@@ -42,7 +42,7 @@ func (b *bus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.Error(err)
 	}
 	if got := r.Header.Get("X-Amz-Target"); got != "AWSEvents.PutEvents" || !strings.Contains(r.Header.Get("Authorization"), "/us-east-1/events/aws4_request") {
-		b.Errorf("%s, %s", got, r.Header.Get("Authorization"))
+		b.Errorf("the request is %s, signed as %s; want AWSEvents.PutEvents for events in us-east-1", got, r.Header.Get("Authorization"))
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 	if b.down {
@@ -116,7 +116,7 @@ func TestEntriesGoInAsFewRequestsAsTheLimitsAllow(t *testing.T) {
 		}
 		for _, r := range server.requests {
 			if e := r.Entries[0]; e.EventBusName != "fedi" || e.Source != "fedpost" || e.DetailType != "recipient.gone" || e.Time != 1_700_000_000 || !json.Valid([]byte(e.Detail)) {
-				t.Errorf("%+v", e)
+				t.Errorf("the entry is %+v, want recipient.gone of fedpost on the bus fedi", e)
 			}
 		}
 	}
@@ -143,6 +143,6 @@ func TestABusThatDoesNotTakeEntriesIsAnError(t *testing.T) {
 	}
 	server.down = true
 	if err := b.Put(t.Context(), entries(1, 0)); err == nil || errors.Is(err, eventbridge.ErrNotTaken) {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want one other than ErrNotTaken", err)
 	}
 }

@@ -97,7 +97,7 @@ func TestAPasswordIsInNoError(t *testing.T) {
 	for _, url := range []string{"postgres://me:geheim@127.0.0.1:1/x", "postgres://me:geheim@127.0.0.1:port/x", "host=127.0.0.1 port=1 password=geheim sslmode=what"} {
 		_, err := postgres.Open(t.Context(), url, postgres.Options{})
 		if err == nil || strings.Contains(err.Error(), "geheim") {
-			t.Errorf("%v", err)
+			t.Errorf("error %v, want one without the password", err)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestADiskThatIsFullIsNamedAndLeftBehind(t *testing.T) {
 				t.Errorf("received %q", bodies(got))
 			}
 			if f, err := Inspect(t.Context(), path); err != nil || f.Err() != nil {
-				t.Errorf("%+v, %v", f, err)
+				t.Errorf("the file's findings are %+v, error %v; want none", f, err)
 			}
 		})
 	}

@@ -58,7 +58,7 @@ func TestAReaderWaitsForTheFirstEvent(t *testing.T) {
 			p, err := f.Read(t.Context(), events.Query{Limit: 10, Wait: 20 * time.Second})
 			took := time.Since(began)
 			if err != nil || len(p.Events) != 1 || p.Next != "x" {
-				t.Errorf("%+v, %v", p, err)
+				t.Errorf("the page is %+v, error %v; want one event and the cursor x", p, err)
 			}
 			if want := 8 * time.Second; rings && took > 7*time.Second+time.Millisecond || took > want {
 				t.Errorf("took %v", took)

@@ -67,7 +67,7 @@ func TestEventsArePassedOnOnceAndInOrder(t *testing.T) {
 	happen(2)
 	down = errors.New("the bus is down")
 	if err := run(); !errors.Is(err, down) {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want that of the bus", err)
 	}
 	down = nil
 	if err := run(); err != nil || len(got) != 254 || got[253] != "254" {
@@ -76,6 +76,6 @@ func TestEventsArePassedOnOnceAndInOrder(t *testing.T) {
 	happen(1)
 	f.Put = func(context.Context, []events.Event) error { m.version++; return nil } // another run is faster
 	if err := run(); err != nil {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want none when another run is faster", err)
 	}
 }

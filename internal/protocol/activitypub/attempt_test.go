@@ -133,7 +133,7 @@ func TestFixturesAreWhatTheyShouldBe(t *testing.T) {
 func TestRequestIsWhatServersExpect(t *testing.T) {
 	w := newWorld(t)
 	if o := w.Attempt(t.Context(), note(fediverse.Fixture("mastodon-follow")), to(inboxURL)); o.Class != outcome.Delivered {
-		t.Fatalf("%+v", o)
+		t.Fatalf("the outcome is %+v, want delivered", o)
 	}
 	h := w.inbox.Posts()[0].Header
 	for name, want := range map[string]string{
@@ -155,7 +155,7 @@ func TestNoSecondPostAfterNoAnswer(t *testing.T) {
 	w.inbox.Always(fediverse.Reset())
 	o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
 	if o.Class != outcome.Retry || o.Reason != outcome.ConnReset || !o.HostFault() {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want a retry after a reset, the host's fault", o)
 	}
 	if n := len(w.inbox.Posts()); n != 1 {
 		t.Errorf("%d POSTs", n)
@@ -210,7 +210,7 @@ func TestRedirects(t *testing.T) {
 			w.inbox.Then(c.step)
 			o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
 			if o.Class != c.class {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want class %s", o, c.class)
 			}
 			if n := len(w.inbox.Posts()); n != c.posts {
 				t.Errorf("%d POSTs, want %d", n, c.posts)
@@ -226,7 +226,7 @@ func TestRedirectLoopEnds(t *testing.T) {
 	w := newWorld(t)
 	w.inbox.Always(fediverse.Redirect(307, "/inbox"))
 	if o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL)); o.Class != outcome.Retry || o.Status != 307 {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want a retry after 307", o)
 	}
 	if n := len(w.inbox.Posts()); n != 2 {
 		t.Errorf("%d POSTs", n)
@@ -291,7 +291,7 @@ func TestHangingHostCostsOneTimeout(t *testing.T) {
 			w.inbox.Then(steps...)
 			o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
 			if o.Class != outcome.Retry || o.Reason != outcome.Timeout || o.Took != 15*time.Second || !o.HostFault() {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want a timeout after 15 s, the host's fault", o)
 			}
 			synctest.Wait()
 		})
@@ -308,7 +308,7 @@ func TestOurOwnStopSaysNothingOfTheHost(t *testing.T) {
 		defer cancel()
 		o := w.Attempt(ctx, note(`{"id":"x"}`), to(inboxURL))
 		if o.Class != outcome.Retry || o.Try == outcome.Made || o.HostFault() || o.Took != time.Second {
-			t.Errorf("%+v", o)
+			t.Errorf("the outcome is %+v, want a retry without an attempt after 1 s, not the host's fault", o)
 		}
 		synctest.Wait()
 	})
@@ -363,7 +363,7 @@ func TestKeyTroubleSendsNothing(t *testing.T) {
 			a.KeyID = c.keyID
 			o := w.Attempt(t.Context(), a, to(inboxURL))
 			if o.Class != c.class || o.Try == outcome.Made || o.HostFault() || !strings.Contains(o.Err, c.says) {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want class %s without an attempt, saying %q", o, c.class, c.says)
 			}
 			if n := len(w.inbox.Posts()); n != 0 {
 				t.Errorf("%d POSTs", n)
@@ -394,7 +394,7 @@ func TestOneDeliveryManyTargets(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			if o := d(context.Background(), to(inboxURL), 1); o.Class != outcome.Delivered {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want delivered", o)
 			}
 		})
 	}

@@ -34,8 +34,8 @@ func TestSecondFormOnlyAfter401And403(t *testing.T) {
 		if o.Status != status {
 			t.Errorf("%d: outcome has status %d", status, o.Status)
 		}
-		if (o.Err == "") != (o.Class == outcome.Delivered) {
-			t.Errorf("%d: class %s, error %q", status, o.Class, o.Err)
+		if delivered := o.Class == outcome.Delivered; delivered && o.Err != "" || !delivered && o.Err == "" {
+			t.Errorf("%d: class %s has error %q; all but delivered have one", status, o.Class, o.Err)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestPathAloneIsSignedAfter401(t *testing.T) {
 		before := len(w.inbox.Posts())
 		o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(withQuery))
 		if o.Class != outcome.Delivered {
-			t.Errorf("%+v", o)
+			t.Errorf("the outcome is %+v, want delivered", o)
 		}
 		if n := len(w.inbox.Posts()) - before; n != posts {
 			t.Errorf("%d POSTs, want %d", n, posts)
@@ -160,7 +160,7 @@ func TestFormIsRememberedUntilItExpires(t *testing.T) {
 			before := len(w.inbox.Posts())
 			o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
 			if o.Class != outcome.Delivered {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want delivered", o)
 			}
 			if n := len(w.inbox.Posts()) - before; n != posts {
 				t.Errorf("%d POSTs, want %d", n, posts)
@@ -187,7 +187,7 @@ func TestFirstFormDependsOnTheKey(t *testing.T) {
 		a := note(`{"id":"x"}`)
 		a.KeyID = key
 		if o := w.Attempt(t.Context(), a, to(inboxURL)); o.Class != outcome.Delivered {
-			t.Errorf("%+v", o)
+			t.Errorf("the outcome is %+v, want delivered", o)
 		}
 		if p := w.inbox.Posts(); len(p) != 1 || p[0].Form != want {
 			t.Errorf("%s: %d POSTs, first of form %s", key, len(p), p[0].Form)
@@ -223,8 +223,11 @@ func TestRefusalReportsTheMoreUsefulAnswer(t *testing.T) {
 		w := newWorld(t)
 		w.inbox.Then(c.first, c.second)
 		o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
-		if got := fmt.Sprint(o.Status, " ", o.Response); got != c.want || (o.Class == outcome.Unverified) != (o.Status == 401) {
-			t.Errorf("%d and then %d: %q, want %q; class %s", c.first.Code, c.second.Code, got, c.want, o.Class)
+		if got := fmt.Sprint(o.Status, " ", o.Response); got != c.want {
+			t.Errorf("%d and then %d: %q, want %q", c.first.Code, c.second.Code, got, c.want)
+		}
+		if unverified := o.Class == outcome.Unverified; unverified && o.Status != 401 || !unverified && o.Status == 401 {
+			t.Errorf("%d and then %d: status %d is of class %s", c.first.Code, c.second.Code, o.Status, o.Class)
 		}
 	}
 }

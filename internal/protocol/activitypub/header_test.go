@@ -59,7 +59,7 @@ func TestASignedHeaderThatChangesOnTheWayBreaksTheSignature(t *testing.T) {
 		a := note(`{"id":"x"}`)
 		a.Headers = encoded(t, activity.Header{Name: "X-Signed", Value: "1", Sign: true})
 		if o := w.Attempt(t.Context(), a, to(inboxURL)); o.Class != outcome.Delivered {
-			t.Fatalf("%+v", o)
+			t.Fatalf("the outcome is %+v, want delivered", o)
 		}
 		posts := w.inbox.Posts()
 		p := posts[len(posts)-1]

@@ -117,7 +117,7 @@ func TestNameThatTurnsPrivateIsRefused(t *testing.T) {
 	z["rebind.example"] = []string{"127.0.0.2"}
 	zoneChange.Unlock()
 	if _, err := post(t, client, "http://rebind.example:"+port); ReasonOf(err) != outcome.BlockedAddr {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want a blocked address", err)
 	}
 	if n := connections.Load(); n != 1 {
 		t.Errorf("%d connections", n)

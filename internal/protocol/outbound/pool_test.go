@@ -323,6 +323,6 @@ func TestAnErrorOfOursIsNotTheHostsFault(t *testing.T) {
 		res.Body.Close()
 	}
 	if !errors.Is(err, ErrStopped) {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want ErrStopped", err)
 	}
 }

@@ -109,7 +109,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := post(t, client, url); ReasonOf(err) != outcome.ConnReset {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want a reset connection", err)
 	}
 	if n := requests.Load(); n != 2 {
 		t.Errorf("%d requests for 2", n)

@@ -79,7 +79,7 @@ func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
 		{outcome.Outcome{Class: outcome.Delivered, Status: 202}, false, false},
 	} {
 		if ActivityPub().Again(c.o, 1) != c.usual || LDP().Again(c.o, 1) != c.netw {
-			t.Errorf("%+v", c.o)
+			t.Errorf("%+v is tried again by ActivityPub and LDP otherwise than %t and %t", c.o, c.usual, c.netw)
 		}
 	}
 	doubt := outcome.Outcome{Class: outcome.Doubtful, Status: 400}

@@ -52,7 +52,7 @@ func (b *bed) down() {
 	b.acquainted(b.b)
 	b.net.Fail(urlB, dialError(errRefused))
 	if o := b.attempt(postJob(), 1); o.Class != outcome.Retry {
-		b.t.Fatalf("%+v", o)
+		b.t.Fatalf("the outcome is %+v, want a retry", o)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestFiveChecksWithLinearDelaysThenExhausted(t *testing.T) {
 	b.attempt(postJob(), 1)
 	b.advance(5 * time.Minute)
 	if got := b.check(); got != (peers.Report{Checked: 1}) || b.server(urlB).Attempts != 1 {
-		t.Errorf("%+v, %+v", got, b.server(urlB))
+		t.Errorf("the check reports %+v, and the server is %+v; want 1 checked, and 1 attempt", got, b.server(urlB))
 	}
 }
 
@@ -110,11 +110,11 @@ func TestServerThatAnswersIsHealthyAgain(t *testing.T) {
 	b.net.Join(b.b)
 	b.advance(15 * time.Minute)
 	if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) {
-		t.Errorf("%+v", got)
+		t.Errorf("the check reports %+v, want 1 checked and healthy", got)
 	}
 	s := b.server(urlB)
 	if !s.IsHealthy || s.Reason != "" || s.Attempts != 0 || !s.LastSeen.Equal(b.Now()) {
-		t.Errorf("%+v", s)
+		t.Errorf("the server is %+v, want healthy and seen now", s)
 	}
 	if got := b.b.Sequence(); !slices.Equal(got, []string{"GET /discover"}) {
 		t.Errorf("B saw %v", got)
@@ -132,7 +132,7 @@ func TestAnAnswerOtherThan2xxIsAFailedCheck(t *testing.T) {
 	b.b.Discover(sipherpeer.Discovery{Status: 503})
 	b.advance(5 * time.Minute)
 	if got := b.check(); got != (peers.Report{Checked: 1}) || b.server(urlB).Attempts != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("the check reports %+v, and the server has %d attempts; want 1 checked, and 1 attempt", got, b.server(urlB).Attempts)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestARunThatDiesIsRepeatedAfterItsLease(t *testing.T) {
 	}
 	b.advance(time.Minute)
 	if got := b.check(); got != (peers.Report{Checked: 1}) || b.server(urlB).Attempts != 1 {
-		t.Errorf("%+v, %+v", got, b.server(urlB))
+		t.Errorf("the check reports %+v, and the server is %+v; want 1 checked, and 1 attempt", got, b.server(urlB))
 	}
 }
 
@@ -255,7 +255,7 @@ func TestACrashBeforeTheNextScheduleLosesNoCheck(t *testing.T) {
 	b.check()
 	due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 10)
 	if err != nil || len(due) != 1 || due[0].Attempt != 2 {
-		t.Errorf("%+v, %v", due, err)
+		t.Errorf("due are %+v, error %v; want one check with 2 attempts", due, err)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestACheckThatIsNextToItselfStaysScheduled(t *testing.T) {
 	b.check()
 	due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 10)
 	if err != nil || len(due) != 1 || due[0].Attempt != 1 || !due[0].DueAt.Equal(b.Now().Add(15*time.Minute)) {
-		t.Errorf("%+v, %v", due, err)
+		t.Errorf("due are %+v, error %v; want one check with 1 attempt in 15 minutes", due, err)
 	}
 }
 
@@ -350,7 +350,7 @@ func TestARunStopsBeforeItsDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // less than a check may take
 	defer cancel()
 	if r, err := b.proto.Check(ctx); err != nil || r != (peers.Report{}) {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("the check reports %+v, error %v; want nothing checked", r, err)
 	}
 	if got := b.check(); got.Checked != 1 {
 		t.Errorf("what was left is not run next: %+v", got)
@@ -378,13 +378,13 @@ func TestNewErrorsWhileAServerIsCheckedLeaveItScheduled(t *testing.T) {
 	b.net.Serve(urlB, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		b.net.Fail(urlB, dialError(errRefused))
 		if o := b.proto.Attempt(t.Context(), postJob(), target(postJob()), 2); o.Reason != outcome.ConnRefused {
-			t.Errorf("%+v", o)
+			t.Errorf("the outcome is %+v, want a refused connection", o)
 		}
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	b.check()
 	due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 10)
 	if err != nil || len(due) != 1 || due[0].Attempt != 1 {
-		t.Errorf("%+v, %v", due, err)
+		t.Errorf("due are %+v, error %v; want one check with 1 attempt", due, err)
 	}
 }

@@ -20,11 +20,11 @@ func TestPayloadArrivesByteForByteSealedAndSigned(t *testing.T) {
 		b := newBed(t)
 		b.acquainted(b.b)
 		if o := b.attempt(a, 1); o.Class != outcome.Delivered || o.Status != 200 {
-			t.Fatalf("%+v", o)
+			t.Fatalf("the outcome is %+v, want delivered with 200", o)
 		}
 		got := b.b.Deliveries()
 		if len(got) != 1 || got[0].Plaintext != a.Body || !got[0].Signed || len(got[0].Faults) > 0 {
-			t.Errorf("%+v", got)
+			t.Errorf("B got the deliveries %+v, want one of %s, signed and without faults", got, a.Body)
 		}
 		if strings.Contains(got[0].Body, "alice") {
 			t.Error("the payload is readable on the wire")
@@ -97,7 +97,7 @@ func TestFollowAckEffects(t *testing.T) {
 				want{class: outcome.Delivered, discard: true, note: c.note}.check(t, b.attempt(followJob(), 1))
 				got := b.follows()
 				if len(got) != 1 || got[0].Accepted != c.accepted || got[0].Acknowledged != c.acknowledged {
-					t.Errorf("%+v", got)
+					t.Errorf("the follows are %+v, want one, accepted %t and acknowledged %t", got, c.accepted, c.acknowledged)
 				}
 			})
 		}
@@ -128,7 +128,7 @@ func TestAckOfAnotherFollowChangesNothing(t *testing.T) {
 			b.b.Behave(behavior)
 			want{class: outcome.Delivered, discard: true, note: "names another follow"}.check(t, b.attempt(followJob(), 1))
 			if got := b.follows(); len(got) != 2 {
-				t.Errorf("%+v", got)
+				t.Errorf("the follows are %+v, want two", got)
 			}
 			untouched(t, b)
 		})
@@ -154,7 +154,7 @@ func TestAckWithoutLocalFollowIsIgnoredAndTheJobSucceeds(t *testing.T) {
 		b.acquainted(b.b)
 		none.check(t, b.attempt(job("deliver-follow", `{"method":"FEDERATE"}`), 1))
 		if got := b.follows(); len(got) != 0 {
-			t.Errorf("%+v", got)
+			t.Errorf("the follows are %+v, want none", got)
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestOutcomesNameTheMethodForTheLog(t *testing.T) {
 	b.b.Behave(sipherpeer.Behavior{Status: 503})
 	for payload, method := range map[string]string{followPayload: "FEDERATE", postPayload: "FEDERATE_POST", "{}": ""} {
 		if o := b.attempt(job("deliver-any", payload), 1); o.Method != method || o.Err == "" {
-			t.Errorf("%+v", o)
+			t.Errorf("the outcome is %+v, want the method %q and an error", o, method)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestUnknownServerIsDiscoveredRegisteredWithAndDeliveredTo(t *testing.T) {
 	s := b.server(urlB)
 	if s.PublicKey != b.b.PublicKey() || s.EncryptionKey != b.b.EncryptionKey() || !s.IsHealthy || s.Stranger ||
 		!s.LastSeen.Equal(b.Now()) || !s.CreatedAt.Equal(b.Now()) || !s.UpdatedAt.Equal(b.Now()) {
-		t.Errorf("%+v", s)
+		t.Errorf("the server is %+v, want healthy, no stranger, with the keys of B and seen now", s)
 	}
 	delivered.check(t, b.attempt(postJob(), 1))
 	if got := b.b.Sequence(); len(got) != 4 {
@@ -104,17 +104,17 @@ func TestChangedKeysAreRefusedRecordedAndShown(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].URL != urlB || got[0].PublicKey != b.b.PublicKey() ||
 		got[0].EncryptionKey != b.b.EncryptionKey() || got[0].Via != peers.Registered || got[0].Count != 2 ||
 		!got[0].Last.Equal(b.Now()) || got[0].First.Equal(got[0].Last) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("key changes %+v, error %v; want one of B, registered twice", got, err)
 	}
 	lines := b.logged("sipher server presents a new key and is refused")
 	if len(lines) != 2 || !strings.Contains(lines[0]["error"].(string), crypto.Fingerprint(b.b.PublicKey())[:16]) {
-		t.Errorf("%v", lines)
+		t.Errorf("logged %v, want two lines with the fingerprint of B's key", lines)
 	}
 
 	// Its deliveries still go to the pinned key, which it cannot open.
 	o := b.attempt(followJob(), 1)
 	if o.Class != outcome.Retry || o.Status != 400 {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want a retry after 400", o)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestDiscoveryOfAServerRegisteredMeanwhileWithAnotherKeyIsRefused(t *testing
 	want{class: outcome.Retry, unattempted: true, tried: true, says: "another key"}.check(t, o)
 	got, err := b.store.KeyChanges(t.Context())
 	if err != nil || len(got) != 1 || got[0].Via != peers.Discovered {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("key changes %+v, error %v; want one that was discovered", got, err)
 	}
 	if s := b.server(urlB); s.PublicKey != b.p.PublicKey() {
 		t.Error("the key was changed")
@@ -144,7 +144,7 @@ func TestServerThatRefusesAndDidNotRegisterUsIsAskedAgain(t *testing.T) {
 	b.b.Discover(sipherpeer.Discovery{CallBack: true})
 	b.net.Fail(ourURL, dialError(errRefused))
 	if o := b.attempt(postJob(), 1); o.Class != outcome.Retry || o.Status != 400 {
-		t.Fatalf("%+v", o)
+		t.Fatalf("the outcome is %+v, want a retry after 400", o)
 	}
 	if !b.server(urlB).Unannounced {
 		t.Error("not noted")
@@ -218,6 +218,6 @@ func TestAStrangerThatChangesItsKeysLeavesNoRecord(t *testing.T) {
 		t.Errorf("recorded: %+v, %v", got, err)
 	}
 	if lines := b.logged("sipher server presents a new key and is refused"); len(lines) != 1 {
-		t.Errorf("%v", lines)
+		t.Errorf("logged %v, want one line", lines)
 	}
 }

@@ -178,7 +178,7 @@ func honestAnswer(t *testing.T, a activity.Activity, form sipherpeer.Form) (answ
 		return status, body
 	}})
 	if o := b.attempt(a, 1); o.Class != outcome.Delivered {
-		t.Fatalf("%+v", o)
+		t.Fatalf("the outcome is %+v, want delivered", o)
 	}
 	return answer
 }
@@ -441,7 +441,7 @@ func TestHostileSlowBodies(t *testing.T) {
 		timed("a delivery", sipher.Timeout, func() {
 			o := b.attempt(postJob(), 1)
 			if o.Class != outcome.Retry {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want a retry", o)
 			}
 		})
 	})
@@ -460,7 +460,7 @@ func TestHostileEndlessBodies(t *testing.T) {
 			o := b.attempt(followJob(), n)
 			sane(t, b, o)
 			if o.Class == outcome.Delivered || known && o.Class != outcome.Refused {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want refused if B knows us, and never delivered", o)
 			}
 			b.advance(peers.FailureAge)
 			requests++

@@ -149,12 +149,12 @@ func TestAProxys502DoesNotEndTheHealthChecksOfTheTarget(t *testing.T) {
 	b.p.Behave(sipherpeer.Behavior{ProxyStatus: 502})
 	want{class: outcome.Retry, says: "strange"}.check(t, b.attempt(postJob(), 1))
 	if s := b.server(urlB); s.IsHealthy || s.Reason != peers.Unknown {
-		t.Errorf("%+v", s)
+		t.Errorf("the server is %+v, want unhealthy for an unknown reason", s)
 	}
 	b.net.Join(b.b)
 	b.advance(5 * time.Minute)
 	if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) {
-		t.Errorf("%+v", got)
+		t.Errorf("the check reports %+v, want 1 checked and healthy", got)
 	}
 }
 
@@ -164,12 +164,19 @@ func TestTheNumberOfChecksIsASetting(t *testing.T) {
 		b.down()
 		for n := range 10 {
 			b.advance(peers.CheckDelay(n))
-			if got := b.check(); (got.Exhausted == 1) != (n == wanted-1) || (got.Checked == 1) != (n < wanted) {
-				t.Errorf("%d configured, check %d: %+v", configured, n, got)
+			got, checked, exhausted := b.check(), 0, 0
+			if n < wanted {
+				checked = 1
+			}
+			if n == wanted-1 {
+				exhausted = 1
+			}
+			if got.Checked != checked || got.Exhausted != exhausted {
+				t.Errorf("%d configured, check %d: %d checked and %d exhausted, want %d and %d", configured, n, got.Checked, got.Exhausted, checked, exhausted)
 			}
 		}
 		if lines := b.logged("sipher health checks exhausted"); len(lines) != 1 || lines[0]["failed"] != float64(wanted) {
-			t.Errorf("%v", lines)
+			t.Errorf("%d configured: logged %v, want one line with %d failed", configured, lines, wanted)
 		}
 	}
 }
@@ -192,13 +199,13 @@ func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 			prepare(b)
 			b.net.Join(b.b)
 			if status, body, err := b.b.RegisterWith(ourURL); err != nil || status != 200 {
-				t.Fatal(status, body, err)
+				t.Fatalf("the registration is answered %d %s, error %v; want 200", status, body, err)
 			}
 			if s := b.server(urlB); s.IsHealthy || s.Reason != peers.ConnRefused {
 				t.Errorf("the registration itself changed the health: %+v", s)
 			}
 			if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) || !b.server(urlB).IsHealthy {
-				t.Errorf("%+v, %+v", got, b.server(urlB))
+				t.Errorf("the check reports %+v, and the server is %+v; want 1 checked and healthy", got, b.server(urlB))
 			}
 		})
 	}
@@ -207,7 +214,7 @@ func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 		b.down()
 		b.net.Join(b.b)
 		if status, body, err := b.b.RegisterWith(ourURL); err != nil || status != 200 {
-			t.Fatal(status, body, err)
+			t.Fatalf("the registration is answered %d %s, error %v; want 200", status, body, err)
 		}
 		b.b.Discover(sipherpeer.Discovery{Status: 503})
 		asked := len(b.net.Asked())
@@ -225,10 +232,10 @@ func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 			b := newBed(t)
 			b.insert(b.b, change)
 			if status, body, err := b.b.RegisterWith(ourURL); err != nil || status != 200 {
-				t.Fatal(status, body, err)
+				t.Fatalf("the registration is answered %d %s, error %v; want 200", status, body, err)
 			}
 			if due, err := b.store.DueChecks(t.Context(), b.Now().Add(24*time.Hour), 10); err != nil || len(due) != 0 {
-				t.Errorf("%+v, %v", due, err)
+				t.Errorf("due are %+v, error %v; want no check", due, err)
 			}
 		}
 	})

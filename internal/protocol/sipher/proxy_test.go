@@ -41,10 +41,10 @@ func TestDeliveryGoesThroughAProxyWhereDNSIsBlocked(t *testing.T) {
 		t.Errorf("B saw %+v", got)
 	}
 	if f := b.follows(); len(f) != 1 || !f[0].Accepted {
-		t.Errorf("%+v", f)
+		t.Errorf("the follows are %+v, want one that is accepted", f)
 	}
 	if s := b.server(urlB); s.IsHealthy || s.Reason != peers.DNSBlocked {
-		t.Errorf("%+v", s)
+		t.Errorf("the server is %+v, want unhealthy as its name is not found", s)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestProxyIsTheNewestHealthyServerThatIsNeitherTargetNorUsNorBlocked(t *test
 	block(b, "https://blocked.example")
 	b.insert(b.p, func(s *peers.Server) { s.LastSeen = b.Now().Add(-time.Hour) })
 	if o := b.attempt(postJob(), 1); o.Class != outcome.Delivered {
-		t.Fatalf("%+v", o)
+		t.Fatalf("the outcome is %+v, want delivered", o)
 	}
 	for _, asked := range b.net.Asked() {
 		if !strings.HasPrefix(asked, "POST "+urlB) && asked != "POST "+urlP+"/proxy" {
@@ -149,14 +149,14 @@ func TestOneProxyIsTriedAndIfItFailsTheOriginalErrorStands(t *testing.T) {
 			o := b.attempt(followJob(), 1)
 			want{class: outcome.Retry, says: "no such host"}.check(t, o)
 			if o.Reason != outcome.DNS || o.Status != 0 {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want a name that is not found and no status", o)
 			}
 			if asked := b.net.Asked(); !slices.Equal(asked, []string{"POST " + urlB + sipherpeer.FollowsPath, "POST " + urlP + "/proxy"}) {
 				t.Errorf("asked %v", asked)
 			}
 			untouched(t, b)
 			if s := b.server(urlB); s.Reason != peers.DNSBlocked {
-				t.Errorf("%+v", s)
+				t.Errorf("the server is %+v, want the reason DNSBlocked", s)
 			}
 			if s := b.server(urlP); s.IsHealthy == (name == "resets") {
 				t.Errorf("the proxy: %+v", s)
@@ -173,7 +173,7 @@ func TestProxyThatAnswers502MarksTheTargetWithInvalidResponse(t *testing.T) {
 	o := b.attempt(postJob(), 1)
 	want{class: outcome.Retry, says: "no such host"}.check(t, o)
 	if s := b.server(urlB); s.IsHealthy || s.Reason != peers.InvalidResponse {
-		t.Errorf("%+v", s)
+		t.Errorf("the server is %+v, want unhealthy for an invalid response", s)
 	}
 	if s := b.server(urlP); !s.IsHealthy {
 		t.Errorf("the proxy: %+v", s)
@@ -209,7 +209,7 @@ func TestEmergencySweepWakesCheckableServersAndUsesTheFirst(t *testing.T) {
 	o := b.attempt(postJob(), 1)
 	want{class: outcome.Delivered, discard: true, note: "passed on by https://p.example"}.check(t, o)
 	if s := b.server(urlP); !s.IsHealthy || s.Reason != "" || s.Attempts != 0 || !s.LastSeen.Equal(b.Now()) {
-		t.Errorf("%+v", s)
+		t.Errorf("the proxy is %+v, want healthy and seen now", s)
 	}
 	asked := b.net.Asked()
 	for _, url := range []string{"https://dead.example", "https://odd.example", urlP} {

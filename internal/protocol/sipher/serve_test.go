@@ -97,7 +97,7 @@ func TestRegistrationIsConfirmedByACallBackAndAnswered(t *testing.T) {
 	}
 	s := b.server(urlB)
 	if s.PublicKey != b.b.PublicKey() || s.EncryptionKey != b.b.EncryptionKey() || !s.IsHealthy || !s.Stranger || !s.CreatedAt.Equal(b.Now()) {
-		t.Errorf("%+v", s)
+		t.Errorf("the server is %+v, want a healthy stranger with the keys of B", s)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestDiscoverWithoutIdentityIsNotFoundAndNoFault(t *testing.T) {
 		}
 		lines := b.logged("nothing to show at /discover")
 		if len(lines) != 2 || lines[0]["level"] != "DEBUG" || !strings.Contains(fmt.Sprint(lines[0]["error"]), setting) {
-			t.Errorf("%v", lines)
+			t.Errorf("logged %v, want two lines of DEBUG that name %s", lines, setting)
 		}
 		if n := strings.Count(b.log.String(), "\n"); n != len(lines) {
 			t.Errorf("other lines too: %s", b.log)
@@ -271,7 +271,7 @@ func TestChecksNeedNoIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) || !b.server(urlB).IsHealthy {
-		t.Errorf("%+v", got)
+		t.Errorf("the check reports %+v, want 1 checked, and a healthy server", got)
 	}
 }
 

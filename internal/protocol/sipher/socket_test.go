@@ -59,7 +59,7 @@ func TestStrangersMeetOverRealConnections(t *testing.T) {
 		t.Errorf("the peer saw %v", got)
 	}
 	if fs, _, err := store.Follows(t.Context(), "", 10); err != nil || len(fs) != 1 || !fs[0].Accepted {
-		t.Errorf("%+v, %v", fs, err)
+		t.Errorf("follows %+v, error %v; want one that is accepted", fs, err)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestHangingAndResettingPeersOverRealConnections(t *testing.T) {
 		o := p.Attempt(t.Context(), a, to, 1)
 		want{class: outcome.Retry}.check(t, o)
 		if s, err := store.Server(t.Context(), peer.URL); o.Reason != c.reason || err != nil || s.IsHealthy {
-			t.Errorf("%+v, %+v, %v", o, s, err)
+			t.Errorf("the outcome is %+v, the server %+v, error %v; want the reason %s and an unhealthy server", o, s, err, c.reason)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestEverySpellingOfAServerURLIsOneServer(t *testing.T) {
 	}
 	all, err := b.store.Servers(t.Context())
 	if err != nil || len(all) != 1 || all[0].URL != urlB {
-		t.Errorf("%+v, %v", all, err)
+		t.Errorf("servers %+v, error %v; want only %s", all, err, urlB)
 	}
 	if got := b.b.Sequence(); len(got) != 2+len(spellings) {
 		t.Errorf("B saw %v", got)
@@ -55,7 +55,7 @@ func TestAFollowIsFoundUnderEverySpellingOfItsServer(t *testing.T) {
 		a := job("deliver-follow", strings.Replace(followPayload, `"https://b.example"`, `"`+url+`"`, 1))
 		accepted.check(t, b.attempt(a, 1))
 		if got := b.b.Deliveries(); len(got) != 1 || got[0].Plaintext != a.Body {
-			t.Errorf("%+v", got)
+			t.Errorf("B got the deliveries %+v, want one of %s", got, a.Body)
 		}
 	}
 }

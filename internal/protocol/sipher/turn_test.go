@@ -49,11 +49,11 @@ func TestAnyAnswerEndsTheTurns(t *testing.T) {
 		b.attempt(postJob(), 1)
 		for range 3 {
 			if o := b.attempt(followJob(), 1); o.Try == outcome.Waiting {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want one that waits for no turn", o)
 			}
 		}
 		if s := b.server(urlB); !s.TurnAt.IsZero() || s.IsHealthy {
-			t.Errorf("%+v", s)
+			t.Errorf("the server is %+v, want unhealthy and without a turn", s)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestNothingThatAnEarlierRowRefusesTakesATurn(t *testing.T) {
 	block(b, urlB)
 	b.attempt(postJob(), 1)
 	if s := b.server(urlB); s.TurnAt.After(b.Now()) {
-		t.Errorf("%+v", s)
+		t.Errorf("the server is %+v, want no turn in the future", s)
 	}
 	if err := b.store.Unblock(t.Context(), urlB); err != nil {
 		t.Fatal(err)

@@ -58,16 +58,16 @@ func TestNetworkErrorMarksTheServerUnhealthyWithItsReason(t *testing.T) {
 			o := b.attempt(postJob(), 1)
 			want{class: outcome.Retry, says: c.err.Error()}.check(t, o)
 			if o.Reason != c.class || o.Status != 0 {
-				t.Errorf("%+v", o)
+				t.Errorf("the outcome is %+v, want the reason %s and no status", o, c.class)
 			}
 			s := b.server(urlB)
 			if s.IsHealthy || s.Reason != c.stored || s.Attempts != 0 || !s.UpdatedAt.Equal(b.Now()) {
-				t.Errorf("%+v", s)
+				t.Errorf("the server is %+v, want unhealthy for %s since now", s, c.stored)
 			}
 			// And check 0 is scheduled, five minutes ahead.
 			due, err := b.store.DueChecks(t.Context(), b.Now().Add(5*time.Minute), 10)
 			if err != nil || len(due) != 1 || due[0].ServerURL != urlB || due[0].Attempt != 0 || !due[0].DueAt.Equal(b.Now().Add(5*time.Minute)) {
-				t.Errorf("%+v, %v", due, err)
+				t.Errorf("due are %+v, error %v; want check 0 of B in five minutes", due, err)
 			}
 		})
 	}
@@ -81,10 +81,10 @@ func TestDeliveryTimesOutAfter15Seconds(t *testing.T) {
 		o := b.attempt(postJob(), 1)
 		want{class: outcome.Retry, says: "no answer in time"}.check(t, o)
 		if took := time.Since(began); took != 15*time.Second || o.Reason != outcome.Timeout {
-			t.Errorf("%s, %+v", took, o)
+			t.Errorf("it took %s, and the outcome is %+v; want 15 s and a timeout", took, o)
 		}
 		if s := b.server(urlB); s.IsHealthy || s.Reason != peers.TimedOut {
-			t.Errorf("%+v", s)
+			t.Errorf("the server is %+v, want unhealthy as it timed out", s)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestRefusalOfTheAddressGuardIsFinalAndNeverProxied(t *testing.T) {
 	o := b.attempt(postJob(), 1)
 	want{class: outcome.Refused, unattempted: true, says: "not allowed"}.check(t, o)
 	if o.Reason != outcome.BlockedAddr || !b.server(urlB).IsHealthy || len(b.p.Received()) > 0 {
-		t.Errorf("%+v, %+v, %v", o, b.server(urlB), b.p.Sequence())
+		t.Errorf("the outcome is %+v, the server %+v, the proxy was asked %v; want a blocked address, healthy, nothing", o, b.server(urlB), b.p.Sequence())
 	}
 }
 
@@ -147,7 +147,7 @@ func TestBrokenOffAnswerIsANetworkError(t *testing.T) {
 	o := b.attempt(postJob(), 1)
 	want{class: outcome.Retry}.check(t, o)
 	if o.Reason != outcome.ConnReset || b.server(urlB).Reason != peers.ConnReset {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want a reset connection, which the server's state has, too", o)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestAnAttemptWithTooLittleTimeIsNotHeldAgainstTheServer(t *testing.T) {
 		o := b.attemptWith(ctx, postJob(), 1)
 		want{class: outcome.Retry, says: "no answer in time"}.check(t, o)
 		if s := b.server(urlB); !s.IsHealthy {
-			t.Errorf("%+v", s)
+			t.Errorf("the server is %+v, want healthy", s)
 		}
 	})
 }
@@ -172,10 +172,10 @@ func TestNothingIsSentWhenDiscoveryHasUsedUpTheTime(t *testing.T) {
 		defer cancel()
 		o := b.attemptWith(ctx, postJob(), 1)
 		if o.Class != outcome.Retry || o.Try == outcome.Made {
-			t.Errorf("%+v", o)
+			t.Errorf("the outcome is %+v, want a retry without an attempt", o)
 		}
 		if s := b.server(urlB); !s.IsHealthy {
-			t.Errorf("%+v", s)
+			t.Errorf("the server is %+v, want healthy", s)
 		}
 		for _, asked := range b.net.Asked() {
 			if strings.HasSuffix(asked, sipherpeer.PostsPath) {

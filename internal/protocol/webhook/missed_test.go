@@ -57,7 +57,7 @@ func TestAWebhookThatIsEnabledAgainGetsWhatItMissed(t *testing.T) {
 	refused, wait := waiting[:2], waiting[2:]
 	for _, s := range refused {
 		if o := b.try(s); o.Class != outcome.Refused {
-			t.Fatalf("%+v", o)
+			t.Fatalf("the outcome is %+v, want refused", o)
 		}
 	}
 	e.down, e.got = false, nil

@@ -230,7 +230,7 @@ func TestRequestsAreSignedWithEverySecretThatIsValid(t *testing.T) {
 		t.Helper()
 		b.happens(1, "recipient.gone", `{"name":"ä €"}`)
 		if o := b.try(b.pump()[0]); o.Class != outcome.Delivered {
-			t.Fatalf("%+v", o)
+			t.Fatalf("the outcome is %+v, want delivered", o)
 		}
 		r := <-got
 		for secret, valid := range want {
@@ -320,11 +320,11 @@ func TestWhatBecomesOfARequest(t *testing.T) {
 	}
 	s.Close()
 	if o := b.try(one); o.Class != outcome.Retry || o.Try != outcome.Made || o.Reason != outcome.ConnRefused {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want a retry after a refused connection", o)
 	}
 	b.store.err = errors.New("the table is down")
 	if o := b.try(one); o.Class != outcome.Retry || o.Try != outcome.Untried {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want a retry without a try", o)
 	}
 	b.store.err = nil
 	if err := b.all.DeleteWebhook(t.Context(), "one"); err != nil {
@@ -340,7 +340,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 	b.put("one", webhook.Settings{URL: "http://127.0.0.1:1/"})
 	b.happens(1, "recipient.gone", "{}")
 	if o := b.try(b.pump()[0]); o.Class != outcome.Refused || o.Reason != outcome.BlockedAddr {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want a refused address", o)
 	}
 	if b.store.all["one"].FailingSince.IsZero() {
 		t.Error("does not count as failing")
@@ -369,7 +369,7 @@ func TestAWebhookThatFailsForFiveDaysIsDisabledUntilItIsPutAgain(t *testing.T) {
 		t.Error("told again")
 	}
 	if o := b.try(one); o.Class != outcome.Refused || !strings.Contains(o.Err, "disabled") {
-		t.Errorf("%+v", o)
+		t.Errorf("the outcome is %+v, want refused as disabled", o)
 	}
 	b.put("one", webhook.Settings{URL: s.URL})
 	if got := b.pump(); len(got) != 4 {

@@ -77,7 +77,7 @@ func TestFiveFailuresInARowAreCountedAcrossObservations(t *testing.T) {
 		fresh().Observe(rules, a.Then(b), t0),
 	} {
 		if s.Phase != Unhealthy {
-			t.Errorf("%+v", s)
+			t.Errorf("the state is %+v, want unhealthy", s)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestOutcomesOutsideTheWindowDoNotCount(t *testing.T) {
 	s, now := see(fresh(), "abXcdXef", t0)
 	s, _ = see(s, "XgX", now.Add(rules.Window))
 	if s.Phase != Healthy || s.Window.Failures != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want healthy with one failure", s)
 	}
 }
 
@@ -131,14 +131,14 @@ func TestTheInboxThatFailsAloneIsTheCulprit(t *testing.T) {
 	}
 	after := s.Observe(rules, o, now)
 	if after.Phase != Healthy || !after.InboxesUntil.After(now.Add(rules.GiveUp)) || after.Streak != 0 {
-		t.Errorf("%+v", after)
+		t.Errorf("the state is %+v, want healthy with inboxes known for longer than the give-up time", after)
 	}
 	down := Observation{}.Add(bad, outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnRefused})
 	if got := s.Culprit(rules, down, now); got != "" {
 		t.Errorf("a refused connection is blamed on %q", got)
 	}
 	if s := s.Observe(rules, down, now); s.Phase != Unhealthy {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want unhealthy", s)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestChecksAreMadeAfterAMinuteThenAt5Plus10nMinutesAndThenDaily(t *testing.T
 			}
 		}
 		if !s.DownSince.Equal(t0) || s.Phase != Unhealthy {
-			t.Errorf("%+v", s)
+			t.Errorf("the state is %+v, want unhealthy since the first failure", s)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestAServerIsExhaustedAfterTheGiveUpTime(t *testing.T) {
 		s = s.CheckFailed(rules, outcome.Timeout, "", s.CheckAt)
 	}
 	if s.Phase != Exhausted || !s.Since.Equal(t0.Add(rules.GiveUp)) || s.Accepts(s.Since) {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want exhausted after the give-up time", s)
 	}
 	if next := s.CheckAt.Sub(s.Since); next != rules.CheckSlow {
 		t.Errorf("checked again after %s", next)
@@ -196,14 +196,14 @@ func TestAServerIsExhaustedAfterTheGiveUpTime(t *testing.T) {
 func TestA401IsNeitherSuccessNorFailure(t *testing.T) {
 	o := Observation{}.Add("https://a.example/a", outcome.Outcome{Class: outcome.Unverified, Status: 401})
 	if o.Successes+o.Failures != 0 || o.Vain != 1 {
-		t.Errorf("%+v", o)
+		t.Errorf("the observation is %+v, want neither success nor failure, and one request in vain", o)
 	}
 }
 
 func TestAPauseHoldsUntilItsEndAndNeverLongerThanTheCap(t *testing.T) {
 	s := fresh().Throttle(rules, t0.Add(time.Hour), "429", t0)
 	if s.Accepts(t0.Add(time.Hour-1)) || !s.Accepts(t0.Add(time.Hour)) {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want a pause of an hour", s)
 	}
 	if again := s.Throttle(rules, t0.Add(time.Minute), "429", t0); again != s {
 		t.Errorf("a shorter pause replaced it: %+v", again)
@@ -287,24 +287,24 @@ func TestGoneIsBelievedForAWhile(t *testing.T) {
 	}
 	s := asked.ConfirmedGone(rules, "410", t0)
 	if s.Decision(t0.Add(rules.GoneFor-1)) != Refuse || s.Decision(t0.Add(rules.GoneFor)) != Send || s.Forget.Before(s.Until) {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want gone for its time", s)
 	}
 	if s := s.Resume(rules, t0); s.Decision(t0) != Send {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want sending", s)
 	}
 }
 
 func TestALateSuccessOnlyBringsTheCheckForward(t *testing.T) {
 	down := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0)
 	if s := down.Observe(rules, Observation{Successes: 1}, t0.Add(time.Second)); s.Phase != Unhealthy || !s.CheckAt.Equal(t0.Add(time.Second)) {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want unhealthy with a check now", s)
 	}
 }
 
 func TestALotOfHeldGroupsIsLookedAtNowAndThen(t *testing.T) {
 	s := fresh().Hold(rules, t0)
 	if s.Phase != Healthy || !s.Parked || s.CheckAt.Sub(t0) != rules.CheckSlow {
-		t.Fatalf("%+v", s)
+		t.Fatalf("the state is %+v, want healthy, parked, with a slow check", s)
 	}
 	now := s.CheckAt
 	for i, want := range []time.Duration{5 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute, 45 * time.Minute, day, day} {
@@ -384,9 +384,9 @@ func TestADeliveryParkedWhileTheServerRecoversIsReleased(t *testing.T) {
 
 func TestHostOfAKey(t *testing.T) {
 	if h, whole := HostOf(HostKey("a.example:8443")); h != "a.example:8443" || !whole {
-		t.Error(h, whole)
+		t.Errorf("host %q, whole %t; want a.example:8443, true", h, whole)
 	}
 	if h, whole := HostOf(InboxKey("https://A.example/inbox")); h != "a.example" || whole {
-		t.Error(h, whole)
+		t.Errorf("host %q, whole %t; want a.example, false", h, whole)
 	}
 }

@@ -73,7 +73,7 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 			"inbox fault": func(t *rapid.T) {
 				change(s.InboxFault(rules, now))
 				if !s.InboxesUntil.After(now.Add(rules.GiveUp)) {
-					t.Fatalf("%+v", s)
+					t.Fatalf("the state is %+v, want inboxes known until after the give-up time", s)
 				}
 			},
 			"schedule": func(t *rapid.T) {
@@ -150,7 +150,7 @@ func TestTheStateMachineKeepsItsPromises(t *testing.T) {
 				case s.Phase == Paused && !s.Until.IsZero() && s.Until.Sub(s.Since) > max(rules.MaxPause, time.Hour):
 					t.Fatalf("paused for longer than the cap: %+v", s)
 				case s.Decision(now) == Wait && s.Phase != Unhealthy && s.Phase != HalfOpen && s.Phase != Paused && s.Phase != Exhausted:
-					t.Fatalf("%+v", s)
+					t.Fatalf("the state is %+v, which has no reason to wait", s)
 				}
 			},
 		})

@@ -64,6 +64,6 @@ func TestAPauseThatATrialOfAKeyIsAskedForIsNotThatOfTheKey(t *testing.T) {
 	s = s.Park(rules, t0)
 	s = s.CheckPassed(rules, t0).TrialSent(rules, inbox(7), false, Sweep{}, t0).TrialThrottled(rules, false, t0.Add(time.Hour), "429", t0)
 	if s.Phase != Recovering {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want recovering", s)
 	}
 }

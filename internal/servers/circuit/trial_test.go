@@ -11,15 +11,15 @@ import (
 func TestATrialDecidesAndThenTheReleaseGrows(t *testing.T) {
 	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0).CheckPassed(rules, t0.Add(time.Minute))
 	if s.Phase != HalfOpen || s.Accepts(s.CheckAt) || !s.Trying(s.CheckAt) {
-		t.Fatalf("%+v", s)
+		t.Fatalf("the state is %+v, want half open", s)
 	}
 	s = s.TrialSent(rules, "https://a.example/1", false, Sweep{Shard: 1}, t0)
 	if s.TriedLately("https://a.example/1") == 0 || s.TriedLately("https://a.example/2") > 0 || s.CheckAt.Sub(t0) != rules.TrialTimeout {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want only inbox 1 tried, and a check after the trial's timeout", s)
 	}
 	s = s.TrialPassed(rules, "", t0)
 	if s.Phase != Recovering || !s.Accepts(t0) || s.CheckAt.After(t0) || !s.DownSince.IsZero() {
-		t.Fatalf("%+v", s)
+		t.Fatalf("the state is %+v, want recovering", s)
 	}
 	var steps []int
 	now := t0
@@ -67,7 +67,7 @@ func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
 		t.Errorf("an inbox is tried again in the same check, where there is no other to try: %+v", s)
 	}
 	if s := trial.TrialFailed(rules, outcome.ConnRefused, "refused", t0); s.Phase != Unhealthy || s.Checks != 1 || s.CheckAt.Sub(t0) != 5*time.Minute {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want unhealthy, the next check in 5 minutes", s)
 	}
 	s := trial
 	for i := range rules.Trials - 1 {
@@ -78,10 +78,10 @@ func TestAFailedTrialIsAFailedCheckUnlessTheHostAnswered(t *testing.T) {
 		s = s.TrialSent(rules, "b", false, Sweep{}, t0)
 	}
 	if s = s.TrialFailed(rules, outcome.ReasonNone, "answered 500", t0); s.Phase != Unhealthy || s.Checks != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want unhealthy after one check", s)
 	}
 	if s := trial.TrialVoid(rules, t0); s.Phase != HalfOpen || s.CheckAt.After(t0) || s.Checks != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want half open, a check now, and none counted", s)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestPausesGoOnGrowingAfterAnUnverifiedTrial(t *testing.T) {
 	}
 	s = s.TrialAnswered(rules, now)
 	if s.Phase != Recovering {
-		t.Fatalf("%+v", s)
+		t.Fatalf("the state is %+v, want recovering", s)
 	}
 	s = s.Throttle(rules, now.Add(time.Second), "", now)
 	if pause := s.Until.Sub(now); pause != 8*rules.Throttled {
@@ -139,7 +139,7 @@ func TestAThrottledTrialSaysThatTheServerIsAlive(t *testing.T) {
 	s := fresh().Fault(rules, outcome.Timeout, "", t0).Park(rules, t0).CheckPassed(rules, t0)
 	s = s.Throttle(rules, t0.Add(time.Hour), "429", t0)
 	if s.Phase != Paused || !s.DownSince.IsZero() || !s.CheckAt.Equal(t0.Add(time.Hour)) {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want paused for an hour and not down", s)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestAServerWorksWhileTheInboxThatAcceptedLastFailsNothing(t *testing.T) {
 	}
 	s := State{Key: HostKey("a.example")}.Observe(rules, o, t0).Park(rules, t0)
 	if s.Phase != Unhealthy || !s.TookLast(inbox) || s.Works() {
-		t.Fatalf("%+v", s)
+		t.Fatalf("the state is %+v, want unhealthy, and nothing that works", s)
 	}
 	if !s.Blames(page, failed) || s.Blames(inbox, failed) || s.Blames(page, outcome.Outcome{Class: outcome.Retry, Reason: outcome.DNS}) {
 		t.Error("blamed on the wrong one")
@@ -181,7 +181,7 @@ func TestAServerWorksWhileTheInboxThatAcceptedLastFailsNothing(t *testing.T) {
 		s = s.TrialSent(rules, fmt.Sprint(page, n), false, Sweep{}, now).TrialFailed(rules, "", "answered 302", now)
 	}
 	if s.Phase != Unhealthy || !s.Works() {
-		t.Fatalf("%+v", s)
+		t.Fatalf("the state is %+v, want unhealthy, and an inbox that works", s)
 	}
 	lapsed := s.Observe(rules, Observation{}.Add(inbox, fault(500)), now)
 	if lapsed.Works() || lapsed.Blames(page, failed) || !lapsed.TookLast(inbox) {

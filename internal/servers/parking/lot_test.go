@@ -90,12 +90,12 @@ func TestTheStateSaysSoBeforeTheFirstSpotIsTaken(t *testing.T) {
 	open := w.save(circuit.State{Key: key}.Fault(rules, outcome.Timeout, "", now))
 	after, err := w.Park(t.Context(), open, park, []parking.Parked{delivery(1, "")})
 	if err != nil || !after.Parked || after.Phase != circuit.Unhealthy || !after.CheckAt.Equal(open.CheckAt) {
-		t.Errorf("%+v, %v", after, err)
+		t.Errorf("the state is %+v, error %v; want unhealthy, parked, with the check unchanged", after, err)
 	}
 	// The state says Parked already: nothing is written again.
 	again, err := w.Park(t.Context(), after, park, []parking.Parked{delivery(2, "")})
 	if err != nil || again != after {
-		t.Errorf("%+v, %v", again, err)
+		t.Errorf("the state is %+v, error %v; want it unchanged", again, err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestAHeldGroupLeavesItsServerOpen(t *testing.T) {
 		}
 	}
 	if s := w.state(); !s.Accepts(now) || !s.Parked || s.CheckAt.Sub(now) != rules.CheckSlow {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want accepting, parked, with a slow check", s)
 	}
 	known := w.state()
 	w.save(known.Resume(rules, now).Drained(rules, now))
@@ -165,7 +165,7 @@ func TestAReleaseIsSpreadMarkedAndSafeToRepeat(t *testing.T) {
 		t.Fatalf("%d sent, %v", len(sent), err)
 	}
 	if d, err := w.engine.Queue(queue.Normal).Depth(t.Context()); err != nil || d.Delayed != 2 {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("the queue has %+v, error %v; want 2 delayed", d, err)
 	}
 	if err := w.Unparked(t.Context(), sent); err != nil {
 		t.Fatal(err)
@@ -180,14 +180,14 @@ func TestAReleaseIsSpreadMarkedAndSafeToRepeat(t *testing.T) {
 	}
 	m, err := message.Decode(got[0].Body)
 	if err != nil || m.Deliver.Generation != 1 || m.Deliver.Trial || m.Activity.OrderingKey != "g" {
-		t.Errorf("%+v, %v", m, err)
+		t.Errorf("the message is %+v, error %v; want generation 1, no trial, in the order g", m, err)
 	}
 	if _, err := w.Send(t.Context(), ps[:1], parking.Release{Trial: true}); err != nil {
 		t.Fatal(err)
 	}
 	got, err = w.engine.Queue(queue.Normal).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
 	if err != nil || len(got) != 1 || !strings.Contains(got[0].Body, `"trial":true`) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("the queue has %+v, error %v; want one trial", got, err)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestASweepFindsEverythingOnceInStepsOfAnySize(t *testing.T) {
 			var page []parking.Parked
 			var err error
 			if page, at, end, err = w.Next(t.Context(), key, at, step); err != nil || len(page) > step {
-				t.Fatalf("%d, %v", len(page), err)
+				t.Fatalf("a page of %d, error %v; want at most %d", len(page), err, step)
 			}
 			for _, p := range page {
 				seen[p.Activity.ID]++

@@ -200,7 +200,7 @@ func TestAStashBooksForManyAndForgetsHosts(t *testing.T) {
 	for range 100 {
 		at, ok, err := s.Slot(t.Context(), "a.example")
 		if err != nil || !ok || seen[at] {
-			t.Fatalf("%s, %v, %v", at, ok, err)
+			t.Fatalf("the slot is %s, %v, error %v; want one that is free", at, ok, err)
 		}
 		seen[at] = true
 	}

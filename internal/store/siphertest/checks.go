@@ -35,7 +35,7 @@ func (b *bed) testDuplicateSchedulesCoalesce() {
 	b.advance(5 * time.Minute)
 	got := due()
 	if len(got) != 1 || got[0].ServerURL != c.ServerURL || got[0].Attempt != 0 || !got[0].DueAt.Equal(c.DueAt) {
-		b.t.Fatalf("%+v", got)
+		b.t.Fatalf("due are %+v, want only %+v", got, c)
 	}
 
 	// Of two runs that found it, one gets it.
@@ -84,7 +84,7 @@ func (b *bed) testAHastenedCheckIsDueAtOnceAndOnce() {
 	}
 	got := due()
 	if len(got) != 1 || got[0].Attempt != 5 || !got[0].DueAt.Equal(b.Now()) {
-		b.t.Fatalf("%+v", got)
+		b.t.Fatalf("due are %+v, want one with 5 attempts, now", got)
 	}
 	if err := b.FinishCheck(b.ctx, got[0]); err != nil {
 		b.t.Fatal(err)
@@ -99,12 +99,12 @@ func (b *bed) testAHastenedCheckIsDueAtOnceAndOnce() {
 	}
 	hasten()
 	if got := due(); len(got) != 1 || !got[0].DueAt.Equal(b.Now()) {
-		b.t.Errorf("%+v", got)
+		b.t.Errorf("due are %+v, want one, now", got)
 	}
 	b.advance(time.Minute)
 	c.DueAt = b.Now()
 	hasten() // what is overdue stays as it is
 	if got := due(); len(got) != 1 || !got[0].DueAt.Equal(b.in(-time.Minute)) {
-		b.t.Errorf("%+v", got)
+		b.t.Errorf("due are %+v, want one, a minute ago", got)
 	}
 }

@@ -258,16 +258,16 @@ func (b *bed) testRefusedKeysAreRecordedUntilTheOperatorPinsNewOnes() {
 		b.t.Fatal(err)
 	}
 	if got, err := mine(); err != nil || len(got) != 0 {
-		b.t.Errorf("%v, %v", got, err)
+		b.t.Errorf("got %v, error %v; want none", got, err)
 	}
 	if r, err := b.Server(b.ctx, b.url("b")); err != nil || r.PublicKey != "k2" || r.EncryptionKey != "x" || !r.CreatedAt.Equal(start) || !r.Unannounced {
-		b.t.Errorf("%+v, %v", r, err)
+		b.t.Errorf("the server is %+v, error %v; want the new keys, unannounced", r, err)
 	}
 	if err := b.SetKeys(b.ctx, b.url("new"), "k", "x", b.Now()); err != nil {
 		b.t.Fatal(err)
 	}
 	if r, err := b.Server(b.ctx, b.url("new")); err != nil || !r.IsHealthy || r.PublicKey != "k" || !r.Unannounced {
-		b.t.Errorf("%+v, %v", r, err)
+		b.t.Errorf("the server is %+v, error %v; want healthy, unannounced, with its key", r, err)
 	}
 }
 
@@ -277,13 +277,13 @@ func (b *bed) testBlockListComparesURLsExactly() {
 		b.t.Fatal(err)
 	}
 	if got, err := b.Blocked(b.ctx, want.ServerURL); err != nil || got == nil || *got != want {
-		b.t.Errorf("%v, %v", got, err)
+		b.t.Errorf("blocked: %v, error %v; want %v", got, err, want)
 	}
 	if got, err := b.Blocked(b.ctx, want.ServerURL+"/"); err != nil || got != nil {
 		b.t.Errorf("another URL: %v, %v", got, err)
 	}
 	if got, err := b.Blocks(b.ctx); err != nil || !slices.Contains(got, want) {
-		b.t.Errorf("%v, %v", got, err)
+		b.t.Errorf("blocks are %v, error %v; want %v among them", got, err, want)
 	}
 	for range 2 {
 		if err := b.Unblock(b.ctx, want.ServerURL); err != nil {
@@ -291,6 +291,6 @@ func (b *bed) testBlockListComparesURLsExactly() {
 		}
 	}
 	if got, err := b.Blocked(b.ctx, want.ServerURL); err != nil || got != nil {
-		b.t.Errorf("%v, %v", got, err)
+		b.t.Errorf("blocked: %v, error %v; want nothing", got, err)
 	}
 }

@@ -1,6 +1,9 @@
 // Package siphertest is the contract of the Sipher protocol's storage as a
 // suite, for every engine to run: exact comparison of URLs, changes that lose
 // nothing to one another, and a schedule on which duplicates coalesce.
+//
+// A new case is a method of bed, which is the storage with a clock moved by hand, and a row of
+// Run. Its servers are b.url("a"), b.url("b"), …; b.settle() waits until an index has caught up.
 package siphertest
 
 import (

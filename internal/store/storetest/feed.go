@@ -30,7 +30,7 @@ var feed = group{"feed", []testCase{
 		want.Time = got[0].Time
 		b.same([]events.Event{want}, got)
 		if want.Kind != events.RecipientFailed || want.Host != activity.HostOf(inbox) || want.Reason != "403 <Forbidden>" {
-			b.t.Errorf("%+v", want)
+			b.t.Errorf("the event is %+v, want recipient.failed of %s for 403", want, inbox)
 		}
 		if d := want.Time.Sub(b.Now()); d < 0 || d > time.Hour*24*60 {
 			b.t.Errorf("told at %v, now is %v", want.Time, b.Now())
@@ -141,7 +141,7 @@ var feed = group{"feed", []testCase{
 		}
 		b.must(b.AppendEnds(b.ctx, e))
 		if got := b.told(after, id); len(got) != 1 || got[0].Count != 1 {
-			b.t.Errorf("%+v", got)
+			b.t.Errorf("events %+v, want one with the count 1", got)
 		}
 	}},
 	{"ManyWritersAndReaders", manyWriters},

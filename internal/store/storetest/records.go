@@ -47,7 +47,7 @@ var records = group{"records", []testCase{
 		rs := w.inspect(w.chunk()).Recipients
 		b.same([]int{0, 1, 2}, sorted(rs))
 		if !rs[0].UpdatedAt.Equal(b.in(-time.Second)) || !rs[2].UpdatedAt.Equal(b.Now()) || rs[1].Generation != 2 {
-			b.t.Errorf("%+v", rs)
+			b.t.Errorf("the records are %+v, want the first of a second ago, the others of now", rs)
 		}
 	}},
 	{"DeliveredStaysDelivered", func(b *bed) {
@@ -345,7 +345,7 @@ var records = group{"records", []testCase{
 		b.advance(30 * time.Second)
 		again := w.outcomeOf(1, activity.Queued, message.NextEpoch(0))
 		if put, err := b.PutRecipients(b.ctx, w.id, []ledger.Recipient{again}, ends); err != nil || len(put) != 1 {
-			b.t.Fatalf("%+v, %v", put, err)
+			b.t.Fatalf("put %+v, error %v; want one", put, err)
 		}
 		b.advance(time.Hour)
 		b.noActivity(w.id)
@@ -360,12 +360,12 @@ var records = group{"records", []testCase{
 		r := b.record(w.id)
 		b.advance(14 * 24 * time.Hour) // outcomes outlast their record, by what a queue can hold
 		if k := w.inspect(w.chunk()); k.Found || len(k.Recipients) != 0 {
-			b.t.Errorf("%+v", k)
+			b.t.Errorf("found %+v, want nothing", k)
 		}
 		chunks, err := b.Chunks(b.ctx, r, 0, 0)
 		b.must(err)
 		if chunks[0].Touched {
-			b.t.Errorf("%+v", chunks[0])
+			b.t.Errorf("the chunk is %+v, want untouched", chunks[0])
 		}
 	}},
 }}

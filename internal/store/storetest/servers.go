@@ -81,7 +81,7 @@ var servers = group{"servers", []testCase{
 		states, err := b.Servers(b.ctx, st.Key)
 		b.must(err)
 		if len(states) != 0 {
-			b.t.Errorf("%+v", states)
+			b.t.Errorf("the states are %+v, want none", states)
 		}
 		b.settle()
 		if due := b.due(st.Key, 24*time.Hour); due != nil {

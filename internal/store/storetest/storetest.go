@@ -1,6 +1,16 @@
 // Package storetest is the contract of the store's verbs, as a suite that every engine
 // runs. The verbs are the same code on every engine, so a failure on one engine alone
 // is a fault of that engine's conditions, consistency or index.
+//
+// A new case is a row of the group of its verbs, on a bed: the store, and a clock moved by hand.
+//
+//	var notes = group{"redundancy and rates", []testCase{
+//		{"ARecordIsReadAsItWasSaved", func(b *bed) {
+//			created := b.created(3) // an activity to three recipients
+//			b.advance(time.Hour)
+//			b.same(created, b.record(created.ID))
+//		}},
+//	}}
 package storetest
 
 import (

@@ -109,7 +109,7 @@ var webhooks = group{"webhooks", []testCase{
 		b.must(err)
 		for _, e := range b.all(after) {
 			if e.Host == host {
-				b.t.Errorf("%+v", e)
+				b.t.Errorf("the event is %+v, want none of this server", e)
 			}
 		}
 		b.must(b.DeleteWebhook(b.ctx, w.ID))

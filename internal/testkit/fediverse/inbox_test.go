@@ -75,8 +75,11 @@ func TestInboxRefusesWhatRealServersRefuse(t *testing.T) {
 				w := httptest.NewRecorder()
 				in.ServeHTTP(w, r)
 				p := in.Posts()[0]
-				if w.Code != want || p.Status != want || (p.Refused == nil) != (want == http.StatusAccepted) {
-					t.Errorf("%s %s, %q: %d %v", key, form, name, w.Code, p.Refused)
+				if w.Code != want || p.Status != want {
+					t.Errorf("%s %s, %q: answered %d, noted %d, want %d", key, form, name, w.Code, p.Status, want)
+				}
+				if accepted := want == http.StatusAccepted; accepted && p.Refused != nil || !accepted && p.Refused == nil {
+					t.Errorf("%s %s, %q: answered %d, and refused for %v", key, form, name, w.Code, p.Refused)
 				}
 			}
 		}
@@ -114,6 +117,6 @@ func TestInboxFollowsItsScriptAndCounts(t *testing.T) {
 		t.Errorf("%d POSTs, %d accepted", n, ok)
 	}
 	if p := in.Posts()[0]; p.Body != body || p.KeyID != RSAKeyID || p.Form != httpsign.Cavage || p.URL != "b.example/users/a%20b/inbox?x" {
-		t.Errorf("%+v", p)
+		t.Errorf("the POST is %+v, want the body by %s in the form %s", p, RSAKeyID, httpsign.Cavage)
 	}
 }

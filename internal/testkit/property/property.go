@@ -4,6 +4,11 @@
 // By default the seed follows from the name of the test. With the switch of package long, as in
 // the night, each run draws a new seed; what it finds becomes a test of its own. -rapid.seed and
 // RAPID_SEED say another seed, which rapid prints of each failure.
+//
+//	property.Check(t, func(t *rapid.T) {
+//		n := rapid.IntRange(0, 100).Draw(t, "n")
+//		…
+//	})
 package property
 
 import (

@@ -68,7 +68,7 @@ func TestThePeerOpensWhatItSeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := k.open(e); err != nil || got != "hello" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the envelope opens to %q, error %v; want hello", got, err)
 	}
 	if _, err := newKeys(t).open(e); err == nil {
 		t.Error("opens for somebody else")
@@ -78,7 +78,7 @@ func TestThePeerOpensWhatItSeals(t *testing.T) {
 func TestThePeerSharesNoCodeWithWhatItTests(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 8 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, error %v; want at least 8", files, err)
 	}
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)

@@ -105,7 +105,7 @@ func TestContentKeyMatchesTheVectors(t *testing.T) {
 func TestEnvelopeFieldsKeepTheirOrder(t *testing.T) {
 	b, err := json.Marshal(Envelope{"a", "b", "c", "d"})
 	if want := `{"ephemeralPublicKey":"a","iv":"b","ciphertext":"c","authTag":"d"}`; err != nil || string(b) != want {
-		t.Errorf("%s, %v", b, err)
+		t.Errorf("the envelope is %s, error %v; want %s", b, err, want)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestEnvelopesAreParsedByTheirExactNames(t *testing.T) {
 	}
 	e, err := ParseEnvelope([]byte(`{"extra":1,"ephemeralPublicKey":"a","iv":"b","ciphertext":"c","authTag":"d"}`))
 	if err != nil || e != (Envelope{"a", "b", "c", "d"}) {
-		t.Errorf("%v, %v", e, err)
+		t.Errorf("the envelope is %v, error %v; want a, b, c, d", e, err)
 	}
 }
 

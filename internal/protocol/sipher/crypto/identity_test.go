@@ -84,7 +84,7 @@ func TestKeysAreReadInUrlSafeAndUnpaddedForm(t *testing.T) {
 	}
 	got, err := crypto.LoadIdentity(getenv(env))
 	if err != nil || got.PublicKey != want.PublicKey || got.EncryptionKey != want.EncryptionKey {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("the identity is %v, error %v; want the keys of %v", got, err, want)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestMissingConfigurationIsNamed(t *testing.T) {
 	}
 	ready := id.Ready()
 	if !errors.Is(ready, crypto.ErrNotConfigured) {
-		t.Fatal(ready)
+		t.Fatalf("error %v, want ErrNotConfigured", ready)
 	}
 	for _, s := range []string{crypto.SettingOrigin, crypto.SettingPublicKey, crypto.SettingPrivateKey, crypto.SettingEncryptionKey, crypto.SettingEncryptionPrivate} {
 		if !strings.Contains(ready.Error(), s) {
@@ -161,7 +161,7 @@ func TestMissingConfigurationIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := id.Ready(); got == nil || strings.Contains(got.Error(), "FEDERATION_") {
-		t.Errorf("%v", got)
+		t.Errorf("the identity's error is %v, want one without FEDERATION_", got)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestGeneratedSettingsLoad(t *testing.T) {
 	}
 	id, err := crypto.LoadIdentity(getenv(env))
 	if err != nil || id.Ready() != nil {
-		t.Errorf("%v, %v", err, id.Ready())
+		t.Errorf("loading fails with %v and the identity is not ready for %v; want neither", err, id.Ready())
 	}
 	if _, err := crypto.GenerateIdentity(rand.Reader, "a.example/"); err == nil {
 		t.Error("generated for a bad origin")

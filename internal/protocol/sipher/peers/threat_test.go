@@ -49,7 +49,7 @@ func TestUnknownStoredReasonCountsAsUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.For("SOMETHING_OLD"); got != (peers.Policy{ProxyEligible: true}) {
-		t.Errorf("%+v", got)
+		t.Errorf("the policy is %+v, want only proxies", got)
 	}
 }
 

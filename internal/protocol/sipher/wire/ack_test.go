@@ -23,7 +23,7 @@ func TestAcknowledgementsOfTheVectorsOpenInBothForms(t *testing.T) {
 				}
 				plain, err := ack.Open(a.Open)
 				if err != nil || plain != c.Inner {
-					t.Fatalf("%q, %v", plain, err)
+					t.Fatalf("the acknowledgement opens to %q, error %v; want %q", plain, err, c.Inner)
 				}
 				if !crypto.Verify(b.PublicKey, plain, ack.Signature) {
 					t.Error("signature does not verify over the raw plaintext")
@@ -39,7 +39,7 @@ func TestAcknowledgementsOfTheVectorsOpenInBothForms(t *testing.T) {
 				if err != nil || got.ID != f.ID || got.FollowerID != f.FollowerID || got.FollowingID != f.FollowingID ||
 					got.FollowerServerURL != f.Server || got.Accepted == nil || *got.Accepted != *f.Accepted ||
 					!got.CreatedAt.Equal(time.Date(2026, 5, 6, 14, 17, 41, 0, time.UTC)) {
-					t.Errorf("%+v, %v", got, err)
+					t.Errorf("the acknowledgement is of %+v, error %v; want %+v", got, err, f)
 				}
 			})
 		}
@@ -98,7 +98,7 @@ func TestOutcome7AnswersWithoutAcknowledgement(t *testing.T) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 			if c.want == nil && (ack.Signature != "s" || string(ack.Data) != "{}") {
-				t.Errorf("%+v", ack)
+				t.Errorf("the acknowledgement is %+v, want signature s and data {}", ack)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestOutcome7AnswersWithoutAcknowledgement(t *testing.T) {
 func TestOutcome8MissingSignatureIsStillAnAcknowledgement(t *testing.T) {
 	for _, s := range []string{`{"method":"PROXY_RESPONSE","status":"acknowledged","data":{}}`, `{"method":"PROXY_RESPONSE","status":"acknowledged","data":{},"signature":7}`} {
 		if ack, err := wire.ParseAck([]byte(s)); err != nil || ack.Signature != "" {
-			t.Errorf("%+v, %v", ack, err)
+			t.Errorf("the acknowledgement is %+v, error %v; want no signature", ack, err)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestProxyRequestMatchesTheVectorByteForByte(t *testing.T) {
 func TestProxiedDeliveryKeepsURLsAsTheyAre(t *testing.T) {
 	inner, err := wire.ProxiedDelivery("https://a.example", "https://b.example/x?a=1&b=<2>", "{}")
 	if err != nil || !bytes.Contains([]byte(inner), []byte(`"targetUrl":"https://b.example/x?a=1&b=<2>"`)) {
-		t.Errorf("%s, %v", inner, err)
+		t.Errorf("the delivery is %s, error %v; want the target's URL as it is", inner, err)
 	}
 }
 
@@ -95,13 +95,13 @@ func TestDiscoveryDocumentsMatchTheVectors(t *testing.T) {
 	}
 	body, err := wire.RegistrationBody(cardA)
 	if err != nil || body != compactJSON(t, v.Discover.Register) {
-		t.Errorf("%s, %v", body, err)
+		t.Errorf("the registration is %s, error %v; want the fixture's", body, err)
 	}
 	if got, err := wire.ParseRegistration([]byte(body)); err != nil || got != cardA {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("the registration is of %v, error %v; want %v", got, err, cardA)
 	}
 	got, err := wire.ParseDiscovery(v.Discover.Get)
 	if err != nil || !got.SameKeys(cardB) || got.SameKeys(cardA) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("the answer is of %v, error %v; want the keys of B, and not of A", got, err)
 	}
 }

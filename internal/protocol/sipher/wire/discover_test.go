@@ -33,10 +33,10 @@ func TestDiscoveryNeedsBothKeysOf32Bytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := wire.ParseDiscovery([]byte(strings.Replace(good, c.old, c.with, 1)))
 			if c.ok && (err != nil || got.PublicKey != b.PublicKey || got.EncryptionKey != b.EncryptionKey) {
-				t.Errorf("%+v, %v", got, err)
+				t.Errorf("the answer is %+v, error %v; want the keys of B", got, err)
 			}
 			if !c.ok && !errors.Is(err, wire.ErrDiscovery) {
-				t.Errorf("%+v, %v", got, err)
+				t.Errorf("the answer is %+v, error %v; want ErrDiscovery", got, err)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func TestOutcome1PayloadsThatCanNeverBeSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := wire.ParsePayload(c.payload)
 			if !errors.Is(err, wire.ErrPayload) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v", err)
+				t.Errorf("error %v, want a payload error that says %q", err, c.says)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestFollowOfAPayloadIsRead(t *testing.T) {
 	}
 	p, err = wire.ParsePayload(`{"method":"FEDERATE","following":{"followerId":"a","followingId":"b","accepted":true,"acknowledged":true,"followingServerUrl":"https://b"}}`)
 	if err != nil || p.Following == nil || !p.Following.Accepted || !p.Following.Acknowledged || p.Following.FollowingServerURL != "https://b" {
-		t.Errorf("%+v, %v", p.Following, err)
+		t.Errorf("the follow is %+v, error %v; want accepted and acknowledged, of https://b", p.Following, err)
 	}
 }
 
