@@ -18,14 +18,6 @@ import (
 	"fedpost/internal/protocol"
 )
 
-// perHosts is the bound at one host of all invocations of a queue, in units of PerHost. A
-// smaller one delays the deliveries to a large server that is slow.
-const perHosts = 40
-
-// computing is how many unsigned attempts have a place, per processor: package outbound signs
-// two at once, and as many have to be ready.
-const computing = 4
-
 type schedulers struct {
 	bounds admission.Bounds
 	now    func() time.Time
@@ -35,16 +27,13 @@ type schedulers struct {
 }
 
 // newSchedulers returns schedulers for a process with few invocations at once, as on Lambda, or
-// with hundreds, if PerQueue is set. Three fifths of a host's budget open its circuit, and an
-// attempt is up to three requests: the attempts under way by then fit into the rest.
+// with hundreds, if PerQueue is set.
 func newSchedulers(l Limits, budget int, now func() time.Time) *schedulers {
 	b := admission.Bounds{Places: l.InFlight, PerHostMost: l.PerHost}
 	if l.PerQueue > 0 {
-		b = admission.Bounds{Places: l.PerQueue, Waiting: l.PerQueue, Bytes: l.PerQueue * largeEach, PerHostMost: max(1, min(perHosts*l.PerHost, l.PerQueue/2))}
+		b = admission.ForHundreds(l.PerQueue, l.PerHost)
 	}
-	b.Computing = computing * runtime.GOMAXPROCS(0)
-	b.PerHost = min(max(1, budget*2/5/3), b.PerHostMost)
-	return &schedulers{bounds: b, now: now, of: map[queue.Name]*admission.Scheduler{}}
+	return &schedulers{bounds: b.Shared(runtime.GOMAXPROCS(0), budget), now: now, of: map[queue.Name]*admission.Scheduler{}}
 }
 
 func (s *schedulers) scheduler(q queue.Name) *admission.Scheduler {
@@ -55,9 +44,6 @@ func (s *schedulers) scheduler(q queue.Name) *admission.Scheduler {
 	}
 	return s.of[q]
 }
-
-// largeEach is how many bytes of large messages a process has in memory for each place.
-const largeEach = 96 << 10
 
 // weight is how much memory a message takes: its text, what it is decoded to, and what it refers
 // to, which is stored in parts. It is 0 for a small message.

@@ -10,9 +10,6 @@ type Bounds struct {
 	// Places bounds the attempts under way. Each takes a file and some 50 KB of memory. Default
 	// 256.
 	Places int
-	// Young bounds the attempts that began less than a second ago: more of them make nothing
-	// faster. Default Places.
-	Young int
 	// Computing bounds the attempts whose request is not signed yet. Default Places.
 	Computing int
 	// PerHost is how many attempts under way an unknown host gets. Each accepted delivery adds
@@ -25,9 +22,33 @@ type Bounds struct {
 	Bytes int
 }
 
+// perHosts is PerHostMost of a process with hundreds of invocations at once, in units of what one
+// of them gets. A smaller one delays the deliveries to a large server that is slow.
+const perHosts = 40
+
+// largeEach is how many bytes of large messages a process has in memory for each place.
+const largeEach = 96 << 10
+
+// ForHundreds returns the bounds for the invocations of one queue in a process with hundreds of
+// them at once; perHost is what one gets at a host. The process completes them with Shared.
+func ForHundreds(places, perHost int) Bounds {
+	return Bounds{Places: places, Waiting: places, Bytes: places * largeEach, PerHostMost: max(1, min(perHosts*perHost, places/2))}
+}
+
+// computing is how many unsigned attempts have a place, per processor: package outbound signs
+// two at once, and as many have to be ready.
+const computing = 4
+
+// Shared returns b with what follows from the processors, and from a host's budget of requests
+// in vain. Three fifths of that open a host's circuit, and an attempt is up to three requests:
+// the attempts under way by then fit into the rest.
+func (b Bounds) Shared(processors, budget int) Bounds {
+	b.Computing, b.PerHost = computing*processors, min(max(1, budget*2/5/3), b.PerHostMost)
+	return b
+}
+
 func (b Bounds) complete() Bounds {
 	b.Places = max(1, cmp.Or(b.Places, 256))
-	b.Young = min(cmp.Or(b.Young, b.Places), b.Places)
 	b.Computing = min(cmp.Or(b.Computing, b.Places), b.Places)
 	b.PerHost = max(1, cmp.Or(b.PerHost, 8))
 	b.PerHostMost = max(b.PerHost, b.PerHostMost)
@@ -63,8 +84,6 @@ const (
 	none rule = iota
 	allPlaces
 	othersPlaces
-	allYoung
-	othersYoung
 	allComputing
 	siteShare
 	hostWindow
@@ -94,23 +113,13 @@ var table = [...]row{
 		"nothing that hangs gives a place back within its time-out, so places are kept for those that do",
 		"requests that hang hold the places of hosts that do not answer quickly",
 	},
-	allYoung: {
-		"attempts that began less than a second ago", "Bounds.Young", waits,
-		"with more, a well-behaved load takes more memory and becomes no faster",
-		"this process begins no more requests at once",
-	},
-	othersYoung: {
-		"those of them at hosts that are not prompt", "three quarters of Young", waits,
-		"as for places: it gives them a second, or hosts that hang would begin with all",
-		"this process begins no more requests at hosts that do not answer quickly",
-	},
 	allComputing: {
 		"attempts whose request is not signed yet", "Bounds.Computing; those at hosts that are not prompt three quarters of it", waits,
 		"the order of places is that of signatures, too, and a busy processor makes no host look slow",
 		"this machine has no processor for one more signature",
 	},
 	siteShare: {
-		"attempts at one registrable domain, beyond the first", "as many as are left free for its class, less a quarter of Places, for prompt hosts an eighth; the same of the young ones", waits,
+		"attempts at one registrable domain, beyond the first", "as many as are left free for its class, less a quarter of Places, for prompt hosts an eighth", waits,
 		"one owner leaves half to others, two leave a third, however many hosts they have; what is kept is for domains that have no place",
 		"its domain has its share of requests under way",
 	},

@@ -59,7 +59,7 @@ type story struct {
 
 func (s story) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d places, %d young, %d waiting, %d to %d a host", s.seed, s.bounds.Places, s.bounds.Young, s.bounds.Waiting,
+	fmt.Fprintf(&b, "seed %d: %d places, %d waiting, %d to %d a host", s.seed, s.bounds.Places, s.bounds.Waiting,
 		s.bounds.PerHost, s.bounds.PerHostMost)
 	for _, p := range s.populations {
 		fmt.Fprintf(&b, "\n  %s", p)
@@ -73,9 +73,9 @@ func draw(seed uint64) story {
 	pick := func(ns ...int) int { return ns[r.IntN(len(ns))] }
 	places := pick(16, 24, 64, 200)
 	b := Bounds{
-		Places: places, Young: max(16, places/pick(1, 2, 3)), PerHost: pick(2, 4, 8), PerHostMost: pick(8, 20, 80),
+		Places: places, Computing: pick(4, 8), PerHost: pick(2, 4, 8), PerHostMost: pick(8, 20, 80),
 	}
-	b.Waiting = max(50, part(b.Young)/pick(1, 2)) // a message has up to 50 recipients
+	b.Waiting = max(50, part(b.Places)/pick(1, 2)) // a message has up to 50 recipients
 	s := story{seed: seed, bounds: b}
 	names := slices.Sorted(maps.Keys(kinds))
 	for range pick(1, 1, 2, 3) {
@@ -126,12 +126,12 @@ func (s story) limits() (known, fresh, often string) {
 	if most := int(time.Second / takingUp); recipients > most || second > most/3 {
 		known = fmt.Sprintf("of %d recipients at once, %d a second, %d a second can be taken up", recipients, second, most)
 	}
-	if load > b.Young/2 || burst > 2*b.Young {
-		known = fmt.Sprintf("%d deliveries a second take a second each, of %d at once", load, b.Young)
+	if load > b.Places/2 || burst > 2*b.Places {
+		known = fmt.Sprintf("%d deliveries a second take a second each, of %d at once", load, b.Places)
 	}
 	// Who answers within a second is a load, which others wait behind in the queue.
-	if quickly /= time.Duration(part(b.Young)); quickly > 2*time.Second {
-		known = fmt.Sprintf("an activity takes %s of all %d places for attempts that have just begun", quickly, part(b.Young))
+	if quickly /= time.Duration(part(b.Places)); quickly > 2*time.Second {
+		known = fmt.Sprintf("an activity takes %s of all %d places for attempts that have just begun", quickly, part(b.Places))
 	}
 	if unknown > part(b.Places) {
 		fresh = fmt.Sprintf("%d owners whom nobody has met take a place each for %s, of %d", unknown, timeout, part(b.Places))
@@ -294,10 +294,9 @@ func TestNoPopulationOfBadHostsDelaysOthers(t *testing.T) {
 // TestWhatStrangersHaveDoneDelaysNobody: populations that have kept others waiting before.
 func TestWhatStrangersHaveDoneDelaysNobody(t *testing.T) {
 	long.NotUnderRace(t)
-	few := Bounds{Places: 48, Young: 48, PerHost: 8, PerHostMost: 24, Waiting: 64} // ulimit -n 64
 	for name, s := range map[string]story{
 		"one domain that turns slow":                   {bounds: ordinary, populations: []population{{kind: "slow", owners: 1, hosts: 3, inboxes: 400, each: 50, every: 20 * time.Second, before: 1}}},
-		"a domain that turns slow where files are few": {bounds: few, populations: []population{{kind: "slow", owners: 1, hosts: 8, inboxes: 40, each: 50, every: 10 * time.Second, before: 20}}},
+		"a domain that turns slow where files are few": {bounds: few, populations: []population{{kind: "slow", owners: 1, hosts: 8, inboxes: 24, each: 50, every: 10 * time.Second, before: 20}}},
 		"40 domains that turn slow":                    {bounds: ordinary, populations: []population{{kind: "slow", owners: 40, hosts: 1, inboxes: 50, each: 50, every: 20 * time.Second, before: 1}}},
 		"800 owners of hosts that hang":                {bounds: ordinary, populations: []population{{kind: "hanging", owners: 800, hosts: 1, inboxes: 1, each: 50, every: time.Minute}}},
 		"activity upon activity to hosts that hang":    {bounds: ordinary, populations: []population{{kind: "hanging", owners: 30, hosts: 1, inboxes: 6, each: 6, every: time.Second}}},

@@ -31,7 +31,6 @@ type site struct {
 	held   held
 	mean   mean
 	bounds [2]bound // by class
-	young  [2]int   // attempts under way that are not old, by class
 }
 
 // host is what a process knows of one host, and its attempts.
@@ -80,7 +79,8 @@ func (h *host) places(a *Attempt) int {
 }
 
 // before reports whether h is served before o: the one that has held least, counted by site
-// unless the host itself is prompt. Within a site, attempts that came back come first.
+// unless the host itself is prompt. Within a site, hosts that have held nothing come first, then
+// attempts that came back.
 func (h *host) before(o *host) bool {
 	a, b := h.site.held, o.site.held
 	if h.class == prompt {
@@ -91,9 +91,17 @@ func (h *host) before(o *host) bool {
 	}
 	g, k := h.first(), o.first()
 	return cmp.Or(
-		cmp.Compare(a, b), cmp.Compare(min(k.Receives, receives), min(g.Receives, receives)), cmp.Compare(h.held, o.held),
+		cmp.Compare(a, b), cmp.Compare(h.known(), o.known()), cmp.Compare(min(k.Receives, receives), min(g.Receives, receives)), cmp.Compare(h.held, o.held),
 		cmp.Compare(g.arrived, k.arrived),
 	) < 0
+}
+
+// known is 0 of a host that has held nothing yet, else 1.
+func (h *host) known() int {
+	if h.held == nothing {
+		return 0
+	}
+	return 1
 }
 
 func (h *host) first() *Attempt {

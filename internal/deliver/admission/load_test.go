@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ordinary are the bounds of a process of ordinary size.
-var ordinary = Bounds{Places: 2048, Young: 768, PerHost: 8, PerHostMost: 320, Waiting: 512}
+// ordinary and few are the bounds of `up` on two processors, as a rule and with ulimit -n 64.
+var ordinary, few = ForHundreds(768, 8).Shared(2, 50), ForHundreds(8, 8).Shared(2, 50)
 
 // last is when the last of all deliveries began, and the most receives that one had.
 func (p *process) last(t *testing.T) (at time.Duration, receives int) {

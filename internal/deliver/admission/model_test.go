@@ -15,7 +15,7 @@ import (
 func TestAPlanKeepsItsBoundsAndLeavesNobodyBehind(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		small := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
-		b := Bounds{Places: small("places", 12), Young: small("young", 12), Computing: small("computing", 12), PerHost: small("host", 4), PerHostMost: small("most", 9), Waiting: small("waiting", 9), Bytes: rapid.IntRange(0, 9).Draw(t, "bytes")}
+		b := Bounds{Places: small("places", 12), Computing: small("computing", 12), PerHost: small("host", 4), PerHostMost: small("most", 9), Waiting: small("waiting", 9), Bytes: rapid.IntRange(0, 9).Draw(t, "bytes")}
 		m := &model{plan: newPlan(b), fates: map[*Attempt]int{}}
 		activity := rapid.SampledFrom([]string{"a", "b", "c"})
 		lanes := []Lane{{}, {Name: "sipher", Places: 3, PerHost: 2}}
@@ -128,7 +128,7 @@ func (m *model) check(t *rapid.T) {
 			t.Fatalf("%s: %d, want %d at most", what, got, most)
 		}
 	}
-	young, begun, old, computing := 0, 0, 0, [2]int{}
+	begun, old, computing := 0, 0, [2]int{}
 	hosts, inboxes, lanes := map[*host]int{}, map[string]int{}, map[Lane]int{}
 	for _, a := range m.under {
 		hosts[a.host]++
@@ -141,21 +141,16 @@ func (m *model) check(t *rapid.T) {
 		case a.young == nil && !a.computes:
 			old++
 		case a.class == others:
-			young, begun = young+1, begun+1
-		default:
-			young++
+			begun++
 		}
 	}
 	want("attempts under way", p.under, len(m.under))
-	want("young attempts", p.young.Len()+computing[0]+computing[1], young)
+	want("young attempts", p.young.Len()+computing[0]+computing[1], len(m.under)-old)
 	want("attempts that compute", p.computing[others], computing[others])
 	most("attempts that compute", computing[0]+computing[1], b.Computing)
 	most("attempts that compute for others", computing[others], part(b.Computing))
-	want("young attempts at others", p.begun, begun)
 	want("attempts at others, and old ones", p.others, begun+old)
 	most("attempts under way", p.under, b.Places)
-	most("young attempts", young, b.Young)
-	most("young attempts at others", begun, part(b.Young))
 	for h, n := range hosts {
 		want("attempts at "+h.name, h.under, n)
 		most("attempts at "+h.name, n, h.mostWindow)
@@ -235,7 +230,7 @@ func (m *model) finish(t *rapid.T) {
 		m.settle()
 	}
 	p := m.plan
-	if len(m.waiting)+len(p.waiting[prompt])+len(p.waiting[others])+p.under+p.others+p.begun > 0 {
+	if len(m.waiting)+len(p.waiting[prompt])+len(p.waiting[others])+p.under+p.others > 0 {
 		t.Fatalf("%d attempts wait, %d hosts, %d under way", len(m.waiting), len(p.waiting[prompt])+len(p.waiting[others]), p.under)
 	}
 	if len(p.workloads)+p.idle.Len() > 0 {

@@ -26,7 +26,6 @@ type plan struct {
 	old    int       // of them, old ones
 	others int       // attempts at others, and all old ones
 	young  list.List // of *Attempt under way that are signed and not old, by began
-	begun  int       // attempts at others that are not old
 
 	computing [2]int // attempts under way that are not signed yet, by class
 	workloads map[string]*workload
@@ -86,14 +85,6 @@ func (p *plan) countOld(a *Attempt, n int) {
 	a.inbox.old += n
 	if a.class == prompt {
 		p.others += n
-	}
-}
-
-// countYoung adds n to all counts of attempts that are not old.
-func (p *plan) countYoung(a *Attempt, n int) {
-	a.host.site.young[a.class] += n
-	if a.class == others {
-		p.begun += n
 	}
 }
 
@@ -176,7 +167,6 @@ func (p *plan) begin(a *Attempt, now time.Duration) {
 	p.computing[a.class]++
 	p.count(a, 1)
 	p.remove(a)
-	p.countYoung(a, 1)
 	for _, b := range p.bounds(a) {
 		b.pace.count(now)
 		b.usual.count(now)
@@ -209,10 +199,8 @@ func (p *plan) leave(a *Attempt, r Result, now time.Duration) {
 	switch {
 	case a.computes: // it made no request
 		p.computing[a.class]--
-		p.countYoung(a, -1)
 	case a.young != nil:
 		p.young.Remove(a.young)
-		p.countYoung(a, -1)
 	default:
 		old = true
 		p.countOld(a, -1)
@@ -232,7 +220,6 @@ func (p *plan) age(now time.Duration) {
 			return
 		}
 		p.young.Remove(el)
-		p.countYoung(a, -1)
 		a.young = nil
 		p.countOld(a, 1)
 		a.host.distrust()
@@ -324,20 +311,15 @@ func (p *plan) laneFull(a *Attempt) bool {
 	return a.Lane.Places > 0 && p.lane(a.Lane).under >= a.Lane.Places
 }
 
-// free is how many places hosts of a class may have yet, and how many of them now.
-func (p *plan) free(c class) (places, young int) {
-	places, young = p.b.Places-p.under, p.b.Young-p.young.Len()-p.computing[prompt]-p.computing[others]
+// free is how many places hosts of a class may have yet.
+func (p *plan) free(c class) int {
 	if c == others {
-		places = min(places, part(p.b.Places)-p.others)
-		young = min(young, part(p.b.Young)-p.begun)
+		return min(p.b.Places-p.under, part(p.b.Places)-p.others)
 	}
-	return places, young
+	return p.b.Places - p.under
 }
 
-func (p *plan) open(c class) bool {
-	places, young := p.free(c)
-	return places > 0 && young > 0 && p.processors(c) > 0
-}
+func (p *plan) open(c class) bool { return p.free(c) > 0 && p.processors(c) > 0 }
 
 // processors is how many more attempts at hosts of a class may be unsigned.
 func (p *plan) processors(c class) int {
@@ -352,12 +334,11 @@ func (p *plan) processors(c class) int {
 // Hanging attempts at other hosts of the site do not count against a prompt host.
 func (p *plan) shared(h *host) bool {
 	s, c := h.site, h.class
-	under, young, kept := s.bounds[prompt].under, s.young[prompt], 8
+	under, kept := s.bounds[prompt].under, 8
 	if c == others {
-		under, young, kept = under+s.bounds[others].under, young+s.young[others], 4
+		under, kept = under+s.bounds[others].under, 4
 	}
-	free, now := p.free(c)
-	return under == 0 || under < free-p.b.Places/kept && young < now-p.b.Young/kept
+	return under == 0 || under < p.free(c)-p.b.Places/kept
 }
 
 func (p *plan) charge(h *host, d, now time.Duration) {
@@ -369,7 +350,6 @@ func (p *plan) charge(h *host, d, now time.Duration) {
 // stuck is the rule that keeps an attempt from beginning.
 func (p *plan) stuck(a *Attempt) rule {
 	h, i := a.host, a.inbox
-	places, young := p.free(h.class)
 	switch {
 	case i.under > 0 && (a.Alone || i.alone):
 		return inboxAlone
@@ -381,12 +361,8 @@ func (p *plan) stuck(a *Attempt) rule {
 		return protocolPlaces
 	case p.under >= p.b.Places:
 		return allPlaces
-	case places <= 0:
+	case p.free(h.class) <= 0:
 		return othersPlaces
-	case p.young.Len()+p.computing[prompt]+p.computing[others] >= p.b.Young:
-		return allYoung
-	case young <= 0:
-		return othersYoung
 	case p.processors(h.class) <= 0:
 		return allComputing
 	case !p.shared(h):
@@ -412,11 +388,10 @@ func (p *plan) bounds(a *Attempt) [4]*bound {
 // binds reports which of its bounds keep an attempt from beginning.
 func (p *plan) binds(a *Attempt) (binds [4]bool) {
 	h := a.host
-	places, young := p.free(h.class)
 	return [4]bool{
 		h.under >= h.places(a) || a.inbox.under >= h.most(a.inbox, a),
 		!p.shared(h),
-		places <= 0 || h.class == others && (young <= 0 || p.processors(others) <= 0),
+		p.free(h.class) <= 0 || h.class == others && p.processors(others) <= 0,
 		p.laneFull(a),
 	}
 }
@@ -434,7 +409,7 @@ func (p *plan) surplus(h *host, b *bound, now time.Duration) int {
 		rate = max(rate, int(float64(b.under+1)*h.soon().Seconds()/s.mean.usual().Seconds()))
 	case b != &s.bounds[h.class]:
 	case s.old > 0:
-		young := s.young[prompt] + s.young[others]
+		young := s.bounds[prompt].under + s.bounds[others].under - s.old
 		rate = rate * young / (young + s.old)
 	default:
 		few := p.b.Waiting / 16
