@@ -121,7 +121,7 @@ func New(o Options) *API {
 	for _, r := range a.routes {
 		a.mux.Handle(r.Pattern, r.Handler)
 		a.public[r.Pattern] = r.Public
-		a.noteExact(r.Pattern)
+		a.addExact(r.Pattern)
 	}
 	return a
 }

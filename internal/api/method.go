@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// noteExact records the method of a pattern whose path has no wildcard. A handler whose pattern
+// addExact records the method of a pattern whose path has no wildcard. A handler whose pattern
 // has no method checks it itself.
-func (a *API) noteExact(pattern string) {
+func (a *API) addExact(pattern string) {
 	method, path, ok := strings.Cut(pattern, " ")
 	if !ok || strings.Contains(path, "{") {
 		return

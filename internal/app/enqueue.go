@@ -58,7 +58,7 @@ func public(s protocol.Set) (all []api.Route) {
 	return all
 }
 
-func (p Ports) enqueuer(c config.Enqueue, protocols protocol.Set, noter enqueue.Noter, keys enqueue.Keys, meter stats.Meter) *enqueue.Service {
+func (p Ports) enqueuer(c config.Enqueue, protocols protocol.Set, coalescer enqueue.Coalescer, keys enqueue.Keys, meter stats.Meter) *enqueue.Service {
 	s := p.store()
 	return enqueue.New(enqueue.Options{
 		Protocols: protocols,
@@ -67,7 +67,7 @@ func (p Ports) enqueuer(c config.Enqueue, protocols protocol.Set, noter enqueue.
 			TTL: c.Deduplication.TTL, Prefix: c.Deduplication.Prefix, Fallback: dedup.Fallback(c.Deduplication.Fallback),
 			Alone: p.Alone, Counted: meter.Counted, Now: p.now(), Entropy: rand.Reader, Log: p.Log,
 		}),
-		Noter: noter, Meter: meter, Trace: p.Trace,
+		Coalescer: coalescer, Meter: meter, Trace: p.Trace,
 		Limits: enqueue.Limits{
 			Body: c.Limits.ActivityBytes, Inboxes: c.Limits.Recipients, Batch: c.Limits.Batch, Delay: c.Limits.Delay,
 		},

@@ -42,11 +42,11 @@ func HealthCheck(c config.HealthCheck, p Ports) (*healthcheck.Runner, error) {
 	}
 	lot := p.lot(circuit)
 	dead := deadletter.Returner{Store: s, Ledger: s, Lot: lot, Log: p.Log, GiveUp: protocols.GiveUp}
-	notes := enqueue.Notes{Noter: p.coalesce(pol, circuit), Payloads: s, Log: p.Log}
+	superseding := enqueue.Superseding{Coalescer: p.coalesce(pol, circuit), Payloads: s, Log: p.Log}
 	return healthcheck.New(healthcheck.Config{
 		Servers: s, Events: s, Forward: p.forward(), Lot: lot, Dead: dead,
 		Prober:    prober{healthcheck.NodeInfo{Client: hc, AllowHTTP: p.AllowPrivate || c.Outbound.PlainHTTP}, s.OfWebhook},
-		Agenda:    &agenda.Releaser{Store: s, Queues: p.senders(), Released: notes.Released, SetAside: aside.SetAside, Log: p.Log},
+		Agenda:    &agenda.Releaser{Store: s, Queues: p.senders(), Released: superseding.Released, SetAside: aside.SetAside, Log: p.Log},
 		Protocols: protocols, Limits: ratelimit.Limiter{Store: s, Now: p.now()},
 		Rules: circuit, Log: p.Log, Meter: p.meter(p.tally()), Now: p.now(), ProbeTimeout: probeTimeout, Probes: c.Concurrency.Probes,
 	}), nil

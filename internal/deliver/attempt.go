@@ -82,11 +82,11 @@ func (v *invocation) attempt(ctx context.Context, u *unit, j *job, try protocol.
 	default:
 		return admission.Unsent
 	}
-	v.noteTry(ctx, u, j)
-	return tells(j.out)
+	v.addTry(ctx, u, j)
+	return resultOf(j.out)
 }
 
-func (v *invocation) noteTry(ctx context.Context, u *unit, j *job) {
+func (v *invocation) addTry(ctx context.Context, u *unit, j *job) {
 	tries, err := j.last.Tries.Add(ledger.Try{At: v.Now(), Status: j.out.Status, Error: j.out.Err, Form: j.out.Form, Took: j.out.Took})
 	if err != nil {
 		v.Log.WarnContext(ctx, "the last attempts of a recipient cannot be read", "activity", u.a.ID, "target", j.target.Inbox, "error", err)

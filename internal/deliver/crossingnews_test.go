@@ -46,7 +46,7 @@ func TestNewsWaitsForWhatAnotherProcessHasUnderWay(t *testing.T) {
 			first := w.Send(about(w, "Update", "A"), inbox)
 			w.Run(time.Minute, time.Second)
 			under := about(w, "Update", "B")
-			if err := w.Redundancy.Note(t.Context(), under, targets); err != nil {
+			if err := w.Redundancy.Accepted(t.Context(), under, targets); err != nil {
 				t.Fatal(err)
 			}
 			w.Clock.Advance(time.Second)

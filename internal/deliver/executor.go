@@ -32,7 +32,7 @@ func (x executor) carryOut(ctx context.Context, u *unit) (intake.Disposition, er
 		begun, err = x.record(ctx, u)
 		return err
 	}
-	effects := []step{lots{x.Engine}.park, deaths{x.Engine}.add, x.splitOff, x.noteDelivered, x.keepForRetry}
+	effects := []step{lots{x.Engine}.park, deaths{x.Engine}.add, x.splitOff, x.coalesceDelivered, x.keepForRetry}
 	for _, steps := range [][]step{{x.storeOnce}, effects, {record}} {
 		// After an error the claim lapses, and the next worker begins with what the journal
 		// has.
@@ -127,23 +127,23 @@ func (x executor) splitOff(ctx context.Context, u *unit) error {
 	return nil
 }
 
-func (x executor) noteDelivered(ctx context.Context, u *unit) error {
+func (x executor) coalesceDelivered(ctx context.Context, u *unit) error {
 	var ts []activity.Target
 	for _, j := range u.jobs {
 		if j.verdict == (verdict.Delivered{}) {
 			ts = append(ts, j.target)
 		}
 	}
-	return x.noteInboxes(ctx, u, ts)
+	return x.coalesceInboxes(ctx, u, ts)
 }
 
-// noteInboxes records in the coalescer that inboxes have this activity.
-func (x executor) noteInboxes(ctx context.Context, u *unit, ts []activity.Target) error {
+// coalesceInboxes records in the coalescer that inboxes have this activity.
+func (x executor) coalesceInboxes(ctx context.Context, u *unit, ts []activity.Target) error {
 	if len(ts) == 0 || x.Coalesce == nil || u.a.Coalesce != activity.CoalesceLatest {
 		return nil
 	}
 	if err := x.Coalesce.Delivered(ctx, u.a, ts); err != nil {
-		return fmt.Errorf("note what was delivered: %w", err)
+		return fmt.Errorf("record what was delivered: %w", err)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (x executor) finishLapsed(ctx context.Context, u *unit) error {
 	for _, r := range u.known.Recipients {
 		refused = refused || r.State == activity.Failed && r.Note != discarded
 	}
-	err := x.noteInboxes(ctx, u, ts)
+	err := x.coalesceInboxes(ctx, u, ts)
 	if refused {
 		err = errors.Join(err, x.keepContent(ctx, u))
 	}

@@ -43,7 +43,7 @@ func (l lessons) learnOfInbox(u *unit, j *job) {
 		l.hosts.Learn(circuit.HostKey(j.host), l.inboxFault(now))
 	case outcome.Delivered:
 		for _, key := range j.keys.Inboxes {
-			if l.hosts.State(key).Noted() {
+			if l.hosts.State(key).Counting() {
 				l.hosts.ObserveUnder(key, circuit.Observation{Successes: 1, Accepted: 1, Took: j.target.Inbox})
 			}
 		}

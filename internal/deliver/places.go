@@ -131,9 +131,9 @@ func siteOf(host string) string {
 	return site
 }
 
-// tells is what an outcome shows about its host. An inbox that does not exist, answered at
+// resultOf is what an outcome shows about its host. An inbox that does not exist, answered at
 // once, takes no place from others.
-func tells(o outcome.Outcome) admission.Result {
+func resultOf(o outcome.Outcome) admission.Result {
 	switch {
 	case o.Class == outcome.Delivered:
 		return admission.Accepted

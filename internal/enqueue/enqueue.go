@@ -47,10 +47,10 @@ type Keys interface {
 	Known(ctx context.Context, id string) (bool, error)
 }
 
-// Noter records activities that are on a queue, so that deliveries of older activities
+// Coalescer records activities that are on a queue, so that deliveries of older activities
 // that they supersede are skipped. Repeating a call is harmless.
-type Noter interface {
-	Note(ctx context.Context, a activity.Activity, targets []activity.Target) error
+type Coalescer interface {
+	Accepted(ctx context.Context, a activity.Activity, targets []activity.Target) error
 }
 
 // Meter counts accepted recipients, and other events by name.
@@ -82,7 +82,7 @@ func (l Limits) Complete() Limits {
 // needs the record.
 const DefaultRetention = 40 * 24 * time.Hour
 
-// Options of a Service. Noter, Meter and Priorities may be left out.
+// Options of a Service. Coalescer, Meter and Priorities may be left out.
 type Options struct {
 	Protocols protocol.Set
 	Queues    map[queue.Name]queue.Sender // high, normal, low and ordered
@@ -91,7 +91,7 @@ type Options struct {
 	Agenda    Agenda
 	Keys      Keys
 	Markers   *dedup.Guard
-	Noter     Noter
+	Coalescer Coalescer
 	Meter     Meter
 	// Trace makes a span of each call that is sent to a queue; nil: none.
 	Trace *tracing.Tracer

@@ -110,7 +110,7 @@ func (s *Service) send(ctx context.Context, p *plan, m message.Message, base act
 		return &SendError{Err: fmt.Errorf("send to queue %s: %w", p.queue, err), MaybeSent: !queue.NotSent(err)}
 	}
 	if !missing && later.IsZero() {
-		Notes{s.o.Noter, s.o.Payloads, s.o.Log}.sent(ctx, m)
+		Superseding{s.o.Coalescer, s.o.Payloads, s.o.Log}.sent(ctx, m)
 	}
 	return nil
 }

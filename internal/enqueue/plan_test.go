@@ -279,14 +279,14 @@ func TestReleaseStopsWhenItsTimeIsUp(t *testing.T) {
 	w.one()
 }
 
-// witness is a Noter and a protocol.Recorder.
+// witness is a Coalescer and a protocol.Recorder.
 type witness struct {
 	w     *world
 	noted []string
 	err   error
 }
 
-func (n *witness) Note(_ context.Context, a activity.Activity, targets []activity.Target) error {
+func (n *witness) Accepted(_ context.Context, a activity.Activity, targets []activity.Target) error {
 	n.noted = append(n.noted, fmt.Sprintf("noted %s for %d after %s", a.Type, len(targets), n.last()))
 	return n.err
 }
@@ -304,7 +304,7 @@ func (n *witness) last() string {
 func newWitness(t *testing.T, p *faults.Plan) *witness {
 	n := &witness{}
 	n.w = newWorld(t, p, func(s *settings) {
-		s.enqueue.Noter, s.enqueue.Protocols = n, protocol.Set{protocols[0], withRecorder(protocols[1], n)}
+		s.enqueue.Coalescer, s.enqueue.Protocols = n, protocol.Set{protocols[0], withRecorder(protocols[1], n)}
 	})
 	return n
 }

@@ -124,7 +124,7 @@ func (w *world) restart(p *faults.Plan) {
 	if s.maxMessage > 0 {
 		enqueue.LimitMessages(w.service, s.maxMessage)
 	}
-	w.release = &agenda.Releaser{Store: w.store, Queues: s.enqueue.Queues, Released: enqueue.Notes{Noter: s.enqueue.Noter, Payloads: w.store, Log: discard}.Released, Log: discard}
+	w.release = &agenda.Releaser{Store: w.store, Queues: s.enqueue.Queues, Released: enqueue.Superseding{Coalescer: s.enqueue.Coalescer, Payloads: w.store, Log: discard}.Released, Log: discard}
 }
 
 func (w *world) now() time.Time { return w.clock }

@@ -39,9 +39,9 @@ func acceptedSK(at time.Time, rest string) string {
 	return fmt.Sprintf("A#%015d%s", at.UnixMilli(), rest)
 }
 
-// NoteAccepted implements coalesce.Store. An item is the activity as a line of
+// PutAccepted implements coalesce.Store. An item is the activity as a line of
 // JSON and then the digests of the inboxes, sorted.
-func (s *Store) NoteAccepted(ctx context.Context, subject coalesce.Subject, a coalesce.Accepted, inboxes []string, forget time.Time) error {
+func (s *Store) PutAccepted(ctx context.Context, subject coalesce.Subject, a coalesce.Accepted, inboxes []string, forget time.Time) error {
 	head, err := encode(a)
 	if err != nil {
 		return err
@@ -146,8 +146,8 @@ func deliveredKey(subject coalesce.Subject, inbox string) table.Key {
 	return table.Key{PK: subjectPK(subject) + "#" + name[:1], SK: "D#" + name}
 }
 
-// NoteDelivered implements coalesce.Store.
-func (s *Store) NoteDelivered(ctx context.Context, subject coalesce.Subject, d coalesce.Delivered, inboxes []string, forget time.Time) error {
+// PutDelivered implements coalesce.Store.
+func (s *Store) PutDelivered(ctx context.Context, subject coalesce.Subject, d coalesce.Delivered, inboxes []string, forget time.Time) error {
 	data, err := encode(d)
 	if err != nil {
 		return err

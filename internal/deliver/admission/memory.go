@@ -14,7 +14,7 @@ type memory struct {
 	used     int
 	idle     list.List // of *Ticket that wait for memory: the first of their activity
 	busy     list.List // the others; both lists are ordered by Ticket.due
-	senders  queue.Turns
+	senders  queue.FairOrder
 	idleNext bool          // the next memory is for one of idle
 	looked   time.Duration // when a look last left messages waiting
 	// since is when messages began to wait, ignoring pauses of less than lookEvery; last is
@@ -45,7 +45,7 @@ func (m *memory) waits() bool { return m.idle.Len()+m.busy.Len()+m.large.Len() >
 // waits for its bytes; 0: it is a small one. It returns nil if too many large messages wait.
 func (p *plan) take(activity, sender string, n, bytes int, now time.Duration) *Ticket {
 	m := &p.memory
-	t := &Ticket{activity: activity, sender: sender, left: n, got: make(chan struct{}), due: now - m.senders.Take(sender, now)}
+	t := &Ticket{activity: activity, sender: sender, left: n, got: make(chan struct{}), due: now - m.senders.Offset(sender, now)}
 	if p.b.Bytes == 0 || bytes == 0 {
 		p.enterMemory(t)
 	} else {

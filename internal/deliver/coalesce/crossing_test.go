@@ -30,7 +30,7 @@ func TestOnlyOtherNewsInBetweenPostponesRedundancy(t *testing.T) {
 			f := coalesce.Filter{Store: store, Now: func() time.Time { return at(c.now) }, Pending: time.Hour, Remember: time.Hour}
 			act := func(seconds int, body string) activity.Activity {
 				a := activity.Activity{ID: activity.DerivedID(at(seconds), body), Body: body, CreatedAt: at(seconds), Options: activity.Options{Coalesce: activity.CoalesceLatest}}
-				if err := f.Note(t.Context(), a, ts); err != nil {
+				if err := f.Accepted(t.Context(), a, ts); err != nil {
 					t.Fatal(err)
 				}
 				return a

@@ -12,17 +12,17 @@ import (
 
 // Store keeps, by subject and inbox, which activities were accepted and delivered.
 type Store interface {
-	// NoteAccepted records that a was accepted for inboxes, in one write per about a hundred
+	// PutAccepted records that a was accepted for inboxes, in one write per about a hundred
 	// inboxes. It may be repeated.
-	NoteAccepted(ctx context.Context, s Subject, a Accepted, inboxes []string, forget time.Time) error
+	PutAccepted(ctx context.Context, s Subject, a Accepted, inboxes []string, forget time.Time) error
 	// NewerAccepted returns, by inbox, the activities about s that were accepted
 	// after a time.
 	NewerAccepted(ctx context.Context, s Subject, after time.Time, inboxes []string) (map[string][]Accepted, error)
 	// Cancelled returns which of the activities were cancelled or forgotten, or lost with their
 	// message.
 	Cancelled(ctx context.Context, ids []activity.ID) (map[activity.ID]bool, error)
-	// NoteDelivered records d as the last delivered activity about s, in one write per inbox.
-	NoteDelivered(ctx context.Context, s Subject, d Delivered, inboxes []string, forget time.Time) error
+	// PutDelivered records d as the last delivered activity about s, in one write per inbox.
+	PutDelivered(ctx context.Context, s Subject, d Delivered, inboxes []string, forget time.Time) error
 	// LastDelivered returns, by inbox, the last delivered activity about s, where it is known.
 	LastDelivered(ctx context.Context, s Subject, inboxes []string) (map[string]Delivered, error)
 }
@@ -56,8 +56,8 @@ func inboxes(ts []activity.Target) []string {
 	return urls
 }
 
-// Note records that a was accepted for ts.
-func (f Filter) Note(ctx context.Context, a activity.Activity, ts []activity.Target) error {
+// Accepted records that a was accepted for ts.
+func (f Filter) Accepted(ctx context.Context, a activity.Activity, ts []activity.Target) error {
 	s, ok := statement(a)
 	if !ok || len(ts) == 0 {
 		return nil
@@ -66,8 +66,8 @@ func (f Filter) Note(ctx context.Context, a activity.Activity, ts []activity.Tar
 	if now := f.Now(); now.After(forget) {
 		forget = now
 	}
-	if err := f.Store.NoteAccepted(ctx, s.Subject, accepted(a, s), inboxes(ts), forget.Add(f.Pending)); err != nil {
-		return fmt.Errorf("note activity %s for what it supersedes: %w", a.ID, err)
+	if err := f.Store.PutAccepted(ctx, s.Subject, accepted(a, s), inboxes(ts), forget.Add(f.Pending)); err != nil {
+		return fmt.Errorf("record activity %s for what it supersedes: %w", a.ID, err)
 	}
 	return nil
 }
@@ -146,8 +146,8 @@ func (f Filter) Delivered(ctx context.Context, a activity.Activity, ts []activit
 		return nil
 	}
 	d := Delivered{a.ID, s.Type, s.Content}
-	if err := f.Store.NoteDelivered(ctx, s.Subject, d, inboxes(ts), f.Now().Add(f.Remember)); err != nil {
-		return fmt.Errorf("note delivery of activity %s: %w", a.ID, err)
+	if err := f.Store.PutDelivered(ctx, s.Subject, d, inboxes(ts), f.Now().Add(f.Remember)); err != nil {
+		return fmt.Errorf("record delivery of activity %s: %w", a.ID, err)
 	}
 	return nil
 }

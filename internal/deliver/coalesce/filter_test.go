@@ -27,7 +27,7 @@ func key(s coalesce.Subject, inbox string) string {
 	return string(s.Group) + " " + s.Object + " " + s.Target + " " + inbox
 }
 
-func (n *notes) NoteAccepted(_ context.Context, s coalesce.Subject, a coalesce.Accepted, inboxes []string, forget time.Time) error {
+func (n *notes) PutAccepted(_ context.Context, s coalesce.Subject, a coalesce.Accepted, inboxes []string, forget time.Time) error {
 	for _, i := range inboxes {
 		n.accepted[key(s, i)] = append(n.accepted[key(s, i)], a)
 	}
@@ -47,7 +47,7 @@ func (n *notes) NewerAccepted(_ context.Context, s coalesce.Subject, after time.
 	return found, nil
 }
 
-func (n *notes) NoteDelivered(_ context.Context, s coalesce.Subject, d coalesce.Delivered, inboxes []string, forget time.Time) error {
+func (n *notes) PutDelivered(_ context.Context, s coalesce.Subject, d coalesce.Delivered, inboxes []string, forget time.Time) error {
 	for _, i := range inboxes {
 		n.delivered[key(s, i)] = d
 	}
@@ -93,14 +93,14 @@ func TestFilterFollowsEachInbox(t *testing.T) {
 		}
 	}
 	first, second := act("1", 1, create), act("2", 2, update)
-	must(f.Note(t.Context(), first, targets("a", "b", "c")))
+	must(f.Accepted(t.Context(), first, targets("a", "b", "c")))
 	must(f.Delivered(t.Context(), first, targets("a", "b")))
-	must(f.Note(t.Context(), second, targets("b", "c", "d")))
+	must(f.Accepted(t.Context(), second, targets("b", "c", "d")))
 	if want := at(100).Add(f.Pending); !store.forget.Equal(want) {
 		t.Errorf("accepted activities are forgotten at %v, want %v", store.forget, want)
 	}
 	third := act("3", 3, update)
-	must(f.Note(t.Context(), third, targets("d")))
+	must(f.Accepted(t.Context(), third, targets("d")))
 
 	by := func(s activity.State, id activity.ID) coalesce.Verdict {
 		return coalesce.Verdict{State: s, By: id}
@@ -135,7 +135,7 @@ func TestFilterLeavesAloneWhatDidNotAskForIt(t *testing.T) {
 		{ID: "1", Body: `{"type":"Like","object":"https://a/1"}`, CreatedAt: start, Options: activity.Options{Coalesce: activity.CoalesceLatest}},
 		{ID: "1", Body: `no JSON`, CreatedAt: start, Options: activity.Options{Coalesce: activity.CoalesceLatest}},
 	} {
-		if err := f.Note(t.Context(), a, ts); err != nil {
+		if err := f.Accepted(t.Context(), a, ts); err != nil {
 			t.Error(err)
 		}
 		if err := f.Delivered(t.Context(), a, ts); err != nil {

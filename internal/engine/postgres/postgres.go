@@ -70,7 +70,7 @@ type Engine struct {
 	now     func() time.Time // nil: the server's clock
 	configs map[queue.Name]queue.Config
 	typ     queue.Type
-	turns   map[queue.Name]*queue.Turns
+	order   map[queue.Name]*queue.FairOrder
 	log     *slog.Logger
 
 	outboxRetention time.Duration
@@ -90,7 +90,7 @@ type Engine struct {
 // work. The error says what to do if the server cannot be used.
 func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	e := &Engine{
-		schema: o.Schema, asIs: o.AsIs, now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, turns: o.Type.Turns(), log: o.Log,
+		schema: o.Schema, asIs: o.AsIs, now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, order: o.Type.FairOrders(), log: o.Log,
 		wake: wakeup.New(), stopped: make(chan struct{}), outboxRetention: cmp.Or(o.OutboxRetention, DefaultOutboxRetention),
 	}
 	if e.schema == "" {
@@ -139,7 +139,7 @@ func (e *Engine) queue(name queue.Name) *mq {
 	if !ok {
 		panic(fmt.Sprintf("postgres: there is no queue %q", name))
 	}
-	q := &mq{Engine: e, name: name, config: c, fifo: e.typ.FIFO(name), leases: "lease", turns: e.turns[name]}
+	q := &mq{Engine: e, name: name, config: c, fifo: e.typ.FIFO(name), leases: "lease", order: e.order[name]}
 	if q.fifo {
 		q.leases = "fifo_lease"
 	}

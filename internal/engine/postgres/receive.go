@@ -158,10 +158,10 @@ const (
 UPDATE fedpost.lease l SET visible = least(l.visible, t.now - due.before) FROM due, t WHERE l.ctid = due.ctid`
 )
 
-// retake has retries and messages that had a delay take the turns of their groups.
+// retake dates back retries and messages that had a delay, as new messages of their groups.
 func (q *mq) retake(ctx context.Context) error {
 	now := q.moment()
-	from, to, ok := q.turns.Due(now)
+	from, to, ok := q.order.Due(now)
 	if !ok {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (q *mq) retake(ctx context.Context) error {
 	if err != nil || len(seqs) == 0 {
 		return err
 	}
-	before := q.turns.Again(groups, now)
+	before := q.order.OffsetsAgain(groups, now)
 	return q.writes.submit(ctx, "take", func(b *pgx.Batch) { b.Queue(q.sql(retake), q.clock(), string(q.name), seqs, before) })
 }
 

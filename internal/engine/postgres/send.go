@@ -18,8 +18,8 @@ type mq struct {
 	name   queue.Name
 	config queue.Config
 	fifo   bool
-	leases string       // the table of its messages' leases
-	turns  *queue.Turns // nil: the queue is not fair
+	leases string           // the table of its messages' leases
+	order  *queue.FairOrder // nil: the queue is not fair
 }
 
 // Capabilities implements queue.Sender.
@@ -32,7 +32,7 @@ type columns struct {
 }
 
 func (q *mq) columnsOf(ms []queue.Message) (c columns, err error) {
-	turns := q.turns.Of(ms, q.moment())
+	offsets := q.order.Offsets(ms, q.moment())
 	for i, m := range ms {
 		var group, dedup, attributes []byte
 		if m.OrderingKey != "" {
@@ -47,7 +47,7 @@ func (q *mq) columnsOf(ms []queue.Message) (c columns, err error) {
 			}
 		}
 		c.groups, c.dedups, c.attributes = append(c.groups, group), append(c.dedups, dedup), append(c.attributes, attributes)
-		c.bodies, c.delays = append(c.bodies, []byte(m.Body)), append(c.delays, queue.CeilMilli(m.Delay)-turns[i])
+		c.bodies, c.delays = append(c.bodies, []byte(m.Body)), append(c.delays, queue.CeilMilli(m.Delay)-offsets[i])
 	}
 	return c, nil
 }

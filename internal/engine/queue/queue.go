@@ -48,19 +48,19 @@ type Type string
 // The types. Standard is the default: the empty Type means the same.
 const (
 	Standard Type = "standard"
-	// Fair: standard queues on which groups of messages alternate; see Turns.
+	// Fair: standard queues on which groups of messages alternate; see FairOrder.
 	Fair Type = "fair"
 	// FIFO: the queues deduplicate by themselves. The messages of the priorities are
 	// each in a group of their own, so no message waits for another.
 	FIFO Type = "fifo"
 )
 
-// Turns returns turns for each queue that is fair.
-func (t Type) Turns() map[Name]*Turns {
-	all := map[Name]*Turns{}
+// FairOrders returns a FairOrder for each queue that is fair.
+func (t Type) FairOrders() map[Name]*FairOrder {
+	all := map[Name]*FairOrder{}
 	for _, n := range Names {
 		if t.Of(n).Fair {
-			all[n] = new(Turns)
+			all[n] = new(FairOrder)
 		}
 	}
 	return all
@@ -103,7 +103,7 @@ type Capabilities struct {
 	NativeRetrial bool
 	// MaxDelay is the longest delay of a single message; 0 if the queue has no delays.
 	MaxDelay time.Duration
-	// Fair: messages with different OrderingKeys alternate; see Turns.
+	// Fair: messages with different OrderingKeys alternate; see FairOrder.
 	Fair bool
 }
 

@@ -99,10 +99,10 @@ func (t *taking) standard() error {
 		string(t.name), t.now, t.oldest())
 }
 
-// retake has retries and messages that had a delay take the turns of their groups.
+// retake dates back retries and messages that had a delay, as new messages of their groups.
 func (t *taking) retake() error {
 	now := time.UnixMilli(t.now)
-	from, to, ok := t.turns.Due(now)
+	from, to, ok := t.order.Due(now)
 	if !ok {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (t *taking) retake() error {
 	if err != nil {
 		return err
 	}
-	for i, before := range t.turns.Again(groups, now) {
+	for i, before := range t.order.OffsetsAgain(groups, now) {
 		if err := t.s.exec(`UPDATE message SET visible = min(visible, ?) WHERE seq = ?`, t.now-before, seqs[i]); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ type mq struct {
 	name   queue.Name
 	config queue.Config
 	fifo   bool
-	turns  *queue.Turns // nil: the queue is not fair
+	order  *queue.FairOrder // nil: the queue is not fair
 }
 
 // Capabilities implements queue.Sender.
@@ -34,11 +34,11 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 
 // insert writes all of ms or none.
 func (q *mq) insert(ctx context.Context, ms []queue.Message) error {
-	turns := q.turns.Of(ms, q.now())
+	offsets := q.order.Offsets(ms, q.now())
 	err := q.write(ctx, func(s *session) error {
 		now := q.now().UnixMilli()
 		for i, m := range ms {
-			if err := q.insertOne(s, m, now, now-turns[i]+queue.CeilMilli(m.Delay)); err != nil {
+			if err := q.insertOne(s, m, now, now-offsets[i]+queue.CeilMilli(m.Delay)); err != nil {
 				return err
 			}
 		}

@@ -49,7 +49,7 @@ type Engine struct {
 	now     func() time.Time
 	configs map[queue.Name]queue.Config
 	typ     queue.Type
-	turns   map[queue.Name]*queue.Turns
+	order   map[queue.Name]*queue.FairOrder
 
 	writer  *writer
 	readers *readers // nil in memory: there is only the writer's connection
@@ -64,7 +64,7 @@ type Engine struct {
 // creates a missing file, but not a missing directory. Only one process at a time
 // can have a file open.
 func Open(_ context.Context, path string, o Options) (*Engine, error) {
-	e := &Engine{now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, turns: o.Type.Turns(), wake: wakeup.New()}
+	e := &Engine{now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, order: o.Type.FairOrders(), wake: wakeup.New()}
 	if e.now == nil {
 		e.now = time.Now
 	}
@@ -80,7 +80,7 @@ func (e *Engine) Queue(name queue.Name) queue.Queue {
 	if !ok {
 		panic(fmt.Sprintf("embedded: there is no queue %q", name))
 	}
-	return &mq{Engine: e, name: name, config: c, fifo: e.typ.FIFO(name), turns: e.turns[name]}
+	return &mq{Engine: e, name: name, config: c, fifo: e.typ.FIFO(name), order: e.order[name]}
 }
 
 // Table returns the table.

@@ -183,11 +183,11 @@ func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 // count: a write per batch would make other writes of a busy server's state fail with
 // ErrChanged.
 func (s State) counts(o Observation) bool {
-	return !o.Plain() || s.Noted()
+	return !o.Plain() || s.Counting()
 }
 
-// Noted reports whether s has counts that an accepted delivery ends.
-func (s State) Noted() bool {
+// Counting reports whether s has counts that an accepted delivery ends.
+func (s State) Counting() bool {
 	return s.Streak > 0 || s.Throttles > 0 || s.Unproven > 0 || s.Vain > 0 || s.Slow != ""
 }
 

@@ -17,13 +17,13 @@ var notes = group{"redundancy and rates", []testCase{
 		one, two, three := b.accepted("update"), b.accepted("delete"), b.accepted("create")
 		two.At, three.At, three.CoalesceCreate = b.in(time.Second), b.in(time.Second+time.Millisecond), true
 		forget := b.in(time.Hour)
-		b.must(b.NoteAccepted(b.ctx, s, one, []string{"a", "b"}, forget))
-		b.must(b.NoteAccepted(b.ctx, s, three, []string{"b", "c"}, forget))
-		b.must(b.NoteAccepted(b.ctx, s, two, []string{"b", "d"}, forget))
-		b.must(b.NoteAccepted(b.ctx, s, two, []string{"b", "d"}, forget))
+		b.must(b.PutAccepted(b.ctx, s, one, []string{"a", "b"}, forget))
+		b.must(b.PutAccepted(b.ctx, s, three, []string{"b", "c"}, forget))
+		b.must(b.PutAccepted(b.ctx, s, two, []string{"b", "d"}, forget))
+		b.must(b.PutAccepted(b.ctx, s, two, []string{"b", "d"}, forget))
 		other := s
 		other.Target = "elsewhere"
-		b.must(b.NoteAccepted(b.ctx, other, two, []string{"a", "b", "c"}, forget))
+		b.must(b.PutAccepted(b.ctx, other, two, []string{"a", "b", "c"}, forget))
 		look := func(after time.Time) map[string][]coalesce.Accepted {
 			b.t.Helper()
 			newer, err := b.NewerAccepted(b.ctx, s, after, []string{"a", "b", "c", "e"})
@@ -53,7 +53,7 @@ var notes = group{"redundancy and rates", []testCase{
 		for i := range inboxes {
 			inboxes[i] = fmt.Sprintf("https://h%d.example/inbox", i)
 		}
-		c := b.table.of(func() { b.must(b.NoteAccepted(b.ctx, s, a, inboxes, b.in(time.Hour))) })
+		c := b.table.of(func() { b.must(b.PutAccepted(b.ctx, s, a, inboxes, b.in(time.Hour))) })
 		if c.writeUnits > len(inboxes)/100 {
 			b.t.Errorf("noting %d inboxes costs %+v", len(inboxes), c)
 		}
@@ -66,8 +66,8 @@ var notes = group{"redundancy and rates", []testCase{
 		s := b.subject()
 		one := coalesce.Delivered{ID: b.newID(), Type: "create", Content: "digest"}
 		two := coalesce.Delivered{ID: b.newID(), Type: "update"}
-		b.must(b.NoteDelivered(b.ctx, s, one, []string{"a", "b", "a"}, b.in(time.Hour)))
-		b.must(b.NoteDelivered(b.ctx, s, two, []string{"b"}, b.in(2*time.Hour)))
+		b.must(b.PutDelivered(b.ctx, s, one, []string{"a", "b", "a"}, b.in(time.Hour)))
+		b.must(b.PutDelivered(b.ctx, s, two, []string{"b"}, b.in(2*time.Hour)))
 		look := func() map[string]coalesce.Delivered {
 			b.t.Helper()
 			last, err := b.LastDelivered(b.ctx, s, []string{"a", "b", "c"})

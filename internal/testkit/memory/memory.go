@@ -51,10 +51,10 @@ func NewOf(typ queue.Type, now func() time.Time, configs map[queue.Name]queue.Co
 		now: now, typ: typ, queues: map[queue.Name]*mq{},
 		items: map[table.Key]table.Item{}, parts: map[string][]string{}, due: map[table.Key]table.Due{},
 	}
-	turns := typ.Turns()
+	orders := typ.FairOrders()
 	for n, c := range queue.Configs(configs) {
 		e.queues[n] = &mq{
-			Engine: e, name: n, config: c, fifo: typ.FIFO(n), turns: turns[n], bell: make(chan struct{}),
+			Engine: e, name: n, config: c, fifo: typ.FIFO(n), order: orders[n], bell: make(chan struct{}),
 			all: map[int64]*stored{}, groups: map[string]*group{}, windows: map[string]time.Time{},
 		}
 	}

@@ -19,7 +19,7 @@ type mq struct {
 	name    queue.Name
 	config  queue.Config
 	fifo    bool
-	turns   *queue.Turns
+	order   *queue.FairOrder
 	all     map[int64]*stored
 	groups  map[string]*group
 	windows map[string]time.Time
@@ -64,7 +64,7 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	broken := map[string]bool{}
-	turns := q.turns.Of(ms, q.now())
+	offsets := q.order.Offsets(ms, q.now())
 	for i, m := range ms {
 		err := m.Check(q.fifo)
 		if err == nil && ctx.Err() != nil {
@@ -77,7 +77,7 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 			errs[i], broken[m.OrderingKey] = err, true
 			continue
 		}
-		q.insert(m, time.Duration(turns[i])*time.Millisecond)
+		q.insert(m, time.Duration(offsets[i])*time.Millisecond)
 	}
 	q.ring()
 	return errs
@@ -212,9 +212,9 @@ func (q *mq) take(o queue.ReceiveOptions) ([]queue.Received, <-chan struct{}) {
 	return got, q.bell
 }
 
-// retake has retries and messages that had a delay take the turns of their groups.
+// retake dates back retries and messages that had a delay, as new messages of their groups.
 func (q *mq) retake(now time.Time) {
-	from, to, ok := q.turns.Due(now)
+	from, to, ok := q.order.Due(now)
 	if !ok {
 		return
 	}
@@ -230,7 +230,7 @@ func (q *mq) retake(now time.Time) {
 	for i, m := range due {
 		groups[i] = m.Group()
 	}
-	for i, before := range q.turns.Again(groups, now) {
+	for i, before := range q.order.OffsetsAgain(groups, now) {
 		if at := now.Add(-time.Duration(before) * time.Millisecond); at.Before(due[i].visible) {
 			due[i].visible = at
 		}

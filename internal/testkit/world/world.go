@@ -278,7 +278,7 @@ func (w *World) Send(a activity.Activity, inboxes ...string) activity.ID {
 	if err := w.raw.CreateActivity(ctx, r); err != nil {
 		w.T.Fatal(err)
 	}
-	if err := w.Redundancy.Note(ctx, a, targets); err != nil {
+	if err := w.Redundancy.Accepted(ctx, a, targets); err != nil {
 		w.T.Fatal(err)
 	}
 	m := message.Message{Activity: &a}

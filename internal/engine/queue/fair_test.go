@@ -7,14 +7,14 @@ import (
 )
 
 func TestTheMessagesOfGroupsThatSendMuchAlternateAndOthersStandFirst(t *testing.T) {
-	var turns Turns
+	var order FairOrder
 	now := 100 * time.Hour
-	at := func(group string) time.Duration { return now - turns.Take(group, now) }
+	at := func(group string) time.Duration { return now - order.Offset(group, now) }
 	var a, b []time.Duration
 	for range 2_000 {
 		a = append(a, at("a"))
 	}
-	now += 3 * turn
+	now += 3 * step
 	for range 2_000 {
 		b = append(b, at("b"))
 	}
@@ -23,7 +23,7 @@ func TestTheMessagesOfGroupsThatSendMuchAlternateAndOthersStandFirst(t *testing.
 			t.Fatalf("message %d of the second group stands at %s, beside %s to %s of the first, which came 1.8 s before", i, b[i], a[i+3], a[i+4])
 		}
 	}
-	if a[1_999] != now-3*turn || b[1_999] != now {
+	if a[1_999] != now-3*step || b[1_999] != now {
 		t.Errorf("after 2,000 messages the last stand at %s and %s, want when they were sent", a[1_999], b[1_999])
 	}
 	for _, group := range []string{"", "c"} {
@@ -40,9 +40,9 @@ func TestTheMessagesOfGroupsThatSendMuchAlternateAndOthersStandFirst(t *testing.
 // TestAFloodOfMessagesWithoutAGroupHoldsUpNobody: jobs of Sipher and claim checks have no sender.
 // They are one group among the others.
 func TestAFloodOfMessagesWithoutAGroupHoldsUpNobody(t *testing.T) {
-	var turns Turns
+	var order FairOrder
 	now := 100 * time.Hour
-	at := func(group string) time.Duration { return now - turns.Take(group, now) }
+	at := func(group string) time.Duration { return now - order.Offset(group, now) }
 	var a, none []time.Duration
 	for range 2_000 {
 		a, none = append(a, at("a")), append(none, at(""))
@@ -58,33 +58,33 @@ func TestAFloodOfMessagesWithoutAGroupHoldsUpNobody(t *testing.T) {
 }
 
 func TestTheGroupsThatAreRememberedHaveABound(t *testing.T) {
-	var turns Turns
+	var order FairOrder
 	now := time.Duration(0)
 	for i := range 3 * mostGroups {
 		if i%100 == 0 {
 			now += time.Millisecond
 		}
-		turns.Take(fmt.Sprint(i), now)
+		order.Offset(fmt.Sprint(i), now)
 	}
-	if n := len(turns.last); n > mostGroups {
+	if n := len(order.last); n > mostGroups {
 		t.Errorf("%d groups are remembered, want at most %d", n, mostGroups)
 	}
-	now += turn
-	turns.Take("later", now)
-	if _, known := turns.last["later"]; !known || len(turns.last) > mostGroups {
-		t.Errorf("a group that comes after the others is remembered: %t, of %d", known, len(turns.last))
+	now += step
+	order.Offset("later", now)
+	if _, known := order.last["later"]; !known || len(order.last) > mostGroups {
+		t.Errorf("a group that comes after the others is remembered: %t, of %d", known, len(order.last))
 	}
 }
 
-// TestNoMessageThatIsDueIsPassedOver: the times in which messages became visible that take their
-// turns follow each other without a gap, however often and seldom an engine asks.
+// TestNoMessageThatIsDueIsPassedOver: the times in which messages became visible that are dated
+// back follow each other without a gap, however often and seldom an engine asks.
 func TestNoMessageThatIsDueIsPassedOver(t *testing.T) {
-	var turns Turns
+	var order FairOrder
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	last := time.Time{}
 	for i, pause := range []time.Duration{0, 10 * time.Millisecond, 900 * time.Millisecond, time.Second, 5 * time.Second, time.Minute} {
 		now = now.Add(pause)
-		from, to, ok := turns.Due(now)
+		from, to, ok := order.Due(now)
 		if want := pause == 0 || pause >= time.Second; ok != want {
 			t.Fatalf("look %d: %t, want %t", i, ok, want)
 		}
@@ -98,7 +98,7 @@ func TestNoMessageThatIsDueIsPassedOver(t *testing.T) {
 			t.Errorf("look %d ends %s ago, want %s", i, to, overdue)
 		}
 	}
-	if _, _, ok := (*Turns)(nil).Due(now); ok {
-		t.Error("a queue that is not fair has no turns")
+	if _, _, ok := (*FairOrder)(nil).Due(now); ok {
+		t.Error("a queue that is not fair dates a message back")
 	}
 }

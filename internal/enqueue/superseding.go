@@ -10,48 +10,48 @@ import (
 	"fedpost/internal/message/claimcheck"
 )
 
-// Notes calls a Noter for activities that are on a queue. A Service does so itself; for
+// Superseding calls a Coalescer for activities that are on a queue. A Service does so itself; for
 // delayed activities the agenda calls Released. The call follows the send, because an activity
 // that was never sent must not supersede another. A lost call means that more is sent than
 // necessary.
-type Notes struct {
-	Noter    Noter // nil: none
-	Payloads claimcheck.Store
-	Log      *slog.Logger
+type Superseding struct {
+	Coalescer Coalescer // nil: none
+	Payloads  claimcheck.Store
+	Log       *slog.Logger
 }
 
-func (n Notes) sent(ctx context.Context, m message.Message) {
-	if n.Noter == nil {
+func (s Superseding) sent(ctx context.Context, m message.Message) {
+	if s.Coalescer == nil {
 		return
 	}
 	for _, part := range parts(m) {
 		if part.Activity.Type == "" {
 			continue // it supersedes nothing
 		}
-		if err := n.Noter.Note(ctx, *part.Activity, targets(part)); err != nil {
-			n.Log.WarnContext(ctx, "activity is queued, but older activities that it supersedes will be sent, too",
+		if err := s.Coalescer.Accepted(ctx, *part.Activity, targets(part)); err != nil {
+			s.Log.WarnContext(ctx, "activity is queued, but older activities that it supersedes will be sent, too",
 				"activity", part.Activity.ID, "error", err)
 		}
 	}
 }
 
-// Released calls the Noter for the activities of a task that the agenda has sent.
-func (n Notes) Released(ctx context.Context, t agenda.Task) {
-	if n.Noter == nil {
+// Released calls the Coalescer for the activities of a task that the agenda has sent.
+func (s Superseding) Released(ctx context.Context, t agenda.Task) {
+	if s.Coalescer == nil {
 		return
 	}
 	m, err := message.Decode(t.Body)
 	if err == nil && m.Ref != nil {
 		var body string
-		if body, err = claimcheck.Get(ctx, n.Payloads, m.Ref.ID, m.Ref.Parts); err == nil {
+		if body, err = claimcheck.Get(ctx, s.Payloads, m.Ref.ID, m.Ref.Parts); err == nil {
 			m, err = message.Decode(body)
 		}
 	}
 	if err != nil {
-		n.Log.WarnContext(ctx, "a released activity cannot be read: older activities that it supersedes will be sent, too", "activity", t.ID, "error", err)
+		s.Log.WarnContext(ctx, "a released activity cannot be read: older activities that it supersedes will be sent, too", "activity", t.ID, "error", err)
 		return
 	}
-	n.sent(ctx, m)
+	s.sent(ctx, m)
 }
 
 // parts returns the parts of a batch, or m itself.
