@@ -7,7 +7,9 @@ from pathlib import Path
 here = Path(__file__).parent / "src" / "fedpost"
 source = (here / "_sync.py").read_text()
 for find, put in [
-    (r"import time\nimport uuid", "import asyncio\nimport time\nimport uuid"),
+    (r"import math\n", "import asyncio\nimport math\n"),
+    (r"import httpx\n", "import anyio\nimport httpx\n"),
+    (r"_core\.time_limit\(request\)", "anyio.fail_after(_core.TIMEOUT)"),
     (r"\bIterator\b", "AsyncIterator"),
     (r"class Fedpost:", "class AsyncFedpost:"),
     (r'"""A client of one fedpost, such as .*\n', '"""Fedpost for asyncio.\n'),

@@ -228,6 +228,8 @@ class AgainstACannedServer(World):
         with self.assertRaisesRegex(FedpostError, "^No answer from fedpost at http://127.0.0.1:1: .*refused"):
             self.fedpost("http://127.0.0.1:1", patience=0).get("x")
         other = self.fedpost(self.serve(lambda *_: (200, {"Content-Type": "application/json"}, '{"hello":"world"}')))
+        with self.assertRaisesRegex(FedpostError, 'it has no "id"'):
+            other.get("x")
         calls: dict[str, Callable[[], object]] = {
             "id": lambda: other.send({"activity": {}, "keyId": "k", "recipients": []}),
             "activities": lambda: other.send_many([]),
@@ -241,8 +243,8 @@ class AgainstACannedServer(World):
         elsewhere = self.serve(lambda *_: (404, {"Content-Type": "text/html; charset=utf-8"}, "<p>Not here"))
         with self.assertRaisesRegex(FedpostError, "^404 Not Found: text/html, which is not from fedpost: is the address right.$"):
             self.fedpost(elsewhere).get("x")
-        with self.assertRaisesRegex(FedpostError, "it speaks plain HTTP: begin the address with http://$"):
-            self.fedpost(page.replace("http:", "https:"), patience=0).get("x")
+        with self.assertRaisesRegex(FedpostError, "it does not speak TLS: is it plain HTTP, and the address to begin with http://.$"):  # at once
+            self.fedpost(page.replace("http:", "https:")).get("x")
         pem = Path(__file__).parents[2] / "typescript" / "test" / "untrusted.pem"
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pem)

@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast
 
+import anyio
 import httpx
 
 from . import _core
@@ -58,34 +60,40 @@ class AsyncFedpost:
 
     async def get(self, id: str) -> Activity:
         """What has become of an activity, with the first 100 of its recipients."""
-        return cast(Activity, await self.call("getActivity", path={"id": id}))
+        return cast(Activity, _core.having("id", str, await self.call("getActivity", path={"id": id})))
 
     def recipients(self, id: str, *, state: str | None = None, host: str | None = None) -> AsyncIterator[RecipientState]:
         """The recipients of an activity, page by page."""
         return self.pages("getActivity", "recipients", path={"id": id}, query={"state": state, "host": host})
 
     async def pages(self, operation: Operation, field: str, *, path: Mapping[str, str] | None = None, query: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
-        """The entries of a list, such as ``pages("listServers", "servers", query={"phase": "gone"})``."""
-        query, seen = dict(query or {}), set[str]()
+        """The entries of a list, such as ``pages("listServers", "servers", query={"phase": "gone"})``.
+
+        Entries without end are the caller's to stop.
+        """
+        query, pages = dict(query or {}), _core.Pages()
         while True:
             page = _core.having(field, list, await self.call(operation, path=path, query=query))
             for entry in page[field]:
                 yield entry
-            cursor = _core.next_page(seen, page)
+            cursor = pages.after(page, field)
             if cursor is None:
                 return
             query["cursor"] = cursor
 
-    async def wait_until_done(self, id: str) -> Activity:
+    async def wait_until_done(self, id: str, *, timeout: float = math.inf) -> Activity:
         """Waits until all recipients of an activity are finished, and returns the counts.
 
-        An application that sends much follows ``events`` instead, with ``notify``.
+        That takes days where a server is down: after ``timeout`` seconds it is a TimeoutError. An application that
+        sends much follows ``events`` instead, with ``notify``.
         """
-        pause = 0.1
+        until, pause = time.monotonic() + timeout, 0.1
         while True:
-            activity = cast(Activity, _core.having("counts", dict, await self.call("getActivity", path={"id": id}, query={"limit": 1})))
-            if _core.is_done(cast("dict[str, int]", activity["counts"])):
+            activity = cast(Activity, await self.call("getActivity", path={"id": id}, query={"limit": 1}))
+            if _core.is_done(activity):
                 return activity
+            if time.monotonic() + pause > until:
+                raise TimeoutError(f"{id} is not done after {timeout:g} s: {activity['counts']}")
             await asyncio.sleep(pause)
             pause = min(2 * pause, 5.0)
 
@@ -93,18 +101,20 @@ class AsyncFedpost:
         """Follows the feed of events behind a cursor, without end: cancel the task to stop.
 
         ``after`` is the ``cursor`` of an event that was dealt with; "" for the oldest that is kept (30 days), or "now".
-        It waits for what comes, and while fedpost cannot be reached; it raises where fedpost refuses the request
-        or what answers is no feed that moves on.
+        It waits for what comes, and, once fedpost has answered this client, while it cannot be reached. It raises where
+        nobody answers at first for as long as the client's ``patience``, where fedpost refuses the request, and where
+        what answers is no feed that moves on.
         """
         query: dict[str, Any] = {"after": after, "type": ",".join(types)}
         pause = _core.FIRST_PAUSE
         while True:
             asked, wait = time.monotonic(), 0.0
+            patience = 0 if self._core.answered else self._core.patience
             try:
-                page = cast(Events, _core.page_after(query["after"], await self._repeated("listEvents", None, query, None, None, 0)))
+                page = cast(Events, _core.page_after(query["after"], await self._repeated("listEvents", None, query, None, None, patience)))
             except FedpostError as err:
-                again = _core.pause_after(err, pause, True)
-                if again is None:
+                again = _core.pause_after(err, pause, True, self._core.answered)
+                if again is None or (err.status == 0 and not self._core.answered):
                     raise
                 pause = min(2 * pause, _core.LONGEST_PAUSE)
                 await asyncio.sleep(again)
@@ -126,26 +136,29 @@ class AsyncFedpost:
             try:
                 return await self._once(request)
             except FedpostError as err:
-                wait = _core.pause_after(err, pause, ROUTES[operation][2])
+                wait = _core.pause_after(err, pause, ROUTES[operation][2], self._core.answered)
                 if wait is None or time.monotonic() + wait > until:
                     raise
             await asyncio.sleep(wait)
             pause = min(2 * pause, _core.LONGEST_PAUSE)
 
     async def _once(self, request: httpx.Request) -> Any:
-        asked, answer = time.monotonic(), None
+        answer = None
         try:
-            response = await self._http.send(request, stream=True, follow_redirects=False)
-            try:
-                answer = _core.Answer(response, asked)
-                if not answer.is_whole:
-                    async for chunk in response.aiter_bytes():
-                        answer.add(chunk)
-                        if answer.is_whole:
-                            break
-            finally:
-                await response.aclose()
-        except httpx.RequestError as err:
+            with anyio.fail_after(_core.TIMEOUT):
+                response = await self._http.send(request, stream=True, follow_redirects=False)
+                try:
+                    answer = _core.Answer(response)
+                    if not answer.is_whole:
+                        async for chunk in response.aiter_bytes():
+                            answer.add(chunk)
+                            if answer.is_whole:
+                                break
+                finally:
+                    await response.aclose()
+        except (httpx.RequestError, TimeoutError) as err:
             if answer is None or not answer.is_refusal:
                 raise self._core.no_answer(err) from err
-        return answer.json()
+        got = answer.json()
+        self._core.answered = True
+        return got

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import httpcore
 import httpx
 
 from ._error import FedpostError
@@ -24,13 +28,15 @@ LONG_POLL = 20
 NOT_WAITED = 2.0
 """A wait so short that the server has not waited, in seconds."""
 TIMEOUT = 60.0
-"""The time limit of a request, in seconds: longer than the long poll."""
+"""The time limit of a request and its whole answer, in seconds: longer than the long poll."""
 LONGEST_RETRY_AFTER = 300.0
 """The most seconds that Retry-After is obeyed: whoever answers must not be able to stop a caller for a year."""
 MAX_ANSWER = 64 << 20
 """The most bytes that are read of an answer. The largest answer of fedpost is a page of a few megabytes."""
 MAX_REFUSAL = 1 << 20
 """The most bytes that are read of a refusal."""
+MOST_EMPTY = 10_000
+"""How many pages of a list in a row may be without an entry. One that fedpost has searched in vain stands for 2,000 activities."""
 
 
 class Told(Event):
@@ -61,6 +67,8 @@ class Core:
         self.base = address.rstrip("/")
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.patience = patience
+        self.answered = False
+        """Whether fedpost has ever answered: from then on it is there, whatever happens to its name."""
 
     def request(
         self,
@@ -71,8 +79,13 @@ class Core:
         body: Any,
         key: str | None,
     ) -> httpx.Request:
+        if operation not in ROUTES:
+            raise ValueError(f"the API of fedpost has no operation {operation!r}")
         method, route, _ = ROUTES[operation]
-        for name, value in (path or {}).items():
+        for name in re.findall(r"{(\w+)}", route):
+            value = (path or {}).get(name, "")
+            if value in ("", ".", ".."):  # a path loses its segments . and .., and with them what the call is about
+                raise ValueError(f"{method} {route} needs its {name}, and got {value!r}")
             route = route.replace("{" + name + "}", quote(value, safe=""))
         # What is compressed has no bound before it is unpacked.
         headers = {**self.headers, "Accept-Encoding": "identity"}
@@ -85,17 +98,50 @@ class Core:
         params = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         return client.build_request(method, self.base + route, params=params, headers=headers, content=content)
 
-    def no_answer(self, err: httpx.RequestError) -> FedpostError:
+    def no_answer(self, err: httpx.RequestError | TimeoutError) -> FedpostError:
         why = str(err) or type(err).__name__
+        if isinstance(err, (httpx.ReadTimeout, httpx.WriteTimeout, TimeoutError)):
+            why = f"no whole answer within {TIMEOUT:.0f} s"
         if "WRONG_VERSION_NUMBER" in why:
-            why = "it speaks plain HTTP: begin the address with http://"
+            why = "it does not speak TLS: is it plain HTTP, and the address to begin with http://?"
         return FedpostError(0, f"No answer from fedpost at {self.base}", {"detail": why})
 
 
-class Answer:
-    """An answer as it comes, bounded in size and time. Of a refusal, what is beyond the bounds is left out."""
+_until: ContextVar[float] = ContextVar("_until", default=math.inf)
 
-    def __init__(self, response: httpx.Response, asked: float) -> None:
+
+@contextmanager
+def time_limit(request: httpx.Request) -> Iterator[None]:
+    """Bounds a request and its whole answer. httpx bounds each read: a server that sends a byte now and then held a call for ever."""
+    request.extensions["trace"] = _trace
+    token = _until.set(time.monotonic() + TIMEOUT)
+    try:
+        yield
+    finally:
+        _until.reset(token)
+
+
+def _trace(event: str, info: Mapping[str, Any]) -> None:
+    """Is called by httpcore: a new connection reads and writes in what is left of its caller's time."""
+    if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+        stream = info["return_value"]
+        stream.read, stream.write = _limited(stream.read, httpcore.ReadTimeout), _limited(stream.write, httpcore.WriteTimeout)
+
+
+def _limited(do: Callable[[Any, float | None], Any], error: type[Exception]) -> Callable[..., Any]:
+    def limited(what: Any, timeout: float | None = None) -> Any:
+        left = _until.get() - time.monotonic()
+        if left <= 0:
+            raise error
+        return do(what, left if timeout is None else min(timeout, left))
+
+    return limited
+
+
+class Answer:
+    """An answer as it comes, bounded in size. Of a refusal, what is beyond the bound is left out."""
+
+    def __init__(self, response: httpx.Response) -> None:
         status = response.status_code
         if 300 <= status < 400:
             raise not_fedpost(status, f"it points to {_target(response)}, which is not followed: give the address of fedpost itself")
@@ -103,7 +149,6 @@ class Answer:
         self.is_whole = False
         """Whether to read on is of no use."""
         self._response = response
-        self._until = asked + TIMEOUT
         self._body = bytearray()
         if response.headers.get("content-encoding", "identity") != "identity":
             self._end("it is compressed, which was not asked for")
@@ -112,10 +157,6 @@ class Answer:
         self._body += chunk
         if len(self._body) > (MAX_REFUSAL if self.is_refusal else MAX_ANSWER):
             self._end(f"over {MAX_ANSWER} bytes")
-        elif time.monotonic() > self._until:
-            self.is_whole = True
-            if not self.is_refusal:
-                raise FedpostError(0, "No whole answer from fedpost", {"detail": f"it has taken more than {TIMEOUT:.0f} s"})
 
     def _end(self, why: str) -> None:
         self.is_whole = True
@@ -126,12 +167,12 @@ class Answer:
         """The JSON of the answer; None if it has none. A refusal is raised."""
         response, body = self._response, bytes(self._body)
         try:
-            got = json.loads(body) if body else None
+            got = None if response.status_code == 204 else json.loads(body)
         except (ValueError, RecursionError):
-            kind = response.headers.get("content-type", "")
+            kind = response.headers.get("content-type", "an answer")
             if not self.is_refusal:
                 raise not_fedpost(response.status_code, f"{kind} that is not JSON: is the address right?") from None
-            text = body[:300].decode(errors="replace").strip()
+            text = body[:300].decode(errors="replace")
             got = {"detail": "text/html, which is not from fedpost: is the address right?" if kind.startswith("text/html") else text}
         if not self.is_refusal:
             return got
@@ -179,34 +220,65 @@ def page_after(after: str, got: Any) -> Any:
     """A page of the feed behind a cursor, if it is one and the feed moves on."""
     page = having("next", str, having("events", list, got))
     if not page["next"] or (page["next"] == after and (page.get("more") or page["events"])):
-        raise not_fedpost(200, f'the feed stands still: next is "{page["next"]}" again')
+        raise not_fedpost(200, f'the feed stands still: next is "{page["next"][:100]}" again')
+    _cursor(page["next"])
     if not all(isinstance(event, dict) for event in page["events"]):
         raise not_fedpost(200, "its events are none")
     return page
 
 
-def next_page(seen: set[str], page: Mapping[str, Any]) -> str | None:
-    """The cursor of the page behind one; None behind the last."""
-    cursor = page.get("nextCursor")
-    if not cursor:
-        return None
-    if not isinstance(cursor, str) or cursor in seen:
-        raise not_fedpost(200, f"its pages go in a circle: {json.dumps(cursor)} comes twice as nextCursor")
-    seen.add(cursor)
-    return cursor
+def _cursor(text: object) -> str:
+    """A cursor, if an address can carry it: for another httpx would raise an error of its own."""
+    if not isinstance(text, str) or not re.fullmatch("[!-~]{1,8000}", text):
+        raise not_fedpost(200, "its cursor is none")
+    return text
 
 
-def pause_after(err: FedpostError, pause: float, harmless: bool) -> float | None:
+class Pages:
+    """Which page of a list comes next."""
+
+    def __init__(self) -> None:
+        # A circle is found by one cursor that is kept, at page 1, 2, 4, 8 and so on (Brent).
+        self._kept, self._keep, self._page, self._empty = "", 1, 0, 0
+
+    def after(self, page: Mapping[str, Any], field: str) -> str | None:
+        """The cursor of the page behind one; None behind the last."""
+        cursor = page.get("nextCursor")
+        if not cursor:
+            return None
+        cursor = _cursor(cursor)
+        if cursor == self._kept:
+            raise not_fedpost(200, f'its pages go in a circle: "{cursor[:100]}" comes twice as nextCursor')
+        self._page += 1
+        self._empty = 0 if page[field] else self._empty + 1
+        if self._empty == MOST_EMPTY:
+            raise not_fedpost(200, f"{MOST_EMPTY} pages in a row have no entry")
+        if self._page == self._keep:
+            self._kept, self._keep = cursor, 2 * self._keep
+        return cursor
+
+
+def pause_after(err: FedpostError, pause: float, harmless: bool, answered: bool) -> float | None:
     """How long to wait before a call that failed is made again, in seconds; None: it is not."""
     pause = pause / 2 + random.random() * pause / 2  # so that callers that failed together do not come again together
-    if err.status == 0 and "certificate" in str(err):
-        return None  # it will be the same in a moment
+    if err.status == 0 and _will_be_the_same(err.detail or "", answered):
+        return None
     in_progress = err.status == 409 and err.retry_after is not None
     if err.status == 429 or (harmless and (err.status == 0 or err.status >= 500 or in_progress)):
         return max(err.retry_after or 0.0, pause)
     return None
 
 
-def is_done(counts: Mapping[str, int]) -> bool:
-    """Whether all recipients are finished."""
-    return bool(counts) and not any(counts.get(state) for state in ("queued", "retrying", "parked"))
+def _will_be_the_same(detail: str, answered: bool) -> bool:
+    """Whether a request would fail in a moment as it has now.
+
+    A name may be gone for the time of a restart, as that of a container is.
+    """
+    return "certificate" in detail or "does not speak TLS" in detail or (not answered and "not known" in detail)
+
+
+def is_done(activity: Mapping[str, Any]) -> bool:
+    """Whether all recipients are finished. The status says whether a state is final that this client does not know."""
+    counts = having("counts", dict, activity)["counts"]
+    ended = activity.get("status") in ("done", "cancelled")
+    return ended and bool(counts) and not any(counts.get(state) for state in ("queued", "retrying", "parked"))
