@@ -70,9 +70,9 @@ func TestEachBadEndIsOneEventWhateverCallFails(t *testing.T) {
 	})
 }
 
-// TestManyThatFailAtTheSameInstantAreEachToldOnce: in up hundreds of invocations then number
+// TestManyThatFailAtTheSameInstantHaveOneEventEach: in up hundreds of invocations then number
 // events at once.
-func TestManyThatFailAtTheSameInstantAreEachToldOnce(t *testing.T) {
+func TestManyThatFailAtTheSameInstantHaveOneEventEach(t *testing.T) {
 	const failing = 600
 	synctest.Test(t, func(t *testing.T) {
 		refuse := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
@@ -134,8 +134,8 @@ func (d *deaf) AppendEnds(ctx context.Context, ends []events.End) error {
 	return d.EventLog.AppendEnds(ctx, ends)
 }
 
-// TestAMessageWhoseEndsCannotBeToldComesBack until they are told, and nothing is sent again.
-func TestAMessageWhoseEndsCannotBeToldComesBack(t *testing.T) {
+// TestAMessageWhoseEventsCannotBeWrittenComesBack until they are told, and nothing is sent again.
+func TestAMessageWhoseEventsCannotBeWrittenComesBack(t *testing.T) {
 	w := world.New(t, world.Options{})
 	c := w.Config()
 	c.Events = &deaf{c.Events, 3 * 12} // each call is made three times
@@ -159,7 +159,7 @@ func TestAMessageWhoseEndsCannotBeToldComesBack(t *testing.T) {
 	}
 }
 
-func TestAServersOutageIsTold(t *testing.T) {
+func TestAServersOutageIsAnEvent(t *testing.T) {
 	w := world.New(t, world.Options{})
 	back := world.Start.Add(3 * time.Hour)
 	w.Servers.Script("down.example", func(r world.Request, n int) outcome.Outcome {
@@ -202,9 +202,9 @@ func TestDeliveriesOfAQuietProtocolMakeNoEvents(t *testing.T) {
 	}
 }
 
-// TestAnActivityThatAsksForItIsToldDoneOnceWhateverCallFails, and never before its last
+// TestAnActivityThatAsksForItHasOneDoneEventWhateverCallFails, and never before its last
 // recipient has come to its end.
-func TestAnActivityThatAsksForItIsToldDoneOnceWhateverCallFails(t *testing.T) {
+func TestAnActivityThatAsksForItHasOneDoneEventWhateverCallFails(t *testing.T) {
 	sweep(t, func(t *testing.T, o world.Options) *world.World {
 		o.Policy = retry.ActivityPub()
 		o.Policy.GiveUp = 20 * time.Minute
@@ -250,7 +250,7 @@ func checkDone(t *testing.T, w *world.World, id activity.ID, reason string) {
 	}
 }
 
-func TestALargeActivityIsToldDoneByTheSchedule(t *testing.T) {
+func TestTheScheduleWritesTheDoneEventOfALargeActivity(t *testing.T) {
 	w := world.New(t, world.Options{})
 	var to []string
 	for i := range 120 { // of three chunks
@@ -272,10 +272,10 @@ func TestALargeActivityIsToldDoneByTheSchedule(t *testing.T) {
 	}
 }
 
-// TestALargeActivityIsToldDoneSoonAfterItsLastRecipient, in a process that lives on: of 201
+// TestALargeActivityHasItsDoneEventSoonAfterItsLastRecipient, in a process that lives on: of 201
 // ordered inboxes, which are messages of their own, and of several chunks. The schedule does
 // not run in this test.
-func TestALargeActivityIsToldDoneSoonAfterItsLastRecipient(t *testing.T) {
+func TestALargeActivityHasItsDoneEventSoonAfterItsLastRecipient(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		t.Run(string(name), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestALargeActivityIsToldDoneSoonAfterItsLastRecipient(t *testing.T) {
 	}
 }
 
-func TestACancelledActivityIsToldDone(t *testing.T) {
+func TestACancelledActivityHasADoneEvent(t *testing.T) {
 	w := world.New(t, world.Options{})
 	w.Servers.Script("down.example", world.Down)
 	a := w.Activity("Create")
@@ -323,10 +323,10 @@ func TestACancelledActivityIsToldDone(t *testing.T) {
 	checkDone(t, w, id, "1 cancelled, 1 delivered")
 }
 
-// TestAnEndThatOnlyAJournalHasIsToldThoughItsActivityExpires. Found by the simulation: the
+// TestAnEndThatOnlyAJournalHasIsAnEventThoughItsActivityExpires. Found by the simulation: the
 // message came back after its activity's expiry and before the claim of the worker that had
 // died, and was acknowledged before anybody had read the journal.
-func TestAnEndThatOnlyAJournalHasIsToldThoughItsActivityExpires(t *testing.T) {
+func TestAnEndThatOnlyAJournalHasIsAnEventThoughItsActivityExpires(t *testing.T) {
 	sweep(t, func(t *testing.T, o world.Options) *world.World {
 		w := oneByOne(t, o)
 		const inbox = "https://gone.example/1"

@@ -17,7 +17,7 @@ import (
 // taken up again when that target's server was down. It was parked, which is done
 // without a claim, so what was noted of the others was never recorded, and two
 // weeks later their inboxes were queued for ever.
-func TestWhatWasNotedIsKnownAsLongAsTheActivity(t *testing.T) {
+func TestAJournalIsKeptAsLongAsTheActivity(t *testing.T) {
 	refusing := false
 	plan := faults.NewPlan()
 	w := world.New(t, world.Options{Plan: plan, Engine: engines.Embedded()})
@@ -43,7 +43,7 @@ func TestWhatWasNotedIsKnownAsLongAsTheActivity(t *testing.T) {
 
 // A worker notes a refusal and dies before it keeps the activity for a retry. The next
 // worker has nothing to send and claims nothing, but it has the activity.
-func TestWhatRefusedIsKeptForARetryAlsoIfItWasOnlyNoted(t *testing.T) {
+func TestWhatRefusedIsKeptForARetryAlsoIfOnlyAJournalHasIt(t *testing.T) {
 	broken := false
 	plan := faults.NewPlan()
 	w := world.New(t, world.Options{Plan: plan})

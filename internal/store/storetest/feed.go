@@ -19,7 +19,7 @@ import (
 )
 
 var feed = group{"feed", []testCase{
-	{"AnEndIsToldAsItWas", func(b *bed) {
+	{"AnEndIsAppendedAsItWas", func(b *bed) {
 		after := b.feedEnd()
 		id, inbox := b.newID(), b.inbox()
 		about := events.About{ID: "https://social.example/a/1", Type: "Create", Actor: "https://social.example/u/ä"}
@@ -43,7 +43,7 @@ var feed = group{"feed", []testCase{
 			}
 		}
 	}},
-	{"AnEndThatIsToldAgainIsOneEvent", func(b *bed) {
+	{"AnEndThatIsAppendedAgainIsOneEvent", func(b *bed) {
 		after, id := b.feedEnd(), b.newID()
 		var ends []events.End
 		for i := range 250 { // more than an item has
@@ -132,7 +132,7 @@ var feed = group{"feed", []testCase{
 			}
 		}
 	}},
-	{"AnAnswerIsCountedOnceAlthoughItsEventWasNotTold", func(b *bed) {
+	{"AnAnswerIsCountedOnceAlthoughItsEventWasNotAppended", func(b *bed) {
 		after, inbox, id := b.feedEnd(), b.inbox(), b.newID()
 		e := []events.End{b.end(id, events.About{}, inbox, ledger.Recipient{State: activity.Failed, LastStatus: 404})}
 		deaf := &failing{Table: b.table, rate: 1, only: "E#"}

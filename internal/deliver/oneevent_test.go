@@ -46,9 +46,9 @@ func (s *severed) Intercept(_ context.Context, c faults.Call, act func(faults.Fa
 	return act(faults.Fault{})
 }
 
-// TestAnEndIsToldOnceThoughItsProcessWasCutOffFromItsRecord: another process has found the record
+// TestAnEndIsOneEventThoughItsProcessWasCutOffFromItsRecord: another process has found the record
 // meanwhile, and told of it.
-func TestAnEndIsToldOnceThoughItsProcessWasCutOffFromItsRecord(t *testing.T) {
+func TestAnEndIsOneEventThoughItsProcessWasCutOffFromItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cut := &severed{}
 		w, run := living(t, engines.Maps(), &failing{})

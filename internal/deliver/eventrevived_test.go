@@ -38,9 +38,9 @@ func (m mute) Transact(ctx context.Context, ops []table.Op) error {
 	return m.Table.Transact(ctx, ops)
 }
 
-// TestAnEndIsToldThoughItsDeliveryIsTriedAnewBeforeThat: the record says then what became of the
+// TestAnEndIsAnEventThoughItsDeliveryIsTriedAnewBeforeThat: the record says then what became of the
 // new try, and nothing else says how the first ended.
-func TestAnEndIsToldThoughItsDeliveryIsTriedAnewBeforeThat(t *testing.T) {
+func TestAnEndIsAnEventThoughItsDeliveryIsTriedAnewBeforeThat(t *testing.T) {
 	is := true
 	w := world.New(t, world.Options{Table: func(in table.Table) table.Table { return mute{in, &is} }})
 	w.Servers.Script("refuses.example", func(_ world.Request, n int) outcome.Outcome {
