@@ -376,7 +376,7 @@ func TestWhatIsWrongOnACommandLineIsSaid(tt *testing.T) {
 	t.fails("no answer from fedpost at "+t.url+": dial tcp "+strings.TrimPrefix(t.url, "http://")+": connect: connection refused", "stats")
 }
 
-// canned answers every request with a text and notes it.
+// canned answers every request with a text and records it.
 func canned(t *testing.T, text string) (terminal, *string) {
 	t.Helper()
 	asked, pages := new(string), 0

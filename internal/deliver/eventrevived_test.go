@@ -62,7 +62,7 @@ func TestAnEndIsAnEventThoughItsDeliveryIsTriedAnewBeforeThat(t *testing.T) {
 	w.Work()
 	w.Expect(id, map[string]activity.State{inbox: activity.Delivered})
 	w.Run(time.Hour, time.Minute)
-	if got := told(t, w, id)[inbox]; !slices.Equal(got, []events.Kind{events.RecipientFailed}) {
+	if got := eventsOf(t, w, id)[inbox]; !slices.Equal(got, []events.Kind{events.RecipientFailed}) {
 		t.Errorf("told %v, want one %s", got, events.RecipientFailed)
 	}
 }

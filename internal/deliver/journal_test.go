@@ -15,7 +15,7 @@ import (
 
 // Found by the simulation: a chunk whose failed target could not be split off was
 // taken up again when that target's server was down. It was parked, which is done
-// without a claim, so what was noted of the others was never recorded, and two
+// without a claim, so what the journal had of the others was never recorded, and two
 // weeks later their inboxes were queued for ever.
 func TestAJournalIsKeptAsLongAsTheActivity(t *testing.T) {
 	refusing := false
@@ -41,7 +41,7 @@ func TestAJournalIsKeptAsLongAsTheActivity(t *testing.T) {
 	w.Expect(id, map[string]activity.State{"https://fine.example/inbox": activity.Delivered})
 }
 
-// A worker notes a refusal and dies before it keeps the activity for a retry. The next
+// A worker writes a refusal to its journal and dies before it keeps the activity for a retry. The next
 // worker has nothing to send and claims nothing, but it has the activity.
 func TestWhatRefusedIsKeptForARetryAlsoIfOnlyAJournalHasIt(t *testing.T) {
 	broken := false

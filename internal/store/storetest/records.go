@@ -206,7 +206,7 @@ var records = group{"records", []testCase{
 		}
 		b.same([]int{1}, sorted(other.inspect(other.chunk()).Recipients))
 
-		// The next claim has what was noted of the last, and another journal.
+		// The next claim has the journal of the last, and another journal.
 		c := w.claimNoting(chunk, "next", "another of "+journal)
 		for p, state := range map[int]activity.State{0: activity.Delivered, 2: activity.Failed} {
 			if got := c.Known.Recipients[p]; got.State != state || len(got.LastError) > 100 || got.Response != "" {

@@ -89,7 +89,7 @@ var webhooks = group{"webhooks", []testCase{
 			}
 		}
 		if n != 1 {
-			b.t.Errorf("told %d times", n)
+			b.t.Errorf("%d events", n)
 		}
 		b.must(b.DeleteWebhook(b.ctx, w.ID))
 	}},
