@@ -91,7 +91,7 @@ func onServer(t *testing.T) terminal {
 // serverWith starts a whole fedpost with changed settings.
 func serverWith(t *testing.T, change func(*settings)) terminal {
 	t.Helper()
-	f, err := start(t.Context(), t.TempDir(), local.Place{Listen: "127.0.0.1:0"}, true, change, slog.New(slog.DiscardHandler))
+	f, err := start(t.Context(), t.TempDir(), local.ListenConfig{Listen: "127.0.0.1:0"}, true, change, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (u *up) serve(ctx context.Context, log *slog.Logger) error {
 		}
 	}
 	limitMemory(memlimit.FromCgroup, log)
-	at := local.Place{Listen: u.Listen, Cert: u.TLSCert, Key: u.TLSKey}
+	at := local.ListenConfig{Listen: u.Listen, Cert: u.TLSCert, Key: u.TLSKey}
 	f, err := start(ctx, u.Data, at, u.AllowPrivate, nil, log)
 	if err != nil {
 		return err
